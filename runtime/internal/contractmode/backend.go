@@ -15,20 +15,25 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// contractConfig is how often contract mode looks for what other programs have done; 0 is for the defaults.
+// ContractConfig sets how often contract mode reads what other programs have done: Poll for due and eligible
+// executions, Reconcile for missing steps. 0 is the default; lower values than 10 ms are raised to it.
 type ContractConfig struct {
 	Poll, Reconcile time.Duration
 }
 
-// Defaults and bounds of contractConfig.
+// Defaults and lower bound of the intervals of ContractConfig.
 const (
-	DefaultPollInterval      = time.Second
+	// DefaultPollInterval is the default of ContractConfig.Poll.
+	DefaultPollInterval = time.Second
+	// DefaultReconcileInterval is the default of ContractConfig.Reconcile.
 	DefaultReconcileInterval = 5 * time.Second
-	minContractInterval      = 10 * time.Millisecond
+	// minContractInterval is the least value of both.
+	minContractInterval = 10 * time.Millisecond
 )
 
-// contract is a backend made of ff_* functions and reads of the contract's keys. The messages that the composite calls
-// send to workers, keepers and clients it sends itself; they are hints, and may be lost.
+// contract is the backend of contract mode: it carries out the calls of engine.Backend by ff_* functions and reads of
+// the contract's keys. It publishes the messages to workers, keepers and clients that the composite functions of the
+// library would publish; they are hints, and may be lost. It is safe for concurrent use.
 type contract struct {
 	session *engine.Session
 	core    *enginerpc.Conn
@@ -54,6 +59,8 @@ var _ interface {
 	engine.CompletionFollower
 } = (*contract)(nil)
 
+// NewContract returns the backend of contract mode for a session. It reads the server's clock, and fails if that
+// fails.
 func NewContract(ctx context.Context, e *engine.Session, config ContractConfig) (*contract, error) {
 	config.Poll = max(cmp.Or(config.Poll, DefaultPollInterval), minContractInterval)
 	config.Reconcile = max(cmp.Or(config.Reconcile, DefaultReconcileInterval), minContractInterval)
@@ -65,28 +72,30 @@ func NewContract(ctx context.Context, e *engine.Session, config ContractConfig) 
 	return c, err
 }
 
+// PollEvery returns the interval at which workers look for executions that other programs made eligible.
 func (c *contract) PollEvery() time.Duration { return c.config.Poll }
 
+// Claimable returns the key of the lane's index of eligible executions.
 func (c *contract) Claimable(p enginecore.Partition, lane enginecore.LaneID) []string {
 	return []string{c.keys.LaneEligible(p, lane)}
 }
 
-// UpdateProgress is a function of the contract.
+// UpdateProgress calls the contract's function of the same purpose.
 func (c *contract) UpdateProgress(ctx context.Context, call enginerpc.UpdateProgressCall) (enginerpc.UpdateProgressReply, error) {
 	return c.core.UpdateProgress(ctx, call)
 }
 
-// Announce has nothing to do: nothing is set aside in contract mode.
+// Announce does nothing: contract mode sets no executions aside that would have to be announced.
 func (c *contract) Announce(context.Context, enginerpc.AnnounceCall) (enginerpc.AnnounceReply, error) {
 	return enginerpc.AnnounceReply{Status: enginerpc.StatusOK}, nil
 }
 
-// now is the server's time, as of the last look at its clock.
+// now returns the server's time, extrapolated from the last reading of its clock, in milliseconds.
 func (c *contract) now() time.Time {
 	return c.clock.Now().Truncate(time.Millisecond)
 }
 
-// readClock brings now up to date.
+// readClock reads the server's clock, from which now follows.
 func (c *contract) readClock(ctx context.Context) (time.Time, error) {
 	now, err := c.core.Now(ctx)
 	if err != nil {
@@ -96,7 +105,7 @@ func (c *contract) readClock(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// read sends reads in one go. The first error that is not "nil" fails all.
+// read sends reads in one round trip. The first error other than "nil" fails all of them.
 func (c *contract) read(ctx context.Context, commands ...rueidis.Completed) ([]rueidis.RedisResult, error) {
 	if len(commands) == 0 {
 		return nil, nil
@@ -131,13 +140,15 @@ func (c *contract) readCores(ctx context.Context, ids []enginecore.ExecutionID, 
 	return records, nil
 }
 
-// contractPage bounds the commands that are sent in one go.
+// contractPage bounds the commands sent in one round trip.
 const contractPage = 256
 
+// hmget returns the command that reads fields of a hash.
 func (c *contract) hmget(key string, fields []string) rueidis.Completed {
 	return c.client.B().Hmget().Key(key).Field(fields...).Build()
 }
 
+// members returns the members of a flow, in no order.
 func (c *contract) members(ctx context.Context, p enginecore.Partition, id enginecore.FlowID) ([]enginecore.ExecutionID, error) {
 	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.FlowMembers(p, id)).Build())
 	if err != nil {
@@ -146,6 +157,7 @@ func (c *contract) members(ctx context.Context, p enginecore.Partition, id engin
 	return idsOf[enginecore.ExecutionID](results[0]), nil
 }
 
+// idsOf decodes a list of ids; nil if the result is no list.
 func idsOf[T ~string](result rueidis.RedisResult) []T {
 	texts, err := result.AsStrSlice()
 	if err != nil {
@@ -158,7 +170,7 @@ func idsOf[T ~string](result rueidis.RedisResult) []T {
 	return ids
 }
 
-// sendContract sends calls in pages and gives their answers in order.
+// sendContract sends calls in pages and returns their answers in order.
 func sendContract[R any, C enginerpc.Call[R]](ctx context.Context, c *contract, calls []C) []engine.CallResult[R] {
 	answers := make([]engine.CallResult[R], 0, len(calls))
 	for len(calls) > 0 {
@@ -170,7 +182,7 @@ func sendContract[R any, C enginerpc.Call[R]](ctx context.Context, c *contract, 
 	return answers
 }
 
-// firstError is the first error of the answers that is none of the accepted refusals.
+// firstError returns the first error of the answers other than the accepted refusals.
 func firstError[R any](answers []engine.CallResult[R], accepted ...error) error {
 	for _, a := range answers {
 		if a.Err != nil && !isOneOf(a.Err, accepted) {

@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// contractBatch gathers calls and reads that are sent in one go, in order.
+// contractBatch collects calls and reads to be sent in order in one round trip.
 type contractBatch struct {
 	contract *contract
 	commands rueidis.Commands
@@ -22,7 +22,7 @@ type contractBatch struct {
 
 func (c *contract) batch() *contractBatch { return &contractBatch{contract: c} }
 
-// get adds a read. Its result is there after run, which fails when the read has.
+// get adds a read. Its result is set by run, which fails if the read fails.
 func (b *contractBatch) get(command rueidis.Completed) *rueidis.RedisResult {
 	result := new(rueidis.RedisResult)
 	b.commands = append(b.commands, command)
@@ -31,7 +31,7 @@ func (b *contractBatch) get(command rueidis.Completed) *rueidis.RedisResult {
 	return result
 }
 
-// addOnce adds a call that must not be sent a second time blindly.
+// addOnce adds a call that is not idempotent, and so not repeated.
 func addOnce[R any, C enginerpc.Call[R]](b *contractBatch, call C) *engine.CallResult[R] {
 	a := new(engine.CallResult[R])
 	command, err := enginerpc.Command[R](b.contract.core, call)
@@ -44,7 +44,7 @@ func addOnce[R any, C enginerpc.Call[R]](b *contractBatch, call C) *engine.CallR
 	return a
 }
 
-// addAgain adds a call of which a repeat changes nothing more. It is repeated while the engine is away.
+// addAgain adds an idempotent call, which is repeated while the engine is unreachable.
 func addAgain[R any, C enginerpc.Call[R]](b *contractBatch, call C) *engine.CallResult[R] {
 	a := new(engine.CallResult[R])
 	command, err := enginerpc.Command[R](b.contract.core, call)
@@ -61,7 +61,8 @@ func addAgain[R any, C enginerpc.Call[R]](b *contractBatch, call C) *engine.Call
 	return a
 }
 
-// run sends everything and fills in the results. Errors are in them; that of a read is returned, too.
+// run sends all commands and sets the results. The errors of calls are in their results; that of a read is returned
+// as well.
 func (b *contractBatch) run(ctx context.Context) error {
 	if len(b.commands) == 0 {
 		return nil
@@ -73,7 +74,7 @@ func (b *contractBatch) run(ctx context.Context) error {
 			fault = engine.ReadError("read", err)
 		}
 	}
-	// A server that refuses a read, because it is loading or busy, has not said that there is nothing.
+	// A refusal of a read, by a server that is loading or busy, does not mean that the key is missing.
 	for _, result := range b.reads {
 		if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) && fault == nil {
 			fault = engine.ReadError("read", err)
@@ -83,12 +84,12 @@ func (b *contractBatch) run(ctx context.Context) error {
 }
 
 const (
-	// contractPatience bounds the repeats of one call while the engine is away.
+	// contractPatience bounds the time for the repeats of one call while the engine is unreachable.
 	contractPatience = 15 * time.Second
 	contractPause    = 50 * time.Millisecond
 )
 
-// callAgain sends a call of which a repeat changes nothing more until the engine has answered.
+// callAgain sends an idempotent call until the engine has answered, for up to contractPatience.
 func callAgain[R any, C enginerpc.Call[R]](ctx context.Context, c *contract, call C) (R, error) {
 	for end := time.Now().Add(contractPatience); ; {
 		reply, err := enginerpc.Do[R](ctx, c.core, call)
@@ -99,7 +100,7 @@ func callAgain[R any, C enginerpc.Call[R]](ctx context.Context, c *contract, cal
 	}
 }
 
-// isOneOf tells whether an error is one of several.
+// isOneOf reports whether an error matches one of several.
 func isOneOf(err error, list []error) bool {
 	return slices.ContainsFunc(list, func(target error) bool { return errors.Is(err, target) })
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// checkServable refuses what the contract has no place for. The tags are those of the flow and of the run.
+// checkServable refuses a flow that uses a feature without a counterpart in the contract. The tags are those of the
+// flow and the run. The error wraps engine.ErrNotInContract and names node and feature.
 func checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitFlowTag) error {
 	refuse := func(node, feature string) error {
 		return fmt.Errorf("%w: flow %s, node %s: %s", engine.ErrNotInContract, g.Name, node, feature)
@@ -47,8 +48,8 @@ func checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitFlowTag) error {
 	return checkKnownMembers(g)
 }
 
-// Members of the stored form of a flow and of a node that contract mode serves. Whatever else a definition says is refused
-// by name, so that a new feature is never ignored in silence.
+// Members of the stored form of a flow and of a node that contract mode supports. A definition with any other member
+// is refused, so that a new feature is never silently ignored.
 var (
 	servedOfFlow = []string{
 		"version", "name", "description", "input_type", "output_type", "codec", "deadline_ms", "tags", "return", "nodes",
@@ -59,6 +60,7 @@ var (
 	}
 )
 
+// checkKnownMembers refuses a definition with members that contract mode does not support.
 func checkKnownMembers(g *flowgraph.Graph) error {
 	definition, err := g.MarshalJSON()
 	if err != nil {

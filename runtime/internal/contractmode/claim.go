@@ -19,22 +19,22 @@ import (
 )
 
 const (
-	// contractGrant is how long a grant is good. It is used up in the same moment; one that is left over by a lost call
-	// keeps others from the execution that long.
+	// contractGrant is the lifetime of a grant. The claim that follows uses it up at once; a grant left over by a
+	// lost call keeps other workers from the execution for that long.
 	contractGrant = 5 * time.Second
-	// minCandidates and maxCandidates bound how many executions at the head of a lane a claim looks at. What the worker
-	// cannot run is passed over, up to that many.
+	// minCandidates and maxCandidates bound the executions at the head of a lane that a claim reads. It skips those
+	// that the worker cannot run.
 	minCandidates = 16
 	maxCandidates = 128
 )
 
-// contractCandidate is an execution that may be claimed, with its claimFields.
+// contractCandidate is an execution that may be claimed, with its engine.ClaimFields.
 type contractCandidate struct {
 	id   enginecore.ExecutionID
 	core engine.Record
 }
 
-// suits tells that a worker can take it.
+// suits reports whether the requesting worker can claim the execution.
 func (x contractCandidate) suits(r *enginerpc.ClaimRequest) bool {
 	eligible := x.core["lifecycle_phase"] == "runnable" && x.core["eligibility_state"] == "eligible_now"
 	if !eligible && !x.core.IsReclaimable() || x.core.Lane() != r.LaneID {
@@ -52,8 +52,8 @@ func (x contractCandidate) suits(r *enginerpc.ClaimRequest) bool {
 	return true
 }
 
-// Claim looks at the head of the lane and at what lost its worker, and takes what the worker can run: a grant and a claim
-// for each.
+// Claim reads the head of the lane and the executions without a worker, and claims those that the worker can run:
+// each with a grant and a claim. A repeated call returns what an earlier try has claimed.
 func (c *contract) Claim(ctx context.Context, call enginerpc.ClaimCall) (enginerpc.ClaimReply, error) {
 	c.noteLane(call.LaneID)
 	reply := enginerpc.ClaimReply{Status: enginerpc.StatusOK}
@@ -72,7 +72,7 @@ func (c *contract) Claim(ctx context.Context, call enginerpc.ClaimCall) (enginer
 	return reply, err
 }
 
-// candidates are the executions that stand first in a lane, and those whose worker was lost.
+// candidates returns the first executions of a lane, and those whose worker was lost.
 func (c *contract) candidates(ctx context.Context, p enginecore.Partition, lane enginecore.LaneID, count int64) ([]contractCandidate, error) {
 	last := min(max(2*count, minCandidates), maxCandidates) - 1
 	lists, err := c.read(ctx,
@@ -86,7 +86,7 @@ func (c *contract) candidates(ctx context.Context, p enginecore.Partition, lane 
 	enough := int64(len(ids)) >= count
 	for i, list := range lists[1:] {
 		if enough && i > 0 {
-			break // what an operator has revoked can wait until there is less to do
+			break // executions whose lease was revoked wait until there are fewer others
 		}
 		for _, id := range idsOf[enginecore.ExecutionID](list) {
 			if !slices.Contains(ids, id) {
@@ -105,8 +105,8 @@ func (c *contract) candidates(ctx context.Context, p enginecore.Partition, lane 
 	return candidates, nil
 }
 
-// takeSome claims as many of the candidates as are asked for, the next ones for those that others were faster with. It
-// tells how many it left.
+// takeSome claims up to r.Count of the candidates; where another worker was faster, it tries the next one. It returns
+// the number of candidates that it left.
 func (c *contract) takeSome(ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest, candidates []contractCandidate) (taken []enginerpc.ClaimedExecution, left int64, err error) {
 	for len(candidates) > 0 && int64(len(taken)) < r.Count {
 		batch := candidates[:min(int(r.Count)-len(taken), len(candidates))]
@@ -140,7 +140,7 @@ var (
 	claimHeader = []string{tagRunID, tagGraphHash, tagTrace, tagDeadline}
 )
 
-// take claims executions, and reads what their worker needs, in one go.
+// take claims executions and reads what their worker needs, in one round trip.
 func (c *contract) take(ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest, candidates []contractCandidate) ([]enginerpc.ClaimedExecution, error) {
 	b := c.batch()
 	claims := make([]*contractClaim, len(candidates))
@@ -171,7 +171,7 @@ func (c *contract) take(ctx context.Context, p enginecore.Partition, r *enginerp
 		fault = c.addInputs(ctx, p, taken)
 	}
 	if fault != nil {
-		// Some may be ours without our knowing, or without their inputs: a repeat of the call finds them.
+		// The worker may hold executions that the answers do not show, or whose inputs are missing: a repeat finds them.
 		return nil, errors.Join(enginecore.ErrOutcomeUnknown, fault)
 	}
 	if len(ended) > 0 {
@@ -180,7 +180,7 @@ func (c *contract) take(ctx context.Context, p enginecore.Partition, r *enginerp
 	return taken, fault
 }
 
-// addClaim adds grant and claim of one execution to a batch.
+// addClaim adds the grant and the claim of one execution to a batch.
 func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.ClaimRequest) {
 	grant := enginerpc.Grant{
 		ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.WorkerInstanceID, LaneID: r.LaneID, GrantTTL: contractGrant,
@@ -215,7 +215,7 @@ func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.Cla
 	}
 }
 
-// addReads adds what the worker needs to know of an execution to a batch.
+// addReads adds the reads of what a worker needs of an execution to a batch.
 func (c *contract) addReads(b *contractBatch, x *contractClaim, p enginecore.Partition) {
 	x.policy = b.get(c.client.B().Get().Key(c.keys.ExecPolicy(x.id)).Build())
 	x.input = b.get(c.client.B().Get().Key(c.keys.ExecPayload(x.id)).Build())
@@ -226,7 +226,7 @@ func (c *contract) addReads(b *contractBatch, x *contractClaim, p enginecore.Par
 	}
 }
 
-// contractID derives the id of something that a claim makes, so that a repeat finds it.
+// contractID derives the id of a record that a claim creates, so that a repeat finds the record.
 func contractID(claimID string, id enginecore.ExecutionID, kind string) string {
 	space, err := uuid.Parse(claimID)
 	if err != nil {
@@ -235,11 +235,12 @@ func contractID(claimID string, id enginecore.ExecutionID, kind string) string {
 	return uuid.NewSHA1(space, []byte(kind+" "+string(id))).String()
 }
 
+// contractLeaseID derives the id of the lease that a claim creates.
 func contractLeaseID(claimID string, id enginecore.ExecutionID) enginecore.LeaseID {
 	return enginecore.LeaseID(contractID(claimID, id, "lease"))
 }
 
-// claimed notes a lease and describes it to the worker.
+// claimed records a lease and returns the description of its execution for the worker.
 func (c *contract) claimed(x *contractClaim, reply enginerpc.ClaimExecutionReply, p enginecore.Partition, r *enginerpc.ClaimRequest) enginerpc.ClaimedExecution {
 	tags := hashrecord.Read(*x.tags, claimTags)
 	out := enginerpc.ClaimedExecution{
@@ -267,7 +268,7 @@ func (c *contract) claimed(x *contractClaim, reply enginerpc.ClaimExecutionReply
 	return out
 }
 
-// claimedBefore finds what an earlier try of the same claim has got.
+// claimedBefore returns the executions that an earlier try of the same claim has claimed.
 func (c *contract) claimedBefore(ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest) ([]enginerpc.ClaimedExecution, error) {
 	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.IndexWorkerLeases(p, r.WorkerInstanceID)).Build())
 	if err != nil {
@@ -301,10 +302,11 @@ func (c *contract) claimedBefore(ctx context.Context, p enginecore.Partition, r 
 	return taken, c.addInputs(ctx, p, taken)
 }
 
-// maxClaimedInputs bounds the upstreams whose results come with a claim; those of a node with more are read by its task.
+// maxClaimedInputs bounds the upstream results that one claim returns; the results for a node with more are read by
+// ReadInputs.
 const maxClaimedInputs = 32
 
-// addInputs adds the flow's input and the results of upstreams to claimed executions that use them.
+// addInputs adds the flow's input and the results of upstreams to the claimed executions that use them.
 func (c *contract) addInputs(ctx context.Context, p enginecore.Partition, taken []enginerpc.ClaimedExecution) error {
 	b := c.batch()
 	var finish []func()
@@ -313,7 +315,7 @@ func (c *contract) addInputs(ctx context.Context, p enginecore.Partition, taken 
 		x := &taken[i]
 		plan, err := submit.DecodePolicy(x.Policy)
 		if err != nil || plan.Input == nil || x.FlowID == "" {
-			continue // the task finds out
+			continue // the task reports it
 		}
 		if plan.Input.UsesFlowInput() {
 			read := b.get(c.client.B().Hget().Key(c.keys.FlowTags(p, x.FlowID)).Field(tagInput).Build())
@@ -342,10 +344,11 @@ func (c *contract) addInputs(ctx context.Context, p enginecore.Partition, taken 
 	return nil
 }
 
-// contractInputs is the number of results that ReadInputs reads at once.
+// contractInputs is the number of results in one page of ReadInputs.
 const contractInputs = 8
 
-// ReadInputs reads results of upstreams, a page of them. The cursor is the number of the next one.
+// ReadInputs reads a page of the results of upstreams. The cursor is the number of the next upstream; "" is the
+// first.
 func (c *contract) ReadInputs(ctx context.Context, call enginerpc.ReadInputsCall) (enginerpc.ReadInputsReply, error) {
 	reply := enginerpc.ReadInputsReply{Status: enginerpc.StatusOK}
 	results, err := c.read(ctx, c.client.B().Get().Key(c.keys.ExecPolicy(call.ExecutionID)).Build(),

@@ -15,25 +15,26 @@ import (
 )
 
 const (
-	// followAfter is how long a keeper leaves it to the one who ended an execution to tell its downstreams.
+	// followAfter is how long a keeper leaves the propagation of an end to the program that reported it.
 	followAfter = 200 * time.Millisecond
-	// maxFollowed bounds the ends that wait to be looked at. Those beyond it are found by reconciliation.
+	// maxFollowed bounds the ends that wait for FollowCompletions. Reconciliation finds those beyond it.
 	maxFollowed = 10_000
 )
 
-// completion is the message of the contract about an execution that has ended.
+// completion is the contract's message about an execution that has ended.
 type completion struct {
 	FlowID      enginecore.FlowID      `json:"flow_id"`
 	ExecutionID enginecore.ExecutionID `json:"execution_id"`
 	Outcome     string                 `json:"outcome"`
 }
 
-// completionQueue gathers completions that were heard.
+// completionQueue collects received completions. It is safe for concurrent use.
 type completionQueue struct {
 	mu    sync.Mutex
 	heard []completion
 }
 
+// hear adds a message, unless it is malformed or the queue is full.
 func (q *completionQueue) hear(message string) {
 	var m completion
 	if err := json.Unmarshal([]byte(message), &m); err != nil || m.FlowID == "" {
@@ -49,6 +50,7 @@ func (q *completionQueue) hear(message string) {
 	}
 }
 
+// take returns and removes the collected completions.
 func (q *completionQueue) take() []completion {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -57,8 +59,9 @@ func (q *completionQueue) take() []completion {
 	return heard
 }
 
-// followCompletions hears which executions have ended, and does what is left to do when whoever ended one does not: because a worker
-// has died between two calls, or another program has no part in it.
+// FollowCompletions receives the completions of executions and, until ctx ends, propagates those that the reporting
+// program does not propagate: because its worker died between two calls, or because it is a program without that
+// step. It waits 0.2 to 0.4 s before it does. Failures are logged and left to reconciliation.
 func (c *contract) FollowCompletions(ctx context.Context) {
 	var q completionQueue
 	var listening sync.WaitGroup
@@ -80,7 +83,7 @@ func (c *contract) FollowCompletions(ctx context.Context) {
 	}
 }
 
-// follow propagates the ends whose edges are not all resolved, and looks whether flows are over.
+// follow propagates the ends whose edges are not all resolved, and checks whether their flows are over.
 func (c *contract) follow(ctx context.Context, batch []completion) error {
 	byPartition := make(map[enginecore.Partition][]completion)
 	for _, m := range batch {
@@ -101,6 +104,7 @@ func (c *contract) follow(ctx context.Context, batch []completion) error {
 	return nil
 }
 
+// followPage does so for ends of one partition.
 func (c *contract) followPage(ctx context.Context, p enginecore.Partition, page []completion) error {
 	commands := make(rueidis.Commands, len(page))
 	ids := make([]enginecore.ExecutionID, len(page))
@@ -143,8 +147,8 @@ func (c *contract) followPage(ctx context.Context, p enginecore.Partition, page 
 	return nil
 }
 
-// tellLast tells the worker of the last attempt that the execution was ended from outside. One that has finished it knows
-// nothing of the lease any more.
+// tellLast notifies the worker of the last attempt that the execution was ended by another program. A worker that has
+// finished the attempt ignores the message.
 func (c *contract) tellLast(ctx context.Context, id enginecore.ExecutionID, core engine.Record) error {
 	if core["current_attempt_index"] == "" {
 		return nil
@@ -165,7 +169,7 @@ func (c *contract) tellLast(ctx context.Context, id enginecore.ExecutionID, core
 	return nil
 }
 
-// isFollowed tells whether all edges from an execution are resolved.
+// isFollowed reports whether all edges from an execution are resolved.
 func (c *contract) isFollowed(ctx context.Context, p enginecore.Partition, end contractEnd, edges []enginecore.EdgeID) (bool, error) {
 	commands := make(rueidis.Commands, len(edges))
 	for i, edge := range edges {

@@ -13,11 +13,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// maxStageRounds bounds how often others may add to the flow while it is staged.
+// maxStageRounds bounds the rounds of staging while other programs change the flow.
 const maxStageRounds = 20
 
-// stageEdges adds the edges to the flow's graph. Each call names the revision that it builds on, so those in one go name
-// the ones to come; where somebody else has added to the flow in between, the rest is staged anew.
+// stageEdges adds the edges to the flow's graph. Each call names the graph revision that it builds on, and the calls
+// of one round trip the consecutive ones; if another program has changed the flow in between, the rest is staged
+// again.
 func (s *contractSubmission) stageEdges(ctx context.Context) error {
 	c, call := s.contract, s.call
 	missing := call.Edges
@@ -60,8 +61,8 @@ func (s *contractSubmission) stageEdges(ctx context.Context) error {
 	return nil
 }
 
-// unstaged reads the flow's revision, and leaves out what is staged already. The edges of a flow that has none yet need no
-// look.
+// unstaged reads the flow's graph revision, and returns the edges that are not staged yet. It need not read the edges
+// of a flow that has none.
 func (s *contractSubmission) unstaged(ctx context.Context, edges []enginerpc.SubmitFlowEdge, again bool) ([]enginerpc.SubmitFlowEdge, int64, error) {
 	c, call := s.contract, s.call
 	fields := []string{"graph_revision", "edge_count"}
@@ -89,7 +90,7 @@ func (s *contractSubmission) unstaged(ctx context.Context, edges []enginerpc.Sub
 	return missing, core.Int("graph_revision"), nil
 }
 
-// applyEdges tells the downstreams of the edges.
+// applyEdges applies the staged edges to their downstreams.
 func (s *contractSubmission) applyEdges(ctx context.Context) error {
 	c, call := s.contract, s.call
 	if len(call.Edges) == 0 {

@@ -15,13 +15,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
-// awaitEvents waits a while: the contract has no log that could tell.
+// AwaitEvents waits for one poll interval: the contract has no event log to wait for. It returns the cause of ctx if
+// that has ended.
 func (c *contract) AwaitEvents(ctx context.Context, _ *engine.Tail, _ enginecore.Partition, _ enginecore.FlowID, _ string) error {
 	engine.Pause(ctx, c.config.Poll)
 	return context.Cause(ctx)
 }
 
-// ReadEvents puts together what happened in a run from its records and the histories of its leases.
+// ReadEvents composes the events of a run from its records and the lease histories of its nodes, up to the last
+// complete millisecond. It cannot return what the records do not keep: of several progress reports, the last only.
 func (c *contract) ReadEvents(ctx context.Context, call enginerpc.ReadEventsCall) (enginerpc.ReadEventsReply, error) {
 	reply := enginerpc.ReadEventsReply{Status: enginerpc.StatusOK}
 	now, err := c.readClock(ctx)
@@ -37,7 +39,7 @@ func (c *contract) ReadEvents(ctx context.Context, call enginerpc.ReadEventsCall
 		return reply, err
 	}
 	if graph != nil {
-		// Events of one millisecond stand in an order in which they may have happened.
+		// Events of one millisecond are ordered by declaration, in which they may have happened.
 		slices.SortStableFunc(run.nodes, func(a, b contractNode) int { return cmp.Compare(graph.place[a.name], graph.place[b.name]) })
 	}
 	events := run.events()
@@ -58,7 +60,7 @@ func (c *contract) ReadEvents(ctx context.Context, call enginerpc.ReadEventsCall
 	}
 	slices.SortFunc(events, func(a, b contractEvent) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.number, b.number)) })
 	for _, e := range events {
-		// What happens in the present millisecond may not be complete.
+		// The events of the present millisecond may be incomplete.
 		if !e.at.Before(now) || int64(len(reply.Events)) == call.Limit {
 			break
 		}
@@ -70,21 +72,21 @@ func (c *contract) ReadEvents(ctx context.Context, call enginerpc.ReadEventsCall
 	return reply, nil
 }
 
-// contractEvent is an event with its place: of those of one millisecond, the number decides.
+// contractEvent is an event with its position: number orders the events of one millisecond.
 type contractEvent struct {
 	enginerpc.FlowEvent
 	at     time.Time
 	number int64
 }
 
-// Numbers of events: those of the run's begin stand before those of nodes, those of its end after.
+// Numbers of events: those of the run's beginning precede those of its nodes, those of its end follow them.
 const (
 	eventsPerNode = 10_000
 	lastOfNode    = eventsPerNode - 1
 	runEnds       = int64(1) << 50
 )
 
-// events are those of the run itself, and the ends of its nodes.
+// events returns the events of the run itself and the ends of its nodes.
 func (r *contractRun) events() []contractEvent {
 	created := r.core.Time("created_at")
 	events := []contractEvent{{enginerpc.FlowEvent{Event: string(runevent.FlowSubmitted)}, created, 0}}
@@ -115,6 +117,7 @@ func (r *contractRun) events() []contractEvent {
 	return events
 }
 
+// endDetail returns the detail of the event with which the node ended.
 func (n *contractNode) endDetail() string {
 	switch n.core["terminal_outcome"] {
 	case "failed", "expired":
@@ -125,7 +128,8 @@ func (n *contractNode) endDetail() string {
 	return ""
 }
 
-// history are the events that the history of a node's leases tells.
+// history returns the events that the lease history of a node contains. index is the node's position among the nodes
+// of the run.
 func (n *contractNode) history(index int, entries []rueidis.XRangeEntry) []contractEvent {
 	var events []contractEvent
 	for i, entry := range entries {

@@ -6,8 +6,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// FlowFailures tells which nodes failed, expired or were cancelled by themselves, all in one page. There are no joins in
-// contract mode that make up for a failure.
+// FlowFailures returns the nodes that failed, expired or were cancelled on their own, all in one page. Contract mode
+// has no joins that tolerate a failure.
 func (c *contract) FlowFailures(ctx context.Context, call enginerpc.FlowFailuresCall) (enginerpc.FlowFailuresReply, error) {
 	reply := enginerpc.FlowFailuresReply{Status: enginerpc.StatusOK}
 	run, err := c.readRun(ctx, call.Partition, call.FlowID)

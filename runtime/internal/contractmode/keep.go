@@ -16,30 +16,33 @@ import (
 )
 
 const (
-	// contractTicks bounds the partitions that a keeper works on at a time.
+	// contractTicks bounds the partitions that KeepAll works on at a time.
 	contractTicks = 8
-	// reclaimReminder is how often workers are told again of executions that lost theirs and that nobody has taken.
+	// reclaimReminder is the interval at which workers are notified again of executions that lost their worker and
+	// have not been taken over.
 	reclaimReminder = time.Second
 )
 
-// contractTasks are the tasks that keepers do in contract mode: those of the tick, then the others. The rest is left to the
-// server's own scanners.
+// ContractTasks lists the maintenance tasks of keepers in contract mode: those of the tick, then the others. All
+// other tasks are left to the server's own scanners.
 var ContractTasks = append((*contract)(nil).TickTasks(), engine.TaskSuspensionTimeout, engine.TaskPendingWaitpointExpiry, engine.TaskBudget, engine.TaskUnblocking)
 
+// TickTasks lists the maintenance tasks that Tick and KeepAll carry out.
 func (*contract) TickTasks() []engine.TaskID {
 	return []engine.TaskID{
 		engine.TaskLeaseExpiry, engine.TaskAttemptTimeout, engine.TaskExecutionDeadline, engine.TaskDelayedPromotion, engine.TaskCancelBacklog, engine.TaskDependencyReconciliation,
 	}
 }
 
-// keepAll does what is due in several partitions at a time.
+// KeepAll carries out what is due in several partitions, up to contractTicks of them at a time. The answers are in
+// the order of the calls; the error is one of theirs.
 func (c *contract) KeepAll(ctx context.Context, calls []enginerpc.KeepCall) ([]engine.CallResult[enginerpc.KeepReply], error) {
 	answers := make([]engine.CallResult[enginerpc.KeepReply], len(calls))
 	var ticking errgroup.Group
 	ticking.SetLimit(contractTicks)
 	for i, call := range calls {
 		ticking.Go(func() (err error) {
-			// Where one step panics is of no use to the others, and a panic here would reach nobody.
+			// A panic in this goroutine would end the process: it becomes the error of this partition.
 			defer func() {
 				if fault := recover(); fault != nil {
 					err = fmt.Errorf("%w: %v", engine.ErrStepPanicked, fault)
@@ -54,20 +57,21 @@ func (c *contract) KeepAll(ctx context.Context, calls []enginerpc.KeepCall) ([]e
 	return answers, err
 }
 
-// Tick does what is due in a partition.
+// Tick carries out what is due in one partition.
 func (c *contract) Tick(ctx context.Context, call enginerpc.TickCall) (enginerpc.TickReply, error) {
 	reply, err := c.keep(ctx, enginerpc.KeepCall{Partition: call.Partition, Limit: call.Limit, Lanes: call.Lanes})
 	return enginerpc.TickReply{Status: reply.Status, Now: reply.Now, NextDueAt: reply.NextDueAt, More: reply.More}, err
 }
 
-// keep does what is due in a partition, as the scanners of a FlowFabric server do, and now and then what nobody has done.
+// keep carries out what is due in a partition, as the scanners of a FlowFabric server do, and once per reconcile
+// interval the steps that other programs left undone.
 func (c *contract) keep(ctx context.Context, call enginerpc.KeepCall) (enginerpc.KeepReply, error) {
 	now, err := c.readClock(ctx)
 	if err != nil {
 		return enginerpc.KeepReply{}, err
 	}
 	t := &contractTick{contract: c, call: call, lanes: c.KnownLanes(call.Lanes), lags: make(map[engine.TaskID]time.Duration)}
-	// Nobody tells what other programs make due.
+	// No message announces what other programs make due.
 	t.reply = enginerpc.KeepReply{Status: enginerpc.StatusOK, Now: now, NextDueAt: now.Add(c.config.Poll)}
 	if err := t.readDue(ctx); err != nil {
 		return t.reply, err
@@ -101,6 +105,8 @@ func (c *contract) keep(ctx context.Context, call enginerpc.KeepCall) (enginerpc
 	return t.reply, nil
 }
 
+// KnownLanes returns the lanes that this process has seen, the lane "default" and the given ones, sorted and without
+// duplicates.
 func (c *contract) KnownLanes(more []enginecore.LaneID) []enginecore.LaneID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,12 +118,13 @@ func (c *contract) KnownLanes(more []enginecore.LaneID) []enginecore.LaneID {
 	return slices.Compact(lanes)
 }
 
-// contractTick is one tick of a partition under way.
+// contractTick is the tick of one partition.
 type contractTick struct {
 	contract *contract
 	call     enginerpc.KeepCall
 	reply    enginerpc.KeepReply
-	// count is what the duty at hand has done, lags how late the first item of each was.
+	// count is the number of items that the current task has completed; lags is how late the first item of each task
+	// was.
 	count int64
 	lags  map[engine.TaskID]time.Duration
 	lanes []enginecore.LaneID
@@ -126,7 +133,7 @@ type contractTick struct {
 	delayed                              map[enginecore.LaneID][]string
 }
 
-// due notes when there is more to do.
+// due brings the time of the next tick forward.
 func (t *contractTick) due(at time.Time) {
 	if t.reply.NextDueAt.IsZero() || at.Before(t.reply.NextDueAt) {
 		t.reply.NextDueAt = at
@@ -179,7 +186,7 @@ func (t *contractTick) readDue(ctx context.Context) error {
 	return nil
 }
 
-// dueOf takes what is due from the head of an index and notes when the next entry is.
+// dueOf returns the due entries at the head of an index and notes when the next one is due.
 func (t *contractTick) dueOf(entries []rueidis.ZScore) []string {
 	var due []string
 	for _, e := range entries {
@@ -193,7 +200,7 @@ func (t *contractTick) dueOf(entries []rueidis.ZScore) []string {
 	return due
 }
 
-// expireLeases marks lapsed leases and tells workers what there is to take over.
+// expireLeases marks expired leases and notifies workers of executions to take over.
 func (t *contractTick) expireLeases(ctx context.Context) error {
 	if len(t.leases) == 0 {
 		return nil
@@ -228,7 +235,7 @@ func (t *contractTick) expireLeases(ctx context.Context) error {
 
 var expireFields = []string{"lane_id", "current_attempt_index", "current_worker_instance_id", "current_lease_id", "flow_id"}
 
-// expire ends what has exceeded its deadline, or an attempt timeout that another program has set.
+// expire ends executions that have exceeded their deadline, or an attempt timeout set by another program.
 func (t *contractTick) expire(ctx context.Context, ids []enginecore.ExecutionID, reason string) error {
 	c := t.contract
 	cores, err := c.readCores(ctx, ids, expireFields)
@@ -261,7 +268,7 @@ func (t *contractTick) expire(ctx context.Context, ids []enginecore.ExecutionID,
 	return err
 }
 
-// promote makes eligible what was delayed until now.
+// promote makes delayed executions eligible whose delay is over.
 func (t *contractTick) promote(ctx context.Context) error {
 	c := t.contract
 	for lane, members := range t.delayed {
@@ -288,7 +295,7 @@ func (t *contractTick) promote(ctx context.Context) error {
 	return nil
 }
 
-// cancelOwed ends members of cancelled flows whose canceller has not come to them in time.
+// cancelOwed ends the members of cancelled flows whose canceller has not ended them in time.
 func (t *contractTick) cancelOwed(ctx context.Context) error {
 	c, p := t.contract, t.call.Partition
 	for _, text := range t.cancels {
@@ -300,7 +307,7 @@ func (t *contractTick) cancelOwed(ctx context.Context) error {
 		}
 		owed := idsOf[enginecore.ExecutionID](results[0])
 		if len(owed) == 0 {
-			// Acknowledging anybody takes a flow that owes nothing off the list.
+			// Acknowledging any member removes a flow without owed cancels from the list.
 			owed = []enginecore.ExecutionID{enginecore.ExecutionIDFor(p, id, "")}
 		}
 		reason := hashrecord.Read(results[1], []string{"cancel_reason"})["cancel_reason"]

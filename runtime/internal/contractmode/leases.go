@@ -17,7 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// contractLease is what has to be known of a lease to report about it: the contract's functions want to be told.
+// contractLease is what this process knows of a lease that it holds: the arguments that the contract's functions
+// require in a report.
 type contractLease struct {
 	partition enginecore.Partition
 	lane      enginecore.LaneID
@@ -31,24 +32,26 @@ type contractLease struct {
 	policy    []byte
 	retries   int64
 
-	overdue time.Time // when the attempt has taken too long; zero is never
+	overdue time.Time // when endOverdue fails the attempt; zero is never
 	until   time.Time // when the record is forgotten unless it is renewed
 }
 
+// end returns the end of the lease's execution with an outcome.
 func (l *contractLease) end(id enginecore.ExecutionID, outcome string) contractEnd {
 	return contractEnd{id, l.flow, l.node, l.graphHash, outcome}
 }
 
-// contractLeases are the leases of this process.
+// contractLeases holds the leases of this process. The zero value is empty; it is safe for concurrent use.
 type contractLeases struct {
 	mu     sync.Mutex
 	held   map[enginecore.LeaseID]*contractLease
 	purged time.Time
 }
 
-// overdueGrace is what a function that is told to end gets on top of its start-to-close timeout.
+// overdueGrace is the time beyond its start-to-close timeout that a function gets to end after it was cancelled.
 const overdueGrace = 2 * time.Second
 
+// add records a lease and, now and then, removes those that were not renewed.
 func (b *contractLeases) add(id enginecore.ExecutionID, lease enginecore.LeaseID, l *contractLease, ttl time.Duration) {
 	now := time.Now()
 	if plan, err := submit.DecodePolicy(l.policy); err == nil && plan.StartToClose > 0 {
@@ -71,12 +74,14 @@ func (b *contractLeases) add(id enginecore.ExecutionID, lease enginecore.LeaseID
 	}
 }
 
+// get returns a lease; nil if it is unknown.
 func (b *contractLeases) get(lease enginecore.LeaseID) *contractLease {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.held[lease]
 }
 
+// renewed records the renewal of a lease.
 func (b *contractLeases) renewed(lease enginecore.LeaseID, ttl time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,6 +90,7 @@ func (b *contractLeases) renewed(lease enginecore.LeaseID, ttl time.Duration) {
 	}
 }
 
+// drop removes a lease.
 func (b *contractLeases) drop(lease enginecore.LeaseID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +99,7 @@ func (b *contractLeases) drop(lease enginecore.LeaseID) {
 
 var leaseFields = []string{"lane_id", "flow_id", "current_attempt_index", "current_worker_instance_id", "retry_count"}
 
-// leaseOf is what is known of a lease, by this process or by the engine.
+// leaseOf returns what this process, or else the engine, knows of a lease.
 func (c *contract) leaseOf(ctx context.Context, p enginecore.Partition, id enginecore.ExecutionID, lease enginecore.LeaseID) (*contractLease, error) {
 	if l := c.leases.get(lease); l != nil {
 		return l, nil
@@ -111,7 +117,8 @@ func (c *contract) leaseOf(ctx context.Context, p enginecore.Partition, id engin
 	}, nil
 }
 
-// endedBySelf tells by a refusal that this very lease has ended the execution before, so that the reply was lost.
+// endedBySelf reports whether a refusal shows that this same lease has ended the execution before, so that only the
+// reply was lost.
 func endedBySelf(err error, epoch enginecore.LeaseEpoch, attempt enginecore.AttemptID, outcome string) bool {
 	var refusal *enginecore.Error
 	if !errors.As(err, &refusal) || refusal.Code != enginecore.ErrExecutionNotActive {
@@ -121,7 +128,8 @@ func endedBySelf(err error, epoch enginecore.LeaseEpoch, attempt enginecore.Atte
 		refusal.Detail("lease_epoch") == strconv.FormatInt(int64(epoch), 10)
 }
 
-// Complete commits a result, tells the downstreams, and hands on one of them, or another execution of the lane.
+// Complete commits a result, propagates it to the downstreams, and hands off one of them to the worker. If none is
+// handed off, it returns how many executions of the lane are eligible.
 func (c *contract) Complete(ctx context.Context, call enginerpc.CompleteCall) (enginerpc.CompleteReply, error) {
 	reply := enginerpc.CompleteReply{Status: enginerpc.StatusOK}
 	lease, err := c.leaseOf(ctx, call.Partition, call.ExecutionID, call.LeaseID)
@@ -164,7 +172,7 @@ func (c *contract) Complete(ctx context.Context, call enginerpc.CompleteCall) (e
 	return reply, err
 }
 
-// waiting is how many executions of a lane are eligible.
+// waiting returns the number of eligible executions of a lane.
 func (c *contract) waiting(ctx context.Context, p enginecore.Partition, lane enginecore.LaneID) (int64, error) {
 	results, err := c.read(ctx, c.client.B().Zcard().Key(c.keys.LaneEligible(p, lane)).Build())
 	if err != nil {
@@ -208,15 +216,16 @@ func (c *contract) Fail(ctx context.Context, call enginerpc.FailCall) (enginerpc
 	return reply, nil
 }
 
-// retriedBySelf tells by a refusal that this lease has reported its failure before, and a retry follows.
+// retriedBySelf reports whether a refusal shows that this same lease has reported its failure before, and a retry
+// follows.
 func retriedBySelf(err error, epoch enginecore.LeaseEpoch) bool {
 	var refusal *enginecore.Error
 	return errors.As(err, &refusal) && refusal.Code == enginecore.ErrExecutionNotActive &&
 		refusal.Detail("lifecycle_phase") == "runnable" && refusal.Detail("lease_epoch") == strconv.FormatInt(int64(epoch), 10)
 }
 
-// contractRetry is the retry policy for one failure: the stored one's limit, with the delay worked out here, since the
-// contract knows neither jitter nor a delay that the failure asks for.
+// contractRetry returns the retry policy for one failure: the limit of the stored policy with a fixed delay, computed
+// here because the contract has neither jitter nor a delay that the failure requests. Nil is no retry.
 func contractRetry(lease *contractLease, call enginerpc.FailCall) []byte {
 	var stored submit.StoredPolicy
 	if err := json.Unmarshal(lease.policy, &stored); err != nil || stored.Retry == nil || !call.Retryable {
@@ -240,7 +249,7 @@ func contractRetry(lease *contractLease, call enginerpc.FailCall) []byte {
 	return policy
 }
 
-// Release puts an execution back: delayed until now, which keeps its attempt, and promoted at once.
+// Release returns an execution to its lane: it is delayed until now, which keeps its attempt, and promoted at once.
 func (c *contract) Release(ctx context.Context, call enginerpc.ReleaseCall) (enginerpc.ReleaseReply, error) {
 	reply := enginerpc.ReleaseReply{Status: enginerpc.StatusOK}
 	lease, err := c.leaseOf(ctx, call.Partition, call.ExecutionID, call.LeaseID)
@@ -264,12 +273,13 @@ func (c *contract) Release(ctx context.Context, call enginerpc.ReleaseCall) (eng
 	return reply, errors.Join(delayed.Err, promoted.Err)
 }
 
-// renewHistoryGrace is how long the record of a lease stays after its end, as other FlowFabric clients want it.
+// renewHistoryGrace is how long the record of a lease is kept after its end, as other FlowFabric clients expect.
 const renewHistoryGrace = 5 * time.Second
 
-// renewAll renews lease by lease, in one go.
+// RenewAll renews the leases of several partitions, one call for each lease, in one round trip. The answers are in
+// the order of the calls; the error joins theirs.
 func (c *contract) RenewAll(ctx context.Context, calls []enginerpc.RenewCall) ([]engine.CallResult[enginerpc.RenewReply], error) {
-	_, _ = c.readClock(ctx) // an old reading does for a while
+	_, _ = c.readClock(ctx) // after a failure, the last reading is used
 	b := c.batch()
 	renewals := make([][]*engine.CallResult[enginerpc.RenewLeaseReply], len(calls))
 	for i, call := range calls {
@@ -294,7 +304,7 @@ func (c *contract) RenewAll(ctx context.Context, calls []enginerpc.RenewCall) ([
 	return answers, errors.Join(faults...)
 }
 
-// renewal gathers the answers of one call.
+// renewal returns the answer to one call from those of its leases.
 func (c *contract) renewal(ctx context.Context, call enginerpc.RenewCall, renewed []*engine.CallResult[enginerpc.RenewLeaseReply]) engine.CallResult[enginerpc.RenewReply] {
 	a := engine.CallResult[enginerpc.RenewReply]{Reply: enginerpc.RenewReply{Status: enginerpc.StatusOK}}
 	for i, l := range call.Leases {
@@ -318,8 +328,8 @@ func (c *contract) renewal(ctx context.Context, call enginerpc.RenewCall, renewe
 	return a
 }
 
-// endOverdue fails an attempt whose function does not end although its start-to-close timeout is over, as the engine does
-// where it looks after that itself. It tells whether it did.
+// endOverdue fails an attempt whose function still runs after its start-to-close timeout and a grace period, as the
+// engine does outside contract mode. It reports whether it did.
 func (c *contract) endOverdue(ctx context.Context, p enginecore.Partition, l enginerpc.RenewLease) bool {
 	lease := c.leases.get(l.LeaseID)
 	if lease == nil || lease.overdue.IsZero() || time.Now().Before(lease.overdue) {
@@ -332,7 +342,7 @@ func (c *contract) endOverdue(ctx context.Context, p enginecore.Partition, l eng
 	return err == nil
 }
 
-// strays are leases that the engine has for a worker that does not know of them.
+// strays returns the leases that the engine holds for a worker that does not know them.
 func (c *contract) strays(ctx context.Context, call enginerpc.RenewCall) ([]enginerpc.HeldLease, error) {
 	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.IndexWorkerLeases(call.Partition, call.WorkerInstanceID)).Build())
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// overdueEvery is how often keepers look for waits and waitpoints whose time is over. No message says what other programs make
-	// due.
+	// overdueEvery is the interval at which keepers check for suspensions and waitpoints that have timed out. No
+	// message announces those of other programs.
 	overdueEvery = 5 * time.Second
-	// resetsEvery is how often they look for budgets to be reset.
+	// resetsEvery is the interval at which keepers check for budgets to reset.
 	resetsEvery = 15 * time.Second
 )
 
-// overdue returns the indexes that keepers work off besides the tick: what other programs have suspended, the waitpoints that
-// they opened ahead, and their budgets.
+// Overdue returns the indexes that keepers work off besides the tick: suspensions, waitpoints opened in advance, and
+// budgets, all of other programs.
 func (c *contract) Overdue() []engine.OverdueIndex {
 	return []engine.OverdueIndex{
 		{Task: engine.TaskSuspensionTimeout, Family: enginecore.FlowFamily, Every: overdueEvery, Key: c.keys.IndexSuspensionTimeout, Work: c.expireWaits},
@@ -33,7 +33,7 @@ func (c *contract) Overdue() []engine.OverdueIndex {
 
 var waitFields = []string{"current_waitpoint_id", "current_attempt_index", "lane_id"}
 
-// expireWaits ends suspensions whose time is over. What follows from the end of an execution is seen to by who hears of it.
+// expireWaits ends suspensions that have timed out. FollowCompletions propagates the executions that end by it.
 func (c *contract) expireWaits(ctx context.Context, p enginecore.Partition, due []string, _ time.Time) (int64, error) {
 	ids := engine.ExecutionIDs(due)
 	cores, err := c.readCores(ctx, ids, waitFields)
@@ -54,12 +54,12 @@ func (c *contract) expireWaits(ctx context.Context, p enginecore.Partition, due 
 	answers := sendContract[enginerpc.ExpireSuspensionReply](ctx, c, calls)
 	slices.Sort(lanes)
 	for _, lane := range slices.Compact(lanes) {
-		c.tellWork(ctx, p, lane) // some go on when their time is over
+		c.tellWork(ctx, p, lane) // some executions become eligible when their wait times out
 	}
 	return accepted(answers)
 }
 
-// closeWaitpoints closes waitpoints that were opened ahead of a wait that never came.
+// closeWaitpoints closes waitpoints that were opened in advance of a wait that did not come in time.
 func (c *contract) closeWaitpoints(ctx context.Context, p enginecore.Partition, due []string, _ time.Time) (int64, error) {
 	commands := make(rueidis.Commands, len(due))
 	for i, id := range due {
@@ -80,7 +80,7 @@ func (c *contract) closeWaitpoints(ctx context.Context, p enginecore.Partition, 
 	return accepted(sendContract[enginerpc.CloseWaitpointReply](ctx, c, calls))
 }
 
-// resetBudgets begins budgets at zero again whose time has come.
+// resetBudgets resets the usage of due budgets.
 func (c *contract) resetBudgets(ctx context.Context, p enginecore.Partition, due []string, now time.Time) (int64, error) {
 	calls := make([]enginerpc.ResetBudgetCall, len(due))
 	for i, id := range due {
@@ -89,7 +89,7 @@ func (c *contract) resetBudgets(ctx context.Context, p enginecore.Partition, due
 	return accepted(sendContract[enginerpc.ResetBudgetReply](ctx, c, calls))
 }
 
-// accepted counts the calls that were carried out. What the engine refuses is for others to mend.
+// accepted counts the calls that succeeded. It ignores refusals of the engine; any other error is returned.
 func accepted[R any](answers []engine.CallResult[R]) (int64, error) {
 	count := int64(0)
 	for _, a := range answers {

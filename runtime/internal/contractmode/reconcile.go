@@ -12,18 +12,18 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// reconcilePage bounds how many executions and flows of a partition one reconciliation looks at. The next one goes on
+// reconcilePage bounds the executions and flows of a partition that one reconciliation reads. The next one continues
 // behind them.
 const reconcilePage = 64
 
-// reconcileState is how far the reconciliation of a partition has come.
+// reconcileState is the progress of the reconciliation of a partition.
 type reconcileState struct {
 	next   time.Time
 	flows  uint64 // cursor of the index of flows
 	offset int64  // in the indexes of lanes
 }
 
-// reconcile looks, once in an interval, for steps that nobody has taken.
+// reconcile takes, once per reconcile interval, the steps that other programs left undone.
 func (t *contractTick) reconcile(ctx context.Context) error {
 	c, p := t.contract, t.call.Partition
 	c.mu.Lock()
@@ -44,7 +44,7 @@ func (t *contractTick) reconcile(ctx context.Context) error {
 	return err
 }
 
-// learnLanes finds out which lanes the flows of the partition use.
+// learnLanes finds the lanes that the flows of the partition use.
 func (t *contractTick) learnLanes(ctx context.Context, state *reconcileState) error {
 	c, p := t.contract, t.call.Partition
 	entry, err := c.client.Do(ctx, c.client.B().Sscan().Key(c.keys.IndexFlowIndex(p)).Cursor(state.flows).Count(reconcilePage).Build()).AsScanEntry()
@@ -70,7 +70,7 @@ func (t *contractTick) learnLanes(ctx context.Context, state *reconcileState) er
 	return nil
 }
 
-// reconcileLanes looks at a page of what is blocked, of what is held back and of what runs in every lane.
+// reconcileLanes checks a page of the blocked, the held and the active executions of each lane.
 func (t *contractTick) reconcileLanes(ctx context.Context, state *reconcileState) error {
 	c, p := t.contract, t.call.Partition
 	first, last := engine.Decimal(state.offset), engine.Decimal(state.offset+reconcilePage-1)
@@ -101,7 +101,7 @@ func (t *contractTick) reconcileLanes(ctx context.Context, state *reconcileState
 	return errors.Join(t.resolveBlocked(ctx, blocked), t.releaseHeld(ctx, held), t.offerRevoked(ctx, active))
 }
 
-// offerRevoked tells workers of what an operator has taken from another one. It is in no index that is ordered by time.
+// offerRevoked notifies workers of executions whose lease an operator has revoked. No index ordered by time has them.
 func (t *contractTick) offerRevoked(ctx context.Context, active []enginecore.ExecutionID) error {
 	c := t.contract
 	cores, err := c.readCores(ctx, active, []string{"ownership_state", "lane_id"})
@@ -120,7 +120,7 @@ func (t *contractTick) offerRevoked(ctx context.Context, active []enginecore.Exe
 	return nil
 }
 
-// resolveBlocked finds edges whose upstream has ended, and takes the step that its worker did not come to.
+// resolveBlocked resolves the edges of blocked executions whose upstream has ended without resolving them.
 func (t *contractTick) resolveBlocked(ctx context.Context, blocked []enginecore.ExecutionID) error {
 	c := t.contract
 	ended, err := t.endedUpstreams(ctx, blocked)
@@ -132,7 +132,7 @@ func (t *contractTick) resolveBlocked(ctx context.Context, blocked []enginecore.
 	return err
 }
 
-// endedUpstreams are the upstreams of unresolved edges that have ended.
+// endedUpstreams returns the upstreams of unresolved edges that have ended.
 func (t *contractTick) endedUpstreams(ctx context.Context, blocked []enginecore.ExecutionID) ([]contractEnd, error) {
 	c := t.contract
 	var commands rueidis.Commands
@@ -174,7 +174,7 @@ func (t *contractTick) endedUpstreams(ctx context.Context, blocked []enginecore.
 	return ended, nil
 }
 
-// releaseHeld lets go what is held back although its flow is whole.
+// releaseHeld releases held executions whose flow is complete.
 func (t *contractTick) releaseHeld(ctx context.Context, held []enginecore.ExecutionID) error {
 	c, p := t.contract, t.call.Partition
 	cores, err := c.readCores(ctx, held, []string{"flow_id"})

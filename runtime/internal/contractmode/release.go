@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// letGo notes that the flow is whole and releases its roots. Once it is noted, a keeper can do the rest.
+// letGo marks the flow as complete and releases its roots. Once the mark is stored, a keeper can finish the release.
 func (s *contractSubmission) letGo(ctx context.Context) error {
 	c, call := s.contract, s.call
 	members, err := c.members(ctx, call.Partition, call.FlowID)
@@ -31,8 +31,8 @@ func (s *contractSubmission) letGo(ctx context.Context) error {
 	return c.release(ctx, call.Partition, members)
 }
 
-// release lets members go that were held back: those without open dependencies become eligible, the others leave the index
-// of delayed executions.
+// release releases held members: those without open dependencies become eligible, the others leave the index of
+// delayed executions.
 func (c *contract) release(ctx context.Context, p enginecore.Partition, members []enginecore.ExecutionID) error {
 	cores, err := c.readCores(ctx, members, []string{"lane_id", "eligibility_state", "delay_until"})
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *contract) release(ctx context.Context, p enginecore.Partition, members 
 		promoted := make(map[int]*engine.CallResult[enginerpc.PromoteDelayedReply], to-from)
 		for i := from; i < to; i++ {
 			if cores[i]["eligibility_state"] == "not_eligible_until_time" && !cores[i].Time("delay_until").Equal(heldUntil) {
-				continue // it has been let go before, and waits for something else
+				continue // it has been released before, and is delayed for another reason
 			}
 			promoted[i] = addAgain[enginerpc.PromoteDelayedReply](b, enginerpc.PromoteDelayedCall{
 				LaneID: cores[i].Lane(), ExecutionID: members[i], Now: heldUntil,
@@ -69,7 +69,7 @@ func (c *contract) release(ctx context.Context, p enginecore.Partition, members 
 	return nil
 }
 
-// joinLanes lists the lanes of a flow in one text; a lane has no line breaks.
+// joinLanes encodes the lanes of a flow as one text, separated by line breaks, which no lane contains.
 func joinLanes(g *flowgraph.Graph) string {
 	var lanes []string
 	for i := range g.Nodes {
@@ -79,6 +79,7 @@ func joinLanes(g *flowgraph.Graph) string {
 	return strings.Join(slices.Compact(lanes), "\n")
 }
 
+// splitLanes decodes the text of joinLanes.
 func splitLanes(text string) []enginecore.LaneID {
 	var lanes []enginecore.LaneID
 	for lane := range strings.SplitSeq(text, "\n") {
@@ -89,7 +90,7 @@ func splitLanes(text string) []enginecore.LaneID {
 	return lanes
 }
 
-// noteLane remembers a lane, so that keepers of this process look after it.
+// noteLane records a lane, so that the keepers of this process maintain it.
 func (c *contract) noteLane(lane enginecore.LaneID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

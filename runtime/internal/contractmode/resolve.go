@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// contractEnd is an execution that has ended.
+// contractEnd is the end of an execution.
 type contractEnd struct {
 	id        enginecore.ExecutionID
 	flow      enginecore.FlowID
@@ -26,7 +26,7 @@ type contractEnd struct {
 	outcome   string
 }
 
-// contractEdge leads from an execution that has ended to another one.
+// contractEdge is an edge from an execution that has ended.
 type contractEdge struct {
 	id       enginecore.EdgeID
 	up, down enginecore.ExecutionID
@@ -34,18 +34,19 @@ type contractEdge struct {
 	lane     enginecore.LaneID
 }
 
-// releasedFields are what is read of a downstream once its edge is resolved.
+// releasedFields are the fields of a downstream that are read after its edge is resolved.
 var releasedFields = engine.ClaimFields
 
-// propagate tells the downstreams of executions how they ended: what waits for nothing more becomes eligible, what can
-// never run is skipped, and so is what waits for that. It returns what is eligible now, and tells the workers of other
-// lanes than `own`. A repeat goes on where an earlier call ended, but for what was skipped in between, which a keeper
-// looks after.
+// propagate resolves the edges from executions that have ended: downstreams without open dependencies become
+// eligible; those that can never run are skipped, and their downstreams in turn. It returns the eligible downstreams,
+// and notifies the workers of lanes other than own. A repeat continues where an earlier call ended, except for
+// skipped executions in between, which a keeper propagates.
 func (c *contract) propagate(ctx context.Context, p enginecore.Partition, own enginecore.LaneID, ends ...contractEnd) ([]contractCandidate, error) {
 	return c.propagateOnce(ctx, p, own, false, ends...)
 }
 
-// propagateOnce is propagate. First tells that the ends are this moment's, so that nobody can have told them yet.
+// propagateOnce is propagate. first means that the ends were reported by this very call, so that no other program can
+// have propagated them.
 func (c *contract) propagateOnce(ctx context.Context, p enginecore.Partition, own enginecore.LaneID, first bool, ends ...contractEnd) ([]contractCandidate, error) {
 	var released []contractCandidate
 	closing := make(map[enginecore.FlowID]bool)
@@ -79,17 +80,18 @@ func (c *contract) propagateOnce(ctx context.Context, p enginecore.Partition, ow
 	return released, nil
 }
 
-// resolution is what became of the downstreams of an execution.
+// resolution is the result of resolving edges.
 type resolution struct {
 	ready   []contractCandidate
 	skipped []contractEnd
-	open    bool // some have not ended
+	open    bool // some downstreams have not ended
 }
 
 // resolve resolves edges from one execution.
 //
-// Members were created delayed, and some libraries heed that when the last edge is resolved. When nobody else can have
-// resolved the edges before, the release goes along: it would cut short any other delay of a downstream.
+// Members are created delayed, and some libraries apply that delay when the last edge is resolved. If no other
+// program can have resolved the edges before, the release is sent along: otherwise it would cut short any other delay
+// of a downstream.
 func (c *contract) resolve(ctx context.Context, p enginecore.Partition, end contractEnd, edges []contractEdge, first bool) (r resolution, err error) {
 	for ; len(edges) > 0; first = false {
 		page := edges[:min(len(edges), contractPage/3)]
@@ -134,7 +136,7 @@ func (c *contract) resolve(ctx context.Context, p enginecore.Partition, end cont
 	return r, nil
 }
 
-// releaseHeld releases those downstreams that wait for nothing but their release, and reads them again.
+// releaseHeld releases the downstreams that wait for nothing but their release, and reads them again.
 func (c *contract) releaseHeld(ctx context.Context, edges []contractEdge, records []engine.Record) error {
 	b := c.batch()
 	again := make(map[int]*rueidis.RedisResult)
@@ -153,8 +155,8 @@ func (c *contract) releaseHeld(ctx context.Context, edges []contractEdge, record
 	return nil
 }
 
-// edgesFrom lists the edges that lead on from an execution: from the graph of its flow, or from the engine's records for a
-// flow that another program has submitted.
+// edgesFrom returns the edges from an execution: from the stored definition of its flow, or from the engine's records
+// for a flow that another program submitted.
 func (c *contract) edgesFrom(ctx context.Context, p enginecore.Partition, end contractEnd) ([]contractEdge, error) {
 	if end.node != "" && end.graphHash != "" {
 		graph, err := c.graphs.get(ctx, c, p, end.flow, end.graphHash)
@@ -196,8 +198,8 @@ func (c *contract) edgesFrom(ctx context.Context, p enginecore.Partition, end co
 	return edges, nil
 }
 
-// tellReady wakes the workers of lanes where something has become eligible. A single one on the caller's own lane is the
-// caller's.
+// tellReady notifies the workers of lanes in which executions became eligible. A single one on the caller's own lane
+// is left to the caller.
 func (c *contract) tellReady(ctx context.Context, p enginecore.Partition, own enginecore.LaneID, ready []contractCandidate) {
 	count := make(map[enginecore.LaneID]int)
 	for _, r := range ready {
@@ -210,22 +212,22 @@ func (c *contract) tellReady(ctx context.Context, p enginecore.Partition, own en
 	}
 }
 
-// tellWork wakes the workers of a lane. The number makes messages differ.
+// tellWork notifies the workers of a lane. The random number makes messages distinct.
 func (c *contract) tellWork(ctx context.Context, p enginecore.Partition, lane enginecore.LaneID) {
 	c.tell(ctx, c.keys.ChannelWake(lane), "work "+strconv.Itoa(int(p.Index))+" "+strconv.FormatUint(rand.Uint64(), 36))
 }
 
-// tellDue tells keepers that something is due at a time (Unix ms).
+// tellDue notifies keepers of an item that is due at a time in Unix ms.
 func (c *contract) tellDue(ctx context.Context, p enginecore.Partition, at int64) {
 	c.tell(ctx, c.keys.ChannelDue(), strconv.Itoa(int(p.Index))+" "+strconv.FormatInt(at, 10))
 }
 
-// tell publishes a hint. Whoever misses it looks for itself later.
+// tell publishes a hint. A subscriber that misses it finds the work by polling.
 func (c *contract) tell(ctx context.Context, channel, message string) {
 	c.client.Do(ctx, c.client.B().Publish().Channel(channel).Message(message).Build())
 }
 
-// contractGraph is what the graph of a flow says about who follows whom.
+// contractGraph is the part of a flow's graph that propagation needs.
 type contractGraph struct {
 	lanes map[string]enginecore.LaneID // by node
 	place map[string]int               // in the order of declaration, in which upstreams come first
@@ -247,6 +249,7 @@ func newContractGraph(g *flowgraph.Graph) *contractGraph {
 	return graph
 }
 
+// edgesFrom returns the edges from a node that has ended.
 func (g *contractGraph) edgesFrom(p enginecore.Partition, end contractEnd) []contractEdge {
 	downs := g.downs[end.node]
 	edges := make([]contractEdge, len(downs))
@@ -259,13 +262,14 @@ func (g *contractGraph) edgesFrom(p enginecore.Partition, end contractEnd) []con
 	return edges
 }
 
-// graphCache keeps the graphs that were used last, by their hash: runs of one definition share one.
+// graphCache caches graphs by their hash: runs of one definition share one. The zero value is empty; it is safe for
+// concurrent use.
 type graphCache struct {
 	mu     sync.Mutex
 	byHash map[string]*contractGraph
 }
 
-// get returns the graph of a flow, nil when the flow has none that can be read.
+// get returns the graph of a flow, nil if the flow has no readable definition with that hash.
 func (g *graphCache) get(ctx context.Context, c *contract, p enginecore.Partition, id enginecore.FlowID, hash string) (*contractGraph, error) {
 	g.mu.Lock()
 	graph := g.byHash[hash]
@@ -295,23 +299,25 @@ func (g *graphCache) get(ctx context.Context, c *contract, p enginecore.Partitio
 	return graph, nil
 }
 
-// endWatch finds out when flows are over. It remembers a member that was open at the last look, so that the looks at one
-// flow cost a read for each member in all.
+// endWatch detects when flows are over. It remembers the members of a flow that no check has found ended, so that
+// all checks of one flow together read each member about once. The zero value is empty; it is safe for concurrent
+// use.
 type endWatch struct {
 	mu    sync.Mutex
 	flows map[enginecore.FlowID]*endProbe
 }
 
+// endProbe is what endWatch remembers of one flow.
 type endProbe struct {
 	mu      sync.Mutex
-	members []enginecore.ExecutionID // those that were not seen to have ended
+	members []enginecore.ExecutionID // those that no check has found ended
 	loaded  bool
 }
 
-// maxEndProbes bounds the flows that are remembered.
+// maxEndProbes bounds the remembered flows.
 const maxEndProbes = 1024
 
-// check looks whether all members of a flow have ended, and if so tells those who wait for it.
+// check checks whether all members of a flow have ended, and if so notifies the clients that wait for it.
 func (w *endWatch) check(ctx context.Context, c *contract, p enginecore.Partition, id enginecore.FlowID) error {
 	over, err := w.look(ctx, c, p, id)
 	if over {
@@ -320,7 +326,7 @@ func (w *endWatch) check(ctx context.Context, c *contract, p enginecore.Partitio
 	return err
 }
 
-// look tells whether all members of a flow have ended.
+// look reports whether all members of a flow have ended.
 func (w *endWatch) look(ctx context.Context, c *contract, p enginecore.Partition, id enginecore.FlowID) (bool, error) {
 	w.mu.Lock()
 	if w.flows == nil || len(w.flows) >= maxEndProbes {
@@ -341,6 +347,7 @@ func (w *endWatch) look(ctx context.Context, c *contract, p enginecore.Partition
 	return over, err
 }
 
+// check reports whether all members have ended.
 func (e *endProbe) check(ctx context.Context, c *contract, p enginecore.Partition, id enginecore.FlowID) (bool, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// nodeFields are what a description tells of a node.
+// nodeFields are the fields of an execution that a description of its node needs.
 var nodeFields = []string{
 	"execution_kind", "lane_id", "public_state", "lifecycle_phase", "eligibility_state", "blocking_reason", "blocking_detail",
 	"total_attempt_count", "retry_count", "lease_reclaim_count", "created_at", "started_at", "completed_at", "delay_until",
@@ -32,7 +32,7 @@ type contractNode struct {
 	core     engine.Record
 }
 
-// contractRun is a flow as its records tell.
+// contractRun is a flow with all its nodes as read from the records, and what follows from them.
 type contractRun struct {
 	core, tags engine.Record
 	nodes      []contractNode
@@ -49,7 +49,7 @@ var (
 	runTags = []string{tagRunID, tagGraphHash, tagResult, tagDeadline, tagSubmitted, tagCancelledBy}
 )
 
-// readRun reads a flow with all its nodes.
+// readRun reads a flow with all its nodes. The error wraps enginecore.ErrFlowNotFound if there is no such flow.
 func (c *contract) readRun(ctx context.Context, p enginecore.Partition, id enginecore.FlowID) (*contractRun, error) {
 	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(p, id), runFields), c.hmget(c.keys.FlowTags(p, id), runTags))
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *contract) readNames(ctx context.Context, nodes []contractNode) error {
 	return nil
 }
 
-// judge works out how the run stands: there is no counter in the contract.
+// judge computes outcome, end and failed node from the nodes: the contract has no record of them.
 func (r *contractRun) judge() {
 	count := make(map[string]int)
 	for i := range r.nodes {
@@ -144,7 +144,7 @@ func (r *contractRun) judge() {
 	}
 }
 
-// state is the public state of the run.
+// state returns the public state of the run.
 func (r *contractRun) state() string {
 	switch r.outcome {
 	case "":
@@ -157,7 +157,7 @@ func (r *contractRun) state() string {
 	return "failed"
 }
 
-// over is when the last node ended; zero before.
+// over returns when the last node ended; zero while nodes are open.
 func (r *contractRun) over() time.Time {
 	if r.outcome == "" || r.open > 0 {
 		return time.Time{}
@@ -168,7 +168,7 @@ func (r *contractRun) over() time.Time {
 	return r.closedAt
 }
 
-// failure describes the node that failed first.
+// failure returns the node that failed first, with its reason and category; "" if none failed.
 func (r *contractRun) failure() (node, reason, category string) {
 	if r.failed == nil {
 		return "", "", ""
@@ -178,7 +178,8 @@ func (r *contractRun) failure() (node, reason, category string) {
 	return r.failed.name, reason, cmp.Or(category, core["terminal_outcome"])
 }
 
-// FlowResult looks at one open node, and at all of them when none is known to be open.
+// FlowResult returns the state of a run and, once it is over, its result. While the run is open, it reads only the
+// nodes that no check has found ended; then it reads all of them.
 func (c *contract) FlowResult(ctx context.Context, call enginerpc.FlowResultCall) (enginerpc.FlowResultReply, error) {
 	reply := enginerpc.FlowResultReply{Status: enginerpc.StatusOK, State: "open"}
 	results, err := c.read(ctx, c.client.B().Exists().Key(c.keys.FlowCore(call.Partition, call.FlowID)).Build())
@@ -209,7 +210,8 @@ func (c *contract) FlowResult(ctx context.Context, call enginerpc.FlowResultCall
 	return reply, nil
 }
 
-// DescribeFlow reads the flow and all its nodes. They are not of one moment.
+// DescribeFlow reads the flow and all its nodes. They are not read at one moment, so they may be inconsistent with
+// each other.
 func (c *contract) DescribeFlow(ctx context.Context, call enginerpc.DescribeFlowCall) (enginerpc.DescribeFlowReply, error) {
 	reply := enginerpc.DescribeFlowReply{Status: enginerpc.StatusOK, Now: c.now()}
 	run, err := c.readRun(ctx, call.Partition, call.FlowID)
@@ -233,6 +235,7 @@ func (c *contract) DescribeFlow(ctx context.Context, call enginerpc.DescribeFlow
 	return reply, nil
 }
 
+// describe returns the description of a node. It shows no delay for a node that is held until its flow is submitted.
 func (n *contractNode) describe() enginerpc.DescribedNode {
 	core := n.core
 	d := enginerpc.DescribedNode{
@@ -254,7 +257,8 @@ func (n *contractNode) describe() enginerpc.DescribedNode {
 	return d
 }
 
-// CancelFlow marks the flow as cancelled and ends its members one by one.
+// CancelFlow marks the flow as cancelled and ends its members call by call. The error wraps
+// enginecore.ErrFlowAlreadyTerminal if the run is over.
 func (c *contract) CancelFlow(ctx context.Context, call enginerpc.CancelFlowCall) (enginerpc.CancelFlowReply, error) {
 	reply := enginerpc.CancelFlowReply{Status: enginerpc.StatusOK, State: "cancelled"}
 	over, err := c.FlowResult(ctx, enginerpc.FlowResultCall{Partition: call.Partition, FlowID: call.FlowID})
@@ -291,8 +295,8 @@ var cancelFields = []string{
 	"ownership_state",
 }
 
-// cancelMembers ends members of a cancelled flow, tells the workers that run them, and takes them off the list of those
-// that are owed their end.
+// cancelMembers ends members of a cancelled flow, notifies the workers that run them, and acknowledges them in the
+// list of owed cancels.
 func (c *contract) cancelMembers(ctx context.Context, p enginecore.Partition, flow enginecore.FlowID, reason string, ids []enginecore.ExecutionID) error {
 	for len(ids) > 0 {
 		page := ids[:min(len(ids), contractPage/2)]
@@ -326,8 +330,8 @@ func (c *contract) cancelMembers(ctx context.Context, p enginecore.Partition, fl
 	return c.ends.check(ctx, c, p, flow)
 }
 
-// cancelCall cancels a member. A flow's cancel publishes no completion of its members, so that nobody works on what
-// follows them; a lease that was revoked yields to an operator only.
+// cancelCall returns the call that ends a member. A flow's cancel publishes no completions of its members, so that no
+// program propagates them; only an operator can end a member whose lease was revoked.
 func cancelCall(id enginecore.ExecutionID, core engine.Record, reason string) enginerpc.CancelExecutionCall {
 	source := "flow_cascade"
 	if core["ownership_state"] == "lease_revoked" {
@@ -340,12 +344,13 @@ func cancelCall(id enginecore.ExecutionID, core engine.Record, reason string) en
 	}
 }
 
-// tellCancel tells a worker to stop an execution.
+// tellCancel notifies a worker to stop an execution.
 func (c *contract) tellCancel(ctx context.Context, worker enginecore.WorkerInstanceID, id enginecore.ExecutionID, lease, reason string) {
 	c.tell(ctx, c.keys.ChannelWorker(worker), "cancel "+string(id)+" "+lease+" "+reason)
 }
 
-// ListRuns looks at all flows of the partition that the contract's index of flows holds.
+// ListRuns reads all flows in the contract's index of flows of the partition, and returns the newest ones of the
+// named flow, up to the limit.
 func (c *contract) ListRuns(ctx context.Context, call enginerpc.ListRunsCall) (enginerpc.ListRunsReply, error) {
 	reply := enginerpc.ListRunsReply{Status: enginerpc.StatusOK}
 	fields := []string{"flow_kind", "created_at", "namespace"}
@@ -377,6 +382,7 @@ func (c *contract) ListRuns(ctx context.Context, call enginerpc.ListRunsCall) (e
 	return reply, c.completeRuns(ctx, call.Partition, reply.Runs)
 }
 
+// newestRuns returns the newest runs without duplicates, up to a limit.
 func newestRuns(runs []enginerpc.Run, limit int64) []enginerpc.Run {
 	slices.SortFunc(runs, func(a, b enginerpc.Run) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.FlowID, b.FlowID))
@@ -385,6 +391,7 @@ func newestRuns(runs []enginerpc.Run, limit int64) []enginerpc.Run {
 	return runs[:min(int64(len(runs)), limit)]
 }
 
+// completeRuns fills in state and outcome of runs. It leaves runs unchanged that were removed meanwhile.
 func (c *contract) completeRuns(ctx context.Context, p enginecore.Partition, runs []enginerpc.Run) error {
 	for i := range runs {
 		run, err := c.readRun(ctx, p, runs[i].FlowID)

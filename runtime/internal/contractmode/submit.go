@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// Tags in which contract mode keeps what the contract has no place for: of a flow all, of an execution tagNode, and of the
-// first one both hashes.
+// Tags that hold what the contract has no field for: on a flow all but tagNode, on an execution tagNode and both
+// hashes.
 const (
 	contractTags   = "flowfabric."
 	tagRunID       = contractTags + "run_id"
@@ -29,18 +29,20 @@ const (
 	tagLanes       = contractTags + "lanes"
 	tagTrace       = contractTags + "trace_context"
 	tagCancelledBy = contractTags + "cancelled_by"
-	// tagSubmitted is set once all nodes and edges are there, so that anybody may let them go.
+	// tagSubmitted is set once all nodes and edges exist, so that any program may release the nodes.
 	tagSubmitted = contractTags + "submitted"
 	tagNode      = contractTags + "node"
 )
 
-// heldUntil is the time until which members are delayed while their flow is being submitted: for ever.
+// heldUntil is the time until which members are delayed while their flow is being submitted: in effect, for ever.
 var heldUntil = time.UnixMilli(9_999_999_999_999).UTC()
 
-// contractDedup is how long two submissions of one run at the same moment are kept apart by the contract's own means.
+// contractDedup is how long concurrent submissions of one run id are deduplicated by the contract's own means.
 const contractDedup = 24 * time.Hour
 
-// SubmitFlow creates a flow, or a part of it, call by call. Sent again it converges: every id follows from the run.
+// SubmitFlow creates a flow, or a part of it, call by call. A repeat converges, because every id follows from the
+// run. The error wraps engine.ErrRunConflict if the run exists with another graph or input, and
+// engine.ErrNotInContract if the flow uses an unsupported feature.
 func (c *contract) SubmitFlow(ctx context.Context, call enginerpc.SubmitFlowCall) (enginerpc.SubmitFlowReply, error) {
 	reply := enginerpc.SubmitFlowReply{Status: enginerpc.StatusOK, State: "open"}
 	s := &contractSubmission{contract: c, call: call}
@@ -67,7 +69,7 @@ func (c *contract) SubmitFlow(ctx context.Context, call enginerpc.SubmitFlowCall
 	return reply, nil
 }
 
-// contractSubmission is one submitting call under way.
+// contractSubmission is one call of SubmitFlow under way.
 type contractSubmission struct {
 	contract *contract
 	call     enginerpc.SubmitFlowCall
@@ -76,7 +78,7 @@ type contractSubmission struct {
 
 var submissionTags = []string{tagGraphHash, tagInputHash, tagSubmitted, tagDeadline}
 
-// begin creates the flow's record, or finds that the run exists.
+// begin creates the flow's record, or reports that the run exists.
 func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error) {
 	c, call := s.contract, s.call
 	graph, err := flowgraph.ParseGraph(call.Definition)
@@ -114,6 +116,7 @@ func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error
 	return false, err
 }
 
+// checkSame refuses stored hashes that differ from those of the call.
 func (s *contractSubmission) checkSame(tags engine.Record) error {
 	for _, hash := range []struct{ what, tag, given string }{
 		{"graph", tagGraphHash, s.call.GraphHash}, {"input", tagInputHash, s.call.InputHash},
@@ -125,19 +128,20 @@ func (s *contractSubmission) checkSame(tags engine.Record) error {
 	return nil
 }
 
-// contractConflict is the refusal of a run id that another run has.
+// contractConflict is the refusal of a run id under which another run exists.
 type contractConflict struct{ what string }
 
-// Error names what differs.
+// Error returns a text that names what differs.
 func (e *contractConflict) Error() string { return "it has another " + e.what }
 
-// Unwrap makes it an ErrRunConflict.
+// Unwrap returns engine.ErrRunConflict.
 func (e *contractConflict) Unwrap() error { return engine.ErrRunConflict }
 
+// conflict returns the refusal that names what differs.
 func (s *contractSubmission) conflict(what string) error { return &contractConflict{what} }
 
-// claimRun makes sure that of two different submissions of one run id at the same time only one goes on: the one that
-// creates its first node. The flow's tags can be written by both, a node cannot.
+// claimRun lets only one of several different concurrent submissions of one run id continue: the one that creates the
+// first node. All of them can write the tags of the flow, but only one can create the node.
 func (s *contractSubmission) claimRun(ctx context.Context) error {
 	if len(s.call.Nodes) == 0 {
 		return nil
@@ -160,7 +164,7 @@ func (s *contractSubmission) claimRun(ctx context.Context) error {
 	return s.checkSame(hashrecord.Read(results[0], fields))
 }
 
-// flowTags are what is kept with the flow: names and values in turns.
+// flowTags returns the tags to store with the flow, names and values in turns.
 func (s *contractSubmission) flowTags() []string {
 	call := s.call
 	tags := []string{
@@ -184,7 +188,7 @@ func (s *contractSubmission) flowTags() []string {
 	return tags
 }
 
-// creation creates a node that is held back.
+// creation returns the call that creates a held node.
 func (s *contractSubmission) creation(n enginerpc.SubmitFlowNode) enginerpc.CreateExecutionCall {
 	call := s.call
 	tags := map[string]string{tagNode: n.Name, tagGraphHash: call.GraphHash, tagInputHash: call.InputHash}
@@ -209,7 +213,7 @@ func (s *contractSubmission) creation(n enginerpc.SubmitFlowNode) enginerpc.Crea
 	return creation
 }
 
-// createNodes creates the nodes of the call, held back, and makes them members.
+// createNodes creates the nodes of the call, held, and makes them members of the flow.
 func (s *contractSubmission) createNodes(ctx context.Context) error {
 	c, call := s.contract, s.call
 	if len(call.Nodes) == 0 {
@@ -245,7 +249,7 @@ func (s *contractSubmission) createNodes(ctx context.Context) error {
 	return nil
 }
 
-// dropOrphans ends what was created for a flow that was cancelled while it was being submitted.
+// dropOrphans ends the nodes that were created for a flow that was cancelled during its submission.
 func (s *contractSubmission) dropOrphans(ctx context.Context, reason error) error {
 	if !errors.Is(reason, enginecore.ErrFlowAlreadyTerminal) {
 		return nil
@@ -257,6 +261,7 @@ func (s *contractSubmission) dropOrphans(ctx context.Context, reason error) erro
 	return s.contract.cancelMembers(ctx, s.call.Partition, s.call.FlowID, "the run was cancelled", ids)
 }
 
+// flowTags reads tags of a flow.
 func (c *contract) flowTags(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, names []string) (engine.Record, error) {
 	results, err := c.read(ctx, c.hmget(c.keys.FlowTags(p, id), names))
 	if err != nil {
