@@ -18,13 +18,14 @@ const (
 	maxListenPause   = time.Second
 )
 
-// hub hears channels for all users of an engine, on a connection of its own that exists while somebody listens.
+// hub subscribes to channels for all users of an engine, on a connection of its own that exists while there are
+// listeners.
 //
-// The client library hands messages to its own subscribers from the goroutine that reads the connection, and waits for
-// them. A subscriber of a channel that another one hears already on the same connection gets messages before its own
-// subscription is answered; with enough of them the answer is never read, and everybody who shares the connection
-// hangs. So there is one subscription for each channel, and the goroutine that reads only puts messages into a mailbox,
-// from which another one passes them on: a server drops a subscriber that reads slower than others publish.
+// The client library passes messages to its subscribers from the goroutine that reads the connection, and waits for
+// them. A second subscriber of a channel on the same connection receives messages before its own subscription is
+// answered; with enough messages the answer is never read, and everything on that connection hangs. The hub therefore
+// subscribes to each channel once, and the goroutine that reads only puts messages into a mailbox, from which another
+// goroutine passes them on: a server drops a subscriber that reads more slowly than others publish.
 type hub struct {
 	client rueidis.Client
 	logger *slog.Logger
@@ -57,7 +58,7 @@ func newHub(client rueidis.Client, logger *slog.Logger) *hub {
 	}
 }
 
-// close ends the hub, whoever still listens.
+// close ends the hub and with it all calls of Listen.
 func (h *hub) close() {
 	h.mu.Lock()
 	h.stop()
@@ -65,8 +66,10 @@ func (h *hub) close() {
 	h.runs.Wait()
 }
 
-// Listen hears channels until ctx ends, over any number of broken connections. subscribed is called whenever all of the
-// channels have come to be heard, since messages sent before that are lost, and when there were too many messages.
+// Listen receives the messages of channels until ctx ends or the hub is closed, over any number of broken connections.
+// subscribed is called whenever all channels have become subscribed, and after messages were dropped for being too
+// many: messages may have been lost before it. subscribed and heard are called one at a time; they must not block and
+// must not call the hub.
 func (h *hub) Listen(ctx context.Context, channels []string, subscribed func(), heard func(channel, message string)) {
 	l := &listener{channels: channels, subscribed: subscribed, heard: heard}
 	h.Join(l)
@@ -77,6 +80,7 @@ func (h *hub) Listen(ctx context.Context, channels []string, subscribed func(), 
 	h.leave(l)
 }
 
+// Join adds a listener. If all its channels are subscribed already, it calls subscribed before it returns.
 func (h *hub) Join(l *listener) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,7 +151,7 @@ func (h *hub) run() {
 	}
 }
 
-// over tells whether nobody listens any more. Then the next listener starts the hub again.
+// over reports whether there are no listeners any more; if so, the next listener starts the hub again.
 func (h *hub) over() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,7 +165,7 @@ func (h *hub) over() bool {
 // errNobodyListens ends a connection that is not needed any more.
 var errNobodyListens = errors.New("nobody listens")
 
-// connect hears what is wanted until the connection breaks or nobody listens.
+// connect receives the messages of all wanted channels until the connection breaks or there are no listeners.
 func (h *hub) connect() error {
 	wire, release := h.client.Dedicate()
 	defer release()
@@ -228,7 +232,7 @@ func (h *hub) compare(held map[string]bool) (missing, needless []string, wanted 
 	return missing, needless, len(h.byChannel) > 0
 }
 
-// forget notes that nothing is heard.
+// forget marks all channels as not subscribed.
 func (h *hub) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -2,8 +2,8 @@ package engine
 
 import "context"
 
-// Listeners counts the connections that hear each of some channels, over all servers. known is false when one of them
-// may not be asked, or does not answer; the others are counted all the same.
+// Listeners counts the subscribers of each channel over all servers (PUBSUB NUMSUB). known is false when a server
+// refuses the command or does not answer; the others are counted nevertheless.
 func (s *Session) Listeners(ctx context.Context, channels ...string) (total map[string]int64, known bool) {
 	total, known = make(map[string]int64, len(channels)), true
 	for _, node := range s.Client.Nodes() {
@@ -19,9 +19,9 @@ func (s *Session) Listeners(ctx context.Context, channels ...string) (total map[
 	return total, known
 }
 
-// KeepersSeen counts the connections on which keepers hear each other, which those have as well that stand by. It is
-// not known where the server may not be asked (PUBSUB NUMSUB), or cannot be. A keeper whose machine is gone without a
-// word counts until the server notices, which is what its tcp-keepalive says.
+// KeepersSeen counts the connections that subscribe to the keepers' channel, including those of keepers on stand-by.
+// known is false when there are none and a server did not answer. A keeper whose machine vanished counts until the
+// server notices, after the time of its tcp-keepalive setting.
 func (s *Session) KeepersSeen(ctx context.Context) (seen int64, known bool) {
 	channel := s.Core.Keys().ChannelKeepers()
 	counts, known := s.Listeners(ctx, channel)

@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// ErrNotReady is wrapped by the checks of workers and keepers, and says with them what is missing.
+// ErrNotReady is wrapped by the checks of workers and keepers, whose text names what is missing.
 var ErrNotReady = errors.New("not ready")
 
-// Liveness shows that a worker or keeper runs and reaches the engine.
+// Liveness records that a worker or keeper runs and when the engine answered it last. The zero value does not run. It
+// is safe for concurrent use.
 type Liveness struct {
 	running atomic.Bool
 	// contact is when the engine answered last, by this process' monotonic clock.
 	contact atomic.Pointer[time.Time]
 }
 
-// Begin notes that a run begins; the returned function ends it.
+// Begin marks the worker or keeper as running until end is called.
 func (l *Liveness) Begin() (end func()) {
 	l.running.Store(true)
 	return func() {
@@ -26,11 +27,13 @@ func (l *Liveness) Begin() (end func()) {
 	}
 }
 
+// Touch records that the engine has answered now.
 func (l *Liveness) Touch() {
 	now := time.Now()
 	l.contact.Store(&now)
 }
 
+// Check returns an error that wraps [ErrNotReady] unless name runs and the engine has answered within limit.
 func (l *Liveness) Check(name string, limit time.Duration) error {
 	if !l.running.Load() {
 		return fmt.Errorf("%s: %w: it does not run", name, ErrNotReady)

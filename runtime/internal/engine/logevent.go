@@ -2,9 +2,10 @@ package engine
 
 import "log/slog"
 
-// LogEvent names what a log record tells, in its attribute "event". The names are stable, the messages are not.
+// LogEvent is the stable name of a log record, in its attribute "event". Messages of records may change, names do not.
 type LogEvent string
 
+// Attr returns the attribute "event" with the name.
 func (e LogEvent) Attr() slog.Attr { return slog.String("event", string(e)) }
 
 // What workers log of attempts.

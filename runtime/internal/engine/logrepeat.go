@@ -20,10 +20,10 @@ const (
 	maxLogCause = 160
 )
 
-// repeatLimiter passes the first warning of an event on at once and leaves out those that follow it within
-// repeatedLogPause with the same cause. The next one that it passes on tells how many, in its attribute "suppressed".
-// An engine that is away or full is met by everything that a worker or a keeper does, many times a second. What is told
-// of one execution is never left out.
+// repeatLimiter is a slog.Handler that passes on the first warning of an event and suppresses those that follow within
+// repeatedLogPause with the same cause. The next record that it passes on has their number in its attribute
+// "suppressed". While an engine is unavailable or full, every activity of workers and keepers fails with it, many times
+// a second. Records about one execution are never suppressed.
 type repeatLimiter struct {
 	slog.Handler
 	seen *repeats
@@ -43,6 +43,7 @@ type repeat struct {
 	suppressed int
 }
 
+// NewRepeatLimiter returns a handler that suppresses repeated warnings before they reach h.
 func NewRepeatLimiter(h slog.Handler) *repeatLimiter {
 	return &repeatLimiter{h, &repeats{known: make(map[repeatedLog]*repeat)}}
 }
@@ -77,7 +78,7 @@ func (l *repeatLimiter) WithGroup(name string) slog.Handler {
 	return &repeatLimiter{l.Handler.WithGroup(name), l.seen}
 }
 
-// finish logs what was left out and not told yet.
+// finish logs the numbers of suppressed records that no later record has reported.
 func (l *repeatLimiter) finish(ctx context.Context, at time.Time) {
 	for which, n := range l.seen.untold() {
 		r := slog.NewRecord(at, slog.LevelWarn, "flowfabric: the same went on happening", 0)

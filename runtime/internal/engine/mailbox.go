@@ -8,9 +8,9 @@ const maxLetters = 1 << 14
 // letter is a message on a channel.
 type letter struct{ channel, message string }
 
-// mailbox holds messages between the goroutine that reads them from a connection, which it never makes wait, and the
-// one that passes them on. It keeps their order. A message that says again what the last one of its channel says, and
-// which nobody has taken yet, is left out; all are dropped when there are too many.
+// mailbox holds messages, in order, between the goroutine that reads them from a connection, which it never blocks, and
+// the one that passes them on. A message that equals the last one of its channel, which is still in the mailbox, is
+// left out; all are dropped when there are too many.
 type mailbox struct {
 	arrived chan struct{} // has a value when there is something to take
 	closed  chan struct{}
@@ -41,7 +41,7 @@ func (b *mailbox) put(l letter) {
 	Notify(b.arrived)
 }
 
-// take waits for letters, and tells whether some were dropped before them. It returns false once the box is closed.
+// take waits for letters and reports whether some were dropped before them. open is false once the mailbox is closed.
 func (b *mailbox) take() (letters []letter, dropped, open bool) {
 	select {
 	case <-b.closed:

@@ -51,7 +51,7 @@ func (c pinnedReads) Nodes() map[string]rueidis.Client {
 	return nodes
 }
 
-// connecting tells that a call may have to wait for a connection.
+// connecting reports whether a call may have to wait for a connection.
 func (c pinnedReads) connecting() bool { return c.dialer != nil && c.dialer.busy.Load() > 0 }
 
 // doWhileConnecting makes a call in a goroutine of its own, so that it can be left.

@@ -8,29 +8,29 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// IsUnavailable reports whether a call failed because the engine could not be reached, or did not answer: the call may
-// have been carried out, and one that is safe to repeat may be sent again.
+// IsUnavailable reports whether a call failed because the engine was not reached or did not answer. The call may have
+// been carried out; one that is safe to repeat may be sent again.
 func IsUnavailable(err error) bool {
 	return errors.Is(err, enginecore.ErrOutcomeUnknown) || errors.Is(err, enginecore.ErrUnavailable)
 }
 
-// IsOutcomeUnknown reports whether a call may have been carried out although it failed.
+// IsOutcomeUnknown reports whether a call that failed may have been carried out.
 func IsOutcomeUnknown(err error) bool { return errors.Is(err, enginecore.ErrOutcomeUnknown) }
 
-// RetryPolicy says when a call is sent again, and how soon. The zero value repeats while the engine is unavailable,
-// without pause.
+// RetryPolicy decides whether a call is sent again, and after which pause. The zero value repeats while the engine is
+// unavailable, without pause.
 type RetryPolicy struct {
 	Pause time.Duration
-	// Retryable reports whether an error is worth another try. Defaults to IsUnavailable.
+	// Retryable reports whether the call is to be repeated after an error. The default is [IsUnavailable].
 	Retryable func(error) bool
-	// Until is when the last try begins at the latest; it is asked after each one. Without it there is no such time.
+	// Until returns the time from which on no further try begins. It is called after each try. Nil means no limit.
 	Until func() time.Time
-	// Failed is called before the pause that precedes another try. Optional.
+	// Failed is called with the error of a try before the pause that precedes the next one. Optional.
 	Failed func(error)
 }
 
-// RetryUntilKnown calls until the error says what came of it, or the policy or ctx ends the tries. A try that follows
-// one without an answer is marked as repeated. It returns the error of the last try.
+// RetryUntilKnown repeats call while the policy allows its error and ctx has not ended. repeated is set from the second
+// try on. It returns the error of the last try.
 func RetryUntilKnown(ctx context.Context, policy RetryPolicy, call func(repeated bool) error) error {
 	for repeated := false; ; repeated = true {
 		err := call(repeated)

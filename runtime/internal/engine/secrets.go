@@ -24,8 +24,11 @@ const (
 	maxKID    = 32
 )
 
+// WaitpointSecret is a secret that signs the tokens of waitpoints: its key id and its bytes in hex.
 type WaitpointSecret struct{ Kid, Hex string }
 
+// Check returns an error that wraps [ErrSecret] if the key id or the secret is malformed or out of bounds. The error
+// does not contain the secret. A nil secret is valid.
 func (s *WaitpointSecret) Check() error {
 	if s == nil {
 		return nil
@@ -86,8 +89,8 @@ func (b *keyring) ensure(ctx context.Context, p enginecore.Partition) error {
 	return nil
 }
 
-// With calls do, which needs the partition's secret. A partition that has lost its secret, because the data of a server
-// were lost or emptied, gets another one.
+// With calls do after making sure that the partition has a secret. If do reports that the partition has lost its
+// secret, because the data of a server were lost or emptied, With creates another one and calls do once more.
 func (b *keyring) With(ctx context.Context, p enginecore.Partition, do func() error) error {
 	if err := b.ensure(ctx, p); err != nil {
 		return err
@@ -121,7 +124,8 @@ func (b *keyring) create(ctx context.Context, p enginecore.Partition, s *Waitpoi
 	return nil
 }
 
-// Rotate makes the next secret current in every partition, and returns its id and how far that has come.
+// Rotate makes the next secret current in every partition, and returns its key id and the progress. The former secret
+// stays valid for grace. After an error, the next call continues with the same secret.
 func (b *keyring) Rotate(ctx context.Context, grace time.Duration) (kid string, done enginerpc.SecretRotation, err error) {
 	secret := b.next()
 	done, err = b.core.RotateSecret(ctx, secret.Kid, secret.Hex, grace)

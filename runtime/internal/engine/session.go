@@ -14,10 +14,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// DefaultNamespace is the namespace of programs that name none.
+// DefaultNamespace is the namespace of programs that configure none.
 const DefaultNamespace = "default"
 
-// Session is an open connection to an engine with what clients, workers and keepers share of it.
+// Session is an open connection to an engine with what clients, workers and keepers share. It is safe for concurrent
+// use once Connect has returned. The fields that configure it (InProcess, InMemory, Volatile, Namespace, Keep, Logger,
+// Logged, Telemetry) are set before Connect, which sets the others.
 type Session struct {
 	Core      *enginerpc.Conn
 	Backend   Backend
@@ -35,31 +37,31 @@ type Session struct {
 	Logger    *slog.Logger
 	Logged    *repeatLimiter // behind the logger
 	Telemetry *Telemetry
-	// Keeper is set before the first worker or keeper is made.
+	// Keeper is the keeper that the workers of the session share. It is set before the first worker or keeper is made.
 	Keeper sharedKeeper
 }
 
 // sharedKeeper is the keeper that the workers of an engine share.
 type sharedKeeper interface {
-	// Join keeps for a worker that runs, or only looks for keepers when it is to have none (without). The returned
-	// function ends that and returns what went wrong.
+	// Join runs the keeper on behalf of a worker, or, if without is set, only checks whether the engine has a keeper.
+	// leave ends that and returns the error of the keeper.
 	Join(without bool) (leave func() error)
-	// Yield makes room for another keeper until the returned function is called.
+	// Yield stops the shared keeper, in favour of another one, until end is called.
 	Yield() (end func())
 }
 
-// Connection is what a session connects to, and how.
+// Connection holds the addresses and options with which a session connects.
 type Connection struct {
 	Core    enginerpc.Options
 	Client  rueidis.ClientOption
 	Watches int              // the most connections of watches
 	Secret  *WaitpointSecret // nil for a random one
-	// NewBackend makes the backend; nil makes that of the whole library.
+	// NewBackend makes the backend of the session. Nil means the backend of the whole library.
 	NewBackend func(context.Context, *Session) (Backend, error)
 }
 
-// Connect makes the connections to an engine, which is in this process when InProcess is set. After an error, close
-// ends those that were made.
+// Connect opens the connections to the engine: to the one in this process if InProcess is set, otherwise to the servers
+// of c. After an error, the caller must call Close.
 func (s *Session) Connect(ctx context.Context, c Connection) error {
 	option, isEmbedded := c.Client, s.InProcess != nil
 	if !isEmbedded {
@@ -105,10 +107,10 @@ func (s *Session) endLeases(ctx context.Context) error {
 	return nil
 }
 
-// Partitions lists the partitions of flows.
+// Partitions returns all flow partitions, by index.
 func (s *Session) Partitions() []enginecore.Partition { return s.PartitionsOf(enginecore.FlowFamily) }
 
-// PartitionsOf lists the partitions of a family.
+// PartitionsOf returns all partitions of a family, by index; none for an unknown family.
 func (s *Session) PartitionsOf(family enginecore.Family) []enginecore.Partition {
 	counts := s.Core.Partitioning()
 	count := map[enginecore.Family]int{
@@ -121,7 +123,8 @@ func (s *Session) PartitionsOf(family enginecore.Family) []enginecore.Partition 
 	return list
 }
 
-// WhileServed returns a context that ends with ctx, or when the engine is found not to serve this program any more.
+// WhileServed returns a context that ends with ctx, or when the engine stops serving this version of the program; its
+// cause is then [enginerpc.Conn.OutdatedErr]. The caller must call the returned function.
 func (s *Session) WhileServed(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -138,12 +141,12 @@ func (s *Session) WhileServed(ctx context.Context) (context.Context, context.Can
 	}
 }
 
-// LibraryCheck is how often workers and keepers look at the server's library.
+// LibraryCheck is the time between two checks of the server's library by a worker or keeper.
 const LibraryCheck = time.Minute
 
-// GuardLibrary replaces an older library, until ctx ends. A server that has lost its library gets that of the program
-// which notices first, and to a newer program most of its functions may look the same. One that does not serve this
-// program any more is noticed by programs that make no calls otherwise.
+// GuardLibrary checks the server's library every so often until ctx ends, and replaces an older or missing one. Without
+// it, a server that lost its library would keep the one of the first program that reloads it, and a program that makes
+// no calls would not notice that the engine no longer serves its version. In this process it returns at once.
 func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 	if s.InProcess != nil {
 		return
@@ -156,7 +159,7 @@ func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Close ends the connections that were made and, in this process, the engine.
+// Close closes the connections, and the engine if it is in this process. It may be called after a failed Connect.
 func (s *Session) Close() error {
 	if s.Logged != nil {
 		defer func() { s.Logged.finish(context.Background(), time.Now()) }()

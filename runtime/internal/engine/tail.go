@@ -15,21 +15,23 @@ const (
 	// tailBlock is how long the engine holds a read that waits for news. It answers at once when there are some. Until
 	// then the connection is silent, also where it leads nowhere any more.
 	tailBlock = 10 * time.Second
-	// TailLook is the time between two looks at a run of which nothing is heard.
+	// TailLook is the time after which a watch reads a run again although no message about it has arrived.
 	TailLook = 30 * time.Second
-	// TailPause is the time between two tries while the engine is away.
+	// TailPause is the time between two tries while the engine is unavailable.
 	TailPause = 200 * time.Millisecond
 )
 
-// Tail waits for news in streams on a connection of its own, so that it holds up nobody else. It is for one goroutine.
+// Tail waits for new entries of streams on a connection of its own, so that blocking reads delay no other calls.
+// Watches must be set; the caller calls Close at the end. It is for use by one goroutine.
 type Tail struct {
 	Watches *watches
 	wire    rueidis.DedicatedClient
 	release func()
 }
 
-// Await returns when one of the streams has entries after the id that stands for it, or may have. The keys are of one
-// partition. Connections that break are replaced until ctx ends; then it returns its cause.
+// Await returns nil when one of the streams may have entries after its id in after, which has one id for each key. All
+// keys must be in one partition. It replaces broken connections until ctx ends, and then returns the cause of ctx. It
+// fails at once if the engine refuses the read for want of rights ([enginecore.ErrUnauthorized]).
 func (t *Tail) Await(ctx context.Context, keys, after []string) error {
 	for {
 		err := t.read(ctx, keys, after)
@@ -71,6 +73,7 @@ func (t *Tail) read(ctx context.Context, keys, after []string) error {
 	return nil
 }
 
+// Close returns the connection. Await may be called again and takes another one.
 func (t *Tail) Close() {
 	if t.wire != nil {
 		t.wire.Close()
@@ -79,5 +82,5 @@ func (t *Tail) Close() {
 	}
 }
 
-// FromStart is the id before the first entry of a stream.
+// FromStart is the id before the first entry of any stream.
 const FromStart = "0-0"

@@ -1,6 +1,6 @@
 package engine
 
-// TaskID names a maintenance task of keepers. The engine counts by these names what it has done of each.
+// TaskID names a maintenance task of keepers. The engine keeps its counts under these names.
 type TaskID string
 
 // The maintenance tasks.

@@ -16,12 +16,12 @@ import (
 // instrumentation is the scope of all spans and metrics.
 const instrumentation = "github.com/flowfabric/flowfabric-go/runtime"
 
-// Telemetry holds the tracer and the instruments of an engine. Counters are read from what is counted anyway when
-// somebody collects; only durations are recorded as they come.
+// Telemetry holds the tracer and the instruments of an engine. Counters and gauges are observed when metrics are
+// collected, from counts that exist anyway; only durations are recorded as they occur.
 type Telemetry struct {
 	Tracer trace.Tracer
 	Meter  metric.Meter
-	// Producer and consumer are the kinds of spans of submissions and activities, made once.
+	// Producer and Consumer are the span kinds of submissions and of activities.
 	Producer, Consumer trace.SpanStartOption
 
 	Starts, Claims, Attempts, Commits metric.Float64Histogram
@@ -48,6 +48,7 @@ var (
 	attemptBounds = []float64{.0005, .001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600}
 )
 
+// NewTelemetry creates the instruments. The error joins those of all instruments that could not be created.
 func NewTelemetry(tracers trace.TracerProvider, meters metric.MeterProvider) (*Telemetry, error) {
 	t := &Telemetry{
 		Tracer: tracers.Tracer(instrumentation), Meter: meters.Meter(instrumentation),
@@ -119,12 +120,13 @@ const (
 	OutcomeNotCommitted  = "not_committed"
 )
 
-// Named is an attribute, named as those of spans are.
+// Named returns an attribute of a metric or span under the project's prefix: "flowfabric." and key.
 func Named(key, value string) attribute.KeyValue { return attribute.String("flowfabric."+key, value) }
 
-// Labels are the attributes of a duration.
+// Labels are the attributes of a recorded duration: Value under the name Key, and the outcome.
 type Labels struct{ Key, Value, Outcome string }
 
+// Record adds a duration, in seconds, to a histogram. It does nothing if the histogram is disabled.
 func (t *Telemetry) Record(ctx context.Context, h metric.Float64Histogram, d time.Duration, l Labels) {
 	if !h.Enabled(ctx) {
 		return
@@ -137,6 +139,7 @@ func (t *Telemetry) Record(ctx context.Context, h metric.Float64Histogram, d tim
 	h.Record(ctx, d.Seconds(), option.(metric.RecordOption))
 }
 
+// Stopper turns the results of metric.Meter.RegisterCallback into a function that ends the registration.
 func Stopper(registration metric.Registration, err error) (func(), error) {
 	if err != nil {
 		return nil, err
@@ -144,7 +147,7 @@ func Stopper(registration metric.Registration, err error) (func(), error) {
 	return func() { _ = registration.Unregister() }, nil
 }
 
-// OutcomeOfFailure says whether another attempt follows a failed one.
+// OutcomeOfFailure returns the outcome of an attempt that failed: retried, ended by the engine, or failed for good.
 func OutcomeOfFailure(reply enginerpc.FailReply) string {
 	switch reply.Outcome {
 	case "retry_scheduled":

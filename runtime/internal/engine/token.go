@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// ErrInvalidToken is the answer to a token that is malformed, altered, made for another waitpoint or signed with a
-// secret that is not valid any more. It does not tell which, and nothing has been changed.
+// ErrInvalidToken is the error of a token that is malformed, altered, made for another waitpoint or signed with a
+// secret that is not valid any more. It does not reveal which, and the call has changed nothing.
 var ErrInvalidToken = errors.New("invalid token")
 
 // The outward form of a token is the unpadded base64url of: version, partition (2 bytes), execution id, waitpoint id
@@ -29,7 +29,7 @@ const (
 
 var tokenText = base64.RawURLEncoding.Strict()
 
-// ParseToken reads the text of a token; its error is ErrInvalidToken.
+// ParseToken checks the form of a token's text. Its error is [ErrInvalidToken]. The signature is checked by the engine.
 func ParseToken(text string) (activity.Token, error) {
 	if _, err := OpenToken(activity.NewToken(text)); err != nil {
 		return activity.Token{}, err
@@ -37,7 +37,7 @@ func ParseToken(text string) (activity.Token, error) {
 	return activity.NewToken(text), nil
 }
 
-// tokenParts is what a token consists of.
+// tokenParts are the contents of a token.
 type tokenParts struct {
 	Partition enginecore.Partition
 	Execution enginecore.ExecutionID
@@ -45,7 +45,8 @@ type tokenParts struct {
 	Signature string // <id of the secret>:<MAC in hex>
 }
 
-// SealToken brings a token of the engine into its outward form.
+// SealToken encodes the engine's signature of a waitpoint ("key id:MAC in hex") as the token that users pass on. It
+// fails if an id or the signature does not have the expected form.
 func SealToken(execution enginecore.ExecutionID, waitpoint enginecore.WaitpointID, signature string) (activity.Token, error) {
 	unsealable := func(what string) (activity.Token, error) {
 		return activity.Token{}, fmt.Errorf("waitpoint %s of execution %s: its %s has no outward form", waitpoint, execution, what)
@@ -77,7 +78,8 @@ func SealToken(execution enginecore.ExecutionID, waitpoint enginecore.WaitpointI
 	return activity.NewToken(tokenText.EncodeToString(data)), nil
 }
 
-// OpenToken is the reverse of SealToken. Each token has one text only, so a changed one is another token or none.
+// OpenToken decodes what [SealToken] encodes. Its error is [ErrInvalidToken]. Each token has exactly one text, so a
+// changed text is another token or none.
 func OpenToken(t activity.Token) (tokenParts, error) {
 	text := t.Reveal()
 	if len(text) > maxTokenText || strings.ContainsAny(text, "\r\n") {

@@ -13,6 +13,7 @@ var traceFormat = propagation.TraceContext{}
 
 const traceparent = "traceparent"
 
+// InjectTrace returns the trace context of ctx as a W3C traceparent; "" if ctx has none.
 func InjectTrace(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return ""
@@ -22,6 +23,7 @@ func InjectTrace(ctx context.Context) string {
 	return carrier[traceparent]
 }
 
+// ExtractTrace returns ctx with the trace context that [InjectTrace] has stored; ctx itself for "".
 func ExtractTrace(ctx context.Context, stored string) context.Context {
 	if stored == "" {
 		return ctx
@@ -29,6 +31,7 @@ func ExtractTrace(ctx context.Context, stored string) context.Context {
 	return traceFormat.Extract(ctx, propagation.MapCarrier{traceparent: stored})
 }
 
+// EndSpan ends a span, with err as its error unless nil.
 func EndSpan(span trace.Span, err error) {
 	if err != nil {
 		span.RecordError(err)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Notify leaves a value in a channel of capacity one, which wakes the goroutine that receives from it.
+// Notify puts a value into a channel of capacity one unless it holds one, which wakes the goroutine that receives from
+// it.
 func Notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -13,7 +14,7 @@ func Notify(c chan struct{}) {
 	}
 }
 
-// Pause waits for a duration, or until ctx ends.
+// Pause returns after d, or earlier when ctx ends.
 func Pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

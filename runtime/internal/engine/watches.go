@@ -13,9 +13,10 @@ import (
 // maxMaxWatches bounds MaxWatches.
 const maxMaxWatches = 100_000
 
-// ErrTooManyWatches is yielded by Watch and Stream when as many of them as MaxWatches allows go on already.
+// ErrTooManyWatches is yielded by Watch and Stream when the engine has as many of them as MaxWatches allows.
 var ErrTooManyWatches = errors.New("too many watches")
 
+// CheckMaxWatches returns an error unless n is in the range of MaxWatches, 1 to maxMaxWatches.
 func CheckMaxWatches(n int) error {
 	if n < 1 || n > maxMaxWatches {
 		return fmt.Errorf("max watches %d: must be 1 to %d", n, maxMaxWatches)
@@ -30,8 +31,8 @@ const (
 	watchRingScale   = 2
 )
 
-// watches has the connections on which Watch and Stream wait. They are made by a client of their own, whose connections
-// take little memory, when the first one waits.
+// watches holds the connections on which Watch and Stream wait. A client of its own makes them, with small buffers,
+// when the first watch waits.
 type watches struct {
 	option   rueidis.ClientOption
 	embedded bool
@@ -55,7 +56,7 @@ func newWatches(option rueidis.ClientOption, embedded bool, most int) *watches {
 	return w
 }
 
-// Begin counts a watch, until it calls end. It fails with ErrTooManyWatches when there are as many as may be.
+// Begin counts a watch until [watches.End]. It fails with [ErrTooManyWatches] if there are as many as allowed.
 func (w *watches) Begin() error {
 	if w.count.Add(1) > w.most {
 		w.count.Add(-1)
@@ -64,6 +65,7 @@ func (w *watches) Begin() error {
 	return nil
 }
 
+// End ends a watch that Begin has counted.
 func (w *watches) End() { w.count.Add(-1) }
 
 // connection returns a connection for one watch. It may be one that is broken.
@@ -108,7 +110,7 @@ func (w *watches) patience() time.Duration {
 	return w.Held + w.option.ConnWriteTimeout
 }
 
-// close ends the connections. Whoever asks for one from then on gets none.
+// close closes all connections. Later requests for one fail.
 func (w *watches) close() {
 	w.stop()
 	<-w.making
