@@ -128,7 +128,7 @@ func (s *WorkerRun) handleWake(ctx context.Context, lane enginecore.LaneID, plac
 // the work.
 func (s *WorkerRun) broadcastWake(ctx context.Context, lane enginecore.LaneID, message string) {
 	client := s.Session.Client
-	// A lost message is made up for by the sweeps.
+	// Errors are ignored: sweeps find the work of a lost message.
 	client.Do(ctx, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).Message(message).Build())
 }
 
@@ -159,7 +159,7 @@ func (s *WorkerRun) publishPresence(ctx context.Context, verb string) {
 		messages = append(messages, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).
 			Message(verb+" "+string(s.Worker.Instance)).Build())
 	}
-	// A lost announcement is repeated soon; a lost leave shows by the missing announcements.
+	// A lost "here" is repeated soon. After a lost "left", peers remove the worker when its announcements stop.
 	client.DoMulti(ctx, messages...)
 }
 
