@@ -171,7 +171,7 @@ func (c *contract) take(ctx context.Context, p enginecore.Partition, r *enginerp
 		fault = c.addInputs(ctx, p, taken)
 	}
 	if fault != nil {
-		// The worker may hold executions that the answers do not show, or whose inputs are missing: a repeat finds them.
+		// The worker may hold executions that no answer shows, or whose inputs are missing: a repeat finds them.
 		return nil, errors.Join(enginecore.ErrOutcomeUnknown, fault)
 	}
 	if len(ended) > 0 {

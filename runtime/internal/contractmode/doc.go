@@ -3,42 +3,45 @@
 //
 // # Operation
 //
-// What takes one composite call with this project's library takes several calls here, one after the other. Each operation
-// is idempotent, because all ids derive from namespace, flow, run and node, so that any program can complete it after a
-// crash:
+// What takes one composite call with this project's library takes several calls here, one after the other. Each
+// operation is idempotent, because all ids derive from namespace, flow, run and node, so that any program can
+// complete it after a crash:
 //
-//   - SubmitFlow creates the nodes delayed (held), stages and applies the edges, marks the flow as complete and then
-//     releases the nodes.
-//   - Claim reads the head of a lane, skips what the worker cannot run, and sends a grant and a claim for each other one.
+//   - SubmitFlow creates the nodes delayed (held), stages and applies the edges, marks the flow as complete and
+//     then releases the nodes.
+//   - Claim reads the head of a lane, skips what the worker cannot run, and sends a grant and a claim for each
+//     other one.
 //   - Complete, Fail and expiries end an execution, then resolve the edges to its downstreams (propagate).
-//   - State, outcome and end of a run are computed from its nodes at each query: the contract has no record of them.
+//   - State, outcome and end of a run are computed from its nodes at each query: the contract has no record of
+//     them.
 //
-// A program may stop between two calls, and programs without this package take only some of the steps. FollowCompletions
-// propagates ends that were published but not propagated within a short time; the tick of keepers ([ContractTasks])
-// carries out what is due and, at [ContractConfig].Reconcile, the steps that are still missing.
+// A program may stop between two calls, and programs without this package take only some of the steps.
+// FollowCompletions propagates ends that were published but not propagated within a short time; the tick of keepers
+// ([ContractTasks]) carries out what is due and, at [ContractConfig].Reconcile, the steps that are still missing.
 //
-// Messages to workers, keepers and clients are hints: all of them also poll at [ContractConfig].Poll. What the contract has
-// no field for is stored in tags of flows and executions (see tagRunID).
+// Messages to workers, keepers and clients are hints: all of them also poll at [ContractConfig].Poll. What the
+// contract has no field for is stored in tags of flows and executions (see tagRunID).
 //
 // # Types
 //
-// [NewContract] returns the backend; [ContractConfig] sets its intervals. The backend has these capabilities of engine:
-// OverdueIndexes, LaneDirectory and CompletionFollower.
+// [NewContract] returns the backend; [ContractConfig] sets its intervals. The backend has these capabilities of
+// engine: OverdueIndexes, LaneDirectory and CompletionFollower.
 //
 // # What the backend lacks
 //
 // It has none of the other capabilities: RunControl (cancelling a node, priorities, reruns, purging), RunIndex (run
-// search), WaitStore (steps, waits, signals), PauseStore, BudgetStore, ScheduleCalls, LimitStore, GrantedClaims, batched
-// starts and completions, child runs and Maintenance (reconciliation, retention, compaction). Callers get
-// engine.ErrNotInContract before anything is sent. SubmitFlow refuses flows that use waitpoints, maps, sub-flows, joins,
-// edges other than "success only", limits, budgets, schedule-to-start timeouts or retention with the same error.
+// search), WaitStore (steps, waits, signals), PauseStore, BudgetStore, ScheduleCalls, LimitStore, GrantedClaims,
+// batched starts and completions, child runs and Maintenance (reconciliation, retention, compaction). Callers get
+// engine.ErrNotInContract before anything is sent. SubmitFlow refuses flows that use waitpoints, maps, sub-flows,
+// joins, edges other than "success only", limits, budgets, schedule-to-start timeouts or retention with the same
+// error.
 //
 // Events are composed from records, and deadlines apply to each node. Only the worker enforces start-to-close and
 // heartbeat timeouts. The page docs/operations/contract-mode.md describes the differences for users.
 //
 // # Imports
 //
-// The package imports engine (session, backend interface), submit (stored policies), activity (failure categories) and
-// runevent (event kinds). It imports none of worker, keeper, schedule, admission and runtime; they use it through
-// engine.Backend and the capabilities only, except runtime, which opens it.
+// The package imports engine (session, backend interface), submit (stored policies), activity (failure categories)
+// and runevent (event kinds). It imports none of worker, keeper, schedule, admission and runtime; they use it
+// through engine.Backend and the capabilities only, except runtime, which opens it.
 package contractmode

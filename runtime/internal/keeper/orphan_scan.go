@@ -185,7 +185,7 @@ func (s *orphanScan) check(ctx context.Context) (map[string]int64, error) {
 			delete(s.found, p)
 			continue
 		}
-		// What cannot be looked at is left to the next way through all keys, so that it does not keep the rest from its turn.
+		// Records that cannot be checked are left to the next pass, so that they do not delay the others.
 		rest := s.found[p][len(calls[i].Found):]
 		for _, left := range a.Reply.Left {
 			rest = append(rest, orphan{left.Kind, left.Name, left.Cursor})
