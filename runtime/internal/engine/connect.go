@@ -51,7 +51,7 @@ const pong = "+PONG\r\n"
 // maxGreeting bounds the line that a server answers with.
 const maxGreeting = 1024
 
-// greet asks the server for an answer. It returns what the server has said on its own account, if it has.
+// greet sends a PING and waits for an answer. said is what the server has sent unasked before it, nil if nothing.
 func greet(conn net.Conn) (said []byte, err error) {
 	if _, err := io.WriteString(conn, "*1\r\n$4\r\nPING\r\n"); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func greet(conn net.Conn) (said []byte, err error) {
 	return line, nil
 }
 
-// greeted is a connection on which the server has said something before it was asked.
+// greeted is a connection on which the server has sent something unasked, which Read returns first.
 type greeted struct {
 	net.Conn
 	said []byte

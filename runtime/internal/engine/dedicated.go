@@ -27,16 +27,16 @@ type dedicated struct {
 	mu sync.Mutex
 	rueidis.DedicatedClient
 	release func()
-	// hooked is what its user has set to hear messages, nil without.
+	// hooked has the message hooks that the user of the connection has set; nil without any.
 	hooked *hooked
-	// settled says that the connection is not replaced any more: it was closed or given back.
+	// settled is set once the connection is not replaced any more: it was closed or released.
 	settled bool
 }
 
-// hooked are hooks that go on when the connection is replaced.
+// hooked are message hooks that are carried over when the connection is replaced.
 type hooked struct {
 	rueidis.PubSubHooks
-	// broken is what its user has to hear that the connection broke.
+	// broken receives the error when the connection breaks.
 	broken chan error
 }
 
@@ -102,7 +102,7 @@ func (d *dedicated) hook() {
 	}()
 }
 
-// unhook ends the hooks, and tells why if the connection broke.
+// unhook ends the hooks, with an error if the connection broke.
 func (d *dedicated) unhook(err error) {
 	if d.hooked == nil {
 		return

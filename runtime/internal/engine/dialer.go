@@ -29,10 +29,10 @@ const (
 	// connectAgain is the time after which another attempt is made beside those that have no answer yet: they may never
 	// get one.
 	connectAgain = time.Second
-	// maxConnects bounds the attempts beside those that somebody waits for, and the connections that nobody has
+	// maxConnects bounds the attempts beyond those that callers wait for, and the connections that no caller has
 	// fetched.
 	maxConnects = 4
-	// keepConnected is how long a connection that nobody has fetched is kept.
+	// keepConnected is how long a connection is kept that no caller has fetched.
 	keepConnected = 5 * time.Second
 
 	// callWait and plainWait bound how long a call, and whatever comes without a context, hold others up when they are
@@ -41,18 +41,18 @@ const (
 	plainWait = 100 * time.Millisecond
 )
 
-// errConnecting says that nothing has been sent, because the connection is still being made.
+// errConnecting means that nothing has been sent, because the connection is still being made.
 var errConnecting = errors.New("the connection is being made")
 
-// errNoAnswer says that nothing has been sent, because a server could not be reached or has not answered.
+// errNoAnswer means that nothing has been sent, because a server could not be reached or has not answered.
 var errNoAnswer = errors.New("no answer in time")
 
-// dialer makes the connections of a client library's client.
+// dialer makes the connections of a client of the client library.
 //
-// The library makes a connection in the call that needs it first, which all others that need it wait for, whatever
-// becomes of their contexts. So connections are made in goroutines of the dialer, up to the first answer of the server,
-// and the first call that needs one returns with errConnecting unless it is there at once. From then on busy says that
-// calls have to be made where waiting can be left: see pinnedReads.
+// The library makes a connection in the call that needs it first. All other calls that need it wait for that one, even
+// when their contexts end. The dialer therefore makes connections in goroutines of its own, up to the first answer of
+// the server, and the first call that needs one returns with errConnecting unless the connection is ready at once.
+// While busy is positive, calls have to be made in a way that lets the caller leave: see pinnedReads.
 type dialer struct {
 	ctx  context.Context // ends with the dialer
 	stop context.CancelFunc
@@ -129,7 +129,8 @@ func timely(option *rueidis.ClientOption) time.Duration {
 	return option.ConnWriteTimeout + 2*option.Dialer.KeepAlive
 }
 
-// retryDelay is that of the client library, but leaves what waits for a connection to those who can leave.
+// retryDelay is the client library's delay between tries. For a connection that is being made it is negative, which
+// ends the tries, so that the caller waits and can leave.
 func retryDelay(attempts int, _ rueidis.Completed, err error) time.Duration {
 	if errors.Is(err, errConnecting) {
 		return -1
@@ -159,7 +160,7 @@ func (d *dialer) end() {
 	}
 }
 
-// drop closes what nobody has fetched.
+// drop closes the connections that no caller has fetched.
 func (d *dialer) drop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -212,7 +213,7 @@ func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, secur
 			continue
 		case <-over.C:
 		case <-ctx.Done():
-			err = errConnecting // others may wait for it with contexts that go on
+			err = errConnecting // others may wait for it with contexts that have not ended
 		case <-d.ctx.Done():
 			return nil, rueidis.ErrClosing
 		}
@@ -276,7 +277,7 @@ func (d *dialer) take(p *endpoint, failed int, address string, by *net.Dialer, s
 	return nil, p.changed, nil
 }
 
-// connected passes on how an attempt ended.
+// connected records how an attempt ended and wakes the callers that wait.
 func (d *dialer) connected(p *endpoint, conn net.Conn, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -306,5 +307,5 @@ func (d *dialer) expire(p *endpoint, conn net.Conn) {
 	}
 }
 
-// dialError says that nothing was sent.
+// dialError marks an error as one before which nothing was sent.
 func dialError(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }

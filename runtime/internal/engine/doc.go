@@ -5,9 +5,9 @@
 //
 //   - [Session] is an open connection: the calls of the library (Core), the backend, the clients of the server, and
 //     configuration such as namespace, retention and logger. [Session.Connect] opens it, [Session.Close] closes it.
-//   - [Backend] is the interface of the calls that every engine answers. The session's own backend sends each as one call
-//     of the composite library; package contractmode has one that uses functions of the contract only. What only some
-//     backends can do is an interface of its own, such as [RunControl] or [WaitStore], which [Capability] returns.
+//   - [Backend] is the interface of the calls that every engine answers. The session's own backend sends each as one
+//     call of the composite library; package contractmode has one that uses functions of the contract only. What only
+//     some backends can do is an interface of its own, such as [RunControl] or [WaitStore], which [Capability] returns.
 //   - The hub of a session delivers published messages to any number of listeners over one connection; [Tail] waits for
 //     entries of streams on connections of the session.
 //   - [Batcher] joins concurrent requests with a common key into one call; [SendAll] pipelines independent calls;
@@ -20,6 +20,6 @@
 // call ends with its context. The reply returns decoded, with an error of package enginecore.
 //
 // The package imports enginecore, activity, internal/enginerpc and other internal packages with stored forms, and the
-// client library. It imports no package of runtime except the pure values of runtime/runevent, and knows nothing of flows
-// being compiled, leases being renewed or maintenance being scheduled.
+// client library. It imports no package of runtime except the pure values of runtime/runevent. It neither compiles
+// flows nor keeps leases nor schedules maintenance.
 package engine

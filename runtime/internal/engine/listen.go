@@ -36,7 +36,7 @@ type hub struct {
 	mu        sync.Mutex
 	listeners map[*listener]struct{}
 	byChannel map[string]map[*listener]struct{}
-	confirmed map[string]bool // channels that are heard on the connection that stands
+	confirmed map[string]bool // channels that the present connection is subscribed to
 	running   bool
 	changed   chan struct{} // has a value when the channels that are wanted may have changed
 }
@@ -45,7 +45,7 @@ type hub struct {
 // to the hub.
 type listener struct {
 	channels   []string
-	missing    map[string]bool // not confirmed since the connection stands
+	missing    map[string]bool // not confirmed on the present connection
 	subscribed func()          // messages may have been lost until now
 	heard      func(channel, message string)
 }
@@ -131,14 +131,14 @@ func (h *hub) run() {
 			return
 		}
 		if errors.Is(err, errNobodyListens) {
-			continue // somebody does again
+			continue // there are listeners again
 		}
 		if time.Since(begun) > maxListenPause {
 			pause = firstListenPause
 		}
 		level := slog.LevelWarn
 		if pause > firstListenPause || errors.Is(err, errConnecting) {
-			level = slog.LevelDebug // an engine that stays away is told of once
+			level = slog.LevelDebug // an engine that stays unavailable is logged once
 		}
 		h.logger.LogAttrs(h.ctx, level, "flowfabric: subscriptions lost, subscribing again", EventSubscriptionsLost.Attr(), slog.Any("error", err))
 		timer := time.NewTimer(pause)
@@ -225,7 +225,7 @@ func (h *hub) compare(held map[string]bool) (missing, needless []string, wanted 
 		if h.byChannel[channel] == nil {
 			needless = append(needless, channel)
 			delete(held, channel)
-			// Whoever wants it from here on waits for a new confirmation.
+			// Listeners that join from here on wait for a new confirmation.
 			delete(h.confirmed, channel)
 		}
 	}

@@ -84,7 +84,7 @@ func (l *repeatLimiter) finish(ctx context.Context, at time.Time) {
 		r := slog.NewRecord(at, slog.LevelWarn, "flowfabric: the same went on happening", 0)
 		r.AddAttrs(slog.String("event", which.event), slog.String("error", which.cause), slog.Int("suppressed", n))
 		if l.Enabled(ctx, slog.LevelWarn) {
-			_ = l.Handler.Handle(ctx, r) // a logger that fails has nobody to tell
+			_ = l.Handler.Handle(ctx, r) // there is no other place to report a failing logger
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (s *repeats) untold() map[repeatedLog]int {
 	return left
 }
 
-// repeatedLogOf is event and cause of a record; false when it has none, or tells of one execution.
+// repeatedLogOf returns event and cause of a record; ok is false if it has none or is about one execution.
 func repeatedLogOf(r slog.Record) (which repeatedLog, ok bool) {
 	ok = true
 	r.Attrs(func(a slog.Attr) bool {
@@ -152,7 +152,7 @@ func repeatedLogOf(r slog.Record) (which repeatedLog, ok bool) {
 	return which, ok && which.event != "" && which.cause != ""
 }
 
-// logCause is what went wrong, whatever was being done: for trouble with the engine its kind, otherwise the text.
+// logCause returns the kind of an error if the engine is the cause, otherwise the text, shortened.
 func logCause(v slog.Value) string {
 	err, isError := v.Any().(error)
 	if !isError {

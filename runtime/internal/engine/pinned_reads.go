@@ -72,8 +72,8 @@ func (c pinnedReads) doWhileConnecting(ctx context.Context, command rueidis.Comp
 	return rueidis.NewErrorResult(ctx.Err())
 }
 
-// doMultiWhileConnecting makes calls as doWhileConnecting does one. The commands are copied, since whoever has left may
-// use the list again.
+// doMultiWhileConnecting makes calls as doWhileConnecting makes one. The commands are copied, since a caller that has
+// left may reuse the list.
 func (c pinnedReads) doMultiWhileConnecting(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
 	if ctx.Err() != nil {
 		return failAll(commands, ctx.Err())
@@ -113,8 +113,8 @@ func (c pinnedReads) sendUnsent(ctx context.Context, commands []rueidis.Complete
 	}
 }
 
-// undated is a context that does not tell when it ends. The client library makes a connection for all who wait for it
-// under the deadline of the one that came first.
+// undated is a context without a deadline. The client library makes a connection for all callers that wait for it under
+// the deadline of the first one.
 type undated struct{ context.Context }
 
 // Deadline implements context.Context.

@@ -41,7 +41,7 @@ type watches struct {
 	most     int32
 	Held     time.Duration // tailBlock, but in tests
 	count    atomic.Int32
-	making   chan struct{} // has a value while somebody may make the client
+	making   chan struct{} // has a value while no goroutine makes the client
 	client   rueidis.Client
 	dialer   *dialer
 }
@@ -102,7 +102,7 @@ func (w *watches) made(ctx context.Context) (rueidis.Client, error) {
 	return client, err
 }
 
-// patience is how long the answer to a read may take that the engine holds until there are news.
+// patience is how long the answer to a blocking read may take.
 func (w *watches) patience() time.Duration {
 	if w.embedded {
 		return w.Held + time.Minute

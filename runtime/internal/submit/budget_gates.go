@@ -8,11 +8,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// TaskGate begins the text of the task to publish a GateUpdate.
+// TaskGate is the first word of the text of a budget's task to publish a [GateUpdate].
 const TaskGate = "gate"
 
-// GateUpdate tells the partitions of flows whether a budget is used up. While its gate is closed, a partition starts no
-// node of a run that uses the budget and blocks nodes.
+// GateUpdate carries the state of a budget's gate to the partitions of the flows that use it. While the gate is closed,
+// a partition starts no node of a run that uses the budget, if the budget blocks nodes.
 type GateUpdate struct {
 	Session   *engine.Session
 	Partition enginecore.Partition // of the budget
@@ -23,8 +23,8 @@ type GateUpdate struct {
 	Forget    bool   // the budget is removed
 }
 
-// Publish sends the update to all partitions that it concerns, which release waiting nodes if the gate is open, and
-// then finishes the task in the budget's partition. Keepers complete what it leaves undone.
+// Publish sends the update to all partitions with runs that use the budget, which release waiting nodes if the gate is
+// open, and then marks the task in the budget's partition as done. If it fails, keepers complete it.
 func (u GateUpdate) Publish(ctx context.Context) error {
 	partitions, err := u.partitions()
 	if err != nil {
@@ -48,7 +48,8 @@ func (u GateUpdate) partitions() ([]enginecore.Partition, error) {
 	return []enginecore.Partition{p}, err
 }
 
-// Send sends the update to some partitions, again to those that have more nodes to release.
+// Send sends the update to the given partitions, repeatedly to those that have more nodes to release than one call
+// does.
 func (u GateUpdate) Send(ctx context.Context, partitions []enginecore.Partition) error {
 	for len(partitions) > 0 {
 		calls := make([]enginerpc.SetBudgetGatesCall, len(partitions))
@@ -72,7 +73,7 @@ func (u GateUpdate) Send(ctx context.Context, partitions []enginecore.Partition)
 	return nil
 }
 
-// Remove removes a budget for which no node can wait, after the partitions of flows have forgotten it.
+// Remove makes the partitions of flows forget the budget, for which no node may wait, and then removes it.
 func (u GateUpdate) Remove(ctx context.Context) error {
 	u.Closed, u.Forget = "", true
 	if err := u.Publish(ctx); err != nil {

@@ -29,14 +29,14 @@ var (
 	ErrBudgetExists = errors.New("budget exists already")
 )
 
-// BudgetRef names a budget: a shared one by its Name, and its Key if it has one; that of a flow by Name and Flow; that
-// of a run by Name, Flow and Run, or only its FlowID where the run is not there any more.
+// BudgetRef names a budget: a shared one by Name, and Key if it has one; that of a flow by Name and Flow; that of a run
+// by Name, Flow and Run, or by FlowID alone if the run does not exist any more.
 type BudgetRef struct {
 	Name, Key, Flow, Run string
 	FlowID               enginecore.FlowID
 }
 
-// String names the budget for people.
+// String describes the budget in messages.
 func (r BudgetRef) String() string {
 	switch {
 	case r.Run != "":
@@ -51,6 +51,7 @@ func (r BudgetRef) String() string {
 	return fmt.Sprintf("%q", r.Name)
 }
 
+// Scope returns the scope that follows from the fields: run, flow or shared.
 func (r BudgetRef) Scope() flowgraph.BudgetScope {
 	switch {
 	case r.Run != "":
@@ -61,7 +62,7 @@ func (r BudgetRef) Scope() flowgraph.BudgetScope {
 	return flowgraph.ScopeShared
 }
 
-// Id is the id of the budget in the engine.
+// Id returns the id under which the engine keeps the budget of a namespace.
 func (r BudgetRef) Id(namespace enginecore.Namespace) enginecore.BudgetID {
 	switch r.Scope() {
 	case flowgraph.ScopeRun:
@@ -72,7 +73,7 @@ func (r BudgetRef) Id(namespace enginecore.Namespace) enginecore.BudgetID {
 	return enginecore.BudgetIDFor(namespace, string(flowgraph.ScopeShared), r.Name, r.Key)
 }
 
-// StoredBudget is one budget of a run as the flow's record keeps it. The engine reads id and scope.
+// StoredBudget is one budget of a run as the flow's record keeps it, in JSON. The library reads id and scope.
 type StoredBudget struct {
 	ID enginecore.BudgetID `json:"id"`
 	// Namespace is empty for the default one.
@@ -81,7 +82,7 @@ type StoredBudget struct {
 	ScopeID   string                `json:"of,omitempty"`
 	Name      string                `json:"name"`
 	Key       string                `json:"key,omitempty"`
-	// Wide is set on the budget of a run with nodes that stand for other runs, which use it too.
+	// Wide is set on the budget of a run with map or sub-flow nodes, whose child runs use it too.
 	Wide       bool              `json:"wide,omitempty"`
 	Effect     flow.BudgetEffect `json:"effect"`
 	EveryMS    int64             `json:"every,omitempty"`
@@ -95,7 +96,7 @@ type storedDimension struct {
 	Soft int64  `json:"s,omitempty"`
 }
 
-// NewStoredBudget makes a declared budget ready to be sent. flowID is that of the run.
+// NewStoredBudget returns the stored form of a declared budget, declared now. flowID is that of the run.
 func NewStoredBudget(namespace enginecore.Namespace, s flowgraph.Budget, ref BudgetRef, flowID enginecore.FlowID) StoredBudget {
 	b := StoredBudget{
 		ID: ref.Id(namespace), Scope: ref.Scope(), Name: s.Name, Key: strings.Map(printable, ref.Key), Effect: s.Effect, EveryMS: s.Every.Milliseconds(),
@@ -118,10 +119,10 @@ func NewStoredBudget(namespace enginecore.Namespace, s flowgraph.Budget, ref Bud
 	return b
 }
 
-// Declares tells that the budget brings its limits.
+// Declares reports whether the flow declares the limits of the budget. Otherwise the budget must have been created.
 func (b *StoredBudget) Declares() bool { return len(b.Dimensions) > 0 }
 
-// Declaration is what the engine is told of the budget with each use.
+// Declaration returns the part of a call that uses the budget which creates it if it does not exist.
 func (b *StoredBudget) Declaration() enginerpc.BudgetDeclaration {
 	text := fmt.Sprint(b.Effect, " ", b.EveryMS)
 	for _, d := range b.Dimensions {
@@ -133,6 +134,7 @@ func (b *StoredBudget) Declaration() enginerpc.BudgetDeclaration {
 	}
 }
 
+// DecodeBudgets decodes the budgets of a flow's record; none for "".
 func DecodeBudgets(text string) ([]StoredBudget, error) {
 	if text == "" {
 		return nil, nil
@@ -168,7 +170,7 @@ func budgetsOf(namespace enginecore.Namespace, g *flowgraph.Graph, runID string,
 	return list, nil
 }
 
-// InheritBudgets adds the budgets of a parent to those of a run that a node of it stands for.
+// InheritBudgets adds the budgets of the parent run to those of a child run, except those it has already.
 func InheritBudgets(own, parent []StoredBudget) []StoredBudget {
 	for _, b := range parent {
 		if !slices.ContainsFunc(own, func(o StoredBudget) bool { return o.ID == b.ID }) {
@@ -178,7 +180,7 @@ func InheritBudgets(own, parent []StoredBudget) []StoredBudget {
 	return own
 }
 
-// encodeBudgets is what a submission says of the budgets of its run: all of them, and which ones keep nodes from
+// encodeBudgets returns the budgets of a submission: all of them, and the ids of those that may keep nodes from
 // starting.
 func encodeBudgets(list []StoredBudget) []enginerpc.SubmitFlowBudget {
 	if len(list) == 0 {
@@ -195,7 +197,7 @@ func encodeBudgets(list []StoredBudget) []enginerpc.SubmitFlowBudget {
 	return []enginerpc.SubmitFlowBudget{{Text: text, Blocking: strings.Join(blocking, ",")}}
 }
 
-// ReadBudgets reads how budgets of a run stand; nil is one that was not used yet.
+// ReadBudgets reads the state of budgets, in the order of the list. An element is nil if the budget was not used yet.
 func ReadBudgets(ctx context.Context, core *enginerpc.Conn, list []StoredBudget) ([]*enginerpc.BudgetState, error) {
 	calls := make([]enginerpc.GetBudgetsCall, len(list))
 	for i, b := range list {
@@ -218,7 +220,7 @@ func ReadBudgets(ctx context.Context, core *enginerpc.Conn, list []StoredBudget)
 	return states, nil
 }
 
-// BudgetAmounts are the dimensions of a budget as the engine keeps it.
+// BudgetAmounts returns the dimensions of a budget's state.
 func BudgetAmounts(b *enginerpc.BudgetState) []activity.BudgetAmount {
 	var amounts []activity.BudgetAmount
 	for _, d := range b.Dims {
@@ -229,7 +231,8 @@ func BudgetAmounts(b *enginerpc.BudgetState) []activity.BudgetAmount {
 	return amounts
 }
 
-// ReadBudgetAmounts reads the dimensions of several budgets of a run. Of what was not used yet, nothing is spent.
+// ReadBudgetAmounts reads the dimensions of several budgets of a run. Of a budget that was not used yet, nothing is
+// spent.
 func ReadBudgetAmounts(ctx context.Context, core *enginerpc.Conn, list []StoredBudget) ([]activity.BudgetAmount, error) {
 	states, err := ReadBudgets(ctx, core, list)
 	if err != nil {
@@ -246,7 +249,7 @@ func ReadBudgetAmounts(ctx context.Context, core *enginerpc.Conn, list []StoredB
 	return amounts, nil
 }
 
-// UnusedAmounts are the dimensions of a budget before its first use.
+// UnusedAmounts returns the dimensions of a budget before its first use.
 func (b *StoredBudget) UnusedAmounts() []activity.BudgetAmount {
 	var amounts []activity.BudgetAmount
 	for _, d := range b.Dimensions {

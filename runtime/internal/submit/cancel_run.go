@@ -13,7 +13,7 @@ const (
 	CancelPending = "cancel_pending"
 )
 
-// CancelRun cancels a run, call by call until every node of it has been cancelled.
+// CancelRun cancels a run, call by call until all its nodes are cancelled.
 func CancelRun(ctx context.Context, s *engine.Session, call enginerpc.CancelFlowCall) error {
 	for {
 		reply, err := s.Backend.CancelFlow(ctx, call)

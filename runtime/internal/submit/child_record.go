@@ -13,10 +13,10 @@ const (
 	SubKind = ":sub"
 )
 
-// ChildWaitPrefix begins what the record of an execution says that waits for a run.
+// ChildWaitPrefix is the beginning of the text in the record of an execution that waits for its child run.
 const ChildWaitPrefix = "waits for run "
 
-// StoredChild says, in the policy of an execution, that its work is a run of its own.
+// StoredChild describes, in the policy of a map or sub-flow node, the child run that it starts.
 type StoredChild struct {
 	// Flow is the name of a sub-flow.
 	Flow string `json:"flow,omitempty"`
@@ -26,11 +26,11 @@ type StoredChild struct {
 	Outcomes bool `json:"outcomes,omitempty"`
 }
 
-// IsChild tells whether a node stands for a run of its own.
+// IsChild reports whether a node starts a child run: a map or sub-flow node.
 func IsChild(n *flowgraph.Node) bool { return n.Map != nil || n.Sub != nil }
 
-// childNode is what the engine runs for a node that stands for a run of its own: starting that run and taking its
-// result. The options of a map are those of its items.
+// childNode returns the node as the engine runs it. For a map or sub-flow node that is the start of the child run and
+// the wait for its result: the options of a map node belong to its items.
 func childNode(n *flowgraph.Node) *flowgraph.Node {
 	c := *n
 	if c.Map != nil {
@@ -39,7 +39,7 @@ func childNode(n *flowgraph.Node) *flowgraph.Node {
 	return &c
 }
 
-// needsFlowInput tells whether the items of a map have limits whose keys stand in the flow's input.
+// needsFlowInput reports whether the items of a map have limits whose keys come from the run's input.
 func needsFlowInput(n *flowgraph.Node) bool {
 	if n.Map == nil {
 		return false
@@ -52,7 +52,7 @@ func needsFlowInput(n *flowgraph.Node) bool {
 	return false
 }
 
-// kindOf is the kind of execution that a node becomes.
+// kindOf returns the kind of the execution that carries out a node.
 func kindOf(n *flowgraph.Node) string {
 	switch {
 	case n.Map != nil:

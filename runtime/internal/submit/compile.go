@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// CompiledFlow is what the plans of one definition share.
+// CompiledFlow is the encoded form of a definition, which the plans of all its runs share. It must not be changed.
 type CompiledFlow struct {
 	Graph       *flowgraph.Graph
 	Hash        string
@@ -27,7 +27,8 @@ type CompiledFlow struct {
 	many *manyForm
 }
 
-// CompileFlow encodes a graph for the engine.
+// CompileFlow encodes a graph. Its error wraps [engine.ErrTooLarge] if the encoded definition exceeds [MaxDefinition].
+// hash is that of the definition.
 func CompileFlow(g *flowgraph.Graph, hash string) (*CompiledFlow, error) {
 	definition, err := g.MarshalJSON()
 	if err != nil {
@@ -78,12 +79,14 @@ func compileNode(n *flowgraph.Node) (enginerpc.SubmitFlowNode, error) {
 	}, nil
 }
 
-// CompiledCache keeps the compiled form of the definitions that were started last.
+// CompiledCache keeps the compiled form of definitions, up to [MaxCompiled] of them. The zero value is empty. It is
+// safe for concurrent use.
 type CompiledCache struct {
 	mu     sync.Mutex
 	byHash map[string]*CompiledFlow
 }
 
+// MaxCompiled bounds the definitions in a cache. When it is exceeded, the cache drops all of them.
 const MaxCompiled = 128
 
 // definition is what the cache needs of a flow.Definition.
@@ -92,6 +95,7 @@ type definition interface {
 	Graph() *flowgraph.Graph
 }
 
+// Get returns the compiled form of a definition and compiles it unless it is in the cache.
 func (c *CompiledCache) Get(def definition) (*CompiledFlow, error) {
 	hash := def.Hash()
 	c.mu.Lock()

@@ -18,7 +18,8 @@ var errClientClosed = errors.New("client is closed")
 // outcomeReopened is the outcome in the completion message of a run that runs again.
 const outcomeReopened = "reopened"
 
-// RunCompletion is what a completion message says of a run. Without a result, the engine has to be asked for it.
+// RunCompletion is the content of a completion message. Without a result, the result has to be read from the engine.
+// The zero value means that messages may have been lost.
 type RunCompletion struct {
 	HasResult bool
 	Outcome   string
@@ -55,11 +56,12 @@ func parseCompletion(message string) (enginecore.FlowID, RunCompletion) {
 	return enginecore.FlowID(id), RunCompletion{HasResult: hasResult, Outcome: outcome, Result: result}
 }
 
-// maxTracked bounds the runs whose completion is kept before somebody waits for it.
+// maxTracked bounds the runs whose completion is kept before there is a wait for it.
 const maxTracked = 1024
 
-// CompletionListener hears which runs have ended. It subscribes to a partition at the first wait for one of its runs,
-// and stays subscribed until it is closed.
+// CompletionListener receives the messages about runs that have ended, and passes them to waits. It subscribes to a
+// partition at the first wait for one of its runs and stays subscribed until it is closed. It is safe for concurrent
+// use.
 type CompletionListener struct {
 	session *engine.Session
 	closed  context.Context
@@ -67,17 +69,17 @@ type CompletionListener struct {
 	tasks   sync.WaitGroup
 
 	Mu sync.Mutex
-	// subscribed has a channel for each partition, which is closed once messages are heard.
+	// subscribed has a channel for each partition, which is closed once the partition is subscribed to.
 	subscribed map[enginecore.Partition]chan struct{}
 	waiting    map[enginecore.FlowID][]chan RunCompletion
-	// tracked holds runs that were started after their partition was subscribed to, with their completion once it was
-	// heard. For runs that were dropped from it, for lack of room or because messages may have been lost, the engine
-	// has to be asked.
+	// tracked holds runs that were started after their partition was subscribed to, with their completion once its
+	// message has arrived. For runs that were dropped from it, for lack of room or because messages may have been lost,
+	// waits ask the engine.
 	tracked map[enginecore.FlowID]*RunCompletion
 	// trackOrder lists the ids of tracked, the oldest first; dropped ones are still in it.
 	trackOrder []enginecore.FlowID
-	// rerunning holds runs that this process runs again. Until the engine says that they are reopened, a message about
-	// one is of its former end.
+	// rerunning holds runs that this process runs again. Until the engine reports that they are reopened, a message
+	// about one is of its former end.
 	rerunning map[enginecore.FlowID]struct{}
 	// channels keeps empty channels of waits that are over for reuse.
 	channels sync.Pool
@@ -120,15 +122,16 @@ func (l *CompletionListener) track(id enginecore.FlowID, p enginecore.Partition)
 	l.trackOrder = append(l.trackOrder, id)
 }
 
-// Untrack undoes track: the run may have ended before it.
+// Untrack undoes track for a run that existed, was not started or is purged. Waits for it ask the engine.
 func (l *CompletionListener) Untrack(id enginecore.FlowID) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	delete(l.tracked, id)
 }
 
-// BeginRerun makes the listener ignore the former end of a run, whose message may still be under way. It is called
-// before the run is run again; when that fails, AbortRerun undoes it.
+// BeginRerun makes the listener ignore the former end of a run, whose message may still arrive, until the engine
+// reports that the run was reopened. The caller calls it before the rerun, and AbortRerun if the rerun fails. It fails
+// with the cause of ctx or when the listener is closed.
 func (l *CompletionListener) BeginRerun(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) error {
 	l.Mu.Lock()
 	ready, listening := l.subscribed[p]
@@ -158,14 +161,16 @@ func (l *CompletionListener) AbortRerun(id enginecore.FlowID) {
 
 // completionWait is one wait for the end of a run.
 type completionWait struct {
-	// Completed gets a value when the run has ended, or an empty one when messages may have been lost.
+	// Completed receives the completion of the run, or the zero value when messages may have been lost.
 	Completed chan RunCompletion
-	// tracked reports that the end of the run cannot have been missed.
+	// tracked is set if the end of the run cannot have been missed.
 	tracked bool
 	flow    enginecore.FlowID
 }
 
-// Wait returns once messages are heard, so that a run which ends after it is not missed. The wait is to be released.
+// Wait registers a wait for the end of a run and returns once the partition is subscribed to: a run that ends
+// afterwards is not missed, one that ended before may be. The caller calls Release. Wait fails with the cause of ctx or
+// when the listener is closed.
 func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) (completionWait, error) {
 	l.Mu.Lock()
 	if l.closed.Err() != nil {
@@ -204,7 +209,7 @@ func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID, p e
 	}
 }
 
-// Release ends a wait, whose channel is used for other waits afterwards.
+// Release ends a wait. Its channel must not be used afterwards, since other waits use it again.
 func (l *CompletionListener) Release(w completionWait) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -221,8 +226,7 @@ func (l *CompletionListener) Release(w completionWait) {
 	l.channels.Put(w.Completed)
 }
 
-// listen subscribes to the completions of a partition until the listener is closed. It closes ready when messages are
-// heard.
+// listen subscribes to the completions of a partition until the listener is closed. It closes ready once subscribed.
 func (l *CompletionListener) listen(p enginecore.Partition, ready chan struct{}) {
 	channel := l.session.Core.Keys().ChannelDone(p)
 	var once sync.Once
@@ -245,7 +249,7 @@ func (l *CompletionListener) listen(p enginecore.Partition, ready chan struct{})
 	})
 }
 
-// Deliver passes a completion to the waits for the run. The listener is locked.
+// Deliver passes a completion to the waits for the run. The caller holds Mu.
 func (l *CompletionListener) Deliver(id enginecore.FlowID, end RunCompletion) {
 	if _, tracked := l.tracked[id]; tracked {
 		l.tracked[id] = nil

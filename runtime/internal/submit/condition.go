@@ -22,8 +22,8 @@ type storedCondition struct {
 	Decisive []string `json:"decisive_signal_names,omitempty"`
 }
 
-// encodeCondition turns what a wait asks for into matchers. For n signals of some names, each name stands there n
-// times. The matchers of decisive names are apart.
+// encodeCondition turns a wait into matchers. For n signals of some names, each name is listed n times. Decisive names
+// are listed separately.
 func encodeCondition(w activityspec.Wait) []byte {
 	c := storedCondition{
 		Type: "signal_set", Names: []string{}, Mode: "any", Minimum: max(1, w.Count), Distinct: w.Distinct, Decisive: w.Decisive,
@@ -42,7 +42,7 @@ func encodeCondition(w activityspec.Wait) []byte {
 	return data
 }
 
-// TimeoutBehaviors are the engine's words for what happens after a timeout.
+// TimeoutBehaviors maps what happens after a timeout to the term of the contract. [TimeoutBehavior] is the reverse.
 var TimeoutBehaviors = map[activity.TimeoutBehavior]string{
 	"":                       "fail", // without a timeout it does not matter
 	activity.FailOnTimeout:   "fail",
@@ -52,6 +52,7 @@ var TimeoutBehaviors = map[activity.TimeoutBehavior]string{
 	activity.Escalate:        "escalate",
 }
 
+// TimeoutBehavior returns the behavior that a term of the contract stands for; an unknown term is returned as it is.
 func TimeoutBehavior(word string) activity.TimeoutBehavior {
 	for behavior, w := range TimeoutBehaviors {
 		if w == word && behavior != "" {
@@ -61,7 +62,7 @@ func TimeoutBehavior(word string) activity.TimeoutBehavior {
 	return activity.TimeoutBehavior(word)
 }
 
-// storedWait is what the engine is told of a waitpoint node.
+// storedWait is the form in which a submission carries a waitpoint node.
 type storedWait struct {
 	WaitpointID enginecore.WaitpointID `json:"waitpoint_id"`
 	Key         string                 `json:"waitpoint_key"`
@@ -84,9 +85,10 @@ func encodeWait(w *flowgraph.WaitSpec, id enginecore.FlowID, node string) []byte
 	return data
 }
 
+// WaitpointKey returns the key that the contract requires of a waitpoint, derived from its id.
 func WaitpointKey(id enginecore.WaitpointID) string { return "wpk:" + string(id) }
 
-// ConditionOf is the condition of a wait in an activity.
+// ConditionOf encodes the resume condition of a wait inside an activity.
 func ConditionOf(w activitycontext.Wait) []byte {
 	return encodeCondition(activityspec.Wait{Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive})
 }

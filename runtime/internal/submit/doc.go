@@ -4,12 +4,12 @@
 //
 // Its main types:
 //
-//   - [Submitter] sends plans, waits for the end of runs and purges them. Each client and each schedule runner has one; a
-//     map or sub-flow node makes one for its child run.
+//   - [Submitter] sends plans, waits for the end of runs and purges them. Each client and each schedule runner has one;
+//     a map or sub-flow node makes one for its child run.
 //   - [CompiledFlow] is the encoded form of a definition, which all its runs share; [CompiledCache] keeps those used
 //     last.
-//   - [RunPlan] is one run ready to be submitted: ids, partition, nodes, edges, limits and budgets. Equal input gives an
-//     equal plan in every process, so a start can be repeated.
+//   - [RunPlan] is one run ready to be submitted: ids, partition, nodes, edges, limits and budgets. Its ids are the
+//     same in every process, so a start can be repeated.
 //   - [CompletionListener] receives the messages that runs are over and passes them to waiting callers.
 //   - [StoredPolicy], [StoredLimit], [StoredBudget] and [StoredChild] are the JSON forms in the engine's records, which
 //     workers decode.

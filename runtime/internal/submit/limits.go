@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// StoredLimit is one limit of an execution as its record keeps it, and what a quota is asked with.
+// StoredLimit is one limit of an execution as its record keeps it, in JSON, with what a call to its quota needs.
 type StoredLimit struct {
 	Quota    enginecore.QuotaPolicyID `json:"q"`
 	Name     string                   `json:"n"`
@@ -25,15 +25,15 @@ type StoredLimit struct {
 	Cap      int64                    `json:"c,omitempty"`
 }
 
-// Exchange is a call that asks the limit's quota for nothing yet.
+// Exchange returns a call to the limit's quota in partition p that acquires and returns nothing yet.
 func (l StoredLimit) Exchange(p enginecore.Partition) enginerpc.ExchangeCall {
 	return enginerpc.ExchangeCall{
 		Partition: p, QuotaPolicyID: l.Quota, Name: l.Name, Key: l.Key, Rate: l.Rate, WindowMs: l.WindowMS, Cap: l.Cap,
 	}
 }
 
-// encodeLimits is the text by which the record of an execution names its limits: how many, words for people, and behind
-// a line feed the limits, in the one order in which everybody asks for them.
+// encodeLimits returns the text by which the record of an execution names its limits: their number, words for messages,
+// and after a line feed the limits, in the one order in which all workers acquire their permits.
 func encodeLimits(limits []StoredLimit, words string) (string, error) {
 	data, err := json.Marshal(limits)
 	if err != nil {
@@ -42,6 +42,7 @@ func encodeLimits(limits []StoredLimit, words string) (string, error) {
 	return strconv.Itoa(len(limits)) + " " + words + "\n" + string(data), nil
 }
 
+// DecodeLimits decodes the limits of an execution from the text that encodeLimits makes.
 func DecodeLimits(text string) ([]StoredLimit, error) {
 	_, data, _ := strings.Cut(text, "\n")
 	var limits []StoredLimit

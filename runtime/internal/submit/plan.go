@@ -29,8 +29,8 @@ const (
 	MaxRunID = 256
 )
 
-// RunPlan is a run ready to be submitted: its ids, its partition, and every node and edge as the engine will store
-// them.
+// RunPlan is a run ready to be submitted: its ids, its partition, and everything from which the calls of the submission
+// are made. It is for one goroutine; its String method prints it.
 type RunPlan struct {
 	// Flow and Run name the run.
 	Flow, Run string
@@ -54,12 +54,14 @@ type RunPlan struct {
 	Parent    []enginerpc.SubmitFlowParent // at most one
 }
 
-// NewPlan gives a run its ids. The same namespace, flow, run id, graph and input give the same plan in every process.
+// NewPlan plans a run in the session's namespace. The same namespace, flow, run id, graph and input give the same ids
+// in every process. Its error wraps [engine.ErrRunID], [engine.ErrTooLarge], [ErrLimitKey], [ErrFairKey] or
+// [ErrBudgetKey].
 func NewPlan(e *engine.Session, compiled *CompiledFlow, runID string, input []byte) (*RunPlan, error) {
 	return NewPlanIn(e, e.Namespace, compiled, runID, input)
 }
 
-// NewPlanIn is NewPlan for a run of any namespace.
+// NewPlanIn plans a run in any namespace, as NewPlan does.
 func NewPlanIn(e *engine.Session, namespace enginecore.Namespace, compiled *CompiledFlow, runID string, input []byte) (*RunPlan, error) {
 	if err := CheckRunID(runID); err != nil {
 		return nil, fmt.Errorf("flow %s: %w", compiled.Graph.Name, err)
@@ -92,7 +94,8 @@ func NewPlanIn(e *engine.Session, namespace enginecore.Namespace, compiled *Comp
 	}, nil
 }
 
-// TagsOf are the tags of a run: those of its flow, and its own.
+// TagsOf returns the tags of a run: those of its flow, replaced and extended by its own, sorted by name if it has own
+// ones.
 func TagsOf(compiled *CompiledFlow, own map[string]string) ([]enginerpc.SubmitFlowTag, error) {
 	if len(own) == 0 {
 		return compiled.tags, nil
@@ -113,12 +116,14 @@ func TagsOf(compiled *CompiledFlow, own map[string]string) ([]enginerpc.SubmitFl
 	return tags, nil
 }
 
-// HashInput tells the inputs of two submissions apart.
+// HashInput returns a hash of an encoded input, by which the engine detects that a run id is used with another input.
 func HashInput(input []byte) string {
 	sum := sha256.Sum256(input)
 	return hex.EncodeToString(sum[:16])
 }
 
+// CheckRunID returns an error that wraps [engine.ErrRunID] unless id is valid UTF-8 of 1 to [MaxRunID] bytes without
+// control characters.
 func CheckRunID(id string) error {
 	switch {
 	case id == "":
@@ -133,12 +138,13 @@ func CheckRunID(id string) error {
 	return nil
 }
 
-// ExecutionID is the id under which the engine runs a node.
+// ExecutionID returns the id of the execution of a node.
 func (p *RunPlan) ExecutionID(node string) enginecore.ExecutionID {
 	return enginecore.ExecutionIDFor(p.Partition, p.FlowID, node)
 }
 
-// Edges lists the edges between the nodes, which must be all of them, in the order of those that they lead to.
+// Edges returns the edges of the run, in the order of their downstream nodes. nodes must be what [RunPlan.Nodes]
+// returns.
 func (p *RunPlan) Edges(nodes []enginerpc.SubmitFlowNode) []enginerpc.SubmitFlowEdge {
 	edges := make([]enginerpc.SubmitFlowEdge, 0, p.Compiled.Edges)
 	for i := range p.Compiled.Graph.Nodes {
@@ -158,7 +164,7 @@ func (p *RunPlan) Edges(nodes []enginerpc.SubmitFlowNode) []enginerpc.SubmitFlow
 	return edges
 }
 
-// Nodes lists the nodes with their ids.
+// Nodes returns the nodes with the ids of this run, in the order of their declaration.
 func (p *RunPlan) Nodes() []enginerpc.SubmitFlowNode {
 	nodes := make([]enginerpc.SubmitFlowNode, len(p.Compiled.Nodes))
 	copy(nodes, p.Compiled.Nodes)
@@ -171,7 +177,7 @@ func (p *RunPlan) Nodes() []enginerpc.SubmitFlowNode {
 	return nodes
 }
 
-// ItemIDs are the executions of the items from..to-1 of a map, by the run of its items.
+// ItemIDs returns the ids of the executions of items from to to-1 of a map, given its child run.
 func ItemIDs(p enginecore.Partition, run enginecore.FlowID, from, to int) []enginecore.ExecutionID {
 	ids := make([]enginecore.ExecutionID, to-from)
 	for i := range ids {
@@ -252,7 +258,7 @@ func (p *RunPlan) limitsOf(nodes []enginerpc.SubmitFlowNode) []enginerpc.SubmitF
 	return list
 }
 
-// Header is what all calls of a submission of the nodes have in common.
+// Header returns what all calls of a submission have in common. edges is the number of edges of the run.
 func (p *RunPlan) Header(nodes []enginerpc.SubmitFlowNode, edges int) enginerpc.SubmitFlowCall {
 	call := enginerpc.SubmitFlowCall{
 		Partition: p.Partition, FlowID: p.FlowID, FlowName: p.Flow, RunID: p.Run, Namespace: string(p.namespace),

@@ -34,7 +34,7 @@ func (p *RunPlan) String() string {
 	return b.String()
 }
 
-// Steps lists the single engine calls that the submission is equal to, in order.
+// Steps lists the single calls of the contract that the submission is equal to, in order.
 func (p *RunPlan) Steps() []planStep {
 	g := p.Compiled.Graph
 	steps := []planStep{{enginerpc.FunctionName(enginerpc.CreateFlowCall{}), string(p.FlowID)}}

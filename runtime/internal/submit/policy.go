@@ -13,8 +13,8 @@ import (
 // must not do so for ever.
 const maxReclaims = 5
 
-// StoredPolicy is the policy document of an execution. The retry policy, the limit of take-overs and the routing
-// requirements are read by the engine, the rest by the worker that runs the node.
+// StoredPolicy is the policy document of an execution, in JSON. The library reads the retry policy, the limit of
+// take-overs, the routing requirements and the stream policy; the worker that runs the node reads the rest.
 type StoredPolicy struct {
 	Retry       *storedRetry    `json:"retry_policy,omitempty"`
 	MaxReclaims int             `json:"max_reclaim_count"`
@@ -49,6 +49,7 @@ type storedRouting struct {
 	Capabilities []string `json:"required_capabilities"`
 }
 
+// StoredJSONCodec is the name of the JSON codec. A policy without a codec means this one.
 const StoredJSONCodec = "json"
 
 func encodePolicy(n *flowgraph.Node) ([]byte, error) {
@@ -87,7 +88,7 @@ func encodePolicy(n *flowgraph.Node) ([]byte, error) {
 	return data, nil
 }
 
-// NodePlan is what a worker takes from the policy document.
+// NodePlan is what a worker needs of the policy document of an execution.
 type NodePlan struct {
 	codec        string
 	StartToClose time.Duration
@@ -96,6 +97,7 @@ type NodePlan struct {
 	Child        *StoredChild    // nil: the execution runs an activity
 }
 
+// DecodePolicy decodes a policy document. Without one, the plan has no timeouts and the JSON codec.
 func DecodePolicy(data []byte) (NodePlan, error) {
 	plan := NodePlan{codec: StoredJSONCodec}
 	if len(data) == 0 {
@@ -129,13 +131,14 @@ const (
 	maxKeptPolicy = 4 << 10
 )
 
-// PlanCache keeps what was decoded: the executions of a node have the same policy in all runs. What it gives is shared
-// and must not be changed.
+// PlanCache keeps decoded policies: the executions of a node have the same policy in all runs. The plans are shared and
+// must not be changed. The zero value is empty. It is safe for concurrent use.
 type PlanCache struct {
 	mu       sync.RWMutex
 	byPolicy map[string]NodePlan
 }
 
+// Decode returns what [DecodePolicy] does, from the cache if it can.
 func (c *PlanCache) Decode(policy []byte) (NodePlan, error) {
 	if len(policy) > maxKeptPolicy {
 		return DecodePolicy(policy)

@@ -21,13 +21,15 @@ const (
 	RerunFrom   = "from " // and the node
 )
 
-// RerunScope selects the nodes of a run that are run again. node is set for the mode RerunFrom, whose text contains it.
+// RerunScope selects the nodes that a rerun runs again. Node is set if the mode begins with RerunFrom, which Node
+// follows. The zero value selects nothing.
 type RerunScope struct{ Mode, Node string }
 
 // maxRerunNodes bounds the nodes that are named in one call.
 const maxRerunNodes = 256
 
-// SendRerun sends the calls that name the nodes of a rerun and begin it.
+// SendRerun sends the calls that name the nodes of a rerun and begin it. Its error wraps [engine.ErrRunNotFound],
+// [engine.ErrRunOpen], [engine.ErrNothingToRerun] or [engine.ErrRerunLimit].
 func (s *Submitter) SendRerun(ctx context.Context, call enginerpc.RerunCall, nodes []enginecore.ExecutionID) error {
 	for len(nodes) > 0 {
 		n := min(maxRerunNodes, len(nodes))
@@ -84,7 +86,7 @@ type runNode struct {
 // runNodesPage is the number of nodes read by one call.
 const runNodesPage = 200
 
-// ReadNodes reads the nodes of a run. Its error wraps ErrRunNotFound.
+// ReadNodes reads the nodes of a run. Its error wraps [engine.ErrRunNotFound].
 func (s *Submitter) ReadNodes(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (*runNodes, error) {
 	call := enginerpc.DescribeFlowCall{Partition: p, FlowID: id, Limit: runNodesPage}
 	run := &runNodes{}
@@ -131,7 +133,8 @@ func (r *runNodes) sort() {
 	})
 }
 
-// InScope lists the nodes that a rerun is to run again. Its error wraps ErrUnknownNode or ErrNothingToRerun.
+// InScope returns the executions that a rerun with this scope runs again, in the order of declaration. Its error wraps
+// [engine.ErrUnknownNode] or [engine.ErrNothingToRerun].
 func (r *runNodes) InScope(scope RerunScope) ([]enginecore.ExecutionID, error) {
 	chosen := make(map[string]bool, len(r.nodes))
 	switch {

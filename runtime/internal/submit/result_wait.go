@@ -15,8 +15,9 @@ import (
 // recheck is how long a wait for a result trusts the completion message before it asks the engine.
 const recheck = 5 * time.Second
 
-// AwaitResult returns when the run is over. A run that this submitter has just started is not asked for before its
-// completion message, which also brings a small result.
+// AwaitResult returns the result of a run when the run is over. For a run that this submitter has just started, it
+// waits for the completion message, which carries a small result, before it reads from the engine. It waits while the
+// engine is unavailable; its error wraps [engine.ErrRunNotFound] or the cause of ctx.
 func (s *Submitter) AwaitResult(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (enginerpc.FlowResultReply, error) {
 	fail := func(reply enginerpc.FlowResultReply, err error) (enginerpc.FlowResultReply, error) {
 		return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, err)

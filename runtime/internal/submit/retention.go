@@ -12,8 +12,8 @@ import (
 // DefaultRetention is how long a run is kept after its end where neither the flow nor the engine says otherwise.
 const DefaultRetention = 7 * 24 * time.Hour
 
-// RetentionOf is the stored form of how long a run is kept: one time in ms for all outcomes, or four; negative is for
-// ever, and so is the empty text.
+// RetentionOf returns the stored form of a run's retention, from that of its flow and the engine's default: one time in
+// milliseconds for all outcomes, or one for each, separated by commas. A negative time means for ever, and so does "".
 func RetentionOf(engine, own flowgraph.Keep) string {
 	times := make([]int64, 0, 8)
 	for _, outcome := range flowgraph.Outcomes() {

@@ -20,7 +20,7 @@ const (
 	failuresPage = 250
 )
 
-// RunFailure is how a run ended that did not succeed; RunError describes the fields.
+// RunFailure describes how a run ended that did not succeed. runtime.RunError explains the fields.
 type RunFailure struct {
 	Flow, Run              string
 	Outcome                string
@@ -38,7 +38,7 @@ type nodeFailure struct {
 	Tolerated        bool // by a join that another upstream has satisfied
 }
 
-// Error is the text of the RunError.
+// Error returns the text of the run's RunError.
 func (f *RunFailure) Error() string {
 	others := f.Omitted
 	for _, n := range f.Failures {
@@ -52,7 +52,8 @@ func (f *RunFailure) Error() string {
 // Unwrap returns the sentinel of the outcome.
 func (f *RunFailure) Unwrap() error { return OutcomeError(f.Outcome) }
 
-// OutcomeError returns the sentinel of the outcome of a run that did not succeed.
+// OutcomeError returns the sentinel of the outcome of a run: [engine.ErrRunCancelled], [engine.ErrRunExpired] or
+// [engine.ErrRunFailed].
 func OutcomeError(outcome string) error {
 	switch outcome {
 	case "cancelled":
@@ -63,7 +64,8 @@ func OutcomeError(outcome string) error {
 	return engine.ErrRunFailed
 }
 
-// FailureText names a run, the node that failed first and its reason, and counts the other nodes that failed.
+// FailureText returns the message of a failed run: the run, the node that failed first, its reason, and the number of
+// other nodes that failed.
 func FailureText(flow, run, outcome, node, reason string, others int) string {
 	text := fmt.Sprintf("run %s of flow %s: %s", run, flow, OutcomeError(outcome))
 	if node != "" {
@@ -80,9 +82,9 @@ func FailureText(flow, run, outcome, node, reason string, others int) string {
 	return text
 }
 
-// ReadFailures lists the nodes of a run that failed, expired, or were cancelled by themselves, the earliest first, at
-// most MaxFailures of them, and counts those that were left out. Of those that ended at the same time, the named one is
-// first.
+// ReadFailures returns the nodes of a run that failed, expired or were cancelled by themselves, the earliest first, at
+// most [MaxFailures] of them, and the number of omitted ones. Of nodes that ended at the same time, the node named by
+// first precedes.
 func ReadFailures(ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, first string) (list []nodeFailure, omitted int, err error) {
 	earlier := func(a, b nodeFailure) int {
 		if c := a.At.Compare(b.At); c != 0 || a.Node == b.Node {
@@ -124,7 +126,7 @@ func readFailure(f enginerpc.FlowFailure) nodeFailure {
 	return n
 }
 
-// FirstFailure is the first one in a list that is the run's, nil when there is none.
+// FirstFailure returns the first element that fails the run, neither cancelled nor tolerated; nil if there is none.
 func FirstFailure(list []nodeFailure) *nodeFailure {
 	i := slices.IndexFunc(list, func(f nodeFailure) bool { return f.Outcome != "cancelled" && !f.Tolerated })
 	if i < 0 {
@@ -133,10 +135,11 @@ func FirstFailure(list []nodeFailure) *nodeFailure {
 	return &list[i]
 }
 
-// ReadRunFailure returns how a run ended that did not succeed. What its nodes failed of is read from the engine.
+// ReadRunFailure returns how a run ended, given the reply that reports its end without success. It reads the failures
+// of the nodes from the engine and leaves them out if the engine is unavailable.
 func ReadRunFailure(ctx context.Context, s *engine.Session, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reply enginerpc.FlowResultReply) *RunFailure {
 	failed := &RunFailure{Flow: flowName, Run: runID, Outcome: reply.Outcome}
-	// How the run ended is known, so an engine that is away by now is no reason to tell something else.
+	// How the run ended is known, so it is returned even if the engine is unavailable by now.
 	failed.Failures, failed.Omitted, _ = ReadFailures(ctx, s, p, id, reply.FailedNode)
 	switch reply.Outcome {
 	case "expired":

@@ -53,7 +53,7 @@ func newRunIDAllocator(s *engine.Session) *runIDAllocator {
 	return a
 }
 
-// Next makes an id for a run of a flow: a random UUID.
+// Next returns an id for a run of a flow: a random UUID.
 func (a *runIDAllocator) Next(flowName string) string {
 	partitions := a.session.Core.Partitioning()
 	a.mu.Lock()
@@ -135,8 +135,8 @@ func (p idPool) take(wanted int, partitionOf func(id string) int) string {
 	}
 }
 
-// RandomUUID is a UUID of version 4, from a generator that costs less than that of package uuid: ids of runs and of
-// claims are no secrets.
+// RandomUUID returns a UUID of version 4 from a generator that is cheaper than that of package uuid and not secret: use
+// it for ids of runs and claims, not for tokens.
 func RandomUUID() uuid.UUID {
 	var id uuid.UUID
 	binary.LittleEndian.PutUint64(id[:8], rand.Uint64())

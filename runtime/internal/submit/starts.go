@@ -12,7 +12,7 @@ import (
 // maxStartBytes bounds what the runs in one call bring of their own.
 const maxStartBytes = 256 << 10
 
-// startBatcher starts small runs together: those of one flow and partition share calls.
+// startBatcher joins starts of small runs: those of one flow and partition share calls.
 type startBatcher struct {
 	Send  func(context.Context, enginerpc.SubmitManyCall) (enginerpc.SubmitManyReply, error)
 	batch engine.Batcher[startKey, StartRequest, startResult]
@@ -27,11 +27,12 @@ type startKey struct {
 	retention string
 }
 
+// StartKeyOf returns the key of a plan: plans with equal keys may share a call.
 func StartKeyOf(plan *RunPlan) startKey {
 	return startKey{plan.Partition, plan.Compiled, plan.namespace, plan.Creator, plan.Retention}
 }
 
-// StartRequest is one run that is being started.
+// StartRequest is one run that waits to be started.
 type StartRequest struct {
 	plan    *RunPlan
 	budgets []enginerpc.SubmitFlowBudget
@@ -39,15 +40,17 @@ type StartRequest struct {
 	alone func() (existed bool, err error)
 }
 
+// NewStartRequest returns the request to start the run of a plan. alone starts it by a call of its own.
 func NewStartRequest(plan *RunPlan, alone func() (existed bool, err error)) StartRequest {
 	return StartRequest{plan: plan, budgets: encodeBudgets(plan.Budgets), alone: alone}
 }
 
-// startResult is what came of one run.
+// startResult is the outcome of one start.
 type startResult struct {
 	existed bool
 	err     error
-	// refused tells that the call of several runs did not start this one, which has to go by itself to learn why.
+	// refused is set if the call of several runs did not start this one. It is then started by itself, which yields the
+	// reason.
 	refused bool
 }
 
@@ -122,7 +125,7 @@ func (s *startBatcher) startMany(ctx context.Context, key startKey, requests []S
 	return results
 }
 
-// StartCall is the call for several runs.
+// StartCall returns the call that starts several runs with a key in common.
 func StartCall(key startKey, requests []StartRequest) enginerpc.SubmitManyCall {
 	graph := key.compiled.Graph
 	call := enginerpc.SubmitManyCall{
@@ -175,7 +178,7 @@ type manyForm struct {
 	tags   []enginerpc.SubmitManyTag
 }
 
-// newManyForm returns nil for flows whose runs go one by one.
+// newManyForm returns nil for flows whose runs cannot share a call.
 func newManyForm(c *CompiledFlow) *manyForm {
 	if c.waits || len(c.joins) > 0 || c.runsPerCall() < 2 || len(c.Definition) > maxDefinitionWithNodes {
 		return nil

@@ -15,29 +15,33 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// Submitter starts runs from plans, hears when runs end, and purges them. Clients, schedules and nodes that stand for
-// runs of their own use one. It may be used by several goroutines.
+// Submitter starts runs from plans, waits for their end, and purges them. Clients, schedules, and map and sub-flow
+// nodes use one. It is safe for concurrent use. [NewSubmitter] makes one.
 type Submitter struct {
 	session *engine.Session
 	// RunIDs makes the ids of runs that are started without one.
 	RunIDs      *runIDAllocator
 	Completions *CompletionListener
-	// Starts is nil when runs are submitted one by one.
+	// Starts is nil if the backend has no call for several runs.
 	Starts   *startBatcher
 	rechecks timerPool
 }
 
-// NewSubmitter returns a submitter to be closed before the session. It listens to nothing before the first wait.
+// NewSubmitter returns a submitter, which must be closed before the session. It subscribes to nothing before the first
+// wait.
 func NewSubmitter(s *engine.Session) *Submitter {
 	return &Submitter{
 		session: s, RunIDs: newRunIDAllocator(s), Completions: newCompletionListener(s), Starts: newStartBatcher(s),
 	}
 }
 
-// Close ends what the submitter listens to. Waits for the end of a run return an error.
+// Close ends the subscriptions of the submitter. Waits for the end of a run return an error.
 func (s *Submitter) Close() { s.Completions.close() }
 
-// Submit sends a plan and reports whether the run existed.
+// Submit starts the run of a plan and reports whether it existed with the same flow and input. Its error wraps
+// [engine.ErrRunConflict] if the id belongs to another run, and [ErrBudgetNotFound] if a budget does not exist.
+// Submitting the same plan again is safe. If the former run of that id is being purged, Submit completes the purge
+// first.
 func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, err error) {
 	telemetry := s.session.Telemetry
 	ctx, span := telemetry.Tracer.Start(ctx, "flowfabric.start "+plan.Flow, telemetry.Producer,
@@ -69,7 +73,7 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 	return existed, err
 }
 
-// measure records how long a submission took and what came of it.
+// measure records the duration and the outcome of a submission.
 func (s *Submitter) measure(ctx context.Context, plan *RunPlan, begun time.Time, existed bool, err error) {
 	outcome := engine.OutcomeStarted
 	switch {
@@ -82,7 +86,7 @@ func (s *Submitter) measure(ctx context.Context, plan *RunPlan, begun time.Time,
 	telemetry.Record(ctx, telemetry.Starts, time.Since(begun), engine.Labels{Key: "flow", Value: plan.Flow, Outcome: outcome})
 }
 
-// checkBudgets refuses a run that names a budget which nobody has created.
+// checkBudgets refuses a run that names a budget which was not created and which its flow does not declare.
 func (s *Submitter) checkBudgets(ctx context.Context, plan *RunPlan) error {
 	for i := range plan.Budgets {
 		b := &plan.Budgets[i]
@@ -100,7 +104,8 @@ func (s *Submitter) checkBudgets(ctx context.Context, plan *RunPlan) error {
 	return nil
 }
 
-// Send sends the calls of a plan by themselves, not together with those of other runs.
+// Send sends the calls of a plan by themselves, not joined with those of other runs, and reports whether the run
+// existed.
 func (s *Submitter) Send(ctx context.Context, plan *RunPlan) (existed bool, err error) {
 	for call := range plan.calls() {
 		for {
@@ -119,7 +124,7 @@ func (s *Submitter) Send(ctx context.Context, plan *RunPlan) (existed bool, err 
 	return false, nil
 }
 
-// SendOne sends one call of a plan, with the signing secret in the partition if the flow has waitpoints.
+// SendOne sends one call of a plan. If the flow has waitpoints, it makes sure that the partition has a signing secret.
 func (s *Submitter) SendOne(ctx context.Context, plan *RunPlan, call enginerpc.SubmitFlowCall) (reply enginerpc.SubmitFlowReply, err error) {
 	if !plan.Compiled.waits {
 		return s.session.Backend.SubmitFlow(ctx, call)
@@ -140,7 +145,8 @@ func submitError(plan *RunPlan, err error) error {
 	return fmt.Errorf("start run %s of flow %s: %w", plan.Run, plan.Flow, err)
 }
 
-// Purge removes a run that is over with everything that belongs to it. Its error wraps ErrRunOpen or ErrRunNotFound.
+// Purge removes a run that is over with all its data, including the budgets of its own. Its error wraps
+// [engine.ErrRunOpen], [engine.ErrRunNotFound] or [engine.ErrNotInContract].
 func (s *Submitter) Purge(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) error {
 	core, err := engine.Capability[engine.RunControl](s.session.Backend)
 	if err != nil {
