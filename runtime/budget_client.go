@@ -68,8 +68,8 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 	}
 	reply, err := core.SetBudget(ctx, call)
 	if err == nil && reply.Told {
-		news := submit.GateUpdate{Session: c.session, Partition: p, Budget: b.ID, Version: reply.Gate, Closed: reply.Closed}
-		err = news.Publish(ctx)
+		update := submit.GateUpdate{Session: c.session, Partition: p, Budget: b.ID, Version: reply.Gate, Closed: reply.Closed}
+		err = update.Publish(ctx)
 	}
 	return reply.Status, err
 }
@@ -109,7 +109,7 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	}
 	reply, err := core.GetBudgets(ctx, enginerpc.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
 	if err == nil && len(reply.Budgets) > 0 && reply.Budgets[0].Gate > 0 {
-		err = newsOf(c.session, p, reply.Budgets[0]).Publish(ctx)
+		err = updateOf(c.session, p, reply.Budgets[0]).Publish(ctx)
 	}
 	if err != nil {
 		return fault(err)
@@ -126,15 +126,15 @@ func (c *Client) RemoveBudget(ctx context.Context, ref BudgetRef) error {
 	}
 	for {
 		reply, err := core.RemoveBudget(ctx, enginerpc.RemoveBudgetCall{Partition: p, BudgetID: id})
-		news := submit.GateUpdate{Session: c.session, Partition: p, Budget: id, Version: reply.Gate}
+		update := submit.GateUpdate{Session: c.session, Partition: p, Budget: id, Version: reply.Gate}
 		switch {
 		case err == nil && reply.Told:
-			err = news.Publish(ctx)
+			err = update.Publish(ctx)
 		case err == nil && reply.Status == enginerpc.StatusAlreadySatisfied:
 			return nil
 		case err == nil:
-			news.Forget = true
-			if err = news.Publish(ctx); err == nil {
+			update.Forget = true
+			if err = update.Publish(ctx); err == nil {
 				return nil
 			}
 		}
@@ -199,8 +199,8 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 	return list, nil
 }
 
-// newsOf is what a budget's gate says now.
-func newsOf(e *engine.Session, p enginecore.Partition, b enginerpc.BudgetState) submit.GateUpdate {
+// updateOf is what a budget's gate says now.
+func updateOf(e *engine.Session, p enginecore.Partition, b enginerpc.BudgetState) submit.GateUpdate {
 	n := submit.GateUpdate{Session: e, Partition: p, Budget: b.BudgetID, Version: b.Gate, Closed: b.Closed}
 	if !b.Wide {
 		n.Flow = readBudgetState(b).FlowID

@@ -24,14 +24,14 @@ func TestRandomFlowsOnACluster(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("FLOWFABRIC_SEED=%d", seed)
 	t.Run("flows", func(t *testing.T) {
-		crew := newCrew(t, open(t))
-		crew.round(t, seed)
-		crew.stop(t)
+		workerPool := newWorkerPool(t, open(t))
+		workerPool.round(t, seed)
+		workerPool.stop(t)
 	})
 	t.Run("joins", func(t *testing.T) {
-		crew := newCrew(t, open(t))
-		crew.weaveRound(t, seed)
-		crew.stop(t)
+		workerPool := newWorkerPool(t, open(t))
+		workerPool.randomDAGRound(t, seed)
+		workerPool.stop(t)
 	})
 	t.Run("waits", func(t *testing.T) { perform(t, open(t), activity.New("scene", sceneRun), seed) })
 	t.Run("limit", func(t *testing.T) {

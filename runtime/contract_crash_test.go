@@ -120,7 +120,7 @@ func TestContractKeeperReleasesRoots(t *testing.T) {
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, prefix)
 		a := addOne()
 		def := chainOf(t, a, 4)
-		startCrew(t, b, a)
+		startWorkerPool(t, b, a)
 		stalled := make(chan struct{})
 		p.Intercept(proxy.StallAfter("flowfabric.submitted", 2, stalled))
 		dying, die := context.WithCancel(ctx)
@@ -166,7 +166,7 @@ func TestContractOnAPlainLibrary(t *testing.T) {
 		b := enginetest.Open(t, kind, enginetest.ServerWith(t, kind, library).URL()+contractURL, enginetest.NewPrefix(),
 			runtime.PollInterval(50*time.Millisecond), runtime.ReconcileInterval(200*time.Millisecond))
 		ctx := enginetest.Context(t)
-		c := &crew{tb: t, bench: b, lab: newLab()}
+		c := &workerPool{tb: t, bench: b, lab: newLab()}
 		b.Keeper(t)
 		for range 2 {
 			b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.Lanes("default", "other"))
@@ -198,7 +198,7 @@ func TestContractReconciles(t *testing.T) {
 		first := enginecore.ExecutionIDFor(partition, run.FlowID(), "n0")
 		program := b.Program(ctx, t)
 		program.Complete(program.Claim(first, 0), "7")
-		startCrew(t, b, a) // nobody has heard the completion
+		startWorkerPool(t, b, a) // nobody has heard the completion
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 10, out)
@@ -270,7 +270,7 @@ func TestContractDirectory(t *testing.T) {
 	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("the-run"))
 	require.NoError(t, err)
 	require.True(t, run.Existed(), "what was acknowledged is there")
-	startCrew(t, b, a, sum)
+	startWorkerPool(t, b, a, sum)
 	out, err := run.Result(ctx)
 	require.NoError(t, err)
 	require.Equal(t, 8, out)

@@ -14,7 +14,7 @@ import (
 )
 
 // crewOf starts what works on runs.
-func startCrew(t *testing.T, b *enginetest.Bench, handlers ...activity.Handler) {
+func startWorkerPool(t *testing.T, b *enginetest.Bench, handlers ...activity.Handler) {
 	t.Helper()
 	b.Keeper(t)
 	b.Worker(t, handlers)
@@ -24,7 +24,7 @@ func TestContractChain(t *testing.T) {
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
-		startCrew(t, b, a)
+		startWorkerPool(t, b, a)
 		def := chainOf(t, a, 10)
 		for i := range 5 {
 			begun := time.Now()
@@ -48,7 +48,7 @@ func TestContractFanOut(t *testing.T) {
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a, sum := addOne(), adder()
-		startCrew(t, b, a, sum)
+		startWorkerPool(t, b, a, sum)
 		for _, width := range []int{3, 300} {
 			run, err := runtime.Start(ctx, b.Client, wide(t, a, sum, width), 1)
 			require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestContractStartAgain(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrRunConflict)
 		_, err = runtime.Start(ctx, b.Client, chainOf(t, a, 4), 1, runtime.ID("again"))
 		require.ErrorIs(t, err, runtime.ErrRunConflict)
-		startCrew(t, b, a)
+		startWorkerPool(t, b, a)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 4, out)
@@ -95,7 +95,7 @@ func TestContractRetriesAndFailure(t *testing.T) {
 			}
 			return n + 1, nil
 		}, activity.Retry(activity.Exponential{First: 5 * time.Millisecond, Max: 20 * time.Millisecond, Attempts: 3}))
-		startCrew(t, b, flaky)
+		startWorkerPool(t, b, flaky)
 		def := chainOf(t, flaky, 3)
 		run, err := runtime.Start(ctx, b.Client, def, 0)
 		require.NoError(t, err)
@@ -129,7 +129,7 @@ func TestContractCancel(t *testing.T) {
 			causes <- context.Cause(ctx)
 			return 0, ctx.Err()
 		})
-		startCrew(t, b, a)
+		startWorkerPool(t, b, a)
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 3), 1)
 		require.NoError(t, err)
 		<-begun
@@ -155,7 +155,7 @@ func TestContractDescribeWatchList(t *testing.T) {
 		require.Equal(t, "open", d.State)
 		require.Equal(t, []string{"n0", "n1", "n2"}, []string{d.Nodes[0].Name, d.Nodes[1].Name, d.Nodes[2].Name})
 		require.Contains(t, d.Nodes[1].Why, "n0")
-		startCrew(t, b, a)
+		startWorkerPool(t, b, a)
 		var kinds []string
 		for e, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)

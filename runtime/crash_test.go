@@ -101,7 +101,7 @@ func TestServerKilled(t *testing.T) {
 		server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
 		ctx := enginetest.Context(t)
-		c := &crew{tb: t, bench: b, lab: newLab()}
+		c := &workerPool{tb: t, bench: b, lab: newLab()}
 		for range 2 {
 			b.Keeper(t)
 			b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.Lanes("default", "other"), runtime.Lease(time.Second))
@@ -134,7 +134,7 @@ func TestServerKilled(t *testing.T) {
 }
 
 // startUntilAcknowledged starts a random run, again and again while the engine is away.
-func (c *crew) startUntilAcknowledged(t *testing.T, ctx context.Context, r *rand.Rand, id string) *trial {
+func (c *workerPool) startUntilAcknowledged(t *testing.T, ctx context.Context, r *rand.Rand, id string) *trial {
 	x := &trial{sketch: newSketch(r, 12), meddling: leftAlone, touched: make(map[string]bool)}
 	def, err := x.sketch.define("lab", c.lab.common, c.lab.rare)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *crew) startUntilAcknowledged(t *testing.T, ctx context.Context, r *rand
 }
 
 // finish waits for the results.
-func (c *crew) finish(t *testing.T, ctx context.Context, trials []*trial) *invariant.Snapshot {
+func (c *workerPool) finish(t *testing.T, ctx context.Context, trials []*trial) *invariant.Snapshot {
 	t.Helper()
 	for _, x := range trials {
 		_, err := x.run.Result(ctx)
@@ -179,7 +179,7 @@ func TestLostReplies(t *testing.T) {
 func runThroughCuts(t *testing.T, b *enginetest.Bench, p *proxy.Proxy, oneIn, runs int) {
 	t.Helper()
 	ctx := enginetest.Context(t)
-	c := &crew{tb: t, bench: b, lab: newLab()}
+	c := &workerPool{tb: t, bench: b, lab: newLab()}
 	for range 2 {
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.Lanes("default", "other"), runtime.Lease(time.Second))
@@ -211,7 +211,7 @@ func runThroughCuts(t *testing.T, b *enginetest.Bench, p *proxy.Proxy, oneIn, ru
 }
 
 // awaitThroughCuts waits for a run on a connection that breaks all the time.
-func (c *crew) awaitThroughCuts(t *testing.T, ctx context.Context, x *trial) {
+func (c *workerPool) awaitThroughCuts(t *testing.T, ctx context.Context, x *trial) {
 	for ctx.Err() == nil {
 		_, err := x.run.Result(ctx)
 		var over *runtime.RunError
@@ -251,7 +251,7 @@ func TestLostClaims(t *testing.T) {
 }
 
 // A lease that the engine has for a worker, which knows nothing of it, is given back once a call of the worker has failed.
-func TestStraysAreGivenBack(t *testing.T) {
+func TestUnknownLeasesAreReleased(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())

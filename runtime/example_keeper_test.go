@@ -42,6 +42,6 @@ func ExampleClient_RunDuty() {
 	client := runtime.NewClient(engine)
 	defer client.Close()
 	report, err := client.RunDuty(ctx, runtime.DutyIndexReconciliation)
-	fmt.Println(report.Partitions, report.Done, report.Mended, err)
+	fmt.Println(report.Partitions, report.Done, report.Repaired, err)
 	// Output: 8 0 map[] <nil>
 }

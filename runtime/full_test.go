@@ -46,21 +46,21 @@ func info(t *testing.T, ctx context.Context, b *enginetest.Bench, section, field
 // holdWork is an activity whose functions end when they are let go, and counts how often each run's began.
 type holdWork struct {
 	*activity.Activity[string, string]
-	letGo chan struct{}
+	released chan struct{}
 
 	mu     sync.Mutex
 	starts map[string]int
 }
 
 func newHoldWork(result string) *holdWork {
-	h := &holdWork{letGo: make(chan struct{}), starts: make(map[string]int)}
+	h := &holdWork{released: make(chan struct{}), starts: make(map[string]int)}
 	h.Activity = activity.New("hold", func(ctx context.Context, _ string) (string, error) {
 		i, _ := activity.Info(ctx)
 		h.mu.Lock()
 		h.starts[i.RunID]++
 		h.mu.Unlock()
 		select {
-		case <-h.letGo:
+		case <-h.released:
 			return result, nil
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
@@ -165,7 +165,7 @@ func TestFullServer(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrRunNotFound)
 
 		// What runs, what is queued, what waits for a signal, and what waits for a worker that comes only now.
-		close(work.letGo)
+		close(work.released)
 		b.Worker(t, worker, runtime.Lanes("later"))
 		ended := append(append(held, queued...), waitsForWorker)
 		for _, run := range ended {
@@ -241,7 +241,7 @@ func TestServerThatCannotPersist(t *testing.T) {
 			return n
 		}
 		before := refusals()
-		close(work.letGo)
+		close(work.released)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if refusals() < before+3 {
 				return "the result has not been refused"

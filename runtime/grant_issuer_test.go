@@ -263,18 +263,18 @@ func TestGrantOfAbandoned(t *testing.T) {
 			LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()),
 		})
 		require.NoError(t, err)
-		var heir runtime.Grant
+		var successor runtime.Grant
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			_, err := b.Engine.Core().Tick(ctx, enginerpc.TickCall{Partition: grant.Partition, Limit: 10})
 			require.NoError(t, err)
-			r := requestFor("heir")
+			r := requestFor("successor")
 			r.TTL = 100 * time.Millisecond
-			if heir, err = s.ClaimForWorker(ctx, r); err != nil {
+			if successor, err = s.ClaimForWorker(ctx, r); err != nil {
 				return err.Error()
 			}
 			return ""
 		})
-		require.True(t, heir.Reclaim)
+		require.True(t, successor.Reclaim)
 		time.Sleep(110 * time.Millisecond) // the grant runs out, and another worker gets one
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{a}, runtime.ClaimThrough(s))

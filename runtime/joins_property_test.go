@@ -21,15 +21,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// weave is a random flow in which some nodes have a join.
-type weave struct {
+// randomDAG is a random flow in which some nodes have a join.
+type randomDAG struct {
 	*sketch
 	joins map[string]flowgraph.Join
 }
 
-// newWeave turns about half of the nodes with several upstreams into joins.
-func newWeave(r *rand.Rand) *weave {
-	w := &weave{sketch: newSketch(r, 4), joins: make(map[string]flowgraph.Join)}
+// newRandomDAG turns about half of the nodes with several upstreams into joins.
+func newRandomDAG(r *rand.Rand) *randomDAG {
+	w := &randomDAG{sketch: newSketch(r, 4), joins: make(map[string]flowgraph.Join)}
 	for i := range w.nodes {
 		n := &w.nodes[i]
 		if len(n.upstreams()) < 2 || r.IntN(2) == 0 {
@@ -46,7 +46,7 @@ func newWeave(r *rand.Rand) *weave {
 	return w
 }
 
-func (w *weave) defineWeave(name string, l *lab) (*flow.Definition[[]string, string], error) {
+func (w *randomDAG) defineRandomDAG(name string, l *lab) (*flow.Definition[[]string, string], error) {
 	f := flow.New[[]string, string](name)
 	refs := make([]flow.Ref[string], len(w.nodes))
 	for i := range w.nodes {
@@ -90,7 +90,7 @@ func (w *weave) defineWeave(name string, l *lab) (*flow.Definition[[]string, str
 }
 
 // needed is how many upstreams of a node must succeed.
-func (w *weave) needed(n *sketchNode) int {
+func (w *randomDAG) needed(n *sketchNode) int {
 	if join, joined := w.joins[n.name]; joined {
 		return join.Needed
 	}
@@ -98,7 +98,7 @@ func (w *weave) needed(n *sketchNode) int {
 }
 
 // mayBeCancelled tells whether a join may have had no use for a node, or for all that comes of it.
-func (w *weave) mayBeCancelled(index int) bool {
+func (w *randomDAG) mayBeCancelled(index int) bool {
 	for i := range w.nodes {
 		n := &w.nodes[i]
 		if join, joined := w.joins[n.name]; joined && !join.LetRun && slices.Contains(n.upstreams(), index) {
@@ -109,7 +109,7 @@ func (w *weave) mayBeCancelled(index int) bool {
 }
 
 // faultOf says what is wrong with what became of a node, given what became of its upstreams.
-func (w *weave) faultOf(f invariant.Flow, index int) string {
+func (w *randomDAG) faultOf(f invariant.Flow, index int) string {
 	n := &w.nodes[index]
 	outcome, succeeded := f.Nodes[n.name].Outcome, 0
 	for _, up := range n.upstreams() {
@@ -144,27 +144,27 @@ func TestRandomJoins(t *testing.T) {
 		if testing.Short() {
 			budget = propertyTime / 3
 		}
-		crew := newCrew(t, b)
+		workerPool := newWorkerPool(t, b)
 		rounds := 0
 		for end := time.Now().Add(budget); time.Now().Before(end); rounds++ {
-			if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { crew.weaveRound(t, seed) }) {
+			if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { workerPool.randomDAGRound(t, seed) }) {
 				break
 			}
 			seed++
 		}
-		crew.stop(t)
-		t.Logf("%d rounds: %v", rounds, crew.lab.tallies)
+		workerPool.stop(t)
+		t.Logf("%d rounds: %v", rounds, workerPool.lab.tallies)
 	})
 }
 
-func (c *crew) weaveRound(t *testing.T, seed uint64) {
+func (c *workerPool) randomDAGRound(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	ctx := enginetest.Context(t)
-	w := newWeave(r)
+	w := newRandomDAG(r)
 	w.pace = time.Duration(r.IntN(4)) * time.Millisecond
 	id := fmt.Sprintf("w%d-%d", seed, time.Now().UnixNano())
 	c.lab.add(id, w.sketch)
-	def, err := w.defineWeave("weave", c.lab)
+	def, err := w.defineRandomDAG("randomDAG", c.lab)
 	require.NoError(t, err)
 	run, err := runtime.Start(ctx, c.bench.Client, def, []string{}, runtime.ID(id))
 	require.NoError(t, err)
@@ -182,7 +182,7 @@ func (c *crew) weaveRound(t *testing.T, seed uint64) {
 			t.Errorf("try %d: %v\n%s", again, err, stateOf(d))
 			break
 		}
-		c.judgeWeave(t, run, w, again == 0 || again == reruns)
+		c.checkRandomDAG(t, run, w, again == 0 || again == reruns)
 		if t.Failed() || again == reruns {
 			break
 		}
@@ -216,7 +216,7 @@ func (c *crew) weaveRound(t *testing.T, seed uint64) {
 }
 
 // interrupt cancels a part of a run, or not.
-func (c *crew) interrupt(t *testing.T, ctx context.Context, r *rand.Rand, run *runtime.Run[string], w *weave) {
+func (c *workerPool) interrupt(t *testing.T, ctx context.Context, r *rand.Rand, run *runtime.Run[string], w *randomDAG) {
 	time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
 	var err error
 	switch r.IntN(4) {
@@ -238,15 +238,15 @@ func (c *crew) interrupt(t *testing.T, ctx context.Context, r *rand.Rand, run *r
 }
 
 // repair makes a node succeed from now on.
-func (w *weave) repair(l *lab, index int) {
+func (w *randomDAG) repair(l *lab, index int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := &w.nodes[index]
 	n.script = script{last: succeed, attempts: n.script.attempts}
 }
 
-// judgeWeave checks what became of a run: the keyspace, and the nodes when all of them ran with the same script.
-func (c *crew) judgeWeave(t *testing.T, run *runtime.Run[string], w *weave, nodes bool) {
+// checkRandomDAG checks what became of a run: the keyspace, and the nodes when all of them ran with the same script.
+func (c *workerPool) checkRandomDAG(t *testing.T, run *runtime.Run[string], w *randomDAG, nodes bool) {
 	s := c.bench.Settle(t)
 	f, ok := s.Flow(string(run.FlowID()))
 	require.True(t, ok, "the flow is gone")

@@ -188,8 +188,8 @@ type DutyReport struct {
 	Lag time.Duration
 	// Remaining counts partitions where more is to do, or may be, because a step failed or the context ended.
 	Remaining int
-	// Mended counts, by index, the entries that were not in order; nil for duties that do not mend indexes.
-	Mended map[string]int64
+	// Repaired counts, by index, the entries that did not match the records; nil for duties that do not repair indexes.
+	Repaired map[string]int64
 	// Took is how long it took.
 	Took time.Duration
 }
@@ -207,7 +207,7 @@ func (k *Keeper) RunOnce(ctx context.Context, duty Duty) (DutyReport, error) {
 	}
 	r, err := k.keeper.RunTask(ctx, engine.TaskID(duty))
 	return DutyReport{
-		Duty: duty, Partitions: r.Partitions, Steps: r.Steps, Done: r.Done, Lag: r.Lag, Remaining: r.Remaining, Mended: r.Mended, Took: r.Took,
+		Duty: duty, Partitions: r.Partitions, Steps: r.Steps, Done: r.Done, Lag: r.Lag, Remaining: r.Remaining, Repaired: r.Repaired, Took: r.Took,
 	}, err
 }
 

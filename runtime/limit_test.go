@@ -23,8 +23,8 @@ type gauge struct {
 	now, most, ends int
 }
 
-// meeting makes functions wait for each other, as many at a time as there are places: each of them must be in use.
-type meeting struct {
+// barrier makes functions wait for each other, as many at a time as there are places: each of them must be in use.
+type barrier struct {
 	mu      sync.Mutex
 	size    int
 	here    int
@@ -34,12 +34,12 @@ type meeting struct {
 	longest time.Duration
 }
 
-func newMeeting(size, runs int) *meeting {
-	return &meeting{size: size, left: runs, all: make(chan struct{}), begun: time.Now()}
+func newBarrier(size, runs int) *barrier {
+	return &barrier{size: size, left: runs, all: make(chan struct{}), begun: time.Now()}
 }
 
 // join is closed when all are there. The last ones need not wait for more than there are.
-func (m *meeting) join() <-chan struct{} {
+func (m *barrier) join() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.here++
@@ -122,7 +122,7 @@ func TestLimitAtOnce(t *testing.T) {
 			workers, runs = 200, 3003
 		}
 		var g gauge
-		m := newMeeting(places, runs)
+		m := newBarrier(places, runs)
 		a := activity.New("measured", func(ctx context.Context, n int) (int, error) {
 			g.enter()
 			defer g.leave()

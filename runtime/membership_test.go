@@ -18,15 +18,15 @@ import (
 
 const sharedPartitions = 16
 
-// crewOfKeepers are several keepers of one keyspace, each with a connection of its own where the engine is a server.
-type crewOfKeepers struct {
+// keeperPool are several keepers of one keyspace, each with a connection of its own where the engine is a server.
+type keeperPool struct {
 	keepers []*runtime.Keeper
 	running []*enginetest.Running
 	benches []*enginetest.Bench
 }
 
-func startKeepers(t *testing.T, b *enginetest.Bench, count int, beat time.Duration) *crewOfKeepers {
-	c := &crewOfKeepers{}
+func startKeepers(t *testing.T, b *enginetest.Bench, count int, beat time.Duration) *keeperPool {
+	c := &keeperPool{}
 	for range count {
 		own := b
 		if b.Kind != testserver.Embedded {
@@ -40,7 +40,7 @@ func startKeepers(t *testing.T, b *enginetest.Bench, count int, beat time.Durati
 }
 
 // shared waits until the living keepers know of each other and have all partitions among them.
-func (c *crewOfKeepers) shared(t *testing.T, living ...int) {
+func (c *keeperPool) shared(t *testing.T, living ...int) {
 	t.Helper()
 	enginetest.Eventually(t, enginetest.Patience, func() string {
 		sum := 0
@@ -58,7 +58,7 @@ func (c *crewOfKeepers) shared(t *testing.T, living ...int) {
 	})
 }
 
-func (c *crewOfKeepers) promotions(i int) (stats runtime.DutyStats) {
+func (c *keeperPool) promotions(i int) (stats runtime.DutyStats) {
 	for _, d := range c.keepers[i].Stats().Duties {
 		if d.Duty == runtime.DutyDelayedPromotion {
 			stats = d

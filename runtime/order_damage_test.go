@@ -57,7 +57,7 @@ func lastIndexOf(list []string, label string) int {
 }
 
 // What waits without a key shares a queue, too, and is brought back into it.
-func TestQueueWithoutKeyIsMended(t *testing.T) {
+func TestQueueWithoutKeyIsRepaired(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		u := newLineUp(t, b)
 		u.start(t, u.l.flow(t, "fair", 30, false, flow.FairBy("Tenant")), "a", "a")
@@ -68,11 +68,11 @@ func TestQueueWithoutKeyIsMended(t *testing.T) {
 		u.command(t, "ZREM", "$ffx:turns", "")
 		report, err := b.Client.RunDuty(u.ctx, runtime.DutyIndexReconciliation)
 		require.NoError(t, err)
-		require.EqualValues(t, 11, report.Mended["queue"]+report.Mended["turns"], report.Mended)
+		require.EqualValues(t, 11, report.Repaired["queue"]+report.Repaired["turns"], report.Repaired)
 		require.EqualValues(t, 10, u.command(t, "ZCARD", "$ffx:queue:"))
 		report, err = b.Client.RunDuty(u.ctx, runtime.DutyIndexReconciliation)
 		require.NoError(t, err)
-		require.Empty(t, report.Mended)
+		require.Empty(t, report.Repaired)
 		ran := u.goOn(t, 40)
 		require.Less(t, slices.Index(ran, "none"), 3, "%v", ran)
 		require.Less(t, lastIndexOf(ran, "none"), 25, "%v", ran)

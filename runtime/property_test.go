@@ -65,23 +65,23 @@ func TestRandomFlows(t *testing.T) {
 		if err == nil {
 			seed = fixed
 		}
-		crew := newCrew(t, b)
+		workerPool := newWorkerPool(t, b)
 		end := time.Now().Add(budget)
 		rounds := 0
 		for ; time.Now().Before(end); rounds++ {
-			if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { crew.round(t, seed) }) {
+			if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { workerPool.round(t, seed) }) {
 				return
 			}
 			if err != nil {
 				seed++
 			}
 		}
-		crew.stop(t)
-		t.Logf("%d rounds of %d flows: %v", rounds, flowsAtATime, crew.lab.tallies)
+		workerPool.stop(t)
+		t.Logf("%d rounds of %d flows: %v", rounds, flowsAtATime, workerPool.lab.tallies)
 	})
 }
 
-func (c *crew) round(t *testing.T, seed uint64) {
+func (c *workerPool) round(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	ctx := enginetest.Context(t)
 	trials := make([]*trial, flowsAtATime)
@@ -92,7 +92,7 @@ func (c *crew) round(t *testing.T, seed uint64) {
 	var busy sync.WaitGroup
 	busy.Go(func() { c.churn(t, rand.New(rand.NewPCG(seed, 2)), quiet) })
 	for i, trial := range trials {
-		busy.Go(func() { c.meddle(t, ctx, rand.New(rand.NewPCG(seed, uint64(10+i))), trial) })
+		busy.Go(func() { c.interfere(t, ctx, rand.New(rand.NewPCG(seed, uint64(10+i))), trial) })
 	}
 	for _, trial := range trials {
 		_, err := trial.run.Result(ctx)
@@ -115,7 +115,7 @@ func (c *crew) round(t *testing.T, seed uint64) {
 }
 
 // inspect checks in the middle of a round what must hold at every moment, with everybody standing still.
-func (c *crew) inspect(t *testing.T, r *rand.Rand) {
+func (c *workerPool) inspect(t *testing.T, r *rand.Rand) {
 	c.stop(t)
 	c.bench.Check(t, invariant.AnyTime)
 	c.start(r)
@@ -132,7 +132,7 @@ func stateOf(d *runtime.Description) string {
 	return text
 }
 
-func (c *crew) newTrial(t *testing.T, ctx context.Context, r *rand.Rand, id string) *trial {
+func (c *workerPool) newTrial(t *testing.T, ctx context.Context, r *rand.Rand, id string) *trial {
 	m := []meddling{leftAlone, leftAlone, leftAlone, cancelledByClient, cancelledByOthers, operated, operated}[r.IntN(7)]
 	x := &trial{sketch: newSketch(r, []int{8, 30, 200}[r.IntN(3)]), meddling: m, touched: make(map[string]bool)}
 	if m == operated {
@@ -149,7 +149,7 @@ func (c *crew) newTrial(t *testing.T, ctx context.Context, r *rand.Rand, id stri
 }
 
 // judge compares what became of a run with what the model allows.
-func (c *crew) judge(t *testing.T, s *invariant.Snapshot, x *trial) {
+func (c *workerPool) judge(t *testing.T, s *invariant.Snapshot, x *trial) {
 	f, ok := s.Flow(string(x.run.FlowID()))
 	require.True(t, ok, "the flow is gone")
 	require.Len(t, f.Nodes, len(x.sketch.nodes))
@@ -222,7 +222,7 @@ func flowOutcome(f invariant.Flow, stopped bool) string {
 
 // judgeResult checks that what is stored is what the function returned in one of its attempts, and that everybody
 // downstream got it.
-func (c *crew) judgeResult(t *testing.T, f invariant.Flow, x *trial, n *sketchNode, got invariant.Node) {
+func (c *workerPool) judgeResult(t *testing.T, f invariant.Flow, x *trial, n *sketchNode, got invariant.Node) {
 	if got.Outcome == "success" && !x.touched[n.name] && !c.lab.results(x.run.ID(), n.name)[string(got.Result)] {
 		t.Errorf("node %s has result %s, its function never returned that", n.name, got.Result)
 	}
@@ -243,8 +243,8 @@ func (c *crew) judgeResult(t *testing.T, f invariant.Flow, x *trial, n *sketchNo
 	}
 }
 
-// crew is the workers and keepers that come and go.
-type crew struct {
+// workerPool is the workers and keepers that come and go.
+type workerPool struct {
 	tb    testing.TB // outlives the rounds
 	bench *enginetest.Bench
 	lab   *lab
@@ -254,20 +254,20 @@ type crew struct {
 }
 
 const (
-	crewWorkers = 3
-	crewKeepers = 2
+	poolWorkers = 3
+	poolKeepers = 2
 )
 
-func newCrew(t *testing.T, b *enginetest.Bench) *crew {
-	c := &crew{
+func newWorkerPool(t *testing.T, b *enginetest.Bench) *workerPool {
+	c := &workerPool{
 		tb: t, bench: b, lab: newLab(),
-		workers: make([]*enginetest.Running, crewWorkers), keepers: make([]*enginetest.Running, crewKeepers),
+		workers: make([]*enginetest.Running, poolWorkers), keepers: make([]*enginetest.Running, poolKeepers),
 	}
 	c.start(rand.New(rand.NewPCG(1, 1)))
 	return c
 }
 
-func (c *crew) start(r *rand.Rand) {
+func (c *workerPool) start(r *rand.Rand) {
 	for i := range c.workers {
 		c.workers[i] = c.hire(r, i)
 	}
@@ -277,7 +277,7 @@ func (c *crew) start(r *rand.Rand) {
 }
 
 // hire starts a worker. The first one serves everything, the others a part.
-func (c *crew) hire(r *rand.Rand, i int) *enginetest.Running {
+func (c *workerPool) hire(r *rand.Rand, i int) *enginetest.Running {
 	lanes := []string{"default", "other"}
 	handlers := []activity.Handler{c.lab.common, c.lab.rare}
 	if i > 0 {
@@ -291,7 +291,7 @@ func (c *crew) hire(r *rand.Rand, i int) *enginetest.Running {
 		runtime.Grace(grace))
 }
 
-func (c *crew) stop(t testing.TB) {
+func (c *workerPool) stop(t testing.TB) {
 	for _, w := range append(c.workers, c.keepers...) {
 		if err := w.Stop(); err != nil {
 			t.Error(err)
@@ -300,7 +300,7 @@ func (c *crew) stop(t testing.TB) {
 }
 
 // churn replaces workers and keepers until the runs are over.
-func (c *crew) churn(t *testing.T, r *rand.Rand, quiet <-chan struct{}) {
+func (c *workerPool) churn(t *testing.T, r *rand.Rand, quiet <-chan struct{}) {
 	for {
 		select {
 		case <-quiet:
@@ -311,13 +311,13 @@ func (c *crew) churn(t *testing.T, r *rand.Rand, quiet <-chan struct{}) {
 			c.inspect(t, r)
 			continue
 		}
-		if i := r.IntN(crewWorkers + 1); i < crewWorkers {
+		if i := r.IntN(poolWorkers + 1); i < poolWorkers {
 			if err := c.workers[i].Stop(); err != nil {
 				t.Error(err)
 			}
 			c.workers[i] = c.hire(r, i)
 		} else {
-			k := r.IntN(crewKeepers)
+			k := r.IntN(poolKeepers)
 			if err := c.keepers[k].Stop(); err != nil {
 				t.Error(err)
 			}

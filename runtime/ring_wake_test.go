@@ -85,7 +85,7 @@ func pretend(ctx context.Context, t *testing.T, b *enginetest.Bench, count int) 
 }
 
 // What is published for workers that died or hang is taken by others at once.
-func TestRotaWithAbsentWorkers(t *testing.T) {
+func TestWakeRingWithAbsentWorkers(t *testing.T) {
 	const runs = 30
 	for _, x := range []struct {
 		name         string
@@ -137,7 +137,7 @@ func TestRotaWithAbsentWorkers(t *testing.T) {
 }
 
 // While any worker is idle, work reaches it, however few of those on duty have a slot left.
-func TestRotaHandsOn(t *testing.T) {
+func TestWakeRingHandsOn(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		const workers = 12
 		ctx := enginetest.Context(t)

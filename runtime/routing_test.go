@@ -185,20 +185,20 @@ func TestManyThatNobodyCanRun(t *testing.T) {
 			runs = 20
 		}
 		a := addOne()
-		f := flow.New[int, int]("crowd")
+		f := flow.New[int, int]("def")
 		for i := range wide {
 			last := flow.Node(f, "n"+strconv.Itoa(i), a, f.Input(), activity.Capabilities("gpu"), activity.Priority(1))
 			if i == 0 {
 				flow.Return(f, last)
 			}
 		}
-		crowd, err := f.Build()
+		def, err := f.Build()
 		require.NoError(t, err)
-		var crowds []*runtime.Run[int]
+		var started []*runtime.Run[int]
 		for i := range runs {
-			run, err := runtime.Start(ctx, b.Client, crowd, i)
+			run, err := runtime.Start(ctx, b.Client, def, i)
 			require.NoError(t, err)
-			crowds = append(crowds, run)
+			started = append(started, run)
 		}
 		free, err := runtime.Start(ctx, b.Client, single(t, a), 1)
 		require.NoError(t, err)
@@ -209,7 +209,7 @@ func TestManyThatNobodyCanRun(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, runs*wide, lanes[0].Blocked.Route)
 		b.Worker(t, []activity.Handler{a}, runtime.Capabilities("gpu"), runtime.Concurrency(32))
-		for _, run := range crowds {
+		for _, run := range started {
 			_, err := run.Result(ctx)
 			require.NoError(t, err)
 		}

@@ -24,8 +24,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// crowdOfRuns are runs of two flows that end in every way, with tags of the flow and of their own.
-type crowdOfRuns struct {
+// runSet are runs of two flows that end in every way, with tags of the flow and of their own.
+type runSet struct {
 	runs []*runtime.Run[string]
 	all  []runtime.RunSummary // as they stand, the newest first
 }
@@ -38,7 +38,7 @@ func oneWay(t testing.TB, c *course, name, way string, opts ...flow.Option) *flo
 	return definitionOf(t, f)
 }
 
-func startCrowd(t testing.TB, b *enginetest.Bench, size int) *crowdOfRuns {
+func startRunSet(t testing.TB, b *enginetest.Bench, size int) *runSet {
 	t.Helper()
 	ctx := enginetest.Context(t)
 	c := newCourse()
@@ -49,7 +49,7 @@ func startCrowd(t testing.TB, b *enginetest.Bench, size int) *crowdOfRuns {
 	waiting := flow.New[none, string]("slow")
 	flow.Return(waiting, flow.Node(waiting, "a", c.act, flow.Const("ok"), activity.Lane("nobody")))
 	defs = append(defs, definitionOf(t, waiting))
-	crowd := &crowdOfRuns{}
+	set := &runSet{}
 	for i := range size {
 		opts := []runtime.StartOption{runtime.ID(fmt.Sprintf("run-%03d", i))}
 		if i%2 == 0 {
@@ -60,28 +60,28 @@ func startCrowd(t testing.TB, b *enginetest.Bench, size int) *crowdOfRuns {
 		}
 		run, err := runtime.Start(ctx, b.Client, defs[i%3], none{}, opts...)
 		require.NoError(t, err)
-		crowd.runs = append(crowd.runs, run)
+		set.runs = append(set.runs, run)
 		if i%9 == 2 { // of the slow ones
 			require.NoError(t, run.Cancel(ctx, "enough"))
 		}
 	}
 	b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
-	for i, run := range crowd.runs {
+	for i, run := range set.runs {
 		if i%3 == 2 && i%9 != 2 {
 			continue // stays open
 		}
 		_, _ = run.Result(ctx)
 	}
-	for _, run := range crowd.runs {
+	for _, run := range set.runs {
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		crowd.all = append(crowd.all, runtime.RunSummary{
+		set.all = append(set.all, runtime.RunSummary{
 			Flow: d.Flow, Run: d.Run, FlowID: d.FlowID, State: d.State, Outcome: d.Outcome, CreatedAt: d.CreatedAt,
 			ClosedAt: d.ClosedAt, FailedNode: d.FailedNode, Nodes: runtime.RunNodes{All: 1, Open: d.OpenNodes},
 		})
 	}
-	for i := range crowd.all {
-		run := &crowd.all[i]
+	for i := range set.all {
+		run := &set.all[i]
 		tags := map[string]string{}
 		switch run.Flow {
 		case "good":
@@ -104,8 +104,8 @@ func startCrowd(t testing.TB, b *enginetest.Bench, size int) *crowdOfRuns {
 			run.Tags = tags
 		}
 	}
-	newestFirst(crowd.all, runtime.RunQuery{})
-	return crowd
+	newestFirst(set.all, runtime.RunQuery{})
+	return set
 }
 
 func newestFirst(runs []runtime.RunSummary, q runtime.RunQuery) {
@@ -150,10 +150,10 @@ func pages(t testing.TB, c *runtime.Client, q runtime.RunQuery, size int) []runt
 
 func TestRunsAreFound(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		crowd := startCrowd(t, b, 60)
+		set := startRunSet(t, b, 60)
 		b.Check(t, invariant.AnyTime)
-		middle := crowd.all[30]
-		ended := slices.Clone(crowd.all)
+		middle := set.all[30]
+		ended := slices.Clone(set.all)
 		newestFirst(ended, runtime.RunQuery{FinishedFrom: time.UnixMilli(1)})
 		half := ended[20].ClosedAt
 		queries := []runtime.RunQuery{
@@ -162,13 +162,13 @@ func TestRunsAreFound(t *testing.T) {
 			{Tags: map[string]string{"team.name": "census"}}, {Tags: map[string]string{"customer.id": "2", "team.name": "other"}},
 			{Tags: map[string]string{"customer.id": "4"}, Flow: "slow"}, {Tags: map[string]string{"customer.id": ""}},
 			{CreatedFrom: middle.CreatedAt}, {CreatedBefore: middle.CreatedAt}, {CreatedFrom: middle.CreatedAt.Add(time.Nanosecond)},
-			{CreatedFrom: crowd.all[50].CreatedAt, CreatedBefore: middle.CreatedAt.Add(time.Millisecond), Flow: "good"},
+			{CreatedFrom: set.all[50].CreatedAt, CreatedBefore: middle.CreatedAt.Add(time.Millisecond), Flow: "good"},
 			{FinishedFrom: time.UnixMilli(1)}, {FinishedFrom: half}, {FinishedBefore: half, Flow: "bad"},
 			{FinishedBefore: half, States: []runtime.RunState{runtime.RunSucceeded, runtime.RunRunning}, Tags: map[string]string{"customer.id": "0"}},
 		}
 		for _, q := range queries {
 			var want []runtime.RunSummary
-			for _, run := range crowd.all {
+			for _, run := range set.all {
 				if matches(run, q) {
 					want = append(want, run)
 				}

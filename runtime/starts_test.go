@@ -46,8 +46,8 @@ func smallFlow(t *testing.T) (*flow.Definition[int, int], []activity.Handler) {
 	return def, []activity.Handler{add, slow}
 }
 
-// neighbouringPlans are plans of runs that are in one partition.
-func neighbouringPlans[In, Out any](t *testing.T, b *enginetest.Bench, def *flow.Definition[In, Out], inputs ...In) []*runtime.Plan {
+// plansInPartition are plans of runs that are in one partition.
+func plansInPartition[In, Out any](t *testing.T, b *enginetest.Bench, def *flow.Definition[In, Out], inputs ...In) []*runtime.Plan {
 	t.Helper()
 	var plans []*runtime.Plan
 	for i := 0; len(plans) < len(inputs); i++ {
@@ -131,7 +131,7 @@ func TestTogetherIsLikeAlone(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def, handlers := smallFlow(t)
-		plans := neighbouringPlans(t, b, def, 7, 7, 7)
+		plans := plansInPartition(t, b, def, 7, 7, 7)
 		existed, err := runtime.SubmitAlone(ctx, b.Client, plans[0])
 		require.NoError(t, err)
 		require.False(t, existed)
@@ -143,7 +143,7 @@ func TestTogetherIsLikeAlone(t *testing.T) {
 		assert.Equal(t, alone, recordsOf(t, b, plans[1], def))
 		assert.Equal(t, alone, recordsOf(t, b, plans[2], def))
 
-		tagged := neighbouringPlans(t, b, def, 7, 7, 7, 7, 7, 7)[3:]
+		tagged := plansInPartition(t, b, def, 7, 7, 7, 7, 7, 7)[3:]
 		for i, owner := range []string{"a", "a", "b"} {
 			tagged[i], err = runtime.NewPlan(b.Client, def, 7, runtime.ID(tagged[i].Run), runtime.Tag("own.er", owner), runtime.Tag("team.name", "own"))
 			require.NoError(t, err)
@@ -194,7 +194,7 @@ func TestCopiesAreLikeAlone(t *testing.T) {
 	require.NoError(t, err)
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		plans := neighbouringPlans(t, b, def, 7, 7, 7, 7)
+		plans := plansInPartition(t, b, def, 7, 7, 7, 7)
 		_, err := runtime.SubmitAlone(ctx, b.Client, plans[0])
 		require.NoError(t, err)
 		codes, err := runtime.SubmitTogether(ctx, b.Client, plans[1], plans[2], plans[1], plans[3])
@@ -232,7 +232,7 @@ func TestEdgesThatComeTwice(t *testing.T) {
 	require.NoError(t, err)
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		plans := neighbouringPlans(t, b, def, 7, 7)
+		plans := plansInPartition(t, b, def, 7, 7)
 		_, err := runtime.SubmitAlone(ctx, b.Client, plans[0])
 		require.NoError(t, err)
 		require.NoError(t, runtime.SubmitInPieces(ctx, b.Client, plans[1], []int{0, 1}, []int{1, 2, 2}, []int{0, 1}, []int{3, 2}))
@@ -254,7 +254,7 @@ func TestOutcomesTogether(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def, _ := smallFlow(t)
-		plans := neighbouringPlans(t, b, def, 1, 2, 3, 4)
+		plans := plansInPartition(t, b, def, 1, 2, 3, 4)
 		_, err := runtime.SubmitAlone(ctx, b.Client, plans[1])
 		require.NoError(t, err)
 		other, err := runtime.NewPlan(b.Client, def, 99, runtime.ID(plans[2].Run))
@@ -280,7 +280,7 @@ func TestManyStartsAtOnce(t *testing.T) {
 		b.Worker(t, handlers, runtime.Lanes("default", "slow"))
 		p := proxy.Start(t, server.Addr())
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix)
-		plans := neighbouringPlans(t, b, def, slices.Repeat([]int{5}, 60)...)
+		plans := plansInPartition(t, b, def, slices.Repeat([]int{5}, 60)...)
 		var mu sync.Mutex
 		lost := 0
 		p.Intercept(func(chunk []byte) proxy.Fate {
@@ -323,7 +323,7 @@ func TestStartsThatAreGivenUp(t *testing.T) {
 		def, _ := smallFlow(t)
 		p := proxy.Start(t, server.Addr())
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix)
-		plans := neighbouringPlans(t, b, def, slices.Repeat([]int{5}, 8)...)
+		plans := plansInPartition(t, b, def, slices.Repeat([]int{5}, 8)...)
 		start := func(ctx context.Context, plan *runtime.Plan) error {
 			_, err := runtime.Start(ctx, far.Client, def, 5, runtime.ID(plan.Run))
 			return err
@@ -412,7 +412,7 @@ func TestStartsWithoutRestore(t *testing.T) {
 			server := testserver.Start(t, testserver.Options{Kind: kind})
 			server.Command(t, "ACL", "SETUSER", "default", "-"+refused)
 			b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
-			plans := neighbouringPlans(t, b, def, 7, 7, 7)
+			plans := plansInPartition(t, b, def, 7, 7, 7)
 			for _, plan := range plans {
 				_, err = runtime.SubmitAlone(ctx, b.Client, plan)
 				require.NoError(t, err)
@@ -443,14 +443,14 @@ func TestCopiesWithKeys(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		for _, def := range defs {
-			codes, err := runtime.SubmitTogether(ctx, b.Client, neighbouringPlans(t, b, def, orders...)...)
+			codes, err := runtime.SubmitTogether(ctx, b.Client, plansInPartition(t, b, def, orders...)...)
 			require.NoError(t, err)
 			require.Equal(t, slices.Repeat([]string{"OK"}, len(orders)), codes)
 			b.Check(t, invariant.AnyTime)
 		}
 		b.Worker(t, []activity.Handler{serve})
 		for _, def := range defs {
-			for i, plan := range neighbouringPlans(t, b, def, orders...) {
+			for i, plan := range plansInPartition(t, b, def, orders...) {
 				run, err := runtime.Attach(b.Client, def, plan.Run)
 				require.NoError(t, err)
 				out, err := run.Result(ctx)

@@ -145,7 +145,7 @@ func TestReconcilersMeetSteadyStates(t *testing.T) {
 		} {
 			report, err := b.Client.RunDuty(s.ctx, duty)
 			require.NoError(t, err)
-			require.Empty(t, report.Mended, duty)
+			require.Empty(t, report.Repaired, duty)
 		}
 		close(s.gate)
 		require.NoError(t, b.Client.ResumeActivity(s.ctx, "blocked"))
@@ -188,12 +188,12 @@ func TestPausedActivityMarksLanesInUse(t *testing.T) {
 		for range 2 {
 			report, err := b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
 			require.NoError(t, err)
-			require.Empty(t, report.Mended)
+			require.Empty(t, report.Repaired)
 		}
 		require.NoError(t, b.Client.ResumeActivity(ctx, "a"))
 		report, err := b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
 		require.NoError(t, err)
-		require.Empty(t, report.Mended)
+		require.Empty(t, report.Repaired)
 		b.Worker(t, []activity.Handler{a})
 		_, err = run.Result(ctx)
 		require.NoError(t, err)

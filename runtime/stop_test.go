@@ -16,7 +16,7 @@ import (
 )
 
 // A worker that stops gives back what it cannot finish, and the attempt is not spent.
-func TestStopGivesBack(t *testing.T) {
+func TestStopReleases(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		begun, causes, numbers := make(chan struct{}, 8), make(chan error, 8), make(chan int, 8)

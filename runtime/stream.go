@@ -89,7 +89,7 @@ func (c *Client) stream(ctx context.Context, flowName, runID string, id engineco
 	return func(yield func(Frame, error) bool) {
 		s := frameReader{
 			client: c, partition: p, flow: id, node: node, execution: enginecore.ExecutionIDFor(p, id, node), soFar: config.now,
-			news: engine.Tail{Watches: c.session.Watches},
+			tail: engine.Tail{Watches: c.session.Watches},
 		}
 		err := fault
 		if err == nil && !config.now {
@@ -97,7 +97,7 @@ func (c *Client) stream(ctx context.Context, flowName, runID string, id engineco
 				defer c.session.Watches.End()
 			}
 		}
-		defer s.news.Close()
+		defer s.tail.Close()
 		if err == nil {
 			err = c.checkRun(ctx, id, p)
 		}
@@ -128,7 +128,7 @@ type frameReader struct {
 	node      string
 	execution enginecore.ExecutionID
 	soFar     bool
-	news      engine.Tail
+	tail      engine.Tail
 
 	attempt enginecore.AttemptIndex
 	entry   string // the last one of the attempt's stream
@@ -194,7 +194,7 @@ func (s *frameReader) read(ctx context.Context, yield func(Frame, error) bool) e
 				return err
 			}
 			keys := s.client.session.Core.Keys()
-			if err := s.news.Await(ctx, []string{keys.StreamFrames(s.execution, s.attempt), keys.FlowEvents(s.partition, s.flow)},
+			if err := s.tail.Await(ctx, []string{keys.StreamFrames(s.execution, s.attempt), keys.FlowEvents(s.partition, s.flow)},
 				[]string{cmp.Or(s.entry, engine.FromStart), cmp.Or(engine.EntryOf(s.event), engine.FromStart)}); err != nil {
 				return err
 			}

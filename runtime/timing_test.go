@@ -259,9 +259,9 @@ func TestScheduleToStart(t *testing.T) {
 		require.EqualValues(t, "skipped", d.Nodes[1].State)
 		require.Zero(t, d.Nodes[0].Attempts)
 
-		patient := single(t, a, activity.ScheduleToStart(time.Minute))
+		fixture := single(t, a, activity.ScheduleToStart(time.Minute))
 		b.Worker(t, []activity.Handler{a})
-		run, err = runtime.Start(ctx, b.Client, patient, 3)
+		run, err = runtime.Start(ctx, b.Client, fixture, 3)
 		require.NoError(t, err)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)

@@ -227,10 +227,10 @@ func perform(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, 
 	b.Worker(t, []activity.Handler{a}, runtime.Concurrency(1+r.IntN(4)), runtime.Lease(time.Second))
 	var busy sync.WaitGroup
 	over := make(chan struct{})
-	busy.Go(func() { changeShifts(t, b, a, rand.New(rand.NewPCG(seed, 2)), over) })
+	busy.Go(func() { replaceWorkers(t, b, a, rand.New(rand.NewPCG(seed, 2)), over) })
 	const count = 6
 	var scenes [count]*scene
-	var crowds [count]*audience
+	var sets [count]*audience
 	cancelled := make([]bool, count)
 	for i := range count {
 		scenes[i] = newScene(r)
@@ -238,9 +238,9 @@ func perform(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, 
 		require.NoError(t, err)
 		run, err := runtime.Start(ctx, b.Client, def, i, runtime.ID(fmt.Sprintf("%d-%d-%d", seed, i, time.Now().UnixNano())))
 		require.NoError(t, err)
-		crowds[i] = &audience{client: b.Client, run: run, ended: make(map[string]int)}
+		sets[i] = &audience{client: b.Client, run: run, ended: make(map[string]int)}
 		hecklers := rand.New(rand.NewPCG(seed, uint64(10+i)))
-		busy.Go(func() { crowds[i].applaud(ctx, hecklers, over) })
+		busy.Go(func() { sets[i].applaud(ctx, hecklers, over) })
 		if r.IntN(4) == 0 {
 			cancelled[i] = true
 			at := time.Duration(r.IntN(60)) * time.Millisecond
@@ -252,11 +252,11 @@ func perform(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, 
 			})
 		}
 	}
-	for _, crowd := range crowds {
-		_, err := crowd.run.Result(ctx)
+	for _, set := range sets {
+		_, err := set.run.Result(ctx)
 		var ended *runtime.RunError
 		if err != nil && !errors.As(err, &ended) {
-			d, _ := crowd.run.Describe(context.Background())
+			d, _ := set.run.Describe(context.Background())
 			t.Errorf("%v\n%s", err, stateOf(d))
 		}
 	}
@@ -266,15 +266,15 @@ func perform(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, 
 		return
 	}
 	b.Settle(t)
-	for i, crowd := range crowds {
-		require.Empty(t, crowd.faults)
-		scenes[i].review(t, ctx, b, crowd, cancelled[i])
+	for i, set := range sets {
+		require.Empty(t, set.faults)
+		scenes[i].review(t, ctx, b, set, cancelled[i])
 	}
 	b.Wipe(t)
 }
 
-// changeShifts starts and stops a second worker and a second keeper.
-func changeShifts(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, []int], r *rand.Rand, over <-chan struct{}) {
+// replaceWorkers starts and stops a second worker and a second keeper.
+func replaceWorkers(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, []int], r *rand.Rand, over <-chan struct{}) {
 	for {
 		w := runtime.NewWorker(b.Engine, runtime.Grace(time.Duration(r.IntN(2))*5*time.Millisecond), runtime.Lease(time.Second), runtime.WithoutKeeper())
 		if err := w.Register(a); err != nil {
@@ -301,9 +301,9 @@ func changeShifts(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneT
 }
 
 // review compares how the nodes have ended with how their upstreams did and what ended their waits.
-func (s *scene) review(t *testing.T, ctx context.Context, b *enginetest.Bench, crowd *audience, cancelled bool) {
+func (s *scene) review(t *testing.T, ctx context.Context, b *enginetest.Bench, set *audience, cancelled bool) {
 	t.Helper()
-	d, err := crowd.run.Describe(ctx)
+	d, err := set.run.Describe(ctx)
 	require.NoError(t, err)
 	states := make(map[string]string)
 	for _, n := range d.Nodes {
@@ -320,7 +320,7 @@ func (s *scene) review(t *testing.T, ctx context.Context, b *enginetest.Bench, c
 			t.Errorf("node %s is %s, its edges %v, all %v", n.name, state, n.edges, states)
 		}
 		if state == "completed" {
-			n.reviewResult(t, ctx, b, crowd)
+			n.reviewResult(t, ctx, b, set)
 		}
 		if !cancelled && state != "skipped" && !n.mayEndAs(state) {
 			t.Errorf("node %s is %s: %+v", n.name, state, n)
@@ -351,17 +351,17 @@ func (n *sceneNode) mayEndAs(state string) bool {
 }
 
 // reviewResult checks that a node has just what ended its waits.
-func (n *sceneNode) reviewResult(t *testing.T, ctx context.Context, b *enginetest.Bench, crowd *audience) {
+func (n *sceneNode) reviewResult(t *testing.T, ctx context.Context, b *enginetest.Bench, set *audience) {
 	t.Helper()
 	core := b.Engine.Core()
-	p, err := core.FlowPartition(crowd.run.FlowID())
+	p, err := core.FlowPartition(set.run.FlowID())
 	require.NoError(t, err)
 	client := core.Client()
-	key := core.Keys().ExecResult(enginecore.ExecutionIDFor(p, crowd.run.FlowID(), n.name))
+	key := core.Keys().ExecResult(enginecore.ExecutionIDFor(p, set.run.FlowID(), n.name))
 	data, err := client.Do(ctx, client.B().Get().Key(key).Build()).AsBytes()
 	require.NoError(t, err)
 	if n.wait {
-		want, ended := crowd.ended[n.name+"/"]
+		want, ended := set.ended[n.name+"/"]
 		if !ended {
 			require.Equal(t, activity.ResumeOnTimeout, n.then, "nobody has ended %s", n.name)
 			require.Equal(t, "null", string(data))
@@ -378,7 +378,7 @@ func (n *sceneNode) reviewResult(t *testing.T, ctx context.Context, b *enginetes
 		if i > 0 {
 			place += "#" + strconv.Itoa(i+1)
 		}
-		want, ended := crowd.ended[place]
+		want, ended := set.ended[place]
 		if !ended {
 			// Early signals end a wait when the function comes to it: then no delivery said so.
 			if value == timedOut {

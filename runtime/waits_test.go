@@ -391,7 +391,7 @@ func TestAwaitTimeouts(t *testing.T) {
 	behaviours := []activity.TimeoutBehavior{
 		activity.FailOnTimeout, activity.CancelOnTimeout, activity.ExpireOnTimeout, activity.ResumeOnTimeout,
 	}
-	patient := activity.New("patient", func(ctx context.Context, i int) (string, error) {
+	fixture := activity.New("fixture", func(ctx context.Context, i int) (string, error) {
 		_, err := activity.Await[int](ctx, "w", activity.Timeout(20*time.Millisecond, behaviours[i]))
 		if errors.Is(err, activity.ErrWaitTimedOut) {
 			return "nobody came", nil
@@ -400,7 +400,7 @@ func TestAwaitTimeouts(t *testing.T) {
 	})
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		def := oneNode(t, "patient", patient)
+		def := oneNode(t, "fixture", fixture)
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
 		for i, want := range []string{"failed", "cancelled", "expired", "completed"} {

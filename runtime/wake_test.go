@@ -93,7 +93,7 @@ func TestWakeIsPassedOn(t *testing.T) {
 		for range workers {
 			b.Worker(t, []activity.Handler{root, a, sum}, runtime.OnlyMessages(), runtime.Concurrency(1))
 		}
-		f := flow.New[int, int]("meeting")
+		f := flow.New[int, int]("barrier")
 		first := flow.Node(f, "root", root, f.Input())
 		refs := make([]flow.Ref[int], workers)
 		for i := range refs {

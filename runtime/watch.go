@@ -62,8 +62,8 @@ func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecor
 			failed(err)
 			return
 		}
-		news := engine.Tail{Watches: c.session.Watches}
-		defer news.Close()
+		tail := engine.Tail{Watches: c.session.Watches}
+		defer tail.Close()
 		behind, ended, over, looked := true, false, false, time.Time{}
 		for {
 			page, err := c.readEvents(ctx, p, id, after, watchPage)
@@ -107,7 +107,7 @@ func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecor
 					continue // events may have come meanwhile
 				}
 			}
-			if err := c.session.Backend.AwaitEvents(ctx, &news, p, id, after); err != nil {
+			if err := c.session.Backend.AwaitEvents(ctx, &tail, p, id, after); err != nil {
 				failed(err)
 				return
 			}

@@ -28,10 +28,10 @@ var repairs = []runtime.Duty{
 
 // repairView is a repair as -json shows it.
 type repairView struct {
-	Repair runtime.Duty     `json:"repair"`
-	Done   int64            `json:"done"`
-	Mended map[string]int64 `json:"mended,omitempty"`
-	Error  string           `json:"error,omitempty"`
+	Repair   runtime.Duty     `json:"repair"`
+	Done     int64            `json:"done"`
+	Repaired map[string]int64 `json:"repaired,omitempty"`
+	Error    string           `json:"error,omitempty"`
 }
 
 func prepareDoctor(flags *flag.FlagSet) action {
@@ -63,20 +63,20 @@ func prepareDoctor(flags *flag.FlagSet) action {
 // repair runs the repairs that the engine supports.
 func repair(ctx context.Context, s *session, out *output) error {
 	var faults []error
-	out.head("repair", "done", "mended")
+	out.head("repair", "done", "repaired")
 	for _, duty := range repairs {
 		report, err := s.client.RunDuty(ctx, duty)
 		if errors.Is(err, runtime.ErrUnknownDuty) {
 			continue // contract mode leaves it to the server's own scanners
 		}
-		view := repairView{Repair: duty, Done: report.Done, Mended: report.Mended}
+		view := repairView{Repair: duty, Done: report.Done, Repaired: report.Repaired}
 		if err != nil {
 			view.Error = err.Error()
 			faults = append(faults, err)
 		}
 		var repaired []string
-		for _, index := range slices.Sorted(maps.Keys(report.Mended)) {
-			repaired = append(repaired, index+" "+strconv.FormatInt(report.Mended[index], 10))
+		for _, index := range slices.Sorted(maps.Keys(report.Repaired)) {
+			repaired = append(repaired, index+" "+strconv.FormatInt(report.Repaired[index], 10))
 		}
 		out.row(view, string(duty), strconv.FormatInt(report.Done, 10), strings.Join(repaired, ", "))
 	}

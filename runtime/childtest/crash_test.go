@@ -98,7 +98,7 @@ func TestCrashBetweenParentAndChild(t *testing.T) {
 }
 
 // A keeper takes the errand to tell a node of its run, and dies. It is handed out again.
-func TestErrandIsHandedOutAgain(t *testing.T) {
+func TestRelayEntryIsHandedOutAgain(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := around(t, "outer", plusOne(t, "told", double()))
@@ -151,7 +151,7 @@ func TestUntoldEndIsFound(t *testing.T) {
 		})
 		report, err := b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
 		require.NoError(t, err)
-		require.Equal(t, map[string]int64{"children": 1}, report.Mended)
+		require.Equal(t, map[string]int64{"children": 1}, report.Repaired)
 		b.Keeper(t)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestUntoldEndIsFound(t *testing.T) {
 		b.Settle(t)
 		report, err = b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
 		require.NoError(t, err)
-		require.Empty(t, report.Mended, "the node has heard of it")
+		require.Empty(t, report.Repaired, "the node has heard of it")
 	})
 }
 

@@ -29,7 +29,7 @@ type sketchNode struct {
 }
 
 func newSketch(r *rand.Rand, depth int) *sketch {
-	kinds := []string{"shift", "shift", "refuse", "map", "map", "bad map", "outcomes", "sub"}
+	kinds := []string{"team", "team", "refuse", "map", "map", "bad map", "outcomes", "sub"}
 	s := &sketch{nodes: make([]sketchNode, 1+r.IntN(5))}
 	for i := range s.nodes {
 		n := &s.nodes[i]
@@ -51,12 +51,12 @@ func newSketch(r *rand.Rand, depth int) *sketch {
 
 // shop holds the activities of sketches.
 type shop struct {
-	shift, refuse *activity.Activity[[]int, []int]
-	item, bad     *activity.Activity[int, int]
-	flatten       *activity.Activity[[]flow.ItemOutcome[int], []int]
+	team, refuse *activity.Activity[[]int, []int]
+	item, bad    *activity.Activity[int, int]
+	flatten      *activity.Activity[[]flow.ItemOutcome[int], []int]
 }
 
-func shifted(list []int) []int {
+func replaced(list []int) []int {
 	out := make([]int, len(list))
 	for i, n := range list {
 		out[i] = n + 1
@@ -77,7 +77,7 @@ func newShop() *shop {
 		return n + 1, nil
 	}
 	return &shop{
-		shift: activity.New("shift", func(_ context.Context, list []int) ([]int, error) { return shifted(list), nil }),
+		team: activity.New("team", func(_ context.Context, list []int) ([]int, error) { return replaced(list), nil }),
 		refuse: activity.New("refuse", func(_ context.Context, list []int) ([]int, error) {
 			if refuses(list) {
 				return nil, fails
@@ -118,8 +118,8 @@ func (s *sketch) define(name string, shop *shop) (*flow.Definition[[]int, []int]
 		}
 		order := flow.AfterEach(after)
 		switch n.kind {
-		case "shift":
-			refs[i] = flow.Node(f, node, shop.shift, data, order)
+		case "team":
+			refs[i] = flow.Node(f, node, shop.team, data, order)
 		case "refuse":
 			refs[i] = flow.Node(f, node, shop.refuse, data, order)
 		case "map":
@@ -184,11 +184,11 @@ func (n sketchNode) fate(list []int) []int {
 				good = append(good, v)
 			}
 		}
-		return shifted(good)
+		return replaced(good)
 	case "sub":
 		return n.inner.fate(list)
 	}
-	return shifted(list)
+	return replaced(list)
 }
 
 // Random flows of maps and nested sub-flows end as their sketches tell, while workers and keepers come and go and some of
@@ -216,7 +216,7 @@ func randomRound(t *testing.T, b *enginetest.Bench, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	ctx := enginetest.Context(t)
 	shop := newShop()
-	handlers := []activity.Handler{shop.shift, shop.refuse, shop.item, shop.bad, shop.flatten}
+	handlers := []activity.Handler{shop.team, shop.refuse, shop.item, shop.bad, shop.flatten}
 	keeper := b.Keeper(t)
 	steady := b.Worker(t, handlers, runtime.Concurrency(4))
 	type trial struct {

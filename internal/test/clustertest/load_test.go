@@ -82,7 +82,7 @@ func (x *load) dutiesByHand(ctx context.Context) error {
 			report, err := x.Client.RunDuty(ctx, info.Duty)
 			x.mu.Lock()
 			x.looks += report.Steps
-			for index, n := range report.Mended {
+			for index, n := range report.Repaired {
 				x.repaired[index] += n
 			}
 			away := errors.Is(err, enginecore.ErrUnavailable) || errors.Is(err, enginecore.ErrNotReachable) // for longer than a call waits

@@ -53,15 +53,15 @@ func TestKeyReconciliation(t *testing.T) {
 				require.Positive(t, d.count(command...), "%v changes nothing", command)
 			}
 			report := d.run(runtime.DutyKeyReconciliation)
-			require.Positive(t, report.Mended[w.index], "%v: %v", w.commands, report.Mended)
+			require.Positive(t, report.Repaired[w.index], "%v: %v", w.commands, report.Repaired)
 			b.Check(t, invariant.AnyTime)
-			require.Empty(t, d.run(runtime.DutyKeyReconciliation).Mended)
+			require.Empty(t, d.run(runtime.DutyKeyReconciliation).Repaired)
 		}
 		at, schedule := d.schedule()
 		for _, key := range []string{keys.FfxSchedules(at), keys.FfxSchedulesDue(at)} {
 			require.EqualValues(t, 1, d.count("DEL", key))
 		}
-		require.Equal(t, map[string]int64{"schedules": 1, "schedules_due": 1}, d.run(runtime.DutyKeyReconciliation).Mended)
+		require.Equal(t, map[string]int64{"schedules": 1, "schedules_due": 1}, d.run(runtime.DutyKeyReconciliation).Repaired)
 		require.EqualValues(t, 1, d.count("SISMEMBER", keys.FfxSchedules(at), string(schedule)))
 	})
 }

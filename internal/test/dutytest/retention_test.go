@@ -195,7 +195,7 @@ func TestLanesAreLearned(t *testing.T) {
 		at := now.Add(200 * time.Millisecond)
 		id := d.create(admin.ExecutionSpec{Lane: "elsewhere", DelayUntil: at})
 		report := d.run(runtime.DutyIndexReconciliation)
-		require.Empty(t, report.Mended, "nothing was wrong")
+		require.Empty(t, report.Repaired, "nothing was wrong")
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if now, err := d.core.Now(d.ctx); err != nil || now.Before(at) {
 				return "it is not due yet"

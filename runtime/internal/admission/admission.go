@@ -65,7 +65,7 @@ func (a Admitter) Promote(ctx context.Context, candidates []enginerpc.Candidate,
 // returns those of them that were leased to the claimant, at most slots.
 func (a Admitter) Release(ctx context.Context, returns []PermitReturn, by claimant, slots int) []LeasedExecution {
 	p := a.newPass(ctx, by, slots)
-	p.giveBack(returns, false)
+	p.returnPermits(returns, false)
 	p.deliver()
 	return p.leased
 }

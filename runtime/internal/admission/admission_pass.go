@@ -102,7 +102,7 @@ func (p *admissionPass) run(candidates []*candidate, earlier map[enginecore.Exec
 		}
 		candidates = next
 	}
-	p.giveBack(refused, true)
+	p.returnPermits(refused, true)
 }
 
 // returns lists the permits that a candidate returns when a limit refuses it.
@@ -154,7 +154,7 @@ func (p *admissionPass) deliver() {
 			}
 			incomplete = nil
 		}
-		p.giveBack(gone, true)
+		p.returnPermits(gone, true)
 		p.acquireAll(incomplete, earlier)
 	}
 }

@@ -53,9 +53,9 @@ func (p *admissionPass) requestPermits(candidates []*candidate) (
 	return granted, answered
 }
 
-// giveBack returns permits to their limits. Executions that get them are added to admitted. With refund, a
+// returnPermits returns permits to their limits. Executions that get them are added to admitted. With refund, a
 // permit's share of a rate is returned as well, for an execution that did not start.
-func (p *admissionPass) giveBack(returns []PermitReturn, refund bool) {
+func (p *admissionPass) returnPermits(returns []PermitReturn, refund bool) {
 	if len(returns) == 0 {
 		return
 	}

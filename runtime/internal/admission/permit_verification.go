@@ -77,9 +77,9 @@ func (p *admissionPass) settle(state string, a admission) {
 	case "waiting":
 		p.admitted = append(p.admitted, a)
 	case "revoked":
-		p.giveBack([]PermitReturn{a.permits()}, true)
+		p.returnPermits([]PermitReturn{a.permits()}, true)
 	case "gone":
-		p.giveBack([]PermitReturn{a.permits()}, false)
+		p.returnPermits([]PermitReturn{a.permits()}, false)
 	}
 }
 

@@ -323,7 +323,7 @@ func (c *contract) renewal(ctx context.Context, call enginerpc.RenewCall, renewe
 		}
 	}
 	if a.Err == nil && call.ReportStrays {
-		a.Reply.Strays, a.Err = c.strays(ctx, call)
+		a.Reply.Strays, a.Err = c.unknownLeases(ctx, call)
 	}
 	return a
 }
@@ -342,8 +342,8 @@ func (c *contract) endOverdue(ctx context.Context, p enginecore.Partition, l eng
 	return err == nil
 }
 
-// strays returns the leases that the engine holds for a worker that does not know them.
-func (c *contract) strays(ctx context.Context, call enginerpc.RenewCall) ([]enginerpc.HeldLease, error) {
+// unknownLeases returns the leases that the engine holds for a worker that does not know them.
+func (c *contract) unknownLeases(ctx context.Context, call enginerpc.RenewCall) ([]enginerpc.HeldLease, error) {
 	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.IndexWorkerLeases(call.Partition, call.WorkerInstanceID)).Build())
 	if err != nil {
 		return nil, err
@@ -362,15 +362,15 @@ func (c *contract) strays(ctx context.Context, call enginerpc.RenewCall) ([]engi
 	if err != nil {
 		return nil, err
 	}
-	var strays []enginerpc.HeldLease
+	var unknownLeases []enginerpc.HeldLease
 	for i, id := range ids {
 		if cores[i]["ownership_state"] == "leased" && cores[i]["current_worker_instance_id"] == string(call.WorkerInstanceID) {
-			strays = append(strays, enginerpc.HeldLease{
+			unknownLeases = append(unknownLeases, enginerpc.HeldLease{
 				ExecutionID: id, LeaseID: enginecore.LeaseID(cores[i]["current_lease_id"]),
 				LeaseEpoch: enginecore.LeaseEpoch(cores[i].Int("current_lease_epoch")),
 				AttemptID:  enginecore.AttemptID(cores[i]["current_attempt_id"]),
 			})
 		}
 	}
-	return strays, nil
+	return unknownLeases, nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// letGo marks the flow as complete and releases its roots. Once the mark is stored, a keeper can finish the release.
-func (s *contractSubmission) letGo(ctx context.Context) error {
+// release marks the flow as complete and releases its roots. Once the mark is stored, a keeper can finish the release.
+func (s *contractSubmission) release(ctx context.Context) error {
 	c, call := s.contract, s.call
 	members, err := c.members(ctx, call.Partition, call.FlowID)
 	if err != nil {

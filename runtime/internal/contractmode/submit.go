@@ -62,7 +62,7 @@ func (c *contract) SubmitFlow(ctx context.Context, call enginerpc.SubmitFlowCall
 		}
 	}
 	if call.Last {
-		if err := s.letGo(ctx); err != nil {
+		if err := s.release(ctx); err != nil {
 			return reply, err
 		}
 	}

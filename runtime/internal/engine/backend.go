@@ -21,7 +21,7 @@ type Backend interface {
 	ListRuns(context.Context, enginerpc.ListRunsCall) (enginerpc.ListRunsReply, error)
 	ReadEvents(context.Context, enginerpc.ReadEventsCall) (enginerpc.ReadEventsReply, error)
 	// AwaitEvents returns when a run may have events after the given one; "" is the position before the first.
-	AwaitEvents(ctx context.Context, news *Tail, p enginecore.Partition, id enginecore.FlowID, after string) error
+	AwaitEvents(ctx context.Context, tail *Tail, p enginecore.Partition, id enginecore.FlowID, after string) error
 
 	Claim(context.Context, enginerpc.ClaimCall) (enginerpc.ClaimReply, error)
 	ReadInputs(context.Context, enginerpc.ReadInputsCall) (enginerpc.ReadInputsReply, error)
@@ -110,8 +110,8 @@ func (b nativeBackend) KeepAll(ctx context.Context, calls []enginerpc.KeepCall) 
 }
 
 // AwaitEvents implements [Backend]. It waits on the stream of the run's events.
-func (b nativeBackend) AwaitEvents(ctx context.Context, news *Tail, p enginecore.Partition, id enginecore.FlowID, after string) error {
-	return news.Await(ctx, []string{b.Keys().FlowEvents(p, id)}, []string{cmp.Or(EntryOf(after), FromStart)})
+func (b nativeBackend) AwaitEvents(ctx context.Context, tail *Tail, p enginecore.Partition, id enginecore.FlowID, after string) error {
+	return tail.Await(ctx, []string{b.Keys().FlowEvents(p, id)}, []string{cmp.Or(EntryOf(after), FromStart)})
 }
 
 // Claimable implements [Backend]: the keys are the eligible and the abandoned executions.

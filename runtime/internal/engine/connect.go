@@ -28,7 +28,7 @@ func connect(ctx context.Context, address string, by *net.Dialer, secure *tls.Co
 		return nil, err
 	}
 	leave := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	said, err := greet(conn)
+	said, err := handshake(conn)
 	if !leave() && err == nil {
 		err = ctx.Err()
 	}
@@ -40,7 +40,7 @@ func connect(ctx context.Context, address string, by *net.Dialer, secure *tls.Co
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: conn.RemoteAddr(), Err: err}
 	}
 	if said != nil {
-		return &greeted{Conn: conn, said: said}, nil
+		return &handshaken{Conn: conn, said: said}, nil
 	}
 	return conn, nil
 }
@@ -48,19 +48,19 @@ func connect(ctx context.Context, address string, by *net.Dialer, secure *tls.Co
 // pong is the answer to a ping.
 const pong = "+PONG\r\n"
 
-// maxGreeting bounds the line that a server answers with.
-const maxGreeting = 1024
+// maxHandshake bounds the line that a server answers with.
+const maxHandshake = 1024
 
-// greet sends a PING and waits for an answer. said is what the server has sent unasked before it, nil if nothing.
-func greet(conn net.Conn) (said []byte, err error) {
+// handshake sends a PING and waits for an answer. said is what the server has sent unasked before it, nil if nothing.
+func handshake(conn net.Conn) (said []byte, err error) {
 	if _, err := io.WriteString(conn, "*1\r\n$4\r\nPING\r\n"); err != nil {
 		return nil, err
 	}
-	line := make([]byte, len(pong), maxGreeting)
+	line := make([]byte, len(pong), maxHandshake)
 	if _, err := io.ReadFull(conn, line); err != nil {
 		return nil, err
 	}
-	for line[len(line)-1] != '\n' && len(line) < maxGreeting {
+	for line[len(line)-1] != '\n' && len(line) < maxHandshake {
 		line = line[:len(line)+1]
 		if _, err := io.ReadFull(conn, line[len(line)-1:]); err != nil {
 			return nil, err
@@ -73,14 +73,14 @@ func greet(conn net.Conn) (said []byte, err error) {
 	return line, nil
 }
 
-// greeted is a connection on which the server has sent something unasked, which Read returns first.
-type greeted struct {
+// handshaken is a connection on which the server has sent something unasked, which Read returns first.
+type handshaken struct {
 	net.Conn
 	said []byte
 }
 
 // Read implements net.Conn.
-func (g *greeted) Read(into []byte) (int, error) {
+func (g *handshaken) Read(into []byte) (int, error) {
 	if len(g.said) > 0 {
 		n := copy(into, g.said)
 		g.said = g.said[n:]

@@ -17,7 +17,7 @@ func (c pinnedReads) Dedicate() (rueidis.DedicatedClient, func()) {
 		return wire, release
 	}
 	d := &dedicated{client: c.Client, DedicatedClient: wire, release: release}
-	return d, d.giveBack
+	return d, d.returnWire
 }
 
 // dedicated is a connection for one user.
@@ -55,7 +55,7 @@ func (d *dedicated) settle() (rueidis.DedicatedClient, func()) {
 	return d.DedicatedClient, d.release
 }
 
-func (d *dedicated) giveBack() {
+func (d *dedicated) returnWire() {
 	_, release := d.settle()
 	release()
 }

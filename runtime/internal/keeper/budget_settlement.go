@@ -113,7 +113,7 @@ func (s *budgetSettling) settle(ctx context.Context, task enginerpc.BudgetTask) 
 	fields := strings.Fields(rest)
 	switch {
 	case kind == submit.TaskGate:
-		return s.news(task, rest).Publish(ctx)
+		return s.gateUpdate(task, rest).Publish(ctx)
 	case kind == admission.TaskBreach:
 		b, err := admission.ParseBreach(task.Text)
 		if err == nil {
@@ -143,7 +143,7 @@ func (s *budgetSettling) settle(ctx context.Context, task enginerpc.BudgetTask) 
 			return err
 		}
 		c := s.of(p)
-		c.runs, c.ofRuns = append(c.runs, task.Text), append(c.ofRuns, s.news(task, rest))
+		c.runs, c.ofRuns = append(c.runs, task.Text), append(c.ofRuns, s.gateUpdate(task, rest))
 		c.call.Runs = append(c.call.Runs, enginerpc.VerifyBudgetUseRun{FlowID: task.FlowID})
 		return nil
 	}
@@ -172,7 +172,7 @@ func leaseOf(reservation string) (enginerpc.VerifyBudgetUseLease, error) {
 }
 
 // news returns the state of a task's budget to publish to the partitions of flows.
-func (s *budgetSettling) news(task enginerpc.BudgetTask, budget string) submit.GateUpdate {
+func (s *budgetSettling) gateUpdate(task enginerpc.BudgetTask, budget string) submit.GateUpdate {
 	n := submit.GateUpdate{Session: s.session, Partition: s.partition, Budget: enginecore.BudgetID(budget), Version: task.Gate, Closed: task.Closed}
 	if !task.Wide {
 		n.Flow = task.FlowID

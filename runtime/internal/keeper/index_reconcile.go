@@ -25,15 +25,15 @@ const (
 type cursors struct {
 	mu sync.Mutex
 	at map[enginecore.Partition]string
-	// mended holds the partitions in which the current pass has repaired something; passes counts the completed
+	// repaired holds the partitions in which the current pass has repaired something; passes counts the completed
 	// passes.
-	mended map[enginecore.Partition]bool
-	passes map[enginecore.Partition]int
+	repaired map[enginecore.Partition]bool
+	passes   map[enginecore.Partition]int
 }
 
 func newCursors() *cursors {
 	return &cursors{
-		at: make(map[enginecore.Partition]string), mended: make(map[enginecore.Partition]bool), passes: make(map[enginecore.Partition]int),
+		at: make(map[enginecore.Partition]string), repaired: make(map[enginecore.Partition]bool), passes: make(map[enginecore.Partition]int),
 	}
 }
 
@@ -60,16 +60,16 @@ const maxPasses = 4
 
 // again reports, at the end of a pass, whether RunTask needs another one: repairs may have revealed unknown lanes and
 // keys.
-func (c *cursors) again(p enginecore.Partition, mended bool) bool {
+func (c *cursors) again(p enginecore.Partition, repaired bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mended[p] = c.mended[p] || mended
+	c.repaired[p] = c.repaired[p] || repaired
 	if c.at[p] != "" {
 		return false
 	}
 	c.passes[p]++
-	again := c.mended[p] && c.passes[p] < maxPasses
-	c.mended[p] = false
+	again := c.repaired[p] && c.passes[p] < maxPasses
+	c.repaired[p] = false
 	return again
 }
 
@@ -99,11 +99,11 @@ func (k *Keeper) indexLoop() *MaintenanceLoop {
 			for i, a := range answers {
 				if results[i].Err = a.Err; a.Err == nil {
 					results[i].more, results[i].Next = at.moved(partitions[i], a.Reply.NextCursor, every, byHand)
-					results[i].mended = k.logMended(ctx, partitions[i], a.Reply.Mended)
+					results[i].repaired = k.logRepaired(ctx, partitions[i], a.Reply.Mended)
 					if byHand && at.again(partitions[i], len(a.Reply.Mended) > 0) {
 						results[i].more = true
 					}
-					results[i].done = []taskDone{{task: engine.TaskIndexReconciliation, count: sumOf(results[i].mended)}}
+					results[i].done = []taskDone{{task: engine.TaskIndexReconciliation, count: sumOf(results[i].repaired)}}
 				}
 			}
 			return results
@@ -120,18 +120,18 @@ func (k *Keeper) reconcileLanes() []enginerpc.ReconcileLane {
 	return lanes
 }
 
-// logMended logs repaired entries, and returns their number by index; nil if there were none.
-func (k *Keeper) logMended(ctx context.Context, p enginecore.Partition, list []enginerpc.Mended) map[string]int64 {
+// logRepaired logs repaired entries, and returns their number by index; nil if there were none.
+func (k *Keeper) logRepaired(ctx context.Context, p enginecore.Partition, list []enginerpc.Mended) map[string]int64 {
 	if len(list) == 0 {
 		return nil
 	}
-	mended := make(map[string]int64, len(list))
+	repaired := make(map[string]int64, len(list))
 	for _, m := range list {
-		mended[m.Index] = m.Entries
+		repaired[m.Index] = m.Entries
 	}
-	k.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: indexes did not fit the records and were mended",
-		engine.EventIndexMended.Attr(), slog.String("partition", p.Tag()), slog.Any("entries", mended))
-	return mended
+	k.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: indexes did not fit the records and were repaired",
+		engine.EventIndexRepaired.Attr(), slog.String("partition", p.Tag()), slog.Any("entries", repaired))
+	return repaired
 }
 
 func sumOf(counts map[string]int64) (sum int64) {

@@ -66,8 +66,8 @@ type StepResult struct {
 	// leaves the partition until the loop's next regular visit.
 	more bool
 	Next time.Duration
-	// mended counts repaired entries by index.
-	mended map[string]int64
+	// repaired counts repaired entries by index.
+	repaired map[string]int64
 	// unchecked is checkDone, checkBegun or checkNeeded: whether the records of the partition have been reconciled
 	// since its server started.
 	unchecked int64

@@ -92,9 +92,9 @@ func (k *Keeper) membersLoop() *MaintenanceLoop {
 				return enginerpc.CountMembersCall{Partition: p, Limit: limit, MoreThan: countedWhole, Cursor: cursor}
 			},
 			func(ctx context.Context, p enginecore.Partition, r enginerpc.CountMembersReply) (page, error) {
-				mended := k.logMended(ctx, p, r.Mended)
+				repaired := k.logRepaired(ctx, p, r.Mended)
 				return page{
-					next: r.NextCursor, done: taskDone{task: engine.TaskMemberReconciliation, count: sumOf(mended)}, found: r.Large > 0, mended: mended,
+					next: r.NextCursor, done: taskDone{task: engine.TaskMemberReconciliation, count: sumOf(repaired)}, found: r.Large > 0, repaired: repaired,
 				}, nil
 			}),
 	}

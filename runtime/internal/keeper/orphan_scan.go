@@ -60,9 +60,9 @@ func (k *Keeper) orphanLoop() *MaintenanceLoop {
 		tasks: []engine.TaskID{engine.TaskKeyReconciliation}, family: enginecore.FlowFamily, Every: k.ReconcileEvery, repairs: true, engineWide: true,
 		Step: func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
 			results := make([]StepResult, len(partitions))
-			more, mended, err := s.step(ctx)
+			more, repaired, err := s.step(ctx)
 			err = s.leaveOut(ctx, err, more, only != "")
-			results[0] = StepResult{Err: err, mended: mended, done: []taskDone{{task: engine.TaskKeyReconciliation, count: sumOf(mended)}}}
+			results[0] = StepResult{Err: err, repaired: repaired, done: []taskDone{{task: engine.TaskKeyReconciliation, count: sumOf(repaired)}}}
 			if more {
 				results[0].more, results[0].Next = only != "", k.ReconcileEvery/stepsPerTurn
 			}
@@ -89,13 +89,13 @@ func (s *orphanScan) leaveOut(ctx context.Context, err error, more, byHand bool)
 
 // step checks what was found, or scans the next page. It reports whether the pass is incomplete, also together with
 // an error.
-func (s *orphanScan) step(ctx context.Context) (more bool, mended map[string]int64, err error) {
+func (s *orphanScan) step(ctx context.Context) (more bool, repaired map[string]int64, err error) {
 	if len(s.found) == 0 {
 		err = s.scan(ctx)
 	}
-	mended, fault := s.check(ctx)
+	repaired, fault := s.check(ctx)
 	err = errors.Join(err, fault)
-	return len(s.nodes) > 0 || len(s.found) > 0, mended, err
+	return len(s.nodes) > 0 || len(s.found) > 0, repaired, err
 }
 
 // scan reads one page of keys.
@@ -193,7 +193,7 @@ func (s *orphanScan) check(ctx context.Context) (map[string]int64, error) {
 		if s.found[p] = rest; len(rest) == 0 {
 			delete(s.found, p)
 		}
-		for index, n := range s.logMended(ctx, p, a.Reply.Mended) {
+		for index, n := range s.logRepaired(ctx, p, a.Reply.Mended) {
 			total[index] += n
 		}
 	}

@@ -16,8 +16,8 @@ type page struct {
 	done taskDone
 	// found reports that the partition has items of the task, so that it is visited more often.
 	found bool
-	// mended counts repaired entries by index.
-	mended map[string]int64
+	// repaired counts repaired entries by index.
+	repaired map[string]int64
 }
 
 // pace is how often the pages of a partition are read.
@@ -61,7 +61,7 @@ func inPages[R any, C enginerpc.Call[R]](k *Keeper, often pace, callFor func(p e
 			if o.Err != nil {
 				continue // the same page again
 			}
-			o.done, o.mended = []taskDone{done.done}, done.mended
+			o.done, o.repaired = []taskDone{done.done}, done.repaired
 			found[p] = found[p] || done.found
 			o.more, _ = at.moved(p, done.next, 0, byHand)
 			o.Next = often.after(done.next != "", found[p])

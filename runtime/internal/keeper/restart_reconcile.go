@@ -42,9 +42,9 @@ const (
 type restartPass struct {
 	phase  restartPhase
 	cursor string
-	// passes counts the passes through the indexes; mended reports whether the current one has repaired something.
-	passes int
-	mended bool
+	// passes counts the passes through the indexes; repaired reports whether the current one has repaired something.
+	passes   int
+	repaired bool
 }
 
 // restarts reconciles partitions whose server has started since their last reconciliation. A server that was killed
@@ -105,7 +105,7 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 			return enginerpc.ReconcileCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.reconcileLanes()}
 		},
 		func(p enginecore.Partition, r enginerpc.ReconcileReply) (string, int64) {
-			return r.NextCursor, sumOf(s.logMended(ctx, p, r.Mended))
+			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Mended))
 		})
 	restartCalls(s, ctx, partitions, results, at[restartEdges], engine.TaskDependencyReconciliation,
 		func(p enginecore.Partition, cursor string) enginerpc.ReconcileEdgesCall {
@@ -119,7 +119,7 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 			return enginerpc.CountMembersCall{Partition: p, Limit: reconciledAtOnce, MoreThan: countedWhole, Cursor: cursor}
 		},
 		func(p enginecore.Partition, r enginerpc.CountMembersReply) (string, int64) {
-			return r.NextCursor, sumOf(s.logMended(ctx, p, r.Mended))
+			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Mended))
 		})
 	next := max(restartShare*time.Since(begun), minRestartPause)
 	for i, p := range partitions {
@@ -171,14 +171,14 @@ func (s *restarts) moved(ctx context.Context, p enginecore.Partition, pass *rest
 	if s.passes[p] != pass {
 		return // the server has started once more
 	}
-	pass.mended = pass.mended || count > 0
+	pass.repaired = pass.repaired || count > 0
 	if pass.cursor = cursor; cursor != "" {
 		return
 	}
 	if pass.phase == restartIndexes {
 		pass.passes++
-		if pass.mended && pass.passes < maxPasses {
-			pass.mended = false
+		if pass.repaired && pass.passes < maxPasses {
+			pass.repaired = false
 			return
 		}
 	}
@@ -187,7 +187,7 @@ func (s *restarts) moved(ctx context.Context, p enginecore.Partition, pass *rest
 	}
 	if delete(s.passes, p); len(s.passes) == 0 {
 		s.Session.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the records were gone through after a start of the server",
-			engine.EventRestartReconciled.Attr(), slog.Int64("mended", s.entries))
+			engine.EventRestartReconciled.Attr(), slog.Int64("repaired", s.entries))
 		s.entries = 0
 	}
 }

@@ -23,9 +23,9 @@ type taskReport struct {
 	Lag time.Duration
 	// Remaining counts the partitions in which work is left or may be left.
 	Remaining int
-	// Mended counts repaired entries by index; nil if there were none.
-	Mended map[string]int64
-	Took   time.Duration
+	// Repaired counts repaired entries by index; nil if there were none.
+	Repaired map[string]int64
+	Took     time.Duration
 }
 
 // RunTask carries out one task in all partitions until none of it is due, whether the keeper runs or not. The error
@@ -66,11 +66,11 @@ func (k *Keeper) RunTask(ctx context.Context, task engine.TaskID) (report taskRe
 
 // add counts the result of one step.
 func (r *taskReport) add(task engine.TaskID, result StepResult) {
-	for index, n := range result.mended {
-		if r.Mended == nil {
-			r.Mended = make(map[string]int64)
+	for index, n := range result.repaired {
+		if r.Repaired == nil {
+			r.Repaired = make(map[string]int64)
 		}
-		r.Mended[index] += n
+		r.Repaired[index] += n
 	}
 	for _, d := range result.done {
 		if d.task == task {

@@ -204,24 +204,24 @@ func useError(b *submit.StoredBudget, err error) error {
 // waits for the budget, so that the node does not start again at once; other partitions are updated in the
 // background.
 func (t *Task) publishGate(ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, used useResult, waits bool) error {
-	news := submit.GateUpdate{Session: t.run.Session, Partition: p, Budget: b.ID, Version: used.gate, Closed: used.closed}
+	update := submit.GateUpdate{Session: t.run.Session, Partition: p, Budget: b.ID, Version: used.gate, Closed: used.closed}
 	if b.Scope == flowgraph.ScopeRun && !b.Wide {
-		news.Flow = t.claimed.FlowID
+		update.Flow = t.claimed.FlowID
 	}
 	if used.gateChanged {
-		t.publishElsewhere(news)
+		t.publishElsewhere(update)
 	}
 	if !waits {
 		return nil
 	}
-	return t.retryUntilKnown(ctx, func() error { return news.Send(ctx, []enginecore.Partition{t.shard.Partition}) })
+	return t.retryUntilKnown(ctx, func() error { return update.Send(ctx, []enginecore.Partition{t.shard.Partition}) })
 }
 
 // publishElsewhere publishes a changed gate to all partitions in the background. If that fails, keepers do
 // it.
-func (t *Task) publishElsewhere(news submit.GateUpdate) {
+func (t *Task) publishElsewhere(update submit.GateUpdate) {
 	t.run.background.start(func() {
-		if err := news.Publish(t.run.Base); err != nil {
+		if err := update.Publish(t.run.Base); err != nil {
 			t.log(slog.LevelWarn, engine.EventBudgetFailed, "the state of a budget could not be passed on, keepers do it", slog.Any("error", err))
 		}
 	})

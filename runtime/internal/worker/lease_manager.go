@@ -29,8 +29,8 @@ type leaseManager struct {
 	mu    sync.Mutex
 	tasks map[enginecore.ExecutionID]*Task
 	// former are tasks whose function has not returned although the worker has claimed the execution again.
-	former map[*Task]struct{}
-	strays map[enginecore.LeaseID]bool // leases that one comparison has found
+	former  map[*Task]struct{}
+	unknown map[enginecore.LeaseID]bool // leases that one comparison has found
 	// early are cancellations of leases that this worker does not know yet: a message can arrive before the
 	// reply of the claim.
 	early   map[enginecore.LeaseID]earlyCancel
@@ -50,7 +50,7 @@ const maxEarly = 1024
 func NewLeaseManager(s *WorkerRun) *leaseManager {
 	return &leaseManager{
 		run: s, ttl: s.Worker.Config.Lease, tasks: make(map[enginecore.ExecutionID]*Task),
-		strays: make(map[enginecore.LeaseID]bool), early: make(map[enginecore.LeaseID]earlyCancel),
+		unknown: make(map[enginecore.LeaseID]bool), early: make(map[enginecore.LeaseID]earlyCancel),
 	}
 }
 
@@ -306,10 +306,10 @@ func (b *leaseManager) renew(ctx context.Context) {
 		}
 		p := renewals[i].Partition
 		b.renewed(held[p], a.Reply.Lost, sentAt)
-		b.returnStrays(p, a.Reply.Strays, seen)
+		b.releaseUnknown(p, a.Reply.Strays, seen)
 	}
 	b.mu.Lock()
-	b.strays = seen
+	b.unknown = seen
 	b.mu.Unlock()
 	if len(seen) > 0 {
 		b.markUncertain()
@@ -350,32 +350,32 @@ func (b *leaseManager) renewed(tasks []*Task, lost []enginerpc.LostLease, sentAt
 	}
 }
 
-// returnStrays releases leases that the engine has for this worker and that the worker does not know, because
+// releaseUnknown releases leases that the engine has for this worker and that the worker does not know, because
 // the reply of the claim was lost. It releases a lease when a second comparison finds it, since at the first
 // one the reply may be in flight.
-func (b *leaseManager) returnStrays(p enginecore.Partition, strays []enginerpc.HeldLease, seen map[enginecore.LeaseID]bool) {
-	for _, stray := range strays {
+func (b *leaseManager) releaseUnknown(p enginecore.Partition, unknown []enginerpc.HeldLease, seen map[enginecore.LeaseID]bool) {
+	for _, lease := range unknown {
 		b.mu.Lock()
-		known := b.tasks[stray.ExecutionID] != nil
-		again := b.strays[stray.LeaseID]
+		known := b.tasks[lease.ExecutionID] != nil
+		again := b.unknown[lease.LeaseID]
 		if again && !known {
 			// If the reply of the claim arrives after all, the function does not begin.
-			b.rememberCancel(stray.LeaseID, fmt.Errorf("%w: it was given back before the claim had its reply", engine.ErrLeaseLost))
+			b.rememberCancel(lease.LeaseID, fmt.Errorf("%w: it was given back before the claim had its reply", engine.ErrLeaseLost))
 		}
 		b.mu.Unlock()
 		if known {
 			continue
 		}
 		if !again {
-			seen[stray.LeaseID] = true
+			seen[lease.LeaseID] = true
 			continue
 		}
 		_, err := b.run.Session.Backend.Release(b.run.Base, enginerpc.ReleaseCall{
-			Partition: p, ExecutionID: stray.ExecutionID, LeaseID: stray.LeaseID, LeaseEpoch: stray.LeaseEpoch,
-			AttemptID: stray.AttemptID, Reason: "the reply of the claim was lost",
+			Partition: p, ExecutionID: lease.ExecutionID, LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch,
+			AttemptID: lease.AttemptID, Reason: "the reply of the claim was lost",
 		})
-		b.run.Session.Logger.LogAttrs(b.run.Base, slog.LevelInfo, "flowfabric: gave back an execution whose claim had no reply", engine.EventStrayReturned.Attr(),
-			slog.String("execution", string(stray.ExecutionID)), slog.Any("error", err))
+		b.run.Session.Logger.LogAttrs(b.run.Base, slog.LevelInfo, "flowfabric: gave back an execution whose claim had no reply", engine.EventUnknownReleased.Attr(),
+			slog.String("execution", string(lease.ExecutionID)), slog.Any("error", err))
 	}
 }
 

@@ -40,15 +40,15 @@ func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
 			claimed := enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease", LeaseEpoch: 1, AttemptID: "try"}
 			task := NewTask(s, dispatch.LaneShard{}, claimed, time.Now())
 			late.arrives = func() { require.True(t, book.add(task)) }
-			stray := []enginerpc.HeldLease{{ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: 1, AttemptID: "try"}}
+			lease := []enginerpc.HeldLease{{ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: 1, AttemptID: "try"}}
 			seen := make(map[enginecore.LeaseID]bool)
-			book.returnStrays(enginecore.Partition{}, stray, seen)
+			book.releaseUnknown(enginecore.Partition{}, lease, seen)
 			require.Equal(t, map[enginecore.LeaseID]bool{"lease": true}, seen, "it is seen for the first time")
-			book.strays = seen
+			book.unknown = seen
 			if before {
 				late.arrives()
 			}
-			book.returnStrays(enginecore.Partition{}, stray, make(map[enginecore.LeaseID]bool))
+			book.releaseUnknown(enginecore.Partition{}, lease, make(map[enginecore.LeaseID]bool))
 			require.Equal(t, !before, task.Settled.Load())
 			if before {
 				require.Empty(t, late.released)

@@ -259,19 +259,19 @@ func (s *WorkerRun) releaseAllBlocked(ctx context.Context) {
 // the engine one command for each shard.
 func (s *WorkerRun) laneShardsWith(ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string) []dispatch.LaneShard {
 	client := s.Session.Client
-	var spots []dispatch.LaneShard
+	var shards []dispatch.LaneShard
 	var questions rueidis.Commands
 	for _, lane := range s.lanes() {
 		for _, p := range s.Session.Partitions() {
 			at := dispatch.LaneShard{Lane: lane, Partition: p}
-			spots = append(spots, at)
+			shards = append(shards, at)
 			questions = append(questions, client.B().Exists().Key(keysOf(p, lane)...).Build())
 		}
 	}
 	var filled []dispatch.LaneShard
 	for i, answer := range client.DoMulti(ctx, questions...) {
 		if n, err := answer.AsInt64(); err != nil || n > 0 {
-			filled = append(filled, spots[i])
+			filled = append(filled, shards[i])
 		}
 	}
 	return filled

@@ -59,7 +59,7 @@ func TestReconcilersLeaveNodesToTheirRuns(t *testing.T) {
 		} {
 			report, err := b.Client.RunDuty(ctx, duty)
 			require.NoError(t, err)
-			require.Empty(t, report.Mended, duty)
+			require.Empty(t, report.Repaired, duty)
 			require.Equal(t, waits, each(), duty)
 		}
 		close(gate)

@@ -20,19 +20,19 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// dose is what a run begins with.
-type dose struct {
+// seed is what a run begins with.
+type seed struct {
 	N   int    `json:"n"`
 	Who string `json:"who"`
 }
 
-// patient is a run that has a node in every state, with a run of the same flow that is over, in a keyspace that stands still: there is
+// fixture is a run that has a node in every state, with a run of the same flow that is over, in a keyspace that stands still: there is
 // no keeper, and the only worker has no place left.
-type patient struct {
+type fixture struct {
 	*enginetest.Bench
 	ctx           context.Context
 	gate          chan struct{}
-	begin         *activity.Activity[dose, int]
+	begin         *activity.Activity[seed, int]
 	add, hold     *activity.Activity[int, int]
 	retry, paused *activity.Activity[int, int]
 	worker        *enginetest.Running
@@ -44,8 +44,8 @@ type patient struct {
 // busyLane has a worker from the beginning, the others when the run is to end.
 const busyLane = "busy"
 
-func (x *patient) define(t *testing.T) *flow.Definition[dose, []int] {
-	f := flow.New[dose, []int]("patient", flow.Deadline(time.Hour), flow.FairBy("who"), flow.Tag("test.of", "mending"))
+func (x *fixture) define(t *testing.T) *flow.Definition[seed, []int] {
+	f := flow.New[seed, []int]("fixture", flow.Deadline(time.Hour), flow.FairBy("who"), flow.Tag("test.of", "mending"))
 	first := flow.Node(f, "first", x.begin, f.Input(), activity.Lane(busyLane))
 	active := flow.Node(f, "active", x.hold, first, activity.Lane(busyLane), activity.StartToClose(time.Hour))
 	delayed := flow.Node(f, "delayed", x.retry, first, activity.Lane(busyLane))
@@ -62,10 +62,10 @@ func (x *patient) define(t *testing.T) *flow.Definition[dose, []int] {
 	return def
 }
 
-func newPatient(t *testing.T, b *enginetest.Bench) *patient {
-	x := &patient{Bench: b, ctx: enginetest.Context(t), gate: make(chan struct{})}
+func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
+	x := &fixture{Bench: b, ctx: enginetest.Context(t), gate: make(chan struct{})}
 	x.add = activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
-	x.begin = activity.New("begin", func(_ context.Context, d dose) (int, error) { return d.N + 1, nil })
+	x.begin = activity.New("begin", func(_ context.Context, d seed) (int, error) { return d.N + 1, nil })
 	x.hold = activity.New("hold", func(ctx context.Context, n int) (int, error) {
 		select {
 		case <-x.gate:
@@ -88,11 +88,11 @@ func newPatient(t *testing.T, b *enginetest.Bench) *patient {
 	// Both in one partition.
 	def := x.define(t)
 	for i := 0; ; i++ {
-		plan, err := runtime.NewPlan(b.Client, def, dose{1, "ann"}, runtime.ID(fmt.Sprint("open", i)))
+		plan, err := runtime.NewPlan(b.Client, def, seed{1, "ann"}, runtime.ID(fmt.Sprint("open", i)))
 		require.NoError(t, err)
 		if plan.Partition.Index == 0 {
 			x.plan = plan
-			x.run, err = runtime.Start(x.ctx, b.Client, def, dose{1, "ann"}, runtime.ID(plan.Run))
+			x.run, err = runtime.Start(x.ctx, b.Client, def, seed{1, "ann"}, runtime.ID(plan.Run))
 			require.NoError(t, err)
 			break
 		}
@@ -125,7 +125,7 @@ func newPatient(t *testing.T, b *enginetest.Bench) *patient {
 }
 
 // awaitStates waits until nodes of the run are in states.
-func (x *patient) awaitStates(t *testing.T, want map[string]enginecore.PublicState) {
+func (x *fixture) awaitStates(t *testing.T, want map[string]enginecore.PublicState) {
 	t.Helper()
 	enginetest.Eventually(t, enginetest.Patience, func() string {
 		d, err := x.run.Describe(x.ctx)
@@ -139,14 +139,14 @@ func (x *patient) awaitStates(t *testing.T, want map[string]enginecore.PublicSta
 	})
 }
 
-func (x *patient) handlers() []activity.Handler {
+func (x *fixture) handlers() []activity.Handler {
 	all := activity.New("all", func(_ context.Context, in []int) ([]int, error) { return in, nil })
 	return []activity.Handler{x.begin, x.add, x.hold, x.retry, x.paused, all}
 }
 
 // do sends a command, with names in it: $idx:x and $ffx:x are keys of the partition, $id:x is the execution of a node,
 // $exec:x:part a key of it ($first in it is the edge from the first node), $flow, $flow:part, $over, $over:part, $overid and $holder what their names say.
-func (x *patient) do(t *testing.T, command string) {
+func (x *fixture) do(t *testing.T, command string) {
 	t.Helper()
 	tag := x.plan.Partition.Tag()
 	words := strings.Fields(command)
@@ -187,7 +187,7 @@ func (x *patient) do(t *testing.T, command string) {
 }
 
 // finish lets the run end, and checks that it ends as it should.
-func (x *patient) finish(t *testing.T) {
+func (x *fixture) finish(t *testing.T) {
 	t.Helper()
 	keeper := x.Keeper(t)
 	worker := x.Worker(t, x.handlers(), runtime.Lanes("default", busyLane), runtime.Capabilities("gpu"))
@@ -205,23 +205,23 @@ func (x *patient) finish(t *testing.T) {
 	x.Wipe(t)
 }
 
-func (x *patient) faults(t *testing.T) error {
+func (x *fixture) faults(t *testing.T) error {
 	t.Helper()
 	s, err := invariant.ReadStill(x.ctx, x.Engine.Core().Client(), x.Prefix)
 	require.NoError(t, err)
 	return s.Check(invariant.AnyTime).Err()
 }
 
-// wound is something that is not in order: commands that make it so, and the indexes in which it is mended.
-type wound struct {
+// damage is something that is not in order: commands that make it so, and the indexes in which it is mended.
+type damage struct {
 	commands, index string
 }
 
 var nobody = "{fp:0}:00000000-0000-0000-0000-000000000000"
 
-// wounds are in groups, of which each is mended in one go besides one by one.
-func wounds() [][]wound {
-	return [][]wound{
+// damages are in groups, of which each is mended in one go besides one by one.
+func damages() [][]damage {
+	return [][]damage{
 		{
 			{"ZREM $idx:lane:default:eligible $id:eligible", "lane:eligible"},
 			{"ZREM $idx:lane:busy:delayed $id:delayed", "lane:delayed"},
@@ -262,7 +262,7 @@ func wounds() [][]wound {
 			{"SREM $idx:all_executions $id:blocked", "all_executions"},
 			{"SREM $flow:members $id:blocked", "members"},
 			{"SREM $idx:flow_index $flow", "flow_index"},
-			{"ZREM $ffx:runs:patient $flow", "runs"},
+			{"ZREM $ffx:runs:fixture $flow", "runs"},
 			{"ZREM $ffx:all_runs $flow", "runs"},
 			{"ZREM $ffx:tagged_runs:test.of:mending $flow", "runs"},
 			{"ZREM $ffx:flow_deadlines $flow", "flow_deadlines"},
@@ -303,12 +303,12 @@ func wounds() [][]wound {
 	}
 }
 
-// Whatever index does not fit the records is mended, and the run ends as if nothing had been. Each wound is made and mended
+// Whatever index does not fit the records is mended, and the run ends as if nothing had been. Each damage is made and mended
 // alone; then all of a group together.
 func TestIndexReconciliation(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		for _, group := range wounds() {
-			x := newPatient(t, b)
+		for _, group := range damages() {
+			x := newFixture(t, b)
 			require.NoError(t, x.faults(t))
 			for _, w := range group {
 				x.do(t, w.commands)
@@ -316,12 +316,12 @@ func TestIndexReconciliation(t *testing.T) {
 				report, err := b.Client.RunDuty(x.ctx, runtime.DutyIndexReconciliation)
 				require.NoError(t, err)
 				require.NoError(t, x.faults(t), w.commands)
-				require.Positive(t, report.Mended[w.index], "%s: %v", w.commands, report.Mended)
+				require.Positive(t, report.Repaired[w.index], "%s: %v", w.commands, report.Repaired)
 				require.Positive(t, report.Done)
 			}
 			report, err := b.Client.RunDuty(x.ctx, runtime.DutyIndexReconciliation)
 			require.NoError(t, err)
-			require.Empty(t, report.Mended, "what is in order is left alone")
+			require.Empty(t, report.Repaired, "what is in order is left alone")
 			for _, w := range group {
 				x.do(t, w.commands)
 			}
@@ -336,7 +336,7 @@ func TestIndexReconciliation(t *testing.T) {
 // A run is removed when its record says so, whatever the list of those to be removed says.
 func TestListedRunIsKept(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		x := newPatient(t, b)
+		x := newFixture(t, b)
 		x.do(t, "ZADD $ffx:purge_due 5 $over")
 		x.do(t, "ZADD $ffx:purge_due 5 $flow")
 		report, err := b.Client.RunDuty(x.ctx, runtime.DutyRetention)
@@ -345,7 +345,7 @@ func TestListedRunIsKept(t *testing.T) {
 		require.NoError(t, x.faults(t))
 		report, err = b.Client.RunDuty(x.ctx, runtime.DutyIndexReconciliation)
 		require.NoError(t, err)
-		require.Empty(t, report.Mended)
+		require.Empty(t, report.Repaired)
 		x.do(t, "HDEL $over:core retention") // it is kept for ever
 		x.do(t, "ZADD $ffx:purge_due 5 $over")
 		report, err = b.Client.RunDuty(x.ctx, runtime.DutyRetention)
@@ -354,7 +354,7 @@ func TestListedRunIsKept(t *testing.T) {
 		x.do(t, "ZADD $ffx:purge_due 9999999999999 $over")
 		report, err = b.Client.RunDuty(x.ctx, runtime.DutyIndexReconciliation)
 		require.NoError(t, err)
-		require.Equal(t, map[string]int64{"purge_due": 1}, report.Mended)
+		require.Equal(t, map[string]int64{"purge_due": 1}, report.Repaired)
 		x.finish(t)
 	})
 }
@@ -362,7 +362,7 @@ func TestListedRunIsKept(t *testing.T) {
 // An edge that nobody has resolved although its upstream has ended is resolved, and its node goes on.
 func TestDependencyReconciliation(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		x := newPatient(t, b)
+		x := newFixture(t, b)
 		for _, command := range []string{
 			"ZREM $idx:lane:default:eligible $id:eligible",
 			"DEL $ffx:lane:default:queue:ann",
@@ -416,7 +416,7 @@ func TestReconciliationMeetsNothing(t *testing.T) {
 		for going := true; going; {
 			report, err := b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
 			require.NoError(t, err)
-			require.Empty(t, report.Mended)
+			require.Empty(t, report.Repaired)
 			select {
 			case err := <-over:
 				require.NoError(t, err)

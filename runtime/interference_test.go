@@ -16,8 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// meddle interferes with a run in the way that its trial says.
-func (c *crew) meddle(t testing.TB, ctx context.Context, r *rand.Rand, x *trial) {
+// interfere interferes with a run in the way that its trial says.
+func (c *workerPool) interfere(t testing.TB, ctx context.Context, r *rand.Rand, x *trial) {
 	switch x.meddling {
 	case cancelledByClient:
 		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
@@ -34,7 +34,7 @@ func (c *crew) meddle(t testing.TB, ctx context.Context, r *rand.Rand, x *trial)
 			t.Errorf("ff_cancel_flow: %v", err)
 		}
 	case operated:
-		o := &operator{t: t, ctx: ctx, r: r, crew: c, trial: x, core: c.bench.Engine.Core()}
+		o := &operator{t: t, ctx: ctx, r: r, workerPool: c, trial: x, core: c.bench.Engine.Core()}
 		for range 30 + r.IntN(60) {
 			time.Sleep(time.Duration(r.IntN(2000)) * time.Microsecond)
 			o.operate()
@@ -45,12 +45,12 @@ func (c *crew) meddle(t testing.TB, ctx context.Context, r *rand.Rand, x *trial)
 
 // operator uses the contract's own calls on the members of a managed flow.
 type operator struct {
-	t     testing.TB
-	ctx   context.Context
-	r     *rand.Rand
-	crew  *crew
-	trial *trial
-	core  *enginerpc.Conn
+	t          testing.TB
+	ctx        context.Context
+	r          *rand.Rand
+	workerPool *workerPool
+	trial      *trial
+	core       *enginerpc.Conn
 }
 
 const override = "operator_override"
@@ -90,9 +90,9 @@ func (o *operator) done(function string, err error) bool {
 		o.t.Errorf("%s: %v", function, err)
 	}
 	if err == nil {
-		o.crew.lab.tally(function)
+		o.workerPool.lab.tally(function)
 	} else if refusal != nil {
-		o.crew.lab.tally(function + ": " + string(refusal.Code))
+		o.workerPool.lab.tally(function + ": " + string(refusal.Code))
 	}
 	return err == nil
 }
@@ -258,8 +258,8 @@ func (o *operator) work(m member) {
 			o.t.Errorf("node %s started, but its upstream %s has no result: %v", m.node, nodeName(up), err)
 		}
 	}
-	c, do, _ := o.crew.lab.begin(o.ctx, o.trial.run.ID(), m.node, int(index)+1, inputs)
-	defer o.crew.lab.end(c)
+	c, do, _ := o.workerPool.lab.begin(o.ctx, o.trial.run.ID(), m.node, int(index)+1, inputs)
+	defer o.workerPool.lab.end(c)
 	if do == succeed || do == slowly {
 		result, _ := json.Marshal(c.result)
 		_, err = o.core.CompleteExecution(o.ctx, enginerpc.CompleteExecutionCall{
