@@ -135,7 +135,7 @@ func backlog(ctx context.Context, s settings) (figures []figure, err error) {
 			submit := s
 			submit.flows = partitions * ((executions + partitions*backlogWidth - 1) / (partitions * backlogWidth))
 			_, err := load(ctx, submit, s.clients, func(i int) error {
-				_, err := runtime.Start(ctx, client, def, i, runtime.ID(runIDIn(e, def.Name(), i%partitions)))
+				_, err := runtime.Start(ctx, client, def, i, runtime.WithID(runIDIn(e, def.Name(), i%partitions)))
 				return err
 			})
 			return err

@@ -10,9 +10,9 @@ import (
 const (
 	// CategoryTooLarge is the category of a result above MaxResult.
 	CategoryTooLarge = engine.CategoryTooLarge
-	// CategoryJournalFull is the category of a failure to record a step or a wait because the execution has too many, or too
+	// CategoryStepLimit is the category of a failure to record a step or a wait because the execution has too many, or too
 	// large ones.
-	CategoryJournalFull = engine.CategoryJournalFull
+	CategoryStepLimit = engine.CategoryJournalFull
 	// CategoryChild is the category of a node whose own run, of its sub-flow or its items, was cancelled, has expired, or is not
 	// there any more. When a node of that run has failed, the category is that node's.
 	CategoryChild = engine.CategoryChild

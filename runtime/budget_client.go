@@ -209,7 +209,7 @@ func updateOf(e *engine.Session, p enginecore.Partition, b enginerpc.BudgetState
 }
 
 // describeBudgets reads how the budgets of a run stand.
-func (c *Client) describeBudgets(ctx context.Context, d *Description) error {
+func (c *Client) describeBudgets(ctx context.Context, d *RunDescription) error {
 	list, err := submit.DecodeBudgets(d.budgets)
 	if err != nil || len(list) == 0 {
 		return err

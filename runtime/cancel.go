@@ -16,9 +16,9 @@ type ActionOption func(*action)
 
 type action struct{ actor string }
 
-// By says who acts, for the record, in at most MaxActor bytes without control characters; the call refuses others with
+// WithActor says who acts, for the record, in at most MaxActor bytes without control characters; the call refuses others with
 // ErrText. Defaults to "client".
-func By(actor string) ActionOption { return func(a *action) { a.actor = actor } }
+func WithActor(actor string) ActionOption { return func(a *action) { a.actor = actor } }
 
 func actionOf(opts []ActionOption) (action, error) {
 	a := action{actor: "client"}

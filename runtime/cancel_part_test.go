@@ -63,7 +63,7 @@ func TestCancelPendingSparesWhatRuns(t *testing.T) {
 		run := startOf(t, b, f)
 		awaitState(t, run, "runs", enginecore.PublicActive)
 		awaitState(t, run, "fails", enginecore.PublicActive)
-		require.NoError(t, run.CancelPending(ctx, "no more", runtime.By("ann")))
+		require.NoError(t, run.CancelPending(ctx, "no more", runtime.WithActor("ann")))
 		got := states(t, run)
 		require.Equal(t, map[string]enginecore.PublicState{"runs": "active", "fails": "active", "waits": "cancelled", "after": "cancelled"}, got)
 		b.Check(t, invariant.AnyTime)
@@ -97,7 +97,7 @@ func TestCancelAfterCancelPending(t *testing.T) {
 			return ""
 		})
 		require.NoError(t, run.CancelPending(ctx, "no more"))
-		require.NoError(t, run.Cancel(ctx, "at once", runtime.By("bob")))
+		require.NoError(t, run.Cancel(ctx, "at once", runtime.WithActor("bob")))
 		<-c.stopped
 		_, err := run.Result(ctx)
 		require.ErrorContains(t, err, "at once")
@@ -115,9 +115,9 @@ func TestCancelPendingAndALostWorker(t *testing.T) {
 		f := flow.New[none, string]("lost")
 		flow.Return(f, c.nodes(f, "ok")[0])
 		def := definitionOf(t, f)
-		plan, err := runtime.NewPlan(b.Client, def, none{}, runtime.ID("r"))
+		plan, err := runtime.NewPlan(b.Client, def, none{}, runtime.WithID("r"))
 		require.NoError(t, err)
-		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.ID("r"))
+		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithID("r"))
 		require.NoError(t, err)
 		reply, err := core.Claim(ctx, enginerpc.ClaimCall{
 			Partition: plan.Partition, ClaimRequest: enginerpc.ClaimRequest{
@@ -153,7 +153,7 @@ func TestCancelNode(t *testing.T) {
 			}
 			return ""
 		})
-		require.NoError(t, run.CancelNode(ctx, "a", "not this one", runtime.By("ann")))
+		require.NoError(t, run.CancelNode(ctx, "a", "not this one", runtime.WithActor("ann")))
 		<-c.stopped
 		require.NoError(t, run.CancelNode(ctx, "a", "not this one"))
 		awaitState(t, run, "c", enginecore.PublicCompleted)
@@ -192,9 +192,9 @@ func BenchmarkCancelWide(b *testing.B) {
 			calls := 0
 			for i := 0; b.Loop(); i++ {
 				b.StopTimer()
-				plan, err := runtime.NewPlan(bench.Client, def, none{}, runtime.ID(fmt.Sprint(i)))
+				plan, err := runtime.NewPlan(bench.Client, def, none{}, runtime.WithID(fmt.Sprint(i)))
 				require.NoError(b, err)
-				_, err = runtime.Start(b.Context(), bench.Client, def, none{}, runtime.ID(fmt.Sprint(i)))
+				_, err = runtime.Start(b.Context(), bench.Client, def, none{}, runtime.WithID(fmt.Sprint(i)))
 				require.NoError(b, err)
 				b.StartTimer()
 				for more := true; more; calls++ {

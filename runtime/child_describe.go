@@ -36,7 +36,7 @@ func (c *Client) childPartition(id enginecore.FlowID) (enginecore.Partition, err
 }
 
 // nameChildren says how the runs stand that nodes stand for, and what runs for the items of maps.
-func (c *Client) nameChildren(ctx context.Context, d *Description) error {
+func (c *Client) nameChildren(ctx context.Context, d *RunDescription) error {
 	var asking errgroup.Group
 	asking.SetLimit(listConcurrency)
 	for i := range d.Nodes {
@@ -91,8 +91,8 @@ func whyChild(n enginerpc.DescribedNode) string {
 	return ""
 }
 
-// Item is the state of one item of a map.
-type Item struct {
+// MapItem is the state of one item of a map.
+type MapItem struct {
 	// Index is its place in the list, from 0 on; Name that of its node in the run of the items.
 	Index int
 	Name  string
@@ -111,10 +111,10 @@ var ErrNoItems = errors.New("node has no items")
 // Items yields the items of a map, in the order of the list, from the given index on. It reads them in pages, so a long list
 // is neither read nor held at once; what happens meanwhile may show. An error is yielded last: it wraps ErrRunNotFound,
 // ErrUnknownNode or ErrNoItems. The items of an empty list are none, and that is no error.
-func (c *Client) Items(ctx context.Context, flowName, runID, node string, from int) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
+func (c *Client) Items(ctx context.Context, flowName, runID, node string, from int) iter.Seq2[MapItem, error] {
+	return func(yield func(MapItem, error) bool) {
 		fail := func(err error) {
-			yield(Item{}, fmt.Errorf("items of node %s of run %s of flow %s: %w", node, runID, flowName, err))
+			yield(MapItem{}, fmt.Errorf("items of node %s of run %s of flow %s: %w", node, runID, flowName, err))
 		}
 		child, err := c.childOf(ctx, flowName, runID, node)
 		if err != nil {
@@ -162,7 +162,7 @@ func (c *Client) childOf(ctx context.Context, flowName, runID, node string) (*Ch
 	return nil, engine.ErrUnknownNode
 }
 
-func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]Item, error) {
+func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]MapItem, error) {
 	p, err := c.childPartition(child.FlowID)
 	if err != nil {
 		return nil, err
@@ -177,9 +177,9 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]It
 	if err != nil {
 		return nil, err
 	}
-	items := make([]Item, len(reply.Executions))
+	items := make([]MapItem, len(reply.Executions))
 	for i, e := range reply.Executions {
-		items[i] = Item{
+		items[i] = MapItem{
 			Index: next + i, Name: flowgraph.ItemName(next + i), State: enginecore.PublicState(e.State), Attempts: int(e.Attempts),
 		}
 		items[i].Reason, items[i].Category = engine.PlainFailure(e.Reason, e.Category)

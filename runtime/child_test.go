@@ -59,7 +59,7 @@ func runChild() int {
 	if id := os.Getenv(childStartVariable); id != "" {
 		def, err := killFlow(a, sum)
 		if err == nil {
-			_, err = runtime.Start(ctx, runtime.NewClient(e), def, 1, runtime.ID(id))
+			_, err = runtime.Start(ctx, runtime.NewClient(e), def, 1, runtime.WithID(id))
 		}
 		if err != nil {
 			fmt.Println(err)

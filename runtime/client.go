@@ -45,16 +45,16 @@ type startConfig struct {
 	tags    map[string]string
 }
 
-// ID is the id of the run. It is unique within namespace and flow: starting a run that exists, with the same graph and
+// WithID is the id of the run. It is unique within namespace and flow: starting a run that exists, with the same graph and
 // input, is the same run again, whether it is under way or over. Defaults to a random UUID.
-func ID(id string) StartOption { return func(c *startConfig) { c.id, c.named = id, true } }
+func WithID(id string) StartOption { return func(c *startConfig) { c.id, c.named = id, true } }
 
 // Creator says who starts the run, for the record, in at most MaxActor bytes without control characters.
 func Creator(name string) StartOption { return func(c *startConfig) { c.creator = name } }
 
-// Tag attaches a text to the run, by which Client.Runs finds it: beside the tags of its flow, or instead of the one with the
+// WithTag attaches a text to the run, by which Client.Runs finds it: beside the tags of its flow, or instead of the one with the
 // same key. Keys and values are those of flow.Tag, and so is their number. A run that exists keeps the tags that it has.
-func Tag(key, value string) StartOption {
+func WithTag(key, value string) StartOption {
 	return func(c *startConfig) {
 		if c.tags == nil {
 			c.tags = make(map[string]string)
@@ -211,7 +211,7 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 }
 
 // Describe returns the state of the run and its nodes.
-func (r *Run[Out]) Describe(ctx context.Context) (*Description, error) {
+func (r *Run[Out]) Describe(ctx context.Context) (*RunDescription, error) {
 	r = r.there()
 	return r.client.describe(ctx, r.flow, r.id, r.flowID, r.part)
 }

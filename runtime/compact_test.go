@@ -109,7 +109,7 @@ func TestCompactionOfFailedRun(t *testing.T) {
 	})
 }
 
-func replayOf(t *testing.T, b *enginetest.Bench, d *runtime.Description, name string) enginerpc.ReplayExecutionCall {
+func replayOf(t *testing.T, b *enginetest.Bench, d *runtime.RunDescription, name string) enginerpc.ReplayExecutionCall {
 	t.Helper()
 	for _, n := range d.Nodes {
 		if n.Name == name {

@@ -352,7 +352,7 @@ func TestTooManyWatches(t *testing.T) {
 		require.ErrorIs(t, lastError(run.Watch(ctx, "")), runtime.ErrTooManyWatches)
 		require.ErrorIs(t, lastError(run.Stream(ctx, "asks")), runtime.ErrTooManyWatches)
 		require.ErrorContains(t, lastError(run.Watch(ctx, "")), "2 go on")
-		require.NoError(t, lastError(run.Stream(ctx, "asks", runtime.StreamSoFar())))
+		require.NoError(t, lastError(run.Stream(ctx, "asks", runtime.UpToNow())))
 		stops[0]()
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			for _, err := range run.Watch(ctx, "") {

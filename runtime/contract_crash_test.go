@@ -88,7 +88,7 @@ func TestContractClientKilledWhileSubmitting(t *testing.T) {
 				dying, die := context.WithCancel(ctx)
 				started := make(chan error, 1)
 				go func() {
-					_, err := runtime.Start(dying, far.Client, def, 1, runtime.ID("large"))
+					_, err := runtime.Start(dying, far.Client, def, 1, runtime.WithID("large"))
 					started <- err
 				}()
 				<-stalled
@@ -97,7 +97,7 @@ func TestContractClientKilledWhileSubmitting(t *testing.T) {
 				require.Error(t, <-started)
 
 				b.Check(t, invariant.AnyTime)
-				run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("large"))
+				run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("large"))
 				require.NoError(t, err)
 				out, err := run.Result(ctx)
 				require.NoError(t, err)
@@ -124,7 +124,7 @@ func TestContractKeeperReleasesRoots(t *testing.T) {
 		stalled := make(chan struct{})
 		p.Intercept(proxy.StallAfter("flowfabric.submitted", 2, stalled))
 		dying, die := context.WithCancel(ctx)
-		go func() { _, _ = runtime.Start(dying, far.Client, def, 1, runtime.ID("left")) }()
+		go func() { _, _ = runtime.Start(dying, far.Client, def, 1, runtime.WithID("left")) }()
 		<-stalled
 		run, err := runtime.Attach(b.Client, def, "left")
 		require.NoError(t, err)
@@ -267,7 +267,7 @@ func TestContractDirectory(t *testing.T) {
 	a, sum := holdForEver(func(n int) (int, error) { return n, nil }), adder()
 	def, err := killFlow(a, sum)
 	require.NoError(t, err)
-	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("the-run"))
+	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("the-run"))
 	require.NoError(t, err)
 	require.True(t, run.Existed(), "what was acknowledged is there")
 	startWorkerPool(t, b, a, sum)

@@ -48,7 +48,7 @@ func TestContractRefusals(t *testing.T) {
 			flow.Return(f, c.add(f, flow.Node(f, "first", a, f.Input())))
 			def, err := f.Build()
 			require.NoError(t, err)
-			_, err = runtime.Start(ctx, b.Client, def, 1, runtime.ID("refused"))
+			_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("refused"))
 			require.ErrorIs(t, err, runtime.ErrNotInContract)
 			require.ErrorContains(t, err, c.want)
 			_, err = b.Client.Describe(ctx, name, "refused")

@@ -81,7 +81,7 @@ func TestEmbeddedProgramKilled(t *testing.T) {
 	sum := adder()
 	def, err := killFlow(a, sum)
 	require.NoError(t, err)
-	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("the-run"))
+	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("the-run"))
 	require.NoError(t, err)
 	require.True(t, run.Existed(), "what was acknowledged is there")
 	b.Keeper(t)
@@ -143,7 +143,7 @@ func (c *workerPool) startUntilAcknowledged(t *testing.T, ctx context.Context, r
 	}
 	c.lab.add(id, x.sketch)
 	for ctx.Err() == nil {
-		if x.run, err = runtime.Start(ctx, c.bench.Client, def, []string{}, runtime.ID(id)); err == nil {
+		if x.run, err = runtime.Start(ctx, c.bench.Client, def, []string{}, runtime.WithID(id)); err == nil {
 			return x
 		}
 	}
@@ -357,7 +357,7 @@ func TestClientKilledWhileSubmitting(t *testing.T) {
 				dying, die := context.WithCancel(ctx)
 				started := make(chan error, 1)
 				go func() {
-					_, err := runtime.Start(dying, far.Client, def, 1, runtime.ID("large"))
+					_, err := runtime.Start(dying, far.Client, def, 1, runtime.WithID("large"))
 					started <- err
 				}()
 				<-stalled
@@ -374,7 +374,7 @@ func TestClientKilledWhileSubmitting(t *testing.T) {
 
 				b.Check(t, invariant.AnyTime)
 				require.Zero(t, ran.Load(), "nothing of an unfinished submission runs")
-				run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("large"))
+				run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("large"))
 				require.NoError(t, err)
 				out, err := run.Result(ctx)
 				require.NoError(t, err)

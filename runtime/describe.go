@@ -18,8 +18,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// Description is the state of a run at one moment.
-type Description struct {
+// RunDescription is the state of a run at one moment.
+type RunDescription struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
 	// State is open, completed, failed or cancelled. A run may be failed or cancelled while its last nodes are
@@ -102,7 +102,7 @@ type NodeDescription struct {
 const describePage = 200
 
 // Describe returns the state of a run and its nodes. It wraps ErrRunNotFound when there is no such run.
-func (c *Client) Describe(ctx context.Context, flowName, runID string) (*Description, error) {
+func (c *Client) Describe(ctx context.Context, flowName, runID string) (*RunDescription, error) {
 	id, partition, err := c.locate(flowName, runID)
 	if err != nil {
 		return nil, err
@@ -110,12 +110,12 @@ func (c *Client) Describe(ctx context.Context, flowName, runID string) (*Descrip
 	return c.describe(ctx, flowName, runID, id, partition)
 }
 
-func (c *Client) describe(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (*Description, error) {
+func (c *Client) describe(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (*RunDescription, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
 	call := enginerpc.DescribeFlowCall{Partition: p, FlowID: id, Limit: describePage}
-	var d *Description
+	var d *RunDescription
 	var now time.Time // by the engine's clock
 	nodes := make(map[enginecore.ExecutionID]NodeDescription)
 	for {
@@ -160,8 +160,8 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 	return d, nil
 }
 
-func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*Description, error) {
-	d := &Description{
+func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDescription, error) {
+	d := &RunDescription{
 		Flow: r.FlowName, Run: r.RunID, FlowID: id, State: r.State, Outcome: r.Outcome, FailedNode: r.FailedNode,
 		FailureReason: r.FailureReason, FailureCategory: r.FailureCategory, CancelReason: r.CancelReason,
 		CancelledBy: r.CancelledBy, CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt,
@@ -183,7 +183,7 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*Descrip
 }
 
 // order puts the nodes into the order of their declaration; what the graph does not name comes last, by age.
-func (d *Description) order(nodes map[enginecore.ExecutionID]NodeDescription) {
+func (d *RunDescription) order(nodes map[enginecore.ExecutionID]NodeDescription) {
 	rank := make(map[string]int)
 	if d.Graph != nil {
 		for i := range d.Graph.Nodes {
@@ -245,7 +245,7 @@ func whyWaiting(n enginerpc.DescribedNode, now time.Time) string {
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 MST") }
 
 // nameUpstreams says which upstreams a node waits for.
-func (d *Description) nameUpstreams() {
+func (d *RunDescription) nameUpstreams() {
 	states := make(map[string]enginecore.PublicState, len(d.Nodes))
 	for _, n := range d.Nodes {
 		states[n.Name] = n.State
@@ -274,7 +274,7 @@ func (d *Description) nameUpstreams() {
 }
 
 // nameWaits says what suspended nodes wait for.
-func (c *Client) nameWaits(ctx context.Context, p enginecore.Partition, d *Description) error {
+func (c *Client) nameWaits(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
 	suspended := func(n NodeDescription) bool { return n.State == enginecore.PublicSuspended }
 	if !engine.Has[engine.WaitStore](c.session.Backend) || !slices.ContainsFunc(d.Nodes, suspended) {
 		return nil
@@ -298,7 +298,7 @@ func (c *Client) nameWaits(ctx context.Context, p enginecore.Partition, d *Descr
 }
 
 // namePauses says which nodes wait because their lane is paused. The engine records the other pauses with the nodes.
-func (c *Client) namePauses(ctx context.Context, p enginecore.Partition, d *Description) error {
+func (c *Client) namePauses(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
 	waiting := func(n NodeDescription) bool { return n.State == enginecore.PublicWaiting }
 	store, missing := engine.Capability[engine.PauseStore](c.session.Backend)
 	if missing != nil || !slices.ContainsFunc(d.Nodes, waiting) {

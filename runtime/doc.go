@@ -7,7 +7,7 @@
 //	go worker.Run(ctx)
 //
 //	client := runtime.NewClient(engine)
-//	run, err := runtime.Start(ctx, client, census, Source{Dir: dir}, runtime.ID("census-2026"))
+//	run, err := runtime.Start(ctx, client, census, Source{Dir: dir}, runtime.WithID("census-2026"))
 //	summary, err := run.Result(ctx)
 //
 // A small program or a test starts all of that with OpenLocal.

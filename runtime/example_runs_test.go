@@ -24,7 +24,7 @@ func ExampleClient_Runs() {
 	}
 	defer local.Close()
 	for _, city := range []string{"Lima", "Bern"} {
-		run, err := runtime.Start(ctx, local.Client(), def, city, runtime.ID(city), runtime.Tag("customer.id", city))
+		run, err := runtime.Start(ctx, local.Client(), def, city, runtime.WithID(city), runtime.WithTag("customer.id", city))
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -66,7 +66,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer local.Close()
-	run, err := runtime.Start(ctx, local.Client(), def, "Lima", runtime.ID("first"))
+	run, err := runtime.Start(ctx, local.Client(), def, "Lima", runtime.WithID("first"))
 	if err != nil {
 		log.Fatal(err)
 	}

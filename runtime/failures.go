@@ -86,7 +86,7 @@ func newRunError(f *submit.RunFailure) *RunError {
 }
 
 // nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to fail.
-func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *Description) error {
+func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
 	if d.FailedNode == "" || d.Graph == nil || !hasJoin(d.Graph) {
 		return nil
 	}

@@ -127,7 +127,7 @@ func TestFailureAfterACancel(t *testing.T) {
 			flow.Return(f, flow.Node(f, "after", a, flow.Const("ok"), flow.After(slow)))
 		}
 		run := toldFlow(t, b, hanging)
-		require.NoError(t, run.CancelNode(ctx, "slow", "by hand", runtime.By("ann")))
+		require.NoError(t, run.CancelNode(ctx, "slow", "by hand", runtime.WithActor("ann")))
 		_, err := run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		failed := failure(t, err)

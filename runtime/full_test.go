@@ -102,7 +102,7 @@ func requireRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, def 
 	enginetest.Eventually(t, enginetest.Patience, func() string {
 		soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		defer cancel()
-		_, err := runtime.Start(soon, b.Client, def, "", runtime.ID("refused"))
+		_, err := runtime.Start(soon, b.Client, def, "", runtime.WithID("refused"))
 		require.ErrorIs(t, err, enginecore.ErrUnavailable)
 		if !errors.Is(err, enginecore.ErrFull) {
 			return err.Error() // the server had no time to say so
@@ -283,7 +283,7 @@ func TestRightsLostAfterOpen(t *testing.T) {
 
 		command(t, ctx, b, "ACL", "SETUSER", "app", "resetchannels")
 		work := newHoldWork("")
-		_, err = runtime.Start(ctx, client, work.define(t, "now"), "", runtime.ID("r"))
+		_, err = runtime.Start(ctx, client, work.define(t, "now"), "", runtime.WithID("r"))
 		require.NoError(t, err)
 		described, err := client.Describe(ctx, "now", "r")
 		require.NoError(t, err)

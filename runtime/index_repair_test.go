@@ -88,21 +88,21 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	// Both in one partition.
 	def := x.define(t)
 	for i := 0; ; i++ {
-		plan, err := runtime.NewPlan(b.Client, def, seed{1, "ann"}, runtime.ID(fmt.Sprint("open", i)))
+		plan, err := runtime.NewPlan(b.Client, def, seed{1, "ann"}, runtime.WithID(fmt.Sprint("open", i)))
 		require.NoError(t, err)
 		if plan.Partition.Index == 0 {
 			x.plan = plan
-			x.run, err = runtime.Start(x.ctx, b.Client, def, seed{1, "ann"}, runtime.ID(plan.Run))
+			x.run, err = runtime.Start(x.ctx, b.Client, def, seed{1, "ann"}, runtime.WithID(plan.Run))
 			require.NoError(t, err)
 			break
 		}
 	}
 	for i := 0; ; i++ {
-		plan, err := runtime.NewPlan(b.Client, over, 1, runtime.ID(fmt.Sprint("over", i)))
+		plan, err := runtime.NewPlan(b.Client, over, 1, runtime.WithID(fmt.Sprint("over", i)))
 		require.NoError(t, err)
 		if plan.Partition.Index == 0 {
 			x.done = plan
-			run, err := runtime.Start(x.ctx, b.Client, over, 1, runtime.ID(plan.Run))
+			run, err := runtime.Start(x.ctx, b.Client, over, 1, runtime.WithID(plan.Run))
 			require.NoError(t, err)
 			_, err = run.Result(x.ctx)
 			require.NoError(t, err)
@@ -399,7 +399,7 @@ func TestReconciliationMeetsNothing(t *testing.T) {
 			lab.add(run, s)
 			def, err := s.define("sketch"+run, lab.common, lab.rare)
 			require.NoError(t, err)
-			x, err := runtime.Start(ctx, b.Client, def, nil, runtime.ID(run))
+			x, err := runtime.Start(ctx, b.Client, def, nil, runtime.WithID(run))
 			require.NoError(t, err)
 			started = append(started, x)
 		}

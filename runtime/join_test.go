@@ -284,7 +284,7 @@ func TestPlanShowsJoins(t *testing.T) {
 	flow.Return(f, flow.Node(f, "merge", c.sum, flow.Quorum(2, refs...)))
 	def, err := f.Build()
 	require.NoError(t, err)
-	plan, err := runtime.NewPlan(b.Client, def, none{}, runtime.ID("r"))
+	plan, err := runtime.NewPlan(b.Client, def, none{}, runtime.WithID("r"))
 	require.NoError(t, err)
 	require.Contains(t, plan.String(), "ff_set_edge_group_policy       merge: quorum, 2 of 3, cancel_remaining\n")
 	require.Contains(t, plan.String(), "ff_set_edge_group_policy       any: any_of of 3, let_run\n")

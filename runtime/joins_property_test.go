@@ -166,7 +166,7 @@ func (c *workerPool) randomDAGRound(t *testing.T, seed uint64) {
 	c.lab.add(id, w.sketch)
 	def, err := w.defineRandomDAG("randomDAG", c.lab)
 	require.NoError(t, err)
-	run, err := runtime.Start(ctx, c.bench.Client, def, []string{}, runtime.ID(id))
+	run, err := runtime.Start(ctx, c.bench.Client, def, []string{}, runtime.WithID(id))
 	require.NoError(t, err)
 	quiet, done := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -170,7 +170,7 @@ func TestKeeperSurvives(t *testing.T) {
 			loss()
 			var out int
 			enginetest.Eventually(t, enginetest.Patience, func() string {
-				run, err := runtime.Start(ctx, b.Client, def, 7, runtime.ID(fmt.Sprint("run", i)))
+				run, err := runtime.Start(ctx, b.Client, def, 7, runtime.WithID(fmt.Sprint("run", i)))
 				if err == nil {
 					out, err = run.Result(ctx)
 				}

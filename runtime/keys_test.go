@@ -30,7 +30,7 @@ func TestNamesWithColonsShareNothing(t *testing.T) {
 			flow.Return(f, flow.Node(f, "work", l.work, f.Input(), activity.Lane(v.lane)))
 			def, err := f.Build()
 			require.NoError(t, err)
-			run, err := runtime.Start(ctx, b.Client, def, job{Tenant: v.tenant, Label: v.tag + "=" + v.value}, runtime.Tag(v.tag, v.value))
+			run, err := runtime.Start(ctx, b.Client, def, job{Tenant: v.tenant, Label: v.tag + "=" + v.value}, runtime.WithTag(v.tag, v.value))
 			require.NoError(t, err)
 			runs = append(runs, run)
 			lanes[v.lane] = true

@@ -26,14 +26,14 @@ type LaneState struct {
 	// Eligible nodes wait for a worker, Delayed ones for a time, Active ones run, Suspended ones wait for a signal.
 	Eligible, Delayed, Active, Suspended int
 	// Blocked counts the nodes that something else keeps from being eligible.
-	Blocked LaneBlocks
+	Blocked LaneWaiting
 	// Oldest is when the oldest eligible node was created; zero when none is eligible. Of the nodes with a priority only the
 	// first one is looked at.
 	Oldest time.Time
 }
 
-// LaneBlocks counts nodes by what they wait for.
-type LaneBlocks struct {
+// LaneWaiting counts nodes by what they wait for.
+type LaneWaiting struct {
 	// Dependencies: upstreams. Budget and Quota: room under a limit. Route: a worker that knows the activity and offers the
 	// capabilities. Operator: the end of a pause.
 	Dependencies, Budget, Quota, Route, Operator int
@@ -60,7 +60,7 @@ func readLane(l enginerpc.LaneState) LaneState {
 	lane := LaneState{
 		Name: string(l.LaneID), Paused: l.Paused != "", Eligible: int(l.Eligible), Delayed: int(l.Delayed), Active: int(l.Active),
 		Suspended: int(l.Suspended), Oldest: l.OldestEligibleAt,
-		Blocked: LaneBlocks{
+		Blocked: LaneWaiting{
 			Dependencies: int(l.BlockedDependencies), Budget: int(l.BlockedBudget), Quota: int(l.BlockedQuota),
 			Route: int(l.BlockedRoute), Operator: int(l.BlockedOperator),
 		},
@@ -165,8 +165,8 @@ func subjectName(subject string) string {
 	return subject
 }
 
-// Pause is one lane or activity that is paused.
-type Pause struct {
+// LanePause is one lane or activity that is paused.
+type LanePause struct {
 	// Activity or Lane is set.
 	Activity, Lane string
 	Since          time.Time
@@ -175,7 +175,7 @@ type Pause struct {
 
 // Pauses lists the lanes and activities that are paused, lanes first, by name. Paused runs are not among them; Describe
 // tells.
-func (c *Client) Pauses(ctx context.Context) ([]Pause, error) {
+func (c *Client) Pauses(ctx context.Context) ([]LanePause, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
@@ -183,23 +183,23 @@ func (c *Client) Pauses(ctx context.Context) ([]Pause, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list pauses: %w", err)
 	}
-	var list []Pause
+	var list []LanePause
 	for _, reply := range replies {
 		for _, p := range reply.Pauses {
 			list = append(list, readPause(p))
 		}
 	}
-	slices.SortFunc(list, func(a, b Pause) int {
+	slices.SortFunc(list, func(a, b LanePause) int {
 		return cmp.Or(cmp.Compare(a.Activity, b.Activity), cmp.Compare(a.Lane, b.Lane), a.Since.Compare(b.Since))
 	})
 	// Every partition has its own record of the pause; the first one counts.
-	return slices.CompactFunc(list, func(a, b Pause) bool { return a.Activity == b.Activity && a.Lane == b.Lane }), nil
+	return slices.CompactFunc(list, func(a, b LanePause) bool { return a.Activity == b.Activity && a.Lane == b.Lane }), nil
 }
 
-func readPause(p enginerpc.Pause) Pause {
-	pause := Pause{Lane: p.Name}
+func readPause(p enginerpc.Pause) LanePause {
+	pause := LanePause{Lane: p.Name}
 	if p.Subject == engine.PausedActivity {
-		pause = Pause{Activity: p.Name}
+		pause = LanePause{Activity: p.Name}
 	}
 	pause.Since, pause.Reason = parsePause(p.Text)
 	return pause

@@ -161,7 +161,7 @@ func TestInfo(t *testing.T) {
 		}, activity.StartToClose(time.Minute))
 		b.Worker(t, []activity.Handler{a})
 		begun := time.Now()
-		run, err := runtime.Start(ctx, b.Client, single(t, a, flow.Tag("team.name", "x")), 1, runtime.ID("r"))
+		run, err := runtime.Start(ctx, b.Client, single(t, a, flow.Tag("team.name", "x")), 1, runtime.WithID("r"))
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)

@@ -190,7 +190,7 @@ func TestLimitCrashes(t *testing.T) {
 				awaitAll(ctx, t, runs)
 				require.LessOrEqual(t, g.most, 1)
 				enginetest.Eventually(t, enginetest.Patience, func() string {
-					list, err := b.Client.Quotas(ctx)
+					list, err := b.Client.Limits(ctx)
 					require.NoError(t, err)
 					for _, q := range list { // one that is not in use any more may be forgotten
 						if q.Running != 0 || q.Waiting != 0 {

@@ -16,7 +16,7 @@ import (
 // atRest waits until no limit has a place taken or anybody waiting.
 func atRest(ctx context.Context, t *testing.T, c *runtime.Client) {
 	enginetest.Eventually(t, enginetest.Patience, func() string {
-		list, err := c.Quotas(ctx)
+		list, err := c.Limits(ctx)
 		require.NoError(t, err)
 		for _, q := range list {
 			if q.Running != 0 || q.Waiting != 0 {

@@ -105,8 +105,8 @@ func awaitAll(ctx context.Context, t *testing.T, runs []*runtime.Run[int]) {
 	}
 }
 
-func oneQuota(ctx context.Context, t *testing.T, c *runtime.Client) runtime.QuotaState {
-	list, err := c.Quotas(ctx)
+func oneQuota(ctx context.Context, t *testing.T, c *runtime.Client) runtime.LimitState {
+	list, err := c.Limits(ctx)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	return list[0]

@@ -84,7 +84,7 @@ func TestKeepersShare(t *testing.T) {
 		runs := func(count int) {
 			var started []*runtime.Run[int]
 			for range count {
-				run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID(fmt.Sprint("run", next.Add(1))))
+				run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID(fmt.Sprint("run", next.Add(1))))
 				require.NoError(t, err)
 				started = append(started, run)
 			}

@@ -26,28 +26,30 @@ func TestNilOptions(t *testing.T) {
 	ctx := enginetest.Context(t)
 	a := addOne()
 	def := chainOf(t, a, 1)
-	_, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("there"))
+	_, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("there"))
 	require.NoError(t, err)
 	for name, call := range map[string]func() error{
 		"open":   func() error { _, err := runtime.Open(ctx, "", runtime.Prefix("x"), nil); return err },
-		"start":  func() error { _, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("new"), nil); return err },
+		"start":  func() error { _, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), nil); return err },
 		"worker": func() error { return runtime.NewWorker(b.Engine, runtime.Concurrency(1), nil).Register(a) },
 		"keeper": func() error { return runtime.NewKeeper(b.Engine, runtime.CompactAfter(0), nil).Run(ctx) },
 		"duty": func() error {
 			_, err := b.Client.RunDuty(ctx, runtime.DutyBudget, runtime.CompactAfter(0), nil)
 			return err
 		},
-		"cancel":   func() error { return b.Client.Cancel(ctx, def.Name(), "there", "", runtime.By("x"), nil) },
-		"one node": func() error { return b.Client.CancelNode(ctx, def.Name(), "there", "n0", "", runtime.By("x"), nil) },
+		"cancel": func() error { return b.Client.Cancel(ctx, def.Name(), "there", "", runtime.WithActor("x"), nil) },
+		"one node": func() error {
+			return b.Client.CancelNode(ctx, def.Name(), "there", "n0", "", runtime.WithActor("x"), nil)
+		},
 		"rerun": func() error {
-			return b.Client.Rerun(ctx, def.Name(), "there", runtime.RerunAll(), runtime.By("x"), nil)
+			return b.Client.Rerun(ctx, def.Name(), "there", runtime.RerunAll(), runtime.WithActor("x"), nil)
 		},
 		"waits": func() error {
-			_, err := b.Client.Waitpoints(ctx, def.Name(), "there", runtime.ClosedToo(), nil)
+			_, err := b.Client.Waitpoints(ctx, def.Name(), "there", runtime.WithClosed(), nil)
 			return err
 		},
 		"stream": func() error {
-			for _, err := range b.Client.Stream(ctx, def.Name(), "there", "n0", runtime.StreamSoFar(), nil) {
+			for _, err := range b.Client.Stream(ctx, def.Name(), "there", "n0", runtime.UpToNow(), nil) {
 				return err
 			}
 			return nil
@@ -197,10 +199,10 @@ func TestNamesThatCannotBeShown(t *testing.T) {
 	ctx := enginetest.Context(t)
 	def := chainOf(t, addOne(), 1)
 	for _, id := range []string{"a\nb", "a\x00", "\xff"} {
-		_, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID(id))
+		_, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID(id))
 		require.ErrorIs(t, err, runtime.ErrRunID, "%q", id)
 	}
-	_, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("order 7, für Zoë"))
+	_, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("order 7, für Zoë"))
 	require.NoError(t, err)
 	for _, name := range []string{"", "a b", "a\nb", "\xff", strings.Repeat("x", runtime.MaxWorkerName+1)} {
 		require.ErrorContains(t, runtime.NewWorker(b.Engine, runtime.WorkerName(name)).Register(addOne()), "name ", "%q", name)

@@ -108,7 +108,7 @@ var acrossNamespaces = map[string]struct {
 	}, nil},
 	"ResetLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.ResetLimit(ctx, x.limit, "") }, nil},
 	"Quotas": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		list, err := c.Quotas(ctx)
+		list, err := c.Limits(ctx)
 		for _, q := range list {
 			if q.AtOnce == 7 {
 				return fmt.Errorf("limit %s of another namespace is listed", q.Name)
@@ -194,7 +194,7 @@ func TestNamespacesAreApart(t *testing.T) {
 		flow.Return(f, flow.Node(f, "work", work, ok, activity.Limit("few", activity.AtOnce(5))))
 		def, err := f.Build()
 		require.NoError(t, err)
-		run, err := runtime.Start(ctx, theirs.Client, def, 1, runtime.ID("r1"))
+		run, err := runtime.Start(ctx, theirs.Client, def, 1, runtime.WithID("r1"))
 		require.NoError(t, err)
 		shared := runtime.BudgetRef{Name: "shared"}
 		require.NoError(t, theirs.Client.CreateBudget(ctx, shared, flow.HardLimit("calls", 4)))
@@ -211,11 +211,11 @@ func TestNamespacesAreApart(t *testing.T) {
 			c := theirs.Client
 			described, err := c.Describe(ctx, x.flow, x.run)
 			require.NoError(t, err)
-			waits, err := c.Waitpoints(ctx, x.flow, x.run, runtime.ClosedToo())
+			waits, err := c.Waitpoints(ctx, x.flow, x.run, runtime.WithClosed())
 			require.NoError(t, err)
 			budgets, err := c.Budgets(ctx)
 			require.NoError(t, err)
-			quotas, err := c.Quotas(ctx)
+			quotas, err := c.Limits(ctx)
 			require.NoError(t, err)
 			schedule, err := c.DescribeSchedule(ctx, x.schedule)
 			require.NoError(t, err)
@@ -244,7 +244,7 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 	def := waiter(t, "others")
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("here"))
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("here"))
 		require.NoError(t, err)
 		w := openWaits(t, ctx, run, 1)[0]
 		before := contents(t, ctx, b)

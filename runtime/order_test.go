@@ -193,7 +193,7 @@ func TestSetPriorityReachesFurther(t *testing.T) {
 		b.Keeper(t)
 		waiting := func(n int) {
 			enginetest.Eventually(t, enginetest.Patience, func() string {
-				list, err := b.Client.Quotas(ctx)
+				list, err := b.Client.Limits(ctx)
 				require.NoError(t, err)
 				if len(list) != 1 || list[0].Waiting != n {
 					return fmt.Sprintf("%+v", list)

@@ -34,7 +34,7 @@ func keeperDue(n enginerpc.DescribedNode) time.Time {
 }
 
 // nameOverdue says what keepers are late with at a time of the engine's clock, and whether there are any.
-func (c *Client) nameOverdue(ctx context.Context, d *Description, now time.Time) {
+func (c *Client) nameOverdue(ctx context.Context, d *RunDescription, now time.Time) {
 	if d.State == "open" {
 		d.Overdue = lateBy(d.DeadlineAt, now)
 	}

@@ -20,9 +20,9 @@ import (
 )
 
 // describeUntil describes a run until it is as it should be.
-func describeUntil(t *testing.T, b *enginetest.Bench, flowName, run string, missing func(*runtime.Description) string) *runtime.Description {
+func describeUntil(t *testing.T, b *enginetest.Bench, flowName, run string, missing func(*runtime.RunDescription) string) *runtime.RunDescription {
 	t.Helper()
-	var d *runtime.Description
+	var d *runtime.RunDescription
 	enginetest.Eventually(t, enginetest.Patience, func() string {
 		var err error
 		d, err = b.Client.Describe(enginetest.Context(t), flowName, run)
@@ -32,7 +32,7 @@ func describeUntil(t *testing.T, b *enginetest.Bench, flowName, run string, miss
 	return d
 }
 
-func overdueNode(d *runtime.Description) string {
+func overdueNode(d *runtime.RunDescription) string {
 	if d.Nodes[0].Overdue == 0 {
 		return "it is not overdue: " + d.Nodes[0].Why
 	}
@@ -46,16 +46,16 @@ func TestOverdueIsTold(t *testing.T) {
 		ctx := enginetest.Context(t)
 		b.Worker(t, []activity.Handler{failsOnce("once")})
 		retried := retriesAtOnce(t, failsOnce("once"))
-		_, err := runtime.Start(ctx, b.Client, retried, 1, runtime.ID("retry"))
+		_, err := runtime.Start(ctx, b.Client, retried, 1, runtime.WithID("retry"))
 		require.NoError(t, err)
 		e := flow.New[int, int]("expiring", flow.Deadline(time.Millisecond))
 		flow.Return(e, flow.Node(e, "only", activity.New("unserved", func(_ context.Context, n int) (int, error) { return n, nil }), e.Input()))
 		expiring, err := e.Build()
 		require.NoError(t, err)
-		_, err = runtime.Start(ctx, b.Client, expiring, 1, runtime.ID("deadline"))
+		_, err = runtime.Start(ctx, b.Client, expiring, 1, runtime.WithID("deadline"))
 		require.NoError(t, err)
 		lost := single(t, activity.New("lost", func(_ context.Context, n int) (int, error) { return n, nil }, activity.Lane("away")))
-		run, err := runtime.Start(ctx, b.Client, lost, 1, runtime.ID("lost"))
+		run, err := runtime.Start(ctx, b.Client, lost, 1, runtime.WithID("lost"))
 		require.NoError(t, err)
 		partition, err := b.Engine.Core().FlowPartition(run.FlowID())
 		require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestOverdueIsTold(t *testing.T) {
 		flow.Return(f, flow.Waitpoint[string](f, "answer", activity.Signals("yes"), activity.Timeout(time.Millisecond, activity.FailOnTimeout)))
 		awaited, err := f.Build()
 		require.NoError(t, err)
-		_, err = runtime.Start(ctx, b.Client, awaited, 1, runtime.ID("wait"))
+		_, err = runtime.Start(ctx, b.Client, awaited, 1, runtime.WithID("wait"))
 		require.NoError(t, err)
 
 		missing := regexp.MustCompile(`^overdue by \d+ s: no keeper seen \(`)
@@ -80,7 +80,7 @@ func TestOverdueIsTold(t *testing.T) {
 		d = describeUntil(t, b, lost.Name(), "lost", overdueNode)
 		require.Regexp(t, missing, d.Nodes[0].Why)
 		require.Contains(t, d.Nodes[0].Why, "its worker was lost")
-		d = describeUntil(t, b, "expiring", "deadline", func(d *runtime.Description) string {
+		d = describeUntil(t, b, "expiring", "deadline", func(d *runtime.RunDescription) string {
 			if d.Overdue == 0 {
 				return "the deadline of the run"
 			}
@@ -99,7 +99,7 @@ func TestOverdueIsTold(t *testing.T) {
 
 		// A keeper sees to all of it; a run that waits for a worker afterwards is not a keeper's fault.
 		b.Keeper(t)
-		d = describeUntil(t, b, lost.Name(), "lost", func(d *runtime.Description) string {
+		d = describeUntil(t, b, lost.Name(), "lost", func(d *runtime.RunDescription) string {
 			if d.Nodes[0].Overdue > 0 {
 				return "it is overdue: " + d.Nodes[0].Why
 			}
@@ -115,10 +115,10 @@ func TestNotOverdue(t *testing.T) {
 	ctx := enginetest.Context(t)
 	later := activity.New("later", func(context.Context, int) (int, error) { return 0, errors.New("no") })
 	def := single(t, later, activity.Retry(activity.Exponential{First: time.Hour, Attempts: 2}))
-	_, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("r"))
+	_, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("r"))
 	require.NoError(t, err)
 	b.Worker(t, []activity.Handler{later})
-	d := describeUntil(t, b, def.Name(), "r", func(d *runtime.Description) string {
+	d := describeUntil(t, b, def.Name(), "r", func(d *runtime.RunDescription) string {
 		if d.Nodes[0].State != enginecore.PublicDelayed {
 			return string(d.Nodes[0].State)
 		}

@@ -121,7 +121,7 @@ func (c *workerPool) inspect(t *testing.T, r *rand.Rand) {
 	c.start(r)
 }
 
-func stateOf(d *runtime.Description) string {
+func stateOf(d *runtime.RunDescription) string {
 	if d == nil {
 		return ""
 	}
@@ -141,9 +141,9 @@ func (c *workerPool) newTrial(t *testing.T, ctx context.Context, r *rand.Rand, i
 	def, err := x.sketch.define("lab", c.lab.common, c.lab.rare)
 	require.NoError(t, err)
 	c.lab.add(id, x.sketch)
-	x.plan, err = runtime.NewPlan(c.bench.Client, def, []string{}, runtime.ID(id))
+	x.plan, err = runtime.NewPlan(c.bench.Client, def, []string{}, runtime.WithID(id))
 	require.NoError(t, err)
-	x.run, err = runtime.Start(ctx, c.bench.Client, def, []string{}, runtime.ID(id))
+	x.run, err = runtime.Start(ctx, c.bench.Client, def, []string{}, runtime.WithID(id))
 	require.NoError(t, err)
 	return x
 }

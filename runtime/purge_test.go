@@ -83,7 +83,7 @@ func runAll(t testing.TB, b *enginetest.Bench, defs map[string]*flow.Definition[
 	ctx := enginetest.Context(t)
 	var runs []*runtime.Run[string]
 	for name, def := range defs {
-		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.ID(id))
+		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithID(id))
 		require.NoError(t, err)
 		runs = append(runs, run)
 		if name == "hanging" {
@@ -143,7 +143,7 @@ func TestPurgeInParts(t *testing.T) {
 		run := runAll(t, b, wide, "id")[0]
 		b.Settle(t)
 		require.NoError(t, worker.Stop())
-		plan, err := runtime.NewPlan(b.Client, defs["wide"], none{}, runtime.ID("id"))
+		plan, err := runtime.NewPlan(b.Client, defs["wide"], none{}, runtime.WithID("id"))
 		require.NoError(t, err)
 
 		core := b.Engine.Core()
@@ -160,7 +160,7 @@ func TestPurgeInParts(t *testing.T) {
 		_, err = core.ReplayExecution(ctx, enginerpc.ReplayExecutionCall{ExecutionID: d.Nodes[0].ExecutionID, LaneID: "wide"})
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
 
-		again, err := runtime.Start(ctx, b.Client, defs["wide"], none{}, runtime.ID("id"))
+		again, err := runtime.Start(ctx, b.Client, defs["wide"], none{}, runtime.WithID("id"))
 		require.NoError(t, err)
 		require.False(t, again.Existed())
 		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8), runtime.Lanes("default", "wide"))
@@ -234,9 +234,9 @@ func BenchmarkPurge(b *testing.B) {
 			calls := 0
 			for b.Loop() {
 				b.StopTimer()
-				plan, err := runtime.NewPlan(bench.Client, def, none{}, runtime.ID("fan"))
+				plan, err := runtime.NewPlan(bench.Client, def, none{}, runtime.WithID("fan"))
 				require.NoError(b, err)
-				run, err := runtime.Start(b.Context(), bench.Client, def, none{}, runtime.ID("fan"))
+				run, err := runtime.Start(b.Context(), bench.Client, def, none{}, runtime.WithID("fan"))
 				require.NoError(b, err)
 				_, err = run.Result(b.Context())
 				require.NoError(b, err)

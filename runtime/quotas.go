@@ -16,11 +16,11 @@ import (
 )
 
 // Quotas lists the limits of the client's namespace that are in use or were set, by name and key, with how they stand.
-func (c *Client) Quotas(ctx context.Context) ([]QuotaState, error) {
+func (c *Client) Limits(ctx context.Context) ([]LimitState, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	var list []QuotaState
+	var list []LimitState
 	for i := range c.session.Core.Partitioning().Quota {
 		call := enginerpc.QuotasCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: uint16(i)}}
 		for {
@@ -32,7 +32,7 @@ func (c *Client) Quotas(ctx context.Context) ([]QuotaState, error) {
 				if q.Name != "" && q.QuotaPolicyID != enginecore.QuotaIDFor(c.session.Namespace, q.Name, q.Key) {
 					continue
 				}
-				list = append(list, QuotaState{
+				list = append(list, LimitState{
 					Name: q.Name, Key: q.Key, AtMost: int(q.Rate), Per: time.Duration(q.WindowMs) * time.Millisecond, AtOnce: int(q.Cap),
 					Set: q.Pinned, Running: int(q.Running), Started: int(q.InWindow), Waiting: int(q.Waiting),
 				})
@@ -42,9 +42,9 @@ func (c *Client) Quotas(ctx context.Context) ([]QuotaState, error) {
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b QuotaState) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key)) })
+	slices.SortFunc(list, func(a, b LimitState) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key)) })
 	// A listing in pages may show one twice.
-	return slices.CompactFunc(list, func(a, b QuotaState) bool { return a.Name == b.Name && a.Key == b.Key }), nil
+	return slices.CompactFunc(list, func(a, b LimitState) bool { return a.Name == b.Name && a.Key == b.Key }), nil
 }
 
 // SetLimit replaces what flows declare for a limit, for all that have it, also those that wait already. The key is empty for
@@ -88,8 +88,8 @@ func (c *Client) setLimit(ctx context.Context, key string, spec activityspec.Lim
 	return nil
 }
 
-// QuotaState is how a limit stands.
-type QuotaState struct {
+// LimitState is how a limit stands.
+type LimitState struct {
 	// Name and Key are those of the limit; Key is empty for a limit without one.
 	Name, Key string
 	// AtMost, Per and AtOnce are the limits that count at present.

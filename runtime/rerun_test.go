@@ -139,13 +139,13 @@ func TestRerunFailed(t *testing.T) {
 		require.Equal(t, map[string]int{"a": 1, "b": 1, "other": 1}, s.called())
 		b.Settle(t)
 
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed(), runtime.By("ann")))
+		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed(), runtime.WithActor("ann")))
 		_, err := run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed, "it is broken still")
 		require.Equal(t, map[string]int{"b": 1}, s.called())
 
 		s.breaks()
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed(), runtime.By("bob")))
+		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed(), runtime.WithActor("bob")))
 		result, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "sum1(c1(b1(a1()) other1(a1())) a1())", result)
@@ -184,7 +184,7 @@ func TestResultAfterARerunIsTheNewOne(t *testing.T) {
 				require.NoError(t, run.Purge(ctx))
 			}
 			var err error
-			run, err = runtime.Start(ctx, b.Client, def, none{}, runtime.ID("one"))
+			run, err = runtime.Start(ctx, b.Client, def, none{}, runtime.WithID("one"))
 			require.NoError(t, err)
 		}
 		for _, err := range run.Watch(ctx, "") { // to its end
@@ -239,7 +239,7 @@ func TestRerunFrom(t *testing.T) {
 		run := s.start(t, b, s.flow(t, "order", "a:", "b: a", "other: a", "c: b other", "sum: c a"))
 		s.called()
 		core := b.Engine.Core()
-		plan, err := runtime.NewPlan(b.Client, s.flow(t, "order", "a:"), none{}, runtime.ID(run.ID()))
+		plan, err := runtime.NewPlan(b.Client, s.flow(t, "order", "a:"), none{}, runtime.WithID(run.ID()))
 		require.NoError(t, err)
 		stored := func(node string) string {
 			text, err := core.Client().Do(ctx, core.Client().B().Get().Key(core.Keys().ExecResult(plan.ExecutionID(node))).Build()).ToString()
@@ -398,7 +398,7 @@ func TestRerunOfAWideRunIsLedOn(t *testing.T) {
 				b.Settle(t)
 				d, err := run.Describe(ctx)
 				require.NoError(t, err)
-				plan, err := runtime.NewPlan(b.Client, def, none{}, runtime.ID(run.ID()))
+				plan, err := runtime.NewPlan(b.Client, def, none{}, runtime.WithID(run.ID()))
 				require.NoError(t, err)
 				call := enginerpc.RerunCall{Partition: plan.Partition, FlowID: plan.FlowID, RerunID: "x", Mode: "all", Actor: "me", Begin: true}
 				for _, n := range d.Nodes {

@@ -51,12 +51,12 @@ func startRunSet(t testing.TB, b *enginetest.Bench, size int) *runSet {
 	defs = append(defs, definitionOf(t, waiting))
 	set := &runSet{}
 	for i := range size {
-		opts := []runtime.StartOption{runtime.ID(fmt.Sprintf("run-%03d", i))}
+		opts := []runtime.StartOption{runtime.WithID(fmt.Sprintf("run-%03d", i))}
 		if i%2 == 0 {
-			opts = append(opts, runtime.Tag("customer.id", fmt.Sprint(i%6)))
+			opts = append(opts, runtime.WithTag("customer.id", fmt.Sprint(i%6)))
 		}
 		if i%5 == 0 {
-			opts = append(opts, runtime.Tag("team.name", "other"))
+			opts = append(opts, runtime.WithTag("team.name", "other"))
 		}
 		run, err := runtime.Start(ctx, b.Client, defs[i%3], none{}, opts...)
 		require.NoError(t, err)
@@ -197,7 +197,7 @@ func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
 		var runs []*runtime.Run[string]
 		for i := range 120 {
-			run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.ID(fmt.Sprint("old-", i)))
+			run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithID(fmt.Sprint("old-", i)))
 			require.NoError(t, err)
 			runs = append(runs, run)
 		}
@@ -218,7 +218,7 @@ func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 				if cursor = page.Next; cursor == "" {
 					break
 				}
-				_, err = runtime.Start(ctx, b.Client, def, none{}, runtime.ID(fmt.Sprintf("new-%d-%d", round, number)))
+				_, err = runtime.Start(ctx, b.Client, def, none{}, runtime.WithID(fmt.Sprintf("new-%d-%d", round, number)))
 				require.NoError(t, err)
 				// The run that the cursor names is purged, and another one.
 				for _, i := range []int{len(page.Runs) - 1, -1} {
@@ -253,9 +253,9 @@ func TestLookingForRareRunsIsBounded(t *testing.T) {
 		for part := range 8 {
 			starting.Go(func() {
 				for i := range 150 {
-					opts := []runtime.StartOption{runtime.ID(fmt.Sprint(part, "-", i))}
+					opts := []runtime.StartOption{runtime.WithID(fmt.Sprint(part, "-", i))}
 					if part == 0 && i == 0 {
-						opts = append(opts, runtime.Tag("rare.one", "1"))
+						opts = append(opts, runtime.WithTag("rare.one", "1"))
 					}
 					_, err := runtime.Start(ctx, b.Client, def, none{}, opts...)
 					require.NoError(t, err)
@@ -287,7 +287,7 @@ func TestTagsOfRunsFollowLaterOnes(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := oneWay(t, newCourse(), "tagged", "ok", flow.Tag("team.name", "census"))
-		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.Tag("customer.id", "7"))
+		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithTag("customer.id", "7"))
 		require.NoError(t, err)
 		p, err := b.Engine.Core().FlowPartition(run.FlowID())
 		require.NoError(t, err)
@@ -328,9 +328,9 @@ func TestRunQueriesThatMakeNoSense(t *testing.T) {
 			require.ErrorIs(t, err, runtime.ErrRunCursor, cursor)
 		}
 		def := oneWay(t, newCourse(), "tagged", "ok")
-		_, err := runtime.Start(ctx, b.Client, def, none{}, runtime.Tag("Nonsense", "7"))
+		_, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithTag("Nonsense", "7"))
 		require.ErrorIs(t, err, flow.ErrTag)
-		_, err = runtime.Start(ctx, b.Client, def, none{}, runtime.Tag("a.b", strings.Repeat("x", flowgraph.MaxTagValue+1)))
+		_, err = runtime.Start(ctx, b.Client, def, none{}, runtime.WithTag("a.b", strings.Repeat("x", flowgraph.MaxTagValue+1)))
 		require.ErrorIs(t, err, flowgraph.ErrLimit)
 		b.Check(t, invariant.Quiescent)
 	})
@@ -372,7 +372,7 @@ func TestListsKeepToTheirNamespace(t *testing.T) {
 		b.Worker(t, []activity.Handler{a})
 		b.Keeper(t)
 		for i, client := range []*runtime.Client{b.Client, other.Client, other.Client} {
-			run, err := runtime.Start(ctx, client, def, i, runtime.ID(fmt.Sprint("run-", i)))
+			run, err := runtime.Start(ctx, client, def, i, runtime.WithID(fmt.Sprint("run-", i)))
 			require.NoError(t, err)
 			_, err = run.Result(ctx)
 			require.NoError(t, err)
@@ -387,7 +387,7 @@ func TestListsKeepToTheirNamespace(t *testing.T) {
 			page, err = client.ListRuns(ctx, runtime.RunQuery{}, "", 0)
 			require.NoError(t, err)
 			require.Equal(t, want, runNames(page.Runs))
-			quotas, err := client.Quotas(ctx)
+			quotas, err := client.Limits(ctx)
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(quotas), 1, "one that is not in use any more may be forgotten")
 			states, err := client.Budgets(ctx)

@@ -66,8 +66,8 @@ const (
 	OverlapAllow = OverlapPolicy(schedule.OverlapAllow)
 )
 
-// Timing is when a schedule fires: Cron or Every.
-type Timing struct {
+// ScheduleTiming is when a schedule fires: Cron or Every.
+type ScheduleTiming struct {
 	cron, zone string
 	every      time.Duration
 }
@@ -78,11 +78,13 @@ type Timing struct {
 // Where the zone's clock is changed, an expression that names its hours, such as "30 2 * * *", fires once for each time of
 // day: a time that the clock leaves out fires when it has jumped, one that comes twice fires the first time. Any other
 // expression, such as "*/30 * * * *", goes with the passage of time: it fires whenever the clock shows what it matches.
-func Cron(expression, zone string) Timing { return Timing{cron: expression, zone: zone} }
+func Cron(expression, zone string) ScheduleTiming {
+	return ScheduleTiming{cron: expression, zone: zone}
+}
 
 // Every fires at fixed intervals of at least MinInterval, counted from StartingAt, or without one from the beginning of
 // 1970 in UTC: every hour is on the hour. An interval does not depend on when the schedule was made.
-func Every(interval time.Duration) Timing { return Timing{every: interval} }
+func Every(interval time.Duration) ScheduleTiming { return ScheduleTiming{every: interval} }
 
 // ScheduleOption adjusts one call of Schedule.
 type ScheduleOption func(*scheduleConfig)
@@ -183,7 +185,7 @@ func wholeMilliseconds(c *scheduleConfig, what string, d time.Duration) int64 {
 //
 // The error wraps ErrSchedule with everything that is wrong with the declaration, or ErrTooLarge and others of Start for what
 // could not be started, and nothing has been written then; ErrNotInContract in contract mode.
-func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing Timing, def *flow.Definition[In, Out], in In, opts ...ScheduleOption) (*ScheduleDescription, error) {
+func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing ScheduleTiming, def *flow.Definition[In, Out], in In, opts ...ScheduleOption) (*ScheduleDescription, error) {
 	fail := func(err error) (*ScheduleDescription, error) {
 		return nil, fmt.Errorf("schedule %.140q: %w", name, err)
 	}

@@ -45,33 +45,33 @@ type ScheduleDescription struct {
 	// Started, Skipped, Missed and Failed count fires by their outcome.
 	Started, Skipped, Missed, Failed int64
 	// History holds the last fires, the newest first, at most ScheduleHistory. Only DescribeSchedule fills it.
-	History []Fire
+	History []ScheduleFire
 }
 
-// FireOutcome is what became of a fire. Its text is part of the stored form.
-type FireOutcome string
+// ScheduleFireOutcome is what became of a fire. Its text is part of the stored form.
+type ScheduleFireOutcome string
 
 // The outcomes.
 const (
-	// FireStarted has a run.
-	FireStarted = FireOutcome(schedule.FireStarted)
-	// FireSkipped was not started because of the overlap policy.
-	FireSkipped = FireOutcome(schedule.FireSkipped)
-	// FireMissed was not started because no keeper was there within the catch-up window, or too many were to be made up.
-	FireMissed = FireOutcome(schedule.FireMissed)
-	// FireFailed could not be started.
-	FireFailed = FireOutcome(schedule.FireFailed)
+	// ScheduleFireStarted has a run.
+	ScheduleFireStarted = ScheduleFireOutcome(schedule.FireStarted)
+	// ScheduleFireSkipped was not started because of the overlap policy.
+	ScheduleFireSkipped = ScheduleFireOutcome(schedule.FireSkipped)
+	// ScheduleFireMissed was not started because no keeper was there within the catch-up window, or too many were to be made up.
+	ScheduleFireMissed = ScheduleFireOutcome(schedule.FireMissed)
+	// ScheduleFireFailed could not be started.
+	ScheduleFireFailed = ScheduleFireOutcome(schedule.FireFailed)
 )
 
-// Fire is one fire of a schedule, or several in a row that were missed.
-type Fire struct {
+// ScheduleFire is one fire of a schedule, or several in a row that were missed.
+type ScheduleFire struct {
 	// At is the time that the fire is for, Until that of the last one of several.
 	At, Until time.Time
 	// Count is the number of fires, 1 unless several were missed.
 	Count int64
 	// DoneAt is when the outcome was known.
 	DoneAt  time.Time
-	Outcome FireOutcome
+	Outcome ScheduleFireOutcome
 	// Flow and Run name the run that was started.
 	Flow, Run string
 	// Reason says why none was.
@@ -161,14 +161,14 @@ func (c *Client) yieldSchedules(ctx context.Context, p enginecore.Partition, yie
 }
 
 // parseFire reads an entry of the history.
-func parseFire(text string) (Fire, error) {
+func parseFire(text string) (ScheduleFire, error) {
 	entry, err := schedule.ReadFire(text)
 	if err != nil {
-		return Fire{}, err
+		return ScheduleFire{}, err
 	}
-	return Fire{
+	return ScheduleFire{
 		At: schedule.UnixTime(entry.At), Until: schedule.UnixTime(max(entry.At, entry.Until)), Count: max(1, entry.Count), DoneAt: schedule.UnixTime(entry.Done),
-		Outcome: FireOutcome(entry.Outcome), Flow: entry.Flow, Run: entry.Run, Reason: entry.Reason, Triggered: entry.Manual,
+		Outcome: ScheduleFireOutcome(entry.Outcome), Flow: entry.Flow, Run: entry.Run, Reason: entry.Reason, Triggered: entry.Manual,
 	}, nil
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // newDraft checks a declaration. The error joins what is wrong with it.
-func newDraft(e *engine.Session, name string, timing Timing, compiled *submit.CompiledFlow, input []byte, opts []ScheduleOption) (*schedule.ScheduleDraft, error) {
+func newDraft(e *engine.Session, name string, timing ScheduleTiming, compiled *submit.CompiledFlow, input []byte, opts []ScheduleOption) (*schedule.ScheduleDraft, error) {
 	c := scheduleConfig{spec: schedule.ScheduleSpec{
 		Version: schedule.ScheduleVersion, Namespace: string(e.Namespace), Name: name, Flow: compiled.Graph.Name,
 		GraphHash: compiled.Hash, InputHash: submit.HashInput(input), Cron: timing.cron, Zone: timing.zone,

@@ -19,8 +19,8 @@ func WaitpointSecret(kid, secretHex string) OpenOption {
 	return func(c *openConfig) { c.secret = &engine.WaitpointSecret{Kid: kid, Hex: secretHex} }
 }
 
-// Rotation is what has become of a RotateSecrets.
-type Rotation struct {
+// SecretRotation is what has become of a RotateSecrets.
+type SecretRotation struct {
 	// KID is the id of the secret that is current now.
 	KID string
 	// Rotated counts the partitions that sign with it since this call, Unchanged those that did before.
@@ -35,16 +35,16 @@ type Rotation struct {
 //
 // Where partitions fail, the error says so and Rotation.Failed lists them; call again to go on. What has been rotated stays
 // as it is then, with a WaitpointSecret from any process, otherwise from this engine.
-func (e *Engine) RotateSecrets(ctx context.Context, grace time.Duration) (Rotation, error) {
+func (e *Engine) RotateSecrets(ctx context.Context, grace time.Duration) (SecretRotation, error) {
 	if err := e.open(); err != nil {
-		return Rotation{}, err
+		return SecretRotation{}, err
 	}
 	if grace < 0 {
-		return Rotation{}, fmt.Errorf("rotate secrets: grace %s: must not be negative", grace)
+		return SecretRotation{}, fmt.Errorf("rotate secrets: grace %s: must not be negative", grace)
 	}
 	if grace == 0 {
 		grace = DefaultSecretGrace
 	}
 	kid, done, err := e.session.Secrets.Rotate(ctx, grace)
-	return Rotation{KID: kid, Rotated: done.Rotated, Unchanged: done.Unchanged, Failed: done.Failed}, err
+	return SecretRotation{KID: kid, Rotated: done.Rotated, Unchanged: done.Unchanged, Failed: done.Failed}, err
 }

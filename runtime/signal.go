@@ -43,37 +43,37 @@ type Signal struct {
 	IdempotencyKey string
 }
 
-// Outcome is what has become of a signal.
-type Outcome string
+// SignalOutcome is what has become of a signal.
+type SignalOutcome string
 
 // The outcomes of a signal.
 const (
 	// SignalAccepted: it was taken, and the wait goes on or has not begun; Delivery.Counts tells whether it helps.
-	SignalAccepted Outcome = "accepted"
+	SignalAccepted SignalOutcome = "accepted"
 	// SignalResumed: it ended the wait.
-	SignalResumed Outcome = "resumed"
+	SignalResumed SignalOutcome = "resumed"
 	// SignalDuplicate: it has been delivered before; Delivery.First says with what outcome.
-	SignalDuplicate Outcome = "duplicate"
+	SignalDuplicate SignalOutcome = "duplicate"
 	// SignalClosed: the wait is over.
-	SignalClosed Outcome = "closed"
+	SignalClosed SignalOutcome = "closed"
 	// SignalExpired: the wait's time was up.
-	SignalExpired Outcome = "expired"
+	SignalExpired SignalOutcome = "expired"
 )
 
-// Delivery is the answer to a signal.
-type Delivery struct {
-	Outcome Outcome
+// SignalResult is the answer to a signal.
+type SignalResult struct {
+	Outcome SignalOutcome
 	// SignalID identifies the signal; of a duplicate, the first one.
 	SignalID string
 	// First is the outcome of the first delivery when this one was a duplicate.
-	First Outcome
+	First SignalOutcome
 	// Counts tells that an accepted signal, or the first one of a duplicate, is one of those that are waited for. One of
 	// another name, or from a source that has been heard, is taken and does not count.
 	Counts bool
 }
 
 // Answer is the outcome of the first delivery: that of this one, unless it was a duplicate.
-func (d Delivery) Answer() Outcome {
+func (d SignalResult) Answer() SignalOutcome {
 	if d.Outcome == SignalDuplicate && d.First != "" {
 		return d.First
 	}
@@ -85,23 +85,23 @@ func (d Delivery) Answer() Outcome {
 //
 // The error is ErrInvalidToken for a token that gives no right, or wraps ErrSignal, or ErrTooLarge where the signal, or all
 // signals of the execution together, exceed a limit; nothing has been changed then.
-func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Delivery, error) {
+func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (SignalResult, error) {
 	if err := c.ready(); err != nil {
-		return Delivery{}, err
+		return SignalResult{}, err
 	}
 	parts, err := engine.OpenToken(token)
 	if err != nil {
-		return Delivery{}, err
+		return SignalResult{}, err
 	}
 	payload, err := s.encode()
 	if err != nil {
-		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, err)
+		return SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, err)
 	}
 	if !engine.Has[engine.WaitStore](c.session.Backend) {
-		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, engine.ErrNotInContract)
+		return SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, engine.ErrNotInContract)
 	}
 	if int(parts.Partition.Index) >= c.session.Core.Partitioning().Flow {
-		return Delivery{}, engine.ErrInvalidToken
+		return SignalResult{}, engine.ErrInvalidToken
 	}
 	id := enginecore.SignalID(uuid.NewString())
 	reply, err := c.session.Core.Signal(ctx, enginerpc.SignalCall{
@@ -111,19 +111,19 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (De
 	})
 	switch {
 	case errors.Is(err, enginecore.ErrInvalidToken):
-		return Delivery{}, engine.ErrInvalidToken
+		return SignalResult{}, engine.ErrInvalidToken
 	case errors.Is(err, enginecore.ErrSignalLimitExceeded), errors.Is(err, enginecore.ErrSignalTooLarge):
-		return Delivery{}, fmt.Errorf("signal %q: %w: %w", s.Name, engine.ErrTooLarge, err)
+		return SignalResult{}, fmt.Errorf("signal %q: %w: %w", s.Name, engine.ErrTooLarge, err)
 	case err != nil:
-		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, err)
+		return SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, err)
 	}
 	return deliveryOf(reply, id), nil
 }
 
 // deliveryOf reads the answer to a signal. A duplicate of itself is the signal's own repeat after a lost reply.
-func deliveryOf(reply enginerpc.SignalReply, id enginecore.SignalID) Delivery {
-	d := Delivery{
-		Outcome: Outcome(reply.Outcome), SignalID: string(reply.SignalID), First: Outcome(reply.FirstOutcome), Counts: reply.Matched,
+func deliveryOf(reply enginerpc.SignalReply, id enginecore.SignalID) SignalResult {
+	d := SignalResult{
+		Outcome: SignalOutcome(reply.Outcome), SignalID: string(reply.SignalID), First: SignalOutcome(reply.FirstOutcome), Counts: reply.Matched,
 	}
 	if d.Outcome == SignalDuplicate && reply.SignalID == id && d.First != "" {
 		d.Outcome, d.First = d.First, ""

@@ -12,6 +12,6 @@ import (
 func TestOwnRepeatIsNoDuplicate(t *testing.T) {
 	t.Parallel()
 	reply := enginerpc.SignalReply{Outcome: "duplicate", SignalID: "mine", FirstOutcome: "resumed", Matched: true}
-	require.Equal(t, Delivery{Outcome: SignalResumed, SignalID: "mine", Counts: true}, deliveryOf(reply, "mine"))
-	require.Equal(t, Delivery{Outcome: SignalDuplicate, SignalID: "mine", First: SignalResumed, Counts: true}, deliveryOf(reply, "other"))
+	require.Equal(t, SignalResult{Outcome: SignalResumed, SignalID: "mine", Counts: true}, deliveryOf(reply, "mine"))
+	require.Equal(t, SignalResult{Outcome: SignalDuplicate, SignalID: "mine", First: SignalResumed, Counts: true}, deliveryOf(reply, "other"))
 }

@@ -51,7 +51,7 @@ func plansInPartition[In, Out any](t *testing.T, b *enginetest.Bench, def *flow.
 	t.Helper()
 	var plans []*runtime.Plan
 	for i := 0; len(plans) < len(inputs); i++ {
-		plan, err := runtime.NewPlan(b.Client, def, inputs[len(plans)], runtime.ID(fmt.Sprintf("run-%06d", i)))
+		plan, err := runtime.NewPlan(b.Client, def, inputs[len(plans)], runtime.WithID(fmt.Sprintf("run-%06d", i)))
 		require.NoError(t, err)
 		if len(plans) == 0 || plan.Partition == plans[0].Partition {
 			plans = append(plans, plan)
@@ -145,7 +145,7 @@ func TestTogetherIsLikeAlone(t *testing.T) {
 
 		tagged := plansInPartition(t, b, def, 7, 7, 7, 7, 7, 7)[3:]
 		for i, owner := range []string{"a", "a", "b"} {
-			tagged[i], err = runtime.NewPlan(b.Client, def, 7, runtime.ID(tagged[i].Run), runtime.Tag("own.er", owner), runtime.Tag("team.name", "own"))
+			tagged[i], err = runtime.NewPlan(b.Client, def, 7, runtime.WithID(tagged[i].Run), runtime.WithTag("own.er", owner), runtime.WithTag("team.name", "own"))
 			require.NoError(t, err)
 		}
 		_, err = runtime.SubmitAlone(ctx, b.Client, tagged[0])
@@ -257,7 +257,7 @@ func TestOutcomesTogether(t *testing.T) {
 		plans := plansInPartition(t, b, def, 1, 2, 3, 4)
 		_, err := runtime.SubmitAlone(ctx, b.Client, plans[1])
 		require.NoError(t, err)
-		other, err := runtime.NewPlan(b.Client, def, 99, runtime.ID(plans[2].Run))
+		other, err := runtime.NewPlan(b.Client, def, 99, runtime.WithID(plans[2].Run))
 		require.NoError(t, err)
 
 		codes, err := runtime.SubmitTogether(ctx, b.Client, plans[0], plans[1], plans[2], plans[2], other, plans[3])
@@ -296,7 +296,7 @@ func TestManyStartsAtOnce(t *testing.T) {
 		faults := make([]error, 2*len(plans))
 		for i := range faults {
 			group.Go(func() {
-				run, err := runtime.Start(ctx, far.Client, def, 5, runtime.ID(plans[i/2].Run))
+				run, err := runtime.Start(ctx, far.Client, def, 5, runtime.WithID(plans[i/2].Run))
 				if err == nil {
 					_, err = run.Result(ctx)
 				}
@@ -308,7 +308,7 @@ func TestManyStartsAtOnce(t *testing.T) {
 		mu.Lock()
 		require.Equal(t, 3, lost, "calls that bring several runs")
 		mu.Unlock()
-		_, err := runtime.Start(ctx, far.Client, def, 6, runtime.ID(plans[0].Run))
+		_, err := runtime.Start(ctx, far.Client, def, 6, runtime.WithID(plans[0].Run))
 		require.ErrorIs(t, err, runtime.ErrRunConflict)
 		b.Settle(t)
 	})
@@ -325,7 +325,7 @@ func TestStartsThatAreGivenUp(t *testing.T) {
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix)
 		plans := plansInPartition(t, b, def, slices.Repeat([]int{5}, 8)...)
 		start := func(ctx context.Context, plan *runtime.Plan) error {
-			_, err := runtime.Start(ctx, far.Client, def, 5, runtime.ID(plan.Run))
+			_, err := runtime.Start(ctx, far.Client, def, 5, runtime.WithID(plan.Run))
 			return err
 		}
 		require.NoError(t, start(ctx, plans[0]))
@@ -370,7 +370,7 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 		}
 		keys, last := b.Engine.Core().Keys(), int64(0)
 		for i := range 4 {
-			plan, err := runtime.NewPlan(b.Client, def, i, runtime.ID(fmt.Sprintf("later-%d", i)))
+			plan, err := runtime.NewPlan(b.Client, def, i, runtime.WithID(fmt.Sprintf("later-%d", i)))
 			require.NoError(t, err)
 			require.Eventually(t, func() bool {
 				now, err := client.Do(ctx, client.B().Time().Build()).AsIntSlice()

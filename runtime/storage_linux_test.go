@@ -56,7 +56,7 @@ func TestFullDisk(t *testing.T) {
 	for d := range 3 {
 		drivers.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				run, err := runtime.Start(ctx, local.Client(), def, i, runtime.ID(fmt.Sprintf("run-%d-%d", d, i)))
+				run, err := runtime.Start(ctx, local.Client(), def, i, runtime.WithID(fmt.Sprintf("run-%d-%d", d, i)))
 				if err != nil {
 					continue
 				}

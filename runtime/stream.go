@@ -21,8 +21,8 @@ import (
 // ErrCursor marks a cursor that Stream or Client.ListRuns did not give, or the id of an event that is none.
 var ErrCursor = errors.New("bad cursor")
 
-// Frame is one entry of what a node's attempts emit by activity.Emit.
-type Frame struct {
+// StreamFrame is one entry of what a node's attempts emit by activity.Emit.
+type StreamFrame struct {
 	// Cursor is where the frame stands; Stream goes on after it.
 	Cursor string
 	// Attempt counts from 1.
@@ -38,7 +38,7 @@ type Frame struct {
 }
 
 // Decode fills what target points to from the JSON of the payload.
-func (f Frame) Decode(target any) error {
+func (f StreamFrame) Decode(target any) error {
 	if !f.JSON {
 		return fmt.Errorf("frame %s was emitted as bytes, not as a value", f.Cursor)
 	}
@@ -56,8 +56,8 @@ type streamConfig struct {
 // StreamAfter begins after the frame with that cursor. The default is the first frame of the first attempt.
 func StreamAfter(cursor string) StreamOption { return func(c *streamConfig) { c.after = cursor } }
 
-// StreamSoFar ends after what has been emitted until now, and does not wait for more.
-func StreamSoFar() StreamOption { return func(c *streamConfig) { c.now = true } }
+// UpToNow ends after what has been emitted until now, and does not wait for more.
+func UpToNow() StreamOption { return func(c *streamConfig) { c.now = true } }
 
 // framePage is the number of frames read at once: at most 4 MiB, with frames of full size.
 const framePage = 64
@@ -66,27 +66,27 @@ const framePage = 64
 // node has ended or ctx ends. An error is yielded last; it wraps ErrUnknownNode for a node that the run does not have. It waits for frames on a connection of its own, so it delays nothing
 // else, however slow the reader is, and goes on after the connection broke. Frames that the engine has dropped, because an
 // attempt emitted more than is kept, are passed over. A stream that waits counts as a Watch for MaxWatches.
-func (r *Run[Out]) Stream(ctx context.Context, node string, opts ...StreamOption) iter.Seq2[Frame, error] {
+func (r *Run[Out]) Stream(ctx context.Context, node string, opts ...StreamOption) iter.Seq2[StreamFrame, error] {
 	r = r.there()
 	return r.client.stream(ctx, r.flow, r.id, r.flowID, r.part, node, opts)
 }
 
 // Stream is Run.Stream for a run known by name. Its error wraps ErrRunNotFound as well, when there is no such run.
-func (c *Client) Stream(ctx context.Context, flowName, runID, node string, opts ...StreamOption) iter.Seq2[Frame, error] {
+func (c *Client) Stream(ctx context.Context, flowName, runID, node string, opts ...StreamOption) iter.Seq2[StreamFrame, error] {
 	id, partition, err := c.locate(flowName, runID)
 	if err != nil {
-		return func(yield func(Frame, error) bool) { yield(Frame{}, err) }
+		return func(yield func(StreamFrame, error) bool) { yield(StreamFrame{}, err) }
 	}
 	return c.stream(ctx, flowName, runID, id, partition, node, opts)
 }
 
-func (c *Client) stream(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, node string, opts []StreamOption) iter.Seq2[Frame, error] {
+func (c *Client) stream(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, node string, opts []StreamOption) iter.Seq2[StreamFrame, error] {
 	if err := c.ready(); err != nil {
-		return func(yield func(Frame, error) bool) { yield(Frame{}, err) }
+		return func(yield func(StreamFrame, error) bool) { yield(StreamFrame{}, err) }
 	}
 	config := streamConfig{}
 	fault := apply(&config, opts)
-	return func(yield func(Frame, error) bool) {
+	return func(yield func(StreamFrame, error) bool) {
 		s := frameReader{
 			client: c, partition: p, flow: id, node: node, execution: enginecore.ExecutionIDFor(p, id, node), soFar: config.now,
 			tail: engine.Tail{Watches: c.session.Watches},
@@ -111,7 +111,7 @@ func (c *Client) stream(ctx context.Context, flowName, runID string, id engineco
 			err = s.read(ctx, yield)
 		}
 		if err != nil && !errors.Is(err, errEnough) {
-			yield(Frame{}, fmt.Errorf("stream of node %s, run %s of flow %s: %w", node, runID, flowName, err))
+			yield(StreamFrame{}, fmt.Errorf("stream of node %s, run %s of flow %s: %w", node, runID, flowName, err))
 		}
 	}
 }
@@ -174,7 +174,7 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-func (s *frameReader) read(ctx context.Context, yield func(Frame, error) bool) error {
+func (s *frameReader) read(ctx context.Context, yield func(StreamFrame, error) bool) error {
 	for {
 		// The events first: what they tell about is in the stream by then.
 		if err := s.readEvents(ctx); err != nil {
@@ -237,7 +237,7 @@ func (s *frameReader) readEvents(ctx context.Context) error {
 }
 
 // readFrames yields a page and tells whether there was one.
-func (s *frameReader) readFrames(ctx context.Context, yield func(Frame, error) bool) (bool, error) {
+func (s *frameReader) readFrames(ctx context.Context, yield func(StreamFrame, error) bool) (bool, error) {
 	call := enginerpc.ReadAttemptStreamCall{ExecutionID: s.execution, AttemptIndex: s.attempt, CountLimit: framePage}
 	if s.entry != "" {
 		call.FromID = "(" + s.entry
@@ -268,8 +268,8 @@ func (s *frameReader) readFrames(ctx context.Context, yield func(Frame, error) b
 }
 
 // frame also returns the number that its worker gave the frame.
-func (s *frameReader) frame(entry enginerpc.Frame) (Frame, engine.FrameNumber) {
-	f := Frame{
+func (s *frameReader) frame(entry enginerpc.Frame) (StreamFrame, engine.FrameNumber) {
+	f := StreamFrame{
 		Cursor: fmt.Sprintf("%d/%s", s.attempt+1, entry.ID), Attempt: int(s.attempt) + 1, At: engine.EntryTime(entry.ID),
 	}
 	number := engine.FrameNumber{}

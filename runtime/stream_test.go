@@ -59,7 +59,7 @@ func TestStreamTail(t *testing.T) {
 		require.NoError(t, err)
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
-		var frames []runtime.Frame
+		var frames []runtime.StreamFrame
 		for frame, err := range run.Stream(ctx, "node") {
 			require.NoError(t, err)
 			if len(frames) == 0 {
@@ -80,7 +80,7 @@ func TestStreamTail(t *testing.T) {
 			require.Error(t, frame.Decode(&attempt))
 		}
 		// From a cursor, and when everything is over.
-		for _, opts := range [][]runtime.StreamOption{nil, {runtime.StreamSoFar()}} {
+		for _, opts := range [][]runtime.StreamOption{nil, {runtime.UpToNow()}} {
 			again := 0
 			for frame, err := range b.Client.Stream(ctx, "chatty", run.ID(), "node", append(opts, runtime.StreamAfter(frames[99].Cursor))...) {
 				require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestStreamFaults(t *testing.T) {
 		for _, err := range run.Stream(ctx, "nod") {
 			require.ErrorIs(t, err, runtime.ErrUnknownNode)
 		}
-		for range run.Stream(ctx, "node", runtime.StreamSoFar()) {
+		for range run.Stream(ctx, "node", runtime.UpToNow()) {
 			t.Fatal("a frame")
 		}
 		// Waiting for news ends with the context, at once.

@@ -19,7 +19,7 @@ func TestBadTextsAreRefused(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := chainOf(t, addOne(), 2)
-		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("r"), runtime.Creator("ann"))
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("r"), runtime.Creator("ann"))
 		require.NoError(t, err)
 		_, err = runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), def, 1)
 		require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestBadTextsAreRefused(t *testing.T) {
 			"long":      strings.Repeat("x", runtime.MaxReason+1),
 		}
 		for name, text := range bad {
-			by := runtime.By(text)
+			by := runtime.WithActor(text)
 			for what, call := range map[string]func() error{
 				"actor of a cancel":          func() error { return run.Cancel(ctx, "", by) },
 				"actor of a pending cancel":  func() error { return run.CancelPending(ctx, "", by) },
@@ -64,7 +64,7 @@ func TestBadTextsAreRefused(t *testing.T) {
 		}
 		require.Equal(t, before, partitionKeys(t, b), "nothing has been written")
 		long := strings.Repeat("ë", runtime.MaxReason/2)
-		require.NoError(t, run.Cancel(ctx, long, runtime.By(strings.Repeat("x", runtime.MaxActor))))
+		require.NoError(t, run.Cancel(ctx, long, runtime.WithActor(strings.Repeat("x", runtime.MaxActor))))
 		_, err = run.Result(ctx)
 		require.Equal(t, long, failure(t, err).Reason)
 	})

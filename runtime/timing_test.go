@@ -52,7 +52,7 @@ func failure(t testing.TB, err error) *runtime.RunError {
 }
 
 func attempts(t testing.TB, ctx context.Context, run interface {
-	Describe(context.Context) (*runtime.Description, error)
+	Describe(context.Context) (*runtime.RunDescription, error)
 }) int {
 	t.Helper()
 	d, err := run.Describe(ctx)

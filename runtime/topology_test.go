@@ -78,7 +78,7 @@ func TestSentinelFailover(t *testing.T) {
 		watched.Promoted(t)
 		meanwhile.Wait()
 		for i := range 20 {
-			run, err := runtime.Start(ctx, b.Client, def, i, runtime.ID(fmt.Sprint("before-", i)))
+			run, err := runtime.Start(ctx, b.Client, def, i, runtime.WithID(fmt.Sprint("before-", i)))
 			require.NoError(t, err)
 			require.True(t, run.Existed(), "what was replicated is there")
 		}
@@ -89,7 +89,7 @@ func TestSentinelFailover(t *testing.T) {
 // untilHeard runs a flow as a careful client does: it starts it under an id of its own until it has heard of its end.
 func untilHeard(ctx context.Context, b *enginetest.Bench, def *flow.Definition[int, int], id string, in int) (int, error) {
 	for {
-		run, err := runtime.Start(ctx, b.Client, def, in, runtime.ID(id))
+		run, err := runtime.Start(ctx, b.Client, def, in, runtime.WithID(id))
 		var out int
 		if err == nil {
 			if out, err = run.Result(ctx); err == nil {

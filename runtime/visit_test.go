@@ -28,7 +28,7 @@ func startAt(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 		if int(b.Engine.Core().Partitioning().FlowPartitionFor("default", name, id).Index) != partition {
 			continue
 		}
-		_, err := runtime.Start(ctx, b.Client, def, job{Tenant: "a", Label: label}, runtime.ID(id))
+		_, err := runtime.Start(ctx, b.Client, def, job{Tenant: "a", Label: label}, runtime.WithID(id))
 		require.NoError(t, err)
 		return
 	}

@@ -82,22 +82,22 @@ func (w *Waitpoint) why() string {
 	return text
 }
 
-// WaitsOption adjusts Waitpoints.
-type WaitsOption func(*waitsConfig)
+// WaitpointsOption adjusts Waitpoints.
+type WaitpointsOption func(*waitsConfig)
 
 type waitsConfig struct{ closed bool }
 
-// ClosedToo lists waitpoints that are over as well.
-func ClosedToo() WaitsOption { return func(c *waitsConfig) { c.closed = true } }
+// WithClosed lists waitpoints that are over as well.
+func WithClosed() WaitpointsOption { return func(c *waitsConfig) { c.closed = true } }
 
 // Waitpoints lists the open waitpoints of the run, the oldest first.
-func (r *Run[Out]) Waitpoints(ctx context.Context, opts ...WaitsOption) ([]Waitpoint, error) {
+func (r *Run[Out]) Waitpoints(ctx context.Context, opts ...WaitpointsOption) ([]Waitpoint, error) {
 	r = r.there()
 	return r.client.waitpoints(ctx, r.flow, r.id, r.flowID, r.part, opts)
 }
 
 // Waitpoints is Run.Waitpoints for a run known by name. It wraps ErrRunNotFound when there is no such run.
-func (c *Client) Waitpoints(ctx context.Context, flowName, runID string, opts ...WaitsOption) ([]Waitpoint, error) {
+func (c *Client) Waitpoints(ctx context.Context, flowName, runID string, opts ...WaitpointsOption) ([]Waitpoint, error) {
 	id, partition, err := c.locate(flowName, runID)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (c *Client) CancelWait(ctx context.Context, w Waitpoint, reason string) err
 	return c.endWait(ctx, w, nil, reason, true)
 }
 
-func (c *Client) waitpoints(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, opts []WaitsOption) ([]Waitpoint, error) {
+func (c *Client) waitpoints(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, opts []WaitpointsOption) ([]Waitpoint, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}

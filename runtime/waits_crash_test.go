@@ -142,7 +142,7 @@ func TestWaitOutlivesTheProgram(t *testing.T) {
 	t.Run("first", func(t *testing.T) {
 		b := enginetest.Open(t, testserver.Embedded, url, prefix)
 		b.Worker(t, def.Handlers())
-		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("the-run"))
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("the-run"))
 		require.NoError(t, err)
 		token = openWaits(t, ctx, run, 1)[0].Token
 	})

@@ -236,7 +236,7 @@ func perform(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, 
 		scenes[i] = newScene(r)
 		def, err := scenes[i].define(a)
 		require.NoError(t, err)
-		run, err := runtime.Start(ctx, b.Client, def, i, runtime.ID(fmt.Sprintf("%d-%d-%d", seed, i, time.Now().UnixNano())))
+		run, err := runtime.Start(ctx, b.Client, def, i, runtime.WithID(fmt.Sprintf("%d-%d-%d", seed, i, time.Now().UnixNano())))
 		require.NoError(t, err)
 		sets[i] = &audience{client: b.Client, run: run, ended: make(map[string]int)}
 		hecklers := rand.New(rand.NewPCG(seed, uint64(10+i)))

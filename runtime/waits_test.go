@@ -46,7 +46,7 @@ func openWaits[Out any](t *testing.T, ctx context.Context, run *runtime.Run[Out]
 	return waits
 }
 
-func send(t *testing.T, ctx context.Context, b *enginetest.Bench, w runtime.Waitpoint, s runtime.Signal) runtime.Delivery {
+func send(t *testing.T, ctx context.Context, b *enginetest.Bench, w runtime.Waitpoint, s runtime.Signal) runtime.SignalResult {
 	t.Helper()
 	d, err := b.Client.Signal(ctx, w.Token, s)
 	require.NoError(t, err)
@@ -107,14 +107,14 @@ func TestWaitpointNode(t *testing.T) {
 		require.Equal(t, "ann: true", out)
 		// The second click gets the first one's answer, another signal hears that it is over.
 		again := send(t, ctx, b, w, runtime.Signal{Name: "approve", Source: "ann", IdempotencyKey: "1"})
-		require.Equal(t, runtime.Delivery{Outcome: runtime.SignalDuplicate, SignalID: delivery.SignalID, First: runtime.SignalResumed, Counts: true}, again)
+		require.Equal(t, runtime.SignalResult{Outcome: runtime.SignalDuplicate, SignalID: delivery.SignalID, First: runtime.SignalResumed, Counts: true}, again)
 		require.Equal(t, runtime.SignalResumed, again.Answer())
 		require.Equal(t, runtime.SignalClosed, send(t, ctx, b, w, runtime.Signal{Name: "approve"}).Outcome)
 
 		open, err := run.Waitpoints(ctx)
 		require.NoError(t, err)
 		require.Empty(t, open)
-		all, err := run.Waitpoints(ctx, runtime.ClosedToo())
+		all, err := run.Waitpoints(ctx, runtime.WithClosed())
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 		require.Equal(t, runtime.WaitClosed, all[0].State)
@@ -196,7 +196,7 @@ func TestWaitpointTimeouts(t *testing.T) {
 			run, err := runtime.Start(ctx, b.Client, define(tc.then), 1)
 			require.NoError(t, err)
 			token := activity.Token{}
-			if waits, err := run.Waitpoints(ctx, runtime.ClosedToo()); err == nil && len(waits) == 1 {
+			if waits, err := run.Waitpoints(ctx, runtime.WithClosed()); err == nil && len(waits) == 1 {
 				token = waits[0].Token
 			}
 			out, err := run.Result(ctx)
@@ -209,7 +209,7 @@ func TestWaitpointTimeouts(t *testing.T) {
 			require.Equal(t, want, nodeStates(t, ctx, run), tc.then)
 			late, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "late"})
 			require.NoError(t, err)
-			require.Contains(t, []runtime.Outcome{runtime.SignalExpired, runtime.SignalClosed}, late.Outcome)
+			require.Contains(t, []runtime.SignalOutcome{runtime.SignalExpired, runtime.SignalClosed}, late.Outcome)
 		}
 		run, err := runtime.Start(ctx, b.Client, define(activity.Escalate), 1)
 		require.NoError(t, err)

@@ -81,7 +81,7 @@ func TestOperatorsDay(t *testing.T) {
 
 		x.ok("pause", "lane", "default", "-reason", "release")
 		require.Contains(t, x.ok("pauses"), "release")
-		run, err := runtime.Start(ctx, b.Client, def, "in", runtime.ID("monday"), runtime.Tag("customer.id", "7"))
+		run, err := runtime.Start(ctx, b.Client, def, "in", runtime.WithID("monday"), runtime.WithTag("customer.id", "7"))
 		require.NoError(t, err)
 		b.Keeper(t)
 		worker := b.Worker(t, []activity.Handler{act})
@@ -131,7 +131,7 @@ func TestWaitsAndCancels(t *testing.T) {
 		flow.Return(f, answer)
 		def, err := f.Build()
 		require.NoError(t, err)
-		_, err = runtime.Start(ctx, b.Client, def, "in", runtime.ID("-odd"))
+		_, err = runtime.Start(ctx, b.Client, def, "in", runtime.WithID("-odd"))
 		require.NoError(t, err)
 		wait := x.lines("waits", "approve", "--", "-odd")
 		require.Equal(t, "answer", wait[0]["node"])

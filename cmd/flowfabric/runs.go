@@ -179,7 +179,7 @@ type runDescription struct {
 	Details       []nodeView `json:"details"`
 }
 
-func describeView(d *runtime.Description) runDescription {
+func describeView(d *runtime.RunDescription) runDescription {
 	view := runDescription{
 		runView: runView{
 			Flow: d.Flow, Run: d.Run, FlowID: string(d.FlowID), State: runtime.RunSummary{Outcome: d.Outcome}.Status(), Created: d.CreatedAt,
@@ -198,7 +198,7 @@ func describeView(d *runtime.Description) runDescription {
 }
 
 // summaryOf returns the view of a run without its nodes.
-func summaryOf(d *runtime.Description) string {
+func summaryOf(d *runtime.RunDescription) string {
 	lines := []string{fmt.Sprintf("run %q of flow %s: %s, created %s", d.Run, d.Flow, d.State, at(d.CreatedAt))}
 	add := func(set bool, format string, args ...any) {
 		if set {
@@ -253,7 +253,7 @@ func prepareCancel(flags *flag.FlagSet) action {
 		if *pending {
 			cancel = s.client.CancelPending
 		}
-		return done(out, "cancelled", cancel(ctx, args[0], args[1], *reason, runtime.By(*by)))
+		return done(out, "cancelled", cancel(ctx, args[0], args[1], *reason, runtime.WithActor(*by)))
 	}}
 }
 
@@ -283,7 +283,7 @@ func prepareRerun(flags *flag.FlagSet) action {
 		case *from != "":
 			scope = runtime.RerunFrom(*from)
 		}
-		return done(out, "runs again", s.client.Rerun(ctx, args[0], args[1], scope, runtime.By(*by)))
+		return done(out, "runs again", s.client.Rerun(ctx, args[0], args[1], scope, runtime.WithActor(*by)))
 	}}
 }
 

@@ -58,7 +58,7 @@ func TestNothingIsACommandToTheTerminal(t *testing.T) {
 	def, err := f.Build()
 	require.NoError(t, err)
 	b.Worker(t, []activity.Handler{act})
-	run, err := runtime.Start(ctx, b.Client, def, "in", runtime.ID("bidi \u202e run"), runtime.Tag("a.\u202e", "\u2066"))
+	run, err := runtime.Start(ctx, b.Client, def, "in", runtime.WithID("bidi \u202e run"), runtime.WithTag("a.\u202e", "\u2066"))
 	require.NoError(t, err)
 	_, err = run.Result(ctx)
 	require.ErrorIs(t, err, runtime.ErrRunFailed)

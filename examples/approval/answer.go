@@ -33,10 +33,10 @@ func openWait(ctx context.Context, client *runtime.Client, version string) (runt
 }
 
 // answer gives the answer of one person. Given again, it changes nothing.
-func answer(ctx context.Context, client *runtime.Client, version string, d approvals.Decision) (runtime.Delivery, error) {
+func answer(ctx context.Context, client *runtime.Client, version string, d approvals.Decision) (runtime.SignalResult, error) {
 	wait, err := openWait(ctx, client, version)
 	if err != nil {
-		return runtime.Delivery{}, err
+		return runtime.SignalResult{}, err
 	}
 	who := strings.ToLower(d.By)
 	return client.Signal(ctx, wait.Token, runtime.Signal{Name: d.Choice, Source: who, Payload: d, IdempotencyKey: d.Choice + " " + who})
@@ -55,7 +55,7 @@ func answerCommand(ctx context.Context, p program, o options) error {
 }
 
 // outcome describes the outcome of an answer.
-func outcome(d runtime.Delivery, who string) string {
+func outcome(d runtime.SignalResult, who string) string {
 	switch d.Outcome {
 	case runtime.SignalAccepted:
 		return fmt.Sprintf("The answer of %s is recorded. Others have to answer, too.", who)

@@ -61,7 +61,7 @@ func outcomeOf(outcome string) string {
 }
 
 // writeStatus shows each node of a deployment and what it waits for.
-func writeStatus(out io.Writer, run *runtime.Description, waits []runtime.Waitpoint) {
+func writeStatus(out io.Writer, run *runtime.RunDescription, waits []runtime.Waitpoint) {
 	fmt.Fprintf(out, "%s: %s, begun %s\n", run.Run, outcomeOf(run.Outcome), run.CreatedAt.Local().Format(time.DateTime))
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, n := range run.Nodes {

@@ -78,7 +78,7 @@ func census(ctx context.Context, o options, stdout *os.File, stderr io.Writer) (
 		return err
 	}
 	if o.explain {
-		plan, err := runtime.NewPlan(client, def, Source{Root: o.tree}, runtime.ID(o.run))
+		plan, err := runtime.NewPlan(client, def, Source{Root: o.tree}, runtime.WithID(o.run))
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func census(ctx context.Context, o options, stdout *os.File, stderr io.Writer) (
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return fmt.Errorf("-out: %w", err)
 	}
-	started, err := runtime.Start(ctx, client, def, Source{Root: o.tree}, runtime.ID(o.run))
+	started, err := runtime.Start(ctx, client, def, Source{Root: o.tree}, runtime.WithID(o.run))
 	if errors.Is(err, runtime.ErrRunConflict) {
 		return fmt.Errorf("-run %q: must be the id of a census of the same tree with the same -shards, or a new one: %w", o.run, err)
 	}

@@ -21,7 +21,7 @@ type pictures interface {
 }
 
 // writeEdition writes the files of a census into a directory and returns their names.
-func writeEdition(dir string, e Edition, p pictures, s *runtime.Description) ([]string, error) {
+func writeEdition(dir string, e Edition, p pictures, s *runtime.RunDescription) ([]string, error) {
 	files := []struct{ name, content string }{
 		{"report.md", e.Report + record(s)},
 		{"chart.svg", e.Chart},
@@ -57,7 +57,7 @@ func replaceFile(path, content string) (err error) {
 
 // record is the part of the report about the run itself. It is written from the engine's records after the run, when
 // the last node has ended too.
-func record(s *runtime.Description) string {
+func record(s *runtime.RunDescription) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## How the census ran\n\nRun `%s`, begun %s, took %s.\n\n", strings.ReplaceAll(s.Run, "`", "'"),
 		s.CreatedAt.UTC().Format(time.RFC3339), s.ClosedAt.Sub(s.CreatedAt).Round(time.Millisecond))

@@ -33,7 +33,7 @@ func isTerminal(f *os.File) bool {
 }
 
 // found prints at the start which nodes of the run are already finished.
-func (d *display) found(s *runtime.Description) {
+func (d *display) found(s *runtime.RunDescription) {
 	finished := finished(s)
 	if s.Outcome != "" {
 		fmt.Fprintf(d.out, "Run %s ended %s: %s. Its %d nodes do not run again; -run with another id takes a new census.\n",
@@ -51,7 +51,7 @@ func (d *display) found(s *runtime.Description) {
 }
 
 // show updates the display.
-func (d *display) show(s *runtime.Description) {
+func (d *display) show(s *runtime.RunDescription) {
 	d.silent = false
 	if d.redraw {
 		d.draw(s)
@@ -84,7 +84,7 @@ const (
 )
 
 // draw replaces the previous output.
-func (d *display) draw(s *runtime.Description) {
+func (d *display) draw(s *runtime.RunDescription) {
 	lines := []string{fmt.Sprintf("%s %3.0f %%  %d of %d nodes, %.1f s", gauge(done(s)), done(s), len(finished(s)), len(s.Nodes),
 		time.Since(d.begun).Seconds())}
 	more := 0
@@ -145,9 +145,9 @@ func waits(n runtime.NodeDescription) bool {
 }
 
 // finished lists the nodes that have their result.
-func finished(s *runtime.Description) []string { return names(s, enginecore.PublicCompleted) }
+func finished(s *runtime.RunDescription) []string { return names(s, enginecore.PublicCompleted) }
 
-func names(s *runtime.Description, state enginecore.PublicState) []string {
+func names(s *runtime.RunDescription, state enginecore.PublicState) []string {
 	var list []string
 	for _, n := range s.Nodes {
 		if n.State == state {
@@ -158,7 +158,7 @@ func names(s *runtime.Description, state enginecore.PublicState) []string {
 }
 
 // done is how much of a run is done in percent, each node counting the same.
-func done(s *runtime.Description) float64 {
+func done(s *runtime.RunDescription) float64 {
 	if len(s.Nodes) == 0 {
 		return 0
 	}

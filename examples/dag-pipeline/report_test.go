@@ -103,7 +103,7 @@ func TestReplaceFile(t *testing.T) {
 func TestDisplay(t *testing.T) {
 	t.Parallel()
 	begun := time.Unix(1000, 0)
-	state := &runtime.Description{Run: "r", Nodes: []runtime.NodeDescription{
+	state := &runtime.RunDescription{Run: "r", Nodes: []runtime.NodeDescription{
 		{Name: "scan", State: enginecore.PublicCompleted, Attempts: 1, StartedAt: begun, CompletedAt: begun.Add(70 * time.Millisecond)},
 		{Name: "one", State: enginecore.PublicActive, Attempts: 1, Percent: 50, Message: "half"},
 		{Name: "two", State: enginecore.PublicDelayed, Attempts: 1, Reason: "disk"},

@@ -160,7 +160,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, token activity.To
 
 // signaler is *runtime.Client.
 type signaler interface {
-	Signal(ctx context.Context, token activity.Token, s runtime.Signal) (runtime.Delivery, error)
+	Signal(ctx context.Context, token activity.Token, s runtime.Signal) (runtime.SignalResult, error)
 }
 
 // patience is how long a visitor waits for the engine.
@@ -200,7 +200,7 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 }
 
 // answer is the page for what became of a decision.
-func (h *Handler) answer(delivery runtime.Delivery, d Decision) (int, page) {
+func (h *Handler) answer(delivery runtime.SignalResult, d Decision) (int, page) {
 	given := fmt.Sprintf("Your answer: %s.", h.label(d.Choice))
 	switch delivery.Outcome {
 	case runtime.SignalAccepted:

@@ -21,22 +21,22 @@ import (
 
 // signalFunc answers signals as a test wants. It serves for what an engine does not do on demand; what the pages say about
 // real deliveries is tested with real ones.
-type signalFunc func(runtime.Signal) (runtime.Delivery, error)
+type signalFunc func(runtime.Signal) (runtime.SignalResult, error)
 
-func (f signalFunc) Signal(_ context.Context, _ activity.Token, s runtime.Signal) (runtime.Delivery, error) {
+func (f signalFunc) Signal(_ context.Context, _ activity.Token, s runtime.Signal) (runtime.SignalResult, error) {
 	return f(s)
 }
 
 // untouched fails the test when anything is signalled.
 func untouched(t *testing.T) signalFunc {
-	return func(s runtime.Signal) (runtime.Delivery, error) {
+	return func(s runtime.Signal) (runtime.SignalResult, error) {
 		t.Errorf("signalled %q", s.Name)
-		return runtime.Delivery{}, errors.New("not expected")
+		return runtime.SignalResult{}, errors.New("not expected")
 	}
 }
 
-func outcome(o runtime.Outcome) signalFunc {
-	return func(runtime.Signal) (runtime.Delivery, error) { return runtime.Delivery{Outcome: o}, nil }
+func outcome(o runtime.SignalOutcome) signalFunc {
+	return func(runtime.Signal) (runtime.SignalResult, error) { return runtime.SignalResult{Outcome: o}, nil }
 }
 
 // wellFormed is the text of a token that belongs to nothing.
@@ -153,16 +153,16 @@ func TestEveryOutcomeHasItsPage(t *testing.T) {
 		{outcome(runtime.SignalDuplicate), http.StatusOK, "You have answered already"},
 		{outcome(runtime.SignalExpired), http.StatusGone, "It is too late"},
 		{outcome(runtime.SignalClosed), http.StatusConflict, "It is decided already"},
-		{func(runtime.Signal) (runtime.Delivery, error) {
-			return runtime.Delivery{}, fmt.Errorf("signal: %w", runtime.ErrTooLarge)
+		{func(runtime.Signal) (runtime.SignalResult, error) {
+			return runtime.SignalResult{}, fmt.Errorf("signal: %w", runtime.ErrTooLarge)
 		}, http.StatusConflict, "No more answers are taken"},
 	} {
 		page := serve(t, c.signal).visit(t).send(path, "approve", "Ann", "")
 		require.Equal(t, c.status, page.status, c.says)
 		require.Contains(t, page.body, c.says)
 	}
-	broken := serve(t, signalFunc(func(runtime.Signal) (runtime.Delivery, error) {
-		return runtime.Delivery{}, errors.New("connection lost")
+	broken := serve(t, signalFunc(func(runtime.Signal) (runtime.SignalResult, error) {
+		return runtime.SignalResult{}, errors.New("connection lost")
 	}))
 	page := broken.visit(t).send(path, "approve", "Ann", "")
 	require.Equal(t, http.StatusServiceUnavailable, page.status)
@@ -173,7 +173,9 @@ func TestEveryOutcomeHasItsPage(t *testing.T) {
 // Malformed links and those that the engine knows nothing of look the same.
 func TestInvalidLinksLookTheSame(t *testing.T) {
 	t.Parallel()
-	s := serve(t, signalFunc(func(runtime.Signal) (runtime.Delivery, error) { return runtime.Delivery{}, runtime.ErrInvalidToken }))
+	s := serve(t, signalFunc(func(runtime.Signal) (runtime.SignalResult, error) {
+		return runtime.SignalResult{}, runtime.ErrInvalidToken
+	}))
 	v := s.visit(t)
 	unknown := v.send("/"+wellFormed('1'), "approve", "Ann", "")
 	require.Equal(t, http.StatusNotFound, unknown.status)
@@ -189,9 +191,9 @@ func TestInvalidLinksLookTheSame(t *testing.T) {
 func TestWhatIsSent(t *testing.T) {
 	t.Parallel()
 	var sent []runtime.Signal
-	s := serve(t, signalFunc(func(s runtime.Signal) (runtime.Delivery, error) {
+	s := serve(t, signalFunc(func(s runtime.Signal) (runtime.SignalResult, error) {
 		sent = append(sent, s)
-		return runtime.Delivery{Outcome: runtime.SignalAccepted}, nil
+		return runtime.SignalResult{Outcome: runtime.SignalAccepted}, nil
 	}))
 	v := s.visit(t)
 	path := "/" + wellFormed('1')
@@ -211,9 +213,9 @@ func TestWhatIsSent(t *testing.T) {
 func TestIdentityOfTheHost(t *testing.T) {
 	t.Parallel()
 	var sent runtime.Signal
-	s := serve(t, signalFunc(func(s runtime.Signal) (runtime.Delivery, error) {
+	s := serve(t, signalFunc(func(s runtime.Signal) (runtime.SignalResult, error) {
 		sent = s
-		return runtime.Delivery{Outcome: runtime.SignalResumed}, nil
+		return runtime.SignalResult{Outcome: runtime.SignalResumed}, nil
 	}), Identity(func(r *http.Request) (string, bool) {
 		cookie, err := r.Cookie("session")
 		return "Ann@example.com", err == nil && cookie.Value == "good"

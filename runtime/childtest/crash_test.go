@@ -170,7 +170,7 @@ func TestOrphansAreEnded(t *testing.T) {
 		ctx := enginetest.Context(t)
 		core := b.Engine.Core()
 		def := plusOne(t, "orphan", double())
-		plan, err := runtime.NewPlan(b.Client, def, 1, runtime.ID("r"))
+		plan, err := runtime.NewPlan(b.Client, def, 1, runtime.WithID("r"))
 		require.NoError(t, err)
 		id := plan.ExecutionID("add")
 		_, err = core.SubmitFlow(ctx, enginerpc.SubmitFlowCall{

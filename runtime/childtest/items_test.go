@@ -43,7 +43,7 @@ func TestMapWhileItWaits(t *testing.T) {
 		def := mapFlow(t, gated(3, gate, &waiting))
 		b.Keeper(t)
 		b.Worker(t, def.Handlers(), runtime.Concurrency(2))
-		run, err := runtime.Start(ctx, b.Client, def, 4, runtime.ID("r"))
+		run, err := runtime.Start(ctx, b.Client, def, 4, runtime.WithID("r"))
 		require.NoError(t, err)
 		// Both slots run items: the node itself has none.
 		enginetest.Eventually(t, enginetest.Patience, func() string {
@@ -65,8 +65,8 @@ func TestMapWhileItWaits(t *testing.T) {
 		require.Equal(t, &runtime.ChildRun{Flow: "mapping.double", Run: "mapping/r/double", FlowID: id, State: "open", Total: 4, Open: 2, Succeeded: 2}, n.Child)
 		items := itemsOf(t, b, "mapping", "r", "double", 1)
 		require.Len(t, items, 3)
-		require.Equal(t, runtime.Item{Index: 1, Name: "item-1", State: enginecore.PublicCompleted, Attempts: 1, Result: []byte("4")}, items[0])
-		require.Equal(t, runtime.Item{Index: 3, Name: "item-3", State: enginecore.PublicActive, Attempts: 1}, items[2])
+		require.Equal(t, runtime.MapItem{Index: 1, Name: "item-1", State: enginecore.PublicCompleted, Attempts: 1, Result: []byte("4")}, items[0])
+		require.Equal(t, runtime.MapItem{Index: 3, Name: "item-3", State: enginecore.PublicActive, Attempts: 1}, items[2])
 		inner, err := b.Client.Describe(ctx, n.Child.Flow, n.Child.Run)
 		require.NoError(t, err)
 		require.Equal(t, n.ExecutionID, inner.Parent)
@@ -85,8 +85,8 @@ func TestMapWhileItWaits(t *testing.T) {
 	})
 }
 
-func itemsOf(t *testing.T, b *enginetest.Bench, flowName, run, node string, from int) []runtime.Item {
-	var items []runtime.Item
+func itemsOf(t *testing.T, b *enginetest.Bench, flowName, run, node string, from int) []runtime.MapItem {
+	var items []runtime.MapItem
 	for item, err := range b.Client.Items(enginetest.Context(t), flowName, run, node, from) {
 		require.NoError(t, err)
 		items = append(items, item)

@@ -60,7 +60,7 @@ func TestMapKeepsOrder(t *testing.T) {
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
 		for _, n := range []int{0, 1, 2, 300} {
-			run, err := runtime.Start(ctx, b.Client, def, n, runtime.ID(fmt.Sprint(n)))
+			run, err := runtime.Start(ctx, b.Client, def, n, runtime.WithID(fmt.Sprint(n)))
 			require.NoError(t, err)
 			out, err := run.Result(ctx)
 			require.NoError(t, err)

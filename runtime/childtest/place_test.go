@@ -23,7 +23,7 @@ func TestChildRunsAreFoundInTheirNamespace(t *testing.T) {
 		def := around(t, "outer", plusOne(t, "core", add))
 		elsewhere.Keeper(t)
 		elsewhere.Worker(t, def.Handlers())
-		run, err := runtime.Start(ctx, b.Client, def, 4, runtime.ID("r"))
+		run, err := runtime.Start(ctx, b.Client, def, 4, runtime.WithID("r"))
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)

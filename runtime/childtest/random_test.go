@@ -233,7 +233,7 @@ func randomRound(t *testing.T, b *enginetest.Bench, seed uint64) {
 		for j := range in {
 			in[j] = 1 + r.IntN(9)
 		}
-		run, err := runtime.Start(ctx, b.Client, def, in, runtime.ID(strconv.FormatUint(seed, 10)))
+		run, err := runtime.Start(ctx, b.Client, def, in, runtime.WithID(strconv.FormatUint(seed, 10)))
 		require.NoError(t, err)
 		trials = append(trials, &trial{want: s.fate(in), run: run, cancelled: r.IntN(6) == 0})
 	}

@@ -39,7 +39,7 @@ func TestSubFlowNested(t *testing.T) {
 		def := around(t, "outermost", around(t, "outer", around(t, "middle", plusOne(t, "core", add))))
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
-		run, err := runtime.Start(ctx, b.Client, def, 4, runtime.ID("r"))
+		run, err := runtime.Start(ctx, b.Client, def, 4, runtime.WithID("r"))
 		require.NoError(t, err)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestSubFlowCancelledWithParent(t *testing.T) {
 		def := around(t, "outer", around(t, "middle", plusOne(t, "core", held(started, &ended))))
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
-		run, err := runtime.Start(ctx, b.Client, def, 4, runtime.ID("r"))
+		run, err := runtime.Start(ctx, b.Client, def, 4, runtime.WithID("r"))
 		require.NoError(t, err)
 		<-started
 		require.NoError(t, b.Client.Cancel(ctx, "outer", "r", "not needed"))

@@ -118,7 +118,7 @@ func TestApplication(t *testing.T) {
 		b.Worker(t, def.Handlers())
 		b.Worker(t, def.Handlers(), runtime.ClaimThrough(runtime.NewGrantIssuer(b.Engine)), runtime.Lanes("granted"))
 		in := order{Tenant: "acme", Items: []string{"a", "bb"}}
-		run, err := runtime.Start(ctx, c, def, in, runtime.ID("r"), runtime.Tag("customer.id", "7"))
+		run, err := runtime.Start(ctx, c, def, in, runtime.WithID("r"), runtime.WithTag("customer.id", "7"))
 		require.NoError(t, err)
 		for _, err := range c.Stream(ctx, "everything", "r", "first") {
 			require.NoError(t, err)
@@ -149,7 +149,7 @@ func operate(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	t.Helper()
 	c := b.Client
 	require.NoError(t, c.PauseLane(ctx, "default", "r"))
-	run, err := runtime.Start(ctx, c, def, in, runtime.ID("cancelled"))
+	run, err := runtime.Start(ctx, c, def, in, runtime.WithID("cancelled"))
 	require.NoError(t, err)
 	require.NoError(t, c.PauseRun(ctx, "everything", "cancelled", "r"))
 	require.NoError(t, c.SetPriority(ctx, "everything", "cancelled", 3))
@@ -193,7 +193,7 @@ func look(ctx context.Context, t *testing.T, b *enginetest.Bench) {
 	require.NoError(t, err)
 	_, err = c.Budgets(ctx)
 	require.NoError(t, err)
-	_, err = c.Quotas(ctx)
+	_, err = c.Limits(ctx)
 	require.NoError(t, err)
 	a := admin.New(b.Engine)
 	for x, err := range a.Executions(ctx, admin.ExecutionQuery{}) {

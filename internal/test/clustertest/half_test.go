@@ -42,7 +42,7 @@ func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
 	def, err := f.Build()
 	require.NoError(t, err)
 	worker := b.Worker(t, def.Handlers())
-	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("r"))
+	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("r"))
 	require.NoError(t, err)
 	_, err = run.Result(ctx)
 	require.NoError(t, err)
@@ -77,12 +77,12 @@ func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
 	}
 	look := func() {
 		if again := (*runtime.Run[int])(nil); soon(func(ctx context.Context) (err error) {
-			again, err = runtime.Start(ctx, b.Client, def, 1, runtime.ID("r"))
+			again, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("r"))
 			return err
 		}) {
 			require.True(t, again.Existed())
 		}
-		if d := (*runtime.Description)(nil); soon(func(ctx context.Context) (err error) { d, err = run.Describe(ctx); return err }) {
+		if d := (*runtime.RunDescription)(nil); soon(func(ctx context.Context) (err error) { d, err = run.Describe(ctx); return err }) {
 			require.Len(t, d.Nodes, 2)
 		}
 		var page runtime.RunPage

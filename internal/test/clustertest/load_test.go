@@ -229,7 +229,7 @@ func (x *load) rush(name string, atLeast int, meanwhile func()) {
 func (x *load) run(id string, in int) (int, error) {
 	acknowledged := false
 	for {
-		run, err := runtime.Start(x.ctx, x.Client, x.def, in, runtime.ID(id))
+		run, err := runtime.Start(x.ctx, x.Client, x.def, in, runtime.WithID(id))
 		if err == nil {
 			if acknowledged && !run.Existed() {
 				x.mu.Lock()
@@ -259,7 +259,7 @@ func (x *load) startAgain(ids []string) {
 		_, number, _ := strings.Cut(id, "-")
 		n, err := strconv.Atoi(number)
 		require.NoError(x.t, err)
-		run, err := runtime.Start(x.ctx, x.Client, x.def, n, runtime.ID(id))
+		run, err := runtime.Start(x.ctx, x.Client, x.def, n, runtime.WithID(id))
 		require.NoError(x.t, err)
 		if !run.Existed() {
 			x.again = append(x.again, id)

@@ -31,7 +31,7 @@ func TestWorkIsFoundWithoutItsMessage(t *testing.T) {
 	require.NoError(t, err)
 	core := b.Engine.Core()
 	client := core.Client()
-	plan, err := runtime.NewPlan(b.Client, def, 1, runtime.ID(lost.ID()))
+	plan, err := runtime.NewPlan(b.Client, def, 1, runtime.WithID(lost.ID()))
 	require.NoError(t, err)
 	key := core.Keys().LaneEligible(plan.Partition, "default")
 	entry := string(plan.ExecutionID("same"))

@@ -33,9 +33,9 @@ func TestCountsOfLargeRuns(t *testing.T) {
 		flow.Return(f, first)
 		def, err := f.Build()
 		require.NoError(t, err)
-		plan, err := runtime.NewPlan(b.Client, def, 1, runtime.ID("wide"))
+		plan, err := runtime.NewPlan(b.Client, def, 1, runtime.WithID("wide"))
 		require.NoError(t, err)
-		_, err = runtime.Start(d.ctx, b.Client, def, 1, runtime.ID("wide"))
+		_, err = runtime.Start(d.ctx, b.Client, def, 1, runtime.WithID("wide"))
 		require.NoError(t, err)
 		core := d.keys.FlowCore(plan.Partition, plan.FlowID)
 		open := func() string { return d.text("HGET", core, "open_nodes") }

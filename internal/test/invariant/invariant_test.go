@@ -68,15 +68,15 @@ func newStage(t *testing.T) *stage {
 		}
 	})
 	def := diamond(t, pass, hold)
-	run, err := runtime.Start(ctx, bench.Client, def, 1, runtime.ID("done"))
+	run, err := runtime.Start(ctx, bench.Client, def, 1, runtime.WithID("done"))
 	require.NoError(t, err)
 	_, err = run.Result(ctx)
 	require.NoError(t, err)
-	s.done, err = runtime.NewPlan(bench.Client, def, 1, runtime.ID("done"))
+	s.done, err = runtime.NewPlan(bench.Client, def, 1, runtime.WithID("done"))
 	require.NoError(t, err)
-	_, err = runtime.Start(ctx, bench.Client, def, 2, runtime.ID("open"))
+	_, err = runtime.Start(ctx, bench.Client, def, 2, runtime.WithID("open"))
 	require.NoError(t, err)
-	s.open, err = runtime.NewPlan(bench.Client, def, 2, runtime.ID("open"))
+	s.open, err = runtime.NewPlan(bench.Client, def, 2, runtime.WithID("open"))
 	require.NoError(t, err)
 	<-begun
 	return s

@@ -256,13 +256,13 @@ func TestRefused(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
-		make := func(name string, timing runtime.Timing, opts ...runtime.ScheduleOption) error {
+		make := func(name string, timing runtime.ScheduleTiming, opts ...runtime.ScheduleOption) error {
 			_, err := runtime.Schedule(ctx, b.Client, name, timing, l.def, job{}, opts...)
 			return err
 		}
 		for text, err := range map[string]error{
 			"cron expression":             make("s", runtime.Cron("every day", "")),
-			"neither a cron expression":   make("s", runtime.Timing{}),
+			"neither a cron expression":   make("s", runtime.ScheduleTiming{}),
 			`time zone "Mars/Olympus"`:    make("s", runtime.Cron("@daily", "Mars/Olympus")),
 			"interval 999ms":              make("s", runtime.Every(999*time.Millisecond)),
 			"interval -1h0m0s":            make("s", runtime.Every(-time.Hour)),
@@ -419,14 +419,14 @@ func TestFailedFire(t *testing.T) {
 		l.schedule(t)
 		hour := l.lastHour(t)
 		// Somebody else has the id.
-		taken, err := runtime.Start(ctx, b.Client, l.def, job{Name: "mine"}, runtime.ID(runAt(hour)))
+		taken, err := runtime.Start(ctx, b.Client, l.def, job{Name: "mine"}, runtime.WithID(runAt(hour)))
 		require.NoError(t, err)
 		_, err = taken.Result(ctx)
 		require.NoError(t, err)
 		b.Keeper(t)
 		l.fireAt(t, hour)
 		d := l.await(t, "failed", func(d *runtime.ScheduleDescription) bool { return d.Failed == 1 })
-		require.Equal(t, runtime.FireFailed, d.History[0].Outcome)
+		require.Equal(t, runtime.ScheduleFireFailed, d.History[0].Outcome)
 		require.Contains(t, d.History[0].Reason, runtime.ErrRunConflict.Error())
 		require.Empty(t, d.LastRun)
 		require.Equal(t, hour.Add(time.Hour), d.NextFire)

@@ -212,7 +212,7 @@ func TestCatchUp(t *testing.T) {
 		d := l.await(t, "made up", func(d *runtime.ScheduleDescription) bool { return d.Started+d.Missed == 10 && d.Waiting == 0 })
 		require.Equal(t, int64(made), d.Started)
 		missed := d.History[len(d.History)-1]
-		require.Equal(t, runtime.FireMissed, missed.Outcome)
+		require.Equal(t, runtime.ScheduleFireMissed, missed.Outcome)
 		require.Equal(t, int64(10-made), missed.Count)
 		require.Equal(t, hour.Add(-9*time.Hour), missed.At)
 		require.Equal(t, hour.Add(-time.Duration(made)*time.Hour), missed.Until)

@@ -54,7 +54,7 @@ func (c *customer) start(ctx context.Context, id string, seed uint64) {
 	}
 	c.diary.note(entry{What: starting, Run: id, Seed: seed})
 	for ctx.Err() == nil {
-		run, err := runtime.Start(ctx, c.client, def, 1, runtime.ID(id))
+		run, err := runtime.Start(ctx, c.client, def, 1, runtime.WithID(id))
 		if err != nil {
 			continue
 		}

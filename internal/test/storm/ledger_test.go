@@ -137,7 +137,7 @@ func (j *checker) coins() {
 func (s *storm) released(ctx context.Context, t *testing.T) {
 	t.Helper()
 	enginetest.Eventually(t, s.patience(), func() string {
-		quotas, err := s.bench.Client.Quotas(ctx)
+		quotas, err := s.bench.Client.Limits(ctx)
 		require.NoError(t, err)
 		for _, q := range quotas {
 			if q.Running != 0 || q.Waiting != 0 {

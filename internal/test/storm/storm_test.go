@@ -366,7 +366,7 @@ func (s *storm) revive(ctx context.Context, t *testing.T, step *activity.Activit
 		}
 		def, err := newRandomDAG(e.Seed).define(step)
 		require.NoError(t, err)
-		run, err := runtime.Start(ctx, s.bench.Client, def, 1, runtime.ID(e.Run))
+		run, err := runtime.Start(ctx, s.bench.Client, def, 1, runtime.WithID(e.Run))
 		require.NoError(t, err)
 		if acknowledged[e.Run] && !run.Existed() {
 			t.Errorf("run %s was acknowledged, and is gone", e.Run)
@@ -420,7 +420,7 @@ func (s *storm) end(ctx context.Context, t *testing.T, run *runtime.Run[product]
 	})
 }
 
-func stateOf(d *runtime.Description) string {
+func stateOf(d *runtime.RunDescription) string {
 	text := fmt.Sprintf("%s %s, %d open, reruns %d\n", d.State, d.Outcome, d.OpenNodes, d.Reruns)
 	for _, n := range d.Nodes {
 		text += fmt.Sprintf("  %s %s %s attempts=%d reclaims=%d %s\n", n.Name, n.State, n.Why, n.Attempts, n.Reclaims, n.Reason)

@@ -154,7 +154,7 @@ type tornRun struct{ id string }
 func (x *tornBench) start(t *testing.T, ctx context.Context, r *tornRun) {
 	t.Helper()
 	enginetest.Eventually(t, enginetest.Patience, func() string {
-		if _, err := runtime.Start(ctx, x.Client, x.def, 1, runtime.ID(r.id)); err != nil {
+		if _, err := runtime.Start(ctx, x.Client, x.def, 1, runtime.WithID(r.id)); err != nil {
 			return err.Error()
 		}
 		return ""
@@ -203,7 +203,7 @@ func (x *tornBench) finish(t *testing.T, ctx context.Context, r *tornRun, where 
 		case err == nil, errors.Is(err, runtime.ErrRunCancelled):
 			return ""
 		case errors.Is(err, runtime.ErrRunNotFound):
-			_, err = runtime.Start(ctx, x.Client, x.def, 1, runtime.ID(r.id))
+			_, err = runtime.Start(ctx, x.Client, x.def, 1, runtime.WithID(r.id))
 		case errors.Is(err, context.DeadlineExceeded):
 			x.signal(ctx, r)
 		}

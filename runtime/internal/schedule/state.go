@@ -39,13 +39,13 @@ const (
 type fireOutcome string
 
 const (
-	// FireStarted is the outcome of a fire with a run.
+	// ScheduleFireStarted is the outcome of a fire with a run.
 	FireStarted fireOutcome = "started"
-	// FireSkipped is the outcome of a fire without a run because of the overlap policy or its bounds.
+	// ScheduleFireSkipped is the outcome of a fire without a run because of the overlap policy or its bounds.
 	FireSkipped fireOutcome = "skipped"
-	// FireMissed is the outcome of times that passed without a keeper and are too old or too many to make up for.
+	// ScheduleFireMissed is the outcome of times that passed without a keeper and are too old or too many to make up for.
 	FireMissed fireOutcome = "missed"
-	// FireFailed is the outcome of a fire whose run cannot be started.
+	// ScheduleFireFailed is the outcome of a fire whose run cannot be started.
 	FireFailed fireOutcome = "failed"
 )
 
