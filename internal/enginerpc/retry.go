@@ -155,6 +155,15 @@ func classify(info callInfo, err error) (verdict, error) {
 	return giveUp, fmt.Errorf("%s: %w: %w", info.name, enginecore.ErrOutcomeUnknown, err)
 }
 
+// CommandError classifies the error of a command that only reads or is safe to repeat, as those of such calls are.
+func CommandError(command string, err error) error {
+	if err == nil {
+		return nil
+	}
+	_, wrapped := classify(callInfo{name: command, repeatable: true}, err)
+	return wrapped
+}
+
 func unauthorized(text string) bool {
 	return strings.HasPrefix(text, "NOAUTH") || strings.HasPrefix(text, "WRONGPASS") ||
 		strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "ACL failure in script") || // Valkey

@@ -63,15 +63,6 @@ func (t *Task) budgets() ([]submit.StoredBudget, error) {
 	return t.usage.budgets, nil
 }
 
-// retryUntilKnown repeats a call that may be sent twice while the engine is away.
-func (t *Task) retryUntilKnown(ctx context.Context, send func() error) error {
-	err := engine.RetryUntilKnown(ctx, engine.RetryPolicy{Pause: reportPause}, func(bool) error { return send() })
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
 // budgetsWith returns those of the run's budgets that have a dimension; none when the run has no budget at all.
 func (t *Task) budgetsWith(ctx context.Context, dimension string) ([]submit.StoredBudget, error) {
 	all, err := t.budgets()

@@ -116,6 +116,19 @@ func (t *Task) reporting() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(t.run.Base, t.leaseEnd())
 }
 
+// retryUntilKnown makes a call that may be sent twice again while the engine is unavailable: until ctx ends, or, where a function
+// has made ctx independent of its own, until the lease has.
+func (t *Task) retryUntilKnown(ctx context.Context, send func() error) error {
+	again := engine.RetryPolicy{Pause: reportPause, Retryable: func(err error) bool {
+		return engine.IsUnavailable(err) && (t.ctx.Err() == nil || time.Now().Before(t.leaseEnd()))
+	}}
+	err := engine.RetryUntilKnown(ctx, again, func(bool) error { return send() })
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
 // runAgain lets the task run again, unless its context has ended meanwhile: then its execution is to be released if the worker
 // stops, and nothing is to be done otherwise.
 func (t *Task) runAgain() (again, release bool) {
