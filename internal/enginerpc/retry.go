@@ -53,6 +53,9 @@ func (conn *Conn) send(ctx context.Context, info callInfo, w *wire) (message, er
 		if verdict == loadLibrary && !loaded {
 			loaded = true
 			if err := conn.restoreLibrary(ctx); err != nil {
+				if errors.Is(err, enginecore.ErrNotReachable) {
+					err = fmt.Errorf("%w: %w", enginecore.ErrUnavailable, err)
+				}
 				return message{}, fmt.Errorf("%s: its function is gone from the server: %w", info.name, err)
 			}
 			continue
