@@ -120,9 +120,9 @@ func faulty(t *testing.T, b *enginetest.Bench) (near, far *enginetest.Bench, pro
 		near = enginetest.Open(t, b.Kind, cluster.URL(), b.Prefix)
 		far = near
 	default:
-		address := b.URL[strings.Index(b.URL, "://")+3:]
+		address, database, _ := strings.Cut(b.URL[strings.Index(b.URL, "://")+3:], "/")
 		p := proxy.Start(t, address)
-		near, far, proxies = b, enginetest.Open(t, b.Kind, string(b.Kind)+"://"+p.Addr(), b.Prefix), append(proxies, p)
+		near, far, proxies = b, enginetest.Open(t, b.Kind, string(b.Kind)+"://"+p.Addr()+"/"+database, b.Prefix), append(proxies, p)
 	}
 	for _, p := range proxies {
 		p.Intercept(proxy.CutCalls(20))
