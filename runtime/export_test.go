@@ -72,6 +72,9 @@ func OnlyMessages() WorkerOption {
 	return func(c *worker.WorkerConfig) { c.Sweep, c.Lease = time.Hour, time.Hour }
 }
 
+// RetryFor is for how long a call to the engine is sent again before it fails.
+func RetryFor(d time.Duration) OpenOption { return func(c *openConfig) { c.core.RetryFor = d } }
+
 // CheckLibraryEvery is how often a keeper looks at the server's library.
 func CheckLibraryEvery(d time.Duration) KeeperOption {
 	return func(c *keeper.KeeperConfig) { c.LibraryCheck = d }

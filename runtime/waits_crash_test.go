@@ -2,18 +2,24 @@ package runtime_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -159,4 +165,98 @@ func TestWaitOutlivesTheProgram(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "step by first, signal 7, finished by second", out)
 	b.Settle(t)
+}
+
+// The connection breaks, several times in a row, exactly at a call that a worker makes for a function. The call is made
+// again for as long as it takes: the attempt does not fail.
+func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
+	const breaks = 3
+	test := func(t *testing.T, kind testserver.Kind, call string) {
+		t.Parallel()
+		ctx := enginetest.Context(t)
+		server := testserver.Shared(t, kind)
+		p := proxy.Start(t, server.Addr())
+		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix, runtime.RetryFor(time.Nanosecond))
+		def := largeTalk(t)
+		var mu sync.Mutex
+		left := breaks
+		p.Intercept(func(chunk []byte) proxy.Fate {
+			mu.Lock()
+			defer mu.Unlock()
+			if left == 0 || !bytes.Contains(chunk, []byte(call)) {
+				return proxy.Pass
+			}
+			left--
+			return proxy.Cut
+		})
+		b.Keeper(t)
+		far.Worker(t, def.Handlers(), runtime.Lease(time.Hour))
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		ended := make(chan error, 1)
+		go func() {
+			out, err := run.Result(ctx)
+			if err == nil && out != 7 {
+				err = fmt.Errorf("result %d", out)
+			}
+			ended <- err
+		}()
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			waits, err := run.Waitpoints(ctx)
+			require.NoError(t, err)
+			if len(ended) > 0 {
+				t.Fatal(<-ended)
+			}
+			if len(waits) == 0 || waits[0].State != runtime.WaitOpen {
+				return "that it waits"
+			}
+			send(t, ctx, b, waits[0], runtime.Signal{Name: "x", Payload: 7})
+			return ""
+		})
+		require.NoError(t, <-ended)
+		mu.Lock()
+		defer mu.Unlock()
+		require.Less(t, left, breaks, "the call was made")
+		b.Settle(t)
+	}
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		for _, call := range []string{
+			"ffx_read_inputs", "ffx_record_step", "ff_list_waitpoint_hmac_kids", "HSETNX", "ffx_open_waitpoint", "ffx_use_budget",
+			"ffx_suspend", "ffx_read_journal",
+		} {
+			t.Run(call, func(t *testing.T) { test(t, kind, call) })
+		}
+	})
+}
+
+// largeTalk has a node whose inputs, and whose steps, are too large to come with a claim, and which waits. Nothing is
+// tried a second time.
+func largeTalk(t *testing.T) *flow.Definition[int, int] {
+	t.Helper()
+	large := strings.Repeat("x", 600_000)
+	source := activity.New("source", func(context.Context, int) (string, error) { return large, nil }, activity.Retry(activity.NoRetry))
+	ask := activity.New("ask", func(ctx context.Context, in []string) (int, error) {
+		for i := range 2 {
+			if _, err := activity.Step(ctx, fmt.Sprint("step-", i), func(context.Context) (string, error) { return large, nil }); err != nil {
+				return 0, err
+			}
+		}
+		if err := activity.ReportUsage(ctx, "tokens", 1, activity.UsageKey("once")); err != nil {
+			return 0, err
+		}
+		if _, err := activity.OpenWaitpoint(ctx, "w"); err != nil {
+			return 0, err
+		}
+		return activity.Await[int](ctx, "w")
+	}, activity.Retry(activity.NoRetry))
+	f := flow.New[int, int]("large-talk", flow.Budget("spent", flow.Counted("tokens")))
+	var sources []flow.Ref[string]
+	for i := range 2 {
+		sources = append(sources, flow.Node(f, fmt.Sprint("source", i), source, f.Input()))
+	}
+	flow.Return(f, flow.Node(f, "ask", ask, flow.List(sources...)))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // TestBinary runs the built program from another directory. It is not parallel, nor are those of its parts that measure
@@ -38,7 +39,8 @@ func TestBinary(t *testing.T) {
 	})
 	for _, kind := range testserver.Servers(t) {
 		t.Run("killed "+string(kind), func(t *testing.T) {
-			b.testKilled(t, testserver.Start(t, testserver.Options{Kind: kind}).URL(), time.Second)
+			// What is lost here is lost by the kill: with a short lease, a busy machine would cost workers as well.
+			b.testKilled(t, testserver.Start(t, testserver.Options{Kind: kind}).URL(), runtime.DefaultLease)
 		})
 		t.Run("interrupted "+string(kind), func(t *testing.T) {
 			b.testInterrupted(t, testserver.Start(t, testserver.Options{Kind: kind}).URL())
@@ -85,7 +87,7 @@ func (p *process) read(stdout io.Reader) {
 // until returns the time from the start to the line that satisfies enough.
 func (p *process) until(what string, enough func(line string) bool) time.Duration {
 	p.t.Helper()
-	patience := time.After(time.Minute)
+	patience := time.After(10 * time.Minute)
 	for {
 		select {
 		case line, more := <-p.lines:

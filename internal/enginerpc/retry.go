@@ -53,6 +53,9 @@ func (conn *Conn) send(ctx context.Context, info callInfo, w *wire) (message, er
 		if verdict == loadLibrary && !loaded {
 			loaded = true
 			if err := conn.restoreLibrary(ctx); err != nil {
+				if errors.Is(err, enginecore.ErrNotReachable) {
+					err = fmt.Errorf("%w: %w", enginecore.ErrUnavailable, err)
+				}
 				return message{}, fmt.Errorf("%s: its function is gone from the server: %w", info.name, err)
 			}
 			continue
@@ -153,6 +156,15 @@ func classify(info callInfo, err error) (verdict, error) {
 		return tryAgain, fmt.Errorf("%s: %w: %w", info.name, enginecore.ErrUnavailable, err)
 	}
 	return giveUp, fmt.Errorf("%s: %w: %w", info.name, enginecore.ErrOutcomeUnknown, err)
+}
+
+// CommandError classifies the error of a command that only reads or is safe to repeat, as those of such calls are.
+func CommandError(command string, err error) error {
+	if err == nil {
+		return nil
+	}
+	_, wrapped := classify(callInfo{name: command, repeatable: true}, err)
+	return wrapped
 }
 
 func unauthorized(text string) bool {

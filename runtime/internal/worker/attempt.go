@@ -186,7 +186,11 @@ func (t *Task) input(ctx context.Context, plan submit.NodePlan) ([]byte, error) 
 func (t *Task) readInputs(ctx context.Context, results map[string][]byte) error {
 	call := enginerpc.ReadInputsCall{Partition: t.shard.Partition, ExecutionID: t.claimed.ExecutionID}
 	for {
-		reply, err := t.run.Session.Backend.ReadInputs(ctx, call)
+		var reply enginerpc.ReadInputsReply
+		err := t.retryUntilKnown(ctx, func() (err error) {
+			reply, err = t.run.Session.Backend.ReadInputs(ctx, call)
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("read the inputs of node %s: %w", t.claimed.Node, err)
 		}

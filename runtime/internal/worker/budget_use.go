@@ -72,16 +72,6 @@ func (t *Task) budgets() ([]submit.StoredBudget, error) {
 	return t.usage.budgets, nil
 }
 
-// retryUntilKnown repeats a call that may be sent twice while the engine is unavailable. It returns the cause
-// of ctx if that ends first.
-func (t *Task) retryUntilKnown(ctx context.Context, send func() error) error {
-	err := engine.RetryUntilKnown(ctx, engine.RetryPolicy{Pause: reportPause}, func(bool) error { return send() })
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
 // budgetsWith returns those budgets of the run that have a dimension; none if the run has no budget. It
 // returns activity.ErrUnknownDimension if the run has budgets but none with the dimension.
 func (t *Task) budgetsWith(ctx context.Context, dimension string) ([]submit.StoredBudget, error) {

@@ -207,7 +207,8 @@ func (c *completer) suspend(l *lease, o attemptOutcome, slots int) (r report) {
 	switch {
 	case err == nil:
 		return r
-	case isFence(err) || engine.IsUnavailable(err):
+	case isFence(err) || engine.IsUnavailable(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
+		// The engine may not know of the wait, but has not refused it either. The lease runs out.
 		return report{metric: engine.OutcomeNotCommitted, err: err}
 	}
 	return report{refused: fmt.Errorf("await %q: %w", s.Step, failure)}

@@ -66,7 +66,11 @@ func (t *Task) readJournal(ctx context.Context) error {
 	}
 	call := enginerpc.ReadJournalCall{Partition: t.shard.Partition, ExecutionID: t.claimed.ExecutionID}
 	for {
-		reply, err := t.run.core.ReadJournal(ctx, call)
+		var reply enginerpc.ReadJournalReply
+		err := t.retryUntilKnown(ctx, func() (err error) {
+			reply, err = t.run.core.ReadJournal(ctx, call)
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("read the steps of node %s: %w", t.claimed.Node, err)
 		}
@@ -112,9 +116,14 @@ func (e *execution) Record(ctx context.Context, step string, data []byte) ([]byt
 	if err := t.requireWaits(); err != nil {
 		return nil, err
 	}
-	reply, err := t.run.core.RecordStep(ctx, enginerpc.RecordStepCall{
+	call := enginerpc.RecordStepCall{
 		Partition: t.shard.Partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, Value: data,
+	}
+	var reply enginerpc.RecordStepReply
+	err := t.retryUntilKnown(ctx, func() (err error) {
+		reply, err = t.run.core.RecordStep(ctx, call)
+		return err
 	})
 	if err != nil {
 		return nil, stepError(ctx, err)
@@ -160,14 +169,17 @@ func (e *execution) Open(ctx context.Context, step string, within time.Duration)
 		return "", err
 	}
 	id := enginecore.WaitpointID(uuid.NewString())
+	call := enginerpc.OpenWaitpointCall{
+		Partition: t.shard.Partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, WaitpointID: id, WaitpointKey: submit.WaitpointKey(id),
+		ExpiresIn: within,
+	}
 	var reply enginerpc.OpenWaitpointReply
-	err := t.run.Session.Secrets.With(ctx, t.shard.Partition, func() (err error) {
-		reply, err = t.run.core.OpenWaitpoint(ctx, enginerpc.OpenWaitpointCall{
-			Partition: t.shard.Partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
-			LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, WaitpointID: id, WaitpointKey: submit.WaitpointKey(id),
-			ExpiresIn: within,
+	err := t.retryUntilKnown(ctx, func() error {
+		return t.run.Session.Secrets.With(ctx, t.shard.Partition, func() (err error) {
+			reply, err = t.run.core.OpenWaitpoint(ctx, call)
+			return err
 		})
-		return err
 	})
 	if err != nil {
 		return "", stepError(ctx, err)

@@ -126,6 +126,19 @@ func (t *Task) reporting() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(t.run.Base, t.leaseEnd())
 }
 
+// retryUntilKnown repeats a call that may be sent twice while the engine is unavailable. It ends with ctx, and returns its
+// cause; if a function has detached ctx from its own context, it ends with the lease.
+func (t *Task) retryUntilKnown(ctx context.Context, send func() error) error {
+	again := engine.RetryPolicy{Pause: reportPause, Retryable: func(err error) bool {
+		return engine.IsUnavailable(err) && (t.ctx.Err() == nil || time.Now().Before(t.leaseEnd()))
+	}}
+	err := engine.RetryUntilKnown(ctx, again, func(bool) error { return send() })
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
 // runAgain reopens a settled task so that its function can run again, unless its context has ended meanwhile.
 // In that case release reports whether the execution is to be released because the worker stops.
 func (t *Task) runAgain() (again, release bool) {
