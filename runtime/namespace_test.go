@@ -107,7 +107,7 @@ var acrossNamespaces = map[string]struct {
 		return c.SetLimit(ctx, x.limit, "", activity.AtOnce(1))
 	}, nil},
 	"ResetLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.ResetLimit(ctx, x.limit, "") }, nil},
-	"Quotas": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+	"Limits": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		list, err := c.Limits(ctx)
 		for _, q := range list {
 			if q.AtOnce == 7 {
