@@ -194,10 +194,9 @@ type DutyReport struct {
 	Took time.Duration
 }
 
-// RunOnce sees to one duty on all partitions until nothing of it is left to do for now, whatever other keepers do
-// meanwhile and whether this one runs or not. Partitions in which it fails are left, and the others seen to. The report
-// tells in any case what was done; the error joins those of the partitions. It is ErrUnknownDuty, and nothing was done, for
-// a duty that does not exist or that the engine does not have in contract mode.
+// RunOnce performs one duty in all partitions until no work is left, whether or not this keeper or others run. It skips partitions
+// in which a step fails and continues with the others. The report is valid also with an error, which joins the errors of the
+// partitions. RunOnce returns ErrUnknownDuty, and does nothing, for a duty that does not exist or that contract mode lacks.
 func (k *Keeper) RunOnce(ctx context.Context, duty Duty) (DutyReport, error) {
 	if err := k.check(); err != nil {
 		return DutyReport{Duty: duty}, err
