@@ -295,7 +295,8 @@ func TestFullDisk(t *testing.T) {
 
 				require.NoError(t, os.Remove(ballast))
 				serves(t, e)
-				require.Equal(t, round, log.count(eventStorageRestored))
+				// The record is written a moment after calls are served again.
+				require.Eventually(t, func() bool { return log.count(eventStorageRestored) == round }, time.Minute, time.Millisecond)
 				h.check(t, e)
 				clear(h.refused)
 				h.calls(t, e, 3)
