@@ -280,7 +280,8 @@ func checkExists(dir string) error {
 	return err
 }
 
-// Close ends the connection and, in this process, the engine. Further calls do nothing, and neither does one of a nil engine.
+// Close ends the connection and, in this process, the engine. Result, Watch and Stream that wait return enginecore.ErrClosed.
+// Further calls do nothing, and neither does one of a nil engine.
 func (e *Engine) Close() error {
 	if e.open() != nil {
 		return nil
