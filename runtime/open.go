@@ -218,7 +218,7 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	s.Keeper = keeper.NewSharedKeeper(s, defaultKeeperConfig())
 	e := &Engine{s}
 	if err := config.connect(ctx, s, target); err != nil {
-		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, err), e.Close())
+		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, target.explain(err)), e.Close())
 	}
 	if s.InMemory {
 		s.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine is in this process and in memory: nothing outlives it, and "+
