@@ -163,7 +163,8 @@ const (
 //	redis+sentinel://  valkey+sentinel://  a server behind sentinels: host[:port][,…]/name-of-the-primary
 //
 // Programs on several databases of one server hear each other's messages: give each database a prefix of its own (Prefix), or
-// keepers and workers count those of other databases among theirs, and work waits for them.
+// keepers and workers count those of other databases among theirs, and work waits for them; and Result may return what a run of
+// the same flow and id has returned in another database.
 //
 // A server's URL and embedded take ?contract=15, which is ContractOnly. A server's takes client_name, db, dial_timeout, write_timeout
 // (times such as 5s), max_retries=0, protocol=2 and, with TLS, skip_verify besides. Others are an error.
