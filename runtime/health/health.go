@@ -51,7 +51,7 @@ func Handler(checks map[string]Checker) http.Handler {
 	})
 }
 
-var ErrNoAnswer = errors.New("the check did not return")
+var errNoAnswer = errors.New("the check did not return")
 
 func run(ctx context.Context, checks map[string]Checker) Report {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
@@ -63,7 +63,7 @@ func run(ctx context.Context, checks map[string]Checker) Report {
 	report := Report{Ready: true, Checks: make(map[string]string, len(checks))}
 	for name, check := range checks {
 		running.Go(func() {
-			err := ErrNoAnswer // of a check that ends its goroutine
+			err := errNoAnswer // of a check that ends its goroutine
 			defer func() {
 				mu.Lock()
 				defer mu.Unlock()
