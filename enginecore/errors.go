@@ -100,6 +100,11 @@ func (e *ServerError) Error() string { return e.Function + ": server error: " + 
 // or the call only reads or is safe to repeat.
 var ErrUnavailable = errors.New("engine unavailable")
 
+// ErrClosed marks an error of a call that came after this program closed the engine or the client, or was waiting then: of
+// Result, Watch and Stream, for example. The error of a call that was sent, but not answered, wraps ErrUnavailable or
+// ErrOutcomeUnknown, too.
+var ErrClosed = errors.New("closed by this program")
+
 // ErrFull marks an error of a server that takes in nothing now: its memory is full (maxmemory), or it refuses writes since it
 // cannot persist them. The error wraps ErrUnavailable, too, and means the same for the call, which was sent again for a while.
 // While the memory is full, only calls that bring new work are refused: those with the flag intake in the reference of the

@@ -28,7 +28,7 @@ func NewClient(e *Engine) *Client {
 	return &Client{session: e.session, submitter: submit.NewSubmitter(e.session)}
 }
 
-// Close ends what the client listens to. Calls that wait for a result return an error.
+// Close ends what the client listens to. Result, Watch and Stream that wait return enginecore.ErrClosed.
 func (c *Client) Close() {
 	if c != nil && c.submitter != nil {
 		c.submitter.Close()
@@ -189,7 +189,7 @@ func (c *Client) locate(flowName, runID string) (enginecore.FlowID, enginecore.P
 }
 
 // Result waits until the run is over and returns its result. A run that did not succeed gives a *RunError; the context's
-// error is returned when it ends before.
+// error is returned when it ends before, and enginecore.ErrClosed when the client or the engine is closed before.
 func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	r = r.there()
 	var zero Out

@@ -163,7 +163,8 @@ const (
 //	redis+sentinel://  valkey+sentinel://  a server behind sentinels: host[:port][,…]/name-of-the-primary
 //
 // Programs on several databases of one server hear each other's messages: give each database a prefix of its own (Prefix), or
-// keepers and workers count those of other databases among theirs, and work waits for them.
+// keepers and workers count those of other databases among theirs, and work waits for them; and Result may return what a run of
+// the same flow and id has returned in another database.
 //
 // A server's URL and embedded take ?contract=15, which is ContractOnly. A server's takes client_name, db, dial_timeout, write_timeout
 // (times such as 5s), max_retries=0, protocol=2 and, with TLS, skip_verify besides. Others are an error.
@@ -218,7 +219,7 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	s.Keeper = keeper.NewSharedKeeper(s, defaultKeeperConfig())
 	e := &Engine{s}
 	if err := config.connect(ctx, s, target); err != nil {
-		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, err), e.Close())
+		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, target.explain(err)), e.Close())
 	}
 	if s.InMemory {
 		s.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine is in this process and in memory: nothing outlives it, and "+
@@ -280,7 +281,8 @@ func checkExists(dir string) error {
 	return err
 }
 
-// Close ends the connection and, in this process, the engine. Further calls do nothing, and neither does one of a nil engine.
+// Close ends the connection and, in this process, the engine. Result, Watch and Stream that wait return enginecore.ErrClosed.
+// Further calls do nothing, and neither does one of a nil engine.
 func (e *Engine) Close() error {
 	if e.open() != nil {
 		return nil

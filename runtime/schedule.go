@@ -179,8 +179,8 @@ func wholeMilliseconds(c *scheduleConfig, what string, d time.Duration) int64 {
 // A run has the id "name@time", with the fire's time in RFC 3339 and UTC, and Describe tells the schedule and the time. Each
 // fire starts one run, however many keepers there are and wherever one of them stops. The engine's clock decides what is due.
 //
-// A change counts for runs that are not being started yet. Fires that wait are kept; where the timing or the bounds changed, the
-// next fire is the first after the change, by the engine's clock. Whether the schedule is paused, its numbers and its history
+// A change counts for runs that are not being started yet. Fires that are due or wait are kept; where the timing or the bounds
+// changed, the next fire is the first after the change, by the engine's clock. Whether the schedule is paused, its numbers and its history
 // stay.
 //
 // The error wraps ErrSchedule with everything that is wrong with the declaration, or ErrTooLarge and others of Start for what

@@ -35,21 +35,27 @@ func (c *Client) changeSchedule(ctx context.Context, do, name string, change fun
 	return nil
 }
 
-// PauseSchedule makes a schedule start nothing but what is triggered, until ResumeSchedule. Runs that are open go on, fires
-// that wait for the end of a run are kept. Pausing it again changes the reason. The error wraps ErrScheduleNotFound when
-// there is none.
+// PauseSchedule makes a schedule start nothing but what is triggered, until ResumeSchedule. Runs that are open go on. A
+// fire that came due before the pause is kept, whether a keeper has seen it or not: it waits, and starts after
+// ResumeSchedule, unless the overlap policy skips it or it is older than the catch-up window. Pausing it again changes the
+// reason. The error wraps ErrScheduleNotFound when there is none.
 func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 	if err := engine.CheckReason(reason); err != nil {
 		return fmt.Errorf("pause schedule %.140q: %w", name, err)
 	}
-	return c.changeSchedule(ctx, "pause", name, func(r *schedule.ScheduleRecord) (bool, error) {
-		r.Pause(reason)
-		return true, nil
-	})
+	p, id, err := c.locateSchedule(name)
+	if err == nil {
+		err = schedule.ScheduleStore{Session: c.session}.Pause(ctx, p, id, reason)
+	}
+	if err != nil {
+		return fmt.Errorf("pause schedule %.140q: %w", name, err)
+	}
+	return nil
 }
 
-// ResumeSchedule ends a pause. Fires whose time came during the pause are not made up: the next one is the first after now, by
-// the engine's clock. A schedule that is not paused is left alone.
+// ResumeSchedule ends a pause: fires that waited when it began are started, under the overlap policy. Those that came due
+// during the pause are not made up: the next one is the first after now, by the engine's clock. A schedule that is not
+// paused is left alone.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 	return c.changeSchedule(ctx, "resume", name, func(r *schedule.ScheduleRecord) (bool, error) { return r.Resume(), nil })
 }

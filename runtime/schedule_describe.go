@@ -55,7 +55,8 @@ type ScheduleFireOutcome string
 const (
 	// ScheduleFireStarted has a run.
 	ScheduleFireStarted = ScheduleFireOutcome(schedule.FireStarted)
-	// ScheduleFireSkipped was not started because of the overlap policy.
+	// ScheduleFireSkipped was not started because of the overlap policy, or because the timetable was changed while the jitter
+	// delayed it.
 	ScheduleFireSkipped = ScheduleFireOutcome(schedule.FireSkipped)
 	// ScheduleFireMissed was not started because no keeper was there within the catch-up window, or too many were to be made up.
 	ScheduleFireMissed = ScheduleFireOutcome(schedule.FireMissed)

@@ -63,8 +63,9 @@ func UpToNow() StreamOption { return func(c *streamConfig) { c.now = true } }
 const framePage = 64
 
 // Stream yields the frames that a node's attempts emit, in order, one attempt after the other, as they come, until the
-// node has ended or ctx ends. An error is yielded last; it wraps ErrUnknownNode for a node that the run does not have. It waits for frames on a connection of its own, so it delays nothing
-// else, however slow the reader is, and goes on after the connection broke. Frames that the engine has dropped, because an
+// node has ended or ctx ends. An error is yielded last; it wraps ErrUnknownNode for a node that the run does not have, and
+// enginecore.ErrClosed when the client or the engine is closed. It waits for frames on a connection of its own, so it delays
+// nothing else, however slow the reader is, and goes on after the connection broke. Frames that the engine has dropped, because an
 // attempt emitted more than is kept, are passed over. A stream that waits counts as a Watch for MaxWatches.
 func (r *Run[Out]) Stream(ctx context.Context, node string, opts ...StreamOption) iter.Seq2[StreamFrame, error] {
 	r = r.there()
@@ -98,6 +99,8 @@ func (c *Client) stream(ctx context.Context, flowName, runID string, id engineco
 			}
 		}
 		defer s.tail.Close()
+		ctx, end := c.submitter.WhileOpen(ctx)
+		defer end()
 		if err == nil {
 			err = c.checkRun(ctx, id, p)
 		}
@@ -145,7 +148,7 @@ func (s *frameReader) checkNode(ctx context.Context, flowName, runID string) err
 	client := s.client.session.Client
 	key := s.client.session.Core.Keys().ExecCore(s.execution)
 	if there, err := client.Do(ctx, client.B().Exists().Key(key).Build()).AsBool(); err != nil || there {
-		return err
+		return enginerpc.CommandError("EXISTS", err)
 	}
 	d, err := s.client.Describe(ctx, flowName, runID)
 	if err == nil && d.Graph != nil && d.Graph.Node(s.node) == nil {

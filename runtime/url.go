@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -40,14 +42,17 @@ func parseURL(raw string) (target, error) {
 	if meant, ok := serverMeant(raw); ok {
 		return target{}, fmt.Errorf("%w: it has no scheme: did you mean %s?", ErrURL, meant)
 	}
+	if strings.TrimSpace(raw) != raw {
+		return target{}, fmt.Errorf("%w: it begins or ends with a space or a line break", ErrURL)
+	}
 	first, hosts := cutHosts(raw)
 	u, err := url.Parse(first)
 	if err != nil {
-		return target{}, fmt.Errorf("%w: %s", ErrURL, redactedParseError(err))
+		return target{}, parseError(raw, err)
 	}
 	u.Host = hosts
 	if u.Scheme == "" {
-		return target{}, fmt.Errorf("%w: it has no scheme: a server is valkey://host:6379, a directory is embedded:%s", ErrURL, raw)
+		return target{}, withoutScheme(raw)
 	}
 	base, topology, _ := strings.Cut(u.Scheme, "+")
 	switch base {
@@ -56,10 +61,13 @@ func parseURL(raw string) (target, error) {
 		return target{}, fmt.Errorf("%w: scheme %q: must be embedded, redis, rediss, valkey or valkeys, the last four "+
 			"also with +cluster or +sentinel", ErrURL, u.Scheme)
 	}
-	if u.Host == "" {
+	switch {
+	case u.Host == "":
 		return target{}, fmt.Errorf("%w: no host: it must have the form %s://host:port", ErrURL, u.Scheme)
+	case u.Fragment != "":
+		return target{}, fmt.Errorf("%w: something follows a #: in a user, a password or an option it is written %%23", ErrURL)
 	}
-	t := target{text: u.Redacted()}
+	t := target{text: redacted(u)}
 	if err := checkServerOptions(u); err != nil {
 		return target{}, err
 	}
@@ -68,7 +76,12 @@ func parseURL(raw string) (target, error) {
 	}
 	switch topology {
 	case "":
-		t.option, err = serverOption(u, base, nil)
+		if strings.Contains(u.Host, ",") {
+			return target{}, fmt.Errorf("%w: several hosts, %s: the scheme must be %s+cluster or %s+sentinel", ErrURL, u.Host, base, base)
+		}
+		if err = checkDatabase(strings.TrimPrefix(u.Path, "/")); err == nil {
+			t.option, err = serverOption(u, base, nil)
+		}
 		t.option.ForceSingleClient = true
 	case "cluster":
 		t.option, err = serverOption(u, base, nil)
@@ -115,6 +128,50 @@ func checkServerOptions(u *url.URL) error {
 		if !slices.Contains(serverOptions, name) {
 			return fmt.Errorf("%w: unknown option %q of a server: there are %s", ErrURL, name, strings.Join(serverOptions, ", "))
 		}
+		for _, value := range query[name] {
+			if err := checkServerOption(u.Scheme, name, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkServerOption checks the value of one option; rueidis passes over some that it does not know.
+func checkServerOption(scheme, name, value string) error {
+	rule := ""
+	switch name {
+	case "db":
+		return checkDatabase(value)
+	case "dial_timeout", "write_timeout":
+		if d, err := time.ParseDuration(value); err != nil || d <= 0 {
+			rule = "must be a time with its unit, such as 5s"
+		}
+	case "max_retries":
+		if value != "0" {
+			rule = "must be 0, which sends no call again"
+		}
+	case "protocol":
+		if value != "2" && value != "3" {
+			rule = "must be 2 or 3"
+		}
+	case "skip_verify":
+		if base, _, _ := strings.Cut(scheme, "+"); base != "rediss" && base != "valkeys" {
+			rule = "is for a URL with TLS: the scheme must be rediss or valkeys"
+		} else if _, err := strconv.ParseBool(value); err != nil {
+			rule = "must be true or false"
+		}
+	}
+	if rule == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %s=%s: it %s", ErrURL, name, value, rule)
+}
+
+// checkDatabase checks the number of a database; "" names none.
+func checkDatabase(text string) error {
+	if _, err := strconv.ParseUint(text, 10, 31); err != nil && text != "" {
+		return fmt.Errorf("%w: database %q: it must be a number from 0 on, as in valkey://host:6379/2", ErrURL, text)
 	}
 	return nil
 }
@@ -153,6 +210,27 @@ func cutHosts(raw string) (first, hosts string) {
 	hosts = authority[len(user):]
 	host, _, _ := strings.Cut(hosts, ",")
 	return scheme + "://" + user + host + tail, hosts
+}
+
+// redacted is a URL without its password, and without a user that stands alone, which may be meant as the password.
+func redacted(u *url.URL) string {
+	if u.User != nil {
+		if _, has := u.User.Password(); !has {
+			hidden := *u
+			hidden.User = url.User("xxxxx")
+			return hidden.String()
+		}
+	}
+	return u.Redacted()
+}
+
+// parseError says why a URL cannot be read. The text of err may hold a part of the password.
+func parseError(raw string, err error) error {
+	if strings.Contains(raw, "@") {
+		return fmt.Errorf("%w: it cannot be read: in a user or password, the characters / ? # [ ] @ and %% must be percent-encoded, "+
+			"such as %%2F for a /, and a port must be a number", ErrURL)
+	}
+	return fmt.Errorf("%w: %s", ErrURL, redactedParseError(err))
 }
 
 // redactedParseError leaves the URL out of the text, since it may hold a password.
@@ -204,8 +282,10 @@ func splitHosts(list string) ([]string, error) {
 		if host == "" || strings.HasPrefix(host, ":") {
 			return nil, fmt.Errorf("%w: %q names no host", ErrURL, list)
 		}
-		if _, _, err := net.SplitHostPort(host); err != nil {
+		if _, port, err := net.SplitHostPort(host); err != nil {
 			host = net.JoinHostPort(strings.Trim(host, "[]"), "6379")
+		} else if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, fmt.Errorf("%w: port %q of %s: it must be a number from 1 to 65535", ErrURL, port, host)
 		}
 		hosts = append(hosts, host)
 	}
@@ -222,6 +302,9 @@ func parseEmbedded(raw string) (target, error) {
 			return target{}, fmt.Errorf("%w: embedded has no host: a directory is embedded:%s", ErrURL, after)
 		}
 		dir = after
+	}
+	if dir == "~" || strings.HasPrefix(dir, "~/") {
+		return target{}, fmt.Errorf("%w: directory %s: a ~ is not replaced here: name the whole path, as in embedded:/home/ann/data", ErrURL, dir)
 	}
 	t.dir = dir
 	t.text += dir

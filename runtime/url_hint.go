@@ -1,10 +1,52 @@
 package runtime
 
 import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
 	"net"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
+
+// withoutScheme is the error of a text without a scheme, with the URLs that it may stand for.
+func withoutScheme(raw string) error {
+	switch {
+	case strings.Contains(raw, "@"): // it may hold a password
+		return fmt.Errorf("%w: it has no scheme: a server is valkey://user:password@host:6379", ErrURL)
+	case filepath.IsLocal(raw) && !strings.ContainsAny(raw, `/\`) && !strings.HasPrefix(raw, "."):
+		return fmt.Errorf("%w: %q has no scheme: the server of that name is valkey://%s:6379, the directory embedded:%s", ErrURL, raw, raw, raw)
+	}
+	return fmt.Errorf("%w: %q has no scheme: a server is valkey://host:6379, a directory is embedded:%s", ErrURL, raw, raw)
+}
+
+// explain adds to the error of a connection what may be wrong with the URL.
+func (t target) explain(err error) error {
+	if t.embedded || err == nil {
+		return err
+	}
+	secure := t.option.TLSConfig != nil
+	hint := ""
+	switch header := (tls.RecordHeaderError{}); {
+	case strings.Contains(err.Error(), "DB index is out of range"):
+		hint = fmt.Sprintf("the server has no database %d: its setting \"databases\" is their number, which begins at 0", t.option.SelectDB)
+	case !errors.Is(err, enginecore.ErrNotReachable):
+	case secure && (errors.Is(err, engine.ErrNoAnswer) || errors.As(err, &header)):
+		hint = "the port may be one without TLS, of which the scheme is redis or valkey"
+	case !secure && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		hint = "it took the connection and closed it unanswered: the port may be one with TLS, of which the scheme is rediss or valkeys"
+	}
+	if hint == "" {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, hint)
+}
 
 // serverMeant returns the URL that somebody meant who wrote an address, as localhost:6379 or valkey:6379/2, instead of a URL.
 // Passwords are left out.

@@ -25,8 +25,9 @@ var ErrEventsLost = errors.New("events were dropped")
 
 // Watch yields what happens in the run, in order and without gaps, from the event after the given id on ("" is from its
 // start), as it happens, until the run is over or ctx ends. Of a run that was run again, earlier ends are events like
-// others. An error that ends it is yielded last, ErrRunNotFound when the run is purged meanwhile. It waits for news on a
-// connection of its own, so it delays nothing else, and goes on after the connection broke. As many of them may go on at a time
+// others. An error that ends it is yielded last, ErrRunNotFound when the run is purged meanwhile, enginecore.ErrClosed when
+// the client or the engine is closed. It waits for news on a connection of its own, so it delays nothing else, and goes on
+// after the connection broke. As many of them may go on at a time
 // as MaxWatches says; one more yields ErrTooManyWatches.
 //
 // The engine keeps at least about the last 20,000 events of a run; ErrEventsLost tells where some are missing, and does not
@@ -58,6 +59,8 @@ func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecor
 			return
 		}
 		defer c.session.Watches.End()
+		ctx, end := c.submitter.WhileOpen(ctx)
+		defer end()
 		if err := c.checkRun(ctx, id, p); err != nil {
 			failed(err)
 			return

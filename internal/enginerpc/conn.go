@@ -215,6 +215,8 @@ func connectError(err error) error {
 		return fmt.Errorf("%w: %s%s", enginecore.ErrUnauthorized, text, passwordHint(text))
 	case fullError(text) != nil:
 		return fullError(text)
+	case strings.Contains(text, "unknown command 'SENTINEL'"):
+		return fmt.Errorf("%w: it is no sentinel: the URL of a server itself has a scheme without +sentinel", enginecore.ErrUnsupportedServer)
 	case strings.Contains(strings.ToLower(text), "unknown command"):
 		return fmt.Errorf("%w: it needs FUNCTION, which Redis has since 7.0 and Valkey since 7.2: %s", enginecore.ErrUnsupportedServer, text)
 	}

@@ -178,6 +178,8 @@ func TestClassify(t *testing.T) {
 		{broken, false, giveUp, enginecore.ErrOutcomeUnknown},
 		{rueidis.ErrClosing, false, giveUp, enginecore.ErrOutcomeUnknown},
 		{rueidis.ErrClosing, true, giveUp, enginecore.ErrUnavailable},
+		{rueidis.ErrClosing, false, giveUp, enginecore.ErrClosed},
+		{rueidis.ErrClosing, true, giveUp, enginecore.ErrClosed},
 	} {
 		verdict, err := classify(callInfo{name: "f", repeatable: x.repeatable}, x.err)
 		if verdict != x.verdict || err == nil || x.is != nil && !errors.Is(err, x.is) {

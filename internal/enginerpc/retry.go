@@ -146,9 +146,9 @@ func classify(info callInfo, err error) (verdict, error) {
 	}
 	if errors.Is(err, rueidis.ErrClosing) {
 		if info.repeatable || info.readOnly {
-			return giveUp, fmt.Errorf("%s: %w: %w", info.name, enginecore.ErrUnavailable, err)
+			return giveUp, fmt.Errorf("%s: %w: %w: %w", info.name, enginecore.ErrUnavailable, enginecore.ErrClosed, err)
 		}
-		return giveUp, fmt.Errorf("%s: %w: %w", info.name, enginecore.ErrOutcomeUnknown, err)
+		return giveUp, fmt.Errorf("%s: %w: %w: %w", info.name, enginecore.ErrOutcomeUnknown, enginecore.ErrClosed, err)
 	}
 	var op *net.OpError
 	unsent := errors.As(err, &op) && op.Op == "dial"

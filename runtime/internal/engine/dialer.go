@@ -44,8 +44,8 @@ const (
 // errConnecting means that nothing has been sent, because the connection is still being made.
 var errConnecting = errors.New("the connection is being made")
 
-// errNoAnswer means that nothing has been sent, because a server could not be reached or has not answered.
-var errNoAnswer = errors.New("no answer in time")
+// ErrNoAnswer means that nothing has been sent, because a server could not be reached or has not answered.
+var ErrNoAnswer = errors.New("no answer in time")
 
 // dialer makes the connections of a client of the client library.
 //
@@ -189,7 +189,7 @@ func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, secur
 	first := d.busy.Add(1) == 1
 	defer d.busy.Add(-1)
 	p, failed, opening := d.Join(address)
-	limit, err := cmp.Or(by.Timeout, connectTimeout), errNoAnswer
+	limit, err := cmp.Or(by.Timeout, connectTimeout), ErrNoAnswer
 	if first && !opening {
 		// Others may already wait for this connection where they cannot leave.
 		limit, err = callWait, errConnecting

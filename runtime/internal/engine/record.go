@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -15,10 +16,13 @@ import (
 type Record = hashrecord.Record
 
 // ReadError classifies the error of a plain read: a refusal of the server keeps its class, everything else is
-// [enginecore.ErrUnavailable]. The error names the command.
+// [enginecore.ErrUnavailable], and [enginecore.ErrClosed] too after Session.Close. The error names the command.
 func ReadError(command string, err error) error {
 	if _, refused := rueidis.IsRedisErr(err); refused {
 		return fmt.Errorf("%s: %w", command, enginerpc.ConnectError(err))
+	}
+	if errors.Is(err, rueidis.ErrClosing) {
+		err = fmt.Errorf("%w: %w", enginecore.ErrClosed, err)
 	}
 	return fmt.Errorf("%s: %w: %w", command, enginecore.ErrUnavailable, err)
 }

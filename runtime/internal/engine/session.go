@@ -37,6 +37,9 @@ type Session struct {
 	Logger    *slog.Logger
 	Logged    *repeatLimiter // behind the logger
 	Telemetry *Telemetry
+	// closed ends with Close.
+	closed context.Context
+	end    context.CancelFunc
 	// Keeper is the keeper that the workers of the session share. It is set before the first worker or keeper is made.
 	Keeper sharedKeeper
 }
@@ -63,6 +66,7 @@ type Connection struct {
 // Connect opens the connections to the engine: to the one in this process if InProcess is set, otherwise to the servers
 // of c. After an error, the caller must call Close.
 func (s *Session) Connect(ctx context.Context, c Connection) error {
+	s.closed, s.end = context.WithCancel(context.Background())
 	option, isEmbedded := c.Client, s.InProcess != nil
 	if !isEmbedded {
 		s.Silence = timely(&option)
@@ -159,10 +163,21 @@ func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 	}
 }
 
+// Closed returns a context that ends when the session is closed.
+func (s *Session) Closed() context.Context {
+	if s.closed == nil {
+		return context.Background() // not connected
+	}
+	return s.closed
+}
+
 // Close closes the connections, and the engine if it is in this process. It may be called after a failed Connect.
 func (s *Session) Close() error {
 	if s.Logged != nil {
 		defer func() { s.Logged.finish(context.Background(), time.Now()) }()
+	}
+	if s.end != nil {
+		s.end()
 	}
 	s.dialer.end()
 	if s.Hub != nil {

@@ -44,8 +44,13 @@ func (s *ScheduleRunner) Declare(ctx context.Context, draft *ScheduleDraft) (*Sc
 				return nil, err
 			}
 			continue
-		case !draft.change(r):
+		case !draft.differs(r):
 			return r, nil
+		default:
+			if err := s.store.settleDue(ctx, r); err != nil {
+				return nil, err
+			}
+			draft.change(r)
 		}
 		err = s.store.save(ctx, r, &draft.Content, true)
 		if !errors.Is(err, enginecore.ErrScheduleChanged) {
@@ -65,24 +70,26 @@ func (d *ScheduleDraft) create(r *ScheduleRecord) {
 	r.planNext()
 }
 
-// change applies the draft to the record of an existing schedule and reports whether it differed.
-func (d *ScheduleDraft) change(r *ScheduleRecord) bool {
+// differs reports whether the draft differs from the record of an existing schedule.
+func (d *ScheduleDraft) differs(r *ScheduleRecord) bool {
 	before, _ := json.Marshal(&r.Spec)
 	after, _ := json.Marshal(&d.Spec)
-	if slices.Equal(before, after) {
-		return false
+	return !slices.Equal(before, after)
+}
+
+// change applies the draft to the record of an existing schedule, whose due times have been settled.
+func (d *ScheduleDraft) change(r *ScheduleRecord) {
+	if !r.Spec.sameTimes(&d.Spec) {
+		r.skipDelayed("the timetable was changed before the jitter had passed")
+		r.State.Fired = nil // its times are those of the old timetable
+		r.times = d.Times
+		r.planNext()
 	}
-	same := r.Spec.sameTimes(&d.Spec)
 	r.Spec, r.times = d.Spec, d.Times
 	r.State.UpdatedAt = r.now.UnixMilli()
 	r.State.Plan = slices.Max(r.State.Plans) + 1
 	r.State.Plans = append(r.State.Plans, r.State.Plan)
-	if !same {
-		r.State.Fired = nil // its times are those of the old timetable
-		r.planNext()
-	}
 	r.urgent = true
-	return true
 }
 
 // ChangeKept reads a schedule, applies a change and writes it, again if another process has written it meanwhile: the
@@ -98,23 +105,31 @@ func (s ScheduleStore) ChangeKept(ctx context.Context, p enginecore.Partition, i
 	return err
 }
 
-// Pause suspends the timetable: from now on only triggered fires start. For a paused schedule it replaces the reason.
-// The caller writes the record.
-func (r *ScheduleRecord) Pause(reason string) {
-	if r.State.PausedAt == 0 {
-		r.State.PausedAt = r.now.UnixMilli()
-	}
-	r.State.PauseReason = reason
+// Pause suspends the timetable of a schedule: from now on only triggered fires start. Times that are due become
+// waiting, skipped or missed fires, as if a keeper had seen them just before; the waiting ones start after the pause.
+// For a paused schedule it replaces the reason. The error wraps ErrScheduleNotFound for a schedule that does not exist
+// or is being deleted.
+func (s ScheduleStore) Pause(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, reason string) error {
+	return s.ChangeKept(ctx, p, id, func(r *ScheduleRecord) (bool, error) {
+		if err := s.settleDue(ctx, r); err != nil {
+			return false, err
+		}
+		if r.State.PausedAt == 0 {
+			r.State.PausedAt = r.now.UnixMilli()
+		}
+		r.State.PauseReason = reason
+		return true, nil
+	})
 }
 
-// Resume ends a pause, and reports whether there was one. Times of the timetable during the pause are not made up
-// for. The caller writes the record.
+// Resume ends a pause, and reports whether there was one. Fires that came due during the pause are not made up for. The
+// caller writes the record.
 func (r *ScheduleRecord) Resume() bool {
 	if r.State.PausedAt == 0 {
 		return false
 	}
 	r.State.PausedAt, r.State.PauseReason = 0, ""
-	r.planNext()
+	r.dropRipe()
 	r.urgent = true
 	return true
 }

@@ -231,10 +231,11 @@ func (s *ScheduleRunner) watch(ctx context.Context, r *ScheduleRecord) (bool, er
 // start starts the run of a fire: it records the intent, submits the run, and records the outcome. If a keeper stops
 // in between, another one continues, and the engine gives the fire one run however often it is submitted.
 func (s *ScheduleRunner) start(ctx context.Context, r *ScheduleRecord, i int) (more bool, err error) {
-	fire := &r.State.Waiting[i]
-	if fire.StartBefore == 0 {
-		fire.Plan = r.State.Plan
+	if r.State.Waiting[i].StartBefore == 0 {
+		i = r.passHeld(i)
+		r.State.Waiting[i].Plan = r.State.Plan
 	}
+	fire := &r.State.Waiting[i]
 	flowName, plan, failure := s.plan(ctx, r, fire)
 	if failure != nil && !isFinal(failure) {
 		return false, failure

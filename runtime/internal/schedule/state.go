@@ -41,7 +41,8 @@ type fireOutcome string
 const (
 	// ScheduleFireStarted is the outcome of a fire with a run.
 	FireStarted fireOutcome = "started"
-	// ScheduleFireSkipped is the outcome of a fire without a run because of the overlap policy or its bounds.
+	// ScheduleFireSkipped is the outcome of a fire without a run because of the overlap policy, its bounds, or a change of
+	// the timetable.
 	FireSkipped fireOutcome = "skipped"
 	// ScheduleFireMissed is the outcome of times that passed without a keeper and are too old or too many to make up for.
 	FireMissed fireOutcome = "missed"
@@ -125,7 +126,7 @@ type ScheduleState struct {
 	Due         int64  `json:"due,omitempty"`
 	PausedAt    int64  `json:"paused_at,omitempty"`
 	PauseReason string `json:"pause_reason,omitempty"`
-	// Serial is the number of the last fire that was to start a run. It never decreases.
+	// Serial is the highest number that a fire has been given. It never decreases.
 	Serial int64 `json:"serial"`
 	// Waiting are the fires without a run, in order.
 	Waiting []PendingFire `json:"waiting,omitempty"`

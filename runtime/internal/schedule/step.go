@@ -40,13 +40,7 @@ func (r *ScheduleRecord) settle(open bool) bool {
 		return false
 	}
 	first := UnixTime(r.State.Due)
-	count, last := r.times.Passed(first, r.now, timesKept)
-	unripe := slices.IndexFunc(last, func(at time.Time) bool { return r.ripeAt(at).After(r.now) })
-	if unripe >= 0 {
-		r.setDue(last[unripe])
-		count -= int64(len(last) - unripe)
-		last = last[:unripe]
-	}
+	count, last, delayed := r.passed()
 	until := last[0]
 	all := len(last)
 	last = slices.DeleteFunc(last, func(at time.Time) bool {
@@ -76,10 +70,49 @@ func (r *ScheduleRecord) settle(open bool) bool {
 	if len(last) > 0 {
 		r.State.LastFire = last[len(last)-1].UnixMilli()
 	}
-	if unripe < 0 {
-		r.planNext()
-	}
+	r.planAfter(delayed)
 	return true
+}
+
+// passed returns the times of the timetable from the next one until now: the number of the ripe ones and the latest of
+// them, and those that the jitter still delays.
+func (r *ScheduleRecord) passed() (count int64, ripe, delayed []time.Time) {
+	count, last := r.times.Passed(UnixTime(r.State.Due), r.now, timesKept)
+	if i := slices.IndexFunc(last, func(at time.Time) bool { return r.ripeAt(at).After(r.now) }); i >= 0 {
+		return count - int64(len(last)-i), last[:i], last[i:]
+	}
+	return count, last, nil
+}
+
+// planAfter sets the next time to the first one that the jitter delays, or else to the first one after now.
+func (r *ScheduleRecord) planAfter(delayed []time.Time) {
+	if len(delayed) > 0 {
+		r.setDue(delayed[0])
+		return
+	}
+	r.planNext()
+}
+
+// dropRipe takes the due times out of the timetable without a trace: they came due during a pause.
+func (r *ScheduleRecord) dropRipe() {
+	var delayed []time.Time
+	if r.State.Due != 0 {
+		_, _, delayed = r.passed()
+	}
+	r.planAfter(delayed)
+}
+
+// skipDelayed records the times that have passed and that the jitter still delays as skipped. Due times have been
+// settled.
+func (r *ScheduleRecord) skipDelayed(reason string) {
+	if r.State.Due == 0 || r.State.PausedAt != 0 {
+		return
+	}
+	_, _, delayed := r.passed()
+	for _, at := range delayed {
+		r.skip(PendingFire{At: at.UnixMilli()}, reason)
+		r.State.LastFire = at.UnixMilli()
+	}
 }
 
 // Admit adds the fire of a time to those that wait for their run, or records it as skipped if the overlap policy has
@@ -132,6 +165,27 @@ func (r *ScheduleRecord) starting() int {
 
 // nextFire returns the index of the fire that may be started next, or -1.
 func (r *ScheduleRecord) nextFire() int { return slices.IndexFunc(r.State.Waiting, r.mayStart) }
+
+// passHeld moves the fires that a pause holds back behind the others, so that the fire at an index may start before
+// them, and returns the new index of that fire. They get later numbers, because the engine starts no fire after one with a
+// later number.
+func (r *ScheduleRecord) passHeld(i int) int {
+	serial := r.State.Waiting[i].Serial
+	isHeld := func(f PendingFire) bool { return f.StartBefore == 0 && !r.mayStart(f) }
+	if !slices.ContainsFunc(r.State.Waiting[:i], isHeld) {
+		return i
+	}
+	var held []PendingFire
+	for _, fire := range r.State.Waiting {
+		if isHeld(fire) {
+			r.State.Serial++
+			fire.Serial = r.State.Serial
+			held = append(held, fire)
+		}
+	}
+	r.State.Waiting = append(slices.DeleteFunc(r.State.Waiting, isHeld), held...)
+	return slices.IndexFunc(r.State.Waiting, func(f PendingFire) bool { return f.Serial == serial })
+}
 
 // skipWaiting records the fires that may be started as skipped.
 func (r *ScheduleRecord) skipWaiting(reason string) {

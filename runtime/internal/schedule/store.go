@@ -130,6 +130,23 @@ func (s ScheduleStore) isLastRunOpen(ctx context.Context, r *ScheduleRecord) (bo
 	return err == nil && reply.ClosedAt.IsZero(), err
 }
 
+// settleDue takes the due times out of the timetable of a schedule, as ScheduleRecord.settle does. It reads whether the
+// last run is open if the overlap policy needs that.
+func (s ScheduleStore) settleDue(ctx context.Context, r *ScheduleRecord) error {
+	if !r.isRipe() {
+		return nil
+	}
+	open := false
+	if r.Spec.Overlap != OverlapAllow {
+		var err error
+		if open, err = s.isLastRunOpen(ctx, r); err != nil {
+			return err
+		}
+	}
+	r.settle(open)
+	return nil
+}
+
 // LocateLastRun returns flow id and partition of the last started run. The record must have one: State.Last is not
 // nil.
 func (s ScheduleStore) LocateLastRun(r *ScheduleRecord) (enginecore.FlowID, enginecore.Partition, error) {

@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"slices"
 	"strconv"
@@ -12,8 +11,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
-
-var errClientClosed = errors.New("client is closed")
 
 // outcomeReopened is the outcome in the completion message of a run that runs again.
 const outcomeReopened = "reopened"
@@ -64,7 +61,7 @@ const maxTracked = 1024
 // use.
 type CompletionListener struct {
 	session *engine.Session
-	closed  context.Context
+	closed  context.Context // ends with close, and with the session
 	stop    context.CancelFunc
 	tasks   sync.WaitGroup
 
@@ -86,7 +83,7 @@ type CompletionListener struct {
 }
 
 func newCompletionListener(s *engine.Session) *CompletionListener {
-	closed, stop := context.WithCancel(context.Background())
+	closed, stop := context.WithCancel(s.Closed())
 	return &CompletionListener{
 		session: s, closed: closed, stop: stop, subscribed: make(map[enginecore.Partition]chan struct{}),
 		waiting: make(map[enginecore.FlowID][]chan RunCompletion), tracked: make(map[enginecore.FlowID]*RunCompletion),
@@ -131,7 +128,7 @@ func (l *CompletionListener) Untrack(id enginecore.FlowID) {
 
 // BeginRerun makes the listener ignore the former end of a run, whose message may still arrive, until the engine
 // reports that the run was reopened. The caller calls it before the rerun, and AbortRerun if the rerun fails. It fails
-// with the cause of ctx or when the listener is closed.
+// with the cause of ctx, or with enginecore.ErrClosed when the listener or the session is closed.
 func (l *CompletionListener) BeginRerun(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) error {
 	l.Mu.Lock()
 	ready, listening := l.subscribed[p]
@@ -144,7 +141,7 @@ func (l *CompletionListener) BeginRerun(ctx context.Context, id enginecore.FlowI
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-l.closed.Done():
-		return errClientClosed
+		return enginecore.ErrClosed
 	}
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -169,13 +166,13 @@ type completionWait struct {
 }
 
 // Wait registers a wait for the end of a run and returns once the partition is subscribed to: a run that ends
-// afterwards is not missed, one that ended before may be. The caller calls Release. Wait fails with the cause of ctx or
-// when the listener is closed.
+// afterwards is not missed, one that ended before may be. The caller calls Release. Wait fails with the cause of ctx, or
+// with enginecore.ErrClosed when the listener or the session is closed.
 func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) (completionWait, error) {
 	l.Mu.Lock()
 	if l.closed.Err() != nil {
 		l.Mu.Unlock()
-		return completionWait{}, errClientClosed
+		return completionWait{}, enginecore.ErrClosed
 	}
 	ready, listening := l.subscribed[p]
 	if !listening {
@@ -205,7 +202,7 @@ func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID, p e
 		return completionWait{}, context.Cause(ctx)
 	case <-l.closed.Done():
 		l.Release(w)
-		return completionWait{}, errClientClosed
+		return completionWait{}, enginecore.ErrClosed
 	}
 }
 

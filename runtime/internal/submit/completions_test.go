@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // TestTrackedCompletions starts runs in a partition that is subscribed to, and waits for them later.
 func TestTrackedCompletions(t *testing.T) {
 	p, other := enginecore.Partition{Index: 1}, enginecore.Partition{Index: 2}
-	l := newCompletionListener(nil)
+	l := newCompletionListener(new(engine.Session))
 	defer l.close()
 	ready := make(chan struct{})
 	close(ready)
@@ -82,7 +83,7 @@ func TestTrackedCompletions(t *testing.T) {
 // TestFormerCompletions runs a flow again while the message of its former end is still under way.
 func TestFormerCompletions(t *testing.T) {
 	p := enginecore.Partition{Index: 1}
-	l := newCompletionListener(nil)
+	l := newCompletionListener(new(engine.Session))
 	defer l.close()
 	ready := make(chan struct{})
 	close(ready)

@@ -17,7 +17,8 @@ const recheck = 5 * time.Second
 
 // AwaitResult returns the result of a run when the run is over. For a run that this submitter has just started, it
 // waits for the completion message, which carries a small result, before it reads from the engine. It waits while the
-// engine is unavailable; its error wraps [engine.ErrRunNotFound] or the cause of ctx.
+// engine is unavailable; its error wraps [engine.ErrRunNotFound], the cause of ctx, or enginecore.ErrClosed when the
+// submitter or the session is closed.
 func (s *Submitter) AwaitResult(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (enginerpc.FlowResultReply, error) {
 	fail := func(reply enginerpc.FlowResultReply, err error) (enginerpc.FlowResultReply, error) {
 		return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, err)
@@ -54,7 +55,7 @@ func (s *Submitter) AwaitResult(ctx context.Context, flowName, runID string, id 
 		case <-s.session.Core.Outdated():
 			return fail(reply, s.session.Core.OutdatedErr())
 		case <-s.Completions.closed.Done():
-			return fail(reply, errClientClosed)
+			return fail(reply, enginecore.ErrClosed)
 		case <-ctx.Done():
 			return fail(reply, context.Cause(ctx))
 		}

@@ -35,8 +35,20 @@ func NewSubmitter(s *engine.Session) *Submitter {
 	}
 }
 
-// Close ends the subscriptions of the submitter. Waits for the end of a run return an error.
+// Close ends the subscriptions of the submitter, and the contexts of WhileOpen. Waits for the end of a run return
+// enginecore.ErrClosed.
 func (s *Submitter) Close() { s.Completions.close() }
+
+// WhileOpen returns a context that ends with ctx, or when the submitter or the session is closed; its cause is then
+// enginecore.ErrClosed. The caller must call the returned function.
+func (s *Submitter) WhileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	leave := context.AfterFunc(s.Completions.closed, func() { end(enginecore.ErrClosed) })
+	return ctx, func() {
+		leave()
+		end(nil)
+	}
+}
 
 // Submit starts the run of a plan and reports whether it existed with the same flow and input. Its error wraps
 // [engine.ErrRunConflict] if the id belongs to another run, and [ErrBudgetNotFound] if a budget does not exist.
