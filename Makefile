@@ -22,7 +22,7 @@ LONGEST      = ./runtime ./internal/test/enginetest ./runtime/childtest
 OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(conformance|contracttest)|codegen|lua)(/|$$)')
 
 # The timeout is a fail-safe, no measure: a machine may be busy. Tests wait a lot, so more packages run at a time than there are processors.
-RUN = -count=1 -timeout 40m -p 3
+RUN = -count=1 -timeout 40m
 
 # Suites that `make test` runs on a cluster as well; `make test-cluster` runs all of them there.
 ON_CLUSTER = ./admin ./internal/test/accesstest ./internal/test/budgettest ./internal/test/enginetest ./internal/test/scheduletest ./runtime/childtest
@@ -39,9 +39,17 @@ help: ## List the targets
 
 .PHONY: test
 test: lint verify servers ## Everything CI checks: lint, drift, and all tests with -race on embedded, Redis and Valkey, some on a cluster
-	$(ALL_ENGINES) $(GO) test $(RUN) $(CALL_BY_CALL)
-	$(RACE) $(GO) test $(RACE_FLAGS) $(RUN) $(LONGEST) $(OTHERS)
-	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RACE_FLAGS) $(RUN) $(ON_CLUSTER)
+	@$(MAKE) --no-print-directory -j2 test-engines test-beside
+
+# The two parts of `make test`, which run at the same time. The second one uses the cluster last: what it needs has been
+# compiled for the first one by then.
+.PHONY: test-engines test-beside
+test-engines:
+	$(RACE) $(GO) test $(RACE_FLAGS) $(RUN) -p 3 $(LONGEST) $(OTHERS)
+
+test-beside:
+	$(ALL_ENGINES) $(GO) test $(RUN) -p 2 $(CALL_BY_CALL)
+	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RACE_FLAGS) $(RUN) -p 2 $(ON_CLUSTER)
 
 .PHONY: fmt
 fmt: ## Format the code

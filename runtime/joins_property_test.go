@@ -134,6 +134,7 @@ func (w *randomDAG) faultOf(f invariant.Flow, index int) string {
 // beginning. It checks the keyspace each time and the outcomes in the beginning and the end, and purges the runs.
 // FLOWFABRIC_SEED repeats one round.
 func TestRandomJoins(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		seed := rand.Uint64()
 		fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64)

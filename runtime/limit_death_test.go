@@ -102,6 +102,7 @@ func TestLimitsSurviveWorkers(t *testing.T) {
 
 // A limit that an operator sets holds at once, also for those that wait already.
 func TestSetLimit(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var g gauge

@@ -52,6 +52,7 @@ func (p *pausable) probe(t *testing.T, other *activity.Activity[int, int]) {
 }
 
 func TestPausedLane(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := newPausable(t, b, nil)
 		require.NoError(t, b.Client.PauseLane(p.ctx, activity.DefaultLane, "maintenance"))
@@ -89,6 +90,7 @@ func TestPausedLane(t *testing.T) {
 
 // A node of a paused activity does not hide others of the same lane, and does not time out.
 func TestPausedActivity(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := newPausable(t, b, nil)
 		other := activity.New("other", func(_ context.Context, n int) (int, error) { return n, nil })
@@ -114,6 +116,7 @@ func TestPausedActivity(t *testing.T) {
 
 // What runs when its run is paused goes on; what comes after it waits.
 func TestPausedRun(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := newPausable(t, b, make(chan struct{}))
 		run := p.start(t, 3)
@@ -150,6 +153,7 @@ func TestPausedRun(t *testing.T) {
 
 // A paused run can be cancelled, and a resumption that was cut short is completed by a keeper.
 func TestPausesEndSomehow(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := newPausable(t, b, nil)
 		b.Worker(t, []activity.Handler{p.add})

@@ -68,6 +68,7 @@ func TestMultitudeTimesOut(t *testing.T) {
 
 // A watch and a stream that wait for news go on when the server has been away.
 func TestWatchOutlivesTheServer(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())

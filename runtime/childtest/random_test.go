@@ -194,6 +194,7 @@ func (n sketchNode) fate(list []int) []int {
 // Random flows of maps and nested sub-flows end as their sketches tell, while workers and keepers come and go and some of
 // the runs are cancelled. FLOWFABRIC_SEED repeats a round, FLOWFABRIC_SOAK makes it long.
 func TestRandomMapsAndSubFlows(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		budget := 1500 * time.Millisecond
 		if os.Getenv("FLOWFABRIC_SOAK") != "" {

@@ -24,6 +24,7 @@ import (
 // Workers whose replies get lost, and that are stopped in the middle, count everything once, never exceed the limit,
 // and leave no reservations; waiting nodes continue with each reset.
 func TestUseThroughLostReplies(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		const runs, width, hard = 4, 12, 40
 		ctx := enginetest.Context(t)
