@@ -269,19 +269,19 @@ func TestGrantOfAbandoned(t *testing.T) {
 			LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()),
 		})
 		require.NoError(t, err)
+		r := requestFor("successor")
+		r.TTL = 100 * time.Millisecond
 		var successor runtime.Grant
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			_, err := b.Engine.Core().Tick(ctx, enginerpc.TickCall{Partition: grant.Partition, Limit: 10})
 			require.NoError(t, err)
-			r := requestFor("successor")
-			r.TTL = 100 * time.Millisecond
 			if successor, err = s.ClaimForWorker(ctx, r); err != nil {
 				return err.Error()
 			}
 			return ""
 		})
 		require.True(t, successor.Reclaim)
-		time.Sleep(110 * time.Millisecond) // the grant runs out, and another worker gets one
+		enginetest.Pass(t, b.Engine.Core(), r.TTL) // the grant runs out, and another worker gets one
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{a}, runtime.ClaimThrough(s))
 		_, err = run.Result(ctx)
@@ -337,7 +337,7 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 				ctx, l, s := enginetest.Context(t), newLedger(), runtime.NewGrantIssuer(b.Engine)
 				_, err := runtime.Start(ctx, b.Client, l.flow(t, "old", 1, false, flow.Priority(1)), job{})
 				require.NoError(t, err)
-				time.Sleep(2 * time.Millisecond) // younger than the first one
+				enginetest.Pass(t, b.Engine.Core(), 0) // what comes is younger than the first one
 				_, err = runtime.Start(ctx, b.Client, l.flow(t, "urgent", 12, false, flow.Priority(9)), job{})
 				require.NoError(t, err)
 				order := grantAll(ctx, t, b, s, held)

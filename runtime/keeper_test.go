@@ -79,7 +79,7 @@ func TestRunOnceReports(t *testing.T) {
 			return 7, nil
 		})
 		b.Worker(t, []activity.Handler{failing})
-		def := single(t, failing, activity.Retry(activity.Exponential{First: 20 * time.Millisecond, Attempts: 2}))
+		def := single(t, failing, activity.Retry(activity.Fixed{Delay: 20 * time.Millisecond, Attempts: 2}))
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
@@ -90,7 +90,7 @@ func TestRunOnceReports(t *testing.T) {
 			}
 			return ""
 		})
-		time.Sleep(30 * time.Millisecond) // until the delay is over by the engine's clock
+		enginetest.Pass(t, b.Engine.Core(), 20*time.Millisecond) // until the delay is over by the engine's clock
 
 		report, err := b.Client.RunDuty(ctx, runtime.DutyLeaseExpiry)
 		require.NoError(t, err)
