@@ -111,19 +111,26 @@ func TestServerKilled(t *testing.T) {
 		}
 		r := rand.New(rand.NewPCG(rand.Uint64(), 0))
 		var trials []*trial
+		started := make(chan struct{}, 40)
 		starting := make(chan struct{})
 		go func() {
 			defer close(starting)
-			for i := range 40 {
+			for i := range cap(started) {
 				x := c.startUntilAcknowledged(t, ctx, r, fmt.Sprintf("run-%d", i))
 				if x == nil {
 					return
 				}
 				trials = append(trials, x)
+				started <- struct{}{}
 			}
 		}()
 		for range 2 {
-			time.Sleep(150 * time.Millisecond)
+			for range 8 { // in the middle of the next start, while the former ones run
+				select {
+				case <-started:
+				case <-starting:
+				}
+			}
 			server.Kill()
 			server.Restart()
 		}

@@ -96,15 +96,17 @@ func TestPausedActivity(t *testing.T) {
 		other := activity.New("other", func(_ context.Context, n int) (int, error) { return n, nil })
 		b.Worker(t, []activity.Handler{p.add, other})
 		b.Keeper(t)
+		const timeout = time.Second
 		require.NoError(t, b.Client.PauseActivity(p.ctx, "add", ""))
-		run, err := runtime.Start(p.ctx, b.Client, single(t, p.add, activity.ScheduleToStart(time.Second)), 1)
+		run, err := runtime.Start(p.ctx, b.Client, single(t, p.add, activity.ScheduleToStart(timeout)), 1)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, describedAs(p.ctx, run, "rate_limited", `activity "add" is paused`))
 		for range 4 {
 			p.probe(t, other)
 		}
-		// Longer than the timeout, and than it takes the keeper to notice.
-		time.Sleep(1300 * time.Millisecond)
+		enginetest.Pass(t, b.Engine.Core(), timeout)
+		_, err = b.Client.RunDuty(p.ctx, runtime.DutyStartDeadline)
+		require.NoError(t, err)
 		require.Empty(t, describedAs(p.ctx, run, "rate_limited", `activity "add" is paused`)())
 		require.NoError(t, b.Client.ResumeActivity(p.ctx, "add"))
 		out, err := run.Result(p.ctx)

@@ -240,7 +240,7 @@ func randomRound(t *testing.T, b *enginetest.Bench, seed uint64) {
 	}
 	for range 3 {
 		passing := b.Worker(t, handlers, runtime.Concurrency(2), runtime.Grace(0))
-		time.Sleep(time.Duration(r.IntN(8)) * time.Millisecond)
+		time.Sleep(time.Duration(r.IntN(8)) * time.Millisecond) // a random moment in the work
 		require.NoError(t, passing.Stop())
 		require.NoError(t, keeper.Stop())
 		keeper = b.Keeper(t)
