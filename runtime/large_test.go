@@ -78,6 +78,7 @@ func TestSkipsBeyondTheBudget(t *testing.T) {
 	})
 }
 
+// The log shows how long a chain takes. No other test runs meanwhile.
 func TestChainLatency(t *testing.T) {
 	enginetest.EachModeAlone(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
