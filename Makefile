@@ -17,15 +17,15 @@ GCFLAGS    = -gcflags=github.com/yuin/gopher-lua/...=-race=false -gcflags=github
 RACE_FLAGS = -race $(GCFLAGS)
 
 # Packages that make one call after the other and compare replies run without the race detector, the longest packages start first.
-CALL_BY_CALL = ./internal/test/conformance/... ./internal/test/contracttest ./codegen ./lua
-LONGEST      = ./runtime ./internal/test/enginetest ./runtime/childtest
-OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(conformance|contracttest)|codegen|lua)(/|$$)')
+CALL_BY_CALL = ./internal/test/enginetest ./internal/test/conformance/... ./internal/test/contracttest ./codegen ./lua
+LONGEST      = ./runtime ./runtime/childtest
+OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(conformance|contracttest|enginetest)|codegen|lua)(/|$$)')
 
 # The timeout is a fail-safe, no measure: a machine may be busy. Tests wait a lot, so more packages run at a time than there are processors.
-RUN = -count=1 -timeout 40m -p 3
+RUN = -count=1 -timeout 40m
 
-# Suites that `make test` runs on a cluster as well; `make test-cluster` runs all of them there.
-ON_CLUSTER = ./admin ./internal/test/accesstest ./internal/test/budgettest ./internal/test/enginetest ./internal/test/scheduletest ./runtime/childtest
+# Suites that `make test` runs on a cluster as well, beside enginetest; `make test-cluster` runs all of them there.
+ON_CLUSTER = ./admin ./internal/test/accesstest ./internal/test/budgettest ./internal/test/scheduletest ./runtime/childtest
 
 # A checkout owned by somebody else, as in a container, would otherwise not build. Without its path in them, packages are compiled
 # once for all checkouts of a machine.
@@ -39,9 +39,18 @@ help: ## List the targets
 
 .PHONY: test
 test: lint verify servers ## Everything CI checks: lint, drift, and all tests with -race on embedded, Redis and Valkey, some on a cluster
-	$(ALL_ENGINES) $(GO) test $(RUN) $(CALL_BY_CALL)
-	$(RACE) $(GO) test $(RACE_FLAGS) $(RUN) $(LONGEST) $(OTHERS)
-	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RACE_FLAGS) $(RUN) $(ON_CLUSTER)
+	@$(MAKE) --no-print-directory -j2 test-engines test-beside
+
+# The two parts of `make test`, which run at the same time. The second one uses the cluster last: what it needs has been
+# compiled for the first one by then.
+.PHONY: test-engines test-beside
+test-engines:
+	$(RACE) $(GO) test $(RACE_FLAGS) $(RUN) -p 3 $(LONGEST) $(OTHERS)
+
+test-beside:
+	$(ALL_ENGINES) $(GO) test $(RUN) -p 2 $(CALL_BY_CALL)
+	FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RUN) ./internal/test/enginetest
+	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RACE_FLAGS) $(RUN) -p 2 $(ON_CLUSTER)
 
 .PHONY: fmt
 fmt: ## Format the code

@@ -61,6 +61,7 @@ func (d *desk) state(id enginecore.ExecutionID) enginecore.PublicState {
 }
 
 func TestExecutionOverItsLife(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
 		n := admin.ExecutionSpec{
 			Kind: "render", Payload: []byte{0, 1, 0xff}, Priority: 3, IdempotencyKey: "order-7", Tags: map[string]string{"team.name": "x"},
@@ -124,6 +125,7 @@ func TestExecutionOverItsLife(t *testing.T) {
 }
 
 func TestWhatIsNotThere(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		id := enginecore.ExecutionID("{fp:0}:" + uuid.NewString())
 		_, err := d.Execution(d.ctx, id)
@@ -154,6 +156,7 @@ func TestWhatIsNotThere(t *testing.T) {
 }
 
 func TestArgumentsThatMakeNoSense(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
 		long := strings.Repeat("x", 300)
 		for name, call := range map[string]func() error{
@@ -241,6 +244,7 @@ func TestArgumentsThatMakeNoSense(t *testing.T) {
 }
 
 func TestFlowStepByStep(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
 		flow, existed, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "build"})
 		require.NoError(t, err)
@@ -302,6 +306,7 @@ func TestFlowStepByStep(t *testing.T) {
 
 // What a cancel leaves to the keepers ends without its caller.
 func TestCancelledFlowIsEndedByKeepers(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
 		flow, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "build"})
 		require.NoError(t, err)
@@ -328,6 +333,7 @@ func TestCancelledFlowIsEndedByKeepers(t *testing.T) {
 }
 
 func TestBudgets(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		id, existed, err := d.CreateBudget(d.ctx, admin.BudgetSpec{
 			ScopeType: "team", ScopeID: "x", ResetInterval: time.Hour, Dimensions: map[string]admin.Limits{"tokens": {Hard: 10, Soft: 5}, "calls": {}},
@@ -366,6 +372,7 @@ func TestBudgets(t *testing.T) {
 }
 
 func TestQuotas(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		id, _, err := d.CreateQuota(d.ctx, admin.QuotaSpec{Window: time.Minute, MaxStarts: 5, MaxConcurrent: 2})
 		require.NoError(t, err)

@@ -35,6 +35,7 @@ func (d *desk) executions(q admin.ExecutionQuery, limit int, meanwhile func()) m
 }
 
 func TestListsByWhatIsWanted(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		flow, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "build"})
 		require.NoError(t, err)
@@ -104,6 +105,7 @@ func TestListsByWhatIsWanted(t *testing.T) {
 
 // Whatever is there all the while is listed, while others are made, cancelled and claimed.
 func TestListsHaveNoGaps(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		random := rand.New(rand.NewPCG(3, 4))
 		var staying []enginecore.ExecutionID
@@ -137,6 +139,7 @@ func TestListsHaveNoGaps(t *testing.T) {
 
 // A list that is gone through while the server restarts, which then keeps its sets in another order, leaves nothing out.
 func TestListsOverARestart(t *testing.T) {
+	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix(), runtime.Partitions(1))

@@ -13,6 +13,7 @@ import (
 
 // A reason that is too long or cannot be shown on a line is refused, and nothing has been done.
 func TestBadReasons(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		id := d.create(admin.ExecutionSpec{Lane: lane})
 		flow, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "f"})

@@ -21,6 +21,7 @@ func (d *desk) rotate() {
 }
 
 func TestWaitpointsAndSignals(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
 		d.rotate()
 		id := d.create(admin.ExecutionSpec{})
@@ -60,6 +61,7 @@ func TestWaitpointsAndSignals(t *testing.T) {
 
 // A signal to a waitpoint that was made ahead of its wait is kept, and a waitpoint can be closed.
 func TestSignalsAheadOfTheWait(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		d.rotate()
 		id := d.create(admin.ExecutionSpec{})
@@ -77,6 +79,7 @@ func TestSignalsAheadOfTheWait(t *testing.T) {
 }
 
 func TestSecretsRotateEverywhere(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		partitions := d.core.Partitioning().Flow
 		secret := admin.Secret{KID: "k1", Hex: "0011"}
@@ -94,6 +97,7 @@ func TestSecretsRotateEverywhere(t *testing.T) {
 }
 
 func TestStreams(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		id := d.create(admin.ExecutionSpec{})
 		x := d.Claim(id, 0)

@@ -38,6 +38,7 @@ func awaitState(t testing.TB, run *runtime.Run[string], node string, want engine
 }
 
 func TestCancelPendingSparesWhatRuns(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		gate := make(chan struct{})
@@ -83,6 +84,7 @@ func TestCancelPendingSparesWhatRuns(t *testing.T) {
 }
 
 func TestCancelAfterCancelPending(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		c := newCourse()
@@ -108,6 +110,7 @@ func TestCancelAfterCancelPending(t *testing.T) {
 
 // A worker that is lost leaves nothing to be taken over when its run was cancelled.
 func TestCancelPendingAndALostWorker(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := b.Engine.Core()
@@ -137,6 +140,7 @@ func TestCancelPendingAndALostWorker(t *testing.T) {
 }
 
 func TestCancelNode(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		c := newCourse()

@@ -59,6 +59,7 @@ func adder() *activity.Activity[[]int, int] {
 }
 
 func TestCancelReachesRunningFunctions(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		begun, ends := make(chan struct{}, 16), make(chan ended, 16)
@@ -102,6 +103,7 @@ func TestCancelReachesRunningFunctions(t *testing.T) {
 
 // A flow with more members than one call ends is cancelled completely, and at once as far as starts are concerned.
 func TestCancelOfALargeFlow(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
@@ -116,6 +118,7 @@ func TestCancelOfALargeFlow(t *testing.T) {
 
 // Other tools cancel a flow with the contract's own call; a keeper ends its members when their time has come.
 func TestCancelByOtherTools(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		begun, ends := make(chan struct{}, 1), make(chan ended, 1)
@@ -142,6 +145,7 @@ func TestCancelByOtherTools(t *testing.T) {
 }
 
 func TestOperatorCancelsOneNode(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		begun, ends := make(chan struct{}, 1), make(chan ended, 1)

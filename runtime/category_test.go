@@ -16,6 +16,7 @@ import (
 
 // A node that waits for its next attempt tells the category of the last failure with its reason.
 func TestCategoryWhileRetryIsPending(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("add", func(context.Context, int) (int, error) {
@@ -42,6 +43,7 @@ func TestCategoryWhileRetryIsPending(t *testing.T) {
 
 // A node whose run exceeded its own deadline has the category that is documented for it, and its run says why it ended.
 func TestCategoryOfAnExpiredSubFlow(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		waits := activity.New("add", func(ctx context.Context, _ int) (int, error) {

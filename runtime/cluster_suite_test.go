@@ -16,6 +16,7 @@ import (
 // reruns, waits and signals, and a limit whose places are in another slot than who asks for them. All shared tests run on
 // a cluster with FLOWFABRIC_TEST_ENGINES=cluster.
 func TestRandomFlowsOnACluster(t *testing.T) {
+	t.Parallel()
 	enginetest.Only(t, testserver.Valkey)
 	cluster := testserver.StartCluster(t, testserver.Valkey, 3)
 	open := func(t *testing.T) *enginetest.Bench {

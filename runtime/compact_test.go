@@ -32,6 +32,7 @@ func compacted(t *testing.T, b *enginetest.Bench) {
 
 // A run that was made smaller is described as before, has its result, and can be run again.
 func TestCompaction(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
@@ -70,6 +71,7 @@ func TestCompaction(t *testing.T) {
 
 // What a failure has skipped can still run once the failed node has been run again.
 func TestCompactionOfFailedRun(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var fails atomic.Bool

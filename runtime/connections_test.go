@@ -160,6 +160,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 
 // Calls end with their contexts while the connection that they need is being made, however many wait for it.
 func TestCallsEndWhileConnecting(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())
@@ -236,6 +237,7 @@ func TestCallsEndWhileConnecting(t *testing.T) {
 
 // Where answers take longer than others are made to wait for a connection, no call fails for it, not even one that nobody repeats.
 func TestConnectingOnSlowNetwork(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		p := proxy.Start(t, testserver.Shared(t, kind).Addr())
 		p.Delay(30 * time.Millisecond)
@@ -265,6 +267,7 @@ func TestConnectingOnSlowNetwork(t *testing.T) {
 
 // Whoever takes a connection to hear messages gets them, however long it takes to make it, and hears when it breaks.
 func TestHearingOnSlowNetwork(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		p := proxy.Start(t, testserver.Shared(t, kind).Addr())
 		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), enginetest.NewPrefix())
@@ -305,10 +308,12 @@ func TestHearingOnSlowNetwork(t *testing.T) {
 
 // Open waits for its connections in all that it asks of a server which has no library yet.
 func TestOpenOnSlowNetwork(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		p := proxy.Start(t, testserver.Start(t, testserver.Options{Kind: kind}).Addr())
 		p.Delay(80 * time.Millisecond) // an answer takes longer than anybody is made to wait for a connection
-		enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), enginetest.NewPrefix())
+		// Each part of the library is delayed; a busy machine must not need longer for all of them than a write may take.
+		enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+"?write_timeout=5m", enginetest.NewPrefix())
 	})
 }
 
@@ -322,6 +327,7 @@ func lastError[T any](values iter.Seq2[T, error]) (last error) {
 
 // A watch beyond those that the engine allows is refused at once, and one that ends makes room.
 func TestTooManyWatches(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		f := flow.New[int, int]("waits")
@@ -368,6 +374,7 @@ func TestTooManyWatches(t *testing.T) {
 }
 
 func TestMaxWatchesIsBounded(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{-1, 0, 100_001} {
 		_, err := runtime.Open(t.Context(), "", runtime.MaxWatches(n))
 		require.ErrorContains(t, err, "max watches")
@@ -376,6 +383,7 @@ func TestMaxWatchesIsBounded(t *testing.T) {
 
 // A watch whose connection has fallen silent goes on with another one.
 func TestSilentWatchGoesOn(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())
@@ -410,6 +418,7 @@ func TestSilentWatchGoesOn(t *testing.T) {
 
 // A worker whose leases are too short to outlive a silent connection says so, and a shorter timeout helps. One server is enough.
 func TestShortLeaseIsWarnedOf(t *testing.T) {
+	t.Parallel()
 	kinds := testserver.Servers(t)
 	if len(kinds) == 0 {
 		t.Skip("no server is to be tested")

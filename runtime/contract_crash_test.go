@@ -28,6 +28,7 @@ const contractURL = "?contract=15"
 
 // What a killed worker held is taken over by call after call of the contract.
 func TestContractWorkerKilled(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.NewContract(t, kind)
 		ctx := enginetest.Context(t)
@@ -111,6 +112,7 @@ func TestContractClientKilledWhileSubmitting(t *testing.T) {
 
 // A client dies before it has released the roots of a flow that is whole. A keeper does it.
 func TestContractKeeperReleasesRoots(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := enginetest.ContractServer(t, kind)
 		ctx := enginetest.Context(t)
@@ -139,6 +141,7 @@ func TestContractKeeperReleasesRoots(t *testing.T) {
 
 // Replies get lost at random, for workers, keepers and clients.
 func TestContractLostReplies(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := enginetest.ContractServer(t, kind)
 		p := proxy.Start(t, server.Addr())
@@ -151,6 +154,7 @@ func TestContractLostReplies(t *testing.T) {
 // A library as the reference has it leaves the choice of an index to the caller of ff_create_execution, forgets that a member
 // was delayed once it has dependencies, and leaves it in the index of delayed executions.
 func TestContractOnAPlainLibrary(t *testing.T) {
+	t.Parallel()
 	library := lua.ContractSource()
 	for _, change := range [][2]string{
 		{"key.lane_delayed(c, A.lane_id)", "K.scheduling"},
@@ -188,6 +192,7 @@ func TestContractOnAPlainLibrary(t *testing.T) {
 // A worker dies between committing a result and telling the downstreams. A keeper tells them, also when it has heard
 // nothing of the end.
 func TestContractReconciles(t *testing.T) {
+	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
@@ -209,6 +214,7 @@ func TestContractReconciles(t *testing.T) {
 // A node that loses its worker again and again fails for good, and what follows it is skipped, although the contract tells
 // nobody of such an end.
 func TestContractPoisonNode(t *testing.T) {
+	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := b.Engine.Core()
@@ -257,6 +263,7 @@ func TestContractPoisonNode(t *testing.T) {
 
 // A program with the engine inside goes on in its directory at once.
 func TestContractDirectory(t *testing.T) {
+	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	url, prefix := "embedded:"+t.TempDir()+contractURL, enginetest.NewPrefix()
 	ctx := enginetest.Context(t)
@@ -279,6 +286,7 @@ func TestContractDirectory(t *testing.T) {
 
 // A worker that cannot read the results of upstreams asks again; it does not take them for missing.
 func TestContractInputsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := enginetest.ContractServer(t, kind)
 		prefix := enginetest.NewPrefix()

@@ -20,6 +20,7 @@ import (
 
 // What the contract has no place for is refused by name, before anything is written.
 func TestContractRefusals(t *testing.T) {
+	t.Parallel()
 	b := enginetest.NewContract(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
 	a := addOne()
@@ -59,6 +60,7 @@ func TestContractRefusals(t *testing.T) {
 
 // A composite call is refused before it is sent.
 func TestContractSendsNoCompositeCall(t *testing.T) {
+	t.Parallel()
 	b := enginetest.NewContract(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
 	partition := enginecore.Partition{Family: enginecore.FlowFamily}
@@ -74,6 +76,7 @@ func TestContractSendsNoCompositeCall(t *testing.T) {
 
 // A server without the library, or with another version, is left as it is.
 func TestContractLeavesTheLibrary(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind})
 		ctx := enginetest.Context(t)

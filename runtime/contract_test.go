@@ -21,6 +21,7 @@ func startWorkerPool(t *testing.T, b *enginetest.Bench, handlers ...activity.Han
 }
 
 func TestContractChain(t *testing.T) {
+	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
@@ -45,6 +46,7 @@ func TestContractChain(t *testing.T) {
 }
 
 func TestContractFanOut(t *testing.T) {
+	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a, sum := addOne(), adder()
@@ -61,6 +63,7 @@ func TestContractFanOut(t *testing.T) {
 }
 
 func TestContractStartAgain(t *testing.T) {
+	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
@@ -84,6 +87,7 @@ func TestContractStartAgain(t *testing.T) {
 }
 
 func TestContractRetriesAndFailure(t *testing.T) {
+	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		attempts := make(chan int, 10)
@@ -120,6 +124,7 @@ func TestContractRetriesAndFailure(t *testing.T) {
 }
 
 func TestContractCancel(t *testing.T) {
+	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		begun, causes := make(chan struct{}, 1), make(chan error, 1)
@@ -144,6 +149,7 @@ func TestContractCancel(t *testing.T) {
 }
 
 func TestContractDescribeWatchList(t *testing.T) {
+	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()

@@ -31,6 +31,7 @@ const loadSlack = 20 * time.Second
 
 // What a killed worker held is taken over within its lease and a second, and committed once.
 func TestWorkerKilled(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind)
 		ctx := enginetest.Context(t)
@@ -66,6 +67,7 @@ func TestWorkerKilled(t *testing.T) {
 
 // A program with the engine inside is killed and started again: it goes on at once, without waiting for leases.
 func TestEmbeddedProgramKilled(t *testing.T) {
+	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	url, prefix := "embedded:"+t.TempDir()+"?fsync=always", enginetest.NewPrefix()
 	ctx := enginetest.Context(t)
@@ -97,6 +99,7 @@ func TestEmbeddedProgramKilled(t *testing.T) {
 
 // The server is killed twice under load. Nothing that it acknowledged is lost.
 func TestServerKilled(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
@@ -108,19 +111,26 @@ func TestServerKilled(t *testing.T) {
 		}
 		r := rand.New(rand.NewPCG(rand.Uint64(), 0))
 		var trials []*trial
+		started := make(chan struct{}, 40)
 		starting := make(chan struct{})
 		go func() {
 			defer close(starting)
-			for i := range 40 {
+			for i := range cap(started) {
 				x := c.startUntilAcknowledged(t, ctx, r, fmt.Sprintf("run-%d", i))
 				if x == nil {
 					return
 				}
 				trials = append(trials, x)
+				started <- struct{}{}
 			}
 		}()
 		for range 2 {
-			time.Sleep(150 * time.Millisecond)
+			for range 8 { // in the middle of the next start, while the former ones run
+				select {
+				case <-started:
+				case <-starting:
+				}
+			}
 			server.Kill()
 			server.Restart()
 		}
@@ -167,6 +177,7 @@ func (c *workerPool) finish(t *testing.T, ctx context.Context, trials []*trial) 
 
 // Replies get lost at random, for workers, keepers and clients. Calls are repeated and change nothing more.
 func TestLostReplies(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())
@@ -224,6 +235,7 @@ func (c *workerPool) awaitThroughCuts(t *testing.T, ctx context.Context, x *tria
 
 // The reply of every claim is lost for a while. What the engine leased is given back or repeated, not stuck.
 func TestLostClaims(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())
@@ -252,6 +264,7 @@ func TestLostClaims(t *testing.T) {
 
 // A lease that the engine has for a worker, which knows nothing of it, is given back once a call of the worker has failed.
 func TestUnknownLeasesAreReleased(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())
@@ -301,6 +314,7 @@ func TestUnknownLeasesAreReleased(t *testing.T) {
 
 // A node that loses its worker again and again fails for good.
 func TestPoisonNode(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := b.Engine.Core()
@@ -337,6 +351,7 @@ func TestPoisonNode(t *testing.T) {
 
 // A client dies between the calls of a large submission. Nothing of it can be claimed, and starting it again goes on.
 func TestClientKilledWhileSubmitting(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
 		for _, calls := range []int{1, 3, 5} {
@@ -388,6 +403,7 @@ func TestClientKilledWhileSubmitting(t *testing.T) {
 
 // A worker that is cut off ends its functions before the engine gives their executions to another one.
 func TestWorkerCutOff(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())
@@ -423,6 +439,7 @@ func TestWorkerCutOff(t *testing.T) {
 
 // A claim that is repeated after the leases of its first try have run out makes new ones, which have ids of their own.
 func TestClaimRepeatedTooLate(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		run, err := runtime.Start(ctx, b.Client, single(t, addOne()), 1)

@@ -41,6 +41,7 @@ func (exitCodec) Decode([]byte, any) error {
 
 // A function that ends its goroutine has failed like one that panics: the worker has its slot back and goes on.
 func TestFunctionEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		exits := activity.New("exits", func(ctx context.Context, n int) (int, error) {
@@ -99,6 +100,7 @@ func TestFunctionEndsItsGoroutine(t *testing.T) {
 
 // A codec is the program's own as well.
 func TestCodecEndsTheGoroutine(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("coded", func(_ context.Context, n int) (int, error) { return n, nil },
@@ -135,6 +137,7 @@ func (g *exitGranter) ClaimForWorker(ctx context.Context, r runtime.GrantRequest
 
 // A granter that ends the goroutine which asks it costs the worker no slot.
 func TestGranterEndsTheGoroutine(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()

@@ -57,6 +57,7 @@ func shorts(list []runtime.NodeFailure) (out []string) {
 
 // The node that failed first is named, not the one that made a join impossible.
 func TestFirstFailureOfAnImpossibleJoin(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		run := toldFlow(t, b, func(f *flow.Builder[none, string], a *activity.Activity[string, string]) {
@@ -86,6 +87,7 @@ func TestFirstFailureOfAnImpossibleJoin(t *testing.T) {
 
 // A failure that a join has made up for is told as such, and is not the reason of the run's.
 func TestFailureThatAJoinMadeUpFor(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		run := toldFlow(t, b, func(f *flow.Builder[none, string], a *activity.Activity[string, string]) {
 			first := flow.Node(f, "first", a, flow.Const("one"))
@@ -104,6 +106,7 @@ func TestFailureThatAJoinMadeUpFor(t *testing.T) {
 
 // A node that was to make up for a failure and has failed as well is told beside it.
 func TestFailedCompensation(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		run := toldFlow(t, b, func(f *flow.Builder[none, string], a *activity.Activity[string, string]) {
 			deploy := flow.Node(f, "deploy", a, flow.Const("no host"))
@@ -120,6 +123,7 @@ func TestFailedCompensation(t *testing.T) {
 
 // A run of which one node was cancelled tells which and why; one that was cancelled as a whole does not name its nodes.
 func TestFailureAfterACancel(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		hanging := func(f *flow.Builder[none, string], a *activity.Activity[string, string]) {
@@ -146,6 +150,7 @@ func TestFailureAfterACancel(t *testing.T) {
 
 // The list of failures is bounded; the earliest ones are in it, whatever page they come in.
 func TestManyFailures(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		if b.Contract() {

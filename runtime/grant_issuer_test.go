@@ -36,6 +36,7 @@ func requestFor(worker string, capabilities ...string) runtime.GrantRequest {
 // A grant is for one worker and one execution; when it has run out, another worker gets the execution and the first one may
 // not claim any more.
 func TestGrant(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		run, err := runtime.Start(ctx, b.Client, single(t, passing("pass")), 1)
@@ -87,6 +88,7 @@ func claimBy(ctx context.Context, b *enginetest.Bench, g runtime.Grant) (enginer
 
 // What the worker may not run hides nothing, says why it waits, and is granted when a worker comes that may.
 func TestGrantByCapability(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := passing("pass")
@@ -116,6 +118,7 @@ func TestGrantByCapability(t *testing.T) {
 }
 
 func TestGrantRequests(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, s := enginetest.Context(t), runtime.NewGrantIssuer(b.Engine)
 		many := make([]string, 257)
@@ -149,6 +152,7 @@ func TestGrantRequests(t *testing.T) {
 
 // Hard limits of budgets and quotas of the contract keep an execution from being granted until there is room.
 func TestGrantByBudgetAndQuota(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, core := enginetest.Context(t), b.Engine.Core()
 		client, keys := core.Client(), core.Keys()
@@ -193,6 +197,7 @@ func TestGrantByBudgetAndQuota(t *testing.T) {
 // Workers that run only what they are granted do the whole of what others do: chains, retries, limits, and the take-over from
 // a worker that died. Each grant is for one of them.
 func TestWorkersClaimThroughGrants(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := &countingGranter{inner: runtime.NewGrantIssuer(b.Engine), to: make(map[enginecore.ExecutionID]int)}
@@ -249,6 +254,7 @@ func (g *countingGranter) grants() int {
 
 // What a dead worker leaves behind is granted as a take-over.
 func TestGrantOfAbandoned(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := passing("pass")
@@ -263,19 +269,19 @@ func TestGrantOfAbandoned(t *testing.T) {
 			LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()),
 		})
 		require.NoError(t, err)
+		r := requestFor("successor")
+		r.TTL = 100 * time.Millisecond
 		var successor runtime.Grant
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			_, err := b.Engine.Core().Tick(ctx, enginerpc.TickCall{Partition: grant.Partition, Limit: 10})
 			require.NoError(t, err)
-			r := requestFor("successor")
-			r.TTL = 100 * time.Millisecond
 			if successor, err = s.ClaimForWorker(ctx, r); err != nil {
 				return err.Error()
 			}
 			return ""
 		})
 		require.True(t, successor.Reclaim)
-		time.Sleep(110 * time.Millisecond) // the grant runs out, and another worker gets one
+		enginetest.Pass(t, b.Engine.Core(), r.TTL) // the grant runs out, and another worker gets one
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{a}, runtime.ClaimThrough(s))
 		_, err = run.Result(ctx)
@@ -311,6 +317,7 @@ func grantAll(ctx context.Context, t *testing.T, b *enginetest.Bench, s *runtime
 // Grants come in the order of claims: the keys of tenants take turns, one of eight takes the oldest, whether what was granted
 // before has been claimed or still has its grant.
 func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
+	t.Parallel()
 	for _, held := range []bool{false, true} {
 		t.Run(fmt.Sprintf("grants are held %t", held), func(t *testing.T) {
 			t.Parallel()
@@ -330,7 +337,7 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 				ctx, l, s := enginetest.Context(t), newLedger(), runtime.NewGrantIssuer(b.Engine)
 				_, err := runtime.Start(ctx, b.Client, l.flow(t, "old", 1, false, flow.Priority(1)), job{})
 				require.NoError(t, err)
-				time.Sleep(2 * time.Millisecond) // younger than the first one
+				enginetest.Pass(t, b.Engine.Core(), 0) // what comes is younger than the first one
 				_, err = runtime.Start(ctx, b.Client, l.flow(t, "urgent", 12, false, flow.Priority(9)), job{})
 				require.NoError(t, err)
 				order := grantAll(ctx, t, b, s, held)
@@ -343,6 +350,7 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 
 // Of the partitions that one call looks into, it takes the one from which nothing was granted for the longest time.
 func TestGrantsTakeTurnsAmongPartitions(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		const partitions = 6
 		ctx, l, s := enginetest.Context(t), newLedger(), runtime.NewGrantIssuer(b.Engine)
@@ -364,6 +372,7 @@ func TestGrantsTakeTurnsAmongPartitions(t *testing.T) {
 
 // A budget of a run whose effect is to block its nodes, a paused run and a paused lane keep grants away as they keep claims away.
 func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, s := enginetest.Context(t), runtime.NewGrantIssuer(b.Engine)
 		var calls atomic.Int64

@@ -44,6 +44,7 @@ func eventuallyReady(t *testing.T, check func(context.Context) error) {
 }
 
 func TestReadiness(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		noop := activity.New("noop", func(context.Context, int) (int, error) { return 0, nil })
 		worker, keeper := runtime.NewWorker(b.Engine), runtime.NewKeeper(b.Engine)
@@ -65,6 +66,7 @@ func TestReadiness(t *testing.T) {
 
 // A worker that is cut off says so, and says when it is back.
 func TestReadinessWithoutNetwork(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		p := proxy.Start(t, testserver.Shared(t, kind).Addr())
 		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), enginetest.NewPrefix())

@@ -306,6 +306,7 @@ func damages() [][]damage {
 // Whatever index does not fit the records is mended, and the run ends as if nothing had been. Each damage is made and mended
 // alone; then all of a group together.
 func TestIndexReconciliation(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		for _, group := range damages() {
 			x := newFixture(t, b)
@@ -335,6 +336,7 @@ func TestIndexReconciliation(t *testing.T) {
 
 // A run is removed when its record says so, whatever the list of those to be removed says.
 func TestListedRunIsKept(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		x := newFixture(t, b)
 		x.do(t, "ZADD $ffx:purge_due 5 $over")
@@ -361,6 +363,7 @@ func TestListedRunIsKept(t *testing.T) {
 
 // An edge that nobody has resolved although its upstream has ended is resolved, and its node goes on.
 func TestDependencyReconciliation(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		x := newFixture(t, b)
 		for _, command := range []string{
@@ -386,6 +389,7 @@ func TestDependencyReconciliation(t *testing.T) {
 
 // While everything runs, reconciling changes nothing: whatever it meets is in order.
 func TestReconciliationMeetsNothing(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		lab := newLab()

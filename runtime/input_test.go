@@ -20,6 +20,7 @@ import (
 )
 
 func TestRunIDs(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
@@ -70,12 +71,14 @@ func TestRunIDs(t *testing.T) {
 
 // An id that is given is checked, also when it is empty; only the lack of one is made up for.
 func TestEmptyRunID(t *testing.T) {
+	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
 	_, err := runtime.Start(enginetest.Context(t), b.Client, chainOf(t, addOne(), 1), 1, runtime.WithID(""))
 	require.ErrorIs(t, err, runtime.ErrRunID)
 }
 
 func TestTooLarge(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		grow := activity.New("grow", func(_ context.Context, in string) (string, error) {
@@ -118,6 +121,7 @@ func TestTooLarge(t *testing.T) {
 }
 
 func TestUndecodableInput(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		type oldIn struct{ Count string }
@@ -148,6 +152,7 @@ func TestUndecodableInput(t *testing.T) {
 }
 
 func TestOpenFaults(t *testing.T) {
+	t.Parallel()
 	ctx := enginetest.Context(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -190,6 +195,7 @@ func TestOpenFaults(t *testing.T) {
 }
 
 func TestWorkerConfiguration(t *testing.T) {
+	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
 	for name, opt := range map[string]runtime.WorkerOption{
@@ -234,6 +240,7 @@ func TestWorkerConfiguration(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
@@ -289,6 +296,7 @@ func TestList(t *testing.T) {
 
 // Two prefixes on one server are two worlds.
 func TestPrefixesAreApart(t *testing.T) {
+	t.Parallel()
 	for _, kind := range testserver.Servers(t) {
 		t.Run(string(kind), func(t *testing.T) {
 			ctx := enginetest.Context(t)
@@ -321,6 +329,7 @@ func TestPrefixesAreApart(t *testing.T) {
 }
 
 func TestResultWaits(t *testing.T) {
+	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
 	run, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 1), 1)

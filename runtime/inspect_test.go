@@ -69,6 +69,7 @@ func findings(t *testing.T, e *runtime.Engine) map[runtime.FindingCode]runtime.F
 
 // A server that loses work is warned of once by Open, found by Inspect with its remedy, and fails the check, until it is set right.
 func TestServerSetUpWrongly(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind})
 		set := func(name, value string) { server.Command(t, "CONFIG", "SET", name, value) }
@@ -118,6 +119,7 @@ func TestServerSetUpWrongly(t *testing.T) {
 
 // What the user may not ask for is left out in silence by Open and the check, and named by Inspect.
 func TestInspectWithFewRights(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind, Args: []string{"maxmemory-policy allkeys-lru", "maxmemory 1gb"}})
 		server.Command(t, "ACL", "SETUSER", "app", "on", ">pw", "~look:*", "resetchannels", "&look:*", "+@all", "-info", "-config", "-pubsub")
@@ -139,6 +141,7 @@ func TestInspectWithFewRights(t *testing.T) {
 
 // Keepers and workers are heard by their presence, and what nobody sees to is late.
 func TestInspectWorkersAndKeepers(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		noop := activity.New("noop", func(_ context.Context, n int) (int, error) { return n, nil })

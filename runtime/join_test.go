@@ -97,6 +97,7 @@ func states(t *testing.T, run *runtime.Run[string]) map[string]enginecore.Public
 }
 
 func TestAnyOfTakesTheFirstAndCancelsTheRest(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
 		b.Worker(t, []activity.Handler{c.act}, runtime.Concurrency(8))
@@ -126,6 +127,7 @@ func TestAnyOfTakesTheFirstAndCancelsTheRest(t *testing.T) {
 }
 
 func TestAnyOfLetsTheRestRun(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
 		b.Worker(t, []activity.Handler{c.act}, runtime.Concurrency(8))
@@ -149,6 +151,7 @@ func TestAnyOfLetsTheRestRun(t *testing.T) {
 }
 
 func TestQuorumTakesThoseThatSucceeded(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
 		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
@@ -174,6 +177,7 @@ func TestQuorumTakesThoseThatSucceeded(t *testing.T) {
 }
 
 func TestImpossibleQuorumSkipsAtOnce(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
 		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
@@ -195,6 +199,7 @@ func TestImpossibleQuorumSkipsAtOnce(t *testing.T) {
 }
 
 func TestSiblingThatOthersNeedGoesOn(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
 		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
@@ -219,6 +224,7 @@ func TestSiblingThatOthersNeedGoesOn(t *testing.T) {
 }
 
 func TestJoinIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := b.Engine.Core()
@@ -292,6 +298,7 @@ func TestPlanShowsJoins(t *testing.T) {
 
 // The table of joins in docs/concepts/flows.md, row by row.
 func TestJoinTable(t *testing.T) {
+	t.Parallel()
 	rows := joinTable(t)
 	require.GreaterOrEqual(t, len(rows), 12)
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -134,6 +134,7 @@ func (w *randomDAG) faultOf(f invariant.Flow, index int) string {
 // beginning. It checks the keyspace each time and the outcomes in the beginning and the end, and purges the runs.
 // FLOWFABRIC_SEED repeats one round.
 func TestRandomJoins(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		seed := rand.Uint64()
 		fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64)
@@ -217,7 +218,7 @@ func (c *workerPool) randomDAGRound(t *testing.T, seed uint64) {
 
 // interrupt cancels a part of a run, or not.
 func (c *workerPool) interrupt(t *testing.T, ctx context.Context, r *rand.Rand, run *runtime.Run[string], w *randomDAG) {
-	time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
+	time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond) // a random moment of the run
 	var err error
 	switch r.IntN(4) {
 	case 0:

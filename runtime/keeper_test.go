@@ -19,6 +19,7 @@ import (
 
 // Every duty can be seen to by hand, in both modes; one that does not exist is refused by name.
 func TestDutiesByHand(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		seen := make(map[runtime.Duty]bool)
@@ -51,6 +52,7 @@ func TestDutiesByHand(t *testing.T) {
 
 // There is a duty for every scanner of the contract.
 func TestScannersOfTheContract(t *testing.T) {
+	t.Parallel()
 	duties := make(map[runtime.Duty]string)
 	for _, scanner := range []string{
 		"lease_expiry", "delayed_promoter", "attempt_timeout", "execution_deadline", "suspension_timeout", "pending_wp_expiry",
@@ -66,6 +68,7 @@ func TestScannersOfTheContract(t *testing.T) {
 
 // A duty that is run by hand does what is due and reports it; what others see to is left alone.
 func TestRunOnceReports(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var calls atomic.Int64
@@ -76,7 +79,7 @@ func TestRunOnceReports(t *testing.T) {
 			return 7, nil
 		})
 		b.Worker(t, []activity.Handler{failing})
-		def := single(t, failing, activity.Retry(activity.Exponential{First: 20 * time.Millisecond, Attempts: 2}))
+		def := single(t, failing, activity.Retry(activity.Fixed{Delay: 20 * time.Millisecond, Attempts: 2}))
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
@@ -87,7 +90,7 @@ func TestRunOnceReports(t *testing.T) {
 			}
 			return ""
 		})
-		time.Sleep(30 * time.Millisecond) // until the delay is over by the engine's clock
+		enginetest.Pass(t, b.Engine.Core(), 20*time.Millisecond) // until the delay is over by the engine's clock
 
 		report, err := b.Client.RunDuty(ctx, runtime.DutyLeaseExpiry)
 		require.NoError(t, err)
@@ -104,6 +107,7 @@ func TestRunOnceReports(t *testing.T) {
 
 // What a keeper reports of itself counts what it did.
 func TestKeeperStats(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var calls atomic.Int64
@@ -145,6 +149,7 @@ func TestKeeperStats(t *testing.T) {
 
 // A keeper outlives the loss of the library and of the server, and does what is due afterwards.
 func TestKeeperSurvives(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
@@ -192,6 +197,7 @@ func TestKeeperSurvives(t *testing.T) {
 
 // The page about keepers names every duty.
 func TestDutiesAreDocumented(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../docs/operations/keeper.md")
 	require.NoError(t, err)
 	for _, duty := range runtime.Duties() {

@@ -20,6 +20,7 @@ import (
 
 // A flow that takes several calls to submit.
 func TestManyNodes(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
@@ -42,6 +43,7 @@ func TestManyNodes(t *testing.T) {
 
 // More edges leave the root, and more lead to the sum, than one call works on.
 func TestFanOutAndIn(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a, sum := addOne(), adder()
@@ -59,6 +61,7 @@ func TestFanOutAndIn(t *testing.T) {
 
 // The failure of the root skips more nodes than one call works on, without a keeper.
 func TestSkipsBeyondTheBudget(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("add", func(context.Context, int) (int, error) { return 0, fmt.Errorf("broken") }, activity.Retry(activity.NoRetry))
@@ -75,6 +78,7 @@ func TestSkipsBeyondTheBudget(t *testing.T) {
 	})
 }
 
+// The log shows how long a chain takes. No other test runs meanwhile.
 func TestChainLatency(t *testing.T) {
 	enginetest.EachModeAlone(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -96,6 +100,7 @@ func TestChainLatency(t *testing.T) {
 }
 
 func TestSpans(t *testing.T) {
+	t.Parallel()
 	recorder := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
 	defer func() { require.NoError(t, provider.Shutdown(context.Background())) }()
@@ -145,6 +150,7 @@ func TestSpans(t *testing.T) {
 
 // What an activity sees of the attempt that it runs for.
 func TestInfo(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		seen := make(chan activity.ExecutionInfo, 1)

@@ -71,7 +71,8 @@ func costAlone(ctx context.Context, t *testing.T, b *enginetest.Bench, a *activi
 	return float64(after-before) / runs, float64(callsAfter-callsBefore) / runs
 }
 
-// A limit that is far from binding adds a bounded number of commands to each execution, and few calls.
+// A limit that is far from binding adds a bounded number of commands to each execution, and few calls. The commands are those of
+// the server that all tests share, so no other test runs meanwhile.
 func TestCostOfLimit(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.Partitions(8))
 	ctx := enginetest.Context(t)
@@ -84,7 +85,7 @@ func TestCostOfLimit(t *testing.T) {
 }
 
 // A budget that is far from used up costs a run next to nothing where nothing uses it, and a bounded number of commands where a
-// node does.
+// node does. No other test runs meanwhile.
 func TestCostOfBudget(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.Partitions(8))
 	ctx := enginetest.Context(t)

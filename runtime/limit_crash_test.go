@@ -134,6 +134,7 @@ func (x *brittle) complete(claimed enginerpc.ClaimedExecution) {
 
 // A process may die between any two steps of an admission: keepers complete it, and no place is lost or given twice.
 func TestLimitCrashes(t *testing.T) {
+	t.Parallel()
 	steps := []struct {
 		name string
 		run  func(x *brittle)
@@ -263,6 +264,7 @@ func (m *modelQuota) grant() []string {
 
 // Random requests and releases, repeated, late and wrong ones among them, give what the model gives.
 func TestQuotaModel(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := b.Engine.Core()
@@ -352,7 +354,7 @@ func TestQuotaWindow(t *testing.T) {
 			} else {
 				recent := slices.DeleteFunc(slices.Clone(admitted), func(a span) bool { return s.from.Sub(a.to) > window+grain })
 				require.GreaterOrEqual(t, len(recent), most, "refused after %d admissions", len(admitted))
-				time.Sleep(3 * time.Millisecond)
+				time.Sleep(3 * time.Millisecond) // between two requests
 			}
 			call.Requests = nil
 			call.Releases = []enginerpc.ExchangeRelease{{Execution: execution}}

@@ -18,6 +18,7 @@ import (
 // that could bring somebody to take it. What runs goes on running, and neither the round of a keeper, of which there is none,
 // nor the look of a worker into every partition can come before the time is over.
 func TestFreedPlaceIsTakenAgain(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		const places, rounds = 7, 40
 		workers, slots := 20, 10

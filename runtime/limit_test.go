@@ -114,6 +114,7 @@ func oneQuota(ctx context.Context, t *testing.T, c *runtime.Client) runtime.Limi
 
 // Many workers race for few places: never one too many, and all of them are in use again and again.
 func TestLimitAtOnce(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		const places = 7
@@ -148,6 +149,7 @@ func TestLimitAtOnce(t *testing.T) {
 
 // Three full windows have to pass before the last of these may start.
 func TestLimitAtMost(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		const most, runs = 10, 35
@@ -170,6 +172,7 @@ func TestLimitAtMost(t *testing.T) {
 
 // Each key has its own limit, and waiting executions of one do not keep others out.
 func TestLimitByKey(t *testing.T) {
+	t.Parallel()
 	type job struct {
 		Tenant string `json:"tenant"`
 	}

@@ -18,6 +18,7 @@ import (
 // Workers and keepers of one process share a connection. Those that come must not be drowned, and with them everybody
 // else, by the messages that the others have asked for.
 func TestSubscribingUnderLoad(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()

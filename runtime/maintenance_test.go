@@ -26,6 +26,7 @@ func testKeeper(t *testing.T) *Keeper {
 
 // A step that panics is counted and tried again; it keeps no other partition and no other duty from its turn.
 func TestKeeperPanicIsContained(t *testing.T) {
+	t.Parallel()
 	k := testKeeper(t)
 	r := k.keeper.Loops[0]
 	step, bad := r.Step, enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}
@@ -72,6 +73,7 @@ func TestKeeperPanicIsContained(t *testing.T) {
 
 // What fails in one partition is reported, and the others are seen to.
 func TestRunOnceGoesOnBehindAFault(t *testing.T) {
+	t.Parallel()
 	k := testKeeper(t)
 	client := k.keeper.Session.Client
 	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
@@ -85,6 +87,7 @@ func TestRunOnceGoesOnBehindAFault(t *testing.T) {
 
 // Keepers agree on the owner of each partition, and one that goes moves only its own.
 func TestOwnership(t *testing.T) {
+	t.Parallel()
 	ids := []string{"a", "b", "c", "d"}
 	members := make(map[string]*keeper.Membership)
 	now := time.Now()
@@ -132,6 +135,7 @@ func TestOwnership(t *testing.T) {
 
 // A keeper whose step hangs, or whose steps all fail, does not say that it is there.
 func TestIdleHandsArePassedOver(t *testing.T) {
+	t.Parallel()
 	f, now := keeper.NewMembership("a", time.Second), time.Now()
 	end := f.Begin(now)
 	require.True(t, f.Healthy(now.Add(keeper.KeeperStuck)))
@@ -146,6 +150,7 @@ func TestIdleHandsArePassedOver(t *testing.T) {
 
 // A partition that fails is left alone longer and longer, and looked at alone; one whose engine is away comes soon again.
 func TestPartitionTimerOfFailures(t *testing.T) {
+	t.Parallel()
 	p := func(i uint16) enginecore.Partition {
 		return enginecore.Partition{Family: enginecore.FlowFamily, Index: i}
 	}
@@ -178,6 +183,7 @@ func TestPartitionTimerOfFailures(t *testing.T) {
 // A keeper whose steps fail in all of its partitions is not ready, long before it counts as silent. One that fails in some
 // does its work in the others.
 func TestKeeperWhoseStepsFailIsNotReady(t *testing.T) {
+	t.Parallel()
 	k := testKeeper(t)
 	r := k.keeper.Loops[0]
 	step := r.Step

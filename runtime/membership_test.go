@@ -69,6 +69,7 @@ func (c *keeperPool) promotions(i int) (stats runtime.DutyStats) {
 
 // Keepers share the partitions: what is due is done by one of them. When one dies, the others do all of it within seconds.
 func TestKeepersShare(t *testing.T) {
+	t.Parallel()
 	const beat = 150 * time.Millisecond
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -133,6 +134,7 @@ func TestKeepersShare(t *testing.T) {
 
 // A keeper that comes takes its share, and one that is stopped hands it back at once.
 func TestKeepersComeAndGo(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		c := startKeepers(t, b, 2, 20*time.Second)
 		// The first one has announced itself before the second listened, or the other way round: one of them at least
@@ -145,6 +147,7 @@ func TestKeepersComeAndGo(t *testing.T) {
 
 // Options that make no sense are refused.
 func TestBadHeartbeat(t *testing.T) {
+	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
 	for _, beat := range []time.Duration{0, -time.Second, time.Millisecond, time.Hour} {
 		require.ErrorIs(t, runtime.NewKeeper(b.Engine, runtime.Heartbeat(beat)).Run(t.Context()), runtime.ErrWorkerConfig)

@@ -21,6 +21,7 @@ import (
 
 // An option that is nil is an error that says which one, wherever options are taken.
 func TestNilOptions(t *testing.T) {
+	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
@@ -68,6 +69,7 @@ func TestNilOptions(t *testing.T) {
 
 // What comes of an error that was passed over is an error as well, and says where to look.
 func TestNothingToWorkWith(t *testing.T) {
+	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
@@ -194,6 +196,7 @@ func callWithNothing(ctx context.Context, method reflect.Value) (errs []error) {
 
 // Texts that cannot be shown on a line are no names.
 func TestNamesThatCannotBeShown(t *testing.T) {
+	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)

@@ -31,6 +31,7 @@ func (u *lineUp) command(t *testing.T, words ...string) int64 {
 
 // A line that names keys whose queues are gone keeps nobody from working: what waits without a queue runs as well.
 func TestLinesWithHoles(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		u := newLineUp(t, b)
 		fair := flow.FairBy("Tenant")
@@ -58,6 +59,7 @@ func lastIndexOf(list []string, label string) int {
 
 // What waits without a key shares a queue, too, and is brought back into it.
 func TestQueueWithoutKeyIsRepaired(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		u := newLineUp(t, b)
 		u.start(t, u.l.flow(t, "fair", 30, false, flow.FairBy("Tenant")), "a", "a")

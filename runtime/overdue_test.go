@@ -42,6 +42,7 @@ func overdueNode(d *runtime.RunDescription) string {
 // A retry, a delay, a wait, a deadline and a lost worker that no keeper sees to are called overdue, and the reason is told:
 // no keeper, or not.
 func TestOverdueIsTold(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		b.Worker(t, []activity.Handler{failsOnce("once")})
@@ -111,6 +112,7 @@ func TestOverdueIsTold(t *testing.T) {
 
 // What is due in the future, or has been due for a moment, is not overdue.
 func TestNotOverdue(t *testing.T) {
+	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
 	later := activity.New("later", func(context.Context, int) (int, error) { return 0, errors.New("no") })

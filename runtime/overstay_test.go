@@ -18,6 +18,7 @@ import (
 // A function that ignores the end of its context is told of, counted, and makes a worker unready that has no other slot; all of
 // that ends when it returns.
 func TestFunctionIgnoresTheEndOfItsContext(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		release := make(chan struct{})

@@ -14,6 +14,7 @@ import (
 
 // What is due by the engine's clock is looked at in time, however wrong this machine's wall clock is.
 func TestPartitionTimerFollowsTheEnginesClock(t *testing.T) {
+	t.Parallel()
 	p := enginecore.Partition{Family: enginecore.FlowFamily}
 	for _, ahead := range []time.Duration{-time.Minute, 0, time.Minute} {
 		a := keeper.NewPartitionTimer([]enginecore.Partition{p}, 9*time.Second)
@@ -31,6 +32,7 @@ func TestPartitionTimerFollowsTheEnginesClock(t *testing.T) {
 
 // Before the engine's time is known, a message is heeded at once.
 func TestPartitionTimerWithoutTheEnginesClock(t *testing.T) {
+	t.Parallel()
 	p := enginecore.Partition{Family: enginecore.FlowFamily}
 	a := keeper.NewPartitionTimer([]enginecore.Partition{p}, 9*time.Second)
 	a.Due(time.Now())
@@ -42,6 +44,7 @@ func TestPartitionTimerWithoutTheEnginesClock(t *testing.T) {
 // What a keeper does after the engine's answer, however long it takes, does not make it late for what it hears meanwhile or for
 // what the answer told it.
 func TestPartitionTimerCountsFromTheAnswer(t *testing.T) {
+	t.Parallel()
 	p := enginecore.Partition{Family: enginecore.FlowFamily}
 	k := testKeeper(t)
 	const work = time.Minute

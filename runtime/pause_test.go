@@ -52,6 +52,7 @@ func (p *pausable) probe(t *testing.T, other *activity.Activity[int, int]) {
 }
 
 func TestPausedLane(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := newPausable(t, b, nil)
 		require.NoError(t, b.Client.PauseLane(p.ctx, activity.DefaultLane, "maintenance"))
@@ -89,20 +90,23 @@ func TestPausedLane(t *testing.T) {
 
 // A node of a paused activity does not hide others of the same lane, and does not time out.
 func TestPausedActivity(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := newPausable(t, b, nil)
 		other := activity.New("other", func(_ context.Context, n int) (int, error) { return n, nil })
 		b.Worker(t, []activity.Handler{p.add, other})
 		b.Keeper(t)
+		const timeout = time.Second
 		require.NoError(t, b.Client.PauseActivity(p.ctx, "add", ""))
-		run, err := runtime.Start(p.ctx, b.Client, single(t, p.add, activity.ScheduleToStart(time.Second)), 1)
+		run, err := runtime.Start(p.ctx, b.Client, single(t, p.add, activity.ScheduleToStart(timeout)), 1)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, describedAs(p.ctx, run, "rate_limited", `activity "add" is paused`))
 		for range 4 {
 			p.probe(t, other)
 		}
-		// Longer than the timeout, and than it takes the keeper to notice.
-		time.Sleep(1300 * time.Millisecond)
+		enginetest.Pass(t, b.Engine.Core(), timeout)
+		_, err = b.Client.RunDuty(p.ctx, runtime.DutyStartDeadline)
+		require.NoError(t, err)
 		require.Empty(t, describedAs(p.ctx, run, "rate_limited", `activity "add" is paused`)())
 		require.NoError(t, b.Client.ResumeActivity(p.ctx, "add"))
 		out, err := run.Result(p.ctx)
@@ -114,6 +118,7 @@ func TestPausedActivity(t *testing.T) {
 
 // What runs when its run is paused goes on; what comes after it waits.
 func TestPausedRun(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := newPausable(t, b, make(chan struct{}))
 		run := p.start(t, 3)
@@ -150,6 +155,7 @@ func TestPausedRun(t *testing.T) {
 
 // A paused run can be cancelled, and a resumption that was cut short is completed by a keeper.
 func TestPausesEndSomehow(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := newPausable(t, b, nil)
 		b.Worker(t, []activity.Handler{p.add})

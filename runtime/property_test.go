@@ -50,6 +50,7 @@ type trial struct {
 // TestRandomFlows runs random flows while workers and keepers come and go and others interfere, and checks outcomes
 // and keyspace after each round. FLOWFABRIC_SEED repeats one round, FLOWFABRIC_SOAK makes it long: 1, or a duration.
 func TestRandomFlows(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		budget := propertyTime
 		if soak := os.Getenv("FLOWFABRIC_SOAK"); soak != "" {

@@ -98,6 +98,7 @@ func runAll(t testing.TB, b *enginetest.Bench, defs map[string]*flow.Definition[
 }
 
 func TestPurgeLeavesNothing(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		c := newCourse()
@@ -120,6 +121,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 }
 
 func TestPurgeRefusesAnOpenRun(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		c := newCourse()
@@ -134,6 +136,7 @@ func TestPurgeRefusesAnOpenRun(t *testing.T) {
 
 // A run that is purged in part cannot be run again, and its id can be used again at once.
 func TestPurgeInParts(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		c := newCourse()
@@ -173,6 +176,7 @@ func TestPurgeInParts(t *testing.T) {
 }
 
 func TestKeepersPurgeWhatIsDue(t *testing.T) {
+	t.Parallel()
 	retention := []runtime.OpenOption{runtime.Retention(20 * time.Millisecond), runtime.Retention(flow.KeepForever, flow.Cancelled)}
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

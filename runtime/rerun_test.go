@@ -129,6 +129,7 @@ func (s *shop) start(t testing.TB, b *enginetest.Bench, def *flow.Definition[non
 }
 
 func TestRerunFailed(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
@@ -170,6 +171,7 @@ func TestRerunFailed(t *testing.T) {
 
 // The end that a client heard before it ran a run again is not the result.
 func TestResultAfterARerunIsTheNewOne(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
@@ -199,6 +201,7 @@ func TestResultAfterARerunIsTheNewOne(t *testing.T) {
 
 // Clients that have heard of a run's end are told that it is to come again.
 func TestRerunIsAnnounced(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
@@ -232,6 +235,7 @@ func TestRerunIsAnnounced(t *testing.T) {
 }
 
 func TestRerunFrom(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
@@ -269,6 +273,7 @@ func TestRerunFrom(t *testing.T) {
 }
 
 func TestRerunOfJoinsAndCleanup(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
@@ -304,6 +309,7 @@ func TestRerunOfJoinsAndCleanup(t *testing.T) {
 
 // What depends on a node that is not run again and has failed is skipped once more.
 func TestRerunBesideAFailure(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
@@ -326,6 +332,7 @@ func TestRerunBesideAFailure(t *testing.T) {
 }
 
 func TestRerunOfACancelledRun(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
@@ -360,6 +367,7 @@ func TestRerunOfACancelledRun(t *testing.T) {
 }
 
 func TestRerunLimit(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
@@ -380,6 +388,7 @@ func TestRerunLimit(t *testing.T) {
 
 // A rerun whose caller is gone after the first step is led on by a keeper; none of the nodes starts before all are reset.
 func TestRerunOfAWideRunIsLedOn(t *testing.T) {
+	t.Parallel()
 	for _, cancelled := range []bool{false, true} {
 		t.Run(map[bool]string{false: "to its end", true: "until it is cancelled"}[cancelled], func(t *testing.T) {
 			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -15,6 +15,7 @@ import (
 
 // A waitpoint that is run again opens anew; compensation and cleanup follow what became of their upstreams this time.
 func TestRerunOfWaitpointsAndCleanup(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
@@ -56,6 +57,7 @@ func TestRerunOfWaitpointsAndCleanup(t *testing.T) {
 
 // A function that was spared by CancelPending and then waits is not woken again.
 func TestCancelPendingEndsLaterWaits(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		begun, gate := make(chan struct{}), make(chan struct{})

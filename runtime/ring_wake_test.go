@@ -86,6 +86,7 @@ func pretend(ctx context.Context, t *testing.T, b *enginetest.Bench, count int) 
 
 // What is published for workers that died or hang is taken by others at once.
 func TestWakeRingWithAbsentWorkers(t *testing.T) {
+	t.Parallel()
 	const runs = 30
 	for _, x := range []struct {
 		name         string
@@ -138,6 +139,7 @@ func TestWakeRingWithAbsentWorkers(t *testing.T) {
 
 // While any worker is idle, work reaches it, however few of those on duty have a slot left.
 func TestWakeRingHandsOn(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		const workers = 12
 		ctx := enginetest.Context(t)

@@ -31,6 +31,7 @@ func describedAs(ctx context.Context, run *runtime.Run[int], state, why string) 
 }
 
 func TestNobodyKnowsTheActivity(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		known, unknown := addOne(), activity.New("unknown", func(_ context.Context, n int) (int, error) { return -n, nil })
@@ -55,6 +56,7 @@ func TestNobodyKnowsTheActivity(t *testing.T) {
 }
 
 func TestNobodyHasTheCapability(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
@@ -71,6 +73,7 @@ func TestNobodyHasTheCapability(t *testing.T) {
 
 // An old name of an activity finds the one that was renamed.
 func TestRenamedActivity(t *testing.T) {
+	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
 	run, err := runtime.Start(ctx, b.Client, single(t, addOne()), 4)
@@ -83,6 +86,7 @@ func TestRenamedActivity(t *testing.T) {
 
 // The lanes that a worker does not serve are not its business.
 func TestLanes(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
@@ -106,6 +110,7 @@ func TestLanes(t *testing.T) {
 
 // Higher priorities run first, then the older ones.
 func TestPriorities(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		order := make(chan int, 10)
@@ -127,6 +132,7 @@ func TestPriorities(t *testing.T) {
 
 // A worker that does not know an activity and one that does but is full must not pass the work to and fro.
 func TestFullWorkerDoesNotSpin(t *testing.T) {
+	t.Parallel()
 	for _, kind := range testserver.Servers(t) {
 		t.Run(string(kind), func(t *testing.T) {
 			server := testserver.Start(t, testserver.Options{Kind: kind})
@@ -149,7 +155,7 @@ func TestFullWorkerDoesNotSpin(t *testing.T) {
 			<-begun
 			before := commandsOf(t, ctx, b)
 			counting := time.Now()
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // for which the commands are counted
 			spent := float64(commandsOf(t, ctx, b)-before) / time.Since(counting).Seconds()
 			close(gate)
 			t.Logf("%.0f commands in a second", spent)
@@ -177,6 +183,7 @@ func commandsOf(t *testing.T, ctx context.Context, b *enginetest.Bench) int {
 
 // Any number of nodes that nobody can run does not hide one that can, and all of them run when a worker comes that fits.
 func TestManyThatNobodyCanRun(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		const wide = 250 // a claim passes over 256 at most

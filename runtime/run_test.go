@@ -33,6 +33,7 @@ func chainOf(t testing.TB, a *activity.Activity[int, int], n int, opts ...flow.O
 }
 
 func TestChain(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()

@@ -149,6 +149,7 @@ func pages(t testing.TB, c *runtime.Client, q runtime.RunQuery, size int) []runt
 }
 
 func TestRunsAreFound(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		set := startRunSet(t, b, 60)
 		b.Check(t, invariant.AnyTime)
@@ -190,6 +191,7 @@ func TestRunsAreFound(t *testing.T) {
 
 // What is there all the while is in the pages exactly once, whatever is started, ends and is purged between them.
 func TestPagesOfRunsHaveNoGaps(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		c := newCourse()
@@ -246,6 +248,7 @@ func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 
 // A call looks at a bounded number of runs, and says how far it came.
 func TestLookingForRareRunsIsBounded(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := oneWay(t, newCourse(), "waiting", "ok")
@@ -284,6 +287,7 @@ func TestLookingForRareRunsIsBounded(t *testing.T) {
 }
 
 func TestTagsOfRunsFollowLaterOnes(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := oneWay(t, newCourse(), "tagged", "ok", flow.Tag("team.name", "census"))
@@ -309,6 +313,7 @@ func TestTagsOfRunsFollowLaterOnes(t *testing.T) {
 }
 
 func TestRunQueriesThatMakeNoSense(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := context.Background()
 		now := time.Now()
@@ -337,6 +342,7 @@ func TestRunQueriesThatMakeNoSense(t *testing.T) {
 }
 
 func TestContractModeHasNoRunSearch(t *testing.T) {
+	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		_, err := b.Client.ListRuns(context.Background(), runtime.RunQuery{}, "", 0)
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
@@ -345,6 +351,7 @@ func TestContractModeHasNoRunSearch(t *testing.T) {
 
 // Namespaces of one prefix do not see each other's runs, limits and budgets.
 func TestListsKeepToTheirNamespace(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		if b.Kind == testserver.Embedded {
 			t.Skip("an engine in memory has one namespace")

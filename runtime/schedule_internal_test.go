@@ -19,6 +19,7 @@ import (
 
 // The stored form of schedules is one that keepers of all releases read.
 func TestStoredFormOfSchedules(t *testing.T) {
+	t.Parallel()
 	spec := schedule.ScheduleSpec{
 		Version: 1, Namespace: "default", Name: "nightly", Flow: "report", GraphHash: "g", InputHash: "i", Cron: "0 3 * * *",
 		Zone: "Europe/Berlin", StartMS: 1, EndMS: 2, JitterMS: 3, Overlap: schedule.OverlapQueue, QueueLimit: 4, CatchUpMS: 5, Retention: "6",
@@ -61,6 +62,7 @@ func TestStoredFormOfSchedules(t *testing.T) {
 
 // What a keeper makes of a stored definition is what the program makes of the flow that it declares.
 func TestStoredFlowCompilesTheSame(t *testing.T) {
+	t.Parallel()
 	f := flow.New[string, int]("everything", flow.Deadline(time.Hour), flow.Tag("team.name", "census"), flow.Retention(time.Hour))
 	count := activity.New("count", func(context.Context, string) (int, error) { return 0, nil },
 		activity.Limit("api", activity.AtMost(3, time.Second)), activity.Capabilities("gpu"))

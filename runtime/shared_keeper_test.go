@@ -95,6 +95,7 @@ func retriesAtOnce(t *testing.T, a *activity.Activity[int, int]) *flow.Definitio
 
 // Workers keep without being told: what is due is done, by one keeper for all workers of an engine, and it ends with them.
 func TestWorkersKeep(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		heard, _ := hearKeepers(t, b)
@@ -117,6 +118,7 @@ func TestWorkersKeep(t *testing.T) {
 
 // The keeper of workers makes room for one that is made on the same engine, and is back when that ends.
 func TestBuiltInKeeperYieldsOnItsEngine(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		heard, _ := hearKeepers(t, b)
 		b.KeepingWorker(t, []activity.Handler{failsOnce("once")})
@@ -131,6 +133,7 @@ func TestBuiltInKeeperYieldsOnItsEngine(t *testing.T) {
 // The keepers of workers stand by while another program runs one with options of its own, and take over when that is gone
 // without a word.
 func TestBuiltInKeepersStandBy(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind, runtime.Partitions(sharedPartitions))
 		ctx := enginetest.Context(t)
@@ -162,6 +165,7 @@ func TestBuiltInKeepersStandBy(t *testing.T) {
 
 // Of many worker processes only a few keep, however many come and go.
 func TestFewBuiltInKeepersKeep(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind)
 		heard, _ := hearKeepers(t, b)
@@ -180,6 +184,7 @@ func TestFewBuiltInKeepersKeep(t *testing.T) {
 
 // Workers that have no keeper say that there is none, once.
 func TestMissingKeeperIsTold(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		runtime.LookForKeepersEvery(b.Engine, 5*time.Millisecond)
 		noop := activity.New("noop", func(context.Context, int) (int, error) { return 0, nil })
@@ -197,6 +202,7 @@ func TestMissingKeeperIsTold(t *testing.T) {
 
 // A program that hears keepers is seen, and one that does not is not.
 func TestKeepersAreSeen(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		seen := func(want int64) {
 			t.Helper()
@@ -223,6 +229,7 @@ func TestKeepersAreSeen(t *testing.T) {
 
 // Where the server may not be asked, it is not known whether there are keepers, and nothing is said of them.
 func TestKeepersThatMayNotBeCounted(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind)
 		ctx, core := enginetest.Context(t), b.Engine.Core().Client()

@@ -128,6 +128,7 @@ func contentOf(t *testing.T, ctx context.Context, client rueidis.Client, key str
 
 // TestTogetherIsLikeAlone compares what is stored of a run that was started with others with that of one that was not.
 func TestTogetherIsLikeAlone(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def, handlers := smallFlow(t)
@@ -180,6 +181,7 @@ func TestTogetherIsLikeAlone(t *testing.T) {
 // TestCopiesAreLikeAlone does the same for a flow without limits and budgets, whose runs are copied from the first one: with
 // nodes that one edge leaves, with data or without, several, and none, and some to which several lead.
 func TestCopiesAreLikeAlone(t *testing.T) {
+	t.Parallel()
 	double := activity.New("double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
 	f := flow.New[int, int]("copied", flow.Deadline(2*time.Hour), flow.Tag("team.name", "census"))
 	first := flow.Node(f, "first", double, f.Input(), flow.Tag("cost.centre", "7"))
@@ -220,6 +222,7 @@ func TestCopiesAreLikeAlone(t *testing.T) {
 
 // TestEdgesThatComeTwice sends edges of a run in pieces that overlap: each counts once.
 func TestEdgesThatComeTwice(t *testing.T) {
+	t.Parallel()
 	one := activity.New("one", func(context.Context, int) (int, error) { return 1, nil })
 	sum := activity.New("sum", func(_ context.Context, list []int) (int, error) { return len(list), nil })
 	f := flow.New[int, int]("pieces")
@@ -251,6 +254,7 @@ func TestEdgesThatComeTwice(t *testing.T) {
 
 // TestOutcomesTogether sends runs of which some exist or are refused: each has its own outcome.
 func TestOutcomesTogether(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def, _ := smallFlow(t)
@@ -272,6 +276,7 @@ func TestOutcomesTogether(t *testing.T) {
 
 // TestManyStartsAtOnce starts runs from many goroutines, some of them twice, while calls lose their replies.
 func TestManyStartsAtOnce(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
 		server := testserver.Shared(t, kind)
@@ -316,6 +321,7 @@ func TestManyStartsAtOnce(t *testing.T) {
 
 // TestStartsThatAreGivenUp ends the contexts of starts that wait behind a call without an answer. The others go on.
 func TestStartsThatAreGivenUp(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
 		server := testserver.Shared(t, kind)
@@ -354,6 +360,7 @@ func TestStartsThatAreGivenUp(t *testing.T) {
 // TestRecordsOfLaterRuns submits runs that are alike at different times, into different partitions: what is stored of each is of
 // its own time and place.
 func TestRecordsOfLaterRuns(t *testing.T) {
+	t.Parallel()
 	double := activity.New("double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
 	f := flow.New[int, int]("later")
 	first := flow.Node(f, "first", double, f.Input())
@@ -401,6 +408,7 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 // TestStartsWithoutRestore starts runs on servers that refuse to dump or to restore records: they are written like others, and
 // the server is not asked again.
 func TestStartsWithoutRestore(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		double := activity.New("double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
 		f := flow.New[int, int]("written")
@@ -429,6 +437,7 @@ func TestStartsWithoutRestore(t *testing.T) {
 // TestCopiesWithKeys starts runs together with keys that take turns, and then others without: each stands in the queue of its
 // key, and those without one share a queue while keys wait.
 func TestCopiesWithKeys(t *testing.T) {
+	t.Parallel()
 	type order struct{ Tenant string }
 	serve := activity.New("serve", func(_ context.Context, o order) (string, error) { return o.Tenant, nil })
 	build := func(name string, options ...flow.Option) *flow.Definition[order, string] {

@@ -101,6 +101,7 @@ func (x *brittle) claimAny() {
 
 // Whatever state lasts, reconcilers leave it alone: what waits for a limit, a budget, a signal, a worker or an operator.
 func TestReconcilersMeetSteadyStates(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		s := &steady{Bench: b, ctx: enginetest.Context(t), gate: make(chan struct{}), runs: make(map[string]*runtime.Run[int])}
 		free := activity.New("free", func(_ context.Context, n int) (int, error) { return n, nil })
@@ -179,6 +180,7 @@ func TestReconcilersMeetSteadyStates(t *testing.T) {
 
 // Where a lane is not in use, a pause leaves nothing to mend.
 func TestPausedActivityMarksLanesInUse(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("a", func(_ context.Context, n int) (int, error) { return n, nil })

@@ -17,6 +17,7 @@ import (
 
 // A worker that stops gives back what it cannot finish, and the attempt is not spent.
 func TestStopReleases(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		begun, causes, numbers := make(chan struct{}, 8), make(chan error, 8), make(chan int, 8)
@@ -59,6 +60,7 @@ func TestStopReleases(t *testing.T) {
 
 // Functions that end within the grace time are committed, and nothing new is claimed.
 func TestStopLetsFinish(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		begun, gate := make(chan struct{}, 8), make(chan struct{})

@@ -23,6 +23,7 @@ import (
 // TestFullDisk runs flows on a disk that becomes full and gets room again. Check tells both, runs go on by themselves, and a
 // result that was told is the result at any later time, also after the directory was opened again.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=6m"); err != nil {
 		t.Skip("mounting a file system is refused here; package embedded tests made-up faults:", err)

@@ -87,6 +87,7 @@ func currentStoredForm(t *testing.T) storedForm {
 // What was written by any released version must be written the same way now, for a run that is submitted again after an
 // upgrade must meet itself, and must be readable.
 func TestStoredFormIsThatOfTheReleases(t *testing.T) {
+	t.Parallel()
 	current, err := json.MarshalIndent(currentStoredForm(t), "", "  ")
 	require.NoError(t, err)
 	name := filepath.Join("testdata", "stored-form", "v1.json")

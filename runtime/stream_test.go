@@ -183,7 +183,7 @@ func TestEmitAfterTheEnd(t *testing.T) {
 					close(done)
 					return 0, err
 				}
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Millisecond) // between two attempts to write
 			}
 		})
 		def := oneNode(t, "late", a)

@@ -68,6 +68,7 @@ func label(attributes []attribute.KeyValue) string {
 }
 
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	for _, kind := range testserver.Kinds(t) {
 		t.Run(string(kind), func(t *testing.T) {
 			reader := metric.NewManualReader()

@@ -16,6 +16,7 @@ import (
 
 // Texts for the record that are too long or cannot be shown on a line are refused before anything is written.
 func TestBadTextsAreRefused(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := chainOf(t, addOne(), 2)
@@ -72,6 +73,7 @@ func TestBadTextsAreRefused(t *testing.T) {
 
 // An attempt can fail with any text and any category: what cannot be recorded is escaped or cut.
 func TestAnyTextIsAFailure(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("add", func(_ context.Context, n int) (int, error) {

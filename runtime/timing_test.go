@@ -61,6 +61,7 @@ func attempts(t testing.TB, ctx context.Context, run interface {
 }
 
 func TestRetries(t *testing.T) {
+	t.Parallel()
 	errBroken := errors.New("broken")
 	for _, tt := range []struct {
 		name     string
@@ -143,6 +144,7 @@ func TestRetries(t *testing.T) {
 }
 
 func TestStartToClose(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var calls times
@@ -200,6 +202,7 @@ func TestStartToCloseOfTheDeaf(t *testing.T) {
 }
 
 func TestHeartbeatTimeout(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var calls times
@@ -209,7 +212,7 @@ func TestHeartbeatTimeout(t *testing.T) {
 				return 0, context.Cause(ctx)
 			}
 			for range 60 {
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(10 * time.Millisecond) // the work between two heartbeats
 				if err := activity.Heartbeat(ctx); err != nil {
 					return 0, err
 				}
@@ -239,6 +242,7 @@ func TestHeartbeatTimeout(t *testing.T) {
 }
 
 func TestScheduleToStart(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("late", func(_ context.Context, n int) (int, error) { return n, nil }, activity.ScheduleToStart(50*time.Millisecond))

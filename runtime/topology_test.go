@@ -20,6 +20,7 @@ import (
 
 // A flow runs over TLS with an authority of one's own. Without it, the server's certificate is refused.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.StartTLS(t, kind)
 		ctx := enginetest.Context(t)

@@ -14,6 +14,7 @@ import (
 
 // What a program of the contract has blocked goes on when its budget, its quota or a capable worker is there, and not before.
 func TestUnblocking(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := b.Engine.Core()

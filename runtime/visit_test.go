@@ -38,6 +38,7 @@ func startAt(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 // partition, there are at most as many claims that list it as there are partitions, whoever makes them and whatever else
 // they list. One server does that; one of a cluster visits the partition that it is asked for.
 func TestClaimVisitsLongestAgo(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		const partitions, workers, claims = 9, 4, 400
 		ctx, core, l := enginetest.Context(t), b.Engine.Core(), newLedger()
@@ -108,6 +109,8 @@ const held = 25 * time.Millisecond
 // While one partition is flooded, each other one with work is visited within as many claims of all workers together as
 // partitions have work, and with up to twice as many partitions as workers, that is within 2 × workers claims. The workers
 // keep very different paces. In a cluster, each worker has a round of its own: it visits each within as many of its claims.
+//
+// It does not run in parallel with others, which may keep a worker from hearing of its peers.
 func TestEveryPartitionIsVisited(t *testing.T) {
 	const workers = 3
 	for _, partitions := range []int{2 * workers, 4 * workers} {
@@ -177,7 +180,7 @@ func testVisits(t *testing.T, b *enginetest.Bench, workers, partitions int) {
 	for claim := range perPartition * (partitions - 1) {
 		// The first worker makes most claims, the last one few.
 		x := running[min(rand.IntN(10)/6+rand.IntN(10)/9, workers-1)]
-		time.Sleep(held - time.Since(x.since))
+		time.Sleep(held - time.Since(x.since)) // the least time that an execution takes
 		close(x.end)
 		got := next()
 		require.Equal(t, x.worker, got.worker)

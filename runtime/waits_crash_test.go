@@ -95,6 +95,7 @@ func startTalker(t *testing.T, b *enginetest.Bench, stage string) *child {
 // A worker is killed after Await has asked for the suspension and before it was made: the next one repeats the function,
 // not the step, and the signal is not lost.
 func TestWorkerKilledBeforeTheSuspension(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind)
 		ctx := enginetest.Context(t)
@@ -117,6 +118,7 @@ func TestWorkerKilledBeforeTheSuspension(t *testing.T) {
 
 // A worker is killed after the signal has come and before it has finished: the next one gets the same signal.
 func TestWorkerKilledAfterTheResumption(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind)
 		ctx := enginetest.Context(t)
@@ -140,6 +142,7 @@ func TestWorkerKilledAfterTheResumption(t *testing.T) {
 
 // A program with the engine inside ends while something waits: the wait, its token and what is recorded are there again.
 func TestWaitOutlivesTheProgram(t *testing.T) {
+	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	url, prefix := "embedded:"+t.TempDir()+"?fsync=always", enginetest.NewPrefix()
 	ctx := enginetest.Context(t)
@@ -170,6 +173,7 @@ func TestWaitOutlivesTheProgram(t *testing.T) {
 // The connection breaks, several times in a row, exactly at a call that a worker makes for a function. The call is made
 // again for as long as it takes: the attempt does not fail.
 func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
+	t.Parallel()
 	const breaks = 3
 	test := func(t *testing.T, kind testserver.Kind, call string) {
 		t.Parallel()

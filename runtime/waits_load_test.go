@@ -39,7 +39,7 @@ func TestMultitudeTimesOut(t *testing.T) {
 			return nil
 		})
 		due := time.Now().Add(patience)
-		time.Sleep(time.Until(due) - 20*time.Millisecond)
+		time.Sleep(time.Until(due) - 20*time.Millisecond) // so that signals and timeouts meet
 		resumed := make([]bool, count)
 		parallel(t, count, func(i int) error {
 			if i%4 != 0 || tokens[i].IsZero() {
@@ -68,6 +68,7 @@ func TestMultitudeTimesOut(t *testing.T) {
 
 // A watch and a stream that wait for news go on when the server has been away.
 func TestWatchOutlivesTheServer(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())

@@ -199,6 +199,7 @@ func (a *audience) signal(ctx context.Context, w runtime.Waitpoint, key string, 
 // and go. Every wait is ended once, and its function or node has what ended it. FLOWFABRIC_SEED repeats one round,
 // FLOWFABRIC_SOAK makes it long.
 func TestRandomWaits(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		budget := propertyTime
 		if d, err := time.ParseDuration(os.Getenv("FLOWFABRIC_SOAK")); err == nil {
@@ -245,7 +246,7 @@ func perform(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, 
 			cancelled[i] = true
 			at := time.Duration(r.IntN(60)) * time.Millisecond
 			busy.Go(func() {
-				time.Sleep(at)
+				time.Sleep(at) // a random moment of the run
 				if err := run.Cancel(ctx, "enough"); err != nil && !errors.Is(err, runtime.ErrRunOver) {
 					t.Error(err)
 				}

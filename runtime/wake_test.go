@@ -16,6 +16,7 @@ import (
 
 // Of many idle workers only few ask for what is announced, and all get their share.
 func TestIdleWorkersTakeTurns(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		const workers, tasks = 20, 100
 		ctx := enginetest.Context(t)
@@ -76,6 +77,7 @@ func total(workers []*runtime.Worker) runtime.WorkerStats {
 
 // A burst that one worker has no slots for reaches the others.
 func TestWakeIsPassedOn(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		const workers = 8
 		ctx := enginetest.Context(t)

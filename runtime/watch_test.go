@@ -62,6 +62,7 @@ func TestWatchFollowsTheRun(t *testing.T) {
 
 // A watch of a run that was run again does not stop at the first end, and one from the last event on ends at once.
 func TestWatchOfARunThatWasRunAgain(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()

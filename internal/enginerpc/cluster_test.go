@@ -115,7 +115,7 @@ func TestCluster(t *testing.T) {
 	command(t, nodes[0], "CLUSTER", "SETSLOT", fmt.Sprint(moving), "MIGRATING", ids[1])
 	arrived := make(chan error, 1)
 	go func() {
-		time.Sleep(200 * time.Millisecond) // calls meet the moving slot meanwhile
+		time.Sleep(200 * time.Millisecond) // for so long, calls meet the moving slot
 		var errs []error
 		for _, n := range []int{1, 0} {
 			b := nodes[n].B()

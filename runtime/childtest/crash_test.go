@@ -42,6 +42,7 @@ func onServers(t *testing.T, test func(t *testing.T, kind testserver.Kind)) {
 // A worker, or a keeper, dies at any step between a node and its run. Others go on: nothing is lost, and nothing is done twice
 // over.
 func TestCrashBetweenParentAndChild(t *testing.T) {
+	t.Parallel()
 	const items = 150 // more than one call submits
 	workers := []crash{
 		{"ffx_link_child", 1}, {"ffx_submit_flow", 1}, {"ffx_await_child", 1}, {"ffx_link_child", 2}, {"ffx_submit_flow", 3},
@@ -99,6 +100,7 @@ func TestCrashBetweenParentAndChild(t *testing.T) {
 
 // A keeper takes the errand to tell a node of its run, and dies. It is handed out again.
 func TestRelayEntryIsHandedOutAgain(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := around(t, "outer", plusOne(t, "told", double()))
@@ -130,6 +132,7 @@ func hasEnded(errands []enginerpc.Errand) bool {
 
 // A run has ended, and its node is neither told nor on the list of those to be told: it is entered there again, once.
 func TestUntoldEndIsFound(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := around(t, "outer", plusOne(t, "told", double()))
@@ -166,6 +169,7 @@ func TestUntoldEndIsFound(t *testing.T) {
 // A run is started for a node that has ended meanwhile, and for one that is not there any more: keepers find that nobody wants
 // it, end it, and remove what no node knows.
 func TestOrphansAreEnded(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := b.Engine.Core()

@@ -36,6 +36,7 @@ func gated(bound int, gate <-chan struct{}, waiting *atomic.Int64) *activity.Act
 
 // A map that waits holds no slot and no lease, Describe counts its items, and Items lists them.
 func TestMapWhileItWaits(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		gate := make(chan struct{})
@@ -96,6 +97,7 @@ func itemsOf(t *testing.T, b *enginetest.Bench, flowName, run, node string, from
 
 // A cancel in the middle ends the items, those that run and those that wait; so does a cancel of the node alone.
 func TestMapCancelled(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var waiting atomic.Int64
@@ -129,6 +131,7 @@ func TestMapCancelled(t *testing.T) {
 
 // A rerun runs again the items that have not succeeded, and no others; with other items, all of them.
 func TestMapRerun(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var ran, bad, offset atomic.Int64
@@ -193,6 +196,7 @@ func TestMapRerun(t *testing.T) {
 
 // ItemsAtOnce bounds how many items run at a time.
 func TestMapItemsAtOnce(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var running, most atomic.Int64
@@ -205,7 +209,7 @@ func TestMapItemsAtOnce(t *testing.T) {
 					break
 				}
 			}
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // the work of an item
 			return 2 * n, nil
 		})
 		def := mapFlow(t, a, flow.ItemsAtOnce(3))
@@ -223,6 +227,7 @@ func TestMapItemsAtOnce(t *testing.T) {
 
 // Results that are too large together fail the node, and the error names what, how much and the limit.
 func TestMapResultTooLarge(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		large := activity.New("large", func(_ context.Context, n int) (string, error) { return strings.Repeat("x", 400_000), nil })
@@ -242,6 +247,7 @@ func TestMapResultTooLarge(t *testing.T) {
 
 // Many items, and how many calls of the engine they take.
 func TestMapManyItems(t *testing.T) {
+	t.Parallel()
 	n := 1000
 	if os.Getenv("FLOWFABRIC_SOAK") != "" {
 		n = flow.MaxItems
@@ -267,6 +273,7 @@ func TestMapManyItems(t *testing.T) {
 
 // Engines that have the contract's functions only refuse such flows before anything is written.
 func TestContractModeRefuses(t *testing.T) {
+	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		_, err := runtime.Start(ctx, b.Client, mapFlow(t, double()), 1)

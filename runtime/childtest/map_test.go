@@ -54,6 +54,7 @@ func double() *activity.Activity[int, int] {
 }
 
 func TestMapKeepsOrder(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := mapFlow(t, double())
@@ -86,6 +87,7 @@ func failing(bad int, ran *atomic.Int64) *activity.Activity[int, int] {
 
 // An item that fails for good fails the node with its reason and category; what has not started is cancelled.
 func TestMapFailsWithItem(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var ran atomic.Int64
@@ -106,6 +108,7 @@ func TestMapFailsWithItem(t *testing.T) {
 
 // MapOutcomes runs all items and tells of each how it ended.
 func TestMapOutcomes(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var ran atomic.Int64
@@ -130,6 +133,7 @@ func TestMapOutcomes(t *testing.T) {
 
 // Items are retried on their own, by the policy of the node.
 func TestMapRetriesItem(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var ran atomic.Int64
@@ -155,6 +159,7 @@ func TestMapRetriesItem(t *testing.T) {
 
 // A list that is longer than the node takes fails it before anything of it is started.
 func TestMapBounds(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var ran atomic.Int64

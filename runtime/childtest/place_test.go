@@ -14,6 +14,7 @@ import (
 
 // Whoever works on a run, the runs of its nodes are in its namespace; they are found by flow, or when asked for.
 func TestChildRunsAreFoundInTheirNamespace(t *testing.T) {
+	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
 		url, prefix := testserver.Shared(t, kind).URL(), enginetest.NewPrefix()

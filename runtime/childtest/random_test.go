@@ -194,6 +194,7 @@ func (n sketchNode) fate(list []int) []int {
 // Random flows of maps and nested sub-flows end as their sketches tell, while workers and keepers come and go and some of
 // the runs are cancelled. FLOWFABRIC_SEED repeats a round, FLOWFABRIC_SOAK makes it long.
 func TestRandomMapsAndSubFlows(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		budget := 1500 * time.Millisecond
 		if os.Getenv("FLOWFABRIC_SOAK") != "" {
@@ -239,7 +240,7 @@ func randomRound(t *testing.T, b *enginetest.Bench, seed uint64) {
 	}
 	for range 3 {
 		passing := b.Worker(t, handlers, runtime.Concurrency(2), runtime.Grace(0))
-		time.Sleep(time.Duration(r.IntN(8)) * time.Millisecond)
+		time.Sleep(time.Duration(r.IntN(8)) * time.Millisecond) // a random moment in the work
 		require.NoError(t, passing.Stop())
 		require.NoError(t, keeper.Stop())
 		keeper = b.Keeper(t)

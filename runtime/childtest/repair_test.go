@@ -16,6 +16,7 @@ import (
 
 // A node that waits for its run has all its upstreams, and is not let go by a reconciler that looks at those.
 func TestReconcilersLeaveNodesToTheirRuns(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		gate := make(chan struct{})

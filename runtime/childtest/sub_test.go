@@ -33,6 +33,7 @@ func around(t testing.TB, name string, inner *flow.Definition[int, int], opts ..
 }
 
 func TestSubFlowNested(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		add := activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
@@ -60,6 +61,7 @@ func TestSubFlowNested(t *testing.T) {
 
 // Each further try of the node runs again what failed in the one run, until there is no try left.
 func TestSubFlowRetried(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var first, second, healthy atomic.Int64
@@ -115,6 +117,7 @@ func held(started chan<- struct{}, ended *atomic.Int64) *activity.Activity[int, 
 
 // A cancel of the parent reaches the child with its reason, and nothing of the child goes on.
 func TestSubFlowCancelledWithParent(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		started := make(chan struct{}, 1)

@@ -110,6 +110,7 @@ func everything(t *testing.T) *flow.Definition[order, int] {
 
 // An application's rights suffice for all that programs, keepers and operators do.
 func TestApplication(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := everything(t)
@@ -208,6 +209,7 @@ func look(ctx context.Context, t *testing.T, b *enginetest.Bench) {
 
 // They suffice in contract mode, too.
 func TestApplicationInContractMode(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		double := activity.New("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
@@ -236,6 +238,7 @@ func TestApplicationInContractMode(t *testing.T) {
 
 // An application can neither replace code, nor look at the server, nor reach what belongs to another prefix.
 func TestApplicationMayNoMore(t *testing.T) {
+	t.Parallel()
 	onServers(t, func(t *testing.T, b *enginetest.Bench) {
 		if b.Kind == testserver.OnCluster {
 			t.Skip("each of its servers is as the others are")
@@ -276,6 +279,7 @@ func TestApplicationMayNoMore(t *testing.T) {
 
 // Without the library, an application returns an error that it may not load it.
 func TestApplicationWithoutLibrary(t *testing.T) {
+	t.Parallel()
 	for _, kind := range testserver.Kinds(t) {
 		if kind != testserver.Redis && kind != testserver.Valkey {
 			continue
@@ -314,6 +318,7 @@ func TestApplicationWithoutLibrary(t *testing.T) {
 
 // The page shows the rules as the package gives them.
 func TestPage(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations", "access.md"))
 	require.NoError(t, err)
 	rules := map[string]func(string) (string, error){"app": enginecore.ApplicationRules, "deployer": enginecore.DeployerRules}

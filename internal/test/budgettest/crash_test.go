@@ -144,6 +144,7 @@ func idle(name string) *activity.Activity[string, string] {
 
 // A process may die after any step that closes or opens a budget: keepers publish the state to the affected partitions.
 func TestCrashBeforeGateIsTold(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		const width = 230 // more than one call lets go
@@ -183,6 +184,7 @@ func TestCrashBeforeGateIsTold(t *testing.T) {
 
 // Keepers apply a breach that was not applied, and report a breach once that was applied but not acknowledged.
 func TestCrashBeforeBreachIsCarriedOut(t *testing.T) {
+	t.Parallel()
 	for _, carriedOut := range []bool{false, true} {
 		t.Run(fmt.Sprint("carried out ", carriedOut), func(t *testing.T) {
 			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -219,6 +221,7 @@ func TestCrashBeforeBreachIsCarriedOut(t *testing.T) {
 
 // A worker's reservation is returned when its lease has expired, not before, and nodes that waited for it continue.
 func TestReservationOfDeadWorker(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := fan(t, "dead", idle("idle"), 2, flow.Budget("calls", flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))
@@ -258,6 +261,7 @@ func TestReservationOfDeadWorker(t *testing.T) {
 
 // The budget of a run is removed with the run, by whichever path.
 func TestBudgetOfPurgedRun(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := fan(t, "purged", idle("idle"), 1, flow.Budget("calls", flow.HardLimit("calls", 5)))
@@ -286,6 +290,7 @@ func TestBudgetOfPurgedRun(t *testing.T) {
 
 // Resets follow the schedule that began with the budget, and release nodes.
 func TestPeriodicReset(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		const every = 200 * time.Millisecond

@@ -55,6 +55,7 @@ func amountOf(ctx context.Context, t *testing.T, b *enginetest.Bench, ref runtim
 
 // Concurrent nodes reserve and never exceed the limit; the settled amounts count.
 func TestParallelNodesDoNotOvershoot(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		const hard = 100
@@ -76,7 +77,7 @@ func TestParallelNodesDoNotOvershoot(t *testing.T) {
 			if err != nil || len(amounts) != 1 || amounts[0].Reserved < 30 {
 				return "", fmt.Errorf("%+v %w", amounts, err)
 			}
-			time.Sleep(2 * time.Millisecond)
+			time.Sleep(2 * time.Millisecond) // the work that the reservation is for
 			mu.Lock()
 			taken -= 30
 			spent += 20
@@ -104,6 +105,7 @@ func TestParallelNodesDoNotOvershoot(t *testing.T) {
 // What exceeds a hard limit fails the node for good; the soft limit and the hard one are events of the run and go to the
 // callback.
 func TestBreachesAreTold(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		attempts := 0
@@ -149,6 +151,7 @@ func TestBreachesAreTold(t *testing.T) {
 
 // A breach cancels the run when that is the effect.
 func TestBreachCancels(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("report", func(ctx context.Context, in string) (string, error) {
@@ -168,6 +171,7 @@ func TestBreachCancels(t *testing.T) {
 // An exhausted budget blocks nodes of all runs that share it, with the reason, and releases them by priority when it is
 // reset or raised.
 func TestBlockedNodesWait(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var mu sync.Mutex
@@ -227,6 +231,7 @@ func TestBlockedNodesWait(t *testing.T) {
 
 // A node whose reservation does not fit waits without using an attempt, and continues when another node returns one.
 func TestRefusedNodeWaits(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		release := make(chan struct{})

@@ -17,6 +17,7 @@ import (
 // A GrantIssuer grants nothing of runs with a blocking budget, also if reservations exhaust it, and continues once there
 // is room.
 func TestGrantUnderClosedBudget(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := fan(t, "granted", idle("idle"), 2, flow.Budget("calls", flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))

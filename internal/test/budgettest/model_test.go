@@ -303,6 +303,7 @@ func (x *budgetCheck) check() {
 // Random uses, repeated, late and wrong ones among them, resets, raises and ends of leases give what the model gives; never is
 // more spent and reserved than the hard limit.
 func TestBudgetModel(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		seed := rand.Uint64()
@@ -325,6 +326,7 @@ func TestBudgetModel(t *testing.T) {
 
 // What cannot be counted is refused before anything is counted.
 func TestBudgetRefusals(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		x := newBudgetCheck(ctx, t, b.Engine.Core(), rand.New(rand.NewPCG(1, 1)))

@@ -15,6 +15,7 @@ import (
 
 // The reference of a listed budget leads to that budget, in every call.
 func TestListedReferences(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		odd := runtime.BudgetRef{Name: "tenant", Key: "a\tb"}
@@ -73,6 +74,7 @@ func TestListedReferences(t *testing.T) {
 
 // The reference of a budget whose run is gone names no other one.
 func TestReferenceOfAPurgedRun(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		spend := activity.New("spend", func(ctx context.Context, s string) (string, error) { return s, activity.ReportUsage(ctx, "calls", 1) })

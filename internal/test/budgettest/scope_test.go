@@ -17,6 +17,7 @@ import (
 
 // The items of a map use the budget of the run that contains the map, wait for it, and are released with it.
 func TestMapUsesBudgetOfItsRun(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		list := activity.New("list", func(_ context.Context, n int) ([]int, error) { return make([]int, n), nil })
@@ -58,6 +59,7 @@ func amountIn[Out any](t *testing.T, run *runtime.Run[Out], dimension string) ac
 
 // An item that exceeds the budget cancels the run that the map belongs to.
 func TestMapCancelsItsRun(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		list := activity.New("list", func(_ context.Context, n int) ([]int, error) { return make([]int, n), nil })
@@ -83,6 +85,7 @@ type job struct {
 
 // Runs with one key share a budget and those with another do not; one without is refused before anything is written.
 func TestBudgetOfKey(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		spend := activity.New("spend", func(ctx context.Context, j job) (int64, error) { return j.N, activity.ReportUsage(ctx, "tokens", j.N) })
@@ -122,6 +125,7 @@ func TestBudgetOfKey(t *testing.T) {
 
 // A shared budget is created once, used by flows that name it, and unknown to Start before.
 func TestSharedBudget(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		spend := activity.New("spend", func(ctx context.Context, in string) (string, error) {
@@ -162,6 +166,7 @@ func TestSharedBudget(t *testing.T) {
 
 // What an attempt that fails has spent is spent, and so is what the next one spends; a step spends once, and so does a key.
 func TestRetriesSpendAnew(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("retry", func(ctx context.Context, in string) (string, error) {
@@ -196,6 +201,7 @@ func TestRetriesSpendAnew(t *testing.T) {
 
 // What is not settled when an attempt ends is given back; what is possible at all is refused at once, whatever the effect.
 func TestUnsettledReservations(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("forgetful", func(ctx context.Context, in string) (string, error) {
@@ -229,6 +235,7 @@ func TestUnsettledReservations(t *testing.T) {
 
 // In contract mode, a flow with budgets is refused by name, and so are the client's calls.
 func TestBudgetsAreNotInContract(t *testing.T) {
+	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := fan(t, "refused", idle("idle"), 1, flow.Budget("llm", flow.HardLimit("tokens", 10)))
@@ -243,6 +250,7 @@ func TestBudgetsAreNotInContract(t *testing.T) {
 
 // A run without budgets counts nothing and asks the engine once for each run and worker.
 func TestRunWithoutBudgets(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("free", func(ctx context.Context, in string) (string, error) {

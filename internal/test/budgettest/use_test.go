@@ -32,6 +32,7 @@ func useOf(t *testing.T, core *enginerpc.Conn, entries ...enginerpc.UseBudgetEnt
 
 // The entries of a call are judged together before any of them counts.
 func TestEntriesOfOneCall(t *testing.T) {
+	t.Parallel()
 	const most = 1 << 53
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -66,6 +67,7 @@ func TestEntriesOfOneCall(t *testing.T) {
 
 // A listing has the budgets of its namespace and no others, whatever their keys.
 func TestBudgetsOfNamespace(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		ref := runtime.BudgetRef{Name: "tenant", Key: "two words"}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
 type hazard struct {
@@ -25,7 +26,7 @@ var hazards = []hazard{
 	{"A1 a delayed resumption is promoted", func(t *testing.T, b *bench) {
 		w := b.suspended(forGo)
 		must(b, enginerpc.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: w.id, ResumeDelay: time.Millisecond})
-		time.Sleep(5 * time.Millisecond)
+		enginetest.Pass(t, b.Conn, time.Millisecond)
 		reply := must(b, enginerpc.PromoteDelayedCall{LaneID: lane, ExecutionID: w.id, Now: time.Now().Add(time.Second)})
 		want(t, "outcome", reply.Outcome, "promoted")
 	}},
@@ -77,7 +78,7 @@ var hazards = []hazard{
 	}},
 	{"A6 a marked lease is looked at later again", func(t *testing.T, b *bench) {
 		h := b.claim(b.create(), func(c *enginerpc.ClaimExecutionCall) { c.LeaseTTL = time.Millisecond })
-		time.Sleep(5 * time.Millisecond)
+		enginetest.Pass(t, b.Conn, time.Millisecond)
 		must(b, enginerpc.MarkLeaseExpiredIfDueCall{ExecutionID: h.id})
 		at, there := b.score(b.keys.IndexLeaseExpiry(partition), string(h.id))
 		want(t, "in the index", there, true)
@@ -356,7 +357,7 @@ var hazards = []hazard{
 	{"H-64 a lapsed lease mints no token", func(t *testing.T, b *bench) {
 		b.secret()
 		h := b.claim(b.create(), func(c *enginerpc.ClaimExecutionCall) { c.LeaseTTL = time.Millisecond })
-		time.Sleep(5 * time.Millisecond)
+		enginetest.Pass(t, b.Conn, time.Millisecond)
 		want(t, "refusal", refused(b, enginerpc.CreatePendingWaitpointCall{
 			ExecutionID: h.id, WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "key", ExpiresAt: time.Now().Add(time.Hour),
 		}), "no_active_lease")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
 // submitted is a flow that was submitted whole: `first`, and `second` that depends on it.
@@ -74,7 +75,7 @@ func TestSuspendedMemberTimesOut(t *testing.T) {
 		call := b.suspendCall(h, enginecore.WaitpointID(uuid.NewString()), forGo)
 		call.TimeoutAt, call.TimeoutBehavior = time.Now().Add(time.Millisecond), "fail"
 		must(b, call)
-		time.Sleep(10 * time.Millisecond)
+		enginetest.Pass(t, b.Conn, time.Millisecond)
 		must(b, enginerpc.TickCall{Partition: partition, Limit: 10})
 		want(t, "first", b.core(s.first, "terminal_outcome"), "failed")
 		want(t, "second", b.core(s.second, "terminal_outcome"), "skipped")

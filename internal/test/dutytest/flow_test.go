@@ -46,6 +46,7 @@ func (d *fixture) connect(flow enginecore.FlowID, upstream, downstream enginecor
 
 // The summary of a flow counts its members by state, through replays, and is written only when it changes.
 func TestFlowProjection(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		id, members := d.chain(3)
@@ -96,6 +97,7 @@ func TestFlowProjection(t *testing.T) {
 
 // Of a very large flow some members are counted, and none of its neighbours is left out in steps that stop in between.
 func TestProjectionInSteps(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}

@@ -19,6 +19,7 @@ import (
 // What no index leads to is found among all keys: records missing from the lists of all of them, and lists with entries that
 // belong to nothing.
 func TestKeyReconciliation(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		idle := activity.New("idle", func(_ context.Context, n int) (int, error) { return n, nil })
@@ -82,6 +83,7 @@ func (d *fixture) schedule() (enginecore.Partition, enginecore.ScheduleID) {
 
 // A list longer than a call may look at is gone through to its end, in the background too.
 func TestLongStaleList(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}

@@ -15,6 +15,7 @@ import (
 // Waits of other programs end, waitpoints that they opened ahead are closed, and their budgets are reset when it is time, with
 // and without composite calls.
 func TestOverdueOfOthers(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		_, err := d.RotateSecret(d.ctx, admin.Secret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)

@@ -53,6 +53,7 @@ func (o *office) running() int64 {
 // Places of executions that have ended, or are gone, or were admitted and never started, are free again; those of running
 // ones are not, however long they run, and starts count for their window.
 func TestQuotaReconciliation(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		o := d.office(admin.QuotaSpec{Window: time.Hour, MaxStarts: 100, MaxConcurrent: 5})
@@ -98,6 +99,7 @@ func TestQuotaReconciliation(t *testing.T) {
 
 // A permit that was granted again since the check is not returned.
 func TestAdmissionGivenAgain(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		o := d.office(admin.QuotaSpec{Window: time.Hour, MaxConcurrent: 5})
@@ -122,6 +124,7 @@ func TestAdmissionGivenAgain(t *testing.T) {
 // An execution that has ended is run again and asks for its place after somebody has looked, and before the place is taken
 // back: whether it asks before its guard goes or after, it has a place while it runs.
 func TestPlaceOfAnExecutionThatRunsAgain(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		for _, asksFirst := range []bool{true, false} {
 			d := newFixture(t, b)
@@ -167,6 +170,7 @@ func TestPlaceOfAnExecutionThatRunsAgain(t *testing.T) {
 
 // Many quotas with many admissions are gone through in steps, none of which leaves something out.
 func TestQuotasInSteps(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		at := enginecore.Partition{Family: enginecore.QuotaFamily, Index: 0}
@@ -207,6 +211,7 @@ func TestQuotasInSteps(t *testing.T) {
 
 // A budget tells since when a limit is reached, with or without resets, and those with resets are found when one is due.
 func TestBudgetReconciliation(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		for _, interval := range []time.Duration{0, time.Hour} {

@@ -57,6 +57,7 @@ func (d *fixture) lived() enginecore.ExecutionID {
 // Executions outside managed flows go when they have been kept long enough, with everything that belongs to them, whatever
 // lane they are on; others stay, and runs are left to their own retention.
 func TestExecutionRetention(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		double := activity.New("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
@@ -117,6 +118,7 @@ func TestExecutionRetention(t *testing.T) {
 // Members of a flow that was made call by call go with their edges, one that somebody still waits for stays, and the flow
 // goes when it has lost them all and nobody has touched it for as long.
 func TestRetentionOfMembers(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		id, members := d.chain(3)
@@ -158,6 +160,7 @@ func TestRetentionOfMembers(t *testing.T) {
 
 // What is more than one call removes goes in several, and keepers find what is due by themselves.
 func TestRetentionInSteps(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		id := d.create(admin.ExecutionSpec{})
@@ -188,6 +191,7 @@ func TestRetentionInSteps(t *testing.T) {
 
 // A lane that nothing but executions outside managed flows uses becomes known to keepers, and is forgotten with them.
 func TestLanesAreLearned(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		now, err := d.core.Now(d.ctx)

@@ -60,6 +60,7 @@ func (r *race) owes() bool {
 // Groups are closed whose siblings have ended by themselves, and entries that mean nothing go; siblings that run are left to
 // those who dispatch cancels, who end them.
 func TestSiblingCancelReconciliation(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		r, other := d.race(3), d.race(2)
@@ -100,6 +101,7 @@ func TestSiblingCancelReconciliation(t *testing.T) {
 
 // A cancel that is owed and listed nowhere is listed again, and dispatched.
 func TestOwedCancelIsFound(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		r := d.race(2)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -23,6 +24,23 @@ func (c *Clock) Jump(by time.Duration) { c.ahead.Add(int64(by)) }
 
 // Now returns the time of the clock.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+// Pass waits until the engine's clock has advanced by a duration and shows a later millisecond, so that whatever was due within
+// that duration is due. It reads the clock that the library decides by, however this process is scheduled.
+func Pass(tb testing.TB, core *enginerpc.Conn, by time.Duration) {
+	tb.Helper()
+	ctx := Context(tb)
+	begun, err := core.Now(ctx)
+	require.NoError(tb, err)
+	Eventually(tb, by+Patience, func() string {
+		now, err := core.Now(ctx)
+		require.NoError(tb, err)
+		if now.Sub(begun) <= by {
+			return "the engine's clock does not advance"
+		}
+		return ""
+	})
+}
 
 // WithClock serves an embedded engine whose clock the test sets. It shows a quarter past an hour at the beginning.
 func WithClock(tb testing.TB, opts ...runtime.OpenOption) (*Bench, *Clock) {

@@ -217,6 +217,18 @@ func (b *Bench) Check(tb testing.TB, mode invariant.Mode) *invariant.Snapshot {
 	return s
 }
 
+// RunDuties performs each duty of keepers once, in all partitions, until no work is left.
+func (b *Bench) RunDuties(tb testing.TB) {
+	tb.Helper()
+	for _, info := range runtime.DutyTable() {
+		if b.Contract() && !info.InContractMode {
+			continue
+		}
+		_, err := b.Client.RunDuty(Context(tb), info.Duty)
+		require.NoError(tb, err, info.Duty)
+	}
+}
+
 // Look makes keepers sweep all partitions of flows at once.
 func (b *Bench) Look(tb testing.TB) {
 	tb.Helper()
@@ -244,7 +256,7 @@ func (b *Bench) Settle(tb testing.TB) *invariant.Snapshot {
 			tb.Errorf("the keyspace is not in order:\n%v", report.Err())
 			return s
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // between two looks at the keyspace
 	}
 }
 
@@ -279,7 +291,7 @@ func Eventually(tb testing.TB, within time.Duration, condition func() string) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("not within %s: %s", within, missing)
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(2 * time.Millisecond) // between two probes
 	}
 }
 

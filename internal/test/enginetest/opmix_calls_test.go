@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
 func (x *opMix) request() enginerpc.ClaimRequest {
@@ -150,7 +151,7 @@ func (x *opMix) keeperDuty() {
 	x.t.Helper()
 	switch x.r.IntN(8) {
 	case 0:
-		time.Sleep(2 * time.Millisecond)
+		enginetest.Pass(x.t, x.e, time.Millisecond)
 		fallthrough
 	case 1, 2, 3:
 		limit := 1 + x.r.Int64N(4)

@@ -174,7 +174,7 @@ func (x *opMix) finish() {
 	for round := range 300 {
 		x.drain(100)
 		if !x.graph.result().ClosedAt.IsZero() {
-			time.Sleep(2 * time.Millisecond) // the grace of a cancel
+			enginetest.Pass(x.t, x.e, time.Millisecond) // the grace of a cancel
 			x.drain(100)
 			return
 		}
@@ -199,7 +199,7 @@ func (x *opMix) finish() {
 				x.carry("complete "+l.Node, err)
 			}
 		}
-		time.Sleep(time.Millisecond)
+		enginetest.Pass(x.t, x.e, 0)
 	}
 	require.Fail(x.t, "the flow does not end")
 }

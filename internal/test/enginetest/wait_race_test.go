@@ -88,7 +88,7 @@ func (r *race) step(letter rune) {
 
 // letTimePass lets the timeout of a wait that has begun run out.
 func (r *race) letTimePass() {
-	time.Sleep(3 * time.Millisecond)
+	enginetest.Pass(r.t, r.e, time.Millisecond)
 	r.drain(100)
 }
 

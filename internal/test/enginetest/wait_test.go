@@ -380,7 +380,7 @@ func TestTokensGiveNoMore(t *testing.T) {
 			Partition: l.p, NewKID: "k9", NewSecretHex: strings.Repeat("cd", 32), Grace: 0,
 		})
 		require.NoError(t, err)
-		time.Sleep(2 * time.Millisecond)
+		enginetest.Pass(t, l.e, 0)
 		l.unchanged(func() {
 			_, err = l.e.Signal(l.ctx, l.signalling(one, "x", "ann", "1"))
 			assert.ErrorIs(t, err, enginecore.ErrInvalidToken, "a token whose secret has gone")

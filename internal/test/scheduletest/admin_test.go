@@ -21,6 +21,7 @@ import (
 
 // A pause stops the timetable but not manual triggers; fires during the pause are not caught up.
 func TestPauseAndTrigger(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
@@ -55,6 +56,7 @@ func TestPauseAndTrigger(t *testing.T) {
 
 // A schedule that is declared again is the same; a change counts from then on and keeps the rest.
 func TestUpdate(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
@@ -104,6 +106,7 @@ func TestUpdate(t *testing.T) {
 // A fire that a keeper has begun to start is unaffected by a change of the schedule, so that another keeper can
 // continue it.
 func TestUpdateWhileStarting(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
@@ -131,6 +134,7 @@ func TestUpdateWhileStarting(t *testing.T) {
 
 // A schedule that is deleted leaves nothing but its runs, also when a keeper was just starting one.
 func TestDelete(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
@@ -209,6 +213,7 @@ func contains(list []string, key string) bool {
 
 // A list has every schedule of the namespace and no other.
 func TestList(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
@@ -253,6 +258,7 @@ func TestList(t *testing.T) {
 
 // What is not well declared is refused with everything that is wrong, and nothing is written.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
@@ -302,6 +308,7 @@ func TestRefused(t *testing.T) {
 
 // A schedule and its started fires survive a killed server.
 func TestServerKilled(t *testing.T) {
+	t.Parallel()
 	for _, kind := range testserver.Servers(t) {
 		t.Run(string(kind), func(t *testing.T) {
 			server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
@@ -337,6 +344,7 @@ func TestServerKilled(t *testing.T) {
 
 // Schedules are kept in a directory like everything else.
 func TestDirectory(t *testing.T) {
+	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	url := "embedded:" + t.TempDir()
 	ctx := enginetest.Context(t)
@@ -360,6 +368,7 @@ func TestDirectory(t *testing.T) {
 
 // A large flow, which takes many calls, and one with a waitpoint are started by a keeper that knows neither.
 func TestAnyFlow(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		b.Keeper(t)
@@ -412,6 +421,7 @@ func TestAnyFlow(t *testing.T) {
 
 // A fire whose run cannot be started is reported as failed, and the timetable continues.
 func TestFailedFire(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
@@ -437,6 +447,7 @@ func TestFailedFire(t *testing.T) {
 
 // In contract mode there are no schedules.
 func TestContractMode(t *testing.T) {
+	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		if !b.Contract() {
 			t.Skip("the other mode")
@@ -457,6 +468,7 @@ func TestContractMode(t *testing.T) {
 
 // A keeper that does not know the stored form leaves the schedule to others.
 func TestLaterForm(t *testing.T) {
+	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded, runtime.Logger(slog.New(slog.DiscardHandler)))
 	l := newFixture(t, b)
 	ctx := enginetest.Context(t)

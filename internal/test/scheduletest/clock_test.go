@@ -33,6 +33,7 @@ func (l *fixture) over(t *testing.T, runs int) []string {
 
 // A clock that was ahead for a while and has been set back puts off nothing, and no time is fired twice.
 func TestClockSetForwardAndBack(t *testing.T) {
+	t.Parallel()
 	b, clock := enginetest.WithClock(t)
 	l := newFixture(t, b)
 	l.worker(t)
@@ -71,6 +72,7 @@ func TestClockSetForwardAndBack(t *testing.T) {
 
 // A clock that was right and is set back fires none of its times again, also when their runs are gone.
 func TestClockSetBackFiresNothingAgain(t *testing.T) {
+	t.Parallel()
 	b, clock := enginetest.WithClock(t)
 	l := newFixture(t, b)
 	l.worker(t)
@@ -99,6 +101,7 @@ func TestClockSetBackFiresNothingAgain(t *testing.T) {
 // A keeper notices by itself that the clock was set back, says so, and goes on with schedules that it has put off: those whose next
 // time lies ahead, and those of which somebody began to start a run.
 func TestKeeperNoticesClockSetBack(t *testing.T) {
+	t.Parallel()
 	b, clock := enginetest.WithClock(t)
 	l := newFixture(t, b)
 	l.worker(t)

@@ -18,6 +18,7 @@ import (
 
 // A fire starts a run that says whose it is; no program but the one that made the schedule knows the flow.
 func TestFireStartsRun(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
@@ -53,6 +54,7 @@ func TestFireStartsRun(t *testing.T) {
 
 // However many keepers race, are stopped anywhere and take over from each other, each fire has one run.
 func TestEachFireOnce(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		l.worker(t)
@@ -123,6 +125,7 @@ func TestEachFireOnce(t *testing.T) {
 
 // When a keeper stops between two steps, another one continues, and nothing is started twice.
 func TestStoppedBetweenSteps(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
@@ -178,6 +181,7 @@ func TestStoppedBetweenSteps(t *testing.T) {
 
 // A submission that arrives much too late creates nothing.
 func TestLateSubmission(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		core := b.Engine.Core()
 		now, err := core.Now(enginetest.Context(t))
@@ -199,6 +203,7 @@ func TestLateSubmission(t *testing.T) {
 
 // The latest fires are caught up; older ones than the window are missed, and all are counted.
 func TestCatchUp(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		l.worker(t)
@@ -224,6 +229,7 @@ func TestCatchUp(t *testing.T) {
 
 // No more than a number of fires is made up, however long the window.
 func TestCatchUpBound(t *testing.T) {
+	t.Parallel()
 	b := enginetest.New(t, "embedded")
 	l := newFixture(t, b)
 	l.worker(t)

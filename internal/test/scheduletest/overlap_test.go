@@ -19,6 +19,7 @@ func isStarted(n int64) func(*runtime.ScheduleDescription) bool {
 
 // Fires that meet an open run are skipped, and a later one starts again.
 func TestOverlapSkip(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		l.holdRuns()
@@ -45,6 +46,7 @@ func TestOverlapSkip(t *testing.T) {
 
 // Fires wait for the previous run, up to the queue limit, and start in order when they are notified of its end.
 func TestOverlapQueue(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		l.holdRuns()
@@ -73,6 +75,7 @@ func TestOverlapQueue(t *testing.T) {
 
 // A fire ends the run before and starts when it has ended; of several, the last one does.
 func TestOverlapCancelPrevious(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		l.holdRuns()
@@ -105,6 +108,7 @@ func TestOverlapCancelPrevious(t *testing.T) {
 
 // All fires start, regardless of open runs.
 func TestOverlapAllow(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		l.holdRuns()
@@ -125,6 +129,7 @@ func TestOverlapAllow(t *testing.T) {
 
 // The jitter puts a fire off, by the same time on every keeper; the run is that of the time by the timetable.
 func TestJitter(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		b.Keeper(t)
@@ -151,6 +156,7 @@ func TestJitter(t *testing.T) {
 
 // A manually triggered run counts as the previous run.
 func TestTriggerMeetsOpenRun(t *testing.T) {
+	t.Parallel()
 	b := enginetest.New(t, "embedded")
 	l := newFixture(t, b)
 	l.holdRuns()
@@ -197,6 +203,7 @@ func TestTriggerMeetsOpenRun(t *testing.T) {
 
 // Where the policy starts nothing, whoever triggers the schedule is told so.
 func TestTriggerSkipped(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		l.holdRuns()

@@ -70,7 +70,7 @@ func play(r role) error {
 		if err == nil {
 			break
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // between two attempts to connect
 	}
 	step := newStep(d)
 	random := rand.New(rand.NewPCG(seed, 9))

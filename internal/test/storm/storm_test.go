@@ -84,7 +84,7 @@ func serverIsKilled(t *testing.T) {
 		}
 		s.tallies["server"]++
 		server.Kill()
-		time.Sleep(time.Duration(r.IntN(300)) * time.Millisecond)
+		time.Sleep(time.Duration(r.IntN(300)) * time.Millisecond) // how long the server is away
 		server.Restart()
 	})
 }
@@ -121,19 +121,19 @@ func networkBreaks(t *testing.T) {
 			p.Reset()
 		case "delay":
 			p.Delay(time.Duration(r.IntN(60)) * time.Millisecond)
-			time.Sleep(outage)
+			time.Sleep(outage) // how long the fault lasts
 			p.Delay(0)
 		case "cut":
 			p.Intercept(proxy.CutCalls(10))
-			time.Sleep(outage)
+			time.Sleep(outage) // how long the fault lasts
 			p.Intercept(nil)
 		case "blackhole":
 			p.Blackhole()
-			time.Sleep(outage)
+			time.Sleep(outage) // how long the fault lasts
 			p.Restore()
 		case "deafen":
 			p.Deafen()
-			time.Sleep(outage)
+			time.Sleep(outage) // how long the fault lasts
 			p.Restore()
 		}
 	})
@@ -179,7 +179,7 @@ func (s *storm) rage(t *testing.T, more trouble) {
 	s.awaitRuns(t)
 	r := rand.New(rand.NewPCG(s.seed, 10))
 	for end := time.Now().Add(s.lasts); time.Now().Before(end); {
-		time.Sleep(time.Duration(50+r.IntN(300)) * time.Millisecond)
+		time.Sleep(time.Duration(50+r.IntN(300)) * time.Millisecond) // a random moment for the next fault
 		if more != nil && r.IntN(2) == 0 {
 			more(t, s, r)
 			continue

@@ -138,7 +138,7 @@ func (c *Cluster) KillBehind(tb testing.TB, primary *Server, behind time.Duratio
 	if behind > 0 {
 		primary.Command(tb, "ACL", "SETUSER", "default", "-psync", "-sync") // so it cannot come back
 		primary.Command(tb, "CLIENT", "KILL", "TYPE", "replica")
-		time.Sleep(behind)
+		time.Sleep(behind) // writes of so long reach the primary alone
 	}
 	primary.Kill()
 	c.Promoted(tb, replica)

@@ -140,7 +140,7 @@ func (p *Proxy) swallows(from direction) bool {
 	delay := p.delay
 	p.mu.Unlock()
 	if delay > 0 {
-		time.Sleep(delay)
+		time.Sleep(delay) // how slow the network is
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
