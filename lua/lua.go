@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Name is the name under which the library is loaded.
@@ -74,10 +75,16 @@ func IsComposite(file string) bool { return strings.HasPrefix(file, "composite/"
 func IsGenerated(file string) bool { return strings.HasSuffix(file, ".gen.lua") }
 
 // Source is the whole library, ready for FUNCTION LOAD.
-func Source() string { return embedded(false) }
+func Source() string { return source() }
 
 // ContractSource is the library without the composite calls.
-func ContractSource() string { return embedded(true) }
+func ContractSource() string { return contractSource() }
+
+// Each library is assembled once for a process: it has almost a megabyte.
+var (
+	source         = sync.OnceValue(func() string { return embedded(false) })
+	contractSource = sync.OnceValue(func() string { return embedded(true) })
+)
 
 func embedded(contract bool) string {
 	// Every listed file is embedded, which a test checks; there is no other way for this to fail.
