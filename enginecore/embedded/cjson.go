@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
 )
 
 // maxJSONDepth bounds nesting in both directions.
@@ -134,7 +136,7 @@ func appendJSONNumber(b []byte, v float64) ([]byte, string) {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil, "Cannot serialise number: must not be NaN or Inf"
 	}
-	return appendG14(b, v), ""
+	return numfmt.AppendG14(b, v), ""
 }
 
 func appendJSONString(b []byte, s string) []byte {
@@ -269,7 +271,7 @@ func (d *jsonDecoder) next() {
 		d.word("T_NULL", "null")
 		return
 	}
-	if rest[0] == '+' || foldPrefix(rest, "inf") || foldPrefix(rest, "nan") {
+	if rest[0] == '+' || numfmt.HasPrefixFold(rest, "inf") || numfmt.HasPrefixFold(rest, "nan") {
 		d.numberToken()
 		return
 	}
@@ -287,7 +289,7 @@ func (d *jsonDecoder) word(kind, text string) {
 }
 
 func (d *jsonDecoder) numberToken() {
-	v, n := strtod(d.text[d.pos:])
+	v, n := numfmt.Strtod(d.text[d.pos:])
 	if n == 0 {
 		d.kind = "invalid number"
 		return
@@ -369,9 +371,9 @@ func hex4(s string) (rune, bool) {
 	var r rune
 	for _, c := range []byte(s[2:6]) {
 		switch {
-		case isDigit(c):
+		case numfmt.IsDigit(c):
 			r = r<<4 + rune(c-'0')
-		case isHex(c):
+		case numfmt.IsHex(c):
 			r = r<<4 + rune(c|0x20-'a') + 10
 		default:
 			return 0, false

@@ -6,11 +6,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
 // call is one command as it runs.
 type call struct {
-	*store
+	*keyspace.Store
 	e    *Engine
 	args []string // args[0] is the name as the caller spelled it
 	sess *session // nil outside of connections
@@ -22,7 +26,7 @@ type command struct {
 	name  string // lower case
 	arity int    // words with the name; negative: at least that many
 	flags commandFlags
-	run   func(c *call) Reply
+	run   func(c *call) resp.Reply
 }
 
 // boundCommand is a command of one engine, with its statistics for INFO.
@@ -44,8 +48,6 @@ const (
 )
 
 var (
-	errNotFloat      = errors.New("value is not a valid float")
-	errNotFinite     = errors.New("increment would produce NaN or Infinity")
 	errScriptTimeout = errors.New("script timed out")
 )
 
@@ -82,15 +84,17 @@ func (cmd *command) arityOK(words int) bool {
 	return words == cmd.arity || cmd.arity < 0 && words >= -cmd.arity
 }
 
-func (cmd *command) wrongArity() Reply {
-	return errf("wrong number of arguments for '" + cmd.name + "' command")
+func (cmd *command) wrongArity() resp.Reply {
+	return resp.Err("wrong number of arguments for '" + cmd.name + "' command")
 }
 
-// wrongType is the reply for a key of another type.
-func wrongTypeReply() Reply { return errorReply(wrongType) }
+const wrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
+
+// wrongTypeReply is the reply for a key of another type.
+func wrongTypeReply() resp.Reply { return resp.Error(wrongType) }
 
 // intArg reads an integer argument.
-func intArg(s string) (int64, bool) { return parseInt(s) }
+func intArg(s string) (int64, bool) { return numfmt.ParseInt(s) }
 
 // addInt adds two integers; ok is false on overflow.
 func addInt(a, b int64) (int64, bool) {
@@ -120,12 +124,12 @@ func is(word, name string) bool { return len(word) == len(name) && strings.Equal
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 // deadline turns an expiry argument into Unix ms. unit is 1 for ms and 1000 for seconds; relative ones are added to now.
-func (c *call) deadline(arg string, unit int64, relative bool) (int64, Reply, bool) {
+func (c *call) deadline(arg string, unit int64, relative bool) (int64, resp.Reply, bool) {
 	v, ok := intArg(arg)
 	if !ok {
-		return 0, errf(textNotInt), false
+		return 0, resp.Err(textNotInt), false
 	}
-	bad := errf("invalid expire time in '" + strings.ToLower(c.args[0]) + "' command")
+	bad := resp.Err("invalid expire time in '" + strings.ToLower(c.args[0]) + "' command")
 	if unit == 1000 {
 		if v > math.MaxInt64/1000 || v < math.MinInt64/1000 {
 			return 0, bad, false
@@ -133,10 +137,10 @@ func (c *call) deadline(arg string, unit int64, relative bool) (int64, Reply, bo
 		v *= 1000
 	}
 	if relative {
-		if v > math.MaxInt64-c.nowMs {
+		if v > math.MaxInt64-c.NowMs {
 			return 0, bad, false
 		}
-		v += c.nowMs
+		v += c.NowMs
 	}
-	return v, Reply{}, true
+	return v, resp.Reply{}, true
 }

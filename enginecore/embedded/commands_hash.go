@@ -1,5 +1,13 @@
 package embedded
 
+import (
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
+)
+
 func hashCommands() []command {
 	return []command{
 		{"hset", -4, cmdWrite, cmdHSet},
@@ -20,171 +28,171 @@ func hashCommands() []command {
 	}
 }
 
-func (c *call) hset() (int, Reply, bool) {
+func (c *call) hset() (int, resp.Reply, bool) {
 	if len(c.args)%2 != 0 {
-		return 0, errf("wrong number of arguments for '" + c.e.command(c.args[0]).name + "' command"), false
+		return 0, resp.Err("wrong number of arguments for '" + c.e.command(c.args[0]).name + "' command"), false
 	}
-	h, ok := typedOrNew[hash](c.store, c.args[1])
+	h, ok := keyspace.GetOrNew[datatype.Hash](c.Store, c.args[1])
 	if !ok {
 		return 0, wrongTypeReply(), false
 	}
 	n := 0
 	for i := 2; i < len(c.args); i += 2 {
-		if h.set(c.args[i], c.args[i+1]) {
+		if h.Set(c.args[i], c.args[i+1]) {
 			n++
 		}
 	}
-	c.dirty++
-	return n, Reply{}, true
+	c.Dirty++
+	return n, resp.Reply{}, true
 }
 
-func cmdHSet(c *call) Reply {
+func cmdHSet(c *call) resp.Reply {
 	n, bad, ok := c.hset()
 	if !ok {
 		return bad
 	}
-	return intReply(n)
+	return resp.Int(n)
 }
 
-func cmdHMSet(c *call) Reply {
+func cmdHMSet(c *call) resp.Reply {
 	if _, bad, ok := c.hset(); !ok {
 		return bad
 	}
-	return replyOK
+	return resp.OK
 }
 
-func cmdHSetNX(c *call) Reply {
-	h, ok := typedOrNew[hash](c.store, c.args[1])
+func cmdHSetNX(c *call) resp.Reply {
+	h, ok := keyspace.GetOrNew[datatype.Hash](c.Store, c.args[1])
 	if !ok {
 		return wrongTypeReply()
 	}
-	if h.has(c.args[2]) {
-		return replyZero
+	if h.Has(c.args[2]) {
+		return resp.Zero
 	}
-	h.set(c.args[2], c.args[3])
-	c.dirty++
-	return replyOne
+	h.Set(c.args[2], c.args[3])
+	c.Dirty++
+	return resp.One
 }
 
-func (c *call) hash() (*hash, bool) { return typed[hash](c.store, c.args[1]) }
+func (c *call) hash() (*datatype.Hash, bool) { return keyspace.Get[datatype.Hash](c.Store, c.args[1]) }
 
-func cmdHGet(c *call) Reply {
+func cmdHGet(c *call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if h != nil {
-		if v, present := h.get(c.args[2]); present {
-			return bulkReply(v)
+		if v, present := h.Get(c.args[2]); present {
+			return resp.Bulk(v)
 		}
 	}
-	return replyNil
+	return resp.Nil
 }
 
-func cmdHMGet(c *call) Reply {
+func cmdHMGet(c *call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
 	}
-	out := make([]Reply, len(c.args)-2)
+	out := make([]resp.Reply, len(c.args)-2)
 	if h != nil {
 		for i, f := range c.args[2:] {
-			if v, present := h.get(f); present {
-				out[i] = bulkReply(v)
+			if v, present := h.Get(f); present {
+				out[i] = resp.Bulk(v)
 			}
 		}
 	}
-	return arrayReply(out)
+	return resp.Array(out)
 }
 
-func cmdHGetAll(c *call) Reply {
+func cmdHGetAll(c *call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
 	}
-	var out []Reply
+	var out []resp.Reply
 	if h != nil {
-		out = make([]Reply, 0, 2*h.len())
-		h.each(func(f, v string) bool {
-			out = append(out, bulkReply(f), bulkReply(v))
+		out = make([]resp.Reply, 0, 2*h.Len())
+		h.Each(func(f, v string) bool {
+			out = append(out, resp.Bulk(f), resp.Bulk(v))
 			return true
 		})
 	}
-	return Reply{Kind: KindMap, Elems: out}
+	return resp.Reply{Kind: resp.KindMap, Elems: out}
 }
 
-func cmdHDel(c *call) Reply {
+func cmdHDel(c *call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if h == nil {
-		return replyZero
+		return resp.Zero
 	}
 	n := 0
 	for _, f := range c.args[2:] {
-		if h.del(f) {
+		if h.Del(f) {
 			n++
 		}
 	}
 	if n > 0 {
-		c.dirty++
-		if h.len() == 0 {
-			c.remove(c.args[1])
+		c.Dirty++
+		if h.Len() == 0 {
+			c.Remove(c.args[1])
 		}
 	}
-	return intReply(n)
+	return resp.Int(n)
 }
 
-func cmdHExists(c *call) Reply {
+func cmdHExists(c *call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
 	}
-	return boolInt(h != nil && h.has(c.args[2]))
+	return resp.BoolInt(h != nil && h.Has(c.args[2]))
 }
 
-func cmdHLen(c *call) Reply {
-	h, ok := c.hash()
-	if !ok {
-		return wrongTypeReply()
-	}
-	if h == nil {
-		return replyZero
-	}
-	return intReply(h.len())
-}
-
-func cmdHKeys(c *call) Reply {
+func cmdHLen(c *call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if h == nil {
-		return arrayReply(nil)
+		return resp.Zero
 	}
-	return arrayReply(bulks(h.keys()))
+	return resp.Int(h.Len())
 }
 
-func cmdHVals(c *call) Reply {
+func cmdHKeys(c *call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
 	}
-	var out []Reply
+	if h == nil {
+		return resp.Array(nil)
+	}
+	return resp.Array(resp.Bulks(h.Keys()))
+}
+
+func cmdHVals(c *call) resp.Reply {
+	h, ok := c.hash()
+	if !ok {
+		return wrongTypeReply()
+	}
+	var out []resp.Reply
 	if h != nil {
-		h.each(func(_, v string) bool {
-			out = append(out, bulkReply(v))
+		h.Each(func(_, v string) bool {
+			out = append(out, resp.Bulk(v))
 			return true
 		})
 	}
-	return arrayReply(out)
+	return resp.Array(out)
 }
 
-func cmdHIncrBy(c *call) Reply {
+func cmdHIncrBy(c *call) resp.Reply {
 	by, ok := intArg(c.args[3])
 	if !ok {
-		return errf(textNotInt)
+		return resp.Err(textNotInt)
 	}
 	h, ok := c.hash()
 	if !ok {
@@ -192,25 +200,25 @@ func cmdHIncrBy(c *call) Reply {
 	}
 	old := int64(0)
 	if h != nil {
-		if text, present := h.get(c.args[2]); present {
+		if text, present := h.Get(c.args[2]); present {
 			if old, ok = intArg(text); !ok {
-				return errf("hash value is not an integer")
+				return resp.Err("hash value is not an integer")
 			}
 		}
 	}
 	sum, ok := addInt(old, by)
 	if !ok {
-		return errf(textOverflow)
+		return resp.Err(textOverflow)
 	}
-	h, _ = typedOrNew[hash](c.store, c.args[1])
-	h.set(c.args[2], itoa(sum))
-	c.dirty++
-	return int64Reply(sum)
+	h, _ = keyspace.GetOrNew[datatype.Hash](c.Store, c.args[1])
+	h.Set(c.args[2], itoa(sum))
+	c.Dirty++
+	return resp.Int64(sum)
 }
 
-func cmdHIncrByFloat(c *call) Reply {
-	if _, ok := parseFloat(c.args[3]); !ok {
-		return errf(errNotFloat.Error())
+func cmdHIncrByFloat(c *call) resp.Reply {
+	if _, ok := numfmt.ParseFloat(c.args[3]); !ok {
+		return resp.Err(numfmt.ErrNotFloat.Error())
 	}
 	h, ok := c.hash()
 	if !ok {
@@ -218,27 +226,27 @@ func cmdHIncrByFloat(c *call) Reply {
 	}
 	old := "0"
 	if h != nil {
-		if text, present := h.get(c.args[2]); present {
+		if text, present := h.Get(c.args[2]); present {
 			if old = text; old == "" {
-				return errf("hash value is not a float")
+				return resp.Err("hash value is not a float")
 			}
 		}
 	}
-	if _, ok := parseFloat(old); !ok {
-		return errf("hash value is not a float")
+	if _, ok := numfmt.ParseFloat(old); !ok {
+		return resp.Err("hash value is not a float")
 	}
-	sum, err := incrFloat(old, c.args[3])
+	sum, err := numfmt.AddDecimals(old, c.args[3])
 	if err != nil {
-		return errf(err.Error())
+		return resp.Err(err.Error())
 	}
-	h, _ = typedOrNew[hash](c.store, c.args[1])
-	h.set(c.args[2], sum)
-	c.dirty++
-	c.rewrite("HSET", c.args[1], c.args[2], sum)
-	return bulkReply(sum)
+	h, _ = keyspace.GetOrNew[datatype.Hash](c.Store, c.args[1])
+	h.Set(c.args[2], sum)
+	c.Dirty++
+	c.Rewrite("HSET", c.args[1], c.args[2], sum)
+	return resp.Bulk(sum)
 }
 
-func cmdHScan(c *call) Reply {
+func cmdHScan(c *call) resp.Reply {
 	cursor, count, match, _, bad, ok := scanArgs(c.args[2:], false)
 	if !ok {
 		return bad
@@ -250,23 +258,23 @@ func cmdHScan(c *call) Reply {
 	if h == nil {
 		return scanReply(0, nil)
 	}
-	var out []Reply
-	next := h.scan(cursor, count, func(f, v string) {
-		if match == "" || globMatch(match, f) {
-			out = append(out, bulkReply(f), bulkReply(v))
+	var out []resp.Reply
+	next := h.Scan(cursor, count, func(f, v string) {
+		if match == "" || glob.Match(match, f) {
+			out = append(out, resp.Bulk(f), resp.Bulk(v))
 		}
 	})
 	return scanReply(next, out)
 }
 
-func cmdHStrlen(c *call) Reply {
+func cmdHStrlen(c *call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if h == nil {
-		return replyZero
+		return resp.Zero
 	}
-	v, _ := h.get(c.args[2])
-	return intReply(len(v))
+	v, _ := h.Get(c.args[2])
+	return resp.Int(len(v))
 }

@@ -5,14 +5,20 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
 func keyCommands() []command {
-	expire := func(unit int64, relative bool) func(c *call) Reply {
-		return func(c *call) Reply { return c.expire(unit, relative) }
+	expire := func(unit int64, relative bool) func(c *call) resp.Reply {
+		return func(c *call) resp.Reply { return c.expire(unit, relative) }
 	}
-	ttl := func(unit int64, relative bool) func(c *call) Reply {
-		return func(c *call) Reply { return c.ttl(unit, relative) }
+	ttl := func(unit int64, relative bool) func(c *call) resp.Reply {
+		return func(c *call) resp.Reply { return c.ttl(unit, relative) }
 	}
 	return []command{
 		{"del", -2, cmdWrite, cmdDel},
@@ -35,40 +41,40 @@ func keyCommands() []command {
 		{"rename", 3, cmdWrite, cmdRename},
 		{"object", -2, 0, cmdObject},
 		{"dump", 2, 0, cmdDump},
-		{"dbsize", 1, 0, func(c *call) Reply { return intReply(c.keys.len()) }},
+		{"dbsize", 1, 0, func(c *call) resp.Reply { return resp.Int(c.Keys.Len()) }},
 		{"flushall", -1, cmdWrite, cmdFlush},
 		{"flushdb", -1, cmdWrite, cmdFlush},
 	}
 }
 
-func cmdDel(c *call) Reply {
+func cmdDel(c *call) resp.Reply {
 	n := 0
 	for _, key := range c.args[1:] {
-		if c.remove(key) {
+		if c.Remove(key) {
 			n++
 		}
 	}
-	return intReply(n)
+	return resp.Int(n)
 }
 
-func cmdExists(c *call) Reply {
+func cmdExists(c *call) resp.Reply {
 	n := 0
 	for _, key := range c.args[1:] {
-		if c.keys.has(key) {
+		if c.Keys.Has(key) {
 			n++
 		}
 	}
-	return intReply(n)
+	return resp.Int(n)
 }
 
-func cmdType(c *call) Reply {
-	if ent := c.lookup(c.args[1]); ent != nil {
-		return statusReply(typeName(ent.val))
+func cmdType(c *call) resp.Reply {
+	if ent := c.Lookup(c.args[1]); ent != nil {
+		return resp.Status(keyspace.TypeName(ent.Val))
 	}
-	return statusReply("none")
+	return resp.Status("none")
 }
 
-func (c *call) expire(unit int64, relative bool) Reply {
+func (c *call) expire(unit int64, relative bool) resp.Reply {
 	var nx, xx, gt, lt bool
 	for _, word := range c.args[3:] {
 		switch strings.ToUpper(word) {
@@ -81,88 +87,88 @@ func (c *call) expire(unit int64, relative bool) Reply {
 		case "LT":
 			lt = true
 		default:
-			return errf("Unsupported option " + word)
+			return resp.Err("Unsupported option " + word)
 		}
 	}
 	if nx && (xx || gt || lt) {
-		return errf("NX and XX, GT or LT options at the same time are not compatible")
+		return resp.Err("NX and XX, GT or LT options at the same time are not compatible")
 	}
 	if gt && lt {
-		return errf("GT and LT options at the same time are not compatible")
+		return resp.Err("GT and LT options at the same time are not compatible")
 	}
 	at, bad, ok := c.deadline(c.args[2], unit, relative)
 	if !ok {
 		return bad
 	}
 	key := c.args[1]
-	ent := c.lookup(key)
+	ent := c.Lookup(key)
 	if ent == nil {
-		return replyZero
+		return resp.Zero
 	}
-	old := ent.expireAt
+	old := ent.ExpireAt
 	if nx && old != 0 || xx && old == 0 || gt && (old == 0 || at <= old) || lt && old != 0 && at >= old {
-		return replyZero
+		return resp.Zero
 	}
-	if at <= c.nowMs && !c.frozen {
-		c.remove(key)
-		c.rewrite("DEL", key)
-		return replyOne
+	if at <= c.NowMs && !c.Frozen {
+		c.Remove(key)
+		c.Rewrite("DEL", key)
+		return resp.One
 	}
-	c.setExpiry(key, ent, at)
-	c.dirty++
-	c.rewrite("PEXPIREAT", key, itoa(at))
-	return replyOne
+	c.SetExpiry(key, ent, at)
+	c.Dirty++
+	c.Rewrite("PEXPIREAT", key, itoa(at))
+	return resp.One
 }
 
-func (c *call) ttl(unit int64, relative bool) Reply {
-	ent := c.lookup(c.args[1])
+func (c *call) ttl(unit int64, relative bool) resp.Reply {
+	ent := c.Lookup(c.args[1])
 	if ent == nil {
-		return intReply(-2)
+		return resp.Int(-2)
 	}
-	if ent.expireAt == 0 {
-		return intReply(-1)
+	if ent.ExpireAt == 0 {
+		return resp.Int(-1)
 	}
-	v := ent.expireAt
+	v := ent.ExpireAt
 	if relative {
-		v = max(v-c.nowMs, 0)
+		v = max(v-c.NowMs, 0)
 	}
 	if unit == 1000 {
 		v = v/1000 + (v%1000+500)/1000
 	}
-	return int64Reply(v)
+	return resp.Int64(v)
 }
 
-func cmdPersist(c *call) Reply {
-	ent := c.lookup(c.args[1])
-	if ent == nil || ent.expireAt == 0 {
-		return replyZero
+func cmdPersist(c *call) resp.Reply {
+	ent := c.Lookup(c.args[1])
+	if ent == nil || ent.ExpireAt == 0 {
+		return resp.Zero
 	}
-	c.setExpiry(c.args[1], ent, 0)
-	c.dirty++
-	return replyOne
+	c.SetExpiry(c.args[1], ent, 0)
+	c.Dirty++
+	return resp.One
 }
 
-func cmdKeys(c *call) Reply {
-	var out []Reply
-	c.keys.each(func(key string, _ *entry) bool {
-		if globMatch(c.args[1], key) {
-			out = append(out, bulkReply(key))
+func cmdKeys(c *call) resp.Reply {
+	var out []resp.Reply
+	c.Keys.Each(func(key string, _ *keyspace.Entry) bool {
+		if glob.Match(c.args[1], key) {
+			out = append(out, resp.Bulk(key))
 		}
 		return true
 	})
-	return arrayReply(out)
+	return resp.Array(out)
 }
 
 // scanArgs reads "cursor [MATCH p] [COUNT n] [TYPE t]" beginning at words.
-func scanArgs(words []string, allowType bool) (cursor uint64, count int, match, typ string, bad Reply, ok bool) {
+func scanArgs(words []string, allowType bool) (cursor uint64, count int, match, typ string, bad resp.Reply, ok bool) {
 	cursor, err := strconv.ParseUint(words[0], 10, 64)
 	if err != nil {
-		return 0, 0, "", "", errf("invalid cursor"), false
+		return 0, 0, "", "", resp.Err("invalid cursor"), false
 	}
 	count = 10
 	for i := 1; i < len(words); i += 2 {
 		if i+1 >= len(words) {
-			return 0, 0, "", "", errf(textSyntax), false
+			return 0, 0, "", "", resp.Err(textSyntax), false
 		}
 		switch {
 		case is(words[i], "MATCH"):
@@ -170,40 +176,40 @@ func scanArgs(words []string, allowType bool) (cursor uint64, count int, match, 
 		case is(words[i], "COUNT"):
 			n, isInt := intArg(words[i+1])
 			if !isInt {
-				return 0, 0, "", "", errf(textNotInt), false
+				return 0, 0, "", "", resp.Err(textNotInt), false
 			}
 			if n < 1 {
-				return 0, 0, "", "", errf(textSyntax), false
+				return 0, 0, "", "", resp.Err(textSyntax), false
 			}
 			count = int(n)
 		case allowType && is(words[i], "TYPE"):
 			typ = strings.ToLower(words[i+1])
 		default:
-			return 0, 0, "", "", errf(textSyntax), false
+			return 0, 0, "", "", resp.Err(textSyntax), false
 		}
 	}
-	return cursor, count, match, typ, Reply{}, true
+	return cursor, count, match, typ, resp.Reply{}, true
 }
 
-func scanReply(next uint64, items []Reply) Reply {
-	return arrayReply([]Reply{bulkReply(strconv.FormatUint(next, 10)), arrayReply(items)})
+func scanReply(next uint64, items []resp.Reply) resp.Reply {
+	return resp.Array([]resp.Reply{resp.Bulk(strconv.FormatUint(next, 10)), resp.Array(items)})
 }
 
-func cmdScan(c *call) Reply {
+func cmdScan(c *call) resp.Reply {
 	cursor, count, match, typ, bad, ok := scanArgs(c.args[1:], true)
 	if !ok {
 		return bad
 	}
-	var out []Reply
-	next := c.keys.scan(cursor, count, func(key string, ent *entry) {
-		if (match == "" || globMatch(match, key)) && (typ == "" || typ == typeName(ent.val)) {
-			out = append(out, bulkReply(key))
+	var out []resp.Reply
+	next := c.Keys.Scan(cursor, count, func(key string, ent *keyspace.Entry) {
+		if (match == "" || glob.Match(match, key)) && (typ == "" || typ == keyspace.TypeName(ent.Val)) {
+			out = append(out, resp.Bulk(key))
 		}
 	})
 	return scanReply(next, out)
 }
 
-func cmdCopy(c *call) Reply {
+func cmdCopy(c *call) resp.Reply {
 	replace := false
 	for i := 3; i < len(c.args); i++ {
 		switch {
@@ -212,229 +218,108 @@ func cmdCopy(c *call) Reply {
 		case is(c.args[i], "DB") && i+1 < len(c.args):
 			i++
 			if c.args[i] != "0" {
-				return errf("DB index is out of range")
+				return resp.Err("DB index is out of range")
 			}
 		default:
-			return errf(textSyntax)
+			return resp.Err(textSyntax)
 		}
 	}
 	src, dst := c.args[1], c.args[2]
 	if src == dst {
-		return errf("source and destination objects are the same")
+		return resp.Err("source and destination objects are the same")
 	}
-	from := c.lookup(src)
-	if from == nil || !replace && c.keys.has(dst) {
-		return replyZero
+	from := c.Lookup(src)
+	if from == nil || !replace && c.Keys.Has(dst) {
+		return resp.Zero
 	}
-	to := c.put(dst, copyValue(from.val))
-	if from.expireAt != 0 {
-		c.setExpiry(dst, to, from.expireAt)
+	to := c.Put(dst, keyspace.CopyValue(from.Val))
+	if from.ExpireAt != 0 {
+		c.SetExpiry(dst, to, from.ExpireAt)
 	}
-	return replyOne
+	return resp.One
 }
 
-func copyOmap[V any](m *omap[V]) *omap[V] {
-	out := &omap[V]{}
-	m.each(func(k string, v V) bool {
-		out.set(k, v)
-		return true
-	})
-	return out
-}
-
-func copyValue(val any) any {
-	switch v := val.(type) {
-	case *hash:
-		return copyOmap(v)
-	case *set:
-		return copyOmap(v)
-	case *list:
-		return &list{buf: append([]string(nil), v.items()...)}
-	case *zset:
-		out := &zset{}
-		v.scores.each(func(m string, s float64) bool {
-			out.set(m, s)
-			return true
-		})
-		return out
-	case *stream:
-		out := *v
-		out.nodes = make([]*streamNode, len(v.nodes))
-		for i, n := range v.nodes {
-			cp := *n
-			cp.entries = append([]streamEntry(nil), n.entries...)
-			out.nodes[i] = &cp
-		}
-		return &out
-	}
-	return val
-}
-
-func cmdRename(c *call) Reply {
-	ent := c.lookup(c.args[1])
+func cmdRename(c *call) resp.Reply {
+	ent := c.Lookup(c.args[1])
 	if ent == nil {
-		return errf("no such key")
+		return resp.Err("no such key")
 	}
 	if c.args[1] == c.args[2] {
-		return replyOK
+		return resp.OK
 	}
-	c.remove(c.args[1])
-	at := ent.expireAt
-	ent = c.put(c.args[2], ent.val)
+	c.Remove(c.args[1])
+	at := ent.ExpireAt
+	ent = c.Put(c.args[2], ent.Val)
 	if at != 0 {
-		c.setExpiry(c.args[2], ent, at)
+		c.SetExpiry(c.args[2], ent, at)
 	}
-	return replyOK
+	return resp.OK
 }
 
 // cmdObject answers ENCODING with the name a server would most likely give.
-func cmdObject(c *call) Reply {
+func cmdObject(c *call) resp.Reply {
 	if len(c.args) != 3 {
-		return errf("unknown subcommand or wrong number of arguments for '" + c.args[1] + "'. Try OBJECT HELP.")
+		return resp.Err("unknown subcommand or wrong number of arguments for '" + c.args[1] + "'. Try OBJECT HELP.")
 	}
-	ent := c.lookup(c.args[2])
+	ent := c.Lookup(c.args[2])
 	if ent == nil {
-		return replyNil
+		return resp.Nil
 	}
 	switch strings.ToUpper(c.args[1]) {
 	case "REFCOUNT":
-		return replyOne
+		return resp.One
 	case "IDLETIME", "FREQ":
-		return replyZero
+		return resp.Zero
 	case "ENCODING":
 	default:
-		return errf("unknown subcommand '" + c.args[1] + "'. Try OBJECT HELP.")
+		return resp.Err("unknown subcommand '" + c.args[1] + "'. Try OBJECT HELP.")
 	}
-	small := func(n int, yes, no string) Reply {
+	small := func(n int, yes, no string) resp.Reply {
 		if n <= 128 {
-			return bulkReply(yes)
+			return resp.Bulk(yes)
 		}
-		return bulkReply(no)
+		return resp.Bulk(no)
 	}
-	switch v := ent.val.(type) {
+	switch v := ent.Val.(type) {
 	case string:
-		if _, ok := parseInt(v); ok {
-			return bulkReply("int")
+		if _, ok := numfmt.ParseInt(v); ok {
+			return resp.Bulk("int")
 		}
 		if len(v) <= 44 {
-			return bulkReply("embstr")
+			return resp.Bulk("embstr")
 		}
-		return bulkReply("raw")
-	case *hash:
-		return small(v.len(), "listpack", "hashtable")
-	case *set:
-		return bulkReply("hashtable")
-	case *list:
-		return bulkReply("quicklist")
-	case *zset:
-		return small(v.len(), "listpack", "skiplist")
+		return resp.Bulk("raw")
+	case *datatype.Hash:
+		return small(v.Len(), "listpack", "hashtable")
+	case *datatype.Set:
+		return resp.Bulk("hashtable")
+	case *datatype.List:
+		return resp.Bulk("quicklist")
+	case *datatype.SortedSet:
+		return small(v.Len(), "listpack", "skiplist")
 	}
-	return bulkReply("stream")
+	return resp.Bulk("stream")
 }
 
 // cmdDump describes a value in bytes that are equal for equal values with the same history. They are no server's format
 // and cannot be restored.
-func cmdDump(c *call) Reply {
-	ent := c.lookup(c.args[1])
+func cmdDump(c *call) resp.Reply {
+	ent := c.Lookup(c.args[1])
 	if ent == nil {
-		return replyNil
+		return resp.Nil
 	}
 	var b bytes.Buffer
 	w := &snapshotWriter{w: bufio.NewWriter(&b), record: startRecord(nil)}
-	w.value("", &entry{val: ent.val})
+	w.value("", &keyspace.Entry{Val: ent.Val})
 	w.flush()
 	_ = w.w.Flush() // into memory
-	return bulkReply(b.String())
+	return resp.Bulk(b.String())
 }
 
-func cmdFlush(c *call) Reply {
+func cmdFlush(c *call) resp.Reply {
 	if len(c.args) > 2 || len(c.args) == 2 && !is(c.args[1], "SYNC") && !is(c.args[1], "ASYNC") {
-		return errf(textSyntax)
+		return resp.Err(textSyntax)
 	}
-	c.flush()
-	return replyOK
-}
-
-// globMatch matches the server's patterns: * ? [a-c] [^a] and backslash escapes.
-func globMatch(pattern, s string) bool {
-	if pattern == "*" {
-		return true
-	}
-	if !strings.ContainsAny(pattern, "*?[\\") {
-		return pattern == s
-	}
-	return glob(pattern, s)
-}
-
-func glob(p, s string) bool {
-	for len(p) > 0 {
-		switch p[0] {
-		case '*':
-			for len(p) > 1 && p[1] == '*' {
-				p = p[1:]
-			}
-			if len(p) == 1 {
-				return true
-			}
-			for i := 0; i <= len(s); i++ {
-				if glob(p[1:], s[i:]) {
-					return true
-				}
-			}
-			return false
-		case '?':
-			if s == "" {
-				return false
-			}
-		case '[':
-			if s == "" {
-				return false
-			}
-			ok, rest := globClass(p[1:], s[0])
-			if !ok {
-				return false
-			}
-			p, s = rest, s[1:]
-			continue
-		default:
-			if p[0] == '\\' && len(p) > 1 {
-				p = p[1:]
-			}
-			if s == "" || s[0] != p[0] {
-				return false
-			}
-		}
-		p, s = p[1:], s[1:]
-	}
-	return s == ""
-}
-
-// globClass matches c against a bracket class whose '[' has been read and returns the pattern behind it.
-func globClass(p string, c byte) (bool, string) {
-	not := len(p) > 0 && p[0] == '^'
-	if not {
-		p = p[1:]
-	}
-	match := false
-	for len(p) > 0 && p[0] != ']' {
-		switch {
-		case p[0] == '\\' && len(p) > 1:
-			p = p[1:]
-			match = match || p[0] == c
-		case len(p) >= 3 && p[1] == '-':
-			lo, hi := p[0], p[2]
-			if lo > hi {
-				lo, hi = hi, lo
-			}
-			match = match || c >= lo && c <= hi
-			p = p[2:]
-		default:
-			match = match || p[0] == c
-		}
-		p = p[1:]
-	}
-	if len(p) > 0 {
-		p = p[1:]
-	}
-	return match != not, p
+	c.Flush()
+	return resp.OK
 }

@@ -1,11 +1,17 @@
 package embedded
 
+import (
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
+)
+
 func listCommands() []command {
-	push := func(front, onlyIfPresent bool) func(c *call) Reply {
-		return func(c *call) Reply { return c.push(front, onlyIfPresent) }
+	push := func(front, onlyIfPresent bool) func(c *call) resp.Reply {
+		return func(c *call) resp.Reply { return c.push(front, onlyIfPresent) }
 	}
-	pop := func(front bool) func(c *call) Reply {
-		return func(c *call) Reply { return c.pop(front) }
+	pop := func(front bool) func(c *call) resp.Reply {
+		return func(c *call) resp.Reply { return c.pop(front) }
 	}
 	return []command{
 		{"lpush", -3, cmdWrite, push(true, false)},
@@ -23,39 +29,39 @@ func listCommands() []command {
 	}
 }
 
-func (c *call) list() (*list, bool) { return typed[list](c.store, c.args[1]) }
+func (c *call) list() (*datatype.List, bool) { return keyspace.Get[datatype.List](c.Store, c.args[1]) }
 
-func (c *call) push(front, onlyIfPresent bool) Reply {
+func (c *call) push(front, onlyIfPresent bool) resp.Reply {
 	l, ok := c.list()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if l == nil {
 		if onlyIfPresent {
-			return replyZero
+			return resp.Zero
 		}
-		l, _ = typedOrNew[list](c.store, c.args[1])
+		l, _ = keyspace.GetOrNew[datatype.List](c.Store, c.args[1])
 	}
 	for _, v := range c.args[2:] {
 		if front {
-			l.pushFront(v)
+			l.PushFront(v)
 		} else {
-			l.pushBack(v)
+			l.PushBack(v)
 		}
 	}
-	c.dirty++
-	return intReply(l.len())
+	c.Dirty++
+	return resp.Int(l.Len())
 }
 
-func (c *call) pop(front bool) Reply {
+func (c *call) pop(front bool) resp.Reply {
 	if len(c.args) > 3 {
-		return errf("wrong number of arguments for '" + c.e.command(c.args[0]).name + "' command")
+		return resp.Err("wrong number of arguments for '" + c.e.command(c.args[0]).name + "' command")
 	}
 	count := int64(-1)
 	if len(c.args) == 3 {
 		var ok bool
 		if count, ok = intArg(c.args[2]); !ok || count < 0 {
-			return errf("value is out of range, must be positive")
+			return resp.Err("value is out of range, must be positive")
 		}
 	}
 	l, ok := c.list()
@@ -64,76 +70,76 @@ func (c *call) pop(front bool) Reply {
 	}
 	if l == nil {
 		if count >= 0 {
-			return Reply{Kind: KindNilArray}
+			return resp.Reply{Kind: resp.KindNilArray}
 		}
-		return replyNil
+		return resp.Nil
 	}
 	if count == 0 {
-		return arrayReply(nil)
+		return resp.Array(nil)
 	}
-	var out []Reply
-	for n := min(max(count, 1), int64(l.len())); n > 0; n-- {
+	var out []resp.Reply
+	for n := min(max(count, 1), int64(l.Len())); n > 0; n-- {
 		if front {
-			out = append(out, bulkReply(l.popFront()))
+			out = append(out, resp.Bulk(l.PopFront()))
 		} else {
-			out = append(out, bulkReply(l.popBack()))
+			out = append(out, resp.Bulk(l.PopBack()))
 		}
 	}
-	c.dirty++
+	c.Dirty++
 	c.dropIfEmpty(c.args[1], l)
 	if count < 0 {
 		return out[0]
 	}
-	return arrayReply(out)
+	return resp.Array(out)
 }
 
-func (c *call) dropIfEmpty(key string, l *list) {
-	if l.len() == 0 {
-		c.remove(key)
+func (c *call) dropIfEmpty(key string, l *datatype.List) {
+	if l.Len() == 0 {
+		c.Remove(key)
 	}
 }
 
-func cmdLLen(c *call) Reply {
+func cmdLLen(c *call) resp.Reply {
 	l, ok := c.list()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if l == nil {
-		return replyZero
+		return resp.Zero
 	}
-	return intReply(l.len())
+	return resp.Int(l.Len())
 }
 
-func cmdLRange(c *call) Reply {
+func cmdLRange(c *call) resp.Reply {
 	start, ok1 := intArg(c.args[2])
 	stop, ok2 := intArg(c.args[3])
 	if !ok1 || !ok2 {
-		return errf(textNotInt)
+		return resp.Err(textNotInt)
 	}
 	l, ok := c.list()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if l == nil {
-		return arrayReply(nil)
+		return resp.Array(nil)
 	}
-	lo, hi := rangeBounds(start, stop, l.len())
-	return arrayReply(bulks(l.items()[lo:hi]))
+	lo, hi := rangeBounds(start, stop, l.Len())
+	return resp.Array(resp.Bulks(l.Items()[lo:hi]))
 }
 
-func cmdLRem(c *call) Reply {
+func cmdLRem(c *call) resp.Reply {
 	count, ok := intArg(c.args[2])
 	if !ok {
-		return errf(textNotInt)
+		return resp.Err(textNotInt)
 	}
 	l, ok := c.list()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if l == nil {
-		return replyZero
+		return resp.Zero
 	}
-	items := l.items()
+	items := l.Items()
 	drop := make([]bool, len(items))
 	removed := 0
 	for i := range items {
@@ -147,7 +153,7 @@ func cmdLRem(c *call) Reply {
 		}
 	}
 	if removed == 0 {
-		return replyZero
+		return resp.Zero
 	}
 	kept := make([]string, 0, len(items)-removed)
 	for i, v := range items {
@@ -155,61 +161,61 @@ func cmdLRem(c *call) Reply {
 			kept = append(kept, v)
 		}
 	}
-	l.replace(kept)
-	c.dirty++
+	l.Replace(kept)
+	c.Dirty++
 	c.dropIfEmpty(c.args[1], l)
-	return intReply(removed)
+	return resp.Int(removed)
 }
 
-func cmdLIndex(c *call) Reply {
+func cmdLIndex(c *call) resp.Reply {
 	i, ok := intArg(c.args[2])
 	if !ok {
-		return errf(textNotInt)
+		return resp.Err(textNotInt)
 	}
 	l, ok := c.list()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if l == nil {
-		return replyNil
+		return resp.Nil
 	}
 	if i < 0 {
-		i += int64(l.len())
+		i += int64(l.Len())
 	}
-	if i < 0 || i >= int64(l.len()) {
-		return replyNil
+	if i < 0 || i >= int64(l.Len()) {
+		return resp.Nil
 	}
-	return bulkReply(l.items()[i])
+	return resp.Bulk(l.Items()[i])
 }
 
-func cmdLTrim(c *call) Reply {
+func cmdLTrim(c *call) resp.Reply {
 	start, ok1 := intArg(c.args[2])
 	stop, ok2 := intArg(c.args[3])
 	if !ok1 || !ok2 {
-		return errf(textNotInt)
+		return resp.Err(textNotInt)
 	}
 	l, ok := c.list()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if l == nil {
-		return replyOK
+		return resp.OK
 	}
-	lo, hi := rangeBounds(start, stop, l.len())
-	l.replace(append([]string(nil), l.items()[lo:hi]...))
-	c.dirty++
+	lo, hi := rangeBounds(start, stop, l.Len())
+	l.Replace(append([]string(nil), l.Items()[lo:hi]...))
+	c.Dirty++
 	c.dropIfEmpty(c.args[1], l)
-	return replyOK
+	return resp.OK
 }
 
-func cmdLMove(c *call) Reply {
+func cmdLMove(c *call) resp.Reply {
 	var sides [2]bool
 	for i, word := range c.args[3:5] {
 		switch {
 		case is(word, "LEFT"):
 			sides[i] = true
 		case !is(word, "RIGHT"):
-			return errf(textSyntax)
+			return resp.Err(textSyntax)
 		}
 	}
 	src, ok := c.list()
@@ -217,24 +223,24 @@ func cmdLMove(c *call) Reply {
 		return wrongTypeReply()
 	}
 	if src == nil {
-		return replyNil
+		return resp.Nil
 	}
-	if _, ok := typed[list](c.store, c.args[2]); !ok {
+	if _, ok := keyspace.Get[datatype.List](c.Store, c.args[2]); !ok {
 		return wrongTypeReply()
 	}
 	var v string
 	if sides[0] {
-		v = src.popFront()
+		v = src.PopFront()
 	} else {
-		v = src.popBack()
+		v = src.PopBack()
 	}
-	dst, _ := typedOrNew[list](c.store, c.args[2])
+	dst, _ := keyspace.GetOrNew[datatype.List](c.Store, c.args[2])
 	if sides[1] {
-		dst.pushFront(v)
+		dst.PushFront(v)
 	} else {
-		dst.pushBack(v)
+		dst.PushBack(v)
 	}
-	c.dirty++
+	c.Dirty++
 	c.dropIfEmpty(c.args[1], src)
-	return bulkReply(v)
+	return resp.Bulk(v)
 }

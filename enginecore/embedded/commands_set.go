@@ -1,5 +1,12 @@
 package embedded
 
+import (
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
+)
+
 func setCommands() []command {
 	return []command{
 		{"sadd", -3, cmdWrite, cmdSAdd},
@@ -21,106 +28,97 @@ func setCommands() []command {
 	}
 }
 
-func (c *call) set() (*set, bool) { return typed[set](c.store, c.args[1]) }
+func (c *call) set() (*datatype.Set, bool) { return keyspace.Get[datatype.Set](c.Store, c.args[1]) }
 
-func cmdSAdd(c *call) Reply {
-	s, ok := typedOrNew[set](c.store, c.args[1])
+func cmdSAdd(c *call) resp.Reply {
+	s, ok := keyspace.GetOrNew[datatype.Set](c.Store, c.args[1])
 	if !ok {
 		return wrongTypeReply()
 	}
 	n := 0
 	for _, m := range c.args[2:] {
-		if s.set(m, struct{}{}) {
+		if s.Set(m, struct{}{}) {
 			n++
 		}
 	}
-	c.dirty += int64(n)
-	return intReply(n)
+	c.Dirty += int64(n)
+	return resp.Int(n)
 }
 
-func cmdSRem(c *call) Reply {
+func cmdSRem(c *call) resp.Reply {
 	s, ok := c.set()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if s == nil {
-		return replyZero
+		return resp.Zero
 	}
 	n := 0
 	for _, m := range c.args[2:] {
-		if s.del(m) {
+		if s.Del(m) {
 			n++
 		}
 	}
 	if n > 0 {
-		c.dirty++
-		if s.len() == 0 {
-			c.remove(c.args[1])
+		c.Dirty++
+		if s.Len() == 0 {
+			c.Remove(c.args[1])
 		}
 	}
-	return intReply(n)
+	return resp.Int(n)
 }
 
-func cmdSIsMember(c *call) Reply {
+func cmdSIsMember(c *call) resp.Reply {
 	s, ok := c.set()
 	if !ok {
 		return wrongTypeReply()
 	}
-	return boolInt(s != nil && s.has(c.args[2]))
+	return resp.BoolInt(s != nil && s.Has(c.args[2]))
 }
 
-func cmdSMIsMember(c *call) Reply {
+func cmdSMIsMember(c *call) resp.Reply {
 	s, ok := c.set()
 	if !ok {
 		return wrongTypeReply()
 	}
-	out := make([]Reply, len(c.args)-2)
+	out := make([]resp.Reply, len(c.args)-2)
 	for i, m := range c.args[2:] {
-		out[i] = boolInt(s != nil && s.has(m))
+		out[i] = resp.BoolInt(s != nil && s.Has(m))
 	}
-	return arrayReply(out)
+	return resp.Array(out)
 }
 
-func cmdSMembers(c *call) Reply {
+func cmdSMembers(c *call) resp.Reply {
 	s, ok := c.set()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if s == nil {
-		return Reply{Kind: KindSet}
+		return resp.Reply{Kind: resp.KindSet}
 	}
-	return Reply{Kind: KindSet, Elems: bulks(s.keys())}
+	return resp.Reply{Kind: resp.KindSet, Elems: resp.Bulks(s.Keys())}
 }
 
-func cmdSCard(c *call) Reply {
+func cmdSCard(c *call) resp.Reply {
 	s, ok := c.set()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if s == nil {
-		return replyZero
+		return resp.Zero
 	}
-	return intReply(s.len())
+	return resp.Int(s.Len())
 }
 
-// pick returns a random member of a set that is not empty.
-func (c *call) pick(s *set) string {
-	for {
-		if it := s.at(c.random(len(s.items))); it != nil {
-			return it.key
-		}
-	}
-}
-
-func cmdSPop(c *call) Reply {
+func cmdSPop(c *call) resp.Reply {
 	if len(c.args) > 3 {
-		return errf(textSyntax)
+		return resp.Err(textSyntax)
 	}
 	count := int64(-1)
 	if len(c.args) == 3 {
 		var ok bool
 		if count, ok = intArg(c.args[2]); !ok || count < 0 {
-			return errf("value is out of range, must be positive")
+			return resp.Err("value is out of range, must be positive")
 		}
 	}
 	s, ok := c.set()
@@ -129,31 +127,31 @@ func cmdSPop(c *call) Reply {
 	}
 	if s == nil || count == 0 {
 		if count < 0 {
-			return replyNil
+			return resp.Nil
 		}
-		return Reply{Kind: KindSet}
+		return resp.Reply{Kind: resp.KindSet}
 	}
 	words := []string{"SREM", c.args[1]}
-	n := min(max(count, 1), int64(s.len()))
+	n := min(max(count, 1), int64(s.Len()))
 	for i := int64(0); i < n; i++ {
-		m := c.pick(s)
-		s.del(m)
+		m := s.RandomKey(c.Random)
+		s.Del(m)
 		words = append(words, m)
 	}
-	c.dirty++
-	c.rewrite(words...)
-	if s.len() == 0 {
-		c.remove(c.args[1])
+	c.Dirty++
+	c.Rewrite(words...)
+	if s.Len() == 0 {
+		c.Remove(c.args[1])
 	}
 	if count < 0 {
-		return bulkReply(words[2])
+		return resp.Bulk(words[2])
 	}
-	return Reply{Kind: KindSet, Elems: bulks(words[2:])}
+	return resp.Reply{Kind: resp.KindSet, Elems: resp.Bulks(words[2:])}
 }
 
-func cmdSRandMember(c *call) Reply {
+func cmdSRandMember(c *call) resp.Reply {
 	if len(c.args) > 3 {
-		return errf(textSyntax)
+		return resp.Err(textSyntax)
 	}
 	s, ok := c.set()
 	if !ok {
@@ -161,37 +159,37 @@ func cmdSRandMember(c *call) Reply {
 	}
 	if len(c.args) == 2 {
 		if s == nil {
-			return replyNil
+			return resp.Nil
 		}
-		return bulkReply(c.pick(s))
+		return resp.Bulk(s.RandomKey(c.Random))
 	}
 	count, ok := intArg(c.args[2])
 	if !ok {
-		return errf(textNotInt)
+		return resp.Err(textNotInt)
 	}
 	if s == nil || count == 0 {
-		return arrayReply(nil)
+		return resp.Array(nil)
 	}
 	if count < 0 {
 		if count < -1<<24 {
-			return errf("value is out of range")
+			return resp.Err("value is out of range")
 		}
-		out := make([]Reply, -count)
+		out := make([]resp.Reply, -count)
 		for i := range out {
-			out[i] = bulkReply(c.pick(s))
+			out[i] = resp.Bulk(s.RandomKey(c.Random))
 		}
-		return arrayReply(out)
+		return resp.Array(out)
 	}
-	members := s.keys()
+	members := s.Keys()
 	n := int(min(count, int64(len(members))))
 	for i := 0; i < n && n < len(members); i++ {
-		j := i + c.random(len(members)-i)
+		j := i + c.Random(len(members)-i)
 		members[i], members[j] = members[j], members[i]
 	}
-	return arrayReply(bulks(members[:n]))
+	return resp.Array(resp.Bulks(members[:n]))
 }
 
-func cmdSScan(c *call) Reply {
+func cmdSScan(c *call) resp.Reply {
 	cursor, count, match, _, bad, ok := scanArgs(c.args[2:], false)
 	if !ok {
 		return bad
@@ -203,97 +201,97 @@ func cmdSScan(c *call) Reply {
 	if s == nil {
 		return scanReply(0, nil)
 	}
-	var out []Reply
-	next := s.scan(cursor, count, func(m string, _ struct{}) {
-		if match == "" || globMatch(match, m) {
-			out = append(out, bulkReply(m))
+	var out []resp.Reply
+	next := s.Scan(cursor, count, func(m string, _ struct{}) {
+		if match == "" || glob.Match(match, m) {
+			out = append(out, resp.Bulk(m))
 		}
 	})
 	return scanReply(next, out)
 }
 
-func cmdSMove(c *call) Reply {
+func cmdSMove(c *call) resp.Reply {
 	src, ok := c.set()
-	dst, ok2 := typed[set](c.store, c.args[2])
+	dst, ok2 := keyspace.Get[datatype.Set](c.Store, c.args[2])
 	if src == nil && ok {
-		return replyZero
+		return resp.Zero
 	}
 	if !ok || !ok2 {
 		return wrongTypeReply()
 	}
 	if c.args[1] == c.args[2] {
-		return boolInt(src.has(c.args[3]))
+		return resp.BoolInt(src.Has(c.args[3]))
 	}
-	if !src.del(c.args[3]) {
-		return replyZero
+	if !src.Del(c.args[3]) {
+		return resp.Zero
 	}
-	if src.len() == 0 {
-		c.remove(c.args[1])
+	if src.Len() == 0 {
+		c.Remove(c.args[1])
 	}
 	if dst == nil {
-		dst, _ = typedOrNew[set](c.store, c.args[2])
+		dst, _ = keyspace.GetOrNew[datatype.Set](c.Store, c.args[2])
 	}
-	dst.set(c.args[3], struct{}{})
-	c.dirty++
-	return replyOne
+	dst.Set(c.args[3], struct{}{})
+	c.Dirty++
+	return resp.One
 }
 
 // combine computes a set operation in the order of the first set's members.
-func (c *call) combine(op string, keys []string) (*set, bool) {
-	sets := make([]*set, len(keys))
+func (c *call) combine(op string, keys []string) (*datatype.Set, bool) {
+	sets := make([]*datatype.Set, len(keys))
 	for i, key := range keys {
-		s, ok := typed[set](c.store, key)
+		s, ok := keyspace.Get[datatype.Set](c.Store, key)
 		if !ok {
 			return nil, false
 		}
 		if s == nil {
-			s = &set{}
+			s = &datatype.Set{}
 		}
 		sets[i] = s
 	}
-	out := &set{}
+	out := &datatype.Set{}
 	if op == "union" {
 		for _, s := range sets {
-			s.each(func(m string, _ struct{}) bool {
-				out.set(m, struct{}{})
+			s.Each(func(m string, _ struct{}) bool {
+				out.Set(m, struct{}{})
 				return true
 			})
 		}
 		return out, true
 	}
-	sets[0].each(func(m string, _ struct{}) bool {
+	sets[0].Each(func(m string, _ struct{}) bool {
 		for _, s := range sets[1:] {
-			if s.has(m) == (op == "diff") {
+			if s.Has(m) == (op == "diff") {
 				return true
 			}
 		}
-		out.set(m, struct{}{})
+		out.Set(m, struct{}{})
 		return true
 	})
 	return out, true
 }
 
-func cmdSetOp(op string) func(c *call) Reply {
-	return func(c *call) Reply {
+func cmdSetOp(op string) func(c *call) resp.Reply {
+	return func(c *call) resp.Reply {
 		out, ok := c.combine(op, c.args[1:])
 		if !ok {
 			return wrongTypeReply()
 		}
-		return Reply{Kind: KindSet, Elems: bulks(out.keys())}
+		return resp.Reply{Kind: resp.KindSet, Elems: resp.Bulks(out.Keys())}
 	}
 }
 
-func cmdSetOpStore(op string) func(c *call) Reply {
-	return func(c *call) Reply {
+func cmdSetOpStore(op string) func(c *call) resp.Reply {
+	return func(c *call) resp.Reply {
 		out, ok := c.combine(op, c.args[2:])
 		if !ok {
 			return wrongTypeReply()
 		}
-		if out.len() == 0 {
-			c.remove(c.args[1])
-			return replyZero
+		if out.Len() == 0 {
+			c.Remove(c.args[1])
+			return resp.Zero
 		}
-		c.put(c.args[1], out)
-		return intReply(out.len())
+		c.Put(c.args[1], out)
+		return resp.Int(out.Len())
 	}
 }

@@ -3,14 +3,18 @@ package embedded
 import (
 	"math"
 	"strings"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
 func streamCommands() []command {
 	return []command{
 		{"xadd", -5, cmdWrite, cmdXAdd},
 		{"xlen", 2, 0, cmdXLen},
-		{"xrange", -4, 0, func(c *call) Reply { return c.xrange(false) }},
-		{"xrevrange", -4, 0, func(c *call) Reply { return c.xrange(true) }},
+		{"xrange", -4, 0, func(c *call) resp.Reply { return c.xrange(false) }},
+		{"xrevrange", -4, 0, func(c *call) resp.Reply { return c.xrange(true) }},
 		{"xread", -4, 0, cmdXRead},
 		{"xtrim", -4, cmdWrite, cmdXTrim},
 		{"xdel", -3, cmdWrite, cmdXDel},
@@ -20,64 +24,66 @@ func streamCommands() []command {
 
 const textStreamID = "Invalid stream ID specified as stream command argument"
 
-func (c *call) stream() (*stream, bool) { return typed[stream](c.store, c.args[1]) }
+func (c *call) stream() (*datatype.Stream, bool) {
+	return keyspace.Get[datatype.Stream](c.Store, c.args[1])
+}
 
 // parseTrim reads "MAXLEN|MINID [~|=] threshold [LIMIT n]" at words[i] and returns the index behind it.
-func (t *trim) parse(words []string, i int) (int, Reply, bool) {
-	if t.set {
-		return 0, errf("syntax error, MAXLEN and MINID options at the same time are not compatible"), false
+func parseTrim(t *datatype.Trim, words []string, i int) (int, resp.Reply, bool) {
+	if t.Set {
+		return 0, resp.Err("syntax error, MAXLEN and MINID options at the same time are not compatible"), false
 	}
-	t.set = true
-	t.minID = is(words[i], "MINID")
+	t.Set = true
+	t.MinID = is(words[i], "MINID")
 	i++
 	if i < len(words) && (words[i] == "~" || words[i] == "=") {
-		t.approx = words[i] == "~"
+		t.Approx = words[i] == "~"
 		i++
 	}
 	if i >= len(words) {
-		return 0, errf(textSyntax), false
+		return 0, resp.Err(textSyntax), false
 	}
-	if t.minID {
+	if t.MinID {
 		var ok bool
-		if t.id, ok = parseStreamID(words[i], 0); !ok {
-			return 0, errf(textStreamID), false
+		if t.ID, ok = datatype.ParseStreamID(words[i], 0); !ok {
+			return 0, resp.Err(textStreamID), false
 		}
 	} else {
 		n, ok := intArg(words[i])
 		if !ok {
-			return 0, errf(textNotInt), false
+			return 0, resp.Err(textNotInt), false
 		}
 		if n < 0 {
-			return 0, errf("The MAXLEN argument must be >= 0."), false
+			return 0, resp.Err("The MAXLEN argument must be >= 0."), false
 		}
-		t.maxLen = int(n)
+		t.MaxLen = int(n)
 	}
 	i++
-	if t.approx {
-		t.limit = streamTrimLimit
+	if t.Approx {
+		t.Limit = datatype.StreamTrimLimit
 	}
 	if i < len(words) && is(words[i], "LIMIT") {
 		if i+1 >= len(words) {
-			return 0, errf(textSyntax), false
+			return 0, resp.Err(textSyntax), false
 		}
 		n, ok := intArg(words[i+1])
 		if !ok {
-			return 0, errf(textNotInt), false
+			return 0, resp.Err(textNotInt), false
 		}
 		if n < 0 {
-			return 0, errf("The LIMIT argument must be >= 0."), false
+			return 0, resp.Err("The LIMIT argument must be >= 0."), false
 		}
-		if !t.approx {
-			return 0, errf("syntax error, LIMIT cannot be used without the special ~ option"), false
+		if !t.Approx {
+			return 0, resp.Err("syntax error, LIMIT cannot be used without the special ~ option"), false
 		}
-		t.limit = int(n)
+		t.Limit = int(n)
 		i += 2
 	}
-	return i, Reply{}, true
+	return i, resp.Reply{}, true
 }
 
-func cmdXAdd(c *call) Reply {
-	var t trim
+func cmdXAdd(c *call) resp.Reply {
+	var t datatype.Trim
 	noMake := false
 	i := 2
 	for i < len(c.args) {
@@ -87,7 +93,7 @@ func cmdXAdd(c *call) Reply {
 			continue
 		}
 		if is(c.args[i], "MAXLEN") || is(c.args[i], "MINID") {
-			next, bad, ok := t.parse(c.args, i)
+			next, bad, ok := parseTrim(&t, c.args, i)
 			if !ok {
 				return bad
 			}
@@ -99,12 +105,12 @@ func cmdXAdd(c *call) Reply {
 	idAt := i
 	fields := c.args[min(idAt+1, len(c.args)):]
 	if len(fields) < 2 || len(fields)%2 != 0 {
-		return errf("wrong number of arguments for 'xadd' command")
+		return resp.Err("wrong number of arguments for 'xadd' command")
 	}
 	want := c.args[idAt]
 	auto := want == "*"
 	autoSeq := false
-	var id streamID
+	var id datatype.StreamID
 	if !auto {
 		text := want
 		if strings.HasSuffix(want, "-*") {
@@ -112,11 +118,11 @@ func cmdXAdd(c *call) Reply {
 			text = strings.TrimSuffix(want, "-*")
 		}
 		var ok bool
-		if id, ok = parseStreamID(text, 0); !ok || autoSeq && strings.Contains(text, "-") {
-			return errf(textStreamID)
+		if id, ok = datatype.ParseStreamID(text, 0); !ok || autoSeq && strings.Contains(text, "-") {
+			return resp.Err(textStreamID)
 		}
-		if !autoSeq && id == (streamID{}) {
-			return errf("The ID specified in XADD must be greater than 0-0")
+		if !autoSeq && id == (datatype.StreamID{}) {
+			return resp.Err("The ID specified in XADD must be greater than 0-0")
 		}
 	}
 	s, ok := c.stream()
@@ -125,109 +131,109 @@ func cmdXAdd(c *call) Reply {
 	}
 	if s == nil {
 		if noMake {
-			return replyNil
+			return resp.Nil
 		}
-		s = &stream{}
+		s = &datatype.Stream{}
 	}
-	if s.lastID == maxStreamID {
-		return errf("The stream has exhausted the last possible ID, unable to add more items")
+	if s.LastID == datatype.MaxStreamID {
+		return resp.Err("The stream has exhausted the last possible ID, unable to add more items")
 	}
 	const tooSmall = "The ID specified in XADD is equal or smaller than the target stream top item"
 	switch {
 	case auto:
-		id = streamID{uint64(c.nowMs), 0}
-		if !s.lastID.less(id) {
-			id, _ = s.lastID.next()
+		id = datatype.StreamID{Ms: uint64(c.NowMs)}
+		if !s.LastID.Less(id) {
+			id, _ = s.LastID.Next()
 		}
-	case autoSeq && id.ms < s.lastID.ms, autoSeq && id.ms == s.lastID.ms && s.lastID.seq == math.MaxUint64:
-		return errf(tooSmall)
+	case autoSeq && id.Ms < s.LastID.Ms, autoSeq && id.Ms == s.LastID.Ms && s.LastID.Seq == math.MaxUint64:
+		return resp.Err(tooSmall)
 	case autoSeq:
-		if id.seq = 0; id.ms == s.lastID.ms {
-			id.seq = s.lastID.seq + 1
+		if id.Seq = 0; id.Ms == s.LastID.Ms {
+			id.Seq = s.LastID.Seq + 1
 		}
-		if id == (streamID{}) {
-			id.seq = 1
+		if id == (datatype.StreamID{}) {
+			id.Seq = 1
 		}
-	case !s.lastID.less(id):
-		return errf(tooSmall)
+	case !s.LastID.Less(id):
+		return resp.Err(tooSmall)
 	}
-	if !c.keys.has(c.args[1]) {
-		c.put(c.args[1], s)
+	if !c.Keys.Has(c.args[1]) {
+		c.Put(c.args[1], s)
 	}
-	s.add(id, append([]string(nil), fields...))
-	if t.set {
-		s.trim(t)
+	s.Add(id, append([]string(nil), fields...))
+	if t.Set {
+		s.Trim(t)
 	}
-	c.dirty++
+	c.Dirty++
 	text := id.String()
 	if auto || autoSeq {
 		words := append([]string(nil), c.args...)
 		words[idAt] = text
-		c.rewrite(words...)
+		c.Rewrite(words...)
 	}
-	if c.streamAdded != nil {
-		c.streamAdded(c.args[1])
+	if c.OnStreamAdd != nil {
+		c.OnStreamAdd(c.args[1])
 	}
-	return bulkReply(text)
+	return resp.Bulk(text)
 }
 
-func cmdXLen(c *call) Reply {
+func cmdXLen(c *call) resp.Reply {
 	s, ok := c.stream()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if s == nil {
-		return replyZero
+		return resp.Zero
 	}
-	return intReply(s.length)
+	return resp.Int(s.Length)
 }
 
-func entryReply(e *streamEntry) Reply {
-	return arrayReply([]Reply{bulkReply(e.id.String()), arrayReply(bulks(e.fields))})
+func entryReply(e *datatype.StreamEntry) resp.Reply {
+	return resp.Array([]resp.Reply{resp.Bulk(e.ID.String()), resp.Array(resp.Bulks(e.Fields))})
 }
 
-func entriesReply(entries []streamEntry) Reply {
-	out := make([]Reply, len(entries))
+func entriesReply(entries []datatype.StreamEntry) resp.Reply {
+	out := make([]resp.Reply, len(entries))
 	for i := range entries {
 		out[i] = entryReply(&entries[i])
 	}
-	return arrayReply(out)
+	return resp.Array(out)
 }
 
 // intervalID reads one end of XRANGE.
-func intervalID(s string, end bool) (streamID, Reply, bool) {
+func intervalID(s string, end bool) (datatype.StreamID, resp.Reply, bool) {
 	open := strings.HasPrefix(s, "(")
 	if open {
 		s = s[1:]
 	}
-	var id streamID
+	var id datatype.StreamID
 	ok := true
 	switch {
 	case s == "-" && !open:
-		return id, Reply{}, true
+		return id, resp.Reply{}, true
 	case s == "+" && !open:
-		return maxStreamID, Reply{}, true
+		return datatype.MaxStreamID, resp.Reply{}, true
 	case end:
-		id, ok = parseStreamID(s, math.MaxUint64)
+		id, ok = datatype.ParseStreamID(s, math.MaxUint64)
 	default:
-		id, ok = parseStreamID(s, 0)
+		id, ok = datatype.ParseStreamID(s, 0)
 	}
 	if !ok {
-		return id, errf(textStreamID), false
+		return id, resp.Err(textStreamID), false
 	}
 	if open && end {
-		if id, ok = id.prev(); !ok {
-			return id, errf("invalid end ID for the interval"), false
+		if id, ok = id.Prev(); !ok {
+			return id, resp.Err("invalid end ID for the interval"), false
 		}
 	} else if open {
-		if id, ok = id.next(); !ok {
-			return id, errf("invalid start ID for the interval"), false
+		if id, ok = id.Next(); !ok {
+			return id, resp.Err("invalid start ID for the interval"), false
 		}
 	}
-	return id, Reply{}, true
+	return id, resp.Reply{}, true
 }
 
-func (c *call) xrange(rev bool) Reply {
+func (c *call) xrange(rev bool) resp.Reply {
 	first, last := c.args[2], c.args[3]
 	if rev {
 		first, last = last, first
@@ -243,11 +249,11 @@ func (c *call) xrange(rev bool) Reply {
 	count := -1
 	if len(c.args) > 4 {
 		if len(c.args) != 6 || !is(c.args[4], "COUNT") {
-			return errf(textSyntax)
+			return resp.Err(textSyntax)
 		}
 		n, ok := intArg(c.args[5])
 		if !ok {
-			return errf(textNotInt)
+			return resp.Err(textNotInt)
 		}
 		count = int(max(n, 0))
 	}
@@ -256,24 +262,24 @@ func (c *call) xrange(rev bool) Reply {
 		return wrongTypeReply()
 	}
 	if s == nil {
-		return arrayReply(nil)
+		return resp.Array(nil)
 	}
 	if count == 0 {
-		return Reply{Kind: KindNilArray}
+		return resp.Reply{Kind: resp.KindNilArray}
 	}
-	return entriesReply(s.between(lo, hi, count, rev))
+	return entriesReply(s.Between(lo, hi, count, rev))
 }
 
 // xread is a parsed XREAD.
 type xread struct {
 	keys    []string
-	after   []streamID
+	after   []datatype.StreamID
 	count   int   // < 0 = all
 	blockMs int64 // < 0 = do not wait, 0 = wait forever
 }
 
 // parseXRead parses the options and resolves every "$" to the last id of its stream.
-func (c *call) parseXRead() (*xread, Reply, bool) {
+func (c *call) parseXRead() (*xread, resp.Reply, bool) {
 	x := &xread{count: -1, blockMs: -1}
 	i := 1
 	for ; i < len(c.args); i++ {
@@ -282,13 +288,13 @@ func (c *call) parseXRead() (*xread, Reply, bool) {
 			break
 		}
 		if i+1 >= len(c.args) || !is(word, "COUNT") && !is(word, "BLOCK") {
-			return nil, errf(textSyntax), false
+			return nil, resp.Err(textSyntax), false
 		}
 		i++
 		n, ok := intArg(c.args[i])
 		if is(word, "COUNT") {
 			if !ok {
-				return nil, errf(textNotInt), false
+				return nil, resp.Err(textNotInt), false
 			}
 			if n > 0 {
 				x.count = int(n)
@@ -296,161 +302,158 @@ func (c *call) parseXRead() (*xread, Reply, bool) {
 			continue
 		}
 		if !ok {
-			return nil, errf("timeout is not an integer or out of range"), false
+			return nil, resp.Err("timeout is not an integer or out of range"), false
 		}
 		if n < 0 {
-			return nil, errf("timeout is negative"), false
+			return nil, resp.Err("timeout is negative"), false
 		}
 		x.blockMs = n
 	}
 	rest := c.args[min(i+1, len(c.args)):]
 	if i >= len(c.args) || len(rest) == 0 {
-		return nil, errf(textSyntax), false
+		return nil, resp.Err(textSyntax), false
 	}
 	if len(rest)%2 != 0 {
-		return nil, errf("Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."), false
+		return nil, resp.Err("Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."), false
 	}
 	n := len(rest) / 2
 	x.keys = append(x.keys, rest[:n]...)
 	for j, text := range rest[n:] {
-		s, ok := typed[stream](c.store, x.keys[j])
+		s, ok := keyspace.Get[datatype.Stream](c.Store, x.keys[j])
 		if !ok {
 			return nil, wrongTypeReply(), false
 		}
-		var id streamID
+		var id datatype.StreamID
 		if text == "$" {
 			if s != nil {
-				id = s.lastID
+				id = s.LastID
 			}
-		} else if id, ok = parseStreamID(text, 0); !ok {
-			return nil, errf(textStreamID), false
+		} else if id, ok = datatype.ParseStreamID(text, 0); !ok {
+			return nil, resp.Err(textStreamID), false
 		}
 		x.after = append(x.after, id)
 	}
-	return x, Reply{}, true
+	return x, resp.Reply{}, true
 }
 
 // read returns the present entries; found is false if there are none.
-func (x *xread) read(s *store) (reply Reply, found bool) {
-	out := make([]Reply, 0, 2*len(x.keys))
+func (x *xread) read(s *keyspace.Store) (reply resp.Reply, found bool) {
+	out := make([]resp.Reply, 0, 2*len(x.keys))
 	for i, key := range x.keys {
-		st, ok := typed[stream](s, key)
+		st, ok := keyspace.Get[datatype.Stream](s, key)
 		if !ok {
 			return wrongTypeReply(), true
 		}
-		if st == nil || !x.after[i].less(st.lastID) {
+		if st == nil || !x.after[i].Less(st.LastID) {
 			continue
 		}
-		from, ok := x.after[i].next()
+		from, ok := x.after[i].Next()
 		if !ok {
 			continue
 		}
-		if entries := st.between(from, maxStreamID, x.count, false); len(entries) > 0 {
-			out = append(out, bulkReply(key), entriesReply(entries))
+		if entries := st.Between(from, datatype.MaxStreamID, x.count, false); len(entries) > 0 {
+			out = append(out, resp.Bulk(key), entriesReply(entries))
 		}
 	}
 	if len(out) == 0 {
-		return Reply{Kind: KindNilArray}, false
+		return resp.Reply{Kind: resp.KindNilArray}, false
 	}
-	return Reply{Kind: KindMap, Elems: out, Int: mapOfLists}, true
+	return resp.Reply{Kind: resp.KindMap, Elems: out, Int: resp.MapOfLists}, true
 }
 
-// mapOfLists marks a map that RESP2 and scripts see as a list of [key, value] pairs rather than flat.
-const mapOfLists = 1
-
-func cmdXRead(c *call) Reply {
+func cmdXRead(c *call) resp.Reply {
 	x, bad, ok := c.parseXRead()
 	if !ok {
 		return bad
 	}
 	if c.script && x.blockMs >= 0 {
-		return errf("xread command is not allowed with BLOCK option from scripts")
+		return resp.Err("xread command is not allowed with BLOCK option from scripts")
 	}
-	reply, found := x.read(c.store)
+	reply, found := x.read(c.Store)
 	if !found && x.blockMs >= 0 && c.sess != nil {
 		c.sess.waiting = x
 	}
 	return reply
 }
 
-func cmdXTrim(c *call) Reply {
-	var t trim
+func cmdXTrim(c *call) resp.Reply {
+	var t datatype.Trim
 	if !is(c.args[2], "MAXLEN") && !is(c.args[2], "MINID") {
-		return errf(textSyntax)
+		return resp.Err(textSyntax)
 	}
-	next, bad, ok := t.parse(c.args, 2)
+	next, bad, ok := parseTrim(&t, c.args, 2)
 	if !ok {
 		return bad
 	}
 	if next != len(c.args) {
-		return errf(textSyntax)
+		return resp.Err(textSyntax)
 	}
 	s, ok := c.stream()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if s == nil {
-		return replyZero
+		return resp.Zero
 	}
-	n := s.trim(t)
-	c.dirty += int64(n)
-	return intReply(n)
+	n := s.Trim(t)
+	c.Dirty += int64(n)
+	return resp.Int(n)
 }
 
-func cmdXDel(c *call) Reply {
-	ids := make([]streamID, 0, len(c.args)-2)
+func cmdXDel(c *call) resp.Reply {
+	ids := make([]datatype.StreamID, 0, len(c.args)-2)
 	s, ok := c.stream()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if s == nil {
-		return replyZero
+		return resp.Zero
 	}
 	for _, text := range c.args[2:] {
-		id, ok := parseStreamID(text, 0)
+		id, ok := datatype.ParseStreamID(text, 0)
 		if !ok {
-			return errf(textStreamID)
+			return resp.Err(textStreamID)
 		}
 		ids = append(ids, id)
 	}
 	n := 0
 	for _, id := range ids {
-		if s.delete(id) {
+		if s.Delete(id) {
 			n++
 		}
 	}
-	c.dirty += int64(n)
-	return intReply(n)
+	c.Dirty += int64(n)
+	return resp.Int(n)
 }
 
 // cmdXInfo answers XINFO STREAM; the figures of a server's radix tree have no counterpart here and count nodes.
-func cmdXInfo(c *call) Reply {
+func cmdXInfo(c *call) resp.Reply {
 	if !is(c.args[1], "STREAM") || len(c.args) != 3 {
-		return errf("unknown subcommand or wrong number of arguments for '" + c.args[1] + "'. Try XINFO HELP.")
+		return resp.Err("unknown subcommand or wrong number of arguments for '" + c.args[1] + "'. Try XINFO HELP.")
 	}
-	s, ok := typed[stream](c.store, c.args[2])
+	s, ok := keyspace.Get[datatype.Stream](c.Store, c.args[2])
 	if !ok {
 		return wrongTypeReply()
 	}
 	if s == nil {
-		return errf("no such key")
+		return resp.Err("no such key")
 	}
-	first, last := replyNil, replyNil
-	var firstID streamID
-	if e := s.firstEntry(); e != nil {
-		first, last = entryReply(e), entryReply(s.lastEntry())
-		firstID = e.id
+	first, last := resp.Nil, resp.Nil
+	var firstID datatype.StreamID
+	if e := s.FirstEntry(); e != nil {
+		first, last = entryReply(e), entryReply(s.LastEntry())
+		firstID = e.ID
 	}
-	return Reply{Kind: KindMap, Elems: []Reply{
-		bulkReply("length"), intReply(s.length),
-		bulkReply("radix-tree-keys"), intReply(len(s.nodes)),
-		bulkReply("radix-tree-nodes"), intReply(len(s.nodes) + 1),
-		bulkReply("last-generated-id"), bulkReply(s.lastID.String()),
-		bulkReply("max-deleted-entry-id"), bulkReply(s.maxDeletedID.String()),
-		bulkReply("entries-added"), int64Reply(int64(s.added)),
-		bulkReply("recorded-first-entry-id"), bulkReply(firstID.String()),
-		bulkReply("groups"), replyZero,
-		bulkReply("first-entry"), first,
-		bulkReply("last-entry"), last,
+	return resp.Reply{Kind: resp.KindMap, Elems: []resp.Reply{
+		resp.Bulk("length"), resp.Int(s.Length),
+		resp.Bulk("radix-tree-keys"), resp.Int(len(s.Nodes)),
+		resp.Bulk("radix-tree-nodes"), resp.Int(len(s.Nodes) + 1),
+		resp.Bulk("last-generated-id"), resp.Bulk(s.LastID.String()),
+		resp.Bulk("max-deleted-entry-id"), resp.Bulk(s.MaxDeletedID.String()),
+		resp.Bulk("entries-added"), resp.Int64(int64(s.Added)),
+		resp.Bulk("recorded-first-entry-id"), resp.Bulk(firstID.String()),
+		resp.Bulk("groups"), resp.Zero,
+		resp.Bulk("first-entry"), first,
+		resp.Bulk("last-entry"), last,
 	}}
 }

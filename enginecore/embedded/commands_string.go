@@ -1,19 +1,23 @@
 package embedded
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
+)
 
 func stringCommands() []command {
 	return []command{
 		{"get", 2, 0, cmdGet},
 		{"set", -3, cmdWrite, cmdSet},
 		{"setnx", 3, cmdWrite, cmdSetNX},
-		{"setex", 4, cmdWrite, func(c *call) Reply { return c.setEx(1000) }},
-		{"psetex", 4, cmdWrite, func(c *call) Reply { return c.setEx(1) }},
+		{"setex", 4, cmdWrite, func(c *call) resp.Reply { return c.setEx(1000) }},
+		{"psetex", 4, cmdWrite, func(c *call) resp.Reply { return c.setEx(1) }},
 		{"getset", 3, cmdWrite, cmdGetSet},
 		{"mget", -2, 0, cmdMGet},
 		{"mset", -3, cmdWrite, cmdMSet},
-		{"incr", 2, cmdWrite, func(c *call) Reply { return c.incrBy(1) }},
-		{"decr", 2, cmdWrite, func(c *call) Reply { return c.incrBy(-1) }},
+		{"incr", 2, cmdWrite, func(c *call) resp.Reply { return c.incrBy(1) }},
+		{"decr", 2, cmdWrite, func(c *call) resp.Reply { return c.incrBy(-1) }},
 		{"incrby", 3, cmdWrite, cmdIncrBy},
 		{"decrby", 3, cmdWrite, cmdDecrBy},
 		{"strlen", 2, 0, cmdStrlen},
@@ -22,15 +26,15 @@ func stringCommands() []command {
 	}
 }
 
-func cmdGet(c *call) Reply {
-	v, present, ok := c.stringAt(c.args[1])
+func cmdGet(c *call) resp.Reply {
+	v, present, ok := c.GetString(c.args[1])
 	if !ok {
 		return wrongTypeReply()
 	}
 	if !present {
-		return replyNil
+		return resp.Nil
 	}
-	return bulkReply(v)
+	return resp.Bulk(v)
 }
 
 // setOptions are the words behind SET key value.
@@ -74,51 +78,51 @@ func (o *setOptions) parse(words []string) bool {
 	return !(o.nx && o.xx) && !(o.keep && o.unit != 0)
 }
 
-func cmdSet(c *call) Reply {
+func cmdSet(c *call) resp.Reply {
 	var o setOptions
 	if !o.parse(c.args[3:]) {
-		return errf(textSyntax)
+		return resp.Err(textSyntax)
 	}
 	var at int64
 	if o.unit != 0 {
-		var bad Reply
+		var bad resp.Reply
 		v, ok := intArg(o.expiry)
 		switch {
 		case !ok:
-			return errf(textNotInt)
+			return resp.Err(textNotInt)
 		case v <= 0:
-			return errf("invalid expire time in 'set' command")
+			return resp.Err("invalid expire time in 'set' command")
 		}
 		if at, bad, ok = c.deadline(o.expiry, o.unit, o.relative); !ok {
 			return bad
 		}
 	}
 	key, val := c.args[1], c.args[2]
-	old := c.lookup(key)
-	reply := replyOK
+	old := c.Lookup(key)
+	reply := resp.OK
 	if o.get {
-		reply = replyNil
+		reply = resp.Nil
 		if old != nil {
-			text, ok := old.val.(string)
+			text, ok := old.Val.(string)
 			if !ok {
 				return wrongTypeReply()
 			}
-			reply = bulkReply(text)
+			reply = resp.Bulk(text)
 		}
 	}
 	if o.nx && old != nil || o.xx && old == nil {
 		if !o.get {
-			return replyNil
+			return resp.Nil
 		}
 		return reply
 	}
-	ent := c.put(key, val)
+	ent := c.Put(key, val)
 	switch {
-	case o.keep && old != nil && old.expireAt != 0:
-		c.setExpiry(key, ent, old.expireAt)
+	case o.keep && old != nil && old.ExpireAt != 0:
+		c.SetExpiry(key, ent, old.ExpireAt)
 	case o.unit != 0:
-		c.setExpiry(key, ent, at)
-		c.rewrite("SET", key, val, "PXAT", itoa(at))
+		c.SetExpiry(key, ent, at)
+		c.Rewrite("SET", key, val, "PXAT", itoa(at))
 		c.dropIfPast(key, at)
 	}
 	return reply
@@ -126,135 +130,135 @@ func cmdSet(c *call) Reply {
 
 // dropIfPast removes a key whose new deadline has passed, so that no later command of the same function sees it.
 func (c *call) dropIfPast(key string, at int64) {
-	if !c.frozen && at < c.nowMs {
-		c.remove(key)
-		c.rewrite("DEL", key)
+	if !c.Frozen && at < c.NowMs {
+		c.Remove(key)
+		c.Rewrite("DEL", key)
 	}
 }
 
-func cmdSetNX(c *call) Reply {
-	if c.lookup(c.args[1]) != nil {
-		return replyZero
+func cmdSetNX(c *call) resp.Reply {
+	if c.Lookup(c.args[1]) != nil {
+		return resp.Zero
 	}
-	c.put(c.args[1], c.args[2])
-	return replyOne
+	c.Put(c.args[1], c.args[2])
+	return resp.One
 }
 
-func (c *call) setEx(unit int64) Reply {
+func (c *call) setEx(unit int64) resp.Reply {
 	v, ok := intArg(c.args[2])
 	if !ok {
-		return errf(textNotInt)
+		return resp.Err(textNotInt)
 	}
 	if v <= 0 {
-		return errf("invalid expire time in '" + strings.ToLower(c.args[0]) + "' command")
+		return resp.Err("invalid expire time in '" + strings.ToLower(c.args[0]) + "' command")
 	}
 	at, bad, ok := c.deadline(c.args[2], unit, true)
 	if !ok {
 		return bad
 	}
-	c.setExpiry(c.args[1], c.put(c.args[1], c.args[3]), at)
-	c.rewrite("SET", c.args[1], c.args[3], "PXAT", itoa(at))
-	return replyOK
+	c.SetExpiry(c.args[1], c.Put(c.args[1], c.args[3]), at)
+	c.Rewrite("SET", c.args[1], c.args[3], "PXAT", itoa(at))
+	return resp.OK
 }
 
-func cmdGetSet(c *call) Reply {
+func cmdGetSet(c *call) resp.Reply {
 	old := cmdGet(c)
-	if old.Kind != KindError {
-		c.put(c.args[1], c.args[2])
+	if old.Kind != resp.KindError {
+		c.Put(c.args[1], c.args[2])
 	}
 	return old
 }
 
-func cmdMGet(c *call) Reply {
-	out := make([]Reply, len(c.args)-1)
+func cmdMGet(c *call) resp.Reply {
+	out := make([]resp.Reply, len(c.args)-1)
 	for i, key := range c.args[1:] {
-		if v, present, ok := c.stringAt(key); ok && present {
-			out[i] = bulkReply(v)
+		if v, present, ok := c.GetString(key); ok && present {
+			out[i] = resp.Bulk(v)
 		}
 	}
-	return arrayReply(out)
+	return resp.Array(out)
 }
 
-func cmdMSet(c *call) Reply {
+func cmdMSet(c *call) resp.Reply {
 	if len(c.args)%2 == 0 {
-		return errf("wrong number of arguments for 'mset' command")
+		return resp.Err("wrong number of arguments for 'mset' command")
 	}
 	for i := 1; i < len(c.args); i += 2 {
-		c.put(c.args[i], c.args[i+1])
+		c.Put(c.args[i], c.args[i+1])
 	}
-	return replyOK
+	return resp.OK
 }
 
-func cmdIncrBy(c *call) Reply {
+func cmdIncrBy(c *call) resp.Reply {
 	by, ok := intArg(c.args[2])
 	if !ok {
-		return errf(textNotInt)
+		return resp.Err(textNotInt)
 	}
 	return c.incrBy(by)
 }
 
-func cmdDecrBy(c *call) Reply {
+func cmdDecrBy(c *call) resp.Reply {
 	by, ok := intArg(c.args[2])
 	if !ok {
-		return errf(textNotInt)
+		return resp.Err(textNotInt)
 	}
 	if -by == by && by != 0 {
-		return errf("decrement would overflow")
+		return resp.Err("decrement would overflow")
 	}
 	return c.incrBy(-by)
 }
 
-func (c *call) incrBy(by int64) Reply {
-	text, present, ok := c.stringAt(c.args[1])
+func (c *call) incrBy(by int64) resp.Reply {
+	text, present, ok := c.GetString(c.args[1])
 	if !ok {
 		return wrongTypeReply()
 	}
 	old := int64(0)
 	if present {
 		if old, ok = intArg(text); !ok {
-			return errf(textNotInt)
+			return resp.Err(textNotInt)
 		}
 	}
 	sum, ok := addInt(old, by)
 	if !ok {
-		return errf(textOverflow)
+		return resp.Err(textOverflow)
 	}
 	c.edit(c.args[1], itoa(sum))
-	return int64Reply(sum)
+	return resp.Int64(sum)
 }
 
 // edit changes a string in place: the deadline stays.
 func (c *call) edit(key, val string) {
-	if ent := c.lookup(key); ent != nil {
-		ent.val = val
-		c.dirty++
+	if ent := c.Lookup(key); ent != nil {
+		ent.Val = val
+		c.Dirty++
 		return
 	}
-	c.put(key, val)
+	c.Put(key, val)
 }
 
-func cmdStrlen(c *call) Reply {
-	v, _, ok := c.stringAt(c.args[1])
+func cmdStrlen(c *call) resp.Reply {
+	v, _, ok := c.GetString(c.args[1])
 	if !ok {
 		return wrongTypeReply()
 	}
-	return intReply(len(v))
+	return resp.Int(len(v))
 }
 
-func cmdAppend(c *call) Reply {
-	v, _, ok := c.stringAt(c.args[1])
+func cmdAppend(c *call) resp.Reply {
+	v, _, ok := c.GetString(c.args[1])
 	if !ok {
 		return wrongTypeReply()
 	}
 	v += c.args[2]
 	c.edit(c.args[1], v)
-	return intReply(len(v))
+	return resp.Int(len(v))
 }
 
-func cmdGetDel(c *call) Reply {
+func cmdGetDel(c *call) resp.Reply {
 	v := cmdGet(c)
-	if v.Kind == KindBulk {
-		c.remove(c.args[1])
+	if v.Kind == resp.KindBulk {
+		c.Remove(c.args[1])
 	}
 	return v
 }

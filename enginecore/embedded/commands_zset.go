@@ -3,6 +3,12 @@ package embedded
 import (
 	"math"
 	"strings"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
 func zsetCommands() []command {
@@ -15,12 +21,12 @@ func zsetCommands() []command {
 		{"zcount", 4, 0, cmdZCount},
 		{"zrange", -4, 0, cmdZRange},
 		{"zrevrange", -4, 0, cmdZRevRange},
-		{"zrangebyscore", -4, 0, func(c *call) Reply { return c.rangeByScoreOld(false) }},
-		{"zrevrangebyscore", -4, 0, func(c *call) Reply { return c.rangeByScoreOld(true) }},
-		{"zrank", 3, 0, func(c *call) Reply { return c.zrank(false) }},
-		{"zrevrank", 3, 0, func(c *call) Reply { return c.zrank(true) }},
-		{"zpopmin", -2, cmdWrite, func(c *call) Reply { return c.zpop(false) }},
-		{"zpopmax", -2, cmdWrite, func(c *call) Reply { return c.zpop(true) }},
+		{"zrangebyscore", -4, 0, func(c *call) resp.Reply { return c.rangeByScoreOld(false) }},
+		{"zrevrangebyscore", -4, 0, func(c *call) resp.Reply { return c.rangeByScoreOld(true) }},
+		{"zrank", 3, 0, func(c *call) resp.Reply { return c.zrank(false) }},
+		{"zrevrank", 3, 0, func(c *call) resp.Reply { return c.zrank(true) }},
+		{"zpopmin", -2, cmdWrite, func(c *call) resp.Reply { return c.zpop(false) }},
+		{"zpopmax", -2, cmdWrite, func(c *call) resp.Reply { return c.zpop(true) }},
 		{"zincrby", 4, cmdWrite, cmdZIncrBy},
 		{"zremrangebyscore", 4, cmdWrite, cmdZRemRangeByScore},
 		{"zremrangebyrank", 4, cmdWrite, cmdZRemRangeByRank},
@@ -35,11 +41,13 @@ const (
 	textPositives = "value is out of range, must be positive"
 )
 
-func (c *call) zset() (*zset, bool) { return typed[zset](c.store, c.args[1]) }
+func (c *call) zset() (*datatype.SortedSet, bool) {
+	return keyspace.Get[datatype.SortedSet](c.Store, c.args[1])
+}
 
 type zaddFlags struct{ nx, xx, gt, lt, ch, incr bool }
 
-func cmdZAdd(c *call) Reply {
+func cmdZAdd(c *call) resp.Reply {
 	var f zaddFlags
 	i := 2
 options:
@@ -64,27 +72,27 @@ options:
 	pairs := c.args[i:]
 	switch {
 	case len(pairs) == 0 || len(pairs)%2 != 0:
-		return errf(textSyntax)
+		return resp.Err(textSyntax)
 	case f.nx && f.xx:
-		return errf("XX and NX options at the same time are not compatible")
+		return resp.Err("XX and NX options at the same time are not compatible")
 	case f.gt && f.nx || f.lt && f.nx || f.gt && f.lt:
-		return errf("GT, LT, and/or NX options at the same time are not compatible")
+		return resp.Err("GT, LT, and/or NX options at the same time are not compatible")
 	case f.incr && len(pairs) > 2:
-		return errf("INCR option supports a single increment-element pair")
+		return resp.Err("INCR option supports a single increment-element pair")
 	}
 	var buf [8]float64
 	scores := buf[:0]
 	for j := 0; j < len(pairs); j += 2 {
-		v, ok := parseFloat(pairs[j])
+		v, ok := numfmt.ParseFloat(pairs[j])
 		if !ok {
-			return errf(textNotFloat)
+			return resp.Err(textNotFloat)
 		}
 		scores = append(scores, v)
 	}
 	return c.zadd(f, pairs, scores)
 }
 
-func (c *call) zadd(f zaddFlags, pairs []string, scores []float64) Reply {
+func (c *call) zadd(f zaddFlags, pairs []string, scores []float64) resp.Reply {
 	z, ok := c.zset()
 	if !ok {
 		return wrongTypeReply()
@@ -92,24 +100,24 @@ func (c *call) zadd(f zaddFlags, pairs []string, scores []float64) Reply {
 	if z == nil {
 		if f.xx {
 			if f.incr {
-				return replyNil
+				return resp.Nil
 			}
-			return replyZero
+			return resp.Zero
 		}
-		z = &zset{}
+		z = &datatype.SortedSet{}
 	}
 	added, changed, processed := 0, 0, false
 	var last float64
 	for j, score := range scores {
 		member := pairs[2*j+1]
-		old, present := z.scores.get(member)
+		old, present := z.Score(member)
 		if f.nx && present || f.xx && !present {
 			continue
 		}
 		if f.incr && present {
 			score += old
 			if math.IsNaN(score) {
-				return errf(textScoreNaN)
+				return resp.Err(textScoreNaN)
 			}
 		}
 		if present && (f.gt && score <= old || f.lt && score >= old) {
@@ -121,140 +129,127 @@ func (c *call) zadd(f zaddFlags, pairs []string, scores []float64) Reply {
 		} else if score != old {
 			changed++
 		}
-		z.set(member, score)
+		z.Set(member, score)
 	}
 	if added+changed > 0 {
-		c.dirty++
-		if !c.keys.has(c.args[1]) {
-			c.put(c.args[1], z)
+		c.Dirty++
+		if !c.Keys.Has(c.args[1]) {
+			c.Put(c.args[1], z)
 		}
 	}
 	switch {
 	case f.incr && !processed:
-		return replyNil
+		return resp.Nil
 	case f.incr:
-		return doubleReply(last)
+		return resp.Double(last)
 	case f.ch:
-		return intReply(added + changed)
+		return resp.Int(added + changed)
 	}
-	return intReply(added)
+	return resp.Int(added)
 }
 
-func cmdZIncrBy(c *call) Reply {
-	by, ok := parseFloat(c.args[2])
+func cmdZIncrBy(c *call) resp.Reply {
+	by, ok := numfmt.ParseFloat(c.args[2])
 	if !ok {
-		return errf(textNotFloat)
+		return resp.Err(textNotFloat)
 	}
 	return c.zadd(zaddFlags{incr: true}, c.args[2:4], []float64{by})
 }
 
-func cmdZRem(c *call) Reply {
+func cmdZRem(c *call) resp.Reply {
 	z, ok := c.zset()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if z == nil {
-		return replyZero
+		return resp.Zero
 	}
 	n := 0
 	for _, m := range c.args[2:] {
-		if z.del(m) {
+		if z.Del(m) {
 			n++
 		}
 	}
 	c.removed(z, n)
-	return intReply(n)
+	return resp.Int(n)
 }
 
 // removed notes that n members left z and drops the key with the last one.
-func (c *call) removed(z *zset, n int) {
+func (c *call) removed(z *datatype.SortedSet, n int) {
 	if n > 0 {
-		c.dirty++
-		if z.len() == 0 {
-			c.remove(c.args[1])
+		c.Dirty++
+		if z.Len() == 0 {
+			c.Remove(c.args[1])
 		}
 	}
 }
 
-func cmdZScore(c *call) Reply {
+func cmdZScore(c *call) resp.Reply {
 	z, ok := c.zset()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if z != nil {
-		if score, present := z.scores.get(c.args[2]); present {
-			return doubleReply(score)
+		if score, present := z.Score(c.args[2]); present {
+			return resp.Double(score)
 		}
 	}
-	return replyNil
+	return resp.Nil
 }
 
-func cmdZMScore(c *call) Reply {
+func cmdZMScore(c *call) resp.Reply {
 	z, ok := c.zset()
 	if !ok {
 		return wrongTypeReply()
 	}
-	out := make([]Reply, len(c.args)-2)
+	out := make([]resp.Reply, len(c.args)-2)
 	if z != nil {
 		for i, m := range c.args[2:] {
-			if score, present := z.scores.get(m); present {
-				out[i] = doubleReply(score)
+			if score, present := z.Score(m); present {
+				out[i] = resp.Double(score)
 			}
 		}
 	}
-	return arrayReply(out)
+	return resp.Array(out)
 }
 
-func cmdZCard(c *call) Reply {
+func cmdZCard(c *call) resp.Reply {
 	z, ok := c.zset()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if z == nil {
-		return replyZero
+		return resp.Zero
 	}
-	return intReply(z.len())
+	return resp.Int(z.Len())
 }
 
-// scoreBound is one end of a score range.
-type scoreBound struct {
-	v    float64
-	open bool
-}
-
-func parseBound(s string) (scoreBound, bool) {
-	var b scoreBound
+func parseBound(s string) (datatype.ScoreBound, bool) {
+	var b datatype.ScoreBound
 	if strings.HasPrefix(s, "(") {
-		b.open = true
+		b.Open = true
 		s = s[1:]
 	}
-	v, n := strtod(s)
-	b.v = v
+	v, n := numfmt.Strtod(s)
+	b.Value = v
 	return b, n == len(s) && !math.IsNaN(v)
 }
 
-// scoreRange returns the half-open rank range of the scores between lo and hi.
-func (z *zset) scoreRange(lo, hi scoreBound) (from, to int) {
-	from = z.rankScore(lo.v, lo.open)
-	to = z.rankScore(hi.v, !hi.open)
-	return from, max(from, to)
-}
-
-func cmdZCount(c *call) Reply {
+func cmdZCount(c *call) resp.Reply {
 	lo, ok1 := parseBound(c.args[2])
 	hi, ok2 := parseBound(c.args[3])
 	if !ok1 || !ok2 {
-		return errf(textMinMax)
+		return resp.Err(textMinMax)
 	}
 	z, ok := c.zset()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if z == nil {
-		return replyZero
+		return resp.Zero
 	}
-	from, to := z.scoreRange(lo, hi)
-	return intReply(to - from)
+	from, to := z.ScoreRange(lo, hi)
+	return resp.Int(to - from)
 }
 
 type zrange struct {
@@ -262,7 +257,7 @@ type zrange struct {
 	offset, count                     int64
 }
 
-func cmdZRange(c *call) Reply {
+func cmdZRange(c *call) resp.Reply {
 	var r zrange
 	r.count = -1
 	for i := 4; i < len(c.args); i++ {
@@ -279,41 +274,41 @@ func cmdZRange(c *call) Reply {
 			}
 			i += 2
 		default:
-			return errf(textSyntax)
+			return resp.Err(textSyntax)
 		}
 	}
 	if r.limited && !r.byScore {
-		return errf("syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
+		return resp.Err("syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
 	}
 	return c.zrange(r)
 }
 
 // limit reads the two numbers behind LIMIT.
-func (r *zrange) limit(words []string) (Reply, bool) {
+func (r *zrange) limit(words []string) (resp.Reply, bool) {
 	if len(words) < 2 {
-		return errf(textSyntax), false
+		return resp.Err(textSyntax), false
 	}
 	var ok1, ok2 bool
 	r.offset, ok1 = intArg(words[0])
 	r.count, ok2 = intArg(words[1])
 	if !ok1 || !ok2 {
-		return errf(textNotInt), false
+		return resp.Err(textNotInt), false
 	}
 	r.limited = true
-	return Reply{}, true
+	return resp.Reply{}, true
 }
 
-func cmdZRevRange(c *call) Reply {
+func cmdZRevRange(c *call) resp.Reply {
 	r := zrange{rev: true, count: -1}
 	if len(c.args) == 5 && is(c.args[4], "WITHSCORES") {
 		r.withScores = true
 	} else if len(c.args) > 4 {
-		return errf(textSyntax)
+		return resp.Err(textSyntax)
 	}
 	return c.zrange(r)
 }
 
-func (c *call) rangeByScoreOld(rev bool) Reply {
+func (c *call) rangeByScoreOld(rev bool) resp.Reply {
 	r := zrange{byScore: true, rev: rev, count: -1}
 	for i := 4; i < len(c.args); i++ {
 		switch {
@@ -325,14 +320,14 @@ func (c *call) rangeByScoreOld(rev bool) Reply {
 			}
 			i += 2
 		default:
-			return errf(textSyntax)
+			return resp.Err(textSyntax)
 		}
 	}
 	return c.zrange(r)
 }
 
-func (c *call) zrange(r zrange) Reply {
-	var lo, hi scoreBound
+func (c *call) zrange(r zrange) resp.Reply {
+	var lo, hi datatype.ScoreBound
 	var start, stop int64
 	var ok1, ok2 bool
 	if r.byScore {
@@ -343,13 +338,13 @@ func (c *call) zrange(r zrange) Reply {
 		lo, ok1 = parseBound(first)
 		hi, ok2 = parseBound(last)
 		if !ok1 || !ok2 {
-			return errf(textMinMax)
+			return resp.Err(textMinMax)
 		}
 	} else {
 		start, ok1 = intArg(c.args[2])
 		stop, ok2 = intArg(c.args[3])
 		if !ok1 || !ok2 {
-			return errf(textNotInt)
+			return resp.Err(textNotInt)
 		}
 	}
 	z, ok := c.zset()
@@ -361,15 +356,15 @@ func (c *call) zrange(r zrange) Reply {
 	}
 	var from, to int
 	if r.byScore {
-		from, to = z.scoreRange(lo, hi)
+		from, to = z.ScoreRange(lo, hi)
 		from, to = r.window(from, to)
 	} else {
-		from, to = rangeBounds(start, stop, z.len())
+		from, to = rangeBounds(start, stop, z.Len())
 		if r.rev && from < to {
-			from, to = z.len()-to, z.len()-from
+			from, to = z.Len()-to, z.Len()-from
 		}
 	}
-	return zitemsReply(z.slice(from, to, r.rev), r.withScores)
+	return zitemsReply(z.Slice(from, to, r.rev), r.withScores)
 }
 
 // window applies LIMIT, which counts from the end the reading begins at.
@@ -391,49 +386,49 @@ func (r *zrange) window(from, to int) (int, int) {
 	return from, to
 }
 
-func zitemsReply(items []zitem, withScores bool) Reply {
+func zitemsReply(items []datatype.Member, withScores bool) resp.Reply {
 	if !withScores {
-		out := make([]Reply, len(items))
+		out := make([]resp.Reply, len(items))
 		for i, it := range items {
-			out[i] = bulkReply(it.member)
+			out[i] = resp.Bulk(it.Name)
 		}
-		return arrayReply(out)
+		return resp.Array(out)
 	}
-	out := make([]Reply, 0, 2*len(items))
+	out := make([]resp.Reply, 0, 2*len(items))
 	for _, it := range items {
-		out = append(out, bulkReply(it.member), doubleReply(it.score))
+		out = append(out, resp.Bulk(it.Name), resp.Double(it.Score))
 	}
-	return Reply{Kind: KindPairs, Elems: out}
+	return resp.Reply{Kind: resp.KindPairs, Elems: out}
 }
 
-func (c *call) zrank(rev bool) Reply {
+func (c *call) zrank(rev bool) resp.Reply {
 	z, ok := c.zset()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if z == nil {
-		return replyNil
+		return resp.Nil
 	}
-	score, present := z.scores.get(c.args[2])
+	score, present := z.Score(c.args[2])
 	if !present {
-		return replyNil
+		return resp.Nil
 	}
-	rank := z.rank(zitem{score, c.args[2]})
+	rank := z.Rank(datatype.Member{Score: score, Name: c.args[2]})
 	if rev {
-		rank = z.len() - 1 - rank
+		rank = z.Len() - 1 - rank
 	}
-	return intReply(rank)
+	return resp.Int(rank)
 }
 
-func (c *call) zpop(maxFirst bool) Reply {
+func (c *call) zpop(maxFirst bool) resp.Reply {
 	if len(c.args) > 3 {
-		return errf(textSyntax)
+		return resp.Err(textSyntax)
 	}
 	count := int64(-1)
 	if len(c.args) == 3 {
 		var ok bool
 		if count, ok = intArg(c.args[2]); !ok || count < 0 {
-			return errf(textPositives)
+			return resp.Err(textPositives)
 		}
 	}
 	z, ok := c.zset()
@@ -441,69 +436,69 @@ func (c *call) zpop(maxFirst bool) Reply {
 		return wrongTypeReply()
 	}
 	if z == nil || count == 0 {
-		return arrayReply(nil)
+		return resp.Array(nil)
 	}
-	n := int(min(max(count, 1), int64(z.len())))
+	n := int(min(max(count, 1), int64(z.Len())))
 	from := 0
 	if maxFirst {
-		from = z.len() - n
+		from = z.Len() - n
 	}
-	items := z.slice(from, from+n, maxFirst)
+	items := z.Slice(from, from+n, maxFirst)
 	for _, it := range items {
-		z.del(it.member)
+		z.Del(it.Name)
 	}
 	c.removed(z, n)
 	reply := zitemsReply(items, true)
 	if count < 0 {
-		reply.Kind = KindArray // a single pair is flat in both protocols
+		reply.Kind = resp.KindArray // a single pair is flat in both protocols
 	}
 	return reply
 }
 
-func cmdZRemRangeByScore(c *call) Reply {
+func cmdZRemRangeByScore(c *call) resp.Reply {
 	lo, ok1 := parseBound(c.args[2])
 	hi, ok2 := parseBound(c.args[3])
 	if !ok1 || !ok2 {
-		return errf(textMinMax)
+		return resp.Err(textMinMax)
 	}
 	z, ok := c.zset()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if z == nil {
-		return replyZero
+		return resp.Zero
 	}
-	from, to := z.scoreRange(lo, hi)
+	from, to := z.ScoreRange(lo, hi)
 	return c.zremRange(z, from, to)
 }
 
-func cmdZRemRangeByRank(c *call) Reply {
+func cmdZRemRangeByRank(c *call) resp.Reply {
 	start, ok1 := intArg(c.args[2])
 	stop, ok2 := intArg(c.args[3])
 	if !ok1 || !ok2 {
-		return errf(textNotInt)
+		return resp.Err(textNotInt)
 	}
 	z, ok := c.zset()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if z == nil {
-		return replyZero
+		return resp.Zero
 	}
-	from, to := rangeBounds(start, stop, z.len())
+	from, to := rangeBounds(start, stop, z.Len())
 	return c.zremRange(z, from, to)
 }
 
-func (c *call) zremRange(z *zset, from, to int) Reply {
-	items := z.slice(from, to, false)
+func (c *call) zremRange(z *datatype.SortedSet, from, to int) resp.Reply {
+	items := z.Slice(from, to, false)
 	for _, it := range items {
-		z.del(it.member)
+		z.Del(it.Name)
 	}
 	c.removed(z, len(items))
-	return intReply(len(items))
+	return resp.Int(len(items))
 }
 
-func cmdZScan(c *call) Reply {
+func cmdZScan(c *call) resp.Reply {
 	cursor, count, match, _, bad, ok := scanArgs(c.args[2:], false)
 	if !ok {
 		return bad
@@ -515,10 +510,10 @@ func cmdZScan(c *call) Reply {
 	if z == nil {
 		return scanReply(0, nil)
 	}
-	var out []Reply
-	next := z.scores.scan(cursor, count, func(m string, score float64) {
-		if match == "" || globMatch(match, m) {
-			out = append(out, bulkReply(m), bulkReply(formatScore(score)))
+	var out []resp.Reply
+	next := z.Scan(cursor, count, func(m string, score float64) {
+		if match == "" || glob.Match(match, m) {
+			out = append(out, resp.Bulk(m), resp.Bulk(numfmt.FormatScore(score)))
 		}
 	})
 	return scanReply(next, out)

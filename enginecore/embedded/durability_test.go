@@ -14,6 +14,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
 )
 
 func lastLog(t *testing.T, dir string) string {
@@ -116,10 +119,10 @@ func TestReplayRandom(t *testing.T) {
 func nodes(e *Engine) string {
 	var b strings.Builder
 	for _, key := range []string{"st0", "st1", "st2", "auto0", "auto1", "auto2"} {
-		if s, ok := typed[stream](&e.store, key); ok && s != nil {
-			fmt.Fprintf(&b, "%s %d %s %s %d:", key, s.length, s.lastID, s.maxDeletedID, s.added)
-			for _, n := range s.nodes {
-				fmt.Fprintf(&b, " %d+%d/%d", len(n.entries), n.deleted, n.bytes)
+		if s, ok := keyspace.Get[datatype.Stream](&e.store, key); ok && s != nil {
+			fmt.Fprintf(&b, "%s %d %s %s %d:", key, s.Length, s.LastID, s.MaxDeletedID, s.Added)
+			for _, n := range s.Nodes {
+				fmt.Fprintf(&b, " %d+%d/%d", len(n.Entries), n.Deleted, n.Bytes)
 			}
 			b.WriteByte('\n')
 		}

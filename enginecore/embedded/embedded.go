@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
 // Fsync selects when a write becomes durable.
@@ -94,7 +97,7 @@ type Engine struct {
 
 	// gate admits one command, transaction or function call at a time; it guards everything down to the blank line.
 	gate      sync.Mutex
-	store     store
+	store     keyspace.Store
 	commands  map[string]*boundCommand
 	lua       *luaEngine
 	subs      subscriptions
@@ -151,8 +154,8 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("embedded: unknown Fsync %d", o.Fsync)
 	}
 	e.started, e.runID = time.Now(), newRunID()
-	e.store.random = rand.IntN
-	e.store.streamAdded = func(key string) { e.grown = append(e.grown, key) }
+	e.store.Random = rand.IntN
+	e.store.OnStreamAdd = func(key string) { e.grown = append(e.grown, key) }
 	e.commands = commandTable()
 	e.lua = newLuaEngine(e, o.ScriptTimeout)
 	if o.Dir != "" {
@@ -173,9 +176,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 // FCall runs a function without a connection, as FCALL does. An error reply is returned as a *ReplyError as well as in the
 // Reply. ctx is honoured while waiting for the disk, not while the function runs: a call that returns ctx's error may
 // have taken effect, and so may one that returns another error that is no *ReplyError, but for ErrClosed.
-func (e *Engine) FCall(ctx context.Context, name string, keys, args []string) (Reply, error) {
+func (e *Engine) FCall(ctx context.Context, name string, keys, args []string) (resp.Reply, error) {
 	if err := ctx.Err(); err != nil {
-		return Reply{}, err
+		return resp.Reply{}, err
 	}
 	words := make([]string, 0, 3+len(keys)+len(args))
 	words = append(words, "FCALL", name, itoa(int64(len(keys))))
@@ -183,34 +186,34 @@ func (e *Engine) FCall(ctx context.Context, name string, keys, args []string) (R
 	words = append(words, args...)
 	reply, pos, err := e.do(words)
 	if err != nil {
-		return Reply{}, err
+		return resp.Reply{}, err
 	}
 	if e.log != nil {
 		if err := e.log.wait(ctx, pos); err != nil {
-			return Reply{}, err
+			return resp.Reply{}, err
 		}
 	}
 	return reply, reply.Err()
 }
 
 // do runs one command outside of any connection and returns the log position that its reply depends on.
-func (e *Engine) do(words []string) (reply Reply, pos int64, err error) {
+func (e *Engine) do(words []string) (reply resp.Reply, pos int64, err error) {
 	cmd := e.command(words[0])
 	e.gate.Lock()
 	defer e.gate.Unlock()
 	if e.shut {
-		return Reply{}, 0, ErrClosed
+		return resp.Reply{}, 0, ErrClosed
 	}
-	reply = e.unit(&call{store: &e.store, e: e, args: words}, cmd)
+	reply = e.unit(&call{Store: &e.store, e: e, args: words}, cmd)
 	return reply, e.position(), nil
 }
 
 // unit runs one command as a unit of its own. The gate is held. A fault of the engine costs one reply, not the process.
-func (e *Engine) unit(c *call, cmd *boundCommand) (reply Reply) {
+func (e *Engine) unit(c *call, cmd *boundCommand) (reply resp.Reply) {
 	defer func() {
 		if r := recover(); r != nil {
 			e.logger.Error("embedded: command failed", "command", c.args[0], "panic", r, "stack", string(debug.Stack()))
-			reply = errf(fmt.Sprintf("internal error in '%s': %v", c.args[0], r))
+			reply = resp.Err(fmt.Sprintf("internal error in '%s': %v", c.args[0], r))
 		}
 	}()
 	start := time.Now()
@@ -233,34 +236,34 @@ func (e *Engine) begin() {
 		e.refused = e.log.refusal.Load()
 	}
 	if e.refused != nil {
-		e.store.nowUs = e.clock().UnixMicro()
-		e.store.nowMs = e.store.nowUs / 1000
+		e.store.NowUs = e.clock().UnixMicro()
+		e.store.NowMs = e.store.NowUs / 1000
 		return
 	}
-	e.store.setClock(e.clock())
+	e.store.SetClock(e.clock())
 }
 
 // run executes one command within a unit and records its changes.
-func (e *Engine) run(c *call, cmd *boundCommand) Reply {
+func (e *Engine) run(c *call, cmd *boundCommand) resp.Reply {
 	cmd.calls++
 	if cmd.flags&cmdWrite == 0 {
 		return cmd.run(c)
 	}
-	s := c.store
-	before := s.dirty
-	s.effects = s.effects[:0]
+	s := c.Store
+	before := s.Dirty
+	s.Effects = s.Effects[:0]
 	reply := cmd.run(c)
-	if s.dirty == before {
+	if s.Dirty == before {
 		return reply
 	}
 	e.lua.wrote = true
 	if e.log == nil {
 		return reply
 	}
-	if len(s.effects) == 0 {
+	if len(s.Effects) == 0 {
 		e.note(c.args)
 	}
-	for _, words := range s.effects {
+	for _, words := range s.Effects {
 		e.note(words)
 	}
 	return reply
@@ -270,19 +273,19 @@ func (e *Engine) run(c *call, cmd *boundCommand) Reply {
 func (e *Engine) note(words []string) {
 	if len(e.record) == 0 {
 		e.record = startRecord(e.record)
-		for _, key := range e.store.expired {
+		for _, key := range e.store.Expired {
 			e.record = appendCommand(e.record, []string{"DEL", key})
 		}
-		e.store.expired = e.store.expired[:0]
+		e.store.Expired = e.store.Expired[:0]
 	}
 	e.record = appendCommand(e.record, words)
 }
 
 // commit ends a unit: its effects go to the log, its messages to their subscribers, and sleeping readers wake up. A
 // unit that cannot be logged is refused: its effects stay invisible, and restore undoes them.
-func (e *Engine) commit(reply Reply) Reply {
+func (e *Engine) commit(reply resp.Reply) resp.Reply {
 	if e.log == nil {
-		e.store.expired = e.store.expired[:0]
+		e.store.Expired = e.store.Expired[:0]
 	} else if len(e.record) > 0 {
 		err := e.log.append(e.record)
 		if cap(e.record) > 1<<20 {

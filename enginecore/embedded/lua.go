@@ -8,6 +8,9 @@ import (
 	"time"
 
 	lua "github.com/yuin/gopher-lua"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
 // chunkName is what error positions call the source of a library.
@@ -66,7 +69,7 @@ func newLuaEngine(e *Engine, limit time.Duration) *luaEngine {
 		RegistryGrowStep: 16 << 10,
 		CallStackSize:    4 << 10,
 	})
-	l.call = call{store: &e.store, e: e, script: true}
+	l.call = call{Store: &e.store, e: e, script: true}
 	l.budget = scriptBudget{l: l, limit: limit}
 	l.null = l.L.NewUserData()
 	l.openLibraries()
@@ -77,7 +80,7 @@ func newLuaEngine(e *Engine, limit time.Duration) *luaEngine {
 func (l *luaEngine) close() { l.L.Close() }
 
 // run calls a function and returns its reply.
-func (l *luaEngine) run(fn *function, keys, args []string) Reply {
+func (l *luaEngine) run(fn *function, keys, args []string) resp.Reply {
 	L := l.L
 	l.readOnly, l.wrote, l.running = fn.noWrites, false, fn.name
 	L.Push(fn.callback)
@@ -93,7 +96,7 @@ func (l *luaEngine) run(fn *function, keys, args []string) Reply {
 	L.SetTop(0)
 	reply, ok := l.toReply(v, 0)
 	if !ok {
-		return errf("reached lua stack limit")
+		return resp.Err("reached lua stack limit")
 	}
 	return reply
 }
@@ -107,13 +110,13 @@ func (l *luaEngine) strings(items []string) *lua.LTable {
 }
 
 // failed turns an error of the running function into its reply.
-func (l *luaEngine) failed(err error) Reply {
+func (l *luaEngine) failed(err error) resp.Reply {
 	l.L.SetTop(0)
 	text, where := l.describe(err)
 	if where != "" {
 		text += " script: " + l.running + ", on @" + where + "."
 	}
-	return errorReply(text)
+	return resp.Error(text)
 }
 
 // describe returns the text of a Lua error, which begins with a code, and "user_function:LINE" when that is known.
@@ -125,7 +128,7 @@ func (l *luaEngine) describe(err error) (text, where string) {
 	if i := strings.Index(ae.StackTrace, chunkName+":"); i >= 0 {
 		where = ae.StackTrace[i:]
 		end := len(chunkName) + 1
-		for end < len(where) && isDigit(where[end]) {
+		for end < len(where) && numfmt.IsDigit(where[end]) {
 			end++
 		}
 		where = where[:end]
@@ -135,7 +138,7 @@ func (l *luaEngine) describe(err error) (text, where string) {
 		case lua.LString:
 			return string(v), where
 		case lua.LNumber:
-			return formatG14(float64(v)), where
+			return numfmt.FormatG14(float64(v)), where
 		}
 		return "ERR unknown error", where
 	}
@@ -182,7 +185,7 @@ func (l *luaEngine) redisCall(L *lua.LState, protected bool) int {
 		L.Push(t)
 		return 1
 	}
-	if reply.Kind == KindError {
+	if reply.Kind == resp.KindError {
 		t := l.errorTable(reply.Str)
 		t.RawSetString("ignore_error_stats_update", lua.LTrue)
 		if !protected {
@@ -196,11 +199,11 @@ func (l *luaEngine) redisCall(L *lua.LState, protected bool) int {
 }
 
 // command runs the command on the Lua stack. A fault is a misuse that the command itself never saw.
-func (l *luaEngine) command(L *lua.LState) (reply Reply, fault string) {
+func (l *luaEngine) command(L *lua.LState) (reply resp.Reply, fault string) {
 	l.budget.spend(64)
 	n := L.GetTop()
 	if n == 0 {
-		return Reply{}, "Please specify at least one argument for this redis lib call"
+		return resp.Reply{}, "Please specify at least one argument for this redis lib call"
 	}
 	args := l.args[:0]
 	for i := 1; i <= n; i++ {
@@ -208,22 +211,22 @@ func (l *luaEngine) command(L *lua.LState) (reply Reply, fault string) {
 		case lua.LString:
 			args = append(args, string(v))
 		case lua.LNumber:
-			args = append(args, formatNumber(float64(v)))
+			args = append(args, numfmt.FormatNumber(float64(v)))
 		default:
-			return Reply{}, "Lua redis lib command arguments must be strings or integers"
+			return resp.Reply{}, "Lua redis lib command arguments must be strings or integers"
 		}
 	}
 	l.args = args
 	cmd := l.e.command(args[0])
 	switch {
 	case cmd == nil:
-		return Reply{}, "Unknown Redis command called from script"
+		return resp.Reply{}, "Unknown Redis command called from script"
 	case !cmd.arityOK(n):
-		return Reply{}, "Wrong number of args calling Redis command from script"
+		return resp.Reply{}, "Wrong number of args calling Redis command from script"
 	case cmd.flags&cmdNoScript != 0:
-		return Reply{}, "This Redis command is not allowed from script"
+		return resp.Reply{}, "This Redis command is not allowed from script"
 	case cmd.flags&cmdWrite != 0 && l.readOnly:
-		return Reply{}, "Write commands are not allowed from read-only scripts."
+		return resp.Reply{}, "Write commands are not allowed from read-only scripts."
 	}
 	l.call.args = args
 	reply = l.e.run(&l.call, cmd)

@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
 const (
@@ -113,7 +116,7 @@ func (l *luaEngine) real(t *lua.LTable) *lua.LTable {
 func (l *luaEngine) tostring(v lua.LValue) string {
 	switch v := v.(type) {
 	case lua.LNumber:
-		return formatG14(float64(v))
+		return numfmt.FormatG14(float64(v))
 	case lua.LString:
 		return string(v)
 	case *lua.LUserData:
@@ -128,7 +131,7 @@ func (l *luaEngine) tostring(v lua.LValue) string {
 func (l *luaEngine) toText(v lua.LValue) string {
 	switch v := v.(type) {
 	case lua.LNumber:
-		return formatG14(float64(v))
+		return numfmt.FormatG14(float64(v))
 	case lua.LString:
 		return string(v)
 	}
@@ -163,7 +166,7 @@ func (l *luaEngine) baseToNumber(L *lua.LState) int {
 	s, ok := v.(lua.LString)
 	if !ok {
 		if n, isNumber := v.(lua.LNumber); isNumber {
-			s = lua.LString(formatG14(float64(n)))
+			s = lua.LString(numfmt.FormatG14(float64(n)))
 		} else {
 			raiseText(L, "bad argument #1 to 'tonumber' (string expected, got "+v.Type().String()+")")
 		}
@@ -178,11 +181,11 @@ func (l *luaEngine) baseToNumber(L *lua.LState) int {
 
 // luaNumber converts a whole string, white space around it allowed.
 func luaNumber(s string) (float64, bool) {
-	v, n := strtod(s)
+	v, n := numfmt.Strtod(s)
 	if n == 0 {
 		return 0, false
 	}
-	for n < len(s) && isSpace(s[n]) {
+	for n < len(s) && numfmt.IsSpace(s[n]) {
 		n++
 	}
 	return v, n == len(s)
@@ -190,7 +193,7 @@ func luaNumber(s string) (float64, bool) {
 
 // unsignedNumber follows C's strtoul: a minus sign wraps around.
 func unsignedNumber(s string, base int) (float64, bool) {
-	s = strings.TrimFunc(s, func(r rune) bool { return r < 128 && isSpace(byte(r)) })
+	s = strings.TrimFunc(s, func(r rune) bool { return r < 128 && numfmt.IsSpace(byte(r)) })
 	neg := strings.HasPrefix(s, "-")
 	if neg || strings.HasPrefix(s, "+") {
 		s = s[1:]
@@ -200,10 +203,10 @@ func unsignedNumber(s string, base int) (float64, bool) {
 	}
 	for i := 0; i < len(s); i++ {
 		digit := int(s[i]|0x20) - 'a' + 10
-		if isDigit(s[i]) {
+		if numfmt.IsDigit(s[i]) {
 			digit = int(s[i] - '0')
 		}
-		if !isAlnum(s[i]) || digit >= base {
+		if !numfmt.IsAlnum(s[i]) || digit >= base {
 			return 0, false
 		}
 	}
@@ -402,7 +405,7 @@ func (l *luaEngine) tableConcat(L *lua.LState) int {
 		case lua.LString:
 			b.WriteString(string(v))
 		case lua.LNumber:
-			b.WriteString(formatG14(float64(v)))
+			b.WriteString(numfmt.FormatG14(float64(v)))
 		default:
 			raiseText(L, fmt.Sprintf("invalid value (%s) at index %d in table for 'concat'", v.Type(), i))
 		}
@@ -419,7 +422,7 @@ func (l *luaEngine) stringRep(L *lua.LState) int {
 	if n <= 0 {
 		n = 0
 	}
-	if len(s) > 0 && n > maxBulkBytes/len(s) {
+	if len(s) > 0 && n > resp.MaxBulkBytes/len(s) {
 		raiseText(L, "resulting string too large")
 	}
 	L.Push(lua.LString(strings.Repeat(s, n)))
@@ -427,7 +430,7 @@ func (l *luaEngine) stringRep(L *lua.LState) int {
 }
 
 func (l *luaEngine) mathRandom(L *lua.LState) int {
-	r := float64(l.e.store.random(1<<31-1)) / (1<<31 - 1)
+	r := float64(l.e.store.Random(1<<31-1)) / (1<<31 - 1)
 	switch L.GetTop() {
 	case 0:
 		L.Push(lua.LNumber(r))

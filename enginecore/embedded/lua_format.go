@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
 )
 
 // formatSpec is one conversion of string.format.
@@ -81,7 +83,7 @@ flags:
 	}
 	digits := func() int {
 		n := 0
-		for k := 0; k < 2 && i < len(format) && isDigit(format[i]); k++ {
+		for k := 0; k < 2 && i < len(format) && numfmt.IsDigit(format[i]); k++ {
 			n = n*10 + int(format[i]-'0')
 			i++
 		}
@@ -210,7 +212,7 @@ func (f formatSpec) float(out []byte, v float64) []byte {
 	case f.verb|0x20 == 'e':
 		body = strconv.FormatFloat(abs, 'e', prec, 64)
 	default:
-		body = string(appendG(nil, abs, prec, f.alt))
+		body = string(numfmt.AppendG(nil, abs, prec, f.alt))
 	}
 	if f.verb == 'E' || f.verb == 'G' {
 		body = strings.ToUpper(body)

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
 )
 
 const textBadName = "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long"
@@ -111,7 +113,7 @@ func parseMetadata(code string) (name, body string, err error) {
 
 func validName(s string) bool {
 	for i := 0; i < len(s); i++ {
-		if s[i] != '_' && !isAlnum(s[i]) {
+		if s[i] != '_' && !numfmt.IsAlnum(s[i]) {
 			return false
 		}
 	}

@@ -4,30 +4,33 @@ import (
 	"math"
 
 	lua "github.com/yuin/gopher-lua"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
 // maxReplyDepth bounds nested tables in a reply, which may contain themselves.
 const maxReplyDepth = 1000
 
 // fromReply turns what a command answered into what redis.call returns, by the rules of protocol 2.
-func (l *luaEngine) fromReply(r *Reply) lua.LValue {
+func (l *luaEngine) fromReply(r *resp.Reply) lua.LValue {
 	switch r.Kind {
-	case KindNil, KindNilArray:
+	case resp.KindNil, resp.KindNilArray:
 		return lua.LFalse
-	case KindInt, KindBool:
+	case resp.KindInt, resp.KindBool:
 		return lua.LNumber(r.Int)
-	case KindBulk, KindVerbatim:
+	case resp.KindBulk, resp.KindVerbatim:
 		return lua.LString(r.Str)
-	case KindDouble:
-		return lua.LString(formatScore(r.Float()))
-	case KindStatus:
+	case resp.KindDouble:
+		return lua.LString(numfmt.FormatScore(r.Float()))
+	case resp.KindStatus:
 		t := l.L.CreateTable(0, 1)
 		t.RawSetString("ok", lua.LString(r.Str))
 		return t
-	case KindError:
+	case resp.KindError:
 		return l.errorTable(r.Str)
-	case KindMap:
-		if r.Int == mapOfLists {
+	case resp.KindMap:
+		if r.Int == resp.MapOfLists {
 			t := l.L.CreateTable(len(r.Elems)/2, 0)
 			for i := 0; i+1 < len(r.Elems); i += 2 {
 				pair := l.L.CreateTable(2, 0)
@@ -46,24 +49,24 @@ func (l *luaEngine) fromReply(r *Reply) lua.LValue {
 }
 
 // toReply turns what a function returned into a reply; ok is false when it nests too deeply.
-func (l *luaEngine) toReply(v lua.LValue, depth int) (reply Reply, ok bool) {
+func (l *luaEngine) toReply(v lua.LValue, depth int) (reply resp.Reply, ok bool) {
 	if depth > maxReplyDepth {
-		return Reply{}, false
+		return resp.Reply{}, false
 	}
 	switch v := v.(type) {
 	case lua.LString:
-		return bulkReply(string(v)), true
+		return resp.Bulk(string(v)), true
 	case lua.LNumber:
-		return int64Reply(truncate(float64(v))), true
+		return resp.Int64(truncate(float64(v))), true
 	case lua.LBool:
 		if v {
-			return replyOne, true
+			return resp.One, true
 		}
-		return replyNil, true
+		return resp.Nil, true
 	case *lua.LTable:
 		return l.tableReply(v, depth)
 	}
-	return replyNil, true
+	return resp.Nil, true
 }
 
 // truncate converts as C does on the platforms that servers run on: what does not fit becomes the smallest integer.
@@ -74,24 +77,24 @@ func truncate(v float64) int64 {
 	return int64(v)
 }
 
-func (l *luaEngine) tableReply(t *lua.LTable, depth int) (Reply, bool) {
+func (l *luaEngine) tableReply(t *lua.LTable, depth int) (resp.Reply, bool) {
 	if text, ok := field(t, "err"); ok {
-		return errorReply(text), true
+		return resp.Error(text), true
 	}
 	if text, ok := field(t, "ok"); ok {
-		return statusReply(text), true
+		return resp.Status(text), true
 	}
 	if n, ok := t.RawGetString("double").(lua.LNumber); ok {
-		return doubleReply(float64(n)), true
+		return resp.Double(float64(n)), true
 	}
 	if inner, ok := t.RawGetString("map").(*lua.LTable); ok {
-		return l.collectionReply(inner, KindMap, depth)
+		return l.collectionReply(inner, resp.KindMap, depth)
 	}
 	if inner, ok := t.RawGetString("set").(*lua.LTable); ok {
-		return l.collectionReply(inner, KindSet, depth)
+		return l.collectionReply(inner, resp.KindSet, depth)
 	}
 	n := t.Len()
-	out := make([]Reply, 0, n)
+	out := make([]resp.Reply, 0, n)
 	for i := 1; ; i++ {
 		v := t.RawGetInt(i)
 		if v == lua.LNil {
@@ -99,11 +102,11 @@ func (l *luaEngine) tableReply(t *lua.LTable, depth int) (Reply, bool) {
 		}
 		r, ok := l.toReply(v, depth+1)
 		if !ok {
-			return Reply{}, false
+			return resp.Reply{}, false
 		}
 		out = append(out, r)
 	}
-	return arrayReply(out), true
+	return resp.Array(out), true
 }
 
 func field(t *lua.LTable, name string) (string, bool) {
@@ -112,17 +115,17 @@ func field(t *lua.LTable, name string) (string, bool) {
 }
 
 // collectionReply handles {map = {k = v}} and {set = {k = true}}.
-func (l *luaEngine) collectionReply(t *lua.LTable, kind ReplyKind, depth int) (Reply, bool) {
-	var out []Reply
+func (l *luaEngine) collectionReply(t *lua.LTable, kind resp.Kind, depth int) (resp.Reply, bool) {
+	var out []resp.Reply
 	ok := true
 	for k, v := t.Next(lua.LNil); k != lua.LNil && ok; k, v = t.Next(k) {
-		var r Reply
+		var r resp.Reply
 		r, ok = l.toReply(k, depth+1)
 		out = append(out, r)
-		if kind == KindMap && ok {
+		if kind == resp.KindMap && ok {
 			r, ok = l.toReply(v, depth+1)
 			out = append(out, r)
 		}
 	}
-	return Reply{Kind: kind, Elems: out}, ok
+	return resp.Reply{Kind: kind, Elems: out}, ok
 }

@@ -2,6 +2,9 @@ package embedded
 
 import (
 	"slices"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
 // subscriptions maps channels to their subscribers. The gate guards it.
@@ -28,7 +31,7 @@ func (b *subscriptions) receivers(p publication) int {
 	}
 	n := len(b.channels[p.channel])
 	for pattern, list := range b.patterns {
-		if globMatch(pattern, p.channel) {
+		if glob.Match(pattern, p.channel) {
 			n += len(list)
 		}
 	}
@@ -43,7 +46,7 @@ func (b *subscriptions) deliver(p publication, pos int64) {
 		if len(list) == 0 {
 			return
 		}
-		r := Reply{Kind: KindPush, Elems: bulks(words)}
+		r := resp.Reply{Kind: resp.KindPush, Elems: resp.Bulks(words)}
 		for _, s := range list {
 			if !s.push(&r, pos) {
 				slow = append(slow, s)
@@ -55,7 +58,7 @@ func (b *subscriptions) deliver(p publication, pos int64) {
 	} else {
 		send(b.channels[p.channel], "message", p.channel, p.message)
 		for pattern, list := range b.patterns {
-			if globMatch(pattern, p.channel) {
+			if glob.Match(pattern, p.channel) {
 				send(list, "pmessage", pattern, p.channel, p.message)
 			}
 		}
@@ -105,8 +108,12 @@ const cmdPubSub commandFlags = 1 << 6 // allowed to a RESP2 connection with subs
 
 func pubsubCommands() []command {
 	k := kindsOfSub()
-	sub := func(kind kindOfSub) func(c *call) Reply { return func(c *call) Reply { return c.subscribe(kind) } }
-	unsub := func(kind kindOfSub) func(c *call) Reply { return func(c *call) Reply { return c.unsubscribe(kind) } }
+	sub := func(kind kindOfSub) func(c *call) resp.Reply {
+		return func(c *call) resp.Reply { return c.subscribe(kind) }
+	}
+	unsub := func(kind kindOfSub) func(c *call) resp.Reply {
+		return func(c *call) resp.Reply { return c.unsubscribe(kind) }
+	}
 	const flags = cmdNoScript | cmdSession | cmdPubSub | cmdAnyTime
 	return []command{
 		{"subscribe", -2, flags, sub(k[""])},
@@ -115,19 +122,19 @@ func pubsubCommands() []command {
 		{"unsubscribe", -1, flags, unsub(k[""])},
 		{"punsubscribe", -1, flags, unsub(k["p"])},
 		{"sunsubscribe", -1, flags, unsub(k["s"])},
-		{"publish", 3, 0, func(c *call) Reply { return c.publish(false) }},
-		{"spublish", 3, 0, func(c *call) Reply { return c.publish(true) }},
+		{"publish", 3, 0, func(c *call) resp.Reply { return c.publish(false) }},
+		{"spublish", 3, 0, func(c *call) resp.Reply { return c.publish(true) }},
 		{"pubsub", -2, cmdAnyTime, cmdPubSubInfo},
 	}
 }
 
-func (c *call) publish(shard bool) Reply {
+func (c *call) publish(shard bool) resp.Reply {
 	p := publication{c.args[1], c.args[2], shard}
 	n := c.e.subs.receivers(p)
 	if n > 0 {
 		c.e.published = append(c.e.published, p)
 	}
-	return intReply(n)
+	return resp.Int(n)
 }
 
 // subCount is the figure in every acknowledgement: shard channels are counted on their own.
@@ -138,11 +145,11 @@ func (s *session) subCount(kind kindOfSub) int {
 	return len(s.channels) + len(s.patterns)
 }
 
-func (c *call) acknowledge(verb string, channel Reply, n int) {
-	c.sess.emit(&Reply{Kind: KindPush, Elems: []Reply{bulkReply(verb), channel, intReply(n)}}, c.e.position())
+func (c *call) acknowledge(verb string, channel resp.Reply, n int) {
+	c.sess.emit(&resp.Reply{Kind: resp.KindPush, Elems: []resp.Reply{resp.Bulk(verb), channel, resp.Int(n)}}, c.e.position())
 }
 
-func (c *call) subscribe(kind kindOfSub) Reply {
+func (c *call) subscribe(kind kindOfSub) resp.Reply {
 	s := c.sess
 	own, all := kind.own(s), kind.all(&c.e.subs)
 	for _, name := range c.args[1:] {
@@ -152,12 +159,12 @@ func (c *call) subscribe(kind kindOfSub) Reply {
 				all[name] = append(all[name], s)
 			}
 		}
-		c.acknowledge(kind.verb, bulkReply(name), s.subCount(kind))
+		c.acknowledge(kind.verb, resp.Bulk(name), s.subCount(kind))
 	}
-	return Reply{Kind: kindNone}
+	return resp.Reply{Kind: kindNone}
 }
 
-func (c *call) unsubscribe(kind kindOfSub) Reply {
+func (c *call) unsubscribe(kind kindOfSub) resp.Reply {
 	s := c.sess
 	own, all := kind.own(s), kind.all(&c.e.subs)
 	verb := kind.verb[:len(kind.verb)-len("subscribe")] + "unsubscribe"
@@ -165,7 +172,7 @@ func (c *call) unsubscribe(kind kindOfSub) Reply {
 	if len(names) == 0 {
 		names = slices.Clone(*own)
 		if len(names) == 0 {
-			c.acknowledge(verb, replyNil, s.subCount(kind))
+			c.acknowledge(verb, resp.Nil, s.subCount(kind))
 		}
 	}
 	for _, name := range names {
@@ -175,13 +182,13 @@ func (c *call) unsubscribe(kind kindOfSub) Reply {
 				leave(all, name, j)
 			}
 		}
-		c.acknowledge(verb, bulkReply(name), s.subCount(kind))
+		c.acknowledge(verb, resp.Bulk(name), s.subCount(kind))
 	}
-	return Reply{Kind: kindNone}
+	return resp.Reply{Kind: kindNone}
 }
 
 // cmdPubSubInfo answers PUBSUB CHANNELS, NUMSUB and NUMPAT.
-func cmdPubSubInfo(c *call) Reply {
+func cmdPubSubInfo(c *call) resp.Reply {
 	b := &c.e.subs
 	switch {
 	case is(c.args[1], "CHANNELS") || is(c.args[1], "SHARDCHANNELS"):
@@ -191,20 +198,20 @@ func cmdPubSubInfo(c *call) Reply {
 		}
 		var names []string
 		for name := range all {
-			if len(c.args) < 3 || globMatch(c.args[2], name) {
+			if len(c.args) < 3 || glob.Match(c.args[2], name) {
 				names = append(names, name)
 			}
 		}
 		slices.Sort(names)
-		return arrayReply(bulks(names))
+		return resp.Array(resp.Bulks(names))
 	case is(c.args[1], "NUMSUB"):
-		var out []Reply
+		var out []resp.Reply
 		for _, name := range c.args[2:] {
-			out = append(out, bulkReply(name), intReply(len(b.channels[name])))
+			out = append(out, resp.Bulk(name), resp.Int(len(b.channels[name])))
 		}
-		return arrayReply(out)
+		return resp.Array(out)
 	case is(c.args[1], "NUMPAT"):
-		return intReply(len(b.patterns))
+		return resp.Int(len(b.patterns))
 	}
-	return errf("unknown subcommand '" + c.args[1] + "'. Try PUBSUB HELP.")
+	return resp.Err("unknown subcommand '" + c.args[1] + "'. Try PUBSUB HELP.")
 }

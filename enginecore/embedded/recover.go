@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
 )
 
 // openLog locks the data directory, loads the last snapshot and the logs since, and opens the last log for appending.
@@ -173,7 +176,7 @@ func (d *disk) removeBefore(gen uint64) {
 type loader struct {
 	e     *Engine
 	d     *disk
-	store *store
+	store *keyspace.Store
 	known *manifest // nil where there is none
 	upTo  int64     // how much of log known.gen counts; negative: all that is whole
 
@@ -193,7 +196,7 @@ func (ld *loader) load(ctx context.Context) error {
 		return err
 	}
 	ld.seq = 1
-	ld.store.frozen = true
+	ld.store.Frozen = true
 	if n := len(snapshots); n > 0 {
 		ld.base = snapshots[n-1]
 		if err := ld.loadSnapshot(ctx); err != nil {
@@ -203,8 +206,8 @@ func (ld *loader) load(ctx context.Context) error {
 	if err := ld.loadLogs(ctx, logs); err != nil {
 		return err
 	}
-	ld.store.frozen = false
-	ld.store.dirty, ld.store.effects = 0, nil
+	ld.store.Frozen = false
+	ld.store.Dirty, ld.store.Effects = 0, nil
 	if ld.known != nil && ld.seq < ld.known.seq {
 		return &CorruptError{Path: ld.d.logPath(ld.gen), Offset: ld.size,
 			Reason: fmt.Sprintf("it ends with record %d, but record %d was kept", int64(ld.seq)-1, ld.known.seq-1)}
@@ -320,7 +323,7 @@ func (ld *loader) loadSnapshot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if reason == "" && ld.snapshotKeys != ld.store.keys.len() {
+	if reason == "" && ld.snapshotKeys != ld.store.Keys.Len() {
 		reason = "end of the snapshot is missing"
 	}
 	if reason != "" {
@@ -368,8 +371,8 @@ func (ld *loader) apply(words []string) error {
 	if cmd == nil || !cmd.arityOK(len(words)) || cmd.flags&cmdWrite == 0 {
 		return fmt.Errorf("%q is not a logged command", words[0])
 	}
-	ld.store.effects = ld.store.effects[:0]
-	if err := cmd.run(&call{store: ld.store, e: ld.e, args: words}).Err(); err != nil {
+	ld.store.Effects = ld.store.Effects[:0]
+	if err := cmd.run(&call{Store: ld.store, e: ld.e, args: words}).Err(); err != nil {
 		return fmt.Errorf("%s: %w", words[0], err)
 	}
 	return nil
@@ -382,20 +385,20 @@ func (ld *loader) applySnapshotOnly(words []string) error {
 		ld.snapshotKeys = n
 		return err
 	case words[0] == snapshotStream && len(words) == 5:
-		last, ok1 := parseStreamID(words[2], 0)
-		deleted, ok2 := parseStreamID(words[3], 0)
+		last, ok1 := datatype.ParseStreamID(words[2], 0)
+		deleted, ok2 := datatype.ParseStreamID(words[3], 0)
 		added, err := strconv.ParseUint(words[4], 10, 64)
 		if !ok1 || !ok2 || err != nil {
 			return errMalformed
 		}
-		ld.store.put(words[1], &stream{lastID: last, maxDeletedID: deleted, added: added})
+		ld.store.Put(words[1], &datatype.Stream{LastID: last, MaxDeletedID: deleted, Added: added})
 		return nil
 	case words[0] == snapshotNode && len(words) > 6:
-		s, ok := typed[stream](ld.store, words[1])
+		s, ok := keyspace.Get[datatype.Stream](ld.store, words[1])
 		if !ok || s == nil {
 			return errMalformed
 		}
-		return s.restoreNode(words[2:])
+		return restoreNode(s, words[2:])
 	}
 	return errMalformed
 }

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
 // refusal is why calls are refused. Nothing that is not in the log may be seen, so a log that cannot be written stops reads
@@ -34,7 +37,7 @@ func (r *refusal) Error() string {
 func (r *refusal) Unwrap() error { return r.cause }
 
 // reply is the reply to a refused call.
-func (r *refusal) reply() Reply { return errorReply("MISCONF " + r.Error()) }
+func (r *refusal) reply() resp.Reply { return resp.Error("MISCONF " + r.Error()) }
 
 // Stable names of log records.
 const (
@@ -164,9 +167,9 @@ func (l *effectLog) repair() error {
 }
 
 // reread builds the data anew from the files, up to the last record that was written.
-func (e *Engine) reread(ctx context.Context) (*store, error) {
+func (e *Engine) reread(ctx context.Context) (*keyspace.Store, error) {
 	l := e.log
-	data := &store{random: e.store.random}
+	data := &keyspace.Store{Random: e.store.Random}
 	ld := &loader{e: e, d: &l.disk, store: data, known: &manifest{gen: l.gen, seq: l.seq}, upTo: l.size}
 	if err := ld.load(ctx); err != nil {
 		return nil, fmt.Errorf("what is kept cannot be read again: %w", err)
@@ -187,7 +190,7 @@ type newLog struct {
 
 // beginAgain writes a snapshot of data and starts a new log behind it. A directory in which it was interrupted opens with the
 // same data.
-func (l *effectLog) beginAgain(data *store) (*newLog, error) {
+func (l *effectLog) beginAgain(data *keyspace.Store) (*newLog, error) {
 	next := &newLog{kept: manifest{l.gen + 1, l.seq, l.policy}}
 	tmp := l.snapshotPath(next.kept.gen) + tmpSuffix
 	f, err := l.writeSnapshot(tmp, next.kept.gen, data)
@@ -209,12 +212,12 @@ func (l *effectLog) beginAgain(data *store) (*newLog, error) {
 }
 
 // goOn ends the refusal: calls find data, and records go to next, or behind those before when it is nil.
-func (e *Engine) goOn(data *store, next *newLog) {
+func (e *Engine) goOn(data *keyspace.Store, next *newLog) {
 	l := e.log
 	e.gate.Lock()
 	defer e.gate.Unlock()
 	if data != &e.store {
-		data.streamAdded = e.store.streamAdded
+		data.OnStreamAdd = e.store.OnStreamAdd
 		e.store = *data
 	}
 	if next != nil {
@@ -226,7 +229,7 @@ func (e *Engine) goOn(data *store, next *newLog) {
 		l.gen, l.kept = next.kept.gen, next.kept
 		l.size, l.retryAt = fileHeader, 0
 		l.snapshotSize.Store(next.size)
-		e.store.expired = nil // the snapshot is without them
+		e.store.Expired = nil // the snapshot is without them
 		l.removeBefore(l.gen)
 		l.superseded = false
 		l.unsyncable.Store(false)

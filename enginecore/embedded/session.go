@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
 // session is the server's end of one connection. feed accepts bytes and runs the commands in them on the caller's
@@ -16,7 +18,7 @@ type session struct {
 	// feedMu admits one feeder. It guards the fields down to the blank line; the gate is taken inside it.
 	feedMu  sync.Mutex
 	in      []byte // bytes behind the last complete request
-	spans   []span
+	spans   []resp.Span
 	name    string
 	resp    int
 	multi   bool
@@ -129,13 +131,13 @@ func (s *session) feed(p []byte) bool {
 // consume runs the complete requests in buf and keeps the rest.
 func (s *session) consume(buf []byte) {
 	for len(buf) > 0 && !s.isEnding() {
-		words, n, spans, err := parseRequest(buf, s.spans)
+		words, n, spans, err := resp.ParseRequest(buf, s.spans)
 		s.spans = spans
-		if err == errIncomplete {
+		if err == resp.ErrIncomplete {
 			break
 		}
 		if err != nil {
-			reply := errf(err.Error())
+			reply := resp.Err(err.Error())
 			s.emit(&reply, 0)
 			s.end()
 			break
@@ -187,17 +189,17 @@ func (s *session) execute(words []string) {
 	}
 	if s.multi && cmd.flags&cmdNoMulti == 0 {
 		s.queued = append(s.queued, words)
-		s.reply(&replyQueued)
+		s.reply(&resp.Queued)
 		return
 	}
 	e.gate.Lock()
 	defer e.gate.Unlock()
 	if e.shut {
-		reply := errf("engine is closed")
+		reply := resp.Err("engine is closed")
 		s.emit(&reply, 0)
 		return
 	}
-	reply := e.unit(&call{store: &e.store, e: e, args: words, sess: s}, cmd)
+	reply := e.unit(&call{Store: &e.store, e: e, args: words, sess: s}, cmd)
 	if s.waiting != nil {
 		for _, key := range s.waiting.keys {
 			e.block(key, s)
@@ -210,10 +212,10 @@ func (s *session) execute(words []string) {
 }
 
 // kindNone is the reply of a command that has already emitted its output.
-const kindNone ReplyKind = 255
+const kindNone resp.Kind = 255
 
 // admit checks a request before it runs or is queued.
-func (s *session) admit(cmd *boundCommand, words []string) (Reply, bool) {
+func (s *session) admit(cmd *boundCommand, words []string) (resp.Reply, bool) {
 	if cmd == nil {
 		var b strings.Builder
 		for _, w := range words[1:] {
@@ -222,15 +224,15 @@ func (s *session) admit(cmd *boundCommand, words []string) (Reply, bool) {
 			}
 			fmt.Fprintf(&b, "'%.128s' ", w)
 		}
-		return errf(fmt.Sprintf("unknown command '%.128s', with args beginning with: %s", words[0], b.String())), false
+		return resp.Err(fmt.Sprintf("unknown command '%.128s', with args beginning with: %s", words[0], b.String())), false
 	}
 	if !cmd.arityOK(len(words)) {
 		return cmd.wrongArity(), false
 	}
 	if s.resp == 2 && s.subscribed() && cmd.flags&cmdPubSub == 0 {
-		return errf("Can't execute '" + cmd.name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"), false
+		return resp.Err("Can't execute '" + cmd.name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"), false
 	}
-	return Reply{}, true
+	return resp.Reply{}, true
 }
 
 // subscribed may be called by the feeder without the gate: only the feeder changes the lists.
@@ -239,14 +241,14 @@ func (s *session) subscribed() bool {
 }
 
 // reply emits a reply that depends on nothing.
-func (s *session) reply(r *Reply) { s.emit(r, 0) }
+func (s *session) reply(r *resp.Reply) { s.emit(r, 0) }
 
 // emit queues a reply that may leave once the log is durable up to pos.
-func (s *session) emit(r *Reply, pos int64) {
+func (s *session) emit(r *resp.Reply, pos int64) {
 	s.mu.Lock()
 	if !s.dead && !s.cut {
 		begin := len(s.out)
-		s.out = appendReply(s.out, r, s.resp)
+		s.out = resp.AppendReply(s.out, r, s.resp)
 		s.mark(begin, pos)
 	}
 	s.mu.Unlock()
@@ -262,14 +264,14 @@ func (s *session) mark(begin int, pos int64) {
 
 // push queues a published message, already encoded for both protocols. It returns false if the client gets no more
 // messages: it is disconnected, or was too slow and is disconnected now.
-func (s *session) push(r *Reply, pos int64) bool {
+func (s *session) push(r *resp.Reply, pos int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dead || s.cut {
 		return false
 	}
 	begin := len(s.out)
-	s.out = appendReply(s.out, r, s.resp)
+	s.out = resp.AppendReply(s.out, r, s.resp)
 	if len(s.out)-s.sent > maxUnread {
 		s.dead = true
 		s.out, s.marks, s.sent = nil, nil, 0
@@ -388,7 +390,7 @@ func (s *session) waitFor(x *xread) {
 		defer t.Stop()
 		timeout = t.C
 	}
-	reply, found := Reply{Kind: KindNilArray}, false
+	reply, found := resp.Reply{Kind: resp.KindNilArray}, false
 	for !found {
 		over := false
 		select {

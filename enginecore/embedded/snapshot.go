@@ -5,6 +5,10 @@ import (
 	"errors"
 	"os"
 	"strconv"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
 )
 
 // Commands that only snapshots hold, because no client command rebuilds a stream with its nodes.
@@ -107,18 +111,18 @@ func (l *effectLog) publishSnapshot(f *diskFile, tmp string, gen uint64) (size i
 	return 0, err
 }
 
-func (l *effectLog) writeSnapshot(tmp string, gen uint64, data *store) (*diskFile, error) {
+func (l *effectLog) writeSnapshot(tmp string, gen uint64, data *keyspace.Store) (*diskFile, error) {
 	f, err := l.create(tmp)
 	if err != nil {
 		return nil, err
 	}
 	w := &snapshotWriter{w: bufio.NewWriterSize(f, 1<<20), record: startRecord(nil), seq: 1}
 	w.write(makeHeader(gen, l.seq))
-	data.keys.each(func(key string, ent *entry) bool {
+	data.Keys.Each(func(key string, ent *keyspace.Entry) bool {
 		w.value(key, ent)
 		return w.err == nil
 	})
-	w.add(snapshotEnd, itoa(int64(data.keys.len())))
+	w.add(snapshotEnd, itoa(int64(data.Keys.Len())))
 	w.flush()
 	if w.err == nil {
 		w.err = w.w.Flush()
@@ -172,48 +176,48 @@ func (w *snapshotWriter) list(verb, key string, items []string) {
 	}
 }
 
-func (w *snapshotWriter) value(key string, ent *entry) {
-	switch v := ent.val.(type) {
+func (w *snapshotWriter) value(key string, ent *keyspace.Entry) {
+	switch v := ent.Val.(type) {
 	case string:
 		w.add("SET", key, v)
-	case *hash:
-		items := make([]string, 0, 2*v.len())
-		v.each(func(f, s string) bool { items = append(items, f, s); return true })
+	case *datatype.Hash:
+		items := make([]string, 0, 2*v.Len())
+		v.Each(func(f, s string) bool { items = append(items, f, s); return true })
 		w.list("HSET", key, items)
-	case *set:
-		w.list("SADD", key, v.keys())
-	case *list:
-		w.list("RPUSH", key, v.items())
-	case *zset:
-		items := make([]string, 0, 2*v.len())
-		v.scores.each(func(m string, s float64) bool { items = append(items, formatScore(s), m); return true })
+	case *datatype.Set:
+		w.list("SADD", key, v.Keys())
+	case *datatype.List:
+		w.list("RPUSH", key, v.Items())
+	case *datatype.SortedSet:
+		items := make([]string, 0, 2*v.Len())
+		v.Each(func(m string, s float64) bool { items = append(items, numfmt.FormatScore(s), m); return true })
 		w.list("ZADD", key, items)
-	case *stream:
-		w.add(snapshotStream, key, v.lastID.String(), v.maxDeletedID.String(), strconv.FormatUint(v.added, 10))
-		for _, n := range v.nodes {
+	case *datatype.Stream:
+		w.add(snapshotStream, key, v.LastID.String(), v.MaxDeletedID.String(), strconv.FormatUint(v.Added, 10))
+		for _, n := range v.Nodes {
 			w.node(key, n)
 		}
 	}
-	if ent.expireAt != 0 {
-		w.add("PEXPIREAT", key, itoa(ent.expireAt))
+	if ent.ExpireAt != 0 {
+		w.add("PEXPIREAT", key, itoa(ent.ExpireAt))
 	}
 }
 
-func (w *snapshotWriter) node(key string, n *streamNode) {
-	words := []string{snapshotNode, key, streamID{n.firstMs, n.first}.String(), strconv.Itoa(n.deleted), strconv.Itoa(n.bytes), strconv.Itoa(len(n.master))}
-	words = append(words, n.master...)
-	for _, e := range n.entries {
-		words = append(words, e.id.String(), strconv.Itoa(len(e.fields)))
-		words = append(words, e.fields...)
+func (w *snapshotWriter) node(key string, n *datatype.StreamNode) {
+	words := []string{snapshotNode, key, datatype.StreamID{Ms: n.FirstMs, Seq: n.First}.String(), strconv.Itoa(n.Deleted), strconv.Itoa(n.Bytes), strconv.Itoa(len(n.Master))}
+	words = append(words, n.Master...)
+	for _, e := range n.Entries {
+		words = append(words, e.ID.String(), strconv.Itoa(len(e.Fields)))
+		words = append(words, e.Fields...)
 	}
 	w.add(words...)
 }
 
 var errMalformed = errors.New("snapshot entry is malformed")
 
-// restoreNode appends a node as node wrote it.
-func (s *stream) restoreNode(words []string) error {
-	first, ok := parseStreamID(words[0], 0)
+// restoreNode appends a node as snapshotWriter.node wrote it.
+func restoreNode(s *datatype.Stream, words []string) error {
+	first, ok := datatype.ParseStreamID(words[0], 0)
 	deleted, err1 := strconv.Atoi(words[1])
 	size, err2 := strconv.Atoi(words[2])
 	names, err3 := strconv.Atoi(words[3])
@@ -221,24 +225,24 @@ func (s *stream) restoreNode(words []string) error {
 	if !ok || err1 != nil || err2 != nil || err3 != nil || names < 0 || names > len(words) {
 		return errMalformed
 	}
-	n := &streamNode{firstMs: first.ms, first: first.seq, deleted: deleted, bytes: size, master: words[:names:names]}
+	n := &datatype.StreamNode{FirstMs: first.Ms, First: first.Seq, Deleted: deleted, Bytes: size, Master: words[:names:names]}
 	words = words[names:]
 	for len(words) > 0 {
 		if len(words) < 2 {
 			return errMalformed
 		}
-		id, ok := parseStreamID(words[0], 0)
+		id, ok := datatype.ParseStreamID(words[0], 0)
 		count, err := strconv.Atoi(words[1])
 		if !ok || err != nil || count < 0 || count > len(words)-2 {
 			return errMalformed
 		}
-		n.entries = append(n.entries, streamEntry{id, words[2 : 2+count : 2+count]})
+		n.Entries = append(n.Entries, datatype.StreamEntry{ID: id, Fields: words[2 : 2+count : 2+count]})
 		words = words[2+count:]
 	}
-	if len(n.entries) == 0 {
+	if len(n.Entries) == 0 {
 		return errMalformed
 	}
-	s.nodes = append(s.nodes, n)
-	s.length += len(n.entries)
+	s.Nodes = append(s.Nodes, n)
+	s.Length += len(n.Entries)
 	return nil
 }

@@ -66,10 +66,18 @@ var mayImport = map[string][]string{
 	"runtime/internal/dispatch": {"enginecore", "internal/stablehash"},
 
 	// The engine: its words, its calls, its library, the server in this process.
-	"enginecore":          {},
-	"enginecore/embedded": {},
-	"internal/enginerpc":  {"enginecore", "lua"},
-	"lua":                 {},
+	"enginecore":         {},
+	"internal/enginerpc": {"enginecore", "lua"},
+	"lua":                {},
+	"enginecore/embedded": {
+		"enginecore/embedded/internal/datatype", "enginecore/embedded/internal/glob", "enginecore/embedded/internal/keyspace",
+		"enginecore/embedded/internal/numfmt", "enginecore/embedded/internal/resp",
+	},
+	"enginecore/embedded/internal/keyspace": {"enginecore/embedded/internal/datatype"},
+	"enginecore/embedded/internal/datatype": {"enginecore/embedded/internal/numfmt"},
+	"enginecore/embedded/internal/resp":     {"enginecore/embedded/internal/numfmt"},
+	"enginecore/embedded/internal/glob":     {},
+	"enginecore/embedded/internal/numfmt":   {},
 
 	// What several of the above share.
 	"internal/activitycontext": {},

@@ -1,20 +1,22 @@
-package embedded
+package resp
 
 import (
 	"bytes"
 	"errors"
 	"strconv"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
 )
 
 // Limits of one request, as a server has them.
 const (
 	maxRequestWords = 1 << 20
-	maxBulkBytes    = 512 << 20
+	MaxBulkBytes    = 512 << 20
 	maxInlineBytes  = 64 << 10
 )
 
-// errIncomplete means that more bytes are needed.
-var errIncomplete = errors.New("incomplete request")
+// ErrIncomplete means that more bytes are needed.
+var ErrIncomplete = errors.New("incomplete request")
 
 // protocolError sends the reason and closes the connection.
 type protocolError string
@@ -22,11 +24,11 @@ type protocolError string
 // Error is the server's text.
 func (e protocolError) Error() string { return "Protocol error: " + string(e) }
 
-// parseRequest reads one request from the front of buf and returns its words and length. No words and no error is an
+// ParseRequest reads one request from the front of buf and returns its words and length. No words and no error is an
 // empty request. spans is scratch space that is handed back.
-func parseRequest(buf []byte, spans []span) (words []string, n int, _ []span, err error) {
+func ParseRequest(buf []byte, spans []Span) (words []string, n int, _ []Span, err error) {
 	if len(buf) == 0 {
-		return nil, 0, spans, errIncomplete
+		return nil, 0, spans, ErrIncomplete
 	}
 	if buf[0] != '*' {
 		words, n, err = parseInline(buf)
@@ -42,12 +44,12 @@ func parseRequest(buf []byte, spans []span) (words []string, n int, _ []span, er
 	spans = spans[:0]
 	for i := 0; i < count; i++ {
 		if pos >= len(buf) {
-			return nil, 0, spans, errIncomplete
+			return nil, 0, spans, ErrIncomplete
 		}
 		if buf[pos] != '$' {
 			return nil, 0, spans, protocolError("expected '$', got '" + string(rune(buf[pos])) + "'")
 		}
-		size, next, err := parseHeader(buf, pos+1, "invalid bulk length", maxBulkBytes)
+		size, next, err := parseHeader(buf, pos+1, "invalid bulk length", MaxBulkBytes)
 		if err != nil {
 			return nil, 0, spans, err
 		}
@@ -55,9 +57,9 @@ func parseRequest(buf []byte, spans []span) (words []string, n int, _ []span, er
 			return nil, 0, spans, protocolError("invalid bulk length")
 		}
 		if next+size+2 > len(buf) {
-			return nil, 0, spans, errIncomplete
+			return nil, 0, spans, ErrIncomplete
 		}
-		spans = append(spans, span{next, next + size})
+		spans = append(spans, Span{next, next + size})
 		pos = next + size + 2
 	}
 	words = make([]string, count)
@@ -67,7 +69,7 @@ func parseRequest(buf []byte, spans []span) (words []string, n int, _ []span, er
 	return words, pos, spans, nil
 }
 
-type span struct{ from, to int }
+type Span struct{ from, to int }
 
 // parseHeader reads the digits of a length up to its line end.
 func parseHeader(buf []byte, pos int, what string, limit int) (v, next int, err error) {
@@ -87,13 +89,13 @@ func parseHeader(buf []byte, pos int, what string, limit int) (v, next int, err 
 		if i-pos > 32 {
 			return 0, 0, protocolError(what)
 		}
-		return 0, 0, errIncomplete
+		return 0, 0, ErrIncomplete
 	}
 	if buf[i] != '\r' || i == digits {
 		return 0, 0, protocolError(what)
 	}
 	if i+1 >= len(buf) {
-		return 0, 0, errIncomplete
+		return 0, 0, ErrIncomplete
 	}
 	if neg {
 		v = -v
@@ -108,7 +110,7 @@ func parseInline(buf []byte) ([]string, int, error) {
 		if len(buf) > maxInlineBytes {
 			return nil, 0, protocolError("too big inline request")
 		}
-		return nil, 0, errIncomplete
+		return nil, 0, ErrIncomplete
 	}
 	var words []string
 	for _, f := range bytes.Fields(buf[:end]) {
@@ -117,14 +119,14 @@ func parseInline(buf []byte) ([]string, int, error) {
 	return words, end + 1, nil
 }
 
-func appendHeader(b []byte, kind byte, n int) []byte {
+func AppendHeader(b []byte, kind byte, n int) []byte {
 	b = append(b, kind)
 	b = strconv.AppendInt(b, int64(n), 10)
 	return append(b, '\r', '\n')
 }
 
-func appendBulk(b []byte, s string) []byte {
-	b = appendHeader(b, '$', len(s))
+func AppendBulk(b []byte, s string) []byte {
+	b = AppendHeader(b, '$', len(s))
 	b = append(b, s...)
 	return append(b, '\r', '\n')
 }
@@ -142,8 +144,8 @@ func appendLine(b []byte, kind byte, s string) []byte {
 	return append(b, '\r', '\n')
 }
 
-// appendReply encodes r for protocol version resp, 2 or 3.
-func appendReply(b []byte, r *Reply, resp int) []byte {
+// AppendReply encodes r for protocol version resp, 2 or 3.
+func AppendReply(b []byte, r *Reply, resp int) []byte {
 	switch r.Kind {
 	case KindNil:
 		if resp == 3 {
@@ -160,7 +162,7 @@ func appendReply(b []byte, r *Reply, resp int) []byte {
 		b = strconv.AppendInt(b, r.Int, 10)
 		return append(b, '\r', '\n')
 	case KindBulk:
-		return appendBulk(b, r.Str)
+		return AppendBulk(b, r.Str)
 	case KindStatus:
 		return appendLine(b, '+', r.Str)
 	case KindError:
@@ -172,36 +174,36 @@ func appendReply(b []byte, r *Reply, resp int) []byte {
 			}
 			return append(b, "#f\r\n"...)
 		}
-		return appendHeader(b, ':', int(r.Int))
+		return AppendHeader(b, ':', int(r.Int))
 	case KindDouble:
 		if resp == 3 {
 			b = append(b, ',')
-			b = appendScore(b, r.Float())
+			b = numfmt.AppendScore(b, r.Float())
 			return append(b, '\r', '\n')
 		}
-		return appendBulk(b, formatScore(r.Float()))
+		return AppendBulk(b, numfmt.FormatScore(r.Float()))
 	case KindVerbatim:
 		if resp == 3 {
-			b = appendHeader(b, '=', len(r.Str)+4)
+			b = AppendHeader(b, '=', len(r.Str)+4)
 			b = append(b, "txt:"...)
 			b = append(b, r.Str...)
 			return append(b, '\r', '\n')
 		}
-		return appendBulk(b, r.Str)
+		return AppendBulk(b, r.Str)
 	case KindMap:
 		if resp == 3 {
-			return appendElems(appendHeader(b, '%', len(r.Elems)/2), r.Elems, resp)
+			return appendElems(AppendHeader(b, '%', len(r.Elems)/2), r.Elems, resp)
 		}
-		if r.Int == mapOfLists {
+		if r.Int == MapOfLists {
 			return appendNested(b, r.Elems, resp)
 		}
 	case KindSet:
 		if resp == 3 {
-			return appendElems(appendHeader(b, '~', len(r.Elems)), r.Elems, resp)
+			return appendElems(AppendHeader(b, '~', len(r.Elems)), r.Elems, resp)
 		}
 	case KindPush:
 		if resp == 3 {
-			return appendElems(appendHeader(b, '>', len(r.Elems)), r.Elems, resp)
+			return appendElems(AppendHeader(b, '>', len(r.Elems)), r.Elems, resp)
 		}
 	case KindPairs:
 		if resp == 3 {
@@ -209,19 +211,19 @@ func appendReply(b []byte, r *Reply, resp int) []byte {
 		}
 	case KindArray:
 	}
-	return appendElems(appendHeader(b, '*', len(r.Elems)), r.Elems, resp)
+	return appendElems(AppendHeader(b, '*', len(r.Elems)), r.Elems, resp)
 }
 
 func appendElems(b []byte, elems []Reply, resp int) []byte {
 	for i := range elems {
-		b = appendReply(b, &elems[i], resp)
+		b = AppendReply(b, &elems[i], resp)
 	}
 	return b
 }
 
 // appendNested encodes a flat list of pairs as an array of arrays.
 func appendNested(b []byte, elems []Reply, resp int) []byte {
-	b = appendHeader(b, '*', len(elems)/2)
+	b = AppendHeader(b, '*', len(elems)/2)
 	for i := 0; i+1 < len(elems); i += 2 {
 		b = append(b, "*2\r\n"...)
 		b = appendElems(b, elems[i:i+2], resp)

@@ -1,14 +1,20 @@
-package embedded
+package numfmt
 
 import (
+	"errors"
 	"math"
 	"math/big"
 	"strconv"
 	"strings"
 )
 
-// parseInt reads an integer the way the server does: canonical decimal only, no sign but '-', no leading zeros.
-func parseInt(s string) (int64, bool) {
+var (
+	ErrNotFloat  = errors.New("value is not a valid float")
+	errNotFinite = errors.New("increment would produce NaN or Infinity")
+)
+
+// ParseInt reads an integer the way the server does: canonical decimal only, no sign but '-', no leading zeros.
+func ParseInt(s string) (int64, bool) {
 	if s == "" || len(s) > 20 {
 		return 0, false
 	}
@@ -31,25 +37,25 @@ func parseInt(s string) (int64, bool) {
 	return v, err == nil
 }
 
-// parseFloat reads a score or float argument: anything C's strtod takes in full, without NaN and leading space.
-func parseFloat(s string) (float64, bool) {
-	if s == "" || isSpace(s[0]) {
+// ParseFloat reads a score or float argument: anything C's strtod takes in full, without NaN and leading space.
+func ParseFloat(s string) (float64, bool) {
+	if s == "" || IsSpace(s[0]) {
 		return 0, false
 	}
-	v, n := strtod(s)
+	v, n := Strtod(s)
 	if n != len(s) || math.IsNaN(v) {
 		return 0, false
 	}
 	return v, true
 }
 
-func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
+func IsSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
-// strtod converts the longest numeric prefix of s, after white space, and returns how many bytes it took; 0 means none.
+// Strtod converts the longest numeric prefix of s, after white space, and returns how many bytes it took; 0 means none.
 // It follows C: decimal, hexadecimal, inf, infinity, nan and nan(…), any case; overflow gives an infinity.
-func strtod(s string) (float64, int) {
+func Strtod(s string) (float64, int) {
 	i := 0
-	for i < len(s) && isSpace(s[i]) {
+	for i < len(s) && IsSpace(s[i]) {
 		i++
 	}
 	start := i
@@ -65,15 +71,15 @@ func strtod(s string) (float64, int) {
 		return v
 	}
 	switch {
-	case foldPrefix(s[i:], "infinity"):
+	case HasPrefixFold(s[i:], "infinity"):
 		return sign(math.Inf(1)), i + 8
-	case foldPrefix(s[i:], "inf"):
+	case HasPrefixFold(s[i:], "inf"):
 		return sign(math.Inf(1)), i + 3
-	case foldPrefix(s[i:], "nan"):
+	case HasPrefixFold(s[i:], "nan"):
 		n := i + 3
 		if n < len(s) && s[n] == '(' {
 			j := n + 1
-			for j < len(s) && (s[j] == '_' || isAlnum(s[j])) {
+			for j < len(s) && (s[j] == '_' || IsAlnum(s[j])) {
 				j++
 			}
 			if j < len(s) && s[j] == ')' {
@@ -91,13 +97,13 @@ func strtod(s string) (float64, int) {
 	}
 	digits := 0
 	j := i
-	for j < len(s) && isDigit(s[j]) {
+	for j < len(s) && IsDigit(s[j]) {
 		j++
 		digits++
 	}
 	if j < len(s) && s[j] == '.' {
 		j++
-		for j < len(s) && isDigit(s[j]) {
+		for j < len(s) && IsDigit(s[j]) {
 			j++
 			digits++
 		}
@@ -110,8 +116,8 @@ func strtod(s string) (float64, int) {
 		if k < len(s) && (s[k] == '+' || s[k] == '-') {
 			k++
 		}
-		if k < len(s) && isDigit(s[k]) {
-			for k < len(s) && isDigit(s[k]) {
+		if k < len(s) && IsDigit(s[k]) {
+			for k < len(s) && IsDigit(s[k]) {
 				k++
 			}
 			j = k
@@ -124,7 +130,7 @@ func strtod(s string) (float64, int) {
 // hexFloat reads the digits after 0x.
 func hexFloat(s string) (float64, int) {
 	j, digits, dot := 0, 0, false
-	for j < len(s) && (isHex(s[j]) || s[j] == '.' && !dot) {
+	for j < len(s) && (IsHex(s[j]) || s[j] == '.' && !dot) {
 		if s[j] == '.' {
 			dot = true
 		} else {
@@ -141,8 +147,8 @@ func hexFloat(s string) (float64, int) {
 		if k < len(s) && (s[k] == '+' || s[k] == '-') {
 			k++
 		}
-		if k < len(s) && isDigit(s[k]) {
-			for k < len(s) && isDigit(s[k]) {
+		if k < len(s) && IsDigit(s[k]) {
+			for k < len(s) && IsDigit(s[k]) {
 				k++
 			}
 			v, _ := strconv.ParseFloat("0x"+s[:k], 64)
@@ -153,11 +159,13 @@ func hexFloat(s string) (float64, int) {
 	return v, j
 }
 
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-func isHex(c byte) bool   { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
-func isAlnum(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z' }
+func IsDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-func foldPrefix(s, lower string) bool {
+func IsHex(c byte) bool { return IsDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+
+func IsAlnum(c byte) bool { return IsDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+func HasPrefixFold(s, lower string) bool {
 	return len(s) >= len(lower) && strings.EqualFold(s[:len(lower)], lower)
 }
 
@@ -179,13 +187,13 @@ func appendNumber(b []byte, v float64) []byte {
 	return appendShortest(b, v)
 }
 
-func formatNumber(v float64) string {
+func FormatNumber(v float64) string {
 	var buf [32]byte
 	return string(appendNumber(buf[:0], v))
 }
 
-// appendScore writes a score or float reply.
-func appendScore(b []byte, v float64) []byte {
+// AppendScore writes a score or float reply.
+func AppendScore(b []byte, v float64) []byte {
 	if v == 0 && math.Signbit(v) {
 		return append(b, "-0"...)
 	}
@@ -195,9 +203,9 @@ func appendScore(b []byte, v float64) []byte {
 	return appendNumber(b, v)
 }
 
-func formatScore(v float64) string {
+func FormatScore(v float64) string {
 	var buf [32]byte
-	return string(appendScore(buf[:0], v))
+	return string(AppendScore(buf[:0], v))
 }
 
 // appendShortest writes the fewest digits that read back as v, with an exponent only where the server uses one.
@@ -257,20 +265,20 @@ func appendShortest(b []byte, v float64) []byte {
 	return strconv.AppendInt(b, int64(exp), 10)
 }
 
-// appendG14 writes v as C's "%.14g", which is how Lua and its JSON library turn numbers into text.
-func appendG14(b []byte, v float64) []byte { return appendG(b, v, 14, false) }
+// AppendG14 writes v as C's "%.14g", which is how Lua and its JSON library turn numbers into text.
+func AppendG14(b []byte, v float64) []byte { return AppendG(b, v, 14, false) }
 
-func formatG14(v float64) string {
+func FormatG14(v float64) string {
 	// The common case, small integers, has the same text without the detour over floating point.
 	if n := int64(v); float64(n) == v && n > -1e14 && n < 1e14 && (n != 0 || !math.Signbit(v)) {
 		return strconv.FormatInt(n, 10)
 	}
 	var buf [32]byte
-	return string(appendG14(buf[:0], v))
+	return string(AppendG14(buf[:0], v))
 }
 
-// appendG writes v as C's "%.<prec>g"; alternate keeps trailing zeros as the '#' flag does.
-func appendG(b []byte, v float64, prec int, alternate bool) []byte {
+// AppendG writes v as C's "%.<prec>g"; alternate keeps trailing zeros as the '#' flag does.
+func AppendG(b []byte, v float64, prec int, alternate bool) []byte {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		if math.Signbit(v) {
 			b = append(b, '-')
@@ -301,9 +309,9 @@ func trimZeros(s string, keep bool) string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// incrFloat adds two decimal numbers with the 64-bit mantissa that the server's long doubles have, and prints the sum
+// AddDecimals adds two decimal numbers with the 64-bit mantissa that the server's long doubles have, and prints the sum
 // without an exponent.
-func incrFloat(a, b string) (string, error) {
+func AddDecimals(a, b string) (string, error) {
 	x, err := longDouble(a)
 	if err != nil {
 		return "", err
@@ -324,12 +332,12 @@ func incrFloat(a, b string) (string, error) {
 }
 
 func longDouble(s string) (*big.Float, error) {
-	if _, ok := parseFloat(s); !ok {
-		return nil, errNotFloat
+	if _, ok := ParseFloat(s); !ok {
+		return nil, ErrNotFloat
 	}
 	x, _, err := big.ParseFloat(strings.ToLower(s), 0, 64, big.ToNearestEven)
 	if err != nil {
-		return nil, errNotFloat
+		return nil, ErrNotFloat
 	}
 	return x, nil
 }
