@@ -73,11 +73,14 @@ func commandTable() map[string]*boundCommand {
 	return t
 }
 
-func (e *Engine) command(name string) *boundCommand {
-	if cmd, ok := e.commands[name]; ok {
+func (e *Engine) command(name string) *boundCommand { return lookup(e.commands, name) }
+
+// lookup finds a command by its name in any spelling.
+func lookup(commands map[string]*boundCommand, name string) *boundCommand {
+	if cmd, ok := commands[name]; ok {
 		return cmd
 	}
-	return e.commands[strings.ToLower(name)]
+	return commands[strings.ToLower(name)]
 }
 
 func (cmd *command) arityOK(words int) bool {

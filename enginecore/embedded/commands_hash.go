@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"strings"
+
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
@@ -30,7 +32,7 @@ func hashCommands() []command {
 
 func (c *call) hset() (int, resp.Reply, bool) {
 	if len(c.args)%2 != 0 {
-		return 0, resp.Err("wrong number of arguments for '" + c.e.command(c.args[0]).name + "' command"), false
+		return 0, resp.Err("wrong number of arguments for '" + strings.ToLower(c.args[0]) + "' command"), false
 	}
 	h, ok := keyspace.GetOrNew[datatype.Hash](c.Store, c.args[1])
 	if !ok {

@@ -7,9 +7,11 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/dump"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
@@ -109,7 +111,7 @@ func (c *call) expire(unit int64, relative bool) resp.Reply {
 	if nx && old != 0 || xx && old == 0 || gt && (old == 0 || at <= old) || lt && old != 0 && at >= old {
 		return resp.Zero
 	}
-	if at <= c.NowMs && !c.Frozen {
+	if at <= c.NowMs && !c.Replaying() {
 		c.Remove(key)
 		c.Rewrite("DEL", key)
 		return resp.One
@@ -309,10 +311,9 @@ func cmdDump(c *call) resp.Reply {
 		return resp.Nil
 	}
 	var b bytes.Buffer
-	w := &snapshotWriter{w: bufio.NewWriter(&b), record: startRecord(nil)}
-	w.value("", &keyspace.Entry{Val: ent.Val})
-	w.flush()
-	_ = w.w.Flush() // into memory
+	w := record.NewWriter(bufio.NewWriter(&b), 0)
+	dump.Value(w, "", &keyspace.Entry{Val: ent.Val})
+	_ = w.Flush() // into memory
 	return resp.Bulk(b.String())
 }
 

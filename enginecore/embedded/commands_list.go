@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"strings"
+
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
@@ -55,7 +57,7 @@ func (c *call) push(front, onlyIfPresent bool) resp.Reply {
 
 func (c *call) pop(front bool) resp.Reply {
 	if len(c.args) > 3 {
-		return resp.Err("wrong number of arguments for '" + c.e.command(c.args[0]).name + "' command")
+		return resp.Err("wrong number of arguments for '" + strings.ToLower(c.args[0]) + "' command")
 	}
 	count := int64(-1)
 	if len(c.args) == 3 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/aof"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
@@ -198,7 +199,7 @@ func cmdExec(c *call) resp.Reply {
 		return resp.Error("EXECABORT Transaction discarded because of previous errors.")
 	}
 	if c.e.refused != nil {
-		return c.e.refused.reply()
+		return refusal(c.e.refused)
 	}
 	out := make([]resp.Reply, len(queued))
 	for i, words := range queued {
@@ -324,7 +325,7 @@ func (e *Engine) settings() [][2]string {
 	appendOnly, fsync := "no", "no"
 	if e.log != nil {
 		appendOnly = "yes"
-		fsync = map[Fsync]string{FsyncAlways: "always", FsyncEverySecond: "everysec", FsyncNever: "no"}[e.log.policy]
+		fsync = map[aof.Policy]string{aof.Always: "always", aof.EverySecond: "everysec", aof.Never: "no"}[e.log.Policy()]
 	}
 	return [][2]string{
 		{"appendfsync", fsync},

@@ -130,7 +130,7 @@ func cmdSet(c *call) resp.Reply {
 
 // dropIfPast removes a key whose new deadline has passed, so that no later command of the same function sees it.
 func (c *call) dropIfPast(key string, at int64) {
-	if !c.Frozen && at < c.NowMs {
+	if !c.Replaying() && at < c.NowMs {
 		c.Remove(key)
 		c.Rewrite("DEL", key)
 	}

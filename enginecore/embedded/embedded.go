@@ -17,7 +17,9 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/aof"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
@@ -59,8 +61,8 @@ type Options struct {
 	// snapshot. Defaults to 64 MiB.
 	LogLimit int64
 
-	// fault and retryPause are for tests: see disk.fault, and the pause between two tries to write to a failed log.
-	fault      func(op diskOp, name string) error
+	// fault and retryPause are for tests: see aof.Options.
+	fault      func(op aof.Op, name string) error
 	retryPause time.Duration
 }
 
@@ -68,9 +70,9 @@ var (
 	// ErrClosed is returned by every call after Close.
 	ErrClosed = errors.New("embedded: engine is closed")
 	// ErrLocked is returned by Open when another engine, in this process or another, has the data directory open.
-	ErrLocked = errors.New("embedded: data directory is in use")
+	ErrLocked = aof.ErrLocked
 	// ErrCorrupt is returned by Open when the data directory holds a damaged file. The error is a *CorruptError.
-	ErrCorrupt = errors.New("embedded: data is damaged")
+	ErrCorrupt = aof.ErrCorrupt
 )
 
 // CorruptError describes the damage of a data directory. It matches ErrCorrupt.
@@ -81,9 +83,7 @@ type CorruptError struct {
 }
 
 // Error names file, offset in bytes and reason.
-func (e *CorruptError) Error() string {
-	return fmt.Sprintf("embedded: %s is damaged at offset %d: %s", e.Path, e.Offset, e.Reason)
-}
+func (e *CorruptError) Error() string { return (*aof.CorruptError)(e).Error() }
 
 // Is reports whether target is ErrCorrupt.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
@@ -105,10 +105,10 @@ type Engine struct {
 	grown     []string                         // streams that the running command added to
 	blocked   map[string]map[*session]struct{} // sessions waiting for a stream to grow
 	record    []byte                           // effects of the running unit
-	refused   *refusal                         // why the running unit must not see or change data, or nil
+	refused   *aof.Failure                     // why the running unit must not see or change data, or nil
 	shut      bool
 
-	log *effectLog // nil without a data directory
+	log *aof.Log // nil without a data directory
 
 	mu        sync.Mutex
 	sessions  map[*session]struct{}
@@ -189,7 +189,7 @@ func (e *Engine) FCall(ctx context.Context, name string, keys, args []string) (r
 		return resp.Reply{}, err
 	}
 	if e.log != nil {
-		if err := e.log.wait(ctx, pos); err != nil {
+		if err := e.log.Wait(ctx, pos); err != nil {
 			return resp.Reply{}, err
 		}
 	}
@@ -220,7 +220,7 @@ func (e *Engine) unit(c *call, cmd *boundCommand) (reply resp.Reply) {
 	e.begin()
 	if e.refused != nil {
 		if cmd.flags&cmdAnyTime == 0 {
-			return e.refused.reply()
+			return refusal(e.refused)
 		}
 		return cmd.run(c)
 	}
@@ -233,7 +233,7 @@ func (e *Engine) unit(c *call, cmd *boundCommand) (reply resp.Reply) {
 // is, expiry included.
 func (e *Engine) begin() {
 	if e.log != nil {
-		e.refused = e.log.refusal.Load()
+		e.refused = e.log.Failure()
 	}
 	if e.refused != nil {
 		e.store.NowUs = e.clock().UnixMicro()
@@ -272,13 +272,13 @@ func (e *Engine) run(c *call, cmd *boundCommand) resp.Reply {
 // note adds one command to the record of the running unit.
 func (e *Engine) note(words []string) {
 	if len(e.record) == 0 {
-		e.record = startRecord(e.record)
+		e.record = record.Start(e.record)
 		for _, key := range e.store.Expired {
-			e.record = appendCommand(e.record, []string{"DEL", key})
+			e.record = record.AppendCommand(e.record, []string{"DEL", key})
 		}
 		e.store.Expired = e.store.Expired[:0]
 	}
-	e.record = appendCommand(e.record, words)
+	e.record = record.AppendCommand(e.record, words)
 }
 
 // commit ends a unit: its effects go to the log, its messages to their subscribers, and sleeping readers wake up. A
@@ -287,7 +287,7 @@ func (e *Engine) commit(reply resp.Reply) resp.Reply {
 	if e.log == nil {
 		e.store.Expired = e.store.Expired[:0]
 	} else if len(e.record) > 0 {
-		err := e.log.append(e.record)
+		err := e.log.Append(e.record)
 		if cap(e.record) > 1<<20 {
 			e.record = nil
 		}
@@ -295,8 +295,8 @@ func (e *Engine) commit(reply resp.Reply) resp.Reply {
 		if err != nil {
 			clear(e.published)
 			e.published, e.grown = e.published[:0], e.grown[:0]
-			e.refused = e.log.refusal.Load()
-			return e.refused.reply()
+			e.refused = e.log.Failure()
+			return refusal(e.refused)
 		}
 	}
 	if len(e.published) > 0 {
@@ -313,8 +313,8 @@ func (e *Engine) commit(reply resp.Reply) resp.Reply {
 		}
 	}
 	e.grown = e.grown[:0]
-	if e.log != nil && e.log.full() {
-		e.snapshot()
+	if e.log != nil && e.log.Full() {
+		e.log.Rewrite()
 	}
 	return reply
 }
@@ -325,7 +325,7 @@ func (e *Engine) position() int64 {
 	if e.log == nil || e.refused != nil {
 		return 0
 	}
-	return e.log.end
+	return e.log.End()
 }
 
 // Close ends all connections and listeners, waits for their goroutines and syncs the log. It returns an error when the log
@@ -363,7 +363,7 @@ func (e *Engine) Close() error {
 	e.work.Wait()
 	e.lua.close()
 	if e.log != nil {
-		return e.log.close()
+		return e.log.Close()
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (c *pipeConn) Read(p []byte) (int, error) {
 	for {
 		var synced <-chan struct{}
 		if c.s.e.log != nil {
-			synced = c.s.e.log.changed()
+			synced = c.s.e.log.Changed()
 		}
 		n, over, held := c.s.take(p)
 		if n > 0 {

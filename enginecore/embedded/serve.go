@@ -101,7 +101,7 @@ func (s *session) writeTo(conn net.Conn) {
 	for {
 		var synced <-chan struct{}
 		if s.e.log != nil {
-			synced = s.e.log.changed()
+			synced = s.e.log.Changed()
 		}
 		n, over, held := s.take(buf)
 		switch {

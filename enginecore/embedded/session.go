@@ -257,7 +257,7 @@ func (s *session) emit(r *resp.Reply, pos int64) {
 
 // mark records the log position of the bytes appended to out from begin on.
 func (s *session) mark(begin int, pos int64) {
-	if l := s.e.log; l != nil && l.holdsBack(pos) {
+	if l := s.e.log; l != nil && l.HoldsBack(pos) {
 		s.marks = append(s.marks, mark{s.base + int64(begin), pos})
 	}
 }
@@ -323,7 +323,7 @@ func (s *session) take(p []byte) (n int, over, held bool) {
 // records that the log may have lost is never sent: the connection ends before it, so that a client treats the outcome
 // as unknown, and a subscriber expects missing messages.
 func (s *session) release() (limit int, held bool) {
-	durable, unknown := s.e.log.progress()
+	durable, unknown := s.e.log.Progress()
 	i := 0
 	for i < len(s.marks) && s.marks[i].pos <= durable {
 		i++
@@ -407,7 +407,7 @@ func (s *session) waitFor(x *xread) {
 		if e.refused == nil {
 			reply, found = x.read(&e.store)
 		} else if over {
-			reply = e.refused.reply()
+			reply = refusal(e.refused)
 		}
 		if found || over {
 			e.unblock(x, s)

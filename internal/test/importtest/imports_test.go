@@ -70,9 +70,16 @@ var mayImport = map[string][]string{
 	"internal/enginerpc": {"enginecore", "lua"},
 	"lua":                {},
 	"enginecore/embedded": {
-		"enginecore/embedded/internal/datatype", "enginecore/embedded/internal/glob", "enginecore/embedded/internal/keyspace",
-		"enginecore/embedded/internal/numfmt", "enginecore/embedded/internal/resp",
+		"enginecore/embedded/internal/aof", "enginecore/embedded/internal/datatype", "enginecore/embedded/internal/dump",
+		"enginecore/embedded/internal/glob", "enginecore/embedded/internal/keyspace", "enginecore/embedded/internal/numfmt",
+		"enginecore/embedded/internal/record", "enginecore/embedded/internal/resp",
 	},
+	"enginecore/embedded/internal/aof": {"enginecore/embedded/internal/record"},
+	"enginecore/embedded/internal/dump": {
+		"enginecore/embedded/internal/datatype", "enginecore/embedded/internal/keyspace", "enginecore/embedded/internal/numfmt",
+		"enginecore/embedded/internal/record",
+	},
+	"enginecore/embedded/internal/record":   {},
 	"enginecore/embedded/internal/keyspace": {"enginecore/embedded/internal/datatype"},
 	"enginecore/embedded/internal/datatype": {"enginecore/embedded/internal/numfmt"},
 	"enginecore/embedded/internal/resp":     {"enginecore/embedded/internal/numfmt"},

@@ -17,7 +17,7 @@ type Entry struct {
 // a time.
 type Store struct {
 	Keys    datatype.OrderedMap[*Entry]
-	Expires expiryHeap
+	expires expiryHeap
 	// expiresLimit is the size at which the heap is rid of stale entries.
 	expiresLimit int
 
@@ -25,8 +25,8 @@ type Store struct {
 	NowUs int64
 	NowMs int64
 
-	// Frozen turns expiry off while the log is replayed: the log holds the removals that happened.
-	Frozen bool
+	// frozen turns expiry off while the log is replayed: the log holds the removals that happened.
+	frozen bool
 
 	// Dirty counts changes; a command that leaves it alone is not logged.
 	Dirty int64
@@ -71,16 +71,25 @@ func (h *expiryHeap) Pop() any {
 	return x
 }
 
+// BeginReplay prepares an empty store for the commands of a log: no key expires until EndReplay.
+func (s *Store) BeginReplay() { s.frozen = true }
+
+// EndReplay returns to normal after the commands of a log.
+func (s *Store) EndReplay() { s.frozen, s.Dirty, s.Effects = false, 0, nil }
+
+// Replaying reports whether the commands of a log run.
+func (s *Store) Replaying() bool { return s.frozen }
+
 // SetClock fixes the time for the next command and removes keys that have expired by then. A key exists through the
 // millisecond of its deadline, as on a server.
 func (s *Store) SetClock(t time.Time) {
 	s.NowUs = t.UnixMicro()
 	s.NowMs = s.NowUs / 1000
-	if s.Frozen {
+	if s.frozen {
 		return
 	}
-	for len(s.Expires) > 0 && s.Expires[0].at < s.NowMs {
-		x := heap.Pop(&s.Expires).(expiry)
+	for len(s.expires) > 0 && s.expires[0].at < s.NowMs {
+		x := heap.Pop(&s.expires).(expiry)
 		if x.ent.ExpireAt != x.at {
 			continue
 		}
@@ -100,17 +109,17 @@ func (s *Store) SetExpiry(key string, ent *Entry, at int64) {
 	if at == 0 {
 		return
 	}
-	heap.Push(&s.Expires, expiry{at, key, ent})
-	if len(s.Expires) > s.expiresLimit {
+	heap.Push(&s.expires, expiry{at, key, ent})
+	if len(s.expires) > s.expiresLimit {
 		s.pruneExpiries()
 	}
 }
 
 // pruneExpiries drops the heap entries that renewed deadlines and removed keys have left behind.
 func (s *Store) pruneExpiries() {
-	kept := s.Expires[:0]
+	kept := s.expires[:0]
 	seen := make(map[*Entry]struct{}, s.Keys.Len())
-	for _, x := range s.Expires {
+	for _, x := range s.expires {
 		if ent, ok := s.Keys.Get(x.key); !ok || ent != x.ent || ent.ExpireAt != x.at {
 			continue
 		}
@@ -120,9 +129,9 @@ func (s *Store) pruneExpiries() {
 		seen[x.ent] = struct{}{}
 		kept = append(kept, x)
 	}
-	clear(s.Expires[len(kept):])
-	s.Expires = kept
-	heap.Init(&s.Expires)
+	clear(s.expires[len(kept):])
+	s.expires = kept
+	heap.Init(&s.expires)
 	s.expiresLimit = 2*len(kept) + 1024
 }
 
@@ -150,7 +159,7 @@ func (s *Store) Remove(key string) bool {
 
 func (s *Store) Flush() {
 	s.Keys.Clear()
-	s.Expires = nil
+	s.expires = nil
 	s.Dirty++
 }
 

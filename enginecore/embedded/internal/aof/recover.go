@@ -1,4 +1,4 @@
-package embedded
+package aof
 
 import (
 	"context"
@@ -11,54 +11,50 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
-	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 )
 
-// openLog locks the data directory, loads the last snapshot and the logs since, and opens the last log for appending.
-func (e *Engine) openLog(ctx context.Context, o Options) (err error) {
+// Open locks the data directory, loads the last snapshot and the logs since into the data of db, and opens the last log for
+// appending. It fails with ErrLocked when the directory is in use, and with a *CorruptError when it is damaged other than by a
+// torn end of the log. Cancelling ctx stops a load in progress.
+func Open(ctx context.Context, o Options, db Database) (log *Log, err error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return fmt.Errorf("embedded: data directory: %w", err)
+		return nil, fmt.Errorf("embedded: data directory: %w", err)
 	}
 	lock, err := lockDir(o.Dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
 			_ = lock.Close()
 		}
 	}()
-	l := &effectLog{disk: disk{o.Dir, o.fault}, policy: o.Fsync, limit: o.LogLimit, logger: e.logger, lock: lock,
+	l := &Log{disk: disk{o.Dir, o.Fault}, db: db, policy: o.Policy, limit: o.Limit, logger: o.Logger, lock: lock,
 		retry: retryPace{first: 100 * time.Millisecond, longest: 5 * time.Second}}
-	if o.retryPause > 0 {
-		l.retry.first, l.retry.longest = o.retryPause, o.retryPause
-	}
-	if l.policy == FsyncDefault {
-		l.policy = FsyncAlways
+	if o.RetryPause > 0 {
+		l.retry.first, l.retry.longest = o.RetryPause, o.RetryPause
 	}
 	if err := l.removeUnnamed(); err != nil {
-		return fmt.Errorf("embedded: data directory: %w", err)
+		return nil, fmt.Errorf("embedded: data directory: %w", err)
 	}
 	known, err := l.readManifest()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ld := &loader{e: e, d: &l.disk, store: &e.store, known: known, upTo: -1}
+	ld := &loader{d: &l.disk, data: db.Data(), known: known, upTo: -1}
 	if err := ld.load(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	e.grown, e.published = nil, nil
 	if err := l.take(ld); err != nil {
-		return err
+		return nil, err
 	}
-	e.log = l
-	l.start(e.restore)
-	return nil
+	l.start()
+	return l, nil
 }
 
 // take continues where a loader has ended.
-func (l *effectLog) take(ld *loader) (err error) {
+func (l *Log) take(ld *loader) (err error) {
 	l.gen, l.seq, l.size = ld.gen, ld.seq, ld.size
 	l.snapshotSize.Store(ld.snapshotSize)
 	var f *diskFile
@@ -66,7 +62,7 @@ func (l *effectLog) take(ld *loader) (err error) {
 		if f, err = l.createLog(ld.gen, ld.seq); err != nil {
 			return fmt.Errorf("embedded: create log: %w", err)
 		}
-		l.size = fileHeader
+		l.size = record.FileHeaderSize
 	} else if f, err = l.reopen(ld); err != nil {
 		return err
 	}
@@ -82,13 +78,13 @@ func (l *effectLog) take(ld *loader) (err error) {
 
 // keepManifest records the present content of the directory. If a full disk does not accept the manifest, the directory
 // still opens if the existing manifest remains true.
-func (l *effectLog) keepManifest(ld *loader) error {
+func (l *Log) keepManifest(ld *loader) error {
 	l.kept = manifest{l.gen, l.seq, l.policy}
 	if ld.known == nil {
 		_, err := l.writeManifest(l.kept)
 		return err
 	}
-	if l.policy == FsyncNever {
+	if l.policy == Never {
 		l.kept.seq = ld.known.seq
 	}
 	if *ld.known == l.kept {
@@ -104,7 +100,7 @@ func (l *effectLog) keepManifest(ld *loader) error {
 
 // reopen opens the last log for appending, without its torn end. This makes the data read from it durable, since
 // clients may see it from now on.
-func (l *effectLog) reopen(ld *loader) (*diskFile, error) {
+func (l *Log) reopen(ld *loader) (*diskFile, error) {
 	f, err := l.open(l.logPath(ld.gen), os.O_WRONLY)
 	if err != nil {
 		return nil, fmt.Errorf("embedded: open log: %w", err)
@@ -113,7 +109,7 @@ func (l *effectLog) reopen(ld *loader) (*diskFile, error) {
 		l.logger.Warn("embedded: dropped the torn end of the log", "path", f.Name(), "offset", ld.size, "bytes", ld.torn, "reason", ld.tornReason)
 		err = f.Truncate(ld.size)
 	}
-	if err == nil && (ld.torn > 0 || ld.known == nil || l.policy != FsyncNever) {
+	if err == nil && (ld.torn > 0 || ld.known == nil || l.policy != Never) {
 		err = f.Sync()
 	}
 	if err != nil {
@@ -172,11 +168,10 @@ func (d *disk) removeBefore(gen uint64) {
 	}
 }
 
-// loader reads the files of a data directory into an empty store. It changes nothing on disk.
+// loader reads the files of a data directory into empty data. It changes nothing on disk.
 type loader struct {
-	e     *Engine
 	d     *disk
-	store *keyspace.Store
+	data  Data
 	known *manifest // nil where there is none
 	upTo  int64     // how much of log known.gen counts; negative: all that is whole
 
@@ -196,7 +191,6 @@ func (ld *loader) load(ctx context.Context) error {
 		return err
 	}
 	ld.seq = 1
-	ld.store.Frozen = true
 	if n := len(snapshots); n > 0 {
 		ld.base = snapshots[n-1]
 		if err := ld.loadSnapshot(ctx); err != nil {
@@ -206,8 +200,6 @@ func (ld *loader) load(ctx context.Context) error {
 	if err := ld.loadLogs(ctx, logs); err != nil {
 		return err
 	}
-	ld.store.Frozen = false
-	ld.store.Dirty, ld.store.Effects = 0, nil
 	if ld.known != nil && ld.seq < ld.known.seq {
 		return &CorruptError{Path: ld.d.logPath(ld.gen), Offset: ld.size,
 			Reason: fmt.Sprintf("it ends with record %d, but record %d was kept", int64(ld.seq)-1, ld.known.seq-1)}
@@ -253,7 +245,7 @@ func (ld *loader) checkUnused(logs []uint64, last uint64) error {
 		if err != nil {
 			return fmt.Errorf("embedded: read log: %w", err)
 		}
-		if info.Size() > fileHeader {
+		if info.Size() > record.FileHeaderSize {
 			return &CorruptError{Path: ld.d.manifestPath(), Reason: fmt.Sprintf("it names log %d as the last, but log %d has records", last, gen)}
 		}
 	}
@@ -271,7 +263,7 @@ func (ld *loader) loadLog(ctx context.Context, gen uint64, last bool) error {
 		data = data[:min(int64(len(data)), ld.upTo)]
 	}
 	ld.gen = gen
-	first, reason := readHeader(data, gen)
+	first, reason := record.ReadFileHeader(data, gen)
 	if reason == "" && first != ld.seq {
 		reason = fmt.Sprintf("begins with record %d instead of %d", first, ld.seq)
 	}
@@ -295,10 +287,10 @@ func (ld *loader) loadLog(ctx context.Context, gen uint64, last bool) error {
 // damage decides whether the bytes after the last intact record are the torn end of a log, which was never acknowledged
 // and is recorded, or damage, for which it returns the reason.
 func (ld *loader) damage(tail []byte, reason string) string {
-	if validRecordAfter(tail) {
+	if record.ValidAfter(tail) {
 		return reason
 	}
-	if ld.known != nil && ld.known.policy == FsyncAlways && len(tail) > maxUnsynced+claimedRecord(tail) {
+	if ld.known != nil && ld.known.policy == Always && len(tail) > maxUnsynced+record.ClaimedSize(tail) {
 		return fmt.Sprintf("%s, and the %d bytes from here on are more than a crash leaves unacknowledged; "+
 			"cut the file at this offset to go on without them", reason, len(tail))
 	}
@@ -313,7 +305,7 @@ func (ld *loader) loadSnapshot(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("embedded: read snapshot: %w", err)
 	}
-	next, reason := readHeader(data, ld.base)
+	next, reason := record.ReadFileHeader(data, ld.base)
 	if reason != "" {
 		return &CorruptError{Path: path, Reason: reason}
 	}
@@ -323,7 +315,7 @@ func (ld *loader) loadSnapshot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if reason == "" && ld.snapshotKeys != ld.store.Keys.Len() {
+	if reason == "" && ld.snapshotKeys != ld.data.Len() {
 		reason = "end of the snapshot is missing"
 	}
 	if reason != "" {
@@ -336,9 +328,9 @@ func (ld *loader) loadSnapshot(ctx context.Context) error {
 
 // applyRecords runs the records behind the file header. It returns the offset of the first bad one and its fault.
 func (ld *loader) applyRecords(ctx context.Context, path string, data []byte, seq *uint64) (good int64, reason string, err error) {
-	pos := fileHeader
+	pos := record.FileHeaderSize
 	for pos < len(data) {
-		n, got, reason := openRecord(data[pos:])
+		n, got, reason := record.Open(data[pos:])
 		if reason == "" && got != *seq {
 			reason = fmt.Sprintf("record %d stands where %d belongs", got, *seq)
 			return 0, "", &CorruptError{Path: path, Offset: int64(pos), Reason: reason}
@@ -349,7 +341,7 @@ func (ld *loader) applyRecords(ctx context.Context, path string, data []byte, se
 		if *seq%1024 == 0 && ctx.Err() != nil {
 			return 0, "", ctx.Err()
 		}
-		ok, err := readCommands(data[pos+recordHeader:pos+n], ld.apply)
+		ok, err := record.ReadCommands(data[pos+record.HeaderSize:pos+n], ld.apply)
 		if err == nil && !ok {
 			err = errors.New("record is malformed")
 		}
@@ -362,43 +354,12 @@ func (ld *loader) applyRecords(ctx context.Context, path string, data []byte, se
 	return int64(pos), "", nil
 }
 
-// apply runs one logged command.
+// apply runs one command of a file.
 func (ld *loader) apply(words []string) error {
-	if strings.HasPrefix(words[0], snapshotOnly) {
-		return ld.applySnapshotOnly(words)
-	}
-	cmd := ld.e.command(words[0])
-	if cmd == nil || !cmd.arityOK(len(words)) || cmd.flags&cmdWrite == 0 {
-		return fmt.Errorf("%q is not a logged command", words[0])
-	}
-	ld.store.Effects = ld.store.Effects[:0]
-	if err := cmd.run(&call{Store: ld.store, e: ld.e, args: words}).Err(); err != nil {
-		return fmt.Errorf("%s: %w", words[0], err)
-	}
-	return nil
-}
-
-func (ld *loader) applySnapshotOnly(words []string) error {
-	switch {
-	case words[0] == snapshotEnd && len(words) == 2:
+	if words[0] == snapshotEnd && len(words) == 2 {
 		n, err := strconv.Atoi(words[1])
 		ld.snapshotKeys = n
 		return err
-	case words[0] == snapshotStream && len(words) == 5:
-		last, ok1 := datatype.ParseStreamID(words[2], 0)
-		deleted, ok2 := datatype.ParseStreamID(words[3], 0)
-		added, err := strconv.ParseUint(words[4], 10, 64)
-		if !ok1 || !ok2 || err != nil {
-			return errMalformed
-		}
-		ld.store.Put(words[1], &datatype.Stream{LastID: last, MaxDeletedID: deleted, Added: added})
-		return nil
-	case words[0] == snapshotNode && len(words) > 6:
-		s, ok := keyspace.Get[datatype.Stream](ld.store, words[1])
-		if !ok || s == nil {
-			return errMalformed
-		}
-		return restoreNode(s, words[2:])
 	}
-	return errMalformed
+	return ld.data.Apply(words)
 }

@@ -1,4 +1,4 @@
-package embedded
+package aof
 
 import (
 	"context"
@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
-	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 )
 
-// refusal is why calls are refused. Nothing that is not in the log may be seen, so a log that cannot be written stops reads
-// as well as writes, until restore has made it writable again.
-type refusal struct {
+// Failure is why the log cannot be written. Nothing that is not in the log may be seen, so the database has to refuse reads as
+// well as writes until the log is restored.
+type Failure struct {
 	doing string // what could not be done to the log
 	path  string
 	cause error
@@ -25,7 +24,7 @@ type refusal struct {
 }
 
 // Error describes the failure, its effect and the next step.
-func (r *refusal) Error() string {
+func (r *Failure) Error() string {
 	text := fmt.Sprintf("the log cannot be %s: %s: %v; calls are refused until the data is on disk again, which is tried by itself; nothing is lost meanwhile", r.doing, r.path, r.cause)
 	if r.later != nil && r.later.Error() != r.cause.Error() {
 		text += fmt.Sprintf(" (the last try: %v)", r.later)
@@ -34,10 +33,7 @@ func (r *refusal) Error() string {
 }
 
 // Unwrap returns the error of the operating system.
-func (r *refusal) Unwrap() error { return r.cause }
-
-// reply is the reply to a refused call.
-func (r *refusal) reply() resp.Reply { return resp.Error("MISCONF " + r.Error()) }
+func (r *Failure) Unwrap() error { return r.cause }
 
 // Stable names of log records.
 const (
@@ -45,26 +41,26 @@ const (
 	eventStorageRestored = "storage.restored"
 )
 
-// writeFailed notes that a record could not be appended. The gate is held.
-func (l *effectLog) writeFailed(cause error, size int) {
+// writeFailed notes that a record could not be appended. The database is locked.
+func (l *Log) writeFailed(cause error, size int) {
 	// Half a record would be taken for a torn end. Where it cannot be removed, restore begins another file.
 	_ = l.file.Truncate(l.size)
-	l.refuse(&refusal{doing: "written", path: l.file.Name(), cause: cause, ahead: true, need: size})
+	l.fail(&Failure{doing: "written", path: l.file.Name(), cause: cause, ahead: true, need: size})
 }
 
 // syncFailed notes that nothing more of the current file can become durable.
-func (l *effectLog) syncFailed(cause error) {
+func (l *Log) syncFailed(cause error) {
 	l.unsyncable.Store(true)
-	l.refuse(&refusal{doing: "synced", path: l.file.Name(), cause: cause})
+	l.fail(&Failure{doing: "synced", path: l.file.Name(), cause: cause})
 	l.mu.Lock()
 	l.changes()
 	l.mu.Unlock()
 }
 
-// refuse begins or widens a refusal.
-func (l *effectLog) refuse(r *refusal) {
+// fail begins or widens a failure.
+func (l *Log) fail(r *Failure) {
 	for {
-		old := l.refusal.Load()
+		old := l.failure.Load()
 		next := *r
 		next.since = time.Now()
 		if old != nil {
@@ -72,7 +68,7 @@ func (l *effectLog) refuse(r *refusal) {
 			next.ahead = next.ahead || r.ahead
 			next.need = max(next.need, r.need)
 		}
-		if !l.refusal.CompareAndSwap(old, &next) {
+		if !l.failure.CompareAndSwap(old, &next) {
 			continue
 		}
 		if old == nil {
@@ -84,16 +80,16 @@ func (l *effectLog) refuse(r *refusal) {
 	}
 }
 
-// stillRefusing notes why a restore failed.
-func (l *effectLog) stillRefusing(err error) {
+// restoreFailed notes why a restore failed.
+func (l *Log) restoreFailed(err error) {
 	for {
-		old := l.refusal.Load()
+		old := l.failure.Load()
 		if old == nil {
 			return
 		}
 		next := *old
 		next.later = err
-		if l.refusal.CompareAndSwap(old, &next) {
+		if l.failure.CompareAndSwap(old, &next) {
 			return
 		}
 	}
@@ -125,37 +121,40 @@ var errSnapshotRuns = errors.New("a snapshot is being written")
 // restore makes the log writable again: it tests whether the disk accepts data, undoes in memory what the log lacks,
 // and continues after the last record, or in a new file if the old one cannot be trusted. Calls are refused meanwhile,
 // so the data does not change.
-func (e *Engine) restore(ctx context.Context) error {
-	l := e.log
-	e.gate.Lock() // the unit that ran when the log failed has ended now
-	r := *l.refusal.Load()
-	e.gate.Unlock()
+func (l *Log) restore(ctx context.Context) error {
+	l.db.Lock() // the unit that ran when the log failed has ended now
+	r := *l.failure.Load()
+	l.db.Unlock()
 	if l.rewriting.Load() {
 		return errSnapshotRuns
 	}
 	if err := l.tryRoom(r.need); err != nil {
 		return err
 	}
-	data := &e.store
+	var data Data // nil for the present one
 	if r.ahead {
 		var err error
-		if data, err = e.reread(ctx); err != nil {
+		if data, err = l.reread(ctx); err != nil {
 			return err
 		}
 	}
 	var next *newLog
 	if l.superseded || l.unsyncable.Load() || l.repair() != nil {
 		var err error
-		if next, err = l.beginAgain(data); err != nil {
+		kept := data
+		if kept == nil {
+			kept = l.db.Data()
+		}
+		if next, err = l.beginAgain(kept); err != nil {
 			return err
 		}
 	}
-	e.goOn(data, next)
+	l.resume(data, next)
 	return nil
 }
 
 // repair makes the current file one to append to.
-func (l *effectLog) repair() error {
+func (l *Log) repair() error {
 	if err := l.file.Truncate(l.size); err != nil {
 		return err
 	}
@@ -167,10 +166,9 @@ func (l *effectLog) repair() error {
 }
 
 // reread builds the data anew from the files, up to the last record that was written.
-func (e *Engine) reread(ctx context.Context) (*keyspace.Store, error) {
-	l := e.log
-	data := &keyspace.Store{Random: e.store.Random}
-	ld := &loader{e: e, d: &l.disk, store: data, known: &manifest{gen: l.gen, seq: l.seq}, upTo: l.size}
+func (l *Log) reread(ctx context.Context) (Data, error) {
+	data := l.db.NewData()
+	ld := &loader{d: &l.disk, data: data, known: &manifest{gen: l.gen, seq: l.seq}, upTo: l.size}
 	if err := ld.load(ctx); err != nil {
 		return nil, fmt.Errorf("what is kept cannot be read again: %w", err)
 	}
@@ -190,7 +188,7 @@ type newLog struct {
 
 // beginAgain writes a snapshot of data and starts a new log behind it. A directory in which it was interrupted opens with the
 // same data.
-func (l *effectLog) beginAgain(data *keyspace.Store) (*newLog, error) {
+func (l *Log) beginAgain(data Data) (*newLog, error) {
 	next := &newLog{kept: manifest{l.gen + 1, l.seq, l.policy}}
 	tmp := l.snapshotPath(next.kept.gen) + tmpSuffix
 	f, err := l.writeSnapshot(tmp, next.kept.gen, data)
@@ -211,15 +209,11 @@ func (l *effectLog) beginAgain(data *keyspace.Store) (*newLog, error) {
 	return next, nil
 }
 
-// goOn ends the refusal: calls find data, and records go to next, or behind those before when it is nil.
-func (e *Engine) goOn(data *keyspace.Store, next *newLog) {
-	l := e.log
-	e.gate.Lock()
-	defer e.gate.Unlock()
-	if data != &e.store {
-		data.OnStreamAdd = e.store.OnStreamAdd
-		e.store = *data
-	}
+// resume ends a failure: data takes the place of the present data unless it is nil, and records go to next, or behind those
+// before when it is nil.
+func (l *Log) resume(data Data, next *newLog) {
+	l.db.Lock()
+	defer l.db.Unlock()
 	if next != nil {
 		l.syncMu.Lock()
 		old := l.file
@@ -227,33 +221,14 @@ func (e *Engine) goOn(data *keyspace.Store, next *newLog) {
 		l.syncMu.Unlock()
 		_ = old.Close() // whatever it says: nothing is read from it any more
 		l.gen, l.kept = next.kept.gen, next.kept
-		l.size, l.retryAt = fileHeader, 0
+		l.size, l.retryAt = record.FileHeaderSize, 0
 		l.snapshotSize.Store(next.size)
-		e.store.Expired = nil // the snapshot is without them
 		l.removeBefore(l.gen)
 		l.superseded = false
 		l.unsyncable.Store(false)
 		l.advance(l.end)
 	}
-	l.refusal.Store(nil)
-	for _, sessions := range e.blocked {
-		for s := range sessions {
-			s.stir() // what it was woken for may be there now
-		}
-	}
+	l.failure.Store(nil)
+	l.db.Resume(data, next != nil)
 	l.logger.Info("embedded: the log can be written again; calls are served", "event", eventStorageRestored, "path", l.file.Name())
-}
-
-// Err returns the reason why the engine refuses calls: ErrClosed after Close, and after the log could not be written an
-// error that wraps the one of the operating system, until it can be written again. It is nil otherwise.
-func (e *Engine) Err() error {
-	if e == nil || e.isClosed() {
-		return ErrClosed
-	}
-	if e.log != nil {
-		if r := e.log.refusal.Load(); r != nil {
-			return fmt.Errorf("embedded: %w", r)
-		}
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package embedded
+package aof
 
 import (
 	cryptorand "crypto/rand"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 )
 
 // logFile is the part of *os.File that the log uses; tests replace it with failing ones.
@@ -22,23 +24,24 @@ type disk struct {
 	dir string
 	// fault fails operations in tests: it is asked before each and its error takes the place of the operation. It is nil
 	// otherwise.
-	fault func(op diskOp, name string) error
+	fault func(op Op, name string) error
 }
 
-// diskOp is an operation that may fail.
-type diskOp string
+// Op is an operation on the disk that may fail.
+type Op string
 
+// The operations that Options.Fault is asked about.
 const (
-	opCreate   diskOp = "create"
-	opRead     diskOp = "read"
-	opWrite    diskOp = "write"
-	opSync     diskOp = "sync"
-	opTruncate diskOp = "truncate"
-	opRename   diskOp = "rename"
-	opSyncDir  diskOp = "syncdir"
+	OpCreate   Op = "create"
+	OpRead     Op = "read"
+	OpWrite    Op = "write"
+	OpSync     Op = "sync"
+	OpTruncate Op = "truncate"
+	OpRename   Op = "rename"
+	OpSyncDir  Op = "syncdir"
 )
 
-func (d *disk) check(op diskOp, name string) error {
+func (d *disk) check(op Op, name string) error {
 	if d.fault == nil {
 		return nil
 	}
@@ -53,7 +56,7 @@ type diskFile struct {
 
 // WriteAt implements logFile. A fault leaves half of the write behind, as a full disk may.
 func (f *diskFile) WriteAt(p []byte, off int64) (int, error) {
-	if err := f.d.check(opWrite, f.Name()); err != nil {
+	if err := f.d.check(OpWrite, f.Name()); err != nil {
 		n, _ := f.File.WriteAt(p[:len(p)/2], off)
 		return n, err
 	}
@@ -62,7 +65,7 @@ func (f *diskFile) WriteAt(p []byte, off int64) (int, error) {
 
 // Write appends, for files that are written in one go.
 func (f *diskFile) Write(p []byte) (int, error) {
-	if err := f.d.check(opWrite, f.Name()); err != nil {
+	if err := f.d.check(OpWrite, f.Name()); err != nil {
 		return 0, err
 	}
 	return f.File.Write(p)
@@ -70,7 +73,7 @@ func (f *diskFile) Write(p []byte) (int, error) {
 
 // Sync implements logFile.
 func (f *diskFile) Sync() error {
-	if err := f.d.check(opSync, f.Name()); err != nil {
+	if err := f.d.check(OpSync, f.Name()); err != nil {
 		return err
 	}
 	return f.File.Sync()
@@ -78,7 +81,7 @@ func (f *diskFile) Sync() error {
 
 // Truncate implements logFile.
 func (f *diskFile) Truncate(size int64) error {
-	if err := f.d.check(opTruncate, f.Name()); err != nil {
+	if err := f.d.check(OpTruncate, f.Name()); err != nil {
 		return err
 	}
 	return f.File.Truncate(size)
@@ -90,7 +93,7 @@ func (d *disk) create(path string) (*diskFile, error) {
 }
 
 func (d *disk) open(path string, flags int) (*diskFile, error) {
-	if err := d.check(opCreate, path); err != nil {
+	if err := d.check(OpCreate, path); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(path, flags, 0o600)
@@ -101,7 +104,7 @@ func (d *disk) open(path string, flags int) (*diskFile, error) {
 }
 
 func (d *disk) read(path string) ([]byte, error) {
-	if err := d.check(opRead, path); err != nil {
+	if err := d.check(OpRead, path); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(path)
@@ -110,7 +113,7 @@ func (d *disk) read(path string) ([]byte, error) {
 // publish gives a file that is synced and closed its name, durably. After an error, renamed reports whether the name may
 // already be in place.
 func (d *disk) publish(tmp, path string) (renamed bool, err error) {
-	if err := d.check(opRename, path); err != nil {
+	if err := d.check(OpRename, path); err != nil {
 		return false, err
 	}
 	if err := os.Rename(tmp, path); err != nil {
@@ -121,7 +124,7 @@ func (d *disk) publish(tmp, path string) (renamed bool, err error) {
 
 // syncNames makes the names in the directory durable.
 func (d *disk) syncNames() error {
-	if err := d.check(opSyncDir, d.dir); err != nil {
+	if err := d.check(OpSyncDir, d.dir); err != nil {
 		return err
 	}
 	f, err := os.Open(d.dir)
@@ -190,7 +193,7 @@ func (d *disk) snapshotPath(gen uint64) string {
 // createLog starts an empty log file that survives a crash from here on. A log file with half a header never has its name.
 func (d *disk) createLog(gen, seq uint64) (*diskFile, error) {
 	path := d.logPath(gen)
-	renamed, err := d.put(path, makeHeader(gen, seq))
+	renamed, err := d.put(path, record.FileHeader(gen, seq))
 	if err == nil {
 		var f *diskFile
 		if f, err = d.open(path, os.O_WRONLY); err == nil {

@@ -1,29 +1,30 @@
-package embedded
+package aof
 
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"path/filepath"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 )
 
 // manifest records the minimum content of the data directory. Without it, a log that was emptied or removed would look
-// like one that was never written. It is replaced before the first record of a new log is written, and when the engine
+// like one that was never written. It is replaced before the first record of a new log is written, and when the log
 // is opened and closed.
 type manifest struct {
 	gen    uint64 // the log that is appended to; later ones hold nothing
 	seq    uint64 // all records before it are kept
-	policy Fsync  // under which the log is written
+	policy Policy // under which the log is written
 }
 
 const manifestForm = "flowfabric-data 1\ngeneration %d\nnext-record %d\nfsync %s\n"
 
-func (p Fsync) word() string {
+func (p Policy) word() string {
 	switch p {
-	case FsyncAlways:
+	case Always:
 		return "always"
-	case FsyncEverySecond:
+	case EverySecond:
 		return "everysec"
 	}
 	return "never"
@@ -33,7 +34,7 @@ func (d *disk) manifestPath() string { return filepath.Join(d.dir, "MANIFEST") }
 
 func (m manifest) text() []byte {
 	text := fmt.Appendf(nil, manifestForm, m.gen, m.seq, m.policy.word())
-	return fmt.Appendf(text, "crc32c %08x\n", crc32.Checksum(text, castagnoli()))
+	return fmt.Appendf(text, "crc32c %08x\n", record.Checksum(text))
 }
 
 // readManifest returns the manifest, or nil when there is none: the directory is new or was written by a version without.
@@ -49,7 +50,7 @@ func (d *disk) readManifest() (*manifest, error) {
 	var m manifest
 	var word string
 	if _, err := fmt.Sscanf(string(data), manifestForm, &m.gen, &m.seq, &word); err == nil {
-		for _, m.policy = range []Fsync{FsyncAlways, FsyncEverySecond, FsyncNever} {
+		for _, m.policy = range []Policy{Always, EverySecond, Never} {
 			if string(m.text()) == string(data) {
 				return &m, nil
 			}
