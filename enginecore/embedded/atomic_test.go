@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
@@ -107,7 +108,7 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 // TestFault lets a command panic: the caller gets an error, other clients continue.
 func TestFault(t *testing.T) {
 	e := open(t, Options{})
-	e.commands["panic"] = &boundCommand{command: command{"panic", 1, 0, func(*call) resp.Reply { panic("on purpose") }}}
+	e.commands["panic"] = &boundCommand{Command: command.Command{Name: "panic", Arity: 1, Run: func(*command.Call) resp.Reply { panic("on purpose") }}}
 	c := connect(t, e)
 	v := c.must(t, "panic")
 	require.Equal(t, "-ERR internal error in 'panic': on purpose", v.String())

@@ -4,63 +4,65 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
-func functionCommands() []command {
-	return []command{
-		{"fcall", -3, cmdNoScript | cmdFunction, func(c *call) resp.Reply { return c.fcall(false) }},
-		{"fcall_ro", -3, cmdNoScript | cmdFunction, func(c *call) resp.Reply { return c.fcall(true) }},
-		{"function", -2, cmdNoScript | cmdAnyTime, cmdFunctionSub},
+func functionCommands() []engineCommand {
+	return []engineCommand{
+		{"fcall", -3, command.NoScript, func(c *call) resp.Reply { return c.fcall(false) }},
+		{"fcall_ro", -3, command.NoScript, func(c *call) resp.Reply { return c.fcall(true) }},
+		{"function", -2, command.NoScript | command.AnyTime, cmdFunctionSub},
 	}
 }
 
 func (c *call) fcall(readOnly bool) resp.Reply {
-	fn := c.e.lua.functions[c.args[1]]
+	fn := c.e.lua.functions[c.Args[1]]
 	if fn == nil {
 		return resp.Err("Function not found")
 	}
-	n, ok := intArg(c.args[2])
+	n, ok := numfmt.ParseInt(c.Args[2])
 	switch {
 	case !ok:
 		return resp.Err("Bad number of keys provided")
-	case n > int64(len(c.args)-3):
+	case n > int64(len(c.Args)-3):
 		return resp.Err("Number of keys can't be greater than number of args")
 	case n < 0:
 		return resp.Err("Number of keys can't be negative")
 	case readOnly && !fn.noWrites:
 		return resp.Err("Can not execute a script with write flag using *_ro command.")
 	}
-	return c.e.lua.run(fn, c.args[3:3+n], c.args[3+n:])
+	return c.e.lua.run(fn, c.Args[3:3+n], c.Args[3+n:])
 }
 
 func cmdFunctionSub(c *call) resp.Reply {
 	l := c.e.lua
-	switch strings.ToUpper(c.args[1]) {
+	switch strings.ToUpper(c.Args[1]) {
 	case "LOAD":
 		replace := false
-		for _, word := range c.args[2:max(len(c.args)-1, 2)] {
-			if !is(word, "REPLACE") {
+		for _, word := range c.Args[2:max(len(c.Args)-1, 2)] {
+			if !command.Is(word, "REPLACE") {
 				return resp.Err("Unknown option given: " + word)
 			}
 			replace = true
 		}
-		if len(c.args) < 3 {
+		if len(c.Args) < 3 {
 			return resp.Err("wrong number of arguments for 'function|load' command")
 		}
-		name, err := l.load(c.args[len(c.args)-1], replace)
+		name, err := l.load(c.Args[len(c.Args)-1], replace)
 		if err != nil {
 			return resp.Err(err.Error())
 		}
 		return resp.Bulk(name)
 	case "LIST":
-		return l.list(c.args[2:])
+		return l.list(c.Args[2:])
 	case "DELETE":
-		if len(c.args) != 3 {
+		if len(c.Args) != 3 {
 			return resp.Err("wrong number of arguments for 'function|delete' command")
 		}
-		if !l.unload(c.args[2]) {
+		if !l.unload(c.Args[2]) {
 			return resp.Err("Library not found")
 		}
 		return resp.OK
@@ -82,7 +84,7 @@ func cmdFunctionSub(c *call) resp.Reply {
 			}},
 		}}
 	}
-	return resp.Err("unknown subcommand '" + c.args[1] + "'. Try FUNCTION HELP.")
+	return resp.Err("unknown subcommand '" + c.Args[1] + "'. Try FUNCTION HELP.")
 }
 
 // list answers FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE].
@@ -90,9 +92,9 @@ func (l *luaEngine) list(options []string) resp.Reply {
 	pattern, code := "*", false
 	for i := 0; i < len(options); i++ {
 		switch {
-		case is(options[i], "WITHCODE"):
+		case command.Is(options[i], "WITHCODE"):
 			code = true
-		case is(options[i], "LIBRARYNAME") && i+1 < len(options):
+		case command.Is(options[i], "LIBRARYNAME") && i+1 < len(options):
 			i++
 			pattern = options[i]
 		default:

@@ -5,13 +5,16 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/aof"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
@@ -21,45 +24,44 @@ const (
 	serverVersionNum = 7<<16 | 0<<8 | 15
 )
 
-func serverCommands() []command {
-	const session = cmdNoScript | cmdSession | cmdAnyTime
-	return []command{
-		{"ping", -1, cmdPubSub, cmdPing},
-		{"echo", 2, cmdAnyTime, func(c *call) resp.Reply { return resp.Bulk(c.args[1]) }},
-		{"time", 1, cmdAnyTime, cmdTime},
+func serverCommands() []engineCommand {
+	const session = command.NoScript | command.Session | command.AnyTime
+	return []engineCommand{
+		{"ping", -1, command.PubSub, cmdPing},
+		{"echo", 2, command.AnyTime, func(c *call) resp.Reply { return resp.Bulk(c.Args[1]) }},
+		{"time", 1, command.AnyTime, cmdTime},
 		{"hello", -1, session, cmdHello},
 		{"auth", -2, session, cmdAuth},
-		{"select", 2, cmdAnyTime, cmdSelect},
+		{"select", 2, command.AnyTime, cmdSelect},
 		{"client", -2, session, cmdClient},
-		{"quit", -1, session | cmdNoMulti | cmdPubSub, cmdQuit},
-		{"reset", 1, session | cmdNoMulti | cmdPubSub, cmdReset},
-		{"multi", 1, session | cmdNoMulti, cmdMulti},
-		{"exec", 1, session | cmdNoMulti, cmdExec},
-		{"discard", 1, session | cmdNoMulti, cmdDiscard},
-		{"command", -1, cmdNoScript | cmdAnyTime, cmdCommand},
-		{"info", -1, cmdAnyTime, cmdInfo},
-		{"config", -2, cmdNoScript | cmdAnyTime, cmdConfig},
-		{"memory", -2, cmdNoScript, cmdMemory},
-		{"role", 1, cmdNoScript | cmdAnyTime, cmdRole},
-		{"cluster", -2, cmdAnyTime, func(*call) resp.Reply { return resp.Err("This instance has cluster support disabled") }},
+		{"quit", -1, session | command.NoMulti | command.PubSub, cmdQuit},
+		{"reset", 1, session | command.NoMulti | command.PubSub, cmdReset},
+		{"multi", 1, session | command.NoMulti, cmdMulti},
+		{"exec", 1, session | command.NoMulti, cmdExec},
+		{"discard", 1, session | command.NoMulti, cmdDiscard},
+		{"command", -1, command.NoScript | command.AnyTime, cmdCommand},
+		{"info", -1, command.AnyTime, cmdInfo},
+		{"config", -2, command.NoScript | command.AnyTime, cmdConfig},
+		{"role", 1, command.NoScript | command.AnyTime, cmdRole},
+		{"cluster", -2, command.AnyTime, func(*call) resp.Reply { return resp.Err("This instance has cluster support disabled") }},
 	}
 }
 
 func cmdPing(c *call) resp.Reply {
-	if len(c.args) > 2 {
+	if len(c.Args) > 2 {
 		return resp.Err("wrong number of arguments for 'ping' command")
 	}
 	if c.sess != nil && c.sess.resp == 2 && c.sess.subscribed() {
-		return resp.Array([]resp.Reply{resp.Bulk("pong"), resp.Bulk(strings.Join(c.args[1:], ""))})
+		return resp.Array([]resp.Reply{resp.Bulk("pong"), resp.Bulk(strings.Join(c.Args[1:], ""))})
 	}
-	if len(c.args) == 2 {
-		return resp.Bulk(c.args[1])
+	if len(c.Args) == 2 {
+		return resp.Bulk(c.Args[1])
 	}
 	return resp.Status("PONG")
 }
 
 func cmdTime(c *call) resp.Reply {
-	return resp.Array([]resp.Reply{resp.Bulk(itoa(c.NowUs / 1e6)), resp.Bulk(itoa(c.NowUs % 1e6))})
+	return resp.Array([]resp.Reply{resp.Bulk(strconv.FormatInt(c.NowUs/1e6, 10)), resp.Bulk(strconv.FormatInt(c.NowUs%1e6, 10))})
 }
 
 const textNoPassword = "AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
@@ -67,21 +69,21 @@ const textNoPassword = "AUTH <password> called without any password configured f
 // cmdAuth accepts only the default user, with any password, as a server without passwords does.
 func cmdAuth(c *call) resp.Reply {
 	switch {
-	case len(c.args) == 2:
+	case len(c.Args) == 2:
 		return resp.Err(textNoPassword)
-	case len(c.args) == 3 && c.args[1] == "default":
+	case len(c.Args) == 3 && c.Args[1] == "default":
 		return resp.OK
-	case len(c.args) == 3:
+	case len(c.Args) == 3:
 		return resp.Error("WRONGPASS invalid username-password pair or user is disabled.")
 	}
-	return resp.Err(textSyntax)
+	return resp.Err(command.TextSyntax)
 }
 
 func cmdHello(c *call) resp.Reply {
 	protocol := c.sess.resp
 	name, named := "", false
-	if len(c.args) > 1 {
-		v, ok := intArg(c.args[1])
+	if len(c.Args) > 1 {
+		v, ok := numfmt.ParseInt(c.Args[1])
 		if !ok {
 			return resp.Err("Protocol version is not an integer or out of range")
 		}
@@ -90,18 +92,18 @@ func cmdHello(c *call) resp.Reply {
 		}
 		protocol = int(v)
 	}
-	for i := 2; i < len(c.args); i++ {
+	for i := 2; i < len(c.Args); i++ {
 		switch {
-		case is(c.args[i], "AUTH") && i+2 < len(c.args):
-			if c.args[i+1] != "default" {
+		case command.Is(c.Args[i], "AUTH") && i+2 < len(c.Args):
+			if c.Args[i+1] != "default" {
 				return resp.Error("WRONGPASS invalid username-password pair or user is disabled.")
 			}
 			i += 2
-		case is(c.args[i], "SETNAME") && i+1 < len(c.args):
-			name, named = c.args[i+1], true
+		case command.Is(c.Args[i], "SETNAME") && i+1 < len(c.Args):
+			name, named = c.Args[i+1], true
 			i++
 		default:
-			return resp.Err("Syntax error in HELLO option '" + c.args[i] + "'")
+			return resp.Err("Syntax error in HELLO option '" + c.Args[i] + "'")
 		}
 	}
 	c.sess.resp = protocol
@@ -120,9 +122,9 @@ func cmdHello(c *call) resp.Reply {
 }
 
 func cmdSelect(c *call) resp.Reply {
-	n, ok := intArg(c.args[1])
+	n, ok := numfmt.ParseInt(c.Args[1])
 	if !ok {
-		return resp.Err(textNotInt)
+		return resp.Err(command.TextNotInt)
 	}
 	if n != 0 {
 		return resp.Err("DB index is out of range")
@@ -132,14 +134,14 @@ func cmdSelect(c *call) resp.Reply {
 
 func cmdClient(c *call) resp.Reply {
 	s := c.sess
-	switch strings.ToUpper(c.args[1]) {
+	switch strings.ToUpper(c.Args[1]) {
 	case "SETINFO", "NO-EVICT", "NO-TOUCH", "REPLY", "UNPAUSE":
 		return resp.OK
 	case "SETNAME":
-		if len(c.args) != 3 {
+		if len(c.Args) != 3 {
 			return resp.Err("wrong number of arguments for 'client|setname' command")
 		}
-		s.name = c.args[2]
+		s.name = c.Args[2]
 		return resp.OK
 	case "GETNAME":
 		if s.name == "" {
@@ -154,7 +156,7 @@ func cmdClient(c *call) resp.Reply {
 	case "TRACKING":
 		return resp.Err("CLIENT TRACKING is not supported by the embedded engine")
 	}
-	return resp.Err("unknown subcommand '" + c.args[1] + "'. Try CLIENT HELP.")
+	return resp.Err("unknown subcommand '" + c.Args[1] + "'. Try CLIENT HELP.")
 }
 
 func cmdQuit(c *call) resp.Reply {
@@ -204,12 +206,11 @@ func cmdExec(c *call) resp.Reply {
 	out := make([]resp.Reply, len(queued))
 	for i, words := range queued {
 		cmd := c.e.command(words[0])
-		if cmd.flags&cmdSession != 0 && cmd.flags&cmdPubSub != 0 {
+		if cmd.Flags&command.Session != 0 && cmd.Flags&command.PubSub != 0 {
 			out[i] = resp.Err("Command not allowed inside a transaction")
 			continue
 		}
-		out[i] = c.e.run(&call{Store: c.Store, e: c.e, args: words, sess: s}, cmd)
-		s.waiting = nil // nothing blocks in a transaction
+		out[i] = c.e.run(&call{Call: command.Call{Store: c.Store, Args: words}, e: c.e, sess: s}, cmd)
 	}
 	return resp.Array(out)
 }
@@ -218,14 +219,14 @@ func cmdExec(c *call) resp.Reply {
 func cmdCommand(c *call) resp.Reply {
 	names := make([]string, 0, len(c.e.commands)/2)
 	for name, cmd := range c.e.commands {
-		if name == cmd.name {
+		if name == cmd.Name {
 			names = append(names, name)
 		}
 	}
-	if len(c.args) == 1 {
+	if len(c.Args) == 1 {
 		return resp.Array(nil)
 	}
-	switch strings.ToUpper(c.args[1]) {
+	switch strings.ToUpper(c.Args[1]) {
 	case "COUNT":
 		return resp.Int(len(names))
 	case "LIST":
@@ -234,23 +235,23 @@ func cmdCommand(c *call) resp.Reply {
 	case "DOCS":
 		return resp.Reply{Kind: resp.KindMap}
 	case "INFO":
-		out := make([]resp.Reply, max(len(c.args)-2, 0))
+		out := make([]resp.Reply, max(len(c.Args)-2, 0))
 		for i := range out {
 			out[i] = resp.Reply{Kind: resp.KindNilArray}
 		}
 		return resp.Array(out)
 	}
-	return resp.Err("unknown subcommand '" + c.args[1] + "'. Try COMMAND HELP.")
+	return resp.Err("unknown subcommand '" + c.Args[1] + "'. Try COMMAND HELP.")
 }
 
 // cmdInfo has the sections server, clients, memory, commandstats and keyspace.
 func cmdInfo(c *call) resp.Reply {
 	e := c.e
 	want := func(section string) bool {
-		if len(c.args) == 1 {
+		if len(c.Args) == 1 {
 			return section != "commandstats"
 		}
-		return slices.ContainsFunc(c.args[1:], func(a string) bool {
+		return slices.ContainsFunc(c.Args[1:], func(a string) bool {
 			a = strings.ToLower(a)
 			return a == section || a == "all" || a == "everything" || a == "default" && section != "commandstats"
 		})
@@ -292,7 +293,7 @@ func cmdInfo(c *call) resp.Reply {
 		line("# Commandstats")
 		var lines []string
 		for name, cmd := range e.commands {
-			if name == cmd.name && cmd.calls > 0 {
+			if name == cmd.Name && cmd.calls > 0 {
 				usec := cmd.spent.Microseconds()
 				lines = append(lines, fmt.Sprintf("cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=0,failed_calls=0",
 					name, cmd.calls, usec, float64(usec)/float64(cmd.calls)))
@@ -334,44 +335,32 @@ func (e *Engine) settings() [][2]string {
 		{"maxmemory", "0"},
 		{"maxmemory-policy", "noeviction"},
 		{"save", ""},
-		{"stream-node-max-bytes", itoa(datatype.StreamNodeBytes)},
-		{"stream-node-max-entries", itoa(datatype.StreamNodeEntries)},
+		{"stream-node-max-bytes", strconv.FormatInt(datatype.StreamNodeBytes, 10)},
+		{"stream-node-max-entries", strconv.FormatInt(datatype.StreamNodeEntries, 10)},
 	}
 }
 
 func cmdConfig(c *call) resp.Reply {
 	switch {
-	case is(c.args[1], "GET") && len(c.args) > 2:
+	case command.Is(c.Args[1], "GET") && len(c.Args) > 2:
 		var out []resp.Reply
 		for _, kv := range c.e.settings() {
-			if slices.ContainsFunc(c.args[2:], func(p string) bool { return glob.Match(strings.ToLower(p), kv[0]) }) {
+			if slices.ContainsFunc(c.Args[2:], func(p string) bool { return glob.Match(strings.ToLower(p), kv[0]) }) {
 				out = append(out, resp.Bulk(kv[0]), resp.Bulk(kv[1]))
 			}
 		}
 		return resp.Reply{Kind: resp.KindMap, Elems: out}
-	case is(c.args[1], "RESETSTAT"):
+	case command.Is(c.Args[1], "RESETSTAT"):
 		for _, cmd := range c.e.commands {
 			cmd.calls, cmd.spent = 0, 0
 		}
 		return resp.OK
-	case is(c.args[1], "SET"):
+	case command.Is(c.Args[1], "SET"):
 		return resp.Err("CONFIG SET is not supported by the embedded engine")
 	}
-	return resp.Err("unknown subcommand '" + c.args[1] + "'. Try CONFIG HELP.")
+	return resp.Err("unknown subcommand '" + c.Args[1] + "'. Try CONFIG HELP.")
 }
 
 func cmdRole(*call) resp.Reply {
 	return resp.Array([]resp.Reply{resp.Bulk("master"), resp.Zero, resp.Array(nil)})
-}
-
-// cmdMemory estimates: the engine does not count the bytes of a value.
-func cmdMemory(c *call) resp.Reply {
-	if !is(c.args[1], "USAGE") || len(c.args) < 3 {
-		return resp.Err("unknown subcommand '" + c.args[1] + "'. Try MEMORY HELP.")
-	}
-	ent := c.Lookup(c.args[2])
-	if ent == nil {
-		return resp.Nil
-	}
-	return resp.Int(len(c.args[2]) + keyspace.SizeOf(ent.Val))
 }

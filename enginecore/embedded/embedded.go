@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/aof"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
@@ -181,7 +183,7 @@ func (e *Engine) FCall(ctx context.Context, name string, keys, args []string) (r
 		return resp.Reply{}, err
 	}
 	words := make([]string, 0, 3+len(keys)+len(args))
-	words = append(words, "FCALL", name, itoa(int64(len(keys))))
+	words = append(words, "FCALL", name, strconv.Itoa(len(keys)))
 	words = append(words, keys...)
 	words = append(words, args...)
 	reply, pos, err := e.do(words)
@@ -204,7 +206,7 @@ func (e *Engine) do(words []string) (reply resp.Reply, pos int64, err error) {
 	if e.shut {
 		return resp.Reply{}, 0, ErrClosed
 	}
-	reply = e.unit(&call{Store: &e.store, e: e, args: words}, cmd)
+	reply = e.unit(&call{Call: command.Call{Store: &e.store, Args: words}, e: e}, cmd)
 	return reply, e.position(), nil
 }
 
@@ -212,14 +214,14 @@ func (e *Engine) do(words []string) (reply resp.Reply, pos int64, err error) {
 func (e *Engine) unit(c *call, cmd *boundCommand) (reply resp.Reply) {
 	defer func() {
 		if r := recover(); r != nil {
-			e.logger.Error("embedded: command failed", "command", c.args[0], "panic", r, "stack", string(debug.Stack()))
-			reply = resp.Err(fmt.Sprintf("internal error in '%s': %v", c.args[0], r))
+			e.logger.Error("embedded: command failed", "command", c.Args[0], "panic", r, "stack", string(debug.Stack()))
+			reply = resp.Err(fmt.Sprintf("internal error in '%s': %v", c.Args[0], r))
 		}
 	}()
 	start := time.Now()
 	e.begin()
 	if e.refused != nil {
-		if cmd.flags&cmdAnyTime == 0 {
+		if cmd.Flags&command.AnyTime == 0 {
 			return refusal(e.refused)
 		}
 		return cmd.run(c)
@@ -246,7 +248,7 @@ func (e *Engine) begin() {
 // run executes one command within a unit and records its changes.
 func (e *Engine) run(c *call, cmd *boundCommand) resp.Reply {
 	cmd.calls++
-	if cmd.flags&cmdWrite == 0 {
+	if cmd.Flags&command.Write == 0 {
 		return cmd.run(c)
 	}
 	s := c.Store
@@ -261,7 +263,7 @@ func (e *Engine) run(c *call, cmd *boundCommand) resp.Reply {
 		return reply
 	}
 	if len(s.Effects) == 0 {
-		e.note(c.args)
+		e.note(c.Args)
 	}
 	for _, words := range s.Effects {
 		e.note(words)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"time"
 
 	lua "github.com/yuin/gopher-lua"
 
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
@@ -69,7 +71,7 @@ func newLuaEngine(e *Engine, limit time.Duration) *luaEngine {
 		RegistryGrowStep: 16 << 10,
 		CallStackSize:    4 << 10,
 	})
-	l.call = call{Store: &e.store, e: e, script: true}
+	l.call = call{Call: command.Call{Store: &e.store, Script: true}, e: e}
 	l.budget = scriptBudget{l: l, limit: limit}
 	l.null = l.L.NewUserData()
 	l.openLibraries()
@@ -221,14 +223,14 @@ func (l *luaEngine) command(L *lua.LState) (reply resp.Reply, fault string) {
 	switch {
 	case cmd == nil:
 		return resp.Reply{}, "Unknown Redis command called from script"
-	case !cmd.arityOK(n):
+	case !cmd.ArityOK(n):
 		return resp.Reply{}, "Wrong number of args calling Redis command from script"
-	case cmd.flags&cmdNoScript != 0:
+	case cmd.Flags&command.NoScript != 0:
 		return resp.Reply{}, "This Redis command is not allowed from script"
-	case cmd.flags&cmdWrite != 0 && l.readOnly:
+	case cmd.Flags&command.Write != 0 && l.readOnly:
 		return resp.Reply{}, "Write commands are not allowed from read-only scripts."
 	}
-	l.call.args = args
+	l.call.Args = args
 	reply = l.e.run(&l.call, cmd)
 	if cap(l.args) > 4096 {
 		l.args = nil
@@ -393,7 +395,7 @@ func (b *scriptBudget) interrupted() bool { return b.stopped != nil }
 // Err implements context.Context: why the script was stopped.
 func (b *scriptBudget) Err() error {
 	if b.stopped != nil {
-		return errScriptTimeout
+		return errTimeout
 	}
 	return nil
 }
@@ -403,5 +405,7 @@ func (b *scriptBudget) Deadline() (time.Time, bool) { return time.Time{}, false 
 
 // Value implements context.Context.
 func (b *scriptBudget) Value(any) any { return nil }
+
+var errTimeout = errors.New("script timed out")
 
 var _ context.Context = (*scriptBudget)(nil)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/aof"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/dump"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
@@ -86,17 +87,17 @@ type loggedData struct {
 	commands map[string]*boundCommand
 }
 
-// Apply implements aof.Data: it runs one logged command.
+// Apply implements aof.Data: it runs one logged command, which is always one on data.
 func (d loggedData) Apply(words []string) error {
 	if dump.Only(words[0]) {
 		return dump.Restore(d.store, words)
 	}
 	cmd := lookup(d.commands, words[0])
-	if cmd == nil || !cmd.arityOK(len(words)) || cmd.flags&cmdWrite == 0 {
+	if cmd == nil || !cmd.ArityOK(len(words)) || cmd.Flags&command.Write == 0 {
 		return fmt.Errorf("%q is not a logged command", words[0])
 	}
 	d.store.Effects = d.store.Effects[:0]
-	if err := cmd.run(&call{Store: d.store, args: words}).Err(); err != nil {
+	if err := cmd.Run(&command.Call{Store: d.store, Args: words}).Err(); err != nil {
 		return fmt.Errorf("%s: %w", words[0], err)
 	}
 	return nil

@@ -3,6 +3,7 @@ package embedded
 import (
 	"slices"
 
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
@@ -104,9 +105,7 @@ func kindsOfSub() map[string]kindOfSub {
 	}
 }
 
-const cmdPubSub commandFlags = 1 << 6 // allowed to a RESP2 connection with subscriptions
-
-func pubsubCommands() []command {
+func pubsubCommands() []engineCommand {
 	k := kindsOfSub()
 	sub := func(kind kindOfSub) func(c *call) resp.Reply {
 		return func(c *call) resp.Reply { return c.subscribe(kind) }
@@ -114,8 +113,8 @@ func pubsubCommands() []command {
 	unsub := func(kind kindOfSub) func(c *call) resp.Reply {
 		return func(c *call) resp.Reply { return c.unsubscribe(kind) }
 	}
-	const flags = cmdNoScript | cmdSession | cmdPubSub | cmdAnyTime
-	return []command{
+	const flags = command.NoScript | command.Session | command.PubSub | command.AnyTime
+	return []engineCommand{
 		{"subscribe", -2, flags, sub(k[""])},
 		{"psubscribe", -2, flags, sub(k["p"])},
 		{"ssubscribe", -2, flags, sub(k["s"])},
@@ -124,12 +123,12 @@ func pubsubCommands() []command {
 		{"sunsubscribe", -1, flags, unsub(k["s"])},
 		{"publish", 3, 0, func(c *call) resp.Reply { return c.publish(false) }},
 		{"spublish", 3, 0, func(c *call) resp.Reply { return c.publish(true) }},
-		{"pubsub", -2, cmdAnyTime, cmdPubSubInfo},
+		{"pubsub", -2, command.AnyTime, cmdPubSubInfo},
 	}
 }
 
 func (c *call) publish(shard bool) resp.Reply {
-	p := publication{c.args[1], c.args[2], shard}
+	p := publication{c.Args[1], c.Args[2], shard}
 	n := c.e.subs.receivers(p)
 	if n > 0 {
 		c.e.published = append(c.e.published, p)
@@ -152,7 +151,7 @@ func (c *call) acknowledge(verb string, channel resp.Reply, n int) {
 func (c *call) subscribe(kind kindOfSub) resp.Reply {
 	s := c.sess
 	own, all := kind.own(s), kind.all(&c.e.subs)
-	for _, name := range c.args[1:] {
+	for _, name := range c.Args[1:] {
 		if !slices.Contains(*own, name) {
 			*own = append(*own, name)
 			if !s.isDead() {
@@ -168,7 +167,7 @@ func (c *call) unsubscribe(kind kindOfSub) resp.Reply {
 	s := c.sess
 	own, all := kind.own(s), kind.all(&c.e.subs)
 	verb := kind.verb[:len(kind.verb)-len("subscribe")] + "unsubscribe"
-	names := c.args[1:]
+	names := c.Args[1:]
 	if len(names) == 0 {
 		names = slices.Clone(*own)
 		if len(names) == 0 {
@@ -191,27 +190,27 @@ func (c *call) unsubscribe(kind kindOfSub) resp.Reply {
 func cmdPubSubInfo(c *call) resp.Reply {
 	b := &c.e.subs
 	switch {
-	case is(c.args[1], "CHANNELS") || is(c.args[1], "SHARDCHANNELS"):
+	case command.Is(c.Args[1], "CHANNELS") || command.Is(c.Args[1], "SHARDCHANNELS"):
 		all := b.channels
-		if is(c.args[1], "SHARDCHANNELS") {
+		if command.Is(c.Args[1], "SHARDCHANNELS") {
 			all = b.shards
 		}
 		var names []string
 		for name := range all {
-			if len(c.args) < 3 || glob.Match(c.args[2], name) {
+			if len(c.Args) < 3 || glob.Match(c.Args[2], name) {
 				names = append(names, name)
 			}
 		}
 		slices.Sort(names)
 		return resp.Array(resp.Bulks(names))
-	case is(c.args[1], "NUMSUB"):
+	case command.Is(c.Args[1], "NUMSUB"):
 		var out []resp.Reply
-		for _, name := range c.args[2:] {
+		for _, name := range c.Args[2:] {
 			out = append(out, resp.Bulk(name), resp.Int(len(b.channels[name])))
 		}
 		return resp.Array(out)
-	case is(c.args[1], "NUMPAT"):
+	case command.Is(c.Args[1], "NUMPAT"):
 		return resp.Int(len(b.patterns))
 	}
-	return resp.Err("unknown subcommand '" + c.args[1] + "'. Try PUBSUB HELP.")
+	return resp.Err("unknown subcommand '" + c.Args[1] + "'. Try PUBSUB HELP.")
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
@@ -23,9 +24,9 @@ type session struct {
 	resp    int
 	multi   bool
 	queued  [][]string
-	badTx   bool   // a queued command was refused: EXEC discards
-	waiting *xread // the command that runs waits for streams
-	parked  bool   // a goroutine waits on behalf of this session; feed only collects
+	badTx   bool                // a queued command was refused: EXEC discards
+	waiting *command.StreamRead // the command that runs waits for streams
+	parked  bool                // a goroutine waits on behalf of this session; feed only collects
 
 	// Guarded by the gate.
 	channels []string
@@ -187,7 +188,7 @@ func (s *session) execute(words []string) {
 		s.reply(&bad)
 		return
 	}
-	if s.multi && cmd.flags&cmdNoMulti == 0 {
+	if s.multi && cmd.Flags&command.NoMulti == 0 {
 		s.queued = append(s.queued, words)
 		s.reply(&resp.Queued)
 		return
@@ -199,9 +200,10 @@ func (s *session) execute(words []string) {
 		s.emit(&reply, 0)
 		return
 	}
-	reply := e.unit(&call{Store: &e.store, e: e, args: words, sess: s}, cmd)
-	if s.waiting != nil {
-		for _, key := range s.waiting.keys {
+	c := &call{Call: command.Call{Store: &e.store, Args: words, CanWait: true}, e: e, sess: s}
+	reply := e.unit(c, cmd)
+	if s.waiting = c.Waits; s.waiting != nil {
+		for _, key := range s.waiting.Keys {
 			e.block(key, s)
 		}
 		return
@@ -226,11 +228,11 @@ func (s *session) admit(cmd *boundCommand, words []string) (resp.Reply, bool) {
 		}
 		return resp.Err(fmt.Sprintf("unknown command '%.128s', with args beginning with: %s", words[0], b.String())), false
 	}
-	if !cmd.arityOK(len(words)) {
-		return cmd.wrongArity(), false
+	if !cmd.ArityOK(len(words)) {
+		return cmd.WrongArity(), false
 	}
-	if s.resp == 2 && s.subscribed() && cmd.flags&cmdPubSub == 0 {
-		return resp.Err("Can't execute '" + cmd.name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"), false
+	if s.resp == 2 && s.subscribed() && cmd.Flags&command.PubSub == 0 {
+		return resp.Err("Can't execute '" + cmd.Name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"), false
 	}
 	return resp.Reply{}, true
 }
@@ -350,8 +352,8 @@ func (e *Engine) block(key string, s *session) {
 	e.blocked[key][s] = struct{}{}
 }
 
-func (e *Engine) unblock(x *xread, s *session) {
-	for _, key := range x.keys {
+func (e *Engine) unblock(x *command.StreamRead, s *session) {
+	for _, key := range x.Keys {
 		delete(e.blocked[key], s)
 		if len(e.blocked[key]) == 0 {
 			delete(e.blocked, key)
@@ -382,11 +384,11 @@ func (s *session) park() {
 	}()
 }
 
-func (s *session) waitFor(x *xread) {
+func (s *session) waitFor(x *command.StreamRead) {
 	e := s.e
 	var timeout <-chan time.Time
-	if x.blockMs > 0 {
-		t := time.NewTimer(time.Duration(x.blockMs) * time.Millisecond)
+	if x.BlockMs > 0 {
+		t := time.NewTimer(time.Duration(x.BlockMs) * time.Millisecond)
 		defer t.Stop()
 		timeout = t.C
 	}
@@ -405,7 +407,7 @@ func (s *session) waitFor(x *xread) {
 		e.gate.Lock()
 		e.begin()
 		if e.refused == nil {
-			reply, found = x.read(&e.store)
+			reply, found = x.Read(&e.store)
 		} else if over {
 			reply = refusal(e.refused)
 		}

@@ -70,9 +70,14 @@ var mayImport = map[string][]string{
 	"internal/enginerpc": {"enginecore", "lua"},
 	"lua":                {},
 	"enginecore/embedded": {
-		"enginecore/embedded/internal/aof", "enginecore/embedded/internal/datatype", "enginecore/embedded/internal/dump",
-		"enginecore/embedded/internal/glob", "enginecore/embedded/internal/keyspace", "enginecore/embedded/internal/numfmt",
-		"enginecore/embedded/internal/record", "enginecore/embedded/internal/resp",
+		"enginecore/embedded/internal/aof", "enginecore/embedded/internal/command", "enginecore/embedded/internal/datatype",
+		"enginecore/embedded/internal/dump", "enginecore/embedded/internal/glob", "enginecore/embedded/internal/keyspace",
+		"enginecore/embedded/internal/numfmt", "enginecore/embedded/internal/record", "enginecore/embedded/internal/resp",
+	},
+	"enginecore/embedded/internal/command": {
+		"enginecore/embedded/internal/datatype", "enginecore/embedded/internal/dump", "enginecore/embedded/internal/glob",
+		"enginecore/embedded/internal/keyspace", "enginecore/embedded/internal/numfmt", "enginecore/embedded/internal/record",
+		"enginecore/embedded/internal/resp",
 	},
 	"enginecore/embedded/internal/aof": {"enginecore/embedded/internal/record"},
 	"enginecore/embedded/internal/dump": {

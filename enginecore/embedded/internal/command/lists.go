@@ -1,39 +1,40 @@
-package embedded
+package command
 
 import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
-func listCommands() []command {
-	push := func(front, onlyIfPresent bool) func(c *call) resp.Reply {
-		return func(c *call) resp.Reply { return c.push(front, onlyIfPresent) }
+func listCommands() []Command {
+	push := func(front, onlyIfPresent bool) func(c *Call) resp.Reply {
+		return func(c *Call) resp.Reply { return c.push(front, onlyIfPresent) }
 	}
-	pop := func(front bool) func(c *call) resp.Reply {
-		return func(c *call) resp.Reply { return c.pop(front) }
+	pop := func(front bool) func(c *Call) resp.Reply {
+		return func(c *Call) resp.Reply { return c.pop(front) }
 	}
-	return []command{
-		{"lpush", -3, cmdWrite, push(true, false)},
-		{"rpush", -3, cmdWrite, push(false, false)},
-		{"lpushx", -3, cmdWrite, push(true, true)},
-		{"rpushx", -3, cmdWrite, push(false, true)},
-		{"lpop", -2, cmdWrite, pop(true)},
-		{"rpop", -2, cmdWrite, pop(false)},
+	return []Command{
+		{"lpush", -3, Write, push(true, false)},
+		{"rpush", -3, Write, push(false, false)},
+		{"lpushx", -3, Write, push(true, true)},
+		{"rpushx", -3, Write, push(false, true)},
+		{"lpop", -2, Write, pop(true)},
+		{"rpop", -2, Write, pop(false)},
 		{"llen", 2, 0, cmdLLen},
 		{"lrange", 4, 0, cmdLRange},
-		{"lrem", 4, cmdWrite, cmdLRem},
+		{"lrem", 4, Write, cmdLRem},
 		{"lindex", 3, 0, cmdLIndex},
-		{"ltrim", 4, cmdWrite, cmdLTrim},
-		{"lmove", 5, cmdWrite, cmdLMove},
+		{"ltrim", 4, Write, cmdLTrim},
+		{"lmove", 5, Write, cmdLMove},
 	}
 }
 
-func (c *call) list() (*datatype.List, bool) { return keyspace.Get[datatype.List](c.Store, c.args[1]) }
+func (c *Call) list() (*datatype.List, bool) { return keyspace.Get[datatype.List](c.Store, c.Args[1]) }
 
-func (c *call) push(front, onlyIfPresent bool) resp.Reply {
+func (c *Call) push(front, onlyIfPresent bool) resp.Reply {
 	l, ok := c.list()
 	if !ok {
 		return wrongTypeReply()
@@ -42,9 +43,9 @@ func (c *call) push(front, onlyIfPresent bool) resp.Reply {
 		if onlyIfPresent {
 			return resp.Zero
 		}
-		l, _ = keyspace.GetOrNew[datatype.List](c.Store, c.args[1])
+		l, _ = keyspace.GetOrNew[datatype.List](c.Store, c.Args[1])
 	}
-	for _, v := range c.args[2:] {
+	for _, v := range c.Args[2:] {
 		if front {
 			l.PushFront(v)
 		} else {
@@ -55,14 +56,14 @@ func (c *call) push(front, onlyIfPresent bool) resp.Reply {
 	return resp.Int(l.Len())
 }
 
-func (c *call) pop(front bool) resp.Reply {
-	if len(c.args) > 3 {
-		return resp.Err("wrong number of arguments for '" + strings.ToLower(c.args[0]) + "' command")
+func (c *Call) pop(front bool) resp.Reply {
+	if len(c.Args) > 3 {
+		return resp.Err("wrong number of arguments for '" + strings.ToLower(c.Args[0]) + "' command")
 	}
 	count := int64(-1)
-	if len(c.args) == 3 {
+	if len(c.Args) == 3 {
 		var ok bool
-		if count, ok = intArg(c.args[2]); !ok || count < 0 {
+		if count, ok = numfmt.ParseInt(c.Args[2]); !ok || count < 0 {
 			return resp.Err("value is out of range, must be positive")
 		}
 	}
@@ -88,20 +89,20 @@ func (c *call) pop(front bool) resp.Reply {
 		}
 	}
 	c.Dirty++
-	c.dropIfEmpty(c.args[1], l)
+	c.dropIfEmpty(c.Args[1], l)
 	if count < 0 {
 		return out[0]
 	}
 	return resp.Array(out)
 }
 
-func (c *call) dropIfEmpty(key string, l *datatype.List) {
+func (c *Call) dropIfEmpty(key string, l *datatype.List) {
 	if l.Len() == 0 {
 		c.Remove(key)
 	}
 }
 
-func cmdLLen(c *call) resp.Reply {
+func cmdLLen(c *Call) resp.Reply {
 	l, ok := c.list()
 	if !ok {
 		return wrongTypeReply()
@@ -112,11 +113,11 @@ func cmdLLen(c *call) resp.Reply {
 	return resp.Int(l.Len())
 }
 
-func cmdLRange(c *call) resp.Reply {
-	start, ok1 := intArg(c.args[2])
-	stop, ok2 := intArg(c.args[3])
+func cmdLRange(c *Call) resp.Reply {
+	start, ok1 := numfmt.ParseInt(c.Args[2])
+	stop, ok2 := numfmt.ParseInt(c.Args[3])
 	if !ok1 || !ok2 {
-		return resp.Err(textNotInt)
+		return resp.Err(TextNotInt)
 	}
 	l, ok := c.list()
 	if !ok {
@@ -129,10 +130,10 @@ func cmdLRange(c *call) resp.Reply {
 	return resp.Array(resp.Bulks(l.Items()[lo:hi]))
 }
 
-func cmdLRem(c *call) resp.Reply {
-	count, ok := intArg(c.args[2])
+func cmdLRem(c *Call) resp.Reply {
+	count, ok := numfmt.ParseInt(c.Args[2])
 	if !ok {
-		return resp.Err(textNotInt)
+		return resp.Err(TextNotInt)
 	}
 	l, ok := c.list()
 	if !ok {
@@ -149,7 +150,7 @@ func cmdLRem(c *call) resp.Reply {
 		if count < 0 {
 			j = len(items) - 1 - i
 		}
-		if items[j] == c.args[3] && (count == 0 || int64(removed) < max(count, -count)) {
+		if items[j] == c.Args[3] && (count == 0 || int64(removed) < max(count, -count)) {
 			drop[j] = true
 			removed++
 		}
@@ -165,14 +166,14 @@ func cmdLRem(c *call) resp.Reply {
 	}
 	l.Replace(kept)
 	c.Dirty++
-	c.dropIfEmpty(c.args[1], l)
+	c.dropIfEmpty(c.Args[1], l)
 	return resp.Int(removed)
 }
 
-func cmdLIndex(c *call) resp.Reply {
-	i, ok := intArg(c.args[2])
+func cmdLIndex(c *Call) resp.Reply {
+	i, ok := numfmt.ParseInt(c.Args[2])
 	if !ok {
-		return resp.Err(textNotInt)
+		return resp.Err(TextNotInt)
 	}
 	l, ok := c.list()
 	if !ok {
@@ -190,11 +191,11 @@ func cmdLIndex(c *call) resp.Reply {
 	return resp.Bulk(l.Items()[i])
 }
 
-func cmdLTrim(c *call) resp.Reply {
-	start, ok1 := intArg(c.args[2])
-	stop, ok2 := intArg(c.args[3])
+func cmdLTrim(c *Call) resp.Reply {
+	start, ok1 := numfmt.ParseInt(c.Args[2])
+	stop, ok2 := numfmt.ParseInt(c.Args[3])
 	if !ok1 || !ok2 {
-		return resp.Err(textNotInt)
+		return resp.Err(TextNotInt)
 	}
 	l, ok := c.list()
 	if !ok {
@@ -206,18 +207,18 @@ func cmdLTrim(c *call) resp.Reply {
 	lo, hi := rangeBounds(start, stop, l.Len())
 	l.Replace(append([]string(nil), l.Items()[lo:hi]...))
 	c.Dirty++
-	c.dropIfEmpty(c.args[1], l)
+	c.dropIfEmpty(c.Args[1], l)
 	return resp.OK
 }
 
-func cmdLMove(c *call) resp.Reply {
+func cmdLMove(c *Call) resp.Reply {
 	var sides [2]bool
-	for i, word := range c.args[3:5] {
+	for i, word := range c.Args[3:5] {
 		switch {
-		case is(word, "LEFT"):
+		case Is(word, "LEFT"):
 			sides[i] = true
-		case !is(word, "RIGHT"):
-			return resp.Err(textSyntax)
+		case !Is(word, "RIGHT"):
+			return resp.Err(TextSyntax)
 		}
 	}
 	src, ok := c.list()
@@ -227,7 +228,7 @@ func cmdLMove(c *call) resp.Reply {
 	if src == nil {
 		return resp.Nil
 	}
-	if _, ok := keyspace.Get[datatype.List](c.Store, c.args[2]); !ok {
+	if _, ok := keyspace.Get[datatype.List](c.Store, c.Args[2]); !ok {
 		return wrongTypeReply()
 	}
 	var v string
@@ -236,13 +237,13 @@ func cmdLMove(c *call) resp.Reply {
 	} else {
 		v = src.PopBack()
 	}
-	dst, _ := keyspace.GetOrNew[datatype.List](c.Store, c.args[2])
+	dst, _ := keyspace.GetOrNew[datatype.List](c.Store, c.Args[2])
 	if sides[1] {
 		dst.PushFront(v)
 	} else {
 		dst.PushBack(v)
 	}
 	c.Dirty++
-	c.dropIfEmpty(c.args[1], src)
+	c.dropIfEmpty(c.Args[1], src)
 	return resp.Bulk(v)
 }

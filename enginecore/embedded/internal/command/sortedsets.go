@@ -1,4 +1,4 @@
-package embedded
+package command
 
 import (
 	"math"
@@ -11,25 +11,25 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
-func zsetCommands() []command {
-	return []command{
-		{"zadd", -4, cmdWrite, cmdZAdd},
-		{"zrem", -3, cmdWrite, cmdZRem},
+func zsetCommands() []Command {
+	return []Command{
+		{"zadd", -4, Write, cmdZAdd},
+		{"zrem", -3, Write, cmdZRem},
 		{"zscore", 3, 0, cmdZScore},
 		{"zmscore", -3, 0, cmdZMScore},
 		{"zcard", 2, 0, cmdZCard},
 		{"zcount", 4, 0, cmdZCount},
 		{"zrange", -4, 0, cmdZRange},
 		{"zrevrange", -4, 0, cmdZRevRange},
-		{"zrangebyscore", -4, 0, func(c *call) resp.Reply { return c.rangeByScoreOld(false) }},
-		{"zrevrangebyscore", -4, 0, func(c *call) resp.Reply { return c.rangeByScoreOld(true) }},
-		{"zrank", 3, 0, func(c *call) resp.Reply { return c.zrank(false) }},
-		{"zrevrank", 3, 0, func(c *call) resp.Reply { return c.zrank(true) }},
-		{"zpopmin", -2, cmdWrite, func(c *call) resp.Reply { return c.zpop(false) }},
-		{"zpopmax", -2, cmdWrite, func(c *call) resp.Reply { return c.zpop(true) }},
-		{"zincrby", 4, cmdWrite, cmdZIncrBy},
-		{"zremrangebyscore", 4, cmdWrite, cmdZRemRangeByScore},
-		{"zremrangebyrank", 4, cmdWrite, cmdZRemRangeByRank},
+		{"zrangebyscore", -4, 0, func(c *Call) resp.Reply { return c.rangeByScoreOld(false) }},
+		{"zrevrangebyscore", -4, 0, func(c *Call) resp.Reply { return c.rangeByScoreOld(true) }},
+		{"zrank", 3, 0, func(c *Call) resp.Reply { return c.zrank(false) }},
+		{"zrevrank", 3, 0, func(c *Call) resp.Reply { return c.zrank(true) }},
+		{"zpopmin", -2, Write, func(c *Call) resp.Reply { return c.zpop(false) }},
+		{"zpopmax", -2, Write, func(c *Call) resp.Reply { return c.zpop(true) }},
+		{"zincrby", 4, Write, cmdZIncrBy},
+		{"zremrangebyscore", 4, Write, cmdZRemRangeByScore},
+		{"zremrangebyrank", 4, Write, cmdZRemRangeByRank},
 		{"zscan", -3, 0, cmdZScan},
 	}
 }
@@ -41,18 +41,18 @@ const (
 	textPositives = "value is out of range, must be positive"
 )
 
-func (c *call) zset() (*datatype.SortedSet, bool) {
-	return keyspace.Get[datatype.SortedSet](c.Store, c.args[1])
+func (c *Call) zset() (*datatype.SortedSet, bool) {
+	return keyspace.Get[datatype.SortedSet](c.Store, c.Args[1])
 }
 
 type zaddFlags struct{ nx, xx, gt, lt, ch, incr bool }
 
-func cmdZAdd(c *call) resp.Reply {
+func cmdZAdd(c *Call) resp.Reply {
 	var f zaddFlags
 	i := 2
 options:
-	for ; i < len(c.args); i++ {
-		switch strings.ToUpper(c.args[i]) {
+	for ; i < len(c.Args); i++ {
+		switch strings.ToUpper(c.Args[i]) {
 		case "NX":
 			f.nx = true
 		case "XX":
@@ -69,10 +69,10 @@ options:
 			break options
 		}
 	}
-	pairs := c.args[i:]
+	pairs := c.Args[i:]
 	switch {
 	case len(pairs) == 0 || len(pairs)%2 != 0:
-		return resp.Err(textSyntax)
+		return resp.Err(TextSyntax)
 	case f.nx && f.xx:
 		return resp.Err("XX and NX options at the same time are not compatible")
 	case f.gt && f.nx || f.lt && f.nx || f.gt && f.lt:
@@ -92,7 +92,7 @@ options:
 	return c.zadd(f, pairs, scores)
 }
 
-func (c *call) zadd(f zaddFlags, pairs []string, scores []float64) resp.Reply {
+func (c *Call) zadd(f zaddFlags, pairs []string, scores []float64) resp.Reply {
 	z, ok := c.zset()
 	if !ok {
 		return wrongTypeReply()
@@ -133,8 +133,8 @@ func (c *call) zadd(f zaddFlags, pairs []string, scores []float64) resp.Reply {
 	}
 	if added+changed > 0 {
 		c.Dirty++
-		if !c.Keys.Has(c.args[1]) {
-			c.Put(c.args[1], z)
+		if !c.Keys.Has(c.Args[1]) {
+			c.Put(c.Args[1], z)
 		}
 	}
 	switch {
@@ -148,15 +148,15 @@ func (c *call) zadd(f zaddFlags, pairs []string, scores []float64) resp.Reply {
 	return resp.Int(added)
 }
 
-func cmdZIncrBy(c *call) resp.Reply {
-	by, ok := numfmt.ParseFloat(c.args[2])
+func cmdZIncrBy(c *Call) resp.Reply {
+	by, ok := numfmt.ParseFloat(c.Args[2])
 	if !ok {
 		return resp.Err(textNotFloat)
 	}
-	return c.zadd(zaddFlags{incr: true}, c.args[2:4], []float64{by})
+	return c.zadd(zaddFlags{incr: true}, c.Args[2:4], []float64{by})
 }
 
-func cmdZRem(c *call) resp.Reply {
+func cmdZRem(c *Call) resp.Reply {
 	z, ok := c.zset()
 	if !ok {
 		return wrongTypeReply()
@@ -165,7 +165,7 @@ func cmdZRem(c *call) resp.Reply {
 		return resp.Zero
 	}
 	n := 0
-	for _, m := range c.args[2:] {
+	for _, m := range c.Args[2:] {
 		if z.Del(m) {
 			n++
 		}
@@ -175,36 +175,36 @@ func cmdZRem(c *call) resp.Reply {
 }
 
 // removed notes that n members left z and drops the key with the last one.
-func (c *call) removed(z *datatype.SortedSet, n int) {
+func (c *Call) removed(z *datatype.SortedSet, n int) {
 	if n > 0 {
 		c.Dirty++
 		if z.Len() == 0 {
-			c.Remove(c.args[1])
+			c.Remove(c.Args[1])
 		}
 	}
 }
 
-func cmdZScore(c *call) resp.Reply {
+func cmdZScore(c *Call) resp.Reply {
 	z, ok := c.zset()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if z != nil {
-		if score, present := z.Score(c.args[2]); present {
+		if score, present := z.Score(c.Args[2]); present {
 			return resp.Double(score)
 		}
 	}
 	return resp.Nil
 }
 
-func cmdZMScore(c *call) resp.Reply {
+func cmdZMScore(c *Call) resp.Reply {
 	z, ok := c.zset()
 	if !ok {
 		return wrongTypeReply()
 	}
-	out := make([]resp.Reply, len(c.args)-2)
+	out := make([]resp.Reply, len(c.Args)-2)
 	if z != nil {
-		for i, m := range c.args[2:] {
+		for i, m := range c.Args[2:] {
 			if score, present := z.Score(m); present {
 				out[i] = resp.Double(score)
 			}
@@ -213,7 +213,7 @@ func cmdZMScore(c *call) resp.Reply {
 	return resp.Array(out)
 }
 
-func cmdZCard(c *call) resp.Reply {
+func cmdZCard(c *Call) resp.Reply {
 	z, ok := c.zset()
 	if !ok {
 		return wrongTypeReply()
@@ -235,9 +235,9 @@ func parseBound(s string) (datatype.ScoreBound, bool) {
 	return b, n == len(s) && !math.IsNaN(v)
 }
 
-func cmdZCount(c *call) resp.Reply {
-	lo, ok1 := parseBound(c.args[2])
-	hi, ok2 := parseBound(c.args[3])
+func cmdZCount(c *Call) resp.Reply {
+	lo, ok1 := parseBound(c.Args[2])
+	hi, ok2 := parseBound(c.Args[3])
 	if !ok1 || !ok2 {
 		return resp.Err(textMinMax)
 	}
@@ -257,11 +257,11 @@ type zrange struct {
 	offset, count                     int64
 }
 
-func cmdZRange(c *call) resp.Reply {
+func cmdZRange(c *Call) resp.Reply {
 	var r zrange
 	r.count = -1
-	for i := 4; i < len(c.args); i++ {
-		switch strings.ToUpper(c.args[i]) {
+	for i := 4; i < len(c.Args); i++ {
+		switch strings.ToUpper(c.Args[i]) {
 		case "BYSCORE":
 			r.byScore = true
 		case "REV":
@@ -269,12 +269,12 @@ func cmdZRange(c *call) resp.Reply {
 		case "WITHSCORES":
 			r.withScores = true
 		case "LIMIT":
-			if bad, ok := r.limit(c.args[i+1:]); !ok {
+			if bad, ok := r.limit(c.Args[i+1:]); !ok {
 				return bad
 			}
 			i += 2
 		default:
-			return resp.Err(textSyntax)
+			return resp.Err(TextSyntax)
 		}
 	}
 	if r.limited && !r.byScore {
@@ -286,52 +286,52 @@ func cmdZRange(c *call) resp.Reply {
 // limit reads the two numbers behind LIMIT.
 func (r *zrange) limit(words []string) (resp.Reply, bool) {
 	if len(words) < 2 {
-		return resp.Err(textSyntax), false
+		return resp.Err(TextSyntax), false
 	}
 	var ok1, ok2 bool
-	r.offset, ok1 = intArg(words[0])
-	r.count, ok2 = intArg(words[1])
+	r.offset, ok1 = numfmt.ParseInt(words[0])
+	r.count, ok2 = numfmt.ParseInt(words[1])
 	if !ok1 || !ok2 {
-		return resp.Err(textNotInt), false
+		return resp.Err(TextNotInt), false
 	}
 	r.limited = true
 	return resp.Reply{}, true
 }
 
-func cmdZRevRange(c *call) resp.Reply {
+func cmdZRevRange(c *Call) resp.Reply {
 	r := zrange{rev: true, count: -1}
-	if len(c.args) == 5 && is(c.args[4], "WITHSCORES") {
+	if len(c.Args) == 5 && Is(c.Args[4], "WITHSCORES") {
 		r.withScores = true
-	} else if len(c.args) > 4 {
-		return resp.Err(textSyntax)
+	} else if len(c.Args) > 4 {
+		return resp.Err(TextSyntax)
 	}
 	return c.zrange(r)
 }
 
-func (c *call) rangeByScoreOld(rev bool) resp.Reply {
+func (c *Call) rangeByScoreOld(rev bool) resp.Reply {
 	r := zrange{byScore: true, rev: rev, count: -1}
-	for i := 4; i < len(c.args); i++ {
+	for i := 4; i < len(c.Args); i++ {
 		switch {
-		case is(c.args[i], "WITHSCORES"):
+		case Is(c.Args[i], "WITHSCORES"):
 			r.withScores = true
-		case is(c.args[i], "LIMIT"):
-			if bad, ok := r.limit(c.args[i+1:]); !ok {
+		case Is(c.Args[i], "LIMIT"):
+			if bad, ok := r.limit(c.Args[i+1:]); !ok {
 				return bad
 			}
 			i += 2
 		default:
-			return resp.Err(textSyntax)
+			return resp.Err(TextSyntax)
 		}
 	}
 	return c.zrange(r)
 }
 
-func (c *call) zrange(r zrange) resp.Reply {
+func (c *Call) zrange(r zrange) resp.Reply {
 	var lo, hi datatype.ScoreBound
 	var start, stop int64
 	var ok1, ok2 bool
 	if r.byScore {
-		first, last := c.args[2], c.args[3]
+		first, last := c.Args[2], c.Args[3]
 		if r.rev {
 			first, last = last, first
 		}
@@ -341,10 +341,10 @@ func (c *call) zrange(r zrange) resp.Reply {
 			return resp.Err(textMinMax)
 		}
 	} else {
-		start, ok1 = intArg(c.args[2])
-		stop, ok2 = intArg(c.args[3])
+		start, ok1 = numfmt.ParseInt(c.Args[2])
+		stop, ok2 = numfmt.ParseInt(c.Args[3])
 		if !ok1 || !ok2 {
-			return resp.Err(textNotInt)
+			return resp.Err(TextNotInt)
 		}
 	}
 	z, ok := c.zset()
@@ -401,7 +401,7 @@ func zitemsReply(items []datatype.Member, withScores bool) resp.Reply {
 	return resp.Reply{Kind: resp.KindPairs, Elems: out}
 }
 
-func (c *call) zrank(rev bool) resp.Reply {
+func (c *Call) zrank(rev bool) resp.Reply {
 	z, ok := c.zset()
 	if !ok {
 		return wrongTypeReply()
@@ -409,25 +409,25 @@ func (c *call) zrank(rev bool) resp.Reply {
 	if z == nil {
 		return resp.Nil
 	}
-	score, present := z.Score(c.args[2])
+	score, present := z.Score(c.Args[2])
 	if !present {
 		return resp.Nil
 	}
-	rank := z.Rank(datatype.Member{Score: score, Name: c.args[2]})
+	rank := z.Rank(datatype.Member{Score: score, Name: c.Args[2]})
 	if rev {
 		rank = z.Len() - 1 - rank
 	}
 	return resp.Int(rank)
 }
 
-func (c *call) zpop(maxFirst bool) resp.Reply {
-	if len(c.args) > 3 {
-		return resp.Err(textSyntax)
+func (c *Call) zpop(maxFirst bool) resp.Reply {
+	if len(c.Args) > 3 {
+		return resp.Err(TextSyntax)
 	}
 	count := int64(-1)
-	if len(c.args) == 3 {
+	if len(c.Args) == 3 {
 		var ok bool
-		if count, ok = intArg(c.args[2]); !ok || count < 0 {
+		if count, ok = numfmt.ParseInt(c.Args[2]); !ok || count < 0 {
 			return resp.Err(textPositives)
 		}
 	}
@@ -455,9 +455,9 @@ func (c *call) zpop(maxFirst bool) resp.Reply {
 	return reply
 }
 
-func cmdZRemRangeByScore(c *call) resp.Reply {
-	lo, ok1 := parseBound(c.args[2])
-	hi, ok2 := parseBound(c.args[3])
+func cmdZRemRangeByScore(c *Call) resp.Reply {
+	lo, ok1 := parseBound(c.Args[2])
+	hi, ok2 := parseBound(c.Args[3])
 	if !ok1 || !ok2 {
 		return resp.Err(textMinMax)
 	}
@@ -472,11 +472,11 @@ func cmdZRemRangeByScore(c *call) resp.Reply {
 	return c.zremRange(z, from, to)
 }
 
-func cmdZRemRangeByRank(c *call) resp.Reply {
-	start, ok1 := intArg(c.args[2])
-	stop, ok2 := intArg(c.args[3])
+func cmdZRemRangeByRank(c *Call) resp.Reply {
+	start, ok1 := numfmt.ParseInt(c.Args[2])
+	stop, ok2 := numfmt.ParseInt(c.Args[3])
 	if !ok1 || !ok2 {
-		return resp.Err(textNotInt)
+		return resp.Err(TextNotInt)
 	}
 	z, ok := c.zset()
 	if !ok {
@@ -489,7 +489,7 @@ func cmdZRemRangeByRank(c *call) resp.Reply {
 	return c.zremRange(z, from, to)
 }
 
-func (c *call) zremRange(z *datatype.SortedSet, from, to int) resp.Reply {
+func (c *Call) zremRange(z *datatype.SortedSet, from, to int) resp.Reply {
 	items := z.Slice(from, to, false)
 	for _, it := range items {
 		z.Del(it.Name)
@@ -498,8 +498,8 @@ func (c *call) zremRange(z *datatype.SortedSet, from, to int) resp.Reply {
 	return resp.Int(len(items))
 }
 
-func cmdZScan(c *call) resp.Reply {
-	cursor, count, match, _, bad, ok := scanArgs(c.args[2:], false)
+func cmdZScan(c *Call) resp.Reply {
+	cursor, count, match, _, bad, ok := scanArgs(c.Args[2:], false)
 	if !ok {
 		return bad
 	}

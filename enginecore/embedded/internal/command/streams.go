@@ -1,4 +1,4 @@
-package embedded
+package command
 
 import (
 	"math"
@@ -6,26 +6,27 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
-func streamCommands() []command {
-	return []command{
-		{"xadd", -5, cmdWrite, cmdXAdd},
+func streamCommands() []Command {
+	return []Command{
+		{"xadd", -5, Write, cmdXAdd},
 		{"xlen", 2, 0, cmdXLen},
-		{"xrange", -4, 0, func(c *call) resp.Reply { return c.xrange(false) }},
-		{"xrevrange", -4, 0, func(c *call) resp.Reply { return c.xrange(true) }},
+		{"xrange", -4, 0, func(c *Call) resp.Reply { return c.xrange(false) }},
+		{"xrevrange", -4, 0, func(c *Call) resp.Reply { return c.xrange(true) }},
 		{"xread", -4, 0, cmdXRead},
-		{"xtrim", -4, cmdWrite, cmdXTrim},
-		{"xdel", -3, cmdWrite, cmdXDel},
+		{"xtrim", -4, Write, cmdXTrim},
+		{"xdel", -3, Write, cmdXDel},
 		{"xinfo", -2, 0, cmdXInfo},
 	}
 }
 
 const textStreamID = "Invalid stream ID specified as stream command argument"
 
-func (c *call) stream() (*datatype.Stream, bool) {
-	return keyspace.Get[datatype.Stream](c.Store, c.args[1])
+func (c *Call) stream() (*datatype.Stream, bool) {
+	return keyspace.Get[datatype.Stream](c.Store, c.Args[1])
 }
 
 // parseTrim reads "MAXLEN|MINID [~|=] threshold [LIMIT n]" at words[i] and returns the index behind it.
@@ -34,14 +35,14 @@ func parseTrim(t *datatype.Trim, words []string, i int) (int, resp.Reply, bool) 
 		return 0, resp.Err("syntax error, MAXLEN and MINID options at the same time are not compatible"), false
 	}
 	t.Set = true
-	t.MinID = is(words[i], "MINID")
+	t.MinID = Is(words[i], "MINID")
 	i++
 	if i < len(words) && (words[i] == "~" || words[i] == "=") {
 		t.Approx = words[i] == "~"
 		i++
 	}
 	if i >= len(words) {
-		return 0, resp.Err(textSyntax), false
+		return 0, resp.Err(TextSyntax), false
 	}
 	if t.MinID {
 		var ok bool
@@ -49,9 +50,9 @@ func parseTrim(t *datatype.Trim, words []string, i int) (int, resp.Reply, bool) 
 			return 0, resp.Err(textStreamID), false
 		}
 	} else {
-		n, ok := intArg(words[i])
+		n, ok := numfmt.ParseInt(words[i])
 		if !ok {
-			return 0, resp.Err(textNotInt), false
+			return 0, resp.Err(TextNotInt), false
 		}
 		if n < 0 {
 			return 0, resp.Err("The MAXLEN argument must be >= 0."), false
@@ -62,13 +63,13 @@ func parseTrim(t *datatype.Trim, words []string, i int) (int, resp.Reply, bool) 
 	if t.Approx {
 		t.Limit = datatype.StreamTrimLimit
 	}
-	if i < len(words) && is(words[i], "LIMIT") {
+	if i < len(words) && Is(words[i], "LIMIT") {
 		if i+1 >= len(words) {
-			return 0, resp.Err(textSyntax), false
+			return 0, resp.Err(TextSyntax), false
 		}
-		n, ok := intArg(words[i+1])
+		n, ok := numfmt.ParseInt(words[i+1])
 		if !ok {
-			return 0, resp.Err(textNotInt), false
+			return 0, resp.Err(TextNotInt), false
 		}
 		if n < 0 {
 			return 0, resp.Err("The LIMIT argument must be >= 0."), false
@@ -82,18 +83,18 @@ func parseTrim(t *datatype.Trim, words []string, i int) (int, resp.Reply, bool) 
 	return i, resp.Reply{}, true
 }
 
-func cmdXAdd(c *call) resp.Reply {
+func cmdXAdd(c *Call) resp.Reply {
 	var t datatype.Trim
 	noMake := false
 	i := 2
-	for i < len(c.args) {
-		if is(c.args[i], "NOMKSTREAM") {
+	for i < len(c.Args) {
+		if Is(c.Args[i], "NOMKSTREAM") {
 			noMake = true
 			i++
 			continue
 		}
-		if is(c.args[i], "MAXLEN") || is(c.args[i], "MINID") {
-			next, bad, ok := parseTrim(&t, c.args, i)
+		if Is(c.Args[i], "MAXLEN") || Is(c.Args[i], "MINID") {
+			next, bad, ok := parseTrim(&t, c.Args, i)
 			if !ok {
 				return bad
 			}
@@ -103,11 +104,11 @@ func cmdXAdd(c *call) resp.Reply {
 		break
 	}
 	idAt := i
-	fields := c.args[min(idAt+1, len(c.args)):]
+	fields := c.Args[min(idAt+1, len(c.Args)):]
 	if len(fields) < 2 || len(fields)%2 != 0 {
 		return resp.Err("wrong number of arguments for 'xadd' command")
 	}
-	want := c.args[idAt]
+	want := c.Args[idAt]
 	auto := want == "*"
 	autoSeq := false
 	var id datatype.StreamID
@@ -157,8 +158,8 @@ func cmdXAdd(c *call) resp.Reply {
 	case !s.LastID.Less(id):
 		return resp.Err(tooSmall)
 	}
-	if !c.Keys.Has(c.args[1]) {
-		c.Put(c.args[1], s)
+	if !c.Keys.Has(c.Args[1]) {
+		c.Put(c.Args[1], s)
 	}
 	s.Add(id, append([]string(nil), fields...))
 	if t.Set {
@@ -167,17 +168,17 @@ func cmdXAdd(c *call) resp.Reply {
 	c.Dirty++
 	text := id.String()
 	if auto || autoSeq {
-		words := append([]string(nil), c.args...)
+		words := append([]string(nil), c.Args...)
 		words[idAt] = text
 		c.Rewrite(words...)
 	}
 	if c.OnStreamAdd != nil {
-		c.OnStreamAdd(c.args[1])
+		c.OnStreamAdd(c.Args[1])
 	}
 	return resp.Bulk(text)
 }
 
-func cmdXLen(c *call) resp.Reply {
+func cmdXLen(c *Call) resp.Reply {
 	s, ok := c.stream()
 	if !ok {
 		return wrongTypeReply()
@@ -233,8 +234,8 @@ func intervalID(s string, end bool) (datatype.StreamID, resp.Reply, bool) {
 	return id, resp.Reply{}, true
 }
 
-func (c *call) xrange(rev bool) resp.Reply {
-	first, last := c.args[2], c.args[3]
+func (c *Call) xrange(rev bool) resp.Reply {
+	first, last := c.Args[2], c.Args[3]
 	if rev {
 		first, last = last, first
 	}
@@ -247,13 +248,13 @@ func (c *call) xrange(rev bool) resp.Reply {
 		return bad
 	}
 	count := -1
-	if len(c.args) > 4 {
-		if len(c.args) != 6 || !is(c.args[4], "COUNT") {
-			return resp.Err(textSyntax)
+	if len(c.Args) > 4 {
+		if len(c.Args) != 6 || !Is(c.Args[4], "COUNT") {
+			return resp.Err(TextSyntax)
 		}
-		n, ok := intArg(c.args[5])
+		n, ok := numfmt.ParseInt(c.Args[5])
 		if !ok {
-			return resp.Err(textNotInt)
+			return resp.Err(TextNotInt)
 		}
 		count = int(max(n, 0))
 	}
@@ -270,31 +271,31 @@ func (c *call) xrange(rev bool) resp.Reply {
 	return entriesReply(s.Between(lo, hi, count, rev))
 }
 
-// xread is a parsed XREAD.
-type xread struct {
-	keys    []string
+// StreamRead is an XREAD that may wait for its streams to grow.
+type StreamRead struct {
+	Keys    []string
 	after   []datatype.StreamID
 	count   int   // < 0 = all
-	blockMs int64 // < 0 = do not wait, 0 = wait forever
+	BlockMs int64 // < 0 = do not wait, 0 = wait forever
 }
 
 // parseXRead parses the options and resolves every "$" to the last id of its stream.
-func (c *call) parseXRead() (*xread, resp.Reply, bool) {
-	x := &xread{count: -1, blockMs: -1}
+func (c *Call) parseXRead() (*StreamRead, resp.Reply, bool) {
+	x := &StreamRead{count: -1, BlockMs: -1}
 	i := 1
-	for ; i < len(c.args); i++ {
-		word := c.args[i]
-		if is(word, "STREAMS") {
+	for ; i < len(c.Args); i++ {
+		word := c.Args[i]
+		if Is(word, "STREAMS") {
 			break
 		}
-		if i+1 >= len(c.args) || !is(word, "COUNT") && !is(word, "BLOCK") {
-			return nil, resp.Err(textSyntax), false
+		if i+1 >= len(c.Args) || !Is(word, "COUNT") && !Is(word, "BLOCK") {
+			return nil, resp.Err(TextSyntax), false
 		}
 		i++
-		n, ok := intArg(c.args[i])
-		if is(word, "COUNT") {
+		n, ok := numfmt.ParseInt(c.Args[i])
+		if Is(word, "COUNT") {
 			if !ok {
-				return nil, resp.Err(textNotInt), false
+				return nil, resp.Err(TextNotInt), false
 			}
 			if n > 0 {
 				x.count = int(n)
@@ -307,19 +308,19 @@ func (c *call) parseXRead() (*xread, resp.Reply, bool) {
 		if n < 0 {
 			return nil, resp.Err("timeout is negative"), false
 		}
-		x.blockMs = n
+		x.BlockMs = n
 	}
-	rest := c.args[min(i+1, len(c.args)):]
-	if i >= len(c.args) || len(rest) == 0 {
-		return nil, resp.Err(textSyntax), false
+	rest := c.Args[min(i+1, len(c.Args)):]
+	if i >= len(c.Args) || len(rest) == 0 {
+		return nil, resp.Err(TextSyntax), false
 	}
 	if len(rest)%2 != 0 {
 		return nil, resp.Err("Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."), false
 	}
 	n := len(rest) / 2
-	x.keys = append(x.keys, rest[:n]...)
+	x.Keys = append(x.Keys, rest[:n]...)
 	for j, text := range rest[n:] {
-		s, ok := keyspace.Get[datatype.Stream](c.Store, x.keys[j])
+		s, ok := keyspace.Get[datatype.Stream](c.Store, x.Keys[j])
 		if !ok {
 			return nil, wrongTypeReply(), false
 		}
@@ -336,10 +337,10 @@ func (c *call) parseXRead() (*xread, resp.Reply, bool) {
 	return x, resp.Reply{}, true
 }
 
-// read returns the present entries; found is false if there are none.
-func (x *xread) read(s *keyspace.Store) (reply resp.Reply, found bool) {
-	out := make([]resp.Reply, 0, 2*len(x.keys))
-	for i, key := range x.keys {
+// Read returns the present entries; found is false if there are none.
+func (x *StreamRead) Read(s *keyspace.Store) (reply resp.Reply, found bool) {
+	out := make([]resp.Reply, 0, 2*len(x.Keys))
+	for i, key := range x.Keys {
 		st, ok := keyspace.Get[datatype.Stream](s, key)
 		if !ok {
 			return wrongTypeReply(), true
@@ -361,32 +362,32 @@ func (x *xread) read(s *keyspace.Store) (reply resp.Reply, found bool) {
 	return resp.Reply{Kind: resp.KindMap, Elems: out, Int: resp.MapOfLists}, true
 }
 
-func cmdXRead(c *call) resp.Reply {
+func cmdXRead(c *Call) resp.Reply {
 	x, bad, ok := c.parseXRead()
 	if !ok {
 		return bad
 	}
-	if c.script && x.blockMs >= 0 {
+	if c.Script && x.BlockMs >= 0 {
 		return resp.Err("xread command is not allowed with BLOCK option from scripts")
 	}
-	reply, found := x.read(c.Store)
-	if !found && x.blockMs >= 0 && c.sess != nil {
-		c.sess.waiting = x
+	reply, found := x.Read(c.Store)
+	if !found && x.BlockMs >= 0 && c.CanWait {
+		c.Waits = x
 	}
 	return reply
 }
 
-func cmdXTrim(c *call) resp.Reply {
+func cmdXTrim(c *Call) resp.Reply {
 	var t datatype.Trim
-	if !is(c.args[2], "MAXLEN") && !is(c.args[2], "MINID") {
-		return resp.Err(textSyntax)
+	if !Is(c.Args[2], "MAXLEN") && !Is(c.Args[2], "MINID") {
+		return resp.Err(TextSyntax)
 	}
-	next, bad, ok := parseTrim(&t, c.args, 2)
+	next, bad, ok := parseTrim(&t, c.Args, 2)
 	if !ok {
 		return bad
 	}
-	if next != len(c.args) {
-		return resp.Err(textSyntax)
+	if next != len(c.Args) {
+		return resp.Err(TextSyntax)
 	}
 	s, ok := c.stream()
 	if !ok {
@@ -400,8 +401,8 @@ func cmdXTrim(c *call) resp.Reply {
 	return resp.Int(n)
 }
 
-func cmdXDel(c *call) resp.Reply {
-	ids := make([]datatype.StreamID, 0, len(c.args)-2)
+func cmdXDel(c *Call) resp.Reply {
+	ids := make([]datatype.StreamID, 0, len(c.Args)-2)
 	s, ok := c.stream()
 	if !ok {
 		return wrongTypeReply()
@@ -409,7 +410,7 @@ func cmdXDel(c *call) resp.Reply {
 	if s == nil {
 		return resp.Zero
 	}
-	for _, text := range c.args[2:] {
+	for _, text := range c.Args[2:] {
 		id, ok := datatype.ParseStreamID(text, 0)
 		if !ok {
 			return resp.Err(textStreamID)
@@ -427,11 +428,11 @@ func cmdXDel(c *call) resp.Reply {
 }
 
 // cmdXInfo answers XINFO STREAM; the figures of a server's radix tree have no counterpart here and count nodes.
-func cmdXInfo(c *call) resp.Reply {
-	if !is(c.args[1], "STREAM") || len(c.args) != 3 {
-		return resp.Err("unknown subcommand or wrong number of arguments for '" + c.args[1] + "'. Try XINFO HELP.")
+func cmdXInfo(c *Call) resp.Reply {
+	if !Is(c.Args[1], "STREAM") || len(c.Args) != 3 {
+		return resp.Err("unknown subcommand or wrong number of arguments for '" + c.Args[1] + "'. Try XINFO HELP.")
 	}
-	s, ok := keyspace.Get[datatype.Stream](c.Store, c.args[2])
+	s, ok := keyspace.Get[datatype.Stream](c.Store, c.Args[2])
 	if !ok {
 		return wrongTypeReply()
 	}

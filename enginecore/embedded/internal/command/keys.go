@@ -1,4 +1,4 @@
-package embedded
+package command
 
 import (
 	"bufio"
@@ -15,43 +15,44 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
-func keyCommands() []command {
-	expire := func(unit int64, relative bool) func(c *call) resp.Reply {
-		return func(c *call) resp.Reply { return c.expire(unit, relative) }
+func keyCommands() []Command {
+	expire := func(unit int64, relative bool) func(c *Call) resp.Reply {
+		return func(c *Call) resp.Reply { return c.expire(unit, relative) }
 	}
-	ttl := func(unit int64, relative bool) func(c *call) resp.Reply {
-		return func(c *call) resp.Reply { return c.ttl(unit, relative) }
+	ttl := func(unit int64, relative bool) func(c *Call) resp.Reply {
+		return func(c *Call) resp.Reply { return c.ttl(unit, relative) }
 	}
-	return []command{
-		{"del", -2, cmdWrite, cmdDel},
-		{"unlink", -2, cmdWrite, cmdDel},
+	return []Command{
+		{"del", -2, Write, cmdDel},
+		{"unlink", -2, Write, cmdDel},
 		{"exists", -2, 0, cmdExists},
 		{"touch", -2, 0, cmdExists},
 		{"type", 2, 0, cmdType},
-		{"expire", -3, cmdWrite, expire(1000, true)},
-		{"pexpire", -3, cmdWrite, expire(1, true)},
-		{"expireat", -3, cmdWrite, expire(1000, false)},
-		{"pexpireat", -3, cmdWrite, expire(1, false)},
+		{"expire", -3, Write, expire(1000, true)},
+		{"pexpire", -3, Write, expire(1, true)},
+		{"expireat", -3, Write, expire(1000, false)},
+		{"pexpireat", -3, Write, expire(1, false)},
 		{"ttl", 2, 0, ttl(1000, true)},
 		{"pttl", 2, 0, ttl(1, true)},
 		{"expiretime", 2, 0, ttl(1000, false)},
 		{"pexpiretime", 2, 0, ttl(1, false)},
-		{"persist", 2, cmdWrite, cmdPersist},
+		{"persist", 2, Write, cmdPersist},
 		{"keys", 2, 0, cmdKeys},
 		{"scan", -2, 0, cmdScan},
-		{"copy", -3, cmdWrite, cmdCopy},
-		{"rename", 3, cmdWrite, cmdRename},
+		{"copy", -3, Write, cmdCopy},
+		{"rename", 3, Write, cmdRename},
 		{"object", -2, 0, cmdObject},
 		{"dump", 2, 0, cmdDump},
-		{"dbsize", 1, 0, func(c *call) resp.Reply { return resp.Int(c.Keys.Len()) }},
-		{"flushall", -1, cmdWrite, cmdFlush},
-		{"flushdb", -1, cmdWrite, cmdFlush},
+		{"memory", -2, NoScript, cmdMemory},
+		{"dbsize", 1, 0, func(c *Call) resp.Reply { return resp.Int(c.Keys.Len()) }},
+		{"flushall", -1, Write, cmdFlush},
+		{"flushdb", -1, Write, cmdFlush},
 	}
 }
 
-func cmdDel(c *call) resp.Reply {
+func cmdDel(c *Call) resp.Reply {
 	n := 0
-	for _, key := range c.args[1:] {
+	for _, key := range c.Args[1:] {
 		if c.Remove(key) {
 			n++
 		}
@@ -59,9 +60,9 @@ func cmdDel(c *call) resp.Reply {
 	return resp.Int(n)
 }
 
-func cmdExists(c *call) resp.Reply {
+func cmdExists(c *Call) resp.Reply {
 	n := 0
-	for _, key := range c.args[1:] {
+	for _, key := range c.Args[1:] {
 		if c.Keys.Has(key) {
 			n++
 		}
@@ -69,16 +70,16 @@ func cmdExists(c *call) resp.Reply {
 	return resp.Int(n)
 }
 
-func cmdType(c *call) resp.Reply {
-	if ent := c.Lookup(c.args[1]); ent != nil {
+func cmdType(c *Call) resp.Reply {
+	if ent := c.Lookup(c.Args[1]); ent != nil {
 		return resp.Status(keyspace.TypeName(ent.Val))
 	}
 	return resp.Status("none")
 }
 
-func (c *call) expire(unit int64, relative bool) resp.Reply {
+func (c *Call) expire(unit int64, relative bool) resp.Reply {
 	var nx, xx, gt, lt bool
-	for _, word := range c.args[3:] {
+	for _, word := range c.Args[3:] {
 		switch strings.ToUpper(word) {
 		case "NX":
 			nx = true
@@ -98,11 +99,11 @@ func (c *call) expire(unit int64, relative bool) resp.Reply {
 	if gt && lt {
 		return resp.Err("GT and LT options at the same time are not compatible")
 	}
-	at, bad, ok := c.deadline(c.args[2], unit, relative)
+	at, bad, ok := c.deadline(c.Args[2], unit, relative)
 	if !ok {
 		return bad
 	}
-	key := c.args[1]
+	key := c.Args[1]
 	ent := c.Lookup(key)
 	if ent == nil {
 		return resp.Zero
@@ -122,8 +123,8 @@ func (c *call) expire(unit int64, relative bool) resp.Reply {
 	return resp.One
 }
 
-func (c *call) ttl(unit int64, relative bool) resp.Reply {
-	ent := c.Lookup(c.args[1])
+func (c *Call) ttl(unit int64, relative bool) resp.Reply {
+	ent := c.Lookup(c.Args[1])
 	if ent == nil {
 		return resp.Int(-2)
 	}
@@ -140,20 +141,20 @@ func (c *call) ttl(unit int64, relative bool) resp.Reply {
 	return resp.Int64(v)
 }
 
-func cmdPersist(c *call) resp.Reply {
-	ent := c.Lookup(c.args[1])
+func cmdPersist(c *Call) resp.Reply {
+	ent := c.Lookup(c.Args[1])
 	if ent == nil || ent.ExpireAt == 0 {
 		return resp.Zero
 	}
-	c.SetExpiry(c.args[1], ent, 0)
+	c.SetExpiry(c.Args[1], ent, 0)
 	c.Dirty++
 	return resp.One
 }
 
-func cmdKeys(c *call) resp.Reply {
+func cmdKeys(c *Call) resp.Reply {
 	var out []resp.Reply
 	c.Keys.Each(func(key string, _ *keyspace.Entry) bool {
-		if glob.Match(c.args[1], key) {
+		if glob.Match(c.Args[1], key) {
 			out = append(out, resp.Bulk(key))
 		}
 		return true
@@ -170,24 +171,24 @@ func scanArgs(words []string, allowType bool) (cursor uint64, count int, match, 
 	count = 10
 	for i := 1; i < len(words); i += 2 {
 		if i+1 >= len(words) {
-			return 0, 0, "", "", resp.Err(textSyntax), false
+			return 0, 0, "", "", resp.Err(TextSyntax), false
 		}
 		switch {
-		case is(words[i], "MATCH"):
+		case Is(words[i], "MATCH"):
 			match = words[i+1]
-		case is(words[i], "COUNT"):
-			n, isInt := intArg(words[i+1])
+		case Is(words[i], "COUNT"):
+			n, isInt := numfmt.ParseInt(words[i+1])
 			if !isInt {
-				return 0, 0, "", "", resp.Err(textNotInt), false
+				return 0, 0, "", "", resp.Err(TextNotInt), false
 			}
 			if n < 1 {
-				return 0, 0, "", "", resp.Err(textSyntax), false
+				return 0, 0, "", "", resp.Err(TextSyntax), false
 			}
 			count = int(n)
-		case allowType && is(words[i], "TYPE"):
+		case allowType && Is(words[i], "TYPE"):
 			typ = strings.ToLower(words[i+1])
 		default:
-			return 0, 0, "", "", resp.Err(textSyntax), false
+			return 0, 0, "", "", resp.Err(TextSyntax), false
 		}
 	}
 	return cursor, count, match, typ, resp.Reply{}, true
@@ -197,8 +198,8 @@ func scanReply(next uint64, items []resp.Reply) resp.Reply {
 	return resp.Array([]resp.Reply{resp.Bulk(strconv.FormatUint(next, 10)), resp.Array(items)})
 }
 
-func cmdScan(c *call) resp.Reply {
-	cursor, count, match, typ, bad, ok := scanArgs(c.args[1:], true)
+func cmdScan(c *Call) resp.Reply {
+	cursor, count, match, typ, bad, ok := scanArgs(c.Args[1:], true)
 	if !ok {
 		return bad
 	}
@@ -211,22 +212,22 @@ func cmdScan(c *call) resp.Reply {
 	return scanReply(next, out)
 }
 
-func cmdCopy(c *call) resp.Reply {
+func cmdCopy(c *Call) resp.Reply {
 	replace := false
-	for i := 3; i < len(c.args); i++ {
+	for i := 3; i < len(c.Args); i++ {
 		switch {
-		case is(c.args[i], "REPLACE"):
+		case Is(c.Args[i], "REPLACE"):
 			replace = true
-		case is(c.args[i], "DB") && i+1 < len(c.args):
+		case Is(c.Args[i], "DB") && i+1 < len(c.Args):
 			i++
-			if c.args[i] != "0" {
+			if c.Args[i] != "0" {
 				return resp.Err("DB index is out of range")
 			}
 		default:
-			return resp.Err(textSyntax)
+			return resp.Err(TextSyntax)
 		}
 	}
-	src, dst := c.args[1], c.args[2]
+	src, dst := c.Args[1], c.Args[2]
 	if src == dst {
 		return resp.Err("source and destination objects are the same")
 	}
@@ -241,40 +242,40 @@ func cmdCopy(c *call) resp.Reply {
 	return resp.One
 }
 
-func cmdRename(c *call) resp.Reply {
-	ent := c.Lookup(c.args[1])
+func cmdRename(c *Call) resp.Reply {
+	ent := c.Lookup(c.Args[1])
 	if ent == nil {
 		return resp.Err("no such key")
 	}
-	if c.args[1] == c.args[2] {
+	if c.Args[1] == c.Args[2] {
 		return resp.OK
 	}
-	c.Remove(c.args[1])
+	c.Remove(c.Args[1])
 	at := ent.ExpireAt
-	ent = c.Put(c.args[2], ent.Val)
+	ent = c.Put(c.Args[2], ent.Val)
 	if at != 0 {
-		c.SetExpiry(c.args[2], ent, at)
+		c.SetExpiry(c.Args[2], ent, at)
 	}
 	return resp.OK
 }
 
 // cmdObject answers ENCODING with the name a server would most likely give.
-func cmdObject(c *call) resp.Reply {
-	if len(c.args) != 3 {
-		return resp.Err("unknown subcommand or wrong number of arguments for '" + c.args[1] + "'. Try OBJECT HELP.")
+func cmdObject(c *Call) resp.Reply {
+	if len(c.Args) != 3 {
+		return resp.Err("unknown subcommand or wrong number of arguments for '" + c.Args[1] + "'. Try OBJECT HELP.")
 	}
-	ent := c.Lookup(c.args[2])
+	ent := c.Lookup(c.Args[2])
 	if ent == nil {
 		return resp.Nil
 	}
-	switch strings.ToUpper(c.args[1]) {
+	switch strings.ToUpper(c.Args[1]) {
 	case "REFCOUNT":
 		return resp.One
 	case "IDLETIME", "FREQ":
 		return resp.Zero
 	case "ENCODING":
 	default:
-		return resp.Err("unknown subcommand '" + c.args[1] + "'. Try OBJECT HELP.")
+		return resp.Err("unknown subcommand '" + c.Args[1] + "'. Try OBJECT HELP.")
 	}
 	small := func(n int, yes, no string) resp.Reply {
 		if n <= 128 {
@@ -305,8 +306,8 @@ func cmdObject(c *call) resp.Reply {
 
 // cmdDump describes a value in bytes that are equal for equal values with the same history. They are no server's format
 // and cannot be restored.
-func cmdDump(c *call) resp.Reply {
-	ent := c.Lookup(c.args[1])
+func cmdDump(c *Call) resp.Reply {
+	ent := c.Lookup(c.Args[1])
 	if ent == nil {
 		return resp.Nil
 	}
@@ -317,9 +318,21 @@ func cmdDump(c *call) resp.Reply {
 	return resp.Bulk(b.String())
 }
 
-func cmdFlush(c *call) resp.Reply {
-	if len(c.args) > 2 || len(c.args) == 2 && !is(c.args[1], "SYNC") && !is(c.args[1], "ASYNC") {
-		return resp.Err(textSyntax)
+// cmdMemory estimates: the engine does not count the bytes of a value.
+func cmdMemory(c *Call) resp.Reply {
+	if !Is(c.Args[1], "USAGE") || len(c.Args) < 3 {
+		return resp.Err("unknown subcommand '" + c.Args[1] + "'. Try MEMORY HELP.")
+	}
+	ent := c.Lookup(c.Args[2])
+	if ent == nil {
+		return resp.Nil
+	}
+	return resp.Int(len(c.Args[2]) + keyspace.SizeOf(ent.Val))
+}
+
+func cmdFlush(c *Call) resp.Reply {
+	if len(c.Args) > 2 || len(c.Args) == 2 && !Is(c.Args[1], "SYNC") && !Is(c.Args[1], "ASYNC") {
+		return resp.Err(TextSyntax)
 	}
 	c.Flush()
 	return resp.OK

@@ -1,42 +1,43 @@
-package embedded
+package command
 
 import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
-func setCommands() []command {
-	return []command{
-		{"sadd", -3, cmdWrite, cmdSAdd},
-		{"srem", -3, cmdWrite, cmdSRem},
+func setCommands() []Command {
+	return []Command{
+		{"sadd", -3, Write, cmdSAdd},
+		{"srem", -3, Write, cmdSRem},
 		{"sismember", 3, 0, cmdSIsMember},
 		{"smismember", -3, 0, cmdSMIsMember},
 		{"smembers", 2, 0, cmdSMembers},
 		{"scard", 2, 0, cmdSCard},
-		{"spop", -2, cmdWrite, cmdSPop},
+		{"spop", -2, Write, cmdSPop},
 		{"srandmember", -2, 0, cmdSRandMember},
 		{"sscan", -3, 0, cmdSScan},
-		{"smove", 4, cmdWrite, cmdSMove},
+		{"smove", 4, Write, cmdSMove},
 		{"sinter", -2, 0, cmdSetOp("inter")},
 		{"sunion", -2, 0, cmdSetOp("union")},
 		{"sdiff", -2, 0, cmdSetOp("diff")},
-		{"sinterstore", -3, cmdWrite, cmdSetOpStore("inter")},
-		{"sunionstore", -3, cmdWrite, cmdSetOpStore("union")},
-		{"sdiffstore", -3, cmdWrite, cmdSetOpStore("diff")},
+		{"sinterstore", -3, Write, cmdSetOpStore("inter")},
+		{"sunionstore", -3, Write, cmdSetOpStore("union")},
+		{"sdiffstore", -3, Write, cmdSetOpStore("diff")},
 	}
 }
 
-func (c *call) set() (*datatype.Set, bool) { return keyspace.Get[datatype.Set](c.Store, c.args[1]) }
+func (c *Call) set() (*datatype.Set, bool) { return keyspace.Get[datatype.Set](c.Store, c.Args[1]) }
 
-func cmdSAdd(c *call) resp.Reply {
-	s, ok := keyspace.GetOrNew[datatype.Set](c.Store, c.args[1])
+func cmdSAdd(c *Call) resp.Reply {
+	s, ok := keyspace.GetOrNew[datatype.Set](c.Store, c.Args[1])
 	if !ok {
 		return wrongTypeReply()
 	}
 	n := 0
-	for _, m := range c.args[2:] {
+	for _, m := range c.Args[2:] {
 		if s.Set(m, struct{}{}) {
 			n++
 		}
@@ -45,7 +46,7 @@ func cmdSAdd(c *call) resp.Reply {
 	return resp.Int(n)
 }
 
-func cmdSRem(c *call) resp.Reply {
+func cmdSRem(c *Call) resp.Reply {
 	s, ok := c.set()
 	if !ok {
 		return wrongTypeReply()
@@ -54,7 +55,7 @@ func cmdSRem(c *call) resp.Reply {
 		return resp.Zero
 	}
 	n := 0
-	for _, m := range c.args[2:] {
+	for _, m := range c.Args[2:] {
 		if s.Del(m) {
 			n++
 		}
@@ -62,33 +63,33 @@ func cmdSRem(c *call) resp.Reply {
 	if n > 0 {
 		c.Dirty++
 		if s.Len() == 0 {
-			c.Remove(c.args[1])
+			c.Remove(c.Args[1])
 		}
 	}
 	return resp.Int(n)
 }
 
-func cmdSIsMember(c *call) resp.Reply {
+func cmdSIsMember(c *Call) resp.Reply {
 	s, ok := c.set()
 	if !ok {
 		return wrongTypeReply()
 	}
-	return resp.BoolInt(s != nil && s.Has(c.args[2]))
+	return resp.BoolInt(s != nil && s.Has(c.Args[2]))
 }
 
-func cmdSMIsMember(c *call) resp.Reply {
+func cmdSMIsMember(c *Call) resp.Reply {
 	s, ok := c.set()
 	if !ok {
 		return wrongTypeReply()
 	}
-	out := make([]resp.Reply, len(c.args)-2)
-	for i, m := range c.args[2:] {
+	out := make([]resp.Reply, len(c.Args)-2)
+	for i, m := range c.Args[2:] {
 		out[i] = resp.BoolInt(s != nil && s.Has(m))
 	}
 	return resp.Array(out)
 }
 
-func cmdSMembers(c *call) resp.Reply {
+func cmdSMembers(c *Call) resp.Reply {
 	s, ok := c.set()
 	if !ok {
 		return wrongTypeReply()
@@ -99,7 +100,7 @@ func cmdSMembers(c *call) resp.Reply {
 	return resp.Reply{Kind: resp.KindSet, Elems: resp.Bulks(s.Keys())}
 }
 
-func cmdSCard(c *call) resp.Reply {
+func cmdSCard(c *Call) resp.Reply {
 	s, ok := c.set()
 	if !ok {
 		return wrongTypeReply()
@@ -110,14 +111,14 @@ func cmdSCard(c *call) resp.Reply {
 	return resp.Int(s.Len())
 }
 
-func cmdSPop(c *call) resp.Reply {
-	if len(c.args) > 3 {
-		return resp.Err(textSyntax)
+func cmdSPop(c *Call) resp.Reply {
+	if len(c.Args) > 3 {
+		return resp.Err(TextSyntax)
 	}
 	count := int64(-1)
-	if len(c.args) == 3 {
+	if len(c.Args) == 3 {
 		var ok bool
-		if count, ok = intArg(c.args[2]); !ok || count < 0 {
+		if count, ok = numfmt.ParseInt(c.Args[2]); !ok || count < 0 {
 			return resp.Err("value is out of range, must be positive")
 		}
 	}
@@ -131,7 +132,7 @@ func cmdSPop(c *call) resp.Reply {
 		}
 		return resp.Reply{Kind: resp.KindSet}
 	}
-	words := []string{"SREM", c.args[1]}
+	words := []string{"SREM", c.Args[1]}
 	n := min(max(count, 1), int64(s.Len()))
 	for i := int64(0); i < n; i++ {
 		m := s.RandomKey(c.Random)
@@ -141,7 +142,7 @@ func cmdSPop(c *call) resp.Reply {
 	c.Dirty++
 	c.Rewrite(words...)
 	if s.Len() == 0 {
-		c.Remove(c.args[1])
+		c.Remove(c.Args[1])
 	}
 	if count < 0 {
 		return resp.Bulk(words[2])
@@ -149,23 +150,23 @@ func cmdSPop(c *call) resp.Reply {
 	return resp.Reply{Kind: resp.KindSet, Elems: resp.Bulks(words[2:])}
 }
 
-func cmdSRandMember(c *call) resp.Reply {
-	if len(c.args) > 3 {
-		return resp.Err(textSyntax)
+func cmdSRandMember(c *Call) resp.Reply {
+	if len(c.Args) > 3 {
+		return resp.Err(TextSyntax)
 	}
 	s, ok := c.set()
 	if !ok {
 		return wrongTypeReply()
 	}
-	if len(c.args) == 2 {
+	if len(c.Args) == 2 {
 		if s == nil {
 			return resp.Nil
 		}
 		return resp.Bulk(s.RandomKey(c.Random))
 	}
-	count, ok := intArg(c.args[2])
+	count, ok := numfmt.ParseInt(c.Args[2])
 	if !ok {
-		return resp.Err(textNotInt)
+		return resp.Err(TextNotInt)
 	}
 	if s == nil || count == 0 {
 		return resp.Array(nil)
@@ -189,8 +190,8 @@ func cmdSRandMember(c *call) resp.Reply {
 	return resp.Array(resp.Bulks(members[:n]))
 }
 
-func cmdSScan(c *call) resp.Reply {
-	cursor, count, match, _, bad, ok := scanArgs(c.args[2:], false)
+func cmdSScan(c *Call) resp.Reply {
+	cursor, count, match, _, bad, ok := scanArgs(c.Args[2:], false)
 	if !ok {
 		return bad
 	}
@@ -210,34 +211,34 @@ func cmdSScan(c *call) resp.Reply {
 	return scanReply(next, out)
 }
 
-func cmdSMove(c *call) resp.Reply {
+func cmdSMove(c *Call) resp.Reply {
 	src, ok := c.set()
-	dst, ok2 := keyspace.Get[datatype.Set](c.Store, c.args[2])
+	dst, ok2 := keyspace.Get[datatype.Set](c.Store, c.Args[2])
 	if src == nil && ok {
 		return resp.Zero
 	}
 	if !ok || !ok2 {
 		return wrongTypeReply()
 	}
-	if c.args[1] == c.args[2] {
-		return resp.BoolInt(src.Has(c.args[3]))
+	if c.Args[1] == c.Args[2] {
+		return resp.BoolInt(src.Has(c.Args[3]))
 	}
-	if !src.Del(c.args[3]) {
+	if !src.Del(c.Args[3]) {
 		return resp.Zero
 	}
 	if src.Len() == 0 {
-		c.Remove(c.args[1])
+		c.Remove(c.Args[1])
 	}
 	if dst == nil {
-		dst, _ = keyspace.GetOrNew[datatype.Set](c.Store, c.args[2])
+		dst, _ = keyspace.GetOrNew[datatype.Set](c.Store, c.Args[2])
 	}
-	dst.Set(c.args[3], struct{}{})
+	dst.Set(c.Args[3], struct{}{})
 	c.Dirty++
 	return resp.One
 }
 
 // combine computes a set operation in the order of the first set's members.
-func (c *call) combine(op string, keys []string) (*datatype.Set, bool) {
+func (c *Call) combine(op string, keys []string) (*datatype.Set, bool) {
 	sets := make([]*datatype.Set, len(keys))
 	for i, key := range keys {
 		s, ok := keyspace.Get[datatype.Set](c.Store, key)
@@ -271,9 +272,9 @@ func (c *call) combine(op string, keys []string) (*datatype.Set, bool) {
 	return out, true
 }
 
-func cmdSetOp(op string) func(c *call) resp.Reply {
-	return func(c *call) resp.Reply {
-		out, ok := c.combine(op, c.args[1:])
+func cmdSetOp(op string) func(c *Call) resp.Reply {
+	return func(c *Call) resp.Reply {
+		out, ok := c.combine(op, c.Args[1:])
 		if !ok {
 			return wrongTypeReply()
 		}
@@ -281,17 +282,17 @@ func cmdSetOp(op string) func(c *call) resp.Reply {
 	}
 }
 
-func cmdSetOpStore(op string) func(c *call) resp.Reply {
-	return func(c *call) resp.Reply {
-		out, ok := c.combine(op, c.args[2:])
+func cmdSetOpStore(op string) func(c *Call) resp.Reply {
+	return func(c *Call) resp.Reply {
+		out, ok := c.combine(op, c.Args[2:])
 		if !ok {
 			return wrongTypeReply()
 		}
 		if out.Len() == 0 {
-			c.Remove(c.args[1])
+			c.Remove(c.Args[1])
 			return resp.Zero
 		}
-		c.Put(c.args[1], out)
+		c.Put(c.Args[1], out)
 		return resp.Int(out.Len())
 	}
 }

@@ -1,33 +1,34 @@
-package embedded
+package command
 
 import (
 	"strings"
 
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
-func stringCommands() []command {
-	return []command{
+func stringCommands() []Command {
+	return []Command{
 		{"get", 2, 0, cmdGet},
-		{"set", -3, cmdWrite, cmdSet},
-		{"setnx", 3, cmdWrite, cmdSetNX},
-		{"setex", 4, cmdWrite, func(c *call) resp.Reply { return c.setEx(1000) }},
-		{"psetex", 4, cmdWrite, func(c *call) resp.Reply { return c.setEx(1) }},
-		{"getset", 3, cmdWrite, cmdGetSet},
+		{"set", -3, Write, cmdSet},
+		{"setnx", 3, Write, cmdSetNX},
+		{"setex", 4, Write, func(c *Call) resp.Reply { return c.setEx(1000) }},
+		{"psetex", 4, Write, func(c *Call) resp.Reply { return c.setEx(1) }},
+		{"getset", 3, Write, cmdGetSet},
 		{"mget", -2, 0, cmdMGet},
-		{"mset", -3, cmdWrite, cmdMSet},
-		{"incr", 2, cmdWrite, func(c *call) resp.Reply { return c.incrBy(1) }},
-		{"decr", 2, cmdWrite, func(c *call) resp.Reply { return c.incrBy(-1) }},
-		{"incrby", 3, cmdWrite, cmdIncrBy},
-		{"decrby", 3, cmdWrite, cmdDecrBy},
+		{"mset", -3, Write, cmdMSet},
+		{"incr", 2, Write, func(c *Call) resp.Reply { return c.incrBy(1) }},
+		{"decr", 2, Write, func(c *Call) resp.Reply { return c.incrBy(-1) }},
+		{"incrby", 3, Write, cmdIncrBy},
+		{"decrby", 3, Write, cmdDecrBy},
 		{"strlen", 2, 0, cmdStrlen},
-		{"append", 3, cmdWrite, cmdAppend},
-		{"getdel", 2, cmdWrite, cmdGetDel},
+		{"append", 3, Write, cmdAppend},
+		{"getdel", 2, Write, cmdGetDel},
 	}
 }
 
-func cmdGet(c *call) resp.Reply {
-	v, present, ok := c.GetString(c.args[1])
+func cmdGet(c *Call) resp.Reply {
+	v, present, ok := c.GetString(c.Args[1])
 	if !ok {
 		return wrongTypeReply()
 	}
@@ -78,18 +79,18 @@ func (o *setOptions) parse(words []string) bool {
 	return !(o.nx && o.xx) && !(o.keep && o.unit != 0)
 }
 
-func cmdSet(c *call) resp.Reply {
+func cmdSet(c *Call) resp.Reply {
 	var o setOptions
-	if !o.parse(c.args[3:]) {
-		return resp.Err(textSyntax)
+	if !o.parse(c.Args[3:]) {
+		return resp.Err(TextSyntax)
 	}
 	var at int64
 	if o.unit != 0 {
 		var bad resp.Reply
-		v, ok := intArg(o.expiry)
+		v, ok := numfmt.ParseInt(o.expiry)
 		switch {
 		case !ok:
-			return resp.Err(textNotInt)
+			return resp.Err(TextNotInt)
 		case v <= 0:
 			return resp.Err("invalid expire time in 'set' command")
 		}
@@ -97,7 +98,7 @@ func cmdSet(c *call) resp.Reply {
 			return bad
 		}
 	}
-	key, val := c.args[1], c.args[2]
+	key, val := c.Args[1], c.Args[2]
 	old := c.Lookup(key)
 	reply := resp.OK
 	if o.get {
@@ -129,49 +130,49 @@ func cmdSet(c *call) resp.Reply {
 }
 
 // dropIfPast removes a key whose new deadline has passed, so that no later command of the same function sees it.
-func (c *call) dropIfPast(key string, at int64) {
+func (c *Call) dropIfPast(key string, at int64) {
 	if !c.Replaying() && at < c.NowMs {
 		c.Remove(key)
 		c.Rewrite("DEL", key)
 	}
 }
 
-func cmdSetNX(c *call) resp.Reply {
-	if c.Lookup(c.args[1]) != nil {
+func cmdSetNX(c *Call) resp.Reply {
+	if c.Lookup(c.Args[1]) != nil {
 		return resp.Zero
 	}
-	c.Put(c.args[1], c.args[2])
+	c.Put(c.Args[1], c.Args[2])
 	return resp.One
 }
 
-func (c *call) setEx(unit int64) resp.Reply {
-	v, ok := intArg(c.args[2])
+func (c *Call) setEx(unit int64) resp.Reply {
+	v, ok := numfmt.ParseInt(c.Args[2])
 	if !ok {
-		return resp.Err(textNotInt)
+		return resp.Err(TextNotInt)
 	}
 	if v <= 0 {
-		return resp.Err("invalid expire time in '" + strings.ToLower(c.args[0]) + "' command")
+		return resp.Err("invalid expire time in '" + strings.ToLower(c.Args[0]) + "' command")
 	}
-	at, bad, ok := c.deadline(c.args[2], unit, true)
+	at, bad, ok := c.deadline(c.Args[2], unit, true)
 	if !ok {
 		return bad
 	}
-	c.SetExpiry(c.args[1], c.Put(c.args[1], c.args[3]), at)
-	c.Rewrite("SET", c.args[1], c.args[3], "PXAT", itoa(at))
+	c.SetExpiry(c.Args[1], c.Put(c.Args[1], c.Args[3]), at)
+	c.Rewrite("SET", c.Args[1], c.Args[3], "PXAT", itoa(at))
 	return resp.OK
 }
 
-func cmdGetSet(c *call) resp.Reply {
+func cmdGetSet(c *Call) resp.Reply {
 	old := cmdGet(c)
 	if old.Kind != resp.KindError {
-		c.Put(c.args[1], c.args[2])
+		c.Put(c.Args[1], c.Args[2])
 	}
 	return old
 }
 
-func cmdMGet(c *call) resp.Reply {
-	out := make([]resp.Reply, len(c.args)-1)
-	for i, key := range c.args[1:] {
+func cmdMGet(c *Call) resp.Reply {
+	out := make([]resp.Reply, len(c.Args)-1)
+	for i, key := range c.Args[1:] {
 		if v, present, ok := c.GetString(key); ok && present {
 			out[i] = resp.Bulk(v)
 		}
@@ -179,28 +180,28 @@ func cmdMGet(c *call) resp.Reply {
 	return resp.Array(out)
 }
 
-func cmdMSet(c *call) resp.Reply {
-	if len(c.args)%2 == 0 {
+func cmdMSet(c *Call) resp.Reply {
+	if len(c.Args)%2 == 0 {
 		return resp.Err("wrong number of arguments for 'mset' command")
 	}
-	for i := 1; i < len(c.args); i += 2 {
-		c.Put(c.args[i], c.args[i+1])
+	for i := 1; i < len(c.Args); i += 2 {
+		c.Put(c.Args[i], c.Args[i+1])
 	}
 	return resp.OK
 }
 
-func cmdIncrBy(c *call) resp.Reply {
-	by, ok := intArg(c.args[2])
+func cmdIncrBy(c *Call) resp.Reply {
+	by, ok := numfmt.ParseInt(c.Args[2])
 	if !ok {
-		return resp.Err(textNotInt)
+		return resp.Err(TextNotInt)
 	}
 	return c.incrBy(by)
 }
 
-func cmdDecrBy(c *call) resp.Reply {
-	by, ok := intArg(c.args[2])
+func cmdDecrBy(c *Call) resp.Reply {
+	by, ok := numfmt.ParseInt(c.Args[2])
 	if !ok {
-		return resp.Err(textNotInt)
+		return resp.Err(TextNotInt)
 	}
 	if -by == by && by != 0 {
 		return resp.Err("decrement would overflow")
@@ -208,27 +209,27 @@ func cmdDecrBy(c *call) resp.Reply {
 	return c.incrBy(-by)
 }
 
-func (c *call) incrBy(by int64) resp.Reply {
-	text, present, ok := c.GetString(c.args[1])
+func (c *Call) incrBy(by int64) resp.Reply {
+	text, present, ok := c.GetString(c.Args[1])
 	if !ok {
 		return wrongTypeReply()
 	}
 	old := int64(0)
 	if present {
-		if old, ok = intArg(text); !ok {
-			return resp.Err(textNotInt)
+		if old, ok = numfmt.ParseInt(text); !ok {
+			return resp.Err(TextNotInt)
 		}
 	}
 	sum, ok := addInt(old, by)
 	if !ok {
 		return resp.Err(textOverflow)
 	}
-	c.edit(c.args[1], itoa(sum))
+	c.edit(c.Args[1], itoa(sum))
 	return resp.Int64(sum)
 }
 
 // edit changes a string in place: the deadline stays.
-func (c *call) edit(key, val string) {
+func (c *Call) edit(key, val string) {
 	if ent := c.Lookup(key); ent != nil {
 		ent.Val = val
 		c.Dirty++
@@ -237,28 +238,28 @@ func (c *call) edit(key, val string) {
 	c.Put(key, val)
 }
 
-func cmdStrlen(c *call) resp.Reply {
-	v, _, ok := c.GetString(c.args[1])
+func cmdStrlen(c *Call) resp.Reply {
+	v, _, ok := c.GetString(c.Args[1])
 	if !ok {
 		return wrongTypeReply()
 	}
 	return resp.Int(len(v))
 }
 
-func cmdAppend(c *call) resp.Reply {
-	v, _, ok := c.GetString(c.args[1])
+func cmdAppend(c *Call) resp.Reply {
+	v, _, ok := c.GetString(c.Args[1])
 	if !ok {
 		return wrongTypeReply()
 	}
-	v += c.args[2]
-	c.edit(c.args[1], v)
+	v += c.Args[2]
+	c.edit(c.Args[1], v)
 	return resp.Int(len(v))
 }
 
-func cmdGetDel(c *call) resp.Reply {
+func cmdGetDel(c *Call) resp.Reply {
 	v := cmdGet(c)
 	if v.Kind == resp.KindBulk {
-		c.Remove(c.args[1])
+		c.Remove(c.Args[1])
 	}
 	return v
 }

@@ -1,4 +1,4 @@
-package embedded
+package command
 
 import (
 	"strings"
@@ -10,37 +10,37 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
-func hashCommands() []command {
-	return []command{
-		{"hset", -4, cmdWrite, cmdHSet},
-		{"hmset", -4, cmdWrite, cmdHMSet},
-		{"hsetnx", 4, cmdWrite, cmdHSetNX},
+func hashCommands() []Command {
+	return []Command{
+		{"hset", -4, Write, cmdHSet},
+		{"hmset", -4, Write, cmdHMSet},
+		{"hsetnx", 4, Write, cmdHSetNX},
 		{"hget", 3, 0, cmdHGet},
 		{"hmget", -3, 0, cmdHMGet},
 		{"hgetall", 2, 0, cmdHGetAll},
-		{"hdel", -3, cmdWrite, cmdHDel},
+		{"hdel", -3, Write, cmdHDel},
 		{"hexists", 3, 0, cmdHExists},
 		{"hlen", 2, 0, cmdHLen},
 		{"hkeys", 2, 0, cmdHKeys},
 		{"hvals", 2, 0, cmdHVals},
-		{"hincrby", 4, cmdWrite, cmdHIncrBy},
-		{"hincrbyfloat", 4, cmdWrite, cmdHIncrByFloat},
+		{"hincrby", 4, Write, cmdHIncrBy},
+		{"hincrbyfloat", 4, Write, cmdHIncrByFloat},
 		{"hscan", -3, 0, cmdHScan},
 		{"hstrlen", 3, 0, cmdHStrlen},
 	}
 }
 
-func (c *call) hset() (int, resp.Reply, bool) {
-	if len(c.args)%2 != 0 {
-		return 0, resp.Err("wrong number of arguments for '" + strings.ToLower(c.args[0]) + "' command"), false
+func (c *Call) hset() (int, resp.Reply, bool) {
+	if len(c.Args)%2 != 0 {
+		return 0, resp.Err("wrong number of arguments for '" + strings.ToLower(c.Args[0]) + "' command"), false
 	}
-	h, ok := keyspace.GetOrNew[datatype.Hash](c.Store, c.args[1])
+	h, ok := keyspace.GetOrNew[datatype.Hash](c.Store, c.Args[1])
 	if !ok {
 		return 0, wrongTypeReply(), false
 	}
 	n := 0
-	for i := 2; i < len(c.args); i += 2 {
-		if h.Set(c.args[i], c.args[i+1]) {
+	for i := 2; i < len(c.Args); i += 2 {
+		if h.Set(c.Args[i], c.Args[i+1]) {
 			n++
 		}
 	}
@@ -48,7 +48,7 @@ func (c *call) hset() (int, resp.Reply, bool) {
 	return n, resp.Reply{}, true
 }
 
-func cmdHSet(c *call) resp.Reply {
+func cmdHSet(c *Call) resp.Reply {
 	n, bad, ok := c.hset()
 	if !ok {
 		return bad
@@ -56,49 +56,49 @@ func cmdHSet(c *call) resp.Reply {
 	return resp.Int(n)
 }
 
-func cmdHMSet(c *call) resp.Reply {
+func cmdHMSet(c *Call) resp.Reply {
 	if _, bad, ok := c.hset(); !ok {
 		return bad
 	}
 	return resp.OK
 }
 
-func cmdHSetNX(c *call) resp.Reply {
-	h, ok := keyspace.GetOrNew[datatype.Hash](c.Store, c.args[1])
+func cmdHSetNX(c *Call) resp.Reply {
+	h, ok := keyspace.GetOrNew[datatype.Hash](c.Store, c.Args[1])
 	if !ok {
 		return wrongTypeReply()
 	}
-	if h.Has(c.args[2]) {
+	if h.Has(c.Args[2]) {
 		return resp.Zero
 	}
-	h.Set(c.args[2], c.args[3])
+	h.Set(c.Args[2], c.Args[3])
 	c.Dirty++
 	return resp.One
 }
 
-func (c *call) hash() (*datatype.Hash, bool) { return keyspace.Get[datatype.Hash](c.Store, c.args[1]) }
+func (c *Call) hash() (*datatype.Hash, bool) { return keyspace.Get[datatype.Hash](c.Store, c.Args[1]) }
 
-func cmdHGet(c *call) resp.Reply {
+func cmdHGet(c *Call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
 	}
 	if h != nil {
-		if v, present := h.Get(c.args[2]); present {
+		if v, present := h.Get(c.Args[2]); present {
 			return resp.Bulk(v)
 		}
 	}
 	return resp.Nil
 }
 
-func cmdHMGet(c *call) resp.Reply {
+func cmdHMGet(c *Call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
 	}
-	out := make([]resp.Reply, len(c.args)-2)
+	out := make([]resp.Reply, len(c.Args)-2)
 	if h != nil {
-		for i, f := range c.args[2:] {
+		for i, f := range c.Args[2:] {
 			if v, present := h.Get(f); present {
 				out[i] = resp.Bulk(v)
 			}
@@ -107,7 +107,7 @@ func cmdHMGet(c *call) resp.Reply {
 	return resp.Array(out)
 }
 
-func cmdHGetAll(c *call) resp.Reply {
+func cmdHGetAll(c *Call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
@@ -123,7 +123,7 @@ func cmdHGetAll(c *call) resp.Reply {
 	return resp.Reply{Kind: resp.KindMap, Elems: out}
 }
 
-func cmdHDel(c *call) resp.Reply {
+func cmdHDel(c *Call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
@@ -132,7 +132,7 @@ func cmdHDel(c *call) resp.Reply {
 		return resp.Zero
 	}
 	n := 0
-	for _, f := range c.args[2:] {
+	for _, f := range c.Args[2:] {
 		if h.Del(f) {
 			n++
 		}
@@ -140,21 +140,21 @@ func cmdHDel(c *call) resp.Reply {
 	if n > 0 {
 		c.Dirty++
 		if h.Len() == 0 {
-			c.Remove(c.args[1])
+			c.Remove(c.Args[1])
 		}
 	}
 	return resp.Int(n)
 }
 
-func cmdHExists(c *call) resp.Reply {
+func cmdHExists(c *Call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
 	}
-	return resp.BoolInt(h != nil && h.Has(c.args[2]))
+	return resp.BoolInt(h != nil && h.Has(c.Args[2]))
 }
 
-func cmdHLen(c *call) resp.Reply {
+func cmdHLen(c *Call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
@@ -165,7 +165,7 @@ func cmdHLen(c *call) resp.Reply {
 	return resp.Int(h.Len())
 }
 
-func cmdHKeys(c *call) resp.Reply {
+func cmdHKeys(c *Call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
@@ -176,7 +176,7 @@ func cmdHKeys(c *call) resp.Reply {
 	return resp.Array(resp.Bulks(h.Keys()))
 }
 
-func cmdHVals(c *call) resp.Reply {
+func cmdHVals(c *Call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
@@ -191,10 +191,10 @@ func cmdHVals(c *call) resp.Reply {
 	return resp.Array(out)
 }
 
-func cmdHIncrBy(c *call) resp.Reply {
-	by, ok := intArg(c.args[3])
+func cmdHIncrBy(c *Call) resp.Reply {
+	by, ok := numfmt.ParseInt(c.Args[3])
 	if !ok {
-		return resp.Err(textNotInt)
+		return resp.Err(TextNotInt)
 	}
 	h, ok := c.hash()
 	if !ok {
@@ -202,8 +202,8 @@ func cmdHIncrBy(c *call) resp.Reply {
 	}
 	old := int64(0)
 	if h != nil {
-		if text, present := h.Get(c.args[2]); present {
-			if old, ok = intArg(text); !ok {
+		if text, present := h.Get(c.Args[2]); present {
+			if old, ok = numfmt.ParseInt(text); !ok {
 				return resp.Err("hash value is not an integer")
 			}
 		}
@@ -212,14 +212,14 @@ func cmdHIncrBy(c *call) resp.Reply {
 	if !ok {
 		return resp.Err(textOverflow)
 	}
-	h, _ = keyspace.GetOrNew[datatype.Hash](c.Store, c.args[1])
-	h.Set(c.args[2], itoa(sum))
+	h, _ = keyspace.GetOrNew[datatype.Hash](c.Store, c.Args[1])
+	h.Set(c.Args[2], itoa(sum))
 	c.Dirty++
 	return resp.Int64(sum)
 }
 
-func cmdHIncrByFloat(c *call) resp.Reply {
-	if _, ok := numfmt.ParseFloat(c.args[3]); !ok {
+func cmdHIncrByFloat(c *Call) resp.Reply {
+	if _, ok := numfmt.ParseFloat(c.Args[3]); !ok {
 		return resp.Err(numfmt.ErrNotFloat.Error())
 	}
 	h, ok := c.hash()
@@ -228,7 +228,7 @@ func cmdHIncrByFloat(c *call) resp.Reply {
 	}
 	old := "0"
 	if h != nil {
-		if text, present := h.Get(c.args[2]); present {
+		if text, present := h.Get(c.Args[2]); present {
 			if old = text; old == "" {
 				return resp.Err("hash value is not a float")
 			}
@@ -237,19 +237,19 @@ func cmdHIncrByFloat(c *call) resp.Reply {
 	if _, ok := numfmt.ParseFloat(old); !ok {
 		return resp.Err("hash value is not a float")
 	}
-	sum, err := numfmt.AddDecimals(old, c.args[3])
+	sum, err := numfmt.AddDecimals(old, c.Args[3])
 	if err != nil {
 		return resp.Err(err.Error())
 	}
-	h, _ = keyspace.GetOrNew[datatype.Hash](c.Store, c.args[1])
-	h.Set(c.args[2], sum)
+	h, _ = keyspace.GetOrNew[datatype.Hash](c.Store, c.Args[1])
+	h.Set(c.Args[2], sum)
 	c.Dirty++
-	c.Rewrite("HSET", c.args[1], c.args[2], sum)
+	c.Rewrite("HSET", c.Args[1], c.Args[2], sum)
 	return resp.Bulk(sum)
 }
 
-func cmdHScan(c *call) resp.Reply {
-	cursor, count, match, _, bad, ok := scanArgs(c.args[2:], false)
+func cmdHScan(c *Call) resp.Reply {
+	cursor, count, match, _, bad, ok := scanArgs(c.Args[2:], false)
 	if !ok {
 		return bad
 	}
@@ -269,7 +269,7 @@ func cmdHScan(c *call) resp.Reply {
 	return scanReply(next, out)
 }
 
-func cmdHStrlen(c *call) resp.Reply {
+func cmdHStrlen(c *Call) resp.Reply {
 	h, ok := c.hash()
 	if !ok {
 		return wrongTypeReply()
@@ -277,6 +277,6 @@ func cmdHStrlen(c *call) resp.Reply {
 	if h == nil {
 		return resp.Zero
 	}
-	v, _ := h.Get(c.args[2])
+	v, _ := h.Get(c.Args[2])
 	return resp.Int(len(v))
 }
