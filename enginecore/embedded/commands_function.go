@@ -1,13 +1,13 @@
 package embedded
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/script"
 )
 
 func functionCommands() []engineCommand {
@@ -19,7 +19,7 @@ func functionCommands() []engineCommand {
 }
 
 func (c *call) fcall(readOnly bool) resp.Reply {
-	fn := c.e.lua.functions[c.Args[1]]
+	fn := c.e.lua.Function(c.Args[1])
 	if fn == nil {
 		return resp.Err("Function not found")
 	}
@@ -31,10 +31,10 @@ func (c *call) fcall(readOnly bool) resp.Reply {
 		return resp.Err("Number of keys can't be greater than number of args")
 	case n < 0:
 		return resp.Err("Number of keys can't be negative")
-	case readOnly && !fn.noWrites:
+	case readOnly && !fn.NoWrites:
 		return resp.Err("Can not execute a script with write flag using *_ro command.")
 	}
-	return c.e.lua.run(fn, c.Args[3:3+n], c.Args[3+n:])
+	return c.e.lua.Run(fn, c.Args[3:3+n], c.Args[3+n:])
 }
 
 func cmdFunctionSub(c *call) resp.Reply {
@@ -51,24 +51,24 @@ func cmdFunctionSub(c *call) resp.Reply {
 		if len(c.Args) < 3 {
 			return resp.Err("wrong number of arguments for 'function|load' command")
 		}
-		name, err := l.load(c.Args[len(c.Args)-1], replace)
+		name, err := l.Load(c.Args[len(c.Args)-1], replace)
 		if err != nil {
 			return resp.Err(err.Error())
 		}
 		return resp.Bulk(name)
 	case "LIST":
-		return l.list(c.Args[2:])
+		return listLibraries(l, c.Args[2:])
 	case "DELETE":
 		if len(c.Args) != 3 {
 			return resp.Err("wrong number of arguments for 'function|delete' command")
 		}
-		if !l.unload(c.Args[2]) {
+		if !l.Unload(c.Args[2]) {
 			return resp.Err("Library not found")
 		}
 		return resp.OK
 	case "FLUSH":
-		for name := range l.libraries {
-			l.unload(name)
+		for _, lib := range l.Libraries() {
+			l.Unload(lib.Name)
 		}
 		return resp.OK
 	case "KILL":
@@ -78,8 +78,8 @@ func cmdFunctionSub(c *call) resp.Reply {
 			resp.Bulk("running_script"), resp.Nil,
 			resp.Bulk("engines"), {Kind: resp.KindMap, Elems: []resp.Reply{
 				resp.Bulk("LUA"), {Kind: resp.KindMap, Elems: []resp.Reply{
-					resp.Bulk("libraries_count"), resp.Int(len(l.libraries)),
-					resp.Bulk("functions_count"), resp.Int(len(l.functions)),
+					resp.Bulk("libraries_count"), resp.Int(len(l.Libraries())),
+					resp.Bulk("functions_count"), resp.Int(l.NumFunctions()),
 				}},
 			}},
 		}}
@@ -87,8 +87,8 @@ func cmdFunctionSub(c *call) resp.Reply {
 	return resp.Err("unknown subcommand '" + c.Args[1] + "'. Try FUNCTION HELP.")
 }
 
-// list answers FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE].
-func (l *luaEngine) list(options []string) resp.Reply {
+// listLibraries answers FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE].
+func listLibraries(l *script.Interpreter, options []string) resp.Reply {
 	pattern, code := "*", false
 	for i := 0; i < len(options); i++ {
 		switch {
@@ -101,37 +101,57 @@ func (l *luaEngine) list(options []string) resp.Reply {
 			return resp.Err("Unknown argument " + options[i])
 		}
 	}
-	var names []string
-	for name := range l.libraries {
-		if glob.Match(pattern, name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
 	var out []resp.Reply
-	for _, name := range names {
-		lib := l.libraries[name]
+	for _, lib := range l.Libraries() {
+		if !glob.Match(pattern, lib.Name) {
+			continue
+		}
 		var fns []resp.Reply
-		for _, fn := range lib.functions {
+		for _, fn := range lib.Functions {
 			desc := resp.Nil
-			if fn.description != "" {
-				desc = resp.Bulk(fn.description)
+			if fn.Description != "" {
+				desc = resp.Bulk(fn.Description)
 			}
 			fns = append(fns, resp.Reply{Kind: resp.KindMap, Elems: []resp.Reply{
-				resp.Bulk("name"), resp.Bulk(fn.name),
+				resp.Bulk("name"), resp.Bulk(fn.Name),
 				resp.Bulk("description"), desc,
-				resp.Bulk("flags"), {Kind: resp.KindSet, Elems: resp.Bulks(fn.flags)},
+				resp.Bulk("flags"), {Kind: resp.KindSet, Elems: resp.Bulks(fn.Flags)},
 			}})
 		}
 		item := []resp.Reply{
-			resp.Bulk("library_name"), resp.Bulk(name),
+			resp.Bulk("library_name"), resp.Bulk(lib.Name),
 			resp.Bulk("engine"), resp.Bulk("LUA"),
 			resp.Bulk("functions"), resp.Array(fns),
 		}
 		if code {
-			item = append(item, resp.Bulk("library_code"), resp.Bulk(lib.code))
+			item = append(item, resp.Bulk("library_code"), resp.Bulk(lib.Code))
 		}
 		out = append(out, resp.Reply{Kind: resp.KindMap, Elems: item})
 	}
 	return resp.Array(out)
+}
+
+// scriptHost runs the commands that functions of one engine call.
+type scriptHost struct {
+	e    *Engine
+	call call
+}
+
+// Call implements script.Host.
+func (h *scriptHost) Call(args []string, readOnly bool) (reply resp.Reply, wrote bool, fault string) {
+	cmd := h.e.command(args[0])
+	switch {
+	case cmd == nil:
+		return resp.Reply{}, false, "Unknown Redis command called from script"
+	case !cmd.ArityOK(len(args)):
+		return resp.Reply{}, false, "Wrong number of args calling Redis command from script"
+	case cmd.Flags&command.NoScript != 0:
+		return resp.Reply{}, false, "This Redis command is not allowed from script"
+	case cmd.Flags&command.Write != 0 && readOnly:
+		return resp.Reply{}, false, "Write commands are not allowed from read-only scripts."
+	}
+	h.call.Args = args
+	before := h.e.store.Dirty
+	reply = h.e.run(&h.call, cmd)
+	return reply, h.e.store.Dirty != before, ""
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/script"
 )
 
 // Fsync selects when a write becomes durable.
@@ -101,7 +102,7 @@ type Engine struct {
 	gate      sync.Mutex
 	store     keyspace.Store
 	commands  map[string]*boundCommand
-	lua       *luaEngine
+	lua       *script.Interpreter
 	subs      subscriptions
 	published []publication
 	grown     []string                         // streams that the running command added to
@@ -159,15 +160,22 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	e.store.Random = rand.IntN
 	e.store.OnStreamAdd = func(key string) { e.grown = append(e.grown, key) }
 	e.commands = commandTable()
-	e.lua = newLuaEngine(e, o.ScriptTimeout)
+	e.lua = script.New(script.Options{
+		Host:          &scriptHost{e, call{Call: command.Call{Store: &e.store, Script: true}, e: e}},
+		Logger:        e.logger,
+		Random:        e.store.Random,
+		Timeout:       o.ScriptTimeout,
+		Version:       serverVersion,
+		VersionNumber: serverVersionNum,
+	})
 	if o.Dir != "" {
 		if err := e.openLog(ctx, o); err != nil {
-			e.lua.close()
+			e.lua.Close()
 			return nil, err
 		}
 	}
 	if o.Library != "" {
-		if _, err := e.lua.load(o.Library, false); err != nil {
+		if _, err := e.lua.Load(o.Library, false); err != nil {
 			_ = e.Close()
 			return nil, fmt.Errorf("embedded: load library: %w", err)
 		}
@@ -258,7 +266,6 @@ func (e *Engine) run(c *call, cmd *boundCommand) resp.Reply {
 	if s.Dirty == before {
 		return reply
 	}
-	e.lua.wrote = true
 	if e.log == nil {
 		return reply
 	}
@@ -363,7 +370,7 @@ func (e *Engine) Close() error {
 		s.close()
 	}
 	e.work.Wait()
-	e.lua.close()
+	e.lua.Close()
 	if e.log != nil {
 		return e.log.Close()
 	}

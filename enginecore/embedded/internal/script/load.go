@@ -1,4 +1,4 @@
-package embedded
+package script
 
 import (
 	"fmt"
@@ -17,8 +17,8 @@ type libraryError string
 // Error is the server's text.
 func (e libraryError) Error() string { return string(e) }
 
-// load compiles and registers a library and returns its name. A failed load changes nothing.
-func (l *luaEngine) load(code string, replace bool) (string, error) {
+// Load compiles and registers a library and returns its name. A failed load changes nothing.
+func (l *Interpreter) Load(code string, replace bool) (string, error) {
 	name, body, err := parseMetadata(code)
 	if err != nil {
 		return "", err
@@ -27,33 +27,33 @@ func (l *luaEngine) load(code string, replace bool) (string, error) {
 	if old != nil && !replace {
 		return "", libraryError(fmt.Sprintf("Library '%s' already exists", name))
 	}
-	lib := &library{name: name, code: code}
+	lib := &Library{Name: name, Code: code}
 	if err := l.runLibrary(lib, body); err != nil {
 		return "", err
 	}
-	if len(lib.functions) == 0 {
+	if len(lib.Functions) == 0 {
 		return "", libraryError("No functions registered")
 	}
-	for _, fn := range lib.functions {
-		if other := l.functions[fn.name]; other != nil && !old.has(other) {
-			return "", libraryError(fmt.Sprintf("Function %s already exists", fn.name))
+	for _, fn := range lib.Functions {
+		if other := l.functions[fn.Name]; other != nil && !old.has(other) {
+			return "", libraryError(fmt.Sprintf("Function %s already exists", fn.Name))
 		}
 	}
 	if old != nil {
-		l.unload(name)
+		l.Unload(name)
 	}
 	l.libraries[name] = lib
-	for _, fn := range lib.functions {
-		l.functions[fn.name] = fn
+	for _, fn := range lib.Functions {
+		l.functions[fn.Name] = fn
 	}
 	return name, nil
 }
 
-func (lib *library) has(fn *function) bool {
+func (lib *Library) has(fn *Function) bool {
 	if lib == nil {
 		return false
 	}
-	for _, f := range lib.functions {
+	for _, f := range lib.Functions {
 		if f == fn {
 			return true
 		}
@@ -61,14 +61,14 @@ func (lib *library) has(fn *function) bool {
 	return false
 }
 
-// unload removes a library and reports whether there was one.
-func (l *luaEngine) unload(name string) bool {
+// Unload removes a library and reports whether there was one.
+func (l *Interpreter) Unload(name string) bool {
 	lib := l.libraries[name]
 	if lib == nil {
 		return false
 	}
-	for _, fn := range lib.functions {
-		delete(l.functions, fn.name)
+	for _, fn := range lib.Functions {
+		delete(l.functions, fn.Name)
 	}
 	delete(l.libraries, name)
 	return true
@@ -121,7 +121,7 @@ func validName(s string) bool {
 }
 
 // runLibrary executes the top level of a library, where only "redis" with register_function and a few constants exists.
-func (l *luaEngine) runLibrary(lib *library, body string) error {
+func (l *Interpreter) runLibrary(lib *Library, body string) error {
 	proto, err := compileLibrary(body)
 	if err != nil {
 		return libraryError("Error compiling function: " + oneLine(err.Error()))
@@ -130,7 +130,7 @@ func (l *luaEngine) runLibrary(lib *library, body string) error {
 	fn.Env = l.globals
 
 	l.loading = lib
-	l.readOnly, l.wrote, l.running = false, false, lib.name
+	l.readOnly, l.wrote, l.running = false, false, lib.Name
 	l.globalsMeta.RawSetString("__index", l.loadScope)
 	defer func() {
 		l.loading = nil
@@ -151,19 +151,19 @@ func (l *luaEngine) runLibrary(lib *library, body string) error {
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // registerFunction is redis.register_function, by position or with a table of named arguments.
-func (l *luaEngine) registerFunction(L *lua.LState) int {
+func (l *Interpreter) registerFunction(L *lua.LState) int {
 	fn, fault := l.functionArgs(L)
 	if fault == "" {
 		switch {
 		case l.loading == nil:
 			fault = "redis.register_function can only be called on FUNCTION LOAD command"
-		case !validName(fn.name):
+		case !validName(fn.Name):
 			fault = textBadName
 		}
 	}
 	if fault == "" {
-		for _, other := range l.loading.functions {
-			if other.name == fn.name {
+		for _, other := range l.loading.Functions {
+			if other.Name == fn.Name {
 				fault = "Function already exists in the library"
 			}
 		}
@@ -171,12 +171,12 @@ func (l *luaEngine) registerFunction(L *lua.LState) int {
 	if fault != "" {
 		raise(L, l.errorTable("ERR "+fault))
 	}
-	l.loading.functions = append(l.loading.functions, fn)
+	l.loading.Functions = append(l.loading.Functions, fn)
 	return 0
 }
 
-func (l *luaEngine) functionArgs(L *lua.LState) (*function, string) {
-	fn := &function{}
+func (l *Interpreter) functionArgs(L *lua.LState) (*Function, string) {
+	fn := &Function{}
 	switch L.GetTop() {
 	case 1:
 		t, ok := L.Get(1).(*lua.LTable)
@@ -186,7 +186,7 @@ func (l *luaEngine) functionArgs(L *lua.LState) (*function, string) {
 		return fn, l.namedArgs(fn, t)
 	case 2:
 		var ok bool
-		if fn.name, ok = l.stringArg(L.Get(1)); !ok {
+		if fn.Name, ok = l.stringArg(L.Get(1)); !ok {
 			return nil, "first argument to redis.register_function must be a string"
 		}
 		if fn.callback, ok = L.Get(2).(*lua.LFunction); !ok {
@@ -198,11 +198,11 @@ func (l *luaEngine) functionArgs(L *lua.LState) (*function, string) {
 }
 
 // stringArg accepts what C's lua_isstring accepts.
-func (l *luaEngine) stringArg(v lua.LValue) (string, bool) {
+func (l *Interpreter) stringArg(v lua.LValue) (string, bool) {
 	return l.toText(v), v.Type() == lua.LTString || v.Type() == lua.LTNumber
 }
 
-func (l *luaEngine) namedArgs(fn *function, t *lua.LTable) (fault string) {
+func (l *Interpreter) namedArgs(fn *Function, t *lua.LTable) (fault string) {
 	t.ForEach(func(k, v lua.LValue) {
 		if fault != "" {
 			return
@@ -214,11 +214,11 @@ func (l *luaEngine) namedArgs(fn *function, t *lua.LTable) (fault string) {
 		}
 		switch key {
 		case "function_name":
-			if fn.name, ok = l.stringArg(v); !ok {
+			if fn.Name, ok = l.stringArg(v); !ok {
 				fault = "function_name argument given to redis.register_function must be a string"
 			}
 		case "description":
-			if fn.description, ok = l.stringArg(v); !ok {
+			if fn.Description, ok = l.stringArg(v); !ok {
 				fault = "description argument given to redis.register_function must be a string"
 			}
 		case "callback":
@@ -238,7 +238,7 @@ func (l *luaEngine) namedArgs(fn *function, t *lua.LTable) (fault string) {
 	})
 	switch {
 	case fault != "":
-	case fn.name == "":
+	case fn.Name == "":
 		fault = "redis.register_function must get a function name argument"
 	case fn.callback == nil:
 		fault = "redis.register_function must get a callback argument"
@@ -246,7 +246,7 @@ func (l *luaEngine) namedArgs(fn *function, t *lua.LTable) (fault string) {
 	return fault
 }
 
-func (fn *function) setFlags(flags *lua.LTable) string {
+func (fn *Function) setFlags(flags *lua.LTable) string {
 	for i := 1; ; i++ {
 		v := flags.RawGetInt(i)
 		if v == lua.LNil {
@@ -255,12 +255,12 @@ func (fn *function) setFlags(flags *lua.LTable) string {
 		flag, _ := v.(lua.LString)
 		switch flag {
 		case "no-writes":
-			fn.noWrites = true
+			fn.NoWrites = true
 		case "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys":
 			// Nothing here runs out of memory limits, is stale or clustered.
 		default:
 			return "unknown flag given"
 		}
-		fn.flags = append(fn.flags, string(flag))
+		fn.Flags = append(fn.Flags, string(flag))
 	}
 }

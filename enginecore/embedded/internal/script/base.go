@@ -1,4 +1,4 @@
-package embedded
+package script
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ const (
 
 // openLibraries builds the two scopes: what running functions see, and the little that a loading library sees. Functions
 // that differ between the server's Lua and this one are replaced.
-func (l *luaEngine) openLibraries() {
+func (l *Interpreter) openLibraries(o Options) {
 	L := l.L
 	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath, lua.OpenCoroutine} {
 		L.Push(L.NewFunction(open))
@@ -55,7 +55,7 @@ func (l *luaEngine) openLibraries() {
 	maths.RawSetString("randomseed", L.NewFunction(func(*lua.LState) int { return 0 }))
 
 	redis, loadRedis := L.NewTable(), L.NewTable()
-	l.registerRedis(redis, loadRedis)
+	l.registerRedis(o, redis, loadRedis)
 	for name, t := range map[string]*lua.LTable{
 		"string": str, "table": tab, "math": maths, "redis": redis, "cjson": l.newCJSON(), "bit": newBit(L),
 	} {
@@ -79,7 +79,7 @@ func (l *luaEngine) openLibraries() {
 	l.runScope.RawSetString("_G", l.globals)
 }
 
-func (l *luaEngine) readOnlyFunc() *lua.LFunction {
+func (l *Interpreter) readOnlyFunc() *lua.LFunction {
 	return l.L.NewFunction(func(L *lua.LState) int {
 		raiseText(L, textReadOnly)
 		return 0
@@ -88,7 +88,7 @@ func (l *luaEngine) readOnlyFunc() *lua.LFunction {
 
 // protect returns a read-only proxy for t: an empty table that resolves all names in t. missing, if given, is called
 // for absent names.
-func (l *luaEngine) protect(t *lua.LTable, missing *lua.LFunction) *lua.LTable {
+func (l *Interpreter) protect(t *lua.LTable, missing *lua.LFunction) *lua.LTable {
 	if missing != nil {
 		meta := l.L.NewTable()
 		meta.RawSetString("__index", missing)
@@ -103,7 +103,7 @@ func (l *luaEngine) protect(t *lua.LTable, missing *lua.LFunction) *lua.LTable {
 }
 
 // real returns the table behind a proxy.
-func (l *luaEngine) real(t *lua.LTable) *lua.LTable {
+func (l *Interpreter) real(t *lua.LTable) *lua.LTable {
 	if t.Metatable != lua.LNil {
 		if behind, ok := l.protected[t]; ok {
 			return behind
@@ -113,7 +113,7 @@ func (l *luaEngine) real(t *lua.LTable) *lua.LTable {
 }
 
 // tostring is Lua's tostring with the server's number format.
-func (l *luaEngine) tostring(v lua.LValue) string {
+func (l *Interpreter) tostring(v lua.LValue) string {
 	switch v := v.(type) {
 	case lua.LNumber:
 		return numfmt.FormatG14(float64(v))
@@ -128,7 +128,7 @@ func (l *luaEngine) tostring(v lua.LValue) string {
 }
 
 // toText is what C's lua_tostring yields: strings and numbers, nothing else.
-func (l *luaEngine) toText(v lua.LValue) string {
+func (l *Interpreter) toText(v lua.LValue) string {
 	switch v := v.(type) {
 	case lua.LNumber:
 		return numfmt.FormatG14(float64(v))
@@ -138,12 +138,12 @@ func (l *luaEngine) toText(v lua.LValue) string {
 	return ""
 }
 
-func (l *luaEngine) baseToString(L *lua.LState) int {
+func (l *Interpreter) baseToString(L *lua.LState) int {
 	L.Push(lua.LString(l.tostring(L.CheckAny(1))))
 	return 1
 }
 
-func (l *luaEngine) baseToNumber(L *lua.LState) int {
+func (l *Interpreter) baseToNumber(L *lua.LState) int {
 	v := L.CheckAny(1)
 	base := L.OptInt(2, 10)
 	if base == 10 {
@@ -223,7 +223,7 @@ func unsignedNumber(s string, base int) (float64, bool) {
 	return float64(v), true
 }
 
-func (l *luaEngine) baseError(L *lua.LState) int {
+func (l *Interpreter) baseError(L *lua.LState) int {
 	v := L.Get(1)
 	level := L.OptInt(2, 1)
 	switch v.(type) {
@@ -236,7 +236,7 @@ func (l *luaEngine) baseError(L *lua.LState) int {
 	return 0
 }
 
-func (l *luaEngine) baseAssert(L *lua.LState) int {
+func (l *Interpreter) baseAssert(L *lua.LState) int {
 	v := L.CheckAny(1)
 	if lua.LVAsBool(v) {
 		return L.GetTop()
@@ -255,7 +255,7 @@ func (l *luaEngine) baseAssert(L *lua.LState) int {
 
 // basePCall differs from the state's own in three ways: an error table with a text in err yields the text, as on a
 // server; a call that ran out of time cannot be caught; and outer locals stay shared with the closures over them.
-func (l *luaEngine) basePCall(L *lua.LState) int {
+func (l *Interpreter) basePCall(L *lua.LState) int {
 	fn := L.CheckAny(1)
 	if fn.Type() != lua.LTFunction && L.GetMetaField(fn, "__call").Type() != lua.LTFunction {
 		L.Push(lua.LFalse)
@@ -287,7 +287,7 @@ func (l *luaEngine) basePCall(L *lua.LState) int {
 
 // keepError is an error handler that changes nothing. Its presence keeps the state from closing the locals of all
 // functions on the stack when an error is raised.
-func (l *luaEngine) keepError() *lua.LFunction {
+func (l *Interpreter) keepError() *lua.LFunction {
 	if l.handler == nil {
 		l.handler = l.L.NewFunction(func(*lua.LState) int { return 1 })
 	}
@@ -315,13 +315,13 @@ func baseUnpack(L *lua.LState) int {
 	return n
 }
 
-func (l *luaEngine) refuseProtected(t *lua.LTable) {
+func (l *Interpreter) refuseProtected(t *lua.LTable) {
 	if _, ok := l.protected[t]; ok {
 		raise(l.L, lua.LString(textReadOnly))
 	}
 }
 
-func (l *luaEngine) baseRawSet(L *lua.LState) int {
+func (l *Interpreter) baseRawSet(L *lua.LState) int {
 	t := L.CheckTable(1)
 	l.refuseProtected(t)
 	L.RawSet(t, L.CheckAny(2), L.CheckAny(3))
@@ -329,12 +329,12 @@ func (l *luaEngine) baseRawSet(L *lua.LState) int {
 	return 1
 }
 
-func (l *luaEngine) baseRawGet(L *lua.LState) int {
+func (l *Interpreter) baseRawGet(L *lua.LState) int {
 	L.Push(l.real(L.CheckTable(1)).RawGet(L.CheckAny(2)))
 	return 1
 }
 
-func (l *luaEngine) baseSetMetatable(L *lua.LState) int {
+func (l *Interpreter) baseSetMetatable(L *lua.LState) int {
 	t := L.CheckTable(1)
 	l.refuseProtected(t)
 	if m, ok := t.Metatable.(*lua.LTable); ok && m.RawGetString("__metatable") != lua.LNil {
@@ -349,7 +349,7 @@ func (l *luaEngine) baseSetMetatable(L *lua.LState) int {
 	return 1
 }
 
-func (l *luaEngine) basePairs(L *lua.LState) int {
+func (l *Interpreter) basePairs(L *lua.LState) int {
 	t := l.real(L.CheckTable(1))
 	L.Push(l.runScope.RawGetString("next"))
 	L.Push(t)
@@ -357,7 +357,7 @@ func (l *luaEngine) basePairs(L *lua.LState) int {
 	return 3
 }
 
-func (l *luaEngine) baseNext(L *lua.LState) int {
+func (l *Interpreter) baseNext(L *lua.LState) int {
 	k, v := l.real(L.CheckTable(1)).Next(L.Get(2))
 	L.Push(k)
 	if k == lua.LNil {
@@ -367,7 +367,7 @@ func (l *luaEngine) baseNext(L *lua.LState) int {
 	return 2
 }
 
-func (l *luaEngine) baseLoadString(L *lua.LState) int {
+func (l *Interpreter) baseLoadString(L *lua.LState) int {
 	proto, err := compile(L.CheckString(1))
 	if err == nil {
 		fn := L.NewFunctionFromProto(proto)
@@ -386,7 +386,7 @@ func baseCollectGarbage(L *lua.LState) int {
 	return 1
 }
 
-func (l *luaEngine) tableConcat(L *lua.LState) int {
+func (l *Interpreter) tableConcat(L *lua.LState) int {
 	t := L.CheckTable(1)
 	sep := ""
 	if L.GetTop() > 1 {
@@ -417,7 +417,7 @@ func (l *luaEngine) tableConcat(L *lua.LState) int {
 	return 1
 }
 
-func (l *luaEngine) stringRep(L *lua.LState) int {
+func (l *Interpreter) stringRep(L *lua.LState) int {
 	s, n := L.CheckString(1), L.CheckInt(2)
 	if n <= 0 {
 		n = 0
@@ -429,8 +429,8 @@ func (l *luaEngine) stringRep(L *lua.LState) int {
 	return 1
 }
 
-func (l *luaEngine) mathRandom(L *lua.LState) int {
-	r := float64(l.e.store.Random(1<<31-1)) / (1<<31 - 1)
+func (l *Interpreter) mathRandom(L *lua.LState) int {
+	r := float64(l.random(1<<31-1)) / (1<<31 - 1)
 	switch L.GetTop() {
 	case 0:
 		L.Push(lua.LNumber(r))

@@ -1,4 +1,4 @@
-package embedded
+package script
 
 import (
 	"math"
@@ -18,7 +18,7 @@ type formatSpec struct {
 }
 
 // stringFormat is string.format with C's conversions.
-func (l *luaEngine) stringFormat(L *lua.LState) int {
+func (l *Interpreter) stringFormat(L *lua.LState) int {
 	format := L.CheckString(1)
 	arg := 1
 	var out []byte
@@ -100,7 +100,7 @@ flags:
 	return spec, i
 }
 
-func (l *luaEngine) formatArg(L *lua.LState, i int) float64 {
+func (l *Interpreter) formatArg(L *lua.LState, i int) float64 {
 	switch v := L.Get(i).(type) {
 	case lua.LNumber:
 		return float64(v)
@@ -113,7 +113,7 @@ func (l *luaEngine) formatArg(L *lua.LState, i int) float64 {
 	return 0
 }
 
-func (l *luaEngine) formatText(L *lua.LState, i int) string {
+func (l *Interpreter) formatText(L *lua.LState, i int) string {
 	switch v := L.Get(i).(type) {
 	case lua.LString, lua.LNumber:
 		return l.toText(v)

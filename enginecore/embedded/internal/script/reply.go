@@ -1,4 +1,4 @@
-package embedded
+package script
 
 import (
 	"math"
@@ -13,7 +13,7 @@ import (
 const maxReplyDepth = 1000
 
 // fromReply turns what a command answered into what redis.call returns, by the rules of protocol 2.
-func (l *luaEngine) fromReply(r *resp.Reply) lua.LValue {
+func (l *Interpreter) fromReply(r *resp.Reply) lua.LValue {
 	switch r.Kind {
 	case resp.KindNil, resp.KindNilArray:
 		return lua.LFalse
@@ -49,7 +49,7 @@ func (l *luaEngine) fromReply(r *resp.Reply) lua.LValue {
 }
 
 // toReply turns what a function returned into a reply; ok is false when it nests too deeply.
-func (l *luaEngine) toReply(v lua.LValue, depth int) (reply resp.Reply, ok bool) {
+func (l *Interpreter) toReply(v lua.LValue, depth int) (reply resp.Reply, ok bool) {
 	if depth > maxReplyDepth {
 		return resp.Reply{}, false
 	}
@@ -77,7 +77,7 @@ func truncate(v float64) int64 {
 	return int64(v)
 }
 
-func (l *luaEngine) tableReply(t *lua.LTable, depth int) (resp.Reply, bool) {
+func (l *Interpreter) tableReply(t *lua.LTable, depth int) (resp.Reply, bool) {
 	if text, ok := field(t, "err"); ok {
 		return resp.Error(text), true
 	}
@@ -115,7 +115,7 @@ func field(t *lua.LTable, name string) (string, bool) {
 }
 
 // collectionReply handles {map = {k = v}} and {set = {k = true}}.
-func (l *luaEngine) collectionReply(t *lua.LTable, kind resp.Kind, depth int) (resp.Reply, bool) {
+func (l *Interpreter) collectionReply(t *lua.LTable, kind resp.Kind, depth int) (resp.Reply, bool) {
 	var out []resp.Reply
 	ok := true
 	for k, v := t.Next(lua.LNil); k != lua.LNil && ok; k, v = t.Next(k) {

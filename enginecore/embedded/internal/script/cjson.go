@@ -1,4 +1,4 @@
-package embedded
+package script
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 const maxJSONDepth = 1000
 
 // newCJSON returns the server's JSON library: encode, decode and null.
-func (l *luaEngine) newCJSON() *lua.LTable {
+func (l *Interpreter) newCJSON() *lua.LTable {
 	L := l.L
 	t := L.NewTable()
 	t.RawSetString("encode", L.NewFunction(l.jsonEncode))
@@ -25,7 +25,7 @@ func (l *luaEngine) newCJSON() *lua.LTable {
 	return t
 }
 
-func (l *luaEngine) jsonEncode(L *lua.LState) int {
+func (l *Interpreter) jsonEncode(L *lua.LState) int {
 	if L.GetTop() != 1 {
 		raiseText(L, "bad argument #1 to 'encode' (expected 1 argument)")
 	}
@@ -37,7 +37,7 @@ func (l *luaEngine) jsonEncode(L *lua.LState) int {
 	return 1
 }
 
-func (l *luaEngine) appendJSON(b []byte, v lua.LValue, depth int) (_ []byte, fault string) {
+func (l *Interpreter) appendJSON(b []byte, v lua.LValue, depth int) (_ []byte, fault string) {
 	switch v := v.(type) {
 	case lua.LString:
 		return appendJSONString(b, string(v)), ""
@@ -89,7 +89,7 @@ func jsonArrayLen(t *lua.LTable) (n int, fault string) {
 	return top, ""
 }
 
-func (l *luaEngine) appendJSONArray(b []byte, t *lua.LTable, n, depth int) ([]byte, string) {
+func (l *Interpreter) appendJSONArray(b []byte, t *lua.LTable, n, depth int) ([]byte, string) {
 	b = append(b, '[')
 	for i := 1; i <= n; i++ {
 		if i > 1 {
@@ -103,7 +103,7 @@ func (l *luaEngine) appendJSONArray(b []byte, t *lua.LTable, n, depth int) ([]by
 	return append(b, ']'), ""
 }
 
-func (l *luaEngine) appendJSONObject(b []byte, t *lua.LTable, depth int) ([]byte, string) {
+func (l *Interpreter) appendJSONObject(b []byte, t *lua.LTable, depth int) ([]byte, string) {
 	b = append(b, '{')
 	first := true
 	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
@@ -167,7 +167,7 @@ func appendJSONString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-func (l *luaEngine) jsonDecode(L *lua.LState) int {
+func (l *Interpreter) jsonDecode(L *lua.LState) int {
 	if L.GetTop() != 1 {
 		raiseText(L, "bad argument #1 to 'decode' (expected 1 argument)")
 	}
@@ -186,7 +186,7 @@ func (l *luaEngine) jsonDecode(L *lua.LState) int {
 	return 1
 }
 
-func (l *luaEngine) parseJSON(text string) (lua.LValue, string) {
+func (l *Interpreter) parseJSON(text string) (lua.LValue, string) {
 	if len(text) >= 2 && (text[0] == 0 || text[1] == 0) {
 		return nil, "JSON parser does not support UTF-16 or UTF-32"
 	}
@@ -204,7 +204,7 @@ func (l *luaEngine) parseJSON(text string) (lua.LValue, string) {
 // jsonDecoder accepts what the server's decoder accepts, which is more than JSON in places: hexadecimal and other C
 // numbers, infinities, and raw control characters in strings.
 type jsonDecoder struct {
-	l     *luaEngine
+	l     *Interpreter
 	text  string
 	pos   int
 	depth int
