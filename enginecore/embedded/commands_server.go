@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/pubsub"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
@@ -152,7 +153,7 @@ func cmdClient(c *call) resp.Reply {
 		return resp.Int64(s.id)
 	case "INFO", "LIST":
 		return resp.Reply{Kind: resp.KindVerbatim, Str: fmt.Sprintf("id=%d name=%s db=0 sub=%d psub=%d resp=%d\n",
-			s.id, s.name, len(s.channels), len(s.patterns), s.resp)}
+			s.id, s.name, len(s.subs[pubsub.Channel]), len(s.subs[pubsub.Pattern]), s.resp)}
 	case "TRACKING":
 		return resp.Err("CLIENT TRACKING is not supported by the embedded engine")
 	}
@@ -161,14 +162,14 @@ func cmdClient(c *call) resp.Reply {
 
 func cmdQuit(c *call) resp.Reply {
 	c.sess.emit(&resp.OK, c.e.position())
-	c.sess.end()
+	c.sess.replies.End()
 	return resp.Reply{Kind: kindNone}
 }
 
 func cmdReset(c *call) resp.Reply {
 	s := c.sess
-	c.e.subs.drop(s)
-	s.channels, s.patterns, s.shards = nil, nil, nil
+	c.e.broker.Drop(s)
+	s.subs = [pubsub.NumKinds][]string{}
 	s.multi, s.queued, s.badTx = false, nil, false
 	s.resp, s.name = 2, ""
 	return resp.Status("RESET")

@@ -294,7 +294,7 @@ func TestReplyWaitsForSync(t *testing.T) {
 	f.mu.Unlock()
 
 	early := func(c *rawClient) bool {
-		n, _, held := c.conn.(*pipeConn).s.take(make([]byte, 64))
+		n, _, held := c.conn.(*pipeConn).s.replies.Take(make([]byte, 64))
 		return n > 0 || !held
 	}
 	if err := writer.send("MULTI"); err != nil {
@@ -317,9 +317,11 @@ func TestReplyWaitsForSync(t *testing.T) {
 	if early(writer) || early(reader) || early(listener) {
 		t.Fatal("output left before the sync")
 	}
-	blocked := waiting.conn.(*pipeConn).s
-	for <-blocked.ready; early(waiting); <-blocked.ready {
-		if blocked.sent > 0 {
+	blocked := waiting.conn.(*pipeConn).s.replies
+	for held := false; !held; {
+		<-blocked.Ready()
+		var n int
+		if n, _, held = blocked.Take(make([]byte, 64)); n > 0 {
 			t.Fatal("a blocked read was answered before the sync")
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/aof"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/pubsub"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/script"
@@ -103,8 +104,8 @@ type Engine struct {
 	store     keyspace.Store
 	commands  map[string]*boundCommand
 	lua       *script.Interpreter
-	subs      subscriptions
-	published []publication
+	broker    *pubsub.Broker
+	published []pubsub.Message
 	grown     []string                         // streams that the running command added to
 	blocked   map[string]map[*session]struct{} // sessions waiting for a stream to grow
 	record    []byte                           // effects of the running unit
@@ -135,7 +136,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{
 		clock:     o.Clock,
 		logger:    o.Logger,
-		subs:      newSubscriptions(),
+		broker:    pubsub.NewBroker(),
 		blocked:   map[string]map[*session]struct{}{},
 		sessions:  map[*session]struct{}{},
 		listeners: map[net.Listener]struct{}{},
@@ -311,7 +312,7 @@ func (e *Engine) commit(reply resp.Reply) resp.Reply {
 	if len(e.published) > 0 {
 		pos := e.position()
 		for _, p := range e.published {
-			e.subs.deliver(p, pos)
+			e.broker.Deliver(p, pos)
 		}
 		clear(e.published)
 		e.published = e.published[:0]

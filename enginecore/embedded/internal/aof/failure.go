@@ -228,7 +228,7 @@ func (l *Log) resume(data Data, next *newLog) {
 		l.unsyncable.Store(false)
 		l.advance(l.end)
 	}
-	l.failure.Store(nil)
 	l.db.Resume(data, next != nil)
 	l.logger.Info("embedded: the log can be written again; calls are served", "event", eventStorageRestored, "path", l.file.Name())
+	l.failure.Store(nil)
 }
