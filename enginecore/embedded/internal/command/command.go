@@ -34,6 +34,7 @@ type Command struct {
 // Flags tell when a command may run.
 type Flags uint8
 
+// The flags of a command.
 const (
 	Write    Flags = 1 << iota // may change data
 	NoScript                   // not callable from functions
@@ -43,7 +44,7 @@ const (
 	PubSub                     // allowed to a RESP2 connection with subscriptions
 )
 
-// Texts of errors.
+// Texts of errors, without their code.
 const (
 	TextNotInt   = "value is not an integer or out of range"
 	TextSyntax   = "syntax error"

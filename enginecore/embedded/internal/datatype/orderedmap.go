@@ -2,20 +2,21 @@ package datatype
 
 import "sort"
 
-// Hash and set are the two plain collections.
 type (
+	// Hash has a value for each field.
 	Hash = OrderedMap[string]
-	Set  = OrderedMap[struct{}]
+	// Set has members.
+	Set = OrderedMap[struct{}]
 )
 
 // OrderedMap is a map that iterates in insertion order. Sets, hashes, the members of sorted sets and the key space itself are
-// omaps, so every reply is a function of the commands that ran, which replay and tests rely on.
+// ordered maps, so every reply is a function of the commands that ran, which replay and tests rely on.
 //
 // Every item carries a sequence number that only grows. A scan cursor is the last number it has seen, so it survives any
 // change in between: an item that stays for the whole scan is returned exactly once.
 type OrderedMap[V any] struct {
 	items []mapItem[V]
-	index map[string]int32 // nil while there are at most omapSmall items
+	index map[string]int32 // nil while there are at most smallMap items
 	live  int
 	seq   uint64
 }
@@ -60,6 +61,7 @@ func (m *OrderedMap[V]) Get(key string) (V, bool) {
 	return zero, false
 }
 
+// Has reports whether key is present.
 func (m *OrderedMap[V]) Has(key string) bool { return m.find(key) >= 0 }
 
 // Set stores val under key and reports whether the key is new. An existing key keeps its place.

@@ -14,6 +14,7 @@ type SortedSet struct {
 	tree   *btree.BTreeG[Member] // nil while flat is in use
 }
 
+// Member is a member of a sorted set with its score.
 type Member struct {
 	Score float64
 	Name  string
@@ -28,6 +29,7 @@ func memberLess(a, b Member) bool {
 	return a.Name < b.Name
 }
 
+// Len returns the number of members.
 func (z *SortedSet) Len() int { return z.scores.Len() }
 
 // Set gives member a score and reports whether the member is new.

@@ -17,25 +17,29 @@ type Stream struct {
 	Length       int
 	LastID       StreamID
 	MaxDeletedID StreamID
-	Added        uint64
+	Added        uint64 // entries ever added
 }
 
+// StreamNode is a part of a stream: entries that a server keeps in one packed list.
 type StreamNode struct {
 	Entries []StreamEntry
 	Master  []string // field names of the first entry; entries with the same ones are packed without them
 	Deleted int      // entries removed one by one; they still fill the node
-	Bytes   int
-	FirstMs uint64
-	First   uint64
+	Bytes   int      // in the encoding of a server
+	FirstMs uint64   // time of the id of the first entry
+	First   uint64   // sequence number of the id of the first entry
 }
 
+// StreamEntry is an entry of a stream.
 type StreamEntry struct {
 	ID     StreamID
 	Fields []string // name, value, name, value …
 }
 
+// StreamID is the id of an entry: Unix time in ms and a sequence number.
 type StreamID struct{ Ms, Seq uint64 }
 
+// Limits of a server with default settings: of the entries and of the bytes of one node.
 const (
 	StreamNodeEntries = 100
 	StreamNodeBytes   = 4096
@@ -43,8 +47,10 @@ const (
 	StreamTrimLimit = 100 * StreamNodeEntries
 )
 
+// MaxStreamID is the greatest id.
 var MaxStreamID = StreamID{math.MaxUint64, math.MaxUint64}
 
+// Less reports whether a comes before b.
 func (a StreamID) Less(b StreamID) bool {
 	return a.Ms < b.Ms || a.Ms == b.Ms && a.Seq < b.Seq
 }
@@ -309,7 +315,7 @@ func (s *Stream) Between(lo, hi StreamID, count int, rev bool) []StreamEntry {
 	}
 }
 
-// FirstEntry and lastEntry return the ends of a stream that may be empty.
+// FirstEntry returns the oldest entry, nil when the stream is empty.
 func (s *Stream) FirstEntry() *StreamEntry {
 	if len(s.Nodes) == 0 {
 		return nil
@@ -317,6 +323,7 @@ func (s *Stream) FirstEntry() *StreamEntry {
 	return &s.Nodes[0].Entries[0]
 }
 
+// LastEntry returns the newest entry, nil when the stream is empty.
 func (s *Stream) LastEntry() *StreamEntry {
 	if len(s.Nodes) == 0 {
 		return nil

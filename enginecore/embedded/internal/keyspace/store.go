@@ -7,13 +7,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
 )
 
-// Entry is the value of one key: string, *hash, *set, *list, *zset or *stream.
+// Entry is the value of one key: a string, or a pointer to a type of package datatype.
 type Entry struct {
 	Val      any
 	ExpireAt int64 // Unix ms, 0 = never
 }
 
-// Store holds the data and the effects of the running command. It has no lock: the engine's gate admits one command at
+// Store holds the data and the effects of the running command. It has no lock: its owner admits one command at
 // a time.
 type Store struct {
 	Keys    datatype.OrderedMap[*Entry]
@@ -135,6 +135,7 @@ func (s *Store) pruneExpiries() {
 	s.expiresLimit = 2*len(kept) + 1024
 }
 
+// Lookup returns the entry of a key, nil when there is none.
 func (s *Store) Lookup(key string) *Entry {
 	ent, _ := s.Keys.Get(key)
 	return ent
@@ -157,6 +158,7 @@ func (s *Store) Remove(key string) bool {
 	return false
 }
 
+// Flush removes all keys.
 func (s *Store) Flush() {
 	s.Keys.Clear()
 	s.expires = nil

@@ -9,6 +9,7 @@ import (
 )
 
 var (
+	// ErrNotFloat is returned for text that is no number.
 	ErrNotFloat  = errors.New("value is not a valid float")
 	errNotFinite = errors.New("increment would produce NaN or Infinity")
 )
@@ -49,6 +50,7 @@ func ParseFloat(s string) (float64, bool) {
 	return v, true
 }
 
+// IsSpace reports whether c is white space, as in C.
 func IsSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
 // Strtod converts the longest numeric prefix of s, after white space, and returns how many bytes it took; 0 means none.
@@ -159,12 +161,16 @@ func hexFloat(s string) (float64, int) {
 	return v, j
 }
 
+// IsDigit reports whether c is a decimal digit.
 func IsDigit(c byte) bool { return c >= '0' && c <= '9' }
 
+// IsHex reports whether c is a hexadecimal digit.
 func IsHex(c byte) bool { return IsDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
+// IsAlnum reports whether c is an ASCII letter or digit.
 func IsAlnum(c byte) bool { return IsDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z' }
 
+// HasPrefixFold reports whether s begins with lower, in any case of letters.
 func HasPrefixFold(s, lower string) bool {
 	return len(s) >= len(lower) && strings.EqualFold(s[:len(lower)], lower)
 }
@@ -187,6 +193,7 @@ func appendNumber(b []byte, v float64) []byte {
 	return appendShortest(b, v)
 }
 
+// FormatNumber returns a Lua number as the server hands it to a command.
 func FormatNumber(v float64) string {
 	var buf [32]byte
 	return string(appendNumber(buf[:0], v))
@@ -203,6 +210,7 @@ func AppendScore(b []byte, v float64) []byte {
 	return appendNumber(b, v)
 }
 
+// FormatScore returns a score or float reply as text.
 func FormatScore(v float64) string {
 	var buf [32]byte
 	return string(AppendScore(buf[:0], v))
@@ -268,6 +276,7 @@ func appendShortest(b []byte, v float64) []byte {
 // AppendG14 writes v as C's "%.14g", which is how Lua and its JSON library turn numbers into text.
 func AppendG14(b []byte, v float64) []byte { return AppendG(b, v, 14, false) }
 
+// FormatG14 returns v as AppendG14 writes it.
 func FormatG14(v float64) string {
 	// The common case, small integers, has the same text without the detour over floating point.
 	if n := int64(v); float64(n) == v && n > -1e14 && n < 1e14 && (n != 0 || !math.Signbit(v)) {

@@ -55,6 +55,7 @@ type ReplyError struct {
 // Error returns the text of the reply.
 func (e *ReplyError) Error() string { return e.Text }
 
+// Replies that are always the same.
 var (
 	OK     = Reply{Kind: KindStatus, Str: "OK"}
 	Queued = Reply{Kind: KindStatus, Str: "QUEUED"}
@@ -63,20 +64,28 @@ var (
 	One    = Reply{Kind: KindInt, Int: 1}
 )
 
+// Int returns an integer.
 func Int(n int) Reply { return Reply{Kind: KindInt, Int: int64(n)} }
 
+// Int64 returns an integer.
 func Int64(n int64) Reply { return Reply{Kind: KindInt, Int: n} }
 
+// Bulk returns a string of any bytes.
 func Bulk(s string) Reply { return Reply{Kind: KindBulk, Str: s} }
 
+// Status returns a status, such as OK.
 func Status(s string) Reply { return Reply{Kind: KindStatus, Str: s} }
 
+// Error returns an error reply. text begins with the error code.
 func Error(text string) Reply { return Reply{Kind: KindError, Str: text} }
 
+// Array returns an array, which keeps e.
 func Array(e []Reply) Reply { return Reply{Kind: KindArray, Elems: e} }
 
+// Double returns a floating-point number.
 func Double(v float64) Reply { return Reply{Kind: KindDouble, Int: int64(math.Float64bits(v))} }
 
+// BoolInt returns 1 for true and 0 for false.
 func BoolInt(b bool) Reply {
 	if b {
 		return One
@@ -84,6 +93,7 @@ func BoolInt(b bool) Reply {
 	return Zero
 }
 
+// Bulks returns strings of any bytes.
 func Bulks(items []string) []Reply {
 	out := make([]Reply, len(items))
 	for i, s := range items {
@@ -92,4 +102,5 @@ func Bulks(items []string) []Reply {
 	return out
 }
 
+// Err returns an error reply with the general code, ERR.
 func Err(text string) Reply { return Error("ERR " + text) }

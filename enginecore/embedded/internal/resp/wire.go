@@ -69,6 +69,7 @@ func ParseRequest(buf []byte, spans []Span) (words []string, n int, _ []Span, er
 	return words, pos, spans, nil
 }
 
+// Span is the place of a word in a request.
 type Span struct{ from, to int }
 
 // parseHeader reads the digits of a length up to its line end.
@@ -119,12 +120,14 @@ func parseInline(buf []byte) ([]string, int, error) {
 	return words, end + 1, nil
 }
 
+// AppendHeader writes the line that begins a value of a kind: n is its length, or the number of its elements.
 func AppendHeader(b []byte, kind byte, n int) []byte {
 	b = append(b, kind)
 	b = strconv.AppendInt(b, int64(n), 10)
 	return append(b, '\r', '\n')
 }
 
+// AppendBulk writes a string of any bytes.
 func AppendBulk(b []byte, s string) []byte {
 	b = AppendHeader(b, '$', len(s))
 	b = append(b, s...)
