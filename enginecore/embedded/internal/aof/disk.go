@@ -22,8 +22,8 @@ type logFile interface {
 // disk is the data directory as the log uses it.
 type disk struct {
 	dir string
-	// fault fails operations in tests: it is asked before each and its error takes the place of the operation. It is nil
-	// otherwise.
+	// fault fails operations in tests: it is asked before each and its error takes the place of the operation. It is
+	// nil otherwise.
 	fault func(op Op, name string) error
 }
 
@@ -110,8 +110,8 @@ func (d *disk) read(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// publish gives a file that is synced and closed its name, durably. After an error, renamed reports whether the name may
-// already be in place.
+// publish gives a file that is synced and closed its name, durably. After an error, renamed reports whether the name
+// may already be in place.
 func (d *disk) publish(tmp, path string) (renamed bool, err error) {
 	if err := d.check(OpRename, path); err != nil {
 		return false, err
@@ -170,7 +170,8 @@ const tmpSuffix = ".tmp"
 // minRoom is how much must fit on the disk, in bytes, before a log that could not be written is tried again.
 const minRoom = 64 << 10
 
-// tryRoom reports why the disk does not take n more bytes. They are random, since a file system may store others in less.
+// tryRoom reports why the disk does not take n more bytes. They are random, since a file system may store others in
+// less.
 func (d *disk) tryRoom(n int) error {
 	path := filepath.Join(d.dir, "room"+tmpSuffix)
 	data := make([]byte, max(n, minRoom))
@@ -190,7 +191,8 @@ func (d *disk) snapshotPath(gen uint64) string {
 	return filepath.Join(d.dir, fmt.Sprintf("snapshot-%012d", gen))
 }
 
-// createLog starts an empty log file that survives a crash from here on. A log file with half a header never has its name.
+// createLog starts an empty log file that survives a crash from here on. A log file with half a header never has its
+// name.
 func (d *disk) createLog(gen, seq uint64) (*diskFile, error) {
 	path := d.logPath(gen)
 	renamed, err := d.put(path, record.FileHeader(gen, seq))

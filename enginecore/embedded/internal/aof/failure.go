@@ -9,8 +9,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 )
 
-// Failure is why the log cannot be written. Nothing that is not in the log may be seen, so the database has to refuse reads as
-// well as writes until the log is restored.
+// Failure is why the log cannot be written. Nothing that is not in the log may be seen, so the database has to refuse
+// reads as well as writes until the log is restored.
 type Failure struct {
 	doing string // what could not be done to the log
 	path  string
@@ -186,8 +186,8 @@ type newLog struct {
 	size int64 // of the snapshot
 }
 
-// beginAgain writes a snapshot of data and starts a new log behind it. A directory in which it was interrupted opens with the
-// same data.
+// beginAgain writes a snapshot of data and starts a new log behind it. A directory in which it was interrupted opens
+// with the same data.
 func (l *Log) beginAgain(data Data) (*newLog, error) {
 	next := &newLog{kept: manifest{l.gen + 1, l.seq, l.policy}}
 	tmp := l.snapshotPath(next.kept.gen) + tmpSuffix
@@ -209,8 +209,8 @@ func (l *Log) beginAgain(data Data) (*newLog, error) {
 	return next, nil
 }
 
-// resume ends a failure: data takes the place of the present data unless it is nil, and records go to next, or behind those
-// before when it is nil.
+// resume ends a failure: data takes the place of the present data unless it is nil, and records go to next, or behind
+// those before when it is nil.
 func (l *Log) resume(data Data, next *newLog) {
 	l.db.Lock()
 	defer l.db.Unlock()

@@ -25,8 +25,8 @@ func (l dirLock) Close() error {
 	return errors.Join(errs...)
 }
 
-// lockDir takes the exclusive lock of a data directory: the file LOCK, and the directory itself, because the file may be
-// removed. The system releases both when the process dies.
+// lockDir takes the exclusive lock of a data directory: the file LOCK, and the directory itself, because the file may
+// be removed. The system releases both when the process dies.
 func lockDir(dir string) (io.Closer, error) {
 	var lock dirLock
 	for _, part := range []struct {

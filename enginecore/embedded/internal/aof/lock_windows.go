@@ -13,8 +13,8 @@ import (
 // dirSyncUnsupported: a directory cannot be synced there, and renames are ordered by the file system's journal.
 const dirSyncUnsupported = true
 
-// lockDir takes the exclusive lock of a data directory. The system releases it when the process dies. The file cannot be
-// removed while it is open.
+// lockDir takes the exclusive lock of a data directory. The system releases it when the process dies. The file cannot
+// be removed while it is open.
 func lockDir(dir string) (io.Closer, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -42,8 +42,8 @@ type Database interface {
 	Data() Data
 	// NewData returns empty data, into which the files are read after a failed write.
 	NewData() Data
-	// Resume is called after a failure, with the database locked, when units can be appended again. data takes the place of the
-	// present data; it is nil if that stays. rewritten reports that a snapshot of the data was written.
+	// Resume is called after a failure, with the database locked, when units can be appended again. data takes the
+	// place of the present data; it is nil if that stays. rewritten reports that a snapshot of the data was written.
 	Resume(data Data, rewritten bool)
 }
 
@@ -52,7 +52,8 @@ type Options struct {
 	// Dir is the data directory. It is created when missing.
 	Dir    string
 	Policy Policy
-	// Limit is the size in bytes from which the log is replaced by a snapshot, once it also exceeds twice the last snapshot.
+	// Limit is the size in bytes from which the log is replaced by a snapshot, once it also exceeds twice the last
+	// snapshot.
 	Limit  int64
 	Logger *slog.Logger
 	// Fault is for tests: it is asked before each operation on a file, and its error takes the place of the operation.
@@ -61,8 +62,8 @@ type Options struct {
 	RetryPause time.Duration
 }
 
-// Log keeps data in a directory: every unit that changed something is one record. Appending
-// happens under the lock of the database, syncing does not, so that units of other connections run meanwhile and share the next sync.
+// Log keeps data in a directory: every unit that changed something is one record. Appending happens under the lock of
+// the database, syncing does not, so that units of other connections run meanwhile and share the next sync.
 type Log struct {
 	disk
 	db     Database
@@ -195,8 +196,8 @@ func (l *Log) changes() {
 	l.change = make(chan struct{})
 }
 
-// Append writes one unit, a record that record.Start has begun. The database is locked. After an error, nothing of the record
-// is in the log, and Failure tells why.
+// Append writes one unit, a record that record.Start has begun. The database is locked. After an error, nothing of the
+// record is in the log, and Failure tells why.
 func (l *Log) Append(unit []byte) error {
 	if l.policy == Always && l.end-l.durable.Load() > maxUnsynced {
 		l.sync()

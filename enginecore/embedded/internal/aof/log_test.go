@@ -142,7 +142,8 @@ type namedFile struct {
 
 func (f namedFile) Name() string { return f.name }
 
-// TestFullDevice puts the kernel's full device in the place of the log: it takes no byte, and can neither be cut nor synced.
+// TestFullDevice puts the kernel's full device in the place of the log: it takes no byte, and can neither be cut nor
+// synced.
 func TestFullDevice(t *testing.T) {
 	device, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -193,7 +194,8 @@ func (b *bytesWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestUnsyncedIsBounded appends without a goroutine that syncs: the log does it itself before more than the bound can be lost.
+// TestUnsyncedIsBounded appends without a goroutine that syncs: the log does it itself before more than the bound can
+// be lost.
 func TestUnsyncedIsBounded(t *testing.T) {
 	f, err := (&disk{}).create(filepath.Join(t.TempDir(), "log"))
 	require.NoError(t, err)

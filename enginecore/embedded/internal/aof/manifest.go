@@ -37,7 +37,8 @@ func (m manifest) text() []byte {
 	return fmt.Appendf(text, "crc32c %08x\n", record.Checksum(text))
 }
 
-// readManifest returns the manifest, or nil when there is none: the directory is new or was written by a version without.
+// readManifest returns the manifest, or nil when there is none: the directory is new or was written by a version
+// without.
 func (d *disk) readManifest() (*manifest, error) {
 	path := d.manifestPath()
 	data, err := d.read(path)

@@ -14,9 +14,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 )
 
-// Open locks the data directory, loads the last snapshot and the logs since into the data of db, and opens the last log for
-// appending. It fails with ErrLocked when the directory is in use, and with a *CorruptError when it is damaged other than by a
-// torn end of the log. Cancelling ctx stops a load in progress.
+// Open locks the data directory, loads the last snapshot and the logs since into the data of db, and opens the last log
+// for appending. It fails with ErrLocked when the directory is in use, and with a *CorruptError when it is damaged
+// other than by a torn end of the log. Cancelling ctx stops a load in progress.
 func Open(ctx context.Context, o Options, db Database) (log *Log, err error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("embedded: data directory: %w", err)

@@ -17,9 +17,9 @@ func (l *Log) Full() bool {
 	return l.size > l.limit && l.size > 2*l.snapshotSize.Load() && l.size > l.retryAt && !l.rewriting.Load() && l.failure.Load() == nil
 }
 
-// Rewrite starts a new log and writes down the state before it. The state is written while the database is locked, which makes calls
-// wait as long as the system takes to accept it; syncing and cleaning up happen in the background. A snapshot that fails
-// costs disk space only: the old files stay.
+// Rewrite starts a new log and writes down the state before it. The state is written while the database is locked,
+// which makes calls wait as long as the system takes to accept it; syncing and cleaning up happen in the background. A
+// snapshot that fails costs disk space only: the old files stay.
 func (l *Log) Rewrite() {
 	if err := l.rotate(); err != nil {
 		l.retryAt = 2 * l.size
@@ -50,8 +50,8 @@ func (l *Log) snapshotFailed(err error) {
 	l.logger.Warn("embedded: snapshot failed; the log goes on growing", "error", err)
 }
 
-// rotate replaces the log by an empty one of the next generation. All of the old one is durable afterwards. After an error,
-// the old one is still in use. The database is locked.
+// rotate replaces the log by an empty one of the next generation. All of the old one is durable afterwards. After an
+// error, the old one is still in use. The database is locked.
 func (l *Log) rotate() error {
 	l.syncMu.Lock()
 	old := l.file

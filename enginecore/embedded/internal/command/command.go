@@ -98,7 +98,8 @@ func Is(word, name string) bool { return len(word) == len(name) && strings.Equal
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// deadline turns an expiry argument into Unix ms. unit is 1 for ms and 1000 for seconds; relative ones are added to now.
+// deadline turns an expiry argument into Unix ms. unit is 1 for ms and 1000 for seconds; relative ones are added to
+// now.
 func (c *Call) deadline(arg string, unit int64, relative bool) (int64, resp.Reply, bool) {
 	v, ok := numfmt.ParseInt(arg)
 	if !ok {

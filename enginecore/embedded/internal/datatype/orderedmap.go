@@ -9,11 +9,11 @@ type (
 	Set = OrderedMap[struct{}]
 )
 
-// OrderedMap is a map that iterates in insertion order. Sets, hashes, the members of sorted sets and the key space itself are
-// ordered maps, so every reply is a function of the commands that ran, which replay and tests rely on.
+// OrderedMap is a map that iterates in insertion order. Sets, hashes, the members of sorted sets and the key space
+// itself are ordered maps, so every reply is a function of the commands that ran, which replay and tests rely on.
 //
-// Every item carries a sequence number that only grows. A scan cursor is the last number it has seen, so it survives any
-// change in between: an item that stays for the whole scan is returned exactly once.
+// Every item carries a sequence number that only grows. A scan cursor is the last number it has seen, so it survives
+// any change in between: an item that stays for the whole scan is returned exactly once.
 type OrderedMap[V any] struct {
 	items []mapItem[V]
 	index map[string]int32 // nil while there are at most smallMap items

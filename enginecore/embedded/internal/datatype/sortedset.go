@@ -6,8 +6,8 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// SortedSet is a sorted set: scores by member, and the members ordered by (score, member). Small ones keep the order in a
-// slice, larger ones in a B-tree with ranks.
+// SortedSet is a sorted set: scores by member, and the members ordered by (score, member). Small ones keep the order in
+// a slice, larger ones in a B-tree with ranks.
 type SortedSet struct {
 	scores OrderedMap[float64]
 	flat   []Member

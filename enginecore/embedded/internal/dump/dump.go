@@ -15,7 +15,8 @@ import (
 const (
 	dumpOnly   = "\x00"
 	streamVerb = dumpOnly + "STREAM" // key, last id, greatest deleted id, entries ever added
-	// nodeVerb has: key, first id, deleted, bytes, number of names, names …, then per entry: id, number of words, words …
+	// nodeVerb has: key, first id, deleted, bytes, number of names, names …, then per entry: id, number of words, words
+	// …
 	nodeVerb = dumpOnly + "NODE"
 )
 

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestExpiry sets deadlines and moves the clock: a key exists through the millisecond of its deadline, and the removals of all
-// others are noted.
+// TestExpiry sets deadlines and moves the clock: a key exists through the millisecond of its deadline, and the removals
+// of all others are noted.
 func TestExpiry(t *testing.T) {
 	var s Store
 	s.SetClock(time.UnixMilli(1000))

@@ -21,8 +21,8 @@ const (
 
 // Subscriber receives messages.
 type Subscriber interface {
-	// Push queues a message that may be sent once the log is durable up to pos. It returns false if the subscriber gets no more
-	// messages: its subscriptions are dropped.
+	// Push queues a message that may be sent once the log is durable up to pos. It returns false if the subscriber gets
+	// no more messages: its subscriptions are dropped.
 	Push(message *resp.Reply, pos int64) bool
 }
 
@@ -92,8 +92,8 @@ func (b *Broker) Receivers(m Message) int {
 	return n
 }
 
-// Deliver queues a message that may be sent once the log is durable up to pos. It never waits for a subscriber: one that lags too
-// far behind is dropped.
+// Deliver queues a message that may be sent once the log is durable up to pos. It never waits for a subscriber: one
+// that lags too far behind is dropped.
 func (b *Broker) Deliver(m Message, pos int64) {
 	var slow []Subscriber
 	send := func(list []Subscriber, words ...string) {

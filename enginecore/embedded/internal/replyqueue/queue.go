@@ -44,7 +44,8 @@ func (q *Queue) Ready() <-chan struct{} { return q.ready }
 // Gone returns a channel that is closed when the queue is dead.
 func (q *Queue) Gone() <-chan struct{} { return q.gone }
 
-// Synced returns a channel that is closed when output that Take held back may be taken. Get it before Take. It is nil without a log.
+// Synced returns a channel that is closed when output that Take held back may be taken. Get it before Take. It is nil
+// without a log.
 func (q *Queue) Synced() <-chan struct{} {
 	if q.log == nil {
 		return nil
@@ -110,8 +111,8 @@ func (q *Queue) Add(r *resp.Reply, protocol int, pos int64) {
 	q.signal()
 }
 
-// Push is Add for a message that the client did not ask for. It returns false if the client gets no more messages: it is
-// disconnected, or was too slow and is disconnected now.
+// Push is Add for a message that the client did not ask for. It returns false if the client gets no more messages: it
+// is disconnected, or was too slow and is disconnected now.
 func (q *Queue) Push(r *resp.Reply, protocol int, pos int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -19,8 +19,8 @@ const (
 	maxUnpack = 8000
 )
 
-// openLibraries builds the two scopes: what running functions see, and the little that a loading library sees. Functions
-// that differ between the server's Lua and this one are replaced.
+// openLibraries builds the two scopes: what running functions see, and the little that a loading library sees.
+// Functions that differ between the server's Lua and this one are replaced.
 func (l *Interpreter) openLibraries(o Options) {
 	L := l.L
 	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath, lua.OpenCoroutine} {

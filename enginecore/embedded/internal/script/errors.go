@@ -9,8 +9,9 @@ import (
 // chunkName is what error positions call the source of a library.
 const chunkName = "user_function"
 
-// raise throws a Lua error with the position of the Lua code that called the running Go function. It does not go through
-// the state's own RaiseError, which would cut locals of all outer functions off from the closures that share them.
+// raise throws a Lua error with the position of the Lua code that called the running Go function. It does not go
+// through the state's own RaiseError, which would cut locals of all outer functions off from the closures that share
+// them.
 func raise(L *lua.LState, obj lua.LValue) {
 	where := L.Where(1)
 	if where == "" {

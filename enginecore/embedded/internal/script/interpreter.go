@@ -15,8 +15,8 @@ import (
 
 // Host runs the commands that functions call.
 type Host interface {
-	// Call runs one command, whose words are args, and reports whether it changed data. args may be used until the next call. fault
-	// is not empty when the command cannot be called at all; then it is the text of the error.
+	// Call runs one command, whose words are args, and reports whether it changed data. args may be used until the next
+	// call. fault is not empty when the command cannot be called at all; then it is the text of the error.
 	Call(args []string, readOnly bool) (reply resp.Reply, wrote bool, fault string)
 }
 
@@ -33,7 +33,8 @@ type Options struct {
 	VersionNumber int
 }
 
-// Interpreter is one persistent Lua state with the libraries that were loaded into it. Only one goroutine may use it at a time.
+// Interpreter is one persistent Lua state with the libraries that were loaded into it. Only one goroutine may use it at
+// a time.
 type Interpreter struct {
 	host      Host
 	logger    *slog.Logger
