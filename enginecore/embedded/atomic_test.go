@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
 // tornReads lets a writer change two keys together while readers compare them. grouped writes with one function call;
@@ -105,13 +108,13 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 // TestFault lets a command panic: the caller gets an error, other clients continue.
 func TestFault(t *testing.T) {
 	e := open(t, Options{})
-	e.commands["panic"] = &boundCommand{command: command{"panic", 1, 0, func(*call) Reply { panic("on purpose") }}}
+	e.commands["panic"] = &boundCommand{Command: command.Command{Name: "panic", Arity: 1, Run: func(*command.Call) resp.Reply { panic("on purpose") }}}
 	c := connect(t, e)
 	v := c.must(t, "panic")
 	require.Equal(t, "-ERR internal error in 'panic': on purpose", v.String())
 	r, _, err := e.do([]string{"panic"})
 	require.NoError(t, err)
-	require.Equal(t, KindError, r.Kind)
+	require.Equal(t, resp.KindError, r.Kind)
 	require.Equal(t, "+PONG", c.must(t, "PING").String())
 }
 

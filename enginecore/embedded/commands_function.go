@@ -1,132 +1,157 @@
 package embedded
 
 import (
-	"slices"
 	"strings"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/script"
 )
 
-func functionCommands() []command {
-	return []command{
-		{"fcall", -3, cmdNoScript | cmdFunction, func(c *call) Reply { return c.fcall(false) }},
-		{"fcall_ro", -3, cmdNoScript | cmdFunction, func(c *call) Reply { return c.fcall(true) }},
-		{"function", -2, cmdNoScript | cmdAnyTime, cmdFunctionSub},
+func functionCommands() []engineCommand {
+	return []engineCommand{
+		{"fcall", -3, command.NoScript, func(c *call) resp.Reply { return c.fcall(false) }},
+		{"fcall_ro", -3, command.NoScript, func(c *call) resp.Reply { return c.fcall(true) }},
+		{"function", -2, command.NoScript | command.AnyTime, cmdFunctionSub},
 	}
 }
 
-func (c *call) fcall(readOnly bool) Reply {
-	fn := c.e.lua.functions[c.args[1]]
+func (c *call) fcall(readOnly bool) resp.Reply {
+	fn := c.e.lua.Function(c.Args[1])
 	if fn == nil {
-		return errf("Function not found")
+		return resp.Err("Function not found")
 	}
-	n, ok := intArg(c.args[2])
+	n, ok := numfmt.ParseInt(c.Args[2])
 	switch {
 	case !ok:
-		return errf("Bad number of keys provided")
-	case n > int64(len(c.args)-3):
-		return errf("Number of keys can't be greater than number of args")
+		return resp.Err("Bad number of keys provided")
+	case n > int64(len(c.Args)-3):
+		return resp.Err("Number of keys can't be greater than number of args")
 	case n < 0:
-		return errf("Number of keys can't be negative")
-	case readOnly && !fn.noWrites:
-		return errf("Can not execute a script with write flag using *_ro command.")
+		return resp.Err("Number of keys can't be negative")
+	case readOnly && !fn.NoWrites:
+		return resp.Err("Can not execute a script with write flag using *_ro command.")
 	}
-	return c.e.lua.run(fn, c.args[3:3+n], c.args[3+n:])
+	return c.e.lua.Run(fn, c.Args[3:3+n], c.Args[3+n:])
 }
 
-func cmdFunctionSub(c *call) Reply {
+func cmdFunctionSub(c *call) resp.Reply {
 	l := c.e.lua
-	switch strings.ToUpper(c.args[1]) {
+	switch strings.ToUpper(c.Args[1]) {
 	case "LOAD":
 		replace := false
-		for _, word := range c.args[2:max(len(c.args)-1, 2)] {
-			if !is(word, "REPLACE") {
-				return errf("Unknown option given: " + word)
+		for _, word := range c.Args[2:max(len(c.Args)-1, 2)] {
+			if !command.Is(word, "REPLACE") {
+				return resp.Err("Unknown option given: " + word)
 			}
 			replace = true
 		}
-		if len(c.args) < 3 {
-			return errf("wrong number of arguments for 'function|load' command")
+		if len(c.Args) < 3 {
+			return resp.Err("wrong number of arguments for 'function|load' command")
 		}
-		name, err := l.load(c.args[len(c.args)-1], replace)
+		name, err := l.Load(c.Args[len(c.Args)-1], replace)
 		if err != nil {
-			return errf(err.Error())
+			return resp.Err(err.Error())
 		}
-		return bulkReply(name)
+		return resp.Bulk(name)
 	case "LIST":
-		return l.list(c.args[2:])
+		return listLibraries(l, c.Args[2:])
 	case "DELETE":
-		if len(c.args) != 3 {
-			return errf("wrong number of arguments for 'function|delete' command")
+		if len(c.Args) != 3 {
+			return resp.Err("wrong number of arguments for 'function|delete' command")
 		}
-		if !l.unload(c.args[2]) {
-			return errf("Library not found")
+		if !l.Unload(c.Args[2]) {
+			return resp.Err("Library not found")
 		}
-		return replyOK
+		return resp.OK
 	case "FLUSH":
-		for name := range l.libraries {
-			l.unload(name)
+		for _, lib := range l.Libraries() {
+			l.Unload(lib.Name)
 		}
-		return replyOK
+		return resp.OK
 	case "KILL":
-		return errorReply("NOTBUSY No scripts in execution right now.")
+		return resp.Error("NOTBUSY No scripts in execution right now.")
 	case "STATS":
-		return Reply{Kind: KindMap, Elems: []Reply{
-			bulkReply("running_script"), replyNil,
-			bulkReply("engines"), {Kind: KindMap, Elems: []Reply{
-				bulkReply("LUA"), {Kind: KindMap, Elems: []Reply{
-					bulkReply("libraries_count"), intReply(len(l.libraries)),
-					bulkReply("functions_count"), intReply(len(l.functions)),
+		return resp.Reply{Kind: resp.KindMap, Elems: []resp.Reply{
+			resp.Bulk("running_script"), resp.Nil,
+			resp.Bulk("engines"), {Kind: resp.KindMap, Elems: []resp.Reply{
+				resp.Bulk("LUA"), {Kind: resp.KindMap, Elems: []resp.Reply{
+					resp.Bulk("libraries_count"), resp.Int(len(l.Libraries())),
+					resp.Bulk("functions_count"), resp.Int(l.NumFunctions()),
 				}},
 			}},
 		}}
 	}
-	return errf("unknown subcommand '" + c.args[1] + "'. Try FUNCTION HELP.")
+	return resp.Err("unknown subcommand '" + c.Args[1] + "'. Try FUNCTION HELP.")
 }
 
-// list answers FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE].
-func (l *luaEngine) list(options []string) Reply {
+// listLibraries answers FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE].
+func listLibraries(l *script.Interpreter, options []string) resp.Reply {
 	pattern, code := "*", false
 	for i := 0; i < len(options); i++ {
 		switch {
-		case is(options[i], "WITHCODE"):
+		case command.Is(options[i], "WITHCODE"):
 			code = true
-		case is(options[i], "LIBRARYNAME") && i+1 < len(options):
+		case command.Is(options[i], "LIBRARYNAME") && i+1 < len(options):
 			i++
 			pattern = options[i]
 		default:
-			return errf("Unknown argument " + options[i])
+			return resp.Err("Unknown argument " + options[i])
 		}
 	}
-	var names []string
-	for name := range l.libraries {
-		if globMatch(pattern, name) {
-			names = append(names, name)
+	var out []resp.Reply
+	for _, lib := range l.Libraries() {
+		if !glob.Match(pattern, lib.Name) {
+			continue
 		}
-	}
-	slices.Sort(names)
-	var out []Reply
-	for _, name := range names {
-		lib := l.libraries[name]
-		var fns []Reply
-		for _, fn := range lib.functions {
-			desc := replyNil
-			if fn.description != "" {
-				desc = bulkReply(fn.description)
+		var fns []resp.Reply
+		for _, fn := range lib.Functions {
+			desc := resp.Nil
+			if fn.Description != "" {
+				desc = resp.Bulk(fn.Description)
 			}
-			fns = append(fns, Reply{Kind: KindMap, Elems: []Reply{
-				bulkReply("name"), bulkReply(fn.name),
-				bulkReply("description"), desc,
-				bulkReply("flags"), {Kind: KindSet, Elems: bulks(fn.flags)},
+			fns = append(fns, resp.Reply{Kind: resp.KindMap, Elems: []resp.Reply{
+				resp.Bulk("name"), resp.Bulk(fn.Name),
+				resp.Bulk("description"), desc,
+				resp.Bulk("flags"), {Kind: resp.KindSet, Elems: resp.Bulks(fn.Flags)},
 			}})
 		}
-		item := []Reply{
-			bulkReply("library_name"), bulkReply(name),
-			bulkReply("engine"), bulkReply("LUA"),
-			bulkReply("functions"), arrayReply(fns),
+		item := []resp.Reply{
+			resp.Bulk("library_name"), resp.Bulk(lib.Name),
+			resp.Bulk("engine"), resp.Bulk("LUA"),
+			resp.Bulk("functions"), resp.Array(fns),
 		}
 		if code {
-			item = append(item, bulkReply("library_code"), bulkReply(lib.code))
+			item = append(item, resp.Bulk("library_code"), resp.Bulk(lib.Code))
 		}
-		out = append(out, Reply{Kind: KindMap, Elems: item})
+		out = append(out, resp.Reply{Kind: resp.KindMap, Elems: item})
 	}
-	return arrayReply(out)
+	return resp.Array(out)
+}
+
+// scriptHost runs the commands that functions of one engine call.
+type scriptHost struct {
+	e    *Engine
+	call call
+}
+
+// Call implements script.Host.
+func (h *scriptHost) Call(args []string, readOnly bool) (reply resp.Reply, wrote bool, fault string) {
+	cmd := h.e.command(args[0])
+	switch {
+	case cmd == nil:
+		return resp.Reply{}, false, "Unknown Redis command called from script"
+	case !cmd.ArityOK(len(args)):
+		return resp.Reply{}, false, "Wrong number of args calling Redis command from script"
+	case cmd.Flags&command.NoScript != 0:
+		return resp.Reply{}, false, "This Redis command is not allowed from script"
+	case cmd.Flags&command.Write != 0 && readOnly:
+		return resp.Reply{}, false, "Write commands are not allowed from read-only scripts."
+	}
+	h.call.Args = args
+	before := h.e.store.Dirty
+	reply = h.e.run(&h.call, cmd)
+	return reply, h.e.store.Dirty != before, ""
 }

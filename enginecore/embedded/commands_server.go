@@ -5,8 +5,18 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/aof"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/glob"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/numfmt"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/pubsub"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
 // serverVersion is the version that the engine reports: the release whose behaviour it follows.
@@ -15,236 +25,234 @@ const (
 	serverVersionNum = 7<<16 | 0<<8 | 15
 )
 
-func serverCommands() []command {
-	const session = cmdNoScript | cmdSession | cmdAnyTime
-	return []command{
-		{"ping", -1, cmdPubSub, cmdPing},
-		{"echo", 2, cmdAnyTime, func(c *call) Reply { return bulkReply(c.args[1]) }},
-		{"time", 1, cmdAnyTime, cmdTime},
+func serverCommands() []engineCommand {
+	const session = command.NoScript | command.Session | command.AnyTime
+	return []engineCommand{
+		{"ping", -1, command.PubSub, cmdPing},
+		{"echo", 2, command.AnyTime, func(c *call) resp.Reply { return resp.Bulk(c.Args[1]) }},
+		{"time", 1, command.AnyTime, cmdTime},
 		{"hello", -1, session, cmdHello},
 		{"auth", -2, session, cmdAuth},
-		{"select", 2, cmdAnyTime, cmdSelect},
+		{"select", 2, command.AnyTime, cmdSelect},
 		{"client", -2, session, cmdClient},
-		{"quit", -1, session | cmdNoMulti | cmdPubSub, cmdQuit},
-		{"reset", 1, session | cmdNoMulti | cmdPubSub, cmdReset},
-		{"multi", 1, session | cmdNoMulti, cmdMulti},
-		{"exec", 1, session | cmdNoMulti, cmdExec},
-		{"discard", 1, session | cmdNoMulti, cmdDiscard},
-		{"command", -1, cmdNoScript | cmdAnyTime, cmdCommand},
-		{"info", -1, cmdAnyTime, cmdInfo},
-		{"config", -2, cmdNoScript | cmdAnyTime, cmdConfig},
-		{"memory", -2, cmdNoScript, cmdMemory},
-		{"role", 1, cmdNoScript | cmdAnyTime, cmdRole},
-		{"cluster", -2, cmdAnyTime, func(*call) Reply { return errf("This instance has cluster support disabled") }},
+		{"quit", -1, session | command.NoMulti | command.PubSub, cmdQuit},
+		{"reset", 1, session | command.NoMulti | command.PubSub, cmdReset},
+		{"multi", 1, session | command.NoMulti, cmdMulti},
+		{"exec", 1, session | command.NoMulti, cmdExec},
+		{"discard", 1, session | command.NoMulti, cmdDiscard},
+		{"command", -1, command.NoScript | command.AnyTime, cmdCommand},
+		{"info", -1, command.AnyTime, cmdInfo},
+		{"config", -2, command.NoScript | command.AnyTime, cmdConfig},
+		{"role", 1, command.NoScript | command.AnyTime, cmdRole},
+		{"cluster", -2, command.AnyTime, func(*call) resp.Reply { return resp.Err("This instance has cluster support disabled") }},
 	}
 }
 
-func cmdPing(c *call) Reply {
-	if len(c.args) > 2 {
-		return errf("wrong number of arguments for 'ping' command")
+func cmdPing(c *call) resp.Reply {
+	if len(c.Args) > 2 {
+		return resp.Err("wrong number of arguments for 'ping' command")
 	}
 	if c.sess != nil && c.sess.resp == 2 && c.sess.subscribed() {
-		return arrayReply([]Reply{bulkReply("pong"), bulkReply(strings.Join(c.args[1:], ""))})
+		return resp.Array([]resp.Reply{resp.Bulk("pong"), resp.Bulk(strings.Join(c.Args[1:], ""))})
 	}
-	if len(c.args) == 2 {
-		return bulkReply(c.args[1])
+	if len(c.Args) == 2 {
+		return resp.Bulk(c.Args[1])
 	}
-	return statusReply("PONG")
+	return resp.Status("PONG")
 }
 
-func cmdTime(c *call) Reply {
-	return arrayReply([]Reply{bulkReply(itoa(c.nowUs / 1e6)), bulkReply(itoa(c.nowUs % 1e6))})
+func cmdTime(c *call) resp.Reply {
+	return resp.Array([]resp.Reply{resp.Bulk(strconv.FormatInt(c.NowUs/1e6, 10)), resp.Bulk(strconv.FormatInt(c.NowUs%1e6, 10))})
 }
 
 const textNoPassword = "AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
 
 // cmdAuth accepts only the default user, with any password, as a server without passwords does.
-func cmdAuth(c *call) Reply {
+func cmdAuth(c *call) resp.Reply {
 	switch {
-	case len(c.args) == 2:
-		return errf(textNoPassword)
-	case len(c.args) == 3 && c.args[1] == "default":
-		return replyOK
-	case len(c.args) == 3:
-		return errorReply("WRONGPASS invalid username-password pair or user is disabled.")
+	case len(c.Args) == 2:
+		return resp.Err(textNoPassword)
+	case len(c.Args) == 3 && c.Args[1] == "default":
+		return resp.OK
+	case len(c.Args) == 3:
+		return resp.Error("WRONGPASS invalid username-password pair or user is disabled.")
 	}
-	return errf(textSyntax)
+	return resp.Err(command.TextSyntax)
 }
 
-func cmdHello(c *call) Reply {
-	resp := c.sess.resp
+func cmdHello(c *call) resp.Reply {
+	protocol := c.sess.resp
 	name, named := "", false
-	if len(c.args) > 1 {
-		v, ok := intArg(c.args[1])
+	if len(c.Args) > 1 {
+		v, ok := numfmt.ParseInt(c.Args[1])
 		if !ok {
-			return errf("Protocol version is not an integer or out of range")
+			return resp.Err("Protocol version is not an integer or out of range")
 		}
 		if v != 2 && v != 3 {
-			return errorReply("NOPROTO unsupported protocol version")
+			return resp.Error("NOPROTO unsupported protocol version")
 		}
-		resp = int(v)
+		protocol = int(v)
 	}
-	for i := 2; i < len(c.args); i++ {
+	for i := 2; i < len(c.Args); i++ {
 		switch {
-		case is(c.args[i], "AUTH") && i+2 < len(c.args):
-			if c.args[i+1] != "default" {
-				return errorReply("WRONGPASS invalid username-password pair or user is disabled.")
+		case command.Is(c.Args[i], "AUTH") && i+2 < len(c.Args):
+			if c.Args[i+1] != "default" {
+				return resp.Error("WRONGPASS invalid username-password pair or user is disabled.")
 			}
 			i += 2
-		case is(c.args[i], "SETNAME") && i+1 < len(c.args):
-			name, named = c.args[i+1], true
+		case command.Is(c.Args[i], "SETNAME") && i+1 < len(c.Args):
+			name, named = c.Args[i+1], true
 			i++
 		default:
-			return errf("Syntax error in HELLO option '" + c.args[i] + "'")
+			return resp.Err("Syntax error in HELLO option '" + c.Args[i] + "'")
 		}
 	}
-	c.sess.resp = resp
+	c.sess.resp = protocol
 	if named {
 		c.sess.name = name
 	}
-	return Reply{Kind: KindMap, Elems: []Reply{
-		bulkReply("server"), bulkReply("redis"),
-		bulkReply("version"), bulkReply(serverVersion),
-		bulkReply("proto"), intReply(resp),
-		bulkReply("id"), int64Reply(c.sess.id),
-		bulkReply("mode"), bulkReply("standalone"),
-		bulkReply("role"), bulkReply("master"),
-		bulkReply("modules"), arrayReply(nil),
+	return resp.Reply{Kind: resp.KindMap, Elems: []resp.Reply{
+		resp.Bulk("server"), resp.Bulk("redis"),
+		resp.Bulk("version"), resp.Bulk(serverVersion),
+		resp.Bulk("proto"), resp.Int(protocol),
+		resp.Bulk("id"), resp.Int64(c.sess.id),
+		resp.Bulk("mode"), resp.Bulk("standalone"),
+		resp.Bulk("role"), resp.Bulk("master"),
+		resp.Bulk("modules"), resp.Array(nil),
 	}}
 }
 
-func cmdSelect(c *call) Reply {
-	n, ok := intArg(c.args[1])
+func cmdSelect(c *call) resp.Reply {
+	n, ok := numfmt.ParseInt(c.Args[1])
 	if !ok {
-		return errf(textNotInt)
+		return resp.Err(command.TextNotInt)
 	}
 	if n != 0 {
-		return errf("DB index is out of range")
+		return resp.Err("DB index is out of range")
 	}
-	return replyOK
+	return resp.OK
 }
 
-func cmdClient(c *call) Reply {
+func cmdClient(c *call) resp.Reply {
 	s := c.sess
-	switch strings.ToUpper(c.args[1]) {
+	switch strings.ToUpper(c.Args[1]) {
 	case "SETINFO", "NO-EVICT", "NO-TOUCH", "REPLY", "UNPAUSE":
-		return replyOK
+		return resp.OK
 	case "SETNAME":
-		if len(c.args) != 3 {
-			return errf("wrong number of arguments for 'client|setname' command")
+		if len(c.Args) != 3 {
+			return resp.Err("wrong number of arguments for 'client|setname' command")
 		}
-		s.name = c.args[2]
-		return replyOK
+		s.name = c.Args[2]
+		return resp.OK
 	case "GETNAME":
 		if s.name == "" {
-			return replyNil
+			return resp.Nil
 		}
-		return bulkReply(s.name)
+		return resp.Bulk(s.name)
 	case "ID":
-		return int64Reply(s.id)
+		return resp.Int64(s.id)
 	case "INFO", "LIST":
-		return Reply{Kind: KindVerbatim, Str: fmt.Sprintf("id=%d name=%s db=0 sub=%d psub=%d resp=%d\n",
-			s.id, s.name, len(s.channels), len(s.patterns), s.resp)}
+		return resp.Reply{Kind: resp.KindVerbatim, Str: fmt.Sprintf("id=%d name=%s db=0 sub=%d psub=%d resp=%d\n",
+			s.id, s.name, len(s.subs[pubsub.Channel]), len(s.subs[pubsub.Pattern]), s.resp)}
 	case "TRACKING":
-		return errf("CLIENT TRACKING is not supported by the embedded engine")
+		return resp.Err("CLIENT TRACKING is not supported by the embedded engine")
 	}
-	return errf("unknown subcommand '" + c.args[1] + "'. Try CLIENT HELP.")
+	return resp.Err("unknown subcommand '" + c.Args[1] + "'. Try CLIENT HELP.")
 }
 
-func cmdQuit(c *call) Reply {
-	c.sess.emit(&replyOK, c.e.position())
-	c.sess.end()
-	return Reply{Kind: kindNone}
+func cmdQuit(c *call) resp.Reply {
+	c.sess.emit(&resp.OK, c.e.position())
+	c.sess.replies.End()
+	return resp.Reply{Kind: kindNone}
 }
 
-func cmdReset(c *call) Reply {
+func cmdReset(c *call) resp.Reply {
 	s := c.sess
-	c.e.subs.drop(s)
-	s.channels, s.patterns, s.shards = nil, nil, nil
+	c.e.broker.Drop(s)
+	s.subs = [pubsub.NumKinds][]string{}
 	s.multi, s.queued, s.badTx = false, nil, false
 	s.resp, s.name = 2, ""
-	return statusReply("RESET")
+	return resp.Status("RESET")
 }
 
-func cmdMulti(c *call) Reply {
+func cmdMulti(c *call) resp.Reply {
 	if c.sess.multi {
-		return errf("MULTI calls can not be nested")
+		return resp.Err("MULTI calls can not be nested")
 	}
 	c.sess.multi = true
-	return replyOK
+	return resp.OK
 }
 
-func cmdDiscard(c *call) Reply {
+func cmdDiscard(c *call) resp.Reply {
 	if !c.sess.multi {
-		return errf("DISCARD without MULTI")
+		return resp.Err("DISCARD without MULTI")
 	}
 	c.sess.multi, c.sess.queued, c.sess.badTx = false, nil, false
-	return replyOK
+	return resp.OK
 }
 
-func cmdExec(c *call) Reply {
+func cmdExec(c *call) resp.Reply {
 	s := c.sess
 	if !s.multi {
-		return errf("EXEC without MULTI")
+		return resp.Err("EXEC without MULTI")
 	}
 	queued, bad := s.queued, s.badTx
 	s.multi, s.queued, s.badTx = false, nil, false
 	if bad {
-		return errorReply("EXECABORT Transaction discarded because of previous errors.")
+		return resp.Error("EXECABORT Transaction discarded because of previous errors.")
 	}
 	if c.e.refused != nil {
-		return c.e.refused.reply()
+		return refusal(c.e.refused)
 	}
-	out := make([]Reply, len(queued))
+	out := make([]resp.Reply, len(queued))
 	for i, words := range queued {
 		cmd := c.e.command(words[0])
-		if cmd.flags&cmdSession != 0 && cmd.flags&cmdPubSub != 0 {
-			out[i] = errf("Command not allowed inside a transaction")
+		if cmd.Flags&command.Session != 0 && cmd.Flags&command.PubSub != 0 {
+			out[i] = resp.Err("Command not allowed inside a transaction")
 			continue
 		}
-		out[i] = c.e.run(&call{store: c.store, e: c.e, args: words, sess: s}, cmd)
-		s.waiting = nil // nothing blocks in a transaction
+		out[i] = c.e.run(&call{Call: command.Call{Store: c.Store, Args: words}, e: c.e, sess: s}, cmd)
 	}
-	return arrayReply(out)
+	return resp.Array(out)
 }
 
 // cmdCommand answers just enough for tools that ask before they begin.
-func cmdCommand(c *call) Reply {
+func cmdCommand(c *call) resp.Reply {
 	names := make([]string, 0, len(c.e.commands)/2)
 	for name, cmd := range c.e.commands {
-		if name == cmd.name {
+		if name == cmd.Name {
 			names = append(names, name)
 		}
 	}
-	if len(c.args) == 1 {
-		return arrayReply(nil)
+	if len(c.Args) == 1 {
+		return resp.Array(nil)
 	}
-	switch strings.ToUpper(c.args[1]) {
+	switch strings.ToUpper(c.Args[1]) {
 	case "COUNT":
-		return intReply(len(names))
+		return resp.Int(len(names))
 	case "LIST":
 		slices.Sort(names)
-		return arrayReply(bulks(names))
+		return resp.Array(resp.Bulks(names))
 	case "DOCS":
-		return Reply{Kind: KindMap}
+		return resp.Reply{Kind: resp.KindMap}
 	case "INFO":
-		out := make([]Reply, max(len(c.args)-2, 0))
+		out := make([]resp.Reply, max(len(c.Args)-2, 0))
 		for i := range out {
-			out[i] = Reply{Kind: KindNilArray}
+			out[i] = resp.Reply{Kind: resp.KindNilArray}
 		}
-		return arrayReply(out)
+		return resp.Array(out)
 	}
-	return errf("unknown subcommand '" + c.args[1] + "'. Try COMMAND HELP.")
+	return resp.Err("unknown subcommand '" + c.Args[1] + "'. Try COMMAND HELP.")
 }
 
 // cmdInfo has the sections server, clients, memory, commandstats and keyspace.
-func cmdInfo(c *call) Reply {
+func cmdInfo(c *call) resp.Reply {
 	e := c.e
 	want := func(section string) bool {
-		if len(c.args) == 1 {
+		if len(c.Args) == 1 {
 			return section != "commandstats"
 		}
-		return slices.ContainsFunc(c.args[1:], func(a string) bool {
+		return slices.ContainsFunc(c.Args[1:], func(a string) bool {
 			a = strings.ToLower(a)
 			return a == section || a == "all" || a == "everything" || a == "default" && section != "commandstats"
 		})
@@ -253,7 +261,7 @@ func cmdInfo(c *call) Reply {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\r\n", args...) }
 	if want("server") {
 		line("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nprocess_id:%d\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\nserver_time_usec:%d\r\n",
-			serverVersion, os.Getpid(), e.runID, int64(time.Since(e.started).Seconds()), c.nowUs)
+			serverVersion, os.Getpid(), e.runID, int64(time.Since(e.started).Seconds()), c.NowUs)
 	}
 	if want("clients") {
 		e.mu.Lock()
@@ -286,7 +294,7 @@ func cmdInfo(c *call) Reply {
 		line("# Commandstats")
 		var lines []string
 		for name, cmd := range e.commands {
-			if name == cmd.name && cmd.calls > 0 {
+			if name == cmd.Name && cmd.calls > 0 {
 				usec := cmd.spent.Microseconds()
 				lines = append(lines, fmt.Sprintf("cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=0,failed_calls=0",
 					name, cmd.calls, usec, float64(usec)/float64(cmd.calls)))
@@ -300,10 +308,10 @@ func cmdInfo(c *call) Reply {
 	}
 	if want("keyspace") && e.refused == nil {
 		line("# Keyspace")
-		if n := e.store.keys.len(); n > 0 {
+		if n := e.store.Keys.Len(); n > 0 {
 			expires := 0
-			e.store.keys.each(func(_ string, ent *entry) bool {
-				if ent.expireAt != 0 {
+			e.store.Keys.Each(func(_ string, ent *keyspace.Entry) bool {
+				if ent.ExpireAt != 0 {
 					expires++
 				}
 				return true
@@ -311,7 +319,7 @@ func cmdInfo(c *call) Reply {
 			line("db0:keys=%d,expires=%d,avg_ttl=0", n, expires)
 		}
 	}
-	return Reply{Kind: KindVerbatim, Str: b.String()}
+	return resp.Reply{Kind: resp.KindVerbatim, Str: b.String()}
 }
 
 // settings is what CONFIG GET knows, because clients and checks ask for it.
@@ -319,7 +327,7 @@ func (e *Engine) settings() [][2]string {
 	appendOnly, fsync := "no", "no"
 	if e.log != nil {
 		appendOnly = "yes"
-		fsync = map[Fsync]string{FsyncAlways: "always", FsyncEverySecond: "everysec", FsyncNever: "no"}[e.log.policy]
+		fsync = map[aof.Policy]string{aof.Always: "always", aof.EverySecond: "everysec", aof.Never: "no"}[e.log.Policy()]
 	}
 	return [][2]string{
 		{"appendfsync", fsync},
@@ -328,67 +336,32 @@ func (e *Engine) settings() [][2]string {
 		{"maxmemory", "0"},
 		{"maxmemory-policy", "noeviction"},
 		{"save", ""},
-		{"stream-node-max-bytes", itoa(streamNodeBytes)},
-		{"stream-node-max-entries", itoa(streamNodeEntries)},
+		{"stream-node-max-bytes", strconv.FormatInt(datatype.StreamNodeBytes, 10)},
+		{"stream-node-max-entries", strconv.FormatInt(datatype.StreamNodeEntries, 10)},
 	}
 }
 
-func cmdConfig(c *call) Reply {
+func cmdConfig(c *call) resp.Reply {
 	switch {
-	case is(c.args[1], "GET") && len(c.args) > 2:
-		var out []Reply
+	case command.Is(c.Args[1], "GET") && len(c.Args) > 2:
+		var out []resp.Reply
 		for _, kv := range c.e.settings() {
-			if slices.ContainsFunc(c.args[2:], func(p string) bool { return globMatch(strings.ToLower(p), kv[0]) }) {
-				out = append(out, bulkReply(kv[0]), bulkReply(kv[1]))
+			if slices.ContainsFunc(c.Args[2:], func(p string) bool { return glob.Match(strings.ToLower(p), kv[0]) }) {
+				out = append(out, resp.Bulk(kv[0]), resp.Bulk(kv[1]))
 			}
 		}
-		return Reply{Kind: KindMap, Elems: out}
-	case is(c.args[1], "RESETSTAT"):
+		return resp.Reply{Kind: resp.KindMap, Elems: out}
+	case command.Is(c.Args[1], "RESETSTAT"):
 		for _, cmd := range c.e.commands {
 			cmd.calls, cmd.spent = 0, 0
 		}
-		return replyOK
-	case is(c.args[1], "SET"):
-		return errf("CONFIG SET is not supported by the embedded engine")
+		return resp.OK
+	case command.Is(c.Args[1], "SET"):
+		return resp.Err("CONFIG SET is not supported by the embedded engine")
 	}
-	return errf("unknown subcommand '" + c.args[1] + "'. Try CONFIG HELP.")
+	return resp.Err("unknown subcommand '" + c.Args[1] + "'. Try CONFIG HELP.")
 }
 
-func cmdRole(*call) Reply {
-	return arrayReply([]Reply{bulkReply("master"), replyZero, arrayReply(nil)})
-}
-
-// cmdMemory estimates: the engine does not count the bytes of a value.
-func cmdMemory(c *call) Reply {
-	if !is(c.args[1], "USAGE") || len(c.args) < 3 {
-		return errf("unknown subcommand '" + c.args[1] + "'. Try MEMORY HELP.")
-	}
-	ent := c.lookup(c.args[2])
-	if ent == nil {
-		return replyNil
-	}
-	return intReply(len(c.args[2]) + sizeOf(ent.val))
-}
-
-func sizeOf(val any) int {
-	n := 64
-	switch v := val.(type) {
-	case string:
-		n += len(v)
-	case *hash:
-		v.each(func(f, s string) bool { n += len(f) + len(s) + 56; return true })
-	case *set:
-		v.each(func(m string, _ struct{}) bool { n += len(m) + 40; return true })
-	case *list:
-		for _, s := range v.items() {
-			n += len(s) + 16
-		}
-	case *zset:
-		v.scores.each(func(m string, _ float64) bool { n += len(m) + 72; return true })
-	case *stream:
-		for _, node := range v.nodes {
-			n += node.bytes
-		}
-	}
-	return n
+func cmdRole(*call) resp.Reply {
+	return resp.Array([]resp.Reply{resp.Bulk("master"), resp.Zero, resp.Array(nil)})
 }

@@ -14,6 +14,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/aof"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 )
 
 func lastLog(t *testing.T, dir string) string {
@@ -116,10 +121,10 @@ func TestReplayRandom(t *testing.T) {
 func nodes(e *Engine) string {
 	var b strings.Builder
 	for _, key := range []string{"st0", "st1", "st2", "auto0", "auto1", "auto2"} {
-		if s, ok := typed[stream](&e.store, key); ok && s != nil {
-			fmt.Fprintf(&b, "%s %d %s %s %d:", key, s.length, s.lastID, s.maxDeletedID, s.added)
-			for _, n := range s.nodes {
-				fmt.Fprintf(&b, " %d+%d/%d", len(n.entries), n.deleted, n.bytes)
+		if s, ok := keyspace.Get[datatype.Stream](&e.store, key); ok && s != nil {
+			fmt.Fprintf(&b, "%s %d %s %s %d:", key, s.Length, s.LastID, s.MaxDeletedID, s.Added)
+			for _, n := range s.Nodes {
+				fmt.Fprintf(&b, " %d+%d/%d", len(n.Entries), n.Deleted, n.Bytes)
 			}
 			b.WriteByte('\n')
 		}
@@ -146,7 +151,7 @@ func TestTornTail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for size := len(data); size >= fileHeader; size-- {
+	for size := len(data); size >= record.FileHeaderSize; size-- {
 		if err := os.WriteFile(path, data[:size], 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -160,8 +165,8 @@ func TestTornTail(t *testing.T) {
 		}
 		c := connect(t, e)
 		whole, torn := 0, false
-		for pos := fileHeader; pos < size && !torn; {
-			n, _, reason := openRecord(data[pos:size])
+		for pos := record.FileHeaderSize; pos < size && !torn; {
+			n, _, reason := record.Open(data[pos:size])
 			if torn = reason != ""; !torn {
 				whole++
 				pos += n
@@ -212,8 +217,8 @@ func TestCorruption(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, _, _ := openRecord(data[fileHeader:])
-	for i := range fileHeader + first {
+	first, _, _ := record.Open(data[record.FileHeaderSize:])
+	for i := range record.FileHeaderSize + first {
 		bad := bytes.Clone(data)
 		bad[i] ^= 0x40
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
@@ -224,12 +229,12 @@ func TestCorruption(t *testing.T) {
 		if !errors.Is(err, ErrCorrupt) || !errors.As(err, &ce) {
 			t.Fatalf("byte %d: %v", i, err)
 		}
-		if ce.Path != path || i >= fileHeader && ce.Offset != fileHeader {
+		if ce.Path != path || i >= record.FileHeaderSize && ce.Offset != record.FileHeaderSize {
 			t.Fatalf("byte %d: %v", i, err)
 		}
 	}
 	// Records in a log that should not be there are refused as well.
-	if err := os.WriteFile(filepath.Join(dir, "log-000000000003"), append(makeHeader(3, 3), data[fileHeader:]...), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "log-000000000003"), append(record.FileHeader(3, 3), data[record.FileHeaderSize:]...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -252,64 +257,44 @@ func TestLocked(t *testing.T) {
 	open(t, Options{Dir: dir})
 }
 
-// stubFile makes the log's file fail or wait on demand.
-type stubFile struct {
-	logFile
-	mu       sync.Mutex
-	writeErr error
-	syncErr  error
-	syncing  chan struct{} // receives when a sync begins
-	proceed  chan struct{} // a sync waits for it
+// slowDisk makes syncs of the first log wait or fail on demand.
+type slowDisk struct {
+	mu      sync.Mutex
+	syncErr error
+	syncing chan struct{} // receives when a sync begins
+	proceed chan struct{} // a sync waits for it
 }
 
-func (f *stubFile) WriteAt(p []byte, off int64) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.writeErr != nil {
-		n, _ := f.logFile.WriteAt(p[:len(p)/2], off)
-		return n, f.writeErr
+func (d *slowDisk) fault(op aof.Op, name string) error {
+	if op != aof.OpSync || filepath.Base(name) != "log-000000000001" {
+		return nil
 	}
-	return f.logFile.WriteAt(p, off)
-}
-
-func (f *stubFile) Sync() error {
-	f.mu.Lock()
-	syncing, proceed, err := f.syncing, f.proceed, f.syncErr
-	f.mu.Unlock()
+	d.mu.Lock()
+	syncing, proceed, err := d.syncing, d.proceed, d.syncErr
+	d.mu.Unlock()
 	if syncing != nil {
 		syncing <- struct{}{}
 		<-proceed
 	}
-	if err != nil {
-		return err
-	}
-	return f.logFile.Sync()
-}
-
-func stub(e *Engine) *stubFile {
-	f := &stubFile{logFile: e.log.file}
-	e.log.syncMu.Lock()
-	e.log.file = f
-	e.log.syncMu.Unlock()
-	return f
+	return err
 }
 
 // TestReplyWaitsForSync holds a sync and sees that neither the reply of a write, nor a read of what it wrote, nor its
 // message leaves, while other calls run.
 func TestReplyWaitsForSync(t *testing.T) {
-	e := open(t, Options{Dir: t.TempDir()})
+	f := &slowDisk{}
+	e := open(t, Options{Dir: t.TempDir(), fault: f.fault})
 	writer, reader, listener, waiting := connect(t, e), connect(t, e), connect(t, e), connect(t, e)
 	listener.must(t, "SUBSCRIBE", "ch")
 	if err := waiting.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$"); err != nil {
 		t.Fatal(err)
 	}
-	f := stub(e)
 	f.mu.Lock()
 	f.syncing, f.proceed = make(chan struct{}), make(chan struct{})
 	f.mu.Unlock()
 
 	early := func(c *rawClient) bool {
-		n, _, held := c.conn.(*pipeConn).s.take(make([]byte, 64))
+		n, _, held := c.conn.(*pipeConn).s.replies.Take(make([]byte, 64))
 		return n > 0 || !held
 	}
 	if err := writer.send("MULTI"); err != nil {
@@ -332,13 +317,15 @@ func TestReplyWaitsForSync(t *testing.T) {
 	if early(writer) || early(reader) || early(listener) {
 		t.Fatal("output left before the sync")
 	}
-	blocked := waiting.conn.(*pipeConn).s
-	for <-blocked.ready; early(waiting); <-blocked.ready {
-		if blocked.sent > 0 {
+	blocked := waiting.conn.(*pipeConn).s.replies
+	for held := false; !held; {
+		<-blocked.Ready()
+		var n int
+		if n, _, held = blocked.Take(make([]byte, 64)); n > 0 {
 			t.Fatal("a blocked read was answered before the sync")
 		}
 	}
-	if _, pos, err := e.do([]string{"GET", "k"}); err != nil || !e.log.holdsBack(pos) {
+	if _, pos, err := e.do([]string{"GET", "k"}); err != nil || !e.log.HoldsBack(pos) {
 		t.Fatal("a direct call does not wait:", pos, err)
 	}
 	f.mu.Lock()
@@ -401,7 +388,7 @@ func TestInterruptedSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, cut := range []int{len(data) - 1, len(data) / 2, fileHeader, 3} {
+	for _, cut := range []int{len(data) - 1, len(data) / 2, record.FileHeaderSize, 3} {
 		if err := os.WriteFile(path, data[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}

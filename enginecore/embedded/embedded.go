@@ -11,11 +11,20 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/aof"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/pubsub"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/script"
 )
 
 // Fsync selects when a write becomes durable.
@@ -56,8 +65,8 @@ type Options struct {
 	// snapshot. Defaults to 64 MiB.
 	LogLimit int64
 
-	// fault and retryPause are for tests: see disk.fault, and the pause between two tries to write to a failed log.
-	fault      func(op diskOp, name string) error
+	// fault and retryPause are for tests: see aof.Options.
+	fault      func(op aof.Op, name string) error
 	retryPause time.Duration
 }
 
@@ -65,9 +74,9 @@ var (
 	// ErrClosed is returned by every call after Close.
 	ErrClosed = errors.New("embedded: engine is closed")
 	// ErrLocked is returned by Open when another engine, in this process or another, has the data directory open.
-	ErrLocked = errors.New("embedded: data directory is in use")
+	ErrLocked = aof.ErrLocked
 	// ErrCorrupt is returned by Open when the data directory holds a damaged file. The error is a *CorruptError.
-	ErrCorrupt = errors.New("embedded: data is damaged")
+	ErrCorrupt = aof.ErrCorrupt
 )
 
 // CorruptError describes the damage of a data directory. It matches ErrCorrupt.
@@ -78,9 +87,7 @@ type CorruptError struct {
 }
 
 // Error names file, offset in bytes and reason.
-func (e *CorruptError) Error() string {
-	return fmt.Sprintf("embedded: %s is damaged at offset %d: %s", e.Path, e.Offset, e.Reason)
-}
+func (e *CorruptError) Error() string { return (*aof.CorruptError)(e).Error() }
 
 // Is reports whether target is ErrCorrupt.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
@@ -94,18 +101,18 @@ type Engine struct {
 
 	// gate admits one command, transaction or function call at a time; it guards everything down to the blank line.
 	gate      sync.Mutex
-	store     store
+	store     keyspace.Store
 	commands  map[string]*boundCommand
-	lua       *luaEngine
-	subs      subscriptions
-	published []publication
+	lua       *script.Interpreter
+	broker    *pubsub.Broker
+	published []pubsub.Message
 	grown     []string                         // streams that the running command added to
 	blocked   map[string]map[*session]struct{} // sessions waiting for a stream to grow
 	record    []byte                           // effects of the running unit
-	refused   *refusal                         // why the running unit must not see or change data, or nil
+	refused   *aof.Failure                     // why the running unit must not see or change data, or nil
 	shut      bool
 
-	log *effectLog // nil without a data directory
+	log *aof.Log // nil without a data directory
 
 	mu        sync.Mutex
 	sessions  map[*session]struct{}
@@ -129,7 +136,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{
 		clock:     o.Clock,
 		logger:    o.Logger,
-		subs:      newSubscriptions(),
+		broker:    pubsub.NewBroker(),
 		blocked:   map[string]map[*session]struct{}{},
 		sessions:  map[*session]struct{}{},
 		listeners: map[net.Listener]struct{}{},
@@ -151,18 +158,25 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("embedded: unknown Fsync %d", o.Fsync)
 	}
 	e.started, e.runID = time.Now(), newRunID()
-	e.store.random = rand.IntN
-	e.store.streamAdded = func(key string) { e.grown = append(e.grown, key) }
+	e.store.Random = rand.IntN
+	e.store.OnStreamAdd = func(key string) { e.grown = append(e.grown, key) }
 	e.commands = commandTable()
-	e.lua = newLuaEngine(e, o.ScriptTimeout)
+	e.lua = script.New(script.Options{
+		Host:          &scriptHost{e, call{Call: command.Call{Store: &e.store, Script: true}, e: e}},
+		Logger:        e.logger,
+		Random:        e.store.Random,
+		Timeout:       o.ScriptTimeout,
+		Version:       serverVersion,
+		VersionNumber: serverVersionNum,
+	})
 	if o.Dir != "" {
 		if err := e.openLog(ctx, o); err != nil {
-			e.lua.close()
+			e.lua.Close()
 			return nil, err
 		}
 	}
 	if o.Library != "" {
-		if _, err := e.lua.load(o.Library, false); err != nil {
+		if _, err := e.lua.Load(o.Library, false); err != nil {
 			_ = e.Close()
 			return nil, fmt.Errorf("embedded: load library: %w", err)
 		}
@@ -173,51 +187,51 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 // FCall runs a function without a connection, as FCALL does. An error reply is returned as a *ReplyError as well as in the
 // Reply. ctx is honoured while waiting for the disk, not while the function runs: a call that returns ctx's error may
 // have taken effect, and so may one that returns another error that is no *ReplyError, but for ErrClosed.
-func (e *Engine) FCall(ctx context.Context, name string, keys, args []string) (Reply, error) {
+func (e *Engine) FCall(ctx context.Context, name string, keys, args []string) (resp.Reply, error) {
 	if err := ctx.Err(); err != nil {
-		return Reply{}, err
+		return resp.Reply{}, err
 	}
 	words := make([]string, 0, 3+len(keys)+len(args))
-	words = append(words, "FCALL", name, itoa(int64(len(keys))))
+	words = append(words, "FCALL", name, strconv.Itoa(len(keys)))
 	words = append(words, keys...)
 	words = append(words, args...)
 	reply, pos, err := e.do(words)
 	if err != nil {
-		return Reply{}, err
+		return resp.Reply{}, err
 	}
 	if e.log != nil {
-		if err := e.log.wait(ctx, pos); err != nil {
-			return Reply{}, err
+		if err := e.log.Wait(ctx, pos); err != nil {
+			return resp.Reply{}, err
 		}
 	}
 	return reply, reply.Err()
 }
 
 // do runs one command outside of any connection and returns the log position that its reply depends on.
-func (e *Engine) do(words []string) (reply Reply, pos int64, err error) {
+func (e *Engine) do(words []string) (reply resp.Reply, pos int64, err error) {
 	cmd := e.command(words[0])
 	e.gate.Lock()
 	defer e.gate.Unlock()
 	if e.shut {
-		return Reply{}, 0, ErrClosed
+		return resp.Reply{}, 0, ErrClosed
 	}
-	reply = e.unit(&call{store: &e.store, e: e, args: words}, cmd)
+	reply = e.unit(&call{Call: command.Call{Store: &e.store, Args: words}, e: e}, cmd)
 	return reply, e.position(), nil
 }
 
 // unit runs one command as a unit of its own. The gate is held. A fault of the engine costs one reply, not the process.
-func (e *Engine) unit(c *call, cmd *boundCommand) (reply Reply) {
+func (e *Engine) unit(c *call, cmd *boundCommand) (reply resp.Reply) {
 	defer func() {
 		if r := recover(); r != nil {
-			e.logger.Error("embedded: command failed", "command", c.args[0], "panic", r, "stack", string(debug.Stack()))
-			reply = errf(fmt.Sprintf("internal error in '%s': %v", c.args[0], r))
+			e.logger.Error("embedded: command failed", "command", c.Args[0], "panic", r, "stack", string(debug.Stack()))
+			reply = resp.Err(fmt.Sprintf("internal error in '%s': %v", c.Args[0], r))
 		}
 	}()
 	start := time.Now()
 	e.begin()
 	if e.refused != nil {
-		if cmd.flags&cmdAnyTime == 0 {
-			return e.refused.reply()
+		if cmd.Flags&command.AnyTime == 0 {
+			return refusal(e.refused)
 		}
 		return cmd.run(c)
 	}
@@ -230,37 +244,36 @@ func (e *Engine) unit(c *call, cmd *boundCommand) (reply Reply) {
 // is, expiry included.
 func (e *Engine) begin() {
 	if e.log != nil {
-		e.refused = e.log.refusal.Load()
+		e.refused = e.log.Failure()
 	}
 	if e.refused != nil {
-		e.store.nowUs = e.clock().UnixMicro()
-		e.store.nowMs = e.store.nowUs / 1000
+		e.store.NowUs = e.clock().UnixMicro()
+		e.store.NowMs = e.store.NowUs / 1000
 		return
 	}
-	e.store.setClock(e.clock())
+	e.store.SetClock(e.clock())
 }
 
 // run executes one command within a unit and records its changes.
-func (e *Engine) run(c *call, cmd *boundCommand) Reply {
+func (e *Engine) run(c *call, cmd *boundCommand) resp.Reply {
 	cmd.calls++
-	if cmd.flags&cmdWrite == 0 {
+	if cmd.Flags&command.Write == 0 {
 		return cmd.run(c)
 	}
-	s := c.store
-	before := s.dirty
-	s.effects = s.effects[:0]
+	s := c.Store
+	before := s.Dirty
+	s.Effects = s.Effects[:0]
 	reply := cmd.run(c)
-	if s.dirty == before {
+	if s.Dirty == before {
 		return reply
 	}
-	e.lua.wrote = true
 	if e.log == nil {
 		return reply
 	}
-	if len(s.effects) == 0 {
-		e.note(c.args)
+	if len(s.Effects) == 0 {
+		e.note(c.Args)
 	}
-	for _, words := range s.effects {
+	for _, words := range s.Effects {
 		e.note(words)
 	}
 	return reply
@@ -269,22 +282,22 @@ func (e *Engine) run(c *call, cmd *boundCommand) Reply {
 // note adds one command to the record of the running unit.
 func (e *Engine) note(words []string) {
 	if len(e.record) == 0 {
-		e.record = startRecord(e.record)
-		for _, key := range e.store.expired {
-			e.record = appendCommand(e.record, []string{"DEL", key})
+		e.record = record.Start(e.record)
+		for _, key := range e.store.Expired {
+			e.record = record.AppendCommand(e.record, []string{"DEL", key})
 		}
-		e.store.expired = e.store.expired[:0]
+		e.store.Expired = e.store.Expired[:0]
 	}
-	e.record = appendCommand(e.record, words)
+	e.record = record.AppendCommand(e.record, words)
 }
 
 // commit ends a unit: its effects go to the log, its messages to their subscribers, and sleeping readers wake up. A
 // unit that cannot be logged is refused: its effects stay invisible, and restore undoes them.
-func (e *Engine) commit(reply Reply) Reply {
+func (e *Engine) commit(reply resp.Reply) resp.Reply {
 	if e.log == nil {
-		e.store.expired = e.store.expired[:0]
+		e.store.Expired = e.store.Expired[:0]
 	} else if len(e.record) > 0 {
-		err := e.log.append(e.record)
+		err := e.log.Append(e.record)
 		if cap(e.record) > 1<<20 {
 			e.record = nil
 		}
@@ -292,14 +305,14 @@ func (e *Engine) commit(reply Reply) Reply {
 		if err != nil {
 			clear(e.published)
 			e.published, e.grown = e.published[:0], e.grown[:0]
-			e.refused = e.log.refusal.Load()
-			return e.refused.reply()
+			e.refused = e.log.Failure()
+			return refusal(e.refused)
 		}
 	}
 	if len(e.published) > 0 {
 		pos := e.position()
 		for _, p := range e.published {
-			e.subs.deliver(p, pos)
+			e.broker.Deliver(p, pos)
 		}
 		clear(e.published)
 		e.published = e.published[:0]
@@ -310,8 +323,8 @@ func (e *Engine) commit(reply Reply) Reply {
 		}
 	}
 	e.grown = e.grown[:0]
-	if e.log != nil && e.log.full() {
-		e.snapshot()
+	if e.log != nil && e.log.Full() {
+		e.log.Rewrite()
 	}
 	return reply
 }
@@ -322,7 +335,7 @@ func (e *Engine) position() int64 {
 	if e.log == nil || e.refused != nil {
 		return 0
 	}
-	return e.log.end
+	return e.log.End()
 }
 
 // Close ends all connections and listeners, waits for their goroutines and syncs the log. It returns an error when the log
@@ -358,9 +371,9 @@ func (e *Engine) Close() error {
 		s.close()
 	}
 	e.work.Wait()
-	e.lua.close()
+	e.lua.Close()
 	if e.log != nil {
-		return e.log.close()
+		return e.log.Close()
 	}
 	return nil
 }

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 )
 
 func Example() {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 )
 
 // written makes a directory with n records and returns it as a kill leaves it, and as Close does.
@@ -57,10 +59,10 @@ func TestLogThatIsGone(t *testing.T) {
 		reason string
 	}{
 		"log emptied":                     {killed, cut(first, 0), first, "header is incomplete"},
-		"log cut into its header":         {killed, cut(first, fileHeader-1), first, "header is incomplete"},
+		"log cut into its header":         {killed, cut(first, record.FileHeaderSize-1), first, "header is incomplete"},
 		"log removed":                     {killed, remove(first), first, "missing"},
-		"closed, log cut to header":       {closed, cut(first, fileHeader), first, "ends with record 0, but record 5 was kept"},
-		"killed twice, log cut to header": {reopened, cut(first, fileHeader), first, "ends with record 0, but record 5 was kept"},
+		"closed, log cut to header":       {closed, cut(first, record.FileHeaderSize), first, "ends with record 0, but record 5 was kept"},
+		"killed twice, log cut to header": {reopened, cut(first, record.FileHeaderSize), first, "ends with record 0, but record 5 was kept"},
 		"closed, log cut in a record":     {closed, cut(first, 400), first, "was kept"},
 		"manifest emptied":                {killed, cut("MANIFEST", 0), "MANIFEST", "not a whole manifest"},
 		"manifest cut":                    {killed, cut("MANIFEST", 60), "MANIFEST", "not a whole manifest"},
@@ -107,9 +109,9 @@ func TestSnapshotThatIsGone(t *testing.T) {
 
 // TestTornEnd tells what a crash leaves behind the last record from what it cannot leave.
 func TestTornEnd(t *testing.T) {
-	record := startRecord(nil)
-	record = appendCommand(record, []string{"SET", "big", strings.Repeat("x", 3<<20)})
-	sealRecord(record, 4)
+	big := record.Start(nil)
+	big = record.AppendCommand(big, []string{"SET", "big", strings.Repeat("x", 3<<20)})
+	record.Seal(big, 4)
 	random := bytes.Repeat([]byte("\xf7FR no record "), 200_000)
 	for name, c := range map[string]struct {
 		policy Fsync
@@ -117,13 +119,13 @@ func TestTornEnd(t *testing.T) {
 		ok     bool
 	}{
 		"a page of zeros":                        {FsyncAlways, make([]byte, 4096), true},
-		"half of a large record":                 {FsyncAlways, record[:2<<20], true},
-		"many zeros":                             {FsyncAlways, make([]byte, maxUnsynced+1), false},
+		"half of a large record":                 {FsyncAlways, big[:2<<20], true},
+		"many zeros":                             {FsyncAlways, make([]byte, 1<<20+1), false},
 		"much that is no record":                 {FsyncAlways, random, false},
 		"many zeros, of a log synced at times":   {FsyncEverySecond, make([]byte, 2<<20), true},
 		"many zeros, of a log that is not":       {FsyncNever, make([]byte, 2<<20), true},
-		"zeros and then a record, not synced":    {FsyncNever, append(make([]byte, 100), record...), false},
-		"zeros and then a record, always synced": {FsyncAlways, append(make([]byte, 100), record...), false},
+		"zeros and then a record, not synced":    {FsyncNever, append(make([]byte, 100), big...), false},
+		"zeros and then a record, always synced": {FsyncAlways, append(make([]byte, 100), big...), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, _ := written(t, Options{Fsync: c.policy}, 3)
@@ -150,20 +152,6 @@ func TestTornEnd(t *testing.T) {
 	}
 }
 
-// TestUnsyncedIsBounded appends without a goroutine that syncs: the log does it itself before more than the bound can be lost.
-func TestUnsyncedIsBounded(t *testing.T) {
-	f, err := (&disk{}).create(filepath.Join(t.TempDir(), "log"))
-	require.NoError(t, err)
-	l := &effectLog{policy: FsyncAlways, file: f, kick: make(chan struct{}, 1), change: make(chan struct{})}
-	const size = maxUnsynced / 3
-	for range 20 {
-		require.NoError(t, l.append(make([]byte, size)))
-		require.LessOrEqual(t, l.written.Load()-l.durable.Load(), int64(maxUnsynced+size))
-	}
-	require.NotZero(t, l.durable.Load())
-	require.NoError(t, f.Close())
-}
-
 // TestLockRemoved removes the lock file of an open engine: a second one is still refused.
 func TestLockRemoved(t *testing.T) {
 	dir := t.TempDir()
@@ -185,7 +173,7 @@ func TestUnnamedFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(killed, name), []byte("half"), 0o600))
 	}
 	// A log that was made, and was not taken into use.
-	require.NoError(t, os.WriteFile(filepath.Join(killed, "log-000000000002"), makeHeader(2, 2), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(killed, "log-000000000002"), record.FileHeader(2, 2), 0o600))
 	e := open(t, Options{Dir: killed, LogLimit: 1})
 	left, err := filepath.Glob(filepath.Join(killed, "*.tmp"))
 	require.NoError(t, err)

@@ -47,11 +47,8 @@ func (c *pipeConn) Read(p []byte) (int, error) {
 	}
 	var timer *time.Timer
 	for {
-		var synced <-chan struct{}
-		if c.s.e.log != nil {
-			synced = c.s.e.log.changed()
-		}
-		n, over, held := c.s.take(p)
+		synced := c.s.replies.Synced()
+		n, over, held := c.s.replies.Take(p)
 		if n > 0 {
 			return n, nil
 		}
@@ -79,7 +76,7 @@ func (c *pipeConn) Read(p []byte) (int, error) {
 			synced = nil
 		}
 		select {
-		case <-c.s.ready:
+		case <-c.s.replies.Ready():
 		case <-synced:
 		case <-expired:
 		case <-moved:

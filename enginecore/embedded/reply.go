@@ -1,85 +1,34 @@
 package embedded
 
-import "math"
+import "github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 
-// ReplyKind is the kind of a Reply.
-type ReplyKind uint8
+type (
+	// Reply is the answer to one command. The zero value is the nil reply. Its fields are Kind, which says what the
+	// reply is and which of the others count, Int (an int64), Str (a string) and Elems (a slice of Reply). Its method
+	// Err returns an error reply as a *ReplyError, and Float the value of a KindDouble reply.
+	Reply = resp.Reply
+	// ReplyKind is the kind of a Reply.
+	ReplyKind = resp.Kind
+	// ReplyError is an error reply of a command or function, for example "WRONGTYPE …". Its field Text is the reply as
+	// sent, beginning with its code.
+	ReplyError = resp.ReplyError
+)
 
 // The kinds of replies. Map, Set, Pairs and Double exist as such only for RESP3 clients; others see the flat array or
 // text that a server sends them.
 const (
-	KindNil      ReplyKind = iota // no value
-	KindNilArray                  // no array; as KindNil for RESP3 clients
-	KindInt                       // Int
-	KindBulk                      // Str, any bytes
-	KindStatus                    // Str, such as OK
-	KindError                     // Str, beginning with the error code
-	KindDouble                    // Float()
-	KindBool                      // Int, 0 or 1
-	KindArray                     // Elems
-	KindMap                       // Elems: key, value, key, value …
-	KindSet                       // Elems
-	KindPairs                     // Elems: member, score, member, score …
-	KindPush                      // Elems; sent out of band to RESP3 clients
-	KindVerbatim                  // Str, plain text
+	KindNil      = resp.KindNil      // no value
+	KindNilArray = resp.KindNilArray // no array; as KindNil for RESP3 clients
+	KindInt      = resp.KindInt      // Int
+	KindBulk     = resp.KindBulk     // Str, any bytes
+	KindStatus   = resp.KindStatus   // Str, such as OK
+	KindError    = resp.KindError    // Str, beginning with the error code
+	KindDouble   = resp.KindDouble   // Float()
+	KindBool     = resp.KindBool     // Int, 0 or 1
+	KindArray    = resp.KindArray    // Elems
+	KindMap      = resp.KindMap      // Elems: key, value, key, value …
+	KindSet      = resp.KindSet      // Elems
+	KindPairs    = resp.KindPairs    // Elems: member, score, member, score …
+	KindPush     = resp.KindPush     // Elems; sent out of band to RESP3 clients
+	KindVerbatim = resp.KindVerbatim // Str, plain text
 )
-
-// Reply is the answer to one command. The zero value is the nil reply.
-type Reply struct {
-	Kind  ReplyKind
-	Int   int64
-	Str   string
-	Elems []Reply
-}
-
-// Err returns the reply as an error when it is one, and nil otherwise. The error is a *ReplyError.
-func (r Reply) Err() error {
-	if r.Kind == KindError {
-		return &ReplyError{Text: r.Str}
-	}
-	return nil
-}
-
-// Float returns the value of a KindDouble reply.
-func (r Reply) Float() float64 { return math.Float64frombits(uint64(r.Int)) }
-
-// ReplyError is an error reply of a command or function, for example "WRONGTYPE …".
-type ReplyError struct {
-	// Text is the reply as sent, beginning with its code.
-	Text string
-}
-
-// Error returns the text of the reply.
-func (e *ReplyError) Error() string { return e.Text }
-
-var (
-	replyOK     = Reply{Kind: KindStatus, Str: "OK"}
-	replyQueued = Reply{Kind: KindStatus, Str: "QUEUED"}
-	replyNil    = Reply{}
-	replyZero   = Reply{Kind: KindInt}
-	replyOne    = Reply{Kind: KindInt, Int: 1}
-)
-
-func intReply(n int) Reply         { return Reply{Kind: KindInt, Int: int64(n)} }
-func int64Reply(n int64) Reply     { return Reply{Kind: KindInt, Int: n} }
-func bulkReply(s string) Reply     { return Reply{Kind: KindBulk, Str: s} }
-func statusReply(s string) Reply   { return Reply{Kind: KindStatus, Str: s} }
-func errorReply(text string) Reply { return Reply{Kind: KindError, Str: text} }
-func arrayReply(e []Reply) Reply   { return Reply{Kind: KindArray, Elems: e} }
-func doubleReply(v float64) Reply  { return Reply{Kind: KindDouble, Int: int64(math.Float64bits(v))} }
-func boolInt(b bool) Reply {
-	if b {
-		return replyOne
-	}
-	return replyZero
-}
-
-func bulks(items []string) []Reply {
-	out := make([]Reply, len(items))
-	for i, s := range items {
-		out[i] = bulkReply(s)
-	}
-	return out
-}
-
-func errf(text string) Reply { return errorReply("ERR " + text) }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
 // rawClient speaks the protocol byte by byte, so that tests see the exact type of every reply.
@@ -21,9 +23,9 @@ func newRawClient(conn net.Conn) *rawClient { return &rawClient{conn, bufio.NewR
 
 func (c *rawClient) send(words ...string) error {
 	var b []byte
-	b = appendHeader(b, '*', len(words))
+	b = resp.AppendHeader(b, '*', len(words))
 	for _, w := range words {
-		b = appendBulk(b, w)
+		b = resp.AppendBulk(b, w)
 	}
 	_, err := c.conn.Write(b)
 	return err

@@ -68,7 +68,7 @@ func (e *Engine) Serve(ctx context.Context, l net.Listener) error {
 		go func() {
 			defer conns.Done()
 			select {
-			case <-s.gone:
+			case <-s.replies.Gone():
 			case <-ctx.Done():
 			}
 			_ = conn.Close() // ends a read or write in progress
@@ -84,7 +84,7 @@ func (e *Engine) isClosed() bool {
 
 // readFrom feeds the session from a socket until either side ends. Replies that are ready then still go out.
 func (s *session) readFrom(conn net.Conn) {
-	defer s.end()
+	defer s.replies.End()
 	buf := make([]byte, 16<<10)
 	for {
 		n, err := conn.Read(buf)
@@ -99,11 +99,8 @@ func (s *session) writeTo(conn net.Conn) {
 	defer s.close()
 	buf := make([]byte, 16<<10)
 	for {
-		var synced <-chan struct{}
-		if s.e.log != nil {
-			synced = s.e.log.changed()
-		}
-		n, over, held := s.take(buf)
+		synced := s.replies.Synced()
+		n, over, held := s.replies.Take(buf)
 		switch {
 		case over:
 			return
@@ -116,7 +113,7 @@ func (s *session) writeTo(conn net.Conn) {
 			synced = nil
 		}
 		select {
-		case <-s.ready:
+		case <-s.replies.Ready():
 		case <-synced:
 		}
 	}

@@ -5,10 +5,15 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/command"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/pubsub"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/replyqueue"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
 // session is the server's end of one connection. feed accepts bytes and runs the commands in them on the caller's
-// goroutine; take returns replies. Only a command that waits for data gets a goroutine of its own.
+// goroutine; replies holds what they return. Only a command that waits for data gets a goroutine of its own.
 type session struct {
 	e  *Engine
 	id int64
@@ -16,48 +21,24 @@ type session struct {
 	// feedMu admits one feeder. It guards the fields down to the blank line; the gate is taken inside it.
 	feedMu  sync.Mutex
 	in      []byte // bytes behind the last complete request
-	spans   []span
+	spans   []resp.Span
 	name    string
 	resp    int
 	multi   bool
 	queued  [][]string
-	badTx   bool   // a queued command was refused: EXEC discards
-	waiting *xread // the command that runs waits for streams
-	parked  bool   // a goroutine waits on behalf of this session; feed only collects
+	badTx   bool                // a queued command was refused: EXEC discards
+	waiting *command.StreamRead // the command that runs waits for streams
+	parked  bool                // a goroutine waits on behalf of this session; feed only collects
 
 	// Guarded by the gate.
-	channels []string
-	patterns []string
-	shards   []string
+	subs [pubsub.NumKinds][]string // names that the session has subscribed to
 
-	mu     sync.Mutex
-	out    []byte
-	sent   int   // bytes of out already taken
-	base   int64 // stream offset of out[0]
-	marks  []mark
-	dead   bool
-	ending bool // no more input is read; the rest of out still goes out
-	cut    bool // out is complete: what came next could not be told
-
-	ready chan struct{} // holds a token when out or dead changed
-	wakes chan struct{} // holds a token when a stream that the session waits for grew
-	gone  chan struct{} // closed with the session
+	replies *replyqueue.Queue
+	wakes   chan struct{} // holds a token when a stream that the session waits for grew
 }
-
-// mark ties one reply in out to the log position that must be durable before it leaves.
-type mark struct {
-	begin int64 // stream offset of the reply
-	pos   int64
-}
-
-// maxUnread bounds the unread bytes of a subscriber; one that exceeds it is disconnected.
-const maxUnread = 8 << 20
 
 func (e *Engine) newSession() (*session, error) {
-	s := &session{
-		e: e, id: e.nextID.Add(1), resp: 2,
-		ready: make(chan struct{}, 1), wakes: make(chan struct{}, 1), gone: make(chan struct{}),
-	}
+	s := &session{e: e, id: e.nextID.Add(1), resp: 2, replies: replyqueue.New(e.log), wakes: make(chan struct{}, 1)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -69,33 +50,13 @@ func (e *Engine) newSession() (*session, error) {
 
 // close ends the session from any goroutine; it must not be called with the gate held.
 func (s *session) close() {
-	s.kill()
+	s.replies.Kill()
 	s.e.gate.Lock()
-	s.e.subs.drop(s)
+	s.e.broker.Drop(s)
 	s.e.gate.Unlock()
 	s.e.mu.Lock()
 	delete(s.e.sessions, s)
 	s.e.mu.Unlock()
-}
-
-// kill marks the session dead: it accepts and sends no more data.
-func (s *session) kill() {
-	s.mu.Lock()
-	if !s.dead {
-		s.dead = true
-		s.out, s.marks = nil, nil
-		s.sent = 0
-		close(s.gone)
-	}
-	s.mu.Unlock()
-	s.signal()
-}
-
-func (s *session) signal() {
-	select {
-	case s.ready <- struct{}{}:
-	default:
-	}
 }
 
 // stir wakes a session that waits for a stream.
@@ -111,7 +72,7 @@ func (s *session) stir() {
 func (s *session) feed(p []byte) bool {
 	s.feedMu.Lock()
 	defer s.feedMu.Unlock()
-	if s.isDead() {
+	if s.replies.Dead() {
 		return false
 	}
 	if s.parked {
@@ -128,16 +89,16 @@ func (s *session) feed(p []byte) bool {
 
 // consume runs the complete requests in buf and keeps the rest.
 func (s *session) consume(buf []byte) {
-	for len(buf) > 0 && !s.isEnding() {
-		words, n, spans, err := parseRequest(buf, s.spans)
+	for len(buf) > 0 && !s.replies.Ending() {
+		words, n, spans, err := resp.ParseRequest(buf, s.spans)
 		s.spans = spans
-		if err == errIncomplete {
+		if err == resp.ErrIncomplete {
 			break
 		}
 		if err != nil {
-			reply := errf(err.Error())
+			reply := resp.Err(err.Error())
 			s.emit(&reply, 0)
-			s.end()
+			s.replies.End()
 			break
 		}
 		buf = buf[n:]
@@ -160,20 +121,6 @@ func (s *session) consume(buf []byte) {
 	s.in = append(s.in[:0], buf...) // regions may overlap, which copying forward allows
 }
 
-// end stops reading; what is written already still reaches the client.
-func (s *session) end() {
-	s.mu.Lock()
-	s.ending = true
-	s.mu.Unlock()
-	s.signal()
-}
-
-func (s *session) isEnding() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ending || s.dead
-}
-
 // execute runs one request and emits its reply.
 func (s *session) execute(words []string) {
 	e := s.e
@@ -185,21 +132,22 @@ func (s *session) execute(words []string) {
 		s.reply(&bad)
 		return
 	}
-	if s.multi && cmd.flags&cmdNoMulti == 0 {
+	if s.multi && cmd.Flags&command.NoMulti == 0 {
 		s.queued = append(s.queued, words)
-		s.reply(&replyQueued)
+		s.reply(&resp.Queued)
 		return
 	}
 	e.gate.Lock()
 	defer e.gate.Unlock()
 	if e.shut {
-		reply := errf("engine is closed")
+		reply := resp.Err("engine is closed")
 		s.emit(&reply, 0)
 		return
 	}
-	reply := e.unit(&call{store: &e.store, e: e, args: words, sess: s}, cmd)
-	if s.waiting != nil {
-		for _, key := range s.waiting.keys {
+	c := &call{Call: command.Call{Store: &e.store, Args: words, CanWait: true}, e: e, sess: s}
+	reply := e.unit(c, cmd)
+	if s.waiting = c.Waits; s.waiting != nil {
+		for _, key := range s.waiting.Keys {
 			e.block(key, s)
 		}
 		return
@@ -210,10 +158,10 @@ func (s *session) execute(words []string) {
 }
 
 // kindNone is the reply of a command that has already emitted its output.
-const kindNone ReplyKind = 255
+const kindNone resp.Kind = 255
 
 // admit checks a request before it runs or is queued.
-func (s *session) admit(cmd *boundCommand, words []string) (Reply, bool) {
+func (s *session) admit(cmd *boundCommand, words []string) (resp.Reply, bool) {
 	if cmd == nil {
 		var b strings.Builder
 		for _, w := range words[1:] {
@@ -222,123 +170,30 @@ func (s *session) admit(cmd *boundCommand, words []string) (Reply, bool) {
 			}
 			fmt.Fprintf(&b, "'%.128s' ", w)
 		}
-		return errf(fmt.Sprintf("unknown command '%.128s', with args beginning with: %s", words[0], b.String())), false
+		return resp.Err(fmt.Sprintf("unknown command '%.128s', with args beginning with: %s", words[0], b.String())), false
 	}
-	if !cmd.arityOK(len(words)) {
-		return cmd.wrongArity(), false
+	if !cmd.ArityOK(len(words)) {
+		return cmd.WrongArity(), false
 	}
-	if s.resp == 2 && s.subscribed() && cmd.flags&cmdPubSub == 0 {
-		return errf("Can't execute '" + cmd.name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"), false
+	if s.resp == 2 && s.subscribed() && cmd.Flags&command.PubSub == 0 {
+		return resp.Err("Can't execute '" + cmd.Name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"), false
 	}
-	return Reply{}, true
+	return resp.Reply{}, true
 }
 
 // subscribed may be called by the feeder without the gate: only the feeder changes the lists.
 func (s *session) subscribed() bool {
-	return len(s.channels)+len(s.patterns)+len(s.shards) > 0
+	return len(s.subs[pubsub.Channel])+len(s.subs[pubsub.Pattern])+len(s.subs[pubsub.Shard]) > 0
 }
 
 // reply emits a reply that depends on nothing.
-func (s *session) reply(r *Reply) { s.emit(r, 0) }
+func (s *session) reply(r *resp.Reply) { s.emit(r, 0) }
 
 // emit queues a reply that may leave once the log is durable up to pos.
-func (s *session) emit(r *Reply, pos int64) {
-	s.mu.Lock()
-	if !s.dead && !s.cut {
-		begin := len(s.out)
-		s.out = appendReply(s.out, r, s.resp)
-		s.mark(begin, pos)
-	}
-	s.mu.Unlock()
-	s.signal()
-}
+func (s *session) emit(r *resp.Reply, pos int64) { s.replies.Add(r, s.resp, pos) }
 
-// mark records the log position of the bytes appended to out from begin on.
-func (s *session) mark(begin int, pos int64) {
-	if l := s.e.log; l != nil && l.holdsBack(pos) {
-		s.marks = append(s.marks, mark{s.base + int64(begin), pos})
-	}
-}
-
-// push queues a published message, already encoded for both protocols. It returns false if the client gets no more
-// messages: it is disconnected, or was too slow and is disconnected now.
-func (s *session) push(r *Reply, pos int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.dead || s.cut {
-		return false
-	}
-	begin := len(s.out)
-	s.out = appendReply(s.out, r, s.resp)
-	if len(s.out)-s.sent > maxUnread {
-		s.dead = true
-		s.out, s.marks, s.sent = nil, nil, 0
-		close(s.gone)
-		s.signal()
-		return false
-	}
-	s.mark(begin, pos)
-	s.signal()
-	return true
-}
-
-func (s *session) isDead() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.dead
-}
-
-// take copies output that may be sent to p. A count of 0 means that none is ready; over reports that none will ever be,
-// held that output waits for the log.
-func (s *session) take(p []byte) (n int, over, held bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.dead {
-		return 0, true, false
-	}
-	limit := len(s.out)
-	if len(s.marks) > 0 {
-		limit, held = s.release()
-	}
-	if len(s.out) == 0 {
-		return 0, s.ending, false
-	}
-	n = copy(p, s.out[s.sent:limit])
-	s.sent += n
-	if s.sent == len(s.out) {
-		s.base += int64(s.sent)
-		s.sent = 0
-		if cap(s.out) > 1<<20 {
-			s.out = nil
-		}
-		s.out = s.out[:0]
-		return n, n == 0 && s.ending, false
-	}
-	return n, false, held
-}
-
-// release drops the marks that the log has reached and returns how much of out may be sent. Output that depends on
-// records that the log may have lost is never sent: the connection ends before it, so that a client treats the outcome
-// as unknown, and a subscriber expects missing messages.
-func (s *session) release() (limit int, held bool) {
-	durable, unknown := s.e.log.progress()
-	i := 0
-	for i < len(s.marks) && s.marks[i].pos <= durable {
-		i++
-	}
-	if i == len(s.marks) {
-		s.marks = s.marks[:0]
-		return len(s.out), false
-	}
-	s.marks = append(s.marks[:0], s.marks[i:]...)
-	limit = int(s.marks[0].begin - s.base)
-	if unknown {
-		s.out, s.marks = s.out[:limit], s.marks[:0]
-		s.ending, s.cut = true, true
-		return limit, false
-	}
-	return limit, true
-}
+// Push implements pubsub.Subscriber.
+func (s *session) Push(r *resp.Reply, pos int64) bool { return s.replies.Push(r, s.resp, pos) }
 
 // block registers a session for a stream; unblock undoes it. The gate is held.
 func (e *Engine) block(key string, s *session) {
@@ -348,8 +203,8 @@ func (e *Engine) block(key string, s *session) {
 	e.blocked[key][s] = struct{}{}
 }
 
-func (e *Engine) unblock(x *xread, s *session) {
-	for _, key := range x.keys {
+func (e *Engine) unblock(x *command.StreamRead, s *session) {
+	for _, key := range x.Keys {
 		delete(e.blocked[key], s)
 		if len(e.blocked[key]) == 0 {
 			delete(e.blocked, key)
@@ -380,22 +235,22 @@ func (s *session) park() {
 	}()
 }
 
-func (s *session) waitFor(x *xread) {
+func (s *session) waitFor(x *command.StreamRead) {
 	e := s.e
 	var timeout <-chan time.Time
-	if x.blockMs > 0 {
-		t := time.NewTimer(time.Duration(x.blockMs) * time.Millisecond)
+	if x.BlockMs > 0 {
+		t := time.NewTimer(time.Duration(x.BlockMs) * time.Millisecond)
 		defer t.Stop()
 		timeout = t.C
 	}
-	reply, found := Reply{Kind: KindNilArray}, false
+	reply, found := resp.Reply{Kind: resp.KindNilArray}, false
 	for !found {
 		over := false
 		select {
 		case <-s.wakes:
 		case <-timeout:
 			over = true
-		case <-s.gone:
+		case <-s.replies.Gone():
 			over = true
 		case <-e.done:
 			over = true
@@ -403,9 +258,9 @@ func (s *session) waitFor(x *xread) {
 		e.gate.Lock()
 		e.begin()
 		if e.refused == nil {
-			reply, found = x.read(&e.store)
+			reply, found = x.Read(&e.store)
 		} else if over {
-			reply = e.refused.reply()
+			reply = refusal(e.refused)
 		}
 		if found || over {
 			e.unblock(x, s)
@@ -423,7 +278,7 @@ func (s *session) waitFor(x *xread) {
 	s.parked = false
 	rest := s.in
 	s.in = nil
-	if !s.isDead() {
+	if !s.replies.Dead() {
 		s.consume(rest)
 	}
 }

@@ -90,7 +90,7 @@ func TestSlowSubscriber(t *testing.T) {
 	slow.must(t, "SUBSCRIBE", "ch")
 	fast.must(t, "SUBSCRIBE", "ch")
 	message := strings.Repeat("x", 64<<10)
-	for i := range 2 * maxUnread / len(message) {
+	for i := range 2 * 8 << 20 / len(message) {
 		n := pub.must(t, "PUBLISH", "ch", message).text
 		if i == 0 {
 			require.Equal(t, "2", n)

@@ -66,10 +66,34 @@ var mayImport = map[string][]string{
 	"runtime/internal/dispatch": {"enginecore", "internal/stablehash"},
 
 	// The engine: its words, its calls, its library, the server in this process.
-	"enginecore":          {},
-	"enginecore/embedded": {},
-	"internal/enginerpc":  {"enginecore", "lua"},
-	"lua":                 {},
+	"enginecore":         {},
+	"internal/enginerpc": {"enginecore", "lua"},
+	"lua":                {},
+	"enginecore/embedded": {
+		"enginecore/embedded/internal/aof", "enginecore/embedded/internal/command", "enginecore/embedded/internal/datatype",
+		"enginecore/embedded/internal/dump", "enginecore/embedded/internal/glob", "enginecore/embedded/internal/keyspace",
+		"enginecore/embedded/internal/numfmt", "enginecore/embedded/internal/pubsub", "enginecore/embedded/internal/record",
+		"enginecore/embedded/internal/replyqueue", "enginecore/embedded/internal/resp", "enginecore/embedded/internal/script",
+	},
+	"enginecore/embedded/internal/replyqueue": {"enginecore/embedded/internal/aof", "enginecore/embedded/internal/resp"},
+	"enginecore/embedded/internal/pubsub":     {"enginecore/embedded/internal/glob", "enginecore/embedded/internal/resp"},
+	"enginecore/embedded/internal/script":     {"enginecore/embedded/internal/numfmt", "enginecore/embedded/internal/resp"},
+	"enginecore/embedded/internal/command": {
+		"enginecore/embedded/internal/datatype", "enginecore/embedded/internal/dump", "enginecore/embedded/internal/glob",
+		"enginecore/embedded/internal/keyspace", "enginecore/embedded/internal/numfmt", "enginecore/embedded/internal/record",
+		"enginecore/embedded/internal/resp",
+	},
+	"enginecore/embedded/internal/aof": {"enginecore/embedded/internal/record"},
+	"enginecore/embedded/internal/dump": {
+		"enginecore/embedded/internal/datatype", "enginecore/embedded/internal/keyspace", "enginecore/embedded/internal/numfmt",
+		"enginecore/embedded/internal/record",
+	},
+	"enginecore/embedded/internal/record":   {},
+	"enginecore/embedded/internal/keyspace": {"enginecore/embedded/internal/datatype"},
+	"enginecore/embedded/internal/datatype": {"enginecore/embedded/internal/numfmt"},
+	"enginecore/embedded/internal/resp":     {"enginecore/embedded/internal/numfmt"},
+	"enginecore/embedded/internal/glob":     {},
+	"enginecore/embedded/internal/numfmt":   {},
 
 	// What several of the above share.
 	"internal/activitycontext": {},

@@ -1,0 +1,56 @@
+//go:build unix
+
+package aof
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+const dirSyncUnsupported = false
+
+// dirLock is the lock of a data directory.
+type dirLock []*os.File
+
+// Close releases the lock.
+func (l dirLock) Close() error {
+	var errs []error
+	for _, f := range l {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// lockDir takes the exclusive lock of a data directory: the file LOCK, and the directory itself, because the file may
+// be removed. The system releases both when the process dies.
+func lockDir(dir string) (io.Closer, error) {
+	var lock dirLock
+	for _, part := range []struct {
+		path  string
+		flags int
+	}{{dir, os.O_RDONLY}, {filepath.Join(dir, "LOCK"), os.O_CREATE | os.O_RDWR}} {
+		f, err := os.OpenFile(part.path, part.flags, 0o600)
+		if err != nil {
+			_ = lock.Close()
+			return nil, err
+		}
+		lock = append(lock, f)
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			_ = lock.Close()
+			return nil, fmt.Errorf("%w: %s", ErrLocked, dir)
+		case part.path == dir:
+			// Some network file systems lock files only; the file has to do there.
+		default:
+			_ = lock.Close()
+			return nil, fmt.Errorf("embedded: lock %s: %w", dir, err)
+		}
+	}
+	return lock, nil
+}

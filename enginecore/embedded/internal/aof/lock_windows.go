@@ -1,0 +1,32 @@
+package aof
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/windows"
+)
+
+// dirSyncUnsupported: a directory cannot be synced there, and renames are ordered by the file system's journal.
+const dirSyncUnsupported = true
+
+// lockDir takes the exclusive lock of a data directory. The system releases it when the process dies. The file cannot
+// be removed while it is open.
+func lockDir(dir string) (io.Closer, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
+	if err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, new(windows.Overlapped)); err != nil {
+		_ = f.Close()
+		if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
+			return nil, fmt.Errorf("%w: %s", ErrLocked, dir)
+		}
+		return nil, fmt.Errorf("embedded: lock %s: %w", dir, err)
+	}
+	return f, nil
+}

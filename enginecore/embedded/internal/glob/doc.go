@@ -1,0 +1,2 @@
+// Package glob matches the patterns of KEYS, SCAN and PSUBSCRIBE.
+package glob

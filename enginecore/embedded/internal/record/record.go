@@ -1,0 +1,155 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"strconv"
+)
+
+// The form of a file. A log or snapshot is a header and then records:
+//
+//	header   magic[8] generation[8] first sequence number[8] crc[4]
+//	record   magic[4] payload length[4] sequence number[8] crc[4] payload
+//	payload  commands: number of words, then length and bytes of each, all numbers as uvarints
+//
+// Numbers in headers are little-endian; the crc is CRC-32C over everything else in the header and the payload. One
+// record is one unit: it is applied as a whole or not at all.
+const (
+	// FileHeaderSize and HeaderSize are the sizes of the headers of a file and of a record, in bytes.
+	FileHeaderSize = 28
+	HeaderSize     = 20
+
+	fileMagic = "FFABRIC1"
+	magic     = "\xf7FR\x01"
+	// maxPayload bounds a length before it is believed.
+	maxPayload = 1 << 31
+)
+
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+
+// Checksum returns the checksum of b, as all files of the engine have it.
+func Checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli()) }
+
+// Start begins a record in the memory of b: it leaves room for the header.
+func Start(b []byte) []byte { return append(b[:0], make([]byte, HeaderSize)...) }
+
+// AppendCommand adds a command to a record that has been started.
+func AppendCommand(b []byte, words []string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(words)))
+	for _, w := range words {
+		b = binary.AppendUvarint(b, uint64(len(w)))
+		b = append(b, w...)
+	}
+	return b
+}
+
+// Seal completes a record: it fills in the header.
+func Seal(b []byte, seq uint64) {
+	copy(b, magic)
+	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-HeaderSize))
+	binary.LittleEndian.PutUint64(b[8:], seq)
+	binary.LittleEndian.PutUint32(b[16:], sum(b))
+}
+
+func sum(b []byte) uint32 {
+	c := crc32.Update(0, castagnoli(), b[4:16])
+	return crc32.Update(c, castagnoli(), b[HeaderSize:])
+}
+
+// Open checks the record at the front of b and returns its length and sequence number, or why it is bad.
+func Open(b []byte) (n int, seq uint64, reason string) {
+	if len(b) < HeaderSize {
+		return 0, 0, "record header is incomplete"
+	}
+	if string(b[:4]) != magic {
+		return 0, 0, "no record begins here"
+	}
+	size := binary.LittleEndian.Uint32(b[4:])
+	if size > maxPayload || int64(size) > int64(len(b)-HeaderSize) {
+		return 0, 0, "record of " + strconv.FormatUint(uint64(size), 10) + " bytes is incomplete"
+	}
+	n = HeaderSize + int(size)
+	if binary.LittleEndian.Uint32(b[16:]) != sum(b[:n]) {
+		return 0, 0, "checksum does not match"
+	}
+	return n, binary.LittleEndian.Uint64(b[8:]), ""
+}
+
+// ReadCommands calls fn for each command of a payload; it reports false for a malformed one.
+func ReadCommands(p []byte, fn func(words []string) error) (ok bool, err error) {
+	number := func() (int, bool) {
+		v, n := binary.Uvarint(p)
+		if n <= 0 || v > uint64(len(p)) {
+			return 0, false
+		}
+		p = p[n:]
+		return int(v), true
+	}
+	for len(p) > 0 {
+		count, ok := number()
+		if !ok || count == 0 {
+			return false, nil
+		}
+		words := make([]string, count)
+		for i := range words {
+			size, ok := number()
+			if !ok || size > len(p) {
+				return false, nil
+			}
+			words[i] = string(p[:size])
+			p = p[size:]
+		}
+		if err := fn(words); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// FileHeader returns the header of a file of generation gen whose first record is seq.
+func FileHeader(gen, seq uint64) []byte {
+	b := make([]byte, 0, FileHeaderSize)
+	b = append(b, fileMagic...)
+	b = binary.LittleEndian.AppendUint64(b, gen)
+	b = binary.LittleEndian.AppendUint64(b, seq)
+	return binary.LittleEndian.AppendUint32(b, Checksum(b))
+}
+
+// ReadFileHeader returns the first sequence number of a file of generation gen, or why the header is bad.
+func ReadFileHeader(b []byte, gen uint64) (seq uint64, reason string) {
+	switch {
+	case len(b) < FileHeaderSize:
+		return 0, "file header is incomplete"
+	case string(b[:8]) != fileMagic:
+		return 0, "not a data file of this format"
+	case binary.LittleEndian.Uint32(b[24:]) != Checksum(b[:24]):
+		return 0, "checksum of the file header does not match"
+	case binary.LittleEndian.Uint64(b[8:]) != gen:
+		return 0, "file header names another generation"
+	}
+	return binary.LittleEndian.Uint64(b[16:]), ""
+}
+
+// ValidAfter reports whether any intact record begins behind the front of b.
+func ValidAfter(b []byte) bool {
+	for i := 1; i < len(b); i++ {
+		j := bytes.Index(b[i:], []byte(magic))
+		if j < 0 {
+			return false
+		}
+		i += j
+		if _, _, reason := Open(b[i:]); reason == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// ClaimedSize returns the length stated by the record at the front of b, or 0 if no record begins there.
+func ClaimedSize(b []byte) int {
+	if len(b) < HeaderSize || string(b[:4]) != magic {
+		return 0
+	}
+	return HeaderSize + int(min(binary.LittleEndian.Uint32(b[4:]), maxPayload))
+}

@@ -1,0 +1,47 @@
+package script
+
+import (
+	"strings"
+	"sync"
+
+	lua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/parse"
+)
+
+// compiledLibraries caches the compiled form of the libraries that engines of this process have loaded last. A program
+// mostly opens engines with the same library, and tests open many; compiling takes longer than the rest of Open. The
+// interpreter does not change what is compiled, so engines share it.
+var compiledLibraries struct {
+	sync.Mutex
+	protos map[string]*lua.FunctionProto // by source
+}
+
+// maxCompiled bounds the libraries that are remembered.
+const maxCompiled = 4
+
+// compileLibrary compiles the body of a library, if this process has not done so.
+func compileLibrary(body string) (*lua.FunctionProto, error) {
+	c := &compiledLibraries
+	c.Lock()
+	defer c.Unlock()
+	if proto := c.protos[body]; proto != nil {
+		return proto, nil
+	}
+	proto, err := compile(body)
+	if err != nil {
+		return nil, err
+	}
+	if c.protos == nil || len(c.protos) >= maxCompiled {
+		c.protos = make(map[string]*lua.FunctionProto)
+	}
+	c.protos[body] = proto
+	return proto, nil
+}
+
+func compile(body string) (*lua.FunctionProto, error) {
+	chunk, err := parse.Parse(strings.NewReader(body), chunkName)
+	if err != nil {
+		return nil, err
+	}
+	return lua.Compile(chunk, chunkName)
+}
