@@ -23,6 +23,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/inspect"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
@@ -224,7 +225,7 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 		s.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine is in this process and in memory: nothing outlives it, and "+
 			"no other process sees it", engine.EventEngineInMemory.Attr())
 	}
-	inspector{s}.warn(ctx)
+	inspect.Warn(ctx, s)
 	return e, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
 // errUnwell is the failure of a doctor that has found something to do.
@@ -45,15 +46,15 @@ func prepareDoctor(flags *flag.FlagSet) action {
 		if *rewrite {
 			faults = append(faults, rewriteLogs(ctx, s, out))
 		}
-		inspection, err := s.engine.Inspect(ctx)
+		report, err := s.engine.Inspect(ctx)
 		if err != nil {
 			return errors.Join(append(faults, err)...)
 		}
 		out.head("severity", "code", "subject", "found", "remedy")
-		for _, f := range inspection.Findings {
+		for _, f := range report.Findings {
 			out.row(f, f.Severity.String(), string(f.Code), f.Subject, f.Found, f.Remedy)
 		}
-		if bad := len(inspection.AtLeast(runtime.SeverityWarning)); bad > 0 {
+		if bad := len(report.AtLeast(inspection.Warning)); bad > 0 {
 			faults = append(faults, fmt.Errorf("%w: findings that need attention: %d", errUnwell, bad))
 		}
 		return errors.Join(faults...)

@@ -18,9 +18,10 @@ var exportedNames = map[string]int{
 	"activity/activitytest": 3,
 	"admin":                 49,
 	"flow":                  72,
-	"runtime":               300,
+	"runtime":               270,
 	"runtime/approvals":     19,
 	"runtime/health":        5,
+	"runtime/inspection":    30,
 	"runtime/runevent":      38,
 }
 

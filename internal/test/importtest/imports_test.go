@@ -25,15 +25,21 @@ var mayImport = map[string][]string{
 	"runtime": {
 		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc",
 		"internal/flowgraph", "internal/timetable", "lua", "runtime/internal/admission", "runtime/internal/contractmode",
-		"runtime/internal/engine", "runtime/internal/keeper", "runtime/internal/schedule", "runtime/internal/submit",
-		"runtime/internal/worker", "runtime/runevent",
+		"runtime/inspection", "runtime/internal/engine", "runtime/internal/inspect", "runtime/internal/keeper",
+		"runtime/internal/schedule", "runtime/internal/submit", "runtime/internal/worker", "runtime/runevent",
 	},
-	"runtime/approvals": {"activity", "internal/activityspec", "runtime"},
-	"runtime/health":    {},
-	"runtime/runevent":  {},
-	"admin":             {"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/recordtext", "runtime"},
+	"runtime/approvals":  {"activity", "internal/activityspec", "runtime"},
+	"runtime/health":     {},
+	"runtime/inspection": {},
+	"runtime/runevent":   {},
+	"admin":              {"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/recordtext", "runtime"},
 
-	// The rooms: worker and keeper on top, which do not know each other; then what both use; engine and dispatch on the ground.
+	// The rooms: inspect, which looks at all of it; worker and keeper on top, which do not know each other; then what both use;
+	// engine and dispatch on the ground.
+	"runtime/internal/inspect": {
+		"enginecore", "enginecore/embedded", "internal/enginerpc", "lua", "runtime/inspection", "runtime/internal/engine",
+		"runtime/internal/keeper",
+	},
 	"runtime/internal/worker": {
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",
 		"internal/recordtext", "runtime/internal/admission", "runtime/internal/dispatch", "runtime/internal/engine",
@@ -81,7 +87,7 @@ var mayImport = map[string][]string{
 	"internal/timetable":       {},
 
 	// Commands, examples and test machinery.
-	"cmd/flowfabric":        {"admin", "enginecore", "runtime"},
+	"cmd/flowfabric":        {"admin", "enginecore", "runtime", "runtime/inspection"},
 	"codegen":               {"lua"},
 	"bench":                 {"activity", "enginecore", "flow", "internal/enginerpc", "internal/test/...", "runtime"},
 	"examples/approval":     {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "runtime/runevent"},
