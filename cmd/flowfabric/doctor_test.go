@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -62,6 +63,16 @@ func TestDoctor(t *testing.T) {
 			require.Equal(t, exitUsage, code)
 		}
 	})
+}
+
+// Every repair is a keeper task: a name that no engine knows would be left out in silence.
+func TestRepairsAreKeeperTasks(t *testing.T) {
+	b := enginetest.New(t, testserver.Embedded)
+	var names []string
+	for _, task := range admin.New(b.Engine).KeeperTasks() {
+		names = append(names, task.Name)
+	}
+	require.Subset(t, names, repairs)
 }
 
 // The doctor makes a server rewrite its log, and reports one that has not since its start.

@@ -149,7 +149,7 @@ func TestUntoldEndIsFound(t *testing.T) {
 			}
 			return "an errand"
 		})
-		report, err := b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
+		report, err := b.RunKeeperTask(ctx, "index_reconciliation")
 		require.NoError(t, err)
 		require.Equal(t, map[string]int64{"children": 1}, report.Repaired)
 		b.Keeper(t)
@@ -157,7 +157,7 @@ func TestUntoldEndIsFound(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 4, out)
 		b.Settle(t)
-		report, err = b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
+		report, err = b.RunKeeperTask(ctx, "index_reconciliation")
 		require.NoError(t, err)
 		require.Empty(t, report.Repaired, "the node has heard of it")
 	})
@@ -188,7 +188,7 @@ func TestOrphansAreEnded(t *testing.T) {
 		}
 		for range 2 { // the run is cancelled, then removed
 			require.NoError(t, due())
-			_, err = b.Client.RunDuty(ctx, runtime.DutyChildRuns)
+			_, err = b.RunKeeperTask(ctx, "child_runs")
 			require.NoError(t, err)
 		}
 		require.Empty(t, b.Settle(t).FlowIDs())

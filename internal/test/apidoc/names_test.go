@@ -16,9 +16,9 @@ import (
 var exportedNames = map[string]int{
 	"activity":              89,
 	"activity/activitytest": 3,
-	"admin":                 49,
+	"admin":                 52,
 	"flow":                  72,
-	"runtime":               267,
+	"runtime":               229,
 	"runtime/approvals":     19,
 	"runtime/health":        5,
 	"runtime/inspection":    30,

@@ -160,7 +160,7 @@ func (x *opMix) step() {
 	case k < 25:
 		x.keepLease()
 	case k < 30:
-		x.keeperDuty()
+		x.keeperTask()
 	case k < 34:
 		x.stopSome()
 	default:

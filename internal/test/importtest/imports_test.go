@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	// The API on top of the rooms of runtime.
 	"runtime": {
 		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc",
-		"internal/flowgraph", "internal/timetable", "lua", "runtime/internal/admission", "runtime/internal/contractmode",
+		"internal/flowgraph", "internal/keepertask", "internal/timetable", "lua", "runtime/internal/admission", "runtime/internal/contractmode",
 		"runtime/inspection", "runtime/internal/engine", "runtime/internal/inspect", "runtime/internal/keeper",
 		"runtime/internal/schedule", "runtime/internal/submit", "runtime/internal/worker", "runtime/runevent",
 	},
@@ -32,7 +32,10 @@ var mayImport = map[string][]string{
 	"runtime/health":     {},
 	"runtime/inspection": {},
 	"runtime/runevent":   {},
-	"admin":              {"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/recordtext", "runtime"},
+	"admin": {
+		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/keepertask",
+		"internal/recordtext", "runtime",
+	},
 
 	// The rooms: inspect, which looks at all of it; worker and keeper on top, which do not know each other; then what both use;
 	// engine and dispatch on the ground.
@@ -46,8 +49,8 @@ var mayImport = map[string][]string{
 		"runtime/internal/submit",
 	},
 	"runtime/internal/keeper": {
-		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/stablehash", "runtime/internal/admission",
-		"runtime/internal/engine", "runtime/internal/schedule", "runtime/internal/submit",
+		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/keepertask", "internal/stablehash",
+		"runtime/internal/admission", "runtime/internal/engine", "runtime/internal/schedule", "runtime/internal/submit",
 	},
 	"runtime/internal/schedule": {
 		"enginecore", "internal/enginerpc", "internal/flowgraph", "internal/timetable", "runtime/internal/engine",
@@ -82,6 +85,7 @@ var mayImport = map[string][]string{
 	"internal/activityspec":    {"internal/recordtext"},
 	"internal/flowgraph":       {"activity", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
+	"internal/keepertask":      {},
 	"internal/recordtext":      {},
 	"internal/stablehash":      {},
 	"internal/timetable":       {},
@@ -93,7 +97,7 @@ var mayImport = map[string][]string{
 	"examples/approval":     {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "runtime/runevent"},
 	"examples/dag-pipeline": {"activity", "enginecore", "flow", "runtime"},
 	"internal/test/...": {
-		"activity", "enginecore", "enginecore/embedded", "internal/enginerpc", "internal/test/...", "lua", "runtime",
+		"activity", "admin", "enginecore", "enginecore/embedded", "internal/enginerpc", "internal/test/...", "lua", "runtime",
 	},
 	"runtime/childtest":   {},
 	"runtime/upgradetest": {},

@@ -51,10 +51,6 @@ var (
 // it matches whichever of the two packages refuses.
 var ErrNotInContract = enginecore.ErrContractOnly
 
-// ErrUnknownDuty is returned for a duty that does not exist, or that this engine does not have because it is in
-// contract mode.
-var ErrUnknownDuty = errors.New("no such duty")
-
 // ErrStepPanicked marks the result of a maintenance task whose tick panicked.
 var ErrStepPanicked = errors.New("keeper panicked")
 

@@ -1,4 +1,4 @@
-package dutytest
+package keepertest
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func TestKeyReconciliation(t *testing.T) {
 		require.NoError(t, err)
 		_, err = runtime.Schedule(d.ctx, b.Client, "nightly", runtime.Every(24*time.Hour), def, 1)
 		require.NoError(t, err)
-		require.Zero(t, d.run(runtime.DutyKeyReconciliation).Done)
+		require.Zero(t, d.run("key_reconciliation").Done)
 
 		p, keys := place.Partition, d.keys
 		nobody := "00000000-0000-0000-0000-000000000000"
@@ -51,16 +51,16 @@ func TestKeyReconciliation(t *testing.T) {
 			for _, command := range w.commands {
 				require.Positive(t, d.count(command...), "%v changes nothing", command)
 			}
-			report := d.run(runtime.DutyKeyReconciliation)
+			report := d.run("key_reconciliation")
 			require.Positive(t, report.Repaired[w.index], "%v: %v", w.commands, report.Repaired)
 			b.Check(t, invariant.AnyTime)
-			require.Empty(t, d.run(runtime.DutyKeyReconciliation).Repaired)
+			require.Empty(t, d.run("key_reconciliation").Repaired)
 		}
 		at, schedule := d.schedule()
 		for _, key := range []string{keys.FfxSchedules(at), keys.FfxSchedulesDue(at)} {
 			require.EqualValues(t, 1, d.count("DEL", key))
 		}
-		require.Equal(t, map[string]int64{"schedules": 1, "schedules_due": 1}, d.run(runtime.DutyKeyReconciliation).Repaired)
+		require.Equal(t, map[string]int64{"schedules": 1, "schedules_due": 1}, d.run("key_reconciliation").Repaired)
 		require.EqualValues(t, 1, d.count("SISMEMBER", keys.FfxSchedules(at), string(schedule)))
 	})
 }

@@ -1,4 +1,4 @@
-package dutytest
+package keepertest
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func TestCountsOfLargeRuns(t *testing.T) {
 		d := newFixture(t, b)
 		nodes := 300
 		if os.Getenv("FLOWFABRIC_SOAK") != "" {
-			nodes = 2050 // as many as the duty looks at by itself
+			nodes = 2050 // as many as the task looks at by itself
 		}
 		idle := activity.New("idle", func(_ context.Context, n int) (int, error) { return n, nil })
 		f := flow.New[int, int]("wide")
@@ -38,7 +38,7 @@ func TestCountsOfLargeRuns(t *testing.T) {
 		require.NoError(t, err)
 		core := d.keys.FlowCore(place.Partition, place.FlowID)
 		open := func() string { return d.text("HGET", core, "open_nodes") }
-		require.Zero(t, d.run(runtime.DutyMemberReconciliation).Done)
+		require.Zero(t, d.run("member_reconciliation").Done)
 
 		d.do("HSET", core, "open_nodes", "77", "nodes_failed", "5")
 		lane := d.keys.LaneEligible(place.Partition, "default")
@@ -57,7 +57,7 @@ func TestCountsOfLargeRuns(t *testing.T) {
 		require.Equal(t, 3, pages, "it gives up")
 		require.Equal(t, "76", open())
 		if nodes > 2000 {
-			require.Positive(t, d.run(runtime.DutyMemberReconciliation).Done)
+			require.Positive(t, d.run("member_reconciliation").Done)
 		} else {
 			d.countMembers(place, func() {})
 		}
