@@ -75,7 +75,7 @@ func newLoad(t *testing.T, o testserver.ClusterOptions) *load {
 	return x
 }
 
-// tasksByHand runs all maintenance tasks with hardly a pause, so that each of them runs during failovers.
+// tasksByHand runs all keeper tasks with hardly a pause, so that each of them runs during failovers.
 func (x *load) tasksByHand(ctx context.Context) error {
 	for ctx.Err() == nil {
 		for _, info := range admin.New(x.Engine).KeeperTasks() {
@@ -100,7 +100,7 @@ func (x *load) tasksByHand(ctx context.Context) error {
 	return nil
 }
 
-// tasksDone describes the results of these maintenance tasks.
+// tasksDone describes the results of these keeper tasks.
 func (x *load) tasksDone() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()

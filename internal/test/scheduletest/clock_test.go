@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// do runs one maintenance task.
+// do runs one keeper task.
 func (l *fixture) do(t *testing.T, task string) admin.KeeperTaskReport {
 	t.Helper()
 	report, err := l.RunKeeperTask(enginetest.Context(t), task)

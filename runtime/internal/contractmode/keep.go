@@ -23,11 +23,11 @@ const (
 	reclaimReminder = time.Second
 )
 
-// ContractTasks lists the maintenance tasks of keepers in contract mode: those of the tick, then the others. All
+// ContractTasks lists the keeper tasks in contract mode: those of the tick, then the others. All
 // other tasks are left to the server's own scanners.
 var ContractTasks = append((*contract)(nil).TickTasks(), engine.TaskSuspensionTimeout, engine.TaskPendingWaitpointExpiry, engine.TaskBudget, engine.TaskUnblocking)
 
-// TickTasks lists the maintenance tasks that Tick and KeepAll carry out.
+// TickTasks lists the keeper tasks that Tick and KeepAll carry out.
 func (*contract) TickTasks() []engine.TaskID {
 	return []engine.TaskID{
 		engine.TaskLeaseExpiry, engine.TaskAttemptTimeout, engine.TaskExecutionDeadline, engine.TaskDelayedPromotion, engine.TaskCancelBacklog, engine.TaskDependencyReconciliation,

@@ -51,7 +51,7 @@ var (
 // it matches whichever of the two packages refuses.
 var ErrNotInContract = enginecore.ErrContractOnly
 
-// ErrStepPanicked marks the result of a maintenance task whose tick panicked.
+// ErrStepPanicked marks the result of a keeper task whose tick panicked.
 var ErrStepPanicked = errors.New("keeper panicked")
 
 // Causes of the context of a running activity, for context.Cause and errors.Is.

@@ -25,7 +25,7 @@ const (
 	MaxKeeperPause = 30 * time.Second
 )
 
-// MaintenanceLoop visits the partitions of one family, for one maintenance task or for several that one call carries
+// MaintenanceLoop visits the partitions of one family, for one keeper task or for several that one call carries
 // out. Its timer decides which partitions are visited when.
 type MaintenanceLoop struct {
 	tasks  []engine.TaskID
