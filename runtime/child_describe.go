@@ -35,6 +35,9 @@ func (c *Client) childPartition(id enginecore.FlowID) (enginecore.Partition, err
 	return c.session.Core.FlowPartition(id)
 }
 
+// listConcurrency bounds how many partitions are asked at a time.
+const listConcurrency = 16
+
 // nameChildren says how the runs stand that nodes stand for, and what runs for the items of maps.
 func (c *Client) nameChildren(ctx context.Context, d *RunDescription) error {
 	var asking errgroup.Group

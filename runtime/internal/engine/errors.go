@@ -51,6 +51,9 @@ var (
 // it matches whichever of the two packages refuses.
 var ErrNotInContract = enginecore.ErrContractOnly
 
+// ErrCursor marks a cursor that no list, stream or watch gave.
+var ErrCursor = errors.New("bad cursor")
+
 // ErrStepPanicked marks the result of a keeper task whose tick panicked.
 var ErrStepPanicked = errors.New("keeper panicked")
 
