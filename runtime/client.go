@@ -148,8 +148,6 @@ func planRun[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 
 // What is missing where an error was passed over.
 var (
-	errNoEngine     = errors.New("the engine is nil: look at the error of Open")
-	errUnmadeEngine = errors.New("the engine was not made by Open")
 	errNoClient     = errors.New("the client is nil")
 	errUnmadeClient = errors.New("the client was not made by NewClient")
 	errNoRun        = errors.New("the run is nil: look at the error of Start or Attach")

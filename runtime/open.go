@@ -31,6 +31,12 @@ import (
 // goroutines. Clients, workers and keepers share it and end before it is closed.
 type Engine struct{ session *engine.Session }
 
+// Why an engine cannot be used.
+var (
+	errNoEngine     = errors.New("the engine is nil: look at the error of Open")
+	errUnmadeEngine = errors.New("the engine was not made by Open")
+)
+
 // open tells why the engine cannot be used.
 func (e *Engine) open() error {
 	switch {

@@ -151,7 +151,7 @@ func summarize(r enginerpc.Run) RunSummary {
 			Expired: int(r.NodesExpired), Skipped: int(r.NodesSkipped),
 		},
 	}
-	s.PausedAt, _ = parsePause(r.Paused)
+	s.PausedAt, _ = engine.ParsePause(r.Paused)
 	for _, tag := range r.Tags {
 		if s.Tags == nil {
 			s.Tags = make(map[string]string)

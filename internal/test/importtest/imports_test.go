@@ -25,9 +25,9 @@ var mayImport = map[string][]string{
 	"runtime": {
 		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc",
 		"internal/flowgraph", "internal/keepertask", "internal/timetable", "lua", "runtime/internal/admission", "runtime/internal/contractmode",
-		"runtime/inspection", "runtime/internal/engine", "runtime/internal/inspect", "runtime/internal/keeper",
-		"runtime/internal/runsearch", "runtime/internal/schedule", "runtime/internal/submit", "runtime/internal/worker",
-		"runtime/runevent",
+		"runtime/inspection", "runtime/internal/engine", "runtime/internal/explain", "runtime/internal/inspect",
+		"runtime/internal/keeper", "runtime/internal/runsearch", "runtime/internal/schedule", "runtime/internal/submit",
+		"runtime/internal/worker", "runtime/runevent",
 	},
 	"runtime/approvals":  {"activity", "internal/activityspec", "runtime"},
 	"runtime/health":     {},
@@ -53,6 +53,7 @@ var mayImport = map[string][]string{
 		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/keepertask", "internal/stablehash",
 		"runtime/internal/admission", "runtime/internal/engine", "runtime/internal/schedule", "runtime/internal/submit",
 	},
+	"runtime/internal/explain":   {"internal/enginerpc", "runtime/internal/submit"},
 	"runtime/internal/runsearch": {"enginecore", "internal/enginerpc", "runtime/internal/engine"},
 	"runtime/internal/schedule": {
 		"enginecore", "internal/enginerpc", "internal/flowgraph", "internal/timetable", "runtime/internal/engine",
