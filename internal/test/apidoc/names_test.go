@@ -18,7 +18,7 @@ var exportedNames = map[string]int{
 	"activity/activitytest": 3,
 	"admin":                 52,
 	"flow":                  72,
-	"runtime":               229,
+	"runtime":               221,
 	"runtime/approvals":     19,
 	"runtime/health":        5,
 	"runtime/inspection":    30,
