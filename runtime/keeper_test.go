@@ -23,7 +23,7 @@ func TestKeeperTasksByHand(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		seen := make(map[string]bool)
-		for _, info := range admin.New(b.Engine).KeeperTasks() {
+		for _, info := range b.KeeperTasks() {
 			require.NotEmpty(t, info.Summary)
 			require.Positive(t, info.Every)
 			require.False(t, seen[info.Name], "%s is there twice", info.Name)
@@ -55,7 +55,7 @@ func TestKeeperTasksByHand(t *testing.T) {
 func TestScannersOfTheContract(t *testing.T) {
 	b := enginetest.New(t, testserver.Embedded)
 	var scanners []string
-	for _, task := range admin.New(b.Engine).KeeperTasks() {
+	for _, task := range b.KeeperTasks() {
 		if task.ContractName != "" {
 			scanners = append(scanners, task.ContractName)
 		}
@@ -129,7 +129,7 @@ func TestKeeperStats(t *testing.T) {
 		require.Equal(t, 1, stats.Keepers)
 		require.Equal(t, 4, stats.Partitions)
 		every := make(map[string]time.Duration)
-		for _, info := range admin.New(b.Engine).KeeperTasks() {
+		for _, info := range b.KeeperTasks() {
 			every[info.Name] = info.Every
 		}
 		for name, d := range stats.Tasks {
@@ -195,7 +195,7 @@ func TestKeeperTasksAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/operations/keeper.md")
 	require.NoError(t, err)
 	b := enginetest.New(t, testserver.Embedded)
-	for _, task := range admin.New(b.Engine).KeeperTasks() {
+	for _, task := range b.KeeperTasks() {
 		require.Contains(t, string(page), "| `"+task.Name+"` |")
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -69,7 +68,7 @@ func TestDoctor(t *testing.T) {
 func TestRepairsAreKeeperTasks(t *testing.T) {
 	b := enginetest.New(t, testserver.Embedded)
 	var names []string
-	for _, task := range admin.New(b.Engine).KeeperTasks() {
+	for _, task := range b.KeeperTasks() {
 		names = append(names, task.Name)
 	}
 	require.Subset(t, names, repairs)

@@ -135,7 +135,7 @@ func TestApplication(t *testing.T) {
 		require.Equal(t, 2, out)
 		operate(ctx, t, b, def, in)
 		look(ctx, t, b)
-		for _, task := range admin.New(b.Engine).KeeperTasks() {
+		for _, task := range b.KeeperTasks() {
 			_, err := b.RunKeeperTask(ctx, task.Name)
 			require.NoError(t, err, task.Name)
 		}
@@ -225,7 +225,7 @@ func TestApplicationInContractMode(t *testing.T) {
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 4, out)
-		for _, info := range admin.New(b.Engine).KeeperTasks() {
+		for _, info := range b.KeeperTasks() {
 			if info.InContractMode {
 				_, err := b.RunKeeperTask(ctx, info.Name)
 				require.NoError(t, err, info.Name)

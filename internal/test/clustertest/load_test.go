@@ -78,7 +78,7 @@ func newLoad(t *testing.T, o testserver.ClusterOptions) *load {
 // tasksByHand runs all keeper tasks with hardly a pause, so that each of them runs during failovers.
 func (x *load) tasksByHand(ctx context.Context) error {
 	for ctx.Err() == nil {
-		for _, info := range admin.New(x.Engine).KeeperTasks() {
+		for _, info := range x.KeeperTasks() {
 			report, err := x.RunKeeperTask(ctx, info.Name)
 			x.mu.Lock()
 			x.looks += report.Steps

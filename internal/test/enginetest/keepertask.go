@@ -11,3 +11,6 @@ import (
 func (b *Bench) RunKeeperTask(ctx context.Context, name string, opts ...runtime.KeeperOption) (admin.KeeperTaskReport, error) {
 	return admin.New(b.Engine).RunKeeperTask(ctx, name, opts...)
 }
+
+// KeeperTasks describes the tasks of keepers, as admin.Client.KeeperTasks does.
+func (b *Bench) KeeperTasks() []admin.KeeperTask { return admin.New(b.Engine).KeeperTasks() }
