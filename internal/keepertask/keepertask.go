@@ -1,5 +1,5 @@
-// Package keepertask holds what packages runtime and admin tell each other about the tasks of keepers: their description,
-// and the report of one that was run on request.
+// Package keepertask holds what packages runtime and admin tell each other about the tasks of keepers: their
+// description, and the report of one that was run on request.
 package keepertask
 
 import (
@@ -25,5 +25,6 @@ type Report struct {
 	Took              time.Duration
 }
 
-// ErrUnknown is returned for a task that does not exist, or that the engine does not have because it is in contract mode.
+// ErrUnknown is returned for a task that does not exist, or that the engine does not have because it is in contract
+// mode.
 var ErrUnknown = errors.New("no such keeper task")
