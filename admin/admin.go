@@ -24,6 +24,7 @@ var ErrQuotaNotFound = errors.New("quota policy not found")
 
 // Client operates on the data of one engine. It may be used by several goroutines, and needs no closing.
 type Client struct {
+	engine *runtime.Engine
 	core   *enginerpc.Conn
 	keys   enginerpc.Keys
 	client rueidis.Client
@@ -32,7 +33,7 @@ type Client struct {
 // New returns a client of an open engine. It sends nothing. The engine stays open until the client was used for the last time.
 func New(engine *runtime.Engine) *Client {
 	core := engine.Core()
-	return &Client{core: core, keys: core.Keys(), client: core.Client()}
+	return &Client{engine: engine, core: core, keys: core.Keys(), client: core.Client()}
 }
 
 // fault is an error about one argument.

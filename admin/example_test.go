@@ -40,3 +40,16 @@ func Example() {
 	// render is waiting
 	// now it is cancelled <nil>
 }
+
+// A keeper task run on request: an index that disagrees with the records is repaired.
+func ExampleClient_RunKeeperTask() {
+	ctx := context.Background()
+	engine, err := runtime.Open(ctx, "embedded:", runtime.Logger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer engine.Close()
+	report, err := admin.New(engine).RunKeeperTask(ctx, "index_reconciliation")
+	fmt.Println(report.Partitions, report.Done, report.Repaired, err)
+	// Output: 8 0 map[] <nil>
+}

@@ -26,7 +26,7 @@ type FlowSummary struct {
 const membersPrefix = "members_"
 
 // FlowSummary returns how the members of a flow stood when a keeper or another server last counted them, which keepers do
-// every 15 seconds (runtime.DutyFlowProjection). It is zero when nobody has yet, and for runs of package runtime, whose
+// every 15 seconds (keeper task flow_projection). It is zero when nobody has yet, and for runs of package runtime, whose
 // Describe is always up to date. It wraps enginecore.ErrFlowNotFound.
 func (c *Client) FlowSummary(ctx context.Context, id enginecore.FlowID) (FlowSummary, error) {
 	p, err := c.flowPartition(id)

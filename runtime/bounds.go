@@ -25,14 +25,14 @@ const (
 
 // Limits of a run that are checked before anything is sent.
 const (
-	// MaxInput is the largest encoded input of a run, in bytes.
-	MaxInput = submit.MaxInput
-	// MaxResult is the largest encoded result of a node, in bytes.
-	MaxResult = submit.MaxResult
+	// MaxInput is the largest encoded input of a run, in bytes: 1 MiB.
+	MaxInput = 1 << 20
+	// MaxResult is the largest encoded result of a node, in bytes: 1 MiB.
+	MaxResult = 1 << 20
 	// MaxDefinition is the largest encoded definition of a flow, in bytes.
 	MaxDefinition = submit.MaxDefinition
 	// MaxRunID is the longest run id, in bytes.
-	MaxRunID = submit.MaxRunID
+	MaxRunID = 256
 )
 
 // Bounds of texts for the record, in bytes.

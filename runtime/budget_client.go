@@ -199,6 +199,28 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 	return list, nil
 }
 
+// nameRuns completes the references of budgets of runs, of which a budget knows the id only, with their names. Where a run is
+// not there any more, the reference keeps its id, and no call takes it for another budget.
+func (c *Client) nameRuns(ctx context.Context, states []BudgetState) error {
+	var ids []enginecore.FlowID
+	for i := range states {
+		if s := &states[i]; s.Scope == flowgraph.ScopeRun && s.Ref.Run == "" {
+			s.Ref.FlowID = s.FlowID
+			ids = append(ids, s.FlowID)
+		}
+	}
+	names, err := submit.ReadRunNames(ctx, c.session, ids)
+	if err != nil {
+		return err
+	}
+	for i := range states {
+		if name, found := names[states[i].Ref.FlowID]; found {
+			states[i].Ref.Flow, states[i].Ref.Run, states[i].Ref.FlowID = name.Flow, name.Run, ""
+		}
+	}
+	return nil
+}
+
 // updateOf is what a budget's gate says now.
 func updateOf(e *engine.Session, p enginecore.Partition, b enginerpc.BudgetState) submit.GateUpdate {
 	n := submit.GateUpdate{Session: e, Partition: p, Budget: b.BudgetID, Version: b.Gate, Closed: b.Closed}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -34,6 +33,9 @@ type ChildRun struct {
 func (c *Client) childPartition(id enginecore.FlowID) (enginecore.Partition, error) {
 	return c.session.Core.FlowPartition(id)
 }
+
+// listConcurrency bounds how many partitions are asked at a time.
+const listConcurrency = 16
 
 // nameChildren says how the runs stand that nodes stand for, and what runs for the items of maps.
 func (c *Client) nameChildren(ctx context.Context, d *RunDescription) error {
@@ -81,14 +83,6 @@ func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
 	child.Failed, child.Expired, child.Cancelled, child.Skipped = int(r.NodesFailed), int(r.NodesExpired), int(r.NodesCancelled), int(r.NodesSkipped)
 	child.Succeeded = child.Total - child.Open - child.Failed - child.Expired - child.Cancelled - child.Skipped
 	return nil
-}
-
-// whyChild is what a node waits for that has been put aside until its run is over; empty for others.
-func whyChild(n enginerpc.DescribedNode) string {
-	if n.ChildFlowID != "" && strings.HasPrefix(n.BlockingDetail, submit.ChildWaitPrefix) {
-		return n.BlockingDetail
-	}
-	return ""
 }
 
 // MapItem is the state of one item of a map.

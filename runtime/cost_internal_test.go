@@ -83,7 +83,7 @@ func (b *costBench) runTask(tb testing.TB, claimed enginerpc.ClaimedExecution) {
 func (b *costBench) claimed(tb testing.TB) enginerpc.ClaimedExecution {
 	plan, err := NewPlan(b.client, b.flow, 1)
 	require.NoError(tb, err)
-	node := plan.plan.Nodes()[0]
+	node := plan.Nodes()[0]
 	return enginerpc.ClaimedExecution{
 		ExecutionID: node.ExecutionID, Node: node.Name, Kind: node.Kind, FlowID: plan.FlowID, FlowName: plan.Flow, RunID: plan.Run,
 		AttemptID: "550e8400-e29b-41d4-a716-446655440000", LeaseID: "550e8400-e29b-41d4-a716-446655440001", LeaseEpoch: 1,

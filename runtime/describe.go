@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/explain"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
@@ -172,7 +173,7 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 	d.Reruns = int(r.RerunCount)
 	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: r.RerunMode, Nodes: int(r.RerunNodes)}
 	d.budgets = r.Budgets
-	d.PausedAt, d.PauseReason = parsePause(r.Paused)
+	d.PausedAt, d.PauseReason = engine.ParsePause(r.Paused)
 	d.Schedule, d.FireAt = r.Schedule, r.FireAt
 	if len(r.Definition) == 0 {
 		return d, nil
@@ -208,41 +209,13 @@ func describeNode(n enginerpc.DescribedNode, now time.Time) NodeDescription {
 	return NodeDescription{
 		Child: child,
 		Name:  n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
-		State: enginecore.PublicState(n.State), Why: whyWaiting(n, now), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
+		State: enginecore.PublicState(n.State), Why: explain.Waiting(n, now), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
 		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent, Message: n.ProgressMessage,
 		Reason: cmp.Or(failed, n.CancellationReason), Category: category, CreatedAt: n.CreatedAt,
 		StartedAt: n.StartedAt, ClaimedAt: n.LeaseAcquiredAt, CompletedAt: n.CompletedAt, DueAt: n.DelayUntil,
-		LeaseExpiresAt: n.LeaseExpiresAt, Overdue: lateBy(keeperDue(n), now),
+		LeaseExpiresAt: n.LeaseExpiresAt, Overdue: explain.LateBy(explain.KeeperDue(n), now),
 	}
 }
-
-// whyWaiting says in words what keeps a node from running. now is the engine's time.
-func whyWaiting(n enginerpc.DescribedNode, now time.Time) string {
-	switch {
-	case n.LifecyclePhase == "terminal":
-		return ""
-	case n.LifecyclePhase == "active":
-		if n.LeaseExpiresAt.IsZero() || n.LeaseExpiresAt.After(now) {
-			return ""
-		}
-		return fmt.Sprintf("its worker was lost: the lease ran out at %s, waiting to be taken over", clock(n.LeaseExpiresAt))
-	case n.BlockingReason == "waiting_for_retry_backoff":
-		return fmt.Sprintf("retries at %s, after attempt %d failed: %s", clock(n.DelayUntil), n.Attempts, n.FailureReason)
-	case n.BlockingReason == "waiting_for_delay":
-		return "delayed until " + clock(n.DelayUntil)
-	case n.BlockingReason == "waiting_for_worker":
-		return "waiting for a worker on lane " + string(n.LaneID)
-	case whyChild(n) != "":
-		return whyChild(n)
-	case n.BlockingReason == "waiting_for_children":
-		return "waiting for its upstreams"
-	case n.BlockingDetail != "":
-		return n.BlockingDetail
-	}
-	return n.BlockingReason
-}
-
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 MST") }
 
 // nameUpstreams says which upstreams a node waits for.
 func (d *RunDescription) nameUpstreams() {
@@ -271,6 +244,18 @@ func (d *RunDescription) nameUpstreams() {
 		}
 		n.Why = "waits for " + cmp.Or(listed(open), "what its upstreams have told")
 	}
+}
+
+// nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to fail.
+func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
+	if d.FailedNode == "" || d.Graph == nil {
+		return nil
+	}
+	first, err := submit.ReadFirstFailure(ctx, c.session, p, d.FlowID, d.Graph, d.FailedNode)
+	if first != nil {
+		d.FailedNode, d.FailureReason, d.FailureCategory = first.Node, first.Reason, first.Category
+	}
+	return err
 }
 
 // nameWaits says what suspended nodes wait for.
@@ -309,14 +294,42 @@ func (c *Client) namePauses(ctx context.Context, p enginecore.Partition, d *RunD
 		return fmt.Errorf("describe run %s of flow %s: %w", d.Run, d.Flow, err)
 	}
 	for _, stored := range reply.Pauses {
-		pause := readPause(stored)
+		_, reason := engine.ParsePause(stored.Text)
 		for i := range d.Nodes {
-			if n := &d.Nodes[i]; pause.Lane != "" && n.Lane == pause.Lane && waiting(*n) {
-				n.Why = strings.TrimSuffix("lane "+pause.Lane+" is paused: "+pause.Reason, ": ")
+			n := &d.Nodes[i]
+			if stored.Subject == engine.PausedLane && n.Lane == stored.Name && waiting(*n) {
+				n.Why = strings.TrimSuffix("lane "+stored.Name+" is paused: "+reason, ": ")
 			}
 		}
 	}
 	return nil
+}
+
+// nameOverdue says what keepers are late with at a time of the engine's clock, and whether there are any.
+func (c *Client) nameOverdue(ctx context.Context, d *RunDescription, now time.Time) {
+	if d.State == "open" {
+		d.Overdue = explain.LateBy(d.DeadlineAt, now)
+	}
+	late := d.Overdue > 0
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		for _, w := range n.Waits {
+			if w.State != WaitClosed && !w.Escalated {
+				n.Overdue = max(n.Overdue, explain.LateBy(w.TimeoutAt, now))
+			}
+		}
+		late = late || n.Overdue > 0
+	}
+	if !late {
+		return
+	}
+	seen, known := c.session.KeepersSeen(ctx)
+	d.NoKeeper = known && seen == 0
+	for i := range d.Nodes {
+		if n := &d.Nodes[i]; n.Overdue > 0 {
+			n.Why = explain.Late(n.Why, n.Overdue, d.NoKeeper)
+		}
+	}
 }
 
 func hasEnded(s enginecore.PublicState) bool {

@@ -14,7 +14,7 @@
 //
 // # Who does what
 //
-// A Client turns a flow.Definition into a Plan and submits it in one atomic call. A Worker claims executions whose
+// A Client plans the run of a flow.Definition and submits it in one atomic call. A Worker claims executions whose
 // dependencies are satisfied, keeps their leases while the functions run, and reports how they ended; the report resolves
 // the dependencies of what comes next in the same call. A Keeper does what is due by time: retries, lost leases, timeouts,
 // deadlines; workers run one beside them. All three may run in one process or in many.

@@ -62,11 +62,6 @@ var (
 	ErrNotInContract = engine.ErrNotInContract
 )
 
-// ErrUnknownDuty is returned for a duty that does not exist, or that this engine does not have because it is in contract mode.
-var (
-	ErrUnknownDuty = engine.ErrUnknownDuty
-)
-
 // Causes of the context of a running activity, for context.Cause and errors.Is.
 var (
 	// ErrLeaseLost: the worker may no longer speak for the execution, and another one may have taken it over.

@@ -29,19 +29,3 @@ func ExampleNewKeeper() {
 	// 1 keeper, 8 partitions
 	// <nil>
 }
-
-// One duty by hand: whatever index does not fit the records is mended.
-func ExampleClient_RunDuty() {
-	ctx := context.Background()
-	engine, err := runtime.Open(ctx, "embedded:", runtime.Logger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer engine.Close()
-	client := runtime.NewClient(engine)
-	defer client.Close()
-	report, err := client.RunDuty(ctx, runtime.DutyIndexReconciliation)
-	fmt.Println(report.Partitions, report.Done, report.Repaired, err)
-	// Output: 8 0 map[] <nil>
-}

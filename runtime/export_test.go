@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -22,13 +23,21 @@ func EngineToken(tb testing.TB, token activity.Token) string {
 	return parts.Signature
 }
 
+// Plan is what Start would submit.
+type Plan = submit.RunPlan
+
+// NewPlan returns what Start would submit. Nothing is sent.
+func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Plan, error) {
+	return planRun(c, def, in, opts)
+}
+
 // SubmitTogether sends runs of one flow and partition with one call and returns the codes of their outcomes.
 func SubmitTogether(ctx context.Context, c *Client, plans ...*Plan) ([]string, error) {
 	requests := make([]submit.StartRequest, len(plans))
 	for i, plan := range plans {
-		requests[i] = submit.NewStartRequest(plan.plan, nil)
+		requests[i] = submit.NewStartRequest(plan, nil)
 	}
-	reply, err := c.submitter.Starts.Send(ctx, submit.StartCall(submit.StartKeyOf(plans[0].plan), requests))
+	reply, err := c.submitter.Starts.Send(ctx, submit.StartCall(submit.StartKeyOf(plans[0]), requests))
 	codes := make([]string, len(reply.Outcomes))
 	for i, outcome := range reply.Outcomes {
 		codes[i] = outcome.Code
@@ -38,17 +47,17 @@ func SubmitTogether(ctx context.Context, c *Client, plans ...*Plan) ([]string, e
 
 // SubmitAlone sends a run by itself.
 func SubmitAlone(ctx context.Context, c *Client, plan *Plan) (existed bool, err error) {
-	return c.submitter.Send(ctx, plan.plan)
+	return c.submitter.Send(ctx, plan)
 }
 
 // SubmitInPieces sends a run in several calls: its nodes, then for each piece the edges at these places, then the call that
 // lets it go.
 func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int) error {
-	nodes := plan.plan.Nodes()
-	edges := plan.plan.Edges(nodes)
-	call := plan.plan.Header(nodes, len(edges))
+	nodes := plan.Nodes()
+	edges := plan.Edges(nodes)
+	call := plan.Header(nodes, len(edges))
 	call.Nodes = nodes
-	if _, err := c.submitter.SendOne(ctx, plan.plan, call); err != nil {
+	if _, err := c.submitter.SendOne(ctx, plan, call); err != nil {
 		return err
 	}
 	call.Nodes = nil
@@ -57,12 +66,12 @@ func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int)
 		for _, i := range piece {
 			call.Edges = append(call.Edges, edges[i])
 		}
-		if _, err := c.submitter.SendOne(ctx, plan.plan, call); err != nil {
+		if _, err := c.submitter.SendOne(ctx, plan, call); err != nil {
 			return err
 		}
 	}
 	call.Edges, call.Last = nil, true
-	_, err := c.submitter.SendOne(ctx, plan.plan, call)
+	_, err := c.submitter.SendOne(ctx, plan, call)
 	return err
 }
 

@@ -1,12 +1,8 @@
 package runtime
 
 import (
-	"context"
-	"slices"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -83,23 +79,4 @@ func newRunError(f *submit.RunFailure) *RunError {
 		})
 	}
 	return e
-}
-
-// nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to fail.
-func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
-	if d.FailedNode == "" || d.Graph == nil || !hasJoin(d.Graph) {
-		return nil
-	}
-	list, _, err := submit.ReadFailures(ctx, c.session, p, d.FlowID, d.FailedNode)
-	if err != nil {
-		return err
-	}
-	if first := submit.FirstFailure(list); first != nil {
-		d.FailedNode, d.FailureReason, d.FailureCategory = first.Node, first.Reason, first.Category
-	}
-	return nil
-}
-
-func hasJoin(g *flowgraph.Graph) bool {
-	return slices.ContainsFunc(g.Nodes, func(n flowgraph.Node) bool { return n.Join.Policy != flowgraph.JoinAll })
 }

@@ -3,6 +3,8 @@ package runtime
 import (
 	"context"
 	"fmt"
+
+	"github.com/flowfabric/flowfabric-go/runtime/internal/inspect"
 )
 
 // Check asks the engine whether it answers, has the function library that this program needs, takes work and keeps it. It loads
@@ -15,14 +17,14 @@ func (e *Engine) Check(ctx context.Context) error {
 		return err
 	}
 	if e.session.InProcess != nil {
-		if err := embeddedHealth(e.session.InProcess); err != nil { // which a call would find out by waiting
+		if err := inspect.Embedded(e.session.InProcess); err != nil { // which a call would find out by waiting
 			return fmt.Errorf("engine: %w", err)
 		}
 	}
 	if err := e.session.Core.Check(ctx); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	if err := (inspector{e.session}).ready(ctx); err != nil {
+	if err := inspect.Ready(ctx, e.session); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
 	return nil

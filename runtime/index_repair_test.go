@@ -314,19 +314,19 @@ func TestIndexReconciliation(t *testing.T) {
 			for _, w := range group {
 				x.do(t, w.commands)
 				require.Error(t, x.faults(t), w.commands)
-				report, err := b.Client.RunDuty(x.ctx, runtime.DutyIndexReconciliation)
+				report, err := b.RunKeeperTask(x.ctx, "index_reconciliation")
 				require.NoError(t, err)
 				require.NoError(t, x.faults(t), w.commands)
 				require.Positive(t, report.Repaired[w.index], "%s: %v", w.commands, report.Repaired)
 				require.Positive(t, report.Done)
 			}
-			report, err := b.Client.RunDuty(x.ctx, runtime.DutyIndexReconciliation)
+			report, err := b.RunKeeperTask(x.ctx, "index_reconciliation")
 			require.NoError(t, err)
 			require.Empty(t, report.Repaired, "what is in order is left alone")
 			for _, w := range group {
 				x.do(t, w.commands)
 			}
-			_, err = b.Client.RunDuty(x.ctx, runtime.DutyIndexReconciliation)
+			_, err = b.RunKeeperTask(x.ctx, "index_reconciliation")
 			require.NoError(t, err)
 			require.NoError(t, x.faults(t))
 			x.finish(t)
@@ -341,20 +341,20 @@ func TestListedRunIsKept(t *testing.T) {
 		x := newFixture(t, b)
 		x.do(t, "ZADD $ffx:purge_due 5 $over")
 		x.do(t, "ZADD $ffx:purge_due 5 $flow")
-		report, err := b.Client.RunDuty(x.ctx, runtime.DutyRetention)
+		report, err := b.RunKeeperTask(x.ctx, "retention")
 		require.NoError(t, err)
 		require.Zero(t, report.Done)
 		require.NoError(t, x.faults(t))
-		report, err = b.Client.RunDuty(x.ctx, runtime.DutyIndexReconciliation)
+		report, err = b.RunKeeperTask(x.ctx, "index_reconciliation")
 		require.NoError(t, err)
 		require.Empty(t, report.Repaired)
 		x.do(t, "HDEL $over:core retention") // it is kept for ever
 		x.do(t, "ZADD $ffx:purge_due 5 $over")
-		report, err = b.Client.RunDuty(x.ctx, runtime.DutyRetention)
+		report, err = b.RunKeeperTask(x.ctx, "retention")
 		require.NoError(t, err)
 		require.Zero(t, report.Done)
 		x.do(t, "ZADD $ffx:purge_due 9999999999999 $over")
-		report, err = b.Client.RunDuty(x.ctx, runtime.DutyIndexReconciliation)
+		report, err = b.RunKeeperTask(x.ctx, "index_reconciliation")
 		require.NoError(t, err)
 		require.Equal(t, map[string]int64{"purge_due": 1}, report.Repaired)
 		x.finish(t)
@@ -379,7 +379,7 @@ func TestDependencyReconciliation(t *testing.T) {
 			x.do(t, command)
 		}
 		require.ErrorContains(t, x.faults(t), "is unsatisfied, but the upstream has ended")
-		report, err := b.Client.RunDuty(x.ctx, runtime.DutyDependencyReconciliation)
+		report, err := b.RunKeeperTask(x.ctx, "dependency_reconciliation")
 		require.NoError(t, err)
 		require.EqualValues(t, 1, report.Done)
 		require.NoError(t, x.faults(t))
@@ -418,7 +418,7 @@ func TestReconciliationMeetsNothing(t *testing.T) {
 			close(over)
 		}()
 		for going := true; going; {
-			report, err := b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
+			report, err := b.RunKeeperTask(ctx, "index_reconciliation")
 			require.NoError(t, err)
 			require.Empty(t, report.Repaired)
 			select {
@@ -429,10 +429,8 @@ func TestReconciliationMeetsNothing(t *testing.T) {
 			}
 		}
 		b.Settle(t)
-		for _, d := range keeper.Stats().Duties {
-			if d.Duty == runtime.DutyIndexReconciliation || d.Duty == runtime.DutyDependencyReconciliation {
-				require.Zero(t, d.Done, d.Duty)
-			}
+		for _, name := range []string{"index_reconciliation", "dependency_reconciliation"} {
+			require.Zero(t, keeper.Stats().Tasks[name].Done, name)
 		}
 	})
 }

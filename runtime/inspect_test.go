@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
 // logText is what a logger has written.
@@ -48,11 +49,11 @@ func opened(t *testing.T, url string, opts ...runtime.OpenOption) (*runtime.Engi
 }
 
 // findings are those of an inspection, by code.
-func findings(t *testing.T, e *runtime.Engine) map[runtime.FindingCode]runtime.Finding {
+func findings(t *testing.T, e *runtime.Engine) map[inspection.Code]inspection.Finding {
 	t.Helper()
 	i, err := e.Inspect(enginetest.Context(t))
 	require.NoError(t, err)
-	found := make(map[runtime.FindingCode]runtime.Finding)
+	found := make(map[inspection.Code]inspection.Finding)
 	for at, f := range i.Findings {
 		found[f.Code] = f
 		require.NotEmpty(t, f.Subject, f)
@@ -60,7 +61,7 @@ func findings(t *testing.T, e *runtime.Engine) map[runtime.FindingCode]runtime.F
 		if at > 0 {
 			require.LessOrEqual(t, f.Severity, i.Findings[at-1].Severity, "the worst come first")
 		}
-		if f.Severity > runtime.SeverityInfo && f.Code != runtime.FindingLookFailed {
+		if f.Severity > inspection.Info && f.Code != inspection.LookFailed {
 			require.NotEmpty(t, f.Remedy, f)
 		}
 	}
@@ -76,7 +77,7 @@ func TestServerSetUpWrongly(t *testing.T) {
 		e, log := opened(t, server.URL())
 		require.Equal(t, 1, strings.Count(log, "event=server.misconfigured"), log)
 		require.Contains(t, log, "persistence.off")
-		require.Equal(t, runtime.SeverityWarning, findings(t, e)[runtime.FindingPersistenceOff].Severity)
+		require.Equal(t, inspection.Warning, findings(t, e)[inspection.PersistenceOff].Severity)
 		err := e.Check(t.Context())
 		require.ErrorIs(t, err, runtime.ErrNotReady)
 		require.ErrorContains(t, err, "CONFIG SET appendonly yes")
@@ -84,22 +85,22 @@ func TestServerSetUpWrongly(t *testing.T) {
 		volatile, log := opened(t, server.URL(), runtime.AllowVolatile())
 		require.NotContains(t, log, "misconfigured")
 		require.NoError(t, volatile.Check(t.Context()))
-		require.Equal(t, runtime.SeverityInfo, findings(t, volatile)[runtime.FindingPersistenceOff].Severity)
+		require.Equal(t, inspection.Info, findings(t, volatile)[inspection.PersistenceOff].Severity)
 
 		set("appendonly", "yes")
 		require.NoError(t, e.Check(t.Context()))
-		require.NotContains(t, findings(t, e), runtime.FindingPersistenceOff)
-		require.Contains(t, findings(t, e)[runtime.FindingServer].Found, strings.ToUpper(string(kind)[:1])+string(kind)[1:])
+		require.NotContains(t, findings(t, e), inspection.PersistenceOff)
+		require.Contains(t, findings(t, e)[inspection.Server].Found, strings.ToUpper(string(kind)[:1])+string(kind)[1:])
 		set("appendfsync", "no")
-		require.Equal(t, runtime.SeverityWarning, findings(t, e)[runtime.FindingFsync].Severity)
+		require.Equal(t, inspection.Warning, findings(t, e)[inspection.Fsync].Severity)
 		set("appendfsync", "always")
-		require.NotContains(t, findings(t, e), runtime.FindingFsync)
+		require.NotContains(t, findings(t, e), inspection.Fsync)
 
 		set("maxmemory-policy", "allkeys-lru")
 		require.NoError(t, e.Check(t.Context()), "nothing is evicted without a limit")
 		set("maxmemory", "1gb")
 		require.ErrorContains(t, e.Check(t.Context()), "eviction.on")
-		require.Equal(t, runtime.SeverityError, findings(t, e)[runtime.FindingEviction].Severity)
+		require.Equal(t, inspection.Error, findings(t, e)[inspection.Eviction].Severity)
 		_, log = opened(t, server.URL())
 		require.Equal(t, 1, strings.Count(log, "event=server.misconfigured"), log)
 		require.Contains(t, log, "eviction.on")
@@ -111,7 +112,7 @@ func TestServerSetUpWrongly(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrNotReady)
 		require.ErrorIs(t, err, enginecore.ErrFull)
 		require.ErrorContains(t, err, "memory.full")
-		require.Equal(t, runtime.SeverityError, findings(t, e)[runtime.FindingMemoryFull].Severity)
+		require.Equal(t, inspection.Error, findings(t, e)[inspection.MemoryFull].Severity)
 		set("maxmemory", "0")
 		require.NoError(t, e.Check(t.Context()))
 	})
@@ -130,12 +131,12 @@ func TestInspectWithFewRights(t *testing.T) {
 		require.NotContains(t, log, "misconfigured")
 		require.NoError(t, e.Check(t.Context()))
 		found := findings(t, e)
-		require.Equal(t, runtime.SeverityInfo, found[runtime.FindingNotAllowed].Severity)
-		require.NotContains(t, found, runtime.FindingRights)
+		require.Equal(t, inspection.Info, found[inspection.NotAllowed].Severity)
+		require.NotContains(t, found, inspection.Rights)
 		server.Command(t, "ACL", "SETUSER", "app", "resetchannels")
 		found = findings(t, e)
-		require.Equal(t, runtime.SeverityError, found[runtime.FindingRights].Severity)
-		require.Contains(t, found[runtime.FindingRights].Remedy, "&look:*")
+		require.Equal(t, inspection.Error, found[inspection.Rights].Severity)
+		require.Contains(t, found[inspection.Rights].Remedy, "&look:*")
 	})
 }
 
@@ -151,20 +152,20 @@ func TestInspectWorkersAndKeepers(t *testing.T) {
 		due := client.B().Zadd().Key(b.Engine.Core().Keys().IndexAttemptTimeout(p)).ScoreMember().ScoreMember(1, "nothing").Build()
 		require.NoError(t, client.Do(ctx, due).Error())
 		found := findings(t, b.Engine)
-		require.Equal(t, runtime.SeverityWarning, found[runtime.FindingKeeperNone].Severity)
-		require.Contains(t, found[runtime.FindingKeeperLag].Found, "attempt timeouts")
-		require.Equal(t, "lane default", found[runtime.FindingWorkerNone].Subject)
+		require.Equal(t, inspection.Warning, found[inspection.KeeperNone].Severity)
+		require.Contains(t, found[inspection.KeeperLag].Found, "attempt timeouts")
+		require.Equal(t, "lane default", found[inspection.WorkerNone].Subject)
 
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{noop})
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			found := findings(t, b.Engine)
-			for _, code := range []runtime.FindingCode{runtime.FindingKeeperNone, runtime.FindingKeeperLag, runtime.FindingWorkerNone} {
+			for _, code := range []inspection.Code{inspection.KeeperNone, inspection.KeeperLag, inspection.WorkerNone} {
 				if f, ok := found[code]; ok {
 					return f.String()
 				}
 			}
-			if _, ok := found[runtime.FindingKeepers]; !ok {
+			if _, ok := found[inspection.Keepers]; !ok {
 				return "no keepers are counted"
 			}
 			return ""

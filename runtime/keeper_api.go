@@ -7,15 +7,17 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keepertask"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
-// Keeper does what is due: it wakes delayed and retried executions, marks lost leases, ends what exceeded its time, works
-// off what calls left for later, and mends what does not fit together. DutyTable lists all of it. At least one must run:
-// workers run one beside them, with the default options, unless WithoutKeeper leaves it out. NewKeeper makes keepers with
-// other options, or that run alone; any number may run, in any processes. Keepers of one engine share the partitions among
-// them. Those of workers stand by while one made by NewKeeper is there.
+// Keeper does what is due: it wakes delayed and retried executions, marks lost leases, ends what exceeded its time,
+// works off what calls left for later, and mends what does not fit together. admin.Client.KeeperTasks lists all of it.
+// At least one must run: workers run one beside them, with the default options, unless WithoutKeeper leaves it out.
+// NewKeeper makes keepers with other options, or that run alone; any number may run, in any processes. Keepers of one
+// engine share the partitions among them. Those of workers stand by while one made by NewKeeper is there.
 type Keeper struct {
 	keeper *keeper.Keeper // nil in one that only reports its fault
 	fault  error          // of the engine or the options
@@ -39,8 +41,8 @@ const minReconcileEvery = 100 * time.Millisecond
 // KeeperOption adjusts NewKeeper.
 type KeeperOption func(*keeper.KeeperConfig)
 
-// KeeperLanes names lanes to look after besides "default" and those that flows use, for executions that other tools create.
-// Without it, a lane that only such executions use is found by DutyIndexReconciliation.
+// KeeperLanes names lanes to look after besides "default" and those that flows use, for executions that other tools
+// create. Without it, a lane that only such executions use is found by index_reconciliation.
 func KeeperLanes(names ...string) KeeperOption {
 	return func(c *keeper.KeeperConfig) {
 		for _, name := range names {
@@ -49,31 +51,32 @@ func KeeperLanes(names ...string) KeeperOption {
 	}
 }
 
-// CompactAfter is how long after the end of a run its record is made smaller: what is kept of attempts and leases, and of
-// when each edge was satisfied, goes then; states, times, results, events and output of the run stay, and it can be run
-// again. Defaults to DefaultCompactAfter; a negative time keeps the full record.
+// CompactAfter is how long after the end of a run its record is made smaller: what is kept of attempts and leases, and
+// of when each edge was satisfied, goes then; states, times, results, events and output of the run stay, and it can be
+// run again. Defaults to DefaultCompactAfter; a negative time keeps the full record.
 func CompactAfter(d time.Duration) KeeperOption {
 	return func(c *keeper.KeeperConfig) { c.CompactAfter = d }
 }
 
-// RetainExecutions is how long executions that belong to no managed flow are kept after their end, with payload, result,
-// attempts, streams and all else that belongs to them: those that ff_create_execution or package admin has created. The
-// retention_ttl_ms of the stream_policy in an execution's policy goes before. Runs have flow.Retention instead. Defaults to
-// DefaultRetainExecutions; a negative time keeps those for ever whose policy says nothing. Without effect in contract mode.
+// RetainExecutions is how long executions that belong to no managed flow are kept after their end, with payload,
+// result, attempts, streams and all else that belongs to them: those that ff_create_execution or package admin has
+// created. The retention_ttl_ms of the stream_policy in an execution's policy goes before. Runs have flow.Retention
+// instead. Defaults to DefaultRetainExecutions; a negative time keeps those for ever whose policy says nothing. Without
+// effect in contract mode.
 func RetainExecutions(d time.Duration) KeeperOption {
 	return func(c *keeper.KeeperConfig) { c.RetainExecutions = d }
 }
 
-// ReconcileEvery is how often the keeper begins to go through the records and indexes of a partition, to mend what does not
-// fit together. A partition with many records takes a few of these times; Client.RunDuty goes through all at once. Defaults
-// to DefaultReconcileEvery, at least 100 ms. Without effect in contract mode.
+// ReconcileEvery is how often the keeper begins to go through the records and indexes of a partition, to mend what does
+// not fit together. A partition with many records takes a few of these times; admin.Client.RunKeeperTask goes through
+// all at once. Defaults to DefaultReconcileEvery, at least 100 ms. Without effect in contract mode.
 func ReconcileEvery(d time.Duration) KeeperOption {
 	return func(c *keeper.KeeperConfig) { c.ReconcileEvery = max(d, minReconcileEvery) }
 }
 
 // Heartbeat is how often the keeper tells the other keepers of the engine that it is there, between 10 ms and a minute.
-// When one dies, the others take over its partitions three to four of its heartbeats later; when it is stopped, at once.
-// Defaults to DefaultHeartbeat.
+// When one dies, the others take over its partitions three to four of its heartbeats later; when it is stopped, at
+// once. Defaults to DefaultHeartbeat.
 func Heartbeat(d time.Duration) KeeperOption {
 	return func(c *keeper.KeeperConfig) { c.Heartbeat = d }
 }
@@ -129,8 +132,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return k.keeper.Run(ctx)
 }
 
-// Check tells whether the keeper runs, and does its work: it is not ready when the last step failed in each of its partitions,
-// nor without a successful step for 21 s. It asks nobody and returns at once; the error matches ErrNotReady.
+// Check tells whether the keeper runs, and does its work: it is not ready when the last step failed in each of its
+// partitions, nor without a successful step for 21 s. It asks nobody and returns at once; the error matches
+// ErrNotReady.
 func (k *Keeper) Check(context.Context) error {
 	if k == nil || k.keeper == nil {
 		return errUnmadeKeeper
@@ -144,21 +148,20 @@ type KeeperStats struct {
 	Keepers int
 	// Partitions counts those of flows that this one sees to.
 	Partitions int
-	// Duties are in the order of their names.
-	Duties []DutyStats
+	// Tasks are the keeper tasks of this keeper, by name, such as "lease_expiry".
+	Tasks map[string]KeeperTaskStats
 }
 
-// DutyStats is what a keeper has done of one duty.
-type DutyStats struct {
-	Duty Duty
-	// LastRun is when it was last seen to; zero when that has not been yet.
+// KeeperTaskStats is what a keeper has done of one task.
+type KeeperTaskStats struct {
+	// LastRun is when it was last carried out; zero before the first time.
 	LastRun time.Time
 	// Steps counts looks at partitions, Done what was worked on in them: executions, runs, edges, waitpoints.
 	Steps, Done int64
 	// Errors counts partitions in which a step failed, Panics steps that panicked.
 	Errors, Panics int64
-	// Lag is how late the last item was that was due, by the engine's clock; MaxLag is the longest of all. Both are zero for
-	// duties that nothing is due for.
+	// Lag is how late the last item was that was due, by the engine's clock; MaxLag is the longest of all. Both are
+	// zero for tasks that nothing is due for.
 	Lag, MaxLag time.Duration
 }
 
@@ -167,53 +170,31 @@ func (k *Keeper) Stats() KeeperStats {
 	if k == nil || k.keeper == nil {
 		return KeeperStats{}
 	}
-	tasks := k.keeper.TaskStats()
-	stats := KeeperStats{Keepers: k.keeper.Members.Size(), Partitions: k.keeper.Partitions()}
-	for _, t := range tasks {
-		stats.Duties = append(stats.Duties, DutyStats{
-			Duty: Duty(t.Task), LastRun: t.LastRun, Steps: t.Steps, Done: t.Done, Errors: t.Errors, Panics: t.Panics, Lag: t.Lag, MaxLag: t.MaxLag,
-		})
+	stats := KeeperStats{
+		Keepers: k.keeper.Members.Size(), Partitions: k.keeper.Partitions(), Tasks: make(map[string]KeeperTaskStats),
+	}
+	for _, t := range k.keeper.TaskStats() {
+		stats.Tasks[string(t.Task)] = KeeperTaskStats{
+			LastRun: t.LastRun, Steps: t.Steps, Done: t.Done, Errors: t.Errors, Panics: t.Panics, Lag: t.Lag, MaxLag: t.MaxLag,
+		}
 	}
 	return stats
 }
 
-// DutyReport is what RunOnce has done.
-type DutyReport struct {
-	Duty Duty
-	// Partitions counts those that were looked at, Steps the looks.
-	Partitions, Steps int
-	// Done counts what was worked on: executions, runs, edges, waitpoints.
-	Done int64
-	// Lag is how late the latest item was, by the engine's clock.
-	Lag time.Duration
-	// Remaining counts partitions where more is to do, or may be, because a step failed or the context ended.
-	Remaining int
-	// Repaired counts, by index, the entries that did not match the records; nil for duties that do not repair indexes.
-	Repaired map[string]int64
-	// Took is how long it took.
-	Took time.Duration
+// Tasks describes the tasks of keepers for admin.Client.KeeperTasks, which is the call for programs: its type is
+// internal, and may change with any version. A keeper that cannot run has none.
+func (k *Keeper) Tasks() []keepertask.Task {
+	if k.check() != nil {
+		return nil
+	}
+	return k.keeper.Tasks(contractmode.ContractTasks)
 }
 
-// RunOnce performs one duty in all partitions until no work is left, whether or not this keeper or others run. It skips partitions
-// in which a step fails and continues with the others. The report is valid also with an error, which joins the errors of the
-// partitions. RunOnce returns ErrUnknownDuty, and does nothing, for a duty that does not exist or that contract mode lacks.
-func (k *Keeper) RunOnce(ctx context.Context, duty Duty) (DutyReport, error) {
+// RunTask is admin.Client.RunKeeperTask, which is the call for programs, with this keeper's configuration: its type is
+// internal, and may change with any version.
+func (k *Keeper) RunTask(ctx context.Context, name string) (keepertask.Report, error) {
 	if err := k.check(); err != nil {
-		return DutyReport{Duty: duty}, err
+		return keepertask.Report{Task: name}, err
 	}
-	if _, err := ParseDuty(string(duty)); err != nil {
-		return DutyReport{Duty: duty}, fmt.Errorf("keeper: %w", err)
-	}
-	r, err := k.keeper.RunTask(ctx, engine.TaskID(duty))
-	return DutyReport{
-		Duty: duty, Partitions: r.Partitions, Steps: r.Steps, Done: r.Done, Lag: r.Lag, Remaining: r.Remaining, Repaired: r.Repaired, Took: r.Took,
-	}, err
-}
-
-// RunDuty sees to one duty of the keepers by hand, on all partitions, as Keeper.RunOnce does.
-func (c *Client) RunDuty(ctx context.Context, duty Duty, opts ...KeeperOption) (DutyReport, error) {
-	if err := c.ready(); err != nil {
-		return DutyReport{}, err
-	}
-	return newKeeperOf(c.session, opts...).RunOnce(ctx, duty)
+	return k.keeper.RunTask(ctx, name)
 }

@@ -12,61 +12,64 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Every duty can be seen to by hand, in both modes; one that does not exist is refused by name.
-func TestDutiesByHand(t *testing.T) {
+// Every task can be seen to by hand, in both modes; one that does not exist is refused by name.
+func TestKeeperTasksByHand(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		seen := make(map[runtime.Duty]bool)
-		for _, info := range runtime.DutyTable() {
+		seen := make(map[string]bool)
+		for _, info := range b.KeeperTasks() {
 			require.NotEmpty(t, info.Summary)
 			require.Positive(t, info.Every)
-			require.False(t, seen[info.Duty], "%s is there twice", info.Duty)
-			seen[info.Duty] = true
-			report, err := b.Client.RunDuty(ctx, info.Duty)
+			require.False(t, seen[info.Name], "%s is there twice", info.Name)
+			seen[info.Name] = true
+			report, err := b.RunKeeperTask(ctx, info.Name)
 			if b.Contract() && !info.InContractMode {
-				require.ErrorIs(t, err, runtime.ErrUnknownDuty)
+				require.ErrorIs(t, err, admin.ErrUnknownKeeperTask)
 				continue
 			}
-			require.NoError(t, err, info.Duty)
-			require.Equal(t, info.Duty, report.Duty)
+			require.NoError(t, err, info.Name)
+			require.Equal(t, info.Name, report.Task)
 			require.Positive(t, report.Partitions)
 			require.GreaterOrEqual(t, report.Steps, report.Partitions)
-			require.Zero(t, report.Done, info.Duty)
-			require.Zero(t, report.Remaining, info.Duty)
+			require.Zero(t, report.Done, info.Name)
+			require.Zero(t, report.Remaining, info.Name)
 		}
-		_, err := b.Client.RunDuty(ctx, "lease-expiry")
-		require.ErrorIs(t, err, runtime.ErrUnknownDuty)
+		_, err := b.RunKeeperTask(ctx, "lease-expiry")
+		require.ErrorIs(t, err, admin.ErrUnknownKeeperTask)
 		require.ErrorContains(t, err, `"lease-expiry"`)
 		require.ErrorContains(t, err, "lease_expiry")
-		duty, err := runtime.ParseDuty("edge_cancel_dispatcher")
+		// The contract's name of a scanner names the task, too.
+		report, err := b.RunKeeperTask(ctx, "delayed_promoter")
 		require.NoError(t, err)
-		require.Equal(t, runtime.DutySiblingCancelDispatch, duty)
+		require.Equal(t, "delayed_promotion", report.Task)
 	})
 }
 
-// There is a duty for every scanner of the contract.
+// There is a task for every scanner of the contract.
 func TestScannersOfTheContract(t *testing.T) {
 	t.Parallel()
-	duties := make(map[runtime.Duty]string)
-	for _, scanner := range []string{
+	b := enginetest.New(t, testserver.Embedded)
+	var scanners []string
+	for _, task := range b.KeeperTasks() {
+		if task.ContractName != "" {
+			scanners = append(scanners, task.ContractName)
+		}
+	}
+	require.ElementsMatch(t, []string{
 		"lease_expiry", "delayed_promoter", "attempt_timeout", "execution_deadline", "suspension_timeout", "pending_wp_expiry",
 		"budget_reset", "budget_reconciler", "quota_reconciler", "unblock", "dependency_reconciler", "index_reconciler",
 		"retention_trimmer", "flow_projector", "cancel_reconciler", "edge_cancel_dispatcher", "edge_cancel_reconciler",
-	} {
-		duty, err := runtime.ParseDuty(scanner)
-		require.NoError(t, err)
-		require.Empty(t, duties[duty], "%s is the duty of two scanners", duty)
-		duties[duty] = scanner
-	}
+	}, scanners)
 }
 
-// A duty that is run by hand does what is due and reports it; what others see to is left alone.
+// A task that is run by hand does what is due and reports it; what others see to is left alone.
 func TestRunOnceReports(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -92,10 +95,10 @@ func TestRunOnceReports(t *testing.T) {
 		})
 		enginetest.Pass(t, b.Engine.Core(), 20*time.Millisecond) // until the delay is over by the engine's clock
 
-		report, err := b.Client.RunDuty(ctx, runtime.DutyLeaseExpiry)
+		report, err := b.RunKeeperTask(ctx, "lease_expiry")
 		require.NoError(t, err)
 		require.Zero(t, report.Done)
-		report, err = b.Client.RunDuty(ctx, runtime.DutyDelayedPromotion)
+		report, err = b.RunKeeperTask(ctx, "delayed_promotion")
 		require.NoError(t, err)
 		require.EqualValues(t, 1, report.Done)
 		require.Positive(t, report.Lag)
@@ -129,21 +132,20 @@ func TestKeeperStats(t *testing.T) {
 		stats := keeper.Stats()
 		require.Equal(t, 1, stats.Keepers)
 		require.Equal(t, 4, stats.Partitions)
-		every := make(map[runtime.Duty]time.Duration)
-		for _, info := range runtime.DutyTable() {
-			every[info.Duty] = info.Every
+		every := make(map[string]time.Duration)
+		for _, info := range b.KeeperTasks() {
+			every[info.Name] = info.Every
 		}
-		for _, d := range stats.Duties {
+		for name, d := range stats.Tasks {
 			// What goes through all records begins some time after the start.
-			if every[d.Duty] < time.Minute {
-				require.NotZero(t, d.LastRun, d.Duty)
+			if every[name] < time.Minute {
+				require.NotZero(t, d.LastRun, name)
 			}
-			require.Zero(t, d.Panics, d.Duty)
-			if d.Duty == runtime.DutyDelayedPromotion {
-				require.EqualValues(t, 3, d.Done)
-				require.GreaterOrEqual(t, d.MaxLag, d.Lag)
-			}
+			require.Zero(t, d.Panics, name)
 		}
+		promotion := stats.Tasks["delayed_promotion"]
+		require.EqualValues(t, 3, promotion.Done)
+		require.GreaterOrEqual(t, promotion.MaxLag, promotion.Lag)
 	})
 }
 
@@ -186,21 +188,20 @@ func TestKeeperSurvives(t *testing.T) {
 			})
 			require.Equal(t, 7, out)
 		}
-		for _, d := range keeper.Stats().Duties {
-			require.Zero(t, d.Panics, d.Duty)
-			if d.Duty == runtime.DutyDelayedPromotion {
-				require.EqualValues(t, 3, d.Done)
-			}
+		for name, d := range keeper.Stats().Tasks {
+			require.Zero(t, d.Panics, name)
 		}
+		require.EqualValues(t, 3, keeper.Stats().Tasks["delayed_promotion"].Done)
 	})
 }
 
-// The page about keepers names every duty.
-func TestDutiesAreDocumented(t *testing.T) {
+// The page about keepers names every task.
+func TestKeeperTasksAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/operations/keeper.md")
 	require.NoError(t, err)
-	for _, duty := range runtime.Duties() {
-		require.Contains(t, string(page), "| `"+string(duty)+"` |")
+	b := enginetest.New(t, testserver.Embedded)
+	for _, task := range b.KeeperTasks() {
+		require.Contains(t, string(page), "| `"+task.Name+"` |")
 	}
 }

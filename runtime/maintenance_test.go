@@ -24,7 +24,7 @@ func testKeeper(t *testing.T) *Keeper {
 	return NewKeeper(e)
 }
 
-// A step that panics is counted and tried again; it keeps no other partition and no other duty from its turn.
+// A step that panics is counted and tried again; it keeps no other partition and no other task from its turn.
 func TestKeeperPanicIsContained(t *testing.T) {
 	t.Parallel()
 	k := testKeeper(t)
@@ -35,7 +35,7 @@ func TestKeeperPanicIsContained(t *testing.T) {
 	r.Step = func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []keeper.StepResult {
 		for _, p := range partitions {
 			if p == bad && panics.Add(1) <= 2 {
-				panic("a fault in a duty")
+				panic("a fault in a task")
 			}
 		}
 		for _, p := range partitions {
@@ -57,29 +57,24 @@ func TestKeeperPanicIsContained(t *testing.T) {
 	stop()
 	require.NoError(t, <-done)
 	require.GreaterOrEqual(t, panics.Load(), int64(3))
-	for _, d := range k.Stats().Duties {
-		switch d.Duty {
-		case DutyLeaseExpiry:
-			require.EqualValues(t, 2, d.Panics)
-			require.GreaterOrEqual(t, d.Errors, int64(2))
-		case DutyQuota:
-			require.Zero(t, d.Panics)
-		}
-	}
-	report, err := k.RunOnce(t.Context(), DutyLeaseExpiry)
+	tasks := k.Stats().Tasks
+	require.EqualValues(t, 2, tasks["lease_expiry"].Panics)
+	require.GreaterOrEqual(t, tasks["lease_expiry"].Errors, int64(2))
+	require.Zero(t, tasks["quota"].Panics)
+	report, err := k.RunTask(t.Context(), "lease_expiry")
 	require.NoError(t, err)
 	require.Equal(t, 4, report.Partitions)
 }
 
 // What fails in one partition is reported, and the others are seen to.
-func TestRunOnceGoesOnBehindAFault(t *testing.T) {
+func TestRunTaskGoesOnBehindAFault(t *testing.T) {
 	t.Parallel()
 	k := testKeeper(t)
 	client := k.keeper.Session.Client
 	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
 	// An index of the wrong type: nothing can be done in this partition.
 	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(k.keeper.Session.Core.Keys().IndexLeaseExpiry(p)).Value("x").Build()).Error())
-	report, err := k.RunOnce(t.Context(), DutyLeaseExpiry)
+	report, err := k.RunTask(t.Context(), "lease_expiry")
 	require.ErrorContains(t, err, "lease_expiry in partition {fp:1}")
 	require.Equal(t, 1, report.Remaining)
 	require.Equal(t, 4, report.Steps)

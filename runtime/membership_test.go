@@ -58,13 +58,8 @@ func (c *keeperPool) shared(t *testing.T, living ...int) {
 	})
 }
 
-func (c *keeperPool) promotions(i int) (stats runtime.DutyStats) {
-	for _, d := range c.keepers[i].Stats().Duties {
-		if d.Duty == runtime.DutyDelayedPromotion {
-			stats = d
-		}
-	}
-	return stats
+func (c *keeperPool) promotions(i int) runtime.KeeperTaskStats {
+	return c.keepers[i].Stats().Tasks["delayed_promotion"]
 }
 
 // Keepers share the partitions: what is due is done by one of them. When one dies, the others do all of it within seconds.
@@ -99,7 +94,7 @@ func TestKeepersShare(t *testing.T) {
 
 		// Each looks at all partitions when it begins, and hears of the others meanwhile.
 		enginetest.Eventually(t, enginetest.Patience, func() string {
-			before := []runtime.DutyStats{c.promotions(0), c.promotions(1), c.promotions(2)}
+			before := []runtime.KeeperTaskStats{c.promotions(0), c.promotions(1), c.promotions(2)}
 			runs(1)
 			looked, done := 0, int64(0)
 			for i := range c.keepers {

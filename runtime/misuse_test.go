@@ -34,8 +34,8 @@ func TestNilOptions(t *testing.T) {
 		"start":  func() error { _, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), nil); return err },
 		"worker": func() error { return runtime.NewWorker(b.Engine, runtime.Concurrency(1), nil).Register(a) },
 		"keeper": func() error { return runtime.NewKeeper(b.Engine, runtime.CompactAfter(0), nil).Run(ctx) },
-		"duty": func() error {
-			_, err := b.Client.RunDuty(ctx, runtime.DutyBudget, runtime.CompactAfter(0), nil)
+		"task": func() error {
+			_, err := b.RunKeeperTask(ctx, "budget", runtime.CompactAfter(0), nil)
 			return err
 		},
 		"cancel": func() error { return b.Client.Cancel(ctx, def.Name(), "there", "", runtime.WithActor("x"), nil) },

@@ -143,7 +143,6 @@ var ofAllNamespaces = map[string]string{
 	"Signal": "the token gives the right, wherever the run is",
 	"Lanes":  "lanes belong to all", "PauseLane": "lanes belong to all", "ResumeLane": "lanes belong to all",
 	"Pauses": "lanes belong to all", "PauseActivity": "activities belong to all", "ResumeActivity": "activities belong to all",
-	"RunDuty": "keepers serve all",
 }
 
 // errorOf2 is the error of a sequence.

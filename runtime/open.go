@@ -23,12 +23,19 @@ import (
 	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/inspect"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
 // Engine is an open connection to an engine, in this process or on a server. Its methods may be called from several
 // goroutines. Clients, workers and keepers share it and end before it is closed.
 type Engine struct{ session *engine.Session }
+
+// Why an engine cannot be used.
+var (
+	errNoEngine     = errors.New("the engine is nil: look at the error of Open")
+	errUnmadeEngine = errors.New("the engine was not made by Open")
+)
 
 // open tells why the engine cannot be used.
 func (e *Engine) open() error {
@@ -225,7 +232,7 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 		s.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine is in this process and in memory: nothing outlives it, and "+
 			"no other process sees it", engine.EventEngineInMemory.Attr())
 	}
-	inspector{s}.warn(ctx)
+	inspect.Warn(ctx, s)
 	return e, nil
 }
 

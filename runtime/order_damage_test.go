@@ -68,11 +68,11 @@ func TestQueueWithoutKeyIsRepaired(t *testing.T) {
 		u.command(t, "DEL", "$ffx:queue:")
 		u.command(t, "HDEL", "$ffx:order", "adopted_to") // as when claims have looked at all that came before
 		u.command(t, "ZREM", "$ffx:turns", "")
-		report, err := b.Client.RunDuty(u.ctx, runtime.DutyIndexReconciliation)
+		report, err := b.RunKeeperTask(u.ctx, "index_reconciliation")
 		require.NoError(t, err)
 		require.EqualValues(t, 11, report.Repaired["queue"]+report.Repaired["turns"], report.Repaired)
 		require.EqualValues(t, 10, u.command(t, "ZCARD", "$ffx:queue:"))
-		report, err = b.Client.RunDuty(u.ctx, runtime.DutyIndexReconciliation)
+		report, err = b.RunKeeperTask(u.ctx, "index_reconciliation")
 		require.NoError(t, err)
 		require.Empty(t, report.Repaired)
 		ran := u.goOn(t, 40)

@@ -105,7 +105,7 @@ func TestPausedActivity(t *testing.T) {
 			p.probe(t, other)
 		}
 		enginetest.Pass(t, b.Engine.Core(), timeout)
-		_, err = b.Client.RunDuty(p.ctx, runtime.DutyStartDeadline)
+		_, err = b.RunKeeperTask(p.ctx, "start_deadline")
 		require.NoError(t, err)
 		require.Empty(t, describedAs(p.ctx, run, "rate_limited", `activity "add" is paused`)())
 		require.NoError(t, b.Client.ResumeActivity(p.ctx, "add"))

@@ -6,26 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/runsearch"
 )
 
 var (
 	// ErrRunQuery marks a RunQuery that cannot be answered.
 	ErrRunQuery = errors.New("bad run query")
 	// ErrRunCursor marks a cursor that does not come from a page of such a query.
-	ErrRunCursor = errors.New("bad cursor")
+	ErrRunCursor = engine.ErrCursor
 )
 
 // RunState is how a run stands, in one word.
@@ -99,21 +94,16 @@ func (q RunQuery) Check() error {
 	return errors.Join(faults...)
 }
 
-// call is what each partition is asked, from a place on.
-func (q RunQuery) call() enginerpc.ListRunsCall {
-	call := enginerpc.ListRunsCall{FlowName: q.Flow, Children: q.Children || q.Flow != "", After: wholeFrom(q.CreatedFrom)}
-	if q.finished() {
-		call.Order, call.After = "closed", wholeFrom(q.FinishedFrom)
-	}
+// stored is the query in the engine's words.
+func (q RunQuery) stored() runsearch.Query {
 	states := make([]string, len(q.States))
 	for i, state := range q.States {
 		states[i] = storedStates[state]
 	}
-	call.States = strings.Join(states, ",")
-	for _, name := range slices.Sorted(maps.Keys(q.Tags)) {
-		call.Tags = append(call.Tags, name, q.Tags[name])
+	return runsearch.Query{
+		Flow: q.Flow, States: states, Tags: q.Tags, CreatedFrom: q.CreatedFrom, CreatedBefore: q.CreatedBefore,
+		ClosedFrom: q.FinishedFrom, ClosedBefore: q.FinishedBefore, Children: q.Children || q.Flow != "",
 	}
-	return call
 }
 
 // RunSummary is one run in a listing.
@@ -161,7 +151,7 @@ func summarize(r enginerpc.Run) RunSummary {
 			Expired: int(r.NodesExpired), Skipped: int(r.NodesSkipped),
 		},
 	}
-	s.PausedAt, _ = parsePause(r.Paused)
+	s.PausedAt, _ = engine.ParsePause(r.Paused)
 	for _, tag := range r.Tags {
 		if s.Tags == nil {
 			s.Tags = make(map[string]string)
@@ -169,6 +159,14 @@ func summarize(r enginerpc.Run) RunSummary {
 		s.Tags[tag.Name] = string(tag.Value)
 	}
 	return s
+}
+
+func summarizeAll(runs []enginerpc.Run) []RunSummary {
+	var list []RunSummary
+	for _, r := range runs {
+		list = append(list, summarize(r))
+	}
+	return list
 }
 
 // Runs finds runs of the client's namespace, the newest first; with FinishedFrom or FinishedBefore, those that ended last come first. It reads on
@@ -181,11 +179,11 @@ func summarize(r enginerpc.Run) RunSummary {
 // ErrNotInContract in contract mode, where ListRuns and package admin remain.
 func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[RunSummary, error] {
 	return func(yield func(RunSummary, error) bool) {
-		s, err := c.search(q, "", runsPerBatch)
+		s, err := c.search(q, "", runsearch.Batch)
 		for err == nil {
-			var run RunSummary
+			var run enginerpc.Run
 			var found bool
-			if run, found, err = s.next(ctx); err == nil && (!found || !yield(run, nil)) {
+			if run, found, err = s.Next(ctx); err == nil && (!found || !yield(summarize(run), nil)) {
 				return
 			}
 		}
@@ -217,7 +215,11 @@ func (c *Client) ListRuns(ctx context.Context, q RunQuery, cursor string, limit 
 		return RunPage{}, fmt.Errorf("list runs: %w", err)
 	}
 	if !engine.Has[engine.RunIndex](c.session.Backend) && q.onlyFlow() && cursor == "" {
-		return c.listInContract(ctx, q.Flow, limit)
+		latest, err := runsearch.Latest(ctx, c.session, q.Flow, limit)
+		if err != nil {
+			err = fmt.Errorf("list runs of flow %s: %w", q.Flow, err)
+		}
+		return RunPage{Runs: summarizeAll(latest)}, err
 	}
 	page, err := c.searchPage(ctx, q, cursor, limit)
 	if err != nil {
@@ -226,26 +228,29 @@ func (c *Client) ListRuns(ctx context.Context, q RunQuery, cursor string, limit 
 	return page, nil
 }
 
+// search begins a search for runs behind a cursor, of which so many are wanted.
+func (c *Client) search(q RunQuery, cursor string, want int) (*runsearch.Search, error) {
+	index, err := offered[engine.RunIndex](c)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	return runsearch.New(c.session, index, q.stored(), cursor, want)
+}
+
 // searchPage finds one page of runs.
 func (c *Client) searchPage(ctx context.Context, q RunQuery, cursor string, limit int) (RunPage, error) {
 	s, err := c.search(q, cursor, limit)
 	if err != nil {
 		return RunPage{}, err
 	}
-	s.rounds = roundsPerPage
-	var page RunPage
-	for len(page.Runs) < limit {
-		run, found, err := s.next(ctx)
-		if err != nil {
-			return RunPage{}, err
-		}
-		if !found {
-			break
-		}
-		page.Runs = append(page.Runs, run)
+	found, next, err := s.Page(ctx, limit)
+	if err != nil {
+		return RunPage{}, err
 	}
-	page.Next = s.cursor()
-	return page, nil
+	return RunPage{Runs: summarizeAll(found), Next: next}, nil
 }
 
 // MaxListed is the most runs that ListRuns returns at once.
@@ -260,87 +265,4 @@ func listLimit(asked int) (int, error) {
 		return 50, nil
 	}
 	return min(asked, MaxListed), nil
-}
-
-// listConcurrency bounds how many partitions are asked at a time.
-const listConcurrency = 16
-
-// listInContract lists the latest runs of a flow. It looks at all flows of all partitions.
-func (c *Client) listInContract(ctx context.Context, flowName string, limit int) (RunPage, error) {
-	partitions := c.session.Partitions()
-	pages := make([][]enginerpc.Run, len(partitions))
-	faults := make([]error, len(partitions))
-	var asking errgroup.Group
-	asking.SetLimit(listConcurrency)
-	for i, p := range partitions {
-		asking.Go(func() error {
-			reply, err := c.session.Backend.ListRuns(ctx, enginerpc.ListRunsCall{
-				Partition: p, FlowName: flowName, Children: true, Limit: int64(limit), Namespace: string(c.session.Namespace),
-			})
-			pages[i], faults[i] = reply.Runs, err
-			return nil
-		})
-	}
-	_ = asking.Wait() // the faults are gathered one by one
-	var runs []RunSummary
-	for _, page := range pages {
-		for _, r := range page {
-			runs = append(runs, summarize(r))
-		}
-	}
-	slices.SortFunc(runs, func(a, b RunSummary) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.FlowID, b.FlowID))
-	})
-	page := RunPage{Runs: runs[:min(limit, len(runs))]}
-	if err := errors.Join(faults...); err != nil {
-		return page, fmt.Errorf("list runs of flow %s: %w", flowName, err)
-	}
-	return page, nil
-}
-
-// runPosition is a position in the order of a search: that of the run with this time and id.
-type runPosition struct {
-	ms int64
-	id enginecore.FlowID
-}
-
-// startOfRuns comes before every run.
-var startOfRuns = runPosition{ms: -1}
-
-// behind reports whether a position comes after another.
-func (p runPosition) behind(other runPosition) bool {
-	if other == startOfRuns || p == startOfRuns {
-		return p != other && other == startOfRuns
-	}
-	return p.ms < other.ms || p.ms == other.ms && p.id < other.id
-}
-
-// Orders of a search, as cursors name them.
-const (
-	byCreation = "c"
-	byEnd      = "f"
-)
-
-func orderOf(q RunQuery) string {
-	if q.finished() {
-		return byEnd
-	}
-	return byCreation
-}
-
-func parseRunCursor(text string, q RunQuery) (runPosition, error) {
-	if text == "" {
-		return startOfRuns, nil
-	}
-	order, rest, _ := strings.Cut(text, ":")
-	ms, id, _ := strings.Cut(rest, ":")
-	at, err := strconv.ParseInt(ms, 10, 64)
-	flowID, idErr := enginecore.ParseFlowID(id)
-	if err != nil || idErr != nil || at < 0 {
-		return runPosition{}, fmt.Errorf("%w: %.80q", ErrRunCursor, text)
-	}
-	if order != orderOf(q) {
-		return runPosition{}, fmt.Errorf("%w: %.80q comes from a query with another order", ErrRunCursor, text)
-	}
-	return runPosition{at, flowID}, nil
 }

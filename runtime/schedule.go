@@ -24,28 +24,24 @@ var (
 	ErrFireSkipped = schedule.ErrFireSkipped
 )
 
-// Limits and defaults of schedules.
+// Defaults of schedules.
 const (
-	// MinInterval is the shortest interval between fires.
-	MinInterval = time.Second
-	// MaxScheduleJitter bounds Jitter: an hour.
-	MaxScheduleJitter = schedule.MaxScheduleJitter
 	// DefaultCatchUp is how far back fires are made up that nobody started in time, unless CatchUp says otherwise.
 	DefaultCatchUp = time.Hour
-	// MinCatchUp and MaxCatchUp bound CatchUp. What is not older than the first is never missed, since a keeper may be as
-	// late as that.
-	MinCatchUp = 10 * time.Second
-	MaxCatchUp = 366 * 24 * time.Hour
-	// MaxMadeUp is the number of fires that are made up at most after a time without keepers: the latest 100.
-	MaxMadeUp = schedule.MaxMadeUp
-	// DefaultQueueLimit and MaxQueueLimit are for QueueLimit.
+	// DefaultQueueLimit is the number of fires that wait under OverlapQueue, unless QueueLimit says otherwise.
 	DefaultQueueLimit = 10
-	MaxQueueLimit     = 100
-	// ScheduleTag is the key of the tag by which Client.Runs finds the runs of a schedule, "flowfabric.schedule"; its value is
-	// the schedule's name.
-	ScheduleTag = schedule.ScheduleTag
-	// ScheduleHistory is the number of fires of which the outcome is kept: the last 50.
-	ScheduleHistory = schedule.ScheduleHistory
+)
+
+// Limits of schedules.
+const (
+	// minInterval is the shortest interval between fires.
+	minInterval = time.Second
+	// minCatchUp and maxCatchUp bound CatchUp. What is not older than the first is never missed, since a keeper may be as
+	// late as that.
+	minCatchUp = 10 * time.Second
+	maxCatchUp = 366 * 24 * time.Hour
+	// maxQueueLimit bounds QueueLimit.
+	maxQueueLimit = 100
 )
 
 // OverlapPolicy says what becomes of a fire while the run that the schedule started last is open. Its text is part of the
@@ -82,7 +78,7 @@ func Cron(expression, zone string) ScheduleTiming {
 	return ScheduleTiming{cron: expression, zone: zone}
 }
 
-// Every fires at fixed intervals of at least MinInterval, counted from StartingAt, or without one from the beginning of
+// Every fires at fixed intervals of at least 1 s, counted from StartingAt, or without one from the beginning of
 // 1970 in UTC: every hour is on the hour. An interval does not depend on when the schedule was made.
 func Every(interval time.Duration) ScheduleTiming { return ScheduleTiming{every: interval} }
 
@@ -102,17 +98,17 @@ func OnOverlap(p OverlapPolicy) ScheduleOption {
 	return func(c *scheduleConfig) { c.spec.Overlap = schedule.OverlapPolicy(p) }
 }
 
-// QueueLimit is the number of fires that wait under OverlapQueue, 1 to MaxQueueLimit. Defaults to DefaultQueueLimit.
+// QueueLimit is the number of fires that wait under OverlapQueue, 1 to 100. Defaults to DefaultQueueLimit.
 func QueueLimit(n int) ScheduleOption { return func(c *scheduleConfig) { c.spec.QueueLimit = n } }
 
 // CatchUp is how far back fires are made up that nobody started in time because no keeper ran or the engine was away, between
-// MinCatchUp and MaxCatchUp and at most MaxMadeUp of them. They are started under the overlap policy like others, the oldest
+// 10 s and 366 days and at most 100 of them. They are started under the overlap policy like others, the oldest
 // first; older ones count as missed. Defaults to DefaultCatchUp.
 func CatchUp(window time.Duration) ScheduleOption {
 	return func(c *scheduleConfig) { c.spec.CatchUpMS = wholeMilliseconds(c, "catch-up window", window) }
 }
 
-// Jitter delays each fire by less than d, at most MaxScheduleJitter and less than the interval, so that schedules of one time
+// Jitter delays each fire by less than d, at most an hour and less than the interval, so that schedules of one time
 // do not start all at once. The delay derives from the schedule's name and the fire's time: it is the same on every keeper.
 func Jitter(d time.Duration) ScheduleOption {
 	return func(c *scheduleConfig) { c.spec.JitterMS = wholeMilliseconds(c, "jitter", d) }
@@ -139,7 +135,8 @@ func RunRetention(keep time.Duration, outcomes ...flow.Outcome) ScheduleOption {
 	return func(c *scheduleConfig) { c.keep = c.keep.With(keep, outcomes...) }
 }
 
-// RunTag attaches a tag to the runs of the schedule, beside those of the flow: see flow.Tag for what it may be.
+// RunTag attaches a tag to the runs of the schedule, beside those of the flow and "flowfabric.schedule", which has the schedule's
+// name: see flow.Tag for what it may be.
 func RunTag(key, value string) ScheduleOption {
 	return func(c *scheduleConfig) {
 		if c.spec.Tags == nil {

@@ -44,7 +44,7 @@ type ScheduleDescription struct {
 	Waiting int
 	// Started, Skipped, Missed and Failed count fires by their outcome.
 	Started, Skipped, Missed, Failed int64
-	// History holds the last fires, the newest first, at most ScheduleHistory. Only DescribeSchedule fills it.
+	// History holds the last fires, the newest first, at most 50. Only DescribeSchedule fills it.
 	History []ScheduleFire
 }
 

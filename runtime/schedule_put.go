@@ -52,7 +52,7 @@ func (c *scheduleConfig) check(g *flowgraph.Graph) *timetable.Timetable {
 	var times *timetable.Timetable
 	var err error
 	if spec.Cron == "" && spec.EveryMS == 0 {
-		fault(fmt.Errorf("neither a cron expression nor an interval of at least %s", MinInterval))
+		fault(fmt.Errorf("neither a cron expression nor an interval of at least %s", minInterval))
 	} else {
 		times, err = spec.Timetable()
 		fault(err)
@@ -62,8 +62,8 @@ func (c *scheduleConfig) check(g *flowgraph.Graph) *timetable.Timetable {
 		if spec.QueueLimit == 0 {
 			spec.QueueLimit = DefaultQueueLimit
 		}
-		if spec.QueueLimit < 1 || spec.QueueLimit > MaxQueueLimit {
-			fault(fmt.Errorf("queue limit %d: must be between 1 and %d", spec.QueueLimit, MaxQueueLimit))
+		if spec.QueueLimit < 1 || spec.QueueLimit > maxQueueLimit {
+			fault(fmt.Errorf("queue limit %d: must be between 1 and %d", spec.QueueLimit, maxQueueLimit))
 		}
 	case schedule.OverlapSkip, schedule.OverlapCancelPrevious, schedule.OverlapAllow:
 		if spec.QueueLimit != 0 {
@@ -73,8 +73,8 @@ func (c *scheduleConfig) check(g *flowgraph.Graph) *timetable.Timetable {
 		fault(fmt.Errorf("overlap policy %.40q: must be %s, %s, %s or %s", spec.Overlap, schedule.OverlapSkip, schedule.OverlapQueue,
 			schedule.OverlapCancelPrevious, schedule.OverlapAllow))
 	}
-	if window := spec.CatchUp(); window < MinCatchUp || window > MaxCatchUp {
-		fault(fmt.Errorf("catch-up window %s: must be between %s and %s", window, MinCatchUp, MaxCatchUp))
+	if window := spec.CatchUp(); window < minCatchUp || window > maxCatchUp {
+		fault(fmt.Errorf("catch-up window %s: must be between %s and %s", window, minCatchUp, maxCatchUp))
 	}
 	fault(c.keep.Check())
 	fault(engine.CheckReason(c.reason))

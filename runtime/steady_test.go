@@ -140,13 +140,13 @@ func TestReconcilersMeetSteadyStates(t *testing.T) {
 			}
 			enginetest.Eventually(t, enginetest.Patience, func() string { return s.notLost(t) })
 		}
-		for _, duty := range []runtime.Duty{
-			runtime.DutyIndexReconciliation, runtime.DutyDependencyReconciliation, runtime.DutyKeyReconciliation, runtime.DutyMemberReconciliation,
-			runtime.DutyQuotaReconciliation, runtime.DutyBudgetReconciliation, runtime.DutySiblingCancelReconciliation,
+		for _, task := range []string{
+			"index_reconciliation", "dependency_reconciliation", "key_reconciliation", "member_reconciliation",
+			"quota_reconciliation", "budget_reconciliation", "sibling_cancel_reconciliation",
 		} {
-			report, err := b.Client.RunDuty(s.ctx, duty)
+			report, err := b.RunKeeperTask(s.ctx, task)
 			require.NoError(t, err)
-			require.Empty(t, report.Repaired, duty)
+			require.Empty(t, report.Repaired, task)
 		}
 		close(s.gate)
 		require.NoError(t, b.Client.ResumeActivity(s.ctx, "blocked"))
@@ -188,12 +188,12 @@ func TestPausedActivityMarksLanesInUse(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, single(t, a), 1)
 		require.NoError(t, err)
 		for range 2 {
-			report, err := b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
+			report, err := b.RunKeeperTask(ctx, "index_reconciliation")
 			require.NoError(t, err)
 			require.Empty(t, report.Repaired)
 		}
 		require.NoError(t, b.Client.ResumeActivity(ctx, "a"))
-		report, err := b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
+		report, err := b.RunKeeperTask(ctx, "index_reconciliation")
 		require.NoError(t, err)
 		require.Empty(t, report.Repaired)
 		b.Worker(t, []activity.Handler{a})

@@ -19,7 +19,7 @@ import (
 )
 
 // ErrCursor marks a cursor that Stream or Client.ListRuns did not give, or the id of an event that is none.
-var ErrCursor = errors.New("bad cursor")
+var ErrCursor = engine.ErrCursor
 
 // StreamFrame is one entry of what a node's attempts emit by activity.Emit.
 type StreamFrame struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/explain"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
@@ -69,7 +70,7 @@ func (w *Waitpoint) why() string {
 	if w.Step != "" {
 		text += " at " + w.Step
 	}
-	text += " since " + clock(w.OpenedAt)
+	text += " since " + explain.Time(w.OpenedAt)
 	if w.Needed > 1 {
 		text += fmt.Sprintf(", %d of %d have come", w.Received, w.Needed)
 	}
@@ -77,7 +78,7 @@ func (w *Waitpoint) why() string {
 	case w.Escalated:
 		text += ", nobody came in time"
 	case !w.TimeoutAt.IsZero():
-		text += fmt.Sprintf(", until %s (then: %s)", clock(w.TimeoutAt), w.OnTimeout)
+		text += fmt.Sprintf(", until %s (then: %s)", explain.Time(w.TimeoutAt), w.OnTimeout)
 	}
 	return text
 }

@@ -10,25 +10,26 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
 // errUnwell is the failure of a doctor that has found something to do.
 var errUnwell = errors.New("something needs attention")
 
-// repairs are the duties that repair records, in an order in which a later one can use what an earlier one has repaired; duties
-// for what is due follow.
-var repairs = []runtime.Duty{
-	runtime.DutyKeyReconciliation, runtime.DutyIndexReconciliation, runtime.DutyMemberReconciliation, runtime.DutyDependencyReconciliation,
-	runtime.DutySiblingCancelReconciliation, runtime.DutyQuotaReconciliation, runtime.DutyBudgetReconciliation,
-	runtime.DutyCancelBacklog, runtime.DutyPropagation, runtime.DutyLeaseExpiry, runtime.DutyDelayedPromotion, runtime.DutyAttemptTimeout,
-	runtime.DutySuspensionTimeout, runtime.DutyExecutionDeadline, runtime.DutyFlowDeadline, runtime.DutyStartDeadline,
-	runtime.DutyAdmission, runtime.DutyQuota, runtime.DutyBudget, runtime.DutyChildRuns, runtime.DutyRerun,
+// repairs names the keeper tasks that repair records, in an order in which a later one can use what an earlier one has
+// repaired, then those for what is due.
+var repairs = []string{
+	"key_reconciliation", "index_reconciliation", "member_reconciliation", "dependency_reconciliation",
+	"sibling_cancel_reconciliation", "quota_reconciliation", "budget_reconciliation",
+	"cancel_backlog", "propagation", "lease_expiry", "delayed_promotion", "attempt_timeout",
+	"suspension_timeout", "execution_deadline", "flow_deadline", "start_deadline",
+	"admission", "quota", "budget", "child_runs", "rerun",
 }
 
 // repairView is a repair as -json shows it.
 type repairView struct {
-	Repair   runtime.Duty     `json:"repair"`
+	Repair   string           `json:"repair"`
 	Done     int64            `json:"done"`
 	Repaired map[string]int64 `json:"repaired,omitempty"`
 	Error    string           `json:"error,omitempty"`
@@ -45,15 +46,15 @@ func prepareDoctor(flags *flag.FlagSet) action {
 		if *rewrite {
 			faults = append(faults, rewriteLogs(ctx, s, out))
 		}
-		inspection, err := s.engine.Inspect(ctx)
+		report, err := s.engine.Inspect(ctx)
 		if err != nil {
 			return errors.Join(append(faults, err)...)
 		}
 		out.head("severity", "code", "subject", "found", "remedy")
-		for _, f := range inspection.Findings {
+		for _, f := range report.Findings {
 			out.row(f, f.Severity.String(), string(f.Code), f.Subject, f.Found, f.Remedy)
 		}
-		if bad := len(inspection.AtLeast(runtime.SeverityWarning)); bad > 0 {
+		if bad := len(report.AtLeast(inspection.Warning)); bad > 0 {
 			faults = append(faults, fmt.Errorf("%w: findings that need attention: %d", errUnwell, bad))
 		}
 		return errors.Join(faults...)
@@ -64,12 +65,12 @@ func prepareDoctor(flags *flag.FlagSet) action {
 func repair(ctx context.Context, s *session, out *output) error {
 	var faults []error
 	out.head("repair", "done", "repaired")
-	for _, duty := range repairs {
-		report, err := s.client.RunDuty(ctx, duty)
-		if errors.Is(err, runtime.ErrUnknownDuty) {
+	for _, task := range repairs {
+		report, err := s.admin.RunKeeperTask(ctx, task)
+		if errors.Is(err, admin.ErrUnknownKeeperTask) {
 			continue // contract mode leaves it to the server's own scanners
 		}
-		view := repairView{Repair: duty, Done: report.Done, Repaired: report.Repaired}
+		view := repairView{Repair: task, Done: report.Done, Repaired: report.Repaired}
 		if err != nil {
 			view.Error = err.Error()
 			faults = append(faults, err)
@@ -78,7 +79,7 @@ func repair(ctx context.Context, s *session, out *output) error {
 		for _, index := range slices.Sorted(maps.Keys(report.Repaired)) {
 			repaired = append(repaired, index+" "+strconv.FormatInt(report.Repaired[index], 10))
 		}
-		out.row(view, string(duty), strconv.FormatInt(report.Done, 10), strings.Join(repaired, ", "))
+		out.row(view, task, strconv.FormatInt(report.Done, 10), strings.Join(repaired, ", "))
 	}
 	out.say("")
 	return errors.Join(faults...)

@@ -64,6 +64,16 @@ func TestDoctor(t *testing.T) {
 	})
 }
 
+// Every repair is a keeper task: a name that no engine knows would be left out in silence.
+func TestRepairsAreKeeperTasks(t *testing.T) {
+	b := enginetest.New(t, testserver.Embedded)
+	var names []string
+	for _, task := range b.KeeperTasks() {
+		names = append(names, task.Name)
+	}
+	require.Subset(t, names, repairs)
+}
+
 // The doctor makes a server rewrite its log, and reports one that has not since its start.
 func TestDoctorRewritesTheLog(t *testing.T) {
 	for _, kind := range testserver.Servers(t) {

@@ -130,13 +130,12 @@ func (b built) testExplain(t *testing.T) {
 	code, stdout, stderr := b.capture(t, "-explain", "-shards", "2", "-run", "mine", tree)
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "measure-01  census.measure  <- input, cut\n")
-	require.Contains(t, stdout, "flow census, run mine\n")
-	require.Contains(t, stdout, "ff_stage_dependency_edge       cut → measure-00 (success_only, with its result)\n")
+	require.Contains(t, stdout, "Run mine, "+tree+"\n")
 
 	// Without a tree it is the standard library's.
 	code, stdout, stderr = b.capture(t, "-explain")
 	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "run src-")
+	require.Contains(t, stdout, "Run src-")
 }
 
 func (b built) testBadCommandLines(t *testing.T) {

@@ -60,6 +60,14 @@ const grace = 500 * time.Millisecond
 
 // census opens the engine, takes the census and writes its files.
 func census(ctx context.Context, o options, stdout *os.File, stderr io.Writer) (err error) {
+	def, err := Census(o.shards)
+	if err != nil {
+		return err
+	}
+	if o.explain {
+		fmt.Fprintf(stdout, "Run %s, %s\n%s", o.run, o.tree, def.Outline())
+		return nil
+	}
 	level := slog.LevelError
 	if o.verbose {
 		level = slog.LevelDebug
@@ -72,19 +80,6 @@ func census(ctx context.Context, o options, stdout *os.File, stderr io.Writer) (
 	defer func() { err = errors.Join(err, eng.Close()) }()
 	client := runtime.NewClient(eng)
 	defer client.Close()
-
-	def, err := Census(o.shards)
-	if err != nil {
-		return err
-	}
-	if o.explain {
-		plan, err := runtime.NewPlan(client, def, Source{Root: o.tree}, runtime.WithID(o.run))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(stdout, "%s\n%s", def.Outline(), plan)
-		return nil
-	}
 
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return fmt.Errorf("-out: %w", err)

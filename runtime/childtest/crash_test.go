@@ -152,7 +152,7 @@ func TestUntoldEndIsFound(t *testing.T) {
 			}
 			return "an errand"
 		})
-		report, err := b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
+		report, err := b.RunKeeperTask(ctx, "index_reconciliation")
 		require.NoError(t, err)
 		require.Equal(t, map[string]int64{"children": 1}, report.Repaired)
 		b.Keeper(t)
@@ -160,7 +160,7 @@ func TestUntoldEndIsFound(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 4, out)
 		b.Settle(t)
-		report, err = b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
+		report, err = b.RunKeeperTask(ctx, "index_reconciliation")
 		require.NoError(t, err)
 		require.Empty(t, report.Repaired, "the node has heard of it")
 	})
@@ -174,26 +174,25 @@ func TestOrphansAreEnded(t *testing.T) {
 		ctx := enginetest.Context(t)
 		core := b.Engine.Core()
 		def := plusOne(t, "orphan", double())
-		plan, err := runtime.NewPlan(b.Client, def, 1, runtime.WithID("r"))
-		require.NoError(t, err)
-		id := plan.ExecutionID("add")
-		_, err = core.SubmitFlow(ctx, enginerpc.SubmitFlowCall{
-			Partition: plan.Partition, FlowID: plan.FlowID, FlowName: "orphan", RunID: "r", Namespace: "default", GraphHash: "g", InputHash: "i",
+		place := b.Locate(t, def.Name(), "r")
+		id := place.ExecutionID("add")
+		_, err := core.SubmitFlow(ctx, enginerpc.SubmitFlowCall{
+			Partition: place.Partition, FlowID: place.FlowID, FlowName: "orphan", RunID: "r", Namespace: "default", GraphHash: "g", InputHash: "i",
 			Definition: []byte("{}"), NodeTotal: 1, Last: true,
 			Nodes:  []enginerpc.SubmitFlowNode{{ExecutionID: id, Name: "add", Kind: "nobody", LaneID: "default", Policy: []byte("{}")}},
-			Parent: []enginerpc.SubmitFlowParent{{ExecutionID: string(plan.ExecutionID("gone"))}},
+			Parent: []enginerpc.SubmitFlowParent{{ExecutionID: string(place.ExecutionID("gone"))}},
 		})
 		require.NoError(t, err)
 		b.Check(t, invariant.AnyTime)
 		// The first look is some seconds away.
 		client := core.Client()
-		key := core.Keys().FfxChildren(plan.Partition)
+		key := core.Keys().FfxChildren(place.Partition)
 		due := func() error {
-			return client.Do(ctx, client.B().Zadd().Key(key).ScoreMember().ScoreMember(0, string(plan.FlowID)).Build()).Error()
+			return client.Do(ctx, client.B().Zadd().Key(key).ScoreMember().ScoreMember(0, string(place.FlowID)).Build()).Error()
 		}
 		for range 2 { // the run is cancelled, then removed
 			require.NoError(t, due())
-			_, err = b.Client.RunDuty(ctx, runtime.DutyChildRuns)
+			_, err = b.RunKeeperTask(ctx, "child_runs")
 			require.NoError(t, err)
 		}
 		require.Empty(t, b.Settle(t).FlowIDs())

@@ -55,13 +55,13 @@ func TestReconcilersLeaveNodesToTheirRuns(t *testing.T) {
 			}
 			return ""
 		})
-		for _, duty := range []runtime.Duty{
-			runtime.DutyIndexReconciliation, runtime.DutyDependencyReconciliation, runtime.DutyKeyReconciliation, runtime.DutyMemberReconciliation,
+		for _, task := range []string{
+			"index_reconciliation", "dependency_reconciliation", "key_reconciliation", "member_reconciliation",
 		} {
-			report, err := b.Client.RunDuty(ctx, duty)
+			report, err := b.RunKeeperTask(ctx, task)
 			require.NoError(t, err)
-			require.Empty(t, report.Repaired, duty)
-			require.Equal(t, waits, each(), duty)
+			require.Empty(t, report.Repaired, task)
+			require.Equal(t, waits, each(), task)
 		}
 		close(gate)
 		out, err := run.Result(ctx)

@@ -136,9 +136,9 @@ func TestApplication(t *testing.T) {
 		require.Equal(t, 2, out)
 		operate(ctx, t, b, def, in)
 		look(ctx, t, b)
-		for _, duty := range runtime.Duties() {
-			_, err := c.RunDuty(ctx, duty)
-			require.NoError(t, err, duty)
+		for _, task := range b.KeeperTasks() {
+			_, err := b.RunKeeperTask(ctx, task.Name)
+			require.NoError(t, err, task.Name)
 		}
 		require.NoError(t, b.Engine.Check(ctx))
 		require.NoError(t, c.Purge(ctx, "everything", "r"))
@@ -227,10 +227,10 @@ func TestApplicationInContractMode(t *testing.T) {
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 4, out)
-		for _, info := range runtime.DutyTable() {
+		for _, info := range b.KeeperTasks() {
 			if info.InContractMode {
-				_, err := b.Client.RunDuty(ctx, info.Duty)
-				require.NoError(t, err, info.Duty)
+				_, err := b.RunKeeperTask(ctx, info.Name)
+				require.NoError(t, err, info.Name)
 			}
 		}
 	}, runtime.ContractOnly())

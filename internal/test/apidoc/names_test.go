@@ -16,11 +16,12 @@ import (
 var exportedNames = map[string]int{
 	"activity":              89,
 	"activity/activitytest": 3,
-	"admin":                 49,
+	"admin":                 52,
 	"flow":                  72,
-	"runtime":               300,
+	"runtime":               221,
 	"runtime/approvals":     19,
 	"runtime/health":        5,
+	"runtime/inspection":    30,
 	"runtime/runevent":      38,
 }
 

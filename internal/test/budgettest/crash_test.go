@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -80,13 +81,13 @@ func (x *brittle) use(kind string, n int64) enginerpc.UseBudgetReply {
 }
 
 // keep advances to the time at which keepers carry out pending steps, and runs a keeper once.
-func (x *brittle) keep() runtime.DutyReport {
+func (x *brittle) keep() admin.KeeperTaskReport {
 	client := x.core.Client()
 	due := x.core.Keys().BudgetDue(x.budget)
 	for _, text := range x.owed() {
 		require.NoError(x.t, client.Do(x.ctx, client.B().Zadd().Key(due).ScoreMember().ScoreMember(1, text).Build()).Error())
 	}
-	report, err := x.bench.Client.RunDuty(x.ctx, runtime.DutyBudget)
+	report, err := x.bench.RunKeeperTask(x.ctx, "budget")
 	require.NoError(x.t, err)
 	return report
 }

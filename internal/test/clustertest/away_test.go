@@ -34,7 +34,7 @@ func TestKeysOfOtherServers(t *testing.T) {
 	}
 	require.Len(t, keys, 3)
 	cluster.Nodes[1].Kill()
-	report, err := b.Client.RunDuty(ctx, runtime.DutyKeyReconciliation)
+	report, err := b.RunKeeperTask(ctx, "key_reconciliation")
 	require.ErrorIs(t, err, enginecore.ErrNotReachable)
 	require.EqualValues(t, len(keys[cluster.Nodes[0]])+len(keys[cluster.Nodes[2]]), report.Done)
 	require.Equal(t, 1, report.Remaining)

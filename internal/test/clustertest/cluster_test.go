@@ -75,7 +75,7 @@ func TestSlotsMoveUnderLoad(t *testing.T) {
 	x.beatsOnce()
 	x.exact()
 	x.Settle(t)
-	t.Logf("%d runs; slots moved %d times; at most %d of %d places taken; %s", len(x.runs), moves, x.most, places, x.dutiesDone())
+	t.Logf("%d runs; slots moved %d times; at most %d of %d places taken; %s", len(x.runs), moves, x.most, places, x.tasksDone())
 }
 
 // libraries is how many function libraries a server has.
@@ -166,7 +166,7 @@ func TestPrimariesFail(t *testing.T) {
 	counted := x.spent() - spent
 	t.Logf("%d runs with nothing lost; %d runs while %d primaries died with what was not replicated: %d runs started again, "+
 		"%d functions called again, %d of %d tokens counted, at most %d of %d places taken; %s",
-		kept, late, kills, len(x.again), twice, counted, tokensOfRun*late, x.most, places, x.dutiesDone())
+		kept, late, kills, len(x.again), twice, counted, tokensOfRun*late, x.most, places, x.tasksDone())
 	require.GreaterOrEqual(t, x.spent(), spent, "what was replicated is there")
 	x.listsWhileReplicasTakeOver()
 }

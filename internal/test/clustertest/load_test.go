@@ -43,9 +43,9 @@ type load struct {
 	now, most int              // functions under the limit
 	beats     map[string]int   // functions of scheduled runs, by the time of their fire
 	runs      []string         // that were started and have ended
-	looks     int              // at a partition, for a duty
-	repaired  map[string]int64 // entries that duties found not to be in order, by index
-	faults    map[runtime.Duty]error
+	looks     int              // at a partition, for a task
+	repaired  map[string]int64 // entries that tasks found not to be in order, by index
+	faults    map[string]error
 	again     []string // that were acknowledged, and were not there when they were started once more
 }
 
@@ -60,7 +60,7 @@ func newLoad(t *testing.T, o testserver.ClusterOptions) *load {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*enginetest.Patience)
 	t.Cleanup(cancel)
 	x := &load{t: t, ctx: ctx, cluster: testserver.NewCluster(t, o), calls: make(map[string]int), beats: make(map[string]int),
-		repaired: make(map[string]int64), faults: make(map[runtime.Duty]error)}
+		repaired: make(map[string]int64), faults: make(map[string]error)}
 	x.Bench = enginetest.Open(t, testserver.OnCluster, x.cluster.URL(), enginetest.NewPrefix(), runtime.Partitions(8))
 	x.def, x.beat = x.order(), x.heartbeat()
 	handlers := slices.Concat(x.def.Handlers(), x.beat.Handlers())
@@ -71,15 +71,15 @@ func newLoad(t *testing.T, o testserver.ClusterOptions) *load {
 	_, err := runtime.Schedule(ctx, x.Client, "beat", runtime.Every(time.Second), x.beat, tick{}, runtime.FireTimeInto("at"),
 		runtime.OnOverlap(runtime.OverlapAllow), runtime.CatchUp(time.Hour))
 	require.NoError(t, err)
-	x.Run(t, "duties", x.dutiesByHand)
+	x.Run(t, "tasks", x.tasksByHand)
 	return x
 }
 
-// dutiesByHand runs all maintenance tasks with hardly a pause, so that each of them runs during failovers.
-func (x *load) dutiesByHand(ctx context.Context) error {
+// tasksByHand runs all keeper tasks with hardly a pause, so that each of them runs during failovers.
+func (x *load) tasksByHand(ctx context.Context) error {
 	for ctx.Err() == nil {
-		for _, info := range runtime.DutyTable() {
-			report, err := x.Client.RunDuty(ctx, info.Duty)
+		for _, info := range x.KeeperTasks() {
+			report, err := x.RunKeeperTask(ctx, info.Name)
 			x.mu.Lock()
 			x.looks += report.Steps
 			for index, n := range report.Repaired {
@@ -87,7 +87,7 @@ func (x *load) dutiesByHand(ctx context.Context) error {
 			}
 			away := errors.Is(err, enginecore.ErrUnavailable) || errors.Is(err, enginecore.ErrNotReachable) // for longer than a call waits
 			if err != nil && !away && ctx.Err() == nil {
-				x.faults[info.Duty] = err
+				x.faults[info.Name] = err
 			}
 			x.mu.Unlock()
 			select {
@@ -100,11 +100,11 @@ func (x *load) dutiesByHand(ctx context.Context) error {
 	return nil
 }
 
-// dutiesDone describes the results of these maintenance tasks.
-func (x *load) dutiesDone() string {
+// tasksDone describes the results of these keeper tasks.
+func (x *load) tasksDone() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return fmt.Sprintf("duties looked %d times, repaired %v, and failed with %v", x.looks, x.repaired, x.faults)
+	return fmt.Sprintf("tasks looked %d times, repaired %v, and failed with %v", x.looks, x.repaired, x.faults)
 }
 
 // order is a flow with a map whose items share a limit, a sub-flow, and a budget that all nodes with work of their own spend.
@@ -290,7 +290,7 @@ func (x *load) exact() {
 	twice := maps.Clone(x.calls)
 	maps.DeleteFunc(twice, func(_ string, n int) bool { return n == 1 })
 	require.Empty(t, twice, "functions were called again")
-	require.Empty(t, x.repaired, "everything is in order, but not for a duty of keepers")
+	require.Empty(t, x.repaired, "everything is in order, but not for a task of keepers")
 	require.Empty(t, x.faults)
 	require.Len(t, x.calls, callsOfRun*len(x.runs))
 	require.LessOrEqual(t, x.most, places, "more at once than the limit allows")

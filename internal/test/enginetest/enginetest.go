@@ -217,15 +217,15 @@ func (b *Bench) Check(tb testing.TB, mode invariant.Mode) *invariant.Snapshot {
 	return s
 }
 
-// RunDuties performs each duty of keepers once, in all partitions, until no work is left.
+// RunDuties performs each task of keepers once, in all partitions, until no work is left.
 func (b *Bench) RunDuties(tb testing.TB) {
 	tb.Helper()
-	for _, info := range runtime.DutyTable() {
+	for _, info := range b.KeeperTasks() {
 		if b.Contract() && !info.InContractMode {
 			continue
 		}
-		_, err := b.Client.RunDuty(Context(tb), info.Duty)
-		require.NoError(tb, err, info.Duty)
+		_, err := b.RunKeeperTask(Context(tb), info.Name)
+		require.NoError(tb, err, info.Name)
 	}
 }
 

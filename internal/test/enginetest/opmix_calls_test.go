@@ -146,8 +146,8 @@ func (x *opMix) keepLease() {
 	})
 }
 
-// keeperDuty does a part of what keepers do.
-func (x *opMix) keeperDuty() {
+// keeperTask does a part of what keepers do.
+func (x *opMix) keeperTask() {
 	x.t.Helper()
 	switch x.r.IntN(8) {
 	case 0:

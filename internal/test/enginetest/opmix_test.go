@@ -160,7 +160,7 @@ func (x *opMix) step() {
 	case k < 25:
 		x.keepLease()
 	case k < 30:
-		x.keeperDuty()
+		x.keeperTask()
 	case k < 34:
 		x.stopSome()
 	default:
@@ -258,7 +258,7 @@ func mixTime() time.Duration {
 	return time.Second
 }
 
-// TestRandomOperations runs claims, ends, renewals, cancels, reruns, replays and maintenance tasks in random order,
+// TestRandomOperations runs claims, ends, renewals, cancels, reruns, replays and keeper tasks in random order,
 // with repeated calls. The keyspace is consistent after each of them and has no leftovers in the end. FLOWFABRIC_SEED
 // repeats a flow, FLOWFABRIC_SOAK sets the duration.
 func TestRandomOperations(t *testing.T) {

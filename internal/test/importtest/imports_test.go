@@ -24,25 +24,37 @@ var mayImport = map[string][]string{
 	// The API on top of the rooms of runtime.
 	"runtime": {
 		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc",
-		"internal/flowgraph", "internal/timetable", "lua", "runtime/internal/admission", "runtime/internal/contractmode",
-		"runtime/internal/engine", "runtime/internal/keeper", "runtime/internal/schedule", "runtime/internal/submit",
+		"internal/flowgraph", "internal/keepertask", "internal/timetable", "lua", "runtime/internal/admission", "runtime/internal/contractmode",
+		"runtime/inspection", "runtime/internal/engine", "runtime/internal/explain", "runtime/internal/inspect",
+		"runtime/internal/keeper", "runtime/internal/runsearch", "runtime/internal/schedule", "runtime/internal/submit",
 		"runtime/internal/worker", "runtime/runevent",
 	},
-	"runtime/approvals": {"activity", "internal/activityspec", "runtime"},
-	"runtime/health":    {},
-	"runtime/runevent":  {},
-	"admin":             {"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/recordtext", "runtime"},
+	"runtime/approvals":  {"activity", "internal/activityspec", "runtime"},
+	"runtime/health":     {},
+	"runtime/inspection": {},
+	"runtime/runevent":   {},
+	"admin": {
+		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/keepertask",
+		"internal/recordtext", "runtime",
+	},
 
-	// The rooms: worker and keeper on top, which do not know each other; then what both use; engine and dispatch on the ground.
+	// The rooms: inspect, which looks at all of it; worker and keeper on top, which do not know each other; then what both use;
+	// engine and dispatch on the ground.
+	"runtime/internal/inspect": {
+		"enginecore", "enginecore/embedded", "internal/enginerpc", "lua", "runtime/inspection", "runtime/internal/engine",
+		"runtime/internal/keeper",
+	},
 	"runtime/internal/worker": {
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",
 		"internal/recordtext", "runtime/internal/admission", "runtime/internal/dispatch", "runtime/internal/engine",
 		"runtime/internal/submit",
 	},
 	"runtime/internal/keeper": {
-		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/stablehash", "runtime/internal/admission",
-		"runtime/internal/engine", "runtime/internal/schedule", "runtime/internal/submit",
+		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/keepertask", "internal/stablehash",
+		"runtime/internal/admission", "runtime/internal/engine", "runtime/internal/schedule", "runtime/internal/submit",
 	},
+	"runtime/internal/explain":   {"internal/enginerpc", "runtime/internal/submit"},
+	"runtime/internal/runsearch": {"enginecore", "internal/enginerpc", "runtime/internal/engine"},
 	"runtime/internal/schedule": {
 		"enginecore", "internal/enginerpc", "internal/flowgraph", "internal/timetable", "runtime/internal/engine",
 		"runtime/internal/submit",
@@ -100,18 +112,19 @@ var mayImport = map[string][]string{
 	"internal/activityspec":    {"internal/recordtext"},
 	"internal/flowgraph":       {"activity", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
+	"internal/keepertask":      {},
 	"internal/recordtext":      {},
 	"internal/stablehash":      {},
 	"internal/timetable":       {},
 
 	// Commands, examples and test machinery.
-	"cmd/flowfabric":        {"admin", "enginecore", "runtime"},
+	"cmd/flowfabric":        {"admin", "enginecore", "runtime", "runtime/inspection"},
 	"codegen":               {"lua"},
 	"bench":                 {"activity", "enginecore", "flow", "internal/enginerpc", "internal/test/...", "runtime"},
 	"examples/approval":     {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "runtime/runevent"},
 	"examples/dag-pipeline": {"activity", "enginecore", "flow", "runtime"},
 	"internal/test/...": {
-		"activity", "enginecore", "enginecore/embedded", "internal/enginerpc", "internal/test/...", "lua", "runtime",
+		"activity", "admin", "enginecore", "enginecore/embedded", "internal/enginerpc", "internal/test/...", "lua", "runtime",
 	},
 	"runtime/childtest":   {},
 	"runtime/upgradetest": {},

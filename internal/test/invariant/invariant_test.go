@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // waits for both.
 type stage struct {
 	*enginetest.Bench
-	done, open *runtime.Plan
+	done, open enginetest.RunPlace
 	instance   string
 	finish     func()
 }
@@ -72,12 +72,10 @@ func newStage(t *testing.T) *stage {
 	require.NoError(t, err)
 	_, err = run.Result(ctx)
 	require.NoError(t, err)
-	s.done, err = runtime.NewPlan(bench.Client, def, 1, runtime.WithID("done"))
-	require.NoError(t, err)
+	s.done = bench.Locate(t, def.Name(), "done")
 	_, err = runtime.Start(ctx, bench.Client, def, 2, runtime.WithID("open"))
 	require.NoError(t, err)
-	s.open, err = runtime.NewPlan(bench.Client, def, 2, runtime.WithID("open"))
-	require.NoError(t, err)
+	s.open = bench.Locate(t, def.Name(), "open")
 	<-begun
 	return s
 }
@@ -90,21 +88,21 @@ func (s *stage) expand(word string) string {
 	if !strings.HasPrefix(word, "$") {
 		return word
 	}
-	plan := s.open
+	place := s.open
 	if rest, found := strings.CutPrefix(node, "done."); found {
-		plan, node = s.done, rest
+		place, node = s.done, rest
 	}
 	if node == "done" {
-		plan = s.done
+		place = s.done
 	}
-	p, id := plan.Partition, plan.ExecutionID(node)
+	p, id := place.Partition, place.ExecutionID(node)
 	lane := enginecore.LaneID("default")
-	edge := enginecore.EdgeIDFor(plan.FlowID, "b", "d")
+	edge := enginecore.EdgeIDFor(place.FlowID, "b", "d")
 	switch name {
 	case "id":
 		return string(id)
 	case "flowid":
-		return string(plan.FlowID)
+		return string(place.FlowID)
 	case "edgeid":
 		return string(edge)
 	case "core":
@@ -170,19 +168,19 @@ func (s *stage) expand(word string) string {
 	case "cancelbacklog":
 		return keys.IndexCancelBacklog(p)
 	case "flow":
-		return keys.FlowCore(p, plan.FlowID)
+		return keys.FlowCore(p, place.FlowID)
 	case "members":
-		return keys.FlowMembers(p, plan.FlowID)
+		return keys.FlowMembers(p, place.FlowID)
 	case "held":
-		return keys.FlowHeld(p, plan.FlowID)
+		return keys.FlowHeld(p, place.FlowID)
 	case "pending":
-		return keys.FlowPendingCancels(p, plan.FlowID)
+		return keys.FlowPendingCancels(p, place.FlowID)
 	case "edge":
-		return keys.FlowEdge(p, plan.FlowID, edge)
+		return keys.FlowEdge(p, place.FlowID, edge)
 	case "out":
-		return keys.FlowOut(plan.FlowID, id)
+		return keys.FlowOut(place.FlowID, id)
 	case "events":
-		return keys.FlowEvents(p, plan.FlowID)
+		return keys.FlowEvents(p, place.FlowID)
 	case "prefix":
 		return s.Prefix + ":" + node
 	}

@@ -6,14 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// do runs one maintenance task.
-func (l *fixture) do(t *testing.T, duty runtime.Duty) runtime.DutyReport {
+// do runs one keeper task.
+func (l *fixture) do(t *testing.T, task string) admin.KeeperTaskReport {
 	t.Helper()
-	report, err := l.Client.RunDuty(enginetest.Context(t), duty)
+	report, err := l.RunKeeperTask(enginetest.Context(t), task)
 	require.NoError(t, err)
 	return report
 }
@@ -41,7 +42,7 @@ func TestClockSetForwardAndBack(t *testing.T) {
 	hour := func(n int) time.Time { return made.NextFire.Add(time.Duration(n-1) * time.Hour) }
 
 	clock.Jump(10 * time.Hour)
-	l.do(t, runtime.DutySchedule)
+	l.do(t, "schedule")
 	d := l.describe(t)
 	require.EqualValues(t, 1, d.Started, "the one within the window")
 	require.EqualValues(t, 9, d.Missed)
@@ -49,13 +50,13 @@ func TestClockSetForwardAndBack(t *testing.T) {
 	l.over(t, 1)
 
 	clock.Jump(-10 * time.Hour)
-	require.EqualValues(t, 1, l.do(t, runtime.DutyScheduleReconciliation).Done)
+	require.EqualValues(t, 1, l.do(t, "schedule_reconciliation").Done)
 	require.Equal(t, hour(1), l.describe(t).NextFire)
-	require.Zero(t, l.do(t, runtime.DutyScheduleReconciliation).Done, "it is in order now")
+	require.Zero(t, l.do(t, "schedule_reconciliation").Done, "it is in order now")
 
 	for n := 1; n <= 12; n++ {
 		clock.Jump(time.Hour)
-		l.do(t, runtime.DutySchedule)
+		l.do(t, "schedule")
 		l.over(t, min(n+1, max(n, 10)))
 	}
 	d = l.describe(t)
@@ -79,18 +80,18 @@ func TestClockSetBackFiresNothingAgain(t *testing.T) {
 	made := l.schedule(t, runtime.OnOverlap(runtime.OverlapAllow))
 	for n := range 3 {
 		clock.Jump(time.Hour)
-		l.do(t, runtime.DutySchedule)
+		l.do(t, "schedule")
 		l.over(t, n+1)
 	}
 	for _, run := range l.runs() {
 		require.NoError(t, b.Client.Purge(enginetest.Context(t), "report", run))
 	}
 	clock.Jump(-2 * time.Hour)
-	l.do(t, runtime.DutyScheduleReconciliation)
+	l.do(t, "schedule_reconciliation")
 	require.Equal(t, made.NextFire.Add(3*time.Hour), l.describe(t).NextFire)
 	for range 3 {
 		clock.Jump(time.Hour)
-		l.do(t, runtime.DutySchedule)
+		l.do(t, "schedule")
 	}
 	require.EqualValues(t, 4, l.describe(t).Started)
 	l.awaitRuns(t, 4)

@@ -47,7 +47,7 @@ func TestFireStartsRun(t *testing.T) {
 		require.NoError(t, err)
 		tags, err := core.Client().Do(ctx, core.Client().B().Hgetall().Key(core.Keys().FlowTags(p, about.FlowID)).Build()).AsStrMap()
 		require.NoError(t, err)
-		require.Equal(t, map[string]string{"team.name": "finance", "cost.centre": "7", runtime.ScheduleTag: "s"}, tags)
+		require.Equal(t, map[string]string{"team.name": "finance", "cost.centre": "7", "flowfabric.schedule": "s"}, tags)
 		b.Settle(t)
 	})
 }
@@ -73,7 +73,7 @@ func TestEachFireOnce(t *testing.T) {
 		for range 2 {
 			hands.Go(func() {
 				for ctx.Err() == nil {
-					_, err := b.Client.RunDuty(ctx, runtime.DutySchedule)
+					_, err := b.RunKeeperTask(ctx, "schedule")
 					if ctx.Err() == nil && err != nil {
 						t.Error(err)
 						return
@@ -227,23 +227,26 @@ func TestCatchUp(t *testing.T) {
 	})
 }
 
+// madeUp is how many fires are made up at most.
+const madeUp = 100
+
 // No more than a number of fires is made up, however long the window.
 func TestCatchUpBound(t *testing.T) {
 	t.Parallel()
 	b := enginetest.New(t, "embedded")
 	l := newFixture(t, b)
 	l.worker(t)
-	l.scheduleEvery(t, time.Second, runtime.OnOverlap(runtime.OverlapAllow), runtime.CatchUp(runtime.MaxCatchUp),
+	l.scheduleEvery(t, time.Second, runtime.OnOverlap(runtime.OverlapAllow), runtime.CatchUp(366*24*time.Hour),
 		runtime.EndingAt(l.now(t)))
 	end := l.now(t).Truncate(time.Second)
 	l.fireAt(t, end.Add(-300*24*time.Hour))
 	b.Keeper(t)
 	d := l.await(t, "made up", func(d *runtime.ScheduleDescription) bool { return d.Started+d.Missed > 0 && d.Waiting == 0 })
-	require.Equal(t, int64(runtime.MaxMadeUp), d.Started)
-	require.InDelta(t, 300*24*3600+1-runtime.MaxMadeUp, d.Missed, 1)
-	require.Len(t, d.History, runtime.ScheduleHistory)
+	require.Equal(t, int64(madeUp), d.Started)
+	require.InDelta(t, 300*24*3600+1-madeUp, d.Missed, 1)
+	require.Len(t, d.History, 50)
 	require.Zero(t, d.NextFire, "the schedule has ended")
-	l.awaitRuns(t, runtime.MaxMadeUp)
+	l.awaitRuns(t, madeUp)
 	l.onceEach(t)
 	b.Settle(t)
 }

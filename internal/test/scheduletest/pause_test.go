@@ -126,7 +126,7 @@ func TestJitterAcrossPauseAndChange(t *testing.T) {
 	require.NoError(t, b.Client.ResumeSchedule(ctx, "s"))
 	require.Equal(t, made.NextFire, l.describe(t).NextFire)
 	clock.Jump(59 * time.Minute)
-	l.do(t, runtime.DutySchedule)
+	l.do(t, "schedule")
 	require.EqualValues(t, 1, l.describe(t).Started)
 	l.over(t, 1)
 

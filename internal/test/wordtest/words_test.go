@@ -32,6 +32,7 @@ var retired = map[string]string{
 	"crowd":      "peers",
 	"debt":       "permit return",
 	"dose":       "input",
+	"duty":       "keeper task",
 	"errand":     "relay entry",
 	"gives back": "release",
 	"give back":  "release",
@@ -69,11 +70,11 @@ var inflections = []string{"s", "ed", "d", "r", "er", "ing"}
 var pending = map[string][]string{
 	"cmd":                {"mend"},
 	"enginecore":         {"*"},
-	"internal/enginerpc": {"absorb", "crowd", "errand", "mend", "rota", "stray"},
+	"internal/enginerpc": {"absorb", "crowd", "duty", "errand", "mend", "rota", "stray"},
 	"internal/test":      {"mend", "stray"},
-	"lua":                {"absorb", "crowd", "debt", "errand", "gives back", "mend", "news", "on duty", "rota", "stray"},
+	"lua":                {"absorb", "crowd", "debt", "duty", "errand", "gives back", "mend", "news", "on duty", "rota", "stray"},
 	// Names of the engine's calls and replies.
-	"runtime": {"absorb", "crowd", "errand", "mend", "rota", "stray"},
+	"runtime": {"absorb", "crowd", "duty", "errand", "mend", "rota", "stray"},
 }
 
 // foreign are names that contain a retired word in another sense.
@@ -138,7 +139,7 @@ func TestPendingWordsAreUsed(t *testing.T) {
 func TestWordsOfNames(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
-		"onDuty": {"on duty"}, "ffx_heirs": {"heir"}, "HTTPBoard": {"board"}, "keeper_strays.go": {"stray"},
+		"onDuty": {"on duty", "duty"}, "ffx_heirs": {"heir"}, "HTTPBoard": {"board"}, "keeper_strays.go": {"stray"},
 		"keeper.errand_failed": {"errand"}, "mended": {"mend"}, "keyboard": nil, "recommend": nil, "rotate": nil,
 		"quotation": nil, "spotted": nil, "giveBack": {"give back"}, "giveItBack": nil,
 	} {

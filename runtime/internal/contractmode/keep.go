@@ -23,11 +23,11 @@ const (
 	reclaimReminder = time.Second
 )
 
-// ContractTasks lists the maintenance tasks of keepers in contract mode: those of the tick, then the others. All
+// ContractTasks lists the keeper tasks in contract mode: those of the tick, then the others. All
 // other tasks are left to the server's own scanners.
 var ContractTasks = append((*contract)(nil).TickTasks(), engine.TaskSuspensionTimeout, engine.TaskPendingWaitpointExpiry, engine.TaskBudget, engine.TaskUnblocking)
 
-// TickTasks lists the maintenance tasks that Tick and KeepAll carry out.
+// TickTasks lists the keeper tasks that Tick and KeepAll carry out.
 func (*contract) TickTasks() []engine.TaskID {
 	return []engine.TaskID{
 		engine.TaskLeaseExpiry, engine.TaskAttemptTimeout, engine.TaskExecutionDeadline, engine.TaskDelayedPromotion, engine.TaskCancelBacklog, engine.TaskDependencyReconciliation,
@@ -77,7 +77,7 @@ func (c *contract) keep(ctx context.Context, call enginerpc.KeepCall) (enginerpc
 		return t.reply, err
 	}
 	for _, d := range []struct {
-		duty engine.TaskID
+		task engine.TaskID
 		do   func(context.Context) error
 	}{
 		{engine.TaskLeaseExpiry, t.expireLeases},
@@ -91,7 +91,7 @@ func (c *contract) keep(ctx context.Context, call enginerpc.KeepCall) (enginerpc
 		{engine.TaskCancelBacklog, t.cancelOwed},
 		{engine.TaskDependencyReconciliation, t.reconcile},
 	} {
-		if call.Duty != "" && call.Duty != string(d.duty) {
+		if call.Duty != "" && call.Duty != string(d.task) {
 			continue
 		}
 		t.count = 0
@@ -99,7 +99,7 @@ func (c *contract) keep(ctx context.Context, call enginerpc.KeepCall) (enginerpc
 			return t.reply, err
 		}
 		if t.count > 0 {
-			t.reply.Done = append(t.reply.Done, enginerpc.DutyDone{Duty: string(d.duty), Done: t.count, Lag: t.lags[d.duty]})
+			t.reply.Done = append(t.reply.Done, enginerpc.DutyDone{Duty: string(d.task), Done: t.count, Lag: t.lags[d.task]})
 		}
 	}
 	return t.reply, nil
@@ -144,7 +144,7 @@ func (t *contractTick) due(at time.Time) {
 func (t *contractTick) readDue(ctx context.Context) error {
 	c, p := t.contract, t.call.Partition
 	indexes := []struct {
-		duty engine.TaskID
+		task engine.TaskID
 		key  string
 		list *[]string
 	}{
@@ -156,7 +156,7 @@ func (t *contractTick) readDue(ctx context.Context) error {
 	byLane := make([][]string, len(t.lanes))
 	for i, lane := range t.lanes {
 		indexes = append(indexes, struct {
-			duty engine.TaskID
+			task engine.TaskID
 			key  string
 			list *[]string
 		}{engine.TaskDelayedPromotion, c.keys.LaneDelayed(p, lane), &byLane[i]})
@@ -176,7 +176,7 @@ func (t *contractTick) readDue(ctx context.Context) error {
 		}
 		*index.list = t.dueOf(entries)
 		if len(*index.list) > 0 {
-			t.lags[index.duty] = max(t.lags[index.duty], t.reply.Now.Sub(time.UnixMilli(int64(entries[0].Score))))
+			t.lags[index.task] = max(t.lags[index.task], t.reply.Now.Sub(time.UnixMilli(int64(entries[0].Score))))
 		}
 	}
 	t.delayed = make(map[enginecore.LaneID][]string, len(t.lanes))

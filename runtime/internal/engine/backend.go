@@ -38,7 +38,7 @@ type Backend interface {
 	// PollEvery is how often a worker has to look for work that no message announces; 0 when all work is announced.
 	PollEvery() time.Duration
 
-	// TickTasks lists the maintenance tasks that Tick and KeepAll carry out.
+	// TickTasks lists the keeper tasks that Tick and KeepAll carry out.
 	TickTasks() []TaskID
 	Tick(context.Context, enginerpc.TickCall) (enginerpc.TickReply, error)
 	// KeepAll carries out what is due in several partitions. The replies are in the order of the calls; the error joins

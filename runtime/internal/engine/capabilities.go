@@ -113,7 +113,7 @@ type OverdueIndexes interface {
 	Overdue() []OverdueIndex
 }
 
-// OverdueIndex is an index, ordered by time, of entries that a maintenance task has to work off.
+// OverdueIndex is an index, ordered by time, of entries that a keeper task has to work off.
 type OverdueIndex struct {
 	Task   TaskID
 	Family enginecore.Family

@@ -51,11 +51,10 @@ var (
 // it matches whichever of the two packages refuses.
 var ErrNotInContract = enginecore.ErrContractOnly
 
-// ErrUnknownDuty is returned for a duty that does not exist, or that this engine does not have because it is in
-// contract mode.
-var ErrUnknownDuty = errors.New("no such duty")
+// ErrCursor marks a cursor that no list, stream or watch gave.
+var ErrCursor = errors.New("bad cursor")
 
-// ErrStepPanicked marks the result of a maintenance task whose tick panicked.
+// ErrStepPanicked marks the result of a keeper task whose tick panicked.
 var ErrStepPanicked = errors.New("keeper panicked")
 
 // Causes of the context of a running activity, for context.Cause and errors.Is.

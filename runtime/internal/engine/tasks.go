@@ -1,9 +1,9 @@
 package engine
 
-// TaskID names a maintenance task of keepers. The engine keeps its counts under these names.
+// TaskID names a keeper task. The engine keeps its counts under these names.
 type TaskID string
 
-// The maintenance tasks.
+// The keeper tasks.
 const (
 	TaskDelayedPromotion            TaskID = "delayed_promotion"
 	TaskLeaseExpiry                 TaskID = "lease_expiry"

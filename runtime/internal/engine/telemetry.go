@@ -34,8 +34,8 @@ type Telemetry struct {
 	LaneDepth        metric.Int64ObservableGauge
 	LaneAge          metric.Float64ObservableGauge
 
-	DutySteps, DutyItems, DutyErrors, DutyPanics metric.Int64ObservableCounter
-	DutyLag                                      metric.Float64ObservableGauge
+	TaskSteps, TaskItems, TaskErrors, TaskPanics metric.Int64ObservableCounter
+	TaskLag                                      metric.Float64ObservableGauge
 	KeeperPartitions                             metric.Int64ObservableUpDownCounter
 
 	// options are the attributes of recorded durations, made once for each set of labels.
@@ -88,10 +88,10 @@ func NewTelemetry(tracers trace.TracerProvider, meters metric.MeterProvider) (*T
 	t.Slots = share("flowfabric.worker.slot.limit", "{slot}", "Functions that may run at a time.")
 	t.BusySlots = share("flowfabric.worker.slot.usage", "{slot}", "Functions that run.")
 	t.LaneDepth = gauge("flowfabric.lane.depth", "{execution}", "Executions that stand in a lane.")
-	t.DutySteps = counter("flowfabric.keeper.steps", "{step}", "Looks of a keeper at a partition.")
-	t.DutyItems = counter("flowfabric.keeper.items", "{item}", "What a keeper has worked on.")
-	t.DutyErrors = counter("flowfabric.keeper.errors", "{step}", "Steps of a keeper that failed.")
-	t.DutyPanics = counter("flowfabric.keeper.panics", "{step}", "Steps of a keeper that panicked.")
+	t.TaskSteps = counter("flowfabric.keeper.steps", "{step}", "Looks of a keeper at a partition.")
+	t.TaskItems = counter("flowfabric.keeper.items", "{item}", "What a keeper has worked on.")
+	t.TaskErrors = counter("flowfabric.keeper.errors", "{step}", "Steps of a keeper that failed.")
+	t.TaskPanics = counter("flowfabric.keeper.panics", "{step}", "Steps of a keeper that panicked.")
 	t.KeeperPartitions = share("flowfabric.keeper.partitions", "{partition}", "Partitions that a keeper sees to.")
 	age := func(name, description string) metric.Float64ObservableGauge {
 		g, err := t.Meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(description))
@@ -99,7 +99,7 @@ func NewTelemetry(tracers trace.TracerProvider, meters metric.MeterProvider) (*T
 		return g
 	}
 	t.LaneAge = age("flowfabric.lane.oldest_age", "Age of the oldest execution that waits for a worker.")
-	t.DutyLag = age("flowfabric.keeper.lag", "How late the last thing was done that was due.")
+	t.TaskLag = age("flowfabric.keeper.lag", "How late the last thing was done that was due.")
 	return t, errors.Join(faults...)
 }
 

@@ -25,7 +25,7 @@ const (
 	MaxKeeperPause = 30 * time.Second
 )
 
-// MaintenanceLoop visits the partitions of one family, for one maintenance task or for several that one call carries
+// MaintenanceLoop visits the partitions of one family, for one keeper task or for several that one call carries
 // out. Its timer decides which partitions are visited when.
 type MaintenanceLoop struct {
 	tasks  []engine.TaskID
@@ -206,7 +206,7 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 	}
 	if failed != nil && ctx.Err() == nil {
 		k.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what is due, it tries again",
-			engine.EventTickFailed.Attr(), slog.Any("duties", l.tasks), slog.Any("error", failed))
+			engine.EventTickFailed.Attr(), slog.Any("tasks", l.tasks), slog.Any("error", failed))
 	}
 }
 
@@ -222,7 +222,7 @@ func (k *Keeper) guarded(ctx context.Context, l *MaintenanceLoop, partitions []e
 	defer func() {
 		if fault := recover(); fault != nil {
 			k.Session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on",
-				engine.EventKeeperPanicked.Attr(), slog.Any("duties", tasks), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
+				engine.EventKeeperPanicked.Attr(), slog.Any("tasks", tasks), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
 			results = failedEverywhere(len(partitions), fmt.Errorf("%w: %v", engine.ErrStepPanicked, fault))
 		}
 		k.stats.stepped(tasks, results, begun)

@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// taskStats are the counters of one task. The public DutyStats documents the fields.
+// taskStats are the counters of one task. The public KeeperTaskStats documents the fields.
 type taskStats struct {
 	Task           engine.TaskID
 	LastRun        time.Time

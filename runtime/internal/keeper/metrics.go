@@ -34,15 +34,15 @@ func (k *Keeper) watchTasks() (stop func(), err error) {
 	registration, err := t.Meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveInt64(t.KeeperPartitions, int64(k.Partitions()))
 		for _, s := range k.TaskStats() {
-			duty := metric.WithAttributes(engine.Named("duty", string(s.Task)))
-			o.ObserveInt64(t.DutySteps, s.Steps, duty)
-			o.ObserveInt64(t.DutyItems, s.Done, duty)
-			o.ObserveInt64(t.DutyErrors, s.Errors, duty)
-			o.ObserveInt64(t.DutyPanics, s.Panics, duty)
-			o.ObserveFloat64(t.DutyLag, s.Lag.Seconds(), duty)
+			task := metric.WithAttributes(engine.Named("task", string(s.Task)))
+			o.ObserveInt64(t.TaskSteps, s.Steps, task)
+			o.ObserveInt64(t.TaskItems, s.Done, task)
+			o.ObserveInt64(t.TaskErrors, s.Errors, task)
+			o.ObserveInt64(t.TaskPanics, s.Panics, task)
+			o.ObserveFloat64(t.TaskLag, s.Lag.Seconds(), task)
 		}
 		return nil
-	}, t.KeeperPartitions, t.DutySteps, t.DutyItems, t.DutyErrors, t.DutyPanics, t.DutyLag)
+	}, t.KeeperPartitions, t.TaskSteps, t.TaskItems, t.TaskErrors, t.TaskPanics, t.TaskLag)
 	return engine.Stopper(registration, err)
 }
 

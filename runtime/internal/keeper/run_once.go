@@ -8,34 +8,27 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keepertask"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // maxStepsByHand bounds the steps of RunTask in one partition, in case the work never ends.
 const maxStepsByHand = 1_000_000
 
-// taskReport is the result of RunTask. The public DutyReport documents its meaning.
-type taskReport struct {
-	// Partitions counts the visited partitions, Steps the steps in all of them.
-	Partitions, Steps int
-	Done              int64
-	// Lag is how late the latest item was, by the engine's clock.
-	Lag time.Duration
-	// Remaining counts the partitions in which work is left or may be left.
-	Remaining int
-	// Repaired counts repaired entries by index; nil if there were none.
-	Repaired map[string]int64
-	Took     time.Duration
-}
-
-// RunTask carries out one task in all partitions until none of it is due, whether the keeper runs or not. The error
-// joins those of the partitions and of ctx; it wraps engine.ErrUnknownDuty for a task that the backend does not have.
-func (k *Keeper) RunTask(ctx context.Context, task engine.TaskID) (report taskReport, err error) {
+// RunTask carries out one task, known by its name or by that of a scanner of the contract, in all partitions until none
+// of it is due, whether the keeper runs or not. The error joins those of the partitions and of ctx; it wraps
+// keepertask.ErrUnknown for a task that does not exist or that the backend does not have.
+func (k *Keeper) RunTask(ctx context.Context, name string) (keepertask.Report, error) {
+	task, err := k.parseTask(name)
+	if err != nil {
+		return keepertask.Report{Task: name}, fmt.Errorf("keeper: %w", err)
+	}
+	report := keepertask.Report{Task: string(task)}
 	// New loops start at the beginning, independent of the cursors of a running keeper.
 	loops := k.newLoops()
 	at := slices.IndexFunc(loops, func(l *MaintenanceLoop) bool { return slices.Contains(l.tasks, task) })
 	if at < 0 {
-		return report, fmt.Errorf("keeper: %w: %q is not done by this keeper", engine.ErrUnknownDuty, task)
+		return report, fmt.Errorf("keeper: %w: %q is not done by this keeper", keepertask.ErrUnknown, task)
 	}
 	begun := time.Now()
 	todo := k.partitionsOf(loops[at])
@@ -47,7 +40,7 @@ func (k *Keeper) RunTask(ctx context.Context, task engine.TaskID) (report taskRe
 			results := k.guarded(ctx, loops[at], batch, task)
 			report.Steps += len(results)
 			for i, r := range results {
-				report.add(task, r)
+				addStep(&report, task, r)
 				switch {
 				case r.Err != nil:
 					report.Remaining++
@@ -64,8 +57,8 @@ func (k *Keeper) RunTask(ctx context.Context, task engine.TaskID) (report taskRe
 	return report, errors.Join(append(faults, ctx.Err())...)
 }
 
-// add counts the result of one step.
-func (r *taskReport) add(task engine.TaskID, result StepResult) {
+// addStep adds the result of one step to a report.
+func addStep(r *keepertask.Report, task engine.TaskID, result StepResult) {
 	for index, n := range result.repaired {
 		if r.Repaired == nil {
 			r.Repaired = make(map[string]int64)

@@ -92,7 +92,7 @@ func (s *ScheduleRunner) work(ctx context.Context, p enginecore.Partition, id en
 	defer func() {
 		if fault := recover(); fault != nil {
 			s.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on", engine.EventKeeperPanicked.Attr(),
-				slog.Any("duties", []string{"schedule"}), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
+				slog.Any("tasks", []string{"schedule"}), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	for ctx.Err() == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -124,6 +125,22 @@ func readFailure(f enginerpc.FlowFailure) nodeFailure {
 	n := nodeFailure{Node: f.Node, Outcome: f.Outcome, At: f.EndedAt, Attempts: int(f.Attempts), Tolerated: f.Absorbed}
 	n.Reason, n.Category = engine.PlainFailure(f.Reason, f.Category)
 	return n
+}
+
+// ReadFirstFailure returns the earliest failure of a run that has joins and of which failedNode is recorded to have
+// failed first; nil for a run without joins, whose record is exact, and if no failure counts.
+func ReadFirstFailure(
+	ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, g *flowgraph.Graph, failedNode string,
+) (*nodeFailure, error) {
+	hasJoin := func(n flowgraph.Node) bool { return n.Join.Policy != flowgraph.JoinAll }
+	if !slices.ContainsFunc(g.Nodes, hasJoin) {
+		return nil, nil
+	}
+	list, _, err := ReadFailures(ctx, s, p, id, failedNode)
+	if err != nil {
+		return nil, err
+	}
+	return FirstFailure(list), nil
 }
 
 // FirstFailure returns the first element that fails the run, neither cancelled nor tolerated; nil if there is none.

@@ -125,8 +125,8 @@ func (s *WorkerRun) run(ctx context.Context) error {
 	services.Go(func() { s.listen(background) })
 	services.Go(func() { s.presenceLoop(background) })
 	services.Go(func() { s.Session.GuardLibrary(background, engine.LibraryCheck) })
-	duty, offDuty := context.WithCancel(background)
-	services.Go(func() { s.listenToRing(duty) })
+	listening, stopListening := context.WithCancel(background)
+	services.Go(func() { s.listenToRing(listening) })
 	every := s.Session.Backend.PollEvery()
 	if s.Worker.Config.Through {
 		every = grantPoll
@@ -139,7 +139,7 @@ func (s *WorkerRun) run(ctx context.Context) error {
 
 	s.queue.Close()
 	s.publishLeaving()
-	offDuty()
+	stopListening()
 	err = s.finish()
 	stop()
 	services.Wait()

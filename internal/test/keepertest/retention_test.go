@@ -1,4 +1,4 @@
-package dutytest
+package keepertest
 
 import (
 	"context"
@@ -88,7 +88,7 @@ func TestExecutionRetention(t *testing.T) {
 		d.age(long, 47*time.Hour)
 		require.NotEmpty(t, d.keysLike(string(old)))
 
-		report := d.run(runtime.DutyExecutionRetention)
+		report := d.run("execution_retention")
 		require.EqualValues(t, 2, report.Done)
 		require.GreaterOrEqual(t, report.Lag, time.Minute, "the one with a policy of its own is a minute late")
 		for _, id := range []enginecore.ExecutionID{old, short} {
@@ -102,9 +102,9 @@ func TestExecutionRetention(t *testing.T) {
 		}
 		b.Check(t, invariant.AnyTime)
 
-		require.Zero(t, d.run(runtime.DutyExecutionRetention).Done)
-		require.Zero(t, d.run(runtime.DutyExecutionRetention, runtime.RetainExecutions(-1)).Done)
-		require.EqualValues(t, 2, d.run(runtime.DutyExecutionRetention, runtime.RetainExecutions(0)).Done, "young and elsewhere")
+		require.Zero(t, d.run("execution_retention").Done)
+		require.Zero(t, d.run("execution_retention", runtime.RetainExecutions(-1)).Done)
+		require.EqualValues(t, 2, d.run("execution_retention", runtime.RetainExecutions(0)).Done, "young and elsewhere")
 		require.Empty(t, d.keysLike("nobody-knows-it"))
 		require.Empty(t, d.keysLike(":signal:"))
 		require.Empty(t, d.keysLike(":wp:"))
@@ -123,18 +123,18 @@ func TestRetentionOfMembers(t *testing.T) {
 		d := newFixture(t, b)
 		id, members := d.chain(3)
 		d.Complete(d.Claim(members[0], 0), "done")
-		trim := func() int64 { return d.run(runtime.DutyExecutionRetention, runtime.RetainExecutions(time.Hour)).Done }
+		trim := func() int64 { return d.run("execution_retention", runtime.RetainExecutions(time.Hour)).Done }
 		// Nobody has told the second one yet.
 		d.age(members[0], 2*time.Hour)
 		require.Zero(t, trim())
-		require.EqualValues(t, 1, d.run(runtime.DutyDependencyReconciliation).Done)
+		require.EqualValues(t, 1, d.run("dependency_reconciliation").Done)
 		require.EqualValues(t, 1, trim())
 		require.Empty(t, d.keysLike(string(members[0])))
 		b.Check(t, invariant.AnyTime)
 
 		for i, id := range members[1:] {
 			d.Complete(d.Claim(id, 0), "done")
-			require.EqualValues(t, 1-i, d.run(runtime.DutyDependencyReconciliation).Done)
+			require.EqualValues(t, 1-i, d.run("dependency_reconciliation").Done)
 			d.age(id, 2*time.Hour)
 		}
 		require.EqualValues(t, 2, trim())
@@ -198,7 +198,7 @@ func TestLanesAreLearned(t *testing.T) {
 		require.NoError(t, err)
 		at := now.Add(200 * time.Millisecond)
 		id := d.create(admin.ExecutionSpec{Lane: "elsewhere", DelayUntil: at})
-		report := d.run(runtime.DutyIndexReconciliation)
+		report := d.run("index_reconciliation")
 		require.Empty(t, report.Repaired, "nothing was wrong")
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if now, err := d.core.Now(d.ctx); err != nil || now.Before(at) {
@@ -206,10 +206,10 @@ func TestLanesAreLearned(t *testing.T) {
 			}
 			return ""
 		})
-		require.EqualValues(t, 1, d.run(runtime.DutyDelayedPromotion).Done)
+		require.EqualValues(t, 1, d.run("delayed_promotion").Done)
 		_, err = d.CancelExecution(d.ctx, id, "enough")
 		require.NoError(t, err)
-		require.EqualValues(t, 1, d.run(runtime.DutyExecutionRetention, runtime.RetainExecutions(0)).Done)
+		require.EqualValues(t, 1, d.run("execution_retention", runtime.RetainExecutions(0)).Done)
 		require.Empty(t, d.keysLike(":lanes"))
 	})
 }

@@ -1,20 +1,24 @@
-package runtime
+package inspect
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
 // judge finds what is wrong with one server.
-func judge(i *Inspection, subject string, f serverFacts, volatile bool) {
+func judge(i *findings, subject string, f serverFacts, volatile bool) {
 	if f.err != nil {
-		i.add(FindingLookFailed, SeverityError, subject, f.err.Error(), "see that the server runs and can be reached")
+		i.add(inspection.LookFailed, inspection.Error, subject,
+			f.err.Error(), "see that the server runs and can be reached")
 		return
 	}
 	if len(f.forbidden) > 0 {
-		i.add(FindingNotAllowed, SeverityInfo, subject, "the user may not call "+strings.Join(f.forbidden, " and "),
+		i.add(inspection.NotAllowed, inspection.Info, subject,
+			"the user may not call "+strings.Join(f.forbidden, " and "),
 			"look as an operator: CONFIG GET shows passwords, so applications go without")
 	}
 	if len(f.info) == 0 {
@@ -29,21 +33,22 @@ func judge(i *Inspection, subject string, f serverFacts, volatile bool) {
 // Versions from which on servers are supported.
 var oldestVersions = map[string][2]int{"Redis": {7, 0}, "Valkey": {7, 2}}
 
-func judgeVersion(i *Inspection, subject string, f serverFacts) {
+func judgeVersion(i *findings, subject string, f serverFacts) {
 	kind, version := "Redis", f.info["redis_version"]
 	if own := f.info["valkey_version"]; own != "" {
 		kind, version = "Valkey", own
 	}
 	age := time.Duration(f.number("uptime_in_seconds")) * time.Second
-	i.add(FindingServer, SeverityInfo, subject, fmt.Sprintf("%s %s, running for %s", kind, version, age), "")
+	i.add(inspection.Server, inspection.Info, subject, fmt.Sprintf("%s %s, running for %s", kind, version, age), "")
 	var major, minor int
 	oldest := oldestVersions[kind]
 	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 && (major < oldest[0] || major == oldest[0] && minor < oldest[1]) {
-		i.add(FindingVersionOld, SeverityError, subject, kind+" "+version, fmt.Sprintf("run %s %d.%d or later", kind, oldest[0], oldest[1]))
+		i.add(inspection.VersionOld, inspection.Error, subject,
+			kind+" "+version, fmt.Sprintf("run %s %d.%d or later", kind, oldest[0], oldest[1]))
 	}
 }
 
-func judgeMemory(i *Inspection, subject string, f serverFacts) {
+func judgeMemory(i *findings, subject string, f serverFacts) {
 	limit := f.number("maxmemory")
 	if limit <= 0 {
 		return
@@ -51,16 +56,17 @@ func judgeMemory(i *Inspection, subject string, f serverFacts) {
 	used := f.number("used_memory") - f.number("mem_not_counted_for_evict")
 	room := fmt.Sprintf("%s of %s are used", bytesText(used), bytesText(limit))
 	if policy := f.info["maxmemory_policy"]; policy != "" && policy != "noeviction" {
-		i.add(FindingEviction, SeverityError, subject, fmt.Sprintf("maxmemory-policy %s with maxmemory %s: an evicted key is lost work", policy, bytesText(limit)),
+		i.add(inspection.Eviction, inspection.Error, subject,
+			fmt.Sprintf("maxmemory-policy %s with maxmemory %s: an evicted key is lost work", policy, bytesText(limit)),
 			"CONFIG SET maxmemory-policy noeviction, and the same in the server's configuration")
 		return
 	}
 	const remedy = "CONFIG SET maxmemory <more>, or keep runs for a shorter time"
 	switch {
 	case used >= limit:
-		i.add(FindingMemoryFull, SeverityError, subject, room+": writes are refused", remedy)
+		i.add(inspection.MemoryFull, inspection.Error, subject, room+": writes are refused", remedy)
 	case used >= limit-limit/10:
-		i.add(FindingMemoryLow, SeverityWarning, subject, room, remedy)
+		i.add(inspection.MemoryLow, inspection.Warning, subject, room, remedy)
 	}
 }
 
@@ -78,61 +84,70 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f GiB", float64(n)/unit/unit/unit)
 }
 
-func judgePersistence(i *Inspection, subject string, f serverFacts, volatile bool) {
+func judgePersistence(i *findings, subject string, f serverFacts, volatile bool) {
 	if f.info["loading"] == "1" {
-		i.add(FindingLoading, SeverityError, subject, "the server loads its data", "wait")
+		i.add(inspection.Loading, inspection.Error, subject, "the server loads its data", "wait")
 	}
 	log, known := f.info["aof_enabled"]
 	switch {
 	case !known:
 	case log == "0":
-		severity, found := SeverityWarning, "appendonly no: what was acknowledged is lost with the server"
+		severity, found := inspection.Warning, "appendonly no: what was acknowledged is lost with the server"
 		if save := f.settings["save"]; save != "" {
 			found = "appendonly no, only snapshots (save " + save + "): what came after the last one is lost with the server"
 		}
 		if volatile {
-			severity = SeverityInfo
+			severity = inspection.Info
 		}
-		i.add(FindingPersistenceOff, severity, subject, found,
+		i.add(inspection.PersistenceOff, severity, subject, found,
 			"CONFIG SET appendonly yes, and the same in the server's configuration; or runtime.AllowVolatile")
 	default:
 		judgeFsync(i, subject, f, "CONFIG SET appendfsync everysec, or always")
 		if f.info["aof_last_write_status"] == "err" {
-			i.add(FindingWriteRefused, SeverityError, subject, "the last write to the log failed: writes are refused", "make room on the server's disk, see its log")
+			i.add(inspection.WriteRefused, inspection.Error, subject,
+				"the last write to the log failed: writes are refused", "make room on the server's disk, see its log")
 		}
 		if f.info["aof_last_bgrewrite_status"] == "err" {
-			i.add(FindingWriteFailed, SeverityWarning, subject, "the last rewrite of the log failed", "make room on the server's disk, then BGREWRITEAOF")
+			i.add(inspection.WriteFailed, inspection.Warning, subject,
+				"the last rewrite of the log failed", "make room on the server's disk, then BGREWRITEAOF")
 		}
 		if f.info["aof_rewrites"] == "0" {
-			i.add(FindingLogNotRewritten, SeverityInfo, subject, "the log has not been rewritten since the server started",
+			i.add(inspection.LogNotRewritten, inspection.Info, subject,
+				"the log has not been rewritten since the server started",
 				"if the server was killed before that: BGREWRITEAOF, which leaves out the half of a call that the kill may have left")
 		}
 	}
 	if f.info["rdb_last_bgsave_status"] == "err" {
 		if f.settings["save"] != "" && f.settings["stop-writes-on-bgsave-error"] == "yes" {
-			i.add(FindingWriteRefused, SeverityError, subject, "the last snapshot failed: writes are refused", "make room on the server's disk, then BGSAVE")
+			i.add(inspection.WriteRefused, inspection.Error, subject,
+				"the last snapshot failed: writes are refused", "make room on the server's disk, then BGSAVE")
 		} else {
-			i.add(FindingWriteFailed, SeverityWarning, subject, "the last snapshot failed", "make room on the server's disk, then BGSAVE")
+			i.add(inspection.WriteFailed, inspection.Warning, subject,
+				"the last snapshot failed", "make room on the server's disk, then BGSAVE")
 		}
 	}
 }
 
-func judgeFsync(i *Inspection, subject string, f serverFacts, remedy string) {
+func judgeFsync(i *findings, subject string, f serverFacts, remedy string) {
 	switch f.settings["appendfsync"] {
 	case "no":
-		i.add(FindingFsync, SeverityWarning, subject, "appendfsync no: a power cut costs what the operating system has not written yet", remedy)
+		i.add(inspection.Fsync, inspection.Warning, subject,
+			"appendfsync no: a power cut costs what the operating system has not written yet", remedy)
 	case "everysec":
-		i.add(FindingFsync, SeverityInfo, subject, "appendfsync everysec: a power cut can cost the last second", "")
+		i.add(inspection.Fsync, inspection.Info, subject,
+			"appendfsync everysec: a power cut can cost the last second", "")
 	}
 }
 
-func judgeReplication(i *Inspection, subject string, f serverFacts) {
+func judgeReplication(i *findings, subject string, f serverFacts) {
 	if f.info["role"] == "slave" {
-		i.add(FindingReplica, SeverityError, subject, "it is a replica, which takes no writes", "name its primary, or sentinels: valkey+sentinel://…")
+		i.add(inspection.Replica, inspection.Error, subject,
+			"it is a replica, which takes no writes", "name its primary, or sentinels: valkey+sentinel://…")
 		return
 	}
 	if f.number("connected_slaves") > 0 && f.settings["min-replicas-to-write"] == "0" {
-		i.add(FindingReplicasUnguarded, SeverityInfo, subject, "min-replicas-to-write 0: work is also taken in while no replica has it",
+		i.add(inspection.ReplicasUnguarded, inspection.Info, subject,
+			"min-replicas-to-write 0: work is also taken in while no replica has it",
 			"CONFIG SET min-replicas-to-write 1")
 	}
 }

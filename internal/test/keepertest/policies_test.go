@@ -1,4 +1,4 @@
-package dutytest
+package keepertest
 
 import (
 	"fmt"
@@ -12,7 +12,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // office is a quota of another program.
@@ -72,14 +71,14 @@ func TestQuotaReconciliation(t *testing.T) {
 		for _, id := range []enginecore.ExecutionID{running, forgotten} {
 			d.do("DEL", d.keys.QuotaAdmitted(o.at, o.id, id)) // its time is over
 		}
-		require.EqualValues(t, 3, d.run(runtime.DutyQuotaReconciliation).Done, "ended, forgotten and gone")
+		require.EqualValues(t, 3, d.run("quota_reconciliation").Done, "ended, forgotten and gone")
 		require.EqualValues(t, 2, o.running())
 		for _, id := range []enginecore.ExecutionID{running, waiting} {
 			require.EqualValues(t, 1, d.count("SISMEMBER", d.keys.QuotaAdmittedSet(o.at, o.id), string(id)))
 		}
 		require.Empty(t, d.keysLike(":admitted:"+string(ended)))
 		require.EqualValues(t, 5, d.count("ZCARD", d.keys.QuotaWindow(o.at, o.id)), "they have started")
-		require.Zero(t, d.run(runtime.DutyQuotaReconciliation).Done)
+		require.Zero(t, d.run("quota_reconciliation").Done)
 		require.Equal(t, enginerpc.StatusAdmitted, o.admit(next))
 		require.Equal(t, enginerpc.StatusAdmitted, o.admit(ended), "it is to run again")
 		require.EqualValues(t, 4, o.running())
@@ -89,7 +88,7 @@ func TestQuotaReconciliation(t *testing.T) {
 		d.do("ZADD", d.keys.QuotaWindow(o.at, o.id), "5", string(gone))
 		d.do("SADD", d.keys.QuotaAdmittedSet(o.at, o.id), "no execution")
 		d.do("SADD", d.keys.IndexQuotaPolicies(o.at), "00000000-0000-0000-0000-000000000000")
-		require.EqualValues(t, 4, d.run(runtime.DutyQuotaReconciliation).Done)
+		require.EqualValues(t, 4, d.run("quota_reconciliation").Done)
 		require.EqualValues(t, 3, o.running())
 		require.EqualValues(t, 1, d.count("SCARD", d.keys.IndexQuotaPolicies(o.at)))
 		require.EqualValues(t, 5, d.count("ZCARD", d.keys.QuotaWindow(o.at, o.id)))
@@ -152,10 +151,10 @@ func TestPlaceOfAnExecutionThatRunsAgain(t *testing.T) {
 			require.Len(t, first.Again, 1)
 			if asksFirst {
 				d.Claim(id, 1)
-				require.Zero(t, d.run(runtime.DutyQuotaReconciliation).Done, "it runs")
+				require.Zero(t, d.run("quota_reconciliation").Done, "it runs")
 			} else {
 				require.Equal(t, enginerpc.StatusConcurrencyExceeded, o.admit(id), "its former place is not free yet")
-				require.EqualValues(t, 1, d.run(runtime.DutyQuotaReconciliation).Done)
+				require.EqualValues(t, 1, d.run("quota_reconciliation").Done)
 				require.Equal(t, enginerpc.StatusAdmitted, o.admit(id))
 				require.Zero(t, drop(first.Again[0]).Dropped)
 				d.Claim(id, 1)
@@ -204,7 +203,7 @@ func TestQuotasInSteps(t *testing.T) {
 			require.Less(t, steps, 1000)
 		}
 		require.Len(t, seen, want)
-		require.GreaterOrEqual(t, d.run(runtime.DutyQuotaReconciliation).Done, int64(want))
+		require.GreaterOrEqual(t, d.run("quota_reconciliation").Done, int64(want))
 		require.Empty(t, d.keysLike(":admitted_set"))
 	})
 }
@@ -230,28 +229,28 @@ func TestBudgetReconciliation(t *testing.T) {
 			}
 			_, err = d.ReportUsage(d.ctx, id, map[string]int64{"tokens": 9, "calls": 100}, "")
 			require.NoError(t, err)
-			require.Zero(t, d.run(runtime.DutyBudgetReconciliation).Done)
+			require.Zero(t, d.run("budget_reconciliation").Done)
 			require.Zero(t, breached())
 			_, err = d.ReportUsage(d.ctx, id, map[string]int64{"tokens": 1}, "")
 			require.NoError(t, err)
-			require.EqualValues(t, 1, d.run(runtime.DutyBudgetReconciliation).Done)
+			require.EqualValues(t, 1, d.run("budget_reconciliation").Done)
 			since := breached()
 			require.NotZero(t, since)
-			require.Zero(t, d.run(runtime.DutyBudgetReconciliation).Done)
+			require.Zero(t, d.run("budget_reconciliation").Done)
 			require.Equal(t, since, breached())
 
 			if interval > 0 {
 				due := d.text("ZSCORE", d.keys.IndexBudgetResets(at), string(id))
 				d.do("ZREM", d.keys.IndexBudgetResets(at), string(id))
-				require.EqualValues(t, 1, d.run(runtime.DutyBudgetReconciliation).Done)
+				require.EqualValues(t, 1, d.run("budget_reconciliation").Done)
 				require.Equal(t, due, d.text("ZSCORE", d.keys.IndexBudgetResets(at), string(id)))
 			}
 			_, err = d.ResetBudget(d.ctx, id)
 			require.NoError(t, err)
-			require.EqualValues(t, 1, d.run(runtime.DutyBudgetReconciliation).Done)
+			require.EqualValues(t, 1, d.run("budget_reconciliation").Done)
 			require.Zero(t, breached())
 			d.do("SADD", d.keys.IndexBudgetPolicies(at), "00000000-0000-0000-0000-000000000000")
-			require.EqualValues(t, 1, d.run(runtime.DutyBudgetReconciliation).Done)
+			require.EqualValues(t, 1, d.run("budget_reconciliation").Done)
 			require.EqualValues(t, 0, d.count("SISMEMBER", d.keys.IndexBudgetPolicies(at), "00000000-0000-0000-0000-000000000000"))
 		}
 		b.Check(t, invariant.AnyTime)

@@ -1,4 +1,4 @@
-package dutytest
+package keepertest
 
 import (
 	"context"
@@ -27,42 +27,41 @@ func TestKeyReconciliation(t *testing.T) {
 		flow.Return(f, flow.Node(f, "only", idle, f.Input()))
 		def, err := f.Build()
 		require.NoError(t, err)
-		plan, err := runtime.NewPlan(b.Client, def, 1, runtime.WithID("lost"))
-		require.NoError(t, err)
+		place := b.Locate(t, def.Name(), "lost")
 		_, err = runtime.Start(d.ctx, b.Client, def, 1, runtime.WithID("lost"))
 		require.NoError(t, err)
 		_, err = runtime.Schedule(d.ctx, b.Client, "nightly", runtime.Every(24*time.Hour), def, 1)
 		require.NoError(t, err)
-		require.Zero(t, d.run(runtime.DutyKeyReconciliation).Done)
+		require.Zero(t, d.run("key_reconciliation").Done)
 
-		p, keys := plan.Partition, d.keys
+		p, keys := place.Partition, d.keys
 		nobody := "00000000-0000-0000-0000-000000000000"
-		id := string(plan.ExecutionID("only"))
+		id := string(place.ExecutionID("only"))
 		for _, w := range []struct {
 			index    string
 			commands [][]string
 		}{
 			{"runs", [][]string{{"ZADD", keys.FfxRuns(p, "lost"), "5", nobody}}},
-			{"runs", [][]string{{"ZADD", keys.FfxRuns(p, "another"), "5", string(plan.FlowID)}}},
-			{"runs", [][]string{{"ZADD", keys.FfxTaggedRuns(p, "team.name", "y"), "5", string(plan.FlowID)}}},
+			{"runs", [][]string{{"ZADD", keys.FfxRuns(p, "another"), "5", string(place.FlowID)}}},
+			{"runs", [][]string{{"ZADD", keys.FfxTaggedRuns(p, "team.name", "y"), "5", string(place.FlowID)}}},
 			{"runs", [][]string{{"ZADD", keys.FfxTaggedRuns(p, "team.name", "gone: since"), "5", nobody}}},
 			{"worker_leases", [][]string{{"SADD", keys.IndexWorkerLeases(p, "w"), id}}},
-			{"all_executions", [][]string{{"DEL", keys.IndexAllExecutions(p)}, {"DEL", keys.LaneEligible(p, "default")}, {"DEL", keys.FlowMembers(p, plan.FlowID)}}},
+			{"all_executions", [][]string{{"DEL", keys.IndexAllExecutions(p)}, {"DEL", keys.LaneEligible(p, "default")}, {"DEL", keys.FlowMembers(p, place.FlowID)}}},
 			{"flow_index", [][]string{{"DEL", keys.IndexFlowIndex(p)}, {"DEL", keys.FfxAllRuns(p)}, {"DEL", keys.FfxRuns(p, "lost")}}},
 		} {
 			for _, command := range w.commands {
 				require.Positive(t, d.count(command...), "%v changes nothing", command)
 			}
-			report := d.run(runtime.DutyKeyReconciliation)
+			report := d.run("key_reconciliation")
 			require.Positive(t, report.Repaired[w.index], "%v: %v", w.commands, report.Repaired)
 			b.Check(t, invariant.AnyTime)
-			require.Empty(t, d.run(runtime.DutyKeyReconciliation).Repaired)
+			require.Empty(t, d.run("key_reconciliation").Repaired)
 		}
 		at, schedule := d.schedule()
 		for _, key := range []string{keys.FfxSchedules(at), keys.FfxSchedulesDue(at)} {
 			require.EqualValues(t, 1, d.count("DEL", key))
 		}
-		require.Equal(t, map[string]int64{"schedules": 1, "schedules_due": 1}, d.run(runtime.DutyKeyReconciliation).Repaired)
+		require.Equal(t, map[string]int64{"schedules": 1, "schedules_due": 1}, d.run("key_reconciliation").Repaired)
 		require.EqualValues(t, 1, d.count("SISMEMBER", keys.FfxSchedules(at), string(schedule)))
 	})
 }

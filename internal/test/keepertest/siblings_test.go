@@ -1,4 +1,4 @@
-package dutytest
+package keepertest
 
 import (
 	"testing"
@@ -10,7 +10,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // race is a flow in which the last member needs one of the others, of which the first has succeeded, so that it owes the
@@ -47,7 +46,7 @@ func (d *fixture) race(upstreams int) *race {
 		d.connect(flow, up, r.last)
 	}
 	d.Complete(d.Claim(r.ups[0], 0), "done")
-	require.EqualValues(d.t, 1, d.run(runtime.DutyDependencyReconciliation).Done)
+	require.EqualValues(d.t, 1, d.run("dependency_reconciliation").Done)
 	require.True(d.t, r.owes())
 	return r
 }
@@ -64,7 +63,7 @@ func TestSiblingCancelReconciliation(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		r, other := d.race(3), d.race(2)
-		reconcile := func() int64 { return d.run(runtime.DutySiblingCancelReconciliation).Done }
+		reconcile := func() int64 { return d.run("sibling_cancel_reconciliation").Done }
 		require.Zero(t, reconcile(), "the siblings run")
 		d.Complete(d.Claim(r.ups[1], 0), "done")
 		require.Zero(t, reconcile(), "one still does")
@@ -81,13 +80,13 @@ func TestSiblingCancelReconciliation(t *testing.T) {
 			require.Zero(t, reconcile())
 		}
 		require.True(t, other.owes())
-		require.Positive(t, d.run(runtime.DutySiblingCancelDispatch).Done)
+		require.Positive(t, d.run("sibling_cancel_dispatch").Done)
 		require.False(t, other.owes())
 		state, err := d.ExecutionState(d.ctx, other.ups[1])
 		require.NoError(t, err)
 		require.Equal(t, enginecore.PublicCancelled, state)
 		s := func() string {
-			d.run(runtime.DutyFlowProjection)
+			d.run("flow_projection")
 			s, err := d.FlowSummary(d.ctx, other.flow)
 			require.NoError(t, err)
 			return s.State
@@ -106,12 +105,12 @@ func TestOwedCancelIsFound(t *testing.T) {
 		d := newFixture(t, b)
 		r := d.race(2)
 		d.do("SREM", d.keys.IndexPendingCancelGroups(r.at), r.tuple)
-		require.EqualValues(t, map[string]int64{"pending_cancel_groups": 1}, d.run(runtime.DutyIndexReconciliation).Repaired)
+		require.EqualValues(t, map[string]int64{"pending_cancel_groups": 1}, d.run("index_reconciliation").Repaired)
 		require.True(t, r.owes())
-		require.Positive(t, d.run(runtime.DutySiblingCancelDispatch).Done)
+		require.Positive(t, d.run("sibling_cancel_dispatch").Done)
 		state, err := d.ExecutionState(d.ctx, r.ups[1])
 		require.NoError(t, err)
 		require.Equal(t, enginecore.PublicCancelled, state)
-		require.Empty(t, d.run(runtime.DutyIndexReconciliation).Repaired)
+		require.Empty(t, d.run("index_reconciliation").Repaired)
 	})
 }

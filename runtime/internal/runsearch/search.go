@@ -1,9 +1,8 @@
-package runtime
+package runsearch
 
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -12,86 +11,98 @@ import (
 )
 
 const (
-	// runsPerBatch is the number of runs that an iteration without a page reads ahead, over all partitions.
-	runsPerBatch = 200
+	// Batch is the number of runs that an iteration without pages asks for at a time, over all partitions.
+	Batch = 200
 	// runsPerCall bounds what one partition is asked for at a time.
 	runsPerCall = 200
-	// roundsPerPage bounds how often a page asks the partitions; each time, every one of them looks at a bounded number of
-	// runs. What one round leaves open is another page.
+	// roundsPerPage bounds how often a page asks the partitions; each time, every one of them looks at a bounded number
+	// of runs. What one round leaves open is another page.
 	roundsPerPage = 8
 )
 
-// runSearch merges what the partitions find into one order.
-type runSearch struct {
+// Search merges what the partitions find into one order.
+type Search struct {
 	session *engine.Session
 	index   engine.RunIndex
-	query   RunQuery
-	streams []runStream
+	query   Query
+	streams []stream
 	share   int // how many runs a partition is asked for
 	// rounds is how often partitions may be asked yet; negative is without an end.
 	rounds int
-	last   runPosition // of the run that was given last
+	last   position // of the run that was given last
 }
 
-// runStream is what one partition has found and not given yet.
-type runStream struct {
+// stream is what one partition has found and not given yet.
+type stream struct {
 	partition enginecore.Partition
-	found     []RunSummary
+	found     []enginerpc.Run
 	// reached is up to where the partition was searched; done tells that it was to the end.
-	reached runPosition
+	reached position
 	done    bool
 }
 
-func (c *Client) search(q RunQuery, cursor string, want int) (*runSearch, error) {
-	index, err := offered[engine.RunIndex](c)
+// New begins a search behind a cursor, which is empty or came from a search with the same order. want is how many runs
+// the caller expects to read. The error wraps engine.ErrCursor.
+func New(s *engine.Session, index engine.RunIndex, q Query, cursor string, want int) (*Search, error) {
+	from, err := parseCursor(cursor, q)
 	if err != nil {
 		return nil, err
 	}
-	if err := q.Check(); err != nil {
-		return nil, err
-	}
-	from, err := parseRunCursor(cursor, q)
-	if err != nil {
-		return nil, err
-	}
-	partitions := c.session.Partitions()
-	s := &runSearch{
-		session: c.session, index: index, query: q, streams: make([]runStream, len(partitions)), rounds: -1, last: from,
+	partitions := s.Partitions()
+	search := &Search{
+		session: s, index: index, query: q, streams: make([]stream, len(partitions)), rounds: -1, last: from,
 		// Runs are spread evenly. What falls short is asked for again.
 		share: min(runsPerCall, 2+3*want/(2*len(partitions))),
 	}
 	for i, p := range partitions {
-		s.streams[i] = runStream{partition: p, reached: from}
+		search.streams[i] = stream{partition: p, reached: from}
 	}
-	return s, nil
+	return search, nil
 }
 
-// next gives the next run. Without one, the search is at its end or has done its rounds: cursor tells.
-func (s *runSearch) next(ctx context.Context) (run RunSummary, found bool, err error) {
+// Page returns up to limit runs, and the cursor behind them, which is empty at the end. Its work is bounded: a page may
+// be short, or empty, and have a cursor.
+func (s *Search) Page(ctx context.Context, limit int) (page []enginerpc.Run, cursor string, err error) {
+	s.rounds = roundsPerPage
+	for len(page) < limit {
+		run, found, err := s.Next(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		if !found {
+			break
+		}
+		page = append(page, run)
+	}
+	return page, s.cursor(), nil
+}
+
+// Next returns the next run. found is false at the end of the search, or of the rounds of a page.
+func (s *Search) Next(ctx context.Context) (run enginerpc.Run, found bool, err error) {
 	for {
 		best := s.best()
 		waitFor := s.waitFor(best)
 		if len(waitFor) == 0 {
 			if best == nil {
-				return RunSummary{}, false, nil
+				return enginerpc.Run{}, false, nil
 			}
 			run, best.found = best.found[0], best.found[1:]
 			s.last = s.position(run)
 			return run, true, nil
 		}
 		if s.rounds == 0 {
-			return RunSummary{}, false, nil
+			return enginerpc.Run{}, false, nil
 		}
 		s.rounds--
 		if err := s.ask(ctx, waitFor); err != nil {
-			return RunSummary{}, false, err
+			return enginerpc.Run{}, false, err
 		}
 	}
 }
 
 // best is the stream whose run comes first, nil when none has any.
-func (s *runSearch) best() *runStream {
-	var best *runStream
+func (s *Search) best() *stream {
+	var best *stream
 	for i := range s.streams {
 		stream := &s.streams[i]
 		if len(stream.found) > 0 && (best == nil || s.position(best.found[0]).behind(s.position(stream.found[0]))) {
@@ -102,8 +113,8 @@ func (s *runSearch) best() *runStream {
 }
 
 // waitFor lists the streams that may yet find something before the best of what was found.
-func (s *runSearch) waitFor(best *runStream) []*runStream {
-	var list []*runStream
+func (s *Search) waitFor(best *stream) []*stream {
+	var list []*stream
 	for i := range s.streams {
 		stream := &s.streams[i]
 		if len(stream.found) == 0 && !stream.done && (best == nil || s.position(best.found[0]).behind(stream.reached)) {
@@ -113,15 +124,15 @@ func (s *runSearch) waitFor(best *runStream) []*runStream {
 	return list
 }
 
-func (s *runSearch) position(run RunSummary) runPosition {
-	if s.query.finished() {
-		return runPosition{run.ClosedAt.UnixMilli(), run.FlowID}
+func (s *Search) position(run enginerpc.Run) position {
+	if s.query.byEnd() {
+		return position{run.ClosedAt.UnixMilli(), run.FlowID}
 	}
-	return runPosition{run.CreatedAt.UnixMilli(), run.FlowID}
+	return position{run.CreatedAt.UnixMilli(), run.FlowID}
 }
 
 // ask lets streams search on, all at once.
-func (s *runSearch) ask(ctx context.Context, streams []*runStream) error {
+func (s *Search) ask(ctx context.Context, streams []*stream) error {
 	calls := make([]enginerpc.ListRunsCall, len(streams))
 	for i, stream := range streams {
 		calls[i] = s.call(stream)
@@ -132,12 +143,10 @@ func (s *runSearch) ask(ctx context.Context, streams []*runStream) error {
 	}
 	for i, stream := range streams {
 		reply := answers[i].Reply
-		for _, run := range reply.Runs {
-			stream.found = append(stream.found, summarize(run))
-		}
+		stream.found = append(stream.found, reply.Runs...)
 		stream.done = !reply.More
 		if reply.More {
-			reached := runPosition{reply.NextAt.UnixMilli(), reply.NextID}
+			reached := position{reply.NextAt.UnixMilli(), reply.NextID}
 			if !reached.behind(stream.reached) {
 				return fmt.Errorf("partition %s does not go on behind %s", stream.partition, stream.reached.cursor(s.query))
 			}
@@ -147,43 +156,27 @@ func (s *runSearch) ask(ctx context.Context, streams []*runStream) error {
 	return nil
 }
 
-func (s *runSearch) call(stream *runStream) enginerpc.ListRunsCall {
+func (s *Search) call(stream *stream) enginerpc.ListRunsCall {
 	call := s.query.call()
 	call.Partition, call.Limit, call.Namespace = stream.partition, int64(s.share), string(s.session.Namespace)
 	switch {
-	case stream.reached != startOfRuns:
+	case stream.reached != start:
 		call.Before, call.BeforeID = time.UnixMilli(stream.reached.ms), stream.reached.id
-	case s.query.finished():
-		call.Before = lastBefore(s.query.FinishedBefore)
+	case s.query.byEnd():
+		call.Before = lastBefore(s.query.ClosedBefore)
 	default:
 		call.Before = lastBefore(s.query.CreatedBefore)
 	}
 	return call
 }
 
-// wholeFrom is the first whole millisecond that is not before a time; zero stays zero.
-func wholeFrom(at time.Time) time.Time {
-	if at.IsZero() {
-		return at
-	}
-	return at.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
-}
-
-// lastBefore is the last whole millisecond before a time; zero stays zero.
-func lastBefore(at time.Time) time.Time {
-	if at.IsZero() {
-		return at
-	}
-	return at.Add(-time.Nanosecond).Truncate(time.Millisecond)
-}
-
 // cursor is from where the search goes on: behind all that was given and before all that was not. Empty at the end.
-func (s *runSearch) cursor() string {
+func (s *Search) cursor() string {
 	if best := s.best(); best != nil && len(s.waitFor(best)) == 0 {
 		return s.last.cursor(s.query)
 	}
 	// Everything up to the stream that was searched least has been given.
-	var least *runStream
+	var least *stream
 	for _, stream := range s.waitFor(s.best()) {
 		if least == nil || least.reached.behind(stream.reached) {
 			least = stream
@@ -196,11 +189,4 @@ func (s *runSearch) cursor() string {
 		return least.reached.cursor(s.query)
 	}
 	return s.last.cursor(s.query)
-}
-
-func (p runPosition) cursor(q RunQuery) string {
-	if p == startOfRuns {
-		return ""
-	}
-	return orderOf(q) + ":" + strconv.FormatInt(p.ms, 10) + ":" + string(p.id)
 }

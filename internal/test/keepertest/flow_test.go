@@ -1,4 +1,4 @@
-package dutytest
+package keepertest
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // chain makes a flow of executions that wait for each other, call by call.
@@ -60,13 +59,13 @@ func TestFlowProjection(t *testing.T) {
 
 		stands := func(state string, want map[enginecore.PublicState]int) {
 			t.Helper()
-			require.EqualValues(t, 1, d.run(runtime.DutyFlowProjection).Done)
+			require.EqualValues(t, 1, d.run("flow_projection").Done)
 			s, err := d.FlowSummary(d.ctx, id)
 			require.NoError(t, err)
 			require.Equal(t, want, s.ByState)
 			require.Equal(t, state, s.State)
 			require.Equal(t, []int{3, 3}, []int{s.Members, s.Counted})
-			require.Zero(t, d.run(runtime.DutyFlowProjection).Done)
+			require.Zero(t, d.run("flow_projection").Done)
 			again, err := d.FlowSummary(d.ctx, id)
 			require.NoError(t, err)
 			require.Equal(t, s.UpdatedAt, again.UpdatedAt)
@@ -75,9 +74,9 @@ func TestFlowProjection(t *testing.T) {
 		x := d.Claim(members[0], 0)
 		stands("running", map[enginecore.PublicState]int{"active": 1, "waiting_children": 2})
 		d.Complete(x, "done")
-		d.run(runtime.DutyDependencyReconciliation)
+		d.run("dependency_reconciliation")
 		d.Complete(d.Claim(members[1], 0), "done")
-		d.run(runtime.DutyDependencyReconciliation)
+		d.run("dependency_reconciliation")
 		stands("open", map[enginecore.PublicState]int{"completed": 2, "waiting": 1})
 		_, err = d.CancelExecution(d.ctx, members[2], "enough")
 		require.NoError(t, err)
@@ -131,7 +130,7 @@ func TestProjectionInSteps(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []int{size, 1000}, []int{s.Members, s.Counted})
 		d.do("DEL", d.keys.FlowCore(p, ids[1]))
-		require.EqualValues(t, 0, d.run(runtime.DutyFlowProjection).Done)
+		require.EqualValues(t, 0, d.run("flow_projection").Done)
 		require.EqualValues(t, 0, d.count("SISMEMBER", d.keys.IndexFlowIndex(p), string(ids[1])))
 	})
 }

@@ -1,4 +1,4 @@
-package runtime
+package inspect
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
@@ -22,16 +23,19 @@ const (
 )
 
 // inspectKeepers counts the programs with keepers.
-func (x inspector) inspectKeepers(ctx context.Context, i *Inspection) {
+func (x inspector) inspectKeepers(ctx context.Context, i *findings) {
 	const subject = "keepers"
 	n, known := x.KeepersSeen(ctx)
 	switch {
 	case !known:
-		i.add(FindingNotAllowed, SeverityInfo, subject, "the user may not count who hears a channel", "ACL SETUSER <user> +pubsub|numsub")
+		i.add(inspection.NotAllowed, inspection.Info, subject,
+			"the user may not count who hears a channel", "ACL SETUSER <user> +pubsub|numsub")
 	case n == 0 && engine.Has[engine.Maintenance](x.Backend):
-		i.add(FindingKeeperNone, SeverityWarning, subject, "no keeper runs: retries, timeouts and lost work wait", "leave out runtime.WithoutKeeper, or run runtime.NewKeeper in at least one process")
+		i.add(inspection.KeeperNone, inspection.Warning, subject,
+			"no keeper runs: retries, timeouts and lost work wait",
+			"leave out runtime.WithoutKeeper, or run runtime.NewKeeper in at least one process")
 	default:
-		i.add(FindingKeepers, SeverityInfo, subject, fmt.Sprintf("%d programs with keepers", n), "")
+		i.add(inspection.Keepers, inspection.Info, subject, fmt.Sprintf("%d programs with keepers", n), "")
 	}
 }
 
@@ -44,14 +48,19 @@ type dueClock struct {
 func (x inspector) dueClocks() []dueClock {
 	keys := x.Core.Keys()
 	return []dueClock{
-		{"leases", keys.IndexLeaseExpiry}, {"attempt timeouts", keys.IndexAttemptTimeout}, {"deadlines of executions", keys.IndexExecutionDeadline},
-		{"waits", keys.IndexSuspensionTimeout}, {"start deadlines", keys.FfxStartDeadlines}, {"deadlines of runs", keys.FfxFlowDeadlines},
-		{"schedules", keys.FfxSchedulesDue}, {"runs to be removed", keys.FfxPurgeDue},
+		{"leases", keys.IndexLeaseExpiry},
+		{"attempt timeouts", keys.IndexAttemptTimeout},
+		{"deadlines of executions", keys.IndexExecutionDeadline},
+		{"waits", keys.IndexSuspensionTimeout},
+		{"start deadlines", keys.FfxStartDeadlines},
+		{"deadlines of runs", keys.FfxFlowDeadlines},
+		{"schedules", keys.FfxSchedulesDue},
+		{"runs to be removed", keys.FfxPurgeDue},
 	}
 }
 
 // inspectLag finds what has been due for a while, in all partitions.
-func (x inspector) inspectLag(ctx context.Context, i *Inspection) {
+func (x inspector) inspectLag(ctx context.Context, i *findings) {
 	now, err := x.Core.Now(ctx)
 	if err != nil {
 		return
@@ -77,14 +86,15 @@ func (x inspector) inspectLag(ctx context.Context, i *Inspection) {
 			}
 		}
 		if late > 0 {
-			i.add(FindingKeeperLag, SeverityWarning, "keepers", fmt.Sprintf("%s: due for %s, late in %d of %d partitions", c.name, worst.Round(time.Second), late, len(partitions)),
+			i.add(inspection.KeeperLag, inspection.Warning, "keepers",
+				fmt.Sprintf("%s: due for %s, late in %d of %d partitions", c.name, worst.Round(time.Second), late, len(partitions)),
 				"see that keepers run and what they log; flowfabric doctor -repair does what is due once")
 		}
 	}
 }
 
 // inspectWorkers counts the programs whose workers hear the lanes that hold something.
-func (x inspector) inspectWorkers(ctx context.Context, i *Inspection) {
+func (x inspector) inspectWorkers(ctx context.Context, i *findings) {
 	if !engine.Has[engine.Maintenance](x.Backend) {
 		return
 	}
@@ -104,10 +114,11 @@ func (x inspector) inspectWorkers(ctx context.Context, i *Inspection) {
 	for at, lane := range lanes {
 		subject, n := "lane "+string(lane.LaneID), counts[channels[at]]
 		if n == 0 && lane.Eligible > 0 {
-			i.add(FindingWorkerNone, SeverityWarning, subject, engine.Decimal(lane.Eligible)+" executions wait, and no worker serves the lane",
+			i.add(inspection.WorkerNone, inspection.Warning, subject,
+				engine.Decimal(lane.Eligible)+" executions wait, and no worker serves the lane",
 				"run a worker with runtime.Lanes("+strconv.Quote(string(lane.LaneID))+")")
 			continue
 		}
-		i.add(FindingWorkers, SeverityInfo, subject, fmt.Sprintf("%d programs with workers", n), "")
+		i.add(inspection.Workers, inspection.Info, subject, fmt.Sprintf("%d programs with workers", n), "")
 	}
 }

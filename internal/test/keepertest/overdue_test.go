@@ -1,4 +1,4 @@
-package dutytest
+package keepertest
 
 import (
 	"testing"
@@ -9,7 +9,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // Waits of other programs end, waitpoints that they opened ahead are closed, and their budgets are reset when it is time, with
@@ -35,9 +34,9 @@ func TestOverdueOfOthers(t *testing.T) {
 		at, err := d.core.Partitioning().BudgetPartition(budget)
 		require.NoError(t, err)
 
-		duties := []runtime.Duty{runtime.DutySuspensionTimeout, runtime.DutyPendingWaitpointExpiry, runtime.DutyBudget}
-		for _, duty := range duties {
-			require.Zero(t, d.run(duty).Done, duty)
+		tasks := []string{"suspension_timeout", "pending_waitpoint_expiry", "budget"}
+		for _, task := range tasks {
+			require.Zero(t, d.run(task).Done, task)
 		}
 		// Everything is due at once.
 		d.do("HSET", d.keys.ExecSuspension(id), "timeout_at", "5")
@@ -45,9 +44,9 @@ func TestOverdueOfOthers(t *testing.T) {
 		d.do("HSET", d.keys.WaitpointRecord(p, ahead.WaitpointID), "expires_at", "5")
 		d.do("ZADD", d.keys.IndexPendingWaitpointExpiry(p), "5", string(ahead.WaitpointID))
 		d.do("ZADD", d.keys.IndexBudgetResets(at), "5", string(budget))
-		for _, duty := range duties {
-			require.EqualValues(t, 1, d.run(duty).Done, duty)
-			require.Zero(t, d.run(duty).Done, duty)
+		for _, task := range tasks {
+			require.EqualValues(t, 1, d.run(task).Done, task)
+			require.Zero(t, d.run(task).Done, task)
 		}
 		state, err := d.ExecutionState(d.ctx, id)
 		require.NoError(t, err)

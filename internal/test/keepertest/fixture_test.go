@@ -1,4 +1,4 @@
-package dutytest
+package keepertest
 
 import (
 	"context"
@@ -72,9 +72,9 @@ func (d *fixture) count(words ...string) int64 {
 	return n
 }
 
-func (d *fixture) run(duty runtime.Duty, opts ...runtime.KeeperOption) runtime.DutyReport {
+func (d *fixture) run(task string, opts ...runtime.KeeperOption) admin.KeeperTaskReport {
 	d.t.Helper()
-	report, err := d.Bench.Client.RunDuty(d.ctx, duty, opts...)
+	report, err := d.Bench.RunKeeperTask(d.ctx, task, opts...)
 	require.NoError(d.t, err)
 	require.Zero(d.t, report.Remaining)
 	return report

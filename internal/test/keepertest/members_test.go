@@ -1,4 +1,4 @@
-package dutytest
+package keepertest
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func TestCountsOfLargeRuns(t *testing.T) {
 		d := newFixture(t, b)
 		nodes := 300
 		if os.Getenv("FLOWFABRIC_SOAK") != "" {
-			nodes = 2050 // as many as the duty looks at by itself
+			nodes = 2050 // as many as the task looks at by itself
 		}
 		idle := activity.New("idle", func(_ context.Context, n int) (int, error) { return n, nil })
 		f := flow.New[int, int]("wide")
@@ -34,34 +34,33 @@ func TestCountsOfLargeRuns(t *testing.T) {
 		flow.Return(f, first)
 		def, err := f.Build()
 		require.NoError(t, err)
-		plan, err := runtime.NewPlan(b.Client, def, 1, runtime.WithID("wide"))
-		require.NoError(t, err)
+		place := b.Locate(t, def.Name(), "wide")
 		_, err = runtime.Start(d.ctx, b.Client, def, 1, runtime.WithID("wide"))
 		require.NoError(t, err)
-		core := d.keys.FlowCore(plan.Partition, plan.FlowID)
+		core := d.keys.FlowCore(place.Partition, place.FlowID)
 		open := func() string { return d.text("HGET", core, "open_nodes") }
-		require.Zero(t, d.run(runtime.DutyMemberReconciliation).Done)
+		require.Zero(t, d.run("member_reconciliation").Done)
 
 		d.do("HSET", core, "open_nodes", "77", "nodes_failed", "5")
-		lane := d.keys.LaneEligible(plan.Partition, "default")
-		d.do("ZREM", lane, string(plan.ExecutionID("n7")))
-		require.Equal(t, map[string]int64{"flow_counts": 2, "lane:eligible": 1}, d.countMembers(plan, func() {}))
+		lane := d.keys.LaneEligible(place.Partition, "default")
+		d.do("ZREM", lane, string(place.ExecutionID("n7")))
+		require.Equal(t, map[string]int64{"flow_counts": 2, "lane:eligible": 1}, d.countMembers(place, func() {}))
 		require.Equal(t, fmt.Sprint(nodes), open())
 
 		d.do("HSET", core, "open_nodes", "77")
 		pages := 0
-		require.Empty(t, d.countMembers(plan, func() {
+		require.Empty(t, d.countMembers(place, func() {
 			if pages++; pages == 2 {
-				_, err := d.CancelExecution(d.ctx, plan.ExecutionID("n9"), "enough")
+				_, err := d.CancelExecution(d.ctx, place.ExecutionID("n9"), "enough")
 				require.NoError(t, err)
 			}
 		}))
 		require.Equal(t, 3, pages, "it gives up")
 		require.Equal(t, "76", open())
 		if nodes > 2000 {
-			require.Positive(t, d.run(runtime.DutyMemberReconciliation).Done)
+			require.Positive(t, d.run("member_reconciliation").Done)
 		} else {
-			d.countMembers(plan, func() {})
+			d.countMembers(place, func() {})
 		}
 		require.NotEqual(t, "76", open())
 		b.Check(t, invariant.AnyTime)
@@ -69,11 +68,11 @@ func TestCountsOfLargeRuns(t *testing.T) {
 }
 
 // countMembers checks runs of more than 100 members, calls back after each page, and returns the repairs.
-func (d *fixture) countMembers(plan *runtime.Plan, paged func()) map[string]int64 {
+func (d *fixture) countMembers(place enginetest.RunPlace, paged func()) map[string]int64 {
 	d.t.Helper()
 	repaired := make(map[string]int64)
 	for cursor, next := "", true; next; next = cursor != "" {
-		reply, err := d.core.CountMembers(d.ctx, enginerpc.CountMembersCall{Partition: plan.Partition, Limit: 64, MoreThan: 100, Cursor: cursor})
+		reply, err := d.core.CountMembers(d.ctx, enginerpc.CountMembersCall{Partition: place.Partition, Limit: 64, MoreThan: 100, Cursor: cursor})
 		require.NoError(d.t, err)
 		require.Less(d.t, reply.Checked, int64(300))
 		for _, m := range reply.Mended {

@@ -1,3 +1,0 @@
-// Package dutytest tests the maintenance tasks of keepers for records that other programs of the contract create:
-// executions and flows outside managed flows, quotas and budgets.
-package dutytest

@@ -1,0 +1,29 @@
+package enginetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// RunPlace is where the engine keeps a run, whether or not it was started.
+type RunPlace struct {
+	FlowID    enginecore.FlowID
+	Partition enginecore.Partition
+}
+
+// Locate returns where the engine keeps a run of the default namespace.
+func (b *Bench) Locate(tb testing.TB, flow, run string) RunPlace {
+	tb.Helper()
+	id := enginecore.FlowIDFor("default", flow, run)
+	partition, err := b.Engine.Core().FlowPartition(id)
+	require.NoError(tb, err)
+	return RunPlace{FlowID: id, Partition: partition}
+}
+
+// ExecutionID returns the id of a node of the run.
+func (p RunPlace) ExecutionID(node string) enginecore.ExecutionID {
+	return enginecore.ExecutionIDFor(p.Partition, p.FlowID, node)
+}

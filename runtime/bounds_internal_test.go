@@ -1,0 +1,16 @@
+package runtime
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// The bounds that pkg.go.dev shows are those that are checked.
+func TestBounds(t *testing.T) {
+	require.EqualValues(t, submit.MaxInput, MaxInput)
+	require.EqualValues(t, submit.MaxResult, MaxResult)
+	require.EqualValues(t, submit.MaxRunID, MaxRunID)
+}

@@ -1,0 +1,130 @@
+package inspection
+
+import "fmt"
+
+// Severity says how bad a Finding is.
+type Severity int
+
+// The severities. The zero value is Info.
+const (
+	// Info: worth knowing, nothing to do.
+	Info Severity = iota
+	// Warning: work can be lost or delayed when something else goes wrong.
+	Warning
+	// Error: work is lost or stands still now, or will.
+	Error
+)
+
+// String is "info", "warning" or "error".
+func (s Severity) String() string {
+	switch s {
+	case Info:
+		return "info"
+	case Warning:
+		return "warning"
+	case Error:
+		return "error"
+	}
+	return fmt.Sprintf("Severity(%d)", int(s))
+}
+
+// MarshalText implements encoding.TextMarshaler with String.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Code names what was found. Codes are stable.
+type Code string
+
+// The codes of findings, with the severity that they have.
+const (
+	// Server (info) is kind, version and age of a server.
+	Server Code = "server"
+	// VersionOld (error): the server is older than those that are supported.
+	VersionOld Code = "version.old"
+	// Replica (error): the server is a replica, which takes no writes.
+	Replica Code = "server.replica"
+	// Loading (error): the server still loads its data.
+	Loading Code = "server.loading"
+	// LogNotRewritten (info): the server has not rewritten its log since it started. If it was killed before, half
+	// of a call may be in there.
+	LogNotRewritten Code = "log.not_rewritten"
+	// PersistenceOff (warning, or info with AllowVolatile): nothing, or only snapshots, is written to disk.
+	PersistenceOff Code = "persistence.off"
+	// Fsync (warning for never, info for everysec): what was acknowledged is not on disk at once.
+	Fsync Code = "persistence.fsync"
+	// Eviction (error): the server drops keys when its memory is full.
+	Eviction Code = "eviction.on"
+	// MemoryFull (error): the memory limit is reached, and writes are refused.
+	MemoryFull Code = "memory.full"
+	// MemoryLow (warning): less than a tenth of the memory limit is left.
+	MemoryLow Code = "memory.low"
+	// WriteRefused (error): the server could not write to disk, and refuses writes for that.
+	WriteRefused Code = "write.refused"
+	// WriteFailed (warning): a snapshot or a rewrite of the log failed.
+	WriteFailed Code = "write.failed"
+	// ReplicasUnguarded (info): the server takes writes also when all of its replicas are gone.
+	ReplicasUnguarded Code = "replicas.unguarded"
+	// Rights (error): the user may not run commands that the library needs, or not on the keys and channels of the
+	// prefix.
+	Rights Code = "rights.missing"
+	// NotAllowed (info): the user may not look at something.
+	NotAllowed Code = "look.refused"
+	// LookFailed (error): a server did not answer.
+	LookFailed Code = "look.failed"
+	// LibraryBuild (info): the server has another build of the function library than this program.
+	LibraryBuild Code = "library.build"
+	// Keepers (info) counts the programs with keepers that hear their channel.
+	Keepers Code = "keepers"
+	// KeeperNone (warning): no keeper hears its channel.
+	KeeperNone Code = "keeper.none"
+	// KeeperLag (warning): something has been due for a while that a keeper sees to.
+	KeeperLag Code = "keeper.lag"
+	// Workers (info) counts the programs whose workers hear a lane.
+	Workers Code = "workers"
+	// WorkerNone (warning): work waits on a lane, and no worker hears it.
+	WorkerNone Code = "worker.none"
+	// InMemory (info): the engine is in this process and kept nowhere else.
+	InMemory Code = "engine.in_memory"
+)
+
+// Finding is one thing that Engine.Inspect has found.
+type Finding struct {
+	Code     Code     `json:"code"`
+	Severity Severity `json:"severity"`
+	// Subject is what it is about: the address of a server, a lane, "keepers" or "embedded".
+	Subject string `json:"subject"`
+	// Found is what there is, with its values.
+	Found string `json:"found"`
+	// Remedy is what to do: a command or a setting. Empty when there is nothing to do.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// String is "code: subject: what was found (remedy)".
+func (f Finding) String() string {
+	text := fmt.Sprintf("%s: %s: %s", f.Code, f.Subject, f.Found)
+	if f.Remedy != "" {
+		text += " (" + f.Remedy + ")"
+	}
+	return text
+}
+
+// Report is what Engine.Inspect has found, the worst first.
+type Report struct{ Findings []Finding }
+
+// AtLeast are the findings of a severity or a worse one.
+func (i Report) AtLeast(s Severity) []Finding {
+	var list []Finding
+	for _, f := range i.Findings {
+		if f.Severity >= s {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// Worst is the worst severity; Info when nothing was found.
+func (i Report) Worst() (worst Severity) {
+	for _, f := range i.Findings {
+		worst = max(worst, f.Severity)
+	}
+	return worst
+}

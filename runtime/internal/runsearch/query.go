@@ -1,0 +1,55 @@
+package runsearch
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+// Query says which runs are wanted. A run must satisfy everything that is set.
+type Query struct {
+	Flow string
+	// States are the engine's words for the outcomes of runs, "open" among them.
+	States []string
+	Tags   map[string]string
+	// CreatedFrom and CreatedBefore bound the time when a run was started, ClosedFrom and ClosedBefore when its last
+	// node ended. With one of the latter, only ended runs are found, the latest end first; else the newest come first.
+	CreatedFrom, CreatedBefore, ClosedFrom, ClosedBefore time.Time
+	// Children also finds the runs that nodes of other runs stand for.
+	Children bool
+}
+
+// byEnd reports whether runs are wanted in the order of their ends.
+func (q Query) byEnd() bool { return !q.ClosedFrom.IsZero() || !q.ClosedBefore.IsZero() }
+
+// call is what each partition is asked, from a place on.
+func (q Query) call() enginerpc.ListRunsCall {
+	call := enginerpc.ListRunsCall{FlowName: q.Flow, Children: q.Children, After: wholeFrom(q.CreatedFrom)}
+	if q.byEnd() {
+		call.Order, call.After = "closed", wholeFrom(q.ClosedFrom)
+	}
+	call.States = strings.Join(q.States, ",")
+	for _, name := range slices.Sorted(maps.Keys(q.Tags)) {
+		call.Tags = append(call.Tags, name, q.Tags[name])
+	}
+	return call
+}
+
+// wholeFrom is the first whole millisecond that is not before a time; zero stays zero.
+func wholeFrom(at time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
+}
+
+// lastBefore is the last whole millisecond before a time; zero stays zero.
+func lastBefore(at time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(-time.Nanosecond).Truncate(time.Millisecond)
+}
