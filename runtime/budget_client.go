@@ -45,7 +45,7 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 	}
 	spec := flowgraph.NewBudget(ref.Name, opts...)
 	if len(spec.KeyFrom) > 0 {
-		return "", fmt.Errorf("%w: it takes no key from an input", ErrBudgetRef)
+		return "", invalid("budget reference: it takes no key from an input")
 	}
 	// The reference says whose it is.
 	spec.Scope = submit.BudgetRef(ref).Scope()

@@ -103,7 +103,7 @@ func DutyTable() []DutyInfo {
 		describeDuties(keeper.UnblockEvery,
 			DutyInfo{Duty: DutyUnblocking, Contract: "unblock", Summary: "lets executions go that other programs blocked for a budget, a quota or capabilities"},
 		),
-		describeDuties(DefaultReconcileEvery,
+		describeDuties(defaultReconcileEvery,
 			DutyInfo{Duty: DutyIndexReconciliation, Contract: "index_reconciler", Summary: "mends indexes that do not fit the records"},
 			DutyInfo{Duty: DutyKeyReconciliation, Summary: "finds records and lists among all keys that no index leads to, and mends them"},
 			DutyInfo{Duty: DutyScheduleReconciliation, Summary: "goes on with schedules that the server's clock has put off because it was set back"},

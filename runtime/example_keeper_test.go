@@ -12,13 +12,17 @@ import (
 func ExampleNewKeeper() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	engine, err := runtime.Open(ctx, "embedded:", runtime.Logger(slog.New(slog.DiscardHandler)))
+	engine, err := runtime.Open(ctx, "embedded:", runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer engine.Close()
-	keeper := runtime.NewKeeper(engine)
+	keeper, err := runtime.NewKeeper(engine, runtime.KeeperConfig{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	done := make(chan error)
 	go func() { done <- keeper.Run(ctx) }()
 	stats := keeper.Stats()
@@ -33,15 +37,19 @@ func ExampleNewKeeper() {
 // One duty by hand: whatever index does not fit the records is mended.
 func ExampleClient_RunDuty() {
 	ctx := context.Background()
-	engine, err := runtime.Open(ctx, "embedded:", runtime.Logger(slog.New(slog.DiscardHandler)))
+	engine, err := runtime.Open(ctx, "embedded:", runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer engine.Close()
-	client := runtime.NewClient(engine)
+	client, err := runtime.NewClient(engine)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer client.Close()
-	report, err := client.RunDuty(ctx, runtime.DutyIndexReconciliation)
+	report, err := client.RunDuty(ctx, runtime.DutyIndexReconciliation, runtime.KeeperConfig{})
 	fmt.Println(report.Partitions, report.Done, report.Repaired, err)
 	// Output: 8 0 map[] <nil>
 }

@@ -99,7 +99,7 @@ func states(t *testing.T, run *runtime.Run[string]) map[string]enginecore.Public
 func TestAnyOfTakesTheFirstAndCancelsTheRest(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act}, runtime.Concurrency(8))
+		b.Worker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
 		f := flow.New[none, string]("race")
 		refs := c.nodes(f, "hang", "gate", "hang")
 		flow.Return(f, flow.Node(f, "winner", c.act, flow.AnyOf(refs...)))
@@ -128,7 +128,7 @@ func TestAnyOfTakesTheFirstAndCancelsTheRest(t *testing.T) {
 func TestAnyOfLetsTheRestRun(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act}, runtime.Concurrency(8))
+		b.Worker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
 		f := flow.New[none, string]("race")
 		refs := c.nodes(f, "gate", "ok")
 		flow.Return(f, flow.Node(f, "winner", c.act, flow.AnyOf(refs...), flow.LetRun()))
@@ -151,7 +151,7 @@ func TestAnyOfLetsTheRestRun(t *testing.T) {
 func TestQuorumTakesThoseThatSucceeded(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 8})
 		f := flow.New[none, string]("vote")
 		refs := c.nodes(f, "ok", "fail", "hang", "fail", "gate")
 		flow.Return(f, flow.Node(f, "merge", c.sum, flow.Quorum(2, refs[4], refs[3], refs[2], refs[1], refs[0])))
@@ -176,7 +176,7 @@ func TestQuorumTakesThoseThatSucceeded(t *testing.T) {
 func TestImpossibleQuorumSkipsAtOnce(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 8})
 		f := flow.New[none, string]("vote")
 		refs := c.nodes(f, "fail", "hang", "fail")
 		flow.Return(f, flow.Node(f, "after", c.act, flow.Const("ok"), flow.After(
@@ -197,7 +197,7 @@ func TestImpossibleQuorumSkipsAtOnce(t *testing.T) {
 func TestSiblingThatOthersNeedGoesOn(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 8})
 		f := flow.New[none, string]("shared")
 		refs := c.nodes(f, "ok", "gate", "hang")
 		first := flow.Node(f, "first", c.act, flow.AnyOf(refs...))
@@ -296,7 +296,7 @@ func TestJoinTable(t *testing.T) {
 	require.GreaterOrEqual(t, len(rows), 12)
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 8})
 		for i, row := range rows {
 			f := flow.New[none, string](fmt.Sprintf("row-%d", i))
 			var ways []string
@@ -366,7 +366,7 @@ func BenchmarkQuorumCancel(b *testing.B) {
 		b.Run(string(kind), func(b *testing.B) {
 			bench := enginetest.New(b, kind)
 			c := newCourse()
-			bench.Worker(b, []activity.Handler{c.act, c.sum}, runtime.Concurrency(128))
+			bench.Worker(b, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 128})
 			var all []time.Duration
 			for b.Loop() {
 				all = append(all, c.cancelHundred(b, bench)...)

@@ -27,7 +27,7 @@ func TestDutiesByHand(t *testing.T) {
 			require.Positive(t, info.Every)
 			require.False(t, seen[info.Duty], "%s is there twice", info.Duty)
 			seen[info.Duty] = true
-			report, err := b.Client.RunDuty(ctx, info.Duty)
+			report, err := b.Client.RunDuty(ctx, info.Duty, runtime.KeeperConfig{})
 			if b.Contract() && !info.InContractMode {
 				require.ErrorIs(t, err, runtime.ErrUnknownDuty)
 				continue
@@ -39,7 +39,7 @@ func TestDutiesByHand(t *testing.T) {
 			require.Zero(t, report.Done, info.Duty)
 			require.Zero(t, report.Remaining, info.Duty)
 		}
-		_, err := b.Client.RunDuty(ctx, "lease-expiry")
+		_, err := b.Client.RunDuty(ctx, "lease-expiry", runtime.KeeperConfig{})
 		require.ErrorIs(t, err, runtime.ErrUnknownDuty)
 		require.ErrorContains(t, err, `"lease-expiry"`)
 		require.ErrorContains(t, err, "lease_expiry")
@@ -89,10 +89,10 @@ func TestRunOnceReports(t *testing.T) {
 		})
 		time.Sleep(30 * time.Millisecond) // until the delay is over by the engine's clock
 
-		report, err := b.Client.RunDuty(ctx, runtime.DutyLeaseExpiry)
+		report, err := b.Client.RunDuty(ctx, runtime.DutyLeaseExpiry, runtime.KeeperConfig{})
 		require.NoError(t, err)
 		require.Zero(t, report.Done)
-		report, err = b.Client.RunDuty(ctx, runtime.DutyDelayedPromotion)
+		report, err = b.Client.RunDuty(ctx, runtime.DutyDelayedPromotion, runtime.KeeperConfig{})
 		require.NoError(t, err)
 		require.EqualValues(t, 1, report.Done)
 		require.Positive(t, report.Lag)
@@ -114,7 +114,7 @@ func TestKeeperStats(t *testing.T) {
 			return 7, nil
 		})
 		b.Worker(t, []activity.Handler{failing})
-		keeper := runtime.NewKeeper(b.Engine)
+		keeper := enginetest.NewKeeper(t, b.Engine, runtime.KeeperConfig{})
 		running := b.Run(t, "keeper", keeper.Run)
 		def := single(t, failing, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 4}))
 		run, err := runtime.Start(ctx, b.Client, def, 1)
@@ -155,7 +155,7 @@ func TestKeeperSurvives(t *testing.T) {
 			}
 			return n, nil
 		})
-		keeper := runtime.NewKeeper(b.Engine)
+		keeper := enginetest.NewKeeper(t, b.Engine, runtime.KeeperConfig{})
 		b.Run(t, "keeper", keeper.Run)
 		b.Worker(t, []activity.Handler{failFirst})
 		def := single(t, failFirst, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))

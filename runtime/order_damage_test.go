@@ -43,7 +43,7 @@ func TestLinesWithHoles(t *testing.T) {
 		ran := u.goOn(t, 35)
 		require.Less(t, lastIndexOf(ran, "b"), 20, "those whose queue is there run first: %v", ran)
 		require.EqualValues(t, 0, u.command(t, "EXISTS", "$ffx:turns"))
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 func lastIndexOf(list []string, label string) int {
@@ -66,15 +66,15 @@ func TestQueueWithoutKeyIsRepaired(t *testing.T) {
 		u.command(t, "DEL", "$ffx:queue:")
 		u.command(t, "HDEL", "$ffx:order", "adopted_to") // as when claims have looked at all that came before
 		u.command(t, "ZREM", "$ffx:turns", "")
-		report, err := b.Client.RunDuty(u.ctx, runtime.DutyIndexReconciliation)
+		report, err := b.Client.RunDuty(u.ctx, runtime.DutyIndexReconciliation, runtime.KeeperConfig{})
 		require.NoError(t, err)
 		require.EqualValues(t, 11, report.Repaired["queue"]+report.Repaired["turns"], report.Repaired)
 		require.EqualValues(t, 10, u.command(t, "ZCARD", "$ffx:queue:"))
-		report, err = b.Client.RunDuty(u.ctx, runtime.DutyIndexReconciliation)
+		report, err = b.Client.RunDuty(u.ctx, runtime.DutyIndexReconciliation, runtime.KeeperConfig{})
 		require.NoError(t, err)
 		require.Empty(t, report.Repaired)
 		ran := u.goOn(t, 40)
 		require.Less(t, slices.Index(ran, "none"), 3, "%v", ran)
 		require.Less(t, lastIndexOf(ran, "none"), 25, "%v", ran)
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }

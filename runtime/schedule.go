@@ -14,8 +14,6 @@ import (
 
 // Errors of schedules, for errors.Is.
 var (
-	// ErrSchedule marks a schedule that is not well declared: its name, timing or options. Nothing has been written.
-	ErrSchedule = errors.New("bad schedule")
 	// ErrScheduleNotFound is returned when there is no schedule of that name.
 	ErrScheduleNotFound = schedule.ErrScheduleNotFound
 	// ErrScheduleFull is returned by TriggerSchedule when as many fires wait to be started as may.
@@ -183,7 +181,7 @@ func wholeMilliseconds(c *scheduleConfig, what string, d time.Duration) int64 {
 // next fire is the first after the change, by the engine's clock. Whether the schedule is paused, its numbers and its history
 // stay.
 //
-// The error wraps ErrSchedule with everything that is wrong with the declaration, or ErrTooLarge and others of Start for what
+// The error matches ErrInvalid with everything that is wrong with the declaration, or ErrTooLarge and others of Start for what
 // could not be started, and nothing has been written then; ErrNotInContract in contract mode.
 func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing ScheduleTiming, def *flow.Definition[In, Out], in In, opts ...ScheduleOption) (*ScheduleDescription, error) {
 	fail := func(err error) (*ScheduleDescription, error) {
@@ -214,7 +212,7 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing S
 			err = schedule.DecodeStrictly(filled, &probe)
 		}
 		if err != nil {
-			return fail(fmt.Errorf("%w: fire time into field %q of the input: %w", ErrSchedule, draft.Spec.FireField, err))
+			return fail(invalid("schedule: fire time into field %q of the input: %w", draft.Spec.FireField, err))
 		}
 	}
 	runner := schedule.NewScheduleRunner(c.session, false)

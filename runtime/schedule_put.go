@@ -28,7 +28,7 @@ func newDraft(e *engine.Session, name string, timing ScheduleTiming, compiled *s
 	}
 	times := c.check(compiled.Graph)
 	if err := errors.Join(c.faults...); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSchedule, err)
+		return nil, invalid("schedule: %w", err)
 	}
 	c.spec.Retention = submit.RetentionOf(e.Keep, mergeKeep(c.keep, compiled.Graph.Keep))
 	// What the engine would not take is found now, not when it fires.

@@ -132,14 +132,14 @@ func TestBuiltInKeeperYieldsOnItsEngine(t *testing.T) {
 // without a word.
 func TestBuiltInKeepersStandBy(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
-		b := enginetest.New(t, kind, runtime.Partitions(sharedPartitions))
+		b := enginetest.New(t, kind, runtime.OpenConfig{Partitions: sharedPartitions})
 		ctx := enginetest.Context(t)
 		other := enginetest.Open(t, kind, b.URL, b.Prefix)
 		heard, _ := hearKeepers(t, b)
 		once := failsOnce("once")
 		b.KeepingWorker(t, []activity.Handler{once})
 		heard.await(t, 1, 0)
-		keeper := runtime.NewKeeper(other.Engine, runtime.Heartbeat(100*time.Millisecond))
+		keeper := enginetest.NewKeeper(t, other.Engine, runtime.KeeperConfig{HeartbeatInterval: 100 * time.Millisecond})
 		b.Run(t, "keeper", keeper.Run)
 		heard.await(t, 0, 1)
 		require.Equal(t, sharedPartitions, keeper.Stats().Partitions)

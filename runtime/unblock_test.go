@@ -64,7 +64,7 @@ func TestUnblocking(t *testing.T) {
 			}},
 			{blocked("paused_by_operator", "budget_ids", ""), nil},
 		}
-		report, err := b.Client.RunDuty(ctx, runtime.DutyUnblocking)
+		report, err := b.Client.RunDuty(ctx, runtime.DutyUnblocking, runtime.KeeperConfig{})
 		require.NoError(t, err)
 		require.Zero(t, report.Done)
 		for _, w := range waits {
@@ -73,7 +73,7 @@ func TestUnblocking(t *testing.T) {
 				continue
 			}
 			w.free()
-			report, err := b.Client.RunDuty(ctx, runtime.DutyUnblocking)
+			report, err := b.Client.RunDuty(ctx, runtime.DutyUnblocking, runtime.KeeperConfig{})
 			require.NoError(t, err)
 			require.EqualValues(t, 1, report.Done)
 			require.True(t, eligible(w.id))
@@ -81,7 +81,7 @@ func TestUnblocking(t *testing.T) {
 		// Where it cannot be known, what is blocked stays blocked, and the fault is told.
 		id := blocked("waiting_for_budget", "budget_ids", string(budget))
 		do("SET", keys.BudgetLimits(atBudget, budget), "no hash")
-		report, err = b.Client.RunDuty(ctx, runtime.DutyUnblocking)
+		report, err = b.Client.RunDuty(ctx, runtime.DutyUnblocking, runtime.KeeperConfig{})
 		require.Error(t, err)
 		require.Equal(t, 1, report.Remaining)
 		require.False(t, eligible(id))

@@ -17,8 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// ErrURL marks an engine URL that cannot be read.
-var ErrURL = errors.New("bad engine URL")
+// errURL begins the errors about an engine URL that cannot be read.
+var errURL = invalid("engine URL")
 
 // target is where an engine URL leads.
 type target struct {
@@ -38,26 +38,26 @@ func parseURL(raw string) (target, error) {
 		return parseEmbedded(raw)
 	}
 	if meant, ok := serverMeant(raw); ok {
-		return target{}, fmt.Errorf("%w: it has no scheme: did you mean %s?", ErrURL, meant)
+		return target{}, fmt.Errorf("%w: it has no scheme: did you mean %s?", errURL, meant)
 	}
 	first, hosts := cutHosts(raw)
 	u, err := url.Parse(first)
 	if err != nil {
-		return target{}, fmt.Errorf("%w: %s", ErrURL, redactedParseError(err))
+		return target{}, fmt.Errorf("%w: %s", errURL, redactedParseError(err))
 	}
 	u.Host = hosts
 	if u.Scheme == "" {
-		return target{}, fmt.Errorf("%w: it has no scheme: a server is valkey://host:6379, a directory is embedded:%s", ErrURL, raw)
+		return target{}, fmt.Errorf("%w: it has no scheme: a server is valkey://host:6379, a directory is embedded:%s", errURL, raw)
 	}
 	base, topology, _ := strings.Cut(u.Scheme, "+")
 	switch base {
 	case "redis", "rediss", "valkey", "valkeys":
 	default:
 		return target{}, fmt.Errorf("%w: scheme %q: must be embedded, redis, rediss, valkey or valkeys, the last four "+
-			"also with +cluster or +sentinel", ErrURL, u.Scheme)
+			"also with +cluster or +sentinel", errURL, u.Scheme)
 	}
 	if u.Host == "" {
-		return target{}, fmt.Errorf("%w: no host: it must have the form %s://host:port", ErrURL, u.Scheme)
+		return target{}, fmt.Errorf("%w: no host: it must have the form %s://host:port", errURL, u.Scheme)
 	}
 	t := target{text: u.Redacted()}
 	if err := checkServerOptions(u); err != nil {
@@ -76,7 +76,7 @@ func parseURL(raw string) (target, error) {
 	case "sentinel":
 		t.option, err = sentinelOption(u, base)
 	default:
-		return target{}, fmt.Errorf("%w: scheme %q: after the + must come cluster or sentinel", ErrURL, u.Scheme)
+		return target{}, fmt.Errorf("%w: scheme %q: after the + must come cluster or sentinel", errURL, u.Scheme)
 	}
 	if err != nil {
 		return target{}, err
@@ -91,7 +91,7 @@ func (t *target) useTLS(config *tls.Config) error {
 	case config == nil:
 		return nil
 	case t.option.TLSConfig == nil:
-		return fmt.Errorf("%w: %s is without TLS, and a TLS configuration is given: the scheme must be rediss or valkeys", ErrURL, t.text)
+		return fmt.Errorf("%w: %s is without TLS, and a TLS configuration is given: the scheme must be rediss or valkeys", errURL, t.text)
 	}
 	own := config.Clone()
 	own.ServerName = cmp.Or(own.ServerName, t.option.TLSConfig.ServerName)
@@ -100,7 +100,7 @@ func (t *target) useTLS(config *tls.Config) error {
 	return nil
 }
 
-// contractOption is the option of a URL that stands for ContractOnly.
+// contractOption is the option of a URL that asks for contract mode.
 const contractOption = "contract"
 
 // serverOptions are what the query of a server's URL may have; rueidis reads all of them but contractOption.
@@ -109,17 +109,17 @@ var serverOptions = []string{contractOption, "addr", "client_name", "db", "dial_
 func checkServerOptions(u *url.URL) error {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return fmt.Errorf("%w: query: %s", ErrURL, err)
+		return fmt.Errorf("%w: query: %s", errURL, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if !slices.Contains(serverOptions, name) {
-			return fmt.Errorf("%w: unknown option %q of a server: there are %s", ErrURL, name, strings.Join(serverOptions, ", "))
+			return fmt.Errorf("%w: unknown option %q of a server: there are %s", errURL, name, strings.Join(serverOptions, ", "))
 		}
 	}
 	return nil
 }
 
-// takeContract reads and removes the option of a URL that stands for ContractOnly.
+// takeContract reads and removes the option of a URL that asks for contract mode.
 func takeContract(u *url.URL) (bool, error) {
 	query := u.Query()
 	if !query.Has(contractOption) {
@@ -133,7 +133,7 @@ func takeContract(u *url.URL) (bool, error) {
 
 func checkContractVersion(version string) error {
 	if version != enginerpc.ContractVersionNumber {
-		return fmt.Errorf("%w: %s=%s: the version of the contract must be %s", ErrURL, contractOption, version,
+		return fmt.Errorf("%w: %s=%s: the version of the contract must be %s", errURL, contractOption, version,
 			enginerpc.ContractVersionNumber)
 	}
 	return nil
@@ -182,7 +182,7 @@ func serverOption(u *url.URL, scheme string, drop func(*url.URL)) (rueidis.Clien
 	}
 	option, err := rueidis.ParseURL(single.String())
 	if err != nil {
-		return rueidis.ClientOption{}, fmt.Errorf("%w: %s", ErrURL, redactedParseError(err))
+		return rueidis.ClientOption{}, fmt.Errorf("%w: %s", errURL, redactedParseError(err))
 	}
 	option.InitAddress = append(hosts[:1:1], append(hosts[1:], option.InitAddress[1:]...)...)
 	return option, nil
@@ -191,7 +191,7 @@ func serverOption(u *url.URL, scheme string, drop func(*url.URL)) (rueidis.Clien
 func sentinelOption(u *url.URL, scheme string) (rueidis.ClientOption, error) {
 	primary := strings.Trim(u.Path, "/")
 	if primary == "" {
-		return rueidis.ClientOption{}, fmt.Errorf("%w: a sentinel URL ends in /name-of-the-primary", ErrURL)
+		return rueidis.ClientOption{}, fmt.Errorf("%w: a sentinel URL ends in /name-of-the-primary", errURL)
 	}
 	option, err := serverOption(u, scheme, func(u *url.URL) { u.Path = "" })
 	option.Sentinel.MasterSet = primary
@@ -202,7 +202,7 @@ func splitHosts(list string) ([]string, error) {
 	var hosts []string
 	for host := range strings.SplitSeq(list, ",") {
 		if host == "" || strings.HasPrefix(host, ":") {
-			return nil, fmt.Errorf("%w: %q names no host", ErrURL, list)
+			return nil, fmt.Errorf("%w: %q names no host", errURL, list)
 		}
 		if _, _, err := net.SplitHostPort(host); err != nil {
 			host = net.JoinHostPort(strings.Trim(host, "[]"), "6379")
@@ -219,7 +219,7 @@ func parseEmbedded(raw string) (target, error) {
 	dir, query, _ := strings.Cut(rest, "?")
 	if after, found := strings.CutPrefix(dir, "//"); found {
 		if !strings.HasPrefix(after, "/") {
-			return target{}, fmt.Errorf("%w: embedded has no host: a directory is embedded:%s", ErrURL, after)
+			return target{}, fmt.Errorf("%w: embedded has no host: a directory is embedded:%s", errURL, after)
 		}
 		dir = after
 	}
@@ -227,7 +227,7 @@ func parseEmbedded(raw string) (target, error) {
 	t.text += dir
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return target{}, fmt.Errorf("%w: %s", ErrURL, err)
+		return target{}, fmt.Errorf("%w: %s", errURL, err)
 	}
 	for name, value := range values {
 		if name == contractOption {
@@ -238,7 +238,7 @@ func parseEmbedded(raw string) (target, error) {
 			continue
 		}
 		if name != "fsync" {
-			return target{}, fmt.Errorf("%w: unknown option %q of embedded: there are fsync and %s", ErrURL, name, contractOption)
+			return target{}, fmt.Errorf("%w: unknown option %q of embedded: there are fsync and %s", errURL, name, contractOption)
 		}
 		switch value[0] {
 		case "always":
@@ -248,7 +248,7 @@ func parseEmbedded(raw string) (target, error) {
 		case "never":
 			t.fsync = embedded.FsyncNever
 		default:
-			return target{}, fmt.Errorf("%w: fsync=%s: must be always, everysec or never", ErrURL, value[0])
+			return target{}, fmt.Errorf("%w: fsync=%s: must be always, everysec or never", errURL, value[0])
 		}
 	}
 	return t, nil

@@ -65,7 +65,7 @@ func repair(ctx context.Context, s *session, out *output) error {
 	var faults []error
 	out.head("repair", "done", "repaired")
 	for _, duty := range repairs {
-		report, err := s.client.RunDuty(ctx, duty)
+		report, err := s.client.RunDuty(ctx, duty, runtime.KeeperConfig{})
 		if errors.Is(err, runtime.ErrUnknownDuty) {
 			continue // contract mode leaves it to the server's own scanners
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -62,7 +63,7 @@ func TestCrashBetweenParentAndChild(t *testing.T) {
 		near := func() { b.Worker(t, def.Handlers()) }
 		if worker {
 			b.Keeper(t)
-			far.Worker(t, def.Handlers(), runtime.Lease(runtime.MinLease), runtime.Grace(0))
+			far.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: 300 * time.Millisecond, Grace: -1})
 		} else {
 			near()
 			far.Keeper(t)
@@ -149,7 +150,7 @@ func TestUntoldEndIsFound(t *testing.T) {
 			}
 			return "an errand"
 		})
-		report, err := b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
+		report, err := b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation, runtime.KeeperConfig{})
 		require.NoError(t, err)
 		require.Equal(t, map[string]int64{"children": 1}, report.Repaired)
 		b.Keeper(t)
@@ -157,7 +158,7 @@ func TestUntoldEndIsFound(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 4, out)
 		b.Settle(t)
-		report, err = b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
+		report, err = b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation, runtime.KeeperConfig{})
 		require.NoError(t, err)
 		require.Empty(t, report.Repaired, "the node has heard of it")
 	})
@@ -189,7 +190,7 @@ func TestOrphansAreEnded(t *testing.T) {
 		}
 		for range 2 { // the run is cancelled, then removed
 			require.NoError(t, due())
-			_, err = b.Client.RunDuty(ctx, runtime.DutyChildRuns)
+			_, err = b.Client.RunDuty(ctx, runtime.DutyChildRuns, runtime.KeeperConfig{})
 			require.NoError(t, err)
 		}
 		require.Empty(t, b.Settle(t).FlowIDs())

@@ -34,7 +34,7 @@ func TestReconcilersLeaveNodesToTheirRuns(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Keeper(t)
-		b.Worker(t, []activity.Handler{list, item}, runtime.Concurrency(5))
+		b.Worker(t, []activity.Handler{list, item}, runtime.WorkerConfig{Concurrency: 5})
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		each := func() string {
@@ -57,7 +57,7 @@ func TestReconcilersLeaveNodesToTheirRuns(t *testing.T) {
 		for _, duty := range []runtime.Duty{
 			runtime.DutyIndexReconciliation, runtime.DutyDependencyReconciliation, runtime.DutyKeyReconciliation, runtime.DutyMemberReconciliation,
 		} {
-			report, err := b.Client.RunDuty(ctx, duty)
+			report, err := b.Client.RunDuty(ctx, duty, runtime.KeeperConfig{})
 			require.NoError(t, err)
 			require.Empty(t, report.Repaired, duty)
 			require.Equal(t, waits, each(), duty)

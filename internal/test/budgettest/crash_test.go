@@ -86,7 +86,7 @@ func (x *brittle) keep() runtime.DutyReport {
 	for _, text := range x.owed() {
 		require.NoError(x.t, client.Do(x.ctx, client.B().Zadd().Key(due).ScoreMember().ScoreMember(1, text).Build()).Error())
 	}
-	report, err := x.bench.Client.RunDuty(x.ctx, runtime.DutyBudget)
+	report, err := x.bench.Client.RunDuty(x.ctx, runtime.DutyBudget, runtime.KeeperConfig{})
 	require.NoError(x.t, err)
 	return report
 }

@@ -21,7 +21,7 @@ func TestKeysOfOtherServers(t *testing.T) {
 	for _, s := range cluster.Nodes {
 		s.Command(t, "CONFIG", "SET", "cluster-require-full-coverage", "no")
 	}
-	b := enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix(), runtime.Partitions(32))
+	b := enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix(), runtime.OpenConfig{Partitions: 32})
 	core := b.Engine.Core()
 	client := core.Client()
 	keys := make(map[*testserver.Server][]string) // of lists that no run is in any more, by server
@@ -34,7 +34,7 @@ func TestKeysOfOtherServers(t *testing.T) {
 	}
 	require.Len(t, keys, 3)
 	cluster.Nodes[1].Kill()
-	report, err := b.Client.RunDuty(ctx, runtime.DutyKeyReconciliation)
+	report, err := b.Client.RunDuty(ctx, runtime.DutyKeyReconciliation, runtime.KeeperConfig{})
 	require.ErrorIs(t, err, enginecore.ErrNotReachable)
 	require.EqualValues(t, len(keys[cluster.Nodes[0]])+len(keys[cluster.Nodes[2]]), report.Done)
 	require.Equal(t, 1, report.Remaining)

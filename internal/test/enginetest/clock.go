@@ -25,7 +25,7 @@ func (c *Clock) Jump(by time.Duration) { c.ahead.Add(int64(by)) }
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
 // WithClock serves an embedded engine whose clock the test sets. It shows a quarter past an hour at the beginning.
-func WithClock(tb testing.TB, opts ...runtime.OpenOption) (*Bench, *Clock) {
+func WithClock(tb testing.TB, config ...runtime.OpenConfig) (*Bench, *Clock) {
 	tb.Helper()
 	clock := new(Clock)
 	clock.Jump(clock.Now().Truncate(time.Hour).Add(75 * time.Minute).Sub(clock.Now()))
@@ -45,5 +45,5 @@ func WithClock(tb testing.TB, opts ...runtime.OpenOption) (*Bench, *Clock) {
 			tb.Errorf("close engine: %v", err)
 		}
 	})
-	return Open(tb, testserver.Embedded, "valkey://"+listener.Addr().String(), NewPrefix(), opts...), clock
+	return Open(tb, testserver.Embedded, "valkey://"+listener.Addr().String(), NewPrefix(), config...), clock
 }

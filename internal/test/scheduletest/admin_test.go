@@ -218,7 +218,7 @@ func TestList(t *testing.T) {
 			require.NoError(t, err)
 		}
 		if b.Kind != testserver.Embedded {
-			other := enginetest.Open(t, b.Kind, b.URL, b.Prefix, runtime.Namespace("other"))
+			other := enginetest.Open(t, b.Kind, b.URL, b.Prefix, runtime.OpenConfig{Namespace: "other"})
 			_, err := runtime.Schedule(ctx, other.Client, "s-1", runtime.Every(time.Hour), l.def, job{})
 			require.NoError(t, err)
 			// A keeper serves all namespaces, and the run belongs to the one of its schedule.
@@ -281,7 +281,7 @@ func TestRefused(t *testing.T) {
 			`field "when"`:                make("s", runtime.Every(time.Hour), runtime.FireTimeInto("when")),
 			"the field for the fire time": make("s", runtime.Every(time.Hour), runtime.FireTimeInto("")),
 		} {
-			require.ErrorIs(t, err, runtime.ErrSchedule, text)
+			require.ErrorIs(t, err, runtime.ErrInvalid, text)
 			require.ErrorContains(t, err, text)
 		}
 		require.ErrorContains(t, make("s", runtime.Every(time.Hour), runtime.RunTag("Cost", "7")), "Cost")
@@ -349,7 +349,7 @@ func TestDirectory(t *testing.T) {
 	t.Run("kept", func(t *testing.T) {
 		l := newFixture(t, enginetest.Open(t, testserver.Embedded, url, prefix))
 		l.worker(t)
-		report, err := l.Client.RunDuty(ctx, runtime.DutySchedule)
+		report, err := l.Client.RunDuty(ctx, runtime.DutySchedule, runtime.KeeperConfig{})
 		require.NoError(t, err)
 		require.Equal(t, int64(1), report.Done, "a duty that is seen to by hand has done it when it returns")
 		require.Equal(t, int64(1), l.describe(t).Started)
@@ -457,7 +457,7 @@ func TestContractMode(t *testing.T) {
 
 // A keeper that does not know the stored form leaves the schedule to others.
 func TestLaterForm(t *testing.T) {
-	b := enginetest.New(t, testserver.Embedded, runtime.Logger(slog.New(slog.DiscardHandler)))
+	b := enginetest.New(t, testserver.Embedded, runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)})
 	l := newFixture(t, b)
 	ctx := enginetest.Context(t)
 	l.schedule(t)
@@ -469,7 +469,7 @@ func TestLaterForm(t *testing.T) {
 	later := strings.Replace(spec, `"version":1`, `"version":2`, 1)
 	require.NoError(t, client.Do(ctx, client.B().Hset().Key(key).FieldValue().FieldValue("spec", later).Build()).Error())
 	client.Do(ctx, client.B().Zadd().Key(b.Engine.Core().Keys().FfxSchedulesDue(p)).ScoreMember().ScoreMember(1, string(id)).Build())
-	_, err = b.Client.RunDuty(ctx, runtime.DutySchedule)
+	_, err = b.Client.RunDuty(ctx, runtime.DutySchedule, runtime.KeeperConfig{})
 	require.NoError(t, err)
 	_, err = b.Client.DescribeSchedule(ctx, "s")
 	require.ErrorContains(t, err, "later release")

@@ -13,7 +13,7 @@ import (
 // do runs one maintenance task.
 func (l *fixture) do(t *testing.T, duty runtime.Duty) runtime.DutyReport {
 	t.Helper()
-	report, err := l.Client.RunDuty(enginetest.Context(t), duty)
+	report, err := l.Client.RunDuty(enginetest.Context(t), duty, runtime.KeeperConfig{})
 	require.NoError(t, err)
 	return report
 }

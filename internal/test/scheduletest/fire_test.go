@@ -71,7 +71,7 @@ func TestEachFireOnce(t *testing.T) {
 		for range 2 {
 			hands.Go(func() {
 				for ctx.Err() == nil {
-					_, err := b.Client.RunDuty(ctx, runtime.DutySchedule)
+					_, err := b.Client.RunDuty(ctx, runtime.DutySchedule, runtime.KeeperConfig{})
 					if ctx.Err() == nil && err != nil {
 						t.Error(err)
 						return
