@@ -48,7 +48,7 @@ type startConfig struct {
 // input, is the same run again, whether it is under way or over. Defaults to a random UUID.
 func WithID(id string) StartOption { return func(c *startConfig) { c.id, c.named = id, true } }
 
-// Creator says who starts the run, for the record, in at most MaxActor bytes without control characters.
+// Creator says who starts the run, for the record, in at most 256 bytes without control characters.
 func Creator(name string) StartOption { return func(c *startConfig) { c.creator = name } }
 
 // WithTag attaches a text to the run, by which Client.Runs finds it: beside the tags of its flow, or instead of the one with the
@@ -97,8 +97,8 @@ func (r *Run[Out]) Existed() bool { return r.there().existed }
 // makes nothing runnable before the whole flow is there.
 //
 // The error wraps ErrRunConflict when the id is taken by a run with another graph or input, ErrTooLarge for an input
-// above MaxInput, ErrInvalid for a bad id or Creator and for an input without the key of a limit, a budget or FairBy, flow.ErrTag for a bad Tag or flow.ErrInvalid for too
-// many; nothing has been written then. It wraps enginecore.ErrFull when the server has no room for new work: start the
+// above MaxInput, ErrInvalid for a bad id or Creator and for an input without the key of a limit, a budget or FairBy,
+// flow.ErrTag for a bad Tag or flow.ErrInvalid for too many; nothing has been written then. It wraps enginecore.ErrFull when the server has no room for new work: start the
 // run again later, with the same ID.
 func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Run[Out], error) {
 	plan, err := planRun(c, def, in, opts)

@@ -8,10 +8,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// ErrInvalid is matched by all errors about an argument, or a field of a config, that cannot be used: an engine URL, a run id, a
-// text for the record, a query, a schedule, a signal, an activity that a worker cannot take, an input without the value that a
-// limit, a budget or FairBy takes its key from. The text names the thing, the value and the rule. Nothing has been written, and
-// the same call fails again.
+// ErrInvalid is matched by all errors about an argument, or a field of a config, that cannot be used: an engine URL, a run
+// id, a text for the record, a query, a schedule, a signal, an activity that a worker cannot take, an input without the value
+// that a limit, a budget or FairBy takes its key from. The text names the thing, the value and the rule. Nothing has been
+// written, and the same call fails again.
 var (
 	ErrInvalid = engine.ErrInvalid
 )

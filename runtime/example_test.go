@@ -28,7 +28,7 @@ func weather() (*flow.Definition[string, string], error) {
 }
 
 // On the library of another FlowFabric engine, which stays as it is. A server's URL takes ?contract=15, too.
-func ExampleContractOnly() {
+func ExampleContractConfig() {
 	ctx := context.Background()
 	def, err := weather()
 	if err != nil {

@@ -6,9 +6,19 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// Bounds that the documentation says as numbers.
+const (
+	MaxActor    = engine.MaxActor
+	MaxReason   = engine.MaxReason
+	MaxFailures = submit.MaxFailures
+	MaxGrantTTL = admission.MaxGrantTTL
+	MaxListed   = maxListed
 )
 
 // EngineToken is the part of a token that the engine made, which must not show either.
@@ -65,8 +75,8 @@ func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int)
 	return err
 }
 
-// OnlyMessages returns the config of a worker that does for an hour what messages tell it: it neither sweeps nor renews leases
-// before. A test with it needs no bound of time: what is not announced does not happen within the test.
+// OnlyMessages returns the config of a worker that does for an hour what messages tell it: it neither sweeps nor renews
+// leases before. A test with it needs no bound of time: what is not announced does not happen within the test.
 func OnlyMessages(config WorkerConfig) WorkerConfig {
 	config.sweep, config.Lease = time.Hour, time.Hour
 	return config

@@ -35,8 +35,8 @@ var errUnmadeIssuer = invalid("the grant issuer was not made by NewGrantIssuer")
 
 // ClaimForWorker grants the worker one execution. It looks at the first ones that wait in each partition that it probes,
 // asks for room in their budgets and quotas, and writes one grant. It returns ErrNoGrant when there is nothing, which in a
-// deployment with more partitions than it probes says nothing of the others: call again. Other errors are ErrInvalid for a bad request, and
-// those of the engine; when a budget or a quota cannot be asked, nothing is granted.
+// deployment with more partitions than it probes says nothing of the others: call again. Other errors are ErrInvalid for a
+// bad request, and those of the engine; when a budget or a quota cannot be asked, nothing is granted.
 func (g *GrantIssuer) ClaimForWorker(ctx context.Context, r GrantRequest) (Grant, error) {
 	if g == nil || g.issuer == nil {
 		return Grant{}, errUnmadeIssuer
@@ -56,7 +56,7 @@ type GrantRequest struct {
 	Capabilities []string
 	// Activities that the worker knows; others are set aside for a worker that does. Nil is all.
 	Activities []string
-	// TTL is how long the worker has to claim by the grant: 1 ms to MaxGrantTTL.
+	// TTL is how long the worker has to claim by the grant: 1 ms to 1 min.
 	TTL time.Duration
 	// Partition to take from; nil looks into 32 of them, others from call to call.
 	Partition *enginecore.Partition

@@ -29,7 +29,7 @@ func (x inspector) inspectKeepers(ctx context.Context, i *Inspection) {
 	case !known:
 		i.add(FindingNotAllowed, SeverityInfo, subject, "the user may not count who hears a channel", "ACL SETUSER <user> +pubsub|numsub")
 	case n == 0 && engine.Has[engine.Maintenance](x.Backend):
-		i.add(FindingKeeperNone, SeverityWarning, subject, "no keeper runs: retries, timeouts and lost work wait", "leave out runtime.WithoutKeeper, or run runtime.NewKeeper in at least one process")
+		i.add(FindingKeeperNone, SeverityWarning, subject, "no keeper runs: retries, timeouts and lost work wait", "leave WorkerConfig.NoKeeper unset, or run runtime.NewKeeper in at least one process")
 	default:
 		i.add(FindingKeepers, SeverityInfo, subject, fmt.Sprintf("%d programs with keepers", n), "")
 	}
@@ -105,7 +105,7 @@ func (x inspector) inspectWorkers(ctx context.Context, i *Inspection) {
 		subject, n := "lane "+string(lane.LaneID), counts[channels[at]]
 		if n == 0 && lane.Eligible > 0 {
 			i.add(FindingWorkerNone, SeverityWarning, subject, engine.Decimal(lane.Eligible)+" executions wait, and no worker serves the lane",
-				"run a worker with runtime.Lanes("+strconv.Quote(string(lane.LaneID))+")")
+				"run a worker with "+strconv.Quote(string(lane.LaneID))+" among WorkerConfig.Lanes")
 			continue
 		}
 		i.add(FindingWorkers, SeverityInfo, subject, fmt.Sprintf("%d programs with workers", n), "")

@@ -32,8 +32,8 @@ type Local struct {
 	faults []error
 }
 
-// OpenLocal opens the engine and starts a worker on it, with its keeper. Close ends all of it; the end of ctx does not. The errors
-// are those of Open, NewWorker and Worker.Register.
+// OpenLocal opens the engine and starts a worker on it, with its keeper. Close ends all of it; the end of ctx does not. The
+// errors are those of Open, NewWorker and Worker.Register.
 func OpenLocal(ctx context.Context, config LocalConfig) (*Local, error) {
 	if err := config.check(); err != nil {
 		return nil, fmt.Errorf("local: %w", err)

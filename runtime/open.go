@@ -67,19 +67,21 @@ const (
 //	redis+cluster://  valkey+cluster://    a cluster: host[:port][,host[:port]…]
 //	redis+sentinel://  valkey+sentinel://  a server behind sentinels: host[:port][,…]/name-of-the-primary
 //
-// Programs on several databases of one server hear each other's messages: give each database a prefix of its own (OpenConfig.Prefix), or
-// keepers and workers count those of other databases among theirs, and work waits for them.
+// Programs on several databases of one server hear each other's messages: give each database a prefix of its own
+// (OpenConfig.Prefix), or keepers and workers count those of other databases among theirs, and work waits for them.
 //
-// A server's URL and embedded take ?contract=15, which is contract mode (ContractConfig). A server's takes client_name, db, dial_timeout, write_timeout
-// (times such as 5s), max_retries=0, protocol=2 and, with TLS, skip_verify besides. Others are an error.
+// A server's URL and embedded take ?contract=15, which is contract mode (ContractConfig). A server's takes client_name, db,
+// dial_timeout, write_timeout (times such as 5s), max_retries=0, protocol=2 and, with TLS, skip_verify besides. Others are an
+// error.
 //
 // Open and every call end with their contexts, also while a connection is being made. A server that does not answer for 3.3 s, a
 // third of a worker's default lease, is given up, and connections are made anew. Of these, 2.3 s are what an answer may take, which
 // write_timeout replaces.
 //
-// It loads the function library where it is missing or older, but not in contract mode. The error names what is wrong: enginecore.ErrNotReachable,
-// ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary, ErrNoLibrary or ErrIncompatibleLibrary, embedded.ErrLocked for a directory
-// that another process uses, ErrInvalid for a URL that cannot be read and for all faults of the config together. What rights of the user are missing, on commands, keys and
+// It loads the function library where it is missing or older, but not in contract mode. The error names what is wrong:
+// enginecore.ErrNotReachable, ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary, ErrNoLibrary or
+// ErrIncompatibleLibrary, embedded.ErrLocked for a directory that another process uses, ErrInvalid for a URL that cannot be
+// read and for the faults of the config, of which it joins all. What rights of the user are missing, on commands, keys and
 // channels, it says before anything is written, with the ACL rules that give them.
 //
 // Opening a directory ends all leases in it, because the workers that held them lived in the process before: what they

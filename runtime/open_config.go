@@ -175,7 +175,7 @@ func (c OpenConfig) check(contract bool) error {
 		fault("Partitions %d: must be 1 to %d", c.Partitions, maxPartitions)
 	}
 	if err := engine.CheckMaxWatches(c.MaxWatches); err != nil {
-		fault("MaxWatches: %w", err)
+		fault("MaxWatches %w", err)
 	}
 	if err := c.WaitpointSecret.given().Check(); err != nil {
 		faults = append(faults, fmt.Errorf("WaitpointSecret: %w", err))

@@ -194,7 +194,7 @@ type RunPage struct {
 	Next string
 }
 
-// ListRuns is Runs by pages: at most limit runs (0 for 50, and never more than MaxListed) from a cursor on, which is the Next
+// ListRuns is Runs by pages: at most limit runs (0 for 50, and never more than 500) from a cursor on, which is the Next
 // of the page before with the same query, or empty. Pages together have what Runs yields. The work of a call is bounded,
 // whatever there is. The cursor stays good, also when the run that it names is purged; one from elsewhere gives ErrCursor.
 //
@@ -241,8 +241,8 @@ func (c *Client) searchPage(ctx context.Context, q RunQuery, cursor string, limi
 	return page, nil
 }
 
-// MaxListed is the most runs that ListRuns returns at once.
-const MaxListed = 500
+// maxListed is the most runs that ListRuns returns at once.
+const maxListed = 500
 
 // listLimit is how many runs are returned when so many are asked for.
 func listLimit(asked int) (int, error) {
@@ -252,7 +252,7 @@ func listLimit(asked int) (int, error) {
 	case asked == 0:
 		return 50, nil
 	}
-	return min(asked, MaxListed), nil
+	return min(asked, maxListed), nil
 }
 
 // listConcurrency bounds how many partitions are asked at a time.

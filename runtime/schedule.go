@@ -22,23 +22,20 @@ var (
 	ErrFireSkipped = schedule.ErrFireSkipped
 )
 
-// Limits and defaults of schedules.
+// Limits of schedules.
 const (
 	// MinInterval is the shortest interval between fires.
 	MinInterval = time.Second
 	// MaxScheduleJitter bounds Jitter: an hour.
 	MaxScheduleJitter = schedule.MaxScheduleJitter
-	// DefaultCatchUp is how far back fires are made up that nobody started in time, unless CatchUp says otherwise.
-	DefaultCatchUp = time.Hour
 	// MinCatchUp and MaxCatchUp bound CatchUp. What is not older than the first is never missed, since a keeper may be as
 	// late as that.
 	MinCatchUp = 10 * time.Second
 	MaxCatchUp = 366 * 24 * time.Hour
 	// MaxMadeUp is the number of fires that are made up at most after a time without keepers: the latest 100.
 	MaxMadeUp = schedule.MaxMadeUp
-	// DefaultQueueLimit and MaxQueueLimit are for QueueLimit.
-	DefaultQueueLimit = 10
-	MaxQueueLimit     = 100
+	// MaxQueueLimit bounds QueueLimit.
+	MaxQueueLimit = 100
 	// ScheduleTag is the key of the tag by which Client.Runs finds the runs of a schedule, "flowfabric.schedule"; its value is
 	// the schedule's name.
 	ScheduleTag = schedule.ScheduleTag
@@ -100,12 +97,12 @@ func OnOverlap(p OverlapPolicy) ScheduleOption {
 	return func(c *scheduleConfig) { c.spec.Overlap = schedule.OverlapPolicy(p) }
 }
 
-// QueueLimit is the number of fires that wait under OverlapQueue, 1 to MaxQueueLimit. Defaults to DefaultQueueLimit.
+// QueueLimit is the number of fires that wait under OverlapQueue, 1 to MaxQueueLimit. Defaults to 10.
 func QueueLimit(n int) ScheduleOption { return func(c *scheduleConfig) { c.spec.QueueLimit = n } }
 
 // CatchUp is how far back fires are made up that nobody started in time because no keeper ran or the engine was away, between
 // MinCatchUp and MaxCatchUp and at most MaxMadeUp of them. They are started under the overlap policy like others, the oldest
-// first; older ones count as missed. Defaults to DefaultCatchUp.
+// first; older ones count as missed. Defaults to 1 h.
 func CatchUp(window time.Duration) ScheduleOption {
 	return func(c *scheduleConfig) { c.spec.CatchUpMS = wholeMilliseconds(c, "catch-up window", window) }
 }
@@ -157,7 +154,7 @@ func FireTimeInto(field string) ScheduleOption {
 	}
 }
 
-// ScheduledBy says who made the schedule, for the record of its runs, in at most MaxActor bytes without control characters.
+// ScheduledBy says who made the schedule, for the record of its runs, in at most 256 bytes without control characters.
 // Defaults to "schedule".
 func ScheduledBy(name string) ScheduleOption {
 	return func(c *scheduleConfig) { c.spec.Creator = name }

@@ -21,7 +21,7 @@ type SecretRotation struct {
 	Failed map[enginecore.Partition]error
 }
 
-// RotateSecrets makes another secret the one that tokens are signed with, in every partition: the WaitpointSecret of Open,
+// RotateSecrets makes another secret the one that tokens are signed with, in every partition: OpenConfig.WaitpointSecret,
 // or a new random one. Tokens that were signed with the one before stay valid for the grace time, 0 for 7 days.
 // The secret is that of all namespaces, and so are the tokens that a short grace makes invalid: it is for operators.
 //

@@ -65,7 +65,7 @@ const framePage = 64
 // Stream yields the frames that a node's attempts emit, in order, one attempt after the other, as they come, until the
 // node has ended or ctx ends. An error is yielded last; it wraps ErrUnknownNode for a node that the run does not have. It waits for frames on a connection of its own, so it delays nothing
 // else, however slow the reader is, and goes on after the connection broke. Frames that the engine has dropped, because an
-// attempt emitted more than is kept, are passed over. A stream that waits counts as a Watch for MaxWatches.
+// attempt emitted more than is kept, are passed over. A stream that waits counts as a Watch for OpenConfig.MaxWatches.
 func (r *Run[Out]) Stream(ctx context.Context, node string, opts ...StreamOption) iter.Seq2[StreamFrame, error] {
 	r = r.there()
 	return r.client.stream(ctx, r.flow, r.id, r.flowID, r.part, node, opts)
