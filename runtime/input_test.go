@@ -202,7 +202,7 @@ func TestFaultsOfConfigs(t *testing.T) {
 		require.ErrorContains(t, err, text)
 		_, err = runtime.OpenLocal(ctx, runtime.LocalConfig{Worker: config})
 		require.ErrorIs(t, err, runtime.ErrInvalid, text)
-		require.ErrorContains(t, err, text)
+		require.ErrorContains(t, err, "Worker."+text)
 		require.ErrorContains(t, err, "Activities: at least one is needed")
 	}
 	_, err := runtime.NewWorker(b.Engine, runtime.WorkerConfig{Concurrency: -1, Name: "a b", Lease: 1})
@@ -229,8 +229,8 @@ func TestFaultsOfConfigs(t *testing.T) {
 	require.ErrorIs(t, err, flow.ErrRetention)
 	require.NotContains(t, err.Error(), "5ecret")
 	for _, text := range []string{
-		"engine URL: ", "Prefix: ", "Namespace: ", "Partitions -1: must be 1 to 65536", "MaxWatches: ", "WaitpointSecret: ", "Retention: ",
-		"Keeper: ", "ReplaceForeignLibrary: ", "Contract.PollInterval 1ns: must be at least 10ms", "Contract.ReconcileInterval -1ns: must be at least 10ms",
+		"engine URL: ", "Prefix: ", "Namespace: ", "Partitions -1: must be 1 to 65536", "MaxWatches -1: must be 1 to 100000", "WaitpointSecret.Hex: ", "Retention: ",
+		"Keeper.Lanes: ", "Keeper.HeartbeatInterval 1h0m0s: ", "Keeper.ReconcileEvery -1ns: ", "ReplaceForeignLibrary: ", "Contract.PollInterval 1ns: must be at least 10ms", "Contract.ReconcileInterval -1ns: must be at least 10ms",
 	} {
 		require.ErrorContains(t, err, text)
 	}

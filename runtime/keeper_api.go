@@ -19,7 +19,7 @@ type Keeper struct{ keeper *keeper.Keeper }
 
 // NewKeeper returns a keeper of an engine. The error joins all faults of the config and matches ErrInvalid.
 func NewKeeper(e *Engine, config KeeperConfig) (*Keeper, error) {
-	resolved, err := config.resolve()
+	resolved, err := config.resolve("")
 	if err := errors.Join(e.open(), err); err != nil {
 		return nil, fmt.Errorf("keeper: %w", err)
 	}
@@ -127,7 +127,7 @@ func (k *Keeper) RunOnce(ctx context.Context, duty Duty) (DutyReport, error) {
 
 // RunDuty sees to one duty of the keepers by hand, on all partitions, as Keeper.RunOnce of a keeper with this config does.
 func (c *Client) RunDuty(ctx context.Context, duty Duty, config KeeperConfig) (DutyReport, error) {
-	resolved, err := config.resolve()
+	resolved, err := config.resolve("")
 	if err := errors.Join(c.ready(), err); err != nil {
 		return DutyReport{Duty: duty}, err
 	}

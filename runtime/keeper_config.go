@@ -44,8 +44,9 @@ const (
 	defaultRetainExecutions  = 24 * time.Hour
 )
 
-// resolve returns the config of the keeper itself, with the defaults in place. The error joins all faults.
-func (c KeeperConfig) resolve() (keeper.KeeperConfig, error) {
+// resolve returns the config of the keeper itself, with the defaults in place. The error joins all faults; in goes before the
+// names of the fields.
+func (c KeeperConfig) resolve(in string) (keeper.KeeperConfig, error) {
 	config := keeper.KeeperConfig{
 		Lanes:            []enginecore.LaneID{keeper.DefaultLane},
 		CompactAfter:     cmp.Or(c.CompactAfter, defaultCompactAfter),
@@ -57,5 +58,5 @@ func (c KeeperConfig) resolve() (keeper.KeeperConfig, error) {
 	for _, name := range c.Lanes {
 		config.Lanes = append(config.Lanes, enginecore.LaneID(name))
 	}
-	return config, config.Check()
+	return config, config.Check(in)
 }

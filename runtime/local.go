@@ -62,10 +62,8 @@ func (c *LocalConfig) check() error {
 	if len(c.Activities) == 0 {
 		faults = append(faults, invalid("Activities: at least one is needed"))
 	}
-	if _, err := c.Worker.resolve(); err != nil {
-		faults = append(faults, fmt.Errorf("Worker: %w", err))
-	}
-	return errors.Join(faults...)
+	_, err := c.Worker.resolve("Worker.")
+	return errors.Join(append(faults, err)...)
 }
 
 func (l *Local) note(err error) {

@@ -140,6 +140,8 @@ func TestCallsOfWhatIsNotThere(t *testing.T) {
 		{new(runtime.Worker), "the worker was not made by NewWorker"},
 		{(*runtime.Keeper)(nil), "the keeper was not made by NewKeeper"},
 		{new(runtime.Keeper), "the keeper was not made by NewKeeper"},
+		{(*runtime.GrantIssuer)(nil), "the grant issuer was not made by NewGrantIssuer"},
+		{new(runtime.GrantIssuer), "the grant issuer was not made by NewGrantIssuer"},
 		{new(runtime.Engine), "the engine was not made by Open"},
 		{(*enginerpc.Conn)(nil), "the engine was not made by Connect"},
 		{(*runtime.Engine)(nil).Core(), "the engine was not made by Connect"},
@@ -159,7 +161,7 @@ func TestCallsOfWhatIsNotThere(t *testing.T) {
 		}
 	}
 	_, err := (*runtime.Run[int])(nil).Result(ctx)
-	require.EqualError(t, err, "the run is nil: look at the error of Start or Attach")
+	require.EqualError(t, err, "invalid argument: the run is nil: look at the error of Start or Attach")
 	require.Empty(t, (*runtime.Run[int])(nil).ID())
 	require.NoError(t, (*runtime.Local)(nil).Close())
 }

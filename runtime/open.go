@@ -92,16 +92,13 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 	if err == nil {
 		err = target.useTLS(config.TLSConfig)
 	}
-	if err := errors.Join(config.check(target.contract), err); err != nil {
+	keeping, keeperErr := config.Keeper.resolve("Keeper.")
+	if err := errors.Join(err, config.check(target.contract), keeperErr); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
 	telemetry, err := engine.NewTelemetry(config.TracerProvider, config.MeterProvider)
 	if err != nil {
 		return nil, fmt.Errorf("open engine: metrics: %w", err)
-	}
-	keeping, err := config.Keeper.resolve()
-	if err != nil {
-		return nil, fmt.Errorf("open engine: Keeper: %w", err)
 	}
 	limiter := engine.NewRepeatLimiter(config.Logger.Handler())
 	s := &engine.Session{

@@ -161,7 +161,7 @@ func (c OpenConfig) withDefaults() OpenConfig {
 	return c
 }
 
-// check returns all faults of a config with defaults, joined. contract reports whether the URL asks for contract mode.
+// check returns all faults of a config with defaults but for those of Keeper, joined. contract reports whether the URL asks for contract mode.
 func (c OpenConfig) check(contract bool) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, invalid(format, args...)) }
@@ -178,13 +178,10 @@ func (c OpenConfig) check(contract bool) error {
 		fault("MaxWatches %w", err)
 	}
 	if err := c.WaitpointSecret.given().Check(); err != nil {
-		faults = append(faults, fmt.Errorf("WaitpointSecret: %w", err))
+		faults = append(faults, err)
 	}
 	if err := c.Retention.keep().Check(); err != nil {
 		fault("Retention: %w", err)
-	}
-	if _, err := c.Keeper.resolve(); err != nil {
-		faults = append(faults, fmt.Errorf("Keeper: %w", err))
 	}
 	if (c.Contract != nil || contract) && c.ReplaceForeignLibrary {
 		fault("ReplaceForeignLibrary: contract mode leaves the library as it is, Contract must be nil and the URL without contract=15")

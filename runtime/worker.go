@@ -20,7 +20,7 @@ type Worker struct{ worker *worker.Worker }
 // NewWorker returns a worker of an engine. Register activities and call Run. The error joins all faults of the config and
 // matches ErrInvalid, or is ErrNotInContract for a worker with ClaimThrough on an engine that cannot grant.
 func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
-	resolved, err := config.resolve()
+	resolved, err := config.resolve("")
 	if err := errors.Join(e.open(), err); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}

@@ -81,8 +81,9 @@ const (
 	maxWorkerName  = 128 // in bytes
 )
 
-// resolve returns the config of the worker itself, with the defaults in place. The error joins all faults.
-func (c WorkerConfig) resolve() (worker.WorkerConfig, error) {
+// resolve returns the config of the worker itself, with the defaults in place. The error joins all faults; in goes before the
+// names of the fields.
+func (c WorkerConfig) resolve(in string) (worker.WorkerConfig, error) {
 	c.Name = cmp.Or(c.Name, "worker")
 	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
 	c.Lease = cmp.Or(c.Lease, defaultLease)
@@ -90,7 +91,7 @@ func (c WorkerConfig) resolve() (worker.WorkerConfig, error) {
 	if len(c.Lanes) == 0 {
 		c.Lanes = []string{activity.DefaultLane}
 	}
-	if err := c.check(); err != nil {
+	if err := c.check(in); err != nil {
 		return worker.WorkerConfig{}, err
 	}
 	config := worker.WorkerConfig{
@@ -110,10 +111,10 @@ func (c WorkerConfig) resolve() (worker.WorkerConfig, error) {
 	return config, nil
 }
 
-// check returns all faults of a config with defaults, joined.
-func (c WorkerConfig) check() error {
+// check returns all faults of a config with defaults, joined; in goes before the names of the fields.
+func (c WorkerConfig) check(in string) error {
 	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, invalid(format, args...)) }
+	fault := func(format string, args ...any) { faults = append(faults, invalid(in+format, args...)) }
 	if err := checkWorkerName(c.Name); err != nil {
 		fault("Name %w", err)
 	}

@@ -32,14 +32,14 @@ func (s *WaitpointSecret) Check() error {
 	}
 	badKID := strings.ContainsFunc(s.Kid, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' })
 	if badKID || s.Kid == "" || len(s.Kid) > maxKID {
-		return fmt.Errorf("%w: waitpoint secret: its id must be 1 to %d characters of a-z, 0-9 and -", ErrInvalid, maxKID)
+		return fmt.Errorf("%w: WaitpointSecret.KID %.40q: must be 1 to %d characters of a-z, 0-9 and -", ErrInvalid, s.Kid, maxKID)
 	}
 	secret, err := hex.DecodeString(s.Hex)
 	if err != nil {
-		return fmt.Errorf("%w: waitpoint secret: it is not hex", ErrInvalid) // err shows parts of it
+		return fmt.Errorf("%w: WaitpointSecret.Hex: it is not hex", ErrInvalid) // err shows parts of it
 	}
 	if len(secret) < minSecret || len(secret) > maxSecret {
-		return fmt.Errorf("%w: waitpoint secret: it has %d bytes, not %d to %d", ErrInvalid, len(secret), minSecret, maxSecret)
+		return fmt.Errorf("%w: WaitpointSecret.Hex: %d bytes, must be %d to %d", ErrInvalid, len(secret), minSecret, maxSecret)
 	}
 	return nil
 }

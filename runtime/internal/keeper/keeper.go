@@ -87,20 +87,23 @@ func NewKeeper(s *engine.Session, config KeeperConfig) *Keeper {
 	return k
 }
 
-// Check returns all faults of the config, joined, by the names of the fields of the public config. Each wraps
+// Check returns all faults of the config, joined, by the names of the fields of the public config, after in. Each wraps
 // engine.ErrInvalid.
-func (c *KeeperConfig) Check() error {
+func (c *KeeperConfig) Check(in string) error {
 	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w: %s"+format, append([]any{engine.ErrInvalid, in}, args...)...))
+	}
 	for _, lane := range c.Lanes {
 		if _, err := enginecore.ParseLaneID(string(lane)); err != nil {
-			faults = append(faults, fmt.Errorf("%w: Lanes: %w", engine.ErrInvalid, err))
+			fault("Lanes: %w", err)
 		}
 	}
 	if c.Heartbeat < minHeartbeat || c.Heartbeat > maxHeartbeat {
-		faults = append(faults, fmt.Errorf("%w: HeartbeatInterval %s: must be %s to %s", engine.ErrInvalid, c.Heartbeat, minHeartbeat, maxHeartbeat))
+		fault("HeartbeatInterval %s: must be %s to %s", c.Heartbeat, minHeartbeat, maxHeartbeat)
 	}
 	if c.ReconcileEvery < minReconcileEvery {
-		faults = append(faults, fmt.Errorf("%w: ReconcileEvery %s: must be at least %s", engine.ErrInvalid, c.ReconcileEvery, minReconcileEvery))
+		fault("ReconcileEvery %s: must be at least %s", c.ReconcileEvery, minReconcileEvery)
 	}
 	return errors.Join(faults...)
 }
