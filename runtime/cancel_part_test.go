@@ -140,7 +140,7 @@ func TestCancelNode(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.OnlyMessages(runtime.WorkerConfig{}))
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 4}))
 		f := flow.New[none, string]("node")
 		refs := c.nodes(f, "hang", "gate", "ok")
 		flow.Node(f, "after", c.act, flow.Const("ok"), flow.After(refs[0]))

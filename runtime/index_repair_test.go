@@ -115,7 +115,7 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 		"answer": "suspended", "joined": "waiting_children", "blocked": "waiting_children",
 	})
 	require.NoError(t, setUp.Stop())
-	x.worker = b.Worker(t, x.handlers(), runtime.OnlyMessages(runtime.WorkerConfig{}))
+	x.worker = b.Worker(t, x.handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Lanes: []string{busyLane}, Concurrency: 1}))
 	x.awaitStates(t, map[string]enginecore.PublicState{"active": "active"})
 	client := b.Engine.Core().Client()
 	var err error

@@ -151,7 +151,7 @@ func TestWakeRingHandsOn(t *testing.T) {
 			return n, nil
 		})
 		for range workers {
-			b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{}))
+			b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
 		}
 		if !b.Contract() {
 			heard(ctx, t, b, "rota", 1)

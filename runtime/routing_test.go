@@ -58,11 +58,11 @@ func TestNobodyHasTheCapability(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
-		b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{}))
+		b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Capabilities: []string{"ssd"}}))
 		run, err := runtime.Start(ctx, b.Client, single(t, a, activity.Capabilities("gpu", "ssd")), 4)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, describedAs(ctx, run, "rate_limited", "no running worker offers: gpu"))
-		b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{}))
+		b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Capabilities: []string{"ssd", "gpu", "gpu"}}))
 		_, err = run.Result(ctx)
 		require.NoError(t, err, "a worker that comes is told of what waited for it")
 		b.Settle(t)

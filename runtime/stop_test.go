@@ -35,7 +35,7 @@ func TestStopReleases(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, single(t, a), 3)
 		require.NoError(t, err)
 		for range 3 {
-			w := b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{}))
+			w := b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Grace: -1}))
 			<-begun
 			require.NoError(t, w.Stop())
 			require.ErrorIs(t, <-causes, runtime.ErrStopping)
