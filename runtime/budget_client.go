@@ -50,10 +50,10 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 	// The reference says whose it is.
 	spec.Scope = submit.BudgetRef(ref).Scope()
 	if err := spec.Validate(); err != nil {
-		return "", err
+		return "", invalid("%w", err)
 	}
 	if !spec.Declares() {
-		return "", errors.New("it has no dimension: it needs HardLimit, SoftLimit or Counted")
+		return "", invalid("budget: no dimension: it needs HardLimit, SoftLimit or Counted")
 	}
 	var flowID enginecore.FlowID
 	if ref.Run != "" {

@@ -32,7 +32,7 @@ func (e *Engine) RotateSecrets(ctx context.Context, grace time.Duration) (Secret
 		return SecretRotation{}, err
 	}
 	if grace < 0 {
-		return SecretRotation{}, fmt.Errorf("rotate secrets: grace %s: must not be negative", grace)
+		return SecretRotation{}, fmt.Errorf("rotate secrets: %w", invalid("grace %s: must not be negative", grace))
 	}
 	if grace == 0 {
 		grace = defaultSecretGrace

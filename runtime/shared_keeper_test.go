@@ -240,3 +240,17 @@ func TestKeepersThatMayNotBeCounted(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// The keeper of workers has the config that the engine was opened with.
+func TestConfigOfWorkersKeeper(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := addOne()
+		b.KeepingWorker(t, []activity.Handler{a})
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 2), 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		compacted(t, b)
+	}, runtime.OpenConfig{Keeper: runtime.KeeperConfig{CompactAfter: time.Nanosecond}})
+}
