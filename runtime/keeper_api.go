@@ -12,9 +12,9 @@ import (
 
 // Keeper does what is due: it wakes delayed and retried executions, marks lost leases, ends what exceeded its time, works
 // off what calls left for later, and mends what does not fit together. DutyTable lists all of it. At least one must run:
-// workers run one beside them, which OpenConfig.Keeper configures, unless WorkerConfig.NoKeeper leaves it out. NewKeeper
-// makes keepers that run alone; any number may run, in any processes. Keepers of one engine share the partitions among them.
-// Those of workers stand by while one made by NewKeeper is there.
+// workers run one beside them, which OpenConfig.Keeper configures, unless WorkerConfig.NoKeeper leaves it out.
+// NewKeeper makes keepers that run alone; any number may run, in any processes. Keepers of one engine share the
+// partitions among them. Those of workers stand by while one made by NewKeeper is there.
 type Keeper struct{ keeper *keeper.Keeper }
 
 // NewKeeper returns a keeper of an engine. The error joins all faults of the config and matches ErrInvalid.

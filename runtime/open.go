@@ -31,8 +31,8 @@ func (e *Engine) open() error {
 	return nil
 }
 
-// Core is the connection with the keys and the typed calls of the library, for packages of this module: its type is internal,
-// and may change with any version. Of a nil engine it is nil.
+// Core is the connection with the keys and the typed calls of the library, for packages of this module: its type is
+// internal, and may change with any version. Of a nil engine it is nil.
 func (e *Engine) Core() *enginerpc.Conn {
 	if e.open() != nil {
 		return nil
@@ -70,19 +70,19 @@ const (
 // Programs on several databases of one server hear each other's messages: give each database a prefix of its own
 // (OpenConfig.Prefix), or keepers and workers count those of other databases among theirs, and work waits for them.
 //
-// A server's URL and embedded take ?contract=15, which is contract mode (ContractConfig). A server's takes client_name, db,
-// dial_timeout, write_timeout (times such as 5s), max_retries=0, protocol=2 and, with TLS, skip_verify besides. Others are an
-// error.
+// A server's URL and embedded take ?contract=15, which is contract mode (ContractConfig). A server's takes client_name,
+// db, dial_timeout, write_timeout (times such as 5s), max_retries=0, protocol=2 and, with TLS, skip_verify besides.
+// Others are an error.
 //
-// Open and every call end with their contexts, also while a connection is being made. A server that does not answer for 3.3 s, a
-// third of a worker's default lease, is given up, and connections are made anew. Of these, 2.3 s are what an answer may take, which
-// write_timeout replaces.
+// Open and every call end with their contexts, also while a connection is being made. A server that does not answer for
+// 3.3 s, a third of a worker's default lease, is given up, and connections are made anew. Of these, 2.3 s are what an
+// answer may take, which write_timeout replaces.
 //
 // It loads the function library where it is missing or older, but not in contract mode. The error names what is wrong:
 // enginecore.ErrNotReachable, ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary, ErrNoLibrary or
-// ErrIncompatibleLibrary, embedded.ErrLocked for a directory that another process uses, ErrInvalid for a URL that cannot be
-// read and for the faults of the config, of which it joins all. What rights of the user are missing, on commands, keys and
-// channels, it says before anything is written, with the ACL rules that give them.
+// ErrIncompatibleLibrary, embedded.ErrLocked for a directory that another process uses, ErrInvalid for a URL that
+// cannot be read and for the faults of the config, of which it joins all. What rights of the user are missing, on
+// commands, keys and channels, it says before anything is written, with the ACL rules that give them.
 //
 // Opening a directory ends all leases in it, because the workers that held them lived in the process before: what they
 // ran is taken up at once.
@@ -126,7 +126,8 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 func connect(ctx context.Context, s *engine.Session, config OpenConfig, target target) error {
 	c := engine.Connection{
 		Core: enginerpc.Options{
-			Prefix: config.Prefix, Partitions: enginecore.Partitioning{Flow: config.Partitions}, Logger: s.Logger, RetryFor: config.retryFor,
+			Prefix: config.Prefix, Partitions: enginecore.Partitioning{Flow: config.Partitions},
+			Logger: s.Logger, RetryFor: config.retryFor,
 			ReplaceForeignLibrary: config.ReplaceForeignLibrary, ContractOnly: config.Contract != nil || target.contract,
 		},
 		Client: target.option, Watches: config.MaxWatches, Secret: config.WaitpointSecret.given(),
@@ -184,7 +185,8 @@ func checkExists(dir string) error {
 	return err
 }
 
-// Close ends the connection and, in this process, the engine. Further calls do nothing, and neither does one of a nil engine.
+// Close ends the connection and, in this process, the engine. Further calls do nothing, and neither does one of a nil
+// engine.
 func (e *Engine) Close() error {
 	if e.open() != nil {
 		return nil

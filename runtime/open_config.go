@@ -23,53 +23,57 @@ import (
 
 // OpenConfig configures Open. The zero value is good for most programs.
 type OpenConfig struct {
-	// Prefix begins every key and channel, so that applications can share a server without sharing data: 1 to 32 characters
-	// of a-z, 0-9 and -. Defaults to "ff".
+	// Prefix begins every key and channel, so that applications can share a server without sharing data: 1 to 32
+	// characters of a-z, 0-9 and -. Defaults to "ff".
 	Prefix string
-	// Namespace separates the runs of several applications or tenants under one prefix: a run id belongs to a namespace and
-	// a flow, and schedules, limits and budgets belong to a namespace. Workers, keepers, lanes, what is paused and the secret of
-	// tokens are those of all namespaces. It guards against accidents and is no security boundary: who may open one may open
-	// any. A name has at most 128 bytes without control characters. Defaults to "default".
+	// Namespace separates the runs of several applications or tenants under one prefix: a run id belongs to a namespace
+	// and a flow, and schedules, limits and budgets belong to a namespace. Workers, keepers, lanes, what is paused and
+	// the secret of tokens are those of all namespaces. It guards against accidents and is no security boundary: who
+	// may open one may open any. A name has at most 128 bytes without control characters. Defaults to "default".
 	Namespace string
-	// Partitions is the number of partitions that a new deployment gets for its flows, 1 to 65,536. A deployment that exists
-	// keeps its own. Defaults to 64 on a server and 8 in this process.
+	// Partitions is the number of partitions that a new deployment gets for its flows, 1 to 65,536. A deployment that
+	// exists keeps its own. Defaults to 64 on a server and 8 in this process.
 	Partitions int
 
-	// Logger receives what happens besides the results: lost leases, reconnections, failed attempts. Defaults to slog.Default().
+	// Logger receives what happens besides the results: lost leases, reconnections, failed attempts. Defaults to
+	// slog.Default().
 	Logger *slog.Logger
 	// TracerProvider makes the spans of submissions and activities. Defaults to OpenTelemetry's global one.
 	TracerProvider trace.TracerProvider
 	// MeterProvider makes the metrics of clients, workers and keepers. Defaults to OpenTelemetry's global one.
 	MeterProvider metric.MeterProvider
 
-	// TLSConfig replaces what a URL with TLS (rediss or valkeys) means by default: the certificate authorities of the system,
-	// and no certificate of the client's own. A nil RootCAs and an empty ServerName, which is then the host of the URL, keep
-	// their defaults. A URL without TLS is an error. Defaults to nil.
+	// TLSConfig replaces what a URL with TLS (rediss or valkeys) means by default: the certificate authorities of the
+	// system, and no certificate of the client's own. A nil RootCAs and an empty ServerName, which is then the host of
+	// the URL, keep their defaults. A URL without TLS is an error. Defaults to nil.
 	TLSConfig *tls.Config
-	// MaxWatches is how many Watch and Stream of the engine may go on at a time, 1 to 100,000: each has a connection to the
-	// server of its own while it waits. One more yields ErrTooManyWatches at once. Defaults to 1,000.
+	// MaxWatches is how many Watch and Stream of the engine may go on at a time, 1 to 100,000: each has a connection to
+	// the server of its own while it waits. One more yields ErrTooManyWatches at once. Defaults to 1,000.
 	MaxWatches int
-	// WaitpointSecret is what the tokens of waitpoints are signed with. It is stored, for each partition, when a waitpoint is
-	// opened there for the first time, and by Engine.RotateSecrets. Defaults to a random secret, so that only one who can read
-	// the engine's data can make tokens.
+	// WaitpointSecret is what the tokens of waitpoints are signed with. It is stored, for each partition, when a
+	// waitpoint is opened there for the first time, and by Engine.RotateSecrets. Defaults to a random secret, so that
+	// only one who can read the engine's data can make tokens.
 	WaitpointSecret WaitpointSecret
-	// Retention is how long runs are kept after they ended, where their flow does not say so itself with flow.Retention. It is
-	// stored with a run when it starts, so a later change counts for later runs. Keepers purge what is due. Defaults to 7 days.
+	// Retention is how long runs are kept after they ended, where their flow does not say so itself with
+	// flow.Retention. It is stored with a run when it starts, so a later change counts for later runs. Keepers purge
+	// what is due. Defaults to 7 days.
 	Retention Retention
 	// Keeper configures the keeper that the workers of this engine share. Keepers made by NewKeeper have their own.
 	Keeper KeeperConfig
-	// Contract puts the engine in contract mode. Defaults to nil, which is not contract mode unless the URL has ?contract=15.
+	// Contract puts the engine in contract mode. Defaults to nil, which is not contract mode unless the URL has
+	// ?contract=15.
 	Contract *ContractConfig
 
-	// MustExist makes Open refuse an engine of this process that would be made anew: a directory in which no engine has been
-	// opened before, of which it makes nothing then, and an engine in memory. The error wraps fs.ErrNotExist. A server is there
-	// or not.
+	// MustExist makes Open refuse an engine of this process that would be made anew: a directory in which no engine has
+	// been opened before, of which it makes nothing then, and an engine in memory. The error wraps fs.ErrNotExist. A
+	// server is there or not.
 	MustExist bool
-	// AllowVolatile says that what a server has may be lost with it: one without a log on disk (appendonly no) is neither
-	// warned of by Open nor a failure of Engine.Check. For tests and development, and for servers that others keep safe.
+	// AllowVolatile says that what a server has may be lost with it: one without a log on disk (appendonly no) is
+	// neither warned of by Open nor a failure of Engine.Check. For tests and development, and for servers that others
+	// keep safe.
 	AllowVolatile bool
-	// ReplaceForeignLibrary lets Open replace a function library named flowfabric that is not this project's. Contract mode,
-	// which leaves every library in place, excludes it.
+	// ReplaceForeignLibrary lets Open replace a function library named flowfabric that is not this project's. Contract
+	// mode, which leaves every library in place, excludes it.
 	ReplaceForeignLibrary bool
 
 	// retryFor is for how long a call is sent again before it fails, for tests. Defaults to that of package enginerpc.
@@ -78,23 +82,23 @@ type OpenConfig struct {
 
 // ContractConfig configures contract mode, in which an engine uses nothing but the ff_* functions of the FlowFabric
 // contract, version 15, against whatever library of that version the server already has; it is neither loaded nor
-// replaced. So flows run on a stock FlowFabric server, beside its own programs. Open fails with enginecore.ErrNoLibrary or
-// ErrIncompatibleLibrary where the library is missing or of another version.
+// replaced. So flows run on a stock FlowFabric server, beside its own programs. Open fails with enginecore.ErrNoLibrary
+// or ErrIncompatibleLibrary where the library is missing or of another version.
 //
-// Each step is then a call of its own: runs are slower, and what one composite call does at once can be seen half done in
-// between. Everything is repeated until it is done. Start refuses a flow that the contract cannot serve, with
+// Each step is then a call of its own: runs are slower, and what one composite call does at once can be seen half done
+// in between. Everything is repeated until it is done. Start refuses a flow that the contract cannot serve, with
 // ErrNotInContract. In this process (embedded) the library is ours without its composite calls.
 type ContractConfig struct {
-	// PollInterval is how often workers and keepers look for what other programs have made ready or due: of what this library
-	// does, its own learn at once. At least 10 ms. Defaults to 1 s.
+	// PollInterval is how often workers and keepers look for what other programs have made ready or due: of what this
+	// library does, its own learn at once. At least 10 ms. Defaults to 1 s.
 	PollInterval time.Duration
-	// ReconcileInterval is how often a keeper looks for steps that nobody has taken, because a process ended between two calls
-	// or another program ended an execution. At least 10 ms. Defaults to 5 s.
+	// ReconcileInterval is how often a keeper looks for steps that nobody has taken, because a process ended between
+	// two calls or another program ended an execution. At least 10 ms. Defaults to 5 s.
 	ReconcileInterval time.Duration
 }
 
-// Retention is how long runs are kept after their end, by their outcome: up to 100 years, and flow.KeepForever keeps them
-// until they are purged by hand.
+// Retention is how long runs are kept after their end, by their outcome: up to 100 years, and flow.KeepForever keeps
+// them until they are purged by hand.
 type Retention struct {
 	// Default is for the outcomes that have no time of their own. Defaults to 7 days.
 	Default time.Duration
@@ -144,7 +148,8 @@ const (
 	minContractInterval = 10 * time.Millisecond
 )
 
-// withDefaults returns the config with its defaults in place of zero values, but for those that depend on the kind of engine.
+// withDefaults returns the config with its defaults in place of zero values, but for those that depend on the kind of
+// engine.
 func (c OpenConfig) withDefaults() OpenConfig {
 	c.Prefix = cmp.Or(c.Prefix, enginecore.DefaultPrefix)
 	c.Namespace = cmp.Or(c.Namespace, engine.DefaultNamespace)
@@ -161,7 +166,8 @@ func (c OpenConfig) withDefaults() OpenConfig {
 	return c
 }
 
-// check returns all faults of a config with defaults but for those of Keeper, joined. contract reports whether the URL asks for contract mode.
+// check returns all faults of a config with defaults but for those of Keeper, joined. contract reports whether the URL
+// asks for contract mode.
 func (c OpenConfig) check(contract bool) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, invalid(format, args...)) }
@@ -184,7 +190,8 @@ func (c OpenConfig) check(contract bool) error {
 		fault("Retention: %w", err)
 	}
 	if (c.Contract != nil || contract) && c.ReplaceForeignLibrary {
-		fault("ReplaceForeignLibrary: contract mode leaves the library as it is, Contract must be nil and the URL without contract=15")
+		fault("ReplaceForeignLibrary: contract mode leaves the library as it is: " +
+			"Contract must be nil and the URL without contract=15")
 	}
 	if c.Contract != nil {
 		if c.Contract.PollInterval < minContractInterval {

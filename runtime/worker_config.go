@@ -20,37 +20,40 @@ import (
 
 // WorkerConfig configures a worker. The zero value is good for most programs.
 type WorkerConfig struct {
-	// Name names the worker for the record; instances of one deployment share it. It has at most 128 bytes and neither white
-	// space nor control characters. Defaults to "worker".
+	// Name names the worker for the record; instances of one deployment share it. It has at most 128 bytes and neither
+	// white space nor control characters. Defaults to "worker".
 	Name string
 	// Concurrency is the number of activities that run at a time, 1 to 10,000. Defaults to 16.
 	Concurrency int
-	// Lanes are the queues that the worker serves, each once and as eagerly as the others. Defaults to the lane "default".
+	// Lanes are the queues that the worker serves, each once and as eagerly as the others. Defaults to the lane
+	// "default".
 	Lanes []string
 	// Capabilities are what the worker offers to nodes that require some. Defaults to none.
 	Capabilities []string
-	// Lease is the time after which another worker may take over what this one runs, if it stops renewing: 300 ms to 1 h.
-	// It is renewed every third of it. Defaults to 10 s.
+	// Lease is the time after which another worker may take over what this one runs, if it stops renewing: 300 ms to 1
+	// h. It is renewed every third of it. Defaults to 10 s.
 	Lease time.Duration
 	// Grace is the time that running activities get to finish when the worker stops; then their contexts end and the
-	// executions are given back, up to 2 s later, which functions have to notice the end of their contexts. Defaults to 10 s;
-	// a negative time gives back at once.
+	// executions are given back, up to 2 s later, which functions have to notice the end of their contexts. Defaults to
+	// 10 s; a negative time gives back at once.
 	Grace time.Duration
-	// OnBudget is called when an activity of this worker passes a limit of a budget: a soft one when that begins, a hard one
-	// once for each attempt. The function that reports waits for it, so it should not take long; a panic is the activity's. It
-	// is called at most once for each, and not at all where the worker is lost first; the event in the run's log, which Watch
-	// yields, is certain. Defaults to nil, which calls nothing.
+	// OnBudget is called when an activity of this worker passes a limit of a budget: a soft one when that begins, a
+	// hard one once for each attempt. The function that reports waits for it, so it should not take long; a panic is
+	// the activity's. It is called at most once for each, and not at all where the worker is lost first; the event in
+	// the run's log, which Watch yields, is certain. Defaults to nil, which calls nothing.
 	OnBudget func(context.Context, BudgetBreach)
 	// ClaimThrough makes the worker claim nothing by itself: it requests grants, and runs what it is granted. It is for
-	// workers that are not trusted with budgets, quotas and capabilities; the GrantIssuer runs elsewhere, behind a service that
-	// checks the capabilities that the worker offers. What a completion makes ready is not handed on to the worker either, so
-	// each execution costs a grant and a claim. Defaults to nil: the worker claims by itself.
+	// workers that are not trusted with budgets, quotas and capabilities; the GrantIssuer runs elsewhere, behind a
+	// service that checks the capabilities that the worker offers. What a completion makes ready is not handed on to
+	// the worker either, so each execution costs a grant and a claim. Defaults to nil: the worker claims by itself.
 	ClaimThrough Granter
-	// NoKeeper leaves out the keeper that the workers of an engine share (OpenConfig.Keeper): what is due by time then waits for
-	// a keeper made by NewKeeper or one of other workers. A worker that sees none warns (keeper.missing). Defaults to false.
+	// NoKeeper leaves out the keeper that the workers of an engine share (OpenConfig.Keeper): what is due by time then
+	// waits for a keeper made by NewKeeper or one of other workers. A worker that sees none warns (keeper.missing).
+	// Defaults to false.
 	NoKeeper bool
 
-	// sweep is the interval at which the worker looks for work without being told, for tests. Defaults by the kind of engine.
+	// sweep is the interval at which the worker looks for work without being told, for tests. Defaults by the kind of
+	// engine.
 	sweep time.Duration
 }
 
@@ -81,8 +84,8 @@ const (
 	maxWorkerName  = 128 // in bytes
 )
 
-// resolve returns the config of the worker itself, with the defaults in place. The error joins all faults; in goes before the
-// names of the fields.
+// resolve returns the config of the worker itself, with the defaults in place. The error joins all faults; in goes
+// before the names of the fields.
 func (c WorkerConfig) resolve(in string) (worker.WorkerConfig, error) {
 	c.Name = cmp.Or(c.Name, "worker")
 	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
