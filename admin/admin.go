@@ -31,9 +31,13 @@ type Client struct {
 }
 
 // New returns a client of an open engine. It sends nothing. The engine stays open until the client was used for the last time.
-func New(engine *runtime.Engine) *Client {
+// The error matches ErrInvalid: there is no engine.
+func New(engine *runtime.Engine) (*Client, error) {
 	core := engine.Core()
-	return &Client{engine: engine, core: core, keys: core.Keys(), client: core.Client()}
+	if core == nil {
+		return nil, fault("engine", "is nil or was not made by Open")
+	}
+	return &Client{engine: engine, core: core, keys: core.Keys(), client: core.Client()}, nil
 }
 
 // fault is an error about one argument.

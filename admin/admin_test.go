@@ -37,7 +37,9 @@ func each(t *testing.T, test func(t *testing.T, d *desk, b *enginetest.Bench)) {
 
 func newDesk(t *testing.T, b *enginetest.Bench) *desk {
 	ctx, core := enginetest.Context(t), b.Engine.Core()
-	return &desk{admin.New(b.Engine), b.Program(ctx, t), t, ctx, core}
+	operator, err := admin.New(b.Engine)
+	require.NoError(t, err)
+	return &desk{operator, b.Program(ctx, t), t, ctx, core}
 }
 
 func (d *desk) create(n admin.ExecutionSpec) enginecore.ExecutionID {

@@ -14,12 +14,15 @@ import (
 // An execution of its own, without a flow, as any FlowFabric worker would run it.
 func Example() {
 	ctx := context.Background()
-	engine, err := runtime.Open(ctx, "embedded:", runtime.Logger(slog.New(slog.DiscardHandler)))
+	engine, err := runtime.Open(ctx, "embedded:", runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer engine.Close()
-	desk := admin.New(engine)
+	desk, err := admin.New(engine)
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	id, _, err := desk.CreateExecution(ctx, admin.ExecutionSpec{Kind: "render", Tags: map[string]string{"team.name": "video"}})
 	if err != nil {
@@ -44,12 +47,16 @@ func Example() {
 // A keeper task run on request: an index that disagrees with the records is repaired.
 func ExampleClient_RunKeeperTask() {
 	ctx := context.Background()
-	engine, err := runtime.Open(ctx, "embedded:", runtime.Logger(slog.New(slog.DiscardHandler)))
+	engine, err := runtime.Open(ctx, "embedded:", runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer engine.Close()
-	report, err := admin.New(engine).RunKeeperTask(ctx, "index_reconciliation")
+	client, err := admin.New(engine)
+	if err != nil {
+		log.Fatal(err)
+	}
+	report, err := client.RunKeeperTask(ctx, "index_reconciliation", runtime.KeeperConfig{})
 	fmt.Println(report.Partitions, report.Done, report.Repaired, err)
 	// Output: 8 0 map[] <nil>
 }

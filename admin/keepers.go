@@ -31,7 +31,11 @@ type KeeperTask struct {
 
 // KeeperTasks describes all tasks of keepers, sorted by name.
 func (c *Client) KeeperTasks() []KeeperTask {
-	described := runtime.NewKeeper(c.engine).Tasks()
+	keeper, err := runtime.NewKeeper(c.engine, runtime.KeeperConfig{})
+	if err != nil {
+		return nil // a client has an engine, so this does not happen
+	}
+	described := keeper.Tasks()
 	tasks := make([]KeeperTask, len(described))
 	for i, t := range described {
 		tasks[i] = KeeperTask(t)
@@ -58,12 +62,17 @@ type KeeperTaskReport struct {
 }
 
 // RunKeeperTask carries out one task of keepers in all partitions, in all namespaces, until none of it is due, whether
-// or not keepers run. It skips partitions in which a step fails and continues with the others. The options are those of
-// the deployment's keepers: retention and compaction go by them.
+// or not keepers run. It skips partitions in which a step fails and continues with the others. The config is that of the
+// deployment's keepers: retention and compaction go by it.
 //
 // The report is valid also with an error, which joins the errors of the partitions. The error is ErrUnknownKeeperTask,
-// and nothing is done, for a task that does not exist or that contract mode lacks.
-func (c *Client) RunKeeperTask(ctx context.Context, name string, opts ...runtime.KeeperOption) (KeeperTaskReport, error) {
-	report, err := runtime.NewKeeper(c.engine, opts...).RunTask(ctx, name)
+// and nothing is done, for a task that does not exist or that contract mode lacks; it matches runtime.ErrInvalid for a bad
+// config.
+func (c *Client) RunKeeperTask(ctx context.Context, name string, config runtime.KeeperConfig) (KeeperTaskReport, error) {
+	keeper, err := runtime.NewKeeper(c.engine, config)
+	if err != nil {
+		return KeeperTaskReport{Task: name}, err
+	}
+	report, err := keeper.RunTask(ctx, name)
 	return KeeperTaskReport(report), err
 }

@@ -142,7 +142,7 @@ func TestListsOverARestart(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
-		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix(), runtime.Partitions(1))
+		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix(), runtime.OpenConfig{Partitions: 1})
 		d := newDesk(t, b)
 		const executions = 800 // more than fit in a set that is stored in one piece
 		var all []enginecore.ExecutionID

@@ -88,8 +88,12 @@ func (c *workerPool) stop() error {
 // serve is one worker process: it answers each line with the worker's counts, and ends with its input.
 func serve(ctx context.Context, s settings, in io.Reader, out io.Writer) error {
 	return withEngine(ctx, s, func(e *runtime.Engine, _ *runtime.Client) error {
-		worker := runtime.NewWorker(e, runtime.Concurrency(s.concurrency), runtime.WithoutKeeper()) // it measures workers alone
-		if err := worker.Register(activities()...); err != nil {
+		// It measures workers alone, without a keeper.
+		worker, err := runtime.NewWorker(e, runtime.WorkerConfig{Concurrency: s.concurrency, NoKeeper: true})
+		if err == nil {
+			err = worker.Register(activities()...)
+		}
+		if err != nil {
 			return err
 		}
 		running, stop := context.WithCancel(ctx)

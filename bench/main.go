@@ -88,9 +88,9 @@ func parseFlags(args []string) (settings, error) {
 	return s, nil
 }
 
-// open are the options of every engine that is opened.
-func (s settings) open() []runtime.OpenOption {
-	return []runtime.OpenOption{runtime.Prefix(s.prefix), runtime.Logger(s.logger)}
+// open configures every engine that is opened.
+func (s settings) open() runtime.OpenConfig {
+	return runtime.OpenConfig{Prefix: s.prefix, Logger: s.logger}
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
@@ -163,7 +163,7 @@ func measureWorkloads(ctx context.Context, s settings) ([]result, error) {
 }
 
 func functionCosts(ctx context.Context, s settings, logger *slog.Logger, out io.Writer) error {
-	engine, err := runtime.Open(ctx, s.url, runtime.Prefix(newPrefix()), runtime.Logger(logger))
+	engine, err := runtime.Open(ctx, s.url, runtime.OpenConfig{Prefix: newPrefix(), Logger: logger})
 	if err != nil {
 		return err
 	}

@@ -18,13 +18,15 @@ import (
 
 // withEngine opens an engine without anybody at work.
 func withEngine(ctx context.Context, s settings, do func(e *runtime.Engine, client *runtime.Client) error) error {
-	e, err := runtime.Open(ctx, s.url, s.open()...)
+	e, err := runtime.Open(ctx, s.url, s.open())
 	if err != nil {
 		return err
 	}
-	client := runtime.NewClient(e)
-	err = do(e, client)
-	client.Close()
+	client, err := runtime.NewClient(e)
+	if err == nil {
+		err = do(e, client)
+		client.Close()
+	}
 	return errors.Join(err, e.Close())
 }
 
@@ -44,12 +46,16 @@ func atWork(ctx context.Context, s settings, e *runtime.Engine, count int, do fu
 	}
 	workers := make([]*runtime.Worker, count)
 	for i := range workers {
-		workers[i] = runtime.NewWorker(e, runtime.Concurrency(s.concurrency))
-		if err := workers[i].Register(activities()...); err != nil {
+		w, err := runtime.NewWorker(e, runtime.WorkerConfig{Concurrency: s.concurrency})
+		if err == nil {
+			err = w.Register(activities()...)
+		}
+		if err != nil {
 			stop()
 			group.Wait()
 			return err
 		}
+		workers[i] = w
 		start(workers[i].Run)
 	}
 	err := do(workers)

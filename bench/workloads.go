@@ -77,7 +77,7 @@ func fanout(width int) (*flow.Definition[int, int], error) {
 func local(ctx context.Context, s settings, handlers ...activity.Handler) (*runtime.Local, error) {
 	return runtime.OpenLocal(ctx, runtime.LocalConfig{
 		URL: s.url, Activities: append(activities(), handlers...),
-		Worker: []runtime.WorkerOption{runtime.Concurrency(s.concurrency)}, Open: s.open(),
+		Worker: runtime.WorkerConfig{Concurrency: s.concurrency}, Open: s.open(),
 	})
 }
 

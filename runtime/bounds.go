@@ -1,9 +1,7 @@
 package runtime
 
 import (
-	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // Categories of failures that a worker gives besides those of package activity.
@@ -18,33 +16,12 @@ const (
 	CategoryChild = engine.CategoryChild
 )
 
+// Limits of a run that are checked before anything is sent. The encoded definition of a flow has at most 8 MiB besides.
 const (
-	// MaxGrantTTL bounds GrantRequest.TTL.
-	MaxGrantTTL = admission.MaxGrantTTL
-)
-
-// Limits of a run that are checked before anything is sent.
-const (
-	// MaxInput is the largest encoded input of a run, in bytes: 1 MiB.
+	// MaxInput is the largest encoded input of a run: 1 MiB.
 	MaxInput = 1 << 20
-	// MaxResult is the largest encoded result of a node, in bytes: 1 MiB.
+	// MaxResult is the largest encoded result of a node: 1 MiB.
 	MaxResult = 1 << 20
-	// MaxDefinition is the largest encoded definition of a flow, in bytes.
-	MaxDefinition = submit.MaxDefinition
-	// MaxRunID is the longest run id, in bytes.
+	// MaxRunID is the longest run id: 256 bytes.
 	MaxRunID = 256
-)
-
-// Bounds of texts for the record, in bytes.
-const (
-	// MaxReason bounds the reason of a cancel, a pause or the end of a wait. The text of a failure is cut to it, with a mark
-	// that says how long it was.
-	MaxReason = engine.MaxReason
-	// MaxActor bounds the name of who acts: that of By, Creator and ScheduledBy.
-	MaxActor = engine.MaxActor
-)
-
-// DefaultRetention is how long a run is kept after its end where neither the flow nor the engine says otherwise.
-const (
-	DefaultRetention = submit.DefaultRetention
 )

@@ -45,15 +45,15 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 	}
 	spec := flowgraph.NewBudget(ref.Name, opts...)
 	if len(spec.KeyFrom) > 0 {
-		return "", fmt.Errorf("%w: it takes no key from an input", ErrBudgetRef)
+		return "", invalid("budget reference: it takes no key from an input")
 	}
 	// The reference says whose it is.
 	spec.Scope = submit.BudgetRef(ref).Scope()
 	if err := spec.Validate(); err != nil {
-		return "", err
+		return "", invalid("%w", err)
 	}
 	if !spec.Declares() {
-		return "", errors.New("it has no dimension: it needs HardLimit, SoftLimit or Counted")
+		return "", invalid("budget: no dimension: it needs HardLimit, SoftLimit or Counted")
 	}
 	var flowID enginecore.FlowID
 	if ref.Run != "" {

@@ -16,9 +16,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// ErrBudgetRef marks a BudgetRef that names no budget.
-var ErrBudgetRef = errors.New("bad budget reference")
-
 // BudgetRef names a budget: a shared one by its Name, and its Key if it has one; that of a flow by Name and Flow; that of a run
 // by Name, Flow and Run.
 type BudgetRef struct {
@@ -28,7 +25,7 @@ type BudgetRef struct {
 	// Flow and Run are the flow, and the run, that have the budget to themselves.
 	Flow, Run string
 	// FlowID is set by Client.Budgets and Describe instead of Flow and Run when the run is not there any more, so that its names
-	// are not known. Calls refuse such a reference with ErrBudgetRef. With Flow and Run it must be that of the run.
+	// are not known. Calls refuse such a reference with ErrInvalid. With Flow and Run it must be that of the run.
 	FlowID enginecore.FlowID
 }
 
@@ -53,7 +50,7 @@ func (r BudgetRef) check(namespace enginecore.Namespace) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrBudgetRef, err)
+	return invalid("budget reference: %w", err)
 }
 
 // BudgetState is how a budget stands.

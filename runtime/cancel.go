@@ -16,8 +16,8 @@ type ActionOption func(*action)
 
 type action struct{ actor string }
 
-// WithActor says who acts, for the record, in at most MaxActor bytes without control characters; the call refuses others with
-// ErrText. Defaults to "client".
+// WithActor says who acts, for the record, in at most 256 bytes without control characters; the call refuses others with
+// ErrInvalid. Defaults to "client".
 func WithActor(actor string) ActionOption { return func(a *action) { a.actor = actor } }
 
 func actionOf(opts []ActionOption) (action, error) {
@@ -27,7 +27,7 @@ func actionOf(opts []ActionOption) (action, error) {
 
 // Cancel stops the run: nothing of it starts any more, and running activities see their context cancelled. It returns
 // when every node has been told. Cancelling a cancelled run is no error; a run that is over otherwise gives ErrRunOver. The
-// reason has at most MaxReason bytes and no control characters; others are refused with ErrText, in all calls that take one.
+// reason has at most 2,048 bytes and no control characters; others are refused with ErrInvalid, in all calls that take one.
 func (r *Run[Out]) Cancel(ctx context.Context, reason string, opts ...ActionOption) error {
 	r = r.there()
 	return r.client.Cancel(ctx, r.flow, r.id, reason, opts...)

@@ -60,7 +60,7 @@ func TestCancelPendingSparesWhatRuns(t *testing.T) {
 		flow.Node(f, "fails", act, flow.Const("fail"), activity.Priority(8))
 		flow.Node(f, "waits", act, flow.Const("ok"))
 		flow.Return(f, flow.Node(f, "after", act, runs))
-		b.Worker(t, []activity.Handler{act}, runtime.Concurrency(2))
+		b.Worker(t, []activity.Handler{act}, runtime.WorkerConfig{Concurrency: 2})
 		run := startOf(t, b, f)
 		awaitState(t, run, "runs", enginecore.PublicActive)
 		awaitState(t, run, "fails", enginecore.PublicActive)
@@ -90,7 +90,7 @@ func TestCancelAfterCancelPending(t *testing.T) {
 		c := newCourse()
 		f := flow.New[none, string]("both")
 		flow.Return(f, c.nodes(f, "hang", "hang")[1])
-		b.Worker(t, []activity.Handler{c.act}, runtime.Concurrency(1))
+		b.Worker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 1})
 		run := startOf(t, b, f)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if c.hanging.Load() == 0 {
@@ -144,7 +144,7 @@ func TestCancelNode(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.OnlyMessages(), runtime.Concurrency(4))
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 4}))
 		f := flow.New[none, string]("node")
 		refs := c.nodes(f, "hang", "gate", "ok")
 		flow.Node(f, "after", c.act, flow.Const("ok"), flow.After(refs[0]))

@@ -38,7 +38,7 @@ func TestCancelIsPrompt(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 		for range 3 {
-			b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(), runtime.Concurrency(width/3))
+			b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: width / 3}))
 		}
 		var took []time.Duration
 		for i := range rounds {
@@ -90,7 +90,7 @@ func TestCancelOfAMultitude(t *testing.T) {
 		})
 		sum := adder()
 		b.Keeper(t)
-		b.Worker(t, []activity.Handler{a, sum}, runtime.Concurrency(8))
+		b.Worker(t, []activity.Handler{a, sum}, runtime.WorkerConfig{Concurrency: 8})
 		run, err := runtime.Start(ctx, b.Client, wide(t, a, sum, width), 1)
 		require.NoError(t, err)
 		for range 8 {

@@ -73,8 +73,8 @@ func TestCancelReachesRunningFunctions(t *testing.T) {
 		flow.Return(f, last)
 		def, err := f.Build()
 		require.NoError(t, err)
-		b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(), runtime.Concurrency(2))
-		b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(), runtime.Concurrency(1))
+		b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 2}))
+		b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		for range 3 {
@@ -124,7 +124,7 @@ func TestCancelByOtherTools(t *testing.T) {
 		begun, ends := make(chan struct{}, 1), make(chan ended, 1)
 		var started atomic.Int64
 		wait := waitForEnd(begun, ends, &started)
-		b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(), runtime.Concurrency(1))
+		b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
 		b.Keeper(t)
 		def := chainOf(t, wait, 3)
 		run, err := runtime.Start(ctx, b.Client, def, 1)
@@ -151,7 +151,7 @@ func TestOperatorCancelsOneNode(t *testing.T) {
 		begun, ends := make(chan struct{}, 1), make(chan ended, 1)
 		var started atomic.Int64
 		wait := waitForEnd(begun, ends, &started)
-		b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages())
+		b.Worker(t, []activity.Handler{wait}, runtime.OnlyMessages(runtime.WorkerConfig{}))
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, wait, 2), 1)
 		require.NoError(t, err)
 		<-begun

@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -45,8 +46,9 @@ func killFlow(a *activity.Activity[int, int], sum *activity.Activity[[]int, int]
 // runChild is the other process: it claims what it can, reports each start on standard output, and finishes nothing.
 func runChild() int {
 	ctx := context.Background()
-	e, err := runtime.Open(ctx, os.Getenv(childVariable), runtime.Prefix(os.Getenv(childPrefixVariable)), runtime.Partitions(4),
-		runtime.Logger(slog.New(slog.DiscardHandler)))
+	e, err := runtime.Open(ctx, os.Getenv(childVariable), runtime.OpenConfig{
+		Prefix: os.Getenv(childPrefixVariable), Partitions: 4, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -58,16 +60,20 @@ func runChild() int {
 	sum := adder()
 	if id := os.Getenv(childStartVariable); id != "" {
 		def, err := killFlow(a, sum)
-		if err == nil {
-			_, err = runtime.Start(ctx, runtime.NewClient(e), def, 1, runtime.WithID(id))
+		client, clientErr := runtime.NewClient(e)
+		if err = errors.Join(err, clientErr); err == nil {
+			_, err = runtime.Start(ctx, client, def, 1, runtime.WithID(id))
 		}
 		if err != nil {
 			fmt.Println(err)
 			return 1
 		}
 	}
-	w := runtime.NewWorker(e, runtime.Lease(killedLease), runtime.WithoutKeeper())
-	if err := w.Register(a, sum); err != nil {
+	w, err := runtime.NewWorker(e, runtime.WorkerConfig{Lease: killedLease, NoKeeper: true})
+	if err == nil {
+		err = w.Register(a, sum)
+	}
+	if err != nil {
 		fmt.Println(err)
 		return 1
 	}

@@ -14,18 +14,18 @@ import (
 // Client starts, watches and stops runs. It may be used by several goroutines.
 type Client struct {
 	session  *engine.Session
-	fault    error // why there is no engine
+	fault    error // why there is no run
 	compiled submit.CompiledCache
 	// submitter starts runs and hears when they end; nil where there is no engine.
 	submitter *submit.Submitter
 }
 
-// NewClient returns a client of an engine. Close it before the engine.
-func NewClient(e *Engine) *Client {
+// NewClient returns a client of an engine. Close it before the engine. The error matches ErrInvalid: there is no engine.
+func NewClient(e *Engine) (*Client, error) {
 	if err := e.open(); err != nil {
-		return &Client{fault: err}
+		return nil, fmt.Errorf("client: %w", err)
 	}
-	return &Client{session: e.session, submitter: submit.NewSubmitter(e.session)}
+	return &Client{session: e.session, submitter: submit.NewSubmitter(e.session)}, nil
 }
 
 // Close ends what the client listens to. Result, Watch and Stream that wait return enginecore.ErrClosed.
@@ -49,7 +49,7 @@ type startConfig struct {
 // input, is the same run again, whether it is under way or over. Defaults to a random UUID.
 func WithID(id string) StartOption { return func(c *startConfig) { c.id, c.named = id, true } }
 
-// Creator says who starts the run, for the record, in at most MaxActor bytes without control characters.
+// Creator says who starts the run, for the record, in at most 256 bytes without control characters.
 func Creator(name string) StartOption { return func(c *startConfig) { c.creator = name } }
 
 // WithTag attaches a text to the run, by which Client.Runs finds it: beside the tags of its flow, or instead of the one with the
@@ -98,9 +98,9 @@ func (r *Run[Out]) Existed() bool { return r.there().existed }
 // makes nothing runnable before the whole flow is there.
 //
 // The error wraps ErrRunConflict when the id is taken by a run with another graph or input, ErrTooLarge for an input
-// above MaxInput, ErrRunID for a bad id, ErrText for a bad Creator, flow.ErrTag for a bad Tag or flow.ErrInvalid for too
-// many; nothing has been written then. It wraps enginecore.ErrFull when the server has no room for new work: start the
-// run again later, with the same ID.
+// above MaxInput, ErrInvalid for a bad id or Creator and for an input without the key of a limit, a budget or FairBy,
+// flow.ErrTag for a bad Tag or flow.ErrInvalid for too many; nothing has been written then. It wraps enginecore.ErrFull
+// when the server has no room for new work: start the run again later, with the same ID.
 func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Run[Out], error) {
 	plan, err := planRun(c, def, in, opts)
 	if err != nil {
@@ -148,10 +148,10 @@ func planRun[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 
 // What is missing where an error was passed over.
 var (
-	errNoClient     = errors.New("the client is nil")
-	errUnmadeClient = errors.New("the client was not made by NewClient")
-	errNoRun        = errors.New("the run is nil: look at the error of Start or Attach")
-	errUnmadeRun    = errors.New("the run was not made by Start or Attach")
+	errNoClient     = invalid("the client is nil: look at the error of NewClient")
+	errUnmadeClient = invalid("the client was not made by NewClient")
+	errNoRun        = invalid("the run is nil: look at the error of Start or Attach")
+	errUnmadeRun    = invalid("the run was not made by Start or Attach")
 )
 
 // ready tells why the client cannot be used.
@@ -182,9 +182,9 @@ func usable[In, Out any](c *Client, def *flow.Definition[In, Out]) error {
 	}
 	switch {
 	case def == nil:
-		return errors.New("the definition of the flow is nil: look at the error of Build")
+		return invalid("the definition of the flow is nil: look at the error of Build")
 	case def.Hash() == "":
-		return errors.New("the definition of the flow was not made by Build")
+		return invalid("the definition of the flow was not made by Build")
 	}
 	return nil
 }

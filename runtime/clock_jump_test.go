@@ -31,7 +31,7 @@ func TestClockJumpsOverLease(t *testing.T) {
 	})
 	def := oneNode(t, "leased", work)
 	b.Keeper(t)
-	b.Worker(t, def.Handlers(), runtime.Lease(time.Second))
+	b.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: time.Second})
 	run, err := runtime.Start(ctx, b.Client, def, "")
 	require.NoError(t, err)
 	<-begun

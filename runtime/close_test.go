@@ -55,10 +55,10 @@ func TestCloseEndsWaits(t *testing.T) {
 		for _, whole := range []string{"client", "engine"} {
 			t.Run(whole, func(t *testing.T) {
 				ctx := enginetest.Context(t)
-				e, err := runtime.Open(ctx, b.URL, runtime.Prefix(b.Prefix))
+				e, err := runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: b.Prefix})
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, e.Close()) })
-				c := runtime.NewClient(e)
+				c := enginetest.NewClient(t, e)
 				t.Cleanup(c.Close)
 				run, err := runtime.Start(ctx, c, def, 1)
 				require.NoError(t, err)

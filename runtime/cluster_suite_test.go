@@ -20,7 +20,9 @@ func TestRandomFlowsOnACluster(t *testing.T) {
 	enginetest.Only(t, testserver.Valkey)
 	cluster := testserver.StartCluster(t, testserver.Valkey, 3)
 	open := func(t *testing.T) *enginetest.Bench {
-		return enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix(), runtime.Partitions(4))
+		return enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix(), runtime.OpenConfig{
+			Partitions: 4,
+		})
 	}
 	seed := rand.Uint64()
 	t.Logf("FLOWFABRIC_SEED=%d", seed)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,7 +45,7 @@ func TestCompaction(t *testing.T) {
 		before, err := run.Describe(ctx)
 		require.NoError(t, err)
 
-		keeper := b.Keeper(t, runtime.CompactAfter(0))
+		keeper := b.Keeper(t, runtime.KeeperConfig{CompactAfter: time.Nanosecond})
 		compacted(t, b)
 		after, err := run.Describe(ctx)
 		require.NoError(t, err)
@@ -93,7 +94,7 @@ func TestCompactionOfFailedRun(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
-		keeper := b.Keeper(t, runtime.CompactAfter(0))
+		keeper := b.Keeper(t, runtime.KeeperConfig{CompactAfter: time.Nanosecond})
 		compacted(t, b)
 		require.NoError(t, keeper.Stop())
 

@@ -142,7 +142,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 				cancel()
 			}()
 			err := within(t, "open", func() error {
-				_, err := runtime.Open(ctx, x.scheme+"://"+m.Addr().String()+x.path+never)
+				_, err := runtime.Open(ctx, x.scheme+"://"+m.Addr().String()+x.path+never, runtime.OpenConfig{})
 				return err
 			})
 			require.ErrorIs(t, err, context.Canceled)
@@ -150,7 +150,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 			late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
 			err = within(t, "open", func() error {
-				_, err := runtime.Open(late, x.scheme+"://"+m.Addr().String()+x.path+never)
+				_, err := runtime.Open(late, x.scheme+"://"+m.Addr().String()+x.path+never, runtime.OpenConfig{})
 				return err
 			})
 			require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -177,7 +177,7 @@ func TestCallsEndWhileConnecting(t *testing.T) {
 		b.Keeper(t)
 		waits := openWaits(t, ctx, run, 1)
 		noop := activity.New("noop", func(_ context.Context, n int) (int, error) { return n, nil })
-		worker := runtime.NewWorker(far.Engine)
+		worker := enginetest.NewWorker(t, far.Engine, runtime.WorkerConfig{})
 		require.NoError(t, worker.Register(noop))
 		working, stop := context.WithCancel(ctx)
 		worked := make(chan error, 1)
@@ -370,13 +370,13 @@ func TestTooManyWatches(t *testing.T) {
 			return ""
 		})
 		stops[1]()
-	}, runtime.MaxWatches(2))
+	}, runtime.OpenConfig{MaxWatches: 2})
 }
 
 func TestMaxWatchesIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{-1, 0, 100_001} {
-		_, err := runtime.Open(t.Context(), "", runtime.MaxWatches(n))
+		_, err := runtime.Open(t.Context(), "", runtime.OpenConfig{MaxWatches: n})
 		require.ErrorContains(t, err, "max watches")
 	}
 }
@@ -431,13 +431,13 @@ func TestShortLeaseIsWarnedOf(t *testing.T) {
 		lease   time.Duration
 		warned  bool
 	}{
-		{"", runtime.DefaultLease, false},
+		{"", 10 * time.Second, false},
 		{"", 9 * time.Second, true},
 		{"?write_timeout=500ms", 5 * time.Second, false},
-		{"?write_timeout=2500ms", runtime.DefaultLease, true},
+		{"?write_timeout=2500ms", 10 * time.Second, true},
 	} {
 		b := enginetest.Open(t, kind, url+x.options, enginetest.NewPrefix())
-		worker := runtime.NewWorker(b.Engine, runtime.Lease(x.lease))
+		worker := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{Lease: x.lease})
 		require.NoError(t, worker.Register(noop))
 		stop := started(t, worker.Run)
 		eventuallyReady(t, worker.Check)

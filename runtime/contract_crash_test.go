@@ -42,7 +42,7 @@ func TestContractWorkerKilled(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 3)
 		require.NoError(t, err)
 		other.await(t, 8)
-		b.Worker(t, []activity.Handler{a, sum}, runtime.Concurrency(2))
+		b.Worker(t, []activity.Handler{a, sum}, runtime.WorkerConfig{Concurrency: 2})
 		other.kill(t)
 		killed := time.Now()
 		out, err := run.Result(ctx)
@@ -74,7 +74,9 @@ func TestContractClientKilledWhileSubmitting(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %d", at.function, at.calls), func(t *testing.T) {
 				ctx := enginetest.Context(t)
 				prefix := enginetest.NewPrefix()
-				b := enginetest.Open(t, kind, server.URL()+contractURL, prefix, runtime.ReconcileInterval(50*time.Millisecond))
+				b := enginetest.Open(t, kind, server.URL()+contractURL, prefix, runtime.OpenConfig{
+					Contract: &runtime.ContractConfig{ReconcileInterval: 50 * time.Millisecond},
+				})
 				var ran atomic.Int64
 				a := activity.New("add", func(_ context.Context, n int) (int, error) { ran.Add(1); return n + 1, nil })
 				sum := adder()
@@ -117,7 +119,9 @@ func TestContractKeeperReleasesRoots(t *testing.T) {
 		server := enginetest.ContractServer(t, kind)
 		ctx := enginetest.Context(t)
 		prefix := enginetest.NewPrefix()
-		b := enginetest.Open(t, kind, server.URL()+contractURL, prefix, runtime.ReconcileInterval(50*time.Millisecond))
+		b := enginetest.Open(t, kind, server.URL()+contractURL, prefix, runtime.OpenConfig{
+			Contract: &runtime.ContractConfig{ReconcileInterval: 50 * time.Millisecond},
+		})
 		p := proxy.Start(t, server.Addr())
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, prefix)
 		a := addOne()
@@ -145,8 +149,9 @@ func TestContractLostReplies(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := enginetest.ContractServer(t, kind)
 		p := proxy.Start(t, server.Addr())
-		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, enginetest.NewPrefix(),
-			runtime.PollInterval(50*time.Millisecond), runtime.ReconcileInterval(200*time.Millisecond))
+		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, enginetest.NewPrefix(), runtime.OpenConfig{
+			Contract: &runtime.ContractConfig{PollInterval: 50 * time.Millisecond, ReconcileInterval: 200 * time.Millisecond},
+		})
 		runThroughCuts(t, b, p, 100, 6)
 	})
 }
@@ -167,13 +172,16 @@ func TestContractOnAPlainLibrary(t *testing.T) {
 		library = strings.Replace(library, change[0], change[1], 1)
 	}
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
-		b := enginetest.Open(t, kind, enginetest.ServerWith(t, kind, library).URL()+contractURL, enginetest.NewPrefix(),
-			runtime.PollInterval(50*time.Millisecond), runtime.ReconcileInterval(200*time.Millisecond))
+		b := enginetest.Open(t, kind, enginetest.ServerWith(t, kind, library).URL()+contractURL, enginetest.NewPrefix(), runtime.OpenConfig{
+			Contract: &runtime.ContractConfig{PollInterval: 50 * time.Millisecond, ReconcileInterval: 200 * time.Millisecond},
+		})
 		ctx := enginetest.Context(t)
 		c := &workerPool{tb: t, bench: b, lab: newLab()}
 		b.Keeper(t)
 		for range 2 {
-			b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.Lanes("default", "other"))
+			b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.WorkerConfig{
+				Lanes: []string{"default", "other"},
+			})
 		}
 		r := rand.New(rand.NewPCG(rand.Uint64(), 0))
 		var trials []*trial
@@ -270,7 +278,9 @@ func TestContractDirectory(t *testing.T) {
 	first := startChild(t, url, prefix, "the-run")
 	first.await(t, 8)
 	first.kill(t)
-	b := enginetest.Open(t, testserver.Embedded, url, prefix, runtime.ReconcileInterval(50*time.Millisecond))
+	b := enginetest.Open(t, testserver.Embedded, url, prefix, runtime.OpenConfig{
+		Contract: &runtime.ContractConfig{ReconcileInterval: 50 * time.Millisecond},
+	})
 	a, sum := holdForEver(func(n int) (int, error) { return n, nil }), adder()
 	def, err := killFlow(a, sum)
 	require.NoError(t, err)
@@ -304,7 +314,7 @@ func TestContractInputsThatCannotBeRead(t *testing.T) {
 			return proxy.Stall
 		})
 		a := addOne()
-		far.Worker(t, []activity.Handler{a}, runtime.Lease(time.Second))
+		far.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Lease: time.Second})
 		b.Keeper(t)
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 6), 0)
 		require.NoError(t, err)

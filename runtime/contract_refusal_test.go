@@ -84,7 +84,9 @@ func TestContractLeavesTheLibrary(t *testing.T) {
 		require.NoError(t, err)
 		defer client.Close()
 		open := func() error {
-			e, err := runtime.Open(ctx, server.URL(), runtime.ContractOnly(), runtime.Prefix(enginetest.NewPrefix()))
+			e, err := runtime.Open(ctx, server.URL(), runtime.OpenConfig{
+				Prefix: enginetest.NewPrefix(), Contract: &runtime.ContractConfig{},
+			})
 			if err == nil {
 				require.NoError(t, e.Close())
 			}
@@ -104,7 +106,7 @@ func TestContractLeavesTheLibrary(t *testing.T) {
 		require.Equal(t, "26", version)
 		load(lua.ContractSource())
 		require.NoError(t, open())
-		_, err = runtime.Open(ctx, server.URL()+"?contract=26")
-		require.ErrorIs(t, err, runtime.ErrURL)
+		_, err = runtime.Open(ctx, server.URL()+"?contract=26", runtime.OpenConfig{})
+		require.ErrorIs(t, err, runtime.ErrInvalid)
 	})
 }

@@ -45,7 +45,7 @@ type costBench struct {
 
 func newCostBench(tb testing.TB) *costBench {
 	ctx := tb.Context()
-	e, err := Open(ctx, "", Partitions(1))
+	e, err := Open(ctx, "", OpenConfig{Partitions: 1})
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, e.Close()) })
 
@@ -55,14 +55,16 @@ func newCostBench(tb testing.TB) *costBench {
 	def, err := f.Build()
 	require.NoError(tb, err)
 
-	client := NewClient(e)
+	client, err := NewClient(e)
+	require.NoError(tb, err)
 	tb.Cleanup(client.Close)
 	_, err = client.submitter.Completions.Wait(ctx, "any", enginecore.Partition{Family: enginecore.FlowFamily})
 	require.NoError(tb, err) // from here on the client hears
 	e.session.Backend = readyCalls{e.session.Backend, client.submitter.Completions}
 	client.submitter.Starts = nil
 
-	w := NewWorker(e)
+	w, err := NewWorker(e, WorkerConfig{})
+	require.NoError(tb, err)
 	require.NoError(tb, w.Register(same))
 	s := worker.NewWorkerRun(w.worker)
 	s.Base = ctx

@@ -46,7 +46,7 @@ func TestWorkerKilled(t *testing.T) {
 		require.NoError(t, err)
 		other.await(t, 8)
 		// Fewer slots than executions to take over: none may wait for a later offer.
-		b.Worker(t, []activity.Handler{a, sum}, runtime.Concurrency(2))
+		b.Worker(t, []activity.Handler{a, sum}, runtime.WorkerConfig{Concurrency: 2})
 		other.kill(t)
 		killed := time.Now()
 		out, err := run.Result(ctx)
@@ -107,7 +107,9 @@ func TestServerKilled(t *testing.T) {
 		c := &workerPool{tb: t, bench: b, lab: newLab()}
 		for range 2 {
 			b.Keeper(t)
-			b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.Lanes("default", "other"), runtime.Lease(time.Second))
+			b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.WorkerConfig{
+				Lanes: []string{"default", "other"}, Lease: time.Second,
+			})
 		}
 		r := rand.New(rand.NewPCG(rand.Uint64(), 0))
 		var trials []*trial
@@ -193,7 +195,9 @@ func runThroughCuts(t *testing.T, b *enginetest.Bench, p *proxy.Proxy, oneIn, ru
 	c := &workerPool{tb: t, bench: b, lab: newLab()}
 	for range 2 {
 		b.Keeper(t)
-		b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.Lanes("default", "other"), runtime.Lease(time.Second))
+		b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.WorkerConfig{
+			Lanes: []string{"default", "other"}, Lease: time.Second,
+		})
 	}
 	p.Intercept(proxy.CutCalls(oneIn))
 	r := rand.New(rand.NewPCG(rand.Uint64(), 0))
@@ -247,7 +251,7 @@ func TestLostClaims(t *testing.T) {
 		near.Keeper(t)
 		claims := make(chan struct{})
 		p.Intercept(proxy.StallAfter("ffx_claim", 1, claims))
-		w := far.Worker(t, []activity.Handler{a, sum}, runtime.Lease(2*time.Second))
+		w := far.Worker(t, []activity.Handler{a, sum}, runtime.WorkerConfig{Lease: 2 * time.Second})
 		run, err := runtime.Start(ctx, near.Client, wide(t, a, sum, 20), 1)
 		require.NoError(t, err)
 		<-claims
@@ -273,7 +277,7 @@ func TestUnknownLeasesAreReleased(t *testing.T) {
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), prefix)
 		ctx := enginetest.Context(t)
 		a := addOne()
-		w := runtime.NewWorker(far.Engine, runtime.Lease(600*time.Millisecond), runtime.WithoutKeeper())
+		w := enginetest.NewWorker(t, far.Engine, runtime.WorkerConfig{Lease: 600 * time.Millisecond, NoKeeper: true})
 		require.NoError(t, w.Register(a))
 
 		def := single(t, a)
@@ -421,7 +425,7 @@ func TestWorkerCutOff(t *testing.T) {
 		taken := make(chan time.Time, 1)
 		healthy := activity.New("work", func(context.Context, int) (int, error) { taken <- time.Now(); return 1, nil })
 		b.Keeper(t)
-		far.Worker(t, []activity.Handler{cutOff}, runtime.Lease(3*time.Second))
+		far.Worker(t, []activity.Handler{cutOff}, runtime.WorkerConfig{Lease: 3 * time.Second})
 		run, err := runtime.Start(ctx, b.Client, single(t, cutOff), 1)
 		require.NoError(t, err)
 		<-begun

@@ -1,16 +1,17 @@
 // Package runtime runs flows: it opens an engine, starts and watches runs, and works.
 //
-//	engine, err := runtime.Open(ctx, os.Getenv("FLOWFABRIC_URL")) // "" is an engine in this process
+//	engine, err := runtime.Open(ctx, os.Getenv("FLOWFABRIC_URL"), runtime.OpenConfig{}) // "" is an engine in this process
 //
-//	worker := runtime.NewWorker(engine)
-//	worker.Register(scan, count, report)
+//	worker, err := runtime.NewWorker(engine, runtime.WorkerConfig{Concurrency: 32})
+//	err = worker.Register(scan, count, report)
 //	go worker.Run(ctx)
 //
-//	client := runtime.NewClient(engine)
+//	client, err := runtime.NewClient(engine)
 //	run, err := runtime.Start(ctx, client, census, Source{Dir: dir}, runtime.WithID("census-2026"))
 //	summary, err := run.Result(ctx)
 //
-// A small program or a test starts all of that with OpenLocal.
+// A small program or a test starts all of that with OpenLocal. Engines, workers and keepers are configured by structs whose zero
+// values are good for most programs; their constructors return all faults of a config at once, as errors that match ErrInvalid.
 //
 // # Who does what
 //

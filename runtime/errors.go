@@ -1,15 +1,28 @@
 package runtime
 
 import (
+	"fmt"
+
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
+// ErrInvalid is matched by all errors about an argument, or a field of a config, that cannot be used: an engine URL, a run
+// id, a text for the record, a query, a schedule, a signal, an activity that a worker cannot take, an input without the value
+// that a limit, a budget or FairBy takes its key from. The text names the thing, the value and the rule. Nothing has been
+// written, and the same call fails again.
+var (
+	ErrInvalid = engine.ErrInvalid
+)
+
+// invalid returns an error that wraps ErrInvalid.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+}
+
 // Errors of budgets, for errors.Is. Those of functions are in package activity.
 var (
-	// ErrBudgetKey: the input of a run has no value where a budget of its flow takes its key from.
-	ErrBudgetKey = submit.ErrBudgetKey
 	// ErrBudgetNotFound is returned for a budget that does not exist, also by Start for a shared one that was not created and
 	// that the flow gives no limits.
 	ErrBudgetNotFound = submit.ErrBudgetNotFound
@@ -20,8 +33,6 @@ var (
 // Errors of runs and workers, for errors.Is. Those of the connection are enginecore's: ErrUnavailable, and with it ErrFull where a
 // server takes in nothing for want of memory or disk; ErrOutcomeUnknown, ErrUnauthorized.
 var (
-	// ErrRunID marks a run id that is empty, longer than MaxRunID, not valid UTF-8 or has control characters.
-	ErrRunID = engine.ErrRunID
 	// ErrRunConflict is returned by Start when the run id is taken by a run with another graph or another input.
 	ErrRunConflict = engine.ErrRunConflict
 	// ErrRunNotFound is returned when there is no run of that flow with that id.
@@ -49,10 +60,6 @@ var (
 	ErrNoResult = engine.ErrNoResult
 	// ErrTooLarge marks an input or a result above its limit.
 	ErrTooLarge = engine.ErrTooLarge
-	// ErrRegistration marks an activity that a worker cannot take.
-	ErrRegistration = engine.ErrRegistration
-	// ErrWorkerConfig marks an option of a worker or keeper that makes no sense.
-	ErrWorkerConfig = engine.ErrWorkerConfig
 )
 
 // ErrNotInContract is returned in contract mode by everything that needs more than the contract has: by Start for such a flow, by
@@ -78,36 +85,14 @@ var (
 	ErrDeadline = engine.ErrDeadline
 )
 
-// ErrNoGrant is returned by GrantIssuer.ClaimForWorker when it found nothing that the worker may run, and ErrGrantRequest for a
-// request that is not valid.
+// ErrNoGrant is returned by GrantIssuer.ClaimForWorker when it found nothing that the worker may run.
 var (
-	ErrNoGrant      = admission.ErrNoGrant
-	ErrGrantRequest = admission.ErrGrantRequest
-)
-
-// ErrLimitKey: the input of a run has no value where a limit of one of its nodes takes its key from.
-var (
-	ErrLimitKey = submit.ErrLimitKey
-)
-
-// ErrFairKey: the input of a run has no value where its flow's FairBy takes it from.
-var (
-	ErrFairKey = submit.ErrFairKey
+	ErrNoGrant = admission.ErrNoGrant
 )
 
 // ErrNotReady is wrapped by the checks of workers and keepers, and says with them what is missing.
 var (
 	ErrNotReady = engine.ErrNotReady
-)
-
-// ErrText marks a text for the record that is longer than its bound, not valid UTF-8, or has control characters.
-var (
-	ErrText = engine.ErrText
-)
-
-// ErrSecret marks a WaitpointSecret that cannot be one.
-var (
-	ErrSecret = engine.ErrSecret
 )
 
 // ErrInvalidToken is the answer to a token that is malformed, altered, made for another waitpoint or signed with a secret
@@ -116,7 +101,7 @@ var (
 	ErrInvalidToken = engine.ErrInvalidToken
 )
 
-// ErrTooManyWatches is yielded by Watch and Stream when as many of them as MaxWatches allows go on already.
+// ErrTooManyWatches is yielded by Watch and Stream when as many of them as OpenConfig.MaxWatches allows go on already.
 var (
 	ErrTooManyWatches = engine.ErrTooManyWatches
 )

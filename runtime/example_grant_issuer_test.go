@@ -13,10 +13,10 @@ import (
 )
 
 // A worker that runs only what a grant issuer grants to it.
-func ExampleClaimThrough() {
+func ExampleGrantIssuer() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
-	engine, err := runtime.Open(ctx, "", runtime.Logger(slog.New(slog.DiscardHandler)))
+	engine, err := runtime.Open(ctx, "", runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -30,7 +30,14 @@ func ExampleClaimThrough() {
 		log.Fatal(err)
 	}
 
-	worker := runtime.NewWorker(engine, runtime.ClaimThrough(runtime.NewGrantIssuer(engine)))
+	issuer, err := runtime.NewGrantIssuer(engine)
+	if err != nil {
+		log.Fatal(err)
+	}
+	worker, err := runtime.NewWorker(engine, runtime.WorkerConfig{ClaimThrough: issuer})
+	if err != nil {
+		log.Fatal(err)
+	}
 	if err := worker.Register(double); err != nil {
 		log.Fatal(err)
 	}
@@ -38,7 +45,10 @@ func ExampleClaimThrough() {
 	done := make(chan error, 1)
 	go func() { done <- worker.Run(working) }()
 
-	client := runtime.NewClient(engine)
+	client, err := runtime.NewClient(engine)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer client.Close()
 	run, err := runtime.Start(ctx, client, def, 21)
 	if err != nil {

@@ -12,13 +12,17 @@ import (
 func ExampleNewKeeper() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	engine, err := runtime.Open(ctx, "embedded:", runtime.Logger(slog.New(slog.DiscardHandler)))
+	engine, err := runtime.Open(ctx, "embedded:", runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer engine.Close()
-	keeper := runtime.NewKeeper(engine)
+	keeper, err := runtime.NewKeeper(engine, runtime.KeeperConfig{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	done := make(chan error)
 	go func() { done <- keeper.Run(ctx) }()
 	stats := keeper.Stats()

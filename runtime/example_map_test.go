@@ -25,7 +25,7 @@ func ExampleClient_Items() {
 	}
 	local, err := runtime.OpenLocal(ctx, runtime.LocalConfig{
 		Activities: def.Handlers(),
-		Open:       []runtime.OpenOption{runtime.Logger(slog.New(slog.DiscardHandler))},
+		Open:       runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -17,7 +17,7 @@ func ExampleClient_Runs() {
 		log.Fatal(err)
 	}
 	local, err := runtime.OpenLocal(ctx, runtime.LocalConfig{
-		Activities: def.Handlers(), Open: []runtime.OpenOption{runtime.Logger(slog.New(slog.DiscardHandler))},
+		Activities: def.Handlers(), Open: runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)},
 	})
 	if err != nil {
 		log.Fatal(err)

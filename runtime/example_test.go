@@ -28,7 +28,7 @@ func weather() (*flow.Definition[string, string], error) {
 }
 
 // On the library of another FlowFabric engine, which stays as it is. A server's URL takes ?contract=15, too.
-func ExampleContractOnly() {
+func ExampleContractConfig() {
 	ctx := context.Background()
 	def, err := weather()
 	if err != nil {
@@ -36,7 +36,7 @@ func ExampleContractOnly() {
 	}
 	local, err := runtime.OpenLocal(ctx, runtime.LocalConfig{
 		Activities: def.Handlers(),
-		Open:       []runtime.OpenOption{runtime.ContractOnly(), runtime.Logger(slog.New(slog.DiscardHandler))},
+		Open:       runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler), Contract: &runtime.ContractConfig{}},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -60,7 +60,7 @@ func Example() {
 	}
 	local, err := runtime.OpenLocal(ctx, runtime.LocalConfig{
 		Activities: def.Handlers(),
-		Open:       []runtime.OpenOption{runtime.Logger(slog.New(slog.DiscardHandler))},
+		Open:       runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -69,7 +69,7 @@ func TestFunctionEndsItsGoroutine(t *testing.T) {
 			return 0, nil
 		}, activity.Retry(activity.NoRetry))
 		b.Keeper(t)
-		b.Worker(t, []activity.Handler{exits, never, addOne()}, runtime.Concurrency(1))
+		b.Worker(t, []activity.Handler{exits, never, addOne()}, runtime.WorkerConfig{Concurrency: 1})
 
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, exits, 1), 1)
 		require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestCodecEndsTheGoroutine(t *testing.T) {
 		ctx := enginetest.Context(t)
 		a := activity.New("coded", func(_ context.Context, n int) (int, error) { return n, nil },
 			activity.WithCodec(exitCodec{}), activity.Retry(activity.NoRetry))
-		b.Worker(t, []activity.Handler{a, addOne()}, runtime.Concurrency(1))
+		b.Worker(t, []activity.Handler{a, addOne()}, runtime.WorkerConfig{Concurrency: 1})
 		f := flow.New[int, int]("coded", flow.WithCodec(exitCodec{}))
 		flow.Return(f, flow.Node(f, "n0", a, f.Input()))
 		def, err := f.Build()
@@ -141,7 +141,9 @@ func TestGranterEndsTheGoroutine(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
-		b.Worker(t, []activity.Handler{a}, runtime.Concurrency(1), runtime.ClaimThrough(&exitGranter{Granter: runtime.NewGrantIssuer(b.Engine)}))
+		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{
+			Concurrency: 1, ClaimThrough: &exitGranter{Granter: enginetest.NewGrantIssuer(t, b.Engine)},
+		})
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 1), 1)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)

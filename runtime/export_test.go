@@ -7,10 +7,19 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
+)
+
+// Bounds that the documentation says as numbers.
+const (
+	MaxActor    = engine.MaxActor
+	MaxReason   = engine.MaxReason
+	MaxFailures = submit.MaxFailures
+	MaxGrantTTL = admission.MaxGrantTTL
+	MaxListed   = maxListed
 )
 
 // EngineToken is the part of a token that the engine made, which must not show either.
@@ -75,19 +84,18 @@ func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int)
 	return err
 }
 
-// OnlyMessages makes a worker do for an hour what messages tell it: it neither sweeps nor renews leases before. A test with it needs
-// no bound of time: what is not announced does not happen within the test.
-func OnlyMessages() WorkerOption {
-	return func(c *worker.WorkerConfig) { c.Sweep, c.Lease = time.Hour, time.Hour }
+// OnlyMessages returns the config of a worker that does for an hour what messages tell it: it neither sweeps nor renews
+// leases before. A test with it needs no bound of time: what is not announced does not happen within the test.
+func OnlyMessages(config WorkerConfig) WorkerConfig {
+	config.sweep, config.Lease = time.Hour, time.Hour
+	return config
 }
 
-// RetryFor is for how long a call to the engine is sent again before it fails.
-func RetryFor(d time.Duration) OpenOption { return func(c *openConfig) { c.core.RetryFor = d } }
+// RetryFor is the config of an engine whose calls are sent again for d before they fail.
+func RetryFor(d time.Duration) OpenConfig { return OpenConfig{retryFor: d} }
 
-// CheckLibraryEvery is how often a keeper looks at the server's library.
-func CheckLibraryEvery(d time.Duration) KeeperOption {
-	return func(c *keeper.KeeperConfig) { c.LibraryCheck = d }
-}
+// CheckLibraryEvery is the config of a keeper that looks at the server's library at an interval.
+func CheckLibraryEvery(d time.Duration) KeeperConfig { return KeeperConfig{libraryCheck: d} }
 
 // HoldWatches sets how long the engine holds a read of a watch that waits for news.
 func HoldWatches(e *Engine, d time.Duration) { e.session.Watches.Held = d }

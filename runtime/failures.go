@@ -7,9 +7,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// MaxFailures bounds the failures that a RunError lists.
-const MaxFailures = submit.MaxFailures
-
 // CategoryWorkerLost is the category of a node that has failed because too many workers were lost while they ran it.
 const CategoryWorkerLost = engine.CategoryWorkerLost
 
@@ -43,7 +40,7 @@ type RunError struct {
 	Category string
 	// Failures are the nodes that failed, expired or were cancelled by CancelNode, the earliest first: also those behind failure
 	// edges, which were to make up for another failure, and those that a join has made up for. Nodes that ended because the
-	// whole run did are not among them. At most MaxFailures are listed, and OmittedFailures counts the others. The list is
+	// whole run did are not among them. At most 100 are listed, and OmittedFailures counts the others. The list is
 	// empty when it could not be read.
 	Failures        []NodeFailure
 	OmittedFailures int

@@ -122,7 +122,7 @@ func TestFullServer(t *testing.T) {
 		work := newHoldWork(strings.Repeat("r", 10_000))
 		const running = 4
 		worker := []activity.Handler{work}
-		b.Worker(t, worker, runtime.Concurrency(running), runtime.Lease(2*time.Second))
+		b.Worker(t, worker, runtime.WorkerConfig{Concurrency: running, Lease: 2 * time.Second})
 		now, later, idle := work.define(t, "now"), work.define(t, "later", activity.Lane("later")), work.define(t, "idle", activity.Lane("idle"))
 
 		g := flow.New[string, vote]("gate")
@@ -166,7 +166,7 @@ func TestFullServer(t *testing.T) {
 
 		// What runs, what is queued, what waits for a signal, and what waits for a worker that comes only now.
 		close(work.released)
-		b.Worker(t, worker, runtime.Lanes("later"))
+		b.Worker(t, worker, runtime.WorkerConfig{Lanes: []string{"later"}})
 		ended := append(append(held, queued...), waitsForWorker)
 		for _, run := range ended {
 			result, err := run.Result(ctx)
@@ -204,7 +204,7 @@ func TestServerThatCannotPersist(t *testing.T) {
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
 		b.Keeper(t)
 		work := newHoldWork("done")
-		b.Worker(t, []activity.Handler{work}, runtime.Lease(time.Minute))
+		b.Worker(t, []activity.Handler{work}, runtime.WorkerConfig{Lease: time.Minute})
 		def := work.define(t, "now")
 		run, err := runtime.Start(ctx, b.Client, def, "")
 		require.NoError(t, err)
@@ -267,10 +267,10 @@ func TestRightsLostAfterOpen(t *testing.T) {
 		server := testserver.Start(t, testserver.Options{Kind: kind, Args: []string{"user app on >pw ~* &* +@all"}})
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
 		url := "redis://app:pw@" + server.Addr()
-		app, err := runtime.Open(ctx, url, runtime.Prefix(b.Prefix), runtime.Logger(b.Logger()))
+		app, err := runtime.Open(ctx, url, runtime.OpenConfig{Prefix: b.Prefix, Logger: b.Logger()})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = app.Close() })
-		client := runtime.NewClient(app)
+		client := enginetest.NewClient(t, app)
 		t.Cleanup(client.Close)
 
 		g := flow.New[string, vote]("gate")
@@ -298,7 +298,7 @@ func TestRightsLostAfterOpen(t *testing.T) {
 		require.False(t, described.ClosedAt.IsZero(), "the run is over with its only node: %+v", described)
 
 		require.ErrorIs(t, app.Check(ctx), enginecore.ErrUnauthorized)
-		_, err = runtime.Open(ctx, url, runtime.Prefix(b.Prefix))
+		_, err = runtime.Open(ctx, url, runtime.OpenConfig{Prefix: b.Prefix})
 		require.ErrorIs(t, err, enginecore.ErrUnauthorized)
 		require.ErrorContains(t, err, "&"+b.Prefix+":*")
 	})

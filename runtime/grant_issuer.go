@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -20,26 +21,25 @@ import (
 //
 // Keep one GrantIssuer for the life of a process: where its next call looks depends on those before. It may be used by several
 // goroutines.
-type GrantIssuer struct {
-	issuer *admission.GrantIssuer
-	fault  error // why there is no issuer
+type GrantIssuer struct{ issuer *admission.GrantIssuer }
+
+// NewGrantIssuer returns a grant issuer of an engine. It sends nothing. The error matches ErrInvalid: there is no engine.
+func NewGrantIssuer(e *Engine) (*GrantIssuer, error) {
+	if err := e.open(); err != nil {
+		return nil, fmt.Errorf("grant issuer: %w", err)
+	}
+	return &GrantIssuer{admission.NewGrantIssuer(e.session)}, nil
 }
 
-// NewGrantIssuer returns a grant issuer of an engine. It sends nothing.
-func NewGrantIssuer(e *Engine) *GrantIssuer {
-	if err := e.open(); err != nil {
-		return &GrantIssuer{fault: err}
-	}
-	return &GrantIssuer{issuer: admission.NewGrantIssuer(e.session)}
-}
+var errUnmadeIssuer = invalid("the grant issuer was not made by NewGrantIssuer")
 
 // ClaimForWorker grants the worker one execution. It looks at the first ones that wait in each partition that it probes,
 // asks for room in their budgets and quotas, and writes one grant. It returns ErrNoGrant when there is nothing, which in a
-// deployment with more partitions than it probes says nothing of the others: call again. Other errors are ErrGrantRequest, and
-// those of the engine; when a budget or a quota cannot be asked, nothing is granted.
+// deployment with more partitions than it probes says nothing of the others: call again. Other errors are ErrInvalid for a
+// bad request, and those of the engine; when a budget or a quota cannot be asked, nothing is granted.
 func (g *GrantIssuer) ClaimForWorker(ctx context.Context, r GrantRequest) (Grant, error) {
-	if g.fault != nil {
-		return Grant{}, g.fault
+	if g == nil || g.issuer == nil {
+		return Grant{}, errUnmadeIssuer
 	}
 	granted, err := g.issuer.ClaimForWorker(ctx, admission.GrantRequest(r))
 	return Grant(granted), err
@@ -56,7 +56,7 @@ type GrantRequest struct {
 	Capabilities []string
 	// Activities that the worker knows; others are set aside for a worker that does. Nil is all.
 	Activities []string
-	// TTL is how long the worker has to claim by the grant: 1 ms to MaxGrantTTL.
+	// TTL is how long the worker has to claim by the grant: 1 ms to 1 min.
 	TTL time.Duration
 	// Partition to take from; nil looks into 32 of them, others from call to call.
 	Partition *enginecore.Partition

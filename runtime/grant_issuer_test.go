@@ -41,7 +41,7 @@ func TestGrant(t *testing.T) {
 		ctx := enginetest.Context(t)
 		run, err := runtime.Start(ctx, b.Client, single(t, passing("pass")), 1)
 		require.NoError(t, err)
-		s := runtime.NewGrantIssuer(b.Engine)
+		s := enginetest.NewGrantIssuer(t, b.Engine)
 		short := requestFor("first")
 		short.TTL = 1500 * time.Millisecond
 		first, err := s.ClaimForWorker(ctx, short)
@@ -75,7 +75,7 @@ func TestGrant(t *testing.T) {
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 1, out)
-	}, runtime.Partitions(2))
+	}, runtime.OpenConfig{Partitions: 2})
 }
 
 // claimBy claims as a worker of another FlowFabric program does.
@@ -101,7 +101,7 @@ func TestGrantByCapability(t *testing.T) {
 		_, err = runtime.Start(ctx, b.Client, plain, 1)
 		require.NoError(t, err)
 
-		s := runtime.NewGrantIssuer(b.Engine)
+		s := enginetest.NewGrantIssuer(t, b.Engine)
 		grant, err := s.ClaimForWorker(ctx, requestFor("simple", "gpu"))
 		require.NoError(t, err)
 		d, err := picky.Describe(ctx)
@@ -114,13 +114,13 @@ func TestGrantByCapability(t *testing.T) {
 		grant, err = s.ClaimForWorker(ctx, requestFor("strong", "cuda", "gpu", "ssd"))
 		require.NoError(t, err)
 		require.Equal(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 func TestGrantRequests(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, s := enginetest.Context(t), runtime.NewGrantIssuer(b.Engine)
+		ctx, s := enginetest.Context(t), enginetest.NewGrantIssuer(t, b.Engine)
 		many := make([]string, 257)
 		for i := range many {
 			many[i] = fmt.Sprintf("c%d", i)
@@ -143,11 +143,11 @@ func TestGrantRequests(t *testing.T) {
 			r := requestFor("w")
 			change(&r)
 			_, err := s.ClaimForWorker(ctx, r)
-			require.ErrorIs(t, err, runtime.ErrGrantRequest, name)
+			require.ErrorIs(t, err, runtime.ErrInvalid, name)
 		}
 		_, err := s.ClaimForWorker(ctx, requestFor("w", many[:256]...))
 		require.ErrorIs(t, err, runtime.ErrNoGrant)
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 // Hard limits of budgets and quotas of the contract keep an execution from being granted until there is room.
@@ -178,7 +178,7 @@ func TestGrantByBudgetAndQuota(t *testing.T) {
 			require.NoError(t, err)
 			set(keys.ExecCore(d.Nodes[0].ExecutionID), "budget_ids", " "+string(budget)+" ", "quota_policy_id", string(quota))
 		}
-		s := runtime.NewGrantIssuer(b.Engine)
+		s := enginetest.NewGrantIssuer(t, b.Engine)
 		_, err = s.ClaimForWorker(ctx, requestFor("w"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant, "the budget is used up")
 		set(keys.BudgetUsage(at, budget), "tokens", "9")
@@ -191,7 +191,7 @@ func TestGrantByBudgetAndQuota(t *testing.T) {
 		second, err := s.ClaimForWorker(ctx, requestFor("w"))
 		require.NoError(t, err)
 		require.NotEqual(t, first.ExecutionID, second.ExecutionID)
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 // Workers that run only what they are granted do the whole of what others do: chains, retries, limits, and the take-over from
@@ -200,7 +200,7 @@ func TestWorkersClaimThroughGrants(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		s := &countingGranter{inner: runtime.NewGrantIssuer(b.Engine), to: make(map[enginecore.ExecutionID]int)}
+		s := &countingGranter{inner: enginetest.NewGrantIssuer(t, b.Engine), to: make(map[enginecore.ExecutionID]int)}
 		var g gauge
 		limited := g.measured("limited", 3*time.Millisecond, activity.Limit("two", activity.AtOnce(2)))
 		failing := activity.New("failing", func(ctx context.Context, n int) (int, error) {
@@ -217,13 +217,13 @@ func TestWorkersClaimThroughGrants(t *testing.T) {
 		handlers := []activity.Handler{limited, failing}
 		b.Keeper(t)
 		for range 3 {
-			b.Worker(t, handlers, runtime.ClaimThrough(s), runtime.Capabilities("gpu"), runtime.Concurrency(3))
+			b.Worker(t, handlers, runtime.WorkerConfig{ClaimThrough: s, Capabilities: []string{"gpu"}, Concurrency: 3})
 		}
 		awaitAll(ctx, t, startAll(ctx, t, b.Client, def, 12))
 		require.LessOrEqual(t, g.most, 2)
 		require.GreaterOrEqual(t, s.grants(), 36, "two attempts of the one and one of the other, for each run")
 		b.Settle(t)
-	}, runtime.Partitions(2))
+	}, runtime.OpenConfig{Partitions: 2})
 }
 
 type countingGranter struct {
@@ -260,7 +260,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 		a := passing("pass")
 		run, err := runtime.Start(ctx, b.Client, single(t, a), 1)
 		require.NoError(t, err)
-		s := runtime.NewGrantIssuer(b.Engine)
+		s := enginetest.NewGrantIssuer(t, b.Engine)
 		grant, err := s.ClaimForWorker(ctx, requestFor("dying"))
 		require.NoError(t, err)
 		_, err = b.Engine.Core().ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
@@ -283,14 +283,14 @@ func TestGrantOfAbandoned(t *testing.T) {
 		require.True(t, successor.Reclaim)
 		enginetest.Pass(t, b.Engine.Core(), r.TTL) // the grant runs out, and another worker gets one
 		b.Keeper(t)
-		b.Worker(t, []activity.Handler{a}, runtime.ClaimThrough(s))
+		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{ClaimThrough: s})
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 2, d.Nodes[0].Attempts)
 		b.Settle(t)
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 // grantAll grants and claims until nothing is left, and returns the tenants and labels in the order of the grants.
@@ -323,7 +323,7 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 			t.Parallel()
 			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 				ctx, l := enginetest.Context(t), newLedger()
-				fair, s := flow.FairBy("Tenant"), runtime.NewGrantIssuer(b.Engine)
+				fair, s := flow.FairBy("Tenant"), enginetest.NewGrantIssuer(t, b.Engine)
 				start := func(def *flow.Definition[job, string], tenant string) {
 					_, err := runtime.Start(ctx, b.Client, def, job{Tenant: tenant})
 					require.NoError(t, err)
@@ -332,9 +332,9 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 				start(l.flow(t, "one", 1, false, fair), "b")
 				start(l.flow(t, "two", 2, false, fair), "c")
 				require.Equal(t, []string{"a7", "b0", "c0", "a7", "c0", "a7", "a7", "a7", "a7"}, grantAll(ctx, t, b, s, held))
-			}, runtime.Partitions(1))
+			}, runtime.OpenConfig{Partitions: 1})
 			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-				ctx, l, s := enginetest.Context(t), newLedger(), runtime.NewGrantIssuer(b.Engine)
+				ctx, l, s := enginetest.Context(t), newLedger(), enginetest.NewGrantIssuer(t, b.Engine)
 				_, err := runtime.Start(ctx, b.Client, l.flow(t, "old", 1, false, flow.Priority(1)), job{})
 				require.NoError(t, err)
 				enginetest.Pass(t, b.Engine.Core(), 0) // what comes is younger than the first one
@@ -343,7 +343,7 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 				order := grantAll(ctx, t, b, s, held)
 				require.Len(t, order, 13)
 				require.Equal(t, 7, slices.Index(order, "1"), "%v", order)
-			}, runtime.Partitions(1))
+			}, runtime.OpenConfig{Partitions: 1})
 		})
 	}
 }
@@ -353,7 +353,7 @@ func TestGrantsTakeTurnsAmongPartitions(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		const partitions = 6
-		ctx, l, s := enginetest.Context(t), newLedger(), runtime.NewGrantIssuer(b.Engine)
+		ctx, l, s := enginetest.Context(t), newLedger(), enginetest.NewGrantIssuer(t, b.Engine)
 		many := l.flow(t, "many", 20, false)
 		for p := range partitions {
 			startAt(ctx, t, b, many, "many", p, "")
@@ -367,14 +367,14 @@ func TestGrantsTakeTurnsAmongPartitions(t *testing.T) {
 				seen[grant.Partition] = true
 			}
 		}
-	}, runtime.Partitions(6))
+	}, runtime.OpenConfig{Partitions: 6})
 }
 
 // A budget of a run whose effect is to block its nodes, a paused run and a paused lane keep grants away as they keep claims away.
 func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, s := enginetest.Context(t), runtime.NewGrantIssuer(b.Engine)
+		ctx, s := enginetest.Context(t), enginetest.NewGrantIssuer(t, b.Engine)
 		var calls atomic.Int64
 		spend := activity.New("spend", func(ctx context.Context, n int) (int, error) {
 			if err := activity.ReportUsage(ctx, "calls", 1); err != nil {
@@ -388,7 +388,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Keeper(t)
-		worker := b.Worker(t, []activity.Handler{spend}, runtime.ClaimThrough(s), runtime.Concurrency(1))
+		worker := b.Worker(t, []activity.Handler{spend}, runtime.WorkerConfig{ClaimThrough: s, Concurrency: 1})
 		runs := startAll(ctx, t, b.Client, def, 5)
 		const why = `budget "shared": 3 of 3 calls used`
 		var waiting []*runtime.Run[int]
@@ -431,9 +431,9 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		require.NoError(t, b.Client.ResumeLane(ctx, activity.DefaultLane))
 		client := b.Engine.Core().Client()
 		require.NoError(t, client.Do(ctx, client.B().Del().Key(grant.Key).Build()).Error())
-		b.Worker(t, []activity.Handler{spend}, runtime.ClaimThrough(s))
+		b.Worker(t, []activity.Handler{spend}, runtime.WorkerConfig{ClaimThrough: s})
 		awaitAll(ctx, t, runs)
 		require.EqualValues(t, 5, calls.Load())
 		b.Settle(t)
-	}, runtime.Partitions(2))
+	}, runtime.OpenConfig{Partitions: 2})
 }

@@ -47,7 +47,7 @@ func TestReadiness(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		noop := activity.New("noop", func(context.Context, int) (int, error) { return 0, nil })
-		worker, keeper := runtime.NewWorker(b.Engine), runtime.NewKeeper(b.Engine)
+		worker, keeper := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{}), enginetest.NewKeeper(t, b.Engine, runtime.KeeperConfig{})
 		require.NoError(t, worker.Register(noop))
 		require.NoError(t, b.Engine.Check(t.Context()))
 		require.ErrorIs(t, worker.Check(t.Context()), runtime.ErrNotReady)
@@ -70,7 +70,7 @@ func TestReadinessWithoutNetwork(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		p := proxy.Start(t, testserver.Shared(t, kind).Addr())
 		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), enginetest.NewPrefix())
-		worker := runtime.NewWorker(b.Engine, runtime.Lease(300*time.Millisecond))
+		worker := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{Lease: 300 * time.Millisecond})
 		require.NoError(t, worker.Register(activity.New("noop", func(context.Context, int) (int, error) { return 0, nil })))
 		started(t, worker.Run)
 		eventuallyReady(t, worker.Check)

@@ -83,7 +83,8 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	x.paused = activity.New("paused", func(_ context.Context, n int) (int, error) { return n + 1, nil })
 	over := single(t, x.add, activity.Lane(busyLane))
 	require.NoError(t, b.Client.PauseActivity(x.ctx, "paused", "for the test"))
-	setUp := b.Worker(t, slices.DeleteFunc(x.handlers(), func(h activity.Handler) bool { return h == x.hold }), runtime.Lanes(busyLane))
+	others := slices.DeleteFunc(x.handlers(), func(h activity.Handler) bool { return h == x.hold })
+	setUp := b.Worker(t, others, runtime.WorkerConfig{Lanes: []string{busyLane}})
 
 	// Both in one partition.
 	def := x.define(t)
@@ -114,7 +115,7 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 		"answer": "suspended", "joined": "waiting_children", "blocked": "waiting_children",
 	})
 	require.NoError(t, setUp.Stop())
-	x.worker = b.Worker(t, x.handlers(), runtime.Lanes(busyLane), runtime.Concurrency(1), runtime.OnlyMessages())
+	x.worker = b.Worker(t, x.handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Lanes: []string{busyLane}, Concurrency: 1}))
 	x.awaitStates(t, map[string]enginecore.PublicState{"active": "active"})
 	client := b.Engine.Core().Client()
 	var err error
@@ -190,7 +191,9 @@ func (x *fixture) do(t *testing.T, command string) {
 func (x *fixture) finish(t *testing.T) {
 	t.Helper()
 	keeper := x.Keeper(t)
-	worker := x.Worker(t, x.handlers(), runtime.Lanes("default", busyLane), runtime.Capabilities("gpu"))
+	worker := x.Worker(t, x.handlers(), runtime.WorkerConfig{
+		Lanes: []string{"default", busyLane}, Capabilities: []string{"gpu"},
+	})
 	close(x.gate)
 	require.NoError(t, x.Client.ResumeActivity(x.ctx, "paused"))
 	_, err := x.Client.Signal(x.ctx, openWaits(t, x.ctx, x.run, 1)[0].Token, runtime.Signal{Name: "answer", Payload: 40})
@@ -331,7 +334,7 @@ func TestIndexReconciliation(t *testing.T) {
 			require.NoError(t, x.faults(t))
 			x.finish(t)
 		}
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 // A run is removed when its record says so, whatever the list of those to be removed says.
@@ -393,8 +396,8 @@ func TestReconciliationMeetsNothing(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		lab := newLab()
-		b.Worker(t, []activity.Handler{lab.common, lab.rare}, runtime.Lanes("default", "other"))
-		keeper := runtime.NewKeeper(b.Engine, runtime.ReconcileEvery(0))
+		b.Worker(t, []activity.Handler{lab.common, lab.rare}, runtime.WorkerConfig{Lanes: []string{"default", "other"}})
+		keeper := enginetest.NewKeeper(t, b.Engine, runtime.KeeperConfig{ReconcileEvery: 100 * time.Millisecond})
 		b.Run(t, "keeper", keeper.Run)
 		r := rand.New(rand.NewPCG(1, 2))
 		var started []*runtime.Run[string]

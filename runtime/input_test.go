@@ -49,9 +49,9 @@ func TestRunIDs(t *testing.T) {
 		require.ErrorContains(t, err, "graph")
 
 		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID(strings.Repeat("x", runtime.MaxRunID+1)))
-		require.ErrorIs(t, err, runtime.ErrRunID)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
 		_, err = runtime.Attach(b.Client, def, "")
-		require.ErrorIs(t, err, runtime.ErrRunID)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
 		long, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID(strings.Repeat("x", runtime.MaxRunID)))
 		require.NoError(t, err)
 		_, err = long.Result(ctx)
@@ -74,7 +74,7 @@ func TestEmptyRunID(t *testing.T) {
 	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
 	_, err := runtime.Start(enginetest.Context(t), b.Client, chainOf(t, addOne(), 1), 1, runtime.WithID(""))
-	require.ErrorIs(t, err, runtime.ErrRunID)
+	require.ErrorIs(t, err, runtime.ErrInvalid)
 }
 
 func TestTooLarge(t *testing.T) {
@@ -160,34 +160,32 @@ func TestOpenFaults(t *testing.T) {
 	require.NoError(t, listener.Close())
 	quick, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	_, err = runtime.Open(quick, "redis://"+nobody)
+	_, err = runtime.Open(quick, "redis://"+nobody, runtime.OpenConfig{})
 	require.ErrorIs(t, err, enginecore.ErrNotReachable)
 	require.ErrorContains(t, err, nobody)
 
 	for _, url := range []string{"http://x", "redis+magic://x", "redis://", "redis+sentinel://x", "embedded:?fsync=maybe", "embedded:?x=1", "redis://:secret@h:%zz"} {
-		_, err := runtime.Open(ctx, url)
-		require.ErrorIs(t, err, runtime.ErrURL, url)
+		_, err := runtime.Open(ctx, url, runtime.OpenConfig{})
+		require.ErrorIs(t, err, runtime.ErrInvalid, url)
 		require.NotContains(t, err.Error(), "secret")
 	}
-	_, err = runtime.Open(ctx, "", runtime.Prefix("Not A Prefix"))
-	require.Error(t, err)
+	_, err = runtime.Open(ctx, "", runtime.OpenConfig{Prefix: "Not A Prefix"})
+	require.ErrorIs(t, err, runtime.ErrInvalid)
 	for _, name := range []string{strings.Repeat("x", 129), "a\nb", "\xff"} {
-		_, err = runtime.Open(ctx, "", runtime.Namespace(name))
-		require.ErrorContains(t, err, "namespace", name)
+		_, err = runtime.Open(ctx, "", runtime.OpenConfig{Namespace: name})
+		require.ErrorIs(t, err, runtime.ErrInvalid, name)
+		require.ErrorContains(t, err, "Namespace", name)
 	}
-	e, err := runtime.Open(ctx, "", runtime.Namespace(""), runtime.Logger(nil), runtime.TracerProvider(nil), runtime.MeterProvider(nil))
-	require.NoError(t, err, "what is empty or nil is the default")
-	require.NoError(t, e.Close())
 
 	for _, kind := range testserver.Servers(t) {
 		t.Run(string(kind), func(t *testing.T) {
 			s := testserver.Start(t, testserver.Options{Kind: kind, Password: "right"})
 			for _, url := range []string{string(kind) + "://:wrong@" + s.Addr(), string(kind) + "://" + s.Addr()} {
-				_, err := runtime.Open(ctx, url)
+				_, err := runtime.Open(ctx, url, runtime.OpenConfig{})
 				require.ErrorIs(t, err, enginecore.ErrUnauthorized)
 				require.NotContains(t, err.Error(), "wrong@")
 			}
-			e, err := runtime.Open(ctx, s.URL())
+			e, err := runtime.Open(ctx, s.URL(), runtime.OpenConfig{})
 			require.NoError(t, err)
 			require.NoError(t, e.Close())
 		})
@@ -198,34 +196,75 @@ func TestWorkerConfiguration(t *testing.T) {
 	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
-	for name, opt := range map[string]runtime.WorkerOption{
-		"concurrency 0": runtime.Concurrency(0), "concurrency 10001": runtime.Concurrency(10_001), "lease 1ms": runtime.Lease(time.Millisecond),
-		"grace -1s": runtime.Grace(-time.Second), "lanes: at least": runtime.Lanes(), `lane`: runtime.Lanes("tab\there"),
-		`capability "a,b"`: runtime.Capabilities("a,b"), `capability ""`: runtime.Capabilities(""),
+	for text, config := range map[string]runtime.WorkerConfig{
+		"Concurrency -1: must be 1 to 10000": {Concurrency: -1}, "Concurrency 10001": {Concurrency: 10_001},
+		"Lease 1ms: must be 300ms to 1h0m0s": {Lease: time.Millisecond}, "Lanes: ": {Lanes: []string{"tab\there"}},
+		`Lanes: "a" is given twice`: {Lanes: []string{"a", "b", "a"}},
+		`Capabilities: "a,b"`:       {Capabilities: []string{"a,b"}}, `Capabilities: ""`: {Capabilities: []string{""}},
 	} {
-		w := runtime.NewWorker(b.Engine, opt)
-		require.ErrorIs(t, w.Register(addOne()), runtime.ErrWorkerConfig, name)
-		err := w.Run(ctx)
-		require.ErrorIs(t, err, runtime.ErrWorkerConfig, name)
-		require.ErrorContains(t, err, name)
+		_, err := runtime.NewWorker(b.Engine, config)
+		require.ErrorIs(t, err, runtime.ErrInvalid, text)
+		require.ErrorContains(t, err, text)
+		_, err = runtime.OpenLocal(ctx, runtime.LocalConfig{Worker: config})
+		require.ErrorIs(t, err, runtime.ErrInvalid, text)
+		require.ErrorContains(t, err, "Worker."+text)
+		require.ErrorContains(t, err, "Activities: at least one is needed")
 	}
-	both := runtime.NewWorker(b.Engine, runtime.Concurrency(-1), runtime.Grace(-1)).Run(ctx)
-	require.ErrorContains(t, both, "concurrency")
-	require.ErrorContains(t, both, "grace")
+	_, err := runtime.NewWorker(b.Engine, runtime.WorkerConfig{Concurrency: -1, Name: "a b", Lease: 1})
+	for _, field := range []string{"Concurrency", "Name", "Lease"} {
+		require.ErrorContains(t, err, field)
+	}
 
-	require.ErrorIs(t, runtime.NewWorker(b.Engine).Run(ctx), runtime.ErrWorkerConfig, "nothing registered")
-	require.ErrorIs(t, runtime.NewKeeper(b.Engine, runtime.KeeperLanes("tab\there")).Run(ctx), runtime.ErrWorkerConfig)
+	keeper := runtime.KeeperConfig{Lanes: []string{"tab\there"}, HeartbeatInterval: time.Hour, ReconcileEvery: -1}
+	_, keeperErr := runtime.NewKeeper(b.Engine, keeper)
+	_, taskErr := b.RunKeeperTask(ctx, "budget", keeper)
+	for _, err := range []error{keeperErr, taskErr} {
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		for _, text := range []string{"Lanes: ", "HeartbeatInterval 1h0m0s: must be 10ms to 1m0s", "ReconcileEvery -1ns: must be at least 100ms"} {
+			require.ErrorContains(t, err, text)
+		}
+	}
 
-	w := runtime.NewWorker(b.Engine)
+	_, err = runtime.Open(ctx, "redis://h?tls=yes", runtime.OpenConfig{
+		Prefix: "No Prefix", Namespace: "a\nb", Partitions: -1, MaxWatches: -1, WaitpointSecret: runtime.WaitpointSecret{KID: "k", Hex: "5ecret"},
+		Retention: runtime.Retention{Failed: -2}, Keeper: keeper, ReplaceForeignLibrary: true,
+		Contract: &runtime.ContractConfig{PollInterval: 1, ReconcileInterval: -1},
+	})
+	require.ErrorIs(t, err, runtime.ErrInvalid)
+	require.ErrorIs(t, err, flow.ErrRetention)
+	require.NotContains(t, err.Error(), "5ecret")
+	for _, text := range []string{
+		"engine URL: ", "Prefix: ", "Namespace: ", "Partitions -1: must be 1 to 65536", "MaxWatches -1: must be 1 to 100000", "WaitpointSecret.Hex: ", "Retention: ",
+		"Keeper.Lanes: ", "Keeper.HeartbeatInterval 1h0m0s: ", "Keeper.ReconcileEvery -1ns: ", "ReplaceForeignLibrary: ", "Contract.PollInterval 1ns: must be at least 10ms", "Contract.ReconcileInterval -1ns: must be at least 10ms",
+	} {
+		require.ErrorContains(t, err, text)
+	}
+}
+
+// A secret does not get into logs with its config.
+func TestSecretIsNotShown(t *testing.T) {
+	t.Parallel()
+	config := runtime.OpenConfig{WaitpointSecret: runtime.WaitpointSecret{KID: "mine", Hex: "5ec4e7"}}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+		require.NotContains(t, fmt.Sprintf(format, config), "5ec4e7", format)
+	}
+}
+
+func TestRegister(t *testing.T) {
+	b := enginetest.New(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	require.ErrorIs(t, enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{}).Run(ctx), runtime.ErrInvalid, "nothing registered")
+
+	w := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{})
 	a := addOne()
 	require.NoError(t, w.Register(a))
 	require.NoError(t, w.Register(a), "the same activity again is no conflict")
 	twin := activity.New("sum", func(_ context.Context, n int) (int, error) { return n, nil }, activity.Alias("add"))
-	require.ErrorIs(t, w.Register(twin), runtime.ErrRegistration)
-	require.ErrorIs(t, w.Register(nil), runtime.ErrRegistration)
+	require.ErrorIs(t, w.Register(twin), runtime.ErrInvalid)
+	require.ErrorIs(t, w.Register(nil), runtime.ErrInvalid)
 	bad := activity.New("no good name", func(_ context.Context, n int) (int, error) { return n, nil })
 	err := w.Register(bad)
-	require.ErrorIs(t, err, runtime.ErrRegistration)
+	require.ErrorIs(t, err, runtime.ErrInvalid)
 	require.ErrorIs(t, err, activity.ErrInvalid)
 
 	none, err := runtime.Start[int, int](ctx, b.Client, nil, 1)
@@ -235,8 +274,8 @@ func TestWorkerConfiguration(t *testing.T) {
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	require.NoError(t, w.Run(over))
-	require.ErrorIs(t, w.Run(ctx), runtime.ErrWorkerConfig, "a worker runs once")
-	require.ErrorIs(t, w.Register(twin), runtime.ErrRegistration)
+	require.ErrorIs(t, w.Run(ctx), runtime.ErrInvalid, "a worker runs once")
+	require.ErrorIs(t, w.Register(twin), runtime.ErrInvalid)
 }
 
 func TestList(t *testing.T) {

@@ -38,11 +38,12 @@ func (l *logText) String() string {
 }
 
 // opened opens an engine and returns what that logged.
-func opened(t *testing.T, url string, opts ...runtime.OpenOption) (*runtime.Engine, string) {
+func opened(t *testing.T, url string, volatile bool) (*runtime.Engine, string) {
 	t.Helper()
 	log := &logText{}
-	opts = append([]runtime.OpenOption{runtime.Prefix("look"), runtime.Partitions(2), runtime.Logger(slog.New(slog.NewTextHandler(log, nil)))}, opts...)
-	e, err := runtime.Open(enginetest.Context(t), url, opts...)
+	e, err := runtime.Open(enginetest.Context(t), url, runtime.OpenConfig{
+		Prefix: "look", Partitions: 2, Logger: slog.New(slog.NewTextHandler(log, nil)), AllowVolatile: volatile,
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	return e, log.String()
@@ -74,7 +75,7 @@ func TestServerSetUpWrongly(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind})
 		set := func(name, value string) { server.Command(t, "CONFIG", "SET", name, value) }
-		e, log := opened(t, server.URL())
+		e, log := opened(t, server.URL(), false)
 		require.Equal(t, 1, strings.Count(log, "event=server.misconfigured"), log)
 		require.Contains(t, log, "persistence.off")
 		require.Equal(t, inspection.Warning, findings(t, e)[inspection.PersistenceOff].Severity)
@@ -82,7 +83,7 @@ func TestServerSetUpWrongly(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrNotReady)
 		require.ErrorContains(t, err, "CONFIG SET appendonly yes")
 
-		volatile, log := opened(t, server.URL(), runtime.AllowVolatile())
+		volatile, log := opened(t, server.URL(), true)
 		require.NotContains(t, log, "misconfigured")
 		require.NoError(t, volatile.Check(t.Context()))
 		require.Equal(t, inspection.Info, findings(t, volatile)[inspection.PersistenceOff].Severity)
@@ -101,7 +102,7 @@ func TestServerSetUpWrongly(t *testing.T) {
 		set("maxmemory", "1gb")
 		require.ErrorContains(t, e.Check(t.Context()), "eviction.on")
 		require.Equal(t, inspection.Error, findings(t, e)[inspection.Eviction].Severity)
-		_, log = opened(t, server.URL())
+		_, log = opened(t, server.URL(), false)
 		require.Equal(t, 1, strings.Count(log, "event=server.misconfigured"), log)
 		require.Contains(t, log, "eviction.on")
 
@@ -127,7 +128,7 @@ func TestInspectWithFewRights(t *testing.T) {
 		u, err := url.Parse(server.URL())
 		require.NoError(t, err)
 		u.User = url.UserPassword("app", "pw")
-		e, log := opened(t, u.String())
+		e, log := opened(t, u.String(), false)
 		require.NotContains(t, log, "misconfigured")
 		require.NoError(t, e.Check(t.Context()))
 		found := findings(t, e)

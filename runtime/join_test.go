@@ -100,7 +100,7 @@ func TestAnyOfTakesTheFirstAndCancelsTheRest(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act}, runtime.Concurrency(8))
+		b.Worker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
 		f := flow.New[none, string]("race")
 		refs := c.nodes(f, "hang", "gate", "hang")
 		flow.Return(f, flow.Node(f, "winner", c.act, flow.AnyOf(refs...)))
@@ -130,7 +130,7 @@ func TestAnyOfLetsTheRestRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act}, runtime.Concurrency(8))
+		b.Worker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
 		f := flow.New[none, string]("race")
 		refs := c.nodes(f, "gate", "ok")
 		flow.Return(f, flow.Node(f, "winner", c.act, flow.AnyOf(refs...), flow.LetRun()))
@@ -154,7 +154,7 @@ func TestQuorumTakesThoseThatSucceeded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 8})
 		f := flow.New[none, string]("vote")
 		refs := c.nodes(f, "ok", "fail", "hang", "fail", "gate")
 		flow.Return(f, flow.Node(f, "merge", c.sum, flow.Quorum(2, refs[4], refs[3], refs[2], refs[1], refs[0])))
@@ -180,7 +180,7 @@ func TestImpossibleQuorumSkipsAtOnce(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 8})
 		f := flow.New[none, string]("vote")
 		refs := c.nodes(f, "fail", "hang", "fail")
 		flow.Return(f, flow.Node(f, "after", c.act, flow.Const("ok"), flow.After(
@@ -202,7 +202,7 @@ func TestSiblingThatOthersNeedGoesOn(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 8})
 		f := flow.New[none, string]("shared")
 		refs := c.nodes(f, "ok", "gate", "hang")
 		first := flow.Node(f, "first", c.act, flow.AnyOf(refs...))
@@ -303,7 +303,7 @@ func TestJoinTable(t *testing.T) {
 	require.GreaterOrEqual(t, len(rows), 12)
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 8})
 		for i, row := range rows {
 			f := flow.New[none, string](fmt.Sprintf("row-%d", i))
 			var ways []string
@@ -373,7 +373,7 @@ func BenchmarkQuorumCancel(b *testing.B) {
 		b.Run(string(kind), func(b *testing.B) {
 			bench := enginetest.New(b, kind)
 			c := newCourse()
-			bench.Worker(b, []activity.Handler{c.act, c.sum}, runtime.Concurrency(128))
+			bench.Worker(b, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 128})
 			var all []time.Duration
 			for b.Loop() {
 				all = append(all, c.cancelHundred(b, bench)...)

@@ -6,122 +6,35 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/keepertask"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
-// Keeper does what is due: it wakes delayed and retried executions, marks lost leases, ends what exceeded its time,
-// works off what calls left for later, and mends what does not fit together. admin.Client.KeeperTasks lists all of it.
-// At least one must run: workers run one beside them, with the default options, unless WithoutKeeper leaves it out.
-// NewKeeper makes keepers with other options, or that run alone; any number may run, in any processes. Keepers of one
-// engine share the partitions among them. Those of workers stand by while one made by NewKeeper is there.
-type Keeper struct {
-	keeper *keeper.Keeper // nil in one that only reports its fault
-	fault  error          // of the engine or the options
-}
+// Keeper does what is due: it wakes delayed and retried executions, marks lost leases, ends what exceeded its time, works
+// off what calls left for later, and mends what does not fit together. admin.Client.KeeperTasks lists all of it. At least one must run:
+// workers run one beside them, which OpenConfig.Keeper configures, unless WorkerConfig.NoKeeper leaves it out.
+// NewKeeper makes keepers that run alone; any number may run, in any processes. Keepers of one engine share the
+// partitions among them. Those of workers stand by while one made by NewKeeper is there.
+type Keeper struct{ keeper *keeper.Keeper }
 
-// Defaults of keepers.
-const (
-	// DefaultCompactAfter is when keepers make the record of an ended run smaller, unless CompactAfter says otherwise.
-	DefaultCompactAfter = time.Hour
-	// DefaultHeartbeat is how often a keeper tells the others that it is there, unless Heartbeat says otherwise.
-	DefaultHeartbeat = time.Second
-	// DefaultReconcileEvery is how often keepers go through indexes and records, unless ReconcileEvery says otherwise.
-	DefaultReconcileEvery = 10 * time.Minute
-	// DefaultRetainExecutions is how long keepers keep executions outside managed flows after their end, unless
-	// RetainExecutions or the execution's own policy says otherwise.
-	DefaultRetainExecutions = 24 * time.Hour
-)
-
-const minReconcileEvery = 100 * time.Millisecond
-
-// KeeperOption adjusts NewKeeper.
-type KeeperOption func(*keeper.KeeperConfig)
-
-// KeeperLanes names lanes to look after besides "default" and those that flows use, for executions that other tools
-// create. Without it, a lane that only such executions use is found by index_reconciliation.
-func KeeperLanes(names ...string) KeeperOption {
-	return func(c *keeper.KeeperConfig) {
-		for _, name := range names {
-			c.Lanes = append(c.Lanes, enginecore.LaneID(name))
-		}
+// NewKeeper returns a keeper of an engine. The error joins all faults of the config and matches ErrInvalid.
+func NewKeeper(e *Engine, config KeeperConfig) (*Keeper, error) {
+	resolved, err := config.resolve("")
+	if err := errors.Join(e.open(), err); err != nil {
+		return nil, fmt.Errorf("keeper: %w", err)
 	}
+	return &Keeper{keeper.NewKeeper(e.session, resolved)}, nil
 }
 
-// CompactAfter is how long after the end of a run its record is made smaller: what is kept of attempts and leases, and
-// of when each edge was satisfied, goes then; states, times, results, events and output of the run stay, and it can be
-// run again. Defaults to DefaultCompactAfter; a negative time keeps the full record.
-func CompactAfter(d time.Duration) KeeperOption {
-	return func(c *keeper.KeeperConfig) { c.CompactAfter = d }
-}
-
-// RetainExecutions is how long executions that belong to no managed flow are kept after their end, with payload,
-// result, attempts, streams and all else that belongs to them: those that ff_create_execution or package admin has
-// created. The retention_ttl_ms of the stream_policy in an execution's policy goes before. Runs have flow.Retention
-// instead. Defaults to DefaultRetainExecutions; a negative time keeps those for ever whose policy says nothing. Without
-// effect in contract mode.
-func RetainExecutions(d time.Duration) KeeperOption {
-	return func(c *keeper.KeeperConfig) { c.RetainExecutions = d }
-}
-
-// ReconcileEvery is how often the keeper begins to go through the records and indexes of a partition, to mend what does
-// not fit together. A partition with many records takes a few of these times; admin.Client.RunKeeperTask goes through
-// all at once. Defaults to DefaultReconcileEvery, at least 100 ms. Without effect in contract mode.
-func ReconcileEvery(d time.Duration) KeeperOption {
-	return func(c *keeper.KeeperConfig) { c.ReconcileEvery = max(d, minReconcileEvery) }
-}
-
-// Heartbeat is how often the keeper tells the other keepers of the engine that it is there, between 10 ms and a minute.
-// When one dies, the others take over its partitions three to four of its heartbeats later; when it is stopped, at
-// once. Defaults to DefaultHeartbeat.
-func Heartbeat(d time.Duration) KeeperOption {
-	return func(c *keeper.KeeperConfig) { c.Heartbeat = d }
-}
-
-// NewKeeper returns a keeper of an engine.
-func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
-	if err := e.open(); err != nil {
-		_, fault := configureKeeper(opts)
-		return &Keeper{fault: errors.Join(fault, err)}
-	}
-	return newKeeperOf(e.session, opts...)
-}
-
-// newKeeperOf returns a keeper of a session.
-func newKeeperOf(s *engine.Session, opts ...KeeperOption) *Keeper {
-	config, fault := configureKeeper(opts)
-	return &Keeper{keeper: keeper.NewKeeper(s, config), fault: fault}
-}
-
-// defaultKeeperConfig is the config of keepers without options.
-func defaultKeeperConfig() keeper.KeeperConfig {
-	return keeper.KeeperConfig{
-		Lanes: []enginecore.LaneID{keeper.DefaultLane}, CompactAfter: DefaultCompactAfter, RetainExecutions: DefaultRetainExecutions,
-		LibraryCheck: engine.LibraryCheck, ReconcileEvery: DefaultReconcileEvery, Heartbeat: DefaultHeartbeat,
-	}
-}
-
-// configureKeeper applies options to the defaults.
-func configureKeeper(opts []KeeperOption) (keeper.KeeperConfig, error) {
-	config := defaultKeeperConfig()
-	fault := apply(&config, opts)
-	return config, fault
-}
-
-var errUnmadeKeeper = fmt.Errorf("%w: the keeper was not made by NewKeeper", engine.ErrWorkerConfig)
+var errUnmadeKeeper = invalid("the keeper was not made by NewKeeper")
 
 // check returns why the keeper cannot run.
 func (k *Keeper) check() error {
-	switch {
-	case k == nil || k.keeper == nil && k.fault == nil:
+	if k == nil || k.keeper == nil {
 		return errUnmadeKeeper
-	case k.fault != nil:
-		return fmt.Errorf("keeper: %w: %w", engine.ErrWorkerConfig, k.fault)
 	}
-	return k.keeper.Check()
+	return nil
 }
 
 // Run keeps until ctx ends and returns nil then. While the engine is away, it keeps trying. It may run once at a time.

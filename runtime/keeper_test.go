@@ -121,7 +121,7 @@ func TestKeeperStats(t *testing.T) {
 			return 7, nil
 		})
 		b.Worker(t, []activity.Handler{failing})
-		keeper := runtime.NewKeeper(b.Engine)
+		keeper := enginetest.NewKeeper(t, b.Engine, runtime.KeeperConfig{})
 		running := b.Run(t, "keeper", keeper.Run)
 		def := single(t, failing, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 4}))
 		run, err := runtime.Start(ctx, b.Client, def, 1)
@@ -162,7 +162,7 @@ func TestKeeperSurvives(t *testing.T) {
 			}
 			return n, nil
 		})
-		keeper := runtime.NewKeeper(b.Engine)
+		keeper := enginetest.NewKeeper(t, b.Engine, runtime.KeeperConfig{})
 		b.Run(t, "keeper", keeper.Run)
 		b.Worker(t, []activity.Handler{failFirst})
 		def := single(t, failFirst, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))

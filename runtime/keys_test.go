@@ -51,7 +51,7 @@ func TestNamesWithColonsShareNothing(t *testing.T) {
 		}
 		b.Check(t, invariant.AnyTime)
 		for lane := range lanes {
-			b.Worker(t, []activity.Handler{l.work}, runtime.Lanes(lane))
+			b.Worker(t, []activity.Handler{l.work}, runtime.WorkerConfig{Lanes: []string{lane}})
 		}
 		b.Keeper(t)
 		for i, run := range runs {
@@ -60,5 +60,5 @@ func TestNamesWithColonsShareNothing(t *testing.T) {
 			require.Equal(t, variants[i].tag+"="+variants[i].value, out)
 		}
 		b.Settle(t)
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }

@@ -34,11 +34,11 @@ func TestLabelsThatCannotBeShown(t *testing.T) {
 		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), runtime.Creator(bad))
 		require.ErrorContains(t, err, "creator", "%q", bad)
 		_, err = runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), def, 1, runtime.ScheduledBy(bad))
-		require.ErrorIs(t, err, runtime.ErrSchedule, "%q", bad)
+		require.ErrorIs(t, err, runtime.ErrInvalid, "%q", bad)
 		_, err = runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), def, 1, runtime.RunTag("a.b", bad))
 		require.ErrorIs(t, err, flow.ErrTag, "%q", bad)
 		_, err = b.Client.Signal(ctx, token, runtime.Signal{Name: "x", Source: bad, Payload: 1})
-		require.ErrorIs(t, err, runtime.ErrSignal, "%q", bad)
+		require.ErrorIs(t, err, runtime.ErrInvalid, "%q", bad)
 		require.ErrorContains(t, err, "source")
 		require.Error(t, b.Client.PauseLane(ctx, "lane"+bad, ""), "%q", bad)
 	}

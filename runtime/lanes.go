@@ -75,7 +75,7 @@ func readLane(l enginerpc.LaneState) LaneState {
 // is completed; so when the error is not nil, repeat it.
 func (c *Client) PauseLane(ctx context.Context, lane, reason string) error {
 	if _, err := enginecore.ParseLaneID(lane); err != nil {
-		return fmt.Errorf("pause lane: %w", err)
+		return invalid("pause lane: %w", err)
 	}
 	return c.pause(ctx, engine.PausedLane, lane, reason)
 }
@@ -83,7 +83,7 @@ func (c *Client) PauseLane(ctx context.Context, lane, reason string) error {
 // ResumeLane ends the pause of a lane. A lane that is not paused is no error.
 func (c *Client) ResumeLane(ctx context.Context, lane string) error {
 	if _, err := enginecore.ParseLaneID(lane); err != nil {
-		return fmt.Errorf("resume lane: %w", err)
+		return invalid("resume lane: %w", err)
 	}
 	return c.resume(ctx, engine.PausedLane, lane)
 }
@@ -91,7 +91,7 @@ func (c *Client) ResumeLane(ctx context.Context, lane string) error {
 // PauseActivity is PauseLane for the nodes of one activity, on all lanes. Old names of an activity are names of their own.
 func (c *Client) PauseActivity(ctx context.Context, name, reason string) error {
 	if err := activityspec.CheckName(name); err != nil {
-		return fmt.Errorf("pause activity: %w", err)
+		return invalid("pause activity: %w", err)
 	}
 	return c.pause(ctx, engine.PausedActivity, name, reason)
 }
@@ -99,7 +99,7 @@ func (c *Client) PauseActivity(ctx context.Context, name, reason string) error {
 // ResumeActivity ends the pause of an activity. One that is not paused is no error.
 func (c *Client) ResumeActivity(ctx context.Context, name string) error {
 	if err := activityspec.CheckName(name); err != nil {
-		return fmt.Errorf("resume activity: %w", err)
+		return invalid("resume activity: %w", err)
 	}
 	return c.resume(ctx, engine.PausedActivity, name)
 }

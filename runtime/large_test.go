@@ -24,7 +24,7 @@ func TestManyNodes(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
-		b.Worker(t, []activity.Handler{a}, runtime.Concurrency(32))
+		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 32})
 		begun := time.Now()
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 300), 0)
 		require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestFanOutAndIn(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a, sum := addOne(), adder()
-		b.Worker(t, []activity.Handler{a, sum}, runtime.Concurrency(32))
+		b.Worker(t, []activity.Handler{a, sum}, runtime.WorkerConfig{Concurrency: 32})
 		begun := time.Now()
 		run, err := runtime.Start(ctx, b.Client, wide(t, a, sum, 300), 1)
 		require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestChainLatency(t *testing.T) {
 	enginetest.EachModeAlone(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
-		b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages())
+		b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{}))
 		def := chainOf(t, a, 10)
 		var took []time.Duration
 		for i := range 12 {
@@ -145,7 +145,7 @@ func TestSpans(t *testing.T) {
 			}
 		}
 		require.Equal(t, map[string]bool{"n0": true, "n1": true, "n2": true}, nodes)
-	}, runtime.TracerProvider(provider))
+	}, runtime.OpenConfig{TracerProvider: provider})
 }
 
 // What an activity sees of the attempt that it runs for.

@@ -189,7 +189,7 @@ func TestLimitFarThenNear(t *testing.T) {
 		var g gauge
 		a := g.measured("measured", time.Millisecond, activity.Limit("wide", activity.AtOnce(places)))
 		for range 4 {
-			b.Worker(t, []activity.Handler{a}, runtime.Concurrency(8))
+			b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 8})
 		}
 		b.Keeper(t)
 		def := single(t, a)

@@ -36,7 +36,7 @@ func costOf(ctx context.Context, t *testing.T, b *enginetest.Bench, a *activity.
 	t.Helper()
 	const runs = 600
 	def := single(t, a)
-	worker := b.Worker(t, []activity.Handler{a}, runtime.Concurrency(16))
+	worker := b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 16})
 	awaitAll(ctx, t, startAll(ctx, t, b.Client, def, 50))
 	before, callsBefore := commands(ctx, t, b)
 	awaitAll(ctx, t, startAll(ctx, t, b.Client, def, runs))
@@ -54,7 +54,7 @@ func costAlone(ctx context.Context, t *testing.T, b *enginetest.Bench, a *activi
 	flow.Return(f, flow.Node(f, "only", a, f.Input()))
 	def, err := f.Build()
 	require.NoError(t, err)
-	worker := b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(), runtime.Concurrency(1))
+	worker := b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
 	each := func(n int) {
 		for i := range n {
 			run, err := runtime.Start(ctx, b.Client, def, i)
@@ -74,7 +74,7 @@ func costAlone(ctx context.Context, t *testing.T, b *enginetest.Bench, a *activi
 // A limit that is far from binding adds a bounded number of commands to each execution, and few calls. The commands are those of
 // the server that all tests share, so no other test runs meanwhile.
 func TestCostOfLimit(t *testing.T) {
-	b := enginetest.New(t, testserver.Valkey, runtime.Partitions(8))
+	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 8})
 	ctx := enginetest.Context(t)
 	free, freeCalls := costOf(ctx, t, b, passing("free"))
 	limited, limitedCalls := costOf(ctx, t, b, passing("limited", activity.Limit("wide", activity.AtOnce(1000))))
@@ -87,7 +87,7 @@ func TestCostOfLimit(t *testing.T) {
 // A budget that is far from used up costs a run next to nothing where nothing uses it, and a bounded number of commands where a
 // node does. No other test runs meanwhile.
 func TestCostOfBudget(t *testing.T) {
-	b := enginetest.New(t, testserver.Valkey, runtime.Partitions(8))
+	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 8})
 	ctx := enginetest.Context(t)
 	wide := flow.Budget("wide", flow.PerFlow(), flow.HardLimit("calls", 1<<40), flow.OnExceeded(flow.BlockNodes))
 	free, freeCalls := costAlone(ctx, t, b, passing("free"))

@@ -200,7 +200,7 @@ func TestLimitCrashes(t *testing.T) {
 					}
 					return ""
 				})
-			}, runtime.Partitions(2))
+			}, runtime.OpenConfig{Partitions: 2})
 		})
 	}
 }

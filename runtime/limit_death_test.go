@@ -82,7 +82,7 @@ func TestLimitsSurviveWorkers(t *testing.T) {
 		b.Keeper(t)
 		runs := startAll(ctx, t, b.Client, single(t, a, activity.Priority(1)), 60)
 		for range 4 {
-			w := b.Worker(t, []activity.Handler{a}, runtime.Grace(0))
+			w := b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Grace: -1})
 			time.Sleep(60 * time.Millisecond) // the life of a worker, which ends in the middle of its work
 			require.NoError(t, w.Stop())
 		}

@@ -38,7 +38,7 @@ func TestFreedPlaceIsTakenAgain(t *testing.T) {
 			return n, nil
 		}, activity.Limit("seven", activity.AtOnce(places)))
 		for range workers {
-			b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(), runtime.Concurrency(slots))
+			b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: slots}))
 		}
 		const most = places + rounds*(places+1)/2 // that a test may end
 		runs := startAll(ctx, t, b.Client, single(t, a), most+places)

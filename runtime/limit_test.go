@@ -135,7 +135,7 @@ func TestLimitAtOnce(t *testing.T) {
 			}
 		}, activity.Limit("seven", activity.AtOnce(places)))
 		for range workers {
-			b.Worker(t, []activity.Handler{a}, runtime.Concurrency(10))
+			b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 10})
 		}
 		b.Keeper(t)
 		begun := time.Now()
@@ -193,7 +193,7 @@ func TestLimitByKey(t *testing.T) {
 		flow.Return(f, flow.Node(f, "hold", a, f.Input(), activity.Limit("tenant", activity.AtOnce(2), activity.KeyFrom("tenant"))))
 		def, err := f.Build()
 		require.NoError(t, err)
-		b.Worker(t, []activity.Handler{a}, runtime.Concurrency(8))
+		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 8})
 		b.Keeper(t)
 		var large []*runtime.Run[int]
 		for range 60 {
@@ -213,7 +213,7 @@ func TestLimitByKey(t *testing.T) {
 		close(gate)
 		awaitAll(ctx, t, large)
 		_, err = runtime.Start(ctx, b.Client, def, job{})
-		require.ErrorIs(t, err, runtime.ErrLimitKey)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
 		b.Settle(t)
 	})
 }

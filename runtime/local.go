@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // LocalConfig says what OpenLocal starts.
@@ -16,9 +15,9 @@ type LocalConfig struct {
 	URL string
 	// Activities are what the worker runs. At least one is needed.
 	Activities []activity.Handler
-	// Open and Worker adjust the engine and the worker.
-	Open   []OpenOption
-	Worker []WorkerOption
+	// Open configures the engine, Worker the worker.
+	Open   OpenConfig
+	Worker WorkerConfig
 }
 
 // Local is everything that a small program or a test needs, in one process: engine, client, keeper and a worker.
@@ -33,23 +32,38 @@ type Local struct {
 	faults []error
 }
 
-// OpenLocal opens the engine and starts a worker on it, with its keeper. Close ends all of it; the end of ctx does not.
+// OpenLocal opens the engine and starts a worker on it, with its keeper. Close ends all of it; the end of ctx does not. The
+// errors are those of Open, NewWorker and Worker.Register.
 func OpenLocal(ctx context.Context, config LocalConfig) (*Local, error) {
-	if len(config.Activities) == 0 {
-		return nil, fmt.Errorf("%w: no activity is given", engine.ErrWorkerConfig)
+	if err := config.check(); err != nil {
+		return nil, fmt.Errorf("local: %w", err)
 	}
-	engine, err := Open(ctx, config.URL, config.Open...)
+	engine, err := Open(ctx, config.URL, config.Open)
 	if err != nil {
 		return nil, err
 	}
-	worker := NewWorker(engine, config.Worker...)
-	if err := worker.Register(config.Activities...); err != nil {
-		return nil, errors.Join(fmt.Errorf("worker: %w", err), engine.Close())
+	worker, err := NewWorker(engine, config.Worker)
+	if err == nil {
+		err = worker.Register(config.Activities...)
+	}
+	client, clientErr := NewClient(engine)
+	if err := errors.Join(err, clientErr); err != nil {
+		return nil, errors.Join(err, engine.Close())
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	l := &Local{engine: engine, client: NewClient(engine), stop: stop}
+	l := &Local{engine: engine, client: client, stop: stop}
 	l.tasks.Go(func() { l.note(worker.Run(running)) })
 	return l, nil
+}
+
+// check returns the faults that would show only once the engine is open, joined.
+func (c *LocalConfig) check() error {
+	var faults []error
+	if len(c.Activities) == 0 {
+		faults = append(faults, invalid("Activities: at least one is needed"))
+	}
+	_, err := c.Worker.resolve("Worker.")
+	return errors.Join(append(faults, err)...)
 }
 
 func (l *Local) note(err error) {

@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -18,10 +17,12 @@ import (
 
 // testKeeper returns a keeper of an engine in this process with four partitions.
 func testKeeper(t *testing.T) *Keeper {
-	e, err := Open(t.Context(), "embedded:", Partitions(4), Logger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	e, err := Open(t.Context(), "embedded:", OpenConfig{Partitions: 4, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	return NewKeeper(e)
+	k, err := NewKeeper(e, KeeperConfig{})
+	require.NoError(t, err)
+	return k
 }
 
 // A step that panics is counted and tried again; it keeps no other partition and no other task from its turn.

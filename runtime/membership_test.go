@@ -32,7 +32,7 @@ func startKeepers(t *testing.T, b *enginetest.Bench, count int, beat time.Durati
 		if b.Kind != testserver.Embedded {
 			own = enginetest.Open(t, b.Kind, b.URL, b.Prefix)
 		}
-		k := runtime.NewKeeper(own.Engine, runtime.Heartbeat(beat))
+		k := enginetest.NewKeeper(t, own.Engine, runtime.KeeperConfig{HeartbeatInterval: beat})
 		c.keepers, c.benches = append(c.keepers, k), append(c.benches, own)
 		c.running = append(c.running, b.Run(t, "keeper", k.Run))
 	}
@@ -124,7 +124,7 @@ func TestKeepersShare(t *testing.T) {
 		require.Less(t, took, 4*beat+loadSlack)
 		t.Logf("after %s all was done", took)
 		b.Settle(t)
-	}, runtime.Partitions(sharedPartitions))
+	}, runtime.OpenConfig{Partitions: sharedPartitions})
 }
 
 // A keeper that comes takes its share, and one that is stopped hands it back at once.
@@ -137,14 +137,15 @@ func TestKeepersComeAndGo(t *testing.T) {
 		c.shared(t, 0, 1)
 		require.NoError(t, c.running[0].Stop())
 		c.shared(t, 1)
-	}, runtime.Partitions(sharedPartitions))
+	}, runtime.OpenConfig{Partitions: sharedPartitions})
 }
 
-// Options that make no sense are refused.
+// Intervals that make no sense are refused.
 func TestBadHeartbeat(t *testing.T) {
 	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
-	for _, beat := range []time.Duration{0, -time.Second, time.Millisecond, time.Hour} {
-		require.ErrorIs(t, runtime.NewKeeper(b.Engine, runtime.Heartbeat(beat)).Run(t.Context()), runtime.ErrWorkerConfig)
+	for _, beat := range []time.Duration{-time.Second, time.Millisecond, time.Hour} {
+		_, err := runtime.NewKeeper(b.Engine, runtime.KeeperConfig{HeartbeatInterval: beat})
+		require.ErrorIs(t, err, runtime.ErrInvalid)
 	}
 }

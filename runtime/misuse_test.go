@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -30,14 +31,7 @@ func TestNilOptions(t *testing.T) {
 	_, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("there"))
 	require.NoError(t, err)
 	for name, call := range map[string]func() error{
-		"open":   func() error { _, err := runtime.Open(ctx, "", runtime.Prefix("x"), nil); return err },
 		"start":  func() error { _, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), nil); return err },
-		"worker": func() error { return runtime.NewWorker(b.Engine, runtime.Concurrency(1), nil).Register(a) },
-		"keeper": func() error { return runtime.NewKeeper(b.Engine, runtime.CompactAfter(0), nil).Run(ctx) },
-		"task": func() error {
-			_, err := b.RunKeeperTask(ctx, "budget", runtime.CompactAfter(0), nil)
-			return err
-		},
 		"cancel": func() error { return b.Client.Cancel(ctx, def.Name(), "there", "", runtime.WithActor("x"), nil) },
 		"one node": func() error {
 			return b.Client.CancelNode(ctx, def.Name(), "there", "n0", "", runtime.WithActor("x"), nil)
@@ -74,37 +68,60 @@ func TestNothingToWorkWith(t *testing.T) {
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
 	def := chainOf(t, addOne(), 1)
-	none := runtime.NewClient(nil)
-	defer none.Close()
 	require.NoError(t, (*runtime.Engine)(nil).Close())
 	start := func(c *runtime.Client, def *flow.Definition[int, int]) error {
 		_, err := runtime.Start(ctx, c, def, 1)
 		_, attachErr := runtime.Attach(c, def, "run")
+		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorContains(t, attachErr, strings.TrimPrefix(err.Error(), "start run: "))
 		return err
 	}
-	require.ErrorContains(t, start(none, def), "the engine is nil: look at the error of Open")
 	require.ErrorContains(t, start(nil, def), "the client is nil")
 	require.ErrorContains(t, start(b.Client, nil), "the definition of the flow is nil: look at the error of Build")
 	require.ErrorContains(t, start(b.Client, &flow.Definition[int, int]{}), "the definition of the flow was not made by Build")
-	_, err := none.Describe(ctx, "chain", "run")
-	require.ErrorContains(t, err, "the engine is nil")
-	require.ErrorContains(t, runtime.NewKeeper(nil).Run(ctx), "the engine is nil")
-	require.ErrorIs(t, runtime.NewWorker(nil).Register(addOne()), runtime.ErrWorkerConfig)
 }
 
-// Options of which one takes back what the other says are a mistake.
-func TestOptionsThatExcludeEachOther(t *testing.T) {
+// What is made of an engine says that there is none.
+func TestConstructorsWithoutEngine(t *testing.T) {
 	t.Parallel()
-	for url, opts := range map[string][]runtime.OpenOption{
-		"embedded:":             {runtime.ContractOnly(), runtime.ReplaceForeignLibrary()},
-		"embedded:?contract=15": {runtime.ReplaceForeignLibrary()},
+	for text, e := range map[string]*runtime.Engine{
+		"the engine is nil: look at the error of Open": nil, "the engine was not made by Open": new(runtime.Engine),
 	} {
-		_, err := runtime.Open(t.Context(), url, opts...)
-		require.ErrorContains(t, err, "ContractOnly, also as ?contract=15, leaves the library as it is; ReplaceForeignLibrary replaces it")
+		client, err := runtime.NewClient(e)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		require.ErrorContains(t, err, text)
+		require.Nil(t, client)
+		worker, err := runtime.NewWorker(e, runtime.WorkerConfig{Concurrency: -1})
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		require.ErrorContains(t, err, text)
+		require.ErrorContains(t, err, "Concurrency -1: must be 1 to 10000")
+		require.Nil(t, worker)
+		keeper, err := runtime.NewKeeper(e, runtime.KeeperConfig{ReconcileEvery: 1})
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		require.ErrorContains(t, err, text)
+		require.ErrorContains(t, err, "ReconcileEvery 1ns: must be at least 100ms")
+		require.Nil(t, keeper)
+		issuer, err := runtime.NewGrantIssuer(e)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		require.ErrorContains(t, err, text)
+		require.Nil(t, issuer)
+		operator, err := admin.New(e)
+		require.ErrorIs(t, err, admin.ErrInvalid)
+		require.Nil(t, operator)
 	}
-	err := runtime.NewWorker(nil, runtime.Lanes("a", "b", "a")).Register(addOne())
-	require.ErrorContains(t, err, `lanes: "a" is given twice`)
+}
+
+// Fields of which one takes back what the other says are a mistake.
+func TestFieldsThatExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	for url, config := range map[string]runtime.OpenConfig{
+		"embedded:":             {Contract: &runtime.ContractConfig{}, ReplaceForeignLibrary: true},
+		"embedded:?contract=15": {ReplaceForeignLibrary: true},
+	} {
+		_, err := runtime.Open(t.Context(), url, config)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		require.ErrorContains(t, err, "ReplaceForeignLibrary: contract mode leaves the library as it is")
+	}
 }
 
 // A run, client, worker, keeper or engine that an ignored error left nil, or that was not made by its function, says so in
@@ -121,12 +138,12 @@ func TestCallsOfWhatIsNotThere(t *testing.T) {
 		{new(runtime.Run[int]), "the run was not made by Start or Attach"},
 		{(*runtime.Client)(nil), "the client is nil"},
 		{new(runtime.Client), "the client was not made by NewClient"},
-		{runtime.NewClient(nil), "the engine is nil: look at the error of Open"},
-		{runtime.NewClient(new(runtime.Engine)), "the engine was not made by Open"},
 		{(*runtime.Local)(nil).Client(), "the client is nil"},
 		{new(runtime.Worker), "the worker was not made by NewWorker"},
 		{(*runtime.Keeper)(nil), "the keeper was not made by NewKeeper"},
 		{new(runtime.Keeper), "the keeper was not made by NewKeeper"},
+		{(*runtime.GrantIssuer)(nil), "the grant issuer was not made by NewGrantIssuer"},
+		{new(runtime.GrantIssuer), "the grant issuer was not made by NewGrantIssuer"},
 		{new(runtime.Engine), "the engine was not made by Open"},
 		{(*enginerpc.Conn)(nil), "the engine was not made by Connect"},
 		{(*runtime.Engine)(nil).Core(), "the engine was not made by Connect"},
@@ -146,7 +163,7 @@ func TestCallsOfWhatIsNotThere(t *testing.T) {
 		}
 	}
 	_, err := (*runtime.Run[int])(nil).Result(ctx)
-	require.EqualError(t, err, "the run is nil: look at the error of Start or Attach")
+	require.EqualError(t, err, "invalid argument: the run is nil: look at the error of Start or Attach")
 	require.Empty(t, (*runtime.Run[int])(nil).ID())
 	require.NoError(t, (*runtime.Local)(nil).Close())
 }
@@ -203,12 +220,13 @@ func TestNamesThatCannotBeShown(t *testing.T) {
 	def := chainOf(t, addOne(), 1)
 	for _, id := range []string{"a\nb", "a\x00", "\xff"} {
 		_, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID(id))
-		require.ErrorIs(t, err, runtime.ErrRunID, "%q", id)
+		require.ErrorIs(t, err, runtime.ErrInvalid, "%q", id)
 	}
 	_, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("order 7, für Zoë"))
 	require.NoError(t, err)
-	for _, name := range []string{"", "a b", "a\nb", "\xff", strings.Repeat("x", runtime.MaxWorkerName+1)} {
-		require.ErrorContains(t, runtime.NewWorker(b.Engine, runtime.WorkerName(name)).Register(addOne()), "name ", "%q", name)
+	for _, name := range []string{" ", "a b", "a\nb", "\xff", strings.Repeat("x", 129)} {
+		_, err := runtime.NewWorker(b.Engine, runtime.WorkerConfig{Name: name})
+		require.ErrorContains(t, err, "Name ", "%q", name)
 	}
 	for _, err := range b.Client.Watch(ctx, def.Name(), "order 7, für Zoë", "yesterday") {
 		require.ErrorIs(t, err, runtime.ErrCursor)
@@ -216,7 +234,7 @@ func TestNamesThatCannotBeShown(t *testing.T) {
 	}
 	err = b.Client.SetLimit(ctx, "l", "", activity.AtOnce(1), activity.KeyFrom("tenant"))
 	require.ErrorContains(t, err, `key from "tenant"`)
-	_, err = runtime.Open(context.Background(), "redis://127.0.0.1:1?tls=yes")
-	require.ErrorIs(t, err, runtime.ErrURL)
+	_, err = runtime.Open(context.Background(), "redis://127.0.0.1:1?tls=yes", runtime.OpenConfig{})
+	require.ErrorIs(t, err, runtime.ErrInvalid)
 	require.ErrorContains(t, err, `unknown option "tls" of a server: there are contract, `)
 }

@@ -186,7 +186,7 @@ func TestNamespacesAreApart(t *testing.T) {
 			t.Skip("an engine in memory has one namespace")
 		}
 		ctx := enginetest.Context(t)
-		theirs := enginetest.Open(t, ours.Kind, ours.URL, ours.Prefix, runtime.Namespace("theirs"))
+		theirs := enginetest.Open(t, ours.Kind, ours.URL, ours.Prefix, runtime.OpenConfig{Namespace: "theirs"})
 		f := flow.New[int, int]("gate", flow.Budget("money", flow.HardLimit("calls", 3)))
 		ok := flow.Waitpoint[int](f, "ok")
 		work := activity.New("work", func(_ context.Context, n int) (int, error) { return n, nil })
@@ -234,7 +234,7 @@ func TestNamespacesAreApart(t *testing.T) {
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 5, out)
-	}, runtime.Namespace("ours"))
+	}, runtime.OpenConfig{Namespace: "ours"})
 }
 
 // A wait of another namespace, or of another run than the one that is named, is one that is not there.

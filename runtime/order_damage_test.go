@@ -44,7 +44,7 @@ func TestLinesWithHoles(t *testing.T) {
 		ran := u.goOn(t, 35)
 		require.Less(t, lastIndexOf(ran, "b"), 20, "those whose queue is there run first: %v", ran)
 		require.EqualValues(t, 0, u.command(t, "EXISTS", "$ffx:turns"))
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 func lastIndexOf(list []string, label string) int {
@@ -78,5 +78,5 @@ func TestQueueWithoutKeyIsRepaired(t *testing.T) {
 		ran := u.goOn(t, 40)
 		require.Less(t, slices.Index(ran, "none"), 3, "%v", ran)
 		require.Less(t, lastIndexOf(ran, "none"), 25, "%v", ran)
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }

@@ -93,7 +93,7 @@ func (u *lineUp) start(t *testing.T, def *flow.Definition[job, string], tenant, 
 
 // goOn lets one worker with one slot work through all that waits.
 func (u *lineUp) goOn(t *testing.T, nodes int) []string {
-	u.Worker(t, []activity.Handler{u.l.work}, runtime.Concurrency(1))
+	u.Worker(t, []activity.Handler{u.l.work}, runtime.WorkerConfig{Concurrency: 1})
 	require.NoError(t, u.Client.ResumeLane(u.ctx, activity.DefaultLane))
 	enginetest.Eventually(t, enginetest.Patience, func() string {
 		if n := len(u.l.ran()); n != nodes {
@@ -131,7 +131,7 @@ func TestLowPriorityIsNotStarved(t *testing.T) {
 				require.LessOrEqual(t, indexOf(ran, "low"), 8, "%v", ran)
 				require.LessOrEqual(t, indexOf(ran, "middle"), 41)
 				require.Equal(t, "high", ran[0])
-			}, runtime.Partitions(1))
+			}, runtime.OpenConfig{Partitions: 1})
 		})
 	}
 }
@@ -145,7 +145,7 @@ func TestOrderByPriority(t *testing.T) {
 			u.start(t, u.l.flow(t, "p"+strconv.Itoa(p), 1, false, flow.Priority(p)), "", strconv.Itoa(p))
 		}
 		require.Equal(t, []string{"9000", "3", "1", "0"}, u.goOn(t, 4))
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 // A change of priority reaches what is eligible and what is not yet, and what is gone or bad is told apart.
@@ -162,12 +162,12 @@ func TestSetPriority(t *testing.T) {
 		require.NoError(t, single.SetNodePriority(u.ctx, "n0", 8))
 		require.ErrorIs(t, single.SetNodePriority(u.ctx, "nobody", 8), runtime.ErrUnknownNode)
 		require.ErrorIs(t, single.SetNodePriority(u.ctx, "", 8), runtime.ErrUnknownNode)
-		require.ErrorIs(t, urgent.SetPriority(u.ctx, -1), runtime.ErrPriority)
-		require.ErrorIs(t, urgent.SetPriority(u.ctx, activity.MaxPriority+1), runtime.ErrPriority)
+		require.ErrorIs(t, urgent.SetPriority(u.ctx, -1), runtime.ErrInvalid)
+		require.ErrorIs(t, urgent.SetPriority(u.ctx, activity.MaxPriority+1), runtime.ErrInvalid)
 		require.ErrorIs(t, b.Client.SetPriority(u.ctx, "row", "no such run", 1), runtime.ErrRunNotFound)
 		require.Equal(t, []string{"node", "urgent", "urgent", "urgent", "first"}, u.goOn(t, 5))
 		require.ErrorIs(t, urgent.SetPriority(u.ctx, 1), runtime.ErrRunOver)
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 // In the queue of a limit, too, whoever gets another priority moves, and so do the runs of maps and sub-flows that have started.
@@ -193,7 +193,7 @@ func TestSetPriorityReachesFurther(t *testing.T) {
 		flow.Return(outer, flow.Sub(outer, "sub", def, outer.Input()))
 		above, err := outer.Build()
 		require.NoError(t, err)
-		b.Worker(t, []activity.Handler{one}, runtime.Concurrency(4))
+		b.Worker(t, []activity.Handler{one}, runtime.WorkerConfig{Concurrency: 4})
 		b.Keeper(t)
 		waiting := func(n int) {
 			enginetest.Eventually(t, enginetest.Patience, func() string {
@@ -245,7 +245,7 @@ func TestFairBetweenTenants(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 		ran := u.goOn(t, many+2)
 		require.Equal(t, []string{"a", "b", "c", "a"}, ran[:4])
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 // It is the same with 100,000 nodes of one tenant, whose claims a single node of another one must not wait for.
@@ -268,7 +268,7 @@ func TestFairAtSize(t *testing.T) {
 		}
 		submitted := time.Since(begun)
 		u.start(t, one, "b", "b")
-		worker := b.Worker(t, []activity.Handler{u.l.work}, runtime.Concurrency(1))
+		worker := b.Worker(t, []activity.Handler{u.l.work}, runtime.WorkerConfig{Concurrency: 1})
 		require.NoError(t, b.Client.ResumeLane(u.ctx, activity.DefaultLane))
 		ranAtLeast := func(n int) {
 			enginetest.Eventually(t, enginetest.Patience, func() string {
@@ -293,7 +293,7 @@ func TestFairAtSize(t *testing.T) {
 		require.LessOrEqual(t, at, after+2)
 		t.Logf("%d nodes waited, submitted in %s; a later node of another tenant ran as number %d, it was there between number %d and %d; %d nodes in %s",
 			runs*nodes, submitted, at, before, after, after-before+claims, took)
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 // Tenants take turns, hand-offs count, and those without a key count as one tenant, also when they came first.
@@ -316,7 +316,7 @@ func TestTurns(t *testing.T) {
 		for i := 3; i < 50; i++ {
 			assert.NotEqual(t, "b b", ran[i-1]+" "+ran[i], "at %d of %v", i, ran[:60])
 		}
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 // A key must be in the input, and a plain value.
@@ -330,11 +330,11 @@ func TestFairByKey(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 		_, err = runtime.Start(ctx, b.Client, def, map[string]string{"Tenant": "a"})
-		require.ErrorIs(t, err, runtime.ErrFairKey)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorContains(t, err, "Customer, which the input does not have")
 		_, err = runtime.Start(ctx, b.Client, l.flow(t, "empty", 1, false, flow.FairBy("Tenant")), job{})
-		require.ErrorIs(t, err, runtime.ErrFairKey)
-	}, runtime.Partitions(1))
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 // Items of a map share as their run does, and take its changed priority.
@@ -360,7 +360,7 @@ func TestItemsShareAsTheirRun(t *testing.T) {
 		require.NoError(t, run.SetPriority(ctx, 6))
 		close(gate)
 		b.Keeper(t)
-		b.Worker(t, []activity.Handler{list, item}, runtime.Lanes("items", "default"))
+		b.Worker(t, []activity.Handler{list, item}, runtime.WorkerConfig{Lanes: []string{"items", "default"}})
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []int{1, 2, 3}, out)
@@ -377,7 +377,7 @@ func TestItemsShareAsTheirRun(t *testing.T) {
 			}
 		}
 		require.Equal(t, 3, items)
-	}, runtime.Partitions(2))
+	}, runtime.OpenConfig{Partitions: 2})
 }
 
 // Whatever happens to nodes that wait, the queues of their keys follow.
@@ -393,7 +393,7 @@ func TestQueuesFollow(t *testing.T) {
 			return j.Label, nil
 		}, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
 		b.Keeper(t)
-		b.Worker(t, []activity.Handler{l.work}, runtime.Concurrency(3))
+		b.Worker(t, []activity.Handler{l.work}, runtime.WorkerConfig{Concurrency: 3})
 		var runs []*runtime.Run[string]
 		for i := range 40 {
 			var opts []flow.Option
@@ -420,7 +420,7 @@ func TestQueuesFollow(t *testing.T) {
 				b.Check(t, invariant.AnyTime)
 			}
 		}
-		b.Worker(t, []activity.Handler{l.work, rare}, runtime.Concurrency(3))
+		b.Worker(t, []activity.Handler{l.work, rare}, runtime.WorkerConfig{Concurrency: 3})
 		for i, run := range runs {
 			if i%10 == 5 {
 				require.NoError(t, run.Resume(ctx))
@@ -430,5 +430,5 @@ func TestQueuesFollow(t *testing.T) {
 			_, _ = run.Result(ctx)
 		}
 		b.Settle(t)
-	}, runtime.Partitions(2))
+	}, runtime.OpenConfig{Partitions: 2})
 }

@@ -61,7 +61,7 @@ func TestOverdueIsTold(t *testing.T) {
 		partition, err := b.Engine.Core().FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		claimed, err := b.Engine.Core().Claim(ctx, enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
-			WorkerID: "w", WorkerInstanceID: "w-1", LaneID: "away", ClaimID: uuid.NewString(), LeaseTTL: runtime.MinLease, Kinds: "\nlost\n", Count: 1,
+			WorkerID: "w", WorkerInstanceID: "w-1", LaneID: "away", ClaimID: uuid.NewString(), LeaseTTL: 300 * time.Millisecond, Kinds: "\nlost\n", Count: 1,
 		}})
 		require.NoError(t, err)
 		require.Len(t, claimed.Executions, 1)

@@ -59,7 +59,7 @@ func TestPausedLane(t *testing.T) {
 		require.NoError(t, b.Client.PauseLane(p.ctx, activity.DefaultLane, "again"), "pausing twice is the same pause")
 		run := p.start(t, 3)
 		other := activity.New("other", func(_ context.Context, n int) (int, error) { return n, nil }, activity.Lane("open"))
-		b.Worker(t, []activity.Handler{p.add, other}, runtime.Lanes("default", "open"))
+		b.Worker(t, []activity.Handler{p.add, other}, runtime.WorkerConfig{Lanes: []string{"default", "open"}})
 		p.probe(t, other)
 		enginetest.Eventually(t, enginetest.Patience, describedAs(p.ctx, run, "waiting", "lane default is paused: maintenance"))
 
@@ -85,7 +85,7 @@ func TestPausedLane(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 3, out)
 		b.Settle(t)
-	}, runtime.Partitions(2))
+	}, runtime.OpenConfig{Partitions: 2})
 }
 
 // A node of a paused activity does not hide others of the same lane, and does not time out.
@@ -113,7 +113,7 @@ func TestPausedActivity(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 2, out)
 		b.Settle(t)
-	}, runtime.Partitions(2))
+	}, runtime.OpenConfig{Partitions: 2})
 }
 
 // What runs when its run is paused goes on; what comes after it waits.
@@ -183,5 +183,5 @@ func TestPausesEndSomehow(t *testing.T) {
 		out, err := held.Result(p.ctx)
 		require.NoError(t, err)
 		require.Equal(t, 2, out)
-	}, runtime.Partitions(2))
+	}, runtime.OpenConfig{Partitions: 2})
 }

@@ -12,13 +12,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// ErrPriority: a priority is outside 0 to activity.MaxPriority.
-var ErrPriority = errors.New("bad priority")
-
 // SetPriority changes the priority of all nodes of the run that have not ended, whatever they wait for, and of the items and
 // nodes of its maps and sub-flows, those that have started and those that it starts later. What waits for a worker moves to its
 // new place in its lane at once, and what waits for a place under a limit moves in the queue of the limit; what runs keeps the
-// new priority for its next attempt. A rerun keeps the priority, too. It returns ErrPriority, ErrRunNotFound, ErrRunOver, or in
+// new priority for its next attempt. A rerun keeps the priority, too. It returns ErrInvalid, ErrRunNotFound, ErrRunOver, or in
 // contract mode ErrNotInContract. Large runs, and the runs of maps and sub-flows, are changed in several steps; when one fails,
 // repeat it. A map or sub-flow that starts while the priority changes may keep the old one.
 func (r *Run[Out]) SetPriority(ctx context.Context, priority int) error {
@@ -53,7 +50,7 @@ func (c *Client) SetNodePriority(ctx context.Context, flowName, runID, node stri
 
 func (c *Client) setPriority(ctx context.Context, flowName, runID, node string, priority int, fault func(error) error) error {
 	if priority < 0 || priority > activity.MaxPriority {
-		return fault(fmt.Errorf("%w: %d is outside 0 to %d", ErrPriority, priority, activity.MaxPriority))
+		return fault(invalid("priority %d: must be 0 to %d", priority, activity.MaxPriority))
 	}
 	core, err := offered[engine.RunControl](c)
 	if err != nil {

@@ -288,8 +288,9 @@ func (c *workerPool) hire(r *rand.Rand, i int) *enginetest.Running {
 		handlers = handlers[:1+r.IntN(2)]
 	}
 	grace := []time.Duration{0, 5 * time.Millisecond, time.Second}[r.IntN(3)]
-	return c.bench.Worker(c.tb, handlers, runtime.Lanes(lanes...), runtime.Concurrency(1+r.IntN(6)), runtime.Lease(time.Second),
-		runtime.Grace(grace))
+	return c.bench.Worker(c.tb, handlers, runtime.WorkerConfig{
+		Lanes: lanes, Concurrency: 1 + r.IntN(6), Lease: time.Second, Grace: grace,
+	})
 }
 
 func (c *workerPool) stop(t testing.TB) {

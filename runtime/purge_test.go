@@ -102,7 +102,9 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8), runtime.Lanes("default", "wide"))
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{
+			Concurrency: 8, Lanes: []string{"default", "wide"},
+		})
 		b.Keeper(t)
 		defs := c.variety(t)
 		for range 2 { // the ids may be used again
@@ -140,7 +142,9 @@ func TestPurgeInParts(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		c := newCourse()
-		worker := b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8), runtime.Lanes("default", "wide"))
+		worker := b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{
+			Concurrency: 8, Lanes: []string{"default", "wide"},
+		})
 		defs := c.variety(t)
 		wide := map[string]*flow.Definition[none, string]{"wide": defs["wide"]}
 		run := runAll(t, b, wide, "id")[0]
@@ -166,7 +170,9 @@ func TestPurgeInParts(t *testing.T) {
 		again, err := runtime.Start(ctx, b.Client, defs["wide"], none{}, runtime.WithID("id"))
 		require.NoError(t, err)
 		require.False(t, again.Existed())
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8), runtime.Lanes("default", "wide"))
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{
+			Concurrency: 8, Lanes: []string{"default", "wide"},
+		})
 		_, err = again.Result(ctx)
 		require.NoError(t, err)
 		b.Settle(t)
@@ -177,11 +183,13 @@ func TestPurgeInParts(t *testing.T) {
 
 func TestKeepersPurgeWhatIsDue(t *testing.T) {
 	t.Parallel()
-	retention := []runtime.OpenOption{runtime.Retention(20 * time.Millisecond), runtime.Retention(flow.KeepForever, flow.Cancelled)}
+	retention := runtime.Retention{Default: 20 * time.Millisecond, Cancelled: flow.KeepForever}
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8), runtime.Lanes("default", "wide"))
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{
+			Concurrency: 8, Lanes: []string{"default", "wide"},
+		})
 		defs := c.variety(t)
 		// Their own retention counts before that of the engine.
 		own := flow.New[none, string]("own", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, flow.Failed))
@@ -209,13 +217,14 @@ func TestKeepersPurgeWhatIsDue(t *testing.T) {
 		require.NoError(t, b.Client.Purge(ctx, "hanging", "id"), "it was cancelled")
 		b.Settle(t)
 		nothingLeft(t, b)
-	}, retention...)
+	}, runtime.OpenConfig{Retention: retention})
 }
 
 func TestBadRetention(t *testing.T) {
 	t.Parallel()
-	for _, opt := range []runtime.OpenOption{runtime.Retention(time.Hour, "odd"), runtime.Retention(flowgraph.MaxKeep + time.Hour)} {
-		_, err := runtime.Open(context.Background(), "embedded:", opt)
+	for _, retention := range []runtime.Retention{{Default: flowgraph.MaxKeep + time.Hour}, {Failed: -2}, {Expired: flowgraph.MaxKeep + 1}} {
+		_, err := runtime.Open(context.Background(), "embedded:", runtime.OpenConfig{Retention: retention})
+		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorIs(t, err, flow.ErrRetention)
 	}
 }
@@ -226,7 +235,7 @@ func BenchmarkPurge(b *testing.B) {
 		b.Run(string(kind), func(b *testing.B) {
 			bench := enginetest.New(b, kind)
 			c := newCourse()
-			bench.Worker(b, []activity.Handler{c.act, c.sum}, runtime.Concurrency(16))
+			bench.Worker(b, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 16})
 			f := flow.New[none, string]("fan")
 			refs := make([]flow.Ref[string], 2000)
 			for i := range refs {

@@ -56,7 +56,7 @@ func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activit
 		err = errors.Join(err, fmt.Errorf("limit %q: key from %q: it is set for the key %q", name, strings.Join(spec.KeyFrom, "."), key))
 	}
 	if err != nil {
-		return fmt.Errorf("set limit: %w", err)
+		return invalid("set limit: %w", err)
 	}
 	return c.setLimit(ctx, key, spec, true)
 }
@@ -64,7 +64,7 @@ func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activit
 // ResetLimit makes what flows declare count again, from the next start of a node on. A limit that is not set is no error.
 func (c *Client) ResetLimit(ctx context.Context, name, key string) error {
 	if err := activityspec.CheckName(name); err != nil {
-		return fmt.Errorf("reset limit: %w", err)
+		return invalid("reset limit: %w", err)
 	}
 	return c.setLimit(ctx, key, activityspec.Limit{Name: name}, false)
 }

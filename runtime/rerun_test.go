@@ -133,7 +133,7 @@ func TestRerunFailed(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
-		b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(4))
+		b.Worker(t, []activity.Handler{s.act}, runtime.WorkerConfig{Concurrency: 4})
 		b.Keeper(t)
 		s.breaks("b")
 		run := s.start(t, b, s.flow(t, "order", "a:", "b: a", "other: a", "c: b other", "sum: c a"))
@@ -239,7 +239,7 @@ func TestRerunFrom(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
-		b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(4))
+		b.Worker(t, []activity.Handler{s.act}, runtime.WorkerConfig{Concurrency: 4})
 		run := s.start(t, b, s.flow(t, "order", "a:", "b: a", "other: a", "c: b other", "sum: c a"))
 		s.called()
 		core := b.Engine.Core()
@@ -277,7 +277,7 @@ func TestRerunOfJoinsAndCleanup(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
-		b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(4))
+		b.Worker(t, []activity.Handler{s.act}, runtime.WorkerConfig{Concurrency: 4})
 		// The failure of b is borne by the join, that of d is the run's.
 		s.breaks("b", "d")
 		run := s.start(t, b, s.flow(t, "joins", "a:", "b:", "any: | a b", "d: any", "sum: d"))
@@ -313,7 +313,7 @@ func TestRerunBesideAFailure(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
-		b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(4))
+		b.Worker(t, []activity.Handler{s.act}, runtime.WorkerConfig{Concurrency: 4})
 		s.breaks("b")
 		run := s.start(t, b, s.flow(t, "beside", "a:", "b:", "sum: a b"))
 		s.called()
@@ -336,7 +336,7 @@ func TestRerunOfACancelledRun(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
-		b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(4))
+		b.Worker(t, []activity.Handler{s.act}, runtime.WorkerConfig{Concurrency: 4})
 		s.gate("b")
 		run, err := runtime.Start(ctx, b.Client, s.flow(t, "stopped", "a:", "b: a", "sum: b"), none{})
 		require.NoError(t, err)
@@ -371,7 +371,7 @@ func TestRerunLimit(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
-		b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(4))
+		b.Worker(t, []activity.Handler{s.act}, runtime.WorkerConfig{Concurrency: 4})
 		run := s.start(t, b, s.flow(t, "often", "a:", "b: a"))
 		for range 10 {
 			require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("b")))
@@ -401,7 +401,7 @@ func TestRerunOfAWideRunIsLedOn(t *testing.T) {
 					sum += fmt.Sprintf(" n%d", i)
 				}
 				def := s.flow(t, "wide", append(lines, sum)...)
-				b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(8))
+				b.Worker(t, []activity.Handler{s.act}, runtime.WorkerConfig{Concurrency: 8})
 				run := s.start(t, b, def)
 				s.called()
 				b.Settle(t)

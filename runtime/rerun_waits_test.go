@@ -19,7 +19,7 @@ func TestRerunOfWaitpointsAndCleanup(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		s := newShop()
-		b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(4))
+		b.Worker(t, []activity.Handler{s.act}, runtime.WorkerConfig{Concurrency: 4})
 		f := flow.New[none, string]("release")
 		none := flow.Const([]string{})
 		gate := flow.Waitpoint[string](f, "gate")

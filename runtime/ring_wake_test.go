@@ -50,7 +50,7 @@ func gather(ctx context.Context, t *testing.T, b *enginetest.Bench, count int, h
 	}()
 	heard(ctx, t, b, "wake", 1)
 	for range count {
-		b.Worker(t, []activity.Handler{handler}, runtime.OnlyMessages())
+		b.Worker(t, []activity.Handler{handler}, runtime.OnlyMessages(runtime.WorkerConfig{}))
 	}
 	last, newcomer := make(map[string]int), 0
 	agree := func() bool {
@@ -153,7 +153,7 @@ func TestWakeRingHandsOn(t *testing.T) {
 			return n, nil
 		})
 		for range workers {
-			b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(), runtime.Concurrency(1))
+			b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
 		}
 		if !b.Contract() {
 			heard(ctx, t, b, "rota", 1)

@@ -39,7 +39,7 @@ func TestNobodyKnowsTheActivity(t *testing.T) {
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, describedAs(ctx, run, "waiting", "waiting for a worker on lane default"))
 
-		b.Worker(t, []activity.Handler{known}, runtime.OnlyMessages())
+		b.Worker(t, []activity.Handler{known}, runtime.OnlyMessages(runtime.WorkerConfig{}))
 		enginetest.Eventually(t, enginetest.Patience, describedAs(ctx, run, "rate_limited", `no running worker knows activity "unknown"`))
 		other, err := runtime.Start(ctx, b.Client, chainOf(t, known, 3), 1)
 		require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestNobodyKnowsTheActivity(t *testing.T) {
 		require.NoError(t, err, "what can run is not hidden")
 		require.Equal(t, 4, out)
 
-		b.Worker(t, []activity.Handler{unknown}, runtime.OnlyMessages())
+		b.Worker(t, []activity.Handler{unknown}, runtime.OnlyMessages(runtime.WorkerConfig{}))
 		out, err = run.Result(ctx)
 		require.NoError(t, err, "a worker that comes is told of what waited for it")
 		require.Equal(t, -4, out)
@@ -60,11 +60,11 @@ func TestNobodyHasTheCapability(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
-		b.Worker(t, []activity.Handler{a}, runtime.Capabilities("ssd"), runtime.OnlyMessages())
+		b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Capabilities: []string{"ssd"}}))
 		run, err := runtime.Start(ctx, b.Client, single(t, a, activity.Capabilities("gpu", "ssd")), 4)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, describedAs(ctx, run, "rate_limited", "no running worker offers: gpu"))
-		b.Worker(t, []activity.Handler{a}, runtime.Capabilities("ssd", "gpu", "gpu"), runtime.OnlyMessages())
+		b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Capabilities: []string{"ssd", "gpu", "gpu"}}))
 		_, err = run.Result(ctx)
 		require.NoError(t, err, "a worker that comes is told of what waited for it")
 		b.Settle(t)
@@ -90,7 +90,7 @@ func TestLanes(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
-		b.Worker(t, []activity.Handler{a}, runtime.Lanes("fast"))
+		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Lanes: []string{"fast"}})
 		slow, err := runtime.Start(ctx, b.Client, single(t, a, activity.Lane("slow")), 1)
 		require.NoError(t, err)
 		fast, err := runtime.Start(ctx, b.Client, single(t, a, activity.Lane("fast")), 2)
@@ -101,7 +101,7 @@ func TestLanes(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, "waiting", d.Nodes[0].State)
 		require.Contains(t, d.Nodes[0].Why, "lane slow")
-		b.Worker(t, []activity.Handler{a}, runtime.Lanes("slow", "fast"))
+		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Lanes: []string{"slow", "fast"}})
 		_, err = slow.Result(ctx)
 		require.NoError(t, err)
 		b.Settle(t)
@@ -121,13 +121,13 @@ func TestPriorities(t *testing.T) {
 			require.NoError(t, err)
 			runs = append(runs, run)
 		}
-		b.Worker(t, []activity.Handler{a}, runtime.Concurrency(1))
+		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 1})
 		for _, run := range runs {
 			_, err := run.Result(ctx)
 			require.NoError(t, err)
 		}
 		b.Settle(t)
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 // A worker that does not know an activity and one that does but is full must not pass the work to and fro.
@@ -144,7 +144,7 @@ func TestFullWorkerDoesNotSpin(t *testing.T) {
 				<-gate
 				return n, nil
 			})
-			b.Worker(t, []activity.Handler{hold}, runtime.Concurrency(1))
+			b.Worker(t, []activity.Handler{hold}, runtime.WorkerConfig{Concurrency: 1})
 			b.Worker(t, []activity.Handler{addOne()})
 			var runs []*runtime.Run[int]
 			for i := range 3 {
@@ -209,16 +209,16 @@ func TestManyThatNobodyCanRun(t *testing.T) {
 		}
 		free, err := runtime.Start(ctx, b.Client, single(t, a), 1)
 		require.NoError(t, err)
-		b.Worker(t, []activity.Handler{a}, runtime.Concurrency(1))
+		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 1})
 		_, err = free.Result(ctx)
 		require.NoError(t, err)
 		lanes, err := b.Client.Lanes(ctx)
 		require.NoError(t, err)
 		require.Equal(t, runs*wide, lanes[0].Blocked.Route)
-		b.Worker(t, []activity.Handler{a}, runtime.Capabilities("gpu"), runtime.Concurrency(32))
+		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Capabilities: []string{"gpu"}, Concurrency: 32})
 		for _, run := range started {
 			_, err := run.Result(ctx)
 			require.NoError(t, err)
 		}
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }

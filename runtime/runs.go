@@ -68,11 +68,11 @@ func (q RunQuery) onlyFlow() bool {
 	return q.Flow != "" && len(q.States) == 0 && len(q.Tags) == 0 && q.CreatedFrom.IsZero() && q.CreatedBefore.IsZero() && !q.finished()
 }
 
-// Check returns what Client.Runs would refuse the query for, without an engine. The error wraps ErrRunQuery.
+// Check returns what Client.Runs would refuse the query for, without an engine. The error matches ErrInvalid.
 func (q RunQuery) Check() error {
 	var faults []error
 	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrRunQuery}, args...)...))
+		faults = append(faults, invalid("run query: "+format, args...))
 	}
 	for _, state := range q.States {
 		if storedStates[state] == "" {
@@ -175,7 +175,7 @@ func summarizeAll(runs []enginerpc.Run) []RunSummary {
 // changes meanwhile may be yielded as it was, be missing, or, in the order of ends, come twice. An error ends the sequence.
 //
 // The cost: by flow, by tag and without either, runs are found in lists of their own; all else is looked at run by run, so
-// bound the time of a query for few runs among very many. It wraps ErrRunQuery for a query that makes no sense, and
+// bound the time of a query for few runs among very many. It matches ErrInvalid for a query that makes no sense, and
 // ErrNotInContract in contract mode, where ListRuns and package admin remain.
 func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[RunSummary, error] {
 	return func(yield func(RunSummary, error) bool) {
@@ -199,9 +199,9 @@ type RunPage struct {
 	Next string
 }
 
-// ListRuns is Runs by pages: at most limit runs (0 for 50, and never more than MaxListed) from a cursor on, which is the Next
+// ListRuns is Runs by pages: at most limit runs (0 for 50, and never more than 500) from a cursor on, which is the Next
 // of the page before with the same query, or empty. Pages together have what Runs yields. The work of a call is bounded,
-// whatever there is. The cursor stays good, also when the run that it names is purged; one from elsewhere gives ErrRunCursor.
+// whatever there is. The cursor stays good, also when the run that it names is purged; one from elsewhere gives ErrCursor.
 //
 // In contract mode, where there are no lists of runs, a query may only name a Flow, which is looked for among the latest runs of
 // all flows, and there is one page; other queries give ErrNotInContract. The runs of partitions that could not be asked are
@@ -253,16 +253,16 @@ func (c *Client) searchPage(ctx context.Context, q RunQuery, cursor string, limi
 	return RunPage{Runs: summarizeAll(found), Next: next}, nil
 }
 
-// MaxListed is the most runs that ListRuns returns at once.
-const MaxListed = 500
+// maxListed is the most runs that ListRuns returns at once.
+const maxListed = 500
 
 // listLimit is how many runs are returned when so many are asked for.
 func listLimit(asked int) (int, error) {
 	switch {
 	case asked < 0:
-		return 0, fmt.Errorf("%w: limit %d: must not be negative", ErrRunQuery, asked)
+		return 0, invalid("run query: limit %d: must not be negative", asked)
 	case asked == 0:
 		return 50, nil
 	}
-	return min(asked, MaxListed), nil
+	return min(asked, maxListed), nil
 }

@@ -65,7 +65,7 @@ func startRunSet(t testing.TB, b *enginetest.Bench, size int) *runSet {
 			require.NoError(t, run.Cancel(ctx, "enough"))
 		}
 	}
-	b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+	b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 8})
 	for i, run := range set.runs {
 		if i%3 == 2 && i%9 != 2 {
 			continue // stays open
@@ -186,7 +186,7 @@ func TestRunsAreFound(t *testing.T) {
 		for range b.Client.Runs(enginetest.Context(t), runtime.RunQuery{}) {
 			break // a loop may end early
 		}
-	}, runtime.Partitions(3))
+	}, runtime.OpenConfig{Partitions: 3})
 }
 
 // What is there all the while is in the pages exactly once, whatever is started, ends and is purged between them.
@@ -196,7 +196,7 @@ func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 		ctx := enginetest.Context(t)
 		c := newCourse()
 		def := oneWay(t, c, "short", "ok")
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 8})
 		var runs []*runtime.Run[string]
 		for i := range 120 {
 			run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithID(fmt.Sprint("old-", i)))
@@ -243,7 +243,7 @@ func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 			}
 		}
 		b.Check(t, invariant.AnyTime)
-	}, runtime.Partitions(2))
+	}, runtime.OpenConfig{Partitions: 2})
 }
 
 // A call looks at a bounded number of runs, and says how far it came.
@@ -283,7 +283,7 @@ func TestLookingForRareRunsIsBounded(t *testing.T) {
 		require.Empty(t, pages(t, b.Client, runtime.RunQuery{States: []runtime.RunState{runtime.RunExpired}}, 10))
 		require.Len(t, pages(t, b.Client, runtime.RunQuery{}, 100), 1200)
 		require.Len(t, pages(t, b.Client, runtime.RunQuery{Tags: map[string]string{"rare.one": "1"}}, 10), 1)
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 func TestTagsOfRunsFollowLaterOnes(t *testing.T) {
@@ -322,15 +322,15 @@ func TestRunQueriesThatMakeNoSense(t *testing.T) {
 			{CreatedFrom: now, FinishedFrom: now}, {FinishedFrom: now, FinishedBefore: now.Add(-time.Hour)},
 		} {
 			_, err := b.Client.ListRuns(ctx, q, "", 0)
-			require.ErrorIs(t, err, runtime.ErrRunQuery)
+			require.ErrorIs(t, err, runtime.ErrInvalid)
 			for _, err := range b.Client.Runs(ctx, q) {
-				require.ErrorIs(t, err, runtime.ErrRunQuery)
+				require.ErrorIs(t, err, runtime.ErrInvalid)
 			}
 		}
 		id := string(enginecore.FlowIDFor("default", "f", "r"))
 		for _, cursor := range []string{"x", "c:1", "c:x:" + id, "c:-2:" + id, "f:1:" + id, "c:1:" + id + "x"} {
 			_, err := b.Client.ListRuns(ctx, runtime.RunQuery{}, cursor, 0)
-			require.ErrorIs(t, err, runtime.ErrRunCursor, cursor)
+			require.ErrorIs(t, err, runtime.ErrCursor, cursor)
 		}
 		def := oneWay(t, newCourse(), "tagged", "ok")
 		_, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithTag("Nonsense", "7"))
@@ -357,7 +357,7 @@ func TestListsKeepToTheirNamespace(t *testing.T) {
 			t.Skip("an engine in memory has one namespace")
 		}
 		ctx := enginetest.Context(t)
-		other := enginetest.Open(t, b.Kind, b.URL, b.Prefix, runtime.Namespace("other"))
+		other := enginetest.Open(t, b.Kind, b.URL, b.Prefix, runtime.OpenConfig{Namespace: "other"})
 		var budgets []flow.Option
 		var limits []flow.NodeOption
 		if !b.Contract() {

@@ -14,22 +14,12 @@ import (
 
 // Errors of schedules, for errors.Is.
 var (
-	// ErrSchedule marks a schedule that is not well declared: its name, timing or options. Nothing has been written.
-	ErrSchedule = errors.New("bad schedule")
 	// ErrScheduleNotFound is returned when there is no schedule of that name.
 	ErrScheduleNotFound = schedule.ErrScheduleNotFound
 	// ErrScheduleFull is returned by TriggerSchedule when as many fires wait to be started as may.
 	ErrScheduleFull = schedule.ErrScheduleFull
 	// ErrFireSkipped is returned by TriggerSchedule when the overlap policy starts nothing because a run is open.
 	ErrFireSkipped = schedule.ErrFireSkipped
-)
-
-// Defaults of schedules.
-const (
-	// DefaultCatchUp is how far back fires are made up that nobody started in time, unless CatchUp says otherwise.
-	DefaultCatchUp = time.Hour
-	// DefaultQueueLimit is the number of fires that wait under OverlapQueue, unless QueueLimit says otherwise.
-	DefaultQueueLimit = 10
 )
 
 // Limits of schedules.
@@ -98,12 +88,12 @@ func OnOverlap(p OverlapPolicy) ScheduleOption {
 	return func(c *scheduleConfig) { c.spec.Overlap = schedule.OverlapPolicy(p) }
 }
 
-// QueueLimit is the number of fires that wait under OverlapQueue, 1 to 100. Defaults to DefaultQueueLimit.
+// QueueLimit is the number of fires that wait under OverlapQueue, 1 to 100. Defaults to 10.
 func QueueLimit(n int) ScheduleOption { return func(c *scheduleConfig) { c.spec.QueueLimit = n } }
 
 // CatchUp is how far back fires are made up that nobody started in time because no keeper ran or the engine was away, between
 // 10 s and 366 days and at most 100 of them. They are started under the overlap policy like others, the oldest
-// first; older ones count as missed. Defaults to DefaultCatchUp.
+// first; older ones count as missed. Defaults to 1 h.
 func CatchUp(window time.Duration) ScheduleOption {
 	return func(c *scheduleConfig) { c.spec.CatchUpMS = wholeMilliseconds(c, "catch-up window", window) }
 }
@@ -156,7 +146,7 @@ func FireTimeInto(field string) ScheduleOption {
 	}
 }
 
-// ScheduledBy says who made the schedule, for the record of its runs, in at most MaxActor bytes without control characters.
+// ScheduledBy says who made the schedule, for the record of its runs, in at most 256 bytes without control characters.
 // Defaults to "schedule".
 func ScheduledBy(name string) ScheduleOption {
 	return func(c *scheduleConfig) { c.spec.Creator = name }
@@ -180,7 +170,7 @@ func wholeMilliseconds(c *scheduleConfig, what string, d time.Duration) int64 {
 // changed, the next fire is the first after the change, by the engine's clock. Whether the schedule is paused, its numbers and its history
 // stay.
 //
-// The error wraps ErrSchedule with everything that is wrong with the declaration, or ErrTooLarge and others of Start for what
+// The error matches ErrInvalid with everything that is wrong with the declaration, or ErrTooLarge and others of Start for what
 // could not be started, and nothing has been written then; ErrNotInContract in contract mode.
 func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing ScheduleTiming, def *flow.Definition[In, Out], in In, opts ...ScheduleOption) (*ScheduleDescription, error) {
 	fail := func(err error) (*ScheduleDescription, error) {
@@ -211,7 +201,7 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing S
 			err = schedule.DecodeStrictly(filled, &probe)
 		}
 		if err != nil {
-			return fail(fmt.Errorf("%w: fire time into field %q of the input: %w", ErrSchedule, draft.Spec.FireField, err))
+			return fail(invalid("schedule: fire time into field %q of the input: %w", draft.Spec.FireField, err))
 		}
 	}
 	runner := schedule.NewScheduleRunner(c.session, false)

@@ -16,7 +16,7 @@ func (c *Client) locateSchedule(name string) (enginecore.Partition, enginecore.S
 		return enginecore.Partition{}, "", err
 	}
 	if err := activityspec.CheckName(name); err != nil {
-		return enginecore.Partition{}, "", fmt.Errorf("%w: %w", ErrSchedule, err)
+		return enginecore.Partition{}, "", invalid("schedule: %w", err)
 	}
 	id := enginecore.ScheduleIDFor(c.session.Namespace, name)
 	p, err := c.session.Core.Partitioning().SchedulePartition(id)

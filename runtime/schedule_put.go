@@ -13,12 +13,19 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
+const (
+	// defaultCatchUp is how far back fires are made up that nobody started in time, unless the schedule says otherwise.
+	defaultCatchUp = time.Hour
+	// defaultQueueLimit is the number of fires that wait under OverlapQueue, unless the schedule says otherwise.
+	defaultQueueLimit = 10
+)
+
 // newDraft checks a declaration. The error joins what is wrong with it.
 func newDraft(e *engine.Session, name string, timing ScheduleTiming, compiled *submit.CompiledFlow, input []byte, opts []ScheduleOption) (*schedule.ScheduleDraft, error) {
 	c := scheduleConfig{spec: schedule.ScheduleSpec{
 		Version: schedule.ScheduleVersion, Namespace: string(e.Namespace), Name: name, Flow: compiled.Graph.Name,
 		GraphHash: compiled.Hash, InputHash: submit.HashInput(input), Cron: timing.cron, Zone: timing.zone,
-		Overlap: schedule.OverlapSkip, CatchUpMS: DefaultCatchUp.Milliseconds(), Creator: "schedule",
+		Overlap: schedule.OverlapSkip, CatchUpMS: defaultCatchUp.Milliseconds(), Creator: "schedule",
 	}}
 	if err := apply(&c, opts); err != nil {
 		c.faults = append(c.faults, err)
@@ -28,7 +35,7 @@ func newDraft(e *engine.Session, name string, timing ScheduleTiming, compiled *s
 	}
 	times := c.check(compiled.Graph)
 	if err := errors.Join(c.faults...); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSchedule, err)
+		return nil, invalid("schedule: %w", err)
 	}
 	c.spec.Retention = submit.RetentionOf(e.Keep, mergeKeep(c.keep, compiled.Graph.Keep))
 	// What the engine would not take is found now, not when it fires.
@@ -60,7 +67,7 @@ func (c *scheduleConfig) check(g *flowgraph.Graph) *timetable.Timetable {
 	switch spec.Overlap {
 	case schedule.OverlapQueue:
 		if spec.QueueLimit == 0 {
-			spec.QueueLimit = DefaultQueueLimit
+			spec.QueueLimit = defaultQueueLimit
 		}
 		if spec.QueueLimit < 1 || spec.QueueLimit > maxQueueLimit {
 			fault(fmt.Errorf("queue limit %d: must be between 1 and %d", spec.QueueLimit, maxQueueLimit))

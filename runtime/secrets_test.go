@@ -21,8 +21,10 @@ func TestBadSecrets(t *testing.T) {
 		{"", good}, {"k:1", good}, {"K1", good}, {strings.Repeat("k", 33), good}, {"k1", ""}, {"k1", good + "a"}, {"k1", "5ecret" + good},
 		{"k1", strings.Repeat("ab", 15)}, {"k1", strings.Repeat("ab", 65)},
 	} {
-		_, err := runtime.Open(t.Context(), "", runtime.WaitpointSecret(bad[0], bad[1]))
-		require.ErrorIs(t, err, runtime.ErrSecret)
+		_, err := runtime.Open(t.Context(), "", runtime.OpenConfig{
+			WaitpointSecret: runtime.WaitpointSecret{KID: bad[0], Hex: bad[1]},
+		})
+		require.ErrorIs(t, err, runtime.ErrInvalid)
 		if bad[1] != "" {
 			require.NotContains(t, err.Error(), bad[1])
 			require.NotContains(t, err.Error(), "5ecret")
@@ -96,5 +98,5 @@ func TestRotateToTheConfiguredSecret(t *testing.T) {
 			require.Equal(t, "mine", r.KID)
 			require.Equal(t, 4*want, r.Unchanged)
 		}
-	}, runtime.WaitpointSecret("mine", strings.Repeat("ab", 32)))
+	}, runtime.OpenConfig{WaitpointSecret: runtime.WaitpointSecret{KID: "mine", Hex: strings.Repeat("ab", 32)}})
 }

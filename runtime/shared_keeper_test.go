@@ -135,14 +135,14 @@ func TestBuiltInKeeperYieldsOnItsEngine(t *testing.T) {
 func TestBuiltInKeepersStandBy(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
-		b := enginetest.New(t, kind, runtime.Partitions(sharedPartitions))
+		b := enginetest.New(t, kind, runtime.OpenConfig{Partitions: sharedPartitions})
 		ctx := enginetest.Context(t)
 		other := enginetest.Open(t, kind, b.URL, b.Prefix)
 		heard, _ := hearKeepers(t, b)
 		once := failsOnce("once")
 		b.KeepingWorker(t, []activity.Handler{once})
 		heard.await(t, 1, 0)
-		keeper := runtime.NewKeeper(other.Engine, runtime.Heartbeat(100*time.Millisecond))
+		keeper := enginetest.NewKeeper(t, other.Engine, runtime.KeeperConfig{HeartbeatInterval: 100 * time.Millisecond})
 		b.Run(t, "keeper", keeper.Run)
 		heard.await(t, 0, 1)
 		require.Equal(t, sharedPartitions, keeper.Stats().Partitions)
@@ -246,4 +246,18 @@ func TestKeepersThatMayNotBeCounted(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 	})
+}
+
+// The keeper of workers has the config that the engine was opened with.
+func TestConfigOfWorkersKeeper(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := addOne()
+		b.KeepingWorker(t, []activity.Handler{a})
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 2), 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		compacted(t, b)
+	}, runtime.OpenConfig{Keeper: runtime.KeeperConfig{CompactAfter: time.Nanosecond}})
 }

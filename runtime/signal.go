@@ -17,17 +17,13 @@ import (
 
 // Limits of a signal that are checked before anything is sent.
 const (
-	// MaxSignalPayload is the largest encoded payload of a signal, in bytes.
+	// MaxSignalPayload is the largest encoded payload of a signal: 64 KiB.
 	MaxSignalPayload = 64 << 10
-	// MaxSignalSource is the longest source of a signal, in bytes.
-	MaxSignalSource = 256
-	// MaxIdempotencyKey is the longest idempotency key of a signal, in bytes.
-	MaxIdempotencyKey = 256
+	// maxSignalSource is the longest source of a signal, in bytes.
+	maxSignalSource = 256
+	// maxIdempotencyKey is the longest idempotency key of a signal, in bytes.
+	maxIdempotencyKey = 256
 )
-
-// ErrSignal marks a signal that cannot be sent: a bad name or source, or a payload that does not encode. What is too large matches
-// ErrTooLarge.
-var ErrSignal = errors.New("bad signal")
 
 // Signal is a message to a waitpoint.
 type Signal struct {
@@ -35,7 +31,7 @@ type Signal struct {
 	Name string
 	// Payload is encoded as JSON; a json.RawMessage is taken as it is, nil is null.
 	Payload any
-	// Source says who signals, for the record and for waits that count different sources: at most MaxSignalSource bytes of
+	// Source says who signals, for the record and for waits that count different sources: at most 256 bytes of
 	// UTF-8 without control characters. Defaults to "client".
 	Source string
 	// IdempotencyKey tells signals apart: one with the same key to the same waitpoint is the same signal, and gets the
@@ -83,8 +79,9 @@ func (d SignalResult) Answer() SignalOutcome {
 // Signal delivers a signal to the waitpoint of the token, from anywhere: the token says which run it is. To deliver one
 // signal twice, with the same IdempotencyKey, is harmless. A wait that is over or expired is an outcome, not an error.
 //
-// The error is ErrInvalidToken for a token that gives no right, or wraps ErrSignal, or ErrTooLarge where the signal, or all
-// signals of the execution together, exceed a limit; nothing has been changed then.
+// The error is ErrInvalidToken for a token that gives no right, or matches ErrInvalid for a bad name or source and a
+// payload that does not encode, or ErrTooLarge where the signal, or all signals of the execution together, exceed a limit;
+// nothing has been changed then.
 func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (SignalResult, error) {
 	if err := c.ready(); err != nil {
 		return SignalResult{}, err
@@ -137,17 +134,17 @@ const signalSourceType = "client"
 // encode checks the signal and returns its payload.
 func (s *Signal) encode() ([]byte, error) {
 	if err := activityspec.CheckName(s.Name); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSignal, err)
+		return nil, invalid("name: %w", err)
 	}
-	if len(s.Source) > MaxSignalSource {
-		return nil, fmt.Errorf("%w: source has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(s.Source), MaxSignalSource)
+	if len(s.Source) > maxSignalSource {
+		return nil, fmt.Errorf("%w: source has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(s.Source), maxSignalSource)
 	}
 	if err := activityspec.CheckText(s.Source); err != nil {
-		return nil, fmt.Errorf("%w: source %q: %w", ErrSignal, s.Source, err)
+		return nil, invalid("source %q: %w", s.Source, err)
 	}
-	if len(s.IdempotencyKey) > MaxIdempotencyKey {
+	if len(s.IdempotencyKey) > maxIdempotencyKey {
 		return nil, fmt.Errorf("%w: idempotency key has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(s.IdempotencyKey),
-			MaxIdempotencyKey)
+			maxIdempotencyKey)
 	}
 	return encodePayload(s.Payload)
 }
@@ -156,7 +153,7 @@ func (s *Signal) encode() ([]byte, error) {
 func encodePayload(payload any) ([]byte, error) {
 	data, err := activity.JSON{}.Encode(payload)
 	if err != nil {
-		return nil, fmt.Errorf("%w: payload of type %T does not encode: %w", ErrSignal, payload, err)
+		return nil, invalid("payload of type %T does not encode: %w", payload, err)
 	}
 	if len(data) > MaxSignalPayload {
 		return nil, fmt.Errorf("%w: payload has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(data), MaxSignalPayload)

@@ -166,7 +166,7 @@ func TestTogetherIsLikeAlone(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 
 		plans = append(plans, tagged...)
-		b.Worker(t, handlers, runtime.Lanes("default", "slow"))
+		b.Worker(t, handlers, runtime.WorkerConfig{Lanes: []string{"default", "slow"}})
 		for _, plan := range plans {
 			run, err := runtime.Attach(b.Client, def, plan.Run)
 			require.NoError(t, err)
@@ -282,7 +282,7 @@ func TestManyStartsAtOnce(t *testing.T) {
 		server := testserver.Shared(t, kind)
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
 		def, handlers := smallFlow(t)
-		b.Worker(t, handlers, runtime.Lanes("default", "slow"))
+		b.Worker(t, handlers, runtime.WorkerConfig{Lanes: []string{"default", "slow"}})
 		p := proxy.Start(t, server.Addr())
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix)
 		plans := plansInPartition(t, b, def, slices.Repeat([]int{5}, 60)...)
@@ -468,5 +468,5 @@ func TestCopiesWithKeys(t *testing.T) {
 			}
 		}
 		b.Settle(t)
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }

@@ -118,8 +118,8 @@ func TestReconcilersMeetSteadyStates(t *testing.T) {
 		blocked := activity.New("blocked", func(_ context.Context, n int) (int, error) { return n, nil })
 		handlers := []activity.Handler{free, held, spends, asks}
 		b.Keeper(t)
-		b.Worker(t, handlers, runtime.Concurrency(1))
-		b.Worker(t, handlers, runtime.Concurrency(20))
+		b.Worker(t, handlers, runtime.WorkerConfig{Concurrency: 1})
+		b.Worker(t, handlers, runtime.WorkerConfig{Concurrency: 20})
 		s.start(t, "limited", held, 4, 2, "active")
 		s.start(t, "spending", spends, 3, 2, "rate_limited",
 			flow.Budget("calls", flow.HardLimit("calls", 1), flow.OnExceeded(flow.BlockNodes)))
@@ -150,9 +150,9 @@ func TestReconcilersMeetSteadyStates(t *testing.T) {
 		}
 		close(s.gate)
 		require.NoError(t, b.Client.ResumeActivity(s.ctx, "blocked"))
-		b.Worker(t, append(handlers, blocked), runtime.Concurrency(20))
+		b.Worker(t, append(handlers, blocked), runtime.WorkerConfig{Concurrency: 20})
 		b.Worker(t, []activity.Handler{free, s.hold("lost", activity.Lane("lost")), s.hold("measured", activity.Lane("lost"),
-			activity.Limit("one", activity.AtOnce(1)))}, runtime.Lanes("lost"))
+			activity.Limit("one", activity.AtOnce(1)))}, runtime.WorkerConfig{Lanes: []string{"lost"}})
 		for name, run := range s.runs {
 			switch name {
 			case "spending":
@@ -200,5 +200,5 @@ func TestPausedActivityMarksLanesInUse(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		b.Settle(t)
-	}, runtime.Partitions(4))
+	}, runtime.OpenConfig{Partitions: 4})
 }

@@ -36,7 +36,7 @@ func TestStopReleases(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, single(t, a), 3)
 		require.NoError(t, err)
 		for range 3 {
-			w := b.Worker(t, []activity.Handler{a}, runtime.Grace(0), runtime.OnlyMessages())
+			w := b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Grace: -1}))
 			<-begun
 			require.NoError(t, w.Stop())
 			require.ErrorIs(t, <-causes, runtime.ErrStopping)
@@ -69,7 +69,7 @@ func TestStopLetsFinish(t *testing.T) {
 			<-gate
 			return n + 1, nil
 		})
-		w := b.Worker(t, []activity.Handler{a}, runtime.Grace(time.Minute))
+		w := b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Grace: time.Minute})
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 2), 3)
 		require.NoError(t, err)
 		<-begun
@@ -114,7 +114,7 @@ func TestStopLeavesTheDeafBehind(t *testing.T) {
 		return n, nil
 	})
 	running, stop := context.WithCancel(ctx)
-	w := runtime.NewWorker(b.Engine, runtime.Grace(0), runtime.WithoutKeeper())
+	w := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{Grace: -1, NoKeeper: true})
 	require.NoError(t, w.Register(a))
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Run(running) }()

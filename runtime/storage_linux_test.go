@@ -44,7 +44,7 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, err)
 	config := runtime.LocalConfig{
 		URL: "embedded:" + filepath.Join(disk, "data") + "?fsync=always", Activities: def.Handlers(),
-		Open: []runtime.OpenOption{runtime.Logger(slog.New(slog.DiscardHandler))},
+		Open: runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)},
 	}
 	local, err := runtime.OpenLocal(t.Context(), config)
 	require.NoError(t, err)

@@ -66,7 +66,7 @@ const framePage = 64
 // node has ended or ctx ends. An error is yielded last; it wraps ErrUnknownNode for a node that the run does not have, and
 // enginecore.ErrClosed when the client or the engine is closed. It waits for frames on a connection of its own, so it delays
 // nothing else, however slow the reader is, and goes on after the connection broke. Frames that the engine has dropped, because an
-// attempt emitted more than is kept, are passed over. A stream that waits counts as a Watch for MaxWatches.
+// attempt emitted more than is kept, are passed over. A stream that waits counts as a Watch for OpenConfig.MaxWatches.
 func (r *Run[Out]) Stream(ctx context.Context, node string, opts ...StreamOption) iter.Seq2[StreamFrame, error] {
 	r = r.there()
 	return r.client.stream(ctx, r.flow, r.id, r.flowID, r.part, node, opts)

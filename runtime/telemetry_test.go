@@ -73,7 +73,7 @@ func TestMetrics(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			reader := metric.NewManualReader()
 			meters := metric.NewMeterProvider(metric.WithReader(reader))
-			b := enginetest.New(t, kind, runtime.MeterProvider(meters))
+			b := enginetest.New(t, kind, runtime.OpenConfig{MeterProvider: meters})
 			ctx := enginetest.Context(t)
 			flaky := activity.New("flaky", func(ctx context.Context, n int) (int, error) {
 				if info, _ := activity.Info(ctx); info.Attempt == 1 {
@@ -103,7 +103,7 @@ func TestMetrics(t *testing.T) {
 			require.EqualValues(t, 1, before["flowfabric.lane.depth{default,blocked_by_dependencies}"])
 
 			b.Worker(t, []activity.Handler{flaky, broken})
-			b.Worker(t, []activity.Handler{flaky, broken}, runtime.Concurrency(2)) // of the same name
+			b.Worker(t, []activity.Handler{flaky, broken}, runtime.WorkerConfig{Concurrency: 2}) // of the same name
 			_, err = waiting.Result(ctx)
 			require.Error(t, err)
 			after := collect(t, reader)

@@ -58,7 +58,7 @@ func TestBadTextsAreRefused(t *testing.T) {
 				},
 			} {
 				err := call()
-				require.ErrorIs(t, err, runtime.ErrText, "%s: %s", what, name)
+				require.ErrorIs(t, err, runtime.ErrInvalid, "%s: %s", what, name)
 				require.Less(t, len(err.Error()), 400, "the text is shortened")
 				require.Regexp(t, `(reason|actor|creator) ".*"…?: it (has the control character U\+[0-9A-F]+|is not valid UTF-8|has 2049 bytes, at most (2048|256) are allowed)`, err.Error(), what)
 			}

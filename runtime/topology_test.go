@@ -28,12 +28,14 @@ func TestTLS(t *testing.T) {
 		if kind == testserver.Redis {
 			url = "rediss://" + server.TLSAddr
 		}
-		_, err := runtime.Open(ctx, url)
+		_, err := runtime.Open(ctx, url, runtime.OpenConfig{})
 		require.ErrorContains(t, err, "certificate")
-		_, err = runtime.Open(ctx, server.URL(), runtime.TLSConfig(&tls.Config{RootCAs: server.Roots}))
-		require.ErrorIs(t, err, runtime.ErrURL, "a URL without TLS must not go on in the clear")
+		_, err = runtime.Open(ctx, server.URL(), runtime.OpenConfig{TLSConfig: &tls.Config{RootCAs: server.Roots}})
+		require.ErrorIs(t, err, runtime.ErrInvalid, "a URL without TLS must not go on in the clear")
 
-		b := enginetest.Open(t, kind, url, enginetest.NewPrefix(), runtime.TLSConfig(&tls.Config{RootCAs: server.Roots}))
+		b := enginetest.Open(t, kind, url, enginetest.NewPrefix(), runtime.OpenConfig{
+			TLSConfig: &tls.Config{RootCAs: server.Roots},
+		})
 		a := addOne()
 		b.Worker(t, []activity.Handler{a})
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 3), 1)
@@ -57,7 +59,7 @@ func TestSentinelFailover(t *testing.T) {
 			return n + 1, nil
 		}), adder()
 		def := wide(t, a, sum, 5)
-		b.Worker(t, []activity.Handler{a, sum}, runtime.Lease(2*time.Second))
+		b.Worker(t, []activity.Handler{a, sum}, runtime.WorkerConfig{Lease: 2 * time.Second})
 		b.Keeper(t)
 		runAll := func(name string) {
 			var group sync.WaitGroup

@@ -19,8 +19,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// ErrURL marks an engine URL that cannot be read.
-var ErrURL = errors.New("bad engine URL")
+// errURL begins the errors about an engine URL that cannot be read.
+var errURL = invalid("engine URL")
 
 // target is where an engine URL leads.
 type target struct {
@@ -40,10 +40,10 @@ func parseURL(raw string) (target, error) {
 		return parseEmbedded(raw)
 	}
 	if meant, ok := serverMeant(raw); ok {
-		return target{}, fmt.Errorf("%w: it has no scheme: did you mean %s?", ErrURL, meant)
+		return target{}, fmt.Errorf("%w: it has no scheme: did you mean %s?", errURL, meant)
 	}
 	if strings.TrimSpace(raw) != raw {
-		return target{}, fmt.Errorf("%w: it begins or ends with a space or a line break", ErrURL)
+		return target{}, fmt.Errorf("%w: it begins or ends with a space or a line break", errURL)
 	}
 	first, hosts := cutHosts(raw)
 	u, err := url.Parse(first)
@@ -59,13 +59,13 @@ func parseURL(raw string) (target, error) {
 	case "redis", "rediss", "valkey", "valkeys":
 	default:
 		return target{}, fmt.Errorf("%w: scheme %q: must be embedded, redis, rediss, valkey or valkeys, the last four "+
-			"also with +cluster or +sentinel", ErrURL, u.Scheme)
+			"also with +cluster or +sentinel", errURL, u.Scheme)
 	}
 	switch {
 	case u.Host == "":
-		return target{}, fmt.Errorf("%w: no host: it must have the form %s://host:port", ErrURL, u.Scheme)
+		return target{}, fmt.Errorf("%w: no host: it must have the form %s://host:port", errURL, u.Scheme)
 	case u.Fragment != "":
-		return target{}, fmt.Errorf("%w: something follows a #: in a user, a password or an option it is written %%23", ErrURL)
+		return target{}, fmt.Errorf("%w: something follows a #: in a user, a password or an option it is written %%23", errURL)
 	}
 	t := target{text: redacted(u)}
 	if err := checkServerOptions(u); err != nil {
@@ -77,7 +77,7 @@ func parseURL(raw string) (target, error) {
 	switch topology {
 	case "":
 		if strings.Contains(u.Host, ",") {
-			return target{}, fmt.Errorf("%w: several hosts, %s: the scheme must be %s+cluster or %s+sentinel", ErrURL, u.Host, base, base)
+			return target{}, fmt.Errorf("%w: several hosts, %s: the scheme must be %s+cluster or %s+sentinel", errURL, u.Host, base, base)
 		}
 		if err = checkDatabase(strings.TrimPrefix(u.Path, "/")); err == nil {
 			t.option, err = serverOption(u, base, nil)
@@ -89,7 +89,7 @@ func parseURL(raw string) (target, error) {
 	case "sentinel":
 		t.option, err = sentinelOption(u, base)
 	default:
-		return target{}, fmt.Errorf("%w: scheme %q: after the + must come cluster or sentinel", ErrURL, u.Scheme)
+		return target{}, fmt.Errorf("%w: scheme %q: after the + must come cluster or sentinel", errURL, u.Scheme)
 	}
 	if err != nil {
 		return target{}, err
@@ -104,7 +104,7 @@ func (t *target) useTLS(config *tls.Config) error {
 	case config == nil:
 		return nil
 	case t.option.TLSConfig == nil:
-		return fmt.Errorf("%w: %s is without TLS, and a TLS configuration is given: the scheme must be rediss or valkeys", ErrURL, t.text)
+		return fmt.Errorf("%w: %s is without TLS, and a TLS configuration is given: the scheme must be rediss or valkeys", errURL, t.text)
 	}
 	own := config.Clone()
 	own.ServerName = cmp.Or(own.ServerName, t.option.TLSConfig.ServerName)
@@ -113,7 +113,7 @@ func (t *target) useTLS(config *tls.Config) error {
 	return nil
 }
 
-// contractOption is the option of a URL that stands for ContractOnly.
+// contractOption is the option of a URL that asks for contract mode.
 const contractOption = "contract"
 
 // serverOptions are what the query of a server's URL may have; rueidis reads all of them but contractOption.
@@ -122,11 +122,11 @@ var serverOptions = []string{contractOption, "addr", "client_name", "db", "dial_
 func checkServerOptions(u *url.URL) error {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return fmt.Errorf("%w: query: %s", ErrURL, err)
+		return fmt.Errorf("%w: query: %s", errURL, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if !slices.Contains(serverOptions, name) {
-			return fmt.Errorf("%w: unknown option %q of a server: there are %s", ErrURL, name, strings.Join(serverOptions, ", "))
+			return fmt.Errorf("%w: unknown option %q of a server: there are %s", errURL, name, strings.Join(serverOptions, ", "))
 		}
 		for _, value := range query[name] {
 			if err := checkServerOption(u.Scheme, name, value); err != nil {
@@ -165,18 +165,18 @@ func checkServerOption(scheme, name, value string) error {
 	if rule == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: %s=%s: it %s", ErrURL, name, value, rule)
+	return fmt.Errorf("%w: %s=%s: it %s", errURL, name, value, rule)
 }
 
 // checkDatabase checks the number of a database; "" names none.
 func checkDatabase(text string) error {
 	if _, err := strconv.ParseUint(text, 10, 31); err != nil && text != "" {
-		return fmt.Errorf("%w: database %q: it must be a number from 0 on, as in valkey://host:6379/2", ErrURL, text)
+		return fmt.Errorf("%w: database %q: it must be a number from 0 on, as in valkey://host:6379/2", errURL, text)
 	}
 	return nil
 }
 
-// takeContract reads and removes the option of a URL that stands for ContractOnly.
+// takeContract reads and removes the option of a URL that asks for contract mode.
 func takeContract(u *url.URL) (bool, error) {
 	query := u.Query()
 	if !query.Has(contractOption) {
@@ -190,7 +190,7 @@ func takeContract(u *url.URL) (bool, error) {
 
 func checkContractVersion(version string) error {
 	if version != enginerpc.ContractVersionNumber {
-		return fmt.Errorf("%w: %s=%s: the version of the contract must be %s", ErrURL, contractOption, version,
+		return fmt.Errorf("%w: %s=%s: the version of the contract must be %s", errURL, contractOption, version,
 			enginerpc.ContractVersionNumber)
 	}
 	return nil
@@ -228,9 +228,9 @@ func redacted(u *url.URL) string {
 func parseError(raw string, err error) error {
 	if strings.Contains(raw, "@") {
 		return fmt.Errorf("%w: it cannot be read: in a user or password, the characters / ? # [ ] @ and %% must be percent-encoded, "+
-			"such as %%2F for a /, and a port must be a number", ErrURL)
+			"such as %%2F for a /, and a port must be a number", errURL)
 	}
-	return fmt.Errorf("%w: %s", ErrURL, redactedParseError(err))
+	return fmt.Errorf("%w: %s", errURL, redactedParseError(err))
 }
 
 // redactedParseError leaves the URL out of the text, since it may hold a password.
@@ -260,7 +260,7 @@ func serverOption(u *url.URL, scheme string, drop func(*url.URL)) (rueidis.Clien
 	}
 	option, err := rueidis.ParseURL(single.String())
 	if err != nil {
-		return rueidis.ClientOption{}, fmt.Errorf("%w: %s", ErrURL, redactedParseError(err))
+		return rueidis.ClientOption{}, fmt.Errorf("%w: %s", errURL, redactedParseError(err))
 	}
 	option.InitAddress = append(hosts[:1:1], append(hosts[1:], option.InitAddress[1:]...)...)
 	return option, nil
@@ -269,7 +269,7 @@ func serverOption(u *url.URL, scheme string, drop func(*url.URL)) (rueidis.Clien
 func sentinelOption(u *url.URL, scheme string) (rueidis.ClientOption, error) {
 	primary := strings.Trim(u.Path, "/")
 	if primary == "" {
-		return rueidis.ClientOption{}, fmt.Errorf("%w: a sentinel URL ends in /name-of-the-primary", ErrURL)
+		return rueidis.ClientOption{}, fmt.Errorf("%w: a sentinel URL ends in /name-of-the-primary", errURL)
 	}
 	option, err := serverOption(u, scheme, func(u *url.URL) { u.Path = "" })
 	option.Sentinel.MasterSet = primary
@@ -280,12 +280,12 @@ func splitHosts(list string) ([]string, error) {
 	var hosts []string
 	for host := range strings.SplitSeq(list, ",") {
 		if host == "" || strings.HasPrefix(host, ":") {
-			return nil, fmt.Errorf("%w: %q names no host", ErrURL, list)
+			return nil, fmt.Errorf("%w: %q names no host", errURL, list)
 		}
 		if _, port, err := net.SplitHostPort(host); err != nil {
 			host = net.JoinHostPort(strings.Trim(host, "[]"), "6379")
 		} else if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return nil, fmt.Errorf("%w: port %q of %s: it must be a number from 1 to 65535", ErrURL, port, host)
+			return nil, fmt.Errorf("%w: port %q of %s: it must be a number from 1 to 65535", errURL, port, host)
 		}
 		hosts = append(hosts, host)
 	}
@@ -299,18 +299,18 @@ func parseEmbedded(raw string) (target, error) {
 	dir, query, _ := strings.Cut(rest, "?")
 	if after, found := strings.CutPrefix(dir, "//"); found {
 		if !strings.HasPrefix(after, "/") {
-			return target{}, fmt.Errorf("%w: embedded has no host: a directory is embedded:%s", ErrURL, after)
+			return target{}, fmt.Errorf("%w: embedded has no host: a directory is embedded:%s", errURL, after)
 		}
 		dir = after
 	}
 	if dir == "~" || strings.HasPrefix(dir, "~/") {
-		return target{}, fmt.Errorf("%w: directory %s: a ~ is not replaced here: name the whole path, as in embedded:/home/ann/data", ErrURL, dir)
+		return target{}, fmt.Errorf("%w: directory %s: a ~ is not replaced here: name the whole path, as in embedded:/home/ann/data", errURL, dir)
 	}
 	t.dir = dir
 	t.text += dir
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return target{}, fmt.Errorf("%w: %s", ErrURL, err)
+		return target{}, fmt.Errorf("%w: %s", errURL, err)
 	}
 	for name, value := range values {
 		if name == contractOption {
@@ -321,7 +321,7 @@ func parseEmbedded(raw string) (target, error) {
 			continue
 		}
 		if name != "fsync" {
-			return target{}, fmt.Errorf("%w: unknown option %q of embedded: there are fsync and %s", ErrURL, name, contractOption)
+			return target{}, fmt.Errorf("%w: unknown option %q of embedded: there are fsync and %s", errURL, name, contractOption)
 		}
 		switch value[0] {
 		case "always":
@@ -331,7 +331,7 @@ func parseEmbedded(raw string) (target, error) {
 		case "never":
 			t.fsync = embedded.FsyncNever
 		default:
-			return target{}, fmt.Errorf("%w: fsync=%s: must be always, everysec or never", ErrURL, value[0])
+			return target{}, fmt.Errorf("%w: fsync=%s: must be always, everysec or never", errURL, value[0])
 		}
 	}
 	return t, nil

@@ -20,7 +20,7 @@ import (
 // openFails checks that a URL is refused with an error that says the given things, and no password.
 func openFails(t *testing.T, url string, says ...string) error {
 	t.Helper()
-	e, err := runtime.Open(enginetest.Context(t), url)
+	e, err := runtime.Open(enginetest.Context(t), url, runtime.OpenConfig{})
 	if err == nil {
 		require.NoError(t, e.Close())
 		t.Errorf("%s is opened", url)
@@ -87,7 +87,7 @@ func TestFaultsOfURLs(t *testing.T) {
 	} {
 		err := openFails(t, url, says...)
 		if url != "embedded:"+file {
-			require.ErrorIs(t, err, runtime.ErrURL, url)
+			require.ErrorIs(t, err, runtime.ErrInvalid, url)
 		}
 	}
 }

@@ -19,11 +19,11 @@ import (
 func withoutScheme(raw string) error {
 	switch {
 	case strings.Contains(raw, "@"): // it may hold a password
-		return fmt.Errorf("%w: it has no scheme: a server is valkey://user:password@host:6379", ErrURL)
+		return fmt.Errorf("%w: it has no scheme: a server is valkey://user:password@host:6379", errURL)
 	case filepath.IsLocal(raw) && !strings.ContainsAny(raw, `/\`) && !strings.HasPrefix(raw, "."):
-		return fmt.Errorf("%w: %q has no scheme: the server of that name is valkey://%s:6379, the directory embedded:%s", ErrURL, raw, raw, raw)
+		return fmt.Errorf("%w: %q has no scheme: the server of that name is valkey://%s:6379, the directory embedded:%s", errURL, raw, raw, raw)
 	}
-	return fmt.Errorf("%w: %q has no scheme: a server is valkey://host:6379, a directory is embedded:%s", ErrURL, raw, raw)
+	return fmt.Errorf("%w: %q has no scheme: a server is valkey://host:6379, a directory is embedded:%s", errURL, raw, raw)
 }
 
 // explain adds to the error of a connection what may be wrong with the URL.

@@ -54,7 +54,7 @@ func TestURLForms(t *testing.T) {
 	}
 	for _, url := range []string{"./data", "valkey:127.0.0.1:7000", "embedded://host/data"} {
 		_, err := parseURL(url)
-		require.ErrorIs(t, err, ErrURL, url)
+		require.ErrorIs(t, err, ErrInvalid, url)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestAddressInsteadOfURL(t *testing.T) {
 		"localhost:6379?dial_timeout=1s": "valkey://localhost:6379?dial_timeout=1s",
 	} {
 		_, err := parseURL(raw)
-		require.ErrorIs(t, err, ErrURL, raw)
+		require.ErrorIs(t, err, ErrInvalid, raw)
 		require.ErrorContains(t, err, "did you mean "+meant+"?", raw)
 		require.NotContains(t, err.Error(), "secret", raw)
 		if !strings.Contains(meant, "user:") {
@@ -87,7 +87,7 @@ func TestAddressInsteadOfURL(t *testing.T) {
 	}
 	for _, raw := range []string{"./data", "data", "localhost", "localhost:port", "localhost:0", "localhost:99999", ":6379", "C:\\data", "http://h:80"} {
 		_, err := parseURL(raw)
-		require.ErrorIs(t, err, ErrURL, raw)
+		require.ErrorIs(t, err, ErrInvalid, raw)
 		require.NotContains(t, err.Error(), "did you mean", raw)
 	}
 }

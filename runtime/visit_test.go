@@ -92,7 +92,7 @@ func TestClaimVisitsLongestAgo(t *testing.T) {
 			}
 			since[reply.Visited] = 0
 		}
-	}, runtime.Partitions(9))
+	}, runtime.OpenConfig{Partitions: 9})
 }
 
 // begun is an execution that has begun: where, and what lets it end.
@@ -117,7 +117,7 @@ func TestEveryPartitionIsVisited(t *testing.T) {
 		t.Run(fmt.Sprintf("%d partitions", partitions), func(t *testing.T) {
 			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 				testVisits(t, b, workers, partitions)
-			}, runtime.Partitions(partitions))
+			}, runtime.OpenConfig{Partitions: partitions})
 		})
 	}
 }
@@ -140,7 +140,7 @@ func testVisits(t *testing.T, b *enginetest.Bench, workers, partitions int) {
 			}
 			return j.Label, nil
 		})
-		b.Worker(t, []activity.Handler{occupy}, runtime.Concurrency(1))
+		b.Worker(t, []activity.Handler{occupy}, runtime.WorkerConfig{Concurrency: 1})
 	}
 	defer close(over)
 	roll.await(ctx, t, workers)

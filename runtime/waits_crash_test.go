@@ -57,17 +57,20 @@ func talk(who, stage string, stop func()) *activity.Activity[int, string] {
 // runTalker is the other process.
 func runTalker(stage string) int {
 	ctx := context.Background()
-	e, err := runtime.Open(ctx, os.Getenv(childVariable), runtime.Prefix(os.Getenv(childPrefixVariable)), runtime.Partitions(4),
-		runtime.Logger(slog.New(slog.DiscardHandler)))
+	e, err := runtime.Open(ctx, os.Getenv(childVariable), runtime.OpenConfig{
+		Prefix: os.Getenv(childPrefixVariable), Partitions: 4, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
-	w := runtime.NewWorker(e, runtime.Lease(killedLease), runtime.WithoutKeeper())
-	err = w.Register(talk("child", stage, func() {
-		fmt.Println("begun")
-		select {}
-	}))
+	w, err := runtime.NewWorker(e, runtime.WorkerConfig{Lease: killedLease, NoKeeper: true})
+	if err == nil {
+		err = w.Register(talk("child", stage, func() {
+			fmt.Println("begun")
+			select {}
+		}))
+	}
 	if err == nil {
 		err = w.Run(ctx)
 	}
@@ -195,7 +198,7 @@ func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
 			return proxy.Cut
 		})
 		b.Keeper(t)
-		far.Worker(t, def.Handlers(), runtime.Lease(time.Hour))
+		far.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: time.Hour})
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		ended := make(chan error, 1)

@@ -225,7 +225,7 @@ func perform(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, 
 	r := rand.New(rand.NewPCG(seed, 1))
 	ctx := enginetest.Context(t)
 	b.Keeper(t)
-	b.Worker(t, []activity.Handler{a}, runtime.Concurrency(1+r.IntN(4)), runtime.Lease(time.Second))
+	b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 1 + r.IntN(4), Lease: time.Second})
 	var busy sync.WaitGroup
 	over := make(chan struct{})
 	busy.Go(func() { replaceWorkers(t, b, a, rand.New(rand.NewPCG(seed, 2)), over) })
@@ -277,14 +277,16 @@ func perform(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, 
 // replaceWorkers starts and stops a second worker and a second keeper.
 func replaceWorkers(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, []int], r *rand.Rand, over <-chan struct{}) {
 	for {
-		w := runtime.NewWorker(b.Engine, runtime.Grace(time.Duration(r.IntN(2))*5*time.Millisecond), runtime.Lease(time.Second), runtime.WithoutKeeper())
+		w := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{
+			Grace: time.Duration(r.IntN(2)) * 5 * time.Millisecond, Lease: time.Second, NoKeeper: true,
+		})
 		if err := w.Register(a); err != nil {
 			t.Error(err)
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(10+r.IntN(80))*time.Millisecond)
 		var running sync.WaitGroup
-		for _, run := range []func(context.Context) error{w.Run, runtime.NewKeeper(b.Engine).Run} {
+		for _, run := range []func(context.Context) error{w.Run, enginetest.NewKeeper(t, b.Engine, runtime.KeeperConfig{}).Run} {
 			running.Go(func() {
 				if err := run(ctx); err != nil {
 					t.Error(err)

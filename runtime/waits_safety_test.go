@@ -108,10 +108,10 @@ func TestSignalsThatCannotBeSent(t *testing.T) {
 			want   error
 			text   string
 		}{
-			{runtime.Signal{}, runtime.ErrSignal, "bad name"},
-			{runtime.Signal{Name: "a b"}, runtime.ErrSignal, "bad name"},
-			{runtime.Signal{Name: "a", Payload: make(chan int)}, runtime.ErrSignal, "payload of type chan int does not encode"},
-			{runtime.Signal{Name: "a", Payload: json.RawMessage("{")}, runtime.ErrSignal, "does not encode"},
+			{runtime.Signal{}, runtime.ErrInvalid, "bad name"},
+			{runtime.Signal{Name: "a b"}, runtime.ErrInvalid, "bad name"},
+			{runtime.Signal{Name: "a", Payload: make(chan int)}, runtime.ErrInvalid, "payload of type chan int does not encode"},
+			{runtime.Signal{Name: "a", Payload: json.RawMessage("{")}, runtime.ErrInvalid, "does not encode"},
 			{runtime.Signal{Name: "a", Payload: strings.Repeat("x", runtime.MaxSignalPayload)}, runtime.ErrTooLarge, `signal "a": too large: payload has 65538 bytes, at most 65536`},
 			{runtime.Signal{Name: "a", Source: strings.Repeat("x", 257)}, runtime.ErrTooLarge, "source has 257 bytes"},
 			{runtime.Signal{Name: "a", IdempotencyKey: strings.Repeat("x", 257)}, runtime.ErrTooLarge, "idempotency key has 257 bytes"},
@@ -265,7 +265,7 @@ func TestMultitudeWaits(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*enginetest.Patience)
 		defer cancel()
 		b.Keeper(t)
-		b.Worker(t, []activity.Handler{talk, plain}, runtime.Concurrency(1))
+		b.Worker(t, []activity.Handler{talk, plain}, runtime.WorkerConfig{Concurrency: 1})
 		runs := make([]*runtime.Run[int], count)
 		parallel(t, count, func(i int) error {
 			var err error

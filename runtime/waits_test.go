@@ -294,7 +294,7 @@ func TestAwaitAndOnce(t *testing.T) {
 		ctx := enginetest.Context(t)
 		def := oneNode(t, "survey", survey)
 		b.Keeper(t)
-		b.Worker(t, def.Handlers(), runtime.Concurrency(1))
+		b.Worker(t, def.Handlers(), runtime.WorkerConfig{Concurrency: 1})
 		run, err := runtime.Start(ctx, b.Client, def, 3)
 		require.NoError(t, err)
 		for i := range 3 {

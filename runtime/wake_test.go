@@ -25,7 +25,7 @@ func TestIdleWorkersTakeTurns(t *testing.T) {
 		running, stop := context.WithCancel(ctx)
 		done := make(chan error, workers)
 		for i := range all {
-			all[i] = runtime.NewWorker(b.Engine, runtime.Concurrency(2), runtime.WithoutKeeper())
+			all[i] = enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{Concurrency: 2, NoKeeper: true})
 			require.NoError(t, all[i].Register(a))
 			go func() { done <- all[i].Run(running) }()
 		}
@@ -93,7 +93,7 @@ func TestWakeIsPassedOn(t *testing.T) {
 			return n + 1, nil
 		})
 		for range workers {
-			b.Worker(t, []activity.Handler{root, a, sum}, runtime.OnlyMessages(), runtime.Concurrency(1))
+			b.Worker(t, []activity.Handler{root, a, sum}, runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
 		}
 		f := flow.New[int, int]("barrier")
 		first := flow.Node(f, "root", root, f.Input())

@@ -28,7 +28,7 @@ var ErrEventsLost = errors.New("events were dropped")
 // others. An error that ends it is yielded last, ErrRunNotFound when the run is purged meanwhile, enginecore.ErrClosed when
 // the client or the engine is closed. It waits for news on a connection of its own, so it delays nothing else, and goes on
 // after the connection broke. As many of them may go on at a time
-// as MaxWatches says; one more yields ErrTooManyWatches.
+// as OpenConfig.MaxWatches says; one more yields ErrTooManyWatches.
 //
 // The engine keeps at least about the last 20,000 events of a run; ErrEventsLost tells where some are missing, and does not
 // end the watch.

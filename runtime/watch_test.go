@@ -35,7 +35,7 @@ func TestWatchFollowsTheRun(t *testing.T) {
 			def, err := f.Build()
 			require.NoError(t, err)
 			local, err := runtime.OpenLocal(ctx, runtime.LocalConfig{
-				URL: url, Activities: def.Handlers(), Open: []runtime.OpenOption{runtime.Prefix("watch")},
+				URL: url, Activities: def.Handlers(), Open: runtime.OpenConfig{Prefix: "watch"},
 			})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, local.Close()) }()

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
@@ -66,7 +67,7 @@ func repair(ctx context.Context, s *session, out *output) error {
 	var faults []error
 	out.head("repair", "done", "repaired")
 	for _, task := range repairs {
-		report, err := s.admin.RunKeeperTask(ctx, task)
+		report, err := s.admin.RunKeeperTask(ctx, task, runtime.KeeperConfig{})
 		if errors.Is(err, admin.ErrUnknownKeeperTask) {
 			continue // contract mode leaves it to the server's own scanners
 		}

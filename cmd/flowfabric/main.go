@@ -55,19 +55,18 @@ func open(ctx context.Context, where location) (*session, error) {
 	if where.url == "" {
 		return nil, fmt.Errorf("%w: no engine is named: give -url or set FLOWFABRIC_URL", errUsage)
 	}
-	opts := []runtime.OpenOption{runtime.Logger(slog.New(slog.DiscardHandler)), runtime.MustExist()}
-	if where.prefix != "" {
-		opts = append(opts, runtime.Prefix(where.prefix))
-	}
-	if where.namespace != "" {
-		opts = append(opts, runtime.Namespace(where.namespace))
-	}
-	engine, err := runtime.Open(ctx, where.url, opts...)
+	engine, err := runtime.Open(ctx, where.url, runtime.OpenConfig{
+		Prefix: where.prefix, Namespace: where.namespace, Logger: slog.New(slog.DiscardHandler), MustExist: true,
+	})
 	if err != nil {
 		return nil, err
 	}
-	client := runtime.NewClient(engine)
-	return &session{client, admin.New(engine), engine, func() {
+	client, clientErr := runtime.NewClient(engine)
+	operator, adminErr := admin.New(engine)
+	if err := errors.Join(clientErr, adminErr); err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
+	return &session{client, operator, engine, func() {
 		client.Close()
 		_ = engine.Close() // everything has been answered
 	}}, nil
@@ -81,7 +80,7 @@ func (p program) run(ctx context.Context, args []string) int {
 		return 0
 	case errors.Is(err, flag.ErrHelp):
 		return 0
-	case errors.Is(err, errUsage), errors.Is(err, runtime.ErrRunQuery), errors.Is(err, admin.ErrInvalid), errors.Is(err, runtime.ErrURL):
+	case errors.Is(err, errUsage), errors.Is(err, runtime.ErrInvalid), errors.Is(err, admin.ErrInvalid):
 		fmt.Fprintf(p.stderr, "flowfabric: %s\nTry flowfabric -help.\n", visibleLines(err.Error()))
 		return exitUsage
 	}

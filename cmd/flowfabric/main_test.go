@@ -34,7 +34,8 @@ func (x terminal) run(args ...string) (code int, stdout, stderr string) {
 	x.t.Helper()
 	var out, errs bytes.Buffer
 	p := program{stdout: &out, stderr: &errs, open: func(context.Context, location) (*session, error) {
-		return &session{x.b.Client, admin.New(x.b.Engine), x.b.Engine, func() {}}, nil
+		operator, err := admin.New(x.b.Engine)
+		return &session{x.b.Client, operator, x.b.Engine, func() {}}, err
 	}}
 	code = p.run(enginetest.Context(x.t), args)
 	return code, out.String(), errs.String()
@@ -171,7 +172,7 @@ func TestCallsThatMakeNoSense(t *testing.T) {
 	require.Equal(t, exitUsage, p.run(context.Background(), []string{"acl", "a b"}))
 	require.Equal(t, exitUsage, p.run(context.Background(), []string{"-prefix", "*", "acl", "app"}))
 	dir := t.TempDir()
-	engine, err := runtime.Open(t.Context(), "embedded:"+dir, runtime.Prefix("x"))
+	engine, err := runtime.Open(t.Context(), "embedded:"+dir, runtime.OpenConfig{Prefix: "x"})
 	require.NoError(t, err)
 	require.NoError(t, engine.Close())
 	require.Zero(t, p.run(context.Background(), []string{"-url", "embedded:" + dir, "-prefix", "x", "-namespace", "n", "runs"}))

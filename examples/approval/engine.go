@@ -28,9 +28,9 @@ func openEngine(ctx context.Context, o options, stderr io.Writer) (*runtime.Engi
 	if o.verbose {
 		level = slog.LevelDebug
 	}
-	logger := runtime.Logger(slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})))
+	config := runtime.OpenConfig{Logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))}
 	if o.engine != "" {
-		engine, err := runtime.Open(ctx, o.engine, logger)
+		engine, err := runtime.Open(ctx, o.engine, config)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.engineOrigin, err)
 		}
@@ -41,12 +41,12 @@ func openEngine(ctx context.Context, o options, stderr io.Writer) (*runtime.Engi
 	}
 	begun := time.Now()
 	for {
-		engine, err := runtime.Open(ctx, "embedded:"+o.site.path("engine"), logger)
+		engine, err := runtime.Open(ctx, "embedded:"+o.site.path("engine"), config)
 		if !errors.Is(err, embedded.ErrLocked) {
 			return engine, err
 		}
 		if url, noteErr := o.site.noted(engineURL); noteErr == nil && url != "" {
-			if engine, err = runtime.Open(ctx, url, logger); err == nil {
+			if engine, err = runtime.Open(ctx, url, config); err == nil {
 				return engine, nil
 			}
 		}
@@ -67,9 +67,11 @@ func withEngine(ctx context.Context, p program, o options, use func(*runtime.Eng
 	if err != nil {
 		return err
 	}
-	client := runtime.NewClient(engine)
-	err = use(engine, client)
-	client.Close()
+	client, err := runtime.NewClient(engine)
+	if err == nil {
+		err = use(engine, client)
+		client.Close()
+	}
 	return errors.Join(err, engine.Close())
 }
 

@@ -79,8 +79,11 @@ func work(ctx context.Context, engine *runtime.Engine, client *runtime.Client, s
 		return Deployed{}, errors.Join(err, pages.Close())
 	}
 	fmt.Fprintf(p.stdout, "The site is at http://%s/\n", pages.Addr())
-	worker := runtime.NewWorker(engine, runtime.WorkerName("approval"), runtime.Grace(grace))
-	if err := worker.Register(build, test, count, deploy, verify, rollback, clean); err != nil {
+	worker, err := runtime.NewWorker(engine, runtime.WorkerConfig{Name: "approval", Grace: grace})
+	if err == nil {
+		err = worker.Register(build, test, count, deploy, verify, rollback, clean)
+	}
+	if err != nil {
 		return Deployed{}, errors.Join(err, pages.Close())
 	}
 

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // TestBinary runs the built program from another directory. It is not parallel, nor are those of its parts that measure
@@ -40,7 +39,7 @@ func TestBinary(t *testing.T) {
 	for _, kind := range testserver.Servers(t) {
 		t.Run("killed "+string(kind), func(t *testing.T) {
 			// What is lost here is lost by the kill: with a short lease, a busy machine would cost workers as well.
-			b.testKilled(t, testserver.Start(t, testserver.Options{Kind: kind}).URL(), runtime.DefaultLease)
+			b.testKilled(t, testserver.Start(t, testserver.Options{Kind: kind}).URL(), defaultLease)
 		})
 		t.Run("interrupted "+string(kind), func(t *testing.T) {
 			b.testInterrupted(t, testserver.Start(t, testserver.Options{Kind: kind}).URL())

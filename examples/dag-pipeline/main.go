@@ -73,12 +73,15 @@ func census(ctx context.Context, o options, stdout *os.File, stderr io.Writer) (
 		level = slog.LevelDebug
 	}
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-	eng, err := runtime.Open(ctx, o.engine, runtime.Logger(logger))
+	eng, err := runtime.Open(ctx, o.engine, runtime.OpenConfig{Logger: logger})
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.engineOrigin, err)
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
-	client := runtime.NewClient(eng)
+	client, err := runtime.NewClient(eng)
+	if err != nil {
+		return err
+	}
 	defer client.Close()
 
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
@@ -119,8 +122,12 @@ func census(ctx context.Context, o options, stdout *os.File, stderr io.Writer) (
 
 // take runs a worker, with its keeper, until the run has ended, and shows its progress.
 func take(ctx context.Context, eng *runtime.Engine, started *runtime.Run[Edition], o options, show *display) (Edition, error) {
-	worker := runtime.NewWorker(eng, runtime.WorkerName("census"), runtime.Concurrency(o.workers), runtime.Lease(o.lease),
-		runtime.Grace(grace))
+	worker, err := runtime.NewWorker(eng, runtime.WorkerConfig{
+		Name: "census", Concurrency: o.workers, Lease: o.lease, Grace: grace,
+	})
+	if err != nil {
+		return Edition{}, err
+	}
 	if err := worker.Register(scan, cut, measure, join, rank, report, chart, publish); err != nil {
 		return Edition{}, err
 	}

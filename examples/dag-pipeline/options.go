@@ -26,6 +26,8 @@ const (
 	minLease  = 300 * time.Millisecond
 	maxLease  = time.Hour
 	leaseRule = "300ms to 1h"
+	// defaultLease is what workers have without -lease.
+	defaultLease = 10 * time.Second
 )
 
 // options has the values of the command line.
@@ -51,7 +53,7 @@ Takes a census of the Go code in a source tree, by default the standard library 
 // parseOptions reads the command line. It returns every fault at once; flag.ErrHelp when help was asked for and given.
 func parseOptions(args []string, help io.Writer) (options, error) {
 	o := options{
-		engineOrigin: "-engine", out: "census-report", shards: 16, workers: goruntime.GOMAXPROCS(0), lease: runtime.DefaultLease,
+		engineOrigin: "-engine", out: "census-report", shards: 16, workers: goruntime.GOMAXPROCS(0), lease: defaultLease,
 	}
 	if url := os.Getenv("FLOWFABRIC_URL"); url != "" {
 		o.engine, o.engineOrigin = url, "FLOWFABRIC_URL"

@@ -39,7 +39,7 @@ type BudgetLimit struct {
 	Dimension string
 	// Hard is never exceeded by usage plus reservations; 0 is no limit.
 	Hard int64
-	// Soft is a warning threshold: usage above it is reported as an event of the run and to runtime's OnBudget; 0 is
+	// Soft is a warning threshold: usage above it is reported as an event of the run and to runtime's WorkerConfig.OnBudget; 0 is
 	// none.
 	Soft int64
 }

@@ -31,7 +31,9 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	local, err := runtime.OpenLocal(ctx, runtime.LocalConfig{Activities: def.Handlers(), Open: []runtime.OpenOption{runtime.Logger(quiet)}})
+	local, err := runtime.OpenLocal(ctx, runtime.LocalConfig{Activities: def.Handlers(), Open: runtime.OpenConfig{
+		Logger: quiet,
+	}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -63,7 +64,7 @@ func TestCrashBetweenParentAndChild(t *testing.T) {
 		near := func() { b.Worker(t, def.Handlers()) }
 		if worker {
 			b.Keeper(t)
-			far.Worker(t, def.Handlers(), runtime.Lease(runtime.MinLease), runtime.Grace(0))
+			far.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: 300 * time.Millisecond, Grace: -1})
 		} else {
 			near()
 			far.Keeper(t)

@@ -43,7 +43,7 @@ func TestMapWhileItWaits(t *testing.T) {
 		var waiting atomic.Int64
 		def := mapFlow(t, gated(3, gate, &waiting))
 		b.Keeper(t)
-		b.Worker(t, def.Handlers(), runtime.Concurrency(2))
+		b.Worker(t, def.Handlers(), runtime.WorkerConfig{Concurrency: 2})
 		run, err := runtime.Start(ctx, b.Client, def, 4, runtime.WithID("r"))
 		require.NoError(t, err)
 		// Both slots run items: the node itself has none.
@@ -103,7 +103,7 @@ func TestMapCancelled(t *testing.T) {
 		var waiting atomic.Int64
 		def := mapFlow(t, gated(1, nil, &waiting))
 		b.Keeper(t)
-		b.Worker(t, def.Handlers(), runtime.Concurrency(2))
+		b.Worker(t, def.Handlers(), runtime.WorkerConfig{Concurrency: 2})
 		for _, cancel := range []func(id string) error{
 			func(id string) error { return b.Client.Cancel(ctx, "mapping", id, "enough") },
 			func(id string) error { return b.Client.CancelNode(ctx, "mapping", id, "double", "enough") },
@@ -156,7 +156,7 @@ func TestMapRerun(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Keeper(t)
-		b.Worker(t, def.Handlers(), runtime.Concurrency(1))
+		b.Worker(t, def.Handlers(), runtime.WorkerConfig{Concurrency: 1})
 		run, err := runtime.Start(ctx, b.Client, def, 100)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
@@ -214,7 +214,7 @@ func TestMapItemsAtOnce(t *testing.T) {
 		})
 		def := mapFlow(t, a, flow.ItemsAtOnce(3))
 		b.Keeper(t)
-		b.Worker(t, def.Handlers(), runtime.Concurrency(16))
+		b.Worker(t, def.Handlers(), runtime.WorkerConfig{Concurrency: 16})
 		run, err := runtime.Start(ctx, b.Client, def, 40)
 		require.NoError(t, err)
 		out, err := run.Result(ctx)
@@ -259,7 +259,7 @@ func TestMapManyItems(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Keeper(t)
-		b.Worker(t, def.Handlers(), runtime.Concurrency(16))
+		b.Worker(t, def.Handlers(), runtime.WorkerConfig{Concurrency: 16})
 		begun := time.Now()
 		run, err := runtime.Start(ctx, b.Client, def, n)
 		require.NoError(t, err)

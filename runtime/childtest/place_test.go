@@ -18,8 +18,8 @@ func TestChildRunsAreFoundInTheirNamespace(t *testing.T) {
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
 		url, prefix := testserver.Shared(t, kind).URL(), enginetest.NewPrefix()
-		b := enginetest.Open(t, kind, url, prefix, runtime.Namespace("ours"))
-		elsewhere := enginetest.Open(t, kind, url, prefix, runtime.Namespace("theirs"))
+		b := enginetest.Open(t, kind, url, prefix, runtime.OpenConfig{Namespace: "ours"})
+		elsewhere := enginetest.Open(t, kind, url, prefix, runtime.OpenConfig{Namespace: "theirs"})
 		add := activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
 		def := around(t, "outer", plusOne(t, "core", add))
 		elsewhere.Keeper(t)

@@ -219,7 +219,7 @@ func randomRound(t *testing.T, b *enginetest.Bench, seed uint64) {
 	shop := newShop()
 	handlers := []activity.Handler{shop.team, shop.refuse, shop.item, shop.bad, shop.flatten}
 	keeper := b.Keeper(t)
-	steady := b.Worker(t, handlers, runtime.Concurrency(4))
+	steady := b.Worker(t, handlers, runtime.WorkerConfig{Concurrency: 4})
 	type trial struct {
 		want      []int
 		run       *runtime.Run[[]int]
@@ -239,7 +239,7 @@ func randomRound(t *testing.T, b *enginetest.Bench, seed uint64) {
 		trials = append(trials, &trial{want: s.fate(in), run: run, cancelled: r.IntN(6) == 0})
 	}
 	for range 3 {
-		passing := b.Worker(t, handlers, runtime.Concurrency(2), runtime.Grace(0))
+		passing := b.Worker(t, handlers, runtime.WorkerConfig{Concurrency: 2, Grace: -1})
 		time.Sleep(time.Duration(r.IntN(8)) * time.Millisecond) // a random moment in the work
 		require.NoError(t, passing.Stop())
 		require.NoError(t, keeper.Stop())

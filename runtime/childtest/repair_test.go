@@ -35,7 +35,7 @@ func TestReconcilersLeaveNodesToTheirRuns(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Keeper(t)
-		b.Worker(t, []activity.Handler{list, item}, runtime.Concurrency(5))
+		b.Worker(t, []activity.Handler{list, item}, runtime.WorkerConfig{Concurrency: 5})
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		each := func() string {

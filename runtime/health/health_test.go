@@ -51,12 +51,15 @@ func TestOneFailureMakesAllUnready(t *testing.T) {
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	engine, err := runtime.Open(ctx, "embedded:")
+	engine, err := runtime.Open(ctx, "embedded:", runtime.OpenConfig{})
 	if err != nil {
 		panic(err)
 	}
 	defer engine.Close()
-	worker := runtime.NewWorker(engine)
+	worker, err := runtime.NewWorker(engine, runtime.WorkerConfig{})
+	if err != nil {
+		panic(err)
+	}
 	if err := worker.Register(activity.New("greet", func(context.Context, string) (string, error) { return "hello", nil })); err != nil {
 		panic(err)
 	}

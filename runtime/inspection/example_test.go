@@ -11,7 +11,7 @@ import (
 // An engine in this process without a directory has one thing to note, and no keeper yet.
 func Example() {
 	ctx := context.Background()
-	engine, err := runtime.Open(ctx, "embedded:")
+	engine, err := runtime.Open(ctx, "embedded:", runtime.OpenConfig{})
 	if err != nil {
 		panic(err)
 	}

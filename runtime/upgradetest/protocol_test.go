@@ -112,10 +112,12 @@ func TestProtocolIsGivenUpUnderARunningProgram(t *testing.T) {
 			return 0, context.Cause(ctx)
 		})
 		def := holding(t, hold)
-		w := runtime.NewWorker(b.Engine, runtime.Lease(time.Second), runtime.Grace(enginetest.Patience), runtime.WithoutKeeper())
+		w := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{
+			Lease: time.Second, Grace: enginetest.Patience, NoKeeper: true,
+		})
 		require.NoError(t, w.Register(hold))
 		worker := running(t, w.Run)
-		keeper := running(t, runtime.NewKeeper(b.Engine).Run)
+		keeper := running(t, enginetest.NewKeeper(t, b.Engine, runtime.KeeperConfig{}).Run)
 		run, err := runtime.Start(ctx, b.Client, def, 7, runtime.WithID("r"))
 		require.NoError(t, err)
 		result := running(t, func(ctx context.Context) error {
@@ -136,7 +138,7 @@ func TestProtocolIsGivenUpUnderARunningProgram(t *testing.T) {
 		if b.Kind == testserver.Embedded {
 			return
 		}
-		_, err = runtime.Open(ctx, b.URL, runtime.Prefix(b.Prefix))
+		_, err = runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: b.Prefix})
 		require.ErrorIs(t, err, enginecore.ErrIncompatibleLibrary)
 
 		load(t, b.Engine, lua.Source())
@@ -167,7 +169,7 @@ func TestDirectoryOfALaterProtocol(t *testing.T) {
 	ctx := enginetest.Context(t)
 	url := "embedded:" + t.TempDir()
 	open := func() (*runtime.Engine, error) {
-		return runtime.Open(ctx, url, runtime.Logger(slog.New(slog.DiscardHandler)))
+		return runtime.Open(ctx, url, runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)})
 	}
 	e, err := open()
 	require.NoError(t, err)

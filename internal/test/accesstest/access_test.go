@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 // onServers runs a test on each kind of real server, as a user with the rights of an application on its prefix.
-func onServers(t *testing.T, test func(t *testing.T, b *enginetest.Bench), opts ...runtime.OpenOption) {
+func onServers(t *testing.T, test func(t *testing.T, b *enginetest.Bench), config ...runtime.OpenConfig) {
 	t.Helper()
 	kinds := slices.DeleteFunc(slices.Clone(testserver.Kinds(t)), func(k testserver.Kind) bool {
 		return k == testserver.Embedded
@@ -37,7 +37,7 @@ func onServers(t *testing.T, test func(t *testing.T, b *enginetest.Bench), opts 
 		t.Skip("there are no users without a server")
 	}
 	testserver.SideBySide(t, kinds, func(t *testing.T, kind testserver.Kind) {
-		b := enginetest.NewRestricted(t, kind, opts...)
+		b := enginetest.NewRestricted(t, kind, config...)
 		test(t, b)
 		if t.Failed() {
 			return
@@ -117,7 +117,9 @@ func TestApplication(t *testing.T) {
 		c := b.Client
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
-		b.Worker(t, def.Handlers(), runtime.ClaimThrough(runtime.NewGrantIssuer(b.Engine)), runtime.Lanes("granted"))
+		b.Worker(t, def.Handlers(), runtime.WorkerConfig{
+			ClaimThrough: enginetest.NewGrantIssuer(t, b.Engine), Lanes: []string{"granted"},
+		})
 		in := order{Tenant: "acme", Items: []string{"a", "bb"}}
 		run, err := runtime.Start(ctx, c, def, in, runtime.WithID("r"), runtime.WithTag("customer.id", "7"))
 		require.NoError(t, err)
@@ -196,7 +198,8 @@ func look(ctx context.Context, t *testing.T, b *enginetest.Bench) {
 	require.NoError(t, err)
 	_, err = c.Limits(ctx)
 	require.NoError(t, err)
-	a := admin.New(b.Engine)
+	a, err := admin.New(b.Engine)
+	require.NoError(t, err)
 	for x, err := range a.Executions(ctx, admin.ExecutionQuery{}) {
 		require.NoError(t, err)
 		_, err = a.Waitpoints(ctx, x.ID)
@@ -233,7 +236,7 @@ func TestApplicationInContractMode(t *testing.T) {
 				require.NoError(t, err, info.Name)
 			}
 		}
-	}, runtime.ContractOnly())
+	}, runtime.OpenConfig{Contract: &runtime.ContractConfig{}})
 }
 
 // An application can neither replace code, nor look at the server, nor reach what belongs to another prefix.
@@ -270,7 +273,7 @@ func TestApplicationMayNoMore(t *testing.T) {
 		heard := func(rueidis.PubSubMessage) {}
 		noPermission(user.Receive(ctx, user.B().Subscribe().Channel(other+":x").Build(), heard), "SUBSCRIBE")
 		noPermission(user.Receive(ctx, user.B().Psubscribe().Pattern("*").Build(), heard), "PSUBSCRIBE")
-		_, err := runtime.Open(ctx, b.URL, runtime.Prefix(other))
+		_, err := runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: other})
 		require.ErrorIs(t, err, enginecore.ErrUnauthorized)
 		operator := b.Operator()
 		require.NoError(t, operator.Do(ctx, operator.B().AclLog().Reset().Build()).Error()) // what was refused here was meant to be
@@ -298,11 +301,11 @@ func TestApplicationWithoutLibrary(t *testing.T) {
 				require.ErrorContains(t, err, "a deployer has to load first")
 			}
 			deploy := func() {
-				engine, err := runtime.Open(ctx, deployer, runtime.Prefix(prefix))
+				engine, err := runtime.Open(ctx, deployer, runtime.OpenConfig{Prefix: prefix})
 				require.NoError(t, err)
 				require.NoError(t, engine.Close())
 			}
-			_, err := runtime.Open(ctx, app, runtime.Prefix(prefix))
+			_, err := runtime.Open(ctx, app, runtime.OpenConfig{Prefix: prefix})
 			missing(err)
 			deploy()
 			b := enginetest.Open(t, kind, app, prefix)

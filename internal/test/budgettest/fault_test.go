@@ -46,12 +46,12 @@ func TestUseThroughLostReplies(t *testing.T) {
 		def := fan(t, "faulty", a, width, flow.Budget("all", flow.PerFlow(), flow.Counted("tokens")),
 			flow.Budget("gate", flow.PerFlow(), flow.HardLimit("tokens", hard), flow.OnExceeded(flow.BlockNodes), flow.ResetEvery(flowgraph.MinBudgetReset)))
 		keeper := b.Keeper(t)
-		worker := far.Worker(t, def.Handlers(), runtime.Lease(3*time.Second))
+		worker := far.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: 3 * time.Second})
 		var started []*runtime.Run[string]
 		for i := range runs {
 			started = append(started, start(ctx, t, b, def, fmt.Sprint(i)))
 		}
-		stopped := far.Worker(t, def.Handlers(), runtime.Lease(3*time.Second), runtime.Grace(0))
+		stopped := far.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: 3 * time.Second, Grace: -1})
 		gate, all := runtime.BudgetRef{Name: "gate", Flow: "faulty"}, runtime.BudgetRef{Name: "all", Flow: "faulty"}
 		watching, stop := context.WithCancel(ctx)
 		watched := make(chan struct{})

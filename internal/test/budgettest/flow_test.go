@@ -34,9 +34,9 @@ func fan(t *testing.T, name string, a *activity.Activity[string, string], width 
 	return def
 }
 
-func work(t *testing.T, b *enginetest.Bench, def interface{ Handlers() []activity.Handler }, opts ...runtime.WorkerOption) {
+func work(t *testing.T, b *enginetest.Bench, def interface{ Handlers() []activity.Handler }, config ...runtime.WorkerConfig) {
 	t.Helper()
-	b.Worker(t, def.Handlers(), opts...)
+	b.Worker(t, def.Handlers(), config...)
 }
 
 func start(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.Definition[string, string], in string, opts ...runtime.StartOption) *runtime.Run[string] {
@@ -120,7 +120,9 @@ func TestBreachesAreTold(t *testing.T) {
 		}, activity.Retry(activity.Exponential{Attempts: 5}))
 		def := fan(t, "breaching", a, 1, flow.Budget("llm", flow.HardLimit("tokens", 100), flow.SoftLimit("tokens", 80)))
 		var breaches []runtime.BudgetBreach
-		work(t, b, def, runtime.OnBudget(func(_ context.Context, x runtime.BudgetBreach) { breaches = append(breaches, x) }))
+		work(t, b, def, runtime.WorkerConfig{
+			OnBudget: func(_ context.Context, x runtime.BudgetBreach) { breaches = append(breaches, x) },
+		})
 		b.Keeper(t)
 		run := start(ctx, t, b, def, "x")
 		_, err := run.Result(ctx)
@@ -186,7 +188,7 @@ func TestBlockedNodesWait(t *testing.T) {
 			return in, nil
 		})
 		def := fan(t, "blocked", a, 1, flow.Budget("shared", flow.PerFlow(), flow.HardLimit("calls", 3), flow.OnExceeded(flow.BlockNodes)))
-		work(t, b, def, runtime.Concurrency(1))
+		work(t, b, def, runtime.WorkerConfig{Concurrency: 1})
 		b.Keeper(t)
 		ref := runtime.BudgetRef{Name: "shared", Flow: "blocked"}
 		var runs []*runtime.Run[string]

@@ -27,7 +27,7 @@ func TestGrantUnderClosedBudget(t *testing.T) {
 		require.Equal(t, "ok", held.Uses[0].State)
 		require.True(t, x.use("reserve", 4).Uses[0].Waits)
 		x.tell()
-		s := runtime.NewGrantIssuer(b.Engine)
+		s := enginetest.NewGrantIssuer(t, b.Engine)
 		request := runtime.GrantRequest{Lane: activity.DefaultLane, WorkerID: "w", Instance: "w-1", TTL: time.Minute}
 		_, err := s.ClaimForWorker(ctx, request)
 		require.ErrorIs(t, err, runtime.ErrNoGrant)

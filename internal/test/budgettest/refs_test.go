@@ -104,7 +104,7 @@ func TestReferenceOfAPurgedRun(t *testing.T) {
 				readErr, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 9)), b.Client.CreateBudget(ctx, ref, flow.HardLimit("calls", 9)),
 				b.Client.ResetBudget(ctx, ref), b.Client.RemoveBudget(ctx, ref),
 			} {
-				require.ErrorIs(t, err, runtime.ErrBudgetRef)
+				require.ErrorIs(t, err, runtime.ErrInvalid)
 				require.ErrorContains(t, err, string(run.FlowID()))
 			}
 		}

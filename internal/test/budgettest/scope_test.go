@@ -111,7 +111,7 @@ func TestBudgetOfKey(t *testing.T) {
 		require.EqualValues(t, 7, list[0].Amount("tokens").Spent)
 		require.Equal(t, 1, list[0].Breaches)
 		_, err = runtime.Start(ctx, b.Client, def, job{})
-		require.ErrorIs(t, err, runtime.ErrBudgetKey)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
 		// An operator's settings override the flow's declaration, until the budget is removed.
 		acme := runtime.BudgetRef{Name: "tenant", Key: "acme"}
 		require.NoError(t, b.Client.SetBudget(ctx, acme, flow.HardLimit("tokens", 20)))
@@ -157,7 +157,7 @@ func TestSharedBudget(t *testing.T) {
 		require.NoError(t, b.Client.ResetBudget(ctx, company))
 		require.Zero(t, amountOf(ctx, t, b, company, "cents").Spent)
 		require.ErrorIs(t, b.Client.ResetBudget(ctx, runtime.BudgetRef{Name: "nobody"}), runtime.ErrBudgetNotFound)
-		require.ErrorIs(t, b.Client.ResetBudget(ctx, runtime.BudgetRef{Name: "n", Run: "r"}), runtime.ErrBudgetRef)
+		require.ErrorIs(t, b.Client.ResetBudget(ctx, runtime.BudgetRef{Name: "n", Run: "r"}), runtime.ErrInvalid)
 		require.ErrorContains(t, b.Client.SetBudget(ctx, company, flow.HardLimit("cents", 0)), "must be 1 to")
 		require.ErrorContains(t, b.Client.SetBudget(ctx, company), "no dimension")
 		b.Settle(t)

@@ -81,7 +81,7 @@ func TestBudgetsOfNamespace(t *testing.T) {
 		if b.URL == "" {
 			return // an engine in memory has one namespace
 		}
-		other := enginetest.Open(t, b.Kind, b.URL, b.Prefix, runtime.Namespace("other"))
+		other := enginetest.Open(t, b.Kind, b.URL, b.Prefix, runtime.OpenConfig{Namespace: "other"})
 		list, err = other.Client.Budgets(ctx)
 		require.NoError(t, err)
 		require.Empty(t, list)

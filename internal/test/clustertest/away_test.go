@@ -21,7 +21,7 @@ func TestKeysOfOtherServers(t *testing.T) {
 	for _, s := range cluster.Nodes {
 		s.Command(t, "CONFIG", "SET", "cluster-require-full-coverage", "no")
 	}
-	b := enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix(), runtime.Partitions(32))
+	b := enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix(), runtime.OpenConfig{Partitions: 32})
 	core := b.Engine.Core()
 	client := core.Client()
 	keys := make(map[*testserver.Server][]string) // of lists that no run is in any more, by server

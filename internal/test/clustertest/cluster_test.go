@@ -180,7 +180,8 @@ func (x *load) primary(i int) *testserver.Server {
 // listsWhileReplicasTakeOver lists what one partition has while the server that has it changes between two pages.
 func (x *load) listsWhileReplicasTakeOver() {
 	t := x.t
-	client := admin.New(x.Engine)
+	client, err := admin.New(x.Engine)
+	require.NoError(t, err)
 	want := make(map[enginecore.ExecutionID]bool)
 	var at enginecore.Partition
 	for range 300 { // more than fit in a set that is stored in one piece

@@ -34,7 +34,7 @@ func TestHalfMovedSlot(t *testing.T) {
 
 func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
 	cluster := testserver.StartCluster(t, kind, 3)
-	b := enginetest.Open(t, kind, cluster.URL(), enginetest.NewPrefix(), runtime.Partitions(1))
+	b := enginetest.Open(t, kind, cluster.URL(), enginetest.NewPrefix(), runtime.OpenConfig{Partitions: 1})
 	ctx := enginetest.Context(t)
 	add := activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
 	f := flow.New[int, int]("adding")
@@ -47,7 +47,8 @@ func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
 	_, err = run.Result(ctx)
 	require.NoError(t, err)
 	require.NoError(t, worker.Stop())
-	ops := admin.New(b.Engine)
+	ops, err := admin.New(b.Engine)
+	require.NoError(t, err)
 	idle, _, err := ops.CreateExecution(ctx, admin.ExecutionSpec{Kind: "idle", Lane: "idle"})
 	require.NoError(t, err)
 

@@ -61,11 +61,13 @@ func newLoad(t *testing.T, o testserver.ClusterOptions) *load {
 	t.Cleanup(cancel)
 	x := &load{t: t, ctx: ctx, cluster: testserver.NewCluster(t, o), calls: make(map[string]int), beats: make(map[string]int),
 		repaired: make(map[string]int64), faults: make(map[string]error)}
-	x.Bench = enginetest.Open(t, testserver.OnCluster, x.cluster.URL(), enginetest.NewPrefix(), runtime.Partitions(8))
+	x.Bench = enginetest.Open(t, testserver.OnCluster, x.cluster.URL(), enginetest.NewPrefix(), runtime.OpenConfig{
+		Partitions: 8,
+	})
 	x.def, x.beat = x.order(), x.heartbeat()
 	handlers := slices.Concat(x.def.Handlers(), x.beat.Handlers())
 	for range 2 {
-		x.Worker(t, handlers, runtime.Concurrency(24))
+		x.Worker(t, handlers, runtime.WorkerConfig{Concurrency: 24})
 		x.Keeper(t)
 	}
 	_, err := runtime.Schedule(ctx, x.Client, "beat", runtime.Every(time.Second), x.beat, tick{}, runtime.FireTimeInto("at"),
@@ -323,7 +325,9 @@ func (x *load) found() int {
 		found = append(found, r)
 	}
 	listed := make(map[string]bool)
-	for f, err := range admin.New(x.Engine).Flows(x.ctx, admin.FlowQuery{}) {
+	operator, err := admin.New(x.Engine)
+	require.NoError(t, err)
+	for f, err := range operator.Flows(x.ctx, admin.FlowQuery{}) {
 		require.NoError(t, err)
 		listed[string(f.ID)] = true
 	}

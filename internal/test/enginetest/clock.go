@@ -43,7 +43,7 @@ func Pass(tb testing.TB, core *enginerpc.Conn, by time.Duration) {
 }
 
 // WithClock serves an embedded engine whose clock the test sets. It shows a quarter past an hour at the beginning.
-func WithClock(tb testing.TB, opts ...runtime.OpenOption) (*Bench, *Clock) {
+func WithClock(tb testing.TB, config ...runtime.OpenConfig) (*Bench, *Clock) {
 	tb.Helper()
 	clock := new(Clock)
 	clock.Jump(clock.Now().Truncate(time.Hour).Add(75 * time.Minute).Sub(clock.Now()))
@@ -63,5 +63,5 @@ func WithClock(tb testing.TB, opts ...runtime.OpenOption) (*Bench, *Clock) {
 			tb.Errorf("close engine: %v", err)
 		}
 	})
-	return Open(tb, testserver.Embedded, "valkey://"+listener.Addr().String(), NewPrefix(), opts...), clock
+	return Open(tb, testserver.Embedded, "valkey://"+listener.Addr().String(), NewPrefix(), config...), clock
 }

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -17,26 +18,26 @@ import (
 
 // EachContract runs a test on every engine in contract mode. The library of a server has no composite calls, and that it
 // is still the one that the test loaded is checked afterwards.
-func EachContract(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
+func EachContract(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
 	t.Helper()
-	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, opts...)) })
+	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, config...)) })
 }
 
 // EachMode runs a test on every engine, and on every engine in contract mode, all at the same time.
-func EachMode(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
+func EachMode(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
 	t.Helper()
 	var contract sync.WaitGroup
-	contract.Go(func() { t.Run("contract", func(t *testing.T) { EachContract(t, test, opts...) }) })
-	Each(t, test, opts...)
+	contract.Go(func() { t.Run("contract", func(t *testing.T) { EachContract(t, test, config...) }) })
+	Each(t, test, config...)
 	contract.Wait()
 }
 
 // EachModeAlone is EachMode for a test that measures something: one engine after the other.
-func EachModeAlone(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
+func EachModeAlone(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
 	t.Helper()
-	EachAlone(t, test, opts...)
+	EachAlone(t, test, config...)
 	t.Run("contract", func(t *testing.T) {
-		testserver.InTurn(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, opts...)) })
+		testserver.InTurn(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, config...)) })
 	})
 }
 
@@ -47,7 +48,7 @@ const (
 )
 
 // NewContract opens an engine of a kind in contract mode. A server is one of its own; the cluster is that of all such tests.
-func NewContract(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption) *Bench {
+func NewContract(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConfig) *Bench {
 	tb.Helper()
 	url := "embedded:"
 	switch kind {
@@ -57,8 +58,9 @@ func NewContract(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption
 	default:
 		url = ContractServer(tb, kind).URL()
 	}
-	opts = append([]runtime.OpenOption{runtime.PollInterval(contractPoll), runtime.ReconcileInterval(contractReconcile)}, opts...)
-	return Open(tb, kind, url+"?contract=15", NewPrefix(), opts...)
+	c := atMostOne(tb, config)
+	c.Contract = cmp.Or(c.Contract, &runtime.ContractConfig{PollInterval: contractPoll, ReconcileInterval: contractReconcile})
+	return Open(tb, kind, url+"?contract=15", NewPrefix(), c)
 }
 
 // ContractServer starts a server with the contract's functions and no others.

@@ -4,6 +4,7 @@ package enginetest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -44,15 +45,16 @@ type Bench struct {
 }
 
 // Each runs a test on every engine, on all of them at the same time. What the test shares between engines must bear that.
-func Each(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
+// The config, here and in other functions of this package, may be left out.
+func Each(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
 	t.Helper()
-	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, New(t, kind, opts...)) })
+	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, New(t, kind, config...)) })
 }
 
 // EachAlone runs a test on one engine after the other, because it measures something.
-func EachAlone(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
+func EachAlone(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
 	t.Helper()
-	testserver.InTurn(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, New(t, kind, opts...)) })
+	testserver.InTurn(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, New(t, kind, config...)) })
 }
 
 // Only skips the test when a kind of engine is not among those to be tested.
@@ -64,12 +66,12 @@ func Only(tb testing.TB, kind testserver.Kind) {
 }
 
 // New opens an engine of a kind. It is closed at the end of the test, after everything started later.
-func New(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption) *Bench {
+func New(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConfig) *Bench {
 	tb.Helper()
 	if os.Getenv(restrictedVariable) != "" && kind != testserver.Embedded && kind != testserver.OnCluster {
-		return NewRestricted(tb, kind, opts...)
+		return NewRestricted(tb, kind, config...)
 	}
-	b := Open(tb, kind, URL(tb, kind), NewPrefix(), opts...)
+	b := Open(tb, kind, URL(tb, kind), NewPrefix(), config...)
 	if kind == testserver.OnCluster {
 		tb.Cleanup(func() { b.Wipe(tb) }) // the tests share it, and each check goes through all keys
 	}
@@ -93,7 +95,7 @@ func URL(tb testing.TB, kind testserver.Kind) string {
 func NewPrefix() string { return "t" + strings.ReplaceAll(uuid.NewString(), "-", "")[:20] }
 
 // Open opens the engine that a URL names. What it logs is shown when the test fails.
-func Open(tb testing.TB, kind testserver.Kind, url, prefix string, opts ...runtime.OpenOption) *Bench {
+func Open(tb testing.TB, kind testserver.Kind, url, prefix string, config ...runtime.OpenConfig) *Bench {
 	tb.Helper()
 	b := &Bench{Kind: kind, URL: url, Prefix: prefix, log: &logBuffer{}}
 	tb.Cleanup(func() {
@@ -103,10 +105,13 @@ func Open(tb testing.TB, kind testserver.Kind, url, prefix string, opts ...runti
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	opts = append([]runtime.OpenOption{runtime.Prefix(prefix), runtime.Partitions(4), runtime.Logger(b.Logger()), runtime.AllowVolatile()}, opts...)
-	engine, err := runtime.Open(ctx, url, opts...)
+	c := atMostOne(tb, config)
+	c.Prefix, c.AllowVolatile = prefix, true
+	c.Partitions = cmp.Or(c.Partitions, 4)
+	c.Logger = cmp.Or(c.Logger, b.Logger())
+	engine, err := runtime.Open(ctx, url, c)
 	require.NoError(tb, err)
-	b.Engine, b.Client = engine, runtime.NewClient(engine)
+	b.Engine, b.Client = engine, NewClient(tb, engine)
 	tb.Cleanup(func() {
 		b.Client.Close()
 		if err := b.Engine.Close(); err != nil {
@@ -176,15 +181,17 @@ func start(tb testing.TB, name string, run func(context.Context) error) *Running
 }
 
 // Worker starts a worker without a keeper, so that a test controls when a keeper runs; it stops with the test.
-func (b *Bench) Worker(tb testing.TB, handlers []activity.Handler, opts ...runtime.WorkerOption) *Running {
+func (b *Bench) Worker(tb testing.TB, handlers []activity.Handler, config ...runtime.WorkerConfig) *Running {
 	tb.Helper()
-	return b.KeepingWorker(tb, handlers, append([]runtime.WorkerOption{runtime.WithoutKeeper()}, opts...)...)
+	c := atMostOne(tb, config)
+	c.NoKeeper = true
+	return b.KeepingWorker(tb, handlers, c)
 }
 
 // KeepingWorker starts a worker as programs do, with a keeper; it stops with the test.
-func (b *Bench) KeepingWorker(tb testing.TB, handlers []activity.Handler, opts ...runtime.WorkerOption) *Running {
+func (b *Bench) KeepingWorker(tb testing.TB, handlers []activity.Handler, config ...runtime.WorkerConfig) *Running {
 	tb.Helper()
-	w := runtime.NewWorker(b.Engine, opts...)
+	w := NewWorker(tb, b.Engine, atMostOne(tb, config))
 	require.NoError(tb, w.Register(handlers...))
 	return start(tb, "worker", w.Run)
 }
@@ -199,9 +206,9 @@ func (b *Bench) Run(tb testing.TB, name string, run func(context.Context) error)
 func (b *Bench) Contract() bool { return strings.Contains(b.URL, "contract=15") }
 
 // Keeper starts a keeper; it stops with the test.
-func (b *Bench) Keeper(tb testing.TB, opts ...runtime.KeeperOption) *Running {
+func (b *Bench) Keeper(tb testing.TB, config ...runtime.KeeperConfig) *Running {
 	tb.Helper()
-	return start(tb, "keeper", runtime.NewKeeper(b.Engine, opts...).Run)
+	return start(tb, "keeper", NewKeeper(tb, b.Engine, atMostOne(tb, config)).Run)
 }
 
 // Check reports every inconsistency of the keyspace, and returns the snapshot.

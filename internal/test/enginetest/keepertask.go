@@ -2,15 +2,29 @@ package enginetest
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// RunKeeperTask carries out a task of keepers, as admin.Client.RunKeeperTask does.
-func (b *Bench) RunKeeperTask(ctx context.Context, name string, opts ...runtime.KeeperOption) (admin.KeeperTaskReport, error) {
-	return admin.New(b.Engine).RunKeeperTask(ctx, name, opts...)
+// RunKeeperTask carries out a task of keepers, as admin.Client.RunKeeperTask does, with the zero config unless there is one.
+func (b *Bench) RunKeeperTask(ctx context.Context, name string, config ...runtime.KeeperConfig) (admin.KeeperTaskReport, error) {
+	c, err := admin.New(b.Engine)
+	if err != nil {
+		return admin.KeeperTaskReport{}, fmt.Errorf("run keeper task: %w", err)
+	}
+	if len(config) > 1 {
+		return admin.KeeperTaskReport{}, fmt.Errorf("run keeper task %s: one config at most", name)
+	}
+	return c.RunKeeperTask(ctx, name, append(config, runtime.KeeperConfig{})[0])
 }
 
 // KeeperTasks describes the tasks of keepers, as admin.Client.KeeperTasks does.
-func (b *Bench) KeeperTasks() []admin.KeeperTask { return admin.New(b.Engine).KeeperTasks() }
+func (b *Bench) KeeperTasks() []admin.KeeperTask {
+	c, err := admin.New(b.Engine)
+	if err != nil {
+		return nil
+	}
+	return c.KeeperTasks()
+}

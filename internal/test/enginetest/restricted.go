@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ const usersPassword = "of no use outside of tests"
 
 // NewRestricted opens the engine as a user that has the rights of an application on its own prefix. Another one, with those of a
 // deployer, has loaded the library before.
-func NewRestricted(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption) *Bench {
+func NewRestricted(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConfig) *Bench {
 	tb.Helper()
 	shared := URL(tb, kind)
 	var operators []rueidis.Client
@@ -34,10 +35,12 @@ func NewRestricted(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOpti
 	}
 	prefix := NewPrefix()
 	deployer := AddUser(tb, operators, shared, "deployer-of-"+prefix, prefix, enginecore.DeployerRules)
-	engine, err := runtime.Open(Context(tb), deployer, append([]runtime.OpenOption{runtime.Prefix(prefix), runtime.Partitions(4)}, opts...)...)
+	c := atMostOne(tb, config)
+	c.Prefix, c.Partitions = prefix, cmp.Or(c.Partitions, 4)
+	engine, err := runtime.Open(Context(tb), deployer, c)
 	require.NoError(tb, err)
 	require.NoError(tb, engine.Close())
-	b := Open(tb, kind, AddUser(tb, operators, shared, prefix, prefix, enginecore.ApplicationRules), prefix, opts...)
+	b := Open(tb, kind, AddUser(tb, operators, shared, prefix, prefix, enginecore.ApplicationRules), prefix, c)
 	b.operators = operators
 	return b
 }

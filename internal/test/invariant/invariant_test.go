@@ -44,7 +44,7 @@ func diamond(t *testing.T, pass, hold *activity.Activity[int, int]) *flow.Defini
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	bench := enginetest.New(t, testserver.Embedded, runtime.Partitions(1))
+	bench := enginetest.New(t, testserver.Embedded, runtime.OpenConfig{Partitions: 1})
 	ctx := enginetest.Context(t)
 	begun, gate := make(chan struct{}, 1), make(chan struct{})
 	pass := activity.New("pass", func(_ context.Context, n int) (int, error) { return n, nil })
@@ -55,7 +55,7 @@ func newStage(t *testing.T) *stage {
 		}
 		return n, nil
 	})
-	w := runtime.NewWorker(bench.Engine, runtime.Concurrency(1), runtime.Lease(time.Hour), runtime.WithoutKeeper())
+	w := enginetest.NewWorker(t, bench.Engine, runtime.WorkerConfig{Concurrency: 1, Lease: time.Hour, NoKeeper: true})
 	require.NoError(t, w.Register(pass, hold))
 	running, stop := context.WithCancel(context.Background())
 	stopped := make(chan error, 1)

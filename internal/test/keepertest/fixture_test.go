@@ -33,7 +33,9 @@ type fixture struct {
 func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	core := b.Engine.Core()
 	ctx := enginetest.Context(t)
-	return &fixture{admin.New(b.Engine), b, b.Program(ctx, t), t, ctx, core, core.Keys()}
+	ops, err := admin.New(b.Engine)
+	require.NoError(t, err)
+	return &fixture{ops, b, b.Program(ctx, t), t, ctx, core, core.Keys()}
 }
 
 func (d *fixture) create(n admin.ExecutionSpec) enginecore.ExecutionID {
@@ -72,9 +74,9 @@ func (d *fixture) count(words ...string) int64 {
 	return n
 }
 
-func (d *fixture) run(task string, opts ...runtime.KeeperOption) admin.KeeperTaskReport {
+func (d *fixture) run(task string, config ...runtime.KeeperConfig) admin.KeeperTaskReport {
 	d.t.Helper()
-	report, err := d.Bench.RunKeeperTask(d.ctx, task, opts...)
+	report, err := d.Bench.RunKeeperTask(d.ctx, task, config...)
 	require.NoError(d.t, err)
 	require.Zero(d.t, report.Remaining)
 	return report

@@ -91,7 +91,7 @@ func TestLongStaleList(t *testing.T) {
 			words = append(words, "5", fmt.Sprintf("00000000-0000-0000-0000-%012d", i))
 		}
 		d.do(words...)
-		b.Keeper(t, runtime.ReconcileEvery(100*time.Millisecond))
+		b.Keeper(t, runtime.KeeperConfig{ReconcileEvery: 100 * time.Millisecond})
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if n := d.count("ZCARD", d.keys.FfxRuns(p, "gone")); n > 0 {
 				return fmt.Sprint(n, " stale entries")

@@ -82,8 +82,8 @@ func TestExecutionRetention(t *testing.T) {
 		for _, id := range []enginecore.ExecutionID{short, long} {
 			d.Complete(d.Claim(id, 0), "done")
 		}
-		d.age(old, runtime.DefaultRetainExecutions+time.Second)
-		d.age(young, runtime.DefaultRetainExecutions-time.Minute)
+		d.age(old, 24*time.Hour+time.Second)
+		d.age(young, 24*time.Hour-time.Minute)
 		d.age(short, 2*time.Minute)
 		d.age(long, 47*time.Hour)
 		require.NotEmpty(t, d.keysLike(string(old)))
@@ -103,8 +103,10 @@ func TestExecutionRetention(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 
 		require.Zero(t, d.run("execution_retention").Done)
-		require.Zero(t, d.run("execution_retention", runtime.RetainExecutions(-1)).Done)
-		require.EqualValues(t, 2, d.run("execution_retention", runtime.RetainExecutions(0)).Done, "young and elsewhere")
+		require.Zero(t, d.run("execution_retention", runtime.KeeperConfig{RetainExecutions: -1}).Done)
+		require.EqualValues(t, 2, d.run("execution_retention", runtime.KeeperConfig{
+			RetainExecutions: time.Nanosecond,
+		}).Done, "young and elsewhere")
 		require.Empty(t, d.keysLike("nobody-knows-it"))
 		require.Empty(t, d.keysLike(":signal:"))
 		require.Empty(t, d.keysLike(":wp:"))
@@ -123,7 +125,9 @@ func TestRetentionOfMembers(t *testing.T) {
 		d := newFixture(t, b)
 		id, members := d.chain(3)
 		d.Complete(d.Claim(members[0], 0), "done")
-		trim := func() int64 { return d.run("execution_retention", runtime.RetainExecutions(time.Hour)).Done }
+		trim := func() int64 {
+			return d.run("execution_retention", runtime.KeeperConfig{RetainExecutions: time.Hour}).Done
+		}
 		// Nobody has told the second one yet.
 		d.age(members[0], 2*time.Hour)
 		require.Zero(t, trim())
@@ -178,7 +182,7 @@ func TestRetentionInSteps(t *testing.T) {
 		require.NotEmpty(t, reply.NextCursor)
 		_, err = d.Execution(d.ctx, id)
 		require.NoError(t, err, "the record goes last")
-		b.Keeper(t, runtime.RetainExecutions(10*time.Millisecond))
+		b.Keeper(t, runtime.KeeperConfig{RetainExecutions: 10 * time.Millisecond})
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if _, err := d.Execution(d.ctx, id); err == nil {
 				return "the execution is still there"
@@ -209,7 +213,7 @@ func TestLanesAreLearned(t *testing.T) {
 		require.EqualValues(t, 1, d.run("delayed_promotion").Done)
 		_, err = d.CancelExecution(d.ctx, id, "enough")
 		require.NoError(t, err)
-		require.EqualValues(t, 1, d.run("execution_retention", runtime.RetainExecutions(0)).Done)
+		require.EqualValues(t, 1, d.run("execution_retention", runtime.KeeperConfig{RetainExecutions: time.Nanosecond}).Done)
 		require.Empty(t, d.keysLike(":lanes"))
 	})
 }

@@ -223,7 +223,7 @@ func TestList(t *testing.T) {
 			require.NoError(t, err)
 		}
 		if b.Kind != testserver.Embedded {
-			other := enginetest.Open(t, b.Kind, b.URL, b.Prefix, runtime.Namespace("other"))
+			other := enginetest.Open(t, b.Kind, b.URL, b.Prefix, runtime.OpenConfig{Namespace: "other"})
 			_, err := runtime.Schedule(ctx, other.Client, "s-1", runtime.Every(time.Hour), l.def, job{})
 			require.NoError(t, err)
 			// A keeper serves all namespaces, and the run belongs to the one of its schedule.
@@ -287,7 +287,7 @@ func TestRefused(t *testing.T) {
 			`field "when"`:                make("s", runtime.Every(time.Hour), runtime.FireTimeInto("when")),
 			"the field for the fire time": make("s", runtime.Every(time.Hour), runtime.FireTimeInto("")),
 		} {
-			require.ErrorIs(t, err, runtime.ErrSchedule, text)
+			require.ErrorIs(t, err, runtime.ErrInvalid, text)
 			require.ErrorContains(t, err, text)
 		}
 		require.ErrorContains(t, make("s", runtime.Every(time.Hour), runtime.RunTag("Cost", "7")), "Cost")
@@ -469,7 +469,7 @@ func TestContractMode(t *testing.T) {
 // A keeper that does not know the stored form leaves the schedule to others.
 func TestLaterForm(t *testing.T) {
 	t.Parallel()
-	b := enginetest.New(t, testserver.Embedded, runtime.Logger(slog.New(slog.DiscardHandler)))
+	b := enginetest.New(t, testserver.Embedded, runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)})
 	l := newFixture(t, b)
 	ctx := enginetest.Context(t)
 	l.schedule(t)

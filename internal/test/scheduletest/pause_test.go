@@ -91,7 +91,7 @@ func TestTriggerOvertakesHeldFires(t *testing.T) {
 		l.await(t, "started", isStarted(3))
 		require.ElementsMatch(t, []string{triggered, runAt(times[0]), runAt(times[1])}, l.awaitRuns(t, 3))
 		b.Settle(t)
-	}, runtime.Partitions(1))
+	}, runtime.OpenConfig{Partitions: 1})
 }
 
 // A changed timetable does not drop the fires that the former one made due before the change.

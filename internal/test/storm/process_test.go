@@ -65,8 +65,9 @@ func play(r role) error {
 	}
 	var e *runtime.Engine
 	for { // the server may be away
-		e, err = runtime.Open(ctx, os.Getenv(urlVariable), runtime.Prefix(os.Getenv(prefixVariable)), runtime.Partitions(partitions),
-			runtime.Logger(slog.New(slog.DiscardHandler)))
+		e, err = runtime.Open(ctx, os.Getenv(urlVariable), runtime.OpenConfig{
+			Prefix: os.Getenv(prefixVariable), Partitions: partitions, Logger: slog.New(slog.DiscardHandler),
+		})
 		if err == nil {
 			break
 		}
@@ -76,15 +77,26 @@ func play(r role) error {
 	random := rand.New(rand.NewPCG(seed, 9))
 	switch r {
 	case worker:
-		w := runtime.NewWorker(e, workerOptions(random)...)
-		if err := w.Register(step); err != nil {
+		w, err := runtime.NewWorker(e, workerConfig(random))
+		if err == nil {
+			err = w.Register(step)
+		}
+		if err != nil {
 			return err
 		}
 		return w.Run(ctx)
 	case keeper:
-		return runtime.NewKeeper(e).Run(ctx)
+		k, err := runtime.NewKeeper(e, runtime.KeeperConfig{})
+		if err != nil {
+			return err
+		}
+		return k.Run(ctx)
 	case client:
-		c := &customer{client: runtime.NewClient(e), diary: d, step: step, name: os.Getenv(nameVariable)}
+		own, err := runtime.NewClient(e)
+		if err != nil {
+			return err
+		}
+		c := &customer{client: own, diary: d, step: step, name: os.Getenv(nameVariable)}
 		c.work(ctx, random)
 		return nil
 	}
@@ -94,13 +106,9 @@ func play(r role) error {
 // stormLease is short, so that executions of a killed worker are taken over soon.
 const stormLease = time.Second
 
-func workerOptions(r *rand.Rand) []runtime.WorkerOption {
+func workerConfig(r *rand.Rand) runtime.WorkerConfig {
 	lanes := [][]string{{activity.DefaultLane, "other"}, {"other", activity.DefaultLane}, {activity.DefaultLane}}[r.IntN(3)]
-	opts := []runtime.WorkerOption{runtime.Lease(stormLease), runtime.Concurrency(1 + r.IntN(6)), runtime.Lanes(lanes...)}
-	if r.IntN(2) == 0 {
-		opts = append(opts, runtime.WithoutKeeper())
-	}
-	return opts
+	return runtime.WorkerConfig{Lease: stormLease, Concurrency: 1 + r.IntN(6), Lanes: lanes, NoKeeper: r.IntN(2) == 0}
 }
 
 // process is one that is killed and replaced.

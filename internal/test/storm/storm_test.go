@@ -161,7 +161,7 @@ func newStorm(t *testing.T, k testserver.Kind, near, far string) *storm {
 	d, err := openDiary(s.path)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.close()) })
-	s.diary, s.bench = d, enginetest.Open(t, k, near, enginetest.NewPrefix(), runtime.Partitions(partitions))
+	s.diary, s.bench = d, enginetest.Open(t, k, near, enginetest.NewPrefix(), runtime.OpenConfig{Partitions: partitions})
 	return s
 }
 
@@ -220,7 +220,9 @@ func (s *storm) calm(t *testing.T) {
 	defer cancel()
 	for range 2 {
 		s.bench.Keeper(t)
-		s.bench.Worker(t, []activity.Handler{step}, runtime.Lease(stormLease), runtime.Lanes(activity.DefaultLane, "other"))
+		s.bench.Worker(t, []activity.Handler{step}, runtime.WorkerConfig{
+			Lease: stormLease, Lanes: []string{activity.DefaultLane, "other"},
+		})
 	}
 	s.stopBeats(ctx, t)
 	s.resume(ctx, t)

@@ -73,7 +73,9 @@ func newTornBench(t *testing.T, kind testserver.Kind) *tornBench {
 	server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true, KeepTorn: true})
 	keepOnFailure(t, server)
 	x := &tornBench{
-		Bench: enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix(), runtime.Partitions(2)), server: server,
+		Bench: enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix(), runtime.OpenConfig{
+			Partitions: 2,
+		}), server: server,
 		random: rand.New(rand.NewPCG(seed, 3)),
 	}
 	step := activity.New("storm.step", func(_ context.Context, n int) (int, error) { return n + 1, nil })
@@ -84,7 +86,7 @@ func newTornBench(t *testing.T, kind testserver.Kind) *tornBench {
 		return n, nil
 	})
 	x.def = tornFlow(t, step, shaky)
-	x.Worker(t, []activity.Handler{step, shaky}, runtime.Lease(time.Second))
+	x.Worker(t, []activity.Handler{step, shaky}, runtime.WorkerConfig{Lease: time.Second})
 	x.Keeper(t)
 	return x
 }

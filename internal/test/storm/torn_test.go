@@ -25,7 +25,7 @@ func TestTornCancel(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
-			b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix(), runtime.Partitions(1))
+			b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix(), runtime.OpenConfig{Partitions: 1})
 			def := fourNodes(t)
 			const places = 8
 			for place := range places {

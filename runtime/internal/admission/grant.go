@@ -9,14 +9,11 @@ import (
 	"unicode"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // ErrNoGrant is returned by GrantIssuer.ClaimForWorker if no execution can be granted to the worker.
-// ErrGrantRequest is returned for an invalid request.
-var (
-	ErrNoGrant      = errors.New("nothing to grant")
-	ErrGrantRequest = errors.New("bad request for a grant")
-)
+var ErrNoGrant = errors.New("nothing to grant")
 
 const (
 	// MaxGrantTTL bounds GrantRequest.TTL.
@@ -67,7 +64,7 @@ type IssuedGrant struct {
 func (r GrantRequest) check() (csv string, err error) {
 	var faults []error
 	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrGrantRequest}, args...)...))
+		faults = append(faults, fmt.Errorf("%w: grant request: "+format, append([]any{engine.ErrInvalid}, args...)...))
 	}
 	if _, err := enginecore.ParseLaneID(r.Lane); err != nil {
 		fault("lane: %w", err)

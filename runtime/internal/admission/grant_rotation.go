@@ -45,7 +45,7 @@ func NewGrantIssuer(s *engine.Session) *GrantIssuer {
 }
 
 // ClaimForWorker issues a grant for one execution that the worker of the request may run. It returns
-// ErrNoGrant if there is none, and an error that wraps ErrGrantRequest if the request is invalid.
+// ErrNoGrant if there is none, and an error that wraps engine.ErrInvalid if the request is invalid.
 func (g *GrantIssuer) ClaimForWorker(ctx context.Context, r GrantRequest) (IssuedGrant, error) {
 	s, err := g.newSearch(ctx, r)
 	if err != nil {

@@ -77,7 +77,7 @@ func (g *GrantIssuer) newSearch(ctx context.Context, r GrantRequest) (*grantSear
 	all := g.session.Partitions()
 	if r.Partition != nil {
 		if !slices.Contains(all, *r.Partition) {
-			return nil, fmt.Errorf("%w: partition %s: the engine has {fp:0} to {fp:%d}", ErrGrantRequest, r.Partition, len(all)-1)
+			return nil, fmt.Errorf("%w: grant request: partition %s: the engine has {fp:0} to {fp:%d}", engine.ErrInvalid, r.Partition, len(all)-1)
 		}
 		s.partitions = []enginecore.Partition{*r.Partition}
 		return s, nil

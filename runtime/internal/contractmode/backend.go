@@ -16,19 +16,17 @@ import (
 )
 
 // ContractConfig sets how often contract mode reads what other programs have done: Poll for due and eligible
-// executions, Reconcile for missing steps. 0 is the default; lower values than 10 ms are raised to it.
+// executions, Reconcile for missing steps. 0 is the default.
 type ContractConfig struct {
 	Poll, Reconcile time.Duration
 }
 
-// Defaults and lower bound of the intervals of ContractConfig.
+// Defaults of the intervals of ContractConfig.
 const (
 	// DefaultPollInterval is the default of ContractConfig.Poll.
 	DefaultPollInterval = time.Second
 	// DefaultReconcileInterval is the default of ContractConfig.Reconcile.
 	DefaultReconcileInterval = 5 * time.Second
-	// minContractInterval is the least value of both.
-	minContractInterval = 10 * time.Millisecond
 )
 
 // contract is the backend of contract mode: it carries out the calls of engine.Backend by ff_* functions and reads of
@@ -62,8 +60,8 @@ var _ interface {
 // NewContract returns the backend of contract mode for a session. It reads the server's clock, and fails if that
 // fails.
 func NewContract(ctx context.Context, e *engine.Session, config ContractConfig) (*contract, error) {
-	config.Poll = max(cmp.Or(config.Poll, DefaultPollInterval), minContractInterval)
-	config.Reconcile = max(cmp.Or(config.Reconcile, DefaultReconcileInterval), minContractInterval)
+	config.Poll = cmp.Or(config.Poll, DefaultPollInterval)
+	config.Reconcile = cmp.Or(config.Reconcile, DefaultReconcileInterval)
 	c := &contract{
 		session: e, core: e.Core, keys: e.Core.Keys(), client: e.Client, logger: e.Logger, config: config,
 		lanes: make(map[enginecore.LaneID]bool), reconciled: make(map[enginecore.Partition]reconcileState),

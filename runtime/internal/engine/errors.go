@@ -9,8 +9,9 @@ import (
 // Errors of runs and workers, for errors.Is. Those of the connection are enginecore's: ErrUnavailable, and with it
 // ErrFull where a server takes in nothing for want of memory or disk; ErrOutcomeUnknown, ErrUnauthorized.
 var (
-	// ErrRunID marks a run id that is empty, longer than MaxRunID, not valid UTF-8 or has control characters.
-	ErrRunID = errors.New("bad run id")
+	// ErrInvalid is matched by all errors about an argument or a field of a config that cannot be used. The text of the
+	// error has the thing, the value and the rule.
+	ErrInvalid = errors.New("invalid argument")
 	// ErrRunConflict is returned by Start when the run id is taken by a run with another graph or another input.
 	ErrRunConflict = errors.New("run id is taken by another run")
 	// ErrRunNotFound is returned when there is no run of that flow with that id.
@@ -39,11 +40,6 @@ var (
 	ErrNoResult = errors.New("run has no result, its result node did not succeed")
 	// ErrTooLarge marks an input or a result above its limit.
 	ErrTooLarge = errors.New("too large")
-
-	// ErrRegistration marks an activity that a worker cannot take.
-	ErrRegistration = errors.New("activity cannot be registered")
-	// ErrWorkerConfig marks an option of a worker or keeper that makes no sense.
-	ErrWorkerConfig = errors.New("bad worker configuration")
 )
 
 // ErrNotInContract is returned in contract mode by everything that needs more than the contract has: by Start for such

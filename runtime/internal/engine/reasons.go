@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
@@ -16,18 +15,15 @@ const (
 	MaxActor = 256
 )
 
-// ErrText marks a text for the record that is longer than its bound, not valid UTF-8, or has control characters.
-var ErrText = errors.New("bad text")
-
-// CheckReason returns an error that wraps [ErrText] unless reason is valid UTF-8 of at most [MaxReason] bytes without
+// CheckReason returns an error that wraps [ErrInvalid] unless reason is valid UTF-8 of at most [MaxReason] bytes without
 // control characters.
 func CheckReason(reason string) error { return CheckText("reason", reason, MaxReason) }
 
-// CheckText returns an error that wraps [ErrText] unless text is valid UTF-8 of at most limit bytes without control
+// CheckText returns an error that wraps [ErrInvalid] unless text is valid UTF-8 of at most limit bytes without control
 // characters. The error names the text as thing.
 func CheckText(thing, text string, limit int) error {
 	if err := recordtext.Check(thing, text, limit); err != nil {
-		return fmt.Errorf("%w: %w", ErrText, err)
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return nil
 }

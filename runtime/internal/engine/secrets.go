@@ -14,9 +14,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// ErrSecret marks a WaitpointSecret that cannot be one.
-var ErrSecret = errors.New("bad waitpoint secret")
-
 // Sizes of a secret's parts, in bytes.
 const (
 	minSecret = 16
@@ -27,7 +24,7 @@ const (
 // WaitpointSecret is a secret that signs the tokens of waitpoints: its key id and its bytes in hex.
 type WaitpointSecret struct{ Kid, Hex string }
 
-// Check returns an error that wraps [ErrSecret] if the key id or the secret is malformed or out of bounds. The error
+// Check returns an error that wraps [ErrInvalid] if the key id or the secret is malformed or out of bounds. The error
 // does not contain the secret. A nil secret is valid.
 func (s *WaitpointSecret) Check() error {
 	if s == nil {
@@ -35,14 +32,14 @@ func (s *WaitpointSecret) Check() error {
 	}
 	badKID := strings.ContainsFunc(s.Kid, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' })
 	if badKID || s.Kid == "" || len(s.Kid) > maxKID {
-		return fmt.Errorf("%w: its id must be 1 to %d characters of a-z, 0-9 and -", ErrSecret, maxKID)
+		return fmt.Errorf("%w: WaitpointSecret.KID %.40q: must be 1 to %d characters of a-z, 0-9 and -", ErrInvalid, s.Kid, maxKID)
 	}
 	secret, err := hex.DecodeString(s.Hex)
 	if err != nil {
-		return fmt.Errorf("%w: it is not hex", ErrSecret) // err shows parts of it
+		return fmt.Errorf("%w: WaitpointSecret.Hex: it is not hex", ErrInvalid) // err shows parts of it
 	}
 	if len(secret) < minSecret || len(secret) > maxSecret {
-		return fmt.Errorf("%w: it has %d bytes, not %d to %d", ErrSecret, len(secret), minSecret, maxSecret)
+		return fmt.Errorf("%w: WaitpointSecret.Hex: %d bytes, must be %d to %d", ErrInvalid, len(secret), minSecret, maxSecret)
 	}
 	return nil
 }

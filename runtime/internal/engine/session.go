@@ -30,7 +30,7 @@ type Session struct {
 	Hub       *hub
 	InProcess *embedded.Engine // nil when the engine is a server
 	InMemory  bool
-	Volatile  bool // AllowVolatile
+	Volatile  bool // OpenConfig.AllowVolatile
 	Namespace enginecore.Namespace
 	Secrets   *keyring
 	Keep      flowgraph.Keep

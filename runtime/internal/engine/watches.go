@@ -10,16 +10,16 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// maxMaxWatches bounds MaxWatches.
+// maxMaxWatches bounds OpenConfig.MaxWatches.
 const maxMaxWatches = 100_000
 
-// ErrTooManyWatches is yielded by Watch and Stream when the engine has as many of them as MaxWatches allows.
+// ErrTooManyWatches is yielded by Watch and Stream when the engine has as many of them as OpenConfig.MaxWatches allows.
 var ErrTooManyWatches = errors.New("too many watches")
 
-// CheckMaxWatches returns an error unless n is in the range of MaxWatches, 1 to maxMaxWatches.
+// CheckMaxWatches returns an error unless n is in the range of OpenConfig.MaxWatches, 1 to maxMaxWatches.
 func CheckMaxWatches(n int) error {
 	if n < 1 || n > maxMaxWatches {
-		return fmt.Errorf("max watches %d: must be 1 to %d", n, maxMaxWatches)
+		return fmt.Errorf("%d: must be 1 to %d", n, maxMaxWatches)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (x inspector) inspectKeepers(ctx context.Context, i *findings) {
 	case n == 0 && engine.Has[engine.Maintenance](x.Backend):
 		i.add(inspection.KeeperNone, inspection.Warning, subject,
 			"no keeper runs: retries, timeouts and lost work wait",
-			"leave out runtime.WithoutKeeper, or run runtime.NewKeeper in at least one process")
+			"leave WorkerConfig.NoKeeper unset, or run runtime.NewKeeper in at least one process")
 	default:
 		i.add(inspection.Keepers, inspection.Info, subject, fmt.Sprintf("%d programs with keepers", n), "")
 	}
@@ -116,7 +116,7 @@ func (x inspector) inspectWorkers(ctx context.Context, i *findings) {
 		if n == 0 && lane.Eligible > 0 {
 			i.add(inspection.WorkerNone, inspection.Warning, subject,
 				engine.Decimal(lane.Eligible)+" executions wait, and no worker serves the lane",
-				"run a worker with runtime.Lanes("+strconv.Quote(string(lane.LaneID))+")")
+				"run a worker with "+strconv.Quote(string(lane.LaneID))+" among WorkerConfig.Lanes")
 			continue
 		}
 		i.add(inspection.Workers, inspection.Info, subject, fmt.Sprintf("%d programs with workers", n), "")

@@ -3,6 +3,7 @@ package keeper
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ type Keeper struct {
 	clockLogged atomic.Pointer[time.Time]
 }
 
-// KeeperConfig is the configuration of a keeper. The public options of keepers set its fields; Check validates them.
+// KeeperConfig is the configuration of a keeper. The public config of keepers sets its fields; Check validates them.
 // It has no usable zero value: the public package fills in the defaults.
 type KeeperConfig struct {
 	// Lanes names lanes to maintain in addition to those that flows use.
@@ -65,6 +66,9 @@ const DefaultLane enginecore.LaneID = "default"
 // what is due earlier than the next sweep.
 const KeeperSweep = 9 * time.Second
 
+// minReconcileEvery is the lower bound of KeeperConfig.ReconcileEvery.
+const minReconcileEvery = 100 * time.Millisecond
+
 // keeperSilence is the time without a successful step after which Ready reports an error: two sweeps and an allowance
 // for the steps themselves.
 const keeperSilence = 2*KeeperSweep + 3*time.Second
@@ -83,17 +87,25 @@ func NewKeeper(s *engine.Session, config KeeperConfig) *Keeper {
 	return k
 }
 
-// Check validates the config. Its errors wrap engine.ErrWorkerConfig.
-func (c *KeeperConfig) Check() error {
+// Check returns all faults of the config, joined, by the names of the fields of the public config, after in. Each wraps
+// engine.ErrInvalid.
+func (c *KeeperConfig) Check(in string) error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w: %s"+format, append([]any{engine.ErrInvalid, in}, args...)...))
+	}
 	for _, lane := range c.Lanes {
 		if _, err := enginecore.ParseLaneID(string(lane)); err != nil {
-			return fmt.Errorf("keeper: %w: %w", engine.ErrWorkerConfig, err)
+			fault("Lanes: %w", err)
 		}
 	}
 	if c.Heartbeat < minHeartbeat || c.Heartbeat > maxHeartbeat {
-		return fmt.Errorf("keeper: %w: heartbeat %s: must be between %s and %s", engine.ErrWorkerConfig, c.Heartbeat, minHeartbeat, maxHeartbeat)
+		fault("HeartbeatInterval %s: must be %s to %s", c.Heartbeat, minHeartbeat, maxHeartbeat)
 	}
-	return nil
+	if c.ReconcileEvery < minReconcileEvery {
+		fault("ReconcileEvery %s: must be at least %s", c.ReconcileEvery, minReconcileEvery)
+	}
+	return errors.Join(faults...)
 }
 
 // Run maintains the engine until ctx ends and then returns nil. The keeper that the workers of the session share is

@@ -32,6 +32,6 @@ func (b *WorkersKeeper) watchForKeepers(ctx context.Context) {
 		}
 		warned = time.Now()
 		b.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: no keeper is seen: retries, delays, timeouts and what dead workers leave wait for one; "+
-			"leave out WithoutKeeper, or run a keeper", engine.EventKeeperMissing.Attr())
+			"leave WorkerConfig.NoKeeper unset, or run a keeper", engine.EventKeeperMissing.Attr())
 	}
 }

@@ -274,7 +274,7 @@ func (s *ScheduleRunner) start(ctx context.Context, r *ScheduleRecord, i int) (m
 // isFinal reports whether a fire has no run because of its flow, input or options, so that another try would fail as
 // well.
 func isFinal(err error) bool {
-	for _, target := range []error{engine.ErrRunConflict, engine.ErrTooLarge, submit.ErrLimitKey, submit.ErrFairKey, engine.ErrRunID, enginecore.ErrInvalidInput} {
+	for _, target := range []error{engine.ErrRunConflict, engine.ErrTooLarge, engine.ErrInvalid, enginecore.ErrInvalidInput} {
 		if errors.Is(err, target) {
 			return true
 		}

@@ -20,8 +20,6 @@ import (
 
 // Errors of budgets, for errors.Is. Those of functions are in package activity.
 var (
-	// ErrBudgetKey: the input of a run has no value where a budget of its flow takes its key from.
-	ErrBudgetKey = errors.New("no key for a budget")
 	// ErrBudgetNotFound is returned for a budget that does not exist, also by Start for a shared one that was not
 	// created and that the flow gives no limits.
 	ErrBudgetNotFound = errors.New("no such budget")
@@ -159,7 +157,7 @@ func budgetsOf(namespace enginecore.Namespace, g *flowgraph.Graph, runID string,
 		case len(s.KeyFrom) > 0:
 			key, err := keyFrom(s.KeyFrom, input, g.Codec)
 			if err != nil {
-				return nil, fmt.Errorf("flow %s: %w: budget %q takes it from %w", g.Name, ErrBudgetKey, s.Name, err)
+				return nil, fmt.Errorf("flow %s: %w: no key for a budget: budget %q takes it from %w", g.Name, engine.ErrInvalid, s.Name, err)
 			}
 			ref.Key = key
 		}

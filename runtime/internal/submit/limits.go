@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // StoredLimit is one limit of an execution as its record keeps it, in JSON, with what a call to its quota needs.
@@ -51,9 +52,6 @@ func DecodeLimits(text string) ([]StoredLimit, error) {
 	}
 	return limits, nil
 }
-
-// ErrLimitKey: the input of a run has no value where a limit of one of its nodes takes its key from.
-var ErrLimitKey = errors.New("no key for a limit")
 
 // MaxLimitKey bounds the key of a limit, in bytes.
 const MaxLimitKey = 256
@@ -122,13 +120,10 @@ func limitKey(spec activityspec.Limit, input []byte, codec string) (string, erro
 	}
 	key, err := keyFrom(spec.KeyFrom, input, codec)
 	if err != nil {
-		return "", fmt.Errorf("%w: limit %q takes it from %w", ErrLimitKey, spec.Name, err)
+		return "", fmt.Errorf("%w: no key for a limit: limit %q takes it from %w", engine.ErrInvalid, spec.Name, err)
 	}
 	return key, nil
 }
-
-// ErrFairKey: the input of a run has no value where its flow's FairBy takes it from.
-var ErrFairKey = errors.New("no key to share by")
 
 // fairKey reads the key by which a run shares lanes; "" when its flow has none.
 func fairKey(g *flowgraph.Graph, input []byte) (string, error) {
@@ -137,7 +132,7 @@ func fairKey(g *flowgraph.Graph, input []byte) (string, error) {
 	}
 	key, err := keyFrom(g.FairBy, input, g.Codec)
 	if err != nil {
-		return "", fmt.Errorf("flow %s: %w: it is taken from %w", g.Name, ErrFairKey, err)
+		return "", fmt.Errorf("flow %s: %w: no key to share by: it is taken from %w", g.Name, engine.ErrInvalid, err)
 	}
 	return key, nil
 }

@@ -55,8 +55,7 @@ type RunPlan struct {
 }
 
 // NewPlan plans a run in the session's namespace. The same namespace, flow, run id, graph and input give the same ids
-// in every process. Its error wraps [engine.ErrRunID], [engine.ErrTooLarge], [ErrLimitKey], [ErrFairKey] or
-// [ErrBudgetKey].
+// in every process. Its error wraps [engine.ErrInvalid] or [engine.ErrTooLarge].
 func NewPlan(e *engine.Session, compiled *CompiledFlow, runID string, input []byte) (*RunPlan, error) {
 	return NewPlanIn(e, e.Namespace, compiled, runID, input)
 }
@@ -122,18 +121,18 @@ func HashInput(input []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// CheckRunID returns an error that wraps [engine.ErrRunID] unless id is valid UTF-8 of 1 to [MaxRunID] bytes without
+// CheckRunID returns an error that wraps [engine.ErrInvalid] unless id is valid UTF-8 of 1 to [MaxRunID] bytes without
 // control characters.
 func CheckRunID(id string) error {
 	switch {
 	case id == "":
-		return fmt.Errorf("%w: it is empty", engine.ErrRunID)
+		return fmt.Errorf("%w: run id: it is empty", engine.ErrInvalid)
 	case len(id) > MaxRunID:
-		return fmt.Errorf("%w: %d bytes, at most %d are allowed", engine.ErrRunID, len(id), MaxRunID)
+		return fmt.Errorf("%w: run id: %d bytes, at most %d are allowed", engine.ErrInvalid, len(id), MaxRunID)
 	case !utf8.ValidString(id):
-		return fmt.Errorf("%w: %q is not valid UTF-8", engine.ErrRunID, id)
+		return fmt.Errorf("%w: run id %q: it is not valid UTF-8", engine.ErrInvalid, id)
 	case strings.ContainsFunc(id, unicode.IsControl):
-		return fmt.Errorf("%w: %q has a control character", engine.ErrRunID, id)
+		return fmt.Errorf("%w: run id %q: it has a control character", engine.ErrInvalid, id)
 	}
 	return nil
 }

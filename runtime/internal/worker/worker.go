@@ -24,10 +24,9 @@ import (
 // run, and its counters. NewWorker makes one. Its methods are safe for concurrent use; Register precedes Run.
 type Worker struct {
 	session *engine.Session
-	// Config holds the options, Instance the id of this worker in the engine, unique for each Worker.
+	// Config is the configuration, Instance the id of this worker in the engine, unique for each Worker.
 	Config   WorkerConfig
 	Instance enginecore.WorkerInstanceID
-	fault    error // of the options; Register and Run return it
 	// Counts are the counters that metrics report.
 	Counts   workerCounts
 	liveness engine.Liveness
@@ -41,7 +40,7 @@ type Worker struct {
 	running  bool
 }
 
-// WorkerConfig holds the options of a worker. Package runtime sets the defaults and checks the values.
+// WorkerConfig is the configuration of a worker. Package runtime sets the defaults and checks the values.
 type WorkerConfig struct {
 	// Id is the name of the worker, the first part of its instance id.
 	Id string
@@ -68,39 +67,35 @@ type WorkerConfig struct {
 	Keeperless bool
 }
 
-// NewWorker returns a worker of a session. fault is an error of the options, which Register and Run return; s
-// may be nil if there is one.
-func NewWorker(s *engine.Session, config WorkerConfig, fault error) *Worker {
+// NewWorker returns a worker of a session.
+func NewWorker(s *engine.Session, config WorkerConfig) *Worker {
 	return &Worker{
-		session: s, Config: config, Instance: enginecore.WorkerInstanceID(config.Id + "-" + uuid.NewString()), fault: fault,
+		session: s, Config: config, Instance: enginecore.WorkerInstanceID(config.Id + "-" + uuid.NewString()),
 		handlers: make(map[string]activity.Handler),
 	}
 }
 
-// Register adds activities, by their names and aliases. It returns all faults of the activities and of the
-// options, joined, and an error after Run has begun.
+// Register adds activities, by their names and aliases. It returns all faults of the activities, joined, and an
+// error after Run has begun.
 func (w *Worker) Register(handlers []activity.Handler) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.running {
-		return fmt.Errorf("%w: the worker is running already", engine.ErrRegistration)
+		return fmt.Errorf("%w: activities cannot be registered once the worker has been run", engine.ErrInvalid)
 	}
 	var faults []error
-	if w.fault != nil {
-		faults = append(faults, w.fault)
-	}
 	for i, h := range handlers {
 		if h == nil {
-			faults = append(faults, fmt.Errorf("%w: the one at position %d is nil", engine.ErrRegistration, i))
+			faults = append(faults, fmt.Errorf("%w: activity at position %d is nil", engine.ErrInvalid, i))
 			continue
 		}
 		if err := h.Err(); err != nil {
-			faults = append(faults, fmt.Errorf("%w: %w", engine.ErrRegistration, err))
+			faults = append(faults, fmt.Errorf("%w: %w", engine.ErrInvalid, err))
 			continue
 		}
 		for _, name := range append([]string{h.Name()}, h.Aliases()...) {
 			if other := w.handlers[name]; other != nil && other != h {
-				faults = append(faults, fmt.Errorf("%w: the name %q is taken by another activity, %q", engine.ErrRegistration, name, other.Name()))
+				faults = append(faults, fmt.Errorf("%w: activity name %q is taken by another activity, %q", engine.ErrInvalid, name, other.Name()))
 				continue
 			}
 			w.handlers[name] = h
@@ -129,23 +124,15 @@ func (w *Worker) activities() []string {
 // Run claims and runs executions until ctx ends. It can be called once. It returns nil after a clean stop,
 // and the names of functions that did not return in time as an error.
 func (w *Worker) Run(ctx context.Context) error {
-	if w.fault != nil {
-		return fmt.Errorf("worker: %w", w.fault)
-	}
 	w.mu.Lock()
 	if w.running {
 		w.mu.Unlock()
-		return fmt.Errorf("worker: %w: it has been run already", engine.ErrWorkerConfig)
+		return fmt.Errorf("worker: %w: it has been run already", engine.ErrInvalid)
 	}
 	w.running = true
 	w.mu.Unlock()
 	if len(w.handlers) == 0 {
-		return fmt.Errorf("worker: %w: no activity is registered", engine.ErrWorkerConfig)
-	}
-	if w.Config.Through {
-		if _, err := engine.Capability[engine.GrantedClaims](w.session.Backend); err != nil {
-			return fmt.Errorf("worker: through a scheduler: %w", err)
-		}
+		return fmt.Errorf("worker: %w: no activity is registered", engine.ErrInvalid)
 	}
 	defer w.liveness.Begin()()
 	return NewWorkerRun(w).run(ctx)

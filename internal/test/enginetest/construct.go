@@ -1,0 +1,51 @@
+package enginetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// NewClient is runtime.NewClient for a test that fails with its error.
+func NewClient(tb testing.TB, e *runtime.Engine) *runtime.Client {
+	tb.Helper()
+	client, err := runtime.NewClient(e)
+	require.NoError(tb, err)
+	return client
+}
+
+// NewWorker is runtime.NewWorker for a test that fails with its error.
+func NewWorker(tb testing.TB, e *runtime.Engine, config runtime.WorkerConfig) *runtime.Worker {
+	tb.Helper()
+	w, err := runtime.NewWorker(e, config)
+	require.NoError(tb, err)
+	return w
+}
+
+// NewKeeper is runtime.NewKeeper for a test that fails with its error.
+func NewKeeper(tb testing.TB, e *runtime.Engine, config runtime.KeeperConfig) *runtime.Keeper {
+	tb.Helper()
+	k, err := runtime.NewKeeper(e, config)
+	require.NoError(tb, err)
+	return k
+}
+
+// NewGrantIssuer is runtime.NewGrantIssuer for a test that fails with its error.
+func NewGrantIssuer(tb testing.TB, e *runtime.Engine) *runtime.GrantIssuer {
+	tb.Helper()
+	g, err := runtime.NewGrantIssuer(e)
+	require.NoError(tb, err)
+	return g
+}
+
+// atMostOne is the config of a call that may leave it out.
+func atMostOne[C any](tb testing.TB, configs []C) (config C) {
+	tb.Helper()
+	require.LessOrEqual(tb, len(configs), 1, "configs")
+	if len(configs) == 1 {
+		config = configs[0]
+	}
+	return config
+}
