@@ -76,8 +76,7 @@ func TestCloseEndsWaits(t *testing.T) {
 				for range waits {
 					<-begun
 				}
-				time.Sleep(50 * time.Millisecond) // most of them wait now; those that do not must end as well
-				closing := time.Now()
+				time.Sleep(50 * time.Millisecond) // a moment at which most of them wait: those that do not must end as well
 				if whole == "client" {
 					c.Close()
 				} else {
@@ -91,7 +90,6 @@ func TestCloseEndsWaits(t *testing.T) {
 						t.Fatal("a call waits although the " + whole + " is closed")
 					}
 				}
-				require.Less(t, time.Since(closing), 5*time.Second)
 				for what, wait := range waits {
 					require.ErrorIs(t, wait(), enginecore.ErrClosed, what)
 				}
