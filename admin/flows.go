@@ -199,7 +199,7 @@ func flowOf(id enginecore.FlowID, r hashrecord.Record) FlowInfo {
 }
 
 // Flow returns a flow with its tags: its record is of one moment, the tags are read beside it. It wraps
-// enginecore.ErrFlowNotFound when there is none with that id. Client.Describe of package runtime tells more of a run.
+// enginecore.ErrFlowNotFound when there is none with that id. RunRef.Describe of package runtime tells more of a run.
 func (c *Client) Flow(ctx context.Context, id enginecore.FlowID) (FlowInfo, error) {
 	p, err := c.flowPartition(id)
 	if err != nil {

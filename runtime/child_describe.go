@@ -18,8 +18,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
 )
 
-// ChildRun is the run that a node stands for: that of the items of a map, or of a sub-flow. Client.Describe and Client.Watch
-// take its names as those of any run.
+// ChildRun is the run that a node stands for: that of the items of a map, or of a sub-flow. Client.Run takes its names as
+// those of any run.
 type ChildRun struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
@@ -28,11 +28,6 @@ type ChildRun struct {
 	// Total counts its nodes, which are the items of a map; Open those that have not ended, the others how those ended that
 	// have.
 	Total, Open, Succeeded, Failed, Expired, Cancelled, Skipped int
-}
-
-// childPartition is where the run lives that a node stands for.
-func (c *Client) childPartition(id enginecore.FlowID) (enginecore.Partition, error) {
-	return c.session.Core.FlowPartition(id)
 }
 
 // nameChildren says how the runs stand that nodes stand for, and what runs for the items of maps.
@@ -55,17 +50,14 @@ func (c *Client) nameChildren(ctx context.Context, d *RunDescription) error {
 			asking.Go(func() error { return c.describeChild(ctx, n.Child) })
 		}
 	}
-	if err := asking.Wait(); err != nil {
-		return fmt.Errorf("describe run %s of flow %s: %w", d.Run, d.Flow, err)
-	}
-	return nil
+	return asking.Wait()
 }
 
 // firstCursor reads a page of a run from the first node on, without its definition.
 const firstCursor = "0"
 
 func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
-	p, err := c.childPartition(child.FlowID)
+	p, err := c.session.Core.FlowPartition(child.FlowID)
 	if err != nil {
 		return err
 	}
@@ -108,21 +100,23 @@ type MapItem struct {
 // ErrNoItems is returned for a node that has no items: it is no map, or has not begun.
 var ErrNoItems = errors.New("node has no items")
 
-// Items yields the items of a map, in the order of the list, from the given index on. It reads them in pages, so a long list
+// Items yields the items of a map node, in the order of the list, from the given index on. It reads them in pages, so a long list
 // is neither read nor held at once; what happens meanwhile may show. An error is yielded last: it wraps ErrRunNotFound,
-// ErrUnknownNode or ErrNoItems. The items of an empty list are none, and that is no error.
-func (c *Client) Items(ctx context.Context, flowName, runID, node string, from int) iter.Seq2[MapItem, error] {
+// ErrUnknownNode, ErrNoItems, or in contract mode ErrNotInContract. The items of an empty list are none, and that is no error.
+func (r *RunRef) Items(ctx context.Context, node string, from int) iter.Seq2[MapItem, error] {
 	return func(yield func(MapItem, error) bool) {
-		fail := func(err error) {
-			yield(MapItem{}, fmt.Errorf("items of node %s of run %s of flow %s: %w", node, runID, flowName, err))
+		if err := r.ready(); err != nil {
+			yield(MapItem{}, err)
+			return
 		}
-		child, err := c.childOf(ctx, flowName, runID, node)
+		fail := func(err error) { yield(MapItem{}, r.errorf("items of node "+node+" of", err)) }
+		child, err := r.childOf(ctx, node)
 		if err != nil {
 			fail(err)
 			return
 		}
 		for next := max(0, from); child != nil && next < child.Total; {
-			page, err := c.readItems(ctx, child, next)
+			page, err := r.client.readItems(ctx, child, next)
 			if err != nil {
 				fail(err)
 				return
@@ -138,8 +132,8 @@ func (c *Client) Items(ctx context.Context, flowName, runID, node string, from i
 }
 
 // childOf finds the run of a map; nil when its list was empty.
-func (c *Client) childOf(ctx context.Context, flowName, runID, node string) (*ChildRun, error) {
-	d, err := c.Describe(ctx, flowName, runID)
+func (r *RunRef) childOf(ctx context.Context, node string) (*ChildRun, error) {
+	d, err := r.Describe(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +157,7 @@ func (c *Client) childOf(ctx context.Context, flowName, runID, node string) (*Ch
 }
 
 func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]MapItem, error) {
-	p, err := c.childPartition(child.FlowID)
+	p, err := c.session.Core.FlowPartition(child.FlowID)
 	if err != nil {
 		return nil, err
 	}

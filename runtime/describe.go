@@ -101,35 +101,40 @@ type NodeDescription struct {
 // describePage is the number of nodes read at once.
 const describePage = 200
 
-// Describe returns the state of a run and its nodes. It wraps ErrRunNotFound when there is no such run.
-func (c *Client) Describe(ctx context.Context, flowName, runID string) (*RunDescription, error) {
-	id, partition, err := c.locate(flowName, runID)
-	if err != nil {
+// Describe returns the state of the run, its nodes and its budgets. Runs of more than 200 nodes are read in several calls, and
+// waits, pauses, budgets and the runs of maps and sub-flows in calls of their own: what happens meanwhile may show in part. The
+// error wraps ErrRunNotFound when there is no such run.
+func (r *RunRef) Describe(ctx context.Context) (*RunDescription, error) {
+	if err := r.ready(); err != nil {
 		return nil, err
 	}
-	return c.describe(ctx, flowName, runID, id, partition)
+	d, now, err := r.readDescription(ctx)
+	if errors.Is(err, enginecore.ErrFlowNotFound) {
+		return nil, fmt.Errorf("run %s of flow %s: %w", r.id, r.flow, engine.ErrRunNotFound)
+	}
+	if err == nil {
+		err = r.complete(ctx, d)
+	}
+	if err != nil {
+		return nil, r.errorf("describe", err)
+	}
+	r.client.nameOverdue(ctx, d, now)
+	return d, nil
 }
 
-func (c *Client) describe(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (*RunDescription, error) {
-	if err := c.ready(); err != nil {
-		return nil, err
-	}
-	call := enginerpc.DescribeFlowCall{Partition: p, FlowID: id, Limit: describePage}
-	var d *RunDescription
-	var now time.Time // by the engine's clock
+// readDescription reads the run and its nodes, with the time by the engine's clock.
+func (r *RunRef) readDescription(ctx context.Context) (d *RunDescription, now time.Time, err error) {
+	call := enginerpc.DescribeFlowCall{Partition: r.partition, FlowID: r.flowID, Limit: describePage}
 	nodes := make(map[enginecore.ExecutionID]NodeDescription)
 	for {
-		reply, err := c.session.Backend.DescribeFlow(ctx, call)
-		if errors.Is(err, enginecore.ErrFlowNotFound) {
-			return nil, fmt.Errorf("run %s of flow %s: %w", runID, flowName, engine.ErrRunNotFound)
-		}
+		reply, err := r.client.session.Backend.DescribeFlow(ctx, call)
 		if err != nil {
-			return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
+			return nil, now, err
 		}
 		if d == nil {
 			now = reply.Now
-			if d, err = describeFlow(id, reply); err != nil {
-				return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
+			if d, err = describeFlow(r.flowID, reply); err != nil {
+				return nil, now, err
 			}
 		}
 		for _, n := range reply.Nodes {
@@ -139,25 +144,26 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 			break
 		}
 	}
-	if err := c.describeBudgets(ctx, d); err != nil {
-		return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
-	}
 	d.order(nodes)
 	d.nameUpstreams()
-	if err := c.nameFailure(ctx, p, d); err != nil {
-		return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
+	return d, now, nil
+}
+
+// complete adds what is not in the records of the run and its nodes.
+func (r *RunRef) complete(ctx context.Context, d *RunDescription) error {
+	if err := r.client.describeBudgets(ctx, d); err != nil {
+		return err
 	}
-	if err := c.nameChildren(ctx, d); err != nil {
-		return nil, err
+	if err := r.client.nameFailure(ctx, r.partition, d); err != nil {
+		return err
 	}
-	if err := c.nameWaits(ctx, p, d); err != nil {
-		return nil, err
+	if err := r.client.nameChildren(ctx, d); err != nil {
+		return err
 	}
-	if err := c.namePauses(ctx, p, d); err != nil {
-		return nil, err
+	if err := r.nameWaits(ctx, d); err != nil {
+		return err
 	}
-	c.nameOverdue(ctx, d, now)
-	return d, nil
+	return r.client.namePauses(ctx, r.partition, d)
 }
 
 func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDescription, error) {
@@ -274,12 +280,12 @@ func (d *RunDescription) nameUpstreams() {
 }
 
 // nameWaits says what suspended nodes wait for.
-func (c *Client) nameWaits(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
+func (r *RunRef) nameWaits(ctx context.Context, d *RunDescription) error {
 	suspended := func(n NodeDescription) bool { return n.State == enginecore.PublicSuspended }
-	if !engine.Has[engine.WaitStore](c.session.Backend) || !slices.ContainsFunc(d.Nodes, suspended) {
+	if !engine.Has[engine.WaitStore](r.client.session.Backend) || !slices.ContainsFunc(d.Nodes, suspended) {
 		return nil
 	}
-	waits, err := c.waitpoints(ctx, d.Flow, d.Run, d.FlowID, p, nil)
+	waits, err := r.Waitpoints(ctx)
 	if err != nil {
 		return err
 	}
@@ -306,7 +312,7 @@ func (c *Client) namePauses(ctx context.Context, p enginecore.Partition, d *RunD
 	}
 	reply, err := store.Pauses(ctx, enginerpc.PausesCall{Partition: p})
 	if err != nil {
-		return fmt.Errorf("describe run %s of flow %s: %w", d.Run, d.Flow, err)
+		return err
 	}
 	for _, stored := range reply.Pauses {
 		pause := readPause(stored)

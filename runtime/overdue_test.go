@@ -25,7 +25,7 @@ func describeUntil(t *testing.T, b *enginetest.Bench, flowName, run string, miss
 	var d *runtime.RunDescription
 	enginetest.Eventually(t, enginetest.Patience, func() string {
 		var err error
-		d, err = b.Client.Describe(enginetest.Context(t), flowName, run)
+		d, err = b.Client.Run(flowName, run).Describe(enginetest.Context(t))
 		require.NoError(t, err)
 		return missing(d)
 	})

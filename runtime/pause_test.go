@@ -143,7 +143,7 @@ func TestPausedRun(t *testing.T) {
 		require.Equal(t, 3, out)
 		require.NoError(t, run.Resume(p.ctx))
 		require.ErrorIs(t, run.Pause(p.ctx, ""), runtime.ErrRunOver)
-		require.ErrorIs(t, b.Client.PauseRun(p.ctx, "none", "none", ""), runtime.ErrRunNotFound)
+		require.ErrorIs(t, b.Client.Run("none", "none").Pause(p.ctx, ""), runtime.ErrRunNotFound)
 		b.Settle(t)
 	})
 }

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,39 +37,33 @@ type Rerun struct {
 	Nodes int
 }
 
-// Rerun runs nodes of a run that is over again, under the same run id and with the same input. The run is open then, with
-// all of the time that its deadline allows. Until a node has succeeded once more, its former result stays what others
-// see. Each node can be run again ten times.
+// Rerun runs nodes of the run, which must be over, again, under the same run id and with the same input. The run is open then,
+// with all of the time that its deadline allows. Until a node has succeeded once more, its former result stays what others
+// see. Each node can be run again ten times. Result of a Run waits for the new end then.
 //
 // The error wraps ErrRunOpen while the run is not over, ErrRunNotFound, ErrUnknownNode for a node that the run does not
-// have, ErrNothingToRerun when the scope is empty, and ErrRerunLimit; nothing has been changed then. A call that was
-// interrupted later is carried out by keepers.
-func (c *Client) Rerun(ctx context.Context, flowName, runID string, scope RerunScope, opts ...ActionOption) error {
+// have, ErrNothingToRerun when the scope is empty, ErrRerunLimit, or in contract mode ErrNotInContract; nothing has been changed
+// then. A call that was interrupted later is carried out by keepers.
+func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
+	if err := r.ready(); err != nil {
+		return err
+	}
 	by, err := actionOf(opts)
 	if err == nil {
-		err = c.rerun(ctx, flowName, runID, scope, by)
+		err = r.rerun(ctx, scope, by)
 	}
 	if err != nil {
-		return fmt.Errorf("rerun run %s of flow %s: %w", runID, flowName, err)
+		return r.errorf("rerun", err)
 	}
 	return nil
 }
 
-// Rerun is Client.Rerun for this run. Result then waits for the new end.
-func (r *Run[Out]) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
-	r = r.there()
-	return r.client.Rerun(ctx, r.flow, r.id, scope, opts...)
-}
-
-func (c *Client) rerun(ctx context.Context, flowName, runID string, scope RerunScope, by action) error {
-	if _, err := offered[engine.RunControl](c); err != nil {
+func (r *RunRef) rerun(ctx context.Context, scope RerunScope, by action) error {
+	if _, err := offered[engine.RunControl](r.client); err != nil {
 		return err
 	}
-	id, partition, err := c.locate(flowName, runID)
-	if err != nil {
-		return err
-	}
-	run, err := c.submitter.ReadNodes(ctx, flowName, runID, id, partition)
+	submitter := r.client.submitter
+	run, err := submitter.ReadNodes(ctx, r.flow, r.id, r.flowID, r.partition)
 	if err != nil {
 		return err
 	}
@@ -81,17 +74,16 @@ func (c *Client) rerun(ctx context.Context, flowName, runID string, scope RerunS
 	if err != nil {
 		return err
 	}
-	completions := c.submitter.Completions
 	// The end that was heard is no longer the one to wait for.
-	defer completions.Untrack(id)
-	if err := completions.BeginRerun(ctx, id, partition); err != nil {
+	defer submitter.Completions.Untrack(r.flowID)
+	if err := submitter.Completions.BeginRerun(ctx, r.flowID, r.partition); err != nil {
 		return err
 	}
 	call := enginerpc.RerunCall{
-		Partition: partition, FlowID: id, RerunID: uuid.NewString(), Mode: scope.scope.Mode, Actor: by.actor,
+		Partition: r.partition, FlowID: r.flowID, RerunID: uuid.NewString(), Mode: scope.scope.Mode, Actor: by.actor,
 	}
-	if err := c.submitter.SendRerun(ctx, call, nodes); err != nil {
-		completions.AbortRerun(id)
+	if err := submitter.SendRerun(ctx, call, nodes); err != nil {
+		submitter.Completions.AbortRerun(r.flowID)
 		return err
 	}
 	return nil

@@ -264,7 +264,7 @@ func TestRerunFrom(t *testing.T) {
 		require.Equal(t, map[string]int{"b": 1, "c": 1, "sum": 1}, s.called())
 		b.Settle(t)
 		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunFrom("nobody")), runtime.ErrUnknownNode)
-		require.ErrorIs(t, b.Client.Rerun(ctx, "order", "nobody", runtime.RerunAll()), runtime.ErrRunNotFound)
+		require.ErrorIs(t, b.Client.Run("order", "nobody").Rerun(ctx, runtime.RerunAll()), runtime.ErrRunNotFound)
 	})
 }
 

@@ -21,12 +21,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-var (
-	// ErrRunQuery marks a RunQuery that cannot be answered.
-	ErrRunQuery = errors.New("bad run query")
-	// ErrRunCursor marks a cursor that does not come from a page of such a query.
-	ErrRunCursor = errors.New("bad cursor")
-)
+// ErrRunQuery marks a RunQuery that cannot be answered.
+var ErrRunQuery = errors.New("bad run query")
 
 // RunState is how a run stands, in one word.
 type RunState string
@@ -203,7 +199,7 @@ type RunPage struct {
 
 // ListRuns is Runs by pages: at most limit runs (0 for 50, and never more than MaxListed) from a cursor on, which is the Next
 // of the page before with the same query, or empty. Pages together have what Runs yields. The work of a call is bounded,
-// whatever there is. The cursor stays good, also when the run that it names is purged; one from elsewhere gives ErrRunCursor.
+// whatever there is. The cursor stays good, also when the run that it names is purged; one from elsewhere gives ErrCursor.
 //
 // In contract mode, where there are no lists of runs, a query may only name a Flow, which is looked for among the latest runs of
 // all flows, and there is one page; other queries give ErrNotInContract. The runs of partitions that could not be asked are
@@ -337,10 +333,10 @@ func parseRunCursor(text string, q RunQuery) (runPosition, error) {
 	at, err := strconv.ParseInt(ms, 10, 64)
 	flowID, idErr := enginecore.ParseFlowID(id)
 	if err != nil || idErr != nil || at < 0 {
-		return runPosition{}, fmt.Errorf("%w: %.80q", ErrRunCursor, text)
+		return runPosition{}, fmt.Errorf("%w: %.80q", ErrCursor, text)
 	}
 	if order != orderOf(q) {
-		return runPosition{}, fmt.Errorf("%w: %.80q comes from a query with another order", ErrRunCursor, text)
+		return runPosition{}, fmt.Errorf("%w: %.80q comes from a query with another order", ErrCursor, text)
 	}
 	return runPosition{at, flowID}, nil
 }

@@ -228,13 +228,13 @@ func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 					}
 					if strings.HasPrefix(victim, "old-") && !gone[victim] && number%4 == 0 {
 						gone[victim] = true
-						_ = b.Client.Purge(ctx, "short", victim) // in a later round it may be gone
+						_ = b.Client.Run("short", victim).Purge(ctx) // in a later round it may be gone
 					}
 				}
 			}
 			for i := range runs {
 				id := fmt.Sprint("old-", i)
-				if _, err := b.Client.Describe(ctx, "short", id); err == nil {
+				if _, err := b.Client.Run("short", id).Describe(ctx); err == nil {
 					require.Equal(t, 1, seen[id], "%s in round %d", id, round)
 				}
 				require.LessOrEqual(t, seen[id], 1, id)
@@ -325,7 +325,7 @@ func TestRunQueriesThatMakeNoSense(t *testing.T) {
 		id := string(enginecore.FlowIDFor("default", "f", "r"))
 		for _, cursor := range []string{"x", "c:1", "c:x:" + id, "c:-2:" + id, "f:1:" + id, "c:1:" + id + "x"} {
 			_, err := b.Client.ListRuns(ctx, runtime.RunQuery{}, cursor, 0)
-			require.ErrorIs(t, err, runtime.ErrRunCursor, cursor)
+			require.ErrorIs(t, err, runtime.ErrCursor, cursor)
 		}
 		def := oneWay(t, newCourse(), "tagged", "ok")
 		_, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithTag("Nonsense", "7"))

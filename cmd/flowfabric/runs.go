@@ -143,7 +143,7 @@ type nodeView struct {
 
 func prepareDescribe(*flag.FlagSet) action {
 	return action{need([]string{"FLOW", "RUN"}), func(ctx context.Context, s *session, out *output, args []string) error {
-		d, err := s.client.Describe(ctx, args[0], args[1])
+		d, err := s.client.Run(args[0], args[1]).Describe(ctx)
 		if err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ type waitView struct {
 
 func prepareWaits(*flag.FlagSet) action {
 	return action{need([]string{"FLOW", "RUN"}), func(ctx context.Context, s *session, out *output, args []string) error {
-		waits, err := s.client.Waitpoints(ctx, args[0], args[1])
+		waits, err := s.client.Run(args[0], args[1]).Waitpoints(ctx)
 		if err != nil {
 			return err
 		}
@@ -249,11 +249,12 @@ func prepareCancel(flags *flag.FlagSet) action {
 	by := flags.String("by", "flowfabric", "who asks for it, for the record")
 	pending := flags.Bool("pending", false, "let running nodes end by themselves")
 	return action{need([]string{"FLOW", "RUN"}), func(ctx context.Context, s *session, out *output, args []string) error {
-		cancel := s.client.Cancel
+		run := s.client.Run(args[0], args[1])
+		cancel := run.Cancel
 		if *pending {
-			cancel = s.client.CancelPending
+			cancel = run.CancelPending
 		}
-		return done(out, "cancelled", cancel(ctx, args[0], args[1], *reason, runtime.WithActor(*by)))
+		return done(out, "cancelled", cancel(ctx, *reason, runtime.WithActor(*by)))
 	}}
 }
 
@@ -283,12 +284,12 @@ func prepareRerun(flags *flag.FlagSet) action {
 		case *from != "":
 			scope = runtime.RerunFrom(*from)
 		}
-		return done(out, "runs again", s.client.Rerun(ctx, args[0], args[1], scope, runtime.WithActor(*by)))
+		return done(out, "runs again", s.client.Run(args[0], args[1]).Rerun(ctx, scope, runtime.WithActor(*by)))
 	}}
 }
 
 func preparePurge(*flag.FlagSet) action {
 	return action{need([]string{"FLOW", "RUN"}), func(ctx context.Context, s *session, out *output, args []string) error {
-		return done(out, "purged", s.client.Purge(ctx, args[0], args[1]))
+		return done(out, "purged", s.client.Run(args[0], args[1]).Purge(ctx))
 	}}
 }

@@ -18,11 +18,11 @@ func statusCommand(ctx context.Context, p program, o options) error {
 		if o.version == "" {
 			return list(ctx, client, p, o)
 		}
-		run, err := client.Describe(ctx, flowName, o.version)
+		run, err := client.Run(flowName, o.version).Describe(ctx)
 		if err != nil {
 			return err
 		}
-		waits, err := client.Waitpoints(ctx, flowName, o.version)
+		waits, err := client.Run(flowName, o.version).Waitpoints(ctx)
 		if err != nil {
 			return err
 		}

@@ -67,7 +67,7 @@ func TestMapWhileItWaits(t *testing.T) {
 		require.Len(t, items, 3)
 		require.Equal(t, runtime.MapItem{Index: 1, Name: "item-1", State: enginecore.PublicCompleted, Attempts: 1, Result: []byte("4")}, items[0])
 		require.Equal(t, runtime.MapItem{Index: 3, Name: "item-3", State: enginecore.PublicActive, Attempts: 1}, items[2])
-		inner, err := b.Client.Describe(ctx, n.Child.Flow, n.Child.Run)
+		inner, err := b.Client.Run(n.Child.Flow, n.Child.Run).Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, n.ExecutionID, inner.Parent)
 		b.Check(t, invariant.AnyTime)
@@ -75,10 +75,10 @@ func TestMapWhileItWaits(t *testing.T) {
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []int{2, 4, 6, 8}, out)
-		for _, err := range b.Client.Items(ctx, "mapping", "r", "list", 0) {
+		for _, err := range b.Client.Run("mapping", "r").Items(ctx, "list", 0) {
 			require.ErrorIs(t, err, runtime.ErrNoItems)
 		}
-		for _, err := range b.Client.Items(ctx, "mapping", "r", "nope", 0) {
+		for _, err := range b.Client.Run("mapping", "r").Items(ctx, "nope", 0) {
 			require.ErrorIs(t, err, runtime.ErrUnknownNode)
 		}
 		b.Settle(t)
@@ -87,7 +87,7 @@ func TestMapWhileItWaits(t *testing.T) {
 
 func itemsOf(t *testing.T, b *enginetest.Bench, flowName, run, node string, from int) []runtime.MapItem {
 	var items []runtime.MapItem
-	for item, err := range b.Client.Items(enginetest.Context(t), flowName, run, node, from) {
+	for item, err := range b.Client.Run(flowName, run).Items(enginetest.Context(t), node, from) {
 		require.NoError(t, err)
 		items = append(items, item)
 	}
@@ -103,8 +103,8 @@ func TestMapCancelled(t *testing.T) {
 		b.Keeper(t)
 		b.Worker(t, def.Handlers(), runtime.Concurrency(2))
 		for _, cancel := range []func(id string) error{
-			func(id string) error { return b.Client.Cancel(ctx, "mapping", id, "enough") },
-			func(id string) error { return b.Client.CancelNode(ctx, "mapping", id, "double", "enough") },
+			func(id string) error { return b.Client.Run("mapping", id).Cancel(ctx, "enough") },
+			func(id string) error { return b.Client.Run("mapping", id).CancelNode(ctx, "double", "enough") },
 		} {
 			waiting.Store(0)
 			run, err := runtime.Start(ctx, b.Client, def, 100)
@@ -120,7 +120,7 @@ func TestMapCancelled(t *testing.T) {
 			require.ErrorIs(t, err, runtime.ErrRunCancelled)
 			b.Settle(t)
 			require.EqualValues(t, 2, waiting.Load(), "no item starts after the cancel")
-			d, err := b.Client.Describe(ctx, "mapping.double", "mapping/"+run.ID()+"/double")
+			d, err := b.Client.Run("mapping.double", "mapping/"+run.ID()+"/double").Describe(ctx)
 			require.NoError(t, err)
 			require.Equal(t, "enough", d.CancelReason)
 		}

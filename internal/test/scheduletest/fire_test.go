@@ -37,7 +37,7 @@ func TestFireStartsRun(t *testing.T) {
 		require.Equal(t, run, d.History[0].Run)
 		require.Equal(t, []string{run}, l.runs())
 		require.Equal(t, job{Name: "nightly", At: hour}, l.input(run))
-		about, err := b.Client.Describe(ctx, "report", run)
+		about, err := b.Client.Run("report", run).Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "s", about.Schedule)
 		require.Equal(t, hour, about.FireAt)
@@ -148,10 +148,10 @@ func TestStoppedBetweenSteps(t *testing.T) {
 		l.editState(t, begun(1)) // after it was submitted, before that was written down
 		l.await(t, "noted by the next keeper", started(2))
 
-		_, err := runtime.Attach(b.Client, l.def, run)
+		_, err := runtime.Attach(b.Client.Run(l.def.Name(), run), l.def)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
-			if err := b.Client.Purge(ctx, "report", run); err != nil {
+			if err := b.Client.Run("report", run).Purge(ctx); err != nil {
 				return err.Error()
 			}
 			return ""
