@@ -23,8 +23,8 @@ import (
 type ChildRun struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
-	// State and Outcome are those of Description; empty while the run is not there yet, or when it has been purged.
-	State, Outcome string
+	// State is that of RunDescription; empty while the run is not there yet, or when it has been purged.
+	State RunState
 	// Total counts its nodes, which are the items of a map; Open those that have not ended, the others how those ended that
 	// have.
 	Total, Open, Succeeded, Failed, Expired, Cancelled, Skipped int
@@ -68,7 +68,7 @@ func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
 	if err != nil {
 		return err
 	}
-	child.Flow, child.Run, child.State, child.Outcome = r.FlowName, r.RunID, r.State, r.Outcome
+	child.Flow, child.Run, child.State = r.FlowName, r.RunID, runState(r.State, r.Outcome)
 	child.Total, child.Open = int(r.NodeCount), int(r.OpenNodes)
 	child.Failed, child.Expired, child.Cancelled, child.Skipped = int(r.NodesFailed), int(r.NodesExpired), int(r.NodesCancelled), int(r.NodesSkipped)
 	child.Succeeded = child.Total - child.Open - child.Failed - child.Expired - child.Cancelled - child.Skipped
@@ -89,7 +89,7 @@ type MapItem struct {
 	Index int
 	Name  string
 	// State and Attempts are those of NodeDescription.
-	State    enginecore.PublicState
+	State    NodeState
 	Attempts int
 	// Result is what it has brought, nil unless it has succeeded.
 	Result json.RawMessage
@@ -148,7 +148,7 @@ func (r *RunRef) childOf(ctx context.Context, node string) (*ChildRun, error) {
 			return nil, fmt.Errorf("%w: it is no map", ErrNoItems)
 		case n.Child != nil:
 			return n.Child, nil
-		case n.State == enginecore.PublicCompleted:
+		case n.State == NodeSucceeded:
 			return nil, nil
 		}
 		return nil, fmt.Errorf("%w: it is %s", ErrNoItems, n.State)
@@ -174,7 +174,7 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]Ma
 	items := make([]MapItem, len(reply.Executions))
 	for i, e := range reply.Executions {
 		items[i] = MapItem{
-			Index: next + i, Name: flowgraph.ItemName(next + i), State: enginecore.PublicState(e.State), Attempts: int(e.Attempts),
+			Index: next + i, Name: flowgraph.ItemName(next + i), State: NodeState(e.State), Attempts: int(e.Attempts),
 		}
 		items[i].Reason, items[i].Category = engine.PlainFailure(e.Reason, e.Category)
 		if e.Outcome == "success" {

@@ -22,11 +22,9 @@ import (
 type RunDescription struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
-	// State is open, completed, failed or cancelled. A run may be failed or cancelled while its last nodes are
-	// still ending; ClosedAt tells.
-	State string
-	// Outcome is success, failed, cancelled or expired, and empty while the run is open.
-	Outcome string
+	// State is how the run stands. A run may have failed, expired or be cancelled while its last nodes are still ending; ClosedAt
+	// tells.
+	State RunState
 	// FailedNode failed first, with FailureReason. Empty when none has.
 	FailedNode, FailureReason, FailureCategory string
 	// CancelReason and CancelledBy are set when the run was cancelled.
@@ -68,9 +66,7 @@ type RunDescription struct {
 type NodeDescription struct {
 	Name, Activity, Lane string
 	ExecutionID          enginecore.ExecutionID
-	// State is the engine's public state: waiting, delayed, waiting_children, rate_limited, active, suspended,
-	// completed, failed, cancelled, expired or skipped.
-	State enginecore.PublicState
+	State                NodeState
 	// Why says in words what the node waits for; empty when it runs or has ended.
 	Why string
 	// Attempts counts the attempts begun. Retries counts those after a failure, Reclaims those after a lost worker.
@@ -168,7 +164,7 @@ func (r *RunRef) complete(ctx context.Context, d *RunDescription) error {
 
 func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDescription, error) {
 	d := &RunDescription{
-		Flow: r.FlowName, Run: r.RunID, FlowID: id, State: r.State, Outcome: r.Outcome, FailedNode: r.FailedNode,
+		Flow: r.FlowName, Run: r.RunID, FlowID: id, State: runState(r.State, r.Outcome), FailedNode: r.FailedNode,
 		FailureReason: r.FailureReason, FailureCategory: r.FailureCategory, CancelReason: r.CancelReason,
 		CancelledBy: r.CancelledBy, CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt,
 		OpenNodes: int(r.OpenNodes),
@@ -176,7 +172,7 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 	d.FailureReason, d.FailureCategory = engine.PlainFailure(d.FailureReason, d.FailureCategory)
 	d.Parent = enginecore.ExecutionID(r.ParentExecutionID)
 	d.Reruns = int(r.RerunCount)
-	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: r.RerunMode, Nodes: int(r.RerunNodes)}
+	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: RerunScope(r.RerunMode), Nodes: int(r.RerunNodes)}
 	d.budgets = r.Budgets
 	d.PausedAt, d.PauseReason = parsePause(r.Paused)
 	d.Schedule, d.FireAt = r.Schedule, r.FireAt
@@ -214,7 +210,7 @@ func describeNode(n enginerpc.DescribedNode, now time.Time) NodeDescription {
 	return NodeDescription{
 		Child: child,
 		Name:  n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
-		State: enginecore.PublicState(n.State), Why: whyWaiting(n, now), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
+		State: NodeState(n.State), Why: whyWaiting(n, now), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
 		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent, Message: n.ProgressMessage,
 		Reason: cmp.Or(failed, n.CancellationReason), Category: category, CreatedAt: n.CreatedAt,
 		StartedAt: n.StartedAt, ClaimedAt: n.LeaseAcquiredAt, CompletedAt: n.CompletedAt, DueAt: n.DelayUntil,
@@ -252,13 +248,13 @@ func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 
 
 // nameUpstreams says which upstreams a node waits for.
 func (d *RunDescription) nameUpstreams() {
-	states := make(map[string]enginecore.PublicState, len(d.Nodes))
+	states := make(map[string]NodeState, len(d.Nodes))
 	for _, n := range d.Nodes {
 		states[n.Name] = n.State
 	}
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		if n.State != enginecore.PublicWaitingChildren || d.Graph == nil || strings.HasPrefix(n.Why, submit.ChildWaitPrefix) {
+		if n.State != NodeWaitingChildren || d.Graph == nil || strings.HasPrefix(n.Why, submit.ChildWaitPrefix) {
 			continue
 		}
 		spec := d.Graph.Node(n.Name)
@@ -271,7 +267,7 @@ func (d *RunDescription) nameUpstreams() {
 		}
 		var open []string
 		for _, up := range spec.Upstreams {
-			if !hasEnded(states[up.Node]) {
+			if !states[up.Node].Ended() {
 				open = append(open, up.Node)
 			}
 		}
@@ -281,7 +277,7 @@ func (d *RunDescription) nameUpstreams() {
 
 // nameWaits says what suspended nodes wait for.
 func (r *RunRef) nameWaits(ctx context.Context, d *RunDescription) error {
-	suspended := func(n NodeDescription) bool { return n.State == enginecore.PublicSuspended }
+	suspended := func(n NodeDescription) bool { return n.State == NodeSuspended }
 	if !engine.Has[engine.WaitStore](r.client.session.Backend) || !slices.ContainsFunc(d.Nodes, suspended) {
 		return nil
 	}
@@ -305,7 +301,7 @@ func (r *RunRef) nameWaits(ctx context.Context, d *RunDescription) error {
 
 // namePauses says which nodes wait because their lane is paused. The engine records the other pauses with the nodes.
 func (c *Client) namePauses(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
-	waiting := func(n NodeDescription) bool { return n.State == enginecore.PublicWaiting }
+	waiting := func(n NodeDescription) bool { return n.State == NodeWaiting }
 	store, missing := engine.Capability[engine.PauseStore](c.session.Backend)
 	if missing != nil || !slices.ContainsFunc(d.Nodes, waiting) {
 		return nil
@@ -325,14 +321,6 @@ func (c *Client) namePauses(ctx context.Context, p enginecore.Partition, d *RunD
 	return nil
 }
 
-func hasEnded(s enginecore.PublicState) bool {
-	switch s {
-	case enginecore.PublicCompleted, enginecore.PublicFailed, enginecore.PublicCancelled, enginecore.PublicExpired, enginecore.PublicSkipped:
-		return true
-	}
-	return false
-}
-
 // listed joins names and cuts long lists short.
 func listed(names []string) string {
 	const most = 5
@@ -343,15 +331,14 @@ func listed(names []string) string {
 }
 
 // whyJoin says in words what a node with a join waits for. states are those of all nodes.
-func whyJoin(n *flowgraph.Node, states map[string]enginecore.PublicState) string {
+func whyJoin(n *flowgraph.Node, states map[string]NodeState) string {
 	needed := max(1, n.Join.Needed)
 	var open []string
 	for _, up := range n.Upstreams {
-		switch states[up.Node] {
-		case enginecore.PublicCompleted:
+		switch state := states[up.Node]; {
+		case state == NodeSucceeded:
 			needed--
-		case enginecore.PublicFailed, enginecore.PublicCancelled, enginecore.PublicExpired, enginecore.PublicSkipped:
-		default:
+		case !state.Ended():
 			open = append(open, up.Node)
 		}
 	}

@@ -262,7 +262,7 @@ func TestList(t *testing.T) {
 			require.NoError(t, err)
 			var out []string
 			for _, r := range page.Runs {
-				require.Equal(t, "open", r.State)
+				require.Equal(t, runtime.RunRunning, r.State)
 				require.False(t, r.CreatedAt.IsZero())
 				out = append(out, r.Run)
 			}
@@ -281,7 +281,7 @@ func TestList(t *testing.T) {
 		page, err = b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "chain"}, "", runtime.MaxListed+1)
 		require.NoError(t, err)
 		require.Len(t, page.Runs, 12)
-		require.Equal(t, "success", page.Runs[11].Outcome)
+		require.Equal(t, runtime.RunSucceeded, page.Runs[11].State)
 		require.False(t, page.Runs[11].ClosedAt.IsZero())
 		b.Settle(t)
 	})

@@ -35,7 +35,7 @@ func keeperDue(n enginerpc.DescribedNode) time.Time {
 
 // nameOverdue says what keepers are late with at a time of the engine's clock, and whether there are any.
 func (c *Client) nameOverdue(ctx context.Context, d *RunDescription, now time.Time) {
-	if d.State == "open" {
+	if d.State == RunRunning {
 		d.Overdue = lateBy(d.DeadlineAt, now)
 	}
 	late := d.Overdue > 0

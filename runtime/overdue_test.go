@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -119,7 +118,7 @@ func TestNotOverdue(t *testing.T) {
 	require.NoError(t, err)
 	b.Worker(t, []activity.Handler{later})
 	d := describeUntil(t, b, def.Name(), "r", func(d *runtime.RunDescription) string {
-		if d.Nodes[0].State != enginecore.PublicDelayed {
+		if d.Nodes[0].State != runtime.NodeDelayed {
 			return string(d.Nodes[0].State)
 		}
 		return ""

@@ -131,7 +131,7 @@ func TestPausedRun(t *testing.T) {
 			d, err := run.Describe(p.ctx)
 			require.NoError(t, err)
 			require.Equal(t, "look at it", d.PauseReason)
-			if d.Nodes[0].State == "completed" && d.Nodes[1].Why == "the run is paused: look at it" {
+			if d.Nodes[0].State == runtime.NodeSucceeded && d.Nodes[1].Why == "the run is paused: look at it" {
 				return ""
 			}
 			return d.Nodes[1].Why

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,28 +12,36 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// RerunScope says which nodes of a run are run again: RerunFailed, RerunFrom or RerunAll.
-type RerunScope struct{ scope submit.RerunScope }
+// RerunScope says which nodes of a run are run again: RerunFailed, RerunFrom or RerunAll. Its text is "failed", "from " with the
+// node's name, or "all".
+type RerunScope string
 
 // RerunFailed runs again what did not succeed: nodes that failed, expired or were cancelled, and what was skipped because
 // of them. What succeeded keeps its result, except where it ran because a node had failed (flow.OnFailure, flow.Always).
 // Failures that a join has borne stay as they are.
-func RerunFailed() RerunScope { return RerunScope{submit.RerunScope{Mode: submit.RerunFailed}} }
+func RerunFailed() RerunScope { return submit.RerunFailed }
 
 // RerunFrom runs a node again and everything that depends on it, whatever became of it. If another upstream of these has
 // not succeeded, they are skipped as before.
-func RerunFrom(node string) RerunScope {
-	return RerunScope{submit.RerunScope{Mode: submit.RerunFrom + node, Node: node}}
-}
+func RerunFrom(node string) RerunScope { return RerunScope(submit.RerunFrom + node) }
 
 // RerunAll runs every node again.
-func RerunAll() RerunScope { return RerunScope{submit.RerunScope{Mode: submit.RerunAll}} }
+func RerunAll() RerunScope { return submit.RerunAll }
+
+// nodes returns the scope in the form that selects nodes.
+func (s RerunScope) nodes() submit.RerunScope {
+	if node, found := strings.CutPrefix(string(s), submit.RerunFrom); found {
+		return submit.RerunScope{Mode: string(s), Node: node}
+	}
+	return submit.RerunScope{Mode: string(s)}
+}
 
 // Rerun is how a run was run again the last time.
 type Rerun struct {
 	At time.Time
-	// By is who asked for it, and Scope which nodes: "failed", "from " with the node's name, or "all".
-	By, Scope string
+	// By is who asked for it, and Scope which nodes.
+	By    string
+	Scope RerunScope
 	// Nodes is how many there were.
 	Nodes int
 }
@@ -70,7 +79,7 @@ func (r *RunRef) rerun(ctx context.Context, scope RerunScope, by action) error {
 	if run.ClosedAt.IsZero() {
 		return engine.ErrRunOpen
 	}
-	nodes, err := run.InScope(scope.scope)
+	nodes, err := run.InScope(scope.nodes())
 	if err != nil {
 		return err
 	}
@@ -80,7 +89,7 @@ func (r *RunRef) rerun(ctx context.Context, scope RerunScope, by action) error {
 		return err
 	}
 	call := enginerpc.RerunCall{
-		Partition: r.partition, FlowID: r.flowID, RerunID: uuid.NewString(), Mode: scope.scope.Mode, Actor: by.actor,
+		Partition: r.partition, FlowID: r.flowID, RerunID: uuid.NewString(), Mode: string(scope), Actor: by.actor,
 	}
 	if err := submitter.SendRerun(ctx, call, nodes); err != nil {
 		submitter.Completions.AbortRerun(r.flowID)

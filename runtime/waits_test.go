@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -95,7 +94,7 @@ func TestWaitpointNode(t *testing.T) {
 		require.False(t, w.Escalated)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicSuspended, d.Nodes[1].State)
+		require.Equal(t, runtime.NodeSuspended, d.Nodes[1].State)
 		require.Contains(t, d.Nodes[1].Why, "waits for approve or reject")
 		require.Len(t, d.Nodes[1].Waits, 1)
 		require.True(t, d.Nodes[1].Waits[0].Token.IsZero())

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -49,7 +48,7 @@ func TestMapWhileItWaits(t *testing.T) {
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
-			if n := d.Nodes[1]; waiting.Load() != 2 || n.State != enginecore.PublicWaitingChildren || n.Child == nil || n.Child.Succeeded != 2 {
+			if n := d.Nodes[1]; waiting.Load() != 2 || n.State != runtime.NodeWaitingChildren || n.Child == nil || n.Child.Succeeded != 2 {
 				return fmt.Sprintf("%d items that wait, a node that is %s", waiting.Load(), n.State)
 			}
 			return ""
@@ -62,11 +61,11 @@ func TestMapWhileItWaits(t *testing.T) {
 		require.True(t, n.LeaseExpiresAt.IsZero())
 		require.Equal(t, "waits for run mapping/r/double of flow mapping.double", n.Why)
 		id := n.Child.FlowID
-		require.Equal(t, &runtime.ChildRun{Flow: "mapping.double", Run: "mapping/r/double", FlowID: id, State: "open", Total: 4, Open: 2, Succeeded: 2}, n.Child)
+		require.Equal(t, &runtime.ChildRun{Flow: "mapping.double", Run: "mapping/r/double", FlowID: id, State: runtime.RunRunning, Total: 4, Open: 2, Succeeded: 2}, n.Child)
 		items := itemsOf(t, b, "mapping", "r", "double", 1)
 		require.Len(t, items, 3)
-		require.Equal(t, runtime.MapItem{Index: 1, Name: "item-1", State: enginecore.PublicCompleted, Attempts: 1, Result: []byte("4")}, items[0])
-		require.Equal(t, runtime.MapItem{Index: 3, Name: "item-3", State: enginecore.PublicActive, Attempts: 1}, items[2])
+		require.Equal(t, runtime.MapItem{Index: 1, Name: "item-1", State: runtime.NodeSucceeded, Attempts: 1, Result: []byte("4")}, items[0])
+		require.Equal(t, runtime.MapItem{Index: 3, Name: "item-3", State: runtime.NodeActive, Attempts: 1}, items[2])
 		inner, err := b.Client.Run(n.Child.Flow, n.Child.Run).Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, n.ExecutionID, inner.Parent)
@@ -161,11 +160,11 @@ func TestMapRerun(t *testing.T) {
 		b.Settle(t)
 		items := itemsOf(t, b, "rerunning", run.ID(), "double", 0)
 		require.Len(t, items, 100)
-		require.Equal(t, enginecore.PublicFailed, items[2].State)
+		require.Equal(t, runtime.NodeFailed, items[2].State)
 		require.Equal(t, "bad item", items[2].Reason)
 		done := 0
 		for _, item := range items {
-			if item.State == enginecore.PublicCompleted {
+			if item.State == runtime.NodeSucceeded {
 				done++
 			}
 		}

@@ -46,7 +46,7 @@ func TestSubFlowNested(t *testing.T) {
 		require.Equal(t, 5, out)
 		d, err := b.Client.Run("outer", "outermost/r/inner").Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, "completed", d.State)
+		require.Equal(t, runtime.RunSucceeded, d.State)
 		require.Len(t, b.Settle(t).FlowIDs(), 4)
 		require.NoError(t, run.Purge(ctx))
 		enginetest.Eventually(t, enginetest.Patience, func() string {
@@ -132,7 +132,7 @@ func TestSubFlowCancelledWithParent(t *testing.T) {
 		require.EqualValues(t, 1, ended.Load())
 		d, err := b.Client.Run("core", "middle/outer/r/inner/inner").Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, "cancelled", d.Outcome)
+		require.Equal(t, runtime.RunCancelled, d.State)
 		require.Equal(t, "not needed", d.CancelReason)
 	})
 }

@@ -227,7 +227,7 @@ func TestList(t *testing.T) {
 			run, err := other.Client.TriggerSchedule(ctx, "s-1")
 			require.NoError(t, err)
 			enginetest.Eventually(t, enginetest.Patience, func() string {
-				if about, err := other.Client.Run("report", run).Describe(ctx); err != nil || about.State != "completed" {
+				if about, err := other.Client.Run("report", run).Describe(ctx); err != nil || about.State != runtime.RunSucceeded {
 					return fmt.Sprint(about, err)
 				}
 				return ""
