@@ -34,7 +34,7 @@ type Frames struct {
 	// ClosedAt is when the stream was closed, for ClosedReason; zero while more may come, and for an attempt that has
 	// written nothing.
 	ClosedAt     time.Time
-	ClosedReason string
+	ClosedReason enginecore.StreamCloseReason
 }
 
 var (
@@ -61,7 +61,7 @@ func (c *Client) ReadStream(ctx context.Context, id enginecore.ExecutionID, atte
 	if err != nil {
 		return Frames{}, of(err, "read stream of", "execution", string(id))
 	}
-	frames := Frames{ClosedAt: reply.ClosedAt, ClosedReason: reply.ClosedReason}
+	frames := Frames{ClosedAt: reply.ClosedAt, ClosedReason: enginecore.StreamCloseReason(reply.ClosedReason)}
 	for _, f := range reply.Frames {
 		frame := Frame{f.ID, make(map[string][]byte, len(f.Fields))}
 		for _, field := range f.Fields {
@@ -186,5 +186,5 @@ func (c *Client) closed(ctx context.Context, id enginecore.ExecutionID, attempt 
 		return Frames{}, err
 	}
 	r := hashrecord.Read(results[0], fields)
-	return Frames{ClosedAt: r.Time("closed_at"), ClosedReason: r["closed_reason"]}, nil
+	return Frames{ClosedAt: r.Time("closed_at"), ClosedReason: enginecore.StreamCloseReason(r["closed_reason"])}, nil
 }

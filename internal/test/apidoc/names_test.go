@@ -16,7 +16,7 @@ import (
 var exportedNames = map[string]int{
 	"activity":              89,
 	"activity/activitytest": 3,
-	"admin":                 49,
+	"admin":                 50, // CancelPolicy is the type of what were texts
 	"flow":                  72,
 	"runtime":               312, // twelve are NodeState and its constants: who reads a description compares with them
 	"runtime/approvals":     19,
