@@ -42,9 +42,9 @@ var (
 	concreteID = regexp.MustCompile(`^\d+-\d+$`)
 )
 
-// ReadStream returns the frames of an attempt between two ids, both included, oldest first, at most limit (1 to 1000, 0 for
-// 100), in one atomic step. An empty id is the start or the end of the stream; to go on, read from the last id and leave out
-// its frame, or use TailStream. RunRef.Stream of package runtime follows a node of a run over its attempts.
+// ReadStream returns the frames of an attempt between two ids, both included, oldest first, at most limit (1 to 1000, 0
+// for 100), in one atomic step. An empty id is the start or the end of the stream; to go on, read from the last id and
+// leave out its frame, or use TailStream. RunRef.Stream of package runtime follows a node of a run over its attempts.
 func (c *Client) ReadStream(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, from, to string, limit int) (Frames, error) {
 	if err := errors.Join(checkID(id), checkFrameID("from", from, frameID), checkFrameID("to", to, frameID)); err != nil {
 		return Frames{}, err

@@ -12,8 +12,8 @@ import (
 
 // FlowSummary counts the members of a flow.
 type FlowSummary struct {
-	// State is what the members amount to; empty when nobody has counted them. Members that a join had no use for any more do
-	// not make a flow fail.
+	// State is what the members amount to; empty when nobody has counted them. Members that a join had no use for any
+	// more do not make a flow fail.
 	State enginecore.FlowState
 	// Members is how many there are, Counted how many the counts are of: all, or of a large flow some at random.
 	Members, Counted int

@@ -37,9 +37,9 @@ const waitpointPage = 100
 // maxMatchers bounds the names of signals that are read of one waitpoint.
 const maxMatchers = 1000
 
-// Waitpoints lists the open waitpoints of an execution by id, with their tokens, by several reads: what changes between them
-// may be shown half. Of other FlowFabric tools, a waitpoint that was made ahead of its wait is listed when the wait begins.
-// It wraps enginecore.ErrExecutionNotFound. RunRef.Waitpoints of package runtime lists those of a run.
+// Waitpoints lists the open waitpoints of an execution by id, with their tokens, by several reads: what changes between
+// them may be shown half. Of other FlowFabric tools, a waitpoint that was made ahead of its wait is listed when the
+// wait begins. It wraps enginecore.ErrExecutionNotFound. RunRef.Waitpoints of package runtime lists those of a run.
 func (c *Client) Waitpoints(ctx context.Context, id enginecore.ExecutionID) ([]Waitpoint, error) {
 	list, err := c.waitpoints(ctx, id)
 	return list, of(err, "waitpoints of", "execution", string(id))

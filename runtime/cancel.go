@@ -26,18 +26,18 @@ func actionOf(opts []ActionOption) (action, error) {
 }
 
 // Cancel stops the run: nothing of it starts any more, and running activities see their context cancelled. It returns
-// when every node has been told; one that is interrupted may be repeated, and what it left over is done by keepers. Cancelling a
-// cancelled run is no error.
+// when every node has been told. A call that was interrupted may be repeated; keepers do what it has left over.
+// Cancelling a cancelled run is no error.
 //
-// The reason has at most MaxReason bytes and no control characters. The error wraps ErrText for others, ErrRunNotFound, or
-// ErrRunOver when the run is over otherwise.
+// The reason has at most MaxReason bytes and no control characters. The error wraps ErrText for others, ErrRunNotFound,
+// or ErrRunOver when the run is over otherwise.
 func (r *RunRef) Cancel(ctx context.Context, reason string, opts ...ActionOption) error {
 	return r.cancel(ctx, submit.CancelAll, reason, opts)
 }
 
 // CancelPending stops what has not started: nodes that run may end and keep their results, but get no further attempt;
-// everything else of the run is cancelled, and so is the run once the last of them has ended. Cancel may still follow. Its
-// errors are those of Cancel, and ErrNotInContract in contract mode.
+// everything else of the run is cancelled, and so is the run once the last of them has ended. Cancel may still follow.
+// Its errors are those of Cancel, and ErrNotInContract in contract mode.
 func (r *RunRef) CancelPending(ctx context.Context, reason string, opts ...ActionOption) error {
 	return r.cancel(ctx, submit.CancelPending, reason, opts)
 }
@@ -86,11 +86,11 @@ func nodeFault(err error) error {
 	return runFault(err)
 }
 
-// CancelNode cancels one node of the run, whether it waits or runs; what depends on it is skipped, or goes on by its joins.
-// The run goes on, and counts as cancelled if nothing of it fails. Cancelling a cancelled node is no error.
+// CancelNode cancels one node of the run, whether it waits or runs; what depends on it is skipped, or goes on by its
+// joins. The run goes on, and counts as cancelled if nothing of it fails. Cancelling a cancelled node is no error.
 //
-// The reason is as in Cancel. The error wraps ErrText, ErrUnknownNode when the run has no such node or there is no such run,
-// ErrNodeOver when the node has ended otherwise, or in contract mode ErrNotInContract.
+// The reason is as in Cancel. The error wraps ErrText, ErrUnknownNode when the run has no such node or there is no such
+// run, ErrNodeOver when the node has ended otherwise, or in contract mode ErrNotInContract.
 func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...ActionOption) error {
 	if err := r.ready(); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
 )
 
-// ChildRun is the run that a node stands for: that of the items of a map, or of a sub-flow. Client.Run takes its names as
-// those of any run.
+// ChildRun is the run that a node stands for: that of the items of a map, or of a sub-flow. Client.Run takes its names
+// as those of any run.
 type ChildRun struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
@@ -100,9 +100,10 @@ type MapItem struct {
 // ErrNoItems is returned for a node that has no items: it is no map, or has not begun.
 var ErrNoItems = errors.New("node has no items")
 
-// Items yields the items of a map node, in the order of the list, from the given index on. It reads them in pages, so a long list
-// is neither read nor held at once; what happens meanwhile may show. An error is yielded last: it wraps ErrRunNotFound,
-// ErrUnknownNode, ErrNoItems, or in contract mode ErrNotInContract. The items of an empty list are none, and that is no error.
+// Items yields the items of a map node, in the order of the list, from the given index on. It reads them in pages, so a
+// long list is neither read nor held at once; what happens meanwhile may show. An error is yielded last: it wraps
+// ErrRunNotFound, ErrUnknownNode, ErrNoItems, or in contract mode ErrNotInContract. The items of an empty list are
+// none, and that is no error.
 func (r *RunRef) Items(ctx context.Context, node string, from int) iter.Seq2[MapItem, error] {
 	return func(yield func(MapItem, error) bool) {
 		if err := r.ready(); err != nil {

@@ -22,8 +22,8 @@ import (
 type RunDescription struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
-	// State is how the run stands. A run may have failed, expired or be cancelled while its last nodes are still ending; ClosedAt
-	// tells.
+	// State is how the run stands. A run may have failed, expired or be cancelled while its last nodes are still
+	// ending; ClosedAt tells.
 	State RunState
 	// FailedNode failed first, with FailureReason. Empty when none has.
 	FailedNode, FailureReason, FailureCategory string
@@ -97,9 +97,9 @@ type NodeDescription struct {
 // describePage is the number of nodes read at once.
 const describePage = 200
 
-// Describe returns the state of the run, its nodes and its budgets. Runs of more than 200 nodes are read in several calls, and
-// waits, pauses, budgets and the runs of maps and sub-flows in calls of their own: what happens meanwhile may show in part. The
-// error wraps ErrRunNotFound when there is no such run.
+// Describe returns the state of the run, its nodes and its budgets. Runs of more than 200 nodes are read in several
+// calls, and waits, pauses, budgets and the runs of maps and sub-flows in calls of their own: what happens meanwhile
+// may show in part. The error wraps ErrRunNotFound when there is no such run.
 func (r *RunRef) Describe(ctx context.Context) (*RunDescription, error) {
 	if err := r.ready(); err != nil {
 		return nil, err

@@ -15,14 +15,14 @@ import (
 // ErrPriority: a priority is outside 0 to activity.MaxPriority.
 var ErrPriority = errors.New("bad priority")
 
-// SetPriority changes the priority of all nodes of the run that have not ended, whatever they wait for, and of the items and
-// nodes of its maps and sub-flows, those that have started and those that it starts later. What waits for a worker moves to its
-// new place in its lane at once, and what waits for a place under a limit moves in the queue of the limit; what runs keeps the
-// new priority for its next attempt. A rerun keeps the priority, too.
+// SetPriority changes the priority of all nodes of the run that have not ended, whatever they wait for, and of the
+// items and nodes of its maps and sub-flows, those that have started and those that it starts later. What waits for a
+// worker moves to its new place in its lane at once, and what waits for a place under a limit moves in the queue of the
+// limit; what runs keeps the new priority for its next attempt. A rerun keeps the priority, too.
 //
-// Large runs, and the runs of maps and sub-flows, are changed in several steps; when one fails, repeat the call. A map or
-// sub-flow that starts while the priority changes may keep the old one. The error wraps ErrPriority, ErrRunNotFound, ErrRunOver,
-// or in contract mode ErrNotInContract.
+// Large runs, and the runs of maps and sub-flows, are changed in several steps; when one fails, repeat the call. A map
+// or sub-flow that starts while the priority changes may keep the old one. The error wraps ErrPriority, ErrRunNotFound,
+// ErrRunOver, or in contract mode ErrNotInContract.
 func (r *RunRef) SetPriority(ctx context.Context, priority int) error {
 	if err := r.ready(); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// RerunScope says which nodes of a run are run again: RerunFailed, RerunFrom or RerunAll. Its text is "failed", "from " with the
-// node's name, or "all".
+// RerunScope says which nodes of a run are run again: RerunFailed, RerunFrom or RerunAll. Its text is "failed", "from "
+// with the node's name, or "all".
 type RerunScope string
 
 // RerunFailed runs again what did not succeed: nodes that failed, expired or were cancelled, and what was skipped because
@@ -46,13 +46,13 @@ type Rerun struct {
 	Nodes int
 }
 
-// Rerun runs nodes of the run, which must be over, again, under the same run id and with the same input. The run is open then,
-// with all of the time that its deadline allows. Until a node has succeeded once more, its former result stays what others
-// see. Each node can be run again ten times. Result of a Run waits for the new end then.
+// Rerun runs nodes of the run, which must be over, again, under the same run id and with the same input. The run is
+// open then, with all of the time that its deadline allows. Until a node has succeeded once more, its former result
+// stays what others see. Each node can be run again ten times. Result of a Run waits for the new end then.
 //
 // The error wraps ErrRunOpen while the run is not over, ErrRunNotFound, ErrUnknownNode for a node that the run does not
-// have, ErrNothingToRerun when the scope is empty, ErrRerunLimit, or in contract mode ErrNotInContract; nothing has been changed
-// then. A call that was interrupted later is carried out by keepers.
+// have, ErrNothingToRerun when the scope is empty, ErrRerunLimit, or in contract mode ErrNotInContract; nothing has
+// been changed then. A call that was interrupted later is carried out by keepers.
 func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
 	if err := r.ready(); err != nil {
 		return err

@@ -17,13 +17,13 @@ type Run[Out any] struct {
 	existed bool
 }
 
-// Start starts a run of a flow. Where the call is interrupted, a second one with the same ID goes on with it: the engine
-// makes nothing runnable before the whole flow is there.
+// Start starts a run of a flow. Where the call is interrupted, a second one with the same ID goes on with it: the
+// engine makes nothing runnable before the whole flow is there.
 //
 // The error wraps ErrRunConflict when the id is taken by a run with another graph or input, ErrTooLarge for an input
-// above MaxInput, ErrRunID for a bad id, ErrText for a bad Creator, flow.ErrTag for a bad Tag or flow.ErrInvalid for too
-// many; nothing has been written then. It wraps enginecore.ErrFull when the server has no room for new work: start the
-// run again later, with the same ID.
+// above MaxInput, ErrRunID for a bad id, ErrText for a bad Creator, flow.ErrTag for a bad Tag or flow.ErrInvalid for
+// too many; nothing has been written then. It wraps enginecore.ErrFull when the server has no room for new work: start
+// the run again later, with the same ID.
 func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Run[Out], error) {
 	plan, err := planRun(c, def, in, opts)
 	if err != nil {
@@ -37,8 +37,9 @@ func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In,
 	return &Run[Out]{RunRef: ref, decode: def.DecodeResult, existed: existed}, nil
 }
 
-// Attach gives a reference to a run the result type of its flow. It sends nothing, so the run need not exist. It returns an
-// error when the definition is that of another flow than the reference names, ErrRunID when the reference has a bad id.
+// Attach gives a reference to a run the result type of its flow. It sends nothing, so the run need not exist. It
+// returns an error when the definition is that of another flow than the reference names, ErrRunID when the reference
+// has a bad id.
 func Attach[In, Out any](ref *RunRef, def *flow.Definition[In, Out]) (*Run[Out], error) {
 	if err := errors.Join(ref.ready(), checkDefinition(def)); err != nil {
 		return nil, fmt.Errorf("attach to run: %w", err)
@@ -63,9 +64,10 @@ func checkDefinition[In, Out any](def *flow.Definition[In, Out]) error {
 // Existed reports whether the run was there before Start was called. It is true of every run from Attach.
 func (r *Run[Out]) Existed() bool { return r.existed }
 
-// Result waits until the run is over and returns its result. A run that did not succeed gives a *RunError, which matches
-// ErrRunFailed, ErrRunCancelled or ErrRunExpired; ErrNoResult is wrapped when the run succeeded without the node whose result
-// it returns. When ctx ends first, the error is the cause of that. After a rerun, Result waits for the new end.
+// Result waits until the run is over and returns its result. A run that did not succeed gives a *RunError, which
+// matches ErrRunFailed, ErrRunCancelled or ErrRunExpired; ErrNoResult is wrapped when the run succeeded without the
+// node whose result it returns. When ctx ends first, the error is the cause of that. After a rerun, Result waits for
+// the new end.
 func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	var zero Out
 	if err := r.ready(); err != nil {

@@ -168,9 +168,10 @@ type RunPage struct {
 	Next string
 }
 
-// ListRuns is Runs by pages: at most limit runs (0 for 50, and never more than MaxListed) from a cursor on, which is the Next
-// of the page before with the same query, or empty. Pages together have what Runs yields. The work of a call is bounded,
-// whatever there is. The cursor stays good, also when the run that it names is purged; one from elsewhere gives ErrCursor.
+// ListRuns is Runs by pages: at most limit runs (0 for 50, and never more than MaxListed) from a cursor on, which is
+// the Next of the page before with the same query, or empty. Pages together have what Runs yields. The work of a call
+// is bounded, whatever there is. The cursor stays good, also when the run that it names is purged; one from elsewhere
+// gives ErrCursor.
 //
 // In contract mode, where there are no lists of runs, a query may only name a Flow, which is looked for among the latest runs of
 // all flows, and there is one page; other queries give ErrNotInContract. The runs of partitions that could not be asked are

@@ -6,7 +6,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// RunState is how a run stands. A word that is not among the constants comes from a newer engine; programs should let it pass.
+// RunState is how a run stands. A word that is not among the constants comes from a newer engine; programs should let
+// it pass.
 type RunState string
 
 // The states of runs. A run that has failed, expired or was cancelled may still have nodes that are ending: ClosedAt of
@@ -29,8 +30,8 @@ var storedStates = map[RunState]string{
 	RunRunning: "open", RunSucceeded: "success", RunFailed: "failed", RunCancelled: "cancelled", RunExpired: "expired",
 }
 
-// runState reads the state and the outcome of a run as the engine has them. The outcome says more; it is empty while the run is
-// open.
+// runState reads the state and the outcome of a run as the engine has them. The outcome says more; it is empty while
+// the run is open.
 func runState(state, outcome string) RunState {
 	switch word := cmp.Or(outcome, state); word {
 	case "open":
@@ -42,13 +43,14 @@ func runState(state, outcome string) RunState {
 	}
 }
 
-// NodeState is how a node of a run, or an item of a map, stands. The text is the engine's public state. A word that is not among
-// the constants comes from a newer engine; programs should let it pass.
+// NodeState is how a node of a run, or an item of a map, stands. The text is the engine's public state. A word that is
+// not among the constants comes from a newer engine; programs should let it pass.
 type NodeState string
 
 // The states of nodes.
 const (
-	// NodeWaiting: nothing is missing but a worker, or the end of a pause or of something else that NodeDescription.Why names.
+	// NodeWaiting: nothing is missing but a worker, or the end of a pause or of something else that NodeDescription.Why
+	// names.
 	NodeWaiting = NodeState(enginecore.PublicWaiting)
 	// NodeDelayed: it is due later, mostly for a retry.
 	NodeDelayed = NodeState(enginecore.PublicDelayed)

@@ -18,7 +18,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
 )
 
-// ErrCursor marks a cursor that Stream did not give, or Client.ListRuns for such a query, or the id of an event that is none.
+// ErrCursor marks a cursor that Stream did not give, or Client.ListRuns for such a query, or the id of an event that is
+// none.
 var ErrCursor = errors.New("bad cursor")
 
 // StreamFrame is one entry of what a node's attempts emit by activity.Emit.
@@ -63,12 +64,12 @@ func UpToNow() StreamOption { return func(c *streamConfig) { c.now = true } }
 const framePage = 64
 
 // Stream yields the frames that a node's attempts emit, in order, one attempt after the other, as they come, until the
-// node has ended or ctx ends. It waits for frames on a connection of its own, so it delays nothing else, however slow the reader
-// is, and goes on after the connection broke. Frames that the engine has dropped, because an attempt emitted more than is kept,
-// are passed over.
+// node has ended or ctx ends. It waits for frames on a connection of its own, so it delays nothing else, however slow
+// the reader is, and goes on after the connection broke. Frames that the engine has dropped, because an attempt emitted
+// more than is kept, are passed over.
 //
-// An error is yielded last. It wraps ErrRunNotFound, ErrUnknownNode for a node that the run does not have, ErrCursor for a bad
-// StreamAfter, or ErrTooManyWatches: a stream that waits counts as a Watch for MaxWatches.
+// An error is yielded last. It wraps ErrRunNotFound, ErrUnknownNode for a node that the run does not have, ErrCursor
+// for a bad StreamAfter, or ErrTooManyWatches: a stream that waits counts as a Watch for MaxWatches.
 func (r *RunRef) Stream(ctx context.Context, node string, opts ...StreamOption) iter.Seq2[StreamFrame, error] {
 	config := streamConfig{}
 	fault := apply(&config, opts)

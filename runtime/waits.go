@@ -90,8 +90,9 @@ type waitsConfig struct{ closed bool }
 // WithClosed lists waitpoints that are over as well.
 func WithClosed() WaitpointsOption { return func(c *waitsConfig) { c.closed = true } }
 
-// Waitpoints lists the open waitpoints of the run, with their tokens, the oldest first. Those of its maps and sub-flows belong to
-// runs of their own: NodeDescription.Child names them. The error wraps ErrRunNotFound, or in contract mode ErrNotInContract.
+// Waitpoints lists the open waitpoints of the run, with their tokens, the oldest first. Those of its maps and sub-flows
+// belong to runs of their own: NodeDescription.Child names them. The error wraps ErrRunNotFound, or in contract mode
+// ErrNotInContract.
 func (r *RunRef) Waitpoints(ctx context.Context, opts ...WaitpointsOption) ([]Waitpoint, error) {
 	if err := r.ready(); err != nil {
 		return nil, err
@@ -137,9 +138,9 @@ func (r *RunRef) readWaitpoints(ctx context.Context, closed bool) (waits []Waitp
 	}
 }
 
-// ResumeWait ends a wait of the run without its signals, as an operator may: it goes on as if a signal with that payload, which is
-// encoded as JSON, had ended it. The error wraps ErrWaitOver when the wait has ended and for one that the run does not have,
-// ErrSignal for a payload that does not encode, or ErrTooLarge for one above MaxSignalPayload.
+// ResumeWait ends a wait of the run without its signals, as an operator may: it goes on as if a signal with that
+// payload, which is encoded as JSON, had ended it. The error wraps ErrWaitOver when the wait has ended and for one that
+// the run does not have, ErrSignal for a payload that does not encode, or ErrTooLarge for one above MaxSignalPayload.
 func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error {
 	data, err := encodePayload(payload)
 	if err != nil {
@@ -148,8 +149,8 @@ func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error
 	return r.endWait(ctx, w, enginerpc.EndWaitCall{Resume: true, Result: data})
 }
 
-// CancelWait ends a wait of the run and cancels its node. The reason is as in Cancel. The error wraps ErrWaitOver as that of
-// ResumeWait does, or ErrText.
+// CancelWait ends a wait of the run and cancels its node. The reason is as in Cancel. The error wraps ErrWaitOver as
+// that of ResumeWait does, or ErrText.
 func (r *RunRef) CancelWait(ctx context.Context, w Waitpoint, reason string) error {
 	return r.endWait(ctx, w, enginerpc.EndWaitCall{Reason: reason})
 }

@@ -28,12 +28,13 @@ var ErrEventsLost = errors.New("events were dropped")
 
 // Watch yields what happens in the run, in order and without gaps, from the event after the given id on ("" is from its
 // start), as it happens, until the run is over or ctx ends. Of a run that was run again, earlier ends are events like
-// others. It waits for news on a connection of its own, so it delays nothing else, and goes on after the connection broke. As
-// many of them may go on at a time as MaxWatches says.
+// others. It waits for news on a connection of its own, so it delays nothing else, and goes on after the connection
+// broke. As many of them may go on at a time as MaxWatches says.
 //
-// An error that ends it is yielded last. It wraps ErrRunNotFound, also when the run is purged meanwhile, ErrCursor for the id of
-// no event, or ErrTooManyWatches. The engine keeps at least about the last 20,000 events of a run; ErrEventsLost tells where some
-// are missing, and does not end the watch. In contract mode, events are made up from the states of nodes, once per poll interval.
+// An error that ends it is yielded last. It wraps ErrRunNotFound, also when the run is purged meanwhile, ErrCursor for
+// the id of no event, or ErrTooManyWatches. The engine keeps at least about the last 20,000 events of a run;
+// ErrEventsLost tells where some are missing, and does not end the watch. In contract mode, events are made up from the
+// states of nodes, once per poll interval.
 func (r *RunRef) Watch(ctx context.Context, after string) iter.Seq2[runevent.Event, error] {
 	return func(yield func(runevent.Event, error) bool) {
 		if err := r.ready(); err != nil {
@@ -89,8 +90,8 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 		case over:
 			return nil
 		}
-		// The end may lie before the first event that was asked for, a run that has ended may have been run again, and of
-		// one that is purged nothing is heard any more.
+		// The end may lie before the first event that was asked for, a run that has ended may have been run again, and
+		// of one that is purged nothing is heard any more.
 		if ended || time.Since(looked) > engine.TailLook {
 			if over, err = r.over(ctx); err != nil {
 				return err
