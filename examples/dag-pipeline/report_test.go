@@ -102,7 +102,7 @@ func TestReplaceFile(t *testing.T) {
 func TestDisplay(t *testing.T) {
 	t.Parallel()
 	begun := time.Unix(1000, 0)
-	state := &runtime.RunDescription{Run: "r", Nodes: []runtime.NodeDescription{
+	state := &runtime.RunDescription{Run: "r", State: runtime.RunRunning, Nodes: []runtime.NodeDescription{
 		{Name: "scan", State: runtime.NodeSucceeded, Attempts: 1, StartedAt: begun, CompletedAt: begun.Add(70 * time.Millisecond)},
 		{Name: "one", State: runtime.NodeActive, Attempts: 1, Percent: 50, Message: "half"},
 		{Name: "two", State: runtime.NodeDelayed, Attempts: 1, Reason: "disk"},
