@@ -38,19 +38,19 @@ func TestNilOptions(t *testing.T) {
 			_, err := b.RunKeeperTask(ctx, "budget", runtime.CompactAfter(0), nil)
 			return err
 		},
-		"cancel": func() error { return b.Client.Cancel(ctx, def.Name(), "there", "", runtime.WithActor("x"), nil) },
+		"cancel": func() error { return b.Client.Run(def.Name(), "there").Cancel(ctx, "", runtime.WithActor("x"), nil) },
 		"one node": func() error {
-			return b.Client.CancelNode(ctx, def.Name(), "there", "n0", "", runtime.WithActor("x"), nil)
+			return b.Client.Run(def.Name(), "there").CancelNode(ctx, "n0", "", runtime.WithActor("x"), nil)
 		},
 		"rerun": func() error {
-			return b.Client.Rerun(ctx, def.Name(), "there", runtime.RerunAll(), runtime.WithActor("x"), nil)
+			return b.Client.Run(def.Name(), "there").Rerun(ctx, runtime.RerunAll(), runtime.WithActor("x"), nil)
 		},
 		"waits": func() error {
-			_, err := b.Client.Waitpoints(ctx, def.Name(), "there", runtime.WithClosed(), nil)
+			_, err := b.Client.Run(def.Name(), "there").Waitpoints(ctx, runtime.WithClosed(), nil)
 			return err
 		},
 		"stream": func() error {
-			for _, err := range b.Client.Stream(ctx, def.Name(), "there", "n0", runtime.UpToNow(), nil) {
+			for _, err := range b.Client.Run(def.Name(), "there").Stream(ctx, "n0", runtime.UpToNow(), nil) {
 				return err
 			}
 			return nil
@@ -63,7 +63,7 @@ func TestNilOptions(t *testing.T) {
 	} {
 		require.ErrorContains(t, call(), "option 2 is nil", name)
 	}
-	_, err = b.Client.Describe(ctx, def.Name(), "new")
+	_, err = b.Client.Run(def.Name(), "new").Describe(ctx)
 	require.ErrorIs(t, err, runtime.ErrRunNotFound, "nothing has been written")
 }
 
@@ -79,7 +79,7 @@ func TestNothingToWorkWith(t *testing.T) {
 	require.NoError(t, (*runtime.Engine)(nil).Close())
 	start := func(c *runtime.Client, def *flow.Definition[int, int]) error {
 		_, err := runtime.Start(ctx, c, def, 1)
-		_, attachErr := runtime.Attach(c, def, "run")
+		_, attachErr := runtime.Attach(c.Run("chain", "run"), def)
 		require.ErrorContains(t, attachErr, strings.TrimPrefix(err.Error(), "start run: "))
 		return err
 	}
@@ -87,7 +87,7 @@ func TestNothingToWorkWith(t *testing.T) {
 	require.ErrorContains(t, start(nil, def), "the client is nil")
 	require.ErrorContains(t, start(b.Client, nil), "the definition of the flow is nil: look at the error of Build")
 	require.ErrorContains(t, start(b.Client, &flow.Definition[int, int]{}), "the definition of the flow was not made by Build")
-	_, err := none.Describe(ctx, "chain", "run")
+	_, err := none.Run("chain", "run").Describe(ctx)
 	require.ErrorContains(t, err, "the engine is nil")
 	require.ErrorContains(t, runtime.NewKeeper(nil).Run(ctx), "the engine is nil")
 	require.ErrorIs(t, runtime.NewWorker(nil).Register(addOne()), runtime.ErrWorkerConfig)
@@ -117,8 +117,11 @@ func TestCallsOfWhatIsNotThere(t *testing.T) {
 		value any
 		want  string
 	}{
-		{(*runtime.Run[int])(nil), "the run is nil: look at the error of Start or Attach"},
-		{new(runtime.Run[int]), "the run was not made by Start or Attach"},
+		{new(runtime.Run[int]), "the run was not made by Start, Attach or Client.Run"},
+		{new(runtime.RunRef), "the run was not made by Start, Attach or Client.Run"},
+		{(*runtime.RunRef)(nil), "the run was not made by Start, Attach or Client.Run"},
+		{(*runtime.Client)(nil).Run("flow", "run"), "the client is nil"},
+		{runtime.NewClient(nil).Run("flow", "run"), "the engine is nil: look at the error of Open"},
 		{(*runtime.Client)(nil), "the client is nil"},
 		{new(runtime.Client), "the client was not made by NewClient"},
 		{runtime.NewClient(nil), "the engine is nil: look at the error of Open"},
@@ -145,9 +148,6 @@ func TestCallsOfWhatIsNotThere(t *testing.T) {
 			}
 		}
 	}
-	_, err := (*runtime.Run[int])(nil).Result(ctx)
-	require.EqualError(t, err, "the run is nil: look at the error of Start or Attach")
-	require.Empty(t, (*runtime.Run[int])(nil).ID())
 	require.NoError(t, (*runtime.Local)(nil).Close())
 }
 
@@ -210,7 +210,7 @@ func TestNamesThatCannotBeShown(t *testing.T) {
 	for _, name := range []string{"", "a b", "a\nb", "\xff", strings.Repeat("x", runtime.MaxWorkerName+1)} {
 		require.ErrorContains(t, runtime.NewWorker(b.Engine, runtime.WorkerName(name)).Register(addOne()), "name ", "%q", name)
 	}
-	for _, err := range b.Client.Watch(ctx, def.Name(), "order 7, für Zoë", "yesterday") {
+	for _, err := range b.Client.Run(def.Name(), "order 7, für Zoë").Watch(ctx, "yesterday") {
 		require.ErrorIs(t, err, runtime.ErrCursor)
 		require.ErrorContains(t, err, `"yesterday" is the id of no event`)
 	}

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,30 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/runsearch"
 )
 
-var (
-	// ErrRunQuery marks a RunQuery that cannot be answered.
-	ErrRunQuery = errors.New("bad run query")
-	// ErrRunCursor marks a cursor that does not come from a page of such a query.
-	ErrRunCursor = engine.ErrCursor
-)
-
-// RunState is how a run stands, in one word.
-type RunState string
-
-// The states of runs. A run that has failed, expired or was cancelled may still have nodes that are ending:
-// RunSummary.ClosedAt tells.
-const (
-	RunRunning   RunState = "running"
-	RunSucceeded RunState = "succeeded"
-	RunFailed    RunState = "failed"
-	RunCancelled RunState = "cancelled"
-	RunExpired   RunState = "expired"
-)
-
-// storedStates are the engine's words for states.
-var storedStates = map[RunState]string{
-	RunRunning: "open", RunSucceeded: "success", RunFailed: "failed", RunCancelled: "cancelled", RunExpired: "expired",
-}
+// ErrRunQuery marks a RunQuery that cannot be answered.
+var ErrRunQuery = errors.New("bad run query")
 
 // RunQuery says which runs of the client's namespace are wanted. The zero value is all of them. A run must satisfy everything that is set.
 type RunQuery struct {
@@ -110,9 +87,8 @@ func (q RunQuery) stored() runsearch.Query {
 type RunSummary struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
-	// State and Outcome are those of Description.
-	State, Outcome string
-	CreatedAt      time.Time
+	State     RunState
+	CreatedAt time.Time
 	// ClosedAt is zero while a node is open.
 	ClosedAt time.Time
 	// FailedNode failed first; empty when none has.
@@ -133,19 +109,9 @@ type RunNodes struct {
 	Failed, Cancelled, Expired, Skipped int
 }
 
-// Status is how the run stands, in one word.
-func (s RunSummary) Status() RunState {
-	for state, stored := range storedStates {
-		if stored == cmp.Or(s.Outcome, "open") {
-			return state
-		}
-	}
-	return RunState(s.Outcome)
-}
-
 func summarize(r enginerpc.Run) RunSummary {
 	s := RunSummary{
-		Flow: r.FlowName, Run: r.RunID, FlowID: r.FlowID, State: r.State, Outcome: r.Outcome, CreatedAt: r.CreatedAt,
+		Flow: r.FlowName, Run: r.RunID, FlowID: r.FlowID, State: runState(r.State, r.Outcome), CreatedAt: r.CreatedAt,
 		ClosedAt: r.ClosedAt, FailedNode: r.FailedNode, Nodes: RunNodes{
 			All: int(r.NodeCount), Open: int(r.OpenNodes), Failed: int(r.NodesFailed), Cancelled: int(r.NodesCancelled),
 			Expired: int(r.NodesExpired), Skipped: int(r.NodesSkipped),
@@ -199,9 +165,10 @@ type RunPage struct {
 	Next string
 }
 
-// ListRuns is Runs by pages: at most limit runs (0 for 50, and never more than MaxListed) from a cursor on, which is the Next
-// of the page before with the same query, or empty. Pages together have what Runs yields. The work of a call is bounded,
-// whatever there is. The cursor stays good, also when the run that it names is purged; one from elsewhere gives ErrRunCursor.
+// ListRuns is Runs by pages: at most limit runs (0 for 50, and never more than MaxListed) from a cursor on, which is
+// the Next of the page before with the same query, or empty. Pages together have what Runs yields. The work of a call
+// is bounded, whatever there is. The cursor stays good, also when the run that it names is purged; one from elsewhere
+// gives ErrCursor.
 //
 // In contract mode, where there are no lists of runs, a query may only name a Flow, which is looked for among the latest runs of
 // all flows, and there is one page; other queries give ErrNotInContract. The runs of partitions that could not be asked are
