@@ -11,7 +11,7 @@ import (
 // MaxFrame is the largest payload of a frame, in bytes.
 const MaxFrame = 64 << 10
 
-// Emit appends a frame to the output stream of the attempt, which runtime's Client.Stream reads. The kind is a name by
+// Emit appends a frame to the output stream of the attempt, which runtime's RunRef.Stream reads. The kind is a name by
 // the rule of the package. A payload of type []byte is stored as it is, any other as JSON, at most MaxFrame bytes.
 //
 // The worker sends frames in batches, in order, and all of them before it reports the attempt's end. Emit waits only

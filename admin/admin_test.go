@@ -299,7 +299,7 @@ func TestFlowStepByStep(t *testing.T) {
 		require.Len(t, cancelled.Members, 2)
 		info, err = d.Flow(d.ctx, flow)
 		require.NoError(t, err)
-		require.Equal(t, "cancelled", info.State)
+		require.Equal(t, enginecore.FlowCancelled, info.State)
 		require.Equal(t, "enough", info.CancelReason)
 		require.Equal(t, map[string]string{"team.name": "x"}, info.Tags)
 		b.Check(t, invariant.AnyTime)

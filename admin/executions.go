@@ -363,8 +363,8 @@ type Revocation struct {
 	// Lease and Epoch are those of the lease that was taken away.
 	Lease enginecore.LeaseID
 	Epoch enginecore.LeaseEpoch
-	// Already says why there was nothing to do; empty when the lease was taken away.
-	Already string
+	// Already reports that there was nothing to do: the lease had been revoked before, or had expired.
+	Already bool
 }
 
 // RevokeLease takes the lease of a running execution away at once, in one atomic step: its worker may not commit any more,
@@ -392,7 +392,7 @@ func (c *Client) RevokeLease(ctx context.Context, id enginecore.ExecutionID, exp
 		return Revocation{}, of(err, "revoke lease of", "execution", string(id))
 	}
 	if reply.Status == enginerpc.StatusAlreadySatisfied {
-		return Revocation{Already: reply.Outcome}, nil
+		return Revocation{Already: true}, nil
 	}
 	return Revocation{Lease: reply.LeaseID, Epoch: reply.LeaseEpoch}, nil
 }

@@ -93,18 +93,14 @@ type Edge struct {
 	ID enginecore.EdgeID
 	// Upstream must succeed before Downstream may start.
 	Upstream, Downstream enginecore.ExecutionID
-	// Kind defaults to "success_only", the only one that the contract has.
-	Kind string
 	// Input is the name under which the downstream gets the upstream's result; empty passes nothing on.
 	Input string
 }
 
-func (e *Edge) prepare() error {
-	if e.Kind == "" {
-		e.Kind = "success_only"
-	}
-	return errors.Join(checkID(e.Upstream), checkID(e.Downstream))
-}
+func (e *Edge) check() error { return errors.Join(checkID(e.Upstream), checkID(e.Downstream)) }
+
+// edgeKind is the only kind of edge that the contract has.
+const edgeKind = "success_only"
 
 // StageEdge adds an edge to a flow's graph, in one atomic step, when the graph still has the expected revision, which
 // every change of the graph raises by one; FlowInfo has it. It returns the edge's id and the revision that follows. The
@@ -117,7 +113,7 @@ func (c *Client) StageEdge(ctx context.Context, e Edge, revision int64) (enginec
 	if e.ID == "" {
 		e.ID = enginecore.EdgeID(uuid.NewString())
 	}
-	if err := e.prepare(); err != nil {
+	if err := e.check(); err != nil {
 		return "", 0, err
 	}
 	now, err := c.now(ctx)
@@ -126,7 +122,7 @@ func (c *Client) StageEdge(ctx context.Context, e Edge, revision int64) (enginec
 	}
 	reply, err := c.core.StageDependencyEdge(ctx, enginerpc.StageDependencyEdgeCall{
 		FlowID: e.Flow, EdgeID: e.ID, UpstreamExecutionID: e.Upstream, DownstreamExecutionID: e.Downstream,
-		DependencyKind: e.Kind, DataPassingRef: e.Input, ExpectedGraphRevision: revision, Now: now,
+		DependencyKind: edgeKind, DataPassingRef: e.Input, ExpectedGraphRevision: revision, Now: now,
 	})
 	return e.ID, reply.GraphRevision, of(err, "stage edge of", "flow", string(e.Flow))
 }
@@ -139,7 +135,7 @@ func (c *Client) ApplyEdge(ctx context.Context, e Edge, revision int64) (unsatis
 	if e.ID == "" {
 		return 0, false, fault("edge id", "must not be empty")
 	}
-	if err := e.prepare(); err != nil {
+	if err := e.check(); err != nil {
 		return 0, false, err
 	}
 	r, err := c.coreOf(ctx, e.Downstream, "lane_id")
@@ -152,7 +148,7 @@ func (c *Client) ApplyEdge(ctx context.Context, e Edge, revision int64) (unsatis
 	}
 	reply, err := c.core.ApplyDependencyToChild(ctx, enginerpc.ApplyDependencyToChildCall{
 		DownstreamExecutionID: e.Downstream, LaneID: r.Lane(), GroupExecutionID: e.Downstream, FlowID: e.Flow, EdgeID: e.ID,
-		UpstreamExecutionID: e.Upstream, GraphRevision: revision, DependencyKind: e.Kind, DataPassingRef: e.Input, Now: now,
+		UpstreamExecutionID: e.Upstream, GraphRevision: revision, DependencyKind: edgeKind, DataPassingRef: e.Input, Now: now,
 	})
 	if err != nil {
 		return 0, false, of(err, "apply", "edge", string(e.ID))
@@ -168,13 +164,14 @@ type FlowInfo struct {
 	ID        enginecore.FlowID
 	Kind      string
 	Namespace string
-	// State is open, completed, failed or cancelled.
-	State string
+	// State is FlowOpen, FlowCompleted, FlowFailed or FlowCancelled of package enginecore.
+	State enginecore.FlowState
 	// Members and Edges count those that the graph has, Revision its changes.
 	Members, Edges int
 	Revision       int64
 	// CancelReason and CancelPolicy are set when it was cancelled.
-	CancelReason, CancelPolicy string
+	CancelReason string
+	CancelPolicy CancelPolicy
 	// CreatedAt, CancelledAt and ClosedAt are zero when unset. ClosedAt is kept for flows that were submitted whole.
 	CreatedAt, CancelledAt, ClosedAt time.Time
 	// Managed tells that the flow was submitted whole, with runtime.Start; Run is its run id then.
@@ -191,15 +188,15 @@ var flowFields = []string{
 
 func flowOf(id enginecore.FlowID, r hashrecord.Record) FlowInfo {
 	return FlowInfo{
-		ID: id, Kind: r["flow_kind"], Namespace: r["namespace"], State: r["public_flow_state"], Members: int(r.Int("node_count")),
+		ID: id, Kind: r["flow_kind"], Namespace: r["namespace"], State: enginecore.FlowState(r["public_flow_state"]), Members: int(r.Int("node_count")),
 		Edges: int(r.Int("edge_count")), Revision: r.Int("graph_revision"), CancelReason: r["cancel_reason"],
-		CancelPolicy: r["cancellation_policy"], CreatedAt: r.Time("created_at"), CancelledAt: r.Time("cancelled_at"),
+		CancelPolicy: CancelPolicy(r["cancellation_policy"]), CreatedAt: r.Time("created_at"), CancelledAt: r.Time("cancelled_at"),
 		ClosedAt: r.Time("closed_at"), Managed: r["managed"] != "", Run: r["run_id"],
 	}
 }
 
 // Flow returns a flow with its tags: its record is of one moment, the tags are read beside it. It wraps
-// enginecore.ErrFlowNotFound when there is none with that id. Client.Describe of package runtime tells more of a run.
+// enginecore.ErrFlowNotFound when there is none with that id. RunRef.Describe of package runtime tells more of a run.
 func (c *Client) Flow(ctx context.Context, id enginecore.FlowID) (FlowInfo, error) {
 	p, err := c.flowPartition(id)
 	if err != nil {
@@ -218,14 +215,17 @@ func (c *Client) Flow(ctx context.Context, id enginecore.FlowID) (FlowInfo, erro
 	return info, nil
 }
 
+// CancelPolicy says what the cancel of a flow does to its members.
+type CancelPolicy string
+
 // Policies of a cancel.
 const (
 	// CancelAll cancels the flow and all its members. The default.
-	CancelAll = "cancel_all"
+	CancelAll CancelPolicy = "cancel_all"
 	// CancelPending leaves running members to their end. Other FlowFabric servers leave all members alone.
-	CancelPending = "cancel_pending"
+	CancelPending CancelPolicy = "cancel_pending"
 	// CancelFlowOnly marks the flow and leaves its members alone, except those of a flow that was submitted whole.
-	CancelFlowOnly = "flow_only"
+	CancelFlowOnly CancelPolicy = "flow_only"
 )
 
 // FlowCancel says how a flow is to be cancelled.
@@ -233,13 +233,13 @@ type FlowCancel struct {
 	// Reason is for the record.
 	Reason string
 	// Policy is CancelAll, CancelPending or CancelFlowOnly; empty is CancelAll.
-	Policy string
+	Policy CancelPolicy
 }
 
 // FlowCancelled is what a cancel has done.
 type FlowCancelled struct {
 	// Policy is that of the cancel, which may have been another one's earlier.
-	Policy string
+	Policy CancelPolicy
 	// Already tells that the flow was over before.
 	Already bool
 	// Members are the members of the flow, at most a thousand of one that was over before.
@@ -312,7 +312,7 @@ func (c *Client) cancelFlow(ctx context.Context, id enginecore.FlowID, how FlowC
 		return FlowCancelled{}, err
 	}
 	reply, err := c.core.ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
-		Partition: p, FlowID: id, Reason: how.Reason, CancellationPolicy: how.Policy, Now: now, Grace: grace,
+		Partition: p, FlowID: id, Reason: how.Reason, CancellationPolicy: string(how.Policy), Now: now, Grace: grace,
 	})
 	if errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
 		return c.alreadyCancelled(ctx, p, id, how)
@@ -320,7 +320,7 @@ func (c *Client) cancelFlow(ctx context.Context, id enginecore.FlowID, how FlowC
 	if err != nil {
 		return FlowCancelled{}, err
 	}
-	return FlowCancelled{Policy: reply.Policy, Members: reply.Members}, nil
+	return FlowCancelled{Policy: CancelPolicy(reply.Policy), Members: reply.Members}, nil
 }
 
 func (c *Client) alreadyCancelled(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, how FlowCancel) (FlowCancelled, error) {
@@ -331,7 +331,7 @@ func (c *Client) alreadyCancelled(ctx context.Context, p enginecore.Partition, i
 	}
 	cancelled := FlowCancelled{Policy: how.Policy, Already: true}
 	if r["cancellation_policy"] != "" {
-		cancelled.Policy = r["cancellation_policy"]
+		cancelled.Policy = CancelPolicy(r["cancellation_policy"])
 	}
 	for member, err := range c.Members(ctx, id) {
 		if err != nil {

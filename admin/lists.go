@@ -246,8 +246,8 @@ func typed[T ~string](texts []string) []T {
 type FlowQuery struct {
 	// Kind is the kind of the flow; of one that was submitted whole, its name.
 	Kind string
-	// States are the states of which it must be in one: open, completed, failed, cancelled.
-	States []string
+	// States are the states of which it must be in one: FlowOpen, FlowCompleted, FlowFailed or FlowCancelled.
+	States []enginecore.FlowState
 	// Tags are tags that it must have, with their values.
 	Tags map[string]string
 	// WithTags fills in the tags of what is found, at the cost of one more read for each.

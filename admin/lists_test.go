@@ -88,7 +88,7 @@ func TestListsByWhatIsWanted(t *testing.T) {
 			require.EqualValues(t, "lane-2", e.Lane)
 			break // a loop may end early
 		}
-		for _, q := range []admin.FlowQuery{{}, {Kind: "build"}, {States: []string{"open"}}} {
+		for _, q := range []admin.FlowQuery{{}, {Kind: "build"}, {States: []enginecore.FlowState{enginecore.FlowOpen}}} {
 			page, err := d.ListFlows(d.ctx, q, "", 0)
 			require.NoError(t, err)
 			require.Len(t, page.Flows, 1, "%+v", q)

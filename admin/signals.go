@@ -42,8 +42,8 @@ type Delivery struct {
 	ID enginecore.SignalID
 	// Duplicate tells that a signal with the same idempotency key was there first, and nothing has changed.
 	Duplicate bool
-	// Effect says what the signal has done, in the engine's words; resume_condition_satisfied is that the wait is over.
-	Effect string
+	// Effect says what the signal has done; empty for a duplicate.
+	Effect enginecore.SignalEffect
 }
 
 // Limits of signals that other FlowFabric servers use, too.
@@ -87,10 +87,10 @@ func (c *Client) deliver(ctx context.Context, s Signal, lane enginecore.LaneID) 
 	signal := s.wire(now)
 	reply, err := c.core.DeliverSignal(ctx, enginerpc.DeliverSignalCall{LaneID: lane, Signal: signal})
 	if !errors.Is(err, enginecore.ErrWaitpointPendingUseBufferScript) {
-		return Delivery{reply.SignalID, reply.Status == enginerpc.StatusDuplicate, reply.Effect}, err
+		return Delivery{reply.SignalID, reply.Status == enginerpc.StatusDuplicate, enginecore.SignalEffect(reply.Effect)}, err
 	}
 	kept, err := c.core.BufferSignalForPendingWaitpoint(ctx, enginerpc.BufferSignalForPendingWaitpointCall{Signal: signal})
-	return Delivery{kept.SignalID, kept.Status == enginerpc.StatusDuplicate, kept.Effect}, err
+	return Delivery{kept.SignalID, kept.Status == enginerpc.StatusDuplicate, enginecore.SignalEffect(kept.Effect)}, err
 }
 
 func (s Signal) wire(now time.Time) enginerpc.Signal {

@@ -34,7 +34,7 @@ type Frames struct {
 	// ClosedAt is when the stream was closed, for ClosedReason; zero while more may come, and for an attempt that has
 	// written nothing.
 	ClosedAt     time.Time
-	ClosedReason string
+	ClosedReason enginecore.StreamCloseReason
 }
 
 var (
@@ -42,9 +42,9 @@ var (
 	concreteID = regexp.MustCompile(`^\d+-\d+$`)
 )
 
-// ReadStream returns the frames of an attempt between two ids, both included, oldest first, at most limit (1 to 1000, 0 for
-// 100), in one atomic step. An empty id is the start or the end of the stream; to go on, read from the last id and leave out
-// its frame, or use TailStream. Client.Stream of package runtime follows a node of a run over its attempts.
+// ReadStream returns the frames of an attempt between two ids, both included, oldest first, at most limit (1 to 1000, 0
+// for 100), in one atomic step. An empty id is the start or the end of the stream; to go on, read from the last id and
+// leave out its frame, or use TailStream. RunRef.Stream of package runtime follows a node of a run over its attempts.
 func (c *Client) ReadStream(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, from, to string, limit int) (Frames, error) {
 	if err := errors.Join(checkID(id), checkFrameID("from", from, frameID), checkFrameID("to", to, frameID)); err != nil {
 		return Frames{}, err
@@ -61,7 +61,7 @@ func (c *Client) ReadStream(ctx context.Context, id enginecore.ExecutionID, atte
 	if err != nil {
 		return Frames{}, of(err, "read stream of", "execution", string(id))
 	}
-	frames := Frames{ClosedAt: reply.ClosedAt, ClosedReason: reply.ClosedReason}
+	frames := Frames{ClosedAt: reply.ClosedAt, ClosedReason: enginecore.StreamCloseReason(reply.ClosedReason)}
 	for _, f := range reply.Frames {
 		frame := Frame{f.ID, make(map[string][]byte, len(f.Fields))}
 		for _, field := range f.Fields {
@@ -186,5 +186,5 @@ func (c *Client) closed(ctx context.Context, id enginecore.ExecutionID, attempt 
 		return Frames{}, err
 	}
 	r := hashrecord.Read(results[0], fields)
-	return Frames{ClosedAt: r.Time("closed_at"), ClosedReason: r["closed_reason"]}, nil
+	return Frames{ClosedAt: r.Time("closed_at"), ClosedReason: enginecore.StreamCloseReason(r["closed_reason"])}, nil
 }

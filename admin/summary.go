@@ -12,9 +12,9 @@ import (
 
 // FlowSummary counts the members of a flow.
 type FlowSummary struct {
-	// State is what the members amount to: completed, failed, running, blocked (some wait, none runs) or open. Members that
-	// a join had no use for any more do not make a flow fail.
-	State string
+	// State is what the members amount to; empty when nobody has counted them. Members that a join had no use for any
+	// more do not make a flow fail.
+	State enginecore.FlowState
 	// Members is how many there are, Counted how many the counts are of: all, or of a large flow some at random.
 	Members, Counted int
 	// ByState counts those by state. States that none is in are missing.
@@ -46,7 +46,7 @@ func (c *Client) FlowSummary(ctx context.Context, id enginecore.FlowID) (FlowSum
 	}
 	r := hashrecord.Record(stored)
 	s := FlowSummary{
-		State: r["public_flow_state"], Members: int(r.Int("total_members")), Counted: int(r.Int("sampled_members")),
+		State: enginecore.FlowState(r["public_flow_state"]), Members: int(r.Int("total_members")), Counted: int(r.Int("sampled_members")),
 		UpdatedAt: r.Time("last_summary_update_at"), ByState: make(map[enginecore.PublicState]int),
 	}
 	for field := range r {

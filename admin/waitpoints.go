@@ -19,8 +19,8 @@ type Waitpoint struct {
 	ID enginecore.WaitpointID
 	// Key is the name that its maker gave it.
 	Key string
-	// State is pending or active.
-	State string
+	// State is WaitpointPending or WaitpointActive of package enginecore.
+	State enginecore.WaitpointState
 	// Token lets whoever has it send signals to the waitpoint: treat it as a secret.
 	Token string
 	// Signals are the names of the signals that it waits for; empty is any.
@@ -37,9 +37,9 @@ const waitpointPage = 100
 // maxMatchers bounds the names of signals that are read of one waitpoint.
 const maxMatchers = 1000
 
-// Waitpoints lists the open waitpoints of an execution by id, with their tokens, by several reads: what changes between them
-// may be shown half. Of other FlowFabric tools, a waitpoint that was made ahead of its wait is listed when the wait begins.
-// It wraps enginecore.ErrExecutionNotFound. Client.Waitpoints of package runtime tells of those of a run, without tokens.
+// Waitpoints lists the open waitpoints of an execution by id, with their tokens, by several reads: what changes between
+// them may be shown half. Of other FlowFabric tools, a waitpoint that was made ahead of its wait is listed when the
+// wait begins. It wraps enginecore.ErrExecutionNotFound. RunRef.Waitpoints of package runtime lists those of a run.
 func (c *Client) Waitpoints(ctx context.Context, id enginecore.ExecutionID) ([]Waitpoint, error) {
 	list, err := c.waitpoints(ctx, id)
 	return list, of(err, "waitpoints of", "execution", string(id))
@@ -91,11 +91,12 @@ func (c *Client) openWaitpoints(ctx context.Context, p enginecore.Partition, ids
 	var matchers []int64
 	for i, id := range ids {
 		r := hashrecord.Read(results[2*i], waitpointFields)
-		if (r["state"] != "pending" && r["state"] != "active") || r["waitpoint_token"] == "" {
+		state := enginecore.WaitpointState(r["state"])
+		if (state != enginecore.WaitpointPending && state != enginecore.WaitpointActive) || r["waitpoint_token"] == "" {
 			continue
 		}
 		open = append(open, Waitpoint{
-			ID: id, Key: r["waitpoint_key"], State: r["state"], Token: r["waitpoint_token"], CreatedAt: r.Time("created_at"),
+			ID: id, Key: r["waitpoint_key"], State: state, Token: r["waitpoint_token"], CreatedAt: r.Time("created_at"),
 			ActivatedAt: r.Time("activated_at"), ExpiresAt: r.Time("expires_at"),
 		})
 		count, _ := results[2*i+1].AsInt64() // 0 without one

@@ -30,7 +30,7 @@ func TestWaitpointsAndSignals(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, open, 1)
 		require.Equal(t, "approval", open[0].Key)
-		require.Equal(t, "active", open[0].State)
+		require.Equal(t, enginecore.WaitpointActive, open[0].State)
 		require.Equal(t, []string{"yes", "no"}, open[0].Signals)
 		signal := admin.Signal{
 			Execution: id, Waitpoint: open[0].ID, Token: "k1:" + uuid.NewString(), Name: "yes", Payload: []byte(`{"by":"ann"}`), IdempotencyKey: "1",
@@ -41,7 +41,7 @@ func TestWaitpointsAndSignals(t *testing.T) {
 		signal.Name, signal.IdempotencyKey = "other", "0"
 		delivery, err := d.DeliverSignal(d.ctx, signal)
 		require.NoError(t, err)
-		require.NotEqual(t, "resume_condition_satisfied", delivery.Effect)
+		require.NotEqual(t, enginecore.SignalResumed, delivery.Effect)
 		require.Equal(t, enginecore.PublicSuspended, d.state(id))
 		again, err := d.DeliverSignal(d.ctx, signal)
 		require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestWaitpointsAndSignals(t *testing.T) {
 		signal.Name, signal.IdempotencyKey = "yes", "1"
 		delivery, err = d.DeliverSignal(d.ctx, signal)
 		require.NoError(t, err)
-		require.Equal(t, "resume_condition_satisfied", delivery.Effect)
+		require.Equal(t, enginecore.SignalResumed, delivery.Effect)
 		require.Equal(t, enginecore.PublicWaiting, d.state(id))
 		open, err = d.Waitpoints(d.ctx, id)
 		require.NoError(t, err)
@@ -131,6 +131,6 @@ func TestStreams(t *testing.T) {
 		d.Complete(x, "done")
 		frames, err = d.TailStream(d.ctx, id, 0, frames.Frames[0].ID, admin.MaxTailWait, 0)
 		require.NoError(t, err)
-		require.Equal(t, "attempt_success", frames.ClosedReason)
+		require.Equal(t, enginecore.StreamAttemptSucceeded, frames.ClosedReason)
 	})
 }

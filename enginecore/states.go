@@ -136,3 +136,52 @@ func (s PublicState) Terminal() bool {
 	}
 	return false
 }
+
+// FlowState is how a flow stands, as its record or the summary of its members tells.
+type FlowState string
+
+// States of flows. FlowRunning and FlowBlocked occur in summaries only.
+const (
+	FlowOpen      FlowState = "open"
+	FlowRunning   FlowState = "running" // members are active
+	FlowBlocked   FlowState = "blocked" // members wait, and none is active
+	FlowCompleted FlowState = "completed"
+	FlowFailed    FlowState = "failed"
+	FlowCancelled FlowState = "cancelled"
+)
+
+// WaitpointState is how a waitpoint stands.
+type WaitpointState string
+
+// States of waitpoints.
+const (
+	WaitpointPending WaitpointState = "pending" // made ahead of its wait
+	WaitpointActive  WaitpointState = "active"  // something waits at it
+	WaitpointClosed  WaitpointState = "closed"
+)
+
+// SignalEffect is what a signal has done to the waitpoint that it was delivered to.
+type SignalEffect string
+
+// Effects of signals.
+const (
+	SignalNoEffect SignalEffect = "no_op"                          // it is none of those that are waited for
+	SignalAppended SignalEffect = "appended_to_waitpoint"          // it counts, and the wait goes on
+	SignalBuffered SignalEffect = "buffered_for_pending_waitpoint" // it is kept until something waits
+	SignalResumed  SignalEffect = "resume_condition_satisfied"     // the wait is over
+)
+
+// StreamCloseReason says why the output stream of an attempt was closed.
+type StreamCloseReason string
+
+// Reasons for which streams are closed.
+const (
+	StreamAttemptSucceeded     StreamCloseReason = "attempt_success"
+	StreamAttemptFailed        StreamCloseReason = "attempt_failure"
+	StreamAttemptCancelled     StreamCloseReason = "attempt_cancelled"
+	StreamExpired              StreamCloseReason = "expired"            // of the execution, by a deadline
+	StreamLeaseExpired         StreamCloseReason = "lease_expired"      // its worker was lost
+	StreamReclaimed            StreamCloseReason = "reclaimed"          // another worker has taken over, with an attempt of its own
+	StreamSuspensionTimedOut   StreamCloseReason = "suspension_timeout" // while the attempt waited
+	StreamDependencyImpossible StreamCloseReason = "dependency_impossible"
+)

@@ -38,7 +38,7 @@ func MapOutcomes[I, O, In, Out any](f *Builder[In, Out], name string, a *activit
 
 // ItemOutcome is the outcome of an item of MapOutcomes.
 type ItemOutcome[O any] struct {
-	// Outcome is success, failed, cancelled or expired.
+	// Outcome is Succeeded, Failed, Cancelled or Expired.
 	Outcome Outcome `json:"outcome"`
 	// Value is the result of an item that succeeded, the zero value otherwise.
 	Value O `json:"value,omitzero"`

@@ -17,7 +17,7 @@ const (
 	Expired   = flowgraph.Expired
 )
 
-// KeepForever is the retention of runs that are kept until Client.Purge removes them.
+// KeepForever is the retention of runs that are kept until RunRef.Purge removes them.
 const KeepForever = flowgraph.KeepForever
 
 // ErrRetention marks a retention that is too long or negative, or for an outcome that does not exist.

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -21,7 +20,7 @@ import (
 )
 
 // awaitState waits until a node is in a state.
-func awaitState(t testing.TB, run *runtime.Run[string], node string, want enginecore.PublicState) {
+func awaitState(t testing.TB, run *runtime.Run[string], node string, want runtime.NodeState) {
 	t.Helper()
 	enginetest.Eventually(t, enginetest.Patience, func() string {
 		d, err := run.Describe(context.Background())
@@ -62,17 +61,17 @@ func TestCancelPendingSparesWhatRuns(t *testing.T) {
 		flow.Return(f, flow.Node(f, "after", act, runs))
 		b.Worker(t, []activity.Handler{act}, runtime.WorkerConfig{Concurrency: 2})
 		run := startOf(t, b, f)
-		awaitState(t, run, "runs", enginecore.PublicActive)
-		awaitState(t, run, "fails", enginecore.PublicActive)
+		awaitState(t, run, "runs", runtime.NodeActive)
+		awaitState(t, run, "fails", runtime.NodeActive)
 		require.NoError(t, run.CancelPending(ctx, "no more", runtime.WithActor("ann")))
 		got := states(t, run)
-		require.Equal(t, map[string]enginecore.PublicState{"runs": "active", "fails": "active", "waits": "cancelled", "after": "cancelled"}, got)
+		require.Equal(t, map[string]runtime.NodeState{"runs": "active", "fails": "active", "waits": "cancelled", "after": "cancelled"}, got)
 		b.Check(t, invariant.AnyTime)
 		close(gate)
 		_, err := run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		require.ErrorContains(t, err, "no more")
-		require.Equal(t, map[string]enginecore.PublicState{"runs": "completed", "fails": "cancelled", "waits": "cancelled", "after": "cancelled"},
+		require.Equal(t, map[string]runtime.NodeState{"runs": "completed", "fails": "cancelled", "waits": "cancelled", "after": "cancelled"},
 			states(t, run))
 		require.EqualValues(t, 2, attempts.Load(), "nothing starts after the cancel")
 		d, err := run.Describe(ctx)
@@ -134,7 +133,7 @@ func TestCancelPendingAndALostWorker(t *testing.T) {
 		b.Keeper(t)
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
-		require.Equal(t, enginecore.PublicCancelled, states(t, run)["a"])
+		require.Equal(t, runtime.NodeCancelled, states(t, run)["a"])
 		b.Settle(t)
 	})
 }
@@ -150,7 +149,7 @@ func TestCancelNode(t *testing.T) {
 		flow.Node(f, "after", c.act, flow.Const("ok"), flow.After(refs[0]))
 		flow.Return(f, flow.Node(f, "join", c.sum, flow.Quorum(2, refs...)))
 		run := startOf(t, b, f)
-		awaitState(t, run, "a", enginecore.PublicActive)
+		awaitState(t, run, "a", runtime.NodeActive)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if c.hanging.Load() == 0 {
 				return "a has not begun"
@@ -160,13 +159,13 @@ func TestCancelNode(t *testing.T) {
 		require.NoError(t, run.CancelNode(ctx, "a", "not this one", runtime.WithActor("ann")))
 		<-c.stopped
 		require.NoError(t, run.CancelNode(ctx, "a", "not this one"))
-		awaitState(t, run, "c", enginecore.PublicCompleted)
+		awaitState(t, run, "c", runtime.NodeSucceeded)
 		require.ErrorIs(t, run.CancelNode(ctx, "c", "too late"), runtime.ErrNodeOver)
 		require.ErrorIs(t, run.CancelNode(ctx, "x", "unknown"), runtime.ErrUnknownNode)
 		close(c.gate)
 		_, err := run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
-		require.Equal(t, map[string]enginecore.PublicState{
+		require.Equal(t, map[string]runtime.NodeState{
 			"a": "cancelled", "b": "completed", "c": "completed", "after": "skipped", "join": "completed",
 		}, states(t, run))
 		d, err := run.Describe(ctx)

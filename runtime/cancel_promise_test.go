@@ -103,7 +103,7 @@ func TestCancelOfAMultitude(t *testing.T) {
 		require.NoError(t, run.Cancel(ctx, "enough"))
 		acknowledged := time.Since(at)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
-			d, err := b.Client.Describe(ctx, "wide", run.ID())
+			d, err := b.Client.Run("wide", run.ID()).Describe(ctx)
 			require.NoError(t, err)
 			if d.ClosedAt.IsZero() {
 				return fmt.Sprintf("%d nodes are open", d.OpenNodes)

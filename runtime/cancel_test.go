@@ -96,7 +96,7 @@ func TestCancelReachesRunningFunctions(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "no longer wanted", d.CancelReason)
 		for _, n := range d.Nodes {
-			require.EqualValues(t, "cancelled", n.State, n.Name)
+			require.Equal(t, runtime.NodeCancelled, n.State, n.Name)
 		}
 	})
 }
@@ -158,7 +158,7 @@ func TestOperatorCancelsOneNode(t *testing.T) {
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		n := d.Nodes[0]
-		require.EqualValues(t, "active", n.State)
+		require.Equal(t, runtime.NodeActive, n.State)
 		_, err = b.Engine.Core().CancelExecution(ctx, enginerpc.CancelExecutionCall{
 			AttemptIndex: 0, WorkerInstanceID: n.Worker, WaitpointID: "00000000-0000-0000-0000-000000000000", LaneID: "default",
 			ExecutionID: n.ExecutionID, Reason: "operator", Source: override,
@@ -170,7 +170,7 @@ func TestOperatorCancelsOneNode(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		d, err = run.Describe(ctx)
 		require.NoError(t, err)
-		require.EqualValues(t, "skipped", d.Nodes[1].State)
+		require.Equal(t, runtime.NodeSkipped, d.Nodes[1].State)
 		b.Settle(t)
 	})
 }

@@ -65,9 +65,9 @@ func TestCategoryOfAnExpiredSubFlow(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, runtime.CategoryChild, d.Nodes[0].Category)
 
-		d, err = b.Client.Describe(ctx, d.Nodes[0].Child.Flow, d.Nodes[0].Child.Run)
+		d, err = b.Client.Run(d.Nodes[0].Child.Flow, d.Nodes[0].Child.Run).Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, "expired", d.Outcome)
+		require.Equal(t, runtime.RunExpired, d.State)
 		require.Empty(t, d.FailedNode)
 		require.Equal(t, activity.CategoryTimeout, d.FailureCategory)
 		for _, n := range d.Nodes {

@@ -17,21 +17,16 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
 )
 
-// ChildRun is the run that a node stands for: that of the items of a map, or of a sub-flow. Client.Describe and Client.Watch
-// take its names as those of any run.
+// ChildRun is the run that a node stands for: that of the items of a map, or of a sub-flow. Client.Run takes its names
+// as those of any run.
 type ChildRun struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
-	// State and Outcome are those of Description; empty while the run is not there yet, or when it has been purged.
-	State, Outcome string
+	// State is that of RunDescription; empty while the run is not there yet, or when it has been purged.
+	State RunState
 	// Total counts its nodes, which are the items of a map; Open those that have not ended, the others how those ended that
 	// have.
 	Total, Open, Succeeded, Failed, Expired, Cancelled, Skipped int
-}
-
-// childPartition is where the run lives that a node stands for.
-func (c *Client) childPartition(id enginecore.FlowID) (enginecore.Partition, error) {
-	return c.session.Core.FlowPartition(id)
 }
 
 // listConcurrency bounds how many partitions are asked at a time.
@@ -57,17 +52,14 @@ func (c *Client) nameChildren(ctx context.Context, d *RunDescription) error {
 			asking.Go(func() error { return c.describeChild(ctx, n.Child) })
 		}
 	}
-	if err := asking.Wait(); err != nil {
-		return fmt.Errorf("describe run %s of flow %s: %w", d.Run, d.Flow, err)
-	}
-	return nil
+	return asking.Wait()
 }
 
 // firstCursor reads a page of a run from the first node on, without its definition.
 const firstCursor = "0"
 
 func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
-	p, err := c.childPartition(child.FlowID)
+	p, err := c.session.Core.FlowPartition(child.FlowID)
 	if err != nil {
 		return err
 	}
@@ -78,7 +70,7 @@ func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
 	if err != nil {
 		return err
 	}
-	child.Flow, child.Run, child.State, child.Outcome = r.FlowName, r.RunID, r.State, r.Outcome
+	child.Flow, child.Run, child.State = r.FlowName, r.RunID, runState(r.State, r.Outcome)
 	child.Total, child.Open = int(r.NodeCount), int(r.OpenNodes)
 	child.Failed, child.Expired, child.Cancelled, child.Skipped = int(r.NodesFailed), int(r.NodesExpired), int(r.NodesCancelled), int(r.NodesSkipped)
 	child.Succeeded = child.Total - child.Open - child.Failed - child.Expired - child.Cancelled - child.Skipped
@@ -91,7 +83,7 @@ type MapItem struct {
 	Index int
 	Name  string
 	// State and Attempts are those of NodeDescription.
-	State    enginecore.PublicState
+	State    NodeState
 	Attempts int
 	// Result is what it has brought, nil unless it has succeeded.
 	Result json.RawMessage
@@ -102,21 +94,24 @@ type MapItem struct {
 // ErrNoItems is returned for a node that has no items: it is no map, or has not begun.
 var ErrNoItems = errors.New("node has no items")
 
-// Items yields the items of a map, in the order of the list, from the given index on. It reads them in pages, so a long list
-// is neither read nor held at once; what happens meanwhile may show. An error is yielded last: it wraps ErrRunNotFound,
-// ErrUnknownNode or ErrNoItems. The items of an empty list are none, and that is no error.
-func (c *Client) Items(ctx context.Context, flowName, runID, node string, from int) iter.Seq2[MapItem, error] {
+// Items yields the items of a map node, in the order of the list, from the given index on. It reads them in pages, so a
+// long list is neither read nor held at once; what happens meanwhile may show. An error is yielded last: it wraps
+// ErrRunNotFound, ErrUnknownNode, ErrNoItems, or in contract mode ErrNotInContract. The items of an empty list are
+// none, and that is no error.
+func (r *RunRef) Items(ctx context.Context, node string, from int) iter.Seq2[MapItem, error] {
 	return func(yield func(MapItem, error) bool) {
-		fail := func(err error) {
-			yield(MapItem{}, fmt.Errorf("items of node %s of run %s of flow %s: %w", node, runID, flowName, err))
+		if err := r.ready(); err != nil {
+			yield(MapItem{}, err)
+			return
 		}
-		child, err := c.childOf(ctx, flowName, runID, node)
+		fail := func(err error) { yield(MapItem{}, r.errorf("items of node "+node+" of", err)) }
+		child, err := r.childOf(ctx, node)
 		if err != nil {
 			fail(err)
 			return
 		}
 		for next := max(0, from); child != nil && next < child.Total; {
-			page, err := c.readItems(ctx, child, next)
+			page, err := r.client.readItems(ctx, child, next)
 			if err != nil {
 				fail(err)
 				return
@@ -132,8 +127,8 @@ func (c *Client) Items(ctx context.Context, flowName, runID, node string, from i
 }
 
 // childOf finds the run of a map; nil when its list was empty.
-func (c *Client) childOf(ctx context.Context, flowName, runID, node string) (*ChildRun, error) {
-	d, err := c.Describe(ctx, flowName, runID)
+func (r *RunRef) childOf(ctx context.Context, node string) (*ChildRun, error) {
+	d, err := r.Describe(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +143,7 @@ func (c *Client) childOf(ctx context.Context, flowName, runID, node string) (*Ch
 			return nil, fmt.Errorf("%w: it is no map", ErrNoItems)
 		case n.Child != nil:
 			return n.Child, nil
-		case n.State == enginecore.PublicCompleted:
+		case n.State == NodeSucceeded:
 			return nil, nil
 		}
 		return nil, fmt.Errorf("%w: it is %s", ErrNoItems, n.State)
@@ -157,7 +152,7 @@ func (c *Client) childOf(ctx context.Context, flowName, runID, node string) (*Ch
 }
 
 func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]MapItem, error) {
-	p, err := c.childPartition(child.FlowID)
+	p, err := c.session.Core.FlowPartition(child.FlowID)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +169,7 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]Ma
 	items := make([]MapItem, len(reply.Executions))
 	for i, e := range reply.Executions {
 		items[i] = MapItem{
-			Index: next + i, Name: flowgraph.ItemName(next + i), State: enginecore.PublicState(e.State), Attempts: int(e.Attempts),
+			Index: next + i, Name: flowgraph.ItemName(next + i), State: NodeState(e.State), Attempts: int(e.Attempts),
 		}
 		items[i].Reason, items[i].Category = engine.PlainFailure(e.Reason, e.Category)
 		if e.Outcome == "success" {

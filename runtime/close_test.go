@@ -37,7 +37,7 @@ func closeWaits(ctx context.Context, c *runtime.Client, run, attached *runtime.R
 		},
 		"stream": func() (last error) {
 			begun()
-			for _, err := range c.Stream(ctx, "waits", run.ID(), "n") {
+			for _, err := range c.Run("waits", run.ID()).Stream(ctx, "n") {
 				last = err
 			}
 			return last
@@ -62,7 +62,7 @@ func TestCloseEndsWaits(t *testing.T) {
 				t.Cleanup(c.Close)
 				run, err := runtime.Start(ctx, c, def, 1)
 				require.NoError(t, err)
-				attached, err := runtime.Attach(c, def, run.ID())
+				attached, err := runtime.Attach(c.Run(def.Name(), run.ID()), def)
 				require.NoError(t, err)
 				type end struct {
 					what string

@@ -206,7 +206,7 @@ func TestCallsEndWhileConnecting(t *testing.T) {
 			"lanes":  func(ctx context.Context) error { _, err := far.Client.Lanes(ctx); return err },
 			"check":  far.Engine.Check,
 			"cancel": func(ctx context.Context) error { return run.Cancel(ctx, "") },
-			"purge":  func(ctx context.Context) error { return far.Client.Purge(ctx, "waits", run.ID()) },
+			"purge":  func(ctx context.Context) error { return far.Client.Run("waits", run.ID()).Purge(ctx) },
 		}
 		var all sync.WaitGroup
 		for name, call := range calls {
@@ -409,7 +409,7 @@ func TestSilentWatchGoesOn(t *testing.T) {
 			close(silenced)
 		}()
 		told := make(chan error, 1)
-		go func() { told <- lastError(far.Client.Watch(ctx, "waits", run.ID(), "")) }()
+		go func() { told <- lastError(far.Client.Run("waits", run.ID()).Watch(ctx, "")) }()
 		<-silenced
 		send(t, ctx, b, waits[0], runtime.Signal{Name: "asks", Payload: 1})
 		require.NoError(t, <-told)

@@ -132,7 +132,7 @@ func TestContractKeeperReleasesRoots(t *testing.T) {
 		dying, die := context.WithCancel(ctx)
 		go func() { _, _ = runtime.Start(dying, far.Client, def, 1, runtime.WithID("left")) }()
 		<-stalled
-		run, err := runtime.Attach(b.Client, def, "left")
+		run, err := runtime.Attach(b.Client.Run(def.Name(), "left"), def)
 		require.NoError(t, err)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)

@@ -52,7 +52,7 @@ func TestContractRefusals(t *testing.T) {
 			_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("refused"))
 			require.ErrorIs(t, err, runtime.ErrNotInContract)
 			require.ErrorContains(t, err, c.want)
-			_, err = b.Client.Describe(ctx, name, "refused")
+			_, err = b.Client.Run(name, "refused").Describe(ctx)
 			require.ErrorIs(t, err, runtime.ErrRunNotFound)
 		})
 	}

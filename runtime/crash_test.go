@@ -382,7 +382,7 @@ func TestClientKilledWhileSubmitting(t *testing.T) {
 				<-stalled
 				// The proxy is still passing the call on; the client dies once the server has it.
 				enginetest.Eventually(t, enginetest.Patience, func() string {
-					if d, err := b.Client.Describe(ctx, "wide", "large"); err != nil || len(d.Nodes) == 0 {
+					if d, err := b.Client.Run("wide", "large").Describe(ctx); err != nil || len(d.Nodes) == 0 {
 						return "the first call's nodes"
 					}
 					return ""

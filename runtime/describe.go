@@ -23,11 +23,9 @@ import (
 type RunDescription struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
-	// State is open, completed, failed or cancelled. A run may be failed or cancelled while its last nodes are
-	// still ending; ClosedAt tells.
-	State string
-	// Outcome is success, failed, cancelled or expired, and empty while the run is open.
-	Outcome string
+	// State is how the run stands. A run may have failed, expired or be cancelled while its last nodes are still
+	// ending; ClosedAt tells.
+	State RunState
 	// FailedNode failed first, with FailureReason. Empty when none has.
 	FailedNode, FailureReason, FailureCategory string
 	// CancelReason and CancelledBy are set when the run was cancelled.
@@ -69,9 +67,7 @@ type RunDescription struct {
 type NodeDescription struct {
 	Name, Activity, Lane string
 	ExecutionID          enginecore.ExecutionID
-	// State is the engine's public state: waiting, delayed, waiting_children, rate_limited, active, suspended,
-	// completed, failed, cancelled, expired or skipped.
-	State enginecore.PublicState
+	State                NodeState
 	// Why says in words what the node waits for; empty when it runs or has ended.
 	Why string
 	// Attempts counts the attempts begun. Retries counts those after a failure, Reclaims those after a lost worker.
@@ -102,35 +98,40 @@ type NodeDescription struct {
 // describePage is the number of nodes read at once.
 const describePage = 200
 
-// Describe returns the state of a run and its nodes. It wraps ErrRunNotFound when there is no such run.
-func (c *Client) Describe(ctx context.Context, flowName, runID string) (*RunDescription, error) {
-	id, partition, err := c.locate(flowName, runID)
-	if err != nil {
+// Describe returns the state of the run, its nodes and its budgets. Runs of more than 200 nodes are read in several
+// calls, and waits, pauses, budgets and the runs of maps and sub-flows in calls of their own: what happens meanwhile
+// may show in part. The error wraps ErrRunNotFound when there is no such run.
+func (r *RunRef) Describe(ctx context.Context) (*RunDescription, error) {
+	if err := r.ready(); err != nil {
 		return nil, err
 	}
-	return c.describe(ctx, flowName, runID, id, partition)
+	d, now, err := r.readDescription(ctx)
+	if errors.Is(err, enginecore.ErrFlowNotFound) {
+		return nil, fmt.Errorf("run %s of flow %s: %w", r.id, r.flow, engine.ErrRunNotFound)
+	}
+	if err == nil {
+		err = r.complete(ctx, d)
+	}
+	if err != nil {
+		return nil, r.errorf("describe", err)
+	}
+	r.client.nameOverdue(ctx, d, now)
+	return d, nil
 }
 
-func (c *Client) describe(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (*RunDescription, error) {
-	if err := c.ready(); err != nil {
-		return nil, err
-	}
-	call := enginerpc.DescribeFlowCall{Partition: p, FlowID: id, Limit: describePage}
-	var d *RunDescription
-	var now time.Time // by the engine's clock
+// readDescription reads the run and its nodes, with the time by the engine's clock.
+func (r *RunRef) readDescription(ctx context.Context) (d *RunDescription, now time.Time, err error) {
+	call := enginerpc.DescribeFlowCall{Partition: r.partition, FlowID: r.flowID, Limit: describePage}
 	nodes := make(map[enginecore.ExecutionID]NodeDescription)
 	for {
-		reply, err := c.session.Backend.DescribeFlow(ctx, call)
-		if errors.Is(err, enginecore.ErrFlowNotFound) {
-			return nil, fmt.Errorf("run %s of flow %s: %w", runID, flowName, engine.ErrRunNotFound)
-		}
+		reply, err := r.client.session.Backend.DescribeFlow(ctx, call)
 		if err != nil {
-			return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
+			return nil, now, err
 		}
 		if d == nil {
 			now = reply.Now
-			if d, err = describeFlow(id, reply); err != nil {
-				return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
+			if d, err = describeFlow(r.flowID, reply); err != nil {
+				return nil, now, err
 			}
 		}
 		for _, n := range reply.Nodes {
@@ -140,30 +141,31 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 			break
 		}
 	}
-	if err := c.describeBudgets(ctx, d); err != nil {
-		return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
-	}
 	d.order(nodes)
 	d.nameUpstreams()
-	if err := c.nameFailure(ctx, p, d); err != nil {
-		return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
+	return d, now, nil
+}
+
+// complete adds what is not in the records of the run and its nodes.
+func (r *RunRef) complete(ctx context.Context, d *RunDescription) error {
+	if err := r.client.describeBudgets(ctx, d); err != nil {
+		return err
 	}
-	if err := c.nameChildren(ctx, d); err != nil {
-		return nil, err
+	if err := r.client.nameFailure(ctx, r.partition, d); err != nil {
+		return err
 	}
-	if err := c.nameWaits(ctx, p, d); err != nil {
-		return nil, err
+	if err := r.client.nameChildren(ctx, d); err != nil {
+		return err
 	}
-	if err := c.namePauses(ctx, p, d); err != nil {
-		return nil, err
+	if err := r.nameWaits(ctx, d); err != nil {
+		return err
 	}
-	c.nameOverdue(ctx, d, now)
-	return d, nil
+	return r.client.namePauses(ctx, r.partition, d)
 }
 
 func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDescription, error) {
 	d := &RunDescription{
-		Flow: r.FlowName, Run: r.RunID, FlowID: id, State: r.State, Outcome: r.Outcome, FailedNode: r.FailedNode,
+		Flow: r.FlowName, Run: r.RunID, FlowID: id, State: runState(r.State, r.Outcome), FailedNode: r.FailedNode,
 		FailureReason: r.FailureReason, FailureCategory: r.FailureCategory, CancelReason: r.CancelReason,
 		CancelledBy: r.CancelledBy, CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt,
 		OpenNodes: int(r.OpenNodes),
@@ -171,7 +173,7 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 	d.FailureReason, d.FailureCategory = engine.PlainFailure(d.FailureReason, d.FailureCategory)
 	d.Parent = enginecore.ExecutionID(r.ParentExecutionID)
 	d.Reruns = int(r.RerunCount)
-	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: r.RerunMode, Nodes: int(r.RerunNodes)}
+	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: RerunScope(r.RerunMode), Nodes: int(r.RerunNodes)}
 	d.budgets = r.Budgets
 	d.PausedAt, d.PauseReason = engine.ParsePause(r.Paused)
 	d.Schedule, d.FireAt = r.Schedule, r.FireAt
@@ -209,7 +211,7 @@ func describeNode(n enginerpc.DescribedNode, now time.Time) NodeDescription {
 	return NodeDescription{
 		Child: child,
 		Name:  n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
-		State: enginecore.PublicState(n.State), Why: explain.Waiting(n, now), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
+		State: NodeState(n.State), Why: explain.Waiting(n, now), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
 		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent, Message: n.ProgressMessage,
 		Reason: cmp.Or(failed, n.CancellationReason), Category: category, CreatedAt: n.CreatedAt,
 		StartedAt: n.StartedAt, ClaimedAt: n.LeaseAcquiredAt, CompletedAt: n.CompletedAt, DueAt: n.DelayUntil,
@@ -219,13 +221,13 @@ func describeNode(n enginerpc.DescribedNode, now time.Time) NodeDescription {
 
 // nameUpstreams says which upstreams a node waits for.
 func (d *RunDescription) nameUpstreams() {
-	states := make(map[string]enginecore.PublicState, len(d.Nodes))
+	states := make(map[string]NodeState, len(d.Nodes))
 	for _, n := range d.Nodes {
 		states[n.Name] = n.State
 	}
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		if n.State != enginecore.PublicWaitingChildren || d.Graph == nil || strings.HasPrefix(n.Why, submit.ChildWaitPrefix) {
+		if n.State != NodeWaitingChildren || d.Graph == nil || strings.HasPrefix(n.Why, submit.ChildWaitPrefix) {
 			continue
 		}
 		spec := d.Graph.Node(n.Name)
@@ -238,7 +240,7 @@ func (d *RunDescription) nameUpstreams() {
 		}
 		var open []string
 		for _, up := range spec.Upstreams {
-			if !hasEnded(states[up.Node]) {
+			if !states[up.Node].Ended() {
 				open = append(open, up.Node)
 			}
 		}
@@ -259,12 +261,12 @@ func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *Run
 }
 
 // nameWaits says what suspended nodes wait for.
-func (c *Client) nameWaits(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
-	suspended := func(n NodeDescription) bool { return n.State == enginecore.PublicSuspended }
-	if !engine.Has[engine.WaitStore](c.session.Backend) || !slices.ContainsFunc(d.Nodes, suspended) {
+func (r *RunRef) nameWaits(ctx context.Context, d *RunDescription) error {
+	suspended := func(n NodeDescription) bool { return n.State == NodeSuspended }
+	if !engine.Has[engine.WaitStore](r.client.session.Backend) || !slices.ContainsFunc(d.Nodes, suspended) {
 		return nil
 	}
-	waits, err := c.waitpoints(ctx, d.Flow, d.Run, d.FlowID, p, nil)
+	waits, err := r.Waitpoints(ctx)
 	if err != nil {
 		return err
 	}
@@ -284,14 +286,14 @@ func (c *Client) nameWaits(ctx context.Context, p enginecore.Partition, d *RunDe
 
 // namePauses says which nodes wait because their lane is paused. The engine records the other pauses with the nodes.
 func (c *Client) namePauses(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
-	waiting := func(n NodeDescription) bool { return n.State == enginecore.PublicWaiting }
+	waiting := func(n NodeDescription) bool { return n.State == NodeWaiting }
 	store, missing := engine.Capability[engine.PauseStore](c.session.Backend)
 	if missing != nil || !slices.ContainsFunc(d.Nodes, waiting) {
 		return nil
 	}
 	reply, err := store.Pauses(ctx, enginerpc.PausesCall{Partition: p})
 	if err != nil {
-		return fmt.Errorf("describe run %s of flow %s: %w", d.Run, d.Flow, err)
+		return err
 	}
 	for _, stored := range reply.Pauses {
 		_, reason := engine.ParsePause(stored.Text)
@@ -307,7 +309,7 @@ func (c *Client) namePauses(ctx context.Context, p enginecore.Partition, d *RunD
 
 // nameOverdue says what keepers are late with at a time of the engine's clock, and whether there are any.
 func (c *Client) nameOverdue(ctx context.Context, d *RunDescription, now time.Time) {
-	if d.State == "open" {
+	if d.State == RunRunning {
 		d.Overdue = explain.LateBy(d.DeadlineAt, now)
 	}
 	late := d.Overdue > 0
@@ -332,14 +334,6 @@ func (c *Client) nameOverdue(ctx context.Context, d *RunDescription, now time.Ti
 	}
 }
 
-func hasEnded(s enginecore.PublicState) bool {
-	switch s {
-	case enginecore.PublicCompleted, enginecore.PublicFailed, enginecore.PublicCancelled, enginecore.PublicExpired, enginecore.PublicSkipped:
-		return true
-	}
-	return false
-}
-
 // listed joins names and cuts long lists short.
 func listed(names []string) string {
 	const most = 5
@@ -350,15 +344,14 @@ func listed(names []string) string {
 }
 
 // whyJoin says in words what a node with a join waits for. states are those of all nodes.
-func whyJoin(n *flowgraph.Node, states map[string]enginecore.PublicState) string {
+func whyJoin(n *flowgraph.Node, states map[string]NodeState) string {
 	needed := max(1, n.Join.Needed)
 	var open []string
 	for _, up := range n.Upstreams {
-		switch states[up.Node] {
-		case enginecore.PublicCompleted:
+		switch state := states[up.Node]; {
+		case state == NodeSucceeded:
 			needed--
-		case enginecore.PublicFailed, enginecore.PublicCancelled, enginecore.PublicExpired, enginecore.PublicSkipped:
-		default:
+		case !state.Ended():
 			open = append(open, up.Node)
 		}
 	}

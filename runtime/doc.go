@@ -10,6 +10,10 @@
 //	run, err := runtime.Start(ctx, client, census, Source{Dir: dir}, runtime.WithID("census-2026"))
 //	summary, err := run.Result(ctx)
 //
+// Any program with a client refers to the run by its names, and asks or tells it what a RunRef can:
+//
+//	description, err := client.Run("census", "census-2026").Describe(ctx)
+//
 // A small program or a test starts all of that with OpenLocal. Engines, workers and keepers are configured by structs whose zero
 // values are good for most programs; their constructors return all faults of a config at once, as errors that match ErrInvalid.
 //

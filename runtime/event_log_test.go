@@ -220,7 +220,7 @@ func awaitRunning(t *testing.T, run *runtime.Run[int], node string) {
 			return err.Error()
 		}
 		for _, n := range d.Nodes {
-			if n.Name == node && n.State == "active" {
+			if n.Name == node && n.State == runtime.NodeActive {
 				return ""
 			}
 		}

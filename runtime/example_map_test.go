@@ -13,7 +13,7 @@ import (
 )
 
 // How many items there are is known when the node before has listed them.
-func ExampleClient_Items() {
+func ExampleRunRef_Items() {
 	ctx := context.Background()
 	split := activity.New("split", func(_ context.Context, text string) ([]string, error) { return strings.Fields(text), nil })
 	f := flow.New[string, string]("shout")
@@ -36,7 +36,7 @@ func ExampleClient_Items() {
 		log.Fatal(err)
 	}
 	fmt.Println(run.Result(ctx))
-	for item, err := range local.Client().Items(ctx, "shout", run.ID(), "each", 2) {
+	for item, err := range local.Client().Run("shout", run.ID()).Items(ctx, "each", 2) {
 		fmt.Println(item.Name, item.State, string(item.Result), err)
 	}
 	// Output:

@@ -39,7 +39,7 @@ func ExampleClient_Runs() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(run.Flow, run.Run, run.Status(), run.Nodes.All, "nodes")
+		fmt.Println(run.Flow, run.Run, run.State, run.Nodes.All, "nodes")
 	}
 	// Output: weather Lima succeeded 4 nodes
 }

@@ -42,7 +42,7 @@ func ExampleSchedule() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	run, err := runtime.Attach(client, def, id)
+	run, err := runtime.Attach(client.Run(def.Name(), id), def)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package runtime
 import (
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -13,8 +14,8 @@ const CategoryWorkerLost = engine.CategoryWorkerLost
 // NodeFailure is how one node of a run ended that did not succeed.
 type NodeFailure struct {
 	Node string
-	// Outcome is failed, expired or cancelled.
-	Outcome string
+	// Outcome is flow.Failed, flow.Expired or flow.Cancelled.
+	Outcome flow.Outcome
 	// Category and Reason are those of the last attempt's failure. A node that was cancelled has the reason of that and no category.
 	Category, Reason string
 	// At is when the node ended, by the engine's clock.
@@ -28,8 +29,8 @@ type NodeFailure struct {
 // RunError is how a run ended that did not succeed. It matches ErrRunFailed, ErrRunCancelled or ErrRunExpired.
 type RunError struct {
 	Flow, Run string
-	// Outcome is failed, cancelled or expired.
-	Outcome string
+	// Outcome is flow.Failed, flow.Cancelled or flow.Expired.
+	Outcome flow.Outcome
 	// Node is the node that failed first; for a run of which only nodes were cancelled (CancelNode), the first of those. Empty
 	// when the whole run was cancelled or has expired.
 	Node string
@@ -48,14 +49,14 @@ type RunError struct {
 
 // Error names the run, the node and the reason, and how many more nodes have failed.
 func (e *RunError) Error() string {
-	return submit.FailureText(e.Flow, e.Run, e.Outcome, e.Node, e.Reason, e.others())
+	return submit.FailureText(e.Flow, e.Run, string(e.Outcome), e.Node, e.Reason, e.others())
 }
 
 // others counts the failures beside the first one.
 func (e *RunError) others() int {
 	count := e.OmittedFailures
 	for _, f := range e.Failures {
-		if f.Outcome != "cancelled" && !f.MadeUpFor && f.Node != e.Node {
+		if f.Outcome != flow.Cancelled && !f.MadeUpFor && f.Node != e.Node {
 			count++
 		}
 	}
@@ -63,16 +64,16 @@ func (e *RunError) others() int {
 }
 
 // Unwrap returns the sentinel of the outcome.
-func (e *RunError) Unwrap() error { return submit.OutcomeError(e.Outcome) }
+func (e *RunError) Unwrap() error { return submit.OutcomeError(string(e.Outcome)) }
 
 // newRunError converts a failure for callers of the API.
 func newRunError(f *submit.RunFailure) *RunError {
 	e := &RunError{
-		Flow: f.Flow, Run: f.Run, Outcome: f.Outcome, Node: f.Node, Reason: f.Reason, Category: f.Category, OmittedFailures: f.Omitted,
+		Flow: f.Flow, Run: f.Run, Outcome: flow.Outcome(f.Outcome), Node: f.Node, Reason: f.Reason, Category: f.Category, OmittedFailures: f.Omitted,
 	}
 	for _, n := range f.Failures {
 		e.Failures = append(e.Failures, NodeFailure{
-			Node: n.Node, Outcome: n.Outcome, Category: n.Category, Reason: n.Reason, At: n.At, Attempts: n.Attempts, MadeUpFor: n.Tolerated,
+			Node: n.Node, Outcome: flow.Outcome(n.Outcome), Category: n.Category, Reason: n.Reason, At: n.At, Attempts: n.Attempts, MadeUpFor: n.Tolerated,
 		})
 	}
 	return e

@@ -161,7 +161,7 @@ func TestFullServer(t *testing.T) {
 		command(t, ctx, b, "CONFIG", "SET", "maxmemory", strconv.Itoa(used-4_000_000)) // more than buffers may free
 
 		requireRefused(t, ctx, b, now)
-		_, err = b.Client.Describe(ctx, "now", "refused")
+		_, err = b.Client.Run("now", "refused").Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunNotFound)
 
 		// What runs, what is queued, what waits for a signal, and what waits for a worker that comes only now.
@@ -185,7 +185,7 @@ func TestFullServer(t *testing.T) {
 		requireRefused(t, ctx, b, now) // it is still full
 		for _, run := range stored {
 			require.NoError(t, run.Cancel(ctx, "room is needed"))
-			require.NoError(t, b.Client.Purge(ctx, "idle", run.ID()))
+			require.NoError(t, b.Client.Run("idle", run.ID()).Purge(ctx))
 		}
 		// The call is sent again until there is room, which servers make beside their work.
 		_, err = start(now, "").Result(ctx)
@@ -285,7 +285,7 @@ func TestRightsLostAfterOpen(t *testing.T) {
 		work := newHoldWork("")
 		_, err = runtime.Start(ctx, client, work.define(t, "now"), "", runtime.WithID("r"))
 		require.NoError(t, err)
-		described, err := client.Describe(ctx, "now", "r")
+		described, err := client.Run("now", "r").Describe(ctx)
 		require.NoError(t, err)
 		require.Len(t, described.Nodes, 1)
 

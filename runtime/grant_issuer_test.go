@@ -107,7 +107,7 @@ func TestGrantByCapability(t *testing.T) {
 		d, err := picky.Describe(ctx)
 		require.NoError(t, err)
 		require.NotEqual(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
-		require.EqualValues(t, "rate_limited", d.Nodes[0].State)
+		require.Equal(t, runtime.NodeRateLimited, d.Nodes[0].State)
 		require.Contains(t, d.Nodes[0].Why, "ssd")
 		_, err = s.ClaimForWorker(ctx, requestFor("simple", "gpu"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant)

@@ -110,13 +110,13 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 			break
 		}
 	}
-	x.awaitStates(t, map[string]enginecore.PublicState{
+	x.awaitStates(t, map[string]runtime.NodeState{
 		"active": "rate_limited", "delayed": "delayed", "held": "rate_limited", "routed": "rate_limited", "eligible": "waiting",
 		"answer": "suspended", "joined": "waiting_children", "blocked": "waiting_children",
 	})
 	require.NoError(t, setUp.Stop())
 	x.worker = b.Worker(t, x.handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Lanes: []string{busyLane}, Concurrency: 1}))
-	x.awaitStates(t, map[string]enginecore.PublicState{"active": "active"})
+	x.awaitStates(t, map[string]runtime.NodeState{"active": "active"})
 	client := b.Engine.Core().Client()
 	var err error
 	x.holder, err = client.Do(x.ctx, client.B().Hget().Key(b.Engine.Core().Keys().ExecCore(x.plan.ExecutionID("active"))).
@@ -126,7 +126,7 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 }
 
 // awaitStates waits until nodes of the run are in states.
-func (x *fixture) awaitStates(t *testing.T, want map[string]enginecore.PublicState) {
+func (x *fixture) awaitStates(t *testing.T, want map[string]runtime.NodeState) {
 	t.Helper()
 	enginetest.Eventually(t, enginetest.Patience, func() string {
 		d, err := x.run.Describe(x.ctx)

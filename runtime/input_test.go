@@ -50,14 +50,14 @@ func TestRunIDs(t *testing.T) {
 
 		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID(strings.Repeat("x", runtime.MaxRunID+1)))
 		require.ErrorIs(t, err, runtime.ErrInvalid)
-		_, err = runtime.Attach(b.Client, def, "")
+		_, err = runtime.Attach(b.Client.Run(def.Name(), ""), def)
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		long, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID(strings.Repeat("x", runtime.MaxRunID)))
 		require.NoError(t, err)
 		_, err = long.Result(ctx)
 		require.NoError(t, err)
 
-		unknown, err := runtime.Attach(b.Client, def, "never started")
+		unknown, err := runtime.Attach(b.Client.Run(def.Name(), "never started"), def)
 		require.NoError(t, err)
 		_, err = unknown.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunNotFound)
@@ -95,7 +95,7 @@ func TestTooLarge(t *testing.T) {
 
 		_, err = runtime.Start(ctx, b.Client, def, strings.Repeat("x", runtime.MaxInput-1), runtime.WithID("large"))
 		require.ErrorIs(t, err, runtime.ErrTooLarge)
-		_, err = b.Client.Describe(ctx, "grow", "large")
+		_, err = b.Client.Run("grow", "large").Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunNotFound, "nothing is written for a refused input")
 
 		most := strings.Repeat("x", runtime.MaxInput-2)
@@ -308,7 +308,7 @@ func TestList(t *testing.T) {
 			require.NoError(t, err)
 			var out []string
 			for _, r := range page.Runs {
-				require.Equal(t, "open", r.State)
+				require.Equal(t, runtime.RunRunning, r.State)
 				require.False(t, r.CreatedAt.IsZero())
 				out = append(out, r.Run)
 			}
@@ -320,14 +320,14 @@ func TestList(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, page.Runs)
 		b.Worker(t, []activity.Handler{a})
-		run, err := runtime.Attach(b.Client, def, "run-00")
+		run, err := runtime.Attach(b.Client.Run(def.Name(), "run-00"), def)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		page, err = b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "chain"}, "", runtime.MaxListed+1)
 		require.NoError(t, err)
 		require.Len(t, page.Runs, 12)
-		require.Equal(t, "success", page.Runs[11].Outcome)
+		require.Equal(t, runtime.RunSucceeded, page.Runs[11].State)
 		require.False(t, page.Runs[11].ClosedAt.IsZero())
 		b.Settle(t)
 	})

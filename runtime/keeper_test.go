@@ -88,7 +88,7 @@ func TestRunOnceReports(t *testing.T) {
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
-			if d.Nodes[0].State != "delayed" {
+			if d.Nodes[0].State != runtime.NodeDelayed {
 				return "the node waits for its next attempt"
 			}
 			return ""

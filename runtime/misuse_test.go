@@ -32,19 +32,19 @@ func TestNilOptions(t *testing.T) {
 	require.NoError(t, err)
 	for name, call := range map[string]func() error{
 		"start":  func() error { _, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), nil); return err },
-		"cancel": func() error { return b.Client.Cancel(ctx, def.Name(), "there", "", runtime.WithActor("x"), nil) },
+		"cancel": func() error { return b.Client.Run(def.Name(), "there").Cancel(ctx, "", runtime.WithActor("x"), nil) },
 		"one node": func() error {
-			return b.Client.CancelNode(ctx, def.Name(), "there", "n0", "", runtime.WithActor("x"), nil)
+			return b.Client.Run(def.Name(), "there").CancelNode(ctx, "n0", "", runtime.WithActor("x"), nil)
 		},
 		"rerun": func() error {
-			return b.Client.Rerun(ctx, def.Name(), "there", runtime.RerunAll(), runtime.WithActor("x"), nil)
+			return b.Client.Run(def.Name(), "there").Rerun(ctx, runtime.RerunAll(), runtime.WithActor("x"), nil)
 		},
 		"waits": func() error {
-			_, err := b.Client.Waitpoints(ctx, def.Name(), "there", runtime.WithClosed(), nil)
+			_, err := b.Client.Run(def.Name(), "there").Waitpoints(ctx, runtime.WithClosed(), nil)
 			return err
 		},
 		"stream": func() error {
-			for _, err := range b.Client.Stream(ctx, def.Name(), "there", "n0", runtime.UpToNow(), nil) {
+			for _, err := range b.Client.Run(def.Name(), "there").Stream(ctx, "n0", runtime.UpToNow(), nil) {
 				return err
 			}
 			return nil
@@ -57,7 +57,7 @@ func TestNilOptions(t *testing.T) {
 	} {
 		require.ErrorContains(t, call(), "option 2 is nil", name)
 	}
-	_, err = b.Client.Describe(ctx, def.Name(), "new")
+	_, err = b.Client.Run(def.Name(), "new").Describe(ctx)
 	require.ErrorIs(t, err, runtime.ErrRunNotFound, "nothing has been written")
 }
 
@@ -71,7 +71,7 @@ func TestNothingToWorkWith(t *testing.T) {
 	require.NoError(t, (*runtime.Engine)(nil).Close())
 	start := func(c *runtime.Client, def *flow.Definition[int, int]) error {
 		_, err := runtime.Start(ctx, c, def, 1)
-		_, attachErr := runtime.Attach(c, def, "run")
+		_, attachErr := runtime.Attach(c.Run("chain", "run"), def)
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorContains(t, attachErr, strings.TrimPrefix(err.Error(), "start run: "))
 		return err
@@ -134,8 +134,10 @@ func TestCallsOfWhatIsNotThere(t *testing.T) {
 		value any
 		want  string
 	}{
-		{(*runtime.Run[int])(nil), "the run is nil: look at the error of Start or Attach"},
-		{new(runtime.Run[int]), "the run was not made by Start or Attach"},
+		{new(runtime.Run[int]), "the run was not made by Start, Attach or Client.Run"},
+		{new(runtime.RunRef), "the run was not made by Start, Attach or Client.Run"},
+		{(*runtime.RunRef)(nil), "the run was not made by Start, Attach or Client.Run"},
+		{(*runtime.Client)(nil).Run("flow", "run"), "the client is nil"},
 		{(*runtime.Client)(nil), "the client is nil"},
 		{new(runtime.Client), "the client was not made by NewClient"},
 		{(*runtime.Local)(nil).Client(), "the client is nil"},
@@ -228,7 +230,7 @@ func TestNamesThatCannotBeShown(t *testing.T) {
 		_, err := runtime.NewWorker(b.Engine, runtime.WorkerConfig{Name: name})
 		require.ErrorContains(t, err, "Name ", "%q", name)
 	}
-	for _, err := range b.Client.Watch(ctx, def.Name(), "order 7, für Zoë", "yesterday") {
+	for _, err := range b.Client.Run(def.Name(), "order 7, für Zoë").Watch(ctx, "yesterday") {
 		require.ErrorIs(t, err, runtime.ErrCursor)
 		require.ErrorContains(t, err, `"yesterday" is the id of no event`)
 	}

@@ -28,55 +28,57 @@ type foreign struct {
 	limit, schedule string
 }
 
-// acrossNamespaces are the methods of a client, called with the names of another namespace: the error that each must give. A
+// acrossNamespaces are the methods of a client and of a reference to a run, called with the names of another namespace: the error that each must give. A
 // nil error is that of a call that finds nothing to do, or does it in the namespace of the caller.
 var acrossNamespaces = map[string]struct {
 	call func(context.Context, *runtime.Client, foreign) error
 	want error
 }{
-	"Cancel": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Cancel(ctx, x.flow, x.run, "") }, runtime.ErrRunNotFound},
+	"Cancel": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).Cancel(ctx, "")
+	}, runtime.ErrRunNotFound},
 	"CancelNode": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.CancelNode(ctx, x.flow, x.run, x.node, "")
+		return c.Run(x.flow, x.run).CancelNode(ctx, x.node, "")
 	}, runtime.ErrUnknownNode},
 	"CancelPending": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.CancelPending(ctx, x.flow, x.run, "")
+		return c.Run(x.flow, x.run).CancelPending(ctx, "")
 	}, runtime.ErrRunNotFound},
-	"CancelWait": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.CancelWait(ctx, x.wait, "") }, runtime.ErrWaitOver},
+	"CancelWait": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).CancelWait(ctx, x.wait, "")
+	}, runtime.ErrWaitOver},
 	"ResumeWait": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		named := x.wait
-		named.Flow, named.Run = x.flow, x.run
-		return errors.Join(c.ResumeWait(ctx, x.wait, 0), c.ResumeWait(ctx, named, 0))
+		return c.Run(x.flow, x.run).ResumeWait(ctx, x.wait, 0)
 	}, runtime.ErrWaitOver},
 	"Describe": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, err := c.Describe(ctx, x.flow, x.run)
+		_, err := c.Run(x.flow, x.run).Describe(ctx)
 		return err
 	}, runtime.ErrRunNotFound},
-	"PauseRun": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.PauseRun(ctx, x.flow, x.run, "")
+	"Pause": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).Pause(ctx, "")
 	}, runtime.ErrRunNotFound},
-	"ResumeRun": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.ResumeRun(ctx, x.flow, x.run) }, runtime.ErrRunNotFound},
-	"Purge":     {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Purge(ctx, x.flow, x.run) }, runtime.ErrRunNotFound},
+	"Resume": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Run(x.flow, x.run).Resume(ctx) }, runtime.ErrRunNotFound},
+	"Purge":  {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Run(x.flow, x.run).Purge(ctx) }, runtime.ErrRunNotFound},
 	"Rerun": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.Rerun(ctx, x.flow, x.run, runtime.RerunAll())
+		return c.Run(x.flow, x.run).Rerun(ctx, runtime.RerunAll())
 	}, runtime.ErrRunNotFound},
 	"SetPriority": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.SetPriority(ctx, x.flow, x.run, 9)
+		return c.Run(x.flow, x.run).SetPriority(ctx, 9)
 	}, runtime.ErrRunNotFound},
 	"SetNodePriority": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.SetNodePriority(ctx, x.flow, x.run, x.node, 9)
+		return c.Run(x.flow, x.run).SetNodePriority(ctx, x.node, 9)
 	}, runtime.ErrRunNotFound},
 	"Waitpoints": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		_, err := c.Waitpoints(ctx, x.flow, x.run)
+		_, err := c.Run(x.flow, x.run).Waitpoints(ctx)
 		return err
 	}, runtime.ErrRunNotFound},
 	"Items": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return errorOf2(c.Items(ctx, x.flow, x.run, x.node, 0))
+		return errorOf2(c.Run(x.flow, x.run).Items(ctx, x.node, 0))
 	}, runtime.ErrRunNotFound},
 	"Watch": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return errorOf2(c.Watch(ctx, x.flow, x.run, ""))
+		return errorOf2(c.Run(x.flow, x.run).Watch(ctx, ""))
 	}, runtime.ErrRunNotFound},
 	"Stream": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return errorOf2(c.Stream(ctx, x.flow, x.run, x.node))
+		return errorOf2(c.Run(x.flow, x.run).Stream(ctx, x.node))
 	}, runtime.ErrRunNotFound},
 	"Runs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return none2(c.Runs(ctx, runtime.RunQuery{Flow: x.flow}))
@@ -137,12 +139,13 @@ var acrossNamespaces = map[string]struct {
 	}, runtime.ErrScheduleNotFound},
 }
 
-// ofAllNamespaces are the methods of a client that are not bound to its namespace, and why.
+// ofAllNamespaces are the methods of a client and of a reference to a run that are not bound to a namespace, and why.
 var ofAllNamespaces = map[string]string{
 	"Close":  "ends the client itself",
 	"Signal": "the token gives the right, wherever the run is",
 	"Lanes":  "lanes belong to all", "PauseLane": "lanes belong to all", "ResumeLane": "lanes belong to all",
 	"Pauses": "lanes belong to all", "PauseActivity": "activities belong to all", "ResumeActivity": "activities belong to all",
+	"Run": "it sends nothing", "FlowName": "it sends nothing", "ID": "it sends nothing", "FlowID": "it sends nothing",
 }
 
 // errorOf2 is the error of a sequence.
@@ -171,15 +174,16 @@ func noneOf[T any](list []T, err error) error {
 }
 
 // What a client calls by the names, and with the ids, of another namespace finds nothing and changes nothing. Each method of a
-// client is either looked at here or belongs to all namespaces by its nature.
+// client and of a reference to a run is either looked at here or belongs to all namespaces by its nature.
 func TestNamespacesAreApart(t *testing.T) {
 	t.Parallel()
-	client := reflect.TypeFor[*runtime.Client]()
-	for i := range client.NumMethod() {
-		name := client.Method(i).Name
-		_, apart := acrossNamespaces[name]
-		_, shared := ofAllNamespaces[name]
-		require.True(t, apart != shared, "say of Client.%s what it does across namespaces", name)
+	for _, handle := range []reflect.Type{reflect.TypeFor[*runtime.Client](), reflect.TypeFor[*runtime.RunRef]()} {
+		for i := range handle.NumMethod() {
+			name := handle.Method(i).Name
+			_, apart := acrossNamespaces[name]
+			_, shared := ofAllNamespaces[name]
+			require.True(t, apart != shared, "say of %s.%s what it does across namespaces", handle, name)
+		}
 	}
 	enginetest.Each(t, func(t *testing.T, ours *enginetest.Bench) {
 		if ours.Kind == testserver.Embedded {
@@ -208,9 +212,9 @@ func TestNamespacesAreApart(t *testing.T) {
 		x.wait = runtime.Waitpoint{ExecutionID: enginecore.ExecutionIDFor(p, id, "ok"), ID: enginecore.WaitpointIDFor(id, "ok")}
 		view := func() []any {
 			c := theirs.Client
-			described, err := c.Describe(ctx, x.flow, x.run)
+			described, err := c.Run(x.flow, x.run).Describe(ctx)
 			require.NoError(t, err)
-			waits, err := c.Waitpoints(ctx, x.flow, x.run, runtime.WithClosed())
+			waits, err := c.Run(x.flow, x.run).Waitpoints(ctx, runtime.WithClosed())
 			require.NoError(t, err)
 			budgets, err := c.Budgets(ctx)
 			require.NoError(t, err)
@@ -230,7 +234,7 @@ func TestNamespacesAreApart(t *testing.T) {
 			require.Equal(t, before, view(), "%s changed something of another namespace", name)
 		}
 		theirs.Worker(t, []activity.Handler{work})
-		require.NoError(t, theirs.Client.ResumeWait(ctx, x.wait, 5), "their own client needs no names")
+		require.NoError(t, run.ResumeWait(ctx, x.wait, 5), "their own client may")
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 5, out)
@@ -247,20 +251,18 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 		require.NoError(t, err)
 		w := openWaits(t, ctx, run, 1)[0]
 		before := contents(t, ctx, b)
-		for _, name := range [][2]string{{"others", "there"}, {"other", "here"}, {"", "here"}, {"others", ""}} {
-			elsewhere := w
-			elsewhere.Flow, elsewhere.Run = name[0], name[1]
-			unknown := w
-			unknown.ExecutionID = enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily})
-			for _, end := range []func(runtime.Waitpoint) error{
-				func(w runtime.Waitpoint) error { return b.Client.ResumeWait(ctx, w, 0) },
-				func(w runtime.Waitpoint) error { return b.Client.CancelWait(ctx, w, "") },
-			} {
-				err := end(elsewhere)
+		unknown := w
+		unknown.ExecutionID = enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily})
+		for _, end := range []func(*runtime.RunRef, runtime.Waitpoint) error{
+			func(r *runtime.RunRef, w runtime.Waitpoint) error { return r.ResumeWait(ctx, w, 0) },
+			func(r *runtime.RunRef, w runtime.Waitpoint) error { return r.CancelWait(ctx, w, "") },
+		} {
+			for _, elsewhere := range []*runtime.RunRef{b.Client.Run("others", "there"), b.Client.Run("other", "here"), b.Client.Run("", "here")} {
+				err := end(elsewhere, w)
 				require.ErrorIs(t, err, runtime.ErrWaitOver)
 				require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
-				require.ErrorIs(t, end(unknown), enginecore.ErrExecutionNotFound)
 			}
+			require.ErrorIs(t, end(run.RunRef, unknown), enginecore.ErrExecutionNotFound)
 		}
 		p, err := w.ExecutionID.Partition()
 		require.NoError(t, err)
@@ -271,7 +273,7 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
 		require.Equal(t, before, contents(t, ctx, b))
 		w.Flow, w.Run = "", ""
-		require.NoError(t, b.Client.ResumeWait(ctx, w, 7))
+		require.NoError(t, run.ResumeWait(ctx, w, 7), "the reference says which run it is")
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 7, out)

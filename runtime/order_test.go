@@ -164,7 +164,7 @@ func TestSetPriority(t *testing.T) {
 		require.ErrorIs(t, single.SetNodePriority(u.ctx, "", 8), runtime.ErrUnknownNode)
 		require.ErrorIs(t, urgent.SetPriority(u.ctx, -1), runtime.ErrInvalid)
 		require.ErrorIs(t, urgent.SetPriority(u.ctx, activity.MaxPriority+1), runtime.ErrInvalid)
-		require.ErrorIs(t, b.Client.SetPriority(u.ctx, "row", "no such run", 1), runtime.ErrRunNotFound)
+		require.ErrorIs(t, b.Client.Run("row", "no such run").SetPriority(u.ctx, 1), runtime.ErrRunNotFound)
 		require.Equal(t, []string{"node", "urgent", "urgent", "urgent", "first"}, u.goOn(t, 5))
 		require.ErrorIs(t, urgent.SetPriority(u.ctx, 1), runtime.ErrRunOver)
 	}, runtime.OpenConfig{Partitions: 1})

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -25,7 +24,7 @@ func describeUntil(t *testing.T, b *enginetest.Bench, flowName, run string, miss
 	var d *runtime.RunDescription
 	enginetest.Eventually(t, enginetest.Patience, func() string {
 		var err error
-		d, err = b.Client.Describe(enginetest.Context(t), flowName, run)
+		d, err = b.Client.Run(flowName, run).Describe(enginetest.Context(t))
 		require.NoError(t, err)
 		return missing(d)
 	})
@@ -121,7 +120,7 @@ func TestNotOverdue(t *testing.T) {
 	require.NoError(t, err)
 	b.Worker(t, []activity.Handler{later})
 	d := describeUntil(t, b, def.Name(), "r", func(d *runtime.RunDescription) string {
-		if d.Nodes[0].State != enginecore.PublicDelayed {
+		if d.Nodes[0].State != runtime.NodeDelayed {
 			return string(d.Nodes[0].State)
 		}
 		return ""

@@ -136,7 +136,7 @@ func TestPausedRun(t *testing.T) {
 			d, err := run.Describe(p.ctx)
 			require.NoError(t, err)
 			require.Equal(t, "look at it", d.PauseReason)
-			if d.Nodes[0].State == "completed" && d.Nodes[1].Why == "the run is paused: look at it" {
+			if d.Nodes[0].State == runtime.NodeSucceeded && d.Nodes[1].Why == "the run is paused: look at it" {
 				return ""
 			}
 			return d.Nodes[1].Why
@@ -148,7 +148,7 @@ func TestPausedRun(t *testing.T) {
 		require.Equal(t, 3, out)
 		require.NoError(t, run.Resume(p.ctx))
 		require.ErrorIs(t, run.Pause(p.ctx, ""), runtime.ErrRunOver)
-		require.ErrorIs(t, b.Client.PauseRun(p.ctx, "none", "none", ""), runtime.ErrRunNotFound)
+		require.ErrorIs(t, b.Client.Run("none", "none").Pause(p.ctx, ""), runtime.ErrRunNotFound)
 		b.Settle(t)
 	})
 }

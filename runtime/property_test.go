@@ -126,7 +126,7 @@ func stateOf(d *runtime.RunDescription) string {
 	if d == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s %s, %d open\n", d.State, d.Outcome, d.OpenNodes)
+	text := fmt.Sprintf("%s, %d open\n", d.State, d.OpenNodes)
 	for _, n := range d.Nodes {
 		text += fmt.Sprintf("  %s %s %s attempts=%d %s\n", n.Name, n.State, n.Why, n.Attempts, n.Reason)
 	}

@@ -131,7 +131,7 @@ func TestPurgeRefusesAnOpenRun(t *testing.T) {
 		flow.Return(f, c.nodes(f, "ok")[0])
 		run := startOf(t, b, f)
 		require.ErrorIs(t, run.Purge(ctx), runtime.ErrRunOpen)
-		require.ErrorIs(t, b.Client.Purge(ctx, "open", "nobody"), runtime.ErrRunNotFound)
+		require.ErrorIs(t, b.Client.Run("open", "nobody").Purge(ctx), runtime.ErrRunNotFound)
 		b.Check(t, invariant.AnyTime)
 	})
 }
@@ -204,7 +204,7 @@ func TestKeepersPurgeWhatIsDue(t *testing.T) {
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			var left []string
 			for name := range defs {
-				if _, err := b.Client.Describe(ctx, name, "id"); !errors.Is(err, runtime.ErrRunNotFound) {
+				if _, err := b.Client.Run(name, "id").Describe(ctx); !errors.Is(err, runtime.ErrRunNotFound) {
 					left = append(left, name)
 				}
 			}
@@ -213,8 +213,8 @@ func TestKeepersPurgeWhatIsDue(t *testing.T) {
 			}
 			return ""
 		})
-		require.NoError(t, b.Client.Purge(ctx, "kept", "id"))
-		require.NoError(t, b.Client.Purge(ctx, "hanging", "id"), "it was cancelled")
+		require.NoError(t, b.Client.Run("kept", "id").Purge(ctx))
+		require.NoError(t, b.Client.Run("hanging", "id").Purge(ctx), "it was cancelled")
 		b.Settle(t)
 		nothingLeft(t, b)
 	}, runtime.OpenConfig{Retention: retention})

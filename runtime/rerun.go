@@ -2,7 +2,7 @@ package runtime
 
 import (
 	"context"
-	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,86 +12,87 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// RerunScope says which nodes of a run are run again: RerunFailed, RerunFrom or RerunAll.
-type RerunScope struct{ scope submit.RerunScope }
+// RerunScope says which nodes of a run are run again: RerunFailed, RerunFrom or RerunAll. Its text is "failed", "from "
+// with the node's name, or "all".
+type RerunScope string
 
 // RerunFailed runs again what did not succeed: nodes that failed, expired or were cancelled, and what was skipped because
 // of them. What succeeded keeps its result, except where it ran because a node had failed (flow.OnFailure, flow.Always).
 // Failures that a join has borne stay as they are.
-func RerunFailed() RerunScope { return RerunScope{submit.RerunScope{Mode: submit.RerunFailed}} }
+func RerunFailed() RerunScope { return submit.RerunFailed }
 
 // RerunFrom runs a node again and everything that depends on it, whatever became of it. If another upstream of these has
 // not succeeded, they are skipped as before.
-func RerunFrom(node string) RerunScope {
-	return RerunScope{submit.RerunScope{Mode: submit.RerunFrom + node, Node: node}}
-}
+func RerunFrom(node string) RerunScope { return RerunScope(submit.RerunFrom + node) }
 
 // RerunAll runs every node again.
-func RerunAll() RerunScope { return RerunScope{submit.RerunScope{Mode: submit.RerunAll}} }
+func RerunAll() RerunScope { return submit.RerunAll }
+
+// nodes returns the scope in the form that selects nodes.
+func (s RerunScope) nodes() submit.RerunScope {
+	if node, found := strings.CutPrefix(string(s), submit.RerunFrom); found {
+		return submit.RerunScope{Mode: string(s), Node: node}
+	}
+	return submit.RerunScope{Mode: string(s)}
+}
 
 // Rerun is how a run was run again the last time.
 type Rerun struct {
 	At time.Time
-	// By is who asked for it, and Scope which nodes: "failed", "from " with the node's name, or "all".
-	By, Scope string
+	// By is who asked for it, and Scope which nodes.
+	By    string
+	Scope RerunScope
 	// Nodes is how many there were.
 	Nodes int
 }
 
-// Rerun runs nodes of a run that is over again, under the same run id and with the same input. The run is open then, with
-// all of the time that its deadline allows. Until a node has succeeded once more, its former result stays what others
-// see. Each node can be run again ten times.
+// Rerun runs nodes of the run, which must be over, again, under the same run id and with the same input. The run is
+// open then, with all of the time that its deadline allows. Until a node has succeeded once more, its former result
+// stays what others see. Each node can be run again ten times. Result of a Run waits for the new end then.
 //
 // The error wraps ErrRunOpen while the run is not over, ErrRunNotFound, ErrUnknownNode for a node that the run does not
-// have, ErrNothingToRerun when the scope is empty, and ErrRerunLimit; nothing has been changed then. A call that was
-// interrupted later is carried out by keepers.
-func (c *Client) Rerun(ctx context.Context, flowName, runID string, scope RerunScope, opts ...ActionOption) error {
+// have, ErrNothingToRerun when the scope is empty, ErrRerunLimit, or in contract mode ErrNotInContract; nothing has
+// been changed then. A call that was interrupted later is carried out by keepers.
+func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
+	if err := r.ready(); err != nil {
+		return err
+	}
 	by, err := actionOf(opts)
 	if err == nil {
-		err = c.rerun(ctx, flowName, runID, scope, by)
+		err = r.rerun(ctx, scope, by)
 	}
 	if err != nil {
-		return fmt.Errorf("rerun run %s of flow %s: %w", runID, flowName, err)
+		return r.errorf("rerun", err)
 	}
 	return nil
 }
 
-// Rerun is Client.Rerun for this run. Result then waits for the new end.
-func (r *Run[Out]) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
-	r = r.there()
-	return r.client.Rerun(ctx, r.flow, r.id, scope, opts...)
-}
-
-func (c *Client) rerun(ctx context.Context, flowName, runID string, scope RerunScope, by action) error {
-	if _, err := offered[engine.RunControl](c); err != nil {
+func (r *RunRef) rerun(ctx context.Context, scope RerunScope, by action) error {
+	if _, err := offered[engine.RunControl](r.client); err != nil {
 		return err
 	}
-	id, partition, err := c.locate(flowName, runID)
-	if err != nil {
-		return err
-	}
-	run, err := c.submitter.ReadNodes(ctx, flowName, runID, id, partition)
+	submitter := r.client.submitter
+	run, err := submitter.ReadNodes(ctx, r.flow, r.id, r.flowID, r.partition)
 	if err != nil {
 		return err
 	}
 	if run.ClosedAt.IsZero() {
 		return engine.ErrRunOpen
 	}
-	nodes, err := run.InScope(scope.scope)
+	nodes, err := run.InScope(scope.nodes())
 	if err != nil {
 		return err
 	}
-	completions := c.submitter.Completions
 	// The end that was heard is no longer the one to wait for.
-	defer completions.Untrack(id)
-	if err := completions.BeginRerun(ctx, id, partition); err != nil {
+	defer submitter.Completions.Untrack(r.flowID)
+	if err := submitter.Completions.BeginRerun(ctx, r.flowID, r.partition); err != nil {
 		return err
 	}
 	call := enginerpc.RerunCall{
-		Partition: partition, FlowID: id, RerunID: uuid.NewString(), Mode: scope.scope.Mode, Actor: by.actor,
+		Partition: r.partition, FlowID: r.flowID, RerunID: uuid.NewString(), Mode: string(scope), Actor: by.actor,
 	}
-	if err := c.submitter.SendRerun(ctx, call, nodes); err != nil {
-		completions.AbortRerun(id)
+	if err := submitter.SendRerun(ctx, call, nodes); err != nil {
+		submitter.Completions.AbortRerun(r.flowID)
 		return err
 	}
 	return nil

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -155,11 +154,11 @@ func TestRerunFailed(t *testing.T) {
 
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, "completed", d.State)
+		require.Equal(t, runtime.RunSucceeded, d.State)
 		require.Empty(t, d.FailedNode)
 		require.Equal(t, 2, d.Reruns)
 		require.Equal(t, "bob", d.LastRerun.By)
-		require.Equal(t, "failed", d.LastRerun.Scope)
+		require.Equal(t, runtime.RerunFailed(), d.LastRerun.Scope)
 		require.Equal(t, 3, d.LastRerun.Nodes)
 		require.WithinDuration(t, time.Now(), d.LastRerun.At, time.Minute)
 		require.Equal(t, []int{0, 2, 0, 2, 2}, []int{d.Nodes[0].Replays, d.Nodes[1].Replays, d.Nodes[2].Replays, d.Nodes[3].Replays, d.Nodes[4].Replays})
@@ -254,7 +253,7 @@ func TestRerunFrom(t *testing.T) {
 		gate := s.gate("c")
 		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("b")))
 		enginetest.Eventually(t, enginetest.Patience, func() string {
-			if state := states(t, run)["c"]; state != enginecore.PublicActive {
+			if state := states(t, run)["c"]; state != runtime.NodeActive {
 				return "c is " + string(state)
 			}
 			return ""
@@ -268,7 +267,7 @@ func TestRerunFrom(t *testing.T) {
 		require.Equal(t, map[string]int{"b": 1, "c": 1, "sum": 1}, s.called())
 		b.Settle(t)
 		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunFrom("nobody")), runtime.ErrUnknownNode)
-		require.ErrorIs(t, b.Client.Rerun(ctx, "order", "nobody", runtime.RerunAll()), runtime.ErrRunNotFound)
+		require.ErrorIs(t, b.Client.Run("order", "nobody").Rerun(ctx, runtime.RerunAll()), runtime.ErrRunNotFound)
 	})
 }
 
@@ -322,7 +321,7 @@ func TestRerunBesideAFailure(t *testing.T) {
 		var failed *runtime.RunError
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, "b", failed.Node)
-		require.Equal(t, enginecore.PublicSkipped, states(t, run)["sum"])
+		require.Equal(t, runtime.NodeSkipped, states(t, run)["sum"])
 		b.Settle(t)
 		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("sum")))
 		_, err = run.Result(ctx)
@@ -341,7 +340,7 @@ func TestRerunOfACancelledRun(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, s.flow(t, "stopped", "a:", "b: a", "sum: b"), none{})
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
-			if state := states(t, run)["b"]; state != enginecore.PublicActive {
+			if state := states(t, run)["b"]; state != runtime.NodeActive {
 				return "b is " + string(state)
 			}
 			return ""
@@ -382,7 +381,7 @@ func TestRerunLimit(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrRerunLimit)
 		require.ErrorContains(t, err, "node b has been run again 10 times")
 		b.Settle(t)
-		require.Equal(t, enginecore.PublicCompleted, states(t, run)["a"])
+		require.Equal(t, runtime.NodeSucceeded, states(t, run)["a"])
 	})
 }
 

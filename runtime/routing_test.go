@@ -99,7 +99,7 @@ func TestLanes(t *testing.T) {
 		require.NoError(t, err)
 		d, err := slow.Describe(ctx)
 		require.NoError(t, err)
-		require.EqualValues(t, "waiting", d.Nodes[0].State)
+		require.Equal(t, runtime.NodeWaiting, d.Nodes[0].State)
 		require.Contains(t, d.Nodes[0].Why, "lane slow")
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Lanes: []string{"slow", "fast"}})
 		_, err = slow.Result(ctx)

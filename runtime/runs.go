@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,31 +14,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/runsearch"
 )
-
-var (
-	// ErrRunQuery marks a RunQuery that cannot be answered.
-	ErrRunQuery = errors.New("bad run query")
-	// ErrRunCursor marks a cursor that does not come from a page of such a query.
-	ErrRunCursor = engine.ErrCursor
-)
-
-// RunState is how a run stands, in one word.
-type RunState string
-
-// The states of runs. A run that has failed, expired or was cancelled may still have nodes that are ending:
-// RunSummary.ClosedAt tells.
-const (
-	RunRunning   RunState = "running"
-	RunSucceeded RunState = "succeeded"
-	RunFailed    RunState = "failed"
-	RunCancelled RunState = "cancelled"
-	RunExpired   RunState = "expired"
-)
-
-// storedStates are the engine's words for states.
-var storedStates = map[RunState]string{
-	RunRunning: "open", RunSucceeded: "success", RunFailed: "failed", RunCancelled: "cancelled", RunExpired: "expired",
-}
 
 // RunQuery says which runs of the client's namespace are wanted. The zero value is all of them. A run must satisfy everything that is set.
 type RunQuery struct {
@@ -110,9 +84,8 @@ func (q RunQuery) stored() runsearch.Query {
 type RunSummary struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
-	// State and Outcome are those of Description.
-	State, Outcome string
-	CreatedAt      time.Time
+	State     RunState
+	CreatedAt time.Time
 	// ClosedAt is zero while a node is open.
 	ClosedAt time.Time
 	// FailedNode failed first; empty when none has.
@@ -133,19 +106,9 @@ type RunNodes struct {
 	Failed, Cancelled, Expired, Skipped int
 }
 
-// Status is how the run stands, in one word.
-func (s RunSummary) Status() RunState {
-	for state, stored := range storedStates {
-		if stored == cmp.Or(s.Outcome, "open") {
-			return state
-		}
-	}
-	return RunState(s.Outcome)
-}
-
 func summarize(r enginerpc.Run) RunSummary {
 	s := RunSummary{
-		Flow: r.FlowName, Run: r.RunID, FlowID: r.FlowID, State: r.State, Outcome: r.Outcome, CreatedAt: r.CreatedAt,
+		Flow: r.FlowName, Run: r.RunID, FlowID: r.FlowID, State: runState(r.State, r.Outcome), CreatedAt: r.CreatedAt,
 		ClosedAt: r.ClosedAt, FailedNode: r.FailedNode, Nodes: RunNodes{
 			All: int(r.NodeCount), Open: int(r.OpenNodes), Failed: int(r.NodesFailed), Cancelled: int(r.NodesCancelled),
 			Expired: int(r.NodesExpired), Skipped: int(r.NodesSkipped),

@@ -76,7 +76,7 @@ func startRunSet(t testing.TB, b *enginetest.Bench, size int) *runSet {
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		set.all = append(set.all, runtime.RunSummary{
-			Flow: d.Flow, Run: d.Run, FlowID: d.FlowID, State: d.State, Outcome: d.Outcome, CreatedAt: d.CreatedAt,
+			Flow: d.Flow, Run: d.Run, FlowID: d.FlowID, State: d.State, CreatedAt: d.CreatedAt,
 			ClosedAt: d.ClosedAt, FailedNode: d.FailedNode, Nodes: runtime.RunNodes{All: 1, Open: d.OpenNodes},
 		})
 	}
@@ -90,7 +90,7 @@ func startRunSet(t testing.TB, b *enginetest.Bench, size int) *runSet {
 			tags["team.name"] = "search"
 			run.Nodes.Failed = 1
 		case "slow":
-			if run.Outcome == "cancelled" {
+			if run.State == runtime.RunCancelled {
 				run.Nodes.Cancelled = 1
 			}
 		}
@@ -128,7 +128,7 @@ func matches(r runtime.RunSummary, q runtime.RunQuery) bool {
 		return (from.IsZero() || !at.Before(from)) && (before.IsZero() || at.Before(before))
 	}
 	finished := !q.FinishedFrom.IsZero() || !q.FinishedBefore.IsZero()
-	return (q.Flow == "" || r.Flow == q.Flow) && (len(q.States) == 0 || slices.Contains(q.States, r.Status())) &&
+	return (q.Flow == "" || r.Flow == q.Flow) && (len(q.States) == 0 || slices.Contains(q.States, r.State)) &&
 		within(r.CreatedAt, q.CreatedFrom, q.CreatedBefore) &&
 		(!finished || !r.ClosedAt.IsZero() && within(r.ClosedAt, q.FinishedFrom, q.FinishedBefore))
 }
@@ -230,13 +230,13 @@ func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 					}
 					if strings.HasPrefix(victim, "old-") && !gone[victim] && number%4 == 0 {
 						gone[victim] = true
-						_ = b.Client.Purge(ctx, "short", victim) // in a later round it may be gone
+						_ = b.Client.Run("short", victim).Purge(ctx) // in a later round it may be gone
 					}
 				}
 			}
 			for i := range runs {
 				id := fmt.Sprint("old-", i)
-				if _, err := b.Client.Describe(ctx, "short", id); err == nil {
+				if _, err := b.Client.Run("short", id).Describe(ctx); err == nil {
 					require.Equal(t, 1, seen[id], "%s in round %d", id, round)
 				}
 				require.LessOrEqual(t, seen[id], 1, id)

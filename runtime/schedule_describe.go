@@ -37,9 +37,10 @@ type ScheduleDescription struct {
 	NextFire time.Time
 	// LastFire is the time of the last fire, whatever became of it; zero when there was none.
 	LastFire time.Time
-	// LastRun is the run that was started last, LastRunFlow its flow and LastRunState what Description.State says of it;
-	// LastRunState is "gone" when the run was purged. Empty when there was none.
-	LastRun, LastRunFlow, LastRunState string
+	// LastRun is the run that was started last and LastRunFlow its flow; empty when there was none.
+	LastRun, LastRunFlow string
+	// LastRunState is how that run stands; empty when there was none or it was purged.
+	LastRunState RunState
 	// Waiting is the number of fires whose run is still to be started.
 	Waiting int
 	// Started, Skipped, Missed and Failed count fires by their outcome.
@@ -201,11 +202,11 @@ func (c *Client) describeSchedule(ctx context.Context, r *schedule.ScheduleRecor
 	reply, err := c.session.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
-		d.LastRunState = "gone"
+		// The run was purged.
 	case err != nil:
 		return nil, err
 	default:
-		d.LastRunState = reply.State
+		d.LastRunState = runState(reply.State, reply.Outcome)
 	}
 	return d, nil
 }

@@ -168,7 +168,7 @@ func TestTogetherIsLikeAlone(t *testing.T) {
 		plans = append(plans, tagged...)
 		b.Worker(t, handlers, runtime.WorkerConfig{Lanes: []string{"default", "slow"}})
 		for _, plan := range plans {
-			run, err := runtime.Attach(b.Client, def, plan.Run)
+			run, err := runtime.Attach(b.Client.Run(def.Name(), plan.Run), def)
 			require.NoError(t, err)
 			out, err := run.Result(ctx)
 			require.NoError(t, err)
@@ -210,7 +210,7 @@ func TestCopiesAreLikeAlone(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 		b.Worker(t, []activity.Handler{double, urgent, sum})
 		for _, plan := range plans {
-			run, err := runtime.Attach(b.Client, def, plan.Run)
+			run, err := runtime.Attach(b.Client.Run(def.Name(), plan.Run), def)
 			require.NoError(t, err)
 			out, err := run.Result(ctx)
 			require.NoError(t, err)
@@ -242,7 +242,7 @@ func TestEdgesThatComeTwice(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 		b.Worker(t, []activity.Handler{one, sum})
 		for _, plan := range plans {
-			run, err := runtime.Attach(b.Client, def, plan.Run)
+			run, err := runtime.Attach(b.Client.Run(def.Name(), plan.Run), def)
 			require.NoError(t, err)
 			out, err := run.Result(ctx)
 			require.NoError(t, err)
@@ -460,7 +460,7 @@ func TestCopiesWithKeys(t *testing.T) {
 		b.Worker(t, []activity.Handler{serve})
 		for _, def := range defs {
 			for i, plan := range plansInPartition(t, b, def, orders...) {
-				run, err := runtime.Attach(b.Client, def, plan.Run)
+				run, err := runtime.Attach(b.Client.Run(def.Name(), plan.Run), def)
 				require.NoError(t, err)
 				out, err := run.Result(ctx)
 				require.NoError(t, err)

@@ -96,7 +96,7 @@ func TestFullDisk(t *testing.T) {
 
 	check := func() {
 		for id, want := range told {
-			run, err := runtime.Attach(local.Client(), def, id)
+			run, err := runtime.Attach(local.Client().Run(def.Name(), id), def)
 			require.NoError(t, err)
 			got, err := run.Result(t.Context())
 			require.NoError(t, err)

@@ -18,7 +18,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
 )
 
-// ErrCursor marks a cursor that Stream or Client.ListRuns did not give, or the id of an event that is none.
+// ErrCursor marks a cursor that Stream did not give, or Client.ListRuns for such a query, or the id of an event that is
+// none.
 var ErrCursor = engine.ErrCursor
 
 // StreamFrame is one entry of what a node's attempts emit by activity.Emit.
@@ -63,71 +64,60 @@ func UpToNow() StreamOption { return func(c *streamConfig) { c.now = true } }
 const framePage = 64
 
 // Stream yields the frames that a node's attempts emit, in order, one attempt after the other, as they come, until the
-// node has ended or ctx ends. An error is yielded last; it wraps ErrUnknownNode for a node that the run does not have, and
-// enginecore.ErrClosed when the client or the engine is closed. It waits for frames on a connection of its own, so it delays
-// nothing else, however slow the reader is, and goes on after the connection broke. Frames that the engine has dropped, because an
-// attempt emitted more than is kept, are passed over. A stream that waits counts as a Watch for OpenConfig.MaxWatches.
-func (r *Run[Out]) Stream(ctx context.Context, node string, opts ...StreamOption) iter.Seq2[StreamFrame, error] {
-	r = r.there()
-	return r.client.stream(ctx, r.flow, r.id, r.flowID, r.part, node, opts)
-}
-
-// Stream is Run.Stream for a run known by name. Its error wraps ErrRunNotFound as well, when there is no such run.
-func (c *Client) Stream(ctx context.Context, flowName, runID, node string, opts ...StreamOption) iter.Seq2[StreamFrame, error] {
-	id, partition, err := c.locate(flowName, runID)
-	if err != nil {
-		return func(yield func(StreamFrame, error) bool) { yield(StreamFrame{}, err) }
-	}
-	return c.stream(ctx, flowName, runID, id, partition, node, opts)
-}
-
-func (c *Client) stream(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, node string, opts []StreamOption) iter.Seq2[StreamFrame, error] {
-	if err := c.ready(); err != nil {
-		return func(yield func(StreamFrame, error) bool) { yield(StreamFrame{}, err) }
-	}
+// node has ended or ctx ends. It waits for frames on a connection of its own, so it delays nothing else, however slow
+// the reader is, and goes on after the connection broke. Frames that the engine has dropped, because an attempt emitted
+// more than is kept, are passed over.
+//
+// An error is yielded last. It wraps ErrRunNotFound, ErrUnknownNode for a node that the run does not have, ErrCursor
+// for a bad StreamAfter, enginecore.ErrClosed when the client or the engine is closed, or ErrTooManyWatches: a stream
+// that waits counts as a Watch for OpenConfig.MaxWatches.
+func (r *RunRef) Stream(ctx context.Context, node string, opts ...StreamOption) iter.Seq2[StreamFrame, error] {
 	config := streamConfig{}
 	fault := apply(&config, opts)
 	return func(yield func(StreamFrame, error) bool) {
-		s := frameReader{
-			client: c, partition: p, flow: id, node: node, execution: enginecore.ExecutionIDFor(p, id, node), soFar: config.now,
-			tail: engine.Tail{Watches: c.session.Watches},
+		if err := r.ready(); err != nil {
+			yield(StreamFrame{}, err)
+			return
 		}
 		err := fault
-		if err == nil && !config.now {
-			if err = c.session.Watches.Begin(); err == nil {
-				defer c.session.Watches.End()
-			}
-		}
-		defer s.tail.Close()
-		ctx, end := c.submitter.WhileOpen(ctx)
-		defer end()
 		if err == nil {
-			err = c.checkRun(ctx, id, p)
-		}
-		if err == nil {
-			err = s.checkNode(ctx, flowName, runID)
-		}
-		if err == nil {
-			err = s.seek(config.after)
-		}
-		if err == nil {
-			err = s.read(ctx, yield)
+			err = r.stream(ctx, node, config, yield)
 		}
 		if err != nil && !errors.Is(err, errEnough) {
-			yield(StreamFrame{}, fmt.Errorf("stream of node %s, run %s of flow %s: %w", node, runID, flowName, err))
+			yield(StreamFrame{}, fmt.Errorf("stream of node %s, run %s of flow %s: %w", node, r.id, r.flow, err))
 		}
 	}
 }
 
-// errEnough ends a stream whose reader has stopped.
-var errEnough = errors.New("the reader has stopped")
+// stream yields frames until the node has ended, its reader has stopped or an error ends it.
+func (r *RunRef) stream(ctx context.Context, node string, config streamConfig, yield func(StreamFrame, error) bool) error {
+	watches := r.client.session.Watches
+	if !config.now {
+		if err := watches.Begin(); err != nil {
+			return err
+		}
+		defer watches.End()
+	}
+	s := frameReader{run: r, node: node, execution: r.executionID(node), soFar: config.now, tail: engine.Tail{Watches: watches}}
+	defer s.tail.Close()
+	ctx, end := r.client.submitter.WhileOpen(ctx)
+	defer end()
+	if _, err := r.result(ctx); err != nil {
+		return err
+	}
+	if err := s.checkNode(ctx); err != nil {
+		return err
+	}
+	if err := s.seek(config.after); err != nil {
+		return err
+	}
+	return s.read(ctx, yield)
+}
 
 // frameReader follows one node. A read of frames that waits is woken by the events of the run as well, which tell when an
 // attempt follows and when the node has ended: all frames of an attempt are there before the event that ends it.
 type frameReader struct {
-	client    *Client
-	partition enginecore.Partition
-	flow      enginecore.FlowID
+	run       *RunRef
 	node      string
 	execution enginecore.ExecutionID
 	soFar     bool
@@ -144,13 +134,13 @@ type frameReader struct {
 
 // checkNode tells of a node that the run does not have. One whose record is not there may still be on its way, while a run is
 // being submitted in pieces: its graph knows.
-func (s *frameReader) checkNode(ctx context.Context, flowName, runID string) error {
-	client := s.client.session.Client
-	key := s.client.session.Core.Keys().ExecCore(s.execution)
+func (s *frameReader) checkNode(ctx context.Context) error {
+	session := s.run.client.session
+	client, key := session.Client, session.Core.Keys().ExecCore(s.execution)
 	if there, err := client.Do(ctx, client.B().Exists().Key(key).Build()).AsBool(); err != nil || there {
 		return enginerpc.CommandError("EXISTS", err)
 	}
-	d, err := s.client.Describe(ctx, flowName, runID)
+	d, err := s.run.Describe(ctx)
 	if err == nil && d.Graph != nil && d.Graph.Node(s.node) == nil {
 		err = engine.ErrUnknownNode
 	}
@@ -196,8 +186,8 @@ func (s *frameReader) read(ctx context.Context, yield func(StreamFrame, error) b
 			if err := s.lookAt(ctx); err != nil {
 				return err
 			}
-			keys := s.client.session.Core.Keys()
-			if err := s.tail.Await(ctx, []string{keys.StreamFrames(s.execution, s.attempt), keys.FlowEvents(s.partition, s.flow)},
+			keys := s.run.client.session.Core.Keys()
+			if err := s.tail.Await(ctx, []string{keys.StreamFrames(s.execution, s.attempt), keys.FlowEvents(s.run.partition, s.run.flowID)},
 				[]string{cmp.Or(s.entry, engine.FromStart), cmp.Or(engine.EntryOf(s.event), engine.FromStart)}); err != nil {
 				return err
 			}
@@ -210,7 +200,7 @@ func (s *frameReader) lookAt(ctx context.Context) error {
 	if time.Since(s.looked) <= engine.TailLook {
 		return nil
 	}
-	_, err := s.client.runOver(ctx, s.flow, s.partition)
+	_, err := s.run.over(ctx)
 	s.looked = time.Now()
 	return err
 }
@@ -218,7 +208,7 @@ func (s *frameReader) lookAt(ctx context.Context) error {
 // readEvents brings the reader up to date with what has happened to the node.
 func (s *frameReader) readEvents(ctx context.Context) error {
 	for {
-		page, err := s.client.readEvents(ctx, s.partition, s.flow, s.event, maxWatchPage)
+		page, err := s.run.readEvents(ctx, s.event, maxWatchPage)
 		if err != nil {
 			return err
 		}
@@ -245,7 +235,7 @@ func (s *frameReader) readFrames(ctx context.Context, yield func(StreamFrame, er
 	if s.entry != "" {
 		call.FromID = "(" + s.entry
 	}
-	reply, err := s.client.session.Core.ReadAttemptStream(ctx, call)
+	reply, err := s.run.client.session.Core.ReadAttemptStream(ctx, call)
 	if errors.Is(err, enginecore.ErrUnavailable) && ctx.Err() == nil {
 		engine.Pause(ctx, engine.TailPause)
 		return true, nil

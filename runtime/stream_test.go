@@ -82,7 +82,7 @@ func TestStreamTail(t *testing.T) {
 		// From a cursor, and when everything is over.
 		for _, opts := range [][]runtime.StreamOption{nil, {runtime.UpToNow()}} {
 			again := 0
-			for frame, err := range b.Client.Stream(ctx, "chatty", run.ID(), "node", append(opts, runtime.StreamAfter(frames[99].Cursor))...) {
+			for frame, err := range b.Client.Run("chatty", run.ID()).Stream(ctx, "node", append(opts, runtime.StreamAfter(frames[99].Cursor))...) {
 				require.NoError(t, err)
 				require.Equal(t, frames[100+again].Cursor, frame.Cursor)
 				again++
@@ -105,7 +105,7 @@ func TestStreamFaults(t *testing.T) {
 				require.ErrorIs(t, err, runtime.ErrCursor)
 			}
 		}
-		for _, err := range b.Client.Stream(ctx, "quiet", "nobody", "node") {
+		for _, err := range b.Client.Run("quiet", "nobody").Stream(ctx, "node") {
 			require.ErrorIs(t, err, runtime.ErrRunNotFound)
 		}
 		for _, err := range run.Stream(ctx, "nod") {

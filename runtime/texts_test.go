@@ -47,7 +47,7 @@ func TestBadTextsAreRefused(t *testing.T) {
 				"reason of a lane's pause":   func() error { return c.PauseLane(ctx, "default", text) },
 				"activity's pause":           func() error { return c.PauseActivity(ctx, "add", text) },
 				"schedule's pause":           func() error { return c.PauseSchedule(ctx, "s", text) },
-				"end of a wait":              func() error { return c.CancelWait(ctx, runtime.Waitpoint{}, text) },
+				"end of a wait":              func() error { return run.CancelWait(ctx, runtime.Waitpoint{}, text) },
 				"schedule that is paused": func() error {
 					_, err := runtime.Schedule(ctx, c, "t", runtime.Every(time.Hour), def, 1, runtime.StartPaused(text))
 					return err

@@ -260,7 +260,7 @@ func TestScheduleToStart(t *testing.T) {
 		require.Equal(t, activity.CategoryTimeout, failure(t, err).Category)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.EqualValues(t, "skipped", d.Nodes[1].State)
+		require.Equal(t, runtime.NodeSkipped, d.Nodes[1].State)
 		require.Zero(t, d.Nodes[0].Attempts)
 
 		fixture := single(t, a, activity.ScheduleToStart(time.Minute))

@@ -91,78 +91,100 @@ type waitsConfig struct{ closed bool }
 // WithClosed lists waitpoints that are over as well.
 func WithClosed() WaitpointsOption { return func(c *waitsConfig) { c.closed = true } }
 
-// Waitpoints lists the open waitpoints of the run, the oldest first.
-func (r *Run[Out]) Waitpoints(ctx context.Context, opts ...WaitpointsOption) ([]Waitpoint, error) {
-	r = r.there()
-	return r.client.waitpoints(ctx, r.flow, r.id, r.flowID, r.part, opts)
-}
-
-// Waitpoints is Run.Waitpoints for a run known by name. It wraps ErrRunNotFound when there is no such run.
-func (c *Client) Waitpoints(ctx context.Context, flowName, runID string, opts ...WaitpointsOption) ([]Waitpoint, error) {
-	id, partition, err := c.locate(flowName, runID)
-	if err != nil {
-		return nil, err
-	}
-	return c.waitpoints(ctx, flowName, runID, id, partition, opts)
-}
-
-// ResumeWait ends a wait without its signals, as an operator may: it goes on as if a signal with that payload had ended
-// it. It wraps ErrWaitOver when the wait has ended, and for one that is unknown: of another namespace than the client's, or of
-// another run than Waitpoint.Flow and Run, where they are given.
-func (c *Client) ResumeWait(ctx context.Context, w Waitpoint, payload any) error {
-	data, err := encodePayload(payload)
-	if err != nil {
-		return err
-	}
-	return c.endWait(ctx, w, data, "", false)
-}
-
-// CancelWait ends a wait and cancels its node. Its errors are those of ResumeWait.
-func (c *Client) CancelWait(ctx context.Context, w Waitpoint, reason string) error {
-	return c.endWait(ctx, w, nil, reason, true)
-}
-
-func (c *Client) waitpoints(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, opts []WaitpointsOption) ([]Waitpoint, error) {
-	if err := c.ready(); err != nil {
+// Waitpoints lists the open waitpoints of the run, with their tokens, the oldest first. Those of its maps and sub-flows
+// belong to runs of their own: NodeDescription.Child names them. The error wraps ErrRunNotFound, or in contract mode
+// ErrNotInContract.
+func (r *RunRef) Waitpoints(ctx context.Context, opts ...WaitpointsOption) ([]Waitpoint, error) {
+	if err := r.ready(); err != nil {
 		return nil, err
 	}
 	config := waitsConfig{}
-	fail := func(err error) ([]Waitpoint, error) {
-		return nil, fmt.Errorf("waitpoints of run %s of flow %s: %w", runID, flowName, err)
+	err := apply(&config, opts)
+	if err == nil && !engine.Has[engine.WaitStore](r.client.session.Backend) {
+		err = engine.ErrNotInContract
 	}
-	if err := apply(&config, opts); err != nil {
-		return fail(err)
-	}
-	if !engine.Has[engine.WaitStore](c.session.Backend) {
-		return fail(engine.ErrNotInContract)
-	}
-	call := enginerpc.ListWaitpointsCall{Partition: p, FlowID: id, All: config.closed}
 	var waits []Waitpoint
-	for {
-		reply, err := c.session.Core.ListWaitpoints(ctx, call)
-		if errors.Is(err, enginecore.ErrFlowNotFound) {
-			err = engine.ErrRunNotFound
-		}
-		if err != nil {
-			return fail(err)
-		}
-		for _, listed := range reply.Waitpoints {
-			w, err := readWaitpoint(listed)
-			if err != nil {
-				return fail(err)
-			}
-			w.Flow, w.Run = flowName, runID
-			waits = append(waits, w)
-		}
-		if call.Cursor = reply.NextCursor; call.Cursor == "" {
-			break
-		}
+	if err == nil {
+		waits, err = r.readWaitpoints(ctx, config.closed)
+	}
+	if err != nil {
+		return nil, r.errorf("waitpoints of", runFault(err))
 	}
 	slices.SortFunc(waits, func(a, b Waitpoint) int {
 		return cmp.Or(a.OpenedAt.Compare(b.OpenedAt), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Step, b.Step), cmp.Compare(a.ID, b.ID))
 	})
 	// A page of a set that changes may show a member twice.
 	return slices.CompactFunc(waits, func(a, b Waitpoint) bool { return a.ID == b.ID }), nil
+}
+
+// readWaitpoints reads the waitpoints page by page.
+func (r *RunRef) readWaitpoints(ctx context.Context, closed bool) (waits []Waitpoint, err error) {
+	call := enginerpc.ListWaitpointsCall{Partition: r.partition, FlowID: r.flowID, All: closed}
+	for {
+		reply, err := r.client.session.Core.ListWaitpoints(ctx, call)
+		if err != nil {
+			return nil, err
+		}
+		for _, listed := range reply.Waitpoints {
+			w, err := readWaitpoint(listed)
+			if err != nil {
+				return nil, err
+			}
+			w.Flow, w.Run = r.flow, r.id
+			waits = append(waits, w)
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			return waits, nil
+		}
+	}
+}
+
+// ResumeWait ends a wait of the run without its signals, as an operator may: it goes on as if a signal with that
+// payload, which is encoded as JSON, had ended it. The error wraps ErrWaitOver when the wait has ended and for one that
+// the run does not have, ErrInvalid for a payload that does not encode, or ErrTooLarge for one above MaxSignalPayload.
+func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error {
+	data, err := encodePayload(payload)
+	if err != nil {
+		return err
+	}
+	return r.endWait(ctx, w, enginerpc.EndWaitCall{Resume: true, Result: data})
+}
+
+// CancelWait ends a wait of the run and cancels its node. The reason is as in Cancel. The error wraps ErrWaitOver as
+// that of ResumeWait does, or ErrInvalid.
+func (r *RunRef) CancelWait(ctx context.Context, w Waitpoint, reason string) error {
+	return r.endWait(ctx, w, enginerpc.EndWaitCall{Reason: reason})
+}
+
+// endWait ends a wait as the call says.
+func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWaitCall) error {
+	if err := r.ready(); err != nil {
+		return err
+	}
+	fail := func(err error) error {
+		return r.errorf(fmt.Sprintf("end the wait %s of node %s of", w.ID, w.Node), err)
+	}
+	if err := engine.CheckReason(call.Reason); err != nil {
+		return fail(err)
+	}
+	partition, err := w.ExecutionID.Partition()
+	if err != nil {
+		return fail(err)
+	}
+	call.Partition, call.ExecutionID, call.WaitpointID, call.FlowID = partition, w.ExecutionID, w.ID, r.flowID
+	call.Actor, call.Namespace = "client", r.client.session.Namespace
+	reply, err := r.client.session.Core.EndWait(ctx, call)
+	switch {
+	case errors.Is(err, enginecore.ErrExecutionNotSuspended), err == nil && reply.Status == enginerpc.StatusAlreadySatisfied:
+		return fail(ErrWaitOver)
+	case errors.Is(err, enginecore.ErrExecutionNotFound), errors.Is(err, enginecore.ErrWaitpointNotFound):
+		return fail(fmt.Errorf("%w: %w", ErrWaitOver, err))
+	case err != nil:
+		return fail(err)
+	case reply.More:
+		r.client.drain(ctx, partition)
+	}
+	return nil
 }
 
 func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
@@ -195,47 +217,12 @@ func waitState(engines string) WaitState {
 	return WaitClosed
 }
 
-func (c *Client) endWait(ctx context.Context, w Waitpoint, result []byte, reason string, cancel bool) error {
-	if err := c.ready(); err != nil {
-		return err
-	}
-	fail := func(err error) error {
-		return fmt.Errorf("end the wait %s of node %s, run %s of flow %s: %w", w.ID, w.Node, w.Run, w.Flow, err)
-	}
-	if err := engine.CheckReason(reason); err != nil {
-		return fail(err)
-	}
-	partition, err := w.ExecutionID.Partition()
-	if err != nil {
-		return fail(err)
-	}
-	call := enginerpc.EndWaitCall{
-		Partition: partition, ExecutionID: w.ExecutionID, WaitpointID: w.ID, Resume: !cancel, Result: result, Reason: reason, Actor: "client",
-		Namespace: c.session.Namespace,
-	}
-	if w.Flow != "" || w.Run != "" {
-		call.FlowID = enginecore.FlowIDFor(c.session.Namespace, w.Flow, w.Run)
-	}
-	reply, err := c.session.Core.EndWait(ctx, call)
-	switch {
-	case errors.Is(err, enginecore.ErrExecutionNotSuspended), err == nil && reply.Status == enginerpc.StatusAlreadySatisfied:
-		return fail(ErrWaitOver)
-	case errors.Is(err, enginecore.ErrExecutionNotFound), errors.Is(err, enginecore.ErrWaitpointNotFound):
-		return fail(fmt.Errorf("%w: %w", ErrWaitOver, err))
-	case err != nil:
-		return fail(err)
-	case reply.More:
-		return c.drain(ctx, partition)
-	}
-	return nil
-}
-
 // drain does what a call has left over because it was too much for one. Where it fails, a keeper does it.
-func (c *Client) drain(ctx context.Context, p enginecore.Partition) error {
+func (c *Client) drain(ctx context.Context, p enginecore.Partition) {
 	for {
 		reply, err := c.session.Backend.Tick(ctx, enginerpc.TickCall{Partition: p, Limit: engine.TickLimit})
 		if err != nil || !reply.More {
-			return nil
+			return
 		}
 	}
 }

@@ -160,7 +160,7 @@ func TestWaitOutlivesTheProgram(t *testing.T) {
 	})
 	def = oneNode(t, "talk", talk("second", stageNowhere, nil))
 	b := enginetest.Open(t, testserver.Embedded, url, prefix)
-	run, err := runtime.Attach(b.Client, def, "the-run")
+	run, err := runtime.Attach(b.Client.Run(def.Name(), "the-run"), def)
 	require.NoError(t, err)
 	require.Equal(t, token.Reveal(), openWaits(t, ctx, run, 1)[0].Token.Reveal())
 	d, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "x", Payload: 7})

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -95,7 +94,7 @@ func TestWaitpointNode(t *testing.T) {
 		require.False(t, w.Escalated)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicSuspended, d.Nodes[1].State)
+		require.Equal(t, runtime.NodeSuspended, d.Nodes[1].State)
 		require.Contains(t, d.Nodes[1].Why, "waits for approve or reject")
 		require.Len(t, d.Nodes[1].Waits, 1)
 		require.True(t, d.Nodes[1].Waits[0].Token.IsZero())
@@ -245,12 +244,12 @@ func TestOperatorsEndWaits(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		w := openWaits(t, ctx, run, 1)[0]
-		require.NoError(t, b.Client.ResumeWait(ctx, w, 5))
+		require.NoError(t, run.ResumeWait(ctx, w, 5))
 		inside := openWaits(t, ctx, run, 1)[0]
 		require.Equal(t, "talk", inside.Node)
 		require.Equal(t, "w", inside.Step)
-		require.ErrorIs(t, b.Client.ResumeWait(ctx, w, 5), runtime.ErrWaitOver)
-		require.NoError(t, b.Client.ResumeWait(ctx, inside, 6))
+		require.ErrorIs(t, run.ResumeWait(ctx, w, 5), runtime.ErrWaitOver)
+		require.NoError(t, run.ResumeWait(ctx, inside, 6))
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 6, out)
@@ -258,8 +257,8 @@ func TestOperatorsEndWaits(t *testing.T) {
 		run, err = runtime.Start(ctx, b.Client, def, 2)
 		require.NoError(t, err)
 		w = openWaits(t, ctx, run, 1)[0]
-		require.NoError(t, b.Client.CancelWait(ctx, w, "not needed"))
-		require.ErrorIs(t, b.Client.CancelWait(ctx, w, "not needed"), runtime.ErrWaitOver)
+		require.NoError(t, run.CancelWait(ctx, w, "not needed"))
+		require.ErrorIs(t, run.CancelWait(ctx, w, "not needed"), runtime.ErrWaitOver)
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		require.Equal(t, map[string]string{"node": "cancelled", "talk": "skipped"}, nodeStates(t, ctx, run))

@@ -53,7 +53,7 @@ func TestWatchFollowsTheRun(t *testing.T) {
 			require.Equal(t, []string{
 				"flow_submitted ", "started first", "success first", "started second", "success second", "flow_success ",
 			}, seen)
-			for _, err := range local.Client().Watch(ctx, "watched", "nobody", "") {
+			for _, err := range local.Client().Run("watched", "nobody").Watch(ctx, "") {
 				require.ErrorIs(t, err, runtime.ErrRunNotFound)
 			}
 		})

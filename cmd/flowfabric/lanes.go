@@ -83,7 +83,7 @@ func preparePause(flags *flag.FlagSet) action {
 		return subject(args, out, "paused",
 			func(lane string) error { return c.PauseLane(ctx, lane, *reason) },
 			func(activity string) error { return c.PauseActivity(ctx, activity, *reason) },
-			func(flow, run string) error { return c.PauseRun(ctx, flow, run, *reason) })
+			func(flow, run string) error { return c.Run(flow, run).Pause(ctx, *reason) })
 	}}
 }
 
@@ -93,7 +93,7 @@ func prepareResume(*flag.FlagSet) action {
 		return subject(args, out, "resumed",
 			func(lane string) error { return c.ResumeLane(ctx, lane) },
 			func(activity string) error { return c.ResumeActivity(ctx, activity) },
-			func(flow, run string) error { return c.ResumeRun(ctx, flow, run) })
+			func(flow, run string) error { return c.Run(flow, run).Resume(ctx) })
 	}}
 }
 

@@ -114,12 +114,12 @@ func printRuns(ctx context.Context, s *session, out *output, query runtime.RunQu
 			out.say("There are more; -limit shows them.")
 			return nil
 		}
-		state := string(r.Status())
+		state := string(r.State)
 		if !r.PausedAt.IsZero() {
 			state += ", paused"
 		}
 		out.row(runView{
-			r.Flow, r.Run, string(r.FlowID), r.Status(), r.CreatedAt, r.ClosedAt, r.PausedAt, r.FailedNode, r.Nodes.All, r.Nodes.Open, r.Tags,
+			r.Flow, r.Run, string(r.FlowID), r.State, r.CreatedAt, r.ClosedAt, r.PausedAt, r.FailedNode, r.Nodes.All, r.Nodes.Open, r.Tags,
 		}, r.Flow, r.Run, state, at(r.CreatedAt), at(r.ClosedAt), fmt.Sprintf("%d/%d", r.Nodes.Open, r.Nodes.All), r.FailedNode, tagsText(r.Tags))
 	}
 	return nil
@@ -127,23 +127,23 @@ func printRuns(ctx context.Context, s *session, out *output, query runtime.RunQu
 
 // nodeView is a node as -json shows it.
 type nodeView struct {
-	Node      string    `json:"node"`
-	Activity  string    `json:"activity,omitempty"`
-	Lane      string    `json:"lane,omitempty"`
-	State     string    `json:"state"`
-	Why       string    `json:"why,omitempty"`
-	Reason    string    `json:"reason,omitempty"`
-	Attempts  int       `json:"attempts"`
-	Worker    string    `json:"worker,omitempty"`
-	Execution string    `json:"execution"`
-	Started   time.Time `json:"started,omitzero"`
-	Completed time.Time `json:"completed,omitzero"`
-	Overdue   float64   `json:"overdue_seconds,omitempty"`
+	Node      string            `json:"node"`
+	Activity  string            `json:"activity,omitempty"`
+	Lane      string            `json:"lane,omitempty"`
+	State     runtime.NodeState `json:"state"`
+	Why       string            `json:"why,omitempty"`
+	Reason    string            `json:"reason,omitempty"`
+	Attempts  int               `json:"attempts"`
+	Worker    string            `json:"worker,omitempty"`
+	Execution string            `json:"execution"`
+	Started   time.Time         `json:"started,omitzero"`
+	Completed time.Time         `json:"completed,omitzero"`
+	Overdue   float64           `json:"overdue_seconds,omitempty"`
 }
 
 func prepareDescribe(*flag.FlagSet) action {
 	return action{need([]string{"FLOW", "RUN"}), func(ctx context.Context, s *session, out *output, args []string) error {
-		d, err := s.client.Describe(ctx, args[0], args[1])
+		d, err := s.client.Run(args[0], args[1]).Describe(ctx)
 		if err != nil {
 			return err
 		}
@@ -167,7 +167,6 @@ func prepareDescribe(*flag.FlagSet) action {
 // runDescription is a run with its nodes as -json shows it.
 type runDescription struct {
 	runView
-	Outcome       string     `json:"outcome,omitempty"`
 	FailureReason string     `json:"failure_reason,omitempty"`
 	CancelReason  string     `json:"cancel_reason,omitempty"`
 	CancelledBy   string     `json:"cancelled_by,omitempty"`
@@ -182,15 +181,15 @@ type runDescription struct {
 func describeView(d *runtime.RunDescription) runDescription {
 	view := runDescription{
 		runView: runView{
-			Flow: d.Flow, Run: d.Run, FlowID: string(d.FlowID), State: runtime.RunSummary{Outcome: d.Outcome}.Status(), Created: d.CreatedAt,
+			Flow: d.Flow, Run: d.Run, FlowID: string(d.FlowID), State: d.State, Created: d.CreatedAt,
 			Finished: d.ClosedAt, Paused: d.PausedAt, FailedNode: d.FailedNode, Nodes: len(d.Nodes), Open: d.OpenNodes,
 		},
-		Outcome: d.Outcome, FailureReason: d.FailureReason, CancelReason: d.CancelReason, CancelledBy: d.CancelledBy,
+		FailureReason: d.FailureReason, CancelReason: d.CancelReason, CancelledBy: d.CancelledBy,
 		PauseReason: d.PauseReason, Deadline: d.DeadlineAt, Overdue: d.Overdue.Seconds(), NoKeeper: d.NoKeeper, Reruns: d.Reruns, Details: []nodeView{},
 	}
 	for _, n := range d.Nodes {
 		view.Details = append(view.Details, nodeView{
-			n.Name, n.Activity, n.Lane, string(n.State), n.Why, n.Reason, n.Attempts, string(n.Worker), string(n.ExecutionID), n.StartedAt,
+			n.Name, n.Activity, n.Lane, n.State, n.Why, n.Reason, n.Attempts, string(n.Worker), string(n.ExecutionID), n.StartedAt,
 			n.CompletedAt, n.Overdue.Seconds(),
 		})
 	}
@@ -205,7 +204,7 @@ func summaryOf(d *runtime.RunDescription) string {
 			lines = append(lines, fmt.Sprintf("  "+format, args...))
 		}
 	}
-	add(!d.ClosedAt.IsZero(), "ended %s: %s", at(d.ClosedAt), d.Outcome)
+	add(!d.ClosedAt.IsZero(), "ended %s", at(d.ClosedAt))
 	add(!d.DeadlineAt.IsZero() && d.ClosedAt.IsZero(), "expires %s", at(d.DeadlineAt))
 	add(d.Overdue > 0, "that is overdue by %s", d.Overdue.Round(time.Second))
 	add(d.NoKeeper, "no keeper is seen: what is due by time waits for one")
@@ -230,7 +229,7 @@ type waitView struct {
 
 func prepareWaits(*flag.FlagSet) action {
 	return action{need([]string{"FLOW", "RUN"}), func(ctx context.Context, s *session, out *output, args []string) error {
-		waits, err := s.client.Waitpoints(ctx, args[0], args[1])
+		waits, err := s.client.Run(args[0], args[1]).Waitpoints(ctx)
 		if err != nil {
 			return err
 		}
@@ -249,11 +248,12 @@ func prepareCancel(flags *flag.FlagSet) action {
 	by := flags.String("by", "flowfabric", "who asks for it, for the record")
 	pending := flags.Bool("pending", false, "let running nodes end by themselves")
 	return action{need([]string{"FLOW", "RUN"}), func(ctx context.Context, s *session, out *output, args []string) error {
-		cancel := s.client.Cancel
+		run := s.client.Run(args[0], args[1])
+		cancel := run.Cancel
 		if *pending {
-			cancel = s.client.CancelPending
+			cancel = run.CancelPending
 		}
-		return done(out, "cancelled", cancel(ctx, args[0], args[1], *reason, runtime.WithActor(*by)))
+		return done(out, "cancelled", cancel(ctx, *reason, runtime.WithActor(*by)))
 	}}
 }
 
@@ -283,12 +283,12 @@ func prepareRerun(flags *flag.FlagSet) action {
 		case *from != "":
 			scope = runtime.RerunFrom(*from)
 		}
-		return done(out, "runs again", s.client.Rerun(ctx, args[0], args[1], scope, runtime.WithActor(*by)))
+		return done(out, "runs again", s.client.Run(args[0], args[1]).Rerun(ctx, scope, runtime.WithActor(*by)))
 	}}
 }
 
 func preparePurge(*flag.FlagSet) action {
 	return action{need([]string{"FLOW", "RUN"}), func(ctx context.Context, s *session, out *output, args []string) error {
-		return done(out, "purged", s.client.Purge(ctx, args[0], args[1]))
+		return done(out, "purged", s.client.Run(args[0], args[1]).Purge(ctx))
 	}}
 }

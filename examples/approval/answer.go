@@ -20,7 +20,7 @@ var errNotWaiting = errors.New("the deployment does not wait for answers")
 
 // openWait returns the open waitpoint of a deployment.
 func openWait(ctx context.Context, client *runtime.Client, version string) (runtime.Waitpoint, error) {
-	waits, err := client.Waitpoints(ctx, flowName, version)
+	waits, err := client.Run(flowName, version).Waitpoints(ctx)
 	if err != nil {
 		return runtime.Waitpoint{}, err
 	}

@@ -134,7 +134,7 @@ func follow(ctx context.Context, client *runtime.Client, o options, out *console
 	if ask != nil {
 		defer ask.stop()
 	}
-	for event, err := range client.Watch(ctx, flowName, o.version, "") {
+	for event, err := range client.Run(flowName, o.version).Watch(ctx, "") {
 		if err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func (l linksPage) open(ctx context.Context) ([]link, error) {
 	}
 	var links []link
 	for _, run := range page.Runs {
-		if run.Outcome != "" {
+		if run.State != runtime.RunRunning {
 			continue
 		}
 		wait, err := openWait(ctx, l.client, run.Run)

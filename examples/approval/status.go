@@ -18,11 +18,11 @@ func statusCommand(ctx context.Context, p program, o options) error {
 		if o.version == "" {
 			return list(ctx, client, p, o)
 		}
-		run, err := client.Describe(ctx, flowName, o.version)
+		run, err := client.Run(flowName, o.version).Describe(ctx)
 		if err != nil {
 			return err
 		}
-		waits, err := client.Waitpoints(ctx, flowName, o.version)
+		waits, err := client.Run(flowName, o.version).Waitpoints(ctx)
 		if err != nil {
 			return err
 		}
@@ -45,24 +45,24 @@ func list(ctx context.Context, client *runtime.Client, p program, o options) err
 	page, err := client.ListRuns(ctx, runtime.RunQuery{Flow: flowName}, "", listed)
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	for _, run := range page.Runs {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", run.Run, outcomeOf(run.Outcome), run.CreatedAt.Local().Format(time.DateTime))
+		fmt.Fprintf(table, "%s\t%s\t%s\n", run.Run, progressOf(run.State), run.CreatedAt.Local().Format(time.DateTime))
 	}
 	return errors.Join(err, table.Flush())
 }
 
-func outcomeOf(outcome string) string {
-	switch outcome {
-	case "":
+func progressOf(state runtime.RunState) string {
+	switch state {
+	case runtime.RunRunning:
 		return "under way"
-	case "success":
+	case runtime.RunSucceeded:
 		return "deployed"
 	}
-	return outcome
+	return string(state)
 }
 
 // writeStatus shows each node of a deployment and what it waits for.
 func writeStatus(out io.Writer, run *runtime.RunDescription, waits []runtime.Waitpoint) {
-	fmt.Fprintf(out, "%s: %s, begun %s\n", run.Run, outcomeOf(run.Outcome), run.CreatedAt.Local().Format(time.DateTime))
+	fmt.Fprintf(out, "%s: %s, begun %s\n", run.Run, progressOf(run.State), run.CreatedAt.Local().Format(time.DateTime))
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, n := range run.Nodes {
 		text := strings.TrimSpace(strings.Join([]string{n.Reason, n.Why, n.Message}, " "))

@@ -288,7 +288,7 @@ func (b built) testKilled(t *testing.T, engine string, lease time.Duration) {
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "census-report")))
 	third := b.start(t, dir, args...)
 	require.Zero(t, third.end(), &third.stderr)
-	require.Contains(t, third.printed(), "success. Its 13 nodes do not run again")
+	require.Contains(t, third.printed(), "succeeded. Its 13 nodes do not run again")
 	b.checkRecord(t, dir, finished)
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -35,9 +34,9 @@ func isTerminal(f *os.File) bool {
 // found prints at the start which nodes of the run are already finished.
 func (d *display) found(s *runtime.RunDescription) {
 	finished := finished(s)
-	if s.Outcome != "" {
+	if s.State != runtime.RunRunning {
 		fmt.Fprintf(d.out, "Run %s ended %s: %s. Its %d nodes do not run again; -run with another id takes a new census.\n",
-			s.Run, s.ClosedAt.Local().Format(time.DateTime), s.Outcome, len(s.Nodes))
+			s.Run, s.ClosedAt.Local().Format(time.DateTime), s.State, len(s.Nodes))
 	} else {
 		fmt.Fprintf(d.out, "Run %s goes on: %d of %d nodes are finished and do not run again: %s\n", s.Run, len(finished),
 			len(s.Nodes), orNone(finished))
@@ -89,7 +88,7 @@ func (d *display) draw(s *runtime.RunDescription) {
 		time.Since(d.begun).Seconds())}
 	more := 0
 	for _, n := range s.Nodes {
-		if waits(n) || n.State == enginecore.PublicCompleted {
+		if waits(n) || n.State == runtime.NodeSucceeded {
 			continue
 		}
 		if len(lines) > drawnNodes {
@@ -121,7 +120,7 @@ func describe(n runtime.NodeDescription) string {
 	return strings.TrimSpace(status(n) + " " + n.Message)
 }
 
-const active = enginecore.PublicActive
+const active = runtime.NodeActive
 
 // status is the state of a node in words.
 func status(n runtime.NodeDescription) string {
@@ -131,9 +130,9 @@ func status(n runtime.NodeDescription) string {
 			return fmt.Sprintf("runs, attempt %d", n.Attempts)
 		}
 		return "runs"
-	case enginecore.PublicCompleted:
+	case runtime.NodeSucceeded:
 		return "finished after " + n.CompletedAt.Sub(n.StartedAt).Round(time.Millisecond).String()
-	case enginecore.PublicDelayed, enginecore.PublicFailed, enginecore.PublicCancelled, enginecore.PublicExpired:
+	case runtime.NodeDelayed, runtime.NodeFailed, runtime.NodeCancelled, runtime.NodeExpired:
 		return strings.TrimSpace(fmt.Sprintf("%s %s", n.State, n.Reason))
 	}
 	return string(n.State)
@@ -141,13 +140,13 @@ func status(n runtime.NodeDescription) string {
 
 // waits reports whether a node has not started.
 func waits(n runtime.NodeDescription) bool {
-	return n.State == enginecore.PublicWaiting || n.State == enginecore.PublicWaitingChildren
+	return n.State == runtime.NodeWaiting || n.State == runtime.NodeWaitingChildren
 }
 
 // finished lists the nodes that have their result.
-func finished(s *runtime.RunDescription) []string { return names(s, enginecore.PublicCompleted) }
+func finished(s *runtime.RunDescription) []string { return names(s, runtime.NodeSucceeded) }
 
-func names(s *runtime.RunDescription, state enginecore.PublicState) []string {
+func names(s *runtime.RunDescription, state runtime.NodeState) []string {
 	var list []string
 	for _, n := range s.Nodes {
 		if n.State == state {
@@ -165,7 +164,7 @@ func done(s *runtime.RunDescription) float64 {
 	sum := 0.0
 	for _, n := range s.Nodes {
 		switch n.State {
-		case enginecore.PublicCompleted:
+		case runtime.NodeSucceeded:
 			sum += 100
 		case active:
 			sum += n.Percent

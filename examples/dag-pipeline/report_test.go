@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -103,11 +102,11 @@ func TestReplaceFile(t *testing.T) {
 func TestDisplay(t *testing.T) {
 	t.Parallel()
 	begun := time.Unix(1000, 0)
-	state := &runtime.RunDescription{Run: "r", Nodes: []runtime.NodeDescription{
-		{Name: "scan", State: enginecore.PublicCompleted, Attempts: 1, StartedAt: begun, CompletedAt: begun.Add(70 * time.Millisecond)},
-		{Name: "one", State: enginecore.PublicActive, Attempts: 1, Percent: 50, Message: "half"},
-		{Name: "two", State: enginecore.PublicDelayed, Attempts: 1, Reason: "disk"},
-		{Name: "three", State: enginecore.PublicWaitingChildren},
+	state := &runtime.RunDescription{Run: "r", State: runtime.RunRunning, Nodes: []runtime.NodeDescription{
+		{Name: "scan", State: runtime.NodeSucceeded, Attempts: 1, StartedAt: begun, CompletedAt: begun.Add(70 * time.Millisecond)},
+		{Name: "one", State: runtime.NodeActive, Attempts: 1, Percent: 50, Message: "half"},
+		{Name: "two", State: runtime.NodeDelayed, Attempts: 1, Reason: "disk"},
+		{Name: "three", State: runtime.NodeWaitingChildren},
 	}}
 	var plain strings.Builder
 	d := newDisplay(&plain, false)
@@ -133,7 +132,7 @@ func TestDisplay(t *testing.T) {
 	require.Contains(t, screen.String(), "one          [============            ]  50 %  runs, attempt 2 half\n")
 	require.NotContains(t, screen.String(), "three")
 	screen.Reset()
-	state.Nodes[1].State = enginecore.PublicCompleted
+	state.Nodes[1].State = runtime.NodeSucceeded
 	d.show(state)
 	require.True(t, strings.HasPrefix(screen.String(), "\x1b[3A"), "draws over what it drew: %q", screen.String())
 }

@@ -19,7 +19,7 @@ const (
 	Expired   Outcome = "expired"
 )
 
-// KeepForever is the retention of runs that are kept until Client.Purge removes them.
+// KeepForever is the retention of runs that are kept until RunRef.Purge removes them.
 const KeepForever time.Duration = -1
 
 // MaxKeep is the longest retention.

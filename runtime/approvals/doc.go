@@ -4,7 +4,7 @@
 //	links, err := approvals.New(client, approvals.Title("Deployments"))
 //	http.Handle("/approvals/", http.StripPrefix("/approvals", links))
 //
-//	waitpoints, err := client.Waitpoints(ctx, "deploy", "v2")
+//	waitpoints, err := client.Run("deploy", "v2").Waitpoints(ctx)
 //	mail("https://ops.example.com/approvals" + approvals.Path(waitpoints[0].Token, ""))
 //
 // Opening a link changes nothing, so programs that prefetch links are harmless. The page has a form, which works

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -50,7 +49,7 @@ func TestMapWhileItWaits(t *testing.T) {
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
-			if n := d.Nodes[1]; waiting.Load() != 2 || n.State != enginecore.PublicWaitingChildren || n.Child == nil || n.Child.Succeeded != 2 {
+			if n := d.Nodes[1]; waiting.Load() != 2 || n.State != runtime.NodeWaitingChildren || n.Child == nil || n.Child.Succeeded != 2 {
 				return fmt.Sprintf("%d items that wait, a node that is %s", waiting.Load(), n.State)
 			}
 			return ""
@@ -63,12 +62,12 @@ func TestMapWhileItWaits(t *testing.T) {
 		require.True(t, n.LeaseExpiresAt.IsZero())
 		require.Equal(t, "waits for run mapping/r/double of flow mapping.double", n.Why)
 		id := n.Child.FlowID
-		require.Equal(t, &runtime.ChildRun{Flow: "mapping.double", Run: "mapping/r/double", FlowID: id, State: "open", Total: 4, Open: 2, Succeeded: 2}, n.Child)
+		require.Equal(t, &runtime.ChildRun{Flow: "mapping.double", Run: "mapping/r/double", FlowID: id, State: runtime.RunRunning, Total: 4, Open: 2, Succeeded: 2}, n.Child)
 		items := itemsOf(t, b, "mapping", "r", "double", 1)
 		require.Len(t, items, 3)
-		require.Equal(t, runtime.MapItem{Index: 1, Name: "item-1", State: enginecore.PublicCompleted, Attempts: 1, Result: []byte("4")}, items[0])
-		require.Equal(t, runtime.MapItem{Index: 3, Name: "item-3", State: enginecore.PublicActive, Attempts: 1}, items[2])
-		inner, err := b.Client.Describe(ctx, n.Child.Flow, n.Child.Run)
+		require.Equal(t, runtime.MapItem{Index: 1, Name: "item-1", State: runtime.NodeSucceeded, Attempts: 1, Result: []byte("4")}, items[0])
+		require.Equal(t, runtime.MapItem{Index: 3, Name: "item-3", State: runtime.NodeActive, Attempts: 1}, items[2])
+		inner, err := b.Client.Run(n.Child.Flow, n.Child.Run).Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, n.ExecutionID, inner.Parent)
 		b.Check(t, invariant.AnyTime)
@@ -76,10 +75,10 @@ func TestMapWhileItWaits(t *testing.T) {
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []int{2, 4, 6, 8}, out)
-		for _, err := range b.Client.Items(ctx, "mapping", "r", "list", 0) {
+		for _, err := range b.Client.Run("mapping", "r").Items(ctx, "list", 0) {
 			require.ErrorIs(t, err, runtime.ErrNoItems)
 		}
-		for _, err := range b.Client.Items(ctx, "mapping", "r", "nope", 0) {
+		for _, err := range b.Client.Run("mapping", "r").Items(ctx, "nope", 0) {
 			require.ErrorIs(t, err, runtime.ErrUnknownNode)
 		}
 		b.Settle(t)
@@ -88,7 +87,7 @@ func TestMapWhileItWaits(t *testing.T) {
 
 func itemsOf(t *testing.T, b *enginetest.Bench, flowName, run, node string, from int) []runtime.MapItem {
 	var items []runtime.MapItem
-	for item, err := range b.Client.Items(enginetest.Context(t), flowName, run, node, from) {
+	for item, err := range b.Client.Run(flowName, run).Items(enginetest.Context(t), node, from) {
 		require.NoError(t, err)
 		items = append(items, item)
 	}
@@ -105,8 +104,8 @@ func TestMapCancelled(t *testing.T) {
 		b.Keeper(t)
 		b.Worker(t, def.Handlers(), runtime.WorkerConfig{Concurrency: 2})
 		for _, cancel := range []func(id string) error{
-			func(id string) error { return b.Client.Cancel(ctx, "mapping", id, "enough") },
-			func(id string) error { return b.Client.CancelNode(ctx, "mapping", id, "double", "enough") },
+			func(id string) error { return b.Client.Run("mapping", id).Cancel(ctx, "enough") },
+			func(id string) error { return b.Client.Run("mapping", id).CancelNode(ctx, "double", "enough") },
 		} {
 			waiting.Store(0)
 			run, err := runtime.Start(ctx, b.Client, def, 100)
@@ -122,7 +121,7 @@ func TestMapCancelled(t *testing.T) {
 			require.ErrorIs(t, err, runtime.ErrRunCancelled)
 			b.Settle(t)
 			require.EqualValues(t, 2, waiting.Load(), "no item starts after the cancel")
-			d, err := b.Client.Describe(ctx, "mapping.double", "mapping/"+run.ID()+"/double")
+			d, err := b.Client.Run("mapping.double", "mapping/"+run.ID()+"/double").Describe(ctx)
 			require.NoError(t, err)
 			require.Equal(t, "enough", d.CancelReason)
 		}
@@ -164,11 +163,11 @@ func TestMapRerun(t *testing.T) {
 		b.Settle(t)
 		items := itemsOf(t, b, "rerunning", run.ID(), "double", 0)
 		require.Len(t, items, 100)
-		require.Equal(t, enginecore.PublicFailed, items[2].State)
+		require.Equal(t, runtime.NodeFailed, items[2].State)
 		require.Equal(t, "bad item", items[2].Reason)
 		done := 0
 		for _, item := range items {
-			if item.State == enginecore.PublicCompleted {
+			if item.State == runtime.NodeSucceeded {
 				done++
 			}
 		}

@@ -28,7 +28,7 @@ func TestChildRunsAreFoundInTheirNamespace(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		_, err = b.Client.Describe(ctx, "core", "outer/r/inner")
+		_, err = b.Client.Run("core", "outer/r/inner").Describe(ctx)
 		require.NoError(t, err)
 
 		names := func(q runtime.RunQuery) (list []string) {

@@ -247,7 +247,7 @@ func randomRound(t *testing.T, b *enginetest.Bench, seed uint64) {
 	}
 	for i, x := range trials {
 		if x.cancelled {
-			err := b.Client.Cancel(ctx, fmt.Sprintf("random%d", i), x.run.ID(), "by chance")
+			err := b.Client.Run(fmt.Sprintf("random%d", i), x.run.ID()).Cancel(ctx, "by chance")
 			require.True(t, err == nil || errors.Is(err, runtime.ErrRunOver), "%v", err)
 		}
 	}

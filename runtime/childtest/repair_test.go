@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -48,7 +47,7 @@ func TestReconcilersLeaveNodesToTheirRuns(t *testing.T) {
 			}
 			return "nothing"
 		}
-		waits := fmt.Sprint(enginecore.PublicState("waiting_children"), " after 1")
+		waits := fmt.Sprint(runtime.NodeWaitingChildren, " after 1")
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if got := each(); got != waits {
 				return got

@@ -145,7 +145,7 @@ func TestProtocolIsGivenUpUnderARunningProgram(t *testing.T) {
 		again := enginetest.Open(t, b.Kind, b.URL, b.Prefix)
 		again.Worker(t, []activity.Handler{activity.New("hold", func(_ context.Context, n int) (int, error) { return n + 1, nil })})
 		again.Keeper(t)
-		same, err := runtime.Attach(again.Client, def, "r")
+		same, err := runtime.Attach(again.Client.Run(def.Name(), "r"), def)
 		require.NoError(t, err)
 		got, err := same.Result(ctx)
 		require.NoError(t, err)

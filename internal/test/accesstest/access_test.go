@@ -123,14 +123,14 @@ func TestApplication(t *testing.T) {
 		in := order{Tenant: "acme", Items: []string{"a", "bb"}}
 		run, err := runtime.Start(ctx, c, def, in, runtime.WithID("r"), runtime.WithTag("customer.id", "7"))
 		require.NoError(t, err)
-		for _, err := range c.Stream(ctx, "everything", "r", "first") {
+		for _, err := range c.Run("everything", "r").Stream(ctx, "first") {
 			require.NoError(t, err)
 		}
 		waits, err := run.Waitpoints(ctx)
 		require.NoError(t, err)
 		_, err = c.Signal(ctx, waits[0].Token, runtime.Signal{Name: "yes", Payload: consent{"ann"}, Source: "ann", IdempotencyKey: "1"})
 		require.NoError(t, err)
-		for _, err := range c.Watch(ctx, "everything", "r", "") {
+		for _, err := range c.Run("everything", "r").Watch(ctx, "") {
 			require.NoError(t, err)
 		}
 		out, err := run.Result(ctx)
@@ -143,7 +143,7 @@ func TestApplication(t *testing.T) {
 			require.NoError(t, err, task.Name)
 		}
 		require.NoError(t, b.Engine.Check(ctx))
-		require.NoError(t, c.Purge(ctx, "everything", "r"))
+		require.NoError(t, c.Run("everything", "r").Purge(ctx))
 	})
 }
 
@@ -154,17 +154,17 @@ func operate(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	require.NoError(t, c.PauseLane(ctx, "default", "r"))
 	run, err := runtime.Start(ctx, c, def, in, runtime.WithID("cancelled"))
 	require.NoError(t, err)
-	require.NoError(t, c.PauseRun(ctx, "everything", "cancelled", "r"))
-	require.NoError(t, c.SetPriority(ctx, "everything", "cancelled", 3))
+	require.NoError(t, c.Run("everything", "cancelled").Pause(ctx, "r"))
+	require.NoError(t, c.Run("everything", "cancelled").SetPriority(ctx, 3))
 	_, err = c.Pauses(ctx)
 	require.NoError(t, err)
-	require.NoError(t, c.ResumeRun(ctx, "everything", "cancelled"))
-	require.NoError(t, c.Cancel(ctx, "everything", "cancelled", "r"))
+	require.NoError(t, c.Run("everything", "cancelled").Resume(ctx))
+	require.NoError(t, c.Run("everything", "cancelled").Cancel(ctx, "r"))
 	require.NoError(t, c.ResumeLane(ctx, "default"))
 	_, err = run.Result(ctx)
 	require.Error(t, err)
-	require.NoError(t, c.Rerun(ctx, "everything", "cancelled", runtime.RerunAll()))
-	require.NoError(t, c.Cancel(ctx, "everything", "cancelled", "r"))
+	require.NoError(t, c.Run("everything", "cancelled").Rerun(ctx, runtime.RerunAll()))
+	require.NoError(t, c.Run("everything", "cancelled").Cancel(ctx, "r"))
 	require.NoError(t, c.SetBudget(ctx, runtime.BudgetRef{Name: "plan", Key: "acme"}, flow.HardLimit("pages", 2000)))
 	require.NoError(t, c.ResetBudget(ctx, runtime.BudgetRef{Name: "plan", Key: "acme"}))
 	require.NoError(t, c.SetLimit(ctx, "api", "", activity.AtMost(10, time.Second)))
@@ -181,12 +181,12 @@ func operate(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 func look(ctx context.Context, t *testing.T, b *enginetest.Bench) {
 	t.Helper()
 	c := b.Client
-	_, err := c.Describe(ctx, "everything", "r")
+	_, err := c.Run("everything", "r").Describe(ctx)
 	require.NoError(t, err)
 	for _, err := range c.Runs(ctx, runtime.RunQuery{Tags: map[string]string{"customer.id": "7"}}) {
 		require.NoError(t, err)
 	}
-	for _, err := range c.Items(ctx, "everything", "r", "each", 1) {
+	for _, err := range c.Run("everything", "r").Items(ctx, "each", 1) {
 		require.NoError(t, err)
 	}
 	for _, err := range c.Schedules(ctx) {

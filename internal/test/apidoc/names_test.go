@@ -16,7 +16,7 @@ import (
 var exportedNames = map[string]int{
 	"activity":              89,
 	"activity/activitytest": 3,
-	"admin":                 52,
+	"admin":                 53,
 	"flow":                  72,
 	"runtime":               221,
 	"runtime/approvals":     19,

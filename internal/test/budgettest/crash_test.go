@@ -123,7 +123,7 @@ func (x *brittle) blocked() (n int) {
 	d, err := x.run.Describe(x.ctx)
 	require.NoError(x.t, err)
 	for _, node := range d.Nodes {
-		if node.State == enginecore.PublicRateLimited {
+		if node.State == runtime.NodeRateLimited {
 			n++
 		}
 	}

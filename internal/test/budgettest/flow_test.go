@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -199,7 +198,7 @@ func TestBlockedNodesWait(t *testing.T) {
 			for _, run := range runs {
 				d, err := run.Describe(ctx)
 				require.NoError(t, err)
-				if d.Nodes[0].State == enginecore.PublicRateLimited {
+				if d.Nodes[0].State == runtime.NodeRateLimited {
 					n++
 					require.Equal(t, `budget "shared": 3 of 3 calls used`, d.Nodes[0].Why)
 				}
@@ -257,7 +256,7 @@ func TestRefusedNodeWaits(t *testing.T) {
 			require.NoError(t, err)
 			waiting := 0
 			for _, n := range d.Nodes {
-				if n.State == enginecore.PublicRateLimited {
+				if n.State == runtime.NodeRateLimited {
 					waiting++
 				}
 			}

@@ -46,7 +46,7 @@ func TestListedReferences(t *testing.T) {
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, own, d.Budgets[0].Ref)
-		d, err = b.Client.Describe(ctx, d.Nodes[0].Child.Flow, d.Nodes[0].Child.Run)
+		d, err = b.Client.Run(d.Nodes[0].Child.Flow, d.Nodes[0].Child.Run).Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, own, d.Budgets[0].Ref, "of the run that it belongs to")
 

@@ -57,7 +57,7 @@ func TestFlowProjection(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, before.UpdatedAt)
 
-		stands := func(state string, want map[enginecore.PublicState]int) {
+		stands := func(state enginecore.FlowState, want map[enginecore.PublicState]int) {
 			t.Helper()
 			require.EqualValues(t, 1, d.run("flow_projection").Done)
 			s, err := d.FlowSummary(d.ctx, id)

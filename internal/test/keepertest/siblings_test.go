@@ -85,15 +85,15 @@ func TestSiblingCancelReconciliation(t *testing.T) {
 		state, err := d.ExecutionState(d.ctx, other.ups[1])
 		require.NoError(t, err)
 		require.Equal(t, enginecore.PublicCancelled, state)
-		s := func() string {
+		s := func() enginecore.FlowState {
 			d.run("flow_projection")
 			s, err := d.FlowSummary(d.ctx, other.flow)
 			require.NoError(t, err)
 			return s.State
 		}
-		require.Equal(t, "open", s())
+		require.Equal(t, enginecore.FlowOpen, s())
 		d.Complete(d.Claim(other.last, 0), "done")
-		require.Equal(t, "completed", s(), "nobody needed the one that was cancelled")
+		require.Equal(t, enginecore.FlowCompleted, s(), "nobody needed the one that was cancelled")
 		b.Check(t, invariant.AnyTime)
 	})
 }

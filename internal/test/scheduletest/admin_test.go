@@ -169,7 +169,7 @@ func TestDelete(t *testing.T) {
 		}
 		for _, run := range l.awaitRuns(t, 2) {
 			enginetest.Eventually(t, enginetest.Patience, func() string {
-				if err := b.Client.Purge(ctx, "report", run); err != nil {
+				if err := b.Client.Run("report", run).Purge(ctx); err != nil {
 					return err.Error()
 				}
 				return ""
@@ -232,12 +232,12 @@ func TestList(t *testing.T) {
 			run, err := other.Client.TriggerSchedule(ctx, "s-1")
 			require.NoError(t, err)
 			enginetest.Eventually(t, enginetest.Patience, func() string {
-				if about, err := other.Client.Describe(ctx, "report", run); err != nil || about.State != "completed" {
+				if about, err := other.Client.Run("report", run).Describe(ctx); err != nil || about.State != runtime.RunSucceeded {
 					return fmt.Sprint(about, err)
 				}
 				return ""
 			})
-			_, err = b.Client.Describe(ctx, "report", run)
+			_, err = b.Client.Run("report", run).Describe(ctx)
 			require.ErrorIs(t, err, runtime.ErrRunNotFound)
 		}
 		seen := make(map[string]int)
@@ -395,11 +395,11 @@ func TestAnyFlow(t *testing.T) {
 		gateID, err := b.Client.TriggerSchedule(ctx, "gate")
 		require.NoError(t, err)
 		b.Worker(t, def.Handlers())
-		run, err := runtime.Attach(b.Client, def, runID)
+		run, err := runtime.Attach(b.Client.Run(def.Name(), runID), def)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			for _, id := range [][2]string{{"large", runID}, {"waiting", gateID}} {
-				if _, err := b.Client.Describe(ctx, id[0], id[1]); err != nil {
+				if _, err := b.Client.Run(id[0], id[1]).Describe(ctx); err != nil {
 					return err.Error()
 				}
 			}
@@ -408,7 +408,7 @@ func TestAnyFlow(t *testing.T) {
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []int{1}, out)
-		waits, err := runtime.Attach(b.Client, gate, gateID)
+		waits, err := runtime.Attach(b.Client.Run(gate.Name(), gateID), gate)
 		require.NoError(t, err)
 		points, err := waits.Waitpoints(ctx)
 		require.NoError(t, err)

@@ -24,7 +24,7 @@ func (l *fixture) over(t *testing.T, runs int) []string {
 	t.Helper()
 	begun := l.awaitRuns(t, runs)
 	for _, id := range begun {
-		run, err := runtime.Attach(l.Client, l.def, id)
+		run, err := runtime.Attach(l.Client.Run(l.def.Name(), id), l.def)
 		require.NoError(t, err)
 		_, err = run.Result(enginetest.Context(t))
 		require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestClockSetBackFiresNothingAgain(t *testing.T) {
 		l.over(t, n+1)
 	}
 	for _, run := range l.runs() {
-		require.NoError(t, b.Client.Purge(enginetest.Context(t), "report", run))
+		require.NoError(t, b.Client.Run("report", run).Purge(enginetest.Context(t)))
 	}
 	clock.Jump(-2 * time.Hour)
 	l.do(t, "schedule_reconciliation")

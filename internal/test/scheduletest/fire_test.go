@@ -30,7 +30,9 @@ func TestFireStartsRun(t *testing.T) {
 		l.worker(t)
 		l.fireAt(t, hour)
 		run := "s@" + hour.Format(time.RFC3339)
-		d := l.await(t, "started", func(d *runtime.ScheduleDescription) bool { return d.Started == 1 && d.LastRunState == "completed" })
+		d := l.await(t, "started", func(d *runtime.ScheduleDescription) bool {
+			return d.Started == 1 && d.LastRunState == runtime.RunSucceeded
+		})
 		require.Equal(t, run, d.LastRun)
 		require.Equal(t, hour, d.LastFire)
 		require.Equal(t, hour.Add(time.Hour), d.NextFire)
@@ -38,7 +40,7 @@ func TestFireStartsRun(t *testing.T) {
 		require.Equal(t, run, d.History[0].Run)
 		require.Equal(t, []string{run}, l.runs())
 		require.Equal(t, job{Name: "nightly", At: hour}, l.input(run))
-		about, err := b.Client.Describe(ctx, "report", run)
+		about, err := b.Client.Run("report", run).Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "s", about.Schedule)
 		require.Equal(t, hour, about.FireAt)
@@ -151,17 +153,17 @@ func TestStoppedBetweenSteps(t *testing.T) {
 		l.editState(t, begun(1)) // after it was submitted, before that was written down
 		l.await(t, "noted by the next keeper", started(2))
 
-		_, err := runtime.Attach(b.Client, l.def, run)
+		_, err := runtime.Attach(b.Client.Run(l.def.Name(), run), l.def)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
-			if err := b.Client.Purge(ctx, "report", run); err != nil {
+			if err := b.Client.Run("report", run).Purge(ctx); err != nil {
 				return err.Error()
 			}
 			return ""
 		})
 		l.editState(t, begun(1)) // the same, and the run has been purged meanwhile
 		d := l.await(t, "noted again", started(3))
-		require.Equal(t, "gone", d.LastRunState)
+		require.Empty(t, d.LastRunState, "it was purged")
 		require.Equal(t, []string{run}, l.runs())
 		l.onceEach(t)
 

@@ -30,12 +30,12 @@ func TestOverlapSkip(t *testing.T) {
 		l.fireAt(t, times[0]) // and three more, at once
 		d := l.await(t, "skipped", func(d *runtime.ScheduleDescription) bool { return d.Skipped == 3 })
 		require.Equal(t, int64(1), d.Started)
-		require.Equal(t, "open", d.LastRunState)
+		require.Equal(t, runtime.RunRunning, d.LastRunState)
 		require.Equal(t, "started, skipped, skipped, skipped", outcomes(d))
 		require.Contains(t, d.History[0].Reason, runAt(times[0]))
 		require.Zero(t, d.Waiting)
 		l.release(runAt(times[0]))
-		l.await(t, "ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == "completed" })
+		l.await(t, "ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == runtime.RunSucceeded })
 		l.fireAt(t, times[3])
 		l.await(t, "started again", isStarted(2))
 		l.release(runAt(times[3]))
@@ -65,7 +65,9 @@ func TestOverlapQueue(t *testing.T) {
 			require.Len(t, l.awaitRuns(t, i+1), i+1)
 			l.release(runAt(times[i]))
 		}
-		l.await(t, "all ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == "completed" && d.Waiting == 0 })
+		l.await(t, "all ended", func(d *runtime.ScheduleDescription) bool {
+			return d.LastRunState == runtime.RunSucceeded && d.Waiting == 0
+		})
 		require.Less(t, time.Since(begun), 28*time.Second, "keepers are told of the end of a run, they need not look again")
 		require.Equal(t, []string{runAt(times[0]), runAt(times[1]), runAt(times[2])}, l.runs())
 		l.onceEach(t)
@@ -93,9 +95,9 @@ func TestOverlapCancelPrevious(t *testing.T) {
 		d := l.await(t, "started in its place", isStarted(2))
 		require.Equal(t, runAt(times[3]), d.LastRun)
 		require.Equal(t, int64(2), d.Skipped)
-		first, err := b.Client.Describe(enginetest.Context(t), "report", runAt(times[0]))
+		first, err := b.Client.Run("report", runAt(times[0])).Describe(enginetest.Context(t))
 		require.NoError(t, err)
-		require.Equal(t, "cancelled", first.State)
+		require.Equal(t, runtime.RunCancelled, first.State)
 		require.Equal(t, "nightly job", first.CancelledBy)
 		require.Contains(t, first.CancelReason, "fired again")
 		require.False(t, first.ClosedAt.IsZero(), "it has ended before the next one started")
@@ -193,7 +195,7 @@ func TestTriggerMeetsOpenRun(t *testing.T) {
 		}
 	}
 	l.await(t, "all ended", func(d *runtime.ScheduleDescription) bool {
-		return d.Started == 4 && d.LastRunState == "completed"
+		return d.Started == 4 && d.LastRunState == runtime.RunSucceeded
 	})
 	require.Len(t, l.runs(), 4, fmt.Sprint(l.runs()))
 	require.Less(t, time.Since(begun), 28*time.Second, "a keeper has been told to watch the run")
@@ -212,7 +214,7 @@ func TestTriggerSkipped(t *testing.T) {
 		ctx := enginetest.Context(t)
 		id, err := b.Client.TriggerSchedule(ctx, "s")
 		require.NoError(t, err, "it takes no keeper")
-		run, err := runtime.Attach(b.Client, l.def, id)
+		run, err := runtime.Attach(b.Client.Run(l.def.Name(), id), l.def)
 		require.NoError(t, err)
 		_, err = run.Describe(ctx)
 		require.NoError(t, err, "the run has been started when the call returns")

@@ -216,7 +216,7 @@ func (s *storm) beats(ctx context.Context, t *testing.T) int {
 		fire, err := time.Parse(time.RFC3339, at)
 		require.NoError(t, err)
 		require.Equal(t, scheduleName, name)
-		assert.Equal(t, "success", run.Outcome, run.Run)
+		assert.Equal(t, runtime.RunSucceeded, run.State, run.Run)
 		runs[fire]++
 		if first.IsZero() || fire.Before(first) {
 			first = fire

@@ -165,7 +165,7 @@ func (x *tornBench) start(t *testing.T, ctx context.Context, r *tornRun) {
 
 func (x *tornBench) attach(t *testing.T, r *tornRun) *runtime.Run[int] {
 	t.Helper()
-	run, err := runtime.Attach(x.Client, x.def, r.id)
+	run, err := runtime.Attach(x.Client.Run(x.def.Name(), r.id), x.def)
 	require.NoError(t, err)
 	return run
 }
@@ -183,7 +183,7 @@ func (x *tornBench) awaitGate(t *testing.T, ctx context.Context, r *tornRun) {
 }
 
 func (x *tornBench) signal(ctx context.Context, r *tornRun) {
-	run, err := runtime.Attach(x.Client, x.def, r.id)
+	run, err := runtime.Attach(x.Client.Run(x.def.Name(), r.id), x.def)
 	if err != nil {
 		return
 	}

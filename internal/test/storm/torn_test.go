@@ -42,7 +42,7 @@ func TestTornCancel(t *testing.T) {
 				server.Restart()
 				d, err := run.Describe(ctx)
 				require.NoError(t, err)
-				assert.Equal(t, "cancelled", d.Outcome, "torn at %d of %d", place, places)
+				assert.Equal(t, runtime.RunCancelled, d.State, "torn at %d of %d", place, places)
 				assert.Zero(t, d.OpenNodes, "torn at %d of %d", place, places)
 				b.Check(t, invariant.Quiescent)
 			}

@@ -151,7 +151,7 @@ func (r *runNodes) InScope(scope RerunScope) ([]enginecore.ExecutionID, error) {
 		d := newDependents(r)
 		d.add(chosen, d.failed(), dependsOnFailure)
 	default:
-		return nil, fmt.Errorf("%w: the scope is the zero RerunScope", engine.ErrNothingToRerun)
+		return nil, fmt.Errorf("%w: %q is no scope", engine.ErrNothingToRerun, scope.Mode)
 	}
 	if len(chosen) == 0 {
 		return nil, fmt.Errorf("%w: no node is %s", engine.ErrNothingToRerun, scope.Mode)

@@ -1,0 +1,72 @@
+package runtime
+
+import (
+	"fmt"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// RunRef refers to one run by the name of its flow and its id. Client.Run makes one, and every Run has one. A RunRef
+// holds no state of the run: each call asks the engine, in the namespace of the client. It may be used by several
+// goroutines, as long as its client is open.
+//
+// The error of every call wraps ErrInvalid when the id is not valid, and, unless its comment says otherwise,
+// ErrRunNotFound when there is no such run.
+type RunRef struct {
+	client    *Client
+	flow, id  string
+	flowID    enginecore.FlowID
+	partition enginecore.Partition
+	fault     error // why nothing can be asked: the error of every call
+}
+
+// Run refers to a run of a flow, which need not exist. It sends nothing: what is wrong with the client or with the id
+// is the error of the first call.
+func (c *Client) Run(flowName, runID string) *RunRef {
+	r := &RunRef{client: c, flow: flowName, id: runID}
+	r.flowID, r.partition, r.fault = c.locate(flowName, runID)
+	return r
+}
+
+// locate finds where a run lives.
+func (c *Client) locate(flowName, runID string) (enginecore.FlowID, enginecore.Partition, error) {
+	if err := c.ready(); err != nil {
+		return "", enginecore.Partition{}, err
+	}
+	if err := submit.CheckRunID(runID); err != nil {
+		return "", enginecore.Partition{}, fmt.Errorf("flow %s: %w", flowName, err)
+	}
+	id := enginecore.FlowIDFor(c.session.Namespace, flowName, runID)
+	partition, err := c.session.Core.FlowPartition(id)
+	return id, partition, err
+}
+
+var errUnmadeRun = invalid("the run was not made by Start, Attach or Client.Run")
+
+// ready returns why the run cannot be asked; nil when it can.
+func (r *RunRef) ready() error {
+	if r == nil || r.client == nil && r.fault == nil {
+		return errUnmadeRun
+	}
+	return r.fault
+}
+
+// FlowName returns the name of the run's flow.
+func (r *RunRef) FlowName() string { return r.flow }
+
+// ID returns the run's id, which is unique within namespace and flow.
+func (r *RunRef) ID() string { return r.id }
+
+// FlowID returns the id by which the engine knows the run; empty when the run's id is not valid.
+func (r *RunRef) FlowID() enginecore.FlowID { return r.flowID }
+
+// errorf returns err with what was being done to the run: "cancel run r of flow f: err".
+func (r *RunRef) errorf(doing string, err error) error {
+	return fmt.Errorf("%s run %s of flow %s: %w", doing, r.id, r.flow, err)
+}
+
+// executionID returns the id under which the engine runs a node.
+func (r *RunRef) executionID(node string) enginecore.ExecutionID {
+	return enginecore.ExecutionIDFor(r.partition, r.flowID, node)
+}
