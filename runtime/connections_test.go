@@ -375,9 +375,9 @@ func TestTooManyWatches(t *testing.T) {
 
 func TestMaxWatchesIsBounded(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{-1, 0, 100_001} {
+	for _, n := range []int{-1, 100_001} {
 		_, err := runtime.Open(t.Context(), "", runtime.OpenConfig{MaxWatches: n})
-		require.ErrorContains(t, err, "max watches")
+		require.ErrorContains(t, err, "MaxWatches")
 	}
 }
 
