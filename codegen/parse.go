@@ -65,8 +65,8 @@ func parseBlock(l *library, block []tag, lines []string, end position, p *proble
 		case "template", "record", "arguments", "errors":
 			declare(l, t, p)
 			continue
-		case "message":
-			takeMessage(l, t, p)
+		case "message", "text", "list", "set", "frame":
+			takeForm(l, t, p)
 			continue
 		case "hook":
 			takeHook(l, t, lines, end, p)

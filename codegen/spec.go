@@ -22,7 +22,7 @@ type library struct {
 	errorSets []*errorSet
 	functions []*function
 	hooks     map[moduleField]position
-	messages  []*message
+	forms     []*textForm
 }
 
 type sourceFile struct {

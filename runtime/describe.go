@@ -172,7 +172,8 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 	d.Reruns = int(r.RerunCount)
 	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: r.RerunMode, Nodes: int(r.RerunNodes)}
 	d.budgets = r.Budgets
-	d.PausedAt, d.PauseReason = parsePause(r.Paused)
+	pause, _ := enginerpc.ParsePauseText(r.Paused)
+	d.PausedAt, d.PauseReason = pause.Since, pause.Reason
 	d.Schedule, d.FireAt = r.Schedule, r.FireAt
 	if len(r.Definition) == 0 {
 		return d, nil

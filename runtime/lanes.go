@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -66,19 +64,10 @@ func readLane(l enginerpc.LaneState) LaneState {
 		},
 	}
 	if lane.Paused {
-		lane.PausedSince, lane.PauseReason = parsePause(l.Paused)
+		pause, _ := enginerpc.ParsePauseText(l.Paused)
+		lane.PausedSince, lane.PauseReason = pause.Since, pause.Reason
 	}
 	return lane
-}
-
-// parsePause reads the text of a pause: its time in ms, and its reason behind a blank.
-func parsePause(text string) (since time.Time, reason string) {
-	ms, reason, _ := strings.Cut(text, " ")
-	at, err := strconv.ParseInt(ms, 10, 64)
-	if err != nil {
-		return time.Time{}, reason
-	}
-	return time.UnixMilli(at), reason
 }
 
 // PauseLane keeps workers from claiming anything of a lane until ResumeLane. What runs goes on; nothing times out for being
@@ -201,7 +190,8 @@ func readPause(p enginerpc.Pause) LanePause {
 	if p.Subject == engine.PausedActivity {
 		pause = LanePause{Activity: p.Name}
 	}
-	pause.Since, pause.Reason = parsePause(p.Text)
+	text, _ := enginerpc.ParsePauseText(p.Text)
+	pause.Since, pause.Reason = text.Since, text.Reason
 	return pause
 }
 

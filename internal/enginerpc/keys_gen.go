@@ -1165,9 +1165,9 @@ func (k Keys) ChannelWake(laneID enginecore.LaneID) string {
 	return k.prefix + ":ffx:wake:" + string(laneID)
 }
 
-// ChannelRota is <prefix>:ffx:rota:{place}:{lane_id}.
-func (k Keys) ChannelRota(place string, laneID enginecore.LaneID) string {
-	return k.prefix + ":ffx:rota:" + place + ":" + string(laneID)
+// ChannelWakeRing is <prefix>:ffx:rota:{slot}:{lane_id}.
+func (k Keys) ChannelWakeRing(slot string, laneID enginecore.LaneID) string {
+	return k.prefix + ":ffx:rota:" + slot + ":" + string(laneID)
 }
 
 // ChannelDue is <prefix>:ffx:due.

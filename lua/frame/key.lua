@@ -143,7 +143,7 @@
 -- Channels.
 -- @template channel.completions        dag:completions
 -- @template channel.wake               ffx:wake:{lane_id}
--- @template channel.rota               ffx:rota:{place}:{lane_id}
+-- @template channel.wake_ring          ffx:rota:{slot}:{lane_id}
 -- @template channel.due                ffx:due
 -- @template channel.keepers            ffx:keepers
 -- @template channel.done               ffx:done:{tag}

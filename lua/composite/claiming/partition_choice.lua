@@ -27,6 +27,9 @@ local function visits_of(first_key, lane)
   return known
 end
 
+-- The slots of the wake ring at which the worker heard of partitions.
+-- @list ring_slot " {partition}@{slot:word} "
+
 -- A list of partitions is a text with one digit for each, from {fp:0} on: 0 for one that is not on the list, else 1 plus what
 -- the worker knows of it.
 local HEARD_BY_ALL, HEARD_FIRST, HEARD_ON_DUTY, SET_ASIDE = 1, 2, 3, 4
@@ -72,7 +75,7 @@ function partition_choice.open(first_key, request, A)
   request.aside = mark >= SET_ASIDE
   request.tell = {
     none = heard >= HEARD_BY_ALL, empty = heard >= HEARD_FIRST, more = heard == HEARD_ON_DUTY,
-    place = heard == HEARD_ON_DUTY and string.match(A.places or '', ' ' .. (place - 1) .. '@(%d+) ') or '',
+    place = heard == HEARD_ON_DUTY and decode.ring_slot_of(A.places or '', place - 1) or '',
   }
   return call.beside(first_key, place - 1)
 end

@@ -270,7 +270,7 @@ function quota_permits.schedule(c, q, l, free, at, now_due)
   elseif not before or next_at < before then
     redis.call('ZADD', q.due, next_at, q.id)
     if waiting and next_at - c.now <= MESSAGE_WITHIN_MS then
-      wake.send(key.channel_due(c), message.due('q', call.partition(c), number.text(next_at)))
+      wake.send(key.channel_due(c), message.due('q' .. call.partition(c), number.text(next_at)))
     end
   end
   return next_at ~= nil, waiting
@@ -408,6 +408,6 @@ function F.ffx_set_quota(K, A)
     redis.call('HSET', q.record, 'pinned', '1')
   end
   redis.call('ZADD', q.due, c.now, q.id)
-  wake.send(key.channel_due(c), message.due('q', call.partition(c), c.now_text))
+  wake.send(key.channel_due(c), message.due('q' .. call.partition(c), c.now_text))
   return reply.ok()
 end
