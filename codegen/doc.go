@@ -38,6 +38,7 @@
 // Tags outside function headers, in any file:
 //
 //	-- @template  exec.core          exec:{tag}:{execution_id}:core
+//	-- @template  flow.core          flow:{tag}:{flow_id}:core parsed     Keys.ParseFlowCore takes such a key apart
 //	-- @record    claimed_execution  execution_id:execution_id inputs:list(name:text result:bytes)
 //	-- @arguments claim_request      lane_id:lane_id capabilities:csv optional
 //	-- @errors    fenced             execution_not_active lease_expired stale_lease

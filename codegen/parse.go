@@ -139,7 +139,9 @@ func declare(l *library, t tag, p *problems) {
 		}
 		var tpl *template
 		if tpl, err = parseTemplate(t.pos, name, rest[0]); err == nil {
+			tpl.parsed = slices.Equal(rest[1:], []string{"parsed"})
 			l.templates = append(l.templates, tpl)
+			err = tpl.checkParsed()
 		}
 	case "record":
 		if l.record(name) != nil {

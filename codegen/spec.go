@@ -35,6 +35,8 @@ type template struct {
 	pos   position
 	name  string
 	parts []templatePart
+	// parsed: Go also reads these keys.
+	parsed bool
 }
 
 // templatePart is literal text or, with param set, the place of a parameter.

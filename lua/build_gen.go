@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "189-60152bf4cb267d68"
+const build = "190-260371456bcd051b"
