@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "190-260371456bcd051b"
+const build = "191-242fbed7c0932824"

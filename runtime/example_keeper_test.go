@@ -30,7 +30,7 @@ func ExampleNewKeeper() {
 	// <nil>
 }
 
-// One duty by hand: whatever index does not fit the records is mended.
+// One duty by hand: whatever index does not fit the records is repaired.
 func ExampleClient_RunDuty() {
 	ctx := context.Background()
 	engine, err := runtime.Open(ctx, "embedded:", runtime.Logger(slog.New(slog.DiscardHandler)))

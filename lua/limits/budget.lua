@@ -212,7 +212,7 @@ end
 function budget.on_given_back(c, budget_id) end
 
 -- Whether a report takes back some of what was used.
-local function gives_back(list)
+local function releases(list)
   for _, d in ipairs(list) do
     if d.delta < 0 then return true end
   end
@@ -287,7 +287,7 @@ function F.ff_report_usage_and_check(K, A)
   end
   if stored.gate then
     budget.close_when_used_up(c, K, stored, list)
-    if is_set(stored.closed) and gives_back(list) then budget.on_given_back(c, stored.budget_id) end
+    if is_set(stored.closed) and releases(list) then budget.on_given_back(c, stored.budget_id) end
   end
   redis.call('HSET', K.definition, 'last_updated_at', A.now_ms)
   if remembered then redis.call('SET', A.dedup_key, '1', 'PX', REPORT_MEMORY_MS) end

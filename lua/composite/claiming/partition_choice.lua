@@ -32,7 +32,7 @@ end
 
 -- A list of partitions is a text with one digit for each, from {fp:0} on: 0 for one that is not on the list, else 1 plus what
 -- the worker knows of it.
-local HEARD_BY_ALL, HEARD_FIRST, HEARD_ON_DUTY, SET_ASIDE = 1, 2, 3, 4
+local HEARD_BY_ALL, HEARD_FIRST, HEARD_AT_SLOT, SET_ASIDE = 1, 2, 3, 4
 
 local LISTED = '[1-8]'
 
@@ -74,8 +74,8 @@ function partition_choice.open(first_key, request, A)
   local heard = mark % SET_ASIDE
   request.aside = mark >= SET_ASIDE
   request.tell = {
-    none = heard >= HEARD_BY_ALL, empty = heard >= HEARD_FIRST, more = heard == HEARD_ON_DUTY,
-    place = heard == HEARD_ON_DUTY and decode.ring_slot_of(A.places or '', place - 1) or '',
+    none = heard >= HEARD_BY_ALL, empty = heard >= HEARD_FIRST, more = heard == HEARD_AT_SLOT,
+    place = heard == HEARD_AT_SLOT and decode.ring_slot_of(A.places or '', place - 1) or '',
   }
   return call.beside(first_key, place - 1)
 end

@@ -98,8 +98,8 @@ func (k *Keeper) indexLoop() *MaintenanceLoop {
 			for i, a := range answers {
 				if results[i].Err = a.Err; a.Err == nil {
 					results[i].more, results[i].Next = at.moved(partitions[i], a.Reply.NextCursor, every, byHand)
-					results[i].repaired = k.logRepaired(ctx, partitions[i], a.Reply.Mended)
-					if byHand && at.again(partitions[i], len(a.Reply.Mended) > 0) {
+					results[i].repaired = k.logRepaired(ctx, partitions[i], a.Reply.Repaired)
+					if byHand && at.again(partitions[i], len(a.Reply.Repaired) > 0) {
 						results[i].more = true
 					}
 					results[i].done = []taskDone{{task: engine.TaskIndexReconciliation, count: sumOf(results[i].repaired)}}
@@ -120,7 +120,7 @@ func (k *Keeper) reconcileLanes() []enginerpc.ReconcileLane {
 }
 
 // logRepaired logs repaired entries, and returns their number by index; nil if there were none.
-func (k *Keeper) logRepaired(ctx context.Context, p enginecore.Partition, list []enginerpc.Mended) map[string]int64 {
+func (k *Keeper) logRepaired(ctx context.Context, p enginecore.Partition, list []enginerpc.RepairedIndex) map[string]int64 {
 	if len(list) == 0 {
 		return nil
 	}

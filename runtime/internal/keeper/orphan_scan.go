@@ -192,7 +192,7 @@ func (s *orphanScan) check(ctx context.Context) (map[string]int64, error) {
 		if s.found[p] = rest; len(rest) == 0 {
 			delete(s.found, p)
 		}
-		for index, n := range s.logRepaired(ctx, p, a.Reply.Mended) {
+		for index, n := range s.logRepaired(ctx, p, a.Reply.Repaired) {
 			total[index] += n
 		}
 	}
