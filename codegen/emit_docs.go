@@ -229,6 +229,8 @@ func docTexts(b *strings.Builder, l *library) {
 			fmt.Fprintf(b, "| %s | `%s` |\n", m.name, m.declared())
 		case formList:
 			fmt.Fprintf(b, "| %s | a list of `%s` |\n", m.name, m.declared())
+		case formDigits:
+			fmt.Fprintf(b, "| %s | one digit for each element: `%s` |\n", m.name, m.declared())
 		case formSet:
 			fmt.Fprintf(b, "| %s | a set: a line feed, then each `%s` with a line feed behind it |\n", m.name, m.declared())
 		}

@@ -25,6 +25,10 @@ func emitTexts(l *library) (string, error) {
 		case formFrame: // internal/enginerpc/texts.go has the one that there is
 		case formSet:
 			emitSet(&g, m)
+		case formDigits:
+			if err := emitDigits(&g, m); err != nil {
+				return "", err
+			}
 		case formList:
 			emitTextStruct(&g, m, fmt.Sprintf("%s is an element `%s` of a list.", m.goName(), m.shown()))
 			emitAppend(&g, m)
@@ -151,6 +155,19 @@ func emitAppend(g *goSource, m *textForm) {
 		}
 	}
 	g.line("\treturn list\n}\n")
+}
+
+// emitDigits writes the digits as numbers, to be added to the character 0.
+func emitDigits(g *goSource, m *textForm) error {
+	digits, err := m.digits()
+	g.comment("", fmt.Sprintf("The digits of the text %s, one character for each element: `%s`. What begins with + is added to another digit.",
+		m.name, m.shown()))
+	g.line("const (")
+	for _, d := range digits {
+		g.line("\t%s = %d", exported(d.name), d.value)
+	}
+	g.line(")\n")
+	return err
 }
 
 func emitSet(g *goSource, m *textForm) {

@@ -28,6 +28,9 @@ func emitLuaTextsIf(l *library, used func(function string) bool) string {
 	b.WriteString("-- message and encode write messages and texts from their parameters in order. decode reads texts: the parameters in order,\n")
 	b.WriteString("-- as texts, a mark as a boolean, and of JSON and bytes at the end the position where they begin; nil for another text.\n")
 	for _, m := range l.forms {
+		if m.kind == formDigits {
+			emitLuaDigits(&b, m)
+		}
 		for _, f := range m.luaFunctions() {
 			if used(f.name) {
 				b.WriteByte('\n')
@@ -36,6 +39,14 @@ func emitLuaTextsIf(l *library, used func(function string) bool) string {
 		}
 	}
 	return b.String()
+}
+
+func emitLuaDigits(b *strings.Builder, m *textForm) {
+	digits, _ := m.digits() // checked
+	b.WriteByte('\n')
+	for _, d := range digits {
+		fmt.Fprintf(b, "%s.%s = %d\n", decodeModule, strings.ToUpper(d.name), d.value)
+	}
 }
 
 // luaFunction is a generated function for a message or text.

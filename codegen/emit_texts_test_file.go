@@ -52,7 +52,7 @@ func emitTextsTest(l *library) (string, error) {
 		encode := fmt.Sprintf("func() (string, error) { return %s.Text(), nil }", m.goLiteral())
 		parse := fmt.Sprintf("func(s string) (any, bool) { return %s(s) }", m.parser())
 		switch checked, _ := m.checked(); {
-		case m.kind == formFrame || m.kind == formSet:
+		case m.kind == formFrame || m.kind == formSet || m.kind == formDigits:
 			continue
 		case m.kind == formList:
 			encode = fmt.Sprintf("func() (string, error) { return string(%s.AppendText(nil)), nil }", m.goLiteral())

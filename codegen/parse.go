@@ -65,7 +65,7 @@ func parseBlock(l *library, block []tag, lines []string, end position, p *proble
 		case "template", "record", "arguments", "errors":
 			declare(l, t, p)
 			continue
-		case "message", "text", "list", "set", "frame":
+		case "message", "text", "list", "set", "digits", "frame":
 			takeForm(l, t, p)
 			continue
 		case "hook":

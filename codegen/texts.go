@@ -17,10 +17,11 @@ const (
 	formList                    // elements one behind the other
 	formSet                     // elements between line feeds
 	formFrame                   // a message that holds several of its channel, each behind its length
+	formDigits                  // a text of one digit for each element, which is the sum of what is said of it
 )
 
 var formTags = map[string]formKind{
-	"message": formMessage, "text": formText, "list": formList, "set": formSet, "frame": formFrame,
+	"message": formMessage, "text": formText, "list": formList, "set": formSet, "frame": formFrame, "digits": formDigits,
 }
 
 func (k formKind) tag() string {
@@ -211,6 +212,27 @@ func (m *textForm) behind(i int) string {
 	return ""
 }
 
+// digit is one meaning of a digit.
+type digit struct {
+	name  string
+	value int
+}
+
+var digitWord = regexp.MustCompile(`^([a-z][a-z_]*)=\+?([0-9])$`)
+
+// digits reads `name=digit` and, for what is added to others, `name=+digit`.
+func (m *textForm) digits() ([]digit, error) {
+	var out []digit
+	for word := range strings.FieldsSeq(m.parts[0].literal) {
+		found := digitWord.FindStringSubmatch(word)
+		if found == nil {
+			return nil, fmt.Errorf("%s: %q is not name=digit", m.name, word)
+		}
+		out = append(out, digit{m.name + "_" + found[1], int(found[2][0] - '0')})
+	}
+	return out, nil
+}
+
 // checkForms reports forms that cannot be read, names that stand twice, messages without a channel, and messages of one
 // channel that cannot be told apart.
 func checkForms(l *library, p *problems) {
@@ -260,6 +282,10 @@ func (m *textForm) checkParts(p *problems) {
 		p.add(m.pos, "frame %s has parameters", m.name)
 	case m.kind == formSet && (len(m.parts) != 1 || len(params) != 1):
 		p.add(m.pos, "set %s is not of one parameter", m.name)
+	case m.kind == formDigits:
+		if _, err := m.digits(); err != nil {
+			p.add(m.pos, "%v", err)
+		}
 	case m.kind == formList && m.parts[len(m.parts)-1].literal == "":
 		p.add(m.pos, "nothing ends an element of list %s", m.name)
 	}

@@ -38,6 +38,8 @@ func TestTextsAreChecked(t *testing.T) {
 		{"-- @list room {a} {b:int}\n", "nothing ends an element of list room"},
 		{"-- @list room \"{a} {b:int}\\n\"\n", ""},
 		{"-- @set kinds {a} {b}\n", "set kinds is not of one parameter"},
+		{"-- @digits hint none=0 aside=+4\n", ""},
+		{"-- @digits hint none=x\n", "hint: \"none=x\" is not name=digit"},
 		{"-- @frame many channel.wake many {a}\n", "frame many has parameters"},
 	} {
 		_, err := textLibrary(header + x.more)
@@ -73,6 +75,7 @@ func TestTextsOfLua(t *testing.T) {
 -- @list room "{quota} {permits:int}\n"
 -- @list place " {partition}@{slot:int} "
 -- @set kinds {kind}
+-- @digits hint none=0 some=1 aside=+4
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -110,6 +113,7 @@ for quota, permits in decode.room_list('a 1\nb-c 22\n') do rooms = rooms .. quot
 same('a=1;b-c=22;', rooms)
 same('9', decode.place_of(' 11@8  1@9 ', 1))
 same('nil', decode.place_of(' 11@8  1@9 ', 8))
+assert(decode.HINT_NONE == 0 and decode.HINT_SOME == 1 and decode.HINT_ASIDE == 4)
 assert(decode.has_kinds('\na\nb.c\n', 'b.c') and not decode.has_kinds('\na\nb.c\n', 'b'))
 `
 	if err := state.DoString(luaPrelude + allLuaTexts(l) + tests); err != nil {
@@ -201,6 +205,7 @@ func TestChangesOfTextsOnTheWire(t *testing.T) {
 -- @list room "{quota_policy_id} {permits:int}\n"
 -- @set kinds {kind}
 -- @frame many channel.due many
+-- @digits hint none=0 some=1
 `
 	before, err := textLibrary(sample)
 	if err != nil {
@@ -224,6 +229,7 @@ func TestChangesOfTextsOnTheWire(t *testing.T) {
 		{"part of a text", "{reason}", "{reason} {by?}", "text pause was"},
 		{"end of an element", `{permits:int}\n`, `{permits:int};`, "list room was"},
 		{"list for a set", "@set kinds {kind}", `@list kinds "{kind}\n"`, "set kinds is a list now"},
+		{"digit", "some=1", "some=2", "digits hint was `none=0 some=1` and is `none=0 some=2`"},
 		{"frame", "channel.due many", "channel.due all", "frame many was `many` and is `all`"},
 	} {
 		text := strings.ReplaceAll(sample, x.old, x.new)

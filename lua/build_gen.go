@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "191-242fbed7c0932824"
+const build = "192-5d71ca6a228cfd63"

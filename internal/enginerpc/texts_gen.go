@@ -356,6 +356,17 @@ func (m RingSlotText) AppendText(list []byte) []byte {
 	return list
 }
 
+// The digits of the text partition_hint, one character for each element: `none=0 listed=1 shared=2
+// early=3 assigned=4 set_aside=+4`. What begins with + is added to another digit.
+const (
+	PartitionHintNone     = 0
+	PartitionHintListed   = 1
+	PartitionHintShared   = 2
+	PartitionHintEarly    = 3
+	PartitionHintAssigned = 4
+	PartitionHintSetAside = 4
+)
+
 // PauseText is the text `{since} {reason}`.
 type PauseText struct {
 	Since  time.Time

@@ -67,7 +67,6 @@ var inflections = []string{"s", "ed", "d", "r", "er", "ing"}
 // pending lists the folders whose names still contain retired words, each with these words ("*": all). Take a word off as
 // soon as its folder does without it; TestPendingWordsAreUsed logs those.
 var pending = map[string][]string{
-	"enginecore": {"*"},
 	// On the wire or stored: the function ffx_end_errand, the fields absorbed* of flows and executions, and the channels
 	// ffx:rota:*.
 	"lua": {"absorb", "errand", "rota"},

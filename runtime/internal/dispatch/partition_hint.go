@@ -29,12 +29,12 @@ type partitionHint struct {
 
 // Digits of a hint, and what is added to them for shards where an execution was set aside.
 const (
-	digitNone     = '0'
-	digitListed   = '1'
-	digitShared   = '2'
-	digitEarly    = '3'
-	digitAssigned = '4'
-	plusSetAside  = 4
+	digitNone     = '0' + enginerpc.PartitionHintNone
+	digitListed   = '0' + enginerpc.PartitionHintListed
+	digitShared   = '0' + enginerpc.PartitionHintShared
+	digitEarly    = '0' + enginerpc.PartitionHintEarly
+	digitAssigned = '0' + enginerpc.PartitionHintAssigned
+	plusSetAside  = enginerpc.PartitionHintSetAside
 	digitSetAside = digitListed + plusSetAside
 	hintCapacity  = 64 // initial, in partitions
 )
