@@ -3,7 +3,6 @@ package keeper
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -99,8 +98,8 @@ func (k *Keeper) indexLoop() *MaintenanceLoop {
 			for i, a := range answers {
 				if results[i].Err = a.Err; a.Err == nil {
 					results[i].more, results[i].Next = at.moved(partitions[i], a.Reply.NextCursor, every, byHand)
-					results[i].repaired = k.logRepaired(ctx, partitions[i], a.Reply.Mended)
-					if byHand && at.again(partitions[i], len(a.Reply.Mended) > 0) {
+					results[i].repaired = k.logRepaired(ctx, partitions[i], a.Reply.Repaired)
+					if byHand && at.again(partitions[i], len(a.Reply.Repaired) > 0) {
 						results[i].more = true
 					}
 					results[i].done = []taskDone{{task: engine.TaskIndexReconciliation, count: sumOf(results[i].repaired)}}
@@ -121,7 +120,7 @@ func (k *Keeper) reconcileLanes() []enginerpc.ReconcileLane {
 }
 
 // logRepaired logs repaired entries, and returns their number by index; nil if there were none.
-func (k *Keeper) logRepaired(ctx context.Context, p enginecore.Partition, list []enginerpc.Mended) map[string]int64 {
+func (k *Keeper) logRepaired(ctx context.Context, p enginecore.Partition, list []enginerpc.RepairedIndex) map[string]int64 {
 	if len(list) == 0 {
 		return nil
 	}
@@ -146,26 +145,24 @@ func sumOf(counts map[string]int64) (sum int64) {
 func (k *Keeper) leaseHolders() (map[enginecore.Partition][]enginerpc.ReconcileWorker, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaseHoldersWithin)
 	defer cancel()
-	const suffix = ":leases"
 	byTag := make(map[string]enginecore.Partition)
 	for _, p := range k.Session.Partitions() {
 		byTag[p.Tag()] = p
 	}
-	head := k.Session.Core.Keys().Prefix() + ":idx:"
+	pattern := k.Session.Core.Keys().Prefix() + ":idx:*:worker:*:leases"
 	seen := make(map[string]bool)
 	found := make(map[enginecore.Partition][]enginerpc.ReconcileWorker)
 	for _, node := range k.Session.Client.Nodes() {
 		for cursor := uint64(0); ; {
-			keys, next, err := k.scanKeys(ctx, node, cursor, head+"*:worker:*"+suffix)
+			keys, next, err := k.scanKeys(ctx, node, cursor, pattern)
 			if err != nil {
 				return nil, err
 			}
 			for _, key := range keys {
-				p, ok := byTag[enginerpc.TagOf(key)]
-				worker, isWorker := strings.CutPrefix(key, head+p.Tag()+":worker:")
+				tag, id, isWorker := k.Session.Core.Keys().ParseIndexWorkerLeases(key)
+				p, ok := byTag[tag]
 				if ok && isWorker && !seen[key] {
 					seen[key] = true
-					id := enginecore.WorkerInstanceID(strings.TrimSuffix(worker, suffix))
 					found[p] = append(found[p], enginerpc.ReconcileWorker{WorkerInstanceID: id})
 				}
 			}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
@@ -149,8 +148,7 @@ func (k *Keeper) Ready() error {
 	return nil
 }
 
-// listen receives messages "<partition> <unix ms>": an item of the partition is due at that time, by the engine's
-// clock. A letter before the number names a family of partitions other than that of flows (see parseDue).
+// listen receives the messages that an item of a partition is due at a time, by the engine's clock.
 func (k *Keeper) listen(ctx context.Context) {
 	channel := k.Session.Core.Keys().ChannelDue()
 	subscribed := func() {
@@ -161,31 +159,14 @@ func (k *Keeper) listen(ctx context.Context) {
 		}
 	}
 	k.Session.Hub.Listen(ctx, []string{channel}, subscribed, func(_, message string) {
-		p, at, ok := parseDue(message)
+		due, ok := enginerpc.ParseDueMessage(message)
 		if !ok {
 			return
 		}
 		for _, l := range k.Loops {
-			if l.hearsDue && l.family == p.Family {
-				l.Timer.NoteDue(p, at)
+			if l.hearsDue && l.family == due.Partition.Family {
+				l.Timer.NoteDue(due.Partition, due.At)
 			}
 		}
 	})
-}
-
-// parseDue decodes a due message: "q<n>" is a partition of quotas, "b<n>" one of budgets, "<n>" one of flows.
-func parseDue(message string) (enginecore.Partition, time.Time, bool) {
-	number, at, _ := strings.Cut(message, " ")
-	family := enginecore.FlowFamily
-	if rest, ok := strings.CutPrefix(number, "q"); ok {
-		number, family = rest, enginecore.QuotaFamily
-	} else if rest, ok := strings.CutPrefix(number, "b"); ok {
-		number, family = rest, enginecore.BudgetFamily
-	}
-	index, err := strconv.ParseUint(number, 10, 16)
-	ms, err2 := strconv.ParseInt(at, 10, 64)
-	if err != nil || err2 != nil {
-		return enginecore.Partition{}, time.Time{}, false
-	}
-	return enginecore.Partition{Family: family, Index: uint16(index)}, time.UnixMilli(ms), true
 }

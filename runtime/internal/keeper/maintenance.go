@@ -134,7 +134,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 			k.quotas.Promote(ctx, a.Reply.Candidates, 0)
 		}
 		schedules.Begin(ctx, partitions[i], a.Reply.Schedules)
-		k.relay.deliverAll(ctx, partitions[i], a.Reply.Errands)
+		k.relay.deliverAll(ctx, partitions[i], a.Reply.RelayEntries)
 		results[i] = StepResult{Err: a.Err, Now: a.Reply.Now, Heard: heard, more: a.Reply.More, Next: untilDue(a.Reply.Now, a.Reply.NextDueAt), unchecked: a.Reply.Unchecked}
 		for _, d := range a.Reply.Done {
 			results[i].done = append(results[i].done, taskDone{engine.TaskID(d.Duty), d.Done, d.Lag})

@@ -92,7 +92,7 @@ func (k *Keeper) membersLoop() *MaintenanceLoop {
 				return enginerpc.CountMembersCall{Partition: p, Limit: limit, MoreThan: countedWhole, Cursor: cursor}
 			},
 			func(ctx context.Context, p enginecore.Partition, r enginerpc.CountMembersReply) (page, error) {
-				repaired := k.logRepaired(ctx, p, r.Mended)
+				repaired := k.logRepaired(ctx, p, r.Repaired)
 				return page{
 					next: r.NextCursor, done: taskDone{task: engine.TaskMemberReconciliation, count: sumOf(repaired)}, found: r.Large > 0, repaired: repaired,
 				}, nil
@@ -160,7 +160,7 @@ func (k *Keeper) budgetPoliciesLoop() *MaintenanceLoop {
 				return enginerpc.ReconcileBudgetsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
 			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileBudgetsReply) (page, error) {
-				return page{next: r.NextCursor, done: taskDone{task: engine.TaskBudgetReconciliation, count: r.Mended}}, nil
+				return page{next: r.NextCursor, done: taskDone{task: engine.TaskBudgetReconciliation, count: r.Repaired}}, nil
 			}),
 	}
 }
@@ -176,7 +176,7 @@ func (k *Keeper) admissionsLoop() *MaintenanceLoop {
 			},
 			func(ctx context.Context, p enginecore.Partition, r enginerpc.ReconcileQuotasReply) (page, error) {
 				dropped, err := k.dropAdmissions(ctx, p, r.Admitted)
-				return page{next: r.NextCursor, done: taskDone{task: engine.TaskQuotaReconciliation, count: r.Mended + dropped}, found: len(r.Admitted) > 0}, err
+				return page{next: r.NextCursor, done: taskDone{task: engine.TaskQuotaReconciliation, count: r.Repaired + dropped}, found: len(r.Admitted) > 0}, err
 			}),
 	}
 }

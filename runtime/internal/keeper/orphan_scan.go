@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -138,32 +137,32 @@ func (k *Keeper) scanKeys(ctx context.Context, node rueidis.Client, cursor uint6
 
 // classify returns the record or list that a key belongs to, and whether it is one to check.
 func (s *orphanScan) classify(key string) (enginecore.Partition, orphan, bool) {
-	p, ok := s.byTag[enginerpc.TagOf(key)]
-	rest, ours := strings.CutPrefix(key, s.Session.Core.Keys().Prefix()+":")
-	family, name, tagged := strings.Cut(rest, ":"+p.Tag()+":")
-	if !ok || !ours || !tagged {
-		return p, orphan{}, false
+	tag, x, ok := s.recordOf(key)
+	p, ours := s.byTag[tag]
+	return p, x, ok && ours
+}
+
+// recordOf returns the hash tag of a key and the record or list that it belongs to.
+func (s *orphanScan) recordOf(key string) (string, orphan, bool) {
+	keys := s.Session.Core.Keys()
+	if tag, id, ok := keys.ParseExecCore(key); ok {
+		return tag, orphan{kind: "execution", name: string(id)}, true
 	}
-	x := orphan{name: name}
-	switch list, _, _ := strings.Cut(name, ":"); {
-	case family == "ffx" && (list == "runs" || list == "tagged_runs"):
-		x.kind = "list"
-	case family == "ffx" && list == "schedule":
-		x.kind, x.name = "schedule", strings.TrimPrefix(name, "schedule:")
-		if _, err := enginecore.ParseScheduleID(x.name); err != nil {
-			return p, x, false // something that belongs to a schedule
-		}
-	case family == "idx" && list == "worker":
-		x.kind = "worker"
-		x.name, ok = strings.CutSuffix(strings.TrimPrefix(name, "worker:"), ":leases")
-	case family == "exec":
-		x.kind = "execution"
-		x.name, ok = strings.CutSuffix(name, ":core")
-	case family == "flow":
-		x.kind = "flow"
-		x.name, ok = strings.CutSuffix(name, ":core")
+	if tag, id, ok := keys.ParseFlowCore(key); ok {
+		return tag, orphan{kind: "flow", name: string(id)}, true
 	}
-	return p, x, ok && x.kind != ""
+	if tag, id, ok := keys.ParseIndexWorkerLeases(key); ok {
+		return tag, orphan{kind: "worker", name: string(id)}, true
+	}
+	if tag, id, ok := keys.ParseFfxSchedule(key); ok {
+		_, err := enginecore.ParseScheduleID(string(id))
+		return tag, orphan{kind: "schedule", name: string(id)}, err == nil // others belong to a schedule
+	}
+	tag, _, ok := keys.ParseFfxRuns(key)
+	if !ok {
+		tag, _, _, ok = keys.ParseFfxTaggedRuns(key)
+	}
+	return tag, orphan{kind: "list", name: enginerpc.NameOf(key)}, ok
 }
 
 // check passes a part of what was found to the engine for checking, partition by partition, and returns the repaired
@@ -193,7 +192,7 @@ func (s *orphanScan) check(ctx context.Context) (map[string]int64, error) {
 		if s.found[p] = rest; len(rest) == 0 {
 			delete(s.found, p)
 		}
-		for index, n := range s.logRepaired(ctx, p, a.Reply.Mended) {
+		for index, n := range s.logRepaired(ctx, p, a.Reply.Repaired) {
 			total[index] += n
 		}
 	}

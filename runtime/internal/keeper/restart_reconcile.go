@@ -105,7 +105,7 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 			return enginerpc.ReconcileCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.reconcileLanes()}
 		},
 		func(p enginecore.Partition, r enginerpc.ReconcileReply) (string, int64) {
-			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Mended))
+			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Repaired))
 		})
 	restartCalls(s, ctx, partitions, results, at[restartEdges], engine.TaskDependencyReconciliation,
 		func(p enginecore.Partition, cursor string) enginerpc.ReconcileEdgesCall {
@@ -119,7 +119,7 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 			return enginerpc.CountMembersCall{Partition: p, Limit: reconciledAtOnce, MoreThan: countedWhole, Cursor: cursor}
 		},
 		func(p enginecore.Partition, r enginerpc.CountMembersReply) (string, int64) {
-			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Mended))
+			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Repaired))
 		})
 	next := max(restartShare*time.Since(begun), minRestartPause)
 	for i, p := range partitions {

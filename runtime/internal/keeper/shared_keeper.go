@@ -14,8 +14,8 @@ const (
 	maxBuiltInKeepers = 3
 	// builtInSettle is how long the keeper of workers waits for answers of others before it begins, if there are any.
 	builtInSettle = 300 * time.Millisecond
-	// builtInWord marks the messages of workers' keepers.
-	builtInWord = "builtin"
+	// builtInMark marks the messages of workers' keepers.
+	builtInMark = "builtin"
 )
 
 // WorkersKeeper is the keeper that the workers of a session share. It runs while workers run that use it, unless a

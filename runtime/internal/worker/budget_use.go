@@ -234,12 +234,12 @@ func (t *Task) reportBreach(ctx context.Context, b *submit.StoredBudget, p engin
 		t.log(slog.LevelWarn, engine.EventBudgetFailed, "a breach of a budget could not be noted, keepers do it", slog.Any("error", err))
 	}
 	report := t.run.Worker.Config.OnBudget
-	if report == nil || owed.Message == "" {
+	if report == nil || owed.Words == "" {
 		return
 	}
 	breach := ReportedBreach{
 		Flow: t.claimed.FlowName, Run: t.claimed.RunID, Node: t.claimed.Node, Attempt: int(t.claimed.AttemptIndex) + 1, Budget: b.Name, Key: b.Key,
-		Dimension: e.Dimension, Hard: owed.Kind == admission.HardBreach, Words: owed.Message, Amount: activity.BudgetAmount{
+		Dimension: e.Dimension, Hard: owed.Kind == admission.HardBreach, Words: owed.Words, Amount: activity.BudgetAmount{
 			Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Spent: use.Spent, Reserved: use.Reserved, Hard: use.Hard, Soft: use.Soft,
 		},
 	}

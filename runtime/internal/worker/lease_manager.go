@@ -306,7 +306,7 @@ func (b *leaseManager) renew(ctx context.Context) {
 		}
 		p := renewals[i].Partition
 		b.renewed(held[p], a.Reply.Lost, sentAt)
-		b.releaseUnknown(p, a.Reply.Strays, seen)
+		b.releaseUnknown(p, a.Reply.Orphans, seen)
 	}
 	b.mu.Lock()
 	b.unknown = seen
@@ -319,7 +319,7 @@ func (b *leaseManager) renew(ctx context.Context) {
 // renewal returns the call that renews the leases of one partition.
 func (b *leaseManager) renewal(p enginecore.Partition, tasks []*Task, compare bool) enginerpc.RenewCall {
 	call := enginerpc.RenewCall{
-		Partition: p, WorkerInstanceID: b.run.Worker.Instance, LeaseTTL: b.ttl, ReportStrays: compare,
+		Partition: p, WorkerInstanceID: b.run.Worker.Instance, LeaseTTL: b.ttl, ReportOrphans: compare,
 		Leases: make([]enginerpc.RenewLease, len(tasks)),
 	}
 	for i, t := range tasks {

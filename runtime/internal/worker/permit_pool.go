@@ -231,7 +231,7 @@ func (p *permitPool) report() bool {
 			engine.EventLimitsFailed.Attr(), slog.String("limit", sent.Name), slog.Any("error", err))
 	}
 	p.update(sent, sentAt, reply, err)
-	run.limits.update(sent.QuotaPolicyID, admission.LimitState{Contended: reply.Crowded, Room: reply.Room}) // zero without a reply
+	run.limits.update(sent.QuotaPolicyID, admission.LimitState{Contended: reply.Contended, Room: reply.Room}) // zero without a reply
 	if err != nil || len(reply.Granted) == 0 {
 		run.queue.Restore(slots)
 		return err == nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -110,9 +110,7 @@ func (w *Worker) Register(handlers []activity.Handler) error {
 }
 
 // kinds returns the text that a claim carries to name the activities that this worker can run.
-func (w *Worker) kinds() string {
-	return "\n" + strings.Join(w.activities(), "\n") + "\n"
-}
+func (w *Worker) kinds() string { return enginerpc.KindSet(w.activities()) }
 
 // activities returns the sorted names of the kinds of nodes that the worker can run, maps and sub-flows
 // included.
