@@ -168,7 +168,7 @@ func (s *WorkerRun) publishPresence(ctx context.Context, verb string) {
 func (s *WorkerRun) handleControl(message string) {
 	words := strings.SplitN(message, " ", 4)
 	if len(words) == 4 && words[0] == "cancel" {
-		s.Leases.cancel(enginecore.ExecutionID(words[1]), enginecore.LeaseID(words[2]), words[3])
+		s.leases.cancel(enginecore.ExecutionID(words[1]), enginecore.LeaseID(words[2]), words[3])
 	}
 }
 
