@@ -244,13 +244,20 @@ func (l *CompletionListener) listen(p enginecore.Partition, ready chan struct{})
 		l.Mu.Lock()
 		defer l.Mu.Unlock()
 		for one := range splitCompletions(message) {
-			l.Deliver(parseCompletion(one))
+			l.deliver(parseCompletion(one))
 		}
 	})
 }
 
-// Deliver passes a completion to the waits for the run. The caller holds Mu.
+// Deliver passes a completion to the waits for the run.
 func (l *CompletionListener) Deliver(id enginecore.FlowID, end RunCompletion) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	l.deliver(id, end)
+}
+
+// deliver passes a completion to the waits for the run. It needs the lock.
+func (l *CompletionListener) deliver(id enginecore.FlowID, end RunCompletion) {
 	if _, tracked := l.tracked[id]; tracked {
 		l.tracked[id] = nil
 		if end.Outcome != outcomeReopened {
