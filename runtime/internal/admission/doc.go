@@ -37,5 +37,5 @@
 // # Imports
 //
 // The package uses the connection and the errors of package engine, and the stored form of limits of package submit.
-// It imports neither worker nor keeper: both call it, and a worker takes part by implementing the claimant interface.
+// It imports neither worker nor keeper: both call it, and a worker takes part by implementing the Claimant interface.
 package admission

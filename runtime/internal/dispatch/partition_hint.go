@@ -50,11 +50,11 @@ func (q *DispatchQueue) makeHint(lane enginecore.LaneID) partitionHint {
 		if missing := i + 1 - len(digits); missing > 0 {
 			digits = append(digits, bytes.Repeat([]byte{digitNone}, missing)...)
 		}
-		handoff, assigned := q.handoffs[v.LaneShard]
+		pending, assigned := q.broadcasts[v.LaneShard]
 		switch {
 		case assigned:
 			digits[i] = digitAssigned
-			ringSlots = enginerpc.RingSlotText{Partition: v.Partition, Slot: handoff.slot}.AppendText(ringSlots)
+			ringSlots = enginerpc.RingSlotText{Partition: v.Partition, Slot: pending.slot}.AppendText(ringSlots)
 		case v.Early:
 			digits[i] = digitEarly
 		case v.Shared:
@@ -84,7 +84,7 @@ func (q *DispatchQueue) ResolveHint(v ClaimTarget, at LaneShard) (setAside bool)
 	q.endHint(v)
 	if version, queued := q.queued[at]; queued && version <= v.version {
 		q.remove(at)
-		q.dropHandoff(at)
+		q.dropBroadcast(at)
 		delete(q.setAside, at)
 	}
 	i := int(at.Partition.Index)

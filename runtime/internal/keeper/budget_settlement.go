@@ -20,11 +20,11 @@ const leastHeld = 100 * time.Millisecond
 
 // budgetLoop maintains budgets: it resets those that are due, and carries out in the partitions of flows what a
 // process that has ended left undone.
-func (k *Keeper) budgetLoop() *MaintenanceLoop {
+func (m *maintainer) budgetLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskBudget}, family: enginecore.BudgetFamily, Every: KeeperSweep, hearsDue: true,
 		hintKeys: func(p enginecore.Partition) []string {
-			keys := k.Session.Core.Keys()
+			keys := m.Session.Core.Keys()
 			return []string{keys.BudgetDue(p), keys.IndexBudgetResets(p)}
 		},
 		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
@@ -32,12 +32,12 @@ func (k *Keeper) budgetLoop() *MaintenanceLoop {
 			for i, p := range partitions {
 				calls[i] = enginerpc.BudgetTickCall{Partition: p}
 			}
-			answers, _ := engine.SendAll(ctx, k.maintenance, calls) // each answer has its error
+			answers, _ := engine.SendAll(ctx, m.maintenance, calls) // each answer has its error
 			heard := time.Now()
 			results := make([]StepResult, len(partitions))
 			for i, a := range answers {
 				if results[i].Err = a.Err; a.Err == nil {
-					results[i] = k.settleBudgets(ctx, partitions[i], a.Reply)
+					results[i] = m.settleBudgets(ctx, partitions[i], a.Reply)
 					results[i].Heard = heard
 				}
 			}
@@ -47,7 +47,7 @@ func (k *Keeper) budgetLoop() *MaintenanceLoop {
 }
 
 // settleBudgets carries out the tasks that a budget tick returned for one partition.
-func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, reply enginerpc.BudgetTickReply) StepResult {
+func (m *maintainer) settleBudgets(ctx context.Context, p enginecore.Partition, reply enginerpc.BudgetTickReply) StepResult {
 	o := StepResult{Next: untilDue(reply.Now, reply.NextDueAt)}
 	o.more = o.Next > 0 && !reply.NextDueAt.After(reply.Now)
 	if count := int64(len(reply.Tasks)) + reply.Resets; count > 0 {
@@ -56,7 +56,7 @@ func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, repl
 	if len(reply.Tasks) == 0 {
 		return o
 	}
-	s := &budgetSettling{session: k.Session, partition: p, now: reply.Now, checks: make(map[enginecore.Partition]*budgetChecks)}
+	s := &budgetSettling{session: m.Session, partition: p, now: reply.Now, checks: make(map[enginecore.Partition]*budgetChecks)}
 	for _, task := range reply.Tasks {
 		if err := s.settle(ctx, task); err != nil {
 			s.failed = errors.Join(s.failed, err)
@@ -65,12 +65,12 @@ func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, repl
 	s.verify(ctx)
 	if len(s.call.Done) > 0 || len(s.call.Over) > 0 {
 		s.call.Partition = p
-		_, err := k.maintenance.BudgetDone(ctx, s.call)
+		_, err := m.maintenance.BudgetDone(ctx, s.call)
 		s.failed = errors.Join(s.failed, err)
 	}
 	// Failed tasks become due again by themselves, so the partition reports success.
 	if s.failed != nil && ctx.Err() == nil {
-		k.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: what follows from the use of a budget could not be done, it is tried again",
+		m.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: what follows from the use of a budget could not be done, it is tried again",
 			engine.EventBudgetFailed.Attr(), slog.Any("error", s.failed))
 	}
 	return o

@@ -36,7 +36,7 @@ type orphan struct {
 
 // orphanScan is a pass over all keys of the engine.
 type orphanScan struct {
-	*Keeper
+	*maintainer
 	byTag map[string]enginecore.Partition
 	// nodes are the servers that the pass has not completed, cursor is the position in the first of them.
 	nodes  []string
@@ -50,20 +50,20 @@ type orphanScan struct {
 
 // orphanLoop scans all keys for what no index leads to: records missing from every index, and lists of runs and sets
 // of leases whose entries have no record.
-func (k *Keeper) orphanLoop() *MaintenanceLoop {
-	s := &orphanScan{Keeper: k, byTag: make(map[string]enginecore.Partition), found: make(map[enginecore.Partition][]orphan)}
-	for _, p := range k.Session.Partitions() {
+func (m *maintainer) orphanLoop() *MaintenanceLoop {
+	s := &orphanScan{maintainer: m, byTag: make(map[string]enginecore.Partition), found: make(map[enginecore.Partition][]orphan)}
+	for _, p := range m.Session.Partitions() {
 		s.byTag[p.Tag()] = p
 	}
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskKeyReconciliation}, family: enginecore.FlowFamily, Every: k.ReconcileEvery, repairs: true, engineWide: true,
+		tasks: []engine.TaskID{engine.TaskKeyReconciliation}, family: enginecore.FlowFamily, Every: m.ReconcileEvery, repairs: true, engineWide: true,
 		Step: func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
 			results := make([]StepResult, len(partitions))
 			more, repaired, err := s.step(ctx)
 			err = s.leaveOut(ctx, err, more, only != "")
 			results[0] = StepResult{Err: err, repaired: repaired, done: []taskDone{{task: engine.TaskKeyReconciliation, count: sumOf(repaired)}}}
 			if more {
-				results[0].more, results[0].Next = only != "", k.ReconcileEvery/stepsPerTurn
+				results[0].more, results[0].Next = only != "", m.ReconcileEvery/stepsPerTurn
 			}
 			return results
 		},
@@ -122,8 +122,8 @@ func (s *orphanScan) scan(ctx context.Context) error {
 
 // scanKeys reads one page of the keys of a server that match a pattern, within scanWithin unless the engine is in
 // this process.
-func (k *Keeper) scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern string) ([]string, uint64, error) {
-	if k.Session.InProcess == nil {
+func (m *maintainer) scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern string) ([]string, uint64, error) {
+	if m.Session.InProcess == nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, scanWithin)
 		defer cancel()

@@ -214,13 +214,20 @@ func (l *CompletionListener) handle(message string) {
 	defer l.Mu.Unlock()
 	for one := range enginerpc.SplitMany(message) {
 		if m, ok := enginerpc.ParseDoneMessage(one); ok {
-			l.Deliver(m.FlowID, RunCompletion{HasResult: m.Result != "", Outcome: m.Outcome, Result: m.Result})
+			l.deliver(m.FlowID, RunCompletion{HasResult: m.Result != "", Outcome: m.Outcome, Result: m.Result})
 		}
 	}
 }
 
-// Deliver passes a completion to the waits for the run. The caller holds Mu.
+// Deliver passes a completion to the waits for the run.
 func (l *CompletionListener) Deliver(id enginecore.FlowID, end RunCompletion) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	l.deliver(id, end)
+}
+
+// deliver passes a completion to the waits for the run. It needs the lock.
+func (l *CompletionListener) deliver(id enginecore.FlowID, end RunCompletion) {
 	if _, tracked := l.tracked[id]; tracked {
 		l.tracked[id] = nil
 		if end.Outcome != outcomeReopened {

@@ -106,8 +106,8 @@ func (s *WorkerRun) handleWork(ctx context.Context, at dispatch.LaneShard, slot 
 		return
 	}
 	sent, _ := strconv.ParseInt(mark, 10, 64)
-	wait, handOff := s.peers.SlotDelay(at.Lane, *slot, sent)
-	s.queue.AddAssigned(at, *slot, wait, handOff, func() {
+	wait, patience := s.peers.SlotDelay(at.Lane, *slot, sent)
+	s.queue.AddAssigned(at, *slot, wait, patience, func() {
 		s.background.start(func() { s.broadcastWake(ctx, at.Lane, message) })
 	})
 }
@@ -157,7 +157,7 @@ func (s *WorkerRun) publishToPeers(ctx context.Context, message string) {
 // execution from a later one.
 func (s *WorkerRun) handleControl(message string) {
 	if m, ok := enginerpc.ParseCancelMessage(message); ok {
-		s.Leases.cancel(m.ExecutionID, m.LeaseID, m.Reason)
+		s.leases.cancel(m.ExecutionID, m.LeaseID, m.Reason)
 	}
 }
 

@@ -124,31 +124,6 @@ func (w *Worker) activities() []string {
 	return names
 }
 
-// Run claims and runs executions until ctx ends. It can be called once. It returns nil after a clean stop,
-// and the names of functions that did not return in time as an error.
-func (w *Worker) Run(ctx context.Context) error {
-	if w.fault != nil {
-		return fmt.Errorf("worker: %w", w.fault)
-	}
-	w.mu.Lock()
-	if w.running {
-		w.mu.Unlock()
-		return fmt.Errorf("worker: %w: it has been run already", engine.ErrWorkerConfig)
-	}
-	w.running = true
-	w.mu.Unlock()
-	if len(w.handlers) == 0 {
-		return fmt.Errorf("worker: %w: no activity is registered", engine.ErrWorkerConfig)
-	}
-	if w.Config.Through {
-		if _, err := engine.Capability[engine.GrantedClaims](w.session.Backend); err != nil {
-			return fmt.Errorf("worker: through a scheduler: %w", err)
-		}
-	}
-	defer w.liveness.Begin()()
-	return NewWorkerRun(w).run(ctx)
-}
-
 // Check returns nil if the worker runs, has reached the engine within two lease durations, and has a slot
 // that an attempt can use; otherwise an error that names what is missing.
 func (w *Worker) Check() error {
@@ -169,7 +144,7 @@ func (w *Worker) checkSlots() error {
 
 // workerCounts are the counters of a worker, read as metrics. Claims counts the calls that claim and
 // EmptyClaims those that leased nothing; Executions counts the started tasks; Overstays counts the functions
-// that CheckOverstay has reported, and Overstaying is how many of them still run.
+// that overstay.check has reported, and Overstaying is how many of them still run.
 type workerCounts struct {
 	Claims, EmptyClaims, Executions, Overstays, Overstaying atomic.Int64
 }
@@ -202,4 +177,45 @@ func (w *Worker) observe(busySlots func() int) (stop func(), err error) {
 		return nil
 	}, t.WorkerClaims, t.WorkerExecutions, t.WorkerOverstays, t.Overstaying, t.Slots, t.BusySlots)
 	return engine.Stopper(registration, err)
+}
+
+// begin checks that the worker can run and has not been run before.
+func (w *Worker) begin() error {
+	if w.fault != nil {
+		return fmt.Errorf("worker: %w", w.fault)
+	}
+	w.mu.Lock()
+	if w.running {
+		w.mu.Unlock()
+		return fmt.Errorf("worker: %w: it has been run already", engine.ErrWorkerConfig)
+	}
+	w.running = true
+	w.mu.Unlock()
+	if len(w.handlers) == 0 {
+		return fmt.Errorf("worker: %w: no activity is registered", engine.ErrWorkerConfig)
+	}
+	if w.Config.Through {
+		if _, err := engine.Capability[engine.GrantedClaims](w.session.Backend); err != nil {
+			return fmt.Errorf("worker: through a scheduler: %w", err)
+		}
+	}
+	return nil
+}
+
+// ReportedBreach describes a run that exceeded a limit of a budget. It is the internal form of
+// runtime.BudgetBreach.
+type ReportedBreach struct {
+	// Flow, Run, Node and Attempt identify the attempt; attempts count from 1.
+	Flow, Run, Node string
+	Attempt         int
+	// Budget and Key identify the budget, Dimension the exceeded dimension.
+	Budget, Key, Dimension string
+	// Hard reports whether a hard limit was exceeded, so that an amount was refused.
+	Hard bool
+	// Asked is the refused amount; 0 for a soft limit.
+	Asked int64
+	// Amount is the state of the dimension after the call.
+	Amount activity.BudgetAmount
+	// Words describe the breach for people, as in the run's event log.
+	Words string
 }
