@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -276,7 +275,7 @@ func (c *Client) tellKeepers(ctx context.Context, id enginecore.FlowID) {
 	if err != nil {
 		return
 	}
-	message := strconv.Itoa(int(p.Index)) + " 0" // a time that has passed by any clock
+	message := enginerpc.DueMessage{Partition: p, At: time.UnixMilli(0)}.Text() // a time that has passed by any clock
 	c.client.Do(ctx, c.client.B().Publish().Channel(c.keys.ChannelDue()).Message(message).Build())
 }
 

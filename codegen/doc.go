@@ -1,6 +1,7 @@
 // Command codegen reads the contract headers above the functions in lua and generates everything that would
 // otherwise be counted or repeated by hand: the key builders on both sides, the unpacking of KEYS and ARGV and the
-// registration in Lua, the typed calls and golden wire tests in internal/enginerpc, the error codes in enginecore, and the function reference.
+// registration in Lua, the typed calls and golden wire tests in internal/enginerpc, the encoders and decoders of messages and
+// texts on both sides, the error codes in enginecore, and the function reference.
 //
 //	go run ./codegen                      write all generated files
 //	go run ./codegen -check               write nothing; list files that differ and exit with 1
@@ -38,14 +39,10 @@
 // Tags outside function headers, in any file:
 //
 //	-- @template  exec.core          exec:{tag}:{execution_id}:core
+//	-- @template  flow.core          flow:{tag}:{flow_id}:core parsed     Keys.ParseFlowCore takes such a key apart
 //	-- @record    claimed_execution  execution_id:execution_id inputs:list(name:text result:bytes)
 //	-- @arguments claim_request      lane_id:lane_id capabilities:csv optional
 //	-- @errors    fenced             execution_not_active lease_expired stale_lease
-//
-// A message is a text that is published: its name, the channels, and the text with its parameters. Lua puts it together with
-// message.<name>. Messages of one channel begin with different words.
-//
-//	-- @message   work channel.wake,channel.rota work {partition} {number}
 //
 // A module function that another file sets is a hook: @hook stands above its definition, which is what a library without
 // that file does.
@@ -63,6 +60,37 @@
 //	pairs               a nested array of names and values in turn
 //
 // The fields of an @group or @columns may also be the name of a record alone.
+//
+// # Messages and texts
+//
+// What is published on a channel, and every text inside an argument, a reply or a stored value that Lua and Go both touch, has a
+// tag outside function headers too:
+//
+//	-- @message   work      channel.wake,channel.wake_ring work {partition} {mark}
+//	-- @frame     many      channel.done many            several messages, each behind its length in bytes
+//	-- @text      pause     {since:unix_ms} {reason}
+//	-- @list      room      "{quota_policy_id} {permits:int}\n"      elements, one behind the other
+//	-- @set       kind      {kind}                       a line feed, then each element with a line feed behind it
+//	-- @digits    hint      none=0 listed=1 aside=+4     one digit for each element
+//
+// A text in double quotes is read as a Go string, which allows for line feeds, and blanks at the ends. The type of {name} is
+// that of the same name, else text; {name:type} has another: a scalar, or word (one of several words, or an id), partition (the
+// number of one of flows) or any_partition (with q or b before the number for one of quotas or budgets). A value ends where the
+// text behind it begins and must not contain that; the last value may be any text. {name?} at the end is left out with the
+// text before it when it is empty. {name:'text'}, first or last, is a bool: the text in quotes, or nothing. Messages of one
+// channel begin with different words.
+//
+// In Go, internal/enginerpc has a struct for each: WorkMessage with Text and ParseWorkMessage, PauseText, RoomText with
+// AppendText, KindSet and InKindSet, constants for digits. Text returns an error if a value with free text could contain what ends
+// it. In Lua, message.work(…) and encode.pause(…) give the text, decode.pause(text) the values, decode.room_list(text) an iterator,
+// decode.has_kind(set, kind) whether it is there, and encode.pause_fault(…) the name of the first parameter whose value does
+// not fit; generation writes those of them that the library calls. Readers ignore messages that they do not know, and what stands
+// behind the last value of a message, unless that is free text.
+//
+// Not declared are texts of which one module is writer and reader, such as cursors, the gates of budgets, the requests of quotas,
+// permit pools, what is owed to child runs, fires of schedules and the values of events: nobody else can disagree. Lists by commas
+// are arguments of type csv. The numbers of frames are Go's on both sides, and the tuples of siblings and the message on
+// channel.completions belong to the contract.
 //
 // # The generated registration
 //
@@ -94,7 +122,8 @@
 // # The wire form
 //
 // Programs share a server with a library of a later build during a roll-out, so within a protocol functions only gain:
-// optional or omittable arguments at the end, values at the end of composite replies, new functions. The common form is
+// optional or omittable arguments at the end, values at the end of composite replies, new functions, new messages, and optional
+// parts at the end of messages whose last value is not free text. The common form is
 // recorded in testdata/wire/protocol-<n>.txt, which generation updates after such additions. Any other change is
 // refused with advice, and the recorded form stays; other files are still written. With -accept-wire-form the new form
 // is recorded, for functions that no release has yet.

@@ -43,7 +43,7 @@ func emitDocs(l *library, plans []*plan) string {
 	for _, t := range l.templates {
 		fmt.Fprintf(&b, "| %s | `%s` |\n", t.name, t.pattern())
 	}
-	docMessages(&b, l)
+	docTexts(&b, l)
 	return b.String()
 }
 
@@ -199,4 +199,40 @@ func typeText(x field) string {
 		inner = append(inner, f.name+":"+typeText(f))
 	}
 	return head + "(" + strings.Join(inner, " ") + ")"
+}
+
+// docTexts writes the part of the function reference about messages and texts.
+func docTexts(b *strings.Builder, l *library) {
+	b.WriteString("\n## Messages\n\nA value in a message or text ends where the text behind it begins, and contains nothing of the kind; the last value may be any text. " +
+		"What has a `?` is left out when it is empty, with the text before it. `{x:'text'}` stands for the text in quotes, or for nothing. " +
+		"Whoever receives a message that it does not know ignores it.\n\n| Message | Channels | Text |\n| --- | --- | --- |\n")
+	for _, m := range l.forms {
+		if m.kind != formMessage && m.kind != formFrame {
+			continue
+		}
+		var channels []string
+		for _, name := range m.channels {
+			if t := l.template(name); t != nil {
+				channels = append(channels, "`"+t.pattern()+"`")
+			}
+		}
+		text := "`" + m.declared() + "`"
+		if m.kind == formFrame {
+			text = "`" + m.parts[0].literal + " `, then messages of the channel, each behind its length in bytes and a blank"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", m.name, strings.Join(channels, ", "), text)
+	}
+	b.WriteString("\n## Texts\n\nTexts in arguments, replies and stored values.\n\n| Text | Form |\n| --- | --- |\n")
+	for _, m := range l.forms {
+		switch m.kind {
+		case formText:
+			fmt.Fprintf(b, "| %s | `%s` |\n", m.name, m.declared())
+		case formList:
+			fmt.Fprintf(b, "| %s | a list of `%s` |\n", m.name, m.declared())
+		case formDigits:
+			fmt.Fprintf(b, "| %s | one digit for each element: `%s` |\n", m.name, m.declared())
+		case formSet:
+			fmt.Fprintf(b, "| %s | a set: a line feed, then each `%s` with a line feed behind it |\n", m.name, m.declared())
+		}
+	}
 }

@@ -57,7 +57,51 @@ func emitGoKeys(l *library) (string, error) {
 		g.line("func (k Keys) %s(%s) string {", inner, strings.Join(append([]string{"tag string"}, decls...), ", "))
 		g.line("\treturn %s\n}\n", expr)
 	}
-	return g.file("enginerpc", "strconv", vocabularyPackage)
+	for _, t := range l.templates {
+		if t.parsed {
+			emitKeyParser(&g, t)
+		}
+	}
+	return g.file("enginerpc", "strconv", "strings", vocabularyPackage)
+}
+
+// emitKeyParser writes the method that takes a key of a template apart.
+func emitKeyParser(g *goSource, t *template) {
+	method := exported(t.name)
+	var results, none, values []string
+	for _, param := range t.params() {
+		typ := paramType(param)
+		results = append(results, unexported(param)+" "+typ.goType)
+		none = append(none, `""`)
+	}
+	refuse := func(call string) {
+		g.line("\t%s\n\tif !ok {\n\t\treturn \"\", %s, false\n\t}", call, strings.Join(none, ", "))
+	}
+	g.comment("", fmt.Sprintf("Parse%s returns the hash tag and the parameters of a key that %s returned, false for any other.", method, method))
+	g.line("func (k Keys) Parse%s(key string) (tag string, %s, ok bool) {", method, strings.Join(results, ", "))
+	refuse(fmt.Sprintf("tag, rest, ok := k.cutTag(key, %q)", ":"+t.parts[0].literal))
+	parts := t.parts[2:]
+	refuse(fmt.Sprintf("rest, ok = strings.CutPrefix(rest, %q)", parts[0].literal))
+	parts = parts[1:]
+	if last := parts[len(parts)-1]; last.param == "" {
+		refuse(fmt.Sprintf("rest, ok = strings.CutSuffix(rest, %q)", last.literal))
+		parts = parts[:len(parts)-1]
+	}
+	for i := 0; i < len(parts); i += 2 {
+		name := "rest"
+		if i+1 < len(parts) {
+			name = unexported(parts[i].param) + "Part"
+			refuse(fmt.Sprintf("%s, rest, ok := strings.Cut(rest, %q)", name, parts[i+1].literal))
+		}
+		if parts[i].escaped {
+			name = "unescapePart(" + name + ")"
+		}
+		if typ := paramType(parts[i].param); typ.goType != "string" {
+			name = typ.goType + "(" + name + ")"
+		}
+		values = append(values, name)
+	}
+	g.line("\treturn tag, %s, true\n}\n", strings.Join(values, ", "))
 }
 
 func keyPart(p templatePart) string {

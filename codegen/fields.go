@@ -133,6 +133,20 @@ func parseType(name, typ string) (field, error) {
 	return f, err
 }
 
+// checkParsed returns an error if the keys of a parsed template cannot be taken apart: each begins with a literal, the tag and a
+// literal, and between two parameters there is a literal.
+func (t *template) checkParsed() error {
+	if !t.parsed {
+		return nil
+	}
+	for i, p := range t.parts {
+		if (p.param == "") != (i%2 == 0) || (p.param == "tag") != (i == 1) {
+			return fmt.Errorf("%s cannot be parsed", t.pattern())
+		}
+	}
+	return nil
+}
+
 // parseTemplate reads a key pattern with {parameters}.
 func parseTemplate(pos position, name, pattern string) (*template, error) {
 	t := &template{pos: pos, name: name}

@@ -150,7 +150,7 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 	var p problems
 	l := readHeaders(files, &p)
 	check(l, &p)
-	checkMessages(l, &p)
+	checkForms(l, &p)
 	if err := p.err(); err != nil {
 		return nil, err
 	}
@@ -191,6 +191,8 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 	}
 	add(rpcFolder + "/keys_gen.go")(emitGoKeys(l))
 	add("enginecore/errors_gen.go")(emitErrors(l))
+	add(rpcFolder + "/texts_gen.go")(emitTexts(l))
+	add(rpcFolder + "/texts_gen_test.go")(emitTextsTest(l))
 	add(rpcFolder + "/calls_gen.go")(emitShared(l, plans))
 	for _, domain := range slices.Sorted(maps.Keys(domains)) {
 		add(rpcFolder + "/calls_" + domain + "_gen.go")(emitCalls(domains[domain]))
@@ -206,7 +208,7 @@ func generatedLua(l *library, id build) map[string]string {
 	return map[string]string{
 		"lua/generated/modules.gen.lua":            emitModules(l.files, false),
 		"lua/generated/keys.gen.lua":               emitLuaKeys(l),
-		"lua/generated/messages.gen.lua":           emitMessages(l),
+		"lua/generated/texts.gen.lua":              emitLuaTexts(l),
 		"lua/generated/register.gen.lua":           emitLuaRegister(l, false, id),
 		"lua/composite/generated/modules.gen.lua":  emitModules(l.files, true),
 		"lua/composite/generated/register.gen.lua": emitLuaRegister(l, true, id),

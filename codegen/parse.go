@@ -65,8 +65,8 @@ func parseBlock(l *library, block []tag, lines []string, end position, p *proble
 		case "template", "record", "arguments", "errors":
 			declare(l, t, p)
 			continue
-		case "message":
-			takeMessage(l, t, p)
+		case "message", "text", "list", "set", "digits", "frame":
+			takeForm(l, t, p)
 			continue
 		case "hook":
 			takeHook(l, t, lines, end, p)
@@ -139,7 +139,9 @@ func declare(l *library, t tag, p *problems) {
 		}
 		var tpl *template
 		if tpl, err = parseTemplate(t.pos, name, rest[0]); err == nil {
+			tpl.parsed = slices.Equal(rest[1:], []string{"parsed"})
 			l.templates = append(l.templates, tpl)
+			err = tpl.checkParsed()
 		}
 	case "record":
 		if l.record(name) != nil {

@@ -22,7 +22,7 @@ type library struct {
 	errorSets []*errorSet
 	functions []*function
 	hooks     map[moduleField]position
-	messages  []*message
+	forms     []*textForm
 }
 
 type sourceFile struct {
@@ -35,6 +35,8 @@ type template struct {
 	pos   position
 	name  string
 	parts []templatePart
+	// parsed: Go also reads these keys.
+	parsed bool
 }
 
 // templatePart is literal text or, with param set, the place of a parameter.

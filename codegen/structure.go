@@ -39,7 +39,7 @@ func emitModules(files []sourceFile, composite bool) string {
 		}
 	}
 	if !composite {
-		names = append(names, messageModule)
+		names = append(names, messageModule, encodeModule, decodeModule)
 	}
 	slices.Sort(names)
 	var b strings.Builder
@@ -49,9 +49,6 @@ func emitModules(files []sourceFile, composite bool) string {
 	}
 	return b.String()
 }
-
-// messageModule has the generated functions that put messages together.
-const messageModule = "message"
 
 // checkFileNames reports files of the same name: a name leads to one file, in whichever folder it is.
 func checkFileNames(files []sourceFile, p *problems) {

@@ -11,6 +11,9 @@ const (
 	kindMillis                  // time.Duration, whole milliseconds
 	kindTime                    // time.Time, unix milliseconds
 	kindBool                    // "1" or "0"
+
+	kindPartition    // in texts only: the number of a partition of flows
+	kindAnyPartition // in texts only: the same, or with q or b before it that of one of quotas or budgets
 )
 
 type scalarType struct {
@@ -68,7 +71,7 @@ func scalarNamed(name string) (scalarType, bool) {
 // isFreeText reports whether a template parameter may have any text as its value: those of the other types are numbers and ids
 // of a fixed form.
 func isFreeText(param string) bool {
-	if param == "place" { // a number
+	if param == "slot" { // a number
 		return false
 	}
 	switch t := paramType(param); t.goType {

@@ -140,11 +140,11 @@ func TestWireFormOfTheLibrary(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, wireFile(lua.Protocol))); err != nil {
 		t.Errorf("run go run ./codegen: %v", err)
 	}
-	functions, err := readWireForm("present", present)
+	form, err := readWireForm("present", present)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(functions) < 100 || len(functions["ffx_claim"].args) == 0 {
-		t.Errorf("the form has %d functions", len(functions))
+	if functions := form.functions; len(functions) < 100 || len(functions["ffx_claim"].args) == 0 || len(form.texts) < 10 {
+		t.Errorf("the form has %d functions and %d texts", len(functions), len(form.texts))
 	}
 }

@@ -41,18 +41,18 @@ func keepWireForm(root string, files []sourceFile, outputs map[string]string) er
 func compareWireForms(kept map[int]string, l *library) error {
 	var faults []string
 	for protocol := lua.MinProtocol; protocol <= lua.Protocol; protocol++ {
-		functions, err := readWireForm(wireFile(protocol), kept[protocol])
+		form, err := readWireForm(wireFile(protocol), kept[protocol])
 		if err != nil {
 			return err
 		}
-		for _, fault := range breaks(functions, l) {
+		for _, fault := range append(breaks(form.functions, l), brokenTexts(form.texts, l)...) {
 			faults = append(faults, fmt.Sprintf("  protocol %d: %s", protocol, fault))
 		}
 	}
 	if len(faults) == 0 {
 		return nil
 	}
-	return errors.New("the wire form of functions changed so that programs in use break, " +
+	return errors.New("the wire form changed so that programs in use break, " +
 		"which share a server with newer ones during a roll-out:\n" + strings.Join(faults, "\n") + "\n" + wireAdvice)
 }
 
@@ -62,4 +62,6 @@ const wireAdvice = `Choose one:
   - For ffx_* functions, give up programs of older releases: raise Protocol and MinProtocol in lua/lua.go, and say so
     in CHANGELOG.md and docs/operations/upgrades.md. Such programs stop with enginecore.ErrIncompatibleLibrary.
     ff_* functions belong to the contract; their form does not change.
+  - Send another message or text beside the old one: programs ignore messages that they do not know. A message whose
+    last value is not free text may gain an optional part at the end.
   - If no release has the old form yet, take the new one: go run ./codegen -accept-wire-form`

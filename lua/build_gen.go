@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "184-239427f251b0bb5d"
+const build = "192-5d71ca6a228cfd63"

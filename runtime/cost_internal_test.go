@@ -30,8 +30,6 @@ func (readyCalls) Complete(context.Context, enginerpc.CompleteCall) (enginerpc.C
 
 // SubmitFlow ends the run at once, with its input as the result.
 func (r readyCalls) SubmitFlow(_ context.Context, call enginerpc.SubmitFlowCall) (enginerpc.SubmitFlowReply, error) {
-	r.completions.Mu.Lock()
-	defer r.completions.Mu.Unlock()
 	r.completions.Deliver(call.FlowID, submit.RunCompletion{HasResult: true, Outcome: "success", Result: string(call.Input)})
 	return enginerpc.SubmitFlowReply{Status: enginerpc.StatusOK}, nil
 }
@@ -66,18 +64,14 @@ func newCostBench(tb testing.TB) *costBench {
 	w, err := NewWorker(e, WorkerConfig{})
 	require.NoError(tb, err)
 	require.NoError(tb, w.Register(same))
-	s := worker.NewWorkerRun(w.worker)
-	s.Base = ctx
-	s.Leases = worker.NewLeaseManager(s)
-	s.Completer = s.NewCompleter()
-	return &costBench{client, s, def}
+	return &costBench{client, worker.NewWorkerRun(ctx, w.worker), def}
 }
 
 // runTask runs one execution from the reply that leases it to the reply that commits it.
 func (b *costBench) runTask(tb testing.TB, claimed enginerpc.ClaimedExecution) {
 	at := dispatch.LaneShard{Lane: activity.DefaultLane, Partition: enginecore.Partition{Family: enginecore.FlowFamily}}
-	t := worker.NewTask(b.run, at, claimed, time.Now())
-	if next := b.run.RunTask(t, func() bool { return true }); next != nil || !t.Settled.Load() || t.OutcomeUnknown.Load() {
+	t := b.run.NewTask(at, claimed, time.Now())
+	if next := b.run.RunTask(t, func() bool { return true }); next != nil || !t.IsReported() {
 		tb.Fatal("the result was not committed")
 	}
 }

@@ -175,7 +175,8 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 	d.Reruns = int(r.RerunCount)
 	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: RerunScope(r.RerunMode), Nodes: int(r.RerunNodes)}
 	d.budgets = r.Budgets
-	d.PausedAt, d.PauseReason = engine.ParsePause(r.Paused)
+	pause, _ := enginerpc.ParsePauseText(r.Paused)
+	d.PausedAt, d.PauseReason = pause.Since, pause.Reason
 	d.Schedule, d.FireAt = r.Schedule, r.FireAt
 	if len(r.Definition) == 0 {
 		return d, nil
@@ -296,11 +297,11 @@ func (c *Client) namePauses(ctx context.Context, p enginecore.Partition, d *RunD
 		return err
 	}
 	for _, stored := range reply.Pauses {
-		_, reason := engine.ParsePause(stored.Text)
+		pause, _ := enginerpc.ParsePauseText(stored.Text)
 		for i := range d.Nodes {
 			n := &d.Nodes[i]
 			if stored.Subject == engine.PausedLane && n.Lane == stored.Name && waiting(*n) {
-				n.Why = strings.TrimSuffix("lane "+stored.Name+" is paused: "+reason, ": ")
+				n.Why = strings.TrimSuffix("lane "+stored.Name+" is paused: "+pause.Reason, ": ")
 			}
 		}
 	}

@@ -215,14 +215,14 @@ func (x *fixture) faults(t *testing.T) error {
 	return s.Check(invariant.AnyTime).Err()
 }
 
-// damage is something that is not in order: commands that make it so, and the indexes in which it is mended.
+// damage is something that is not in order: commands that make it so, and the indexes in which it is repaired.
 type damage struct {
 	commands, index string
 }
 
 var nobody = "{fp:0}:00000000-0000-0000-0000-000000000000"
 
-// damages are in groups, of which each is mended in one go besides one by one.
+// damages are in groups, of which each is repaired in one go besides one by one.
 func damages() [][]damage {
 	return [][]damage{
 		{
@@ -306,7 +306,7 @@ func damages() [][]damage {
 	}
 }
 
-// Whatever index does not fit the records is mended, and the run ends as if nothing had been. Each damage is made and mended
+// Whatever index does not fit the records is repaired, and the run ends as if nothing had been. Each damage is made and repaired
 // alone; then all of a group together.
 func TestIndexReconciliation(t *testing.T) {
 	t.Parallel()

@@ -64,7 +64,8 @@ func readLane(l enginerpc.LaneState) LaneState {
 		},
 	}
 	if lane.Paused {
-		lane.PausedSince, lane.PauseReason = engine.ParsePause(l.Paused)
+		pause, _ := enginerpc.ParsePauseText(l.Paused)
+		lane.PausedSince, lane.PauseReason = pause.Since, pause.Reason
 	}
 	return lane
 }
@@ -189,6 +190,7 @@ func readPause(p enginerpc.Pause) LanePause {
 	if p.Subject == engine.PausedActivity {
 		pause = LanePause{Activity: p.Name}
 	}
-	pause.Since, pause.Reason = engine.ParsePause(p.Text)
+	text, _ := enginerpc.ParsePauseText(p.Text)
+	pause.Since, pause.Reason = text.Since, text.Reason
 	return pause
 }

@@ -143,7 +143,7 @@ func TestBlockModel(t *testing.T) {
 					require.NoError(t, err)
 					require.Equal(t, m.hold(worker, places, needed, seq), names(reply.Granted))
 					require.Equal(t, [2]int64{m.held[worker], m.seq[worker]}, [2]int64{reply.Held, reply.LastSeq})
-					require.Equal(t, len(m.waiting) > 0, reply.Crowded)
+					require.Equal(t, len(m.waiting) > 0, reply.Contended)
 					if len(m.waiting) == 0 {
 						require.Equal(t, m.spare(), reply.Room)
 					}

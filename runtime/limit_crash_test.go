@@ -310,7 +310,7 @@ func TestQuotaModel(t *testing.T) {
 					got = append(got, placeName(p.Execution, p.Token))
 				}
 				require.Equal(t, want, got)
-				require.Equal(t, len(m.waiting) > 0, reply.Crowded)
+				require.Equal(t, len(m.waiting) > 0, reply.Contended)
 			}
 			state, err := core.Quotas(ctx, enginerpc.QuotasCall{Partition: partition})
 			require.NoError(t, err)

@@ -117,7 +117,7 @@ func TestWakeRingWithAbsentWorkers(t *testing.T) {
 						client, keys := b.Engine.Core().Client(), b.Engine.Core().Keys()
 						var channels []string
 						for place := range ringSlots {
-							channels = append(channels, keys.ChannelRota(fmt.Sprint(place), "default"))
+							channels = append(channels, keys.ChannelWakeRing(fmt.Sprint(place), "default"))
 						}
 						_ = client.Receive(deaf, client.B().Subscribe().Channel(channels...).Build(), func(rueidis.PubSubMessage) {})
 					}()

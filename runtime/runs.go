@@ -114,7 +114,8 @@ func summarize(r enginerpc.Run) RunSummary {
 			Expired: int(r.NodesExpired), Skipped: int(r.NodesSkipped),
 		},
 	}
-	s.PausedAt, _ = engine.ParsePause(r.Paused)
+	pause, _ := enginerpc.ParsePauseText(r.Paused)
+	s.PausedAt = pause.Since
 	for _, tag := range r.Tags {
 		if s.Tags == nil {
 			s.Tags = make(map[string]string)

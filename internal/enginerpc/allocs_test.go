@@ -2,7 +2,11 @@
 
 package enginerpc
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
 
 // The race detector lets pools forget, so there is nothing to count with it.
 
@@ -17,5 +21,25 @@ func TestEncodingAllocatesTextsOnly(t *testing.T) {
 		}
 	}); n > 3 {
 		t.Errorf("a completion allocates %v times before it is sent, want at most 3", n)
+	}
+}
+
+// Wake-ups are the most frequent messages: reading one allocates nothing, and writing one only its text.
+func TestWakeUpsAllocateTextsOnly(t *testing.T) {
+	m := WorkMessage{enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, "1795188498438"}
+	text := m.Text()
+	if n := testing.AllocsPerRun(1000, func() {
+		if got, ok := ParseWorkMessage(text); !ok || got != m {
+			t.Fatal(got)
+		}
+	}); n > 0 {
+		t.Errorf("reading a wake-up allocates %v times", n)
+	}
+	if n := testing.AllocsPerRun(1000, func() {
+		if m.Text() != text {
+			t.Fatal(text)
+		}
+	}); n > 1 {
+		t.Errorf("writing a wake-up allocates %v times, want 1", n)
 	}
 }

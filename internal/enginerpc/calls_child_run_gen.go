@@ -8,8 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// EndErrandCall holds the arguments of Conn.EndErrand.
-type EndErrandCall struct {
+// EndRelayEntryCall holds the arguments of Conn.EndRelayEntry.
+type EndRelayEntryCall struct {
 	// Partition is where the call works; its tag is part of every key.
 	Partition enginecore.Partition
 	Kind      string
@@ -18,25 +18,25 @@ type EndErrandCall struct {
 	Reason    string
 }
 
-// EndErrandReply is the answer to EndErrandCall.
-type EndErrandReply struct {
+// EndRelayEntryReply is the answer to EndRelayEntryCall.
+type EndRelayEntryReply struct {
 	// Status is StatusOK.
 	Status Status
 }
 
-// EndErrand runs ffx_end_errand. An errand has been done. That a run has ended is done only as long as
-// it has not been run again since.
+// EndRelayEntry runs ffx_end_errand. A relay entry has been carried out. That a run has ended is done
+// only as long as it has not been run again since.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-func (conn *Conn) EndErrand(ctx context.Context, c EndErrandCall) (EndErrandReply, error) {
+func (conn *Conn) EndRelayEntry(ctx context.Context, c EndRelayEntryCall) (EndRelayEntryReply, error) {
 	return Do(ctx, conn, c)
 }
 
-func (EndErrandCall) info() callInfo {
+func (EndRelayEntryCall) info() callInfo {
 	return callInfo{name: "ffx_end_errand", repeatable: true, open: true}
 }
 
-func (c EndErrandCall) encode(w *wire) {
+func (c EndRelayEntryCall) encode(w *wire) {
 	w.reserve(1, 4)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
@@ -46,7 +46,7 @@ func (c EndErrandCall) encode(w *wire) {
 	w.text(c.Reason)
 }
 
-func (EndErrandCall) decode(r *fields) (out EndErrandReply) {
+func (EndRelayEntryCall) decode(r *fields) (out EndRelayEntryReply) {
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:

@@ -39,13 +39,11 @@ type ClaimReply struct {
 // with `aside`, such are looked through as well. After a lost reply, send it again with `repeated`,
 // and the same leases come back. A worker that is not alone lets the others know when it leaves
 // nothing (tell_none), also when there was nothing (tell_empty), or more than it could take
-// (tell_more): the former those that heard of it at the same `place` of the rota, or all; the latter
-// as many as it takes. With a `list`, the claim visits the listed partition whose last such visit by
-// any worker is longest ago, and `visited` names it; a server of a cluster visits the one that it is
-// asked for. The list has a digit for each partition from {fp:0} on: 0 when it is not listed, else 1,
-// plus 1 when all workers have heard of work there, 2 when so and this one answers first, or 3 when
-// few have heard of it, at the place of the rota that `places` (" <partition>@<place> ") has, plus 4
-// for `aside`. This takes the place of `aside` and of what is to be told.
+// (tell_more): the former those that heard of it at the same slot of the wake ring (`place`), or all;
+// the latter as many as it takes. With a `list`, the claim visits the listed partition whose last such
+// visit by any worker is longest ago, and `visited` names it; a server of a cluster visits the one
+// that it is asked for. The list is a text partition_hint with a digit for each partition from {fp:0}
+// on, and `places` a list of ring_slot. They take the place of `aside` and of what is to be told.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrInvalidCapabilities.

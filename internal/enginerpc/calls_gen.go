@@ -556,7 +556,7 @@ type FlowFailure struct {
 	Attempts    int64
 	Reason      string
 	Category    string
-	Absorbed    bool
+	Tolerated   bool
 }
 
 func decodeFlowFailure(r *fields, out *FlowFailure) {
@@ -567,7 +567,7 @@ func decodeFlowFailure(r *fields, out *FlowFailure) {
 	out.Attempts = intValue[int64](r, "attempts")
 	out.Reason = textValue[string](r, "reason")
 	out.Category = textValue[string](r, "category")
-	out.Absorbed = boolValue(r, "absorbed")
+	out.Tolerated = boolValue(r, "tolerated")
 }
 
 // FlowEvent is an element of replies or calls.
@@ -587,8 +587,8 @@ func decodeFlowEvent(r *fields, out *FlowEvent) {
 	out.Detail = textValue[string](r, "detail")
 }
 
-// Errand is an element of replies or calls.
-type Errand struct {
+// RelayEntry is an element of replies or calls.
+type RelayEntry struct {
 	Kind              string
 	FlowID            enginecore.FlowID
 	ParentExecutionID string
@@ -597,7 +597,7 @@ type Errand struct {
 	Reason            string
 }
 
-func decodeErrand(r *fields, out *Errand) {
+func decodeRelayEntry(r *fields, out *RelayEntry) {
 	out.Kind = textValue[string](r, "kind")
 	out.FlowID = textValue[enginecore.FlowID](r, "flow_id")
 	out.ParentExecutionID = textValue[string](r, "parent_execution_id")
@@ -885,26 +885,26 @@ func decodeAdmitted(r *fields, out *Admitted) {
 	out.Guarded = boolValue(r, "guarded")
 }
 
-// Stray is an element of replies or calls.
-type Stray struct {
+// Orphan is an element of replies or calls.
+type Orphan struct {
 	Kind   string
 	Name   string
 	Cursor string
 }
 
-func decodeStray(r *fields, out *Stray) {
+func decodeOrphan(r *fields, out *Orphan) {
 	out.Kind = textValue[string](r, "kind")
 	out.Name = textValue[string](r, "name")
 	out.Cursor = textValue[string](r, "cursor")
 }
 
-// Mended is an element of replies or calls.
-type Mended struct {
+// RepairedIndex is an element of replies or calls.
+type RepairedIndex struct {
 	Index   string
 	Entries int64
 }
 
-func decodeMended(r *fields, out *Mended) {
+func decodeRepairedIndex(r *fields, out *RepairedIndex) {
 	out.Index = textValue[string](r, "index")
 	out.Entries = intValue[int64](r, "entries")
 }

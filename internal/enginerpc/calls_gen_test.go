@@ -334,7 +334,7 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			nil},
 		{"ffx_renew", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, RenewCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", LeaseTTL: 1500 * time.Millisecond, ReportStrays: true, Leases: []RenewLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}}})
+			return Wire(k, RenewCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", LeaseTTL: 1500 * time.Millisecond, ReportOrphans: true, Leases: []RenewLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"worker_instance_id of test", "1500", "1", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test"}},
@@ -464,7 +464,7 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "1500", "cursor of test"}},
 		{"ffx_end_errand", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, EndErrandCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Kind: "kind of test", FlowID: "flow_id of test", Ends: 5, Reason: "reason of test"})
+			return Wire(k, EndRelayEntryCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Kind: "kind of test", FlowID: "flow_id of test", Ends: 5, Reason: "reason of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"kind of test", "flow_id of test", "5", "reason of test"}},
@@ -1081,7 +1081,7 @@ func goldenReplies() []goldenReply {
 			PausesReply{Status: StatusOK, Pauses: []Pause{{Subject: "subject of test", Name: "name of test", Text: "text of test"}, {Subject: "subject of test", Name: "name of test", Text: "text of test"}}}},
 		{"ffx_renew OK", []any{1, "OK", "1795188498438", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "code of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "code of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test"}}},
 			func(m message) (any, error) { return decodeReply(RenewCall{}.info(), m, RenewCall{}.decode) },
-			RenewReply{Status: StatusOK, ExpiresAt: time.UnixMilli(1795188498438).UTC(), Lost: []LostLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Code: "code of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Code: "code of test"}}, Strays: []HeldLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}}}},
+			RenewReply{Status: StatusOK, ExpiresAt: time.UnixMilli(1795188498438).UTC(), Lost: []LostLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Code: "code of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Code: "code of test"}}, Orphans: []HeldLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}}}},
 		{"ffx_announce OK", []any{1, "OK", "9", "next_cursor of test"},
 			func(m message) (any, error) { return decodeReply(AnnounceCall{}.info(), m, AnnounceCall{}.decode) },
 			AnnounceReply{Status: StatusOK, Released: 9, NextCursor: "next_cursor of test"}},
@@ -1184,7 +1184,7 @@ func goldenReplies() []goldenReply {
 			func(m message) (any, error) {
 				return decodeReply(FlowFailuresCall{}.info(), m, FlowFailuresCall{}.decode)
 			},
-			FlowFailuresReply{Status: StatusOK, NextCursor: "next_cursor of test", Failures: []FlowFailure{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Absorbed: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Absorbed: true}}}},
+			FlowFailuresReply{Status: StatusOK, NextCursor: "next_cursor of test", Failures: []FlowFailure{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Tolerated: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Tolerated: true}}}},
 		{"ffx_read_inputs OK", []any{1, "OK", "next_cursor of test", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}},
 			func(m message) (any, error) { return decodeReply(ReadInputsCall{}.info(), m, ReadInputsCall{}.decode) },
 			ReadInputsReply{Status: StatusOK, NextCursor: "next_cursor of test", Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}}},
@@ -1207,8 +1207,10 @@ func goldenReplies() []goldenReply {
 			func(m message) (any, error) { return decodeReply(TrimCall{}.info(), m, TrimCall{}.decode) },
 			TrimReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Unmanaged: 10, Trimmed: 8, Flows: 6, Lag: 1500 * time.Millisecond}},
 		{"ffx_end_errand OK", []any{1, "OK"},
-			func(m message) (any, error) { return decodeReply(EndErrandCall{}.info(), m, EndErrandCall{}.decode) },
-			EndErrandReply{Status: StatusOK}},
+			func(m message) (any, error) {
+				return decodeReply(EndRelayEntryCall{}.info(), m, EndRelayEntryCall{}.decode)
+			},
+			EndRelayEntryReply{Status: StatusOK}},
 		{"ffx_link_child OK", []any{1, "OK", "state of test", "7", "try of test", "outcome of test"},
 			func(m message) (any, error) { return decodeReply(LinkChildCall{}.info(), m, LinkChildCall{}.decode) },
 			LinkChildReply{Status: StatusOK, State: "state of test", Number: 7, Try: "try of test", Outcome: "outcome of test"}},
@@ -1244,10 +1246,10 @@ func goldenReplies() []goldenReply {
 			LeasedAheadReply{Status: StatusOK, Executions: 11}},
 		{"ffx_hold_places OK", []any{1, "OK", "5", "9", []any{[]any{"execution of test", "6", "6"}, []any{"execution of test", "6", "6"}}, "1", "5"},
 			func(m message) (any, error) { return decodeReply(HoldPlacesCall{}.info(), m, HoldPlacesCall{}.decode) },
-			HoldPlacesReply{Status: StatusOK, Held: 5, LastSeq: 9, Granted: []Place{{Execution: "execution of test", Token: 6, Grant: 6}, {Execution: "execution of test", Token: 6, Grant: 6}}, Crowded: true, Room: 5}},
+			HoldPlacesReply{Status: StatusOK, Held: 5, LastSeq: 9, Granted: []Place{{Execution: "execution of test", Token: 6, Grant: 6}, {Execution: "execution of test", Token: 6, Grant: 6}}, Contended: true, Room: 5}},
 		{"ffx_exchange OK", []any{1, "OK", []any{[]any{"execution of test", "6", "6"}, []any{"execution of test", "6", "6"}}, "1", "5"},
 			func(m message) (any, error) { return decodeReply(ExchangeCall{}.info(), m, ExchangeCall{}.decode) },
-			ExchangeReply{Status: StatusOK, Granted: []Place{{Execution: "execution of test", Token: 6, Grant: 6}, {Execution: "execution of test", Token: 6, Grant: 6}}, Crowded: true, Room: 5}},
+			ExchangeReply{Status: StatusOK, Granted: []Place{{Execution: "execution of test", Token: 6, Grant: 6}, {Execution: "execution of test", Token: 6, Grant: 6}}, Contended: true, Room: 5}},
 		{"ffx_quotas OK", []any{1, "OK", "next_cursor of test", []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8"}}},
 			func(m message) (any, error) { return decodeReply(QuotasCall{}.info(), m, QuotasCall{}.decode) },
 			QuotasReply{Status: StatusOK, NextCursor: "next_cursor of test", Quotas: []QuotaState{{QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8}, {QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8}}}},
@@ -1358,25 +1360,25 @@ func goldenReplies() []goldenReply {
 			func(m message) (any, error) {
 				return decodeReply(CountMembersCall{}.info(), m, CountMembersCall{}.decode)
 			},
-			CountMembersReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Large: 6, Mended: []Mended{{Index: "index of test", Entries: 8}, {Index: "index of test", Entries: 8}}}},
-		{"ffx_reconcile_quotas OK", []any{1, "OK", "next_cursor of test", "8", "7", []any{[]any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}, []any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}}},
+			CountMembersReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Large: 6, Repaired: []RepairedIndex{{Index: "index of test", Entries: 8}, {Index: "index of test", Entries: 8}}}},
+		{"ffx_reconcile_quotas OK", []any{1, "OK", "next_cursor of test", "8", "9", []any{[]any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}, []any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReconcileQuotasCall{}.info(), m, ReconcileQuotasCall{}.decode)
 			},
-			ReconcileQuotasReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Mended: 7, Admitted: []Admitted{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}}}},
+			ReconcileQuotasReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Repaired: 9, Admitted: []Admitted{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}}}},
 		{"ffx_drop_admissions OK", []any{1, "OK", "8", []any{[]any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}, []any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}}},
 			func(m message) (any, error) {
 				return decodeReply(DropAdmissionsCall{}.info(), m, DropAdmissionsCall{}.decode)
 			},
 			DropAdmissionsReply{Status: StatusOK, Dropped: 8, Again: []Admitted{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}}}},
-		{"ffx_reconcile_budgets OK", []any{1, "OK", "next_cursor of test", "8", "7"},
+		{"ffx_reconcile_budgets OK", []any{1, "OK", "next_cursor of test", "8", "9"},
 			func(m message) (any, error) {
 				return decodeReply(ReconcileBudgetsCall{}.info(), m, ReconcileBudgetsCall{}.decode)
 			},
-			ReconcileBudgetsReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Mended: 7}},
+			ReconcileBudgetsReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Repaired: 9}},
 		{"ffx_reconcile OK", []any{1, "OK", "next_cursor of test", "8", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}},
 			func(m message) (any, error) { return decodeReply(ReconcileCall{}.info(), m, ReconcileCall{}.decode) },
-			ReconcileReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Mended: []Mended{{Index: "index of test", Entries: 8}, {Index: "index of test", Entries: 8}}}},
+			ReconcileReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Repaired: []RepairedIndex{{Index: "index of test", Entries: 8}, {Index: "index of test", Entries: 8}}}},
 		{"ffx_reconcile_edges OK", []any{1, "OK", "next_cursor of test", "8", "9"},
 			func(m message) (any, error) {
 				return decodeReply(ReconcileEdgesCall{}.info(), m, ReconcileEdgesCall{}.decode)
@@ -1384,7 +1386,7 @@ func goldenReplies() []goldenReply {
 			ReconcileEdgesReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Resolved: 9}},
 		{"ffx_check_keys OK", []any{1, "OK", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}, []any{[]any{"kind of test", "name of test", "cursor of test"}, []any{"kind of test", "name of test", "cursor of test"}}},
 			func(m message) (any, error) { return decodeReply(CheckKeysCall{}.info(), m, CheckKeysCall{}.decode) },
-			CheckKeysReply{Status: StatusOK, Mended: []Mended{{Index: "index of test", Entries: 8}, {Index: "index of test", Entries: 8}}, Left: []Stray{{Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}, {Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}}}},
+			CheckKeysReply{Status: StatusOK, Repaired: []RepairedIndex{{Index: "index of test", Entries: 8}, {Index: "index of test", Entries: 8}}, Left: []Orphan{{Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}, {Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}}}},
 		{"ffx_reconcile_siblings OK", []any{1, "OK", "next_cursor of test", "8", "7", "6", "6"},
 			func(m message) (any, error) {
 				return decodeReply(ReconcileSiblingsCall{}.info(), m, ReconcileSiblingsCall{}.decode)
@@ -1395,7 +1397,7 @@ func goldenReplies() []goldenReply {
 			TickReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Promoted: 9, LeasesExpired: 15, AttemptsTimedOut: 19, DeadlinesExpired: 18, Cancelled: 10, Propagated: 11, SuspensionsExpired: 20, WaitpointsClosed: 18, Purged: 7, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
 		{"ffx_keep OK", []any{1, "OK", "1795188498438", "1795188498438", "1", []any{[]any{"duty of test", "5", "1500"}, []any{"duty of test", "5", "1500"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, []any{"schedules of test", "schedules of test"}, []any{[]any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}, []any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}}, "10"},
 			func(m message) (any, error) { return decodeReply(KeepCall{}.info(), m, KeepCall{}.decode) },
-			KeepReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Done: []DutyDone{{Duty: "duty of test", Done: 5, Lag: 1500 * time.Millisecond}, {Duty: "duty of test", Done: 5, Lag: 1500 * time.Millisecond}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}, Schedules: []enginecore.ScheduleID{"schedules of test", "schedules of test"}, Errands: []Errand{{Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}, {Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}}, Unchecked: 10}},
+			KeepReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Done: []DutyDone{{Duty: "duty of test", Done: 5, Lag: 1500 * time.Millisecond}, {Duty: "duty of test", Done: 5, Lag: 1500 * time.Millisecond}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}, Schedules: []enginecore.ScheduleID{"schedules of test", "schedules of test"}, RelayEntries: []RelayEntry{{Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}, {Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}}, Unchecked: 10}},
 		{"ffx_end_leases OK", []any{1, "OK", "6", "1"},
 			func(m message) (any, error) { return decodeReply(EndLeasesCall{}.info(), m, EndLeasesCall{}.decode) },
 			EndLeasesReply{Status: StatusOK, Ended: 6, More: true}},
@@ -1906,7 +1908,7 @@ func replyDecoders() []replyDecoder {
 			return err
 		}},
 		{"ffx_end_errand", func(m message) error {
-			_, err := decodeReply(EndErrandCall{}.info(), m, EndErrandCall{}.decode)
+			_, err := decodeReply(EndRelayEntryCall{}.info(), m, EndRelayEntryCall{}.decode)
 			return err
 		}},
 		{"ffx_link_child", func(m message) error {

@@ -25,13 +25,13 @@ type CountMembersReply struct {
 	NextCursor string
 	Checked    int64
 	Large      int64
-	Mended     []Mended
+	Repaired   []RepairedIndex
 }
 
 // CountMembers runs ffx_count_members. Enters the members of runs that have more of them than
 // `more_than` wherever they belong, and mends what those runs count of them; ffx_reconcile does so
 // with smaller ones. Looks at about `limit` members per call: go on with next_cursor until it is
-// empty. `large` counts such runs, `mended` counts by index what was not in order.
+// empty. `large` counts such runs, `repaired` counts by index what was not in order.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -59,7 +59,7 @@ func (CountMembersCall) decode(r *fields) (out CountMembersReply) {
 		out.NextCursor = textValue[string](r, "next_cursor")
 		out.Checked = intValue[int64](r, "checked")
 		out.Large = intValue[int64](r, "large")
-		out.Mended = list(r, "mended", decodeMended)
+		out.Repaired = list(r, "repaired", decodeRepairedIndex)
 	default:
 		r.unknownStatus()
 	}

@@ -29,12 +29,12 @@ type HoldPlacesCall struct {
 // HoldPlacesReply is the answer to HoldPlacesCall.
 type HoldPlacesReply struct {
 	// Status is StatusOK.
-	Status  Status
-	Held    int64
-	LastSeq int64
-	Granted []Place
-	Crowded bool
-	Room    int64
+	Status    Status
+	Held      int64
+	LastSeq   int64
+	Granted   []Place
+	Contended bool
+	Room      int64
 }
 
 // HoldPlaces runs ffx_hold_places. Sets how many places of a quota without a rate a worker holds as a
@@ -42,7 +42,7 @@ type HoldPlacesReply struct {
 // while nobody waits, and more than it needs only while the limit is far away. `seq` numbers the words
 // of the worker; one that is not later than the last changes nothing. `held` is what it has then,
 // `last_seq` what the next word has to exceed. What it gives back goes to those who wait, see
-// ffx_exchange, as do `granted`, `crowded` and `room`.
+// ffx_exchange, as do `granted`, `contended` and `room`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -78,7 +78,7 @@ func (HoldPlacesCall) decode(r *fields) (out HoldPlacesReply) {
 		out.Held = intValue[int64](r, "held")
 		out.LastSeq = intValue[int64](r, "last_seq")
 		out.Granted = list(r, "granted", decodePlace)
-		out.Crowded = boolValue(r, "crowded")
+		out.Contended = boolValue(r, "contended")
 		out.Room = intValue[int64](r, "room")
 	default:
 		r.unknownStatus()

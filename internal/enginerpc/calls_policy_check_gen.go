@@ -23,7 +23,7 @@ type ReconcileQuotasReply struct {
 	Status     Status
 	NextCursor string
 	Checked    int64
-	Mended     int64
+	Repaired   int64
 	Admitted   []Admitted
 }
 
@@ -57,7 +57,7 @@ func (ReconcileQuotasCall) decode(r *fields) (out ReconcileQuotasReply) {
 	case r.status == StatusOK:
 		out.NextCursor = textValue[string](r, "next_cursor")
 		out.Checked = intValue[int64](r, "checked")
-		out.Mended = intValue[int64](r, "mended")
+		out.Repaired = intValue[int64](r, "repaired")
 		out.Admitted = list(r, "admitted", decodeAdmitted)
 	default:
 		r.unknownStatus()
@@ -147,7 +147,7 @@ type ReconcileBudgetsReply struct {
 	Status     Status
 	NextCursor string
 	Checked    int64
-	Mended     int64
+	Repaired   int64
 }
 
 // ReconcileBudgets runs ffx_reconcile_budgets. Goes through the budgets of a partition that programs
@@ -179,7 +179,7 @@ func (ReconcileBudgetsCall) decode(r *fields) (out ReconcileBudgetsReply) {
 	case r.status == StatusOK:
 		out.NextCursor = textValue[string](r, "next_cursor")
 		out.Checked = intValue[int64](r, "checked")
-		out.Mended = intValue[int64](r, "mended")
+		out.Repaired = intValue[int64](r, "repaired")
 	default:
 		r.unknownStatus()
 	}

@@ -43,15 +43,15 @@ type ExchangeRequest struct {
 // ExchangeReply is the answer to ExchangeCall.
 type ExchangeReply struct {
 	// Status is StatusOK.
-	Status  Status
-	Granted []Place
-	Crowded bool
-	Room    int64
+	Status    Status
+	Granted   []Place
+	Contended bool
+	Room      int64
 }
 
 // Exchange runs ffx_exchange. Gives places of a quota back and asks for others. Places go to those who
 // wait, in the order of their scores: `granted` tells who got one, which may be others than those of
-// the call. Who got none waits in the queue of the quota; `crowded` tells that somebody does. A
+// the call. Who got none waits in the queue of the quota; `contended` tells that somebody does. A
 // request without a score does not wait: it gets a place that nobody waits for, or none. `want` is how
 // many the caller can use at once. `room` is how many more places there are before the limit comes
 // near; 0 while somebody waits.
@@ -100,7 +100,7 @@ func (ExchangeCall) decode(r *fields) (out ExchangeReply) {
 	switch {
 	case r.status == StatusOK:
 		out.Granted = list(r, "granted", decodePlace)
-		out.Crowded = boolValue(r, "crowded")
+		out.Contended = boolValue(r, "contended")
 		out.Room = intValue[int64](r, "room")
 	default:
 		r.unknownStatus()

@@ -35,12 +35,12 @@ type ReconcileReply struct {
 	Status     Status
 	NextCursor string
 	Checked    int64
-	Mended     []Mended
+	Repaired   []RepairedIndex
 }
 
 // Reconcile runs ffx_reconcile. Enters executions and flows of a partition in the indexes that they
 // are missing from, and takes entries away that do not belong, by their records. Looks at about
-// `limit` records per call: go on with next_cursor until it is empty. `mended` counts by index what
+// `limit` records per call: go on with next_cursor until it is empty. `repaired` counts by index what
 // was not in order. `lanes` are looked at besides those of flows, and `workers` are those whose sets
 // of leases are.
 //
@@ -78,7 +78,7 @@ func (ReconcileCall) decode(r *fields) (out ReconcileReply) {
 	case r.status == StatusOK:
 		out.NextCursor = textValue[string](r, "next_cursor")
 		out.Checked = intValue[int64](r, "checked")
-		out.Mended = list(r, "mended", decodeMended)
+		out.Repaired = list(r, "repaired", decodeRepairedIndex)
 	default:
 		r.unknownStatus()
 	}
@@ -160,16 +160,16 @@ type CheckKeysFound struct {
 // CheckKeysReply is the answer to CheckKeysCall.
 type CheckKeysReply struct {
 	// Status is StatusOK.
-	Status Status
-	Mended []Mended
-	Left   []Stray
+	Status   Status
+	Repaired []RepairedIndex
+	Left     []Orphan
 }
 
 // CheckKeys runs ffx_check_keys. Looks at records and lists that were found among the keys of a
 // partition: an execution, flow or schedule that is missing from the list of all of them is entered
 // wherever it belongs; from a list of runs ("runs:<flow>" or "tagged_runs:<tag, escaped>:<value>") and
 // from the set of a worker's leases goes what does not belong there. What is `left` is more than
-// `limit` entries and for the next call. `mended` counts by index what was not in order.
+// `limit` entries and for the next call. `repaired` counts by index what was not in order.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -199,8 +199,8 @@ func (CheckKeysCall) decode(r *fields) (out CheckKeysReply) {
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
-		out.Mended = list(r, "mended", decodeMended)
-		out.Left = list(r, "left", decodeStray)
+		out.Repaired = list(r, "repaired", decodeRepairedIndex)
+		out.Left = list(r, "left", decodeOrphan)
 	default:
 		r.unknownStatus()
 	}

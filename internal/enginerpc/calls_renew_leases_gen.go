@@ -15,7 +15,7 @@ type RenewCall struct {
 	Partition        enginecore.Partition
 	WorkerInstanceID enginecore.WorkerInstanceID
 	LeaseTTL         time.Duration
-	ReportStrays     bool
+	ReportOrphans    bool
 	Leases           []RenewLease
 }
 
@@ -33,7 +33,7 @@ type RenewReply struct {
 	Status    Status
 	ExpiresAt time.Time
 	Lost      []LostLease
-	Strays    []HeldLease
+	Orphans   []HeldLease
 }
 
 // Renew runs ffx_renew. Renews many leases of one worker in one partition, tells which are gone, and,
@@ -55,7 +55,7 @@ func (c RenewCall) encode(w *wire) {
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.WorkerInstanceID))
 	w.millis(c.LeaseTTL)
-	w.bool(c.ReportStrays)
+	w.bool(c.ReportOrphans)
 	w.int(int64(len(c.Leases)))
 	for i := range c.Leases {
 		x := &c.Leases[i]
@@ -73,7 +73,7 @@ func (RenewCall) decode(r *fields) (out RenewReply) {
 	case r.status == StatusOK:
 		out.ExpiresAt = timeValue(r, "expires_at")
 		out.Lost = list(r, "lost", decodeLostLease)
-		out.Strays = list(r, "strays", decodeHeldLease)
+		out.Orphans = list(r, "orphans", decodeHeldLease)
 	default:
 		r.unknownStatus()
 	}

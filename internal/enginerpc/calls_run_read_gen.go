@@ -240,7 +240,7 @@ type FlowFailuresReply struct {
 
 // FlowFailures runs ffx_flow_failures. The members of a flow that failed, expired or were cancelled by
 // themselves, in pages and in no particular order: not those that ended because the whole flow did, or
-// that a join cancelled. `absorbed` are those that a join has made up for. A page may have none.
+// that a join cancelled. `tolerated` are those that a join has made up for. A page may have none.
 //
 // It only reads. Error codes: ErrInvalidInput, ErrFlowNotFound.
 func (conn *Conn) FlowFailures(ctx context.Context, c FlowFailuresCall) (FlowFailuresReply, error) {

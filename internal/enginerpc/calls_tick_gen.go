@@ -99,20 +99,20 @@ type KeepCall struct {
 // KeepReply is the answer to KeepCall.
 type KeepReply struct {
 	// Status is StatusOK.
-	Status     Status
-	Now        time.Time
-	NextDueAt  time.Time
-	More       bool
-	Done       []DutyDone
-	Candidates []Candidate
-	Schedules  []enginecore.ScheduleID
-	Errands    []Errand
-	Unchecked  int64
+	Status       Status
+	Now          time.Time
+	NextDueAt    time.Time
+	More         bool
+	Done         []DutyDone
+	Candidates   []Candidate
+	Schedules    []enginecore.ScheduleID
+	RelayEntries []RelayEntry
+	Unchecked    int64
 }
 
 // Keep runs ffx_keep. Does what is due in one partition, as ffx_tick does, and tells for each duty how
 // much that was and how late the first of it was. Of the schedules that are due, the caller gets those
-// that no other keeper has been told of lately. Errands are the caller's to carry, and to be
+// that no other keeper has been told of lately. Relay entries are the caller's to carry out, and to be
 // acknowledged with ffx_end_errand. A named duty is the only one that is seen to; `next_due_at` is
 // then that of this duty. `unchecked` is 0 when the records have been gone through by ffx_reconcile
 // since the server started, 1 while they are, and else 2.
@@ -151,7 +151,7 @@ func (KeepCall) decode(r *fields) (out KeepReply) {
 			out.Schedules = listOf(r, "schedules", textValue[enginecore.ScheduleID])
 		}
 		if r.left() > 0 {
-			out.Errands = list(r, "errands", decodeErrand)
+			out.RelayEntries = list(r, "relay_entries", decodeRelayEntry)
 		}
 		if r.left() > 0 {
 			out.Unchecked = intValue[int64](r, "unchecked")

@@ -31,6 +31,33 @@ func escapePart(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "%", "%25"), ":", "%3A")
 }
 
+// unescapePart returns the text that escapePart wrote.
+func unescapePart(part string) string {
+	if !strings.Contains(part, "%") {
+		return part
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(part, "%3A", ":"), "%25", "%")
+}
+
+// cutTag returns the hash tag of a key that begins with the prefix and head, and what stands behind the tag.
+func (k Keys) cutTag(key, head string) (tag, rest string, ok bool) {
+	if rest, ok = strings.CutPrefix(key, k.prefix); !ok {
+		return "", "", false
+	}
+	if rest, ok = strings.CutPrefix(rest, head); !ok || !strings.HasPrefix(rest, "{") {
+		return "", "", false
+	}
+	end := strings.IndexByte(rest, '}') + 1
+	return rest[:end], rest[end:], end > 0
+}
+
+// NameOf is what stands in a key behind its hash tag and a colon, "" if nothing does. In the lists of one family and
+// partition it is different for each.
+func NameOf(key string) string {
+	_, name, _ := strings.Cut(key, TagOf(key)+":")
+	return name
+}
+
 // TagOf is the hash tag of a key with its braces, or "" when it has none. Keys with one tag live in one
 // cluster slot.
 func TagOf(key string) string {

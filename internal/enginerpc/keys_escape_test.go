@@ -61,3 +61,35 @@ func TestKeysThatAreNotEscaped(t *testing.T) {
 		}
 	}
 }
+
+func TestKeysAreTakenApart(t *testing.T) {
+	t.Parallel()
+	k := testKeys(t)
+	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}
+	id := enginecore.NewExecutionID(p)
+	if tag, got, ok := k.ParseExecCore(k.ExecCore(id)); !ok || tag != p.Tag() || got != id {
+		t.Errorf("execution: %s, %s, %v", tag, got, ok)
+	}
+	if tag, got, ok := k.ParseFlowCore(k.FlowCore(p, "f")); !ok || tag != p.Tag() || got != "f" {
+		t.Errorf("flow: %s, %s, %v", tag, got, ok)
+	}
+	for _, text := range []string{"a", "a:b", "%3A", ":leases", "{x}", "%25:"} {
+		if tag, got, ok := k.ParseIndexWorkerLeases(k.IndexWorkerLeases(p, enginecore.WorkerInstanceID(text))); !ok || tag != p.Tag() || string(got) != text {
+			t.Errorf("worker %q: %s, %s, %v", text, tag, got, ok)
+		}
+		if tag, name, value, ok := k.ParseFfxTaggedRuns(k.FfxTaggedRuns(p, text, text)); !ok || tag != p.Tag() || name != text || value != text {
+			t.Errorf("tag %q: %s, %s, %s, %v", text, tag, name, value, ok)
+		}
+		if key := k.FfxRuns(p, text); NameOf(key) != "runs:"+text {
+			t.Errorf("name of %s: %s", key, NameOf(key))
+		}
+	}
+	for _, key := range []string{
+		"", k.Prefix(), k.Prefix() + ":flow:", k.Prefix() + ":flow:{fp:7}", "x:flow:{fp:7}:f:core", k.Prefix() + ":flow:fp:7:f:core",
+		k.ExecCore(id), k.FlowMembers(p, "f"),
+	} {
+		if tag, got, ok := k.ParseFlowCore(key); ok {
+			t.Errorf("%s is one of flow %s in %s", key, got, tag)
+		}
+	}
+}

@@ -4,6 +4,7 @@ package enginerpc
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
@@ -1165,9 +1166,9 @@ func (k Keys) ChannelWake(laneID enginecore.LaneID) string {
 	return k.prefix + ":ffx:wake:" + string(laneID)
 }
 
-// ChannelRota is <prefix>:ffx:rota:{place}:{lane_id}.
-func (k Keys) ChannelRota(place string, laneID enginecore.LaneID) string {
-	return k.prefix + ":ffx:rota:" + place + ":" + string(laneID)
+// ChannelWakeRing is <prefix>:ffx:rota:{slot}:{lane_id}.
+func (k Keys) ChannelWakeRing(slot string, laneID enginecore.LaneID) string {
+	return k.prefix + ":ffx:rota:" + slot + ":" + string(laneID)
 }
 
 // ChannelDue is <prefix>:ffx:due.
@@ -1192,4 +1193,104 @@ func (k Keys) channelDone(tag string) string {
 // ChannelWorker is <prefix>:ffx:worker:{worker_instance_id}.
 func (k Keys) ChannelWorker(workerInstanceID enginecore.WorkerInstanceID) string {
 	return k.prefix + ":ffx:worker:" + string(workerInstanceID)
+}
+
+// ParseExecCore returns the hash tag and the parameters of a key that ExecCore returned, false for any
+// other.
+func (k Keys) ParseExecCore(key string) (tag string, executionID enginecore.ExecutionID, ok bool) {
+	tag, rest, ok := k.cutTag(key, ":exec:")
+	if !ok {
+		return "", "", false
+	}
+	rest, ok = strings.CutPrefix(rest, ":")
+	if !ok {
+		return "", "", false
+	}
+	rest, ok = strings.CutSuffix(rest, ":core")
+	if !ok {
+		return "", "", false
+	}
+	return tag, enginecore.ExecutionID(rest), true
+}
+
+// ParseIndexWorkerLeases returns the hash tag and the parameters of a key that IndexWorkerLeases
+// returned, false for any other.
+func (k Keys) ParseIndexWorkerLeases(key string) (tag string, workerInstanceID enginecore.WorkerInstanceID, ok bool) {
+	tag, rest, ok := k.cutTag(key, ":idx:")
+	if !ok {
+		return "", "", false
+	}
+	rest, ok = strings.CutPrefix(rest, ":worker:")
+	if !ok {
+		return "", "", false
+	}
+	rest, ok = strings.CutSuffix(rest, ":leases")
+	if !ok {
+		return "", "", false
+	}
+	return tag, enginecore.WorkerInstanceID(rest), true
+}
+
+// ParseFlowCore returns the hash tag and the parameters of a key that FlowCore returned, false for any
+// other.
+func (k Keys) ParseFlowCore(key string) (tag string, flowID enginecore.FlowID, ok bool) {
+	tag, rest, ok := k.cutTag(key, ":flow:")
+	if !ok {
+		return "", "", false
+	}
+	rest, ok = strings.CutPrefix(rest, ":")
+	if !ok {
+		return "", "", false
+	}
+	rest, ok = strings.CutSuffix(rest, ":core")
+	if !ok {
+		return "", "", false
+	}
+	return tag, enginecore.FlowID(rest), true
+}
+
+// ParseFfxRuns returns the hash tag and the parameters of a key that FfxRuns returned, false for any
+// other.
+func (k Keys) ParseFfxRuns(key string) (tag string, flowName string, ok bool) {
+	tag, rest, ok := k.cutTag(key, ":ffx:")
+	if !ok {
+		return "", "", false
+	}
+	rest, ok = strings.CutPrefix(rest, ":runs:")
+	if !ok {
+		return "", "", false
+	}
+	return tag, rest, true
+}
+
+// ParseFfxTaggedRuns returns the hash tag and the parameters of a key that FfxTaggedRuns returned,
+// false for any other.
+func (k Keys) ParseFfxTaggedRuns(key string) (tag string, tagName string, tagValue string, ok bool) {
+	tag, rest, ok := k.cutTag(key, ":ffx:")
+	if !ok {
+		return "", "", "", false
+	}
+	rest, ok = strings.CutPrefix(rest, ":tagged_runs:")
+	if !ok {
+		return "", "", "", false
+	}
+	tagNamePart, rest, ok := strings.Cut(rest, ":")
+	if !ok {
+		return "", "", "", false
+	}
+	return tag, unescapePart(tagNamePart), rest, true
+}
+
+// ParseFfxSchedule returns the hash tag and the parameters of a key that FfxSchedule returned, false
+// for any other.
+func (k Keys) ParseFfxSchedule(key string) (tag string, scheduleID enginecore.ScheduleID, ok bool) {
+	tag, rest, ok := k.cutTag(key, ":ffx:")
+	if !ok {
+		return "", "", false
+	}
+	rest, ok = strings.CutPrefix(rest, ":schedule:")
+	if !ok {
+		return "", "", false
+	}
+	return tag, enginecore.ScheduleID(rest), true
 }

@@ -37,7 +37,7 @@ const probeName = ":rights"
 // channels are one of each kind that messages go through.
 func (k Keys) channels() []string {
 	return []string{
-		k.ChannelCompletions(), k.ChannelWake(probeName), k.ChannelRota(probeName, probeName), k.ChannelDue(), k.ChannelKeepers(),
+		k.ChannelCompletions(), k.ChannelWake(probeName), k.ChannelWakeRing(probeName, probeName), k.ChannelDue(), k.ChannelKeepers(),
 		k.ChannelDone(enginecore.Partition{Family: enginecore.FlowFamily}), k.ChannelWorker(probeName),
 	}
 }

@@ -1,11 +1,14 @@
 -- Progress that a lease holder reports.
 
+-- What an event tells of a report: the percentage, which may be missing, and the message.
+-- @text progress {percent:word} {words}
+
 -- The flow's event log keeps the last report of each execution, so that many of them do not push out what else happened.
 local function log_progress(c, core_key, core, A)
   local before = redis.call('HGET', core_key, 'progress_event')
   if before then redis.call('XDEL', key.flow_events(c, core.flow_id), before) end
   local id = event_log.add_alone(c, core.flow_id, 'progress', core.node or core.execution_id, core.current_attempt_index,
-    (A.progress_pct or '') .. ' ' .. (A.progress_message or ''))
+    encode.progress(A.progress_pct or '', A.progress_message or ''))
   redis.call('HSET', core_key, 'progress_event', id)
 end
 

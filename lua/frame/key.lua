@@ -3,7 +3,7 @@
 -- the hash tag of the partition, so all keys of one call live in one slot. Where others follow a part of free text, it is
 -- marked `escaped`, so that no two lists of parts make one key; the keys of the contract have their parts as they are.
 
--- @template exec.core                  exec:{tag}:{execution_id}:core
+-- @template exec.core                  exec:{tag}:{execution_id}:core parsed
 -- @template exec.payload               exec:{tag}:{execution_id}:payload
 -- @template exec.policy                exec:{tag}:{execution_id}:policy
 -- @template exec.tags                  exec:{tag}:{execution_id}:tags
@@ -47,7 +47,7 @@
 -- @template lane.blocked_route         idx:{tag}:lane:{lane_id}:blocked:route
 -- @template lane.blocked_operator      idx:{tag}:lane:{lane_id}:blocked:operator
 -- @template index.lease_expiry         idx:{tag}:lease_expiry
--- @template index.worker_leases        idx:{tag}:worker:{worker_instance_id}:leases
+-- @template index.worker_leases        idx:{tag}:worker:{worker_instance_id}:leases parsed
 -- @template index.suspension_timeout   idx:{tag}:suspension_timeout
 -- @template index.pending_waitpoint_expiry idx:{tag}:pending_waitpoint_expiry
 -- @template index.attempt_timeout      idx:{tag}:attempt_timeout
@@ -57,7 +57,7 @@
 -- @template index.cancel_backlog       idx:{tag}:cancel_backlog
 -- @template index.pending_cancel_groups idx:{tag}:pending_cancel_groups
 
--- @template flow.core                  flow:{tag}:{flow_id}:core
+-- @template flow.core                  flow:{tag}:{flow_id}:core parsed
 -- @template flow.members               flow:{tag}:{flow_id}:members
 -- @template flow.edge                  flow:{tag}:{flow_id}:edge:{edge_id}
 -- @template flow.out                   flow:{tag}:{flow_id}:out:{execution_id}
@@ -115,9 +115,9 @@
 -- @template ffx.pauses                ffx:{tag}:pauses
 -- @template ffx.unadmitted            ffx:{tag}:unadmitted
 -- @template ffx.held                  ffx:{tag}:held
--- @template ffx.runs                   ffx:{tag}:runs:{flow_name}
+-- @template ffx.runs                   ffx:{tag}:runs:{flow_name} parsed
 -- @template ffx.all_runs               ffx:{tag}:all_runs
--- @template ffx.tagged_runs            ffx:{tag}:tagged_runs:{tag_name:escaped}:{tag_value}
+-- @template ffx.tagged_runs            ffx:{tag}:tagged_runs:{tag_name:escaped}:{tag_value} parsed
 -- @template ffx.closed_flows           ffx:{tag}:closed_flows
 -- @template ffx.reruns                 ffx:{tag}:reruns
 -- @template ffx.children               ffx:{tag}:children
@@ -129,7 +129,7 @@
 -- @template ffx.budget_waiting         ffx:{tag}:budget:{budget_id}:waiting
 -- @template ffx.schedules              ffx:{tag}:schedules
 -- @template ffx.schedules_due          ffx:{tag}:schedules_due
--- @template ffx.schedule               ffx:{tag}:schedule:{schedule_id}
+-- @template ffx.schedule               ffx:{tag}:schedule:{schedule_id} parsed
 -- @template ffx.schedule_plan          ffx:{tag}:schedule:{schedule_id}:plan:{plan}
 -- @template ffx.schedule_history       ffx:{tag}:schedule:{schedule_id}:history
 -- @template ffx.schedule_fired         ffx:{tag}:schedule:{schedule_id}:fired
@@ -143,7 +143,7 @@
 -- Channels.
 -- @template channel.completions        dag:completions
 -- @template channel.wake               ffx:wake:{lane_id}
--- @template channel.rota               ffx:rota:{place}:{lane_id}
+-- @template channel.wake_ring          ffx:rota:{slot}:{lane_id}
 -- @template channel.due                ffx:due
 -- @template channel.keepers            ffx:keepers
 -- @template channel.done               ffx:done:{tag}

@@ -1,19 +1,30 @@
 -- Messages to workers, keepers and clients. They are hints: a lost one costs time, never work, because workers and
 -- keepers also poll slowly. Only executions of managed flows cause them.
 
--- To workers: something to claim, nothing left, an execution set aside that the worker who met it cannot run; a worker that
--- serves the lane, or no longer does, which workers tell each other; and that a lease has ended. The mark makes messages differ.
+-- To workers: something to claim; nothing left; an execution set aside that the worker who met it cannot run; a worker that
+-- serves the lane, or no longer does, which workers tell each other; and that a lease has ended. The mark makes messages differ:
+-- the library sends its time (ms).
 
--- @message  work    channel.wake,channel.rota work {partition} {mark}
--- @message  none    channel.wake,channel.rota none {partition}
+-- @message  work    channel.wake,channel.wake_ring work {partition} {mark}
+-- @message  none    channel.wake,channel.wake_ring none {partition}
 -- @message  aside   channel.wake              aside {partition} {activity}
 -- @message  here    channel.wake              here {worker_instance_id}
 -- @message  left    channel.wake              left {worker_instance_id}
 -- @message  cancel  channel.worker            cancel {execution_id} {lease_id} {reason}
 
--- To keepers: something is due in a partition at a time (ms). The family is b for budgets, q for quotas, empty for flows.
+-- To keepers: something is due in a partition at a time (ms).
 
--- @message  due     channel.due               {family}{partition} {at}
+-- @message  due     channel.due               {partition:any_partition} {at:unix_ms}
+
+-- Among keepers: one that runs and how often it says so, with the mark of those that workers share; and one that stops.
+
+-- @message  keeper_here channel.keepers       here {keeper_id:word} {heartbeat:ms} {mark?}
+-- @message  keeper_gone channel.keepers       gone {keeper_id:word}
+
+-- To clients: a flow is over, with a small result; or runs again, with the outcome reopened.
+
+-- @message  done    channel.done              {flow_id} {outcome:word} {result?}
+-- @frame    many    channel.done              many
 
 -- Keepers look at every partition at least this often (ms); what is due later needs no message. It is shorter than the
 -- default lease, so that a claim needs none.
@@ -64,21 +75,20 @@ end
 -- Results up to this size (bytes) go with the message that a flow is over.
 local MAX_DONE_RESULT = 4096
 
-local function tell_done(c, text)
+local function tell_done(c, flow_id, outcome, result)
   local finished = call.list_in(c, 'finished')
-  finished[#finished + 1] = text
+  finished[#finished + 1] = message.done(flow_id, outcome, result)
 end
 
 -- A flow is over. A small result goes with the message when the call has it at hand, so that whoever waits need not
 -- ask for it.
 function wake.done(c, flow_id, outcome, result)
-  local text = flow_id .. ' ' .. outcome
-  if is_set(result) and #result <= MAX_DONE_RESULT then text = text .. ' ' .. result end
-  tell_done(c, text)
+  if is_set(result) and #result > MAX_DONE_RESULT then result = nil end
+  tell_done(c, flow_id, outcome, result)
 end
 
 -- A flow that was over runs again, so that its end is to come.
-function wake.reopened(c, flow_id) tell_done(c, flow_id .. ' reopened') end
+function wake.reopened(c, flow_id) tell_done(c, flow_id, 'reopened') end
 
 -- Wake-ups of a lane go to few of its workers: those that listen to the slot of the wake ring that it is at that time. A slot
 -- lasts SLOT_MS and comes once per round of SLOTS, in another order in every round, so that work that comes at a steady pace
@@ -104,7 +114,7 @@ end
 -- Tells the workers of the present slot, or of a given one, that there is something to claim; all workers when this server
 -- knows of no listener to the slot.
 function wake.workers(c, lane, slot)
-  local channel = key.channel_rota(c, number.text(slot or wake.slot(c.now)), lane)
+  local channel = key.channel_wake_ring(c, number.text(slot or wake.slot(c.now)), lane)
   if wake.send(channel, message.work(call.partition(c), c.now_text)) == 0 then wake.all(c, lane) end
 end
 
@@ -116,7 +126,7 @@ end
 
 -- Tells the workers of a slot, or all, that nothing is left to claim.
 function wake.none(c, lane, slot)
-  local channel = is_set(slot) and key.channel_rota(c, slot, lane) or key.channel_wake(c, lane)
+  local channel = is_set(slot) and key.channel_wake_ring(c, slot, lane) or key.channel_wake(c, lane)
   wake.send(channel, message.none(call.partition(c)))
 end
 
@@ -153,7 +163,7 @@ function wake.flush(c)
     end
   end
   if c.due_at then
-    wake.send(key.channel_due(c), message.due('', call.partition(c), number.text(c.due_at)))
+    wake.send(key.channel_due(c), message.due(call.partition(c), number.text(c.due_at)))
   end
   for _, cancel in ipairs(c.cancels or NOTHING) do
     wake.send(key.channel_worker(c, cancel[1]), cancel[2])

@@ -754,9 +754,9 @@ function key.channel_wake(c, lane_id)
   return text
 end
 
-function key.channel_rota(c, place, lane_id)
+function key.channel_wake_ring(c, slot, lane_id)
   local at = c.at
-  return (at.of_ffx_rota or keep(at, 'of_ffx_rota', at.prefix .. ':ffx:rota:')) .. place .. ':' .. lane_id
+  return (at.of_ffx_rota or keep(at, 'of_ffx_rota', at.prefix .. ':ffx:rota:')) .. slot .. ':' .. lane_id
 end
 
 function key.channel_due(c)

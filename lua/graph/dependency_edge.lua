@@ -220,8 +220,8 @@ function F.ff_resolve_dependency(K, A)
   local e = edge_of(A, dep)
   local child = not is_set(K.group) and record.read(K.core, { 'managed' }) or nil
   local g = edge_group.find(c, K.group, child, e.flow_id, e.child_id)
-  local news = join.is_news(g, dep, outcome)
-  if not news and (dep.state == 'satisfied' or dep.state == 'impossible') then return reply.ok('already_resolved') end
+  local is_update = join.is_update(g, dep, outcome)
+  if not is_update and (dep.state == 'satisfied' or dep.state == 'impossible') then return reply.ok('already_resolved') end
   if not TERMINAL_OUTCOMES[A.upstream_outcome] then
     return reply.err('invalid_input', 'upstream_outcome must be terminal, got: ' .. tostring(A.upstream_outcome))
   end

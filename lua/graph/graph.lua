@@ -74,9 +74,9 @@ function graph.node_ended(c, execution_id, core, t)
     local flow = flow_record.read(c, flow_id)
     held = is_set(flow.held)
     if flow.children then graph.on_parent_failed(c, execution_id, t.outcome, t.reason) end
-    local absorbed = tolerated_failures.tolerate(c, flow_key, execution_id, core, t)
+    local tolerated = tolerated_failures.tolerate(c, flow_key, execution_id, core, t)
     -- What the deadline of the flow ends has not failed of itself.
-    if not absorbed and (t.outcome == 'failed' or t.outcome == 'expired' and t.reason ~= 'flow_deadline') then
+    if not tolerated and (t.outcome == 'failed' or t.outcome == 'expired' and t.reason ~= 'flow_deadline') then
       tolerated_failures.note_first(flow_key, core, t)
       fatal = flow.fail_fast and not flow_record.is_over(flow)
     end

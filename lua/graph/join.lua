@@ -30,9 +30,9 @@ local function count(g, bucket, by)
   redis.call('HINCRBY', g.key, bucket, by)
 end
 
--- Whether an outcome is news for an edge. One that was counted as a failure is news again when its upstream was
+-- Whether an outcome changes an edge. One that was counted as a failure changes it again when its upstream was
 -- replayed and has succeeded before the join has fired.
-function join.is_news(g, dep, outcome)
+function join.is_update(g, dep, outcome)
   if dep.state == 'unsatisfied' then return true end
   return dep.state == 'impossible' and outcome == 'success' and g ~= nil and g.is_join and not edge_group.has_fired(g)
 end

@@ -18,7 +18,7 @@ local function resolve_at_join(c, flow_id, edge)
   local dep = record.read(k.dep, dependency.EDGE_FIELDS)
   local g = edge_group.find(c, key.flow_edgegroup(c, flow_id, edge.child_id))
   local outcome = dep and dependency.verdict(dep.dependency_kind, edge.ended)
-  if dep and join.is_news(g, dep, outcome) then
+  if dep and join.is_update(g, dep, outcome) then
     join.resolve(c, k, g, {
       edge_id = edge.edge_id, flow_id = flow_id, child_id = edge.child_id, upstream_id = edge.upstream_id,
     }, dep, outcome)

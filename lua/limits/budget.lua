@@ -87,10 +87,13 @@ end
 -- `closed` says why, and the executions that it concerns, which live in other slots, do not start. `gate` grows with every
 -- change, so that those who tell them, in whichever order, leave the latest one. It follows the clock, so that it grows also
 -- where the budget was removed in between.
+
+-- @text gate_task gate {budget_id}
+
 local function change_gate(c, k, budget_id, gate)
   local version = number.digits(math.max((tonumber(gate) or 0) + 1, c.now))
   redis.call('HSET', k.definition, 'gate', version)
-  budget.owe(c, 'gate ' .. budget_id)
+  budget.owe(c, encode.gate_task(budget_id))
   return version
 end
 
@@ -101,7 +104,7 @@ local GRACE_MS = 1000
 function budget.owe(c, text)
   local at = c.now + GRACE_MS
   redis.call('ZADD', key.budget_due(c), at, text)
-  wake.send(key.channel_due(c), message.due('b', call.partition(c), number.text(at)))
+  wake.send(key.channel_due(c), message.due('b' .. call.partition(c), number.text(at)))
 end
 
 -- Closes the gate, unless it is closed. `stored` has the fields gate and closed, and gets what they are then.
@@ -209,7 +212,7 @@ end
 function budget.on_given_back(c, budget_id) end
 
 -- Whether a report takes back some of what was used.
-local function gives_back(list)
+local function releases(list)
   for _, d in ipairs(list) do
     if d.delta < 0 then return true end
   end
@@ -284,7 +287,7 @@ function F.ff_report_usage_and_check(K, A)
   end
   if stored.gate then
     budget.close_when_used_up(c, K, stored, list)
-    if is_set(stored.closed) and gives_back(list) then budget.on_given_back(c, stored.budget_id) end
+    if is_set(stored.closed) and releases(list) then budget.on_given_back(c, stored.budget_id) end
   end
   redis.call('HSET', K.definition, 'last_updated_at', A.now_ms)
   if remembered then redis.call('SET', A.dedup_key, '1', 'PX', REPORT_MEMORY_MS) end

@@ -99,7 +99,7 @@ func TestCrashBetweenParentAndChild(t *testing.T) {
 	})
 }
 
-// A keeper takes the errand to tell a node of its run, and dies. It is handed out again.
+// A keeper takes the relay entry to tell a node of its run, and dies. It is handed out again.
 func TestRelayEntryIsHandedOutAgain(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -112,11 +112,11 @@ func TestRelayEntryIsHandedOutAgain(t *testing.T) {
 			for _, p := range b.Engine.Core().Partitioning().FlowPartitions() {
 				reply, err := b.Engine.Core().Keep(ctx, enginerpc.KeepCall{Partition: p, Limit: 64})
 				require.NoError(t, err)
-				if hasEnded(reply.Errands) {
+				if hasEnded(reply.RelayEntries) {
 					return ""
 				}
 			}
-			return "an errand"
+			return "a relay entry"
 		})
 		b.Keeper(t)
 		out, err := run.Result(ctx)
@@ -127,8 +127,8 @@ func TestRelayEntryIsHandedOutAgain(t *testing.T) {
 }
 
 // hasEnded tells whether a node is to be told that its run is over. The others are about runs that are looked after.
-func hasEnded(errands []enginerpc.Errand) bool {
-	return slices.ContainsFunc(errands, func(e enginerpc.Errand) bool { return e.Kind == "ended" })
+func hasEnded(entries []enginerpc.RelayEntry) bool {
+	return slices.ContainsFunc(entries, func(e enginerpc.RelayEntry) bool { return e.Kind == "ended" })
 }
 
 // A run has ended, and its node is neither told nor on the list of those to be told: it is entered there again, once.
@@ -146,12 +146,12 @@ func TestUntoldEndIsFound(t *testing.T) {
 			for _, p := range core.Partitioning().FlowPartitions() {
 				reply, err := core.Keep(ctx, enginerpc.KeepCall{Partition: p, Limit: 64})
 				require.NoError(t, err)
-				if hasEnded(reply.Errands) {
+				if hasEnded(reply.RelayEntries) {
 					require.NoError(t, client.Do(ctx, client.B().Del().Key(core.Keys().FfxChildren(p)).Build()).Error())
 					return ""
 				}
 			}
-			return "an errand"
+			return "a relay entry"
 		})
 		report, err := b.RunKeeperTask(ctx, "index_reconciliation")
 		require.NoError(t, err)

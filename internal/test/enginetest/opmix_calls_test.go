@@ -137,7 +137,7 @@ func (x *opMix) keepLease() {
 	}
 	x.send("renew "+l.Node, func(bool) error {
 		_, err := x.e.Renew(x.ctx, enginerpc.RenewCall{
-			Partition: x.p, WorkerInstanceID: l.worker, LeaseTTL: time.Hour, ReportStrays: true,
+			Partition: x.p, WorkerInstanceID: l.worker, LeaseTTL: time.Hour, ReportOrphans: true,
 			Leases: []enginerpc.RenewLease{{
 				ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
 			}},
@@ -185,8 +185,8 @@ func (x *opMix) reconcile(limit int64) {
 	}
 	for {
 		reply, err := x.e.Reconcile(x.ctx, call)
-		x.carry(fmt.Sprint("reconcile from ", call.Cursor, reply.Mended), err)
-		for _, m := range reply.Mended {
+		x.carry(fmt.Sprint("reconcile from ", call.Cursor, reply.Repaired), err)
+		for _, m := range reply.Repaired {
 			// A flow that has closed may still be among those whose members are to be ended, until a keeper comes to it.
 			require.Contains(x.t, []string{"flow_index", "cancel_backlog"}, m.Index, "was not out of order")
 		}

@@ -75,7 +75,7 @@ var mayImport = map[string][]string{
 		"activity", "enginecore", "enginecore/embedded", "internal/enginerpc", "internal/flowgraph", "internal/hashrecord",
 		"internal/recordtext", "runtime/runevent",
 	},
-	"runtime/internal/dispatch": {"enginecore", "internal/stablehash"},
+	"runtime/internal/dispatch": {"enginecore", "internal/enginerpc", "internal/stablehash"},
 
 	// The engine: its words, its calls, its library, the server in this process.
 	"enginecore":         {},

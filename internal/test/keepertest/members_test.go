@@ -75,7 +75,7 @@ func (d *fixture) countMembers(place enginetest.RunPlace, paged func()) map[stri
 		reply, err := d.core.CountMembers(d.ctx, enginerpc.CountMembersCall{Partition: place.Partition, Limit: 64, MoreThan: 100, Cursor: cursor})
 		require.NoError(d.t, err)
 		require.Less(d.t, reply.Checked, int64(300))
-		for _, m := range reply.Mended {
+		for _, m := range reply.Repaired {
 			repaired[m.Index] += m.Entries
 		}
 		cursor = reply.NextCursor

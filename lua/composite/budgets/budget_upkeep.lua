@@ -16,7 +16,7 @@ local function reset_due(c)
     if stored and stored.budget_id then
       budget.reset(c, b, id, stored, c.now, c.now_text)
       -- Nobody else tells what the reset means for those that wait.
-      redis.call('ZADD', b.due, 'XX', c.now, 'gate ' .. id)
+      redis.call('ZADD', b.due, 'XX', c.now, encode.gate_task(id))
       count = count + 1
     else
       redis.call('ZREM', resets_key, id)
@@ -27,7 +27,7 @@ end
 
 -- An owed text with what is needed to carry it out; nil when there is nothing to do any more.
 local function task(c, text)
-  local kind, id, rest = string.match(text, '^(%l+) (%S+) ?(.*)$')
+  local kind, id, rest = decode.budget_task(text)
   local stored = record.read(key.budget_record(c, id), { 'budget_id', 'gate', 'closed', 'scope_type', 'scope_id', 'wide' }) or {}
   if kind == 'gate' and not stored.budget_id then return nil end
   local flow_id = stored.scope_type == 'run' and stored.scope_id or ''
@@ -70,7 +70,7 @@ end
 -- A text is done. That of a gate stays when the gate has changed since.
 local function done(c, entry)
   local due_key = key.budget_due(c)
-  local kind, id = string.match(entry.text, '^(%l+) (%S+)')
+  local kind, id = decode.budget_task(entry.text)
   if kind == 'gate' and redis.call('HGET', key.budget_record(c, id), 'gate') ~= entry.gate then return end
   local again = number.finite(entry.again_at)
   if again and again > 0 then
@@ -89,7 +89,7 @@ local function take_back(c, list)
     if budget_use.take_back(b, entry.reservation) then
       b.given_back, count = true, count + 1
     else
-      redis.call('ZREM', key.budget_due(c), 'held ' .. entry.budget_id .. ' ' .. entry.reservation)
+      redis.call('ZREM', key.budget_due(c), encode.held_task(entry.budget_id, entry.reservation))
     end
   end
   for _, b in pairs(used) do
@@ -185,10 +185,10 @@ function F.ffx_remove_budget(K, A)
   if not stored or not stored.budget_id then return reply.already('0', '0') end
   if A.over ~= '1' then
     budget.reopen(c, b, A.budget_id, stored)
-    if redis.call('ZSCORE', b.due, 'gate ' .. A.budget_id) then return reply.ok(stored.gate, '1') end
+    if redis.call('ZSCORE', b.due, encode.gate_task(A.budget_id)) then return reply.ok(stored.gate, '1') end
   end
-  local owed = { 'gate ' .. A.budget_id, 'run ' .. A.budget_id }
-  for _, id in ipairs(redis.call('HKEYS', b.reservations)) do owed[#owed + 1] = 'held ' .. A.budget_id .. ' ' .. id end
+  local owed = { encode.gate_task(A.budget_id), encode.run_task(A.budget_id) }
+  for _, id in ipairs(redis.call('HKEYS', b.reservations)) do owed[#owed + 1] = encode.held_task(A.budget_id, id) end
   redis.call('DEL', b.definition, b.limits, b.usage, b.reserved, b.reservations)
   redis.call('SREM', b.policies, A.budget_id)
   redis.call('ZREM', b.resets, A.budget_id)

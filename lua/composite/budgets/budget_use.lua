@@ -58,7 +58,7 @@ local function create_record(c, b, A)
   redis.call('HSET', b.definition, 'budget_id', b.id, 'scope_type', A.scope_type, 'scope_id', A.scope_id,
     'enforcement_mode', 'strict', 'on_soft_limit', 'event', 'breach_count', '0', 'soft_breach_count', '0',
     'created_at', c.now_text, 'name', A.name, 'key', A.key or '', 'gate', '0')
-  if A.scope_type == 'run' then redis.call('ZADD', b.due, c.now + budget_use.RUN_MS, 'run ' .. b.id) end
+  if A.scope_type == 'run' then redis.call('ZADD', b.due, c.now + budget_use.RUN_MS, encode.run_task(b.id)) end
 end
 
 -- Writes limits, interval and effect. What is used and reserved stays.
@@ -80,7 +80,7 @@ local function write_declaration(c, b, A, n, stored)
     redis.call('ZREM', b.resets, b.id)
   elseif number.finite(stored.reset_interval_ms) ~= n.interval then
     budget.schedule_reset(b, b.id, c.now + n.interval)
-    wake.send(key.channel_due(c), message.due('b', call.partition(c), number.text(c.now + n.interval)))
+    wake.send(key.channel_due(c), message.due('b' .. call.partition(c), number.text(c.now + n.interval)))
   end
   stored.on_hard_limit, stored.name, stored.key = A.effect, stored.name or A.name, stored.key or A.key
 end
@@ -205,7 +205,7 @@ end
 
 local function is_known(c, b, entry) return redis.call('EXISTS', key.budget_dedup(c, b.id .. '/' .. entry.id)) == 1 end
 
-local function owed_for(b, reservation_id) return 'held ' .. b.id .. ' ' .. reservation_id end
+local function owed_for(b, reservation_id) return encode.held_task(b.id, reservation_id) end
 
 -- Takes a reservation back. Gives what was reserved, or nil when there is none of that id.
 function budget_use.take_back(b, reservation_id)
@@ -224,8 +224,14 @@ function budget_use.take_back(b, reservation_id)
   return amount
 end
 
--- The id of a reservation is "<execution>/<epoch>/<what the lease tells it apart by>", so that it can be told when its lease is over.
-local RESERVATION_ID = '^[^/%s]+/%d+/%S+$'
+-- The id of a reservation begins with the lease that it belongs to, so that it can be told when that is over. The name
+-- tells reservations of one lease apart.
+-- @text reservation_id {execution_id}/{lease_epoch}/{name}
+
+local function is_reservation(id)
+  local execution_id, _, name = decode.reservation_id(id)
+  return is_set(execution_id) and is_set(name)
+end
 
 -- What becomes of an entry: ok, applied (it was known already) or refused.
 local USES = {}
@@ -281,11 +287,13 @@ local function check_entries(b, A)
     if not string.find(entry.id or '', '^%S+$') then
       return reply.err('invalid_input', 'id must be given, without blanks, got: ' .. tostring(entry.id))
     end
-    if entry.kind == 'reserve' and not string.find(entry.id, RESERVATION_ID) then
+    if entry.kind == 'reserve' and not is_reservation(entry.id) then
       return reply.err('invalid_input', 'id of a reservation must begin with execution and epoch, got: ' .. entry.id)
     end
     local d = budget_use.dimension(b, entry.dimension or '')
     if not d then return reply.err('unknown_budget_dimension', entry.dimension or '') end
+    local bad = encode.breach_task_fault(b.id, entry.id, nil, nil, entry.flow_id, nil, entry.node, entry.attempt, d.name)
+    if bad then return reply.err('invalid_input', bad .. ' does not fit into the text of a breach') end
     sums[d] = (sums[d] or d.used + d.reserved) + entry.n
     if sums[d] > number.MAX_EXACT then
       return reply.err('invalid_input', 'usage of ' .. d.name .. ' would be out of range')
@@ -294,10 +302,17 @@ local function check_entries(b, A)
   return nil
 end
 
--- What the runs have to be told of, as texts that stand in `due` until it is done.
+-- What is owed elsewhere stands in `due` as text until it is done: to tell partitions how a gate stands (gate_task), to
+-- tell a run of a breach and to cancel `target` for it, to release a reservation when its lease is over, and to remove
+-- the budget of a run when the run is gone. All texts begin like budget_task.
+-- @text budget_task {task:word} {budget_id} {detail?}
+-- @text breach_task breach {budget_id} {entry_id} {kind:word} {effect:word} {flow_id} {target:flow_id} {node} {attempt:int} {dimension} {words}
+-- @text held_task   held {budget_id} {reservation_id}
+-- @text run_task    run {budget_id}
+
 local function owe_breach(c, b, out, stored, entry, effect, kind, d, words)
   local whose = stored.scope_type == 'run' and stored.scope_id or entry.flow_id
-  local text = table.concat({ 'breach', b.id, entry.id, kind, effect, entry.flow_id, whose, entry.node, entry.attempt, d.name, words }, ' ')
+  local text = encode.breach_task(b.id, entry.id, kind, effect, entry.flow_id, whose, entry.node, entry.attempt, d.name, words)
   budget.owe(c, text)
   out[#out + 1] = text
 end

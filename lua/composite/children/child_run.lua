@@ -1,15 +1,15 @@
 -- Nodes that stand for runs of their own. Parent and child may be in different partitions, so no call changes both. The
 -- record of the parent names the child before the child starts, and the flow of the child names its parent. A notice
--- from one to the other is an errand: an outbox entry that keepers receive with a tick and deliver until it is
+-- from one to the other is a relay entry, which keepers receive with a tick and deliver until it is
 -- acknowledged.
 
--- An errand that has been handed out is handed out again after this time (ms), unless it was acknowledged. What an open
+-- An entry that has been handed out is handed out again after this time (ms), unless it was acknowledged. What an open
 -- run's parent wants is asked for the first time sooner: whoever started the run may have been too late.
 local RETRY_MS = 2000
 local FIRST_LOOK_MS = 10000
 local LOOK_MS = 60000
 
-local ERRANDS_PER_CALL = 32
+local ENTRIES_PER_CALL = 32
 
 local PARENT_FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
@@ -74,15 +74,15 @@ function child_run.discard(c, flow_id)
   owe(c, 'purge', flow_id)
 end
 
--- @record errand kind:text flow_id:flow_id parent_execution_id:text ends:int outcome:text reason:text
+-- @record relay_entry kind:text flow_id:flow_id parent_execution_id:text ends:int outcome:text reason:text
 
--- Indexes whose scores are the times (ms) at which an errand is due.
+-- Indexes whose scores are the times (ms) at which an entry is due.
 function child_run.due_indexes(c)
   return { key.ffx_children(c), key.ffx_unwanted(c) }
 end
 
--- How a run stands that belongs to a node, as an errand; nil when it is none such any more.
-local function news_of(c, flow_id)
+-- How a run stands that belongs to a node, as a relay entry; nil when it is none such any more.
+local function child_entry(c, flow_id)
   local flow = record.read(key.flow_core(c, flow_id), { 'parent_execution_id', 'closed_at', 'ends', 'outcome' })
   if not flow or not flow.parent_execution_id then
     redis.call('ZREM', key.ffx_children(c), flow_id)
@@ -93,8 +93,8 @@ local function news_of(c, flow_id)
     flow.closed_at and flow.outcome or '', '' }
 end
 
--- What is owed to a run, as an errand; nil when it is not any more.
-local function owed_errand(c, owed)
+-- What is owed to a run, as a relay entry; nil when it is not any more.
+local function owed_entry(c, owed)
   local kind, flow_id, rest = string.match(owed, '^(%S+) (%S+) (.*)$')
   if kind ~= 'await' then
     redis.call('ZADD', key.ffx_unwanted(c), c.now + RETRY_MS, owed)
@@ -109,25 +109,26 @@ local function owed_errand(c, owed)
   return { kind, flow_id, rest, '0', '', '' }
 end
 
--- Hands out errands that are due, to a caller that carries them: open (ask whether the parent still wants the run), ended
+-- Hands out relay entries that are due, to a caller that carries them: open (ask whether the parent still wants the run), ended
 -- (tell the parent), cancel and purge (do that to the run), await (ask how the run stands for which a node waits). One that is
 -- not acknowledged is handed out again, an await as long as the node waits. Gives how many there are.
-function child_run.take_errands(c, limit)
+function child_run.take_relay_entries(c, limit)
   if not c.carries then return 0 end
-  local errands = {}
-  limit = math.min(limit, ERRANDS_PER_CALL)
+  local entries = {}
+  limit = math.min(limit, ENTRIES_PER_CALL)
   for _, flow_id in ipairs(scan.due(c, key.ffx_children(c), limit)) do
-    errands[#errands + 1] = news_of(c, flow_id)
+    entries[#entries + 1] = child_entry(c, flow_id)
   end
-  for _, owed in ipairs(scan.due(c, key.ffx_unwanted(c), limit - #errands)) do
-    errands[#errands + 1] = owed_errand(c, owed)
+  for _, owed in ipairs(scan.due(c, key.ffx_unwanted(c), limit - #entries)) do
+    entries[#entries + 1] = owed_entry(c, owed)
   end
-  c.errands = errands
-  return #errands
+  c.relay_entries = entries
+  return #entries
 end
 
 -- @function ffx_end_errand
--- @summary  An errand has been done. That a run has ended is done only as long as it has not been run again since.
+-- @go       EndRelayEntry
+-- @summary  A relay entry has been carried out. That a run has ended is done only as long as it has not been run again since.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      kind               text

@@ -1,7 +1,9 @@
 -- The arguments of a claim: how many executions of which lane, what the worker can run, and how long it leases. `rooms`
--- has a line "<quota policy id> <places>" for each limit that was far from full when the worker last heard of it. So
--- many executions under such a limit are leased ahead: the worker asks for their permits afterwards, before it runs
--- them.
+-- has an element for each limit that was far from full when the worker last heard of it. So many executions under such a
+-- limit are leased ahead: the worker asks for their permits afterwards, before it runs them. `kinds` is a set.
+
+-- @list room "{quota_policy_id} {permits:int}\n"
+-- @set  kind {kind}
 
 -- @arguments claim_request lane_id:lane_id worker_id:worker_id worker_instance_id:worker_instance_id claim_id:text repeated:bool count:int lease_ttl:ms aside:bool kinds:text capabilities:csv? rooms:text?
 
@@ -44,7 +46,7 @@ end
 
 -- Without a list of kinds, it is all of them.
 local function knows(request, kind)
-  return not request.kinds or string.find(request.kinds, '\n' .. (kind or '') .. '\n', 1, true) ~= nil
+  return not request.kinds or decode.has_kind(request.kinds, kind or '')
 end
 
 -- Why this worker cannot run an execution: nil, or a text for the record.

@@ -27,9 +27,13 @@ local function visits_of(first_key, lane)
   return known
 end
 
--- A list of partitions is a text with one digit for each, from {fp:0} on: 0 for one that is not on the list, else 1 plus what
--- the worker knows of it.
-local HEARD_BY_ALL, HEARD_FIRST, HEARD_ON_DUTY, SET_ASIDE = 1, 2, 3, 4
+-- The slots of the wake ring at which the worker heard of partitions.
+-- @list ring_slot " {partition}@{slot:word} "
+
+-- A list of partitions is a text with one digit for each, from {fp:0} on: whether it is on the list, all workers have heard
+-- of work there (shared), this one answers among the first besides (early), or few have heard of it, at a slot of the wake
+-- ring (assigned); and whether executions were set aside there that the worker can run.
+-- @digits partition_hint none=0 listed=1 shared=2 early=3 assigned=4 set_aside=+4
 
 local LISTED = '[1-8]'
 
@@ -67,12 +71,13 @@ function partition_choice.open(first_key, request, A)
   local place = request.repeated and visited_before(first_key, request, A.list)
     or choose(visits_of(first_key, request.lane), A.list)
   if not place then return call.open(first_key) end
-  local mark = string.byte(A.list, place) - 49
-  local heard = mark % SET_ASIDE
-  request.aside = mark >= SET_ASIDE
+  local digit = string.byte(A.list, place) - 48
+  request.aside = digit > decode.PARTITION_HINT_ASSIGNED
+  if request.aside then digit = digit - decode.PARTITION_HINT_SET_ASIDE end
+  local assigned = digit == decode.PARTITION_HINT_ASSIGNED
   request.tell = {
-    none = heard >= HEARD_BY_ALL, empty = heard >= HEARD_FIRST, more = heard == HEARD_ON_DUTY,
-    place = heard == HEARD_ON_DUTY and string.match(A.places or '', ' ' .. (place - 1) .. '@(%d+) ') or '',
+    none = digit >= decode.PARTITION_HINT_SHARED, empty = digit >= decode.PARTITION_HINT_EARLY, more = assigned,
+    place = assigned and decode.ring_slot_of(A.places or '', place - 1) or '',
   }
   return call.beside(first_key, place - 1)
 end

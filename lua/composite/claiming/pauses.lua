@@ -11,10 +11,14 @@ local MAX_RECHECKED = 200
 
 local SUBJECTS = { lane = true, kind = true }
 
--- Text of a pause as it is stored: the time, and the reason behind a blank.
-local function stored(c, reason) return c.now_text .. ' ' .. (reason or '') end
+-- A pause as it is stored. Its reason may be empty.
+-- @text pause {since:unix_ms} {reason}
+local function stored(c, reason) return encode.pause(c.now_text, reason or '') end
 
-local function reason_of(text) return string.match(text, '^%S+ (.+)$') end
+local function reason_of(text)
+  local _, reason = decode.pause(text)
+  return is_set(reason) and reason or nil
+end
 
 -- Pauses of the partition by subject and name, read once in a call.
 function pauses.of(c)

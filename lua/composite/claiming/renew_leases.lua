@@ -1,18 +1,18 @@
 -- Renewing the leases of a worker, many in one call.
 
 -- Leases of this worker that it did not name.
-local function strays_of(c, worker_instance_id, named)
-  local strays = {}
+local function orphans_of(c, worker_instance_id, named)
+  local orphans = {}
   for _, execution_id in ipairs(redis.call('SMEMBERS', key.index_worker_leases(c, worker_instance_id))) do
     if not named[execution_id] then
       local core = record.read(key.exec_core(c, execution_id), fence.FIELDS)
       if core and core.ownership_state == 'leased' and core.current_worker_instance_id == worker_instance_id then
-        strays[#strays + 1] = { execution_id, core.current_lease_id or '', core.current_lease_epoch or '',
+        orphans[#orphans + 1] = { execution_id, core.current_lease_id or '', core.current_lease_epoch or '',
           core.current_attempt_id or '' }
       end
     end
   end
-  return strays
+  return orphans
 end
 
 -- @record    lost_lease execution_id:execution_id code:text
@@ -25,9 +25,9 @@ end
 -- @key      partition          ffx.partition
 -- @arg      worker_instance_id worker_instance_id
 -- @arg      lease_ttl          ms
--- @arg      report_strays      bool
+-- @arg      report_orphans      bool
 -- @group    leases             execution_id:execution_id lease_id:lease_id lease_epoch:lease_epoch attempt_id:attempt_id
--- @reply    OK expires_at:unix_ms lost:list(lost_lease) strays:list(held_lease)
+-- @reply    OK expires_at:unix_ms lost:list(lost_lease) orphans:list(held_lease)
 -- @error    invalid_input message:text
 function F.ffx_renew(K, A)
   local ttl, err = number.lease_ttl(A.lease_ttl)
@@ -50,6 +50,6 @@ function F.ffx_renew(K, A)
       lease.extend(c, k, execution_id, core, ttl, ttl)
     end
   end
-  local strays = A.report_strays == '1' and strays_of(c, A.worker_instance_id, named) or {}
-  return reply.ok(number.text(c.now + ttl), lost, strays)
+  local orphans = A.report_orphans == '1' and orphans_of(c, A.worker_instance_id, named) or {}
+  return reply.ok(number.text(c.now + ttl), lost, orphans)
 end

@@ -378,7 +378,7 @@ redis.register_function{ function_name = 'ffx_renew', flags = { 'allow-oom' }, c
   return call.finish(F.ffx_renew({ partition = keys[1] }, {
     worker_instance_id = args[1],
     lease_ttl = args[2],
-    report_strays = args[3],
+    report_orphans = args[3],
     leases = leases,
     leases_count = leases_count,
   }))

@@ -41,11 +41,11 @@ local function admit(c, request, entry, n)
     or core.managed and flow_record.is_over(flow_record.read(c, core.flow_id)) then
     return 'gone'
   end
-  if entry.complete ~= '1' and string.sub(core.limits, 1, 2) ~= '1 ' then
+  if entry.complete ~= '1' and (decode.limits(core.limits)) ~= '1' then
     return 'incomplete', limit_admission.candidate(c, execution_id, core, number.text(record.eligible_score(core)))
   end
   limit_admission.remove_later(c, key.ffx_unadmitted(c), execution_id)
-  local text = entry.token .. ' ' .. number.text(limit_admission.epoch_of(core))
+  local text = encode.admission(entry.token, number.text(limit_admission.epoch_of(core)))
   core.admission = text
   if n < request.count and record.lane(core) == request.lane and not claiming.is_blocked(c, request, core) then
     redis.call('HSET', core_key, 'admission', text)

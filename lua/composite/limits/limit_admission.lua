@@ -1,14 +1,18 @@
 -- The admission of limited executions, in the partition of the execution. Limits themselves are in other slots. The
--- core field `limits` says which limits an execution has ("<count> <words>", a line feed, then JSON for the admitting
--- side), the core field `admission` how far its admission is.
+-- core field `limits` says which limits an execution has: how many, words for people, and JSON for the admitting side.
+-- The core field `admission` says how far its admission is.
 --
 -- An admission is good for one lease. It holds its token, which is the lease epoch at the time of the request, and the
 -- epoch that the execution must still have to be leased by it. So every end of a lease, by whichever function, ends the
 -- admission as well, without a write.
 --
 -- Under a limit that is far from full, an execution is leased first, and its worker asks for the permit before it runs
--- anything. Its admission ends in a question mark, because the record does not learn whether the permit was given. Such
--- a lease does not pass its admission on when it is taken over.
+-- anything. Its admission is `asking`, because the record does not learn whether the permit was given. Such a lease does
+-- not pass its admission on when it is taken over. The worker gets the permits with the lease as a text of their own.
+
+-- @text limits    "{count:int} {words}\n{limits:json}"
+-- @text admission {token:int} {epoch:int}{asking:' ?'}
+-- @text permits   {ahead:'?'}{token:int} {limits}
 
 -- A candidate that nobody has admitted or queued is offered again after this time (ms). Later offers repair what was lost on
 -- the way to another slot, or in it: the time doubles, up to the most. Offers are lost in numbers only while the network
@@ -22,15 +26,16 @@ limit_admission.WAITING = WAITING
 
 -- Token and epoch of the admission of a record, or nil.
 local function token_of(core)
-  local token, epoch = string.match(core.admission or '', '^(%d+) (%d+)$')
+  local token, epoch, asking = decode.admission(core.admission or '')
+  if not token or asking then return nil end
   return token, tonumber(epoch)
 end
 limit_admission.token_of = token_of
 
 -- Token of the lease of an active record that asks for its place by itself, or nil.
 local function asking_token(core)
-  local token, epoch = string.match(core.admission or '', '^(%d+) (%d+) %?$')
-  return token and tonumber(epoch) + 1 == (tonumber(core.current_lease_epoch) or 0) and token or nil
+  local token, epoch, asking = decode.admission(core.admission or '')
+  return asking and tonumber(epoch) + 1 == (tonumber(core.current_lease_epoch) or 0) and token or nil
 end
 limit_admission.asking_token = asking_token
 
@@ -54,8 +59,8 @@ limit_admission.held_token = held_token
 local function rooms_of(request)
   if type(request.rooms) ~= 'table' then
     local rooms = {}
-    for quota_policy_id, places in string.gmatch(request.rooms or '', '(%S+) (%d+)\n') do
-      rooms[quota_policy_id] = tonumber(places)
+    for quota_policy_id, permits in decode.room_list(request.rooms or '') do
+      rooms[quota_policy_id] = tonumber(permits)
     end
     request.rooms = rooms
   end
@@ -77,7 +82,7 @@ function limit_admission.lease_ahead(request, core)
   if not quota_policy_id then return false end
   request.rooms[quota_policy_id] = request.rooms[quota_policy_id] - 1
   local epoch = number.text(epoch_of(core))
-  core.admission = epoch .. ' ' .. epoch .. ' ?'
+  core.admission = encode.admission(epoch, epoch, true)
   core.leased_ahead = core.admission
   return true
 end
@@ -89,7 +94,7 @@ function limit_admission.parse(A)
   if #A.limits == 0 then return nil end
   local by_id = {}
   for _, entry in ipairs(A.limits) do
-    if not string.find(entry.text, '^%d+ [^\n]*\n') then
+    if not decode.limits(entry.text) then
       return nil, reply.err('invalid_input', 'malformed limits of execution ' .. entry.execution_id)
     end
     by_id[entry.execution_id] = entry
@@ -146,10 +151,11 @@ end
 -- eligible set when it was met there: then limit_admission.flush has to follow.
 function limit_admission.await(c, request, execution_id, core, from, score)
   local lane = record.lane(core)
+  local _, words = decode.limits(core.limits)
   record.write(key.exec_core(c, execution_id), core.managed, {
     'eligibility_state', 'blocked_by_quota',
     'blocking_reason', 'waiting_for_quota',
-    'blocking_detail', string.match(core.limits, '^%d+ ([^\n]*)') or '',
+    'blocking_detail', words or '',
     'public_state', 'rate_limited',
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
@@ -187,16 +193,16 @@ end
 function limit_admission.carry(c, execution_id, core)
   local token = held_token(core)
   if token then
-    redis.call('HSET', key.exec_core(c, execution_id), 'admission', token .. ' ' .. number.text(epoch_of(core)))
+    redis.call('HSET', key.exec_core(c, execution_id), 'admission', encode.admission(token, number.text(epoch_of(core))))
   end
 end
 
--- What the worker of a new lease has to give back when it is over, as text; "" for nothing. A question mark before it tells
--- that the worker has to ask for it first.
+-- What the worker of a new lease has to give back when it is over, as text; "" for nothing. It is `ahead` when
+-- the worker has to ask for it first.
 function limit_admission.permits_due(core)
   if not core.limits then return '' end
-  local token, _, ahead = string.match(core.admission or '', '^(%d+) (%d+) ?(%??)$')
-  return token and ahead .. token .. ' ' .. core.limits or ''
+  local token, _, asking = decode.admission(core.admission or '')
+  return token and encode.permits(asking, token, core.limits) or ''
 end
 
 -- Whether a record waits for an admission under a token.

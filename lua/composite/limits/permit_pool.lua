@@ -27,7 +27,7 @@ end
 --           in use or about to be. It gets more than it has only while nobody waits, and more than it needs only while the limit
 --           is far away. `seq` numbers the words of the worker; one that is not later than the last changes nothing. `held` is
 --           what it has then, `last_seq` what the next word has to exceed. What it gives back goes to those who wait, see
---           ffx_exchange, as do `granted`, `crowded` and `room`.
+--           ffx_exchange, as do `granted`, `contended` and `room`.
 -- @flags    derives repeatable
 -- @key      definition         quota.record
 -- @arg      quota_policy_id    quota_policy_id
@@ -40,7 +40,7 @@ end
 -- @arg      places             int
 -- @arg      needed             int
 -- @arg      seq                int
--- @reply    OK held:int last_seq:int granted:list(place) crowded:bool room:int
+-- @reply    OK held:int last_seq:int granted:list(place) contended:bool room:int
 -- @error    invalid_input message:text
 function F.ffx_hold_places(K, A)
   local n, err = quota_permits.check_limits(A, { { 'places', 0 }, { 'needed', 0 }, { 'seq', 1 } })

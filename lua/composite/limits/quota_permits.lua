@@ -270,7 +270,7 @@ function quota_permits.schedule(c, q, l, free, at, now_due)
   elseif not before or next_at < before then
     redis.call('ZADD', q.due, next_at, q.id)
     if waiting and next_at - c.now <= MESSAGE_WITHIN_MS then
-      wake.send(key.channel_due(c), message.due('q', call.partition(c), number.text(next_at)))
+      wake.send(key.channel_due(c), message.due('q' .. call.partition(c), number.text(next_at)))
     end
   end
   return next_at ~= nil, waiting
@@ -315,7 +315,7 @@ end
 -- @function ffx_exchange
 -- @summary  Gives places of a quota back and asks for others. Places go to those who wait, in the order of their scores:
 --           `granted` tells who got one, which may be others than those of the call. Who got none waits in the queue of
---           the quota; `crowded` tells that somebody does. A request without a score does not wait: it gets a place that
+--           the quota; `contended` tells that somebody does. A request without a score does not wait: it gets a place that
 --           nobody waits for, or none. `want` is how many the caller can use at once. `room` is how many more places there
 --           are before the limit comes near; 0 while somebody waits.
 -- @flags    derives repeatable
@@ -329,7 +329,7 @@ end
 -- @arg      want               int
 -- @group    releases           execution:text token:int refund:bool grant:int
 -- @group    requests           execution:text token:int score:text
--- @reply    OK granted:list(place) crowded:bool room:int
+-- @reply    OK granted:list(place) contended:bool room:int
 -- @error    invalid_input message:text
 function F.ffx_exchange(K, A)
   local n, err = quota_permits.check_limits(A, { { 'want', 0 } })
@@ -408,6 +408,6 @@ function F.ffx_set_quota(K, A)
     redis.call('HSET', q.record, 'pinned', '1')
   end
   redis.call('ZADD', q.due, c.now, q.id)
-  wake.send(key.channel_due(c), message.due('q', call.partition(c), c.now_text))
+  wake.send(key.channel_due(c), message.due('q' .. call.partition(c), c.now_text))
   return reply.ok()
 end

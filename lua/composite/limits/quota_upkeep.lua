@@ -12,12 +12,12 @@ local function to_verify(c, q, out)
   local cursor = redis.call('HGET', q.record, 'verified_to') or '0'
   local page = redis.call('HSCAN', q.holders, cursor, 'COUNT', MAX_VERIFIED)
   redis.call('HSET', q.record, 'verified_to', page[1])
-  local crowded = redis.call('ZCARD', q.waiting) > 0
+  local contended = redis.call('ZCARD', q.waiting) > 0
   for i = 1, #page[2], 2 do
     local token, since, given = quota_permits.split(page[2][i + 1])
     local age = c.now - (tonumber(since) or 0)
     if age >= quota_permits.VERIFY_SOON_MS then
-      out[#out + 1] = { q.id, page[2][i], token, crowded and age >= STALE_MS and '1' or '0', given }
+      out[#out + 1] = { q.id, page[2][i], token, contended and age >= STALE_MS and '1' or '0', given }
     end
   end
 end

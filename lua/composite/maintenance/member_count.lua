@@ -52,13 +52,13 @@ end
 -- @function ffx_count_members
 -- @summary  Enters the members of runs that have more of them than `more_than` wherever they belong, and mends what those runs
 --           count of them; ffx_reconcile does so with smaller ones. Looks at about `limit` members per call: go on with
---           next_cursor until it is empty. `large` counts such runs, `mended` counts by index what was not in order.
+--           next_cursor until it is empty. `large` counts such runs, `repaired` counts by index what was not in order.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      limit              int
 -- @arg      more_than          int
 -- @arg      cursor             text optional
--- @reply    OK next_cursor:text checked:int large:int mended:list(mended)
+-- @reply    OK next_cursor:text checked:int large:int repaired:list(repaired_index)
 -- @error    invalid_input message:text
 function F.ffx_count_members(K, A)
   local limit, err = number.whole('limit', A.limit)

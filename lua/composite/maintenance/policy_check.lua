@@ -28,14 +28,14 @@ local function visit_quota(c, work, id, inner)
   local quota = record.read(key.quota_record(c, id), { 'requests_per_window_seconds', 'active_concurrency_cap', 'name' })
   if not quota then
     redis.call('SREM', key.index_quota_policies(c), id)
-    work.mended = work.mended + 1
+    work.repaired = work.repaired + 1
     return nil, true
   elseif quota.name then
     return nil
   end
   if inner == '' then
     prune_window(c, id, number.finite(quota.requests_per_window_seconds) or 0)
-    if policy_check.correct(c, id) then work.mended = work.mended + 1 end
+    if policy_check.correct(c, id) then work.repaired = work.repaired + 1 end
   end
   local page = redis.call('SSCAN', key.quota_admitted_set(c, id), inner == '' and '0' or inner, 'COUNT', work.limit)
   for _, execution_id in ipairs(page[2]) do
@@ -56,16 +56,16 @@ end
 -- @key      policies           index.quota_policies
 -- @arg      limit              int
 -- @arg      cursor             text optional
--- @reply    OK next_cursor:text checked:int mended:int admitted:list(admitted)
+-- @reply    OK next_cursor:text checked:int repaired:int admitted:list(admitted)
 -- @error    invalid_input message:text
 function F.ffx_reconcile_quotas(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
   local c = call.open(K.policies)
   local work = scan.begin(limit)
-  work.admitted, work.mended = {}, 0
+  work.admitted, work.repaired = {}, 0
   local cursor = scan.set(work, K.policies, A.cursor or '', function(id, inner) return visit_quota(c, work, id, inner) end)
-  return reply.ok(cursor, number.text(work.checked), number.text(work.mended), work.admitted)
+  return reply.ok(cursor, number.text(work.checked), number.text(work.repaired), work.admitted)
 end
 
 -- @function ffx_drop_admissions
@@ -139,21 +139,21 @@ end
 -- @key      policies           index.budget_policies
 -- @arg      limit              int
 -- @arg      cursor             text optional
--- @reply    OK next_cursor:text checked:int mended:int
+-- @reply    OK next_cursor:text checked:int repaired:int
 -- @error    invalid_input message:text
 function F.ffx_reconcile_budgets(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
   local c = call.open(K.policies)
-  local work, mended = scan.begin(limit), 0
+  local work, repaired = scan.begin(limit), 0
   local cursor = scan.set(work, K.policies, A.cursor or '', function(id)
     local stored = record.read(key.budget_record(c, id), { 'budget_id', 'reset_interval_ms', 'next_reset_at', 'gate', 'name' })
     if not stored or not stored.budget_id then
-      mended = mended + redis.call('SREM', K.policies, id)
+      repaired = repaired + redis.call('SREM', K.policies, id)
       redis.call('ZREM', key.index_budget_resets(c), id)
       return nil, true
     end
-    if not stored.gate and not stored.name and repair_budget(c, id, stored) then mended = mended + 1 end
+    if not stored.gate and not stored.name and repair_budget(c, id, stored) then repaired = repaired + 1 end
   end)
-  return reply.ok(cursor, number.text(work.checked), number.text(mended))
+  return reply.ok(cursor, number.text(work.checked), number.text(repaired))
 end

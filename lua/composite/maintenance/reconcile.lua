@@ -252,7 +252,7 @@ local MAX_CHECKED = 1000
 -- @function ffx_reconcile
 -- @summary  Enters executions and flows of a partition in the indexes that they are missing from, and takes entries away
 --           that do not belong, by their records. Looks at about `limit` records per call: go on with next_cursor until
---           it is empty. `mended` counts by index what was not in order. `lanes` are looked at besides those of
+--           it is empty. `repaired` counts by index what was not in order. `lanes` are looked at besides those of
 --           flows, and `workers` are those whose sets of leases are.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
@@ -260,7 +260,7 @@ local MAX_CHECKED = 1000
 -- @arg      cursor             text optional
 -- @group    lanes              lane_id:lane_id
 -- @group    workers            worker_instance_id:worker_instance_id
--- @reply    OK next_cursor:text checked:int mended:list(mended)
+-- @reply    OK next_cursor:text checked:int repaired:list(repaired_index)
 -- @error    invalid_input message:text
 function F.ffx_reconcile(K, A)
   local limit, err = number.whole('limit', A.limit)
@@ -319,24 +319,24 @@ end
 
 -- What may be found among all keys that no index leads to. Each look gives roughly how many records that took and, of a
 -- list, how to go on.
-local STRAYS = {}
+local ORPHAN_CHECKS = {}
 
-function STRAYS.execution(c, execution_id)
+function ORPHAN_CHECKS.execution(c, execution_id)
   if redis.call('SISMEMBER', key.index_all_executions(c), execution_id) == 0 then repair_execution.execution(c, execution_id) end
   return 1
 end
 
-function STRAYS.flow(c, flow_id)
+function ORPHAN_CHECKS.flow(c, flow_id)
   if redis.call('SISMEMBER', key.index_flow_index(c), flow_id) == 0 then return repair_flow.flow(c, flow_id) or 1 end
   return 1
 end
 
-function STRAYS.schedule(c, schedule_id)
+function ORPHAN_CHECKS.schedule(c, schedule_id)
   if redis.call('SISMEMBER', key.ffx_schedules(c), schedule_id) == 0 then return check_schedule(c, schedule_id) end
   return 1
 end
 
-function STRAYS.worker(c, worker, cursor, limit)
+function ORPHAN_CHECKS.worker(c, worker, cursor, limit)
   local index_key = key.index_worker_leases(c, worker)
   local found, rest = page_of('SSCAN', index_key, cursor, limit)
   for _, execution_id in ipairs(found) do check_holder(c, worker, index_key, execution_id) end
@@ -344,7 +344,7 @@ function STRAYS.worker(c, worker, cursor, limit)
 end
 
 -- A list of runs: of a flow, or of those with a tag.
-function STRAYS.list(c, name, cursor, limit)
+function ORPHAN_CHECKS.list(c, name, cursor, limit)
   local list_key = key.ffx_partition(c) .. ':' .. name
   local found, rest = page_of('ZSCAN', list_key, cursor, limit)
   for _, flow_id in ipairs(found) do
@@ -358,25 +358,25 @@ function STRAYS.list(c, name, cursor, limit)
   return #found, rest
 end
 
--- @record stray kind:text name:text cursor:text
+-- @record orphan kind:text name:text cursor:text
 
 -- @function ffx_check_keys
 -- @summary  Looks at records and lists that were found among the keys of a partition: an execution, flow or schedule that is
 --           missing from the list of all of them is entered wherever it belongs; from a list of runs ("runs:<flow>" or
 --           "tagged_runs:<tag, escaped>:<value>") and from the set of a worker's leases goes what does not belong there. What is `left`
---           is more than `limit` entries and for the next call. `mended` counts by index what was not in order.
+--           is more than `limit` entries and for the next call. `repaired` counts by index what was not in order.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      limit              int
 -- @group    found              kind:text name:text cursor:text
--- @reply    OK mended:list(mended) left:list(stray)
+-- @reply    OK repaired:list(repaired_index) left:list(orphan)
 -- @error    invalid_input message:text
 function F.ffx_check_keys(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
   if not A.found then return reply.err('invalid_input', 'the count of what was found does not fit the arguments') end
   for _, entry in ipairs(A.found) do
-    if not STRAYS[entry.kind] then return reply.err('invalid_input', 'kind is unknown: ' .. entry.kind) end
+    if not ORPHAN_CHECKS[entry.kind] then return reply.err('invalid_input', 'kind is unknown: ' .. entry.kind) end
   end
   local c = call.open(K.partition)
   limit = math.max(1, math.min(limit, MAX_CHECKED))
@@ -385,7 +385,7 @@ function F.ffx_check_keys(K, A)
     local rest = entry.cursor
     if checked < limit then
       local looked
-      looked, rest = STRAYS[entry.kind](c, entry.name, is_set(rest) and rest or '0', limit - checked)
+      looked, rest = ORPHAN_CHECKS[entry.kind](c, entry.name, is_set(rest) and rest or '0', limit - checked)
       checked = checked + looked
       if rest == '0' then rest = nil end
     end

@@ -63,7 +63,7 @@ local function repair_members(c, flow_id, flow)
 end
 
 -- Members that are owed their end are ended by whoever works off the list of such flows.
-local function repair_debts(c, flow_id, flow)
+local function repair_owed_ends(c, flow_id, flow)
   local pending_key, backlog_key = key.flow_pending_cancels(c, flow_id), key.index_cancel_backlog(c)
   local owes = redis.call('EXISTS', pending_key) == 1
   local listed = redis.call('ZSCORE', backlog_key, flow_id)
@@ -139,7 +139,7 @@ function repair_flow.flow(c, flow_id)
   end
   if is_set(flow.closed_at) then repair_ended(c, flow_id, flow) else repair_open(c, flow_id, flow) end
   if is_set(flow.held) then return 1 end
-  repair_debts(c, flow_id, flow)
+  repair_owed_ends(c, flow_id, flow)
   if is_set(flow.rerun_state) then return 1 end
   return repair_members(c, flow_id, flow)
 end

@@ -7,7 +7,7 @@ function repair_index.note(c, index)
   c.repaired[index] = (c.repaired[index] or 0) + 1
 end
 
--- @record mended index:text entries:int
+-- @record repaired_index index:text entries:int
 
 -- What was repaired, as list of records, by index.
 function repair_index.report(c)

@@ -84,7 +84,7 @@ end
 -- @function ffx_keep
 -- @summary  Does what is due in one partition, as ffx_tick does, and tells for each duty how much that was and how late
 --           the first of it was. Of the schedules that are due, the caller gets those that no other keeper has been told
---           of lately. Errands are the caller's to carry, and to be acknowledged with ffx_end_errand. A named duty is the
+--           of lately. Relay entries are the caller's to carry out, and to be acknowledged with ffx_end_errand. A named duty is the
 --           only one that is seen to; `next_due_at` is then that of this duty. `unchecked` is 0 when the records have been
 --           gone through by ffx_reconcile since the server started, 1 while they are, and else 2.
 -- @flags    derives repeatable
@@ -92,7 +92,7 @@ end
 -- @arg      limit              int
 -- @arg      duty               text optional
 -- @args     lanes              lane_id
--- @reply    OK now:unix_ms next_due_at:unix_ms more:bool done:list(duty_done) candidates:list(candidate) schedules:list(schedule_id)? errands:list(errand)? unchecked:int?
+-- @reply    OK now:unix_ms next_due_at:unix_ms more:bool done:list(duty_done) candidates:list(candidate) schedules:list(schedule_id)? relay_entries:list(relay_entry)? unchecked:int?
 -- @error    invalid_input message:text
 function F.ffx_keep(K, A)
   local limit, err = limit_of(A)
@@ -107,10 +107,10 @@ function F.ffx_keep(K, A)
     some = { named }
   end
   local c = call.open(K.partition)
-  c.schedules, c.errands, c.carries = {}, {}, true
+  c.schedules, c.relay_entries, c.carries = {}, {}, true
   local done, at = see_to(c, some, limit, timers.lanes(c, A.lanes))
   return reply.ok(c.now_text, time_text(at), c.more and '1' or '0', done, c.candidates or {}, c.schedules,
-    c.errands, number.text(recovery.state(c)))
+    c.relay_entries, number.text(recovery.state(c)))
 end
 
 -- @function ffx_end_leases

@@ -227,7 +227,7 @@ function timers.list()
     { name = 'cancel_backlog', work = end_some_owed, clocks = one(key.index_cancel_backlog) },
     { name = 'sibling_cancel_dispatch', work = cancel_siblings, signs = one(key.index_pending_cancel_groups) },
     { name = 'rerun', work = rerun.advance, signs = one(key.ffx_reruns), free = true },
-    { name = 'child_runs', work = child_run.take_errands, clocks = child_run.due_indexes },
+    { name = 'child_runs', work = child_run.take_relay_entries, clocks = child_run.due_indexes },
     { name = 'admission', work = offer_candidates, clocks = one(key.ffx_unadmitted) },
     { name = 'schedule', work = schedule.take_due, clocks = one(key.ffx_schedules_due), free = true },
   }

@@ -85,7 +85,7 @@ function F.ffx_flow_result(K, A)
     flow[7])
 end
 
--- @record flow_failure execution_id:execution_id node:text outcome:text ended_at:unix_ms attempts:int reason:text category:text absorbed:bool
+-- @record flow_failure execution_id:execution_id node:text outcome:text ended_at:unix_ms attempts:int reason:text category:text tolerated:bool
 
 local FAILURE_FIELDS = {
   'terminal_outcome', 'execution_id', 'node', 'completed_at', 'total_attempt_count', 'failure_reason', 'failure_category',
@@ -101,7 +101,7 @@ end
 
 -- @function ffx_flow_failures
 -- @summary  The members of a flow that failed, expired or were cancelled by themselves, in pages and in no particular
---           order: not those that ended because the whole flow did, or that a join cancelled. `absorbed` are those that a
+--           order: not those that ended because the whole flow did, or that a join cancelled. `tolerated` are those that a
 --           join has made up for. A page may have none.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition

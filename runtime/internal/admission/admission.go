@@ -16,9 +16,9 @@ import (
 // own; its methods are safe for concurrent use.
 type Admitter struct{ Session *engine.Session }
 
-// claimant is the component that an admission pass works for. The run of a worker leases admitted executions
+// Claimant is the component that an admission pass works for. The run of a worker leases admitted executions
 // into its free slots; a promoter leases nothing.
-type claimant interface {
+type Claimant interface {
 	// Request returns the claim that an Admit call carries, to lease up to slots of the admitted executions.
 	Request(slots int) enginerpc.ClaimRequest
 	// Admit sends an Admit call and returns the executions that it leased.
@@ -48,7 +48,7 @@ type LeasedExecution struct {
 // Admit acquires the permits of candidates and returns the executions that were leased to the claimant, at
 // most slots of them. The other admitted executions become eligible for any worker. Errors are logged;
 // keepers retry what failed.
-func (a Admitter) Admit(ctx context.Context, candidates []enginerpc.Candidate, by claimant, slots int) []LeasedExecution {
+func (a Admitter) Admit(ctx context.Context, candidates []enginerpc.Candidate, by Claimant, slots int) []LeasedExecution {
 	p := a.newPass(ctx, by, slots)
 	p.acquireAll(candidates, nil)
 	p.deliver()
@@ -63,7 +63,7 @@ func (a Admitter) Promote(ctx context.Context, candidates []enginerpc.Candidate,
 
 // Release returns permits to their limits. Executions that waited for these permits are admitted; Release
 // returns those of them that were leased to the claimant, at most slots.
-func (a Admitter) Release(ctx context.Context, returns []PermitReturn, by claimant, slots int) []LeasedExecution {
+func (a Admitter) Release(ctx context.Context, returns []PermitReturn, by Claimant, slots int) []LeasedExecution {
 	p := a.newPass(ctx, by, slots)
 	p.returnPermits(returns, false)
 	p.deliver()
@@ -73,7 +73,7 @@ func (a Admitter) Release(ctx context.Context, returns []PermitReturn, by claima
 // Deliver admits executions to which a limit granted permits outside of a pass, and returns those that were
 // leased to the claimant, at most slots of them.
 func (a Admitter) Deliver(
-	ctx context.Context, limit submit.StoredLimit, granted []enginerpc.Place, by claimant, slots int,
+	ctx context.Context, limit submit.StoredLimit, granted []enginerpc.Place, by Claimant, slots int,
 ) []LeasedExecution {
 	p := a.newPass(ctx, by, slots)
 	for _, g := range granted {
@@ -86,7 +86,7 @@ func (a Admitter) Deliver(
 // Acquire acquires the permits of executions that are leased already, and calls acquired for each with its
 // index in held and whether it got all of its permits. It then admits the other executions to which the
 // limits granted permits meanwhile.
-func (a Admitter) Acquire(ctx context.Context, held []PermitReturn, by claimant, acquired func(i int, all bool)) {
+func (a Admitter) Acquire(ctx context.Context, held []PermitReturn, by Claimant, acquired func(i int, all bool)) {
 	p := a.newPass(ctx, by, 0)
 	candidates := make([]*candidate, len(held))
 	for i, h := range held {

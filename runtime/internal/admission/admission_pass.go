@@ -22,7 +22,7 @@ const maxDeliveries = 16
 type admissionPass struct {
 	Admitter
 	ctx      context.Context
-	by       claimant
+	by       Claimant
 	slots    int // number of executions that the claimant can take
 	admitted []admission
 	leased   []LeasedExecution
@@ -41,7 +41,7 @@ func (a admission) permits() PermitReturn {
 	return PermitReturn{a.execution, a.token, a.limits, a.grants}
 }
 
-func (a Admitter) newPass(ctx context.Context, by claimant, slots int) *admissionPass {
+func (a Admitter) newPass(ctx context.Context, by Claimant, slots int) *admissionPass {
 	return &admissionPass{Admitter: a, ctx: ctx, by: by, slots: slots}
 }
 

@@ -31,11 +31,11 @@
 //
 // # Budget tasks
 //
-// ParseBreach and budgetBreach.Apply carry out the tasks that a breach of a budget leaves. Workers use them right after
+// ParseBreach and BudgetBreach.Apply carry out the tasks that a breach of a budget leaves. Workers use them right after
 // the breach, keepers for the tasks that workers did not finish.
 //
 // # Imports
 //
 // The package uses the connection and the errors of package engine, and the stored form of limits of package submit.
-// It imports neither worker nor keeper: both call it, and a worker takes part by implementing the claimant interface.
+// It imports neither worker nor keeper: both call it, and a worker takes part by implementing the Claimant interface.
 package admission

@@ -98,7 +98,7 @@ func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) 
 // keeps waiting until that limit grants a permit. After a crash, keepers continue with it.
 func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verdict, error) {
 	epoch := x.record.Int("current_lease_epoch")
-	if token, at, found := strings.Cut(x.record["admission"], " "); found && token != "" && at == strconv.FormatInt(epoch, 10) {
+	if a, ok := enginerpc.ParseAdmissionText(x.record["admission"]); ok && !a.Asking && a.Epoch == epoch {
 		return admitted(), nil
 	}
 	if !engine.Has[engine.LimitStore](s.session.Backend) {
@@ -109,8 +109,7 @@ func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verd
 	candidate := enginerpc.Candidate{
 		ExecutionID: x.id, Token: epoch, Score: formatFloat(created - priority*priorityStep), Limits: x.record["limits"],
 	}
-	words, _, _ := strings.Cut(x.record["limits"], "\n")
-	_, words, _ = strings.Cut(words, " ")
+	limits, _ := enginerpc.ParseLimitsText(x.record["limits"])
 	client, keys := s.session.Client, s.session.Core.Keys()
 	at, err := x.id.Partition()
 	if err != nil {
@@ -120,7 +119,7 @@ func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verd
 	if err := client.Do(ctx, offered).Error(); err != nil {
 		return verdict{}, err
 	}
-	if err := s.block(ctx, x, blockedByQuota, words); err != nil {
+	if err := s.block(ctx, x, blockedByQuota, limits.Words); err != nil {
 		return verdict{}, err
 	}
 	Admitter{s.session}.Promote(ctx, []enginerpc.Candidate{candidate}, 1)

@@ -115,7 +115,7 @@ func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (Issu
 		Partition: heads.partition, LaneID: s.lane, WorkerID: r.WorkerID, WorkerInstanceID: r.Instance, GrantTTL: r.TTL, Capabilities: s.capabilities,
 	}
 	if r.Activities != nil {
-		call.Kinds = "\n" + strings.Join(r.Activities, "\n") + "\n"
+		call.Kinds = enginerpc.KindSet(r.Activities)
 	}
 	for range maxSearches {
 		call.PassedOver = strings.Join(s.passedOver, "\n")

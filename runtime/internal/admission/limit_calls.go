@@ -101,7 +101,7 @@ func (p *admissionPass) send(
 		if answered != nil {
 			answered[limit] = true
 		}
-		p.by.UpdateLimit(limit, LimitState{a.Reply.Crowded, a.Reply.Room})
+		p.by.UpdateLimit(limit, LimitState{a.Reply.Contended, a.Reply.Room})
 		for _, g := range a.Reply.Granted {
 			grant(limits[i], permitKey{limit, g.Execution, g.Token}, g.Grant)
 		}

@@ -1,9 +1,6 @@
 package admission
 
 import (
-	"strconv"
-	"strings"
-
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -31,17 +28,16 @@ type PermitReturn struct {
 // IsLeasedAhead reports whether an execution was leased before its permits were acquired, so that its worker
 // must acquire them before it runs the execution.
 func IsLeasedAhead(claimed *enginerpc.ClaimedExecution) bool {
-	return strings.HasPrefix(claimed.Admission, "?")
+	permits, _ := enginerpc.ParsePermitsText(claimed.Admission)
+	return permits.Ahead
 }
 
-// PermitsOf returns the permits that came with a claim; false if none did or their text is malformed. The
-// text is the token of the lease, then the limits in the form that submit.DecodeLimits reads.
+// PermitsOf returns the permits that came with a claim; false if none did or their text is malformed.
 func PermitsOf(claimed *enginerpc.ClaimedExecution) (PermitReturn, bool) {
-	token, text, _ := strings.Cut(strings.TrimPrefix(claimed.Admission, "?"), " ")
-	number, err := strconv.ParseInt(token, 10, 64)
-	if err != nil {
+	permits, ok := enginerpc.ParsePermitsText(claimed.Admission)
+	if !ok {
 		return PermitReturn{}, false
 	}
-	limits, err := submit.DecodeLimits(text)
-	return PermitReturn{claimed.ExecutionID, number, limits, nil}, err == nil
+	limits, err := submit.DecodeLimits(permits.Limits)
+	return PermitReturn{claimed.ExecutionID, permits.Token, limits, nil}, err == nil
 }

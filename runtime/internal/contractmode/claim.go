@@ -40,7 +40,7 @@ func (x contractCandidate) suits(r *enginerpc.ClaimRequest) bool {
 	if !eligible && !x.core.IsReclaimable() || x.core.Lane() != r.LaneID {
 		return false
 	}
-	if !strings.Contains(r.Kinds, "\n"+x.core["execution_kind"]+"\n") {
+	if !enginerpc.InKindSet(r.Kinds, x.core["execution_kind"]) {
 		return false
 	}
 	offered := strings.Split(r.Capabilities, ",")

@@ -322,8 +322,8 @@ func (c *contract) renewal(ctx context.Context, call enginerpc.RenewCall, renewe
 			a.Err = err
 		}
 	}
-	if a.Err == nil && call.ReportStrays {
-		a.Reply.Strays, a.Err = c.unknownLeases(ctx, call)
+	if a.Err == nil && call.ReportOrphans {
+		a.Reply.Orphans, a.Err = c.unknownLeases(ctx, call)
 	}
 	return a
 }

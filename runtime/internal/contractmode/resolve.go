@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -214,12 +215,13 @@ func (c *contract) tellReady(ctx context.Context, p enginecore.Partition, own en
 
 // tellWork notifies the workers of a lane. The random number makes messages distinct.
 func (c *contract) tellWork(ctx context.Context, p enginecore.Partition, lane enginecore.LaneID) {
-	c.tell(ctx, c.keys.ChannelWake(lane), "work "+strconv.Itoa(int(p.Index))+" "+strconv.FormatUint(rand.Uint64(), 36))
+	work := enginerpc.WorkMessage{Partition: p, Mark: strconv.FormatUint(rand.Uint64(), 36)}
+	c.tell(ctx, c.keys.ChannelWake(lane), work.Text())
 }
 
 // tellDue notifies keepers of an item that is due at a time in Unix ms.
 func (c *contract) tellDue(ctx context.Context, p enginecore.Partition, at int64) {
-	c.tell(ctx, c.keys.ChannelDue(), strconv.Itoa(int(p.Index))+" "+strconv.FormatInt(at, 10))
+	c.tell(ctx, c.keys.ChannelDue(), enginerpc.DueMessage{Partition: p, At: time.UnixMilli(at)}.Text())
 }
 
 // tell publishes a hint. A subscriber that misses it finds the work by polling.
@@ -314,6 +316,9 @@ type endProbe struct {
 	loaded  bool
 }
 
+// outcomeOver is the outcome in the message that a flow is over. Clients read how it ended from the engine.
+const outcomeOver = "over"
+
 // maxEndProbes bounds the remembered flows.
 const maxEndProbes = 1024
 
@@ -321,7 +326,7 @@ const maxEndProbes = 1024
 func (w *endWatch) check(ctx context.Context, c *contract, p enginecore.Partition, id enginecore.FlowID) error {
 	over, err := w.look(ctx, c, p, id)
 	if over {
-		c.tell(ctx, c.keys.ChannelDone(p), string(id)+" over")
+		c.tell(ctx, c.keys.ChannelDone(p), enginerpc.DoneMessage{FlowID: id, Outcome: outcomeOver}.Text())
 	}
 	return err
 }

@@ -346,7 +346,8 @@ func cancelCall(id enginecore.ExecutionID, core engine.Record, reason string) en
 
 // tellCancel notifies a worker to stop an execution.
 func (c *contract) tellCancel(ctx context.Context, worker enginecore.WorkerInstanceID, id enginecore.ExecutionID, lease, reason string) {
-	c.tell(ctx, c.keys.ChannelWorker(worker), "cancel "+string(id)+" "+lease+" "+reason)
+	cancel := enginerpc.CancelMessage{ExecutionID: id, LeaseID: enginecore.LeaseID(lease), Reason: reason}
+	c.tell(ctx, c.keys.ChannelWorker(worker), cancel.Text())
 }
 
 // ListRuns reads all flows in the contract's index of flows of the partition, and returns the newest ones of the

@@ -2,10 +2,9 @@ package dispatch
 
 import (
 	"bytes"
-	"fmt"
-	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // laneLoad counts the shards of one lane in a dispatch queue, and the claims in flight with a hint, each of which
@@ -24,25 +23,25 @@ func (l laneLoad) withQueued(by int) laneLoad {
 // longest ago by any worker. The zero value leaves the choice to the claim. The engine reads the texts in ffx_claim.
 type partitionHint struct {
 	Digits    string // one for each partition, by its index
-	RingSlots string // " <partition>@<slot> " for each digitAssigned
+	RingSlots string // an enginerpc.RingSlotText for each digitAssigned
 	version   int    // of the queue when the hint was made
 }
 
 // Digits of a hint, and what is added to them for shards where an execution was set aside.
 const (
-	digitNone     = '0'
-	digitListed   = '1'
-	digitShared   = '2'
-	digitEarly    = '3'
-	digitAssigned = '4'
-	plusSetAside  = 4
+	digitNone     = '0' + enginerpc.PartitionHintNone
+	digitListed   = '0' + enginerpc.PartitionHintListed
+	digitShared   = '0' + enginerpc.PartitionHintShared
+	digitEarly    = '0' + enginerpc.PartitionHintEarly
+	digitAssigned = '0' + enginerpc.PartitionHintAssigned
+	plusSetAside  = enginerpc.PartitionHintSetAside
 	digitSetAside = digitListed + plusSetAside
 	hintCapacity  = 64 // initial, in partitions
 )
 
 // makeHint makes the hint for the shards of a lane in the queue, and counts the claim that uses it. It needs the lock.
 func (q *DispatchQueue) makeHint(lane enginecore.LaneID) partitionHint {
-	digits, ringSlots := make([]byte, 0, hintCapacity), new(strings.Builder)
+	digits, ringSlots := make([]byte, 0, hintCapacity), []byte(nil)
 	for _, v := range q.queue {
 		if v.Lane != lane {
 			continue
@@ -51,11 +50,11 @@ func (q *DispatchQueue) makeHint(lane enginecore.LaneID) partitionHint {
 		if missing := i + 1 - len(digits); missing > 0 {
 			digits = append(digits, bytes.Repeat([]byte{digitNone}, missing)...)
 		}
-		handoff, assigned := q.handoffs[v.LaneShard]
+		pending, assigned := q.broadcasts[v.LaneShard]
 		switch {
 		case assigned:
 			digits[i] = digitAssigned
-			fmt.Fprintf(ringSlots, " %d@%s ", i, handoff.slot)
+			ringSlots = enginerpc.RingSlotText{Partition: v.Partition, Slot: pending.slot}.AppendText(ringSlots)
 		case v.Early:
 			digits[i] = digitEarly
 		case v.Shared:
@@ -70,7 +69,7 @@ func (q *DispatchQueue) makeHint(lane enginecore.LaneID) partitionHint {
 	l := q.lanes[lane]
 	l.hinted++
 	q.lanes[lane] = l
-	return partitionHint{string(digits), ringSlots.String(), q.version}
+	return partitionHint{string(digits), string(ringSlots), q.version}
 }
 
 // ResolveHint ends the use of a hint after its claim visited the shard at, which leaves the queue unless a newer
@@ -85,7 +84,7 @@ func (q *DispatchQueue) ResolveHint(v ClaimTarget, at LaneShard) (setAside bool)
 	q.endHint(v)
 	if version, queued := q.queued[at]; queued && version <= v.version {
 		q.remove(at)
-		q.dropHandoff(at)
+		q.dropBroadcast(at)
 		delete(q.setAside, at)
 	}
 	i := int(at.Partition.Index)

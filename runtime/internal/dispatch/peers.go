@@ -142,7 +142,7 @@ func (s *PeerSet) Ring(lane enginecore.LaneID) wakeRing {
 // SlotDelay returns how long this worker waits before it responds to a wake-up in a slot of the wake ring, and after
 // how long it hands the wake-up on to all workers if none of the slot has claimed the work. at is the time of the
 // wake-up in Unix milliseconds.
-func (s *PeerSet) SlotDelay(lane enginecore.LaneID, slot int, at int64) (wait, handOff time.Duration) {
+func (s *PeerSet) SlotDelay(lane enginecore.LaneID, slot int, at int64) (wait, patience time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	turn := newWakeRing(s.self, s.peers[lane]).turn(slot, at)

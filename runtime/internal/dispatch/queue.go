@@ -32,12 +32,12 @@ type ClaimTarget struct {
 	RingSlot string
 }
 
-// pendingHandoff is a wake-up for which this worker is responsible, with few others: unless the work is claimed in
-// time, the worker hands the wake-up on to all.
-type pendingHandoff struct {
-	slot    string
-	timer   *time.Timer
-	handOff func()
+// pendingBroadcast is a wake-up for which this worker is responsible, with few others: unless the work is claimed in
+// time, the worker publishes the wake-up to all workers.
+type pendingBroadcast struct {
+	slot      string
+	timer     *time.Timer
+	broadcast func()
 }
 
 // DispatchQueue holds the free slots of one worker and the shards where work may be waiting, each once, in the order of
@@ -45,17 +45,17 @@ type pendingHandoff struct {
 type DispatchQueue struct {
 	Changed chan struct{} // has a value when there may be something to claim
 
-	mu       sync.Mutex
-	free     int
-	claims   int // in flight
-	queue    []ClaimTarget
-	queued   map[LaneShard]int              // version of the latest wake-up of each shard in the queue
-	version  int                            // of the latest wake-up
-	lanes    map[enginecore.LaneID]laneLoad // counts of the queue, by lane
-	setAside map[LaneShard]bool             // shards with executions that were set aside and this worker can run
-	delayed  map[LaneShard]*time.Timer      // shards that other workers claim from first
-	handoffs map[LaneShard]pendingHandoff
-	closed   bool
+	mu         sync.Mutex
+	free       int
+	claims     int // in flight
+	queue      []ClaimTarget
+	queued     map[LaneShard]int              // version of the latest wake-up of each shard in the queue
+	version    int                            // of the latest wake-up
+	lanes      map[enginecore.LaneID]laneLoad // counts of the queue, by lane
+	setAside   map[LaneShard]bool             // shards with executions that were set aside and this worker can run
+	delayed    map[LaneShard]*time.Timer      // shards that other workers claim from first
+	broadcasts map[LaneShard]pendingBroadcast
+	closed     bool
 }
 
 // maxClaims bounds the claims of one worker that are in flight at a time.
@@ -65,7 +65,7 @@ const maxClaims = 4
 func NewDispatchQueue(slots int) *DispatchQueue {
 	return &DispatchQueue{
 		Changed: make(chan struct{}, 1), free: slots, queued: make(map[LaneShard]int), lanes: make(map[enginecore.LaneID]laneLoad),
-		setAside: make(map[LaneShard]bool), delayed: make(map[LaneShard]*time.Timer), handoffs: make(map[LaneShard]pendingHandoff),
+		setAside: make(map[LaneShard]bool), delayed: make(map[LaneShard]*time.Timer), broadcasts: make(map[LaneShard]pendingBroadcast),
 	}
 }
 
@@ -93,7 +93,7 @@ func (q *DispatchQueue) Add(s LaneShard) {
 func (q *DispatchQueue) AddShared(s LaneShard, turn func() (wait time.Duration, first bool)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.dropHandoff(s)
+	q.dropBroadcast(s)
 	if q.closed || q.bumpIfQueued(s) || q.delayed[s] != nil {
 		return
 	}
@@ -105,28 +105,28 @@ func (q *DispatchQueue) AddShared(s LaneShard, turn func() (wait time.Duration, 
 	q.enqueueAfter(wait, ClaimTarget{LaneShard: s, Shared: true, Early: first})
 }
 
-// AddAssigned queues a shard after wait, for which only the workers of a slot of the wake ring were woken. handOff is
+// AddAssigned queues a shard after wait, for which only the workers of a slot of the wake ring were woken. broadcast is
 // called after patience, unless by then this worker claims from the shard, [DispatchQueue.AddShared] reports a wake-up
 // of all workers, or [DispatchQueue.MarkEmpty] reports that nothing is left. It is also called when the queue is
-// closed. handOff must not block and must not call the queue.
-func (q *DispatchQueue) AddAssigned(s LaneShard, slot int, wait, patience time.Duration, handOff func()) {
+// closed. broadcast must not block and must not call the queue.
+func (q *DispatchQueue) AddAssigned(s LaneShard, slot int, wait, patience time.Duration, broadcast func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		handOff()
+		broadcast()
 		return
 	}
-	q.dropHandoff(s)
+	q.dropBroadcast(s)
 	var timer *time.Timer
 	timer = time.AfterFunc(patience, func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if q.handoffs[s].timer == timer {
-			delete(q.handoffs, s)
-			handOff()
+		if q.broadcasts[s].timer == timer {
+			delete(q.broadcasts, s)
+			broadcast()
 		}
 	})
-	q.handoffs[s] = pendingHandoff{strconv.Itoa(slot), timer, handOff}
+	q.broadcasts[s] = pendingBroadcast{strconv.Itoa(slot), timer, broadcast}
 	if q.bumpIfQueued(s) || q.delayed[s] != nil {
 		return
 	}
@@ -136,11 +136,11 @@ func (q *DispatchQueue) AddAssigned(s LaneShard, slot int, wait, patience time.D
 	q.enqueueAfter(wait, ClaimTarget{LaneShard: s})
 }
 
-// dropHandoff removes and returns the pending handoff of a shard, if there is one. It needs the lock.
-func (q *DispatchQueue) dropHandoff(s LaneShard) (h pendingHandoff, pending bool) {
-	if h, pending = q.handoffs[s]; pending {
+// dropBroadcast removes and returns the pending broadcast of a shard, if there is one. It needs the lock.
+func (q *DispatchQueue) dropBroadcast(s LaneShard) (h pendingBroadcast, pending bool) {
+	if h, pending = q.broadcasts[s]; pending {
 		h.timer.Stop()
-		delete(q.handoffs, s)
+		delete(q.broadcasts, s)
 	}
 	return h, pending
 }
@@ -168,7 +168,7 @@ func (q *DispatchQueue) MarkEmpty(s LaneShard) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.dropDelayed(s)
-	q.dropHandoff(s)
+	q.dropBroadcast(s)
 	if !q.setAside[s] {
 		q.remove(s)
 	}
@@ -245,7 +245,7 @@ func (q *DispatchQueue) Take(canChoose bool) (v ClaimTarget, ok bool) {
 		v.partitionHint = q.makeHint(v.Lane)
 	} else {
 		q.remove(v.LaneShard)
-		if h, pending := q.dropHandoff(v.LaneShard); pending {
+		if h, pending := q.dropBroadcast(v.LaneShard); pending {
 			v.Shared, v.Early, v.RingSlot = true, true, h.slot
 		}
 		v.SetAside = q.setAside[v.LaneShard]
@@ -307,7 +307,7 @@ func (q *DispatchQueue) HasWaiting() bool {
 	return len(q.queue) > 0
 }
 
-// Close empties the queue for good and hands pending wake-ups on to other workers. Afterwards Take returns no target;
+// Close empties the queue for good and publishes pending wake-ups to all workers. Afterwards Take returns no target;
 // slots can still be freed.
 func (q *DispatchQueue) Close() {
 	q.mu.Lock()
@@ -317,9 +317,9 @@ func (q *DispatchQueue) Close() {
 	for s := range q.delayed {
 		q.dropDelayed(s)
 	}
-	for s, h := range q.handoffs {
-		q.dropHandoff(s)
-		h.handOff()
+	for s, h := range q.broadcasts {
+		q.dropBroadcast(s)
+		h.broadcast()
 	}
 }
 

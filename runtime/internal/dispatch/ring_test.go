@@ -64,7 +64,7 @@ func TestQueueHandsOff(t *testing.T) {
 	b.MarkEmpty(at(2))
 	b.AddShared(at(3), after(time.Hour))
 	require.Equal(t, 1, <-handed)
-	require.Empty(t, b.handoffs)
+	require.Empty(t, b.broadcasts)
 
 	// It comes itself later, too.
 	b.FinishClaim(1)

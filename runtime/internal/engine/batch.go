@@ -214,6 +214,17 @@ func (b *Batcher[K, Req, Res]) withdraw(key K, mine *batchEntry[Req, Res], deliv
 	return false
 }
 
+// Load returns the number of calls in flight and of the requests that wait for one.
+func (b *Batcher[K, Req, Res]) Load() (inFlight, waiting int) {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	for _, line := range b.Lines {
+		inFlight += line.inFlight
+		waiting += len(line.Waiting)
+	}
+	return inFlight, waiting
+}
+
 func (b *Batcher[K, Req, Res]) sendSingle(key K, mine *batchEntry[Req, Res]) Res {
 	defer b.release(key)
 	return b.Single(mine.ctx, key, mine.req)

@@ -15,7 +15,7 @@ type ChildRuns interface {
 	AwaitChild(context.Context, enginerpc.AwaitChildCall) (enginerpc.AwaitChildReply, error)
 	AskChild(context.Context, enginerpc.AskChildCall) (enginerpc.AskChildReply, error)
 	ChildEnded(context.Context, enginerpc.ChildEndedCall) (enginerpc.ChildEndedReply, error)
-	EndErrand(context.Context, enginerpc.EndErrandCall) (enginerpc.EndErrandReply, error)
+	EndRelayEntry(context.Context, enginerpc.EndRelayEntryCall) (enginerpc.EndRelayEntryReply, error)
 	ReadResults(context.Context, enginerpc.ReadResultsCall) (enginerpc.ReadResultsReply, error)
 	Rerun(context.Context, enginerpc.RerunCall) (enginerpc.RerunReply, error)
 	PurgeFlow(context.Context, enginerpc.PurgeFlowCall) (enginerpc.PurgeFlowReply, error)

@@ -17,9 +17,9 @@ func ReadEvent(e enginerpc.FlowEvent) runevent.Event {
 		event.Attempt = index + 1
 	}
 	if event.Kind == runevent.Progress {
-		percent, message, _ := strings.Cut(e.Detail, " ")
-		event.Percent, _ = strconv.ParseFloat(percent, 64)
-		event.Message, event.Detail = message, ""
+		progress, _ := enginerpc.ParseProgressText(e.Detail)
+		event.Percent, _ = strconv.ParseFloat(progress.Percent, 64)
+		event.Message, event.Detail = progress.Words, ""
 	}
 	return event
 }

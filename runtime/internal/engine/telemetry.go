@@ -71,35 +71,36 @@ func NewTelemetry(tracers trace.TracerProvider, meters metric.MeterProvider) (*T
 		faults = append(faults, err)
 		return g
 	}
-	// What several of one process have together is the sum of what each has.
+	// The values of several workers or keepers of a process add up.
 	share := func(name, unit, description string) metric.Int64ObservableUpDownCounter {
 		c, err := t.Meter.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
 		faults = append(faults, err)
 		return c
 	}
-	t.Starts = seconds("flowfabric.start.duration", "Time to submit a run.", callBounds)
-	t.Claims = seconds("flowfabric.claim.duration", "Time that a claim takes.", callBounds)
-	t.Commits = seconds("flowfabric.commit.duration", "Time to commit a result.", callBounds)
-	t.Attempts = seconds("flowfabric.attempt.duration", "Time from the claim of an attempt to its end.", attemptBounds)
-	t.WorkerClaims = counter("flowfabric.worker.claims", "{claim}", "Calls that asked for work.")
-	t.WorkerExecutions = counter("flowfabric.worker.executions", "{execution}", "Attempts that were begun.")
-	t.WorkerOverstays = counter("flowfabric.worker.overstays", "{execution}", "Functions that had not returned one lease time after their context had ended.")
-	t.Overstaying = share("flowfabric.worker.slot.overstaying", "{slot}", "Slots held by such functions.")
-	t.Slots = share("flowfabric.worker.slot.limit", "{slot}", "Functions that may run at a time.")
-	t.BusySlots = share("flowfabric.worker.slot.usage", "{slot}", "Functions that run.")
-	t.LaneDepth = gauge("flowfabric.lane.depth", "{execution}", "Executions that stand in a lane.")
-	t.TaskSteps = counter("flowfabric.keeper.steps", "{step}", "Looks of a keeper at a partition.")
-	t.TaskItems = counter("flowfabric.keeper.items", "{item}", "What a keeper has worked on.")
-	t.TaskErrors = counter("flowfabric.keeper.errors", "{step}", "Steps of a keeper that failed.")
-	t.TaskPanics = counter("flowfabric.keeper.panics", "{step}", "Steps of a keeper that panicked.")
-	t.KeeperPartitions = share("flowfabric.keeper.partitions", "{partition}", "Partitions that a keeper sees to.")
+	t.Starts = seconds("flowfabric.start.duration", "Duration of submitting a run, until the engine has replied.", callBounds)
+	t.Claims = seconds("flowfabric.claim.duration", "Duration of a claim call, with its repetitions.", callBounds)
+	t.Commits = seconds("flowfabric.commit.duration", "Duration of committing the result of an attempt, with repetitions.", callBounds)
+	t.Attempts = seconds("flowfabric.attempt.duration", "Duration of an attempt, from its claim to its end.", attemptBounds)
+	t.WorkerClaims = counter("flowfabric.worker.claims", "{claim}", "Number of claim calls of a worker.")
+	t.WorkerExecutions = counter("flowfabric.worker.executions", "{execution}", "Number of attempts that a worker started.")
+	t.WorkerOverstays = counter("flowfabric.worker.overstays", "{execution}",
+		"Number of functions that had not returned one lease duration after their context ended.")
+	t.Overstaying = share("flowfabric.worker.slot.overstaying", "{slot}", "Number of slots held by functions that overstay.")
+	t.Slots = share("flowfabric.worker.slot.limit", "{slot}", "Number of functions that a worker runs at a time at most.")
+	t.BusySlots = share("flowfabric.worker.slot.usage", "{slot}", "Number of slots in use.")
+	t.LaneDepth = gauge("flowfabric.lane.depth", "{execution}", "Number of executions of a lane, by state.")
+	t.TaskSteps = counter("flowfabric.keeper.steps", "{step}", "Number of steps of a keeper, each of one task in one partition.")
+	t.TaskItems = counter("flowfabric.keeper.items", "{item}", "Number of items that a keeper processed, by task.")
+	t.TaskErrors = counter("flowfabric.keeper.errors", "{step}", "Number of steps of a keeper that failed.")
+	t.TaskPanics = counter("flowfabric.keeper.panics", "{step}", "Number of steps of a keeper that panicked.")
+	t.KeeperPartitions = share("flowfabric.keeper.partitions", "{partition}", "Number of flow partitions that a keeper owns.")
 	age := func(name, description string) metric.Float64ObservableGauge {
 		g, err := t.Meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(description))
 		faults = append(faults, err)
 		return g
 	}
-	t.LaneAge = age("flowfabric.lane.oldest_age", "Age of the oldest execution that waits for a worker.")
-	t.TaskLag = age("flowfabric.keeper.lag", "How late the last thing was done that was due.")
+	t.LaneAge = age("flowfabric.lane.oldest_age", "Age of the oldest eligible execution of a lane.")
+	t.TaskLag = age("flowfabric.keeper.lag", "Delay of the last due item when a keeper processed it, by task.")
 	return t, errors.Join(faults...)
 }
 

@@ -18,29 +18,29 @@ var admittedFields = []string{"lifecycle_phase"}
 // Executions and quotas live in different partitions, and an ended execution may be replayed meanwhile. So the first
 // call removes the guard, under which a replay would reuse the admission; then the executions are read again, and
 // only those still ended or missing are dropped.
-func (k *Keeper) dropAdmissions(ctx context.Context, p enginecore.Partition, admitted []enginerpc.Admitted) (int64, error) {
-	unused, err := k.unusedAdmissions(ctx, admitted, func(phase string, guarded bool) bool {
+func (m *maintainer) dropAdmissions(ctx context.Context, p enginecore.Partition, admitted []enginerpc.Admitted) (int64, error) {
+	unused, err := m.unusedAdmissions(ctx, admitted, func(phase string, guarded bool) bool {
 		return phase == "" || phase == "terminal" || !guarded && phase != "active"
 	})
 	if err != nil || len(unused) == 0 {
 		return 0, err
 	}
-	first, err := k.maintenance.DropAdmissions(ctx, enginerpc.DropAdmissionsCall{Partition: p, Admissions: unused})
+	first, err := m.maintenance.DropAdmissions(ctx, enginerpc.DropAdmissionsCall{Partition: p, Admissions: unused})
 	if err != nil || len(first.Again) == 0 {
 		return first.Dropped, err
 	}
-	unused, err = k.unusedAdmissions(ctx, first.Again, func(phase string, _ bool) bool { return phase == "" || phase == "terminal" })
+	unused, err = m.unusedAdmissions(ctx, first.Again, func(phase string, _ bool) bool { return phase == "" || phase == "terminal" })
 	if err != nil || len(unused) == 0 {
 		return first.Dropped, err
 	}
-	second, err := k.maintenance.DropAdmissions(ctx, enginerpc.DropAdmissionsCall{Partition: p, Admissions: unused})
+	second, err := m.maintenance.DropAdmissions(ctx, enginerpc.DropAdmissionsCall{Partition: p, Admissions: unused})
 	return first.Dropped + second.Dropped, err
 }
 
 // unusedAdmissions returns the admissions that a rule selects by the lifecycle phase of their executions: "" for a
 // missing one.
-func (k *Keeper) unusedAdmissions(ctx context.Context, admitted []enginerpc.Admitted, isUnused func(phase string, guarded bool) bool) ([]enginerpc.DropAdmissionsAdmission, error) {
-	client := k.Session.Client
+func (m *maintainer) unusedAdmissions(ctx context.Context, admitted []enginerpc.Admitted, isUnused func(phase string, guarded bool) bool) ([]enginerpc.DropAdmissionsAdmission, error) {
+	client := m.Session.Client
 	var unused []enginerpc.DropAdmissionsAdmission
 	var asked []enginerpc.Admitted
 	var questions rueidis.Commands
@@ -51,7 +51,7 @@ func (k *Keeper) unusedAdmissions(ctx context.Context, admitted []enginerpc.Admi
 			continue
 		}
 		asked = append(asked, a)
-		questions = append(questions, client.B().Hmget().Key(k.Session.Core.Keys().ExecCore(id)).Field(admittedFields...).Build())
+		questions = append(questions, client.B().Hmget().Key(m.Session.Core.Keys().ExecCore(id)).Field(admittedFields...).Build())
 	}
 	for i, answer := range client.DoMulti(ctx, questions...) {
 		if err := answer.Error(); err != nil {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -22,11 +20,11 @@ const leastHeld = 100 * time.Millisecond
 
 // budgetLoop maintains budgets: it resets those that are due, and carries out in the partitions of flows what a
 // process that has ended left undone.
-func (k *Keeper) budgetLoop() *MaintenanceLoop {
+func (m *maintainer) budgetLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskBudget}, family: enginecore.BudgetFamily, Every: KeeperSweep, hearsDue: true,
 		hintKeys: func(p enginecore.Partition) []string {
-			keys := k.Session.Core.Keys()
+			keys := m.Session.Core.Keys()
 			return []string{keys.BudgetDue(p), keys.IndexBudgetResets(p)}
 		},
 		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
@@ -34,12 +32,12 @@ func (k *Keeper) budgetLoop() *MaintenanceLoop {
 			for i, p := range partitions {
 				calls[i] = enginerpc.BudgetTickCall{Partition: p}
 			}
-			answers, _ := engine.SendAll(ctx, k.maintenance, calls) // each answer has its error
+			answers, _ := engine.SendAll(ctx, m.maintenance, calls) // each answer has its error
 			heard := time.Now()
 			results := make([]StepResult, len(partitions))
 			for i, a := range answers {
 				if results[i].Err = a.Err; a.Err == nil {
-					results[i] = k.settleBudgets(ctx, partitions[i], a.Reply)
+					results[i] = m.settleBudgets(ctx, partitions[i], a.Reply)
 					results[i].Heard = heard
 				}
 			}
@@ -49,7 +47,7 @@ func (k *Keeper) budgetLoop() *MaintenanceLoop {
 }
 
 // settleBudgets carries out the tasks that a budget tick returned for one partition.
-func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, reply enginerpc.BudgetTickReply) StepResult {
+func (m *maintainer) settleBudgets(ctx context.Context, p enginecore.Partition, reply enginerpc.BudgetTickReply) StepResult {
 	o := StepResult{Next: untilDue(reply.Now, reply.NextDueAt)}
 	o.more = o.Next > 0 && !reply.NextDueAt.After(reply.Now)
 	if count := int64(len(reply.Tasks)) + reply.Resets; count > 0 {
@@ -58,7 +56,7 @@ func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, repl
 	if len(reply.Tasks) == 0 {
 		return o
 	}
-	s := &budgetSettling{session: k.Session, partition: p, now: reply.Now, checks: make(map[enginecore.Partition]*budgetChecks)}
+	s := &budgetSettling{session: m.Session, partition: p, now: reply.Now, checks: make(map[enginecore.Partition]*budgetChecks)}
 	for _, task := range reply.Tasks {
 		if err := s.settle(ctx, task); err != nil {
 			s.failed = errors.Join(s.failed, err)
@@ -67,12 +65,12 @@ func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, repl
 	s.verify(ctx)
 	if len(s.call.Done) > 0 || len(s.call.Over) > 0 {
 		s.call.Partition = p
-		_, err := k.maintenance.BudgetDone(ctx, s.call)
+		_, err := m.maintenance.BudgetDone(ctx, s.call)
 		s.failed = errors.Join(s.failed, err)
 	}
 	// Failed tasks become due again by themselves, so the partition reports success.
 	if s.failed != nil && ctx.Err() == nil {
-		k.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: what follows from the use of a budget could not be done, it is tried again",
+		m.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: what follows from the use of a budget could not be done, it is tried again",
 			engine.EventBudgetFailed.Attr(), slog.Any("error", s.failed))
 	}
 	return o
@@ -109,46 +107,53 @@ func (s *budgetSettling) of(p enginecore.Partition) *budgetChecks {
 
 // settle carries out one task or adds it to the checks. It drops tasks that it cannot parse.
 func (s *budgetSettling) settle(ctx context.Context, task enginerpc.BudgetTask) error {
-	kind, rest, _ := strings.Cut(task.Text, " ")
-	fields := strings.Fields(rest)
-	switch {
-	case kind == submit.TaskGate:
-		return s.gateUpdate(task, rest).Publish(ctx)
-	case kind == admission.TaskBreach:
-		b, err := admission.ParseBreach(task.Text)
+	if gate, ok := enginerpc.ParseGateTaskText(task.Text); ok {
+		return s.gateUpdate(task, gate.BudgetID).Publish(ctx)
+	}
+	if breach, err := admission.ParseBreach(task.Text); err == nil {
+		err = breach.Apply(ctx, s.session)
 		if err == nil {
-			err = b.Apply(ctx, s.session)
-		}
-		if err == nil || errors.Is(err, admission.ErrBudgetTask) {
 			s.call.Done = append(s.call.Done, admission.FinishedTask(task.Text, time.Time{}))
 		}
 		return err
-	case kind == admission.TaskReservation && len(fields) == 2:
-		lease, err := leaseOf(fields[1])
-		if err != nil {
-			return err
-		}
-		p, err := lease.ExecutionID.Partition()
-		if err != nil {
-			return err
-		}
-		c := s.of(p)
-		c.leases = append(c.leases, task.Text)
-		c.held = append(c.held, enginerpc.BudgetDoneOver{BudgetID: enginecore.BudgetID(fields[0]), Reservation: fields[1]})
-		c.call.Leases = append(c.call.Leases, lease)
-		return nil
-	case kind == admission.TaskRun:
-		p, err := s.session.Core.FlowPartition(task.FlowID)
-		if err != nil {
-			return err
-		}
-		c := s.of(p)
-		c.runs, c.ofRuns = append(c.runs, task.Text), append(c.ofRuns, s.gateUpdate(task, rest))
-		c.call.Runs = append(c.call.Runs, enginerpc.VerifyBudgetUseRun{FlowID: task.FlowID})
-		return nil
+	}
+	if held, ok := enginerpc.ParseHeldTaskText(task.Text); ok {
+		return s.checkReservation(task, held)
+	}
+	if run, ok := enginerpc.ParseRunTaskText(task.Text); ok {
+		return s.checkRun(task, run)
 	}
 	s.call.Done = append(s.call.Done, admission.FinishedTask(task.Text, time.Time{}))
 	return admission.ErrBudgetTask
+}
+
+// checkReservation adds the lease of a reservation to the checks.
+func (s *budgetSettling) checkReservation(task enginerpc.BudgetTask, held enginerpc.HeldTaskText) error {
+	id, ok := enginerpc.ParseReservationIDText(held.ReservationID)
+	if !ok {
+		return fmt.Errorf("reservation %q: %w", held.ReservationID, admission.ErrBudgetTask)
+	}
+	p, err := id.ExecutionID.Partition()
+	if err != nil {
+		return err
+	}
+	c := s.of(p)
+	c.leases = append(c.leases, task.Text)
+	c.held = append(c.held, enginerpc.BudgetDoneOver{BudgetID: held.BudgetID, Reservation: held.ReservationID})
+	c.call.Leases = append(c.call.Leases, enginerpc.VerifyBudgetUseLease{ExecutionID: id.ExecutionID, Epoch: int64(id.LeaseEpoch)})
+	return nil
+}
+
+// checkRun adds the run of a budget to the checks.
+func (s *budgetSettling) checkRun(task enginerpc.BudgetTask, run enginerpc.RunTaskText) error {
+	p, err := s.session.Core.FlowPartition(task.FlowID)
+	if err != nil {
+		return err
+	}
+	c := s.of(p)
+	c.runs, c.ofRuns = append(c.runs, task.Text), append(c.ofRuns, s.gateUpdate(task, run.BudgetID))
+	c.call.Runs = append(c.call.Runs, enginerpc.VerifyBudgetUseRun{FlowID: task.FlowID})
+	return nil
 }
 
 // latest returns the later of two times.
@@ -159,21 +164,9 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// leaseOf returns the lease that a reservation belongs to: the reservation's id begins with execution and lease
-// epoch.
-func leaseOf(reservation string) (enginerpc.VerifyBudgetUseLease, error) {
-	execution, rest, _ := strings.Cut(reservation, "/")
-	epoch, _, _ := strings.Cut(rest, "/")
-	n, err := strconv.ParseInt(epoch, 10, 64)
-	if err != nil {
-		return enginerpc.VerifyBudgetUseLease{}, fmt.Errorf("reservation %q: epoch: %w", reservation, err)
-	}
-	return enginerpc.VerifyBudgetUseLease{ExecutionID: enginecore.ExecutionID(execution), Epoch: n}, nil
-}
-
-// news returns the state of a task's budget to publish to the partitions of flows.
-func (s *budgetSettling) gateUpdate(task enginerpc.BudgetTask, budget string) submit.GateUpdate {
-	n := submit.GateUpdate{Session: s.session, Partition: s.partition, Budget: enginecore.BudgetID(budget), Version: task.Gate, Closed: task.Closed}
+// gateUpdate returns the state of a task's budget to publish to the partitions of flows.
+func (s *budgetSettling) gateUpdate(task enginerpc.BudgetTask, budget enginecore.BudgetID) submit.GateUpdate {
+	n := submit.GateUpdate{Session: s.session, Partition: s.partition, Budget: budget, Version: task.Gate, Closed: task.Closed}
 	if !task.Wide {
 		n.Flow = task.FlowID
 	}

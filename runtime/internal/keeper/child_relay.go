@@ -38,7 +38,7 @@ const (
 
 // deliverAll delivers notices from a partition and logs failures. Each notice takes a few calls, except for the
 // cancel of a large run; the keeper of the run's partition removes the rest of a large run.
-func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, notices []enginerpc.Errand) {
+func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, notices []enginerpc.RelayEntry) {
 	if len(notices) == 0 {
 		return
 	}
@@ -61,19 +61,19 @@ func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, n
 }
 
 // deliver carries a notice out and acknowledges it once it is complete.
-func (r childRelay) deliver(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) error {
+func (r childRelay) deliver(ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry) error {
 	done, err := r.carryOut(ctx, from, n)
 	if err != nil || !done {
 		return err
 	}
-	_, err = r.runs.EndErrand(ctx, enginerpc.EndErrandCall{
+	_, err = r.runs.EndRelayEntry(ctx, enginerpc.EndRelayEntryCall{
 		Partition: from, Kind: n.Kind, FlowID: n.FlowID, Ends: n.Ends, Reason: n.Reason,
 	})
 	return err
 }
 
 // carryOut does what a notice asks for, and reports whether it is complete.
-func (r childRelay) carryOut(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) (done bool, err error) {
+func (r childRelay) carryOut(ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry) (done bool, err error) {
 	switch n.Kind {
 	case "open", "ended":
 		return r.reportToParent(ctx, from, n)
@@ -92,7 +92,7 @@ func (r childRelay) carryOut(ctx context.Context, from enginecore.Partition, n e
 
 // askChild queries the state of a child run that a node waits for; an ended run sends its end again. If the run does
 // not exist, because its server failed before replicating it, the node is set to start it again.
-func (r childRelay) askChild(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) error {
+func (r childRelay) askChild(ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry) error {
 	at, err := r.session.Core.FlowPartition(n.FlowID)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (r childRelay) askChild(ctx context.Context, from enginecore.Partition, n e
 
 // reportToParent reports the state of a child run to its node. It cancels a run that the node no longer waits for,
 // and removes one that the node does not know.
-func (r childRelay) reportToParent(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) (done bool, err error) {
+func (r childRelay) reportToParent(ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry) (done bool, err error) {
 	parent := enginecore.ExecutionID(n.ParentExecutionID)
 	to, err := parent.Partition()
 	if err != nil {

@@ -6,6 +6,8 @@
 //   - [Keeper] runs the maintenance loops over the partitions that it owns. The public runtime.Keeper wraps one.
 //   - [MaintenanceLoop] visits the partitions of one family for one or several keeper tasks. Its step does a
 //     bounded part of the work in up to [KeeperBatch] partitions and returns a [StepResult] for each.
+//   - maintainer makes the loops, and its methods are their steps. It knows the session and the configuration, but not
+//     the keeper that runs the loops.
 //   - partitionTimer decides when a loop visits which partition.
 //   - [Membership] knows the other keepers of the engine by their heartbeats and computes the owner of each
 //     partition.

@@ -3,10 +3,8 @@ package keeper
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 )
@@ -23,51 +21,20 @@ import (
 // partitions among themselves by heartbeats (see Membership). NewKeeper makes one; the zero value is unusable. Run
 // may be active once at a time; RunTask, TaskStats, Partitions and Ready may be called concurrently with it.
 type Keeper struct {
-	KeeperConfig
-	Session *engine.Session
-	// maintenance carries out the maintenance calls of the library; nil in contract mode, where the scanners of the
-	// server do that work.
-	maintenance engine.Maintenance
-	Members     *Membership
-	stats       *keeperStats
-	quotas      admission.Admitter
-	relay       childRelay
-	Loops       []*MaintenanceLoop
-	restarts    *restarts // nil if the backend does not report starts of a server
+	*maintainer
+	Members *Membership
+	stats   *keeperStats
+	relay   childRelay
+	Loops   []*MaintenanceLoop
+	// noteRestart begins the reconciliation of a partition whose server has started; nil if the backend does not
+	// report starts of a server.
+	noteRestart func(ctx context.Context, p enginecore.Partition, needed bool)
 	liveness    engine.Liveness
 	// schedules starts the runs of due schedules beside the loops; nil unless work is running.
 	schedules atomic.Pointer[schedule.ScheduleRunner]
 	// clockLogged is the time of the last log record about a clock that was set back; nil before the first.
 	clockLogged atomic.Pointer[time.Time]
 }
-
-// KeeperConfig is the configuration of a keeper. The public config of keepers sets its fields; Check validates them.
-// It has no usable zero value: the public package fills in the defaults.
-type KeeperConfig struct {
-	// Lanes names lanes to maintain in addition to those that flows use.
-	Lanes []enginecore.LaneID
-	// CompactAfter is the time from the end of a run to the compaction of its records; negative disables compaction.
-	CompactAfter time.Duration
-	// RetainExecutions is how long executions outside managed flows are kept after their end; negative keeps them for
-	// ever.
-	RetainExecutions time.Duration
-	// LibraryCheck is the interval of the checks that the server still has the library.
-	LibraryCheck time.Duration
-	// ReconcileEvery is the interval at which the keeper begins to reconcile the indexes of a partition.
-	ReconcileEvery time.Duration
-	// Heartbeat is the interval of the messages by which the keeper announces itself to the other keepers.
-	Heartbeat time.Duration
-}
-
-// DefaultLane is the lane of executions that were created without one.
-const DefaultLane enginecore.LaneID = "default"
-
-// KeeperSweep is the longest time between two ticks of an owned partition. The engine publishes messages only about
-// what is due earlier than the next sweep.
-const KeeperSweep = 9 * time.Second
-
-// minReconcileEvery is the lower bound of KeeperConfig.ReconcileEvery.
-const minReconcileEvery = 100 * time.Millisecond
 
 // keeperSilence is the time without a successful step after which Ready reports an error: two sweeps and an allowance
 // for the steps themselves.
@@ -76,36 +43,16 @@ const keeperSilence = 2*KeeperSweep + 3*time.Second
 // NewKeeper returns a keeper of a session. It does not validate the config: call Check before Run.
 func NewKeeper(s *engine.Session, config KeeperConfig) *Keeper {
 	k := &Keeper{
-		KeeperConfig: config, Session: s, stats: newKeeperStats(), quotas: admission.Admitter{Session: s}, relay: newChildRelay(s),
+		maintainer: newMaintainer(s, config), stats: newKeeperStats(), relay: newChildRelay(s),
 		Members: NewMembership(uuid.NewString(), config.Heartbeat),
 	}
-	k.maintenance, _ = engine.Capability[engine.Maintenance](s.Backend)
 	k.Loops = k.newLoops()
 	for _, l := range k.Loops {
-		k.restarts = cmp.Or(k.restarts, l.restarts)
-	}
-	return k
-}
-
-// Check returns all faults of the config, joined, by the names of the fields of the public config, after in. Each wraps
-// engine.ErrInvalid.
-func (c *KeeperConfig) Check(in string) error {
-	var faults []error
-	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%w: %s"+format, append([]any{engine.ErrInvalid, in}, args...)...))
-	}
-	for _, lane := range c.Lanes {
-		if _, err := enginecore.ParseLaneID(string(lane)); err != nil {
-			fault("Lanes: %w", err)
+		if l.noteRestart != nil {
+			k.noteRestart = l.noteRestart
 		}
 	}
-	if c.Heartbeat < minHeartbeat || c.Heartbeat > maxHeartbeat {
-		fault("HeartbeatInterval %s: must be %s to %s", c.Heartbeat, minHeartbeat, maxHeartbeat)
-	}
-	if c.ReconcileEvery < minReconcileEvery {
-		fault("ReconcileEvery %s: must be at least %s", c.ReconcileEvery, minReconcileEvery)
-	}
-	return errors.Join(faults...)
+	return k
 }
 
 // Run maintains the engine until ctx ends and then returns nil. The keeper that the workers of the session share is
@@ -161,8 +108,7 @@ func (k *Keeper) Ready() error {
 	return nil
 }
 
-// listen receives messages "<partition> <unix ms>": an item of the partition is due at that time, by the engine's
-// clock. A letter before the number names a family of partitions other than that of flows (see parseDue).
+// listen receives the messages that an item of a partition is due at a time, by the engine's clock.
 func (k *Keeper) listen(ctx context.Context) {
 	channel := k.Session.Core.Keys().ChannelDue()
 	subscribed := func() {
@@ -173,31 +119,31 @@ func (k *Keeper) listen(ctx context.Context) {
 		}
 	}
 	k.Session.Hub.Listen(ctx, []string{channel}, subscribed, func(_, message string) {
-		p, at, ok := parseDue(message)
+		due, ok := enginerpc.ParseDueMessage(message)
 		if !ok {
 			return
 		}
 		for _, l := range k.Loops {
-			if l.hearsDue && l.family == p.Family {
-				l.Timer.NoteDue(p, at)
+			if l.hearsDue && l.family == due.Partition.Family {
+				l.Timer.NoteDue(due.Partition, due.At)
 			}
 		}
 	})
 }
 
-// parseDue decodes a due message: "q<n>" is a partition of quotas, "b<n>" one of budgets, "<n>" one of flows.
-func parseDue(message string) (enginecore.Partition, time.Time, bool) {
-	number, at, _ := strings.Cut(message, " ")
-	family := enginecore.FlowFamily
-	if rest, ok := strings.CutPrefix(number, "q"); ok {
-		number, family = rest, enginecore.QuotaFamily
-	} else if rest, ok := strings.CutPrefix(number, "b"); ok {
-		number, family = rest, enginecore.BudgetFamily
+// TaskStats returns the counters of all tasks of the keeper since it was made, sorted by task.
+func (k *Keeper) TaskStats() []taskStats {
+	k.stats.mu.Lock()
+	defer k.stats.mu.Unlock()
+	var list []taskStats
+	for _, l := range k.Loops {
+		for _, task := range l.tasks {
+			list = append(list, *k.stats.of(task))
+		}
 	}
-	index, err := strconv.ParseUint(number, 10, 16)
-	ms, err2 := strconv.ParseInt(at, 10, 64)
-	if err != nil || err2 != nil {
-		return enginecore.Partition{}, time.Time{}, false
-	}
-	return enginecore.Partition{Family: family, Index: uint16(index)}, time.UnixMilli(ms), true
+	slices.SortFunc(list, func(a, b taskStats) int { return cmp.Compare(a.Task, b.Task) })
+	return list
 }
+
+// Partitions returns the number of flow partitions that the keeper owns.
+func (k *Keeper) Partitions() int { return k.Loops[0].Timer.ownedCount() }

@@ -12,23 +12,23 @@ import (
 
 // quotaLoop maintains limits: it promotes waiting executions when a rate admits more of them, and returns the permits
 // of executions that no longer run.
-func (k *Keeper) quotaLoop() *MaintenanceLoop {
+func (m *maintainer) quotaLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskQuota}, family: enginecore.QuotaFamily, Every: KeeperSweep, hearsDue: true,
-		hintKeys: func(p enginecore.Partition) []string { return []string{k.Session.Core.Keys().QuotaDue(p)} },
+		hintKeys: func(p enginecore.Partition) []string { return []string{m.Session.Core.Keys().QuotaDue(p)} },
 		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
 			calls := make([]enginerpc.QuotaTickCall, len(partitions))
 			for i, p := range partitions {
 				calls[i] = enginerpc.QuotaTickCall{Partition: p}
 			}
-			answers, _ := engine.SendAll(ctx, k.Session.Core, calls) // each answer has its error
+			answers, _ := engine.SendAll(ctx, m.Session.Core, calls) // each answer has its error
 			heard := time.Now()
 			results := make([]StepResult, len(partitions))
 			var passing sync.WaitGroup
 			for i, a := range answers {
 				if results[i].Err = a.Err; a.Err == nil {
 					passing.Go(func() {
-						results[i] = k.completeTick(ctx, a.Reply)
+						results[i] = m.completeTick(ctx, a.Reply)
 						results[i].Heard = heard
 					})
 				}
@@ -40,13 +40,13 @@ func (k *Keeper) quotaLoop() *MaintenanceLoop {
 }
 
 // completeTick applies the permits that a tick granted, and returns when the partition is due again.
-func (k *Keeper) completeTick(ctx context.Context, reply enginerpc.QuotaTickReply) StepResult {
+func (m *maintainer) completeTick(ctx context.Context, reply enginerpc.QuotaTickReply) StepResult {
 	o := StepResult{Now: reply.Now, Next: untilDue(reply.Now, reply.NextDueAt)}
 	o.more = o.Next > 0 && !reply.NextDueAt.After(reply.Now)
 	if len(reply.Granted) == 0 && len(reply.Checks) == 0 && len(reply.Blocks) == 0 {
 		return o
 	}
-	k.quotas.CompleteTick(ctx, reply)
+	m.quotas.CompleteTick(ctx, reply)
 	o.done = []taskDone{{task: engine.TaskQuota, count: int64(len(reply.Granted) + len(reply.Checks))}}
 	return o
 }

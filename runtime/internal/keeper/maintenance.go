@@ -15,71 +15,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 )
 
-const (
-	// KeeperBatch bounds the partitions that a loop visits in one round trip.
-	KeeperBatch = 64
-	// MinKeeperPause and MaxKeeperPause bound the pause of a partition after a failed step. The pause doubles with
-	// each failure in a row. While the engine is unreachable, it remains MinKeeperPause.
-	MinKeeperPause = time.Second
-	// MaxKeeperPause is the upper bound of that pause.
-	MaxKeeperPause = 30 * time.Second
-)
-
-// MaintenanceLoop visits the partitions of one family, for one keeper task or for several that one call carries
-// out. Its timer decides which partitions are visited when.
-type MaintenanceLoop struct {
-	tasks  []engine.TaskID
-	family enginecore.Family
-	// Every is the longest time between two visits of an owned partition.
-	Every time.Duration
-	// repairs marks a loop that searches for inconsistencies. Its first visits are spread over Every, so that a
-	// starting keeper does not read all records at once.
-	repairs bool
-	// engineWide marks a loop that works on the engine as a whole: it visits the first partition only.
-	engineWide bool
-	// onClockSetBack marks a loop whose next visit is due at once when a server's clock is set back.
-	onClockSetBack bool
-	// hearsDue marks a loop whose next visit of a partition is advanced by due messages.
-	hearsDue bool
-	// Step carries out a bounded part of the due work in some partitions and returns their results in the same order.
-	// `only` restricts it to one task, for RunTask; empty is all tasks of the loop.
-	Step func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult
-
-	// hintKeys returns keys of a partition of which at least one exists if the loop has work there. Nil means that
-	// each visit calls Step.
-	hintKeys func(enginecore.Partition) []string
-
-	Timer *partitionTimer
-	// restarts is the state of the reconciliation after a start of a server; nil for all other loops.
-	restarts *restarts
-}
-
-// StepResult is what a step has done in one partition.
-type StepResult struct {
-	Err error
-	Now time.Time // by the engine's clock; zero if the answer has none
-	// Heard is the local time at which the engine's answer arrived, from which Next counts; zero stands for the end
-	// of the step.
-	Heard time.Time
-	done  []taskDone
-	// more reports that the partition is due again at once. Otherwise Next is the time until its next due item; 0
-	// leaves the partition until the loop's next regular visit.
-	more bool
-	Next time.Duration
-	// repaired counts repaired entries by index.
-	repaired map[string]int64
-	// unchecked is checkDone, checkBegun or checkNeeded: whether the records of the partition have been reconciled
-	// since its server started.
-	unchecked int64
-}
-
-// taskDone is the number of items of one task that a step has worked on, and how late the latest of them was.
-type taskDone struct {
-	task  engine.TaskID
-	count int64
-	lag   time.Duration
-}
-
 // newLoops returns the loops of a keeper, which cover every task that the backend supports. A family of partitions
 // with a clock of its own, and a reconciliation with a pace of its own, is a separate loop.
 func (k *Keeper) newLoops() []*MaintenanceLoop {
@@ -134,21 +69,13 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 			k.quotas.Promote(ctx, a.Reply.Candidates, 0)
 		}
 		schedules.Begin(ctx, partitions[i], a.Reply.Schedules)
-		k.relay.deliverAll(ctx, partitions[i], a.Reply.Errands)
+		k.relay.deliverAll(ctx, partitions[i], a.Reply.RelayEntries)
 		results[i] = StepResult{Err: a.Err, Now: a.Reply.Now, Heard: heard, more: a.Reply.More, Next: untilDue(a.Reply.Now, a.Reply.NextDueAt), unchecked: a.Reply.Unchecked}
 		for _, d := range a.Reply.Done {
 			results[i].done = append(results[i].done, taskDone{engine.TaskID(d.Duty), d.Done, d.Lag})
 		}
 	}
 	return results
-}
-
-// untilDue returns the time from now to at, at least 1 ns; 0 if at is zero.
-func untilDue(now, at time.Time) time.Duration {
-	if at.IsZero() {
-		return 0
-	}
-	return max(at.Sub(now), time.Nanosecond)
 }
 
 // runLoop takes the steps of a loop when they are due, until ctx ends.
@@ -186,8 +113,8 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 				k.clockSetBack(ctx, p, back)
 			}
 		}
-		if r.unchecked != checkDone && k.restarts != nil {
-			k.restarts.noticed(ctx, p, r.unchecked == checkNeeded)
+		if r.unchecked != checkDone && k.noteRestart != nil {
+			k.noteRestart(ctx, p, r.unchecked == checkNeeded)
 		}
 		switch {
 		case r.Err != nil:
@@ -256,15 +183,6 @@ func (k *Keeper) hinted(ctx context.Context, l *MaintenanceLoop, partitions []en
 	}
 	for i, r := range l.Step(ctx, some, only) {
 		results[indexes[i]] = r
-	}
-	return results
-}
-
-// failedEverywhere returns the results of a step that failed in each of its partitions.
-func failedEverywhere(count int, err error) []StepResult {
-	results := make([]StepResult, count)
-	for i := range results {
-		results[i].Err = err
 	}
 	return results
 }

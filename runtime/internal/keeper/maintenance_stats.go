@@ -1,9 +1,7 @@
 package keeper
 
 import (
-	"cmp"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -64,20 +62,3 @@ func (s *keeperStats) stepped(tasks []engine.TaskID, results []StepResult, now t
 		stats.Panics += panicked
 	}
 }
-
-// TaskStats returns the counters of all tasks of the keeper since it was made, sorted by task.
-func (k *Keeper) TaskStats() []taskStats {
-	k.stats.mu.Lock()
-	defer k.stats.mu.Unlock()
-	var list []taskStats
-	for _, l := range k.Loops {
-		for _, task := range l.tasks {
-			list = append(list, *k.stats.of(task))
-		}
-	}
-	slices.SortFunc(list, func(a, b taskStats) int { return cmp.Compare(a.Task, b.Task) })
-	return list
-}
-
-// Partitions returns the number of flow partitions that the keeper owns.
-func (k *Keeper) Partitions() int { return k.Loops[0].Timer.ownedCount() }

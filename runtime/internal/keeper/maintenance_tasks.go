@@ -40,40 +40,25 @@ const (
 	MaxCompactPause = time.Minute
 )
 
-// countedWhole is the size of the largest run whose members one step of index reconciliation counts at once.
-// membersLoop counts larger runs in pages.
-const countedWhole = 2000
-
 // maintenanceLoops returns the loops that need the maintenance calls of the library.
-func (k *Keeper) maintenanceLoops() []*MaintenanceLoop {
+func (m *maintainer) maintenanceLoops() []*MaintenanceLoop {
 	loops := []*MaintenanceLoop{
-		k.quotaLoop(), k.budgetLoop(), k.edgesLoop(), k.indexLoop(), k.membersLoop(), k.orphanLoop(), k.trimLoop(), k.projectLoop(),
-		k.siblingsLoop(), k.budgetPoliciesLoop(), k.admissionsLoop(), k.schedulesLoop(), k.restartLoop(),
+		m.quotaLoop(), m.budgetLoop(), m.edgesLoop(), m.indexLoop(), m.membersLoop(), m.orphanLoop(), m.trimLoop(), m.projectLoop(),
+		m.siblingsLoop(), m.budgetPoliciesLoop(), m.admissionsLoop(), m.schedulesLoop(), m.restartLoop(),
 	}
-	if k.CompactAfter >= 0 {
-		loops = append(loops, k.compactLoop())
+	if m.CompactAfter >= 0 {
+		loops = append(loops, m.compactLoop())
 	}
 	return loops
 }
 
-// hint returns a hintKeys function for a single key.
-func hint(key func(enginecore.Partition) string) func(enginecore.Partition) []string {
-	return func(p enginecore.Partition) []string { return []string{key(p)} }
-}
-
-// executionHints returns keys of which a partition with flows, executions or schedules has at least one.
-func (k *Keeper) executionHints(p enginecore.Partition) []string {
-	keys := k.Session.Core.Keys()
-	return []string{keys.IndexAllExecutions(p), keys.IndexFlowIndex(p), keys.FfxLanes(p), keys.FfxSchedules(p)}
-}
-
 // edgesLoop resolves edges whose upstream has ended without resolving them.
-func (k *Keeper) edgesLoop() *MaintenanceLoop {
+func (m *maintainer) edgesLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskDependencyReconciliation}, family: enginecore.FlowFamily, Every: EdgesEvery, repairs: true, hintKeys: k.executionHints,
-		Step: inPages(k, evenPace(EdgesEvery),
+		tasks: []engine.TaskID{engine.TaskDependencyReconciliation}, family: enginecore.FlowFamily, Every: EdgesEvery, repairs: true, hintKeys: m.executionHints,
+		Step: inPages(m.maintenance, evenPace(EdgesEvery),
 			func(p enginecore.Partition, _ int64, cursor string) enginerpc.ReconcileEdgesCall {
-				return enginerpc.ReconcileEdgesCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: k.Lanes}
+				return enginerpc.ReconcileEdgesCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: m.Lanes}
 			},
 			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileEdgesReply) (page, error) {
 				return page{next: r.NextCursor, done: taskDone{task: engine.TaskDependencyReconciliation, count: r.Resolved}}, nil
@@ -82,17 +67,17 @@ func (k *Keeper) edgesLoop() *MaintenanceLoop {
 }
 
 // membersLoop counts the members of runs larger than countedWhole, page by page.
-func (k *Keeper) membersLoop() *MaintenanceLoop {
-	every := k.ReconcileEvery
+func (m *maintainer) membersLoop() *MaintenanceLoop {
+	every := m.ReconcileEvery
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskMemberReconciliation}, family: enginecore.FlowFamily, Every: every, repairs: true,
-		hintKeys: hint(k.Session.Core.Keys().IndexFlowIndex),
-		Step: inPages(k, pace{page: every / (6 * stepsPerTurn), search: every / stepsPerTurn, pass: every},
+		hintKeys: hint(m.Session.Core.Keys().IndexFlowIndex),
+		Step: inPages(m.maintenance, pace{page: every / (6 * stepsPerTurn), search: every / stepsPerTurn, pass: every},
 			func(p enginecore.Partition, limit int64, cursor string) enginerpc.CountMembersCall {
 				return enginerpc.CountMembersCall{Partition: p, Limit: limit, MoreThan: countedWhole, Cursor: cursor}
 			},
 			func(ctx context.Context, p enginecore.Partition, r enginerpc.CountMembersReply) (page, error) {
-				repaired := k.logRepaired(ctx, p, r.Mended)
+				repaired := m.logRepaired(ctx, p, r.Repaired)
 				return page{
 					next: r.NextCursor, done: taskDone{task: engine.TaskMemberReconciliation, count: sumOf(repaired)}, found: r.Large > 0, repaired: repaired,
 				}, nil
@@ -101,16 +86,16 @@ func (k *Keeper) membersLoop() *MaintenanceLoop {
 }
 
 // trimLoop removes executions outside managed flows whose retention is over.
-func (k *Keeper) trimLoop() *MaintenanceLoop {
-	keep := k.RetainExecutions
+func (m *maintainer) trimLoop() *MaintenanceLoop {
+	keep := m.RetainExecutions
 	often := min(max(keep/8, minTrimPace), MaxTrimPace)
 	if keep < 0 {
 		keep, often = -time.Millisecond, MaxTrimPace // the engine counts in milliseconds
 	}
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskExecutionRetention}, family: enginecore.FlowFamily, Every: TrimPauses * often, repairs: true,
-		hintKeys: k.executionHints,
-		Step: inPages(k, pace{page: often / stepsPerTurn, search: often / stepsPerTurn, pass: often},
+		hintKeys: m.executionHints,
+		Step: inPages(m.maintenance, pace{page: often / stepsPerTurn, search: often / stepsPerTurn, pass: often},
 			func(p enginecore.Partition, limit int64, cursor string) enginerpc.TrimCall {
 				return enginerpc.TrimCall{Partition: p, Limit: limit, Keep: keep, Cursor: cursor}
 			},
@@ -121,11 +106,11 @@ func (k *Keeper) trimLoop() *MaintenanceLoop {
 }
 
 // projectLoop updates the summaries of flows that were created call by call.
-func (k *Keeper) projectLoop() *MaintenanceLoop {
+func (m *maintainer) projectLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskFlowProjection}, family: enginecore.FlowFamily, Every: ProjectEvery, repairs: true,
-		hintKeys: hint(k.Session.Core.Keys().IndexFlowIndex),
-		Step: inPages(k, pace{page: projectPace, search: projectSearch, pass: projectPace},
+		hintKeys: hint(m.Session.Core.Keys().IndexFlowIndex),
+		Step: inPages(m.maintenance, pace{page: projectPace, search: projectSearch, pass: projectPace},
 			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ProjectFlowsCall {
 				return enginerpc.ProjectFlowsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
@@ -136,11 +121,11 @@ func (k *Keeper) projectLoop() *MaintenanceLoop {
 }
 
 // siblingsLoop closes edge groups whose siblings have ended without being cancelled, and removes stale entries.
-func (k *Keeper) siblingsLoop() *MaintenanceLoop {
+func (m *maintainer) siblingsLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskSiblingCancelReconciliation}, family: enginecore.FlowFamily, Every: SiblingsEvery, repairs: true,
-		hintKeys: hint(k.Session.Core.Keys().IndexPendingCancelGroups),
-		Step: inPages(k, evenPace(SiblingsEvery),
+		hintKeys: hint(m.Session.Core.Keys().IndexPendingCancelGroups),
+		Step: inPages(m.maintenance, evenPace(SiblingsEvery),
 			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ReconcileSiblingsCall {
 				return enginerpc.ReconcileSiblingsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
@@ -151,48 +136,48 @@ func (k *Keeper) siblingsLoop() *MaintenanceLoop {
 }
 
 // budgetPoliciesLoop updates which budgets of other programs are exhausted.
-func (k *Keeper) budgetPoliciesLoop() *MaintenanceLoop {
+func (m *maintainer) budgetPoliciesLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskBudgetReconciliation}, family: enginecore.BudgetFamily, Every: PoliciesEvery, repairs: true,
-		hintKeys: hint(k.Session.Core.Keys().IndexBudgetPolicies),
-		Step: inPages(k, evenPace(PoliciesEvery),
+		hintKeys: hint(m.Session.Core.Keys().IndexBudgetPolicies),
+		Step: inPages(m.maintenance, evenPace(PoliciesEvery),
 			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ReconcileBudgetsCall {
 				return enginerpc.ReconcileBudgetsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
 			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileBudgetsReply) (page, error) {
-				return page{next: r.NextCursor, done: taskDone{task: engine.TaskBudgetReconciliation, count: r.Mended}}, nil
+				return page{next: r.NextCursor, done: taskDone{task: engine.TaskBudgetReconciliation, count: r.Repaired}}, nil
 			}),
 	}
 }
 
 // admissionsLoop drops admissions under quotas of other programs whose executions no longer run.
-func (k *Keeper) admissionsLoop() *MaintenanceLoop {
+func (m *maintainer) admissionsLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskQuotaReconciliation}, family: enginecore.QuotaFamily, Every: PoliciesEvery, repairs: true,
-		hintKeys: hint(k.Session.Core.Keys().IndexQuotaPolicies),
-		Step: inPages(k, pace{page: admissionsEvery, search: PoliciesEvery / stepsPerTurn, pass: admissionsEvery},
+		hintKeys: hint(m.Session.Core.Keys().IndexQuotaPolicies),
+		Step: inPages(m.maintenance, pace{page: admissionsEvery, search: PoliciesEvery / stepsPerTurn, pass: admissionsEvery},
 			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ReconcileQuotasCall {
 				return enginerpc.ReconcileQuotasCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
 			func(ctx context.Context, p enginecore.Partition, r enginerpc.ReconcileQuotasReply) (page, error) {
-				dropped, err := k.dropAdmissions(ctx, p, r.Admitted)
-				return page{next: r.NextCursor, done: taskDone{task: engine.TaskQuotaReconciliation, count: r.Mended + dropped}, found: len(r.Admitted) > 0}, err
+				dropped, err := m.dropAdmissions(ctx, p, r.Admitted)
+				return page{next: r.NextCursor, done: taskDone{task: engine.TaskQuotaReconciliation, count: r.Repaired + dropped}, found: len(r.Admitted) > 0}, err
 			}),
 	}
 }
 
 // compactLoop compacts the records of ended runs.
-func (k *Keeper) compactLoop() *MaintenanceLoop {
+func (m *maintainer) compactLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskCompaction}, family: enginecore.FlowFamily,
-		Every:    min(max(k.CompactAfter/8, minCompactPause), MaxCompactPause),
-		hintKeys: hint(k.Session.Core.Keys().FfxClosedFlows),
+		Every:    min(max(m.CompactAfter/8, minCompactPause), MaxCompactPause),
+		hintKeys: hint(m.Session.Core.Keys().FfxClosedFlows),
 		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
 			calls := make([]enginerpc.CompactCall, len(partitions))
 			for i, p := range partitions {
-				calls[i] = enginerpc.CompactCall{Partition: p, Age: k.CompactAfter}
+				calls[i] = enginerpc.CompactCall{Partition: p, Age: m.CompactAfter}
 			}
-			replies, _ := engine.SendAll(ctx, k.maintenance, calls) // each result has its error
+			replies, _ := engine.SendAll(ctx, m.maintenance, calls) // each result has its error
 			results := make([]StepResult, len(partitions))
 			for i, r := range replies {
 				results[i] = StepResult{Err: r.Err, more: r.Reply.More, done: []taskDone{{task: engine.TaskCompaction, count: r.Reply.Compacted}}}

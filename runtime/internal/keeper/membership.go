@@ -1,14 +1,11 @@
 package keeper
 
 import (
-	"context"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/stablehash"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
@@ -21,8 +18,10 @@ const (
 	SilentBeats = 3
 	// KeeperStuck is how long a step may take before the keeper stops sending heartbeats.
 	KeeperStuck = 5 * time.Second
-	// farewellWithin bounds the time to publish the message of a stopping keeper.
-	farewellWithin = time.Second
+	// maxBuiltInKeepers bounds the workers' keepers that run on an engine at a time. All others stand by.
+	maxBuiltInKeepers = 3
+	// builtInMark marks the messages of workers' keepers.
+	builtInMark = "builtin"
 )
 
 // Membership holds the known other keepers of the engine and decides which partitions this one owns: each partition
@@ -93,38 +92,41 @@ func (m *Membership) Healthy(now time.Time) bool {
 	return !m.failing
 }
 
-// Handle applies a message of another keeper: "here <id> <heartbeat in ms>", followed by "builtin" for the keeper of
-// workers, or "gone <id>". It reports whether the set of keepers has changed or the sender needs a heartbeat of this
-// keeper. It ignores malformed messages and its own.
+// Handle applies a message of another keeper, that it is present or has stopped. It reports whether the set of keepers
+// has changed or the sender needs a heartbeat of this keeper. It ignores malformed messages and its own.
 func (m *Membership) Handle(message string, now time.Time) bool {
-	words := strings.Fields(message)
-	if len(words) < 2 || words[1] == m.self {
-		return false
+	if here, ok := enginerpc.ParseKeeperHereMessage(message); ok {
+		return here.KeeperID != m.self && m.addPeer(here, now)
 	}
-	id := words[1]
+	if gone, ok := enginerpc.ParseKeeperGoneMessage(message); ok {
+		return gone.KeeperID != m.self && m.removePeer(gone.KeeperID)
+	}
+	return false
+}
+
+// addPeer applies a heartbeat of another keeper.
+func (m *Membership) addPeer(here enginerpc.KeeperHereMessage, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, known := m.peers[here.KeeperID]
+	beat := min(max(here.Heartbeat, minHeartbeat), maxHeartbeat)
+	builtIn := here.Mark == builtInMark
+	if builtIn && !m.builtIn {
+		return true // it stands by once it receives a message of this keeper, and owns nothing until then
+	}
+	m.peers[here.KeeperID] = keeperPeer{stablehash.Of(here.KeeperID), now.Add(SilentBeats * beat), builtIn}
+	engine.Notify(m.turned)
+	return !known
+}
+
+// removePeer removes a keeper that has stopped, and reports whether it was known.
+func (m *Membership) removePeer(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, known := m.peers[id]
-	switch {
-	case words[0] == "here" && len(words) > 2:
-		ms, err := strconv.ParseInt(words[2], 10, 64)
-		if err != nil {
-			return false
-		}
-		beat := min(max(time.Duration(ms)*time.Millisecond, minHeartbeat), maxHeartbeat)
-		builtIn := slices.Contains(words[3:], builtInWord)
-		if builtIn && !m.builtIn {
-			return true // it stands by once it receives a message of this keeper, and owns nothing until then
-		}
-		m.peers[id] = keeperPeer{stablehash.Of(id), now.Add(SilentBeats * beat), builtIn}
-		engine.Notify(m.turned)
-		return !known
-	case words[0] == "gone":
-		delete(m.peers, id)
-		engine.Notify(m.turned)
-		return known
-	}
-	return false
+	delete(m.peers, id)
+	engine.Notify(m.turned)
+	return known
 }
 
 // ForgetSilent removes the keepers whose heartbeats have stopped, and reports whether there were any.
@@ -163,73 +165,6 @@ func (m *Membership) Owns(p enginecore.Partition) bool {
 		}
 	}
 	return true
-}
-
-// announce publishes heartbeats, receives those of other keepers, and divides the partitions among them, until ctx
-// ends.
-func (k *Keeper) announce(ctx context.Context) {
-	channel := k.Session.Core.Keys().ChannelKeepers()
-	here := "here " + k.Members.self + " " + strconv.FormatInt(k.Members.heartbeat.Milliseconds(), 10)
-	if k.Members.builtIn {
-		here += " " + builtInWord
-	}
-	publish := func(ctx context.Context, message string) bool {
-		// A lost message costs other keepers visits of partitions that they do not own.
-		return k.Session.Client.Do(ctx, k.Session.Client.B().Publish().Channel(channel).Message(message).Build()).Error() == nil
-	}
-	// atOnce receives a value when the next heartbeat is due before the ticker.
-	atOnce := make(chan struct{}, 1)
-	var listening sync.WaitGroup
-	defer listening.Wait()
-	listening.Go(func() {
-		subscribed := func() {
-			k.Members.listens()
-			engine.Notify(atOnce)
-		}
-		k.Session.Hub.Listen(ctx, []string{channel}, subscribed, func(_, message string) {
-			if k.Members.Handle(message, time.Now()) {
-				k.share()
-				engine.Notify(atOnce)
-			}
-		})
-	})
-	ticker := time.NewTicker(k.Members.heartbeat)
-	defer ticker.Stop()
-	stoodBy := false
-	for {
-		select {
-		case <-ctx.Done():
-			// The others take over at once instead of after SilentBeats heartbeats.
-			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewellWithin)
-			publish(bye, "gone "+k.Members.self)
-			cancel()
-			return
-		case <-ticker.C:
-		case <-atOnce:
-		}
-		if k.Members.ForgetSilent(time.Now()) {
-			k.share()
-		}
-		switch standsBy := k.Members.standsBy(); {
-		case standsBy && !stoodBy:
-			stoodBy = publish(ctx, "gone "+k.Members.self)
-			continue
-		case standsBy:
-			continue
-		}
-		stoodBy = false
-		if k.Members.Healthy(time.Now()) && publish(ctx, here) && k.Loops[0].Timer.ownedCount() == 0 {
-			k.liveness.Touch() // without partitions, no step does
-		}
-	}
-}
-
-// share recomputes which partitions each loop owns.
-func (k *Keeper) share() {
-	now := time.Now()
-	for _, l := range k.Loops {
-		l.Timer.share(now, k.Members.Owns)
-	}
 }
 
 // listens records that messages of other keepers arrive from now on.

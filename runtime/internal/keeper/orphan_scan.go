@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -37,7 +36,7 @@ type orphan struct {
 
 // orphanScan is a pass over all keys of the engine.
 type orphanScan struct {
-	*Keeper
+	*maintainer
 	byTag map[string]enginecore.Partition
 	// nodes are the servers that the pass has not completed, cursor is the position in the first of them.
 	nodes  []string
@@ -51,20 +50,20 @@ type orphanScan struct {
 
 // orphanLoop scans all keys for what no index leads to: records missing from every index, and lists of runs and sets
 // of leases whose entries have no record.
-func (k *Keeper) orphanLoop() *MaintenanceLoop {
-	s := &orphanScan{Keeper: k, byTag: make(map[string]enginecore.Partition), found: make(map[enginecore.Partition][]orphan)}
-	for _, p := range k.Session.Partitions() {
+func (m *maintainer) orphanLoop() *MaintenanceLoop {
+	s := &orphanScan{maintainer: m, byTag: make(map[string]enginecore.Partition), found: make(map[enginecore.Partition][]orphan)}
+	for _, p := range m.Session.Partitions() {
 		s.byTag[p.Tag()] = p
 	}
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskKeyReconciliation}, family: enginecore.FlowFamily, Every: k.ReconcileEvery, repairs: true, engineWide: true,
+		tasks: []engine.TaskID{engine.TaskKeyReconciliation}, family: enginecore.FlowFamily, Every: m.ReconcileEvery, repairs: true, engineWide: true,
 		Step: func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
 			results := make([]StepResult, len(partitions))
 			more, repaired, err := s.step(ctx)
 			err = s.leaveOut(ctx, err, more, only != "")
 			results[0] = StepResult{Err: err, repaired: repaired, done: []taskDone{{task: engine.TaskKeyReconciliation, count: sumOf(repaired)}}}
 			if more {
-				results[0].more, results[0].Next = only != "", k.ReconcileEvery/stepsPerTurn
+				results[0].more, results[0].Next = only != "", m.ReconcileEvery/stepsPerTurn
 			}
 			return results
 		},
@@ -123,8 +122,8 @@ func (s *orphanScan) scan(ctx context.Context) error {
 
 // scanKeys reads one page of the keys of a server that match a pattern, within scanWithin unless the engine is in
 // this process.
-func (k *Keeper) scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern string) ([]string, uint64, error) {
-	if k.Session.InProcess == nil {
+func (m *maintainer) scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern string) ([]string, uint64, error) {
+	if m.Session.InProcess == nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, scanWithin)
 		defer cancel()
@@ -138,32 +137,32 @@ func (k *Keeper) scanKeys(ctx context.Context, node rueidis.Client, cursor uint6
 
 // classify returns the record or list that a key belongs to, and whether it is one to check.
 func (s *orphanScan) classify(key string) (enginecore.Partition, orphan, bool) {
-	p, ok := s.byTag[enginerpc.TagOf(key)]
-	rest, ours := strings.CutPrefix(key, s.Session.Core.Keys().Prefix()+":")
-	family, name, tagged := strings.Cut(rest, ":"+p.Tag()+":")
-	if !ok || !ours || !tagged {
-		return p, orphan{}, false
+	tag, x, ok := s.recordOf(key)
+	p, ours := s.byTag[tag]
+	return p, x, ok && ours
+}
+
+// recordOf returns the hash tag of a key and the record or list that it belongs to.
+func (s *orphanScan) recordOf(key string) (string, orphan, bool) {
+	keys := s.Session.Core.Keys()
+	if tag, id, ok := keys.ParseExecCore(key); ok {
+		return tag, orphan{kind: "execution", name: string(id)}, true
 	}
-	x := orphan{name: name}
-	switch list, _, _ := strings.Cut(name, ":"); {
-	case family == "ffx" && (list == "runs" || list == "tagged_runs"):
-		x.kind = "list"
-	case family == "ffx" && list == "schedule":
-		x.kind, x.name = "schedule", strings.TrimPrefix(name, "schedule:")
-		if _, err := enginecore.ParseScheduleID(x.name); err != nil {
-			return p, x, false // something that belongs to a schedule
-		}
-	case family == "idx" && list == "worker":
-		x.kind = "worker"
-		x.name, ok = strings.CutSuffix(strings.TrimPrefix(name, "worker:"), ":leases")
-	case family == "exec":
-		x.kind = "execution"
-		x.name, ok = strings.CutSuffix(name, ":core")
-	case family == "flow":
-		x.kind = "flow"
-		x.name, ok = strings.CutSuffix(name, ":core")
+	if tag, id, ok := keys.ParseFlowCore(key); ok {
+		return tag, orphan{kind: "flow", name: string(id)}, true
 	}
-	return p, x, ok && x.kind != ""
+	if tag, id, ok := keys.ParseIndexWorkerLeases(key); ok {
+		return tag, orphan{kind: "worker", name: string(id)}, true
+	}
+	if tag, id, ok := keys.ParseFfxSchedule(key); ok {
+		_, err := enginecore.ParseScheduleID(string(id))
+		return tag, orphan{kind: "schedule", name: string(id)}, err == nil // others belong to a schedule
+	}
+	tag, _, ok := keys.ParseFfxRuns(key)
+	if !ok {
+		tag, _, _, ok = keys.ParseFfxTaggedRuns(key)
+	}
+	return tag, orphan{kind: "list", name: enginerpc.NameOf(key)}, ok
 }
 
 // check passes a part of what was found to the engine for checking, partition by partition, and returns the repaired
@@ -193,7 +192,7 @@ func (s *orphanScan) check(ctx context.Context) (map[string]int64, error) {
 		if s.found[p] = rest; len(rest) == 0 {
 			delete(s.found, p)
 		}
-		for index, n := range s.logRepaired(ctx, p, a.Reply.Mended) {
+		for index, n := range s.logRepaired(ctx, p, a.Reply.Repaired) {
 			total[index] += n
 		}
 	}

@@ -14,7 +14,7 @@ const overduePage = 100
 
 // overdueLoop works off the due entries of an index. It skips entries that remain after their visit, so that they do
 // not hide those behind them.
-func (k *Keeper) overdueLoop(index engine.OverdueIndex) *MaintenanceLoop {
+func (m *maintainer) overdueLoop(index engine.OverdueIndex) *MaintenanceLoop {
 	at := newCursors()
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{index.Task}, family: index.Family, Every: index.Every, repairs: true, hintKeys: hint(index.Key),
@@ -24,7 +24,7 @@ func (k *Keeper) overdueLoop(index engine.OverdueIndex) *MaintenanceLoop {
 				r := &results[i]
 				var next string
 				var count int64
-				if count, next, r.Err = k.workOverdue(ctx, index, p, at.get(p)); r.Err == nil {
+				if count, next, r.Err = m.workOverdue(ctx, index, p, at.get(p)); r.Err == nil {
 					r.more, r.Next = at.moved(p, next, index.Every, only != "")
 					r.done = []taskDone{{task: index.Task, count: count}}
 				}
@@ -36,8 +36,8 @@ func (k *Keeper) overdueLoop(index engine.OverdueIndex) *MaintenanceLoop {
 
 // workOverdue works off one page of an index from an offset, and returns the number of completed entries and the
 // offset of the next page; empty at the end.
-func (k *Keeper) workOverdue(ctx context.Context, index engine.OverdueIndex, p enginecore.Partition, cursor string) (int64, string, error) {
-	now, err := k.Session.Core.Now(ctx)
+func (m *maintainer) workOverdue(ctx context.Context, index engine.OverdueIndex, p enginecore.Partition, cursor string) (int64, string, error) {
+	now, err := m.Session.Core.Now(ctx)
 	if err != nil {
 		return 0, cursor, engine.ReadError("TIME", err)
 	}
@@ -47,7 +47,7 @@ func (k *Keeper) workOverdue(ctx context.Context, index engine.OverdueIndex, p e
 			return 0, "", fmt.Errorf("cursor of an index: %w", err)
 		}
 	}
-	client := k.Session.Client
+	client := m.Session.Client
 	due, err := client.Do(ctx, client.B().Zrangebyscore().Key(index.Key(p)).Min("-inf").Max(strconv.FormatInt(now.UnixMilli(), 10)).
 		Limit(offset, overduePage).Build()).AsStrSlice()
 	if err != nil {

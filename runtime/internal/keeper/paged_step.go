@@ -36,7 +36,7 @@ func evenPace(every time.Duration) pace {
 
 // inPages returns the Step of a loop that reads each partition in pages: callFor makes the call for one page,
 // readReply reads its reply. A failed page is repeated.
-func inPages[R any, C enginerpc.Call[R]](k *Keeper, often pace, callFor func(p enginecore.Partition, limit int64, cursor string) C,
+func inPages[R any, C enginerpc.Call[R]](maintenance engine.Maintenance, often pace, callFor func(p enginecore.Partition, limit int64, cursor string) C,
 	readReply func(ctx context.Context, p enginecore.Partition, reply R) (page, error),
 ) func(context.Context, []enginecore.Partition, engine.TaskID) []StepResult {
 	at := newCursors()
@@ -50,7 +50,7 @@ func inPages[R any, C enginerpc.Call[R]](k *Keeper, often pace, callFor func(p e
 		for i, p := range partitions {
 			calls[i] = callFor(p, limit, at.get(p))
 		}
-		answers, _ := engine.SendAll[R](ctx, k.maintenance, calls) // each answer has its error
+		answers, _ := engine.SendAll[R](ctx, maintenance, calls) // each answer has its error
 		results := make([]StepResult, len(partitions))
 		for i, a := range answers {
 			p, o := partitions[i], &results[i]

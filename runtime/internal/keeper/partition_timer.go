@@ -221,3 +221,13 @@ func (t *partitionTimer) ownedCount() int {
 	}
 	return n
 }
+
+const (
+	// KeeperBatch bounds the partitions that a loop visits in one round trip.
+	KeeperBatch = 64
+	// MinKeeperPause and MaxKeeperPause bound the pause of a partition after a failed step. The pause doubles with
+	// each failure in a row. While the engine is unreachable, it remains MinKeeperPause.
+	MinKeeperPause = time.Second
+	// MaxKeeperPause is the upper bound of that pause.
+	MaxKeeperPause = 30 * time.Second
+)

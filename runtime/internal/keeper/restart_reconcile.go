@@ -50,7 +50,7 @@ type restartPass struct {
 // restarts reconciles partitions whose server has started since their last reconciliation. A server that was killed
 // can come back with a part of a call, whose consequences must not wait for the regular interval of the loops.
 type restarts struct {
-	*Keeper
+	*maintainer
 	loop *MaintenanceLoop
 
 	mu      sync.Mutex
@@ -60,13 +60,13 @@ type restarts struct {
 
 // restartLoop reconciles indexes, edges and member counts of partitions that the tick reports as unchecked since
 // their server started.
-func (k *Keeper) restartLoop() *MaintenanceLoop {
-	s := &restarts{Keeper: k, passes: make(map[enginecore.Partition]*restartPass)}
+func (m *maintainer) restartLoop() *MaintenanceLoop {
+	s := &restarts{maintainer: m, passes: make(map[enginecore.Partition]*restartPass)}
 	s.loop = &MaintenanceLoop{
 		tasks:  []engine.TaskID{engine.TaskIndexReconciliation, engine.TaskDependencyReconciliation, engine.TaskMemberReconciliation},
 		family: enginecore.FlowFamily, Every: restartEvery, repairs: true, Step: s.step,
 	}
-	s.loop.restarts = s
+	s.loop.noteRestart = s.noticed
 	return s.loop
 }
 
@@ -105,7 +105,7 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 			return enginerpc.ReconcileCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.reconcileLanes()}
 		},
 		func(p enginecore.Partition, r enginerpc.ReconcileReply) (string, int64) {
-			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Mended))
+			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Repaired))
 		})
 	restartCalls(s, ctx, partitions, results, at[restartEdges], engine.TaskDependencyReconciliation,
 		func(p enginecore.Partition, cursor string) enginerpc.ReconcileEdgesCall {
@@ -119,7 +119,7 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 			return enginerpc.CountMembersCall{Partition: p, Limit: reconciledAtOnce, MoreThan: countedWhole, Cursor: cursor}
 		},
 		func(p enginecore.Partition, r enginerpc.CountMembersReply) (string, int64) {
-			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Mended))
+			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Repaired))
 		})
 	next := max(restartShare*time.Since(begun), minRestartPause)
 	for i, p := range partitions {

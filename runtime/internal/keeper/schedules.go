@@ -11,26 +11,26 @@ import (
 
 // schedulesLoop reviews all schedules, due or not. No other loop finds those whose due time was written by a clock
 // that was set back.
-func (k *Keeper) schedulesLoop() *MaintenanceLoop {
+func (m *maintainer) schedulesLoop() *MaintenanceLoop {
 	// cursors are the positions in the schedules of each partition.
 	cursors := make(map[enginecore.Partition]string)
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskScheduleReconciliation}, family: enginecore.FlowFamily, Every: k.ReconcileEvery, repairs: true, onClockSetBack: true,
-		hintKeys: func(p enginecore.Partition) []string { return []string{k.Session.Core.Keys().FfxSchedules(p)} },
+		tasks: []engine.TaskID{engine.TaskScheduleReconciliation}, family: enginecore.FlowFamily, Every: m.ReconcileEvery, repairs: true, onClockSetBack: true,
+		hintKeys: func(p enginecore.Partition) []string { return []string{m.Session.Core.Keys().FfxSchedules(p)} },
 		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
-			return k.reviewSchedules(ctx, partitions, cursors)
+			return m.reviewSchedules(ctx, partitions, cursors)
 		},
 	}
 }
 
 // reviewSchedules reads a page of the schedules of some partitions, and works on those that the due index misses.
-func (k *Keeper) reviewSchedules(ctx context.Context, partitions []enginecore.Partition, cursors map[enginecore.Partition]string) []StepResult {
+func (m *maintainer) reviewSchedules(ctx context.Context, partitions []enginecore.Partition, cursors map[enginecore.Partition]string) []StepResult {
 	calls := make([]enginerpc.ListSchedulesCall, len(partitions))
 	for i, p := range partitions {
 		calls[i] = enginerpc.ListSchedulesCall{Partition: p, Cursor: cursors[p]}
 	}
-	answers, _ := engine.SendAll(ctx, k.maintenance, calls) // each answer has its error
-	schedules := schedule.NewScheduleRunner(k.Session, false)
+	answers, _ := engine.SendAll(ctx, m.maintenance, calls) // each answer has its error
+	schedules := schedule.NewScheduleRunner(m.Session, false)
 	defer schedules.Close()
 	results := make([]StepResult, len(partitions))
 	for i, a := range answers {

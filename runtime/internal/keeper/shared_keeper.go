@@ -9,14 +9,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-const (
-	// maxBuiltInKeepers bounds the workers' keepers that run on an engine at a time. All others stand by.
-	maxBuiltInKeepers = 3
-	// builtInSettle is how long the keeper of workers waits for answers of others before it begins, if there are any.
-	builtInSettle = 300 * time.Millisecond
-	// builtInWord marks the messages of workers' keepers.
-	builtInWord = "builtin"
-)
+// builtInSettle is how long the keeper of workers waits for answers of others before it begins, if there are any.
+const builtInSettle = 300 * time.Millisecond
 
 // WorkersKeeper is the keeper that the workers of a session share. It runs while workers run that use it, unless a
 // keeper made by the public NewKeeper runs on the same session. While all running workers do without a keeper, it

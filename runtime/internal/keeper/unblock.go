@@ -26,13 +26,13 @@ const (
 
 // unblockLoop unblocks executions that another program of the contract has blocked for a budget, a quota or
 // capabilities, once these are available. Members of managed flows are unblocked by the calls that hold them.
-func (k *Keeper) unblockLoop() *MaintenanceLoop {
+func (m *maintainer) unblockLoop() *MaintenanceLoop {
 	at := newCursors()
 	r := &MaintenanceLoop{tasks: []engine.TaskID{engine.TaskUnblocking}, family: enginecore.FlowFamily, Every: UnblockEvery}
 	r.hintKeys = func(p enginecore.Partition) []string {
 		var keys []string
-		for _, lane := range k.unblockLanes() {
-			for _, set := range k.blockedSets(p, lane) {
+		for _, lane := range m.unblockLanes() {
+			for _, set := range m.blockedSets(p, lane) {
 				keys = append(keys, set.key)
 			}
 		}
@@ -40,7 +40,7 @@ func (k *Keeper) unblockLoop() *MaintenanceLoop {
 	}
 	r.Step = func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
 		results := make([]StepResult, len(partitions))
-		u := &unblocker{Keeper: k, breached: make(map[string]bool)}
+		u := &unblocker{maintainer: m, breached: make(map[string]bool)}
 		for i, p := range partitions {
 			count, cursor, err := u.visit(ctx, p, at.get(p))
 			results[i].Err = err
@@ -55,11 +55,11 @@ func (k *Keeper) unblockLoop() *MaintenanceLoop {
 }
 
 // unblockLanes returns the known lanes of executions outside managed flows.
-func (k *Keeper) unblockLanes() []enginecore.LaneID {
-	if directory, err := engine.Capability[engine.LaneDirectory](k.Session.Backend); err == nil {
-		return directory.KnownLanes(k.Lanes)
+func (m *maintainer) unblockLanes() []enginecore.LaneID {
+	if directory, err := engine.Capability[engine.LaneDirectory](m.Session.Backend); err == nil {
+		return directory.KnownLanes(m.Lanes)
 	}
-	lanes := slices.Sorted(slices.Values(k.Lanes))
+	lanes := slices.Sorted(slices.Values(m.Lanes))
 	return slices.Compact(lanes)
 }
 
@@ -67,8 +67,8 @@ func (k *Keeper) unblockLanes() []enginecore.LaneID {
 type blockedSet struct{ key, reason string }
 
 // blockedSets returns the sets of blocked executions of a lane.
-func (k *Keeper) blockedSets(p enginecore.Partition, lane enginecore.LaneID) []blockedSet {
-	keys := k.Session.Core.Keys()
+func (m *maintainer) blockedSets(p enginecore.Partition, lane enginecore.LaneID) []blockedSet {
+	keys := m.Session.Core.Keys()
 	return []blockedSet{
 		{keys.LaneBlockedBudget(p, lane), "waiting_for_budget"}, {keys.LaneBlockedQuota(p, lane), "waiting_for_quota"},
 		{keys.LaneBlockedRoute(p, lane), "waiting_for_capable_worker"},
@@ -77,7 +77,7 @@ func (k *Keeper) blockedSets(p enginecore.Partition, lane enginecore.LaneID) []b
 
 // unblocker is one step. It caches the answers about budgets and quotas.
 type unblocker struct {
-	*Keeper
+	*maintainer
 	breached     map[string]bool
 	capabilities func() (map[string]bool, error)
 }

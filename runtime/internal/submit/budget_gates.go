@@ -8,9 +8,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// TaskGate is the first word of the text of a budget's task to publish a [GateUpdate].
-const TaskGate = "gate"
-
 // GateUpdate carries the state of a budget's gate to the partitions of the flows that use it. While the gate is closed,
 // a partition starts no node of a run that uses the budget, if the budget blocks nodes.
 type GateUpdate struct {
@@ -34,7 +31,7 @@ func (u GateUpdate) Publish(ctx context.Context) error {
 		return err
 	}
 	_, err = u.Session.Core.BudgetDone(ctx, enginerpc.BudgetDoneCall{Partition: u.Partition, Done: []enginerpc.BudgetDoneDone{
-		{Text: TaskGate + " " + string(u.Budget), Gate: u.Version},
+		{Text: enginerpc.GateTaskText{BudgetID: u.Budget}.Text(), Gate: u.Version},
 	}})
 	return err
 }

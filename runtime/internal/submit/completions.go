@@ -2,13 +2,11 @@ package submit
 
 import (
 	"context"
-	"iter"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -21,36 +19,6 @@ type RunCompletion struct {
 	HasResult bool
 	Outcome   string
 	Result    string
-}
-
-// batchPrefix begins a message that holds several.
-const batchPrefix = "many "
-
-// splitCompletions yields the completion messages that one published message holds: itself, or those behind
-// batchPrefix, each with its length in front. Malformed ones are left out.
-func splitCompletions(message string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		rest, batched := strings.CutPrefix(message, batchPrefix)
-		if !batched {
-			yield(message)
-			return
-		}
-		for rest != "" {
-			length, behind, _ := strings.Cut(rest, " ")
-			n, err := strconv.Atoi(length)
-			if err != nil || n < 0 || n > len(behind) || !yield(behind[:n]) {
-				return
-			}
-			rest = behind[n:]
-		}
-	}
-}
-
-// parseCompletion reads "<flow id> <outcome>" and "<flow id> <outcome> <result>".
-func parseCompletion(message string) (enginecore.FlowID, RunCompletion) {
-	id, rest, _ := strings.Cut(message, " ")
-	outcome, result, hasResult := strings.Cut(rest, " ")
-	return enginecore.FlowID(id), RunCompletion{HasResult: hasResult, Outcome: outcome, Result: result}
 }
 
 // maxTracked bounds the runs whose completion is kept before there is a wait for it.
@@ -237,17 +205,29 @@ func (l *CompletionListener) listen(p enginecore.Partition, ready chan struct{})
 			l.resync()
 		}
 	}
-	l.session.Hub.Listen(l.closed, []string{channel}, subscribed, func(_, message string) {
-		l.Mu.Lock()
-		defer l.Mu.Unlock()
-		for one := range splitCompletions(message) {
-			l.Deliver(parseCompletion(one))
-		}
-	})
+	l.session.Hub.Listen(l.closed, []string{channel}, subscribed, func(_, message string) { l.handle(message) })
 }
 
-// Deliver passes a completion to the waits for the run. The caller holds Mu.
+// handle passes on the completions in a message. It ignores malformed ones.
+func (l *CompletionListener) handle(message string) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	for one := range enginerpc.SplitMany(message) {
+		if m, ok := enginerpc.ParseDoneMessage(one); ok {
+			l.deliver(m.FlowID, RunCompletion{HasResult: m.Result != "", Outcome: m.Outcome, Result: m.Result})
+		}
+	}
+}
+
+// Deliver passes a completion to the waits for the run.
 func (l *CompletionListener) Deliver(id enginecore.FlowID, end RunCompletion) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	l.deliver(id, end)
+}
+
+// deliver passes a completion to the waits for the run. It needs the lock.
+func (l *CompletionListener) deliver(id enginecore.FlowID, end RunCompletion) {
 	if _, tracked := l.tracked[id]; tracked {
 		l.tracked[id] = nil
 		if end.Outcome != outcomeReopened {

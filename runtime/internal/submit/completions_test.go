@@ -2,7 +2,6 @@ package submit
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -41,17 +40,17 @@ func TestTrackedCompletions(t *testing.T) {
 	}
 
 	l.track("early", p)
-	l.Deliver(parseCompletion("early success {\"a\": 1}"))
+	l.handle("early success {\"a\": 1}")
 	check("early", true, "success", `{"a": 1}`)
 	check("early", false, "unheard", "") // it was asked for
 
 	l.track("failed", p)
-	l.Deliver(parseCompletion("failed failed"))
+	l.handle("failed failed")
 	check("failed", true, "failed", "")
 
 	l.track("rerun", p)
-	l.Deliver(parseCompletion("rerun success 1"))
-	l.Deliver(parseCompletion("rerun reopened"))
+	l.handle("rerun success 1")
+	l.handle("rerun reopened")
 	check("rerun", true, "unheard", "")
 
 	l.track("running", p)
@@ -97,7 +96,7 @@ func TestFormerCompletions(t *testing.T) {
 		}
 		defer l.Release(w)
 		for _, message := range messages {
-			l.Deliver(parseCompletion(message))
+			l.handle(message)
 		}
 		select {
 		case end := <-w.Completed:
@@ -123,28 +122,4 @@ func TestFormerCompletions(t *testing.T) {
 	check("1", hears(func() { reopen(); l.AbortRerun("f") }, "f success 1"))
 	check("", hears(reopen, "f success 1", "f reopened", "f failed"))
 	check("1", hears(func() { reopen(); l.resync() }, "f success 1"))
-}
-
-// TestBatchedCompletions splits messages about several runs.
-func TestBatchedCompletions(t *testing.T) {
-	read := func(message string) (list []string) {
-		for one := range splitCompletions(message) {
-			list = append(list, one)
-		}
-		return list
-	}
-	for message, want := range map[string][]string{
-		"a success 1":                       {"a success 1"},
-		"many 9 a success10 b failed 1":     {"a success", "b failed 1"},
-		"many 15 a success 2 b c8 b failed": {"a success 2 b c", "b failed"},
-		"many 12 a success \n\n8 b failed":  {"a success \n\n", "b failed"},
-		"many ":                             nil,
-		"many 9 a success99 b failed":       {"a success"}, // cut off
-		"many 9 a success-1 b failed":       {"a success"},
-		"many 9 a success8 b failedx":       {"a success", "b failed"},
-	} {
-		if got := read(message); !slices.Equal(got, want) {
-			t.Errorf("%q: got %q, want %q", message, got, want)
-		}
-	}
 }

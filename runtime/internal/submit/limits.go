@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -33,21 +32,21 @@ func (l StoredLimit) Exchange(p enginecore.Partition) enginerpc.ExchangeCall {
 	}
 }
 
-// encodeLimits returns the text by which the record of an execution names its limits: their number, words for messages,
-// and after a line feed the limits, in the one order in which all workers acquire their permits.
+// encodeLimits returns the text by which the record of an execution names its limits, in the one order in which all
+// workers acquire their permits. The words are for messages to people, on one line.
 func encodeLimits(limits []StoredLimit, words string) (string, error) {
 	data, err := json.Marshal(limits)
 	if err != nil {
 		return "", err
 	}
-	return strconv.Itoa(len(limits)) + " " + words + "\n" + string(data), nil
+	return enginerpc.LimitsText{Count: int64(len(limits)), Words: words, Limits: data}.Text()
 }
 
 // DecodeLimits decodes the limits of an execution from the text that encodeLimits makes.
 func DecodeLimits(text string) ([]StoredLimit, error) {
-	_, data, _ := strings.Cut(text, "\n")
+	stored, _ := enginerpc.ParseLimitsText(text)
 	var limits []StoredLimit
-	if err := json.Unmarshal([]byte(data), &limits); err != nil {
+	if err := json.Unmarshal(stored.Limits, &limits); err != nil {
 		return nil, fmt.Errorf("limits of the execution: %w", err)
 	}
 	return limits, nil

@@ -122,7 +122,7 @@ func ReadFailures(ctx context.Context, s *engine.Session, p enginecore.Partition
 }
 
 func readFailure(f enginerpc.FlowFailure) nodeFailure {
-	n := nodeFailure{Node: f.Node, Outcome: f.Outcome, At: f.EndedAt, Attempts: int(f.Attempts), Tolerated: f.Absorbed}
+	n := nodeFailure{Node: f.Node, Outcome: f.Outcome, At: f.EndedAt, Attempts: int(f.Attempts), Tolerated: f.Tolerated}
 	n.Reason, n.Category = engine.PlainFailure(f.Reason, f.Category)
 	return n
 }

@@ -1,87 +1,167 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// attempt runs the function and returns how the attempt ended. All calls that the function began are complete
-// when attempt returns.
-func (t *Task) attempt(ctx context.Context) attemptOutcome {
-	result, err := t.execute(ctx)
-	t.finishUp()
-	return t.outcomeOf(result, err)
+// attempt is one attempt of a leased execution: the lease, the context of the function, and whether the end of the
+// attempt has been reported. It sends and logs what concerns the execution.
+type attempt struct {
+	lease
+	run *services
+
+	ctx context.Context
+	// Cancel ends the context of the function with a cause.
+	Cancel  context.CancelCauseFunc
+	Settled atomic.Bool // set by the goroutine that reports the end of the attempt, or drops it
+	// OutcomeUnknown is set if the engine may not know that the attempt has ended, so that its permits are
+	// not returned.
+	OutcomeUnknown atomic.Bool
 }
 
-// finishUp completes the progress reports, frames and reservations that the function began, before the end of
-// the attempt is reported.
-func (t *Task) finishUp() {
-	t.awaitProgress()
-	t.finishFrames()
-	t.releaseReservations()
+// name returns the name of the task in errors: flow, run id and node.
+func (a *attempt) name() string {
+	return fmt.Sprintf("%s/%s/%s", a.claimed.FlowName, a.claimed.RunID, a.claimed.Node)
 }
 
-// execute prepares the input, runs the function within its time limits, and returns its encoded result.
-func (t *Task) execute(ctx context.Context) ([]byte, error) {
-	handler := t.run.Worker.handlers[t.claimed.Kind]
-	if handler == nil && t.claimed.Kind != submit.MapKind && t.claimed.Kind != submit.SubKind {
-		return nil, fmt.Errorf("activity %q is not registered with this worker", t.claimed.Kind)
+// log writes a log record with the attributes of the attempt.
+func (a *attempt) log(level slog.Level, event engine.LogEvent, message string, attrs ...slog.Attr) {
+	attrs = append(attrs, event.Attr(), slog.String("flow", a.claimed.FlowName), slog.String("run", a.claimed.RunID),
+		slog.String("node", a.claimed.Node), slog.String("execution", string(a.claimed.ExecutionID)),
+		slog.Int("attempt", int(a.claimed.AttemptIndex)+1))
+	a.run.Session.Logger.LogAttrs(a.ctx, level, "flowfabric: "+message, attrs...)
+}
+
+// ended records the attempt and its outcome as a metric.
+func (a *attempt) ended(outcome string) {
+	telemetry := a.run.Session.Telemetry
+	telemetry.Record(a.run.Base, telemetry.Attempts, time.Since(a.Begun), engine.Labels{Key: "activity", Value: a.claimed.Kind, Outcome: outcome})
+}
+
+// unreported has the log event and message of an end that the engine may not know, by the kind of the end.
+var unreported = map[outcomeKind]struct {
+	event   engine.LogEvent
+	message string
+}{
+	outcomeKindCompleted:   {engine.EventResultLost, "result was not committed"},
+	outcomeKindFailed:      {engine.EventFailureLost, "failure was not recorded"},
+	outcomeKindSuspended:   {engine.EventSuspensionLost, "execution was not suspended"},
+	outcomeKindAwaitsChild: {engine.EventSuspensionLost, "execution was not put aside"},
+	outcomeKindReleased:    {engine.EventReturnFailed, "execution was not given back, its lease runs out instead"},
+}
+
+// reported records metrics of a report of the attempt's end, and logs its error.
+func (a *attempt) reported(kind outcomeKind, r *report) {
+	if r.metric != "" {
+		a.ended(r.metric)
 	}
-	plan, err := t.run.plans.Decode(t.claimed.Policy)
-	if err != nil {
-		return nil, undecodable(t.locate(err))
+	if kind == outcomeKindCompleted {
+		telemetry := a.run.Session.Telemetry
+		telemetry.Record(a.run.Base, telemetry.Commits, r.committing, engine.Labels{Key: "activity", Value: a.claimed.Kind, Outcome: r.metric})
 	}
-	input, err := t.input(ctx, plan)
-	if err != nil {
-		return nil, err
+	if r.err != nil {
+		a.OutcomeUnknown.Store(true)
+		lost := unreported[kind]
+		a.log(slog.LevelWarn, lost.event, lost.message, slog.Any("error", r.err))
 	}
-	if plan.Child != nil {
-		return t.runChild(ctx, *plan.Child, input)
-	}
-	if err := t.readJournal(ctx); err != nil {
-		return nil, err
-	}
-	limits := t.limits(plan)
-	ctx, cancel := limits.context(ctx)
-	defer cancel()
-	if plan.Heartbeat > 0 {
-		stop := t.watchHeartbeat(plan.Heartbeat)
-		defer stop()
-	}
-	e := &execution{task: t, until: limits.until}
-	t.FunctionBegins(limits.until)
-	result, err := invoke(activitycontext.With(ctx, e), handler, input, t)
+}
+
+// settle reports whether the caller is the one that may report the end of the attempt. It returns true once,
+// until runAgain reopens the task.
+func (a *attempt) settle() bool { return a.Settled.CompareAndSwap(false, true) }
+
+// endedByEngine ends the function's context. The attempt is settled, so that no end is reported.
+func (a *attempt) endedByEngine(cause error) {
+	a.settle()
+	a.Cancel(cause)
+}
+
+// extendLease records that a call sent at sentAt has renewed the lease.
+func (a *attempt) extendLease(sentAt time.Time) { a.extend(sentAt, a.run.Worker.Config.Lease) }
+
+// reporting returns the context of a call for the attempt; it ends with the lease as renewed by now.
+func (a *attempt) reporting() (context.Context, context.CancelFunc) {
+	return context.WithDeadline(a.run.Base, a.leaseEnd())
+}
+
+// retryUntilKnown repeats a call that may be sent twice while the engine is unavailable. It ends with ctx, and returns its
+// cause; if a function has detached ctx from its own context, it ends with the lease.
+func (a *attempt) retryUntilKnown(ctx context.Context, send func() error) error {
+	again := engine.RetryPolicy{Pause: reportPause, Retryable: func(err error) bool {
+		return engine.IsUnavailable(err) && (a.ctx.Err() == nil || time.Now().Before(a.leaseEnd()))
+	}}
+	err := engine.RetryUntilKnown(ctx, again, func(bool) error { return send() })
 	if err != nil && ctx.Err() != nil {
-		return nil, interrupted(context.Cause(ctx), err)
+		return context.Cause(ctx)
 	}
-	if _, undecoded := errors.AsType[*activity.DecodeError](err); undecoded {
-		return nil, t.locate(err)
+	return err
+}
+
+// runAgain reopens a settled task so that its function can run again, unless its context has ended meanwhile.
+// In that case release reports whether the execution is to be released because the worker stops.
+func (a *attempt) runAgain() (again, release bool) {
+	// A goroutine that ended the context while the task was settled left the report to this task.
+	a.Settled.Store(false)
+	if a.ctx.Err() == nil {
+		return true, false
 	}
-	if err := e.checkSuspension(err); err != nil {
-		return nil, err
+	return false, errors.Is(context.Cause(a.ctx), engine.ErrStopping) && a.settle()
+}
+
+// outcomeOf settles the attempt and returns the outcome to report for the function's result and error.
+func (a *attempt) outcomeOf(result []byte, err error) attemptOutcome {
+	dropped := attemptOutcome{err: err}
+	mayReport := a.settle()
+	cause := context.Cause(a.ctx)
+	switch {
+	case errors.Is(cause, engine.ErrLeaseLost):
+		a.OutcomeUnknown.Store(true)
+		a.ended(engine.OutcomeLeaseLost)
+		a.log(slog.LevelWarn, engine.EventLeaseLost, "lease lost, the result of the attempt is dropped",
+			slog.Any("cause", cause), slog.Any("error", err))
+		return dropped
+	case !mayReport:
+		a.ended(engine.OutcomeEndedByEngine)
+		a.log(slog.LevelDebug, engine.EventAttemptEnded, "attempt ended without a report, the engine had ended it", slog.Any("cause", cause))
+		return dropped
+	case err == nil:
+		return attemptOutcome{kind: outcomeKindCompleted, result: result}
+	case suspensionIn(err) != nil:
+		return attemptOutcome{kind: outcomeKindSuspended, err: err, suspension: suspensionIn(err)}
+	case childWaitIn(err) != nil:
+		return attemptOutcome{kind: outcomeKindAwaitsChild, err: err, child: childWaitIn(err)}
+	case errors.Is(cause, engine.ErrStopping):
+		return attemptOutcome{kind: outcomeKindReleased, err: err, reason: reasonStopped}
+	case waitsForBudget(err):
+		a.log(slog.LevelInfo, engine.EventBudgetWait, "attempt waits for a budget", slog.Any("error", err))
+		return attemptOutcome{kind: outcomeKindReleased, err: err, reason: "it waits for a budget"}
+	case errors.Is(err, engine.ErrDeadline):
+		a.ended(engine.OutcomeEndedByEngine)
+		a.log(slog.LevelInfo, engine.EventAttemptDeadline, "attempt ended by the deadline of the run")
+		return dropped
+	case errors.Is(err, engine.ErrStartToClose):
+		err = activity.Category(err, activity.CategoryTimeout)
 	}
-	if err == nil && len(result) > submit.MaxResult {
-		return nil, activity.NonRetryable(activity.Category(fmt.Errorf("%w: the result of node %s has %d bytes, at most %d are allowed",
-			engine.ErrTooLarge, t.claimed.Node, len(result), submit.MaxResult), engine.CategoryTooLarge))
-	}
-	return result, err
+	a.logFailure(err)
+	return attemptOutcome{kind: outcomeKindFailed, err: err}
+}
+
+// logFailure logs the failure of the attempt with its category.
+func (a *attempt) logFailure(err error) {
+	a.log(slog.LevelWarn, engine.EventAttemptFailed, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryOf(err)))
 }
 
 // locate adds the run and the node to an error of stored data.
-func (t *Task) locate(err error) error {
-	return fmt.Errorf("run %s, node %s: %w", t.claimed.RunID, t.claimed.Node, err)
+func (a *attempt) locate(err error) error {
+	return fmt.Errorf("run %s, node %s: %w", a.claimed.RunID, a.claimed.Node, err)
 }
 
 // undecodable marks an error as not retryable, with the category of decoding errors.
@@ -89,152 +169,17 @@ func undecodable(err error) error {
 	return activity.NonRetryable(activity.Category(err, activity.CategoryDecode))
 }
 
-// interrupted joins the error of a function whose context ended with the cause of that end.
-func interrupted(cause, err error) error {
-	if errors.Is(err, cause) {
-		return err
+// report reports the end of the attempt, and requests up to slots executions of the same shard in exchange. If the
+// engine refuses to suspend the execution, the attempt fails instead.
+func (a *attempt) report(ended attemptOutcome, slots int) report {
+	reported := a.run.completer.report(&a.lease, ended, slots)
+	a.reported(ended.kind, &reported)
+	if reported.refused == nil {
+		return reported
 	}
-	return fmt.Errorf("%w: %w", cause, err)
+	a.logFailure(reported.refused)
+	return a.report(attemptOutcome{kind: outcomeKindFailed, err: reported.refused}, 0)
 }
 
-// errExited is the failure of a function that ended its goroutine, as testing's FailNow does.
-var errExited = activity.Category(errors.New("the function ended its goroutine (runtime.Goexit)"), activity.CategoryPanic)
-
-// invoke runs the function and turns a panic into an error. If the function ends the goroutine, invoke does
-// not return; the deferred functions of its callers find the error in t.exited.
-func invoke(ctx context.Context, h activity.Handler, input []byte, t *Task) (result []byte, err error) {
-	returned := false
-	defer func() {
-		t.FunctionEnded()
-		r := recover()
-		switch {
-		case r != nil:
-			t.log(slog.LevelError, engine.EventActivityPanicked, "activity panicked", slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
-			result, err = nil, activity.Category(fmt.Errorf("panic: %v", r), activity.CategoryPanic)
-		case !returned:
-			t.log(slog.LevelError, engine.EventActivityPanicked, "activity ended its goroutine", slog.Any("panic", errExited), slog.String("stack", string(debug.Stack())))
-			t.exited = errExited
-			if ctx.Err() != nil {
-				t.exited = interrupted(context.Cause(ctx), errExited)
-			}
-		}
-	}()
-	if result, err = h.Invoke(ctx, input); err != nil {
-		_ = err.Error() // Error is code of the activity too: a panic in it is handled here
-	}
-	returned = true
-	return result, err
-}
-
-// limits are the times that bound an attempt; the zero time is no limit.
-type limits struct {
-	startToClose time.Time
-	deadline     time.Time
-	until        time.Time // the earlier of the two
-}
-
-// limits returns the limits of the attempt by the plan of its node.
-func (t *Task) limits(plan submit.NodePlan) limits {
-	l := limits{deadline: t.claimed.DeadlineAt}
-	if plan.StartToClose > 0 {
-		l.startToClose = t.Begun.Add(plan.StartToClose)
-	}
-	l.until = l.deadline
-	if l.until.IsZero() || (!l.startToClose.IsZero() && l.startToClose.Before(l.until)) {
-		l.until = l.startToClose
-	}
-	return l
-}
-
-// context returns a context that ends at the earlier limit, with the matching error as its cause.
-func (l limits) context(ctx context.Context) (context.Context, context.CancelFunc) {
-	if l.until.IsZero() {
-		return ctx, func() {}
-	}
-	cause := engine.ErrDeadline
-	if l.until.Equal(l.startToClose) {
-		cause = engine.ErrStartToClose
-	}
-	return context.WithDeadlineCause(ctx, l.until, cause)
-}
-
-// input composes the node's input from the run's input and the results of its upstreams.
-func (t *Task) input(ctx context.Context, plan submit.NodePlan) ([]byte, error) {
-	if plan.Input == nil {
-		return t.claimed.Payload, nil
-	}
-	results := make(map[string][]byte, len(t.claimed.Inputs))
-	for _, in := range t.claimed.Inputs {
-		results[in.Name] = in.Result
-	}
-	if !t.claimed.InputsComplete {
-		if err := t.readInputs(ctx, results); err != nil {
-			return nil, err
-		}
-	}
-	input, err := plan.Input.Resolve(t.claimed.FlowInput, results)
-	if err != nil {
-		return nil, undecodable(t.locate(fmt.Errorf("input: %w", err)))
-	}
-	if plan.Input.Kind == flowgraph.ExprConst {
-		input = bytes.Clone(input) // the plan is shared
-	}
-	return input, nil
-}
-
-// readInputs adds to results those that were too many or too large for the reply of the claim.
-func (t *Task) readInputs(ctx context.Context, results map[string][]byte) error {
-	call := enginerpc.ReadInputsCall{Partition: t.shard.Partition, ExecutionID: t.claimed.ExecutionID}
-	for {
-		var reply enginerpc.ReadInputsReply
-		err := t.retryUntilKnown(ctx, func() (err error) {
-			reply, err = t.run.Session.Backend.ReadInputs(ctx, call)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("read the inputs of node %s: %w", t.claimed.Node, err)
-		}
-		for _, in := range reply.Inputs {
-			results[in.Name] = in.Result
-		}
-		if call.Cursor = reply.NextCursor; call.Cursor == "" {
-			return nil
-		}
-	}
-}
-
-// watchHeartbeat fails the attempt if the function does not call Heartbeat within limit, even if the function
-// never returns. The caller calls stop when the function has returned; stop waits for the watch to end.
-func (t *Task) watchHeartbeat(limit time.Duration) (stop func()) {
-	begun := time.Now()
-	t.lastBeat.Store(&begun)
-	done := make(chan struct{})
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-timer.C:
-			}
-			if left := limit - time.Since(*t.lastBeat.Load()); left > 0 {
-				timer.Reset(left)
-				continue
-			}
-			if t.settle() {
-				err := activity.Category(fmt.Errorf("%w: none for %s", engine.ErrHeartbeatTimeout, limit), activity.CategoryTimeout)
-				t.logFailure(err)
-				t.Cancel(engine.ErrHeartbeatTimeout)
-				t.run.report(t, attemptOutcome{kind: outcomeKindFailed, err: err}, 0)
-			}
-			return
-		}
-	}()
-	return func() {
-		close(done)
-		<-finished
-	}
-}
+// IsReported reports whether the end of the attempt has been reported to the engine.
+func (a *attempt) IsReported() bool { return a.Settled.Load() && !a.OutcomeUnknown.Load() }

@@ -53,13 +53,8 @@ func (d *desk) sent() [][]string {
 func (b *budgetBatcher) waitFor(t *testing.T, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		b.batch.Mu.Lock()
-		defer b.batch.Mu.Unlock()
-		behind := 0
-		for _, line := range b.batch.Lines {
-			behind += len(line.Waiting)
-		}
-		return behind == n
+		_, waiting := b.batch.Load()
+		return waiting == n
 	}, 10*time.Second, time.Millisecond)
 }
 
@@ -120,9 +115,8 @@ func TestBudgetBatchTogether(t *testing.T) {
 		}
 	}
 	require.Equal(t, 3, told, "one for each call that has changed the gate")
-	b.batch.Mu.Lock()
-	defer b.batch.Mu.Unlock()
-	require.Empty(t, b.batch.Lines)
+	inFlight, waiting := b.batch.Load()
+	require.Zero(t, inFlight+waiting)
 }
 
 // A call ends when none of its callers waits any more, and the next calls are sent.

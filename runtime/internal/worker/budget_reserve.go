@@ -17,47 +17,46 @@ import (
 // entryID returns the id of an entry. Without a key, it names the lease and a serial number, by which keepers
 // recognise the reservations of a lease that has ended; with a key, it is the same for all attempts of the
 // execution.
-func (t *Task) entryID(key string) string {
+func (u *budgetUse) entryID(key string) string {
 	if key != "" {
-		return fmt.Sprintf("%s/key/%s", t.claimed.ExecutionID, key)
+		return fmt.Sprintf("%s/key/%s", u.attempt.claimed.ExecutionID, key)
 	}
-	return fmt.Sprintf("%s/%d/%d", t.claimed.ExecutionID, t.claimed.LeaseEpoch, t.usage.next())
+	return fmt.Sprintf("%s/%d/%d", u.attempt.claimed.ExecutionID, u.attempt.claimed.LeaseEpoch, u.next())
 }
 
-// ReportUsage implements activitycontext.Budgets.
-func (e *execution) ReportUsage(ctx context.Context, dimension string, n int64, key string) error {
-	t := e.task
-	budgets, err := t.budgetsWith(ctx, dimension)
+// report counts an amount that the function used of a dimension. With a key, it counts once for all attempts of the
+// execution.
+func (u *budgetUse) report(ctx context.Context, dimension string, n int64, key string) error {
+	budgets, err := u.budgetsWith(ctx, dimension)
 	if err != nil || n == 0 {
 		return err
 	}
 	if key != "" {
 		key = dimension + "/" + key
 	}
-	entry := enginerpc.UseBudgetEntry{Kind: "report", Dimension: dimension, Amount: n, ID: t.entryID(key), Lasting: key != ""}
+	entry := enginerpc.UseBudgetEntry{Kind: "report", Dimension: dimension, Amount: n, ID: u.entryID(key), Lasting: key != ""}
 	var errs []error
 	for i := range budgets {
-		errs = append(errs, t.use(ctx, &budgets[i], entry))
+		errs = append(errs, u.send(ctx, &budgets[i], entry))
 	}
 	return errors.Join(errs...)
 }
 
-// Reserve implements activitycontext.Budgets.
-func (e *execution) Reserve(ctx context.Context, dimension string, n int64) (activitycontext.Reservation, error) {
-	t := e.task
-	budgets, err := t.budgetsWith(ctx, dimension)
+// reserve reserves an amount of a dimension in all budgets of the run that have it.
+func (u *budgetUse) reserve(ctx context.Context, dimension string, n int64) (activitycontext.Reservation, error) {
+	budgets, err := u.budgetsWith(ctx, dimension)
 	if err != nil {
 		return nil, err
 	}
-	r := &reservation{task: t, dimension: dimension, id: t.entryID("")}
+	r := &reservation{use: u, dimension: dimension, id: u.entryID("")}
 	for i := range budgets {
 		// A reservation whose outcome is unknown has to be released as well.
 		r.budgets = append(r.budgets, budgets[i])
 		if i == 0 {
-			t.usage.keep(r)
+			u.keep(r)
 		}
 		entry := enginerpc.UseBudgetEntry{Kind: "reserve", Dimension: dimension, Amount: n, ID: r.id}
-		if err := t.use(ctx, &budgets[i], entry); err != nil {
+		if err := u.send(ctx, &budgets[i], entry); err != nil {
 			if errors.Is(err, activity.ErrBudgetExceeded) {
 				r.budgets = r.budgets[:i]
 			}
@@ -67,15 +66,15 @@ func (e *execution) Reserve(ctx context.Context, dimension string, n int64) (act
 	return r, nil
 }
 
-// BudgetAmounts implements activitycontext.Budgets.
-func (e *execution) BudgetAmounts(ctx context.Context) ([]activitycontext.BudgetAmount, error) {
-	budgets, err := e.task.budgets()
+// amounts returns the states of the budgets of the run.
+func (u *budgetUse) amounts(ctx context.Context) ([]activitycontext.BudgetAmount, error) {
+	budgets, err := u.ofRun()
 	if err != nil || len(budgets) == 0 {
 		return nil, err
 	}
 	var amounts []activity.BudgetAmount
-	if err := e.task.retryUntilKnown(ctx, func() (err error) {
-		amounts, err = submit.ReadBudgetAmounts(ctx, e.task.run.core, budgets)
+	if err := u.attempt.retryUntilKnown(ctx, func() (err error) {
+		amounts, err = submit.ReadBudgetAmounts(ctx, u.attempt.run.core, budgets)
 		return err
 	}); err != nil {
 		return nil, err
@@ -89,7 +88,7 @@ func (e *execution) BudgetAmounts(ctx context.Context) ([]activitycontext.Budget
 
 // reservation is an amount that an attempt has reserved in one or more budgets.
 type reservation struct {
-	task      *Task
+	use       *budgetUse
 	budgets   []submit.StoredBudget
 	dimension string
 	id        string
@@ -117,14 +116,14 @@ func (r *reservation) end(ctx context.Context, kind string, actual int64) error 
 	r.over = true
 	for i := range r.budgets {
 		entry := enginerpc.UseBudgetEntry{Kind: kind, Dimension: r.dimension, Amount: actual, ID: r.id}
-		err := r.task.use(ctx, &r.budgets[i], entry)
+		err := r.use.send(ctx, &r.budgets[i], entry)
 		if err != nil && !errors.Is(err, activity.ErrBudgetExceeded) {
 			r.over = false
 		}
 		errs = append(errs, err)
 	}
 	if r.over {
-		r.task.usage.drop(r)
+		r.use.drop(r)
 	}
 	return errors.Join(errs...)
 }
@@ -148,24 +147,22 @@ func (u *budgetUse) drop(r *reservation) {
 
 // releaseReservations releases the reservations that the attempt has not settled. Keepers release those for
 // which the call fails.
-func (t *Task) releaseReservations() {
-	t.usage.mu.Lock()
+func (u *budgetUse) releaseReservations() {
+	u.mu.Lock()
 	var open []*reservation
-	for r := range t.usage.open {
+	for r := range u.open {
 		open = append(open, r)
 	}
-	t.usage.mu.Unlock()
+	u.mu.Unlock()
 	if len(open) == 0 {
 		return
 	}
-	ctx, cancel := t.reporting()
+	ctx, cancel := u.attempt.reporting()
 	defer cancel()
 	for _, r := range open {
 		if err := r.Release(ctx); err != nil {
-			t.log(slog.LevelWarn, engine.EventBudgetFailed, "a reservation was not given back, keepers do it", slog.Any("error", err))
+			u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed, "a reservation was not given back, keepers do it", slog.Any("error", err))
 			return
 		}
 	}
 }
-
-var _ activitycontext.Budgets = (*execution)(nil)

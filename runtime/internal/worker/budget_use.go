@@ -20,26 +20,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// ReportedBreach describes a run that exceeded a limit of a budget. It is the internal form of
-// runtime.BudgetBreach.
-type ReportedBreach struct {
-	// Flow, Run, Node and Attempt identify the attempt; attempts count from 1.
-	Flow, Run, Node string
-	Attempt         int
-	// Budget and Key identify the budget, Dimension the exceeded dimension.
-	Budget, Key, Dimension string
-	// Hard reports whether a hard limit was exceeded, so that an amount was refused.
-	Hard bool
-	// Asked is the refused amount; 0 for a soft limit.
-	Asked int64
-	// Amount is the state of the dimension after the call.
-	Amount activity.BudgetAmount
-	// Words describe the breach for people, as in the run's event log.
-	Words string
-}
-
-// budgetUse is the state of an attempt's use of budgets. mu guards the other fields.
+// budgetUse is the state of an attempt's use of budgets. mu guards the fields after
+// it.
 type budgetUse struct {
+	attempt *attempt
+
 	mu     sync.Mutex
 	serial int
 	// budgets are the budgets of the run, decoded at the first use.
@@ -58,31 +43,31 @@ func (u *budgetUse) next() int {
 	return u.serial
 }
 
-// budgets returns the budgets of the task's run, which came with the claim.
-func (t *Task) budgets() ([]submit.StoredBudget, error) {
-	t.usage.mu.Lock()
-	defer t.usage.mu.Unlock()
-	if t.usage.budgets == nil && t.claimed.Budgets != "" {
-		list, err := submit.DecodeBudgets(t.claimed.Budgets)
+// ofRun returns the budgets of the run, which came with the claim.
+func (u *budgetUse) ofRun() ([]submit.StoredBudget, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.budgets == nil && u.attempt.claimed.Budgets != "" {
+		list, err := submit.DecodeBudgets(u.attempt.claimed.Budgets)
 		if err != nil {
 			return nil, activity.NonRetryable(err)
 		}
-		t.usage.budgets = list
+		u.budgets = list
 	}
-	return t.usage.budgets, nil
+	return u.budgets, nil
 }
 
 // budgetsWith returns those budgets of the run that have a dimension; none if the run has no budget. It
 // returns activity.ErrUnknownDimension if the run has budgets but none with the dimension.
-func (t *Task) budgetsWith(ctx context.Context, dimension string) ([]submit.StoredBudget, error) {
-	all, err := t.budgets()
+func (u *budgetUse) budgetsWith(ctx context.Context, dimension string) ([]submit.StoredBudget, error) {
+	all, err := u.ofRun()
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
 	var with []submit.StoredBudget
 	var known []string
 	for i := range all {
-		names, err := t.dimensionsOf(ctx, &all[i])
+		names, err := u.dimensionsOf(ctx, &all[i])
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +85,7 @@ func (t *Task) budgetsWith(ctx context.Context, dimension string) ([]submit.Stor
 
 // dimensionsOf returns the names of the dimensions of a budget. The engine has to be called for a budget that
 // was created by a client, since the plan does not declare its dimensions.
-func (t *Task) dimensionsOf(ctx context.Context, b *submit.StoredBudget) ([]string, error) {
+func (u *budgetUse) dimensionsOf(ctx context.Context, b *submit.StoredBudget) ([]string, error) {
 	var names []string
 	if b.Declares() {
 		for _, d := range b.Dimensions {
@@ -109,8 +94,8 @@ func (t *Task) dimensionsOf(ctx context.Context, b *submit.StoredBudget) ([]stri
 		return names, nil
 	}
 	var states []*enginerpc.BudgetState
-	err := t.retryUntilKnown(ctx, func() (err error) {
-		states, err = submit.ReadBudgets(ctx, t.run.core, []submit.StoredBudget{*b})
+	err := u.attempt.retryUntilKnown(ctx, func() (err error) {
+		states, err = submit.ReadBudgets(ctx, u.attempt.run.core, []submit.StoredBudget{*b})
 		return err
 	})
 	if err != nil {
@@ -125,19 +110,19 @@ func (t *Task) dimensionsOf(ctx context.Context, b *submit.StoredBudget) ([]stri
 	return names, nil
 }
 
-// use sends one entry to a budget and carries out the tasks that follow from it. It returns a
+// send sends one entry to a budget and carries out the tasks that follow from it. It returns a
 // *activity.BudgetError if the engine refused the entry.
-func (t *Task) use(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseBudgetEntry) error {
-	p, err := t.run.core.Partitioning().BudgetPartition(b.ID)
+func (u *budgetUse) send(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseBudgetEntry) error {
+	p, err := u.attempt.run.core.Partitioning().BudgetPartition(b.ID)
 	if err != nil {
 		return err
 	}
 	place := string(b.ID) + " " + e.Dimension
-	t.usage.mu.Lock()
-	e.Quiet = t.usage.told[place]
-	t.usage.mu.Unlock()
-	e.FlowID, e.Node, e.Attempt = t.claimed.FlowID, t.claimed.Node, int64(t.claimed.AttemptIndex)
-	e.Lease = max(0, time.Until(t.leaseEnd()))
+	u.mu.Lock()
+	e.Quiet = u.told[place]
+	u.mu.Unlock()
+	e.FlowID, e.Node, e.Attempt = u.attempt.claimed.FlowID, u.attempt.claimed.Node, int64(u.attempt.claimed.AttemptIndex)
+	e.Lease = max(0, time.Until(u.attempt.leaseEnd()))
 	call := enginerpc.UseBudgetCall{
 		Partition: p, BudgetID: b.ID, Declares: b.Declares(), BudgetDeclaration: b.Declaration(), Entries: []enginerpc.UseBudgetEntry{e},
 	}
@@ -145,8 +130,8 @@ func (t *Task) use(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseB
 		call.Dims = append(call.Dims, enginerpc.UseBudgetDim(d))
 	}
 	var used useResult
-	if err := t.retryUntilKnown(ctx, func() (err error) {
-		used, err = t.run.budgets.do(ctx, call)
+	if err := u.attempt.retryUntilKnown(ctx, func() (err error) {
+		used, err = u.attempt.run.budgets.do(ctx, call)
 		return err
 	}); err != nil {
 		return useError(b, err)
@@ -154,22 +139,22 @@ func (t *Task) use(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseB
 	use := used.use
 	waits := use.Waits && (b.Effect == flow.BlockNodes || !b.Declares())
 	if used.gateChanged || waits {
-		if err := t.publishGate(ctx, b, p, used, waits); err != nil {
+		if err := u.publishGate(ctx, b, p, used, waits); err != nil {
 			return fmt.Errorf("budget %q is used up, which could not be passed on: %w", b.Name, err)
 		}
 	}
 	for _, text := range used.owed {
-		t.reportBreach(ctx, b, p, text, e, use)
+		u.reportBreach(ctx, b, p, text, e, use)
 	}
 	if use.State != "refused" {
 		return nil
 	}
-	t.usage.mu.Lock()
-	if t.usage.told == nil {
-		t.usage.told = make(map[string]bool)
+	u.mu.Lock()
+	if u.told == nil {
+		u.told = make(map[string]bool)
 	}
-	t.usage.told[place] = true
-	t.usage.mu.Unlock()
+	u.told[place] = true
+	u.mu.Unlock()
 	return &activity.BudgetError{
 		Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Asked: e.Amount, Spent: use.Spent, Reserved: use.Reserved, Hard: use.Hard, Waits: waits,
 	}
@@ -193,53 +178,53 @@ func useError(b *submit.StoredBudget, err error) error {
 // publishGate publishes a changed gate. It updates the partition of the task before it returns if the node
 // waits for the budget, so that the node does not start again at once; other partitions are updated in the
 // background.
-func (t *Task) publishGate(ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, used useResult, waits bool) error {
-	update := submit.GateUpdate{Session: t.run.Session, Partition: p, Budget: b.ID, Version: used.gate, Closed: used.closed}
+func (u *budgetUse) publishGate(ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, used useResult, waits bool) error {
+	update := submit.GateUpdate{Session: u.attempt.run.Session, Partition: p, Budget: b.ID, Version: used.gate, Closed: used.closed}
 	if b.Scope == flowgraph.ScopeRun && !b.Wide {
-		update.Flow = t.claimed.FlowID
+		update.Flow = u.attempt.claimed.FlowID
 	}
 	if used.gateChanged {
-		t.publishElsewhere(update)
+		u.publishElsewhere(update)
 	}
 	if !waits {
 		return nil
 	}
-	return t.retryUntilKnown(ctx, func() error { return update.Send(ctx, []enginecore.Partition{t.shard.Partition}) })
+	return u.attempt.retryUntilKnown(ctx, func() error { return update.Send(ctx, []enginecore.Partition{u.attempt.shard.Partition}) })
 }
 
 // publishElsewhere publishes a changed gate to all partitions in the background. If that fails, keepers do
 // it.
-func (t *Task) publishElsewhere(update submit.GateUpdate) {
-	t.run.background.start(func() {
-		if err := update.Publish(t.run.Base); err != nil {
-			t.log(slog.LevelWarn, engine.EventBudgetFailed, "the state of a budget could not be passed on, keepers do it", slog.Any("error", err))
+func (u *budgetUse) publishElsewhere(update submit.GateUpdate) {
+	u.attempt.run.background.start(func() {
+		if err := update.Publish(u.attempt.run.Base); err != nil {
+			u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed, "the state of a budget could not be passed on, keepers do it", slog.Any("error", err))
 		}
 	})
 }
 
 // reportBreach carries out the task of a breach, and calls the OnBudget function of the worker. If carrying
 // it out fails, a keeper does it.
-func (t *Task) reportBreach(ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, text string, e enginerpc.UseBudgetEntry, use enginerpc.BudgetUse) {
+func (u *budgetUse) reportBreach(ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, text string, e enginerpc.UseBudgetEntry, use enginerpc.BudgetUse) {
 	// Carrying out the task may end the function's context.
-	reporting, cancel := t.reporting()
+	reporting, cancel := u.attempt.reporting()
 	defer cancel()
 	owed, err := admission.ParseBreach(text)
 	if err == nil {
-		err = owed.Apply(reporting, t.run.Session)
+		err = owed.Apply(reporting, u.attempt.run.Session)
 	}
 	if err == nil {
-		_, err = t.run.core.BudgetDone(reporting, enginerpc.BudgetDoneCall{Partition: p, Done: []enginerpc.BudgetDoneDone{{Text: text}}})
+		_, err = u.attempt.run.core.BudgetDone(reporting, enginerpc.BudgetDoneCall{Partition: p, Done: []enginerpc.BudgetDoneDone{{Text: text}}})
 	}
 	if err != nil {
-		t.log(slog.LevelWarn, engine.EventBudgetFailed, "a breach of a budget could not be noted, keepers do it", slog.Any("error", err))
+		u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed, "a breach of a budget could not be noted, keepers do it", slog.Any("error", err))
 	}
-	report := t.run.Worker.Config.OnBudget
-	if report == nil || owed.Message == "" {
+	report := u.attempt.run.Worker.Config.OnBudget
+	if report == nil || owed.Words == "" {
 		return
 	}
 	breach := ReportedBreach{
-		Flow: t.claimed.FlowName, Run: t.claimed.RunID, Node: t.claimed.Node, Attempt: int(t.claimed.AttemptIndex) + 1, Budget: b.Name, Key: b.Key,
-		Dimension: e.Dimension, Hard: owed.Kind == admission.HardBreach, Words: owed.Message, Amount: activity.BudgetAmount{
+		Flow: u.attempt.claimed.FlowName, Run: u.attempt.claimed.RunID, Node: u.attempt.claimed.Node, Attempt: int(u.attempt.claimed.AttemptIndex) + 1, Budget: b.Name, Key: b.Key,
+		Dimension: e.Dimension, Hard: owed.Kind == admission.HardBreach, Words: owed.Words, Amount: activity.BudgetAmount{
 			Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Spent: use.Spent, Reserved: use.Reserved, Hard: use.Hard, Soft: use.Soft,
 		},
 	}
@@ -247,10 +232,4 @@ func (t *Task) reportBreach(ctx context.Context, b *submit.StoredBudget, p engin
 		breach.Asked = e.Amount
 	}
 	report(ctx, breach)
-}
-
-// waitsForBudget reports whether a function ended because its node has to wait for a budget.
-func waitsForBudget(err error) bool {
-	var exceeded *activity.BudgetError
-	return errors.As(err, &exceeded) && exceeded.Waits
 }

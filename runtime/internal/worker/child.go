@@ -15,27 +15,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// childWait is the error of an attempt whose execution waits for a child run.
-type childWait struct {
-	id   enginecore.FlowID
-	name string
-}
-
-// Error describes what the node waits for.
-func (w *childWait) Error() string { return submit.ChildWaitPrefix + w.name }
-
-// childWaitIn returns the childWait in an error's chain, nil if there is none.
-func childWaitIn(err error) *childWait {
-	w, _ := errors.AsType[*childWait](err)
-	return w
-}
-
 // errOver is the result of an attempt whose execution the engine has ended with its run.
 var errOver = errors.New("the flow is over")
 
 // child is one attempt of a map or sub-flow node, which starts a child run and takes its result.
 type child struct {
-	*Task
+	*attempt
+	usage  *budgetUse
 	core   engine.ChildRuns
 	parent enginerpc.DescribeFlowReply
 	spec   submit.StoredChild
@@ -50,12 +36,12 @@ type child struct {
 
 // runChild starts the child run of a node and returns a childWait error, or returns the result of a child run
 // that has finished.
-func (t *Task) runChild(ctx context.Context, spec submit.StoredChild, input []byte) ([]byte, error) {
-	core, err := engine.Capability[engine.ChildRuns](t.run.Session.Backend)
+func runChild(ctx context.Context, a *attempt, usage *budgetUse, spec submit.StoredChild, input []byte) ([]byte, error) {
+	core, err := engine.Capability[engine.ChildRuns](a.run.Session.Backend)
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
-	c := &child{Task: t, core: core, spec: spec, input: input}
+	c := &child{attempt: a, usage: usage, core: core, spec: spec, input: input}
 	if c.isMap() {
 		if err := c.readItems(); err != nil {
 			return nil, err
@@ -73,7 +59,7 @@ func (t *Task) runChild(ctx context.Context, spec submit.StoredChild, input []by
 	}
 	switch link.State {
 	case "over":
-		t.settle()
+		a.settle()
 		return nil, errOver
 	case "ended":
 		var result []byte
@@ -147,7 +133,7 @@ func (c *child) locateChild() (err error) {
 // retryUntilKnown repeats a call while the engine is unavailable and ctx is not done. If the execution has
 // ended or belongs to another worker, the attempt is settled, so that no end is reported for it.
 func (c *child) retryUntilKnown(ctx context.Context, call func() error) error {
-	again := engine.RetryPolicy{Pause: reportPause, Failed: func(error) { c.run.Leases.markUncertain() }}
+	again := engine.RetryPolicy{Pause: reportPause, Failed: func(error) { c.run.markUncertain() }}
 	err := engine.RetryUntilKnown(ctx, again, func(bool) error { return call() })
 	if isFence(err) {
 		c.OutcomeUnknown.Store(true)

@@ -57,7 +57,7 @@ func (c *child) plan(ctx context.Context) (*submit.RunPlan, error) {
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
-	inherited, err := c.budgets()
+	inherited, err := c.usage.ofRun()
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func (c *child) rerun(ctx context.Context, try string) error {
 		if err = c.beginRerun(ctx, submitter, call); !engine.IsUnavailable(err) || ctx.Err() != nil {
 			return err
 		}
-		c.run.Leases.markUncertain()
+		c.run.markUncertain()
 		engine.Pause(ctx, reportPause)
 	}
 }

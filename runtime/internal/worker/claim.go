@@ -12,9 +12,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// claimPause is the pause of a shard after a failed claim of it.
-const claimPause = 200 * time.Millisecond
-
 // claim fills free slots from one shard, and runs the first of the claimed tasks in its own goroutine.
 func (s *WorkerRun) claim(ctx context.Context, v dispatch.ClaimTarget) {
 	if s.Worker.Config.Through {
@@ -52,14 +49,8 @@ func (s *WorkerRun) claim(ctx context.Context, v dispatch.ClaimTarget) {
 	} else {
 		s.measureClaim(sentAt, v, engine.OutcomeEmpty)
 	}
-	tasks := s.tasksOf(at, reply.Executions, sentAt)
-	s.permits.acquire(tasks...)
 	// The first task runs in this goroutine unless the candidates of the reply have to be admitted first.
-	var first *Task
-	if len(tasks) > 0 && len(reply.Candidates) == 0 {
-		first, tasks = tasks[0], tasks[1:]
-	}
-	s.launch(tasks)
+	first := s.launch(at, reply.Executions, sentAt, len(reply.Candidates) == 0)
 	unused := v.Slots - len(reply.Executions)
 	if len(reply.Candidates) > 0 {
 		unused -= s.Admit(v.Lane, reply.Candidates, unused)
@@ -79,7 +70,7 @@ func (s *WorkerRun) claim(ctx context.Context, v dispatch.ClaimTarget) {
 // claimFailed queues the shard of a failed claim again, after a pause.
 func (s *WorkerRun) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sentAt time.Time, err error) {
 	s.measureClaim(sentAt, v, engine.OutcomeUnanswered)
-	s.Leases.markUncertain()
+	s.markUncertain()
 	s.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", engine.EventClaimFailed.Attr(), slog.String("lane", string(v.Lane)),
 		slog.String("partition", v.Partition.Tag()), slog.Any("error", err))
 	engine.Pause(ctx, claimPause)
@@ -94,7 +85,7 @@ func (s *WorkerRun) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sen
 
 // claimUntilKnown repeats a claim while it is unknown what the claim has leased and ctx is not done.
 func (s *WorkerRun) claimUntilKnown(ctx context.Context, call func(repeated bool) error) error {
-	again := engine.RetryPolicy{Pause: claimPause, Retryable: engine.IsOutcomeUnknown, Failed: func(error) { s.Leases.markUncertain() }}
+	again := engine.RetryPolicy{Pause: claimPause, Retryable: engine.IsOutcomeUnknown, Failed: func(error) { s.markUncertain() }}
 	return engine.RetryUntilKnown(ctx, again, call)
 }
 

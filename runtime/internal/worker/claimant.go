@@ -33,7 +33,7 @@ func (c runClaimant) Admit(
 	again := engine.RetryPolicy{
 		Pause:     claimPause,
 		Retryable: func(err error) bool { return engine.IsOutcomeUnknown(err) && !c.run.queue.IsClosed() },
-		Failed:    func(error) { c.run.Leases.markUncertain() },
+		Failed:    func(error) { c.run.markUncertain() },
 	}
 	err := engine.RetryUntilKnown(ctx, again, func(repeated bool) (err error) {
 		call.Repeated, sentAt = repeated, time.Now()
@@ -41,7 +41,7 @@ func (c runClaimant) Admit(
 		return err
 	})
 	if err != nil {
-		c.run.Leases.markUncertain()
+		c.run.markUncertain()
 		return nil, reply, err
 	}
 	leased := make([]admission.LeasedExecution, len(reply.Executions))
@@ -65,7 +65,7 @@ func (c runClaimant) UpdateLimit(limit enginecore.QuotaPolicyID, state admission
 func (c runClaimant) tasks(leased []admission.LeasedExecution) []*Task {
 	tasks := make([]*Task, len(leased))
 	for i, x := range leased {
-		tasks[i] = NewTask(c.run, dispatch.LaneShard{Lane: c.lane, Partition: x.Partition}, x.Claimed, x.SentAt)
+		tasks[i] = c.run.NewTask(dispatch.LaneShard{Lane: c.lane, Partition: x.Partition}, x.Claimed, x.SentAt)
 	}
 	return tasks
 }
@@ -83,7 +83,7 @@ func (s *WorkerRun) Admit(lane enginecore.LaneID, candidates []enginerpc.Candida
 // task. The permits of the completed task are returned with the same calls. It returns the task to run next
 // in the slot, or nil.
 func (s *WorkerRun) admitNext(ended *Task, candidates []enginerpc.Candidate) *Task {
-	s.noteReturn(ended)
+	s.returns.note(ended)
 	by := runClaimant{s, ended.shard.Lane}
 	tasks := by.tasks(admission.Admitter{Session: s.Session}.Admit(s.Base, candidates, by, 1))
 	if len(tasks) == 0 {
@@ -92,23 +92,28 @@ func (s *WorkerRun) admitNext(ended *Task, candidates []enginerpc.Candidate) *Ta
 	return tasks[0]
 }
 
-// begin starts tasks, and acquires the permits of those that were leased before their permits.
-func (s *WorkerRun) begin(tasks []*Task) {
-	s.permits.acquire(tasks...)
-	s.launch(tasks)
-}
+// claimant implements admittedStarter.
+func (s *WorkerRun) claimant(lane enginecore.LaneID) admission.Claimant { return runClaimant{s, lane} }
 
-// launch runs each task in a goroutine of its own.
-func (s *WorkerRun) launch(tasks []*Task) {
-	for _, t := range tasks {
-		s.tasks.Go(func() { s.work(t) })
-	}
-}
-
-// reserve takes up to n free slots for executions that get returned permits, and returns their number.
+// reserve implements admittedStarter. It reserves nothing for a worker that claims by grants only.
 func (s *WorkerRun) reserve(n int) int {
 	if s.Worker.Config.Through {
 		return 0
 	}
 	return s.queue.Reserve(n)
+}
+
+// startAdmitted implements admittedStarter.
+func (s *WorkerRun) startAdmitted(lane enginecore.LaneID, leased []admission.LeasedExecution, slots int) {
+	s.begin(runClaimant{s, lane}.tasks(leased))
+	s.queue.Restore(slots - len(leased))
+}
+
+// goTask implements admittedStarter.
+func (s *WorkerRun) goTask(do func()) { s.tasks.Go(do) }
+
+// begin starts tasks, and acquires the permits of those that were leased before their permits.
+func (s *WorkerRun) begin(tasks []*Task) {
+	s.permits.acquire(tasks...)
+	s.start(tasks)
 }

@@ -18,9 +18,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// reportPause is the pause between two attempts to report while the engine is unavailable.
-const reportPause = 100 * time.Millisecond
-
 // completer reports to the engine how leased executions ended, and returns the executions that the replies
 // lease or offer in exchange. It repeats a report while the engine is unavailable and the lease lasts;
 // renewals extend the lease meanwhile.
@@ -247,17 +244,4 @@ func (c *completer) release(l *lease, reason string) report {
 		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, Reason: reason,
 	})
 	return report{metric: engine.OutcomeGivenBack, err: err}
-}
-
-// isFence reports whether an error says that the caller does not hold the lease of the execution.
-func isFence(err error) bool {
-	for _, code := range []enginecore.Code{
-		enginecore.ErrExecutionNotActive, enginecore.ErrLeaseRevoked, enginecore.ErrLeaseExpired, enginecore.ErrStaleLease,
-		enginecore.ErrExecutionNotFound,
-	} {
-		if errors.Is(err, code) {
-			return true
-		}
-	}
-	return false
 }

@@ -57,10 +57,10 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 	const lease = 10 * time.Second
 	for name, report := range map[string]func(*completionBatcher, *Task){
 		"complete": func(_ *completionBatcher, t *Task) {
-			t.run.report(t, attemptOutcome{kind: outcomeKindCompleted, result: []byte("1")}, 0)
+			t.report(attemptOutcome{kind: outcomeKindCompleted, result: []byte("1")}, 0)
 		},
 		"fail": func(_ *completionBatcher, t *Task) {
-			t.run.report(t, attemptOutcome{kind: outcomeKindFailed, err: errors.New("failed")}, 0)
+			t.report(attemptOutcome{kind: outcomeKindFailed, err: errors.New("failed")}, 0)
 		},
 		"batch": func(b *completionBatcher, t *Task) {
 			if _, _, err := b.sendUntilKnown(dispatch.LaneShard{}, []completionRequest{{lease: &t.lease}, {lease: &t.lease}}); err != nil {
@@ -76,17 +76,19 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 					require.NoError(t, err)
 					var logged strings.Builder
 					engine_ := &fullCalls{until: time.Now().Add(5 * lease)}
-					s := &WorkerRun{
+					s := &services{
 						Base: t.Context(), Worker: &Worker{Config: WorkerConfig{Lease: lease}},
 						Session: &engine.Session{Backend: engine_, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Telemetry: telemetry},
 					}
-					s.Leases = NewLeaseManager(s)
-					s.Completer = s.NewCompleter()
-					x := NewTask(s, dispatch.LaneShard{}, enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
+					s.completer = &completer{
+						session: s.Session, base: s.Base, markUncertain: s.markUncertain,
+						claimRequest: func(enginecore.LaneID, int) enginerpc.ClaimRequest { return enginerpc.ClaimRequest{} },
+					}
+					x := s.NewTask(dispatch.LaneShard{}, enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
 					begun, done := time.Now(), make(chan struct{})
 					go func() {
 						defer close(done)
-						report(&completionBatcher{completer: s.Completer, send: engine_.completeMany}, x)
+						report(&completionBatcher{completer: s.completer, send: engine_.completeMany}, x)
 					}()
 					for ended := false; !ended; {
 						select {

@@ -4,11 +4,15 @@
 //
 //   - Worker is the configuration, the registered activities and the counters of a worker. Worker.Run works once.
 //   - WorkerRun is that run: the dispatch loop, the goroutines that listen and sweep, and everything that tasks share.
-//   - Task is one leased execution, from the reply that leased it to the report of its end. It embeds its lease.
+//   - Task is one leased execution, from the reply that leased it to the report of its end. It embeds an attempt, which
+//     has the lease and settles and reports the end; its parts (progressReports, journal, budgetUse, overstay, child)
+//     know the attempt alone.
+//   - services is what tasks, leases and permits use of the run. They do not know the run itself.
 //   - leaseManager renews the leases of all tasks and ends the contexts of those whose lease is lost.
 //   - completer reports ends of executions; completionBatcher joins several results into one call.
 //   - permitPools, permitQueue, permitReturns and limitCache acquire and return permits of limits.
-//   - budgetBatcher, emitter and journal serve what functions call through package activity: budgets, frames, and
+//     When permits lease further executions, they start them through admittedStarter, which the run implements.
+//   - budgetBatcher, emitter and stepRecorder serve what functions call through package activity: budgets, frames, and
 //     steps and waits.
 //   - child is an attempt of a map or sub-flow node, which has a child run instead of a function.
 //
@@ -19,9 +23,10 @@
 //  2. WorkerRun.dispatch takes the shard with free slots reserved for it, and starts a goroutine that calls
 //     WorkerRun.claim. With a Granter, claimGranted requests a grant for each execution instead.
 //  3. Each leased execution becomes a Task. Candidates of the reply, which are not leased yet, pass their limits in
-//     package admission first. WorkerRun.work runs the tasks of one slot one after the other.
+//     package admission first. WorkerRun.launch makes the tasks, and WorkerRun.work runs those of one slot one after the
+//     other.
 //  4. RunTask adds the task to the lease manager, waits for permits if the execution was leased before them
-//     (awaitPermits), and calls attempt: it composes the input, reads the journal, sets the time limits and invokes
+//     (permitQueue.await), and calls runAttempt: it composes the input, reads the journal, sets the time limits and invokes
 //     the function.
 //  5. outcomeOf settles the task and chooses the report. Only one goroutine can settle a task: the one that runs it,
 //     the heartbeat watch, or the lease manager when the engine has ended the execution.

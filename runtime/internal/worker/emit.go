@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
@@ -22,10 +23,10 @@ const (
 	frameOverhead = 64
 )
 
-// emitter sends the frames of one task in order, in batches. Frames that are emitted while a batch is in
+// emitter sends the frames of one attempt in order, in batches. Frames that are emitted while a batch is in
 // flight form the next one.
 type emitter struct {
-	task *Task
+	attempt *attempt
 
 	mu      sync.Mutex
 	unsent  []numberedFrame
@@ -46,25 +47,28 @@ type numberedFrame struct {
 // size returns the bytes that the frame counts for.
 func (f *numberedFrame) size() int { return len(f.Payload) + frameOverhead }
 
-func newEmitter(t *Task) *emitter { return &emitter{task: t, moved: make(chan struct{})} }
+func newEmitter(a *attempt) *emitter { return &emitter{attempt: a, moved: make(chan struct{})} }
 
-// output returns the emitter of the task, which it makes at the first call.
-func (t *Task) output() *emitter {
-	if e := t.frames.Load(); e != nil {
+// frameOutput makes the emitter of a task when the function emits its first frame. The zero value is ready.
+type frameOutput struct{ made atomic.Pointer[emitter] }
+
+// emitter returns the emitter of the attempt.
+func (o *frameOutput) emitter(a *attempt) *emitter {
+	if e := o.made.Load(); e != nil {
 		return e
 	}
-	t.frames.CompareAndSwap(nil, newEmitter(t))
-	return t.frames.Load()
+	o.made.CompareAndSwap(nil, newEmitter(a))
+	return o.made.Load()
 }
 
-// finishFrames waits until all frames are sent or cannot be sent. It is called before the end of the attempt
-// is reported, after which the engine refuses frames.
-func (t *Task) finishFrames() {
-	e := t.frames.Load()
+// finish waits until all frames are sent or cannot be sent. It is called before the end of the attempt is reported,
+// after which the engine refuses frames.
+func (o *frameOutput) finish(a *attempt) {
+	e := o.made.Load()
 	if e == nil {
 		return
 	}
-	ctx, cancel := t.reporting()
+	ctx, cancel := a.reporting()
 	defer cancel()
 	e.finish(ctx)
 }
@@ -83,12 +87,12 @@ func (e *emitter) emit(ctx context.Context, frame activitycontext.Frame) error {
 		return e.fault
 	}
 	e.count++
-	f := numberedFrame{frame, engine.FrameNumber{Epoch: e.task.claimed.LeaseEpoch, Count: e.count}}
+	f := numberedFrame{frame, engine.FrameNumber{Epoch: e.attempt.claimed.LeaseEpoch, Count: e.count}}
 	e.unsent = append(e.unsent, f)
 	e.bytes += f.size()
 	if !e.sending {
 		e.sending = true
-		e.task.run.background.start(e.send)
+		e.attempt.run.background.start(e.send)
 	}
 	return nil
 }
@@ -146,15 +150,15 @@ func (e *emitter) send() {
 // sendBatch sends frames in order until one fails and returns how many were stored. An error is final; while
 // the engine is unavailable, sendBatch returns no error and the caller sends the rest again.
 func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
-	t := e.task
-	ctx, cancel := t.reporting()
+	a := e.attempt
+	ctx, cancel := a.reporting()
 	defer cancel()
-	pipeline := t.run.core.Pipeline()
+	pipeline := a.run.core.Pipeline()
 	results := make([]*enginerpc.Result[enginerpc.AppendFrameReply], len(batch))
 	for i, f := range batch {
 		results[i] = enginerpc.Add(pipeline, enginerpc.AppendFrameCall{
-			ExecutionID: t.claimed.ExecutionID, AttemptIndex: t.claimed.AttemptIndex, LeaseID: t.claimed.LeaseID,
-			LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, FrameType: f.Kind, Payload: f.Payload,
+			ExecutionID: a.claimed.ExecutionID, AttemptIndex: a.claimed.AttemptIndex, LeaseID: a.claimed.LeaseID,
+			LeaseEpoch: a.claimed.LeaseEpoch, AttemptID: a.claimed.AttemptID, FrameType: f.Kind, Payload: f.Payload,
 			Encoding: f.Encoding, CorrelationID: f.number.String(), Source: "worker",
 		})
 	}
@@ -166,13 +170,13 @@ func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 			continue
 		case engine.IsUnavailable(err) && ctx.Err() == nil:
 			// The frame may have been stored. Readers recognise the repetition by its number.
-			t.run.Leases.markUncertain()
+			a.run.markUncertain()
 			engine.Pause(ctx, reportPause)
 			return i, nil
 		case errors.Is(err, enginecore.ErrStreamClosed), errors.Is(err, enginecore.ErrStaleOwnerCannotAppend):
 			err = fmt.Errorf("%w: the stream takes no more frames", engine.ErrLeaseLost)
 		}
-		t.log(slog.LevelWarn, engine.EventFramesLost, "frames were not stored", slog.Int("frames", len(batch)-i), slog.Any("error", err))
+		a.log(slog.LevelWarn, engine.EventFramesLost, "frames were not stored", slog.Int("frames", len(batch)-i), slog.Any("error", err))
 		return i, err
 	}
 	return len(batch), nil

@@ -2,24 +2,17 @@ package worker
 
 import (
 	"context"
-	"log/slog"
-	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // execution is the view of a task that the functions of package activity use. It implements the interfaces of
 // package activitycontext for one call of the activity's function.
 type execution struct {
-	stepCounts
+	stepRecorder
 	task  *Task
 	until time.Time
-	// waiting is the first suspension that Await returned to the function; nil before.
-	waiting atomic.Pointer[activitycontext.Suspension]
 }
 
 // Info implements activity.Info.
@@ -49,50 +42,31 @@ func (e *execution) Progress(ctx context.Context, percent float64, message strin
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	e.task.firstProgress.Do(func() { e.task.reportingProgress = make(chan struct{}, 1) })
-	now := time.Now()
-	last := e.task.lastProgress.Load()
-	if last != nil && now.Sub(*last) < progressPause || !e.task.lastProgress.CompareAndSwap(last, &now) {
-		return nil
-	}
-	// Reports are sent in the background, since the engine may be unavailable. While one is in flight, others
-	// are dropped.
-	select {
-	case e.task.reportingProgress <- struct{}{}:
-		e.task.run.background.start(func() {
-			defer func() { <-e.task.reportingProgress }()
-			e.task.recordProgress(percent, message)
-		})
-	default:
-	}
+	e.task.progress.report(percent, message)
 	return nil
 }
 
-// awaitProgress waits up to progressPause for a progress report in flight, before the end of the attempt is
-// reported.
-func (t *Task) awaitProgress() {
-	if t.lastProgress.Load() == nil {
-		return
-	}
-	timer := time.NewTimer(progressPause)
-	defer timer.Stop()
-	select {
-	case t.reportingProgress <- struct{}{}:
-	case <-timer.C:
-	}
+// Emit implements activitycontext.Steps.
+func (e *execution) Emit(ctx context.Context, frame activitycontext.Frame) error {
+	return e.task.frames.emitter(&e.task.attempt).emit(ctx, frame)
 }
 
-// recordProgress sends one progress report. An error is logged at debug level.
-func (t *Task) recordProgress(percent float64, message string) {
-	_, err := t.run.Session.Backend.UpdateProgress(t.ctx, enginerpc.UpdateProgressCall{
-		ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID, LeaseEpoch: t.claimed.LeaseEpoch,
-		ProgressPct: strconv.FormatFloat(percent, 'f', -1, 64), ProgressMessage: message,
-	})
-	if err != nil && t.ctx.Err() == nil {
-		t.log(slog.LevelDebug, engine.EventProgressLost, "progress was not recorded", slog.Any("error", err))
-	}
+// ReportUsage implements activitycontext.Budgets.
+func (e *execution) ReportUsage(ctx context.Context, dimension string, n int64, key string) error {
+	return e.task.usage.report(ctx, dimension, n, key)
 }
 
-// progressPause is the shortest time between two recorded reports, so that a loop can report in every
-// iteration.
-const progressPause = 100 * time.Millisecond
+// Reserve implements activitycontext.Budgets.
+func (e *execution) Reserve(ctx context.Context, dimension string, n int64) (activitycontext.Reservation, error) {
+	return e.task.usage.reserve(ctx, dimension, n)
+}
+
+// BudgetAmounts implements activitycontext.Budgets.
+func (e *execution) BudgetAmounts(ctx context.Context) ([]activitycontext.BudgetAmount, error) {
+	return e.task.usage.amounts(ctx)
+}
+
+var (
+	_ activitycontext.Steps   = (*execution)(nil)
+	_ activitycontext.Budgets = (*execution)(nil)
+)

@@ -42,11 +42,8 @@ func (s *WorkerRun) claimGranted(ctx context.Context, v dispatch.ClaimTarget) {
 		if claimed, err = s.useGrant(ctx, grant); err != nil {
 			break
 		}
-		for _, x := range claimed {
-			t := NewTask(s, v.LaneShard, x, sentAt)
-			s.tasks.Go(func() { s.work(t) })
-			got++
-		}
+		s.launch(v.LaneShard, claimed, sentAt, false)
+		got += len(claimed)
 	}
 }
 
@@ -93,7 +90,7 @@ func (s *WorkerRun) useGrant(ctx context.Context, grant admission.IssuedGrant) (
 		}
 	}
 	if err != nil {
-		s.Leases.markUncertain()
+		s.markUncertain()
 		return nil, fmt.Errorf("use the grant of %s: %w", grant.ExecutionID, err)
 	}
 	return reply.Executions, nil

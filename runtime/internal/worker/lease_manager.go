@@ -17,11 +17,8 @@ import (
 // leaseManager holds the tasks of a worker run and renews their leases, with one call for each partition. mu
 // guards the fields after it.
 type leaseManager struct {
-	run *WorkerRun
+	run *services
 	ttl time.Duration
-	// uncertain is set by a failed call, after which the engine may have leases that this worker does not
-	// know.
-	uncertain atomic.Bool
 	// known reports whether the worker's live key is set. Without the key, keepers take back permits that the
 	// worker holds.
 	known atomic.Bool
@@ -46,8 +43,8 @@ type earlyCancel struct {
 // maxEarly bounds the cancellations that are kept for tasks that have not arrived.
 const maxEarly = 1024
 
-// NewLeaseManager returns a lease manager without tasks. WorkerRun.run sets it as the Leases of the run.
-func NewLeaseManager(s *WorkerRun) *leaseManager {
+// newLeaseManager returns a lease manager without tasks.
+func newLeaseManager(s *services) *leaseManager {
 	return &leaseManager{
 		run: s, ttl: s.Worker.Config.Lease, tasks: make(map[enginecore.ExecutionID]*Task),
 		unknown: make(map[enginecore.LeaseID]bool), early: make(map[enginecore.LeaseID]earlyCancel),
@@ -83,15 +80,6 @@ func (b *leaseManager) register(ctx context.Context) error {
 func (b *leaseManager) setLiveKey(ctx context.Context) error {
 	client := b.run.Session.Client
 	return enginerpc.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
-}
-
-// warnOfShortLease logs a warning if a lease can expire before a silent connection is closed.
-func (s *WorkerRun) warnOfShortLease(ctx context.Context) {
-	if lease, silence := s.Worker.Config.Lease, s.Session.Silence; 3*silence > lease {
-		s.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a connection that falls silent may cost the worker its leases: "+
-			"write_timeout in the engine's URL makes it be given up sooner", engine.EventLeaseShort.Attr(),
-			slog.Duration("lease", lease), slog.Duration("given_up_after", silence))
-	}
 }
 
 // deregister removes the live key. If that fails, the key expires.
@@ -219,15 +207,12 @@ func (b *leaseManager) abandonAll() []string {
 		for _, t := range tasks {
 			if t.settle() {
 				names = append(names, t.name())
-				b.run.report(t, released(reasonStopped), 0)
+				t.report(released(reasonStopped), 0)
 			}
 		}
 	}
 	return names
 }
-
-// markUncertain makes the next renewal compare the leases with those of the engine.
-func (b *leaseManager) markUncertain() { b.uncertain.Store(true) }
 
 // keep renews the leases until ctx ends, and ends the contexts of tasks whose leases were not renewed in
 // time.
@@ -275,7 +260,7 @@ func (b *leaseManager) cancelExpired() {
 // of the engine in all partitions.
 func (b *leaseManager) renew(ctx context.Context) {
 	held := b.snapshot()
-	compare := b.uncertain.Swap(false)
+	compare := b.run.uncertain.Swap(false)
 	if compare {
 		for _, p := range b.run.Session.Partitions() {
 			if held[p] == nil {
@@ -296,7 +281,7 @@ func (b *leaseManager) renew(ctx context.Context) {
 	defer cancel()
 	answers, err := b.run.Session.Backend.RenewAll(deadline, renewals)
 	if err != nil && ctx.Err() == nil {
-		b.markUncertain()
+		b.run.markUncertain()
 		b.run.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", engine.EventRenewalFailed.Attr(), slog.Any("error", err))
 	}
 	seen := make(map[enginecore.LeaseID]bool)
@@ -306,20 +291,20 @@ func (b *leaseManager) renew(ctx context.Context) {
 		}
 		p := renewals[i].Partition
 		b.renewed(held[p], a.Reply.Lost, sentAt)
-		b.releaseUnknown(p, a.Reply.Strays, seen)
+		b.releaseUnknown(p, a.Reply.Orphans, seen)
 	}
 	b.mu.Lock()
 	b.unknown = seen
 	b.mu.Unlock()
 	if len(seen) > 0 {
-		b.markUncertain()
+		b.run.markUncertain()
 	}
 }
 
 // renewal returns the call that renews the leases of one partition.
 func (b *leaseManager) renewal(p enginecore.Partition, tasks []*Task, compare bool) enginerpc.RenewCall {
 	call := enginerpc.RenewCall{
-		Partition: p, WorkerInstanceID: b.run.Worker.Instance, LeaseTTL: b.ttl, ReportStrays: compare,
+		Partition: p, WorkerInstanceID: b.run.Worker.Instance, LeaseTTL: b.ttl, ReportOrphans: compare,
 		Leases: make([]enginerpc.RenewLease, len(tasks)),
 	}
 	for i, t := range tasks {
@@ -395,6 +380,25 @@ func (b *leaseManager) touchLiveKey(ctx context.Context) {
 	case err == nil:
 		b.run.Worker.liveness.Touch()
 	case ctx.Err() == nil:
-		b.markUncertain()
+		b.run.markUncertain()
+	}
+}
+
+// checkOverstays checks the functions of all tasks, including former ones.
+func (b *leaseManager) checkOverstays() {
+	now := time.Now()
+	for _, tasks := range b.snapshot() {
+		for _, t := range tasks {
+			t.overstay.check(now, b.ttl)
+		}
+	}
+	b.mu.Lock()
+	former := make([]*Task, 0, len(b.former))
+	for t := range b.former {
+		former = append(former, t)
+	}
+	b.mu.Unlock()
+	for _, t := range former {
+		t.overstay.check(now, b.ttl)
 	}
 }

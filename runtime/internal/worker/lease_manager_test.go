@@ -35,10 +35,10 @@ func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			late := new(lateCalls)
-			s := &WorkerRun{Base: t.Context(), Worker: new(Worker), Session: &engine.Session{Backend: late, Logger: slog.New(slog.DiscardHandler)}}
-			book := NewLeaseManager(s)
+			s := &services{Base: t.Context(), Worker: new(Worker), Session: &engine.Session{Backend: late, Logger: slog.New(slog.DiscardHandler)}}
+			book := newLeaseManager(s)
 			claimed := enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease", LeaseEpoch: 1, AttemptID: "try"}
-			task := NewTask(s, dispatch.LaneShard{}, claimed, time.Now())
+			task := s.NewTask(dispatch.LaneShard{}, claimed, time.Now())
 			late.arrives = func() { require.True(t, book.add(task)) }
 			lease := []enginerpc.HeldLease{{ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: 1, AttemptID: "try"}}
 			seen := make(map[enginecore.LeaseID]bool)

@@ -1,11 +1,10 @@
 package worker
 
 import (
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 )
 
@@ -66,14 +65,11 @@ func (c *limitCache) rooms(unused func(enginecore.QuotaPolicyID) int64) string {
 	if len(c.states) == 0 {
 		return ""
 	}
-	var text strings.Builder
+	var list []byte
 	for limit, state := range c.states {
 		if state.Room > 0 {
-			text.WriteString(string(limit))
-			text.WriteByte(' ')
-			text.WriteString(strconv.FormatInt(state.Room+unused(limit), 10))
-			text.WriteByte('\n')
+			list = enginerpc.RoomText{QuotaPolicyID: limit, Permits: state.Room + unused(limit)}.AppendText(list)
 		}
 	}
-	return text.String()
+	return string(list)
 }

@@ -1,13 +1,12 @@
 package worker
 
 import (
-	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // outcomeKind is the kind of report that ends an attempt.
@@ -49,44 +48,6 @@ func released(reason string) attemptOutcome {
 	return attemptOutcome{kind: outcomeKindReleased, reason: reason}
 }
 
-// outcomeOf settles the attempt and returns the outcome to report for the function's result and error.
-func (t *Task) outcomeOf(result []byte, err error) attemptOutcome {
-	dropped := attemptOutcome{err: err}
-	mayReport := t.settle()
-	cause := context.Cause(t.ctx)
-	switch {
-	case errors.Is(cause, engine.ErrLeaseLost):
-		t.OutcomeUnknown.Store(true)
-		t.ended(engine.OutcomeLeaseLost)
-		t.log(slog.LevelWarn, engine.EventLeaseLost, "lease lost, the result of the attempt is dropped",
-			slog.Any("cause", cause), slog.Any("error", err))
-		return dropped
-	case !mayReport:
-		t.ended(engine.OutcomeEndedByEngine)
-		t.log(slog.LevelDebug, engine.EventAttemptEnded, "attempt ended without a report, the engine had ended it", slog.Any("cause", cause))
-		return dropped
-	case err == nil:
-		return attemptOutcome{kind: outcomeKindCompleted, result: result}
-	case suspensionIn(err) != nil:
-		return attemptOutcome{kind: outcomeKindSuspended, err: err, suspension: suspensionIn(err)}
-	case childWaitIn(err) != nil:
-		return attemptOutcome{kind: outcomeKindAwaitsChild, err: err, child: childWaitIn(err)}
-	case errors.Is(cause, engine.ErrStopping):
-		return attemptOutcome{kind: outcomeKindReleased, err: err, reason: reasonStopped}
-	case waitsForBudget(err):
-		t.log(slog.LevelInfo, engine.EventBudgetWait, "attempt waits for a budget", slog.Any("error", err))
-		return attemptOutcome{kind: outcomeKindReleased, err: err, reason: "it waits for a budget"}
-	case errors.Is(err, engine.ErrDeadline):
-		t.ended(engine.OutcomeEndedByEngine)
-		t.log(slog.LevelInfo, engine.EventAttemptDeadline, "attempt ended by the deadline of the run")
-		return dropped
-	case errors.Is(err, engine.ErrStartToClose):
-		err = activity.Category(err, activity.CategoryTimeout)
-	}
-	t.logFailure(err)
-	return attemptOutcome{kind: outcomeKindFailed, err: err}
-}
-
 // spanError returns the error for the span of the attempt; nil for an attempt that suspended.
 func (o *attemptOutcome) spanError() error {
 	if o.suspension != nil || o.child != nil {
@@ -95,7 +56,29 @@ func (o *attemptOutcome) spanError() error {
 	return o.err
 }
 
-// logFailure logs the failure of the attempt with its category.
-func (t *Task) logFailure(err error) {
-	t.log(slog.LevelWarn, engine.EventAttemptFailed, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryOf(err)))
+// childWait is the error of an attempt whose execution waits for a child run.
+type childWait struct {
+	id   enginecore.FlowID
+	name string
+}
+
+// Error describes what the node waits for.
+func (w *childWait) Error() string { return submit.ChildWaitPrefix + w.name }
+
+// childWaitIn returns the childWait in an error's chain, nil if there is none.
+func childWaitIn(err error) *childWait {
+	w, _ := errors.AsType[*childWait](err)
+	return w
+}
+
+// suspensionIn returns the suspension in an error's chain, nil if there is none.
+func suspensionIn(err error) *activitycontext.Suspension {
+	s, _ := errors.AsType[*activitycontext.Suspension](err)
+	return s
+}
+
+// waitsForBudget reports whether a function ended because its node has to wait for a budget.
+func waitsForBudget(err error) bool {
+	var exceeded *activity.BudgetError
+	return errors.As(err, &exceeded) && exceeded.Waits
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -26,7 +27,12 @@ const (
 // room, executions reuse a permit one after the other, so that one call serves many executions. When the room
 // ends, the pool returns each permit as soon as it is free.
 type permitPools struct {
-	run *WorkerRun
+	run    *services
+	queue  *dispatch.DispatchQueue
+	limits *limitCache
+	slots  admittedStarter
+	// hasLiveKey reports whether the worker's live key is set; without it, keepers take permits back.
+	hasLiveKey func() bool
 
 	mu    sync.Mutex
 	pools map[enginecore.QuotaPolicyID]*permitPool
@@ -42,7 +48,7 @@ type permitPool struct {
 	// held is the number of permits that the engine has granted, used the number of them that tasks hold,
 	// peak the maximum of used since the last report.
 	held, used, peak int64
-	waiting          []*Task
+	waiting          []*permitRequest
 	// reportedAt is when the last answered report was sent; started is set if a task has begun since.
 	reportedAt time.Time
 	started    bool
@@ -57,12 +63,12 @@ type permitPool struct {
 // accepts reports whether executions under these limits can use a pool. A rate counts every start and
 // therefore needs a permit for each; and keepers take permits back from a worker without a live key.
 func (ps *permitPools) accepts(limits []submit.StoredLimit) bool {
-	return len(limits) == 1 && limits[0].Rate == 0 && ps.run.Leases.known.Load()
+	return len(limits) == 1 && limits[0].Rate == 0 && ps.hasLiveKey()
 }
 
-// take gives a task a permit or adds it to the waiting ones; the task receives the result from its permits
-// channel. The caller must run in one of the run's task goroutines.
-func (ps *permitPools) take(t *Task, limit submit.StoredLimit) {
+// take grants the request of a task of a lane or adds it to the waiting ones. The caller must run in one of the run's
+// task goroutines.
+func (ps *permitPools) take(r *permitRequest, lane enginecore.LaneID, limit submit.StoredLimit) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p := ps.pools[limit.Quota]
@@ -74,13 +80,13 @@ func (ps *permitPools) take(t *Task, limit submit.StoredLimit) {
 		p = &permitPool{permitPools: ps, wakeup: make(chan struct{}, 1), seq: time.Now().UnixMilli()}
 		ps.pools[limit.Quota] = p
 	}
-	t.pool = p
-	p.limit, p.lane = limit, t.shard.Lane // the latest declaration counts
+	r.pool = p
+	p.limit, p.lane = limit, lane // the latest declaration counts
 	p.users++
 	if !p.scarce && !p.uncertain && p.used < p.held && time.Since(p.reportedAt) < poolFresh {
-		p.grant(t)
+		p.grant(r)
 	} else {
-		p.waiting = append(p.waiting, t)
+		p.waiting = append(p.waiting, r)
 	}
 	p.reportIfDue()
 }
@@ -108,12 +114,12 @@ func (p *permitPool) leave(permitted bool) {
 	p.reportIfDue()
 }
 
-// grant gives a task a permit. It needs the lock.
-func (p *permitPool) grant(t *Task) {
+// grant grants a request. It needs the lock.
+func (p *permitPool) grant(r *permitRequest) {
 	p.used++
 	p.peak = max(p.peak, p.used)
 	p.started = true
-	t.permits <- true
+	r.result <- true
 }
 
 // reportIfDue starts the report loop if a report is due, or wakes it if one is due at once. It needs the
@@ -125,7 +131,7 @@ func (p *permitPool) reportIfDue() {
 		engine.Notify(p.wakeup)
 	case !p.running && wait >= 0:
 		p.running = true
-		p.run.tasks.Go(p.reportLoop)
+		p.slots.goTask(p.reportLoop)
 	case !p.running:
 		p.forget()
 	}
@@ -136,7 +142,7 @@ func (p *permitPool) reportIfDue() {
 func (p *permitPool) untilReport() time.Duration {
 	unused := p.held > p.used
 	switch {
-	case len(p.waiting) > 0, p.uncertain, unused && (p.scarce || p.run.queue.IsClosed()):
+	case len(p.waiting) > 0, p.uncertain, unused && (p.scarce || p.queue.IsClosed()):
 		return 0
 	case unused, p.started:
 		return max(0, poolReportDelay-time.Since(p.reportedAt))
@@ -202,7 +208,7 @@ func (p *permitPool) nextReport() poolReport {
 	p.seq++
 	needed := p.used + int64(len(p.waiting))
 	wanted := needed
-	if !p.scarce && !p.run.queue.IsClosed() {
+	if !p.scarce && !p.queue.IsClosed() {
 		wanted = max(needed, p.peak)
 	}
 	r := poolReport{limit: p.limit, lane: p.lane, waiting: len(p.waiting)}
@@ -223,7 +229,7 @@ func (p *permitPool) nextReport() poolReport {
 func (p *permitPool) report() bool {
 	sent := p.nextReport()
 	run := p.run
-	slots := run.reserve(sent.freed)
+	slots := p.slots.reserve(sent.freed)
 	sentAt := time.Now()
 	reply, err := run.core.HoldPlaces(run.Base, sent.HoldPlacesCall)
 	if err != nil {
@@ -231,17 +237,16 @@ func (p *permitPool) report() bool {
 			engine.EventLimitsFailed.Attr(), slog.String("limit", sent.Name), slog.Any("error", err))
 	}
 	p.update(sent, sentAt, reply, err)
-	run.limits.update(sent.QuotaPolicyID, admission.LimitState{Contended: reply.Crowded, Room: reply.Room}) // zero without a reply
+	p.limits.update(sent.QuotaPolicyID, admission.LimitState{Contended: reply.Contended, Room: reply.Room}) // zero without a reply
 	if err != nil || len(reply.Granted) == 0 {
-		run.queue.Restore(slots)
+		p.queue.Restore(slots)
 		return err == nil
 	}
 	// The next report does not wait for the admission of these executions.
-	run.tasks.Go(func() {
-		by := runClaimant{run, sent.lane}
-		tasks := by.tasks(admission.Admitter{Session: run.Session}.Deliver(run.Base, sent.limit, reply.Granted, by, slots))
-		run.begin(tasks)
-		run.queue.Restore(slots - len(tasks))
+	p.slots.goTask(func() {
+		by := p.slots.claimant(sent.lane)
+		leased := admission.Admitter{Session: run.Session}.Deliver(run.Base, sent.limit, reply.Granted, by, slots)
+		p.slots.startAdmitted(sent.lane, leased, slots)
 	})
 	return true
 }
@@ -253,7 +258,7 @@ func (p *permitPool) update(sent poolReport, sentAt time.Time, reply enginerpc.H
 	defer p.mu.Unlock()
 	if err != nil {
 		// After the worker has stopped, a keeper returns the permits of the pool.
-		p.uncertain = !p.run.queue.IsClosed()
+		p.uncertain = !p.queue.IsClosed()
 	} else {
 		p.uncertain, p.reportedAt, p.held, p.scarce = false, sentAt, reply.Held, reply.Room == 0
 	}
@@ -268,7 +273,7 @@ func (p *permitPool) update(sent poolReport, sentAt time.Time, reply enginerpc.H
 		return
 	}
 	for ; waiting > 0; waiting-- {
-		p.waiting[0].permits <- false
+		p.waiting[0].result <- false
 		p.waiting = p.waiting[1:]
 	}
 }

@@ -11,7 +11,9 @@ import (
 // For the first limit of each task, one call at a time is in flight; tasks that arrive meanwhile share the
 // next one.
 type permitQueue struct {
-	run *WorkerRun
+	run   *services
+	pools *permitPools
+	slots admittedStarter
 
 	mu sync.Mutex
 	// waiting holds the tasks behind the call that is in flight for a limit. mu guards it.
@@ -19,24 +21,24 @@ type permitQueue struct {
 }
 
 // acquire requests the permits of those tasks that were leased before their permits and have not requested
-// any, from a pool or through the queue. Each task receives the result from its permits channel. The caller
-// must run in one of the run's task goroutines.
+// any, from a pool or through the queue. await returns the result. The caller must run in one of the run's task
+// goroutines.
 func (q *permitQueue) acquire(tasks ...*Task) {
 	var idle []enginecore.QuotaPolicyID
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {
-		if t.permits != nil || !admission.IsLeasedAhead(&t.claimed) {
+		if t.permit.result != nil || !admission.IsLeasedAhead(&t.claimed) {
 			continue
 		}
-		t.permits = make(chan bool, 1)
+		t.permit.result = make(chan bool, 1)
 		needed, ok := admission.PermitsOf(&t.claimed)
 		if !ok || len(needed.Limits) == 0 {
-			t.permits <- false
+			t.permit.result <- false
 			continue
 		}
-		if q.run.pools.accepts(needed.Limits) {
-			q.run.pools.take(t, needed.Limits[0])
+		if q.pools.accepts(needed.Limits) {
+			q.pools.take(&t.permit, t.shard.Lane, needed.Limits[0])
 			continue
 		}
 		first := needed.Limits[0].Quota
@@ -50,7 +52,7 @@ func (q *permitQueue) acquire(tasks ...*Task) {
 		q.waiting[first] = append(behind, t)
 	}
 	for _, limit := range idle {
-		q.run.tasks.Go(func() { q.sendAll(limit) })
+		q.slots.goTask(func() { q.sendAll(limit) })
 	}
 }
 
@@ -77,19 +79,18 @@ func (q *permitQueue) send(tasks []*Task) {
 	for i, t := range tasks {
 		needed[i], _ = admission.PermitsOf(&t.claimed)
 	}
-	by := runClaimant{q.run, tasks[0].shard.Lane}
-	admission.Admitter{Session: q.run.Session}.Acquire(q.run.Base, needed, by, func(i int, all bool) { tasks[i].permits <- all })
+	by := q.slots.claimant(tasks[0].shard.Lane)
+	admission.Admitter{Session: q.run.Session}.Acquire(q.run.Base, needed, by, func(i int, all bool) { tasks[i].permit.result <- all })
 }
 
-// awaitPermits waits for the permits of a task that was leased before them, and reports whether the task has
-// all of them.
-func (t *Task) awaitPermits() bool {
+// await waits for the permits of a task that was leased before them, and reports whether the task has all of them.
+func (q *permitQueue) await(t *Task) bool {
 	if !admission.IsLeasedAhead(&t.claimed) {
 		return true
 	}
-	t.run.permits.acquire(t)
-	t.permitted = <-t.permits
-	return t.permitted
+	q.acquire(t)
+	t.permit.granted = <-t.permit.result
+	return t.permit.granted
 }
 
 // returnReason returns the reason for releasing a task that has not run.

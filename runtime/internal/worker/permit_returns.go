@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -20,12 +21,18 @@ const (
 
 // permitReturns collects the permits of attempts that have ended. While an execution waits for one of them,
 // they are returned at once, together with those of attempts that end meanwhile. Otherwise they are returned
-// after returnDelay, or with the next request to their limit. mu guards the other fields.
+// after returnDelay, or with the next request to their limit. mu guards the
+// fields after it.
 type permitReturns struct {
+	run    *services
+	queue  *dispatch.DispatchQueue
+	limits *limitCache
+	slots  admittedStarter
+
 	mu      sync.Mutex
 	pending []admission.PermitReturn
 	lane    enginecore.LaneID // lane of the last attempt, for which executions are leased in exchange
-	flushes int               // number of running flushReturns
+	flushes int               // number of running flush calls
 }
 
 // takeFor removes and returns pending permits that belong to one limit and to no other, at most maxReturns.
@@ -44,30 +51,30 @@ func (r *permitReturns) takeFor(limit enginecore.QuotaPolicyID) []admission.Perm
 	return taken
 }
 
-// releasePermits returns the permits of an attempt that has ended, in the background.
-func (s *WorkerRun) releasePermits(t *Task) {
-	s.noteReturn(t)
-	s.returns.mu.Lock()
-	defer s.returns.mu.Unlock()
+// release returns the permits of an attempt that has ended, in the background.
+func (r *permitReturns) release(t *Task) {
+	r.note(t)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	// While an execution waits, a permit is not delayed by the return of another one, which may take several
 	// calls.
-	flushes := s.returns.flushes
-	if len(s.returns.pending) > 0 && (flushes == 0 || flushes < maxReturnFlushes && s.limits.isContended(s.returns.pending)) {
-		s.returns.flushes++
+	flushes := r.flushes
+	if len(r.pending) > 0 && (flushes == 0 || flushes < maxReturnFlushes && r.limits.isContended(r.pending)) {
+		r.flushes++
 		// The run waits for the flush when it stops, as for tasks. The caller is one of the tasks, so the run
 		// still waits.
-		s.tasks.Go(s.flushReturns)
+		r.slots.goTask(r.flush)
 	}
 }
 
-// noteReturn adds the permits of an attempt that has ended to the pending ones, once for each task.
-func (s *WorkerRun) noteReturn(t *Task) {
-	if t.permitsReturned {
+// note adds the permits of an attempt that has ended to the pending ones, once for each task.
+func (r *permitReturns) note(t *Task) {
+	if t.permit.returned {
 		return
 	}
-	t.permitsReturned = true
-	if t.pool != nil {
-		t.pool.leave(t.permitted)
+	t.permit.returned = true
+	if t.permit.pool != nil {
+		t.permit.pool.leave(t.permit.granted)
 		return
 	}
 	if t.claimed.Admission == "" || t.OutcomeUnknown.Load() {
@@ -77,34 +84,32 @@ func (s *WorkerRun) noteReturn(t *Task) {
 	if !ok {
 		return
 	}
-	s.returns.mu.Lock()
-	defer s.returns.mu.Unlock()
-	s.returns.pending = append(s.returns.pending, x)
-	s.returns.lane = t.shard.Lane
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending = append(r.pending, x)
+	r.lane = t.shard.Lane
 }
 
-// flushReturns returns permits until none is pending, and starts the executions that are leased in exchange.
-func (s *WorkerRun) flushReturns() {
+// flush returns permits until none is pending, and starts the executions that are leased in exchange.
+func (r *permitReturns) flush() {
 	for {
-		s.returns.mu.Lock()
-		if len(s.returns.pending) > 0 && !s.limits.isContended(s.returns.pending) && !s.queue.IsClosed() {
-			s.returns.mu.Unlock()
-			engine.Pause(s.Base, returnDelay)
-			s.returns.mu.Lock()
+		r.mu.Lock()
+		if len(r.pending) > 0 && !r.limits.isContended(r.pending) && !r.queue.IsClosed() {
+			r.mu.Unlock()
+			engine.Pause(r.run.Base, returnDelay)
+			r.mu.Lock()
 		}
-		list, lane := s.returns.pending, s.returns.lane
+		list, lane := r.pending, r.lane
 		if len(list) == 0 {
-			s.returns.flushes--
-			s.returns.mu.Unlock()
+			r.flushes--
+			r.mu.Unlock()
 			return
 		}
 		n := min(maxReturns, len(list))
-		s.returns.pending = list[n:]
-		s.returns.mu.Unlock()
-		slots := s.reserve(n)
-		by := runClaimant{s, lane}
-		tasks := by.tasks(admission.Admitter{Session: s.Session}.Release(s.Base, list[:n], by, slots))
-		s.begin(tasks)
-		s.queue.Restore(slots - len(tasks))
+		r.pending = list[n:]
+		r.mu.Unlock()
+		slots := r.slots.reserve(n)
+		leased := admission.Admitter{Session: r.run.Session}.Release(r.run.Base, list[:n], r.slots.claimant(lane), slots)
+		r.slots.startAdmitted(lane, leased, slots)
 	}
 }

@@ -57,7 +57,7 @@ func (s *WorkerRun) ringChannels() map[string]ringSlot {
 	slots := make(map[string]ringSlot)
 	for _, lane := range s.lanes() {
 		for _, slot := range s.peers.Ring(lane).Slots() {
-			slots[s.core.Keys().ChannelRota(strconv.Itoa(slot), lane)] = ringSlot{lane, slot}
+			slots[s.core.Keys().ChannelWakeRing(strconv.Itoa(slot), lane)] = ringSlot{lane, slot}
 		}
 	}
 	return slots

@@ -22,9 +22,28 @@ const maxHandoffTime = 20 * time.Millisecond
 func (s *WorkerRun) tasksOf(at dispatch.LaneShard, leased []enginerpc.ClaimedExecution, sentAt time.Time) []*Task {
 	tasks := make([]*Task, len(leased))
 	for i, claimed := range leased {
-		tasks[i] = NewTask(s, at, claimed, sentAt)
+		tasks[i] = s.NewTask(at, claimed, sentAt)
 	}
 	return tasks
+}
+
+// launch starts the executions that a call sent at sentAt has leased for free slots. With keepFirst, it returns the
+// first task for the caller to run.
+func (s *WorkerRun) launch(at dispatch.LaneShard, leased []enginerpc.ClaimedExecution, sentAt time.Time, keepFirst bool) (first *Task) {
+	tasks := s.tasksOf(at, leased, sentAt)
+	s.permits.acquire(tasks...)
+	if keepFirst && len(tasks) > 0 {
+		first, tasks = tasks[0], tasks[1:]
+	}
+	s.start(tasks)
+	return first
+}
+
+// start runs each task in a goroutine of its own.
+func (s *WorkerRun) start(tasks []*Task) {
+	for _, t := range tasks {
+		s.tasks.Go(func() { s.work(t) })
+	}
 }
 
 // work uses one slot: it runs a task and those that come with the replies to its reports, then frees the
@@ -39,13 +58,13 @@ func (s *WorkerRun) work(t *Task) {
 	// returned, so that this worker can lease an execution that gets one of them.
 	defer func() {
 		s.queue.ReleaseSlot()
-		s.releasePermits(ended)
+		s.returns.release(ended)
 	}()
 	for t != nil {
 		s.Worker.Counts.Executions.Add(1)
 		ended = t
 		if t = s.RunTask(t, wantNext); t != nil {
-			s.releasePermits(ended)
+			s.returns.release(ended)
 		}
 	}
 }
@@ -54,9 +73,9 @@ func (s *WorkerRun) work(t *Task) {
 // or nil. wantNext is called when the function has returned and reports whether a next task is wanted.
 func (s *WorkerRun) RunTask(t *Task, wantNext func() bool) *Task {
 	defer t.Cancel(nil)
-	held := s.Leases.add(t)
+	held := s.leases.add(t)
 	if held {
-		defer s.Leases.remove(t)
+		defer s.leases.remove(t)
 	}
 	if !s.mayBegin(t, held) {
 		return nil
@@ -66,16 +85,16 @@ func (s *WorkerRun) RunTask(t *Task, wantNext func() bool) *Task {
 		// A function has ended the goroutine. Only deferred calls still run.
 		if t.exited != nil {
 			t.finishUp()
-			s.report(t, t.outcomeOf(nil, t.exited), 0)
+			t.report(t.outcomeOf(nil, t.exited), 0)
 			engine.EndSpan(span, t.exited)
 		}
 	}()
 	for {
-		ended, slots := t.attempt(ctx), 0
+		ended, slots := t.runAttempt(ctx), 0
 		if wantNext() {
 			slots = 1
 		}
-		reported := s.report(t, ended, slots)
+		reported := t.report(ended, slots)
 		if reported.resumed && s.resume(t, ended, reported.brought) {
 			continue
 		}
@@ -87,16 +106,16 @@ func (s *WorkerRun) RunTask(t *Task, wantNext func() bool) *Task {
 // mayBegin reports whether the function of a task is to run. If not, mayBegin releases the execution unless
 // the engine has ended it. held reports whether the lease manager has the task.
 func (s *WorkerRun) mayBegin(t *Task, held bool) bool {
-	placed := t.awaitPermits()
+	placed := s.permits.await(t)
 	switch {
 	case !held:
-		s.report(t, released(reasonStopped), 0)
+		t.report(released(reasonStopped), 0)
 	case t.Settled.Load():
 		t.ended(engine.OutcomeEndedByEngine)
 		t.log(slog.LevelDebug, engine.EventAttemptEnded, "execution ended before its function began", slog.Any("cause", context.Cause(t.ctx)))
 	case !placed || s.queue.IsClosed():
 		if t.settle() {
-			s.report(t, released(returnReason(placed)), 0)
+			t.report(released(returnReason(placed)), 0)
 		}
 	default:
 		return true
@@ -112,18 +131,6 @@ func (t *Task) startSpan() (context.Context, trace.Span) {
 			attribute.String("flowfabric.node", t.claimed.Node), attribute.Int("flowfabric.attempt", int(t.claimed.AttemptIndex)+1)))
 }
 
-// report reports the end of an attempt. If the engine refuses to suspend the execution, the attempt fails
-// instead.
-func (s *WorkerRun) report(t *Task, ended attemptOutcome, slots int) report {
-	reported := s.Completer.report(&t.lease, ended, slots)
-	t.reported(ended.kind, &reported)
-	if reported.refused == nil {
-		return reported
-	}
-	t.logFailure(reported.refused)
-	return s.report(t, attemptOutcome{kind: outcomeKindFailed, err: reported.refused}, 0)
-}
-
 // resume reports whether the function of a task runs again, with the result of its wait. If its context has
 // ended meanwhile, it does not; resume then releases the execution if the worker stops.
 func (s *WorkerRun) resume(t *Task, ended attemptOutcome, brought []byte) bool {
@@ -132,7 +139,7 @@ func (s *WorkerRun) resume(t *Task, ended attemptOutcome, brought []byte) bool {
 	}
 	again, stopping := t.runAgain()
 	if stopping {
-		s.report(t, released(reasonStopped), 0)
+		t.report(released(reasonStopped), 0)
 	}
 	return again
 }
@@ -148,14 +155,14 @@ func (s *WorkerRun) next(over *Task, h handoff) *Task {
 		s.queue.Add(at)
 	}
 	for _, t := range s.tasksOf(at, h.surplus, h.sentAt) {
-		s.background.start(func() { s.report(t, released(reasonStopped), 0) })
+		s.background.start(func() { t.report(released(reasonStopped), 0) })
 	}
 	if len(h.spare) > 0 {
 		s.background.start(func() { s.Admit(at.Lane, h.spare, 0) })
 	}
 	switch {
 	case h.next != nil:
-		return NewTask(s, at, *h.next, h.sentAt)
+		return s.NewTask(at, *h.next, h.sentAt)
 	case len(h.candidates) > 0:
 		return s.admitNext(over, h.candidates)
 	}

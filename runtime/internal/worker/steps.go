@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -55,32 +56,42 @@ func (j *journal) put(entry string, data []byte) {
 	j.entries[entry] = data
 }
 
-// readJournal fills the journal from the claim, and from the engine if the journal was too large for the
+// read fills the journal from the claim, and from the engine if the journal was too large for the
 // claim.
-func (t *Task) readJournal(ctx context.Context) error {
-	for _, entry := range t.claimed.Journal {
-		t.journal.put(entry.Name, entry.Value)
+func (j *journal) read(ctx context.Context, a *attempt) error {
+	for _, entry := range a.claimed.Journal {
+		j.put(entry.Name, entry.Value)
 	}
-	if t.claimed.JournalComplete || !engine.Has[engine.WaitStore](t.run.Session.Backend) {
+	if a.claimed.JournalComplete || !engine.Has[engine.WaitStore](a.run.Session.Backend) {
 		return nil
 	}
-	call := enginerpc.ReadJournalCall{Partition: t.shard.Partition, ExecutionID: t.claimed.ExecutionID}
+	call := enginerpc.ReadJournalCall{Partition: a.shard.Partition, ExecutionID: a.claimed.ExecutionID}
 	for {
 		var reply enginerpc.ReadJournalReply
-		err := t.retryUntilKnown(ctx, func() (err error) {
-			reply, err = t.run.core.ReadJournal(ctx, call)
+		err := a.retryUntilKnown(ctx, func() (err error) {
+			reply, err = a.run.core.ReadJournal(ctx, call)
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("read the steps of node %s: %w", t.claimed.Node, err)
+			return fmt.Errorf("read the steps of node %s: %w", a.claimed.Node, err)
 		}
 		for _, entry := range reply.Journal {
-			t.journal.put(entry.Name, entry.Value)
+			j.put(entry.Name, entry.Value)
 		}
 		if call.Cursor = reply.NextCursor; call.Cursor == "" {
 			return nil
 		}
 	}
+}
+
+// stepRecorder records the steps and waits of one call of a function in the engine and in the journal. It implements
+// the part of activitycontext.Steps that concerns them.
+type stepRecorder struct {
+	stepCounts
+	attempt *attempt
+	journal *journal
+	// waiting is the first suspension that Await returned to the function; nil before.
+	waiting atomic.Pointer[activitycontext.Suspension]
 }
 
 // stepCounts counts the steps of one call of a function, by kind and name.
@@ -108,40 +119,40 @@ func (s *stepCounts) Counted(kind, name string) int {
 }
 
 // Recorded implements activitycontext.Steps.
-func (e *execution) Recorded(step string) ([]byte, bool) { return e.task.journal.get(onceEntry + step) }
+func (r *stepRecorder) Recorded(step string) ([]byte, bool) { return r.journal.get(onceEntry + step) }
 
 // Record implements activitycontext.Steps.
-func (e *execution) Record(ctx context.Context, step string, data []byte) ([]byte, error) {
-	t := e.task
-	if err := t.requireWaits(); err != nil {
+func (r *stepRecorder) Record(ctx context.Context, step string, data []byte) ([]byte, error) {
+	a := r.attempt
+	if err := a.requireWaits(); err != nil {
 		return nil, err
 	}
 	call := enginerpc.RecordStepCall{
-		Partition: t.shard.Partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
-		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, Value: data,
+		Partition: a.shard.Partition, ExecutionID: a.claimed.ExecutionID, LeaseID: a.claimed.LeaseID,
+		LeaseEpoch: a.claimed.LeaseEpoch, AttemptID: a.claimed.AttemptID, Step: step, Value: data,
 	}
 	var reply enginerpc.RecordStepReply
-	err := t.retryUntilKnown(ctx, func() (err error) {
-		reply, err = t.run.core.RecordStep(ctx, call)
+	err := a.retryUntilKnown(ctx, func() (err error) {
+		reply, err = a.run.core.RecordStep(ctx, call)
 		return err
 	})
 	if err != nil {
 		return nil, stepError(ctx, err)
 	}
-	t.journal.put(onceEntry+step, reply.Value)
+	r.journal.put(onceEntry+step, reply.Value)
 	return reply.Value, nil
 }
 
 // Await implements activitycontext.Steps.
-func (e *execution) Await(_ context.Context, step string, wait activitycontext.Wait) (activitycontext.Awaited, error) {
-	if err := e.task.requireWaits(); err != nil {
+func (r *stepRecorder) Await(_ context.Context, step string, wait activitycontext.Wait) (activitycontext.Awaited, error) {
+	if err := r.attempt.requireWaits(); err != nil {
 		return activitycontext.Awaited{}, err
 	}
-	if stored, ok := e.task.journal.get(awaitEntry + step); ok {
+	if stored, ok := r.journal.get(awaitEntry + step); ok {
 		return decodeAwaited(stored, wait.Collect)
 	}
 	s := &activitycontext.Suspension{Step: step, Wait: wait}
-	e.waiting.CompareAndSwap(nil, s)
+	r.waiting.CompareAndSwap(nil, s)
 	return activitycontext.Awaited{}, s
 }
 
@@ -163,62 +174,38 @@ func decodeAwaited(stored []byte, collect bool) (activitycontext.Awaited, error)
 }
 
 // Open implements activitycontext.Steps.
-func (e *execution) Open(ctx context.Context, step string, within time.Duration) (string, error) {
-	t := e.task
-	if err := t.requireWaits(); err != nil {
+func (r *stepRecorder) Open(ctx context.Context, step string, within time.Duration) (string, error) {
+	a := r.attempt
+	if err := a.requireWaits(); err != nil {
 		return "", err
 	}
 	id := enginecore.WaitpointID(uuid.NewString())
 	call := enginerpc.OpenWaitpointCall{
-		Partition: t.shard.Partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
-		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, WaitpointID: id, WaitpointKey: submit.WaitpointKey(id),
+		Partition: a.shard.Partition, ExecutionID: a.claimed.ExecutionID, LeaseID: a.claimed.LeaseID,
+		LeaseEpoch: a.claimed.LeaseEpoch, AttemptID: a.claimed.AttemptID, Step: step, WaitpointID: id, WaitpointKey: submit.WaitpointKey(id),
 		ExpiresIn: within,
 	}
 	var reply enginerpc.OpenWaitpointReply
-	err := t.retryUntilKnown(ctx, func() error {
-		return t.run.Session.Secrets.With(ctx, t.shard.Partition, func() (err error) {
-			reply, err = t.run.core.OpenWaitpoint(ctx, call)
+	err := a.retryUntilKnown(ctx, func() error {
+		return a.run.Session.Secrets.With(ctx, a.shard.Partition, func() (err error) {
+			reply, err = a.run.core.OpenWaitpoint(ctx, call)
 			return err
 		})
 	})
 	if err != nil {
 		return "", stepError(ctx, err)
 	}
-	token, err := engine.SealToken(t.claimed.ExecutionID, reply.WaitpointID, reply.WaitpointToken)
+	token, err := engine.SealToken(a.claimed.ExecutionID, reply.WaitpointID, reply.WaitpointToken)
 	if err != nil {
 		return "", err
 	}
 	return token.Reveal(), nil
 }
 
-// Emit implements activitycontext.Steps.
-func (e *execution) Emit(ctx context.Context, frame activitycontext.Frame) error {
-	return e.task.output().emit(ctx, frame)
-}
-
-var _ activitycontext.Steps = (*execution)(nil)
-
 // requireWaits returns engine.ErrNotInContract in contract mode, where no function stores steps and waits.
-func (t *Task) requireWaits() error {
-	if !engine.Has[engine.WaitStore](t.run.Session.Backend) {
+func (a *attempt) requireWaits() error {
+	if !engine.Has[engine.WaitStore](a.run.Session.Backend) {
 		return activity.NonRetryable(fmt.Errorf("%w: steps and waits", engine.ErrNotInContract))
 	}
 	return nil
-}
-
-// stepError returns the error that a function gets if the engine did not record its step.
-func stepError(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case errors.Is(err, enginecore.ErrJournalFull):
-		return activity.NonRetryable(activity.Category(err, engine.CategoryJournalFull))
-	case engine.IsUnavailable(err):
-		return err
-	case isFence(err):
-		return fmt.Errorf("%w: %w", engine.ErrLeaseLost, err)
-	}
-	return activity.NonRetryable(err)
 }

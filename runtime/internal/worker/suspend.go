@@ -1,23 +1,15 @@
 package worker
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
-
-// suspensionIn returns the suspension in an error's chain, nil if there is none.
-func suspensionIn(err error) *activitycontext.Suspension {
-	s, _ := errors.AsType[*activitycontext.Suspension](err)
-	return s
-}
 
 // checkSuspension returns activity.ErrAwaitIgnored if Await returned a suspension to the function and the
 // function did not return it. Such a function would have continued as if the signal had arrived.
-func (e *execution) checkSuspension(err error) error {
-	waiting := e.waiting.Load()
+func (r *stepRecorder) checkSuspension(err error) error {
+	waiting := r.waiting.Load()
 	if waiting == nil || suspensionIn(err) != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -43,7 +42,7 @@ func (s *WorkerRun) listen(ctx context.Context) {
 	channels = append(channels, orders)
 	subscribed := func() {
 		s.background.start(func() {
-			s.publishPresence(ctx, "here")
+			s.publishPresence(ctx)
 			s.sweep(ctx)
 			s.releaseAllBlocked(ctx)
 		})
@@ -62,7 +61,8 @@ func (s *WorkerRun) publishLeaving() {
 	s.left.Store(true)
 	leaving, cancel := context.WithTimeout(s.Base, time.Second)
 	defer cancel()
-	s.publishPresence(leaving, "left")
+	// Peers that miss the message remove the worker when its announcements stop.
+	s.publishToPeers(leaving, enginerpc.LeftMessage{WorkerInstanceID: s.Worker.Instance}.Text())
 }
 
 // lanes returns the lanes that the worker serves, without duplicates.
@@ -78,50 +78,38 @@ func (s *WorkerRun) lanes() []enginecore.LaneID {
 	return list
 }
 
-// handleWake handles a message on the wake channel of a lane, or in a slot of its wake ring. place is that slot, nil
-// for the channel of the lane. Slots carry the messages work and none only:
-//
-//	work <partition> <detail>      the shard has executions to claim; in a slot, detail is the time of the message
-//	none <partition>               all of them have been claimed
-//	aside <partition> <activity>   an execution was set aside, because the claiming worker cannot run its activity
-//	here <instance>                a worker serves the lane
-//	left <instance>                a worker no longer serves the lane
-//
-// It ignores malformed messages.
-func (s *WorkerRun) handleWake(ctx context.Context, lane enginecore.LaneID, place *int, message string) {
-	verb, rest, _ := strings.Cut(message, " ")
-	switch verb {
-	case "here":
-		if rest != string(s.Worker.Instance) && s.peers.Add(lane, rest, time.Now()) {
+// handleWake handles a message on the wake channel of a lane, or in a slot of its wake ring. slot is that slot, nil for
+// the channel of the lane. Slots carry [enginerpc.WorkMessage] and [enginerpc.NoneMessage] only. It ignores malformed
+// and unknown messages.
+func (s *WorkerRun) handleWake(ctx context.Context, lane enginecore.LaneID, slot *int, message string) {
+	if m, ok := enginerpc.ParseWorkMessage(message); ok {
+		s.handleWork(ctx, dispatch.LaneShard{Lane: lane, Partition: m.Partition}, slot, m.Mark, message)
+	} else if m, ok := enginerpc.ParseNoneMessage(message); ok {
+		s.queue.MarkEmpty(dispatch.LaneShard{Lane: lane, Partition: m.Partition})
+	} else if m, ok := enginerpc.ParseAsideMessage(message); ok {
+		if s.Worker.handlers[m.Activity] != nil {
+			s.queue.AddSetAside(dispatch.LaneShard{Lane: lane, Partition: m.Partition})
+		}
+	} else if m, ok := enginerpc.ParseHereMessage(message); ok {
+		if m.WorkerInstanceID != s.Worker.Instance && s.peers.Add(lane, string(m.WorkerInstanceID), time.Now()) {
 			s.answerNewcomers(ctx)
 		}
-		return
-	case "left":
-		s.peers.Remove(lane, rest)
+	} else if m, ok := enginerpc.ParseLeftMessage(message); ok {
+		s.peers.Remove(lane, string(m.WorkerInstanceID))
+	}
+}
+
+// handleWork queues a shard that has executions to claim. In a slot, mark is the time of the message.
+func (s *WorkerRun) handleWork(ctx context.Context, at dispatch.LaneShard, slot *int, mark, message string) {
+	if slot == nil {
+		s.queue.AddShared(at, func() (time.Duration, bool) { return s.peers.TurnDelay(at.Lane, message) })
 		return
 	}
-	number, detail, _ := strings.Cut(rest, " ")
-	index, err := strconv.ParseUint(number, 10, 16)
-	if err != nil {
-		return
-	}
-	at := dispatch.LaneShard{Lane: lane, Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(index)}}
-	switch verb {
-	case "work":
-		if place == nil {
-			s.queue.AddShared(at, func() (time.Duration, bool) { return s.peers.TurnDelay(lane, rest) })
-			return
-		}
-		sent, _ := strconv.ParseInt(detail, 10, 64)
-		wait, handOn := s.peers.SlotDelay(lane, *place, sent)
-		s.queue.AddAssigned(at, *place, wait, handOn, func() { s.background.start(func() { s.broadcastWake(ctx, lane, message) }) })
-	case "none":
-		s.queue.MarkEmpty(at)
-	case "aside":
-		if s.Worker.handlers[detail] != nil {
-			s.queue.AddSetAside(at)
-		}
-	}
+	sent, _ := strconv.ParseInt(mark, 10, 64)
+	wait, patience := s.peers.SlotDelay(at.Lane, *slot, sent)
+	s.queue.AddAssigned(at, *slot, wait, patience, func() {
+		s.background.start(func() { s.broadcastWake(ctx, at.Lane, message) })
+	})
 }
 
 // broadcastWake publishes a wake-up to all workers of a lane, after the workers of the slot have not claimed
@@ -142,33 +130,34 @@ func (s *WorkerRun) answerNewcomers(ctx context.Context) {
 		engine.Pause(ctx, rand.N(dispatch.AnnounceWithin))
 		s.answering.Store(false)
 		if ctx.Err() == nil {
-			s.publishPresence(ctx, "here")
+			s.publishPresence(ctx)
 		}
 	})
 }
 
-// publishPresence announces to the peers of all lanes that this worker is present ("here") or leaves
-// ("left").
-func (s *WorkerRun) publishPresence(ctx context.Context, verb string) {
-	if verb == "here" && s.left.Load() {
-		return
+// publishPresence announces to the peers of all lanes that this worker is present.
+func (s *WorkerRun) publishPresence(ctx context.Context) {
+	// A lost message is repeated soon.
+	if !s.left.Load() {
+		s.publishToPeers(ctx, enginerpc.HereMessage{WorkerInstanceID: s.Worker.Instance}.Text())
 	}
+}
+
+// publishToPeers publishes a message on the wake channels of all lanes.
+func (s *WorkerRun) publishToPeers(ctx context.Context, message string) {
 	client := s.Session.Client
 	var messages rueidis.Commands
 	for _, lane := range s.lanes() {
-		messages = append(messages, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).
-			Message(verb+" "+string(s.Worker.Instance)).Build())
+		messages = append(messages, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).Message(message).Build())
 	}
-	// A lost "here" is repeated soon. After a lost "left", peers remove the worker when its announcements stop.
 	client.DoMulti(ctx, messages...)
 }
 
-// handleControl handles the message "cancel <execution> <lease> <reason>". The lease id distinguishes this
-// claim of the execution from a later one.
+// handleControl handles a message to this worker. The lease id of a cancellation distinguishes this claim of the
+// execution from a later one.
 func (s *WorkerRun) handleControl(message string) {
-	words := strings.SplitN(message, " ", 4)
-	if len(words) == 4 && words[0] == "cancel" {
-		s.Leases.cancel(enginecore.ExecutionID(words[1]), enginecore.LeaseID(words[2]), words[3])
+	if m, ok := enginerpc.ParseCancelMessage(message); ok {
+		s.leases.cancel(m.ExecutionID, m.LeaseID, m.Reason)
 	}
 }
 
@@ -187,7 +176,7 @@ func (s *WorkerRun) presenceLoop(ctx context.Context) {
 			return
 		case now := <-present.C:
 			s.peers.RemoveSilent(now)
-			s.publishPresence(ctx, "here")
+			s.publishPresence(ctx)
 			if now.Sub(announced) > max(sweeps.every, maxSweep)-dispatch.PresenceEvery/2 {
 				announced = now
 				s.releaseAllBlocked(ctx)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -105,9 +105,7 @@ func (w *Worker) Register(handlers []activity.Handler) error {
 }
 
 // kinds returns the text that a claim carries to name the activities that this worker can run.
-func (w *Worker) kinds() string {
-	return "\n" + strings.Join(w.activities(), "\n") + "\n"
-}
+func (w *Worker) kinds() string { return enginerpc.KindSet(w.activities()) }
 
 // activities returns the sorted names of the kinds of nodes that the worker can run, maps and sub-flows
 // included.
@@ -119,23 +117,6 @@ func (w *Worker) activities() []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// Run claims and runs executions until ctx ends. It can be called once. It returns nil after a clean stop,
-// and the names of functions that did not return in time as an error.
-func (w *Worker) Run(ctx context.Context) error {
-	w.mu.Lock()
-	if w.running {
-		w.mu.Unlock()
-		return fmt.Errorf("worker: %w: it has been run already", engine.ErrInvalid)
-	}
-	w.running = true
-	w.mu.Unlock()
-	if len(w.handlers) == 0 {
-		return fmt.Errorf("worker: %w: no activity is registered", engine.ErrInvalid)
-	}
-	defer w.liveness.Begin()()
-	return NewWorkerRun(w).run(ctx)
 }
 
 // Check returns nil if the worker runs, has reached the engine within two lease durations, and has a slot
@@ -158,7 +139,7 @@ func (w *Worker) checkSlots() error {
 
 // workerCounts are the counters of a worker, read as metrics. Claims counts the calls that claim and
 // EmptyClaims those that leased nothing; Executions counts the started tasks; Overstays counts the functions
-// that CheckOverstay has reported, and Overstaying is how many of them still run.
+// that overstay.check has reported, and Overstaying is how many of them still run.
 type workerCounts struct {
 	Claims, EmptyClaims, Executions, Overstays, Overstaying atomic.Int64
 }
@@ -191,4 +172,37 @@ func (w *Worker) observe(busySlots func() int) (stop func(), err error) {
 		return nil
 	}, t.WorkerClaims, t.WorkerExecutions, t.WorkerOverstays, t.Overstaying, t.Slots, t.BusySlots)
 	return engine.Stopper(registration, err)
+}
+
+// begin checks that the worker can run and has not been run before.
+func (w *Worker) begin() error {
+	w.mu.Lock()
+	if w.running {
+		w.mu.Unlock()
+		return fmt.Errorf("worker: %w: it has been run already", engine.ErrInvalid)
+	}
+	w.running = true
+	w.mu.Unlock()
+	if len(w.handlers) == 0 {
+		return fmt.Errorf("worker: %w: no activity is registered", engine.ErrInvalid)
+	}
+	return nil
+}
+
+// ReportedBreach describes a run that exceeded a limit of a budget. It is the internal form of
+// runtime.BudgetBreach.
+type ReportedBreach struct {
+	// Flow, Run, Node and Attempt identify the attempt; attempts count from 1.
+	Flow, Run, Node string
+	Attempt         int
+	// Budget and Key identify the budget, Dimension the exceeded dimension.
+	Budget, Key, Dimension string
+	// Hard reports whether a hard limit was exceeded, so that an amount was refused.
+	Hard bool
+	// Asked is the refused amount; 0 for a soft limit.
+	Asked int64
+	// Amount is the state of the dimension after the call.
+	Amount activity.BudgetAmount
+	// Words describe the breach for people, as in the run's event log.
+	Words string
 }

@@ -1,4 +1,4 @@
-package runtime
+package worker
 
 import (
 	"log/slog"
@@ -10,28 +10,29 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
 )
 
-// A function is told of once its context has ended for so long, however long it had run before, and once only.
+// A function that has not returned is reported once its context has ended for the patience, however long it had run
+// before, and once only.
 func TestWhenAFunctionOverstays(t *testing.T) {
 	t.Parallel()
 	const patience = time.Second
-	newRunning := func(limit time.Duration) (*worker.Task, func(after time.Duration) WorkerStats) {
-		w := &worker.Worker{Config: worker.WorkerConfig{Lease: time.Minute}}
-		s := &worker.WorkerRun{Worker: w, Session: &engine.Session{Logger: slog.New(slog.DiscardHandler)}, Base: t.Context()}
-		running := worker.NewTask(s, dispatch.LaneShard{}, enginerpc.ClaimedExecution{}, time.Now())
+	type counts struct{ reported, running int64 }
+	newRunning := func(limit time.Duration) (*Task, func(after time.Duration) counts) {
+		w := &Worker{Config: WorkerConfig{Lease: time.Minute}}
+		s := &services{Worker: w, Session: &engine.Session{Logger: slog.New(slog.DiscardHandler)}, Base: t.Context()}
+		running := s.NewTask(dispatch.LaneShard{}, enginerpc.ClaimedExecution{}, time.Now())
 		until := time.Time{}
 		if limit > 0 {
 			until = running.Begun.Add(limit)
 		}
-		running.FunctionBegins(until)
-		return running, func(after time.Duration) WorkerStats {
-			running.CheckOverstay(running.Begun.Add(after), patience)
-			return (&Worker{w}).Stats()
+		running.overstay.begin(until)
+		return running, func(after time.Duration) counts {
+			running.overstay.check(running.Begun.Add(after), patience)
+			return counts{w.Counts.Overstays.Load(), w.Counts.Overstaying.Load()}
 		}
 	}
-	none, one, over := WorkerStats{}, WorkerStats{Overstays: 1, Overstaying: 1}, WorkerStats{Overstays: 1}
+	none, one, over := counts{}, counts{1, 1}, counts{1, 0}
 
 	running, look := newRunning(0)
 	require.Equal(t, none, look(time.Hour), "it may take as long as it likes")
@@ -40,18 +41,18 @@ func TestWhenAFunctionOverstays(t *testing.T) {
 	require.Equal(t, none, look(2*time.Hour+patience-1))
 	require.Equal(t, one, look(2*time.Hour+patience))
 	require.Equal(t, one, look(3*time.Hour), "once")
-	running.FunctionEnded()
+	running.overstay.functionEnded()
 	require.Equal(t, over, look(4*time.Hour))
 
 	running, look = newRunning(5 * time.Second)
 	require.Equal(t, none, look(5*time.Second-1))
 	require.Equal(t, none, look(5*time.Second))
-	require.ErrorIs(t, running.CauseOfEnd(5*time.Second), engine.ErrStartToClose)
+	require.ErrorIs(t, running.overstay.causeOfEnd(5*time.Second), engine.ErrStartToClose)
 	require.Equal(t, one, look(6*time.Second))
 
 	running, look = newRunning(0)
 	running.Cancel(engine.ErrCancelled)
 	require.Equal(t, none, look(time.Second))
-	running.FunctionEnded()
+	running.overstay.functionEnded()
 	require.Equal(t, none, look(time.Hour), "it has returned")
 }

@@ -1,0 +1,105 @@
+package enginerpc
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// ErrText is wrapped by the error of a Text method if a value contains the text that ends it, so that it would be read
+// back as another one.
+var ErrText = errors.New("value does not fit into its text")
+
+// checkPart returns an error if a part of a text contains what ends it.
+func checkPart(text, name, value, end string) error {
+	if !strings.Contains(value, end) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s of %s contains %q: %q", ErrText, name, text, end, value)
+}
+
+// markText returns the mark if it is set, else "".
+func markText(set bool, mark string) string {
+	if set {
+		return mark
+	}
+	return ""
+}
+
+func parseInt[T ~int64 | ~uint64 | ~int | ~uint32](text string) (T, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return T(n), err == nil
+}
+
+func parseFloat(text string) (float64, bool) {
+	f, err := strconv.ParseFloat(text, 64)
+	return f, err == nil
+}
+
+func parseMillis(text string) (time.Duration, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return time.Duration(n) * time.Millisecond, err == nil
+}
+
+func parseTime(text string) (time.Time, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return time.UnixMilli(n), err == nil
+}
+
+// parsePartition reads the number of a partition.
+func parsePartition(family enginecore.Family, text string) (enginecore.Partition, bool) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return enginecore.Partition{Family: family, Index: uint16(n)}, err == nil
+}
+
+// parseAnyPartition reads what partitionText writes.
+func parseAnyPartition(text string) (enginecore.Partition, bool) {
+	if number, ok := strings.CutPrefix(text, "q"); ok {
+		return parsePartition(enginecore.QuotaFamily, number)
+	}
+	if number, ok := strings.CutPrefix(text, "b"); ok {
+		return parsePartition(enginecore.BudgetFamily, number)
+	}
+	return parsePartition(enginecore.FlowFamily, text)
+}
+
+// partitionText returns the number of a partition, behind a q for one of quotas and a b for one of budgets.
+func partitionText(p enginecore.Partition) string {
+	number := strconv.Itoa(int(p.Index))
+	switch p.Family {
+	case enginecore.QuotaFamily:
+		return "q" + number
+	case enginecore.BudgetFamily:
+		return "b" + number
+	default:
+		return number
+	}
+}
+
+// manyPrefix begins a message that holds several.
+const manyPrefix = "many "
+
+// SplitMany yields the messages that one published on channel.done holds: itself, or those behind "many ", each with
+// its length in bytes and a blank before it. What is malformed, and what is behind it, is left out.
+func SplitMany(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		rest, many := strings.CutPrefix(text, manyPrefix)
+		if !many {
+			yield(text)
+			return
+		}
+		for rest != "" {
+			length, behind, _ := strings.Cut(rest, " ")
+			n, err := strconv.Atoi(length)
+			if err != nil || n < 0 || n > len(behind) || !yield(behind[:n]) {
+				return
+			}
+			rest = behind[n:]
+		}
+	}
+}

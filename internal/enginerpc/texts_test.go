@@ -1,0 +1,102 @@
+package enginerpc
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// goldenText is one message or text with the value that it stands for. parse is nil for elements of lists.
+type goldenText struct {
+	name, text string
+	encode     func() (string, error)
+	parse      func(string) (any, bool)
+	want       any
+}
+
+func TestTextsOnTheWire(t *testing.T) {
+	t.Parallel()
+	for _, x := range goldenTexts() {
+		if got, err := x.encode(); err != nil || got != x.text {
+			t.Errorf("%s: text is %q, %v, want %q", x.name, got, err, x.text)
+		}
+		if x.parse == nil {
+			continue
+		}
+		if got, ok := x.parse(x.text); !ok || !reflect.DeepEqual(got, x.want) {
+			t.Errorf("%s: %q is read as %+v, %v, want %+v", x.name, x.text, got, ok, x.want)
+		}
+		for _, other := range []string{"", " ", "gibberish", "x 1 2 3"} {
+			if got, ok := x.parse(other); ok && !strings.Contains(other, " ") {
+				t.Errorf("%s: %q is read as %+v", x.name, other, got)
+			}
+		}
+	}
+}
+
+func TestMessagesAreReadAsTheyWere(t *testing.T) {
+	t.Parallel()
+	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 12}
+	if m, ok := ParseNoneMessage("none 12 more"); !ok || m.Partition != p {
+		t.Errorf("a part that a later version sends is not ignored: %+v, %v", m, ok)
+	}
+	if m, ok := ParseCancelMessage("cancel e  its time is up"); !ok || m != (CancelMessage{"e", "", "its time is up"}) {
+		t.Errorf("an empty lease: %+v, %v", m, ok)
+	}
+	if m, ok := ParseDoneMessage("f success"); !ok || m != (DoneMessage{FlowID: "f", Outcome: "success"}) {
+		t.Errorf("without a result: %+v, %v", m, ok)
+	}
+	if m, ok := ParseDoneMessage("f success a result"); !ok || m.Result != "a result" {
+		t.Errorf("with a result: %+v, %v", m, ok)
+	}
+	if m, ok := ParseDueMessage("b7 0"); !ok || m.Partition != (enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}) || m.Text() != "b7 0" {
+		t.Errorf("of a budget: %+v, %v", m, ok)
+	}
+	for _, text := range []string{"work x 1", "work 70000 1", "work -1 1", "work 1", "works 1 1", "work"} {
+		if m, ok := ParseWorkMessage(text); ok {
+			t.Errorf("%q is read as %+v", text, m)
+		}
+	}
+}
+
+func TestTextRefusesWhatItCannotHold(t *testing.T) {
+	t.Parallel()
+	if text, err := (LimitsText{Count: 1, Words: "a\nb"}).Text(); !errors.Is(err, ErrText) {
+		t.Errorf("%q, %v", text, err)
+	}
+	if text, err := (BreachTaskText{Node: "a b"}).Text(); !errors.Is(err, ErrText) {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestSplitMany(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"a success 1":                       {"a success 1"},
+		"many 9 a success10 b failed 1":     {"a success", "b failed 1"},
+		"many 15 a success 2 b c8 b failed": {"a success 2 b c", "b failed"},
+		"many 12 a success \n\n8 b failed":  {"a success \n\n", "b failed"},
+		"many ":                             nil,
+		"many 9 a success99 b failed":       {"a success"}, // cut off
+		"many 9 a success-1 b failed":       {"a success"},
+		"many 9 a success8 b failedx":       {"a success", "b failed"},
+	} {
+		if got := slices.Collect(SplitMany(text)); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func BenchmarkParseWork(b *testing.B) {
+	text := WorkMessage{enginecore.Partition{Family: enginecore.FlowFamily, Index: 255}, "1795188498438"}.Text()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ok := ParseWorkMessage(text); !ok {
+			b.Fatal("not read")
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// KeeperConfig is the configuration of a keeper. The public config of keepers set its fields; Check validates them.
+// It has no usable zero value: the public package fills in the defaults.
+type KeeperConfig struct {
+	// Lanes names lanes to maintain in addition to those that flows use.
+	Lanes []enginecore.LaneID
+	// CompactAfter is the time from the end of a run to the compaction of its records; negative disables compaction.
+	CompactAfter time.Duration
+	// RetainExecutions is how long executions outside managed flows are kept after their end; negative keeps them for
+	// ever.
+	RetainExecutions time.Duration
+	// LibraryCheck is the interval of the checks that the server still has the library.
+	LibraryCheck time.Duration
+	// ReconcileEvery is the interval at which the keeper begins to reconcile the indexes of a partition.
+	ReconcileEvery time.Duration
+	// Heartbeat is the interval of the messages by which the keeper announces itself to the other keepers.
+	Heartbeat time.Duration
+}
+
+// DefaultLane is the lane of executions that were created without one.
+const DefaultLane enginecore.LaneID = "default"
+
+// KeeperSweep is the longest time between two ticks of an owned partition. The engine publishes messages only about
+// what is due earlier than the next sweep.
+const KeeperSweep = 9 * time.Second
+
+// minReconcileEvery is the lower bound of KeeperConfig.ReconcileEvery.
+const minReconcileEvery = 100 * time.Millisecond
+
+// Check returns all faults of the config, joined, by the names of the fields of the public config, after in. Each wraps
+// engine.ErrInvalid.
+func (c *KeeperConfig) Check(in string) error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w: %s"+format, append([]any{engine.ErrInvalid, in}, args...)...))
+	}
+	for _, lane := range c.Lanes {
+		if _, err := enginecore.ParseLaneID(string(lane)); err != nil {
+			fault("Lanes: %w", err)
+		}
+	}
+	if c.Heartbeat < minHeartbeat || c.Heartbeat > maxHeartbeat {
+		fault("HeartbeatInterval %s: must be %s to %s", c.Heartbeat, minHeartbeat, maxHeartbeat)
+	}
+	if c.ReconcileEvery < minReconcileEvery {
+		fault("ReconcileEvery %s: must be at least %s", c.ReconcileEvery, minReconcileEvery)
+	}
+	return errors.Join(faults...)
+}

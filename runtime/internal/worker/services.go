@@ -1,0 +1,43 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// services is what the tasks, leases and permits of a run share: the worker, its connection to the engine, and the
+// components that send calls for several tasks. It does not know the run.
+type services struct {
+	// Worker is the worker that runs, Session its connection to the engine.
+	Worker  *Worker
+	Session *engine.Session
+	core    *enginerpc.Conn
+	// Base has the values of the context of Run, but does not end with it.
+	Base  context.Context
+	plans submit.PlanCache
+	// background runs calls that messages and replies trigger.
+	background backgroundTasks
+	// completer reports how executions end.
+	completer *completer
+	// budgets sends what activities use of budgets.
+	budgets *budgetBatcher
+	// uncertain is set by a failed call, after which the engine may have leases that this worker does not know.
+	uncertain atomic.Bool
+}
+
+// markUncertain makes the next renewal compare the leases with those of the engine.
+func (s *services) markUncertain() { s.uncertain.Store(true) }
+
+// warnOfShortLease logs a warning if a lease can expire before a silent connection is closed.
+func (s *services) warnOfShortLease(ctx context.Context) {
+	if lease, silence := s.Worker.Config.Lease, s.Session.Silence; 3*silence > lease {
+		s.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a connection that falls silent may cost the worker its leases: "+
+			"write_timeout in the engine's URL makes it be given up sooner", engine.EventLeaseShort.Attr(),
+			slog.Duration("lease", lease), slog.Duration("given_up_after", silence))
+	}
+}
