@@ -102,7 +102,7 @@ func HoldWatches(e *Engine, d time.Duration) { e.session.Watches.Held = d }
 
 // LookForKeepersEvery is how often workers without a keeper look whether there is one. Workers must not run yet.
 func LookForKeepersEvery(e *Engine, d time.Duration) {
-	e.session.Keeper.(*keeper.WorkersKeeper).LookEvery = d
+	e.session.Keeper.(*keeper.SharedKeeper).LookEvery = d
 }
 
 // KeepersSeen counts the keepers that are connected.

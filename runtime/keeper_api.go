@@ -24,7 +24,7 @@ func NewKeeper(e *Engine, config KeeperConfig) (*Keeper, error) {
 	if err := errors.Join(e.open(), err); err != nil {
 		return nil, fmt.Errorf("keeper: %w", err)
 	}
-	return &Keeper{keeper.NewKeeper(e.session, resolved)}, nil
+	return &Keeper{keeper.New(e.session, resolved)}, nil
 }
 
 var errUnmadeKeeper = invalid("the keeper was not made by NewKeeper")

@@ -47,8 +47,8 @@ const (
 
 // resolve returns the config of the keeper itself, with the defaults in place. The error joins all faults; in goes
 // before the names of the fields.
-func (c KeeperConfig) resolve(in string) (keeper.KeeperConfig, error) {
-	config := keeper.KeeperConfig{
+func (c KeeperConfig) resolve(in string) (keeper.Config, error) {
+	config := keeper.Config{
 		Lanes:            []enginecore.LaneID{keeper.DefaultLane},
 		CompactAfter:     cmp.Or(c.CompactAfter, defaultCompactAfter),
 		RetainExecutions: cmp.Or(c.RetainExecutions, defaultRetainExecutions),

@@ -134,7 +134,7 @@ func (s WaitpointSecret) given() *engine.WaitpointSecret {
 	if s == (WaitpointSecret{}) {
 		return nil
 	}
-	return &engine.WaitpointSecret{Kid: s.KID, Hex: s.Hex}
+	return &engine.WaitpointSecret{KeyID: s.KID, Hex: s.Hex}
 }
 
 const (

@@ -132,7 +132,7 @@ func (r *RunRef) readEvents(ctx context.Context, after string, limit int64) ([]e
 		case !errors.Is(err, enginecore.ErrUnavailable):
 			return nil, err
 		}
-		engine.Pause(ctx, engine.TailPause)
+		engine.Sleep(ctx, engine.TailPause)
 	}
 }
 
@@ -143,7 +143,7 @@ func (r *RunRef) over(ctx context.Context) (bool, error) {
 		if ctx.Err() != nil || !errors.Is(err, enginecore.ErrUnavailable) {
 			return err == nil && !reply.ClosedAt.IsZero(), err
 		}
-		engine.Pause(ctx, engine.TailPause)
+		engine.Sleep(ctx, engine.TailPause)
 	}
 }
 

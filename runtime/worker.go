@@ -29,7 +29,7 @@ func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 			return nil, fmt.Errorf("worker: ClaimThrough: %w", err)
 		}
 	}
-	w := worker.NewWorker(e.session, resolved)
+	w := worker.New(e.session, resolved)
 	w.JoinKeeper = e.session.Keeper.Join
 	return &Worker{w}, nil
 }

@@ -86,7 +86,7 @@ const (
 
 // resolve returns the config of the worker itself, with the defaults in place. The error joins all faults; in goes
 // before the names of the fields.
-func (c WorkerConfig) resolve(in string) (worker.WorkerConfig, error) {
+func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 	c.Name = cmp.Or(c.Name, "worker")
 	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
 	c.Lease = cmp.Or(c.Lease, defaultLease)
@@ -95,10 +95,10 @@ func (c WorkerConfig) resolve(in string) (worker.WorkerConfig, error) {
 		c.Lanes = []string{activity.DefaultLane}
 	}
 	if err := c.check(in); err != nil {
-		return worker.WorkerConfig{}, err
+		return worker.Config{}, err
 	}
-	config := worker.WorkerConfig{
-		Id: c.Name, Slots: c.Concurrency, Lanes: slices.Clone(c.Lanes), Lease: c.Lease, Grace: c.Grace, Sweep: c.sweep,
+	config := worker.Config{
+		ID: c.Name, Slots: c.Concurrency, Lanes: slices.Clone(c.Lanes), Lease: c.Lease, Grace: c.Grace, Sweep: c.sweep,
 		Capabilities: slices.Compact(slices.Sorted(slices.Values(c.Capabilities))), Keeperless: c.NoKeeper,
 		Through: c.ClaimThrough != nil,
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// KeeperConfig is the configuration of a keeper. The public config of keepers set its fields; Check validates them.
+// Config is the configuration of a keeper. The public config of keepers set its fields; Check validates them.
 // It has no usable zero value: the public package fills in the defaults.
-type KeeperConfig struct {
+type Config struct {
 	// Lanes names lanes to maintain in addition to those that flows use.
 	Lanes []enginecore.LaneID
 	// CompactAfter is the time from the end of a run to the compaction of its records; negative disables compaction.
@@ -30,16 +30,16 @@ type KeeperConfig struct {
 // DefaultLane is the lane of executions that were created without one.
 const DefaultLane enginecore.LaneID = "default"
 
-// KeeperSweep is the longest time between two ticks of an owned partition. The engine publishes messages only about
+// SweepEvery is the longest time between two ticks of an owned partition. The engine publishes messages only about
 // what is due earlier than the next sweep.
-const KeeperSweep = 9 * time.Second
+const SweepEvery = 9 * time.Second
 
-// minReconcileEvery is the lower bound of KeeperConfig.ReconcileEvery.
+// minReconcileEvery is the lower bound of Config.ReconcileEvery.
 const minReconcileEvery = 100 * time.Millisecond
 
 // Check returns all faults of the config, joined, by the names of the fields of the public config, after in. Each wraps
 // engine.ErrInvalid.
-func (c *KeeperConfig) Check(in string) error {
+func (c *Config) Check(in string) error {
 	var faults []error
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%w: %s"+format, append([]any{engine.ErrInvalid, in}, args...)...))

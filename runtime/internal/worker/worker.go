@@ -20,15 +20,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// Worker is what remains the same for the life of a worker: its configuration, the activities that it can
-// run, and its counters. NewWorker makes one. Its methods are safe for concurrent use; Register precedes Run.
+// worker is what remains the same for the life of a worker: its configuration, the activities that it can
+// run, and its counters. New makes one. Its methods are safe for concurrent use; Register precedes Run.
 type Worker struct {
 	session *engine.Session
-	// Config is the configuration, Instance the id of this worker in the engine, unique for each Worker.
-	Config   WorkerConfig
+	// config is the configuration, Instance the id of this worker in the engine, unique for each Worker.
+	config   Config
 	Instance enginecore.WorkerInstanceID
 	// Counts are the counters that metrics report.
-	Counts   workerCounts
+	Counts   Counts
 	liveness engine.Liveness
 	// JoinKeeper announces a run to the keeper that the workers of a session share or, if keeperless, only to
 	// the watch for missing keepers. The returned leave ends that and returns the error of the keeper. It
@@ -40,10 +40,10 @@ type Worker struct {
 	running  bool
 }
 
-// WorkerConfig is the configuration of a worker. Package runtime sets the defaults and checks the values.
-type WorkerConfig struct {
-	// Id is the name of the worker, the first part of its instance id.
-	Id string
+// Config is the configuration of a worker. Package runtime sets the defaults and checks the values.
+type Config struct {
+	// ID is the name of the worker, the first part of its instance id.
+	ID string
 	// Slots is the number of functions that run at a time.
 	Slots int
 	// Lanes are the lanes that the worker serves; duplicates are ignored.
@@ -67,10 +67,10 @@ type WorkerConfig struct {
 	Keeperless bool
 }
 
-// NewWorker returns a worker of a session.
-func NewWorker(s *engine.Session, config WorkerConfig) *Worker {
+// New returns a worker of a session.
+func New(s *engine.Session, config Config) *Worker {
 	return &Worker{
-		session: s, Config: config, Instance: enginecore.WorkerInstanceID(config.Id + "-" + uuid.NewString()),
+		session: s, config: config, Instance: enginecore.WorkerInstanceID(config.ID + "-" + uuid.NewString()),
 		handlers: make(map[string]activity.Handler),
 	}
 }
@@ -122,7 +122,7 @@ func (w *Worker) activities() []string {
 // Check returns nil if the worker runs, has reached the engine within two lease durations, and has a slot
 // that an attempt can use; otherwise an error that names what is missing.
 func (w *Worker) Check() error {
-	if err := w.liveness.Check("worker "+string(w.Instance), 2*w.Config.Lease); err != nil {
+	if err := w.liveness.Check("worker "+string(w.Instance), 2*w.config.Lease); err != nil {
 		return err
 	}
 	return w.checkSlots()
@@ -130,22 +130,22 @@ func (w *Worker) Check() error {
 
 // checkSlots returns engine.ErrNotReady if functions that do not return hold all slots.
 func (w *Worker) checkSlots() error {
-	if w.Counts.Overstaying.Load() < int64(w.Config.Slots) {
+	if w.Counts.Overstaying.Load() < int64(w.config.Slots) {
 		return nil
 	}
 	return fmt.Errorf("worker %s: %w: functions that do not return though their context has ended hold all of its %d slots; its log names them",
-		w.Instance, engine.ErrNotReady, w.Config.Slots)
+		w.Instance, engine.ErrNotReady, w.config.Slots)
 }
 
-// workerCounts are the counters of a worker, read as metrics. Claims counts the calls that claim and
+// Counts are the counters of a worker, read as metrics. Claims counts the calls that claim and
 // EmptyClaims those that leased nothing; Executions counts the started tasks; Overstays counts the functions
 // that overstay.check has reported, and Overstaying is how many of them still run.
-type workerCounts struct {
+type Counts struct {
 	Claims, EmptyClaims, Executions, Overstays, Overstaying atomic.Int64
 }
 
 // claimed counts a claim that leased a number of executions.
-func (c *workerCounts) claimed(executions int) {
+func (c *Counts) claimed(executions int) {
 	c.Claims.Add(1)
 	if executions == 0 {
 		c.EmptyClaims.Add(1)
@@ -155,7 +155,7 @@ func (c *workerCounts) claimed(executions int) {
 // observe reports the counts of the worker as metrics until the returned function is called.
 func (w *Worker) observe(busySlots func() int) (stop func(), err error) {
 	t := w.session.Telemetry
-	name := engine.Named("worker", w.Config.Id)
+	name := engine.Named("worker", w.config.ID)
 	found := metric.WithAttributes(name, engine.Named("outcome", engine.OutcomeFound))
 	empty := metric.WithAttributes(name, engine.Named("outcome", engine.OutcomeEmpty))
 	all := metric.WithAttributes(name)
@@ -167,7 +167,7 @@ func (w *Worker) observe(busySlots func() int) (stop func(), err error) {
 		o.ObserveInt64(t.WorkerExecutions, c.Executions.Load(), all)
 		o.ObserveInt64(t.WorkerOverstays, c.Overstays.Load(), all)
 		o.ObserveInt64(t.Overstaying, c.Overstaying.Load(), all)
-		o.ObserveInt64(t.Slots, int64(w.Config.Slots), all)
+		o.ObserveInt64(t.Slots, int64(w.config.Slots), all)
 		o.ObserveInt64(t.BusySlots, int64(busySlots()), all)
 		return nil
 	}, t.WorkerClaims, t.WorkerExecutions, t.WorkerOverstays, t.Overstaying, t.Slots, t.BusySlots)
