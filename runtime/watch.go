@@ -140,7 +140,7 @@ func (c *Client) readEvents(ctx context.Context, p enginecore.Partition, id engi
 		case !errors.Is(err, enginecore.ErrUnavailable):
 			return nil, err
 		}
-		engine.Pause(ctx, engine.TailPause)
+		engine.Sleep(ctx, engine.TailPause)
 	}
 }
 
@@ -157,7 +157,7 @@ func (c *Client) runOver(ctx context.Context, id enginecore.FlowID, p enginecore
 		if ctx.Err() != nil || !errors.Is(err, enginecore.ErrUnavailable) {
 			return err == nil && !reply.ClosedAt.IsZero(), err
 		}
-		engine.Pause(ctx, engine.TailPause)
+		engine.Sleep(ctx, engine.TailPause)
 	}
 }
 

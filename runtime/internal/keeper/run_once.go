@@ -36,7 +36,7 @@ func (k *Keeper) RunTask(ctx context.Context, name string) (keepertask.Report, e
 	var faults []error
 	for step := 0; len(todo) > 0 && step < maxStepsByHand && ctx.Err() == nil; step++ {
 		var left []enginecore.Partition
-		for batch := range slices.Chunk(todo, KeeperBatch) {
+		for batch := range slices.Chunk(todo, BatchSize) {
 			results := k.guarded(ctx, loops[at], batch, task)
 			report.Steps += len(results)
 			for i, r := range results {

@@ -14,19 +14,19 @@ const maxWaitingFires = 2 * MaxMadeUp
 const timesKept = MaxMadeUp + int(MaxScheduleJitter/time.Minute) + 96
 
 // ripeAt returns when a time of the timetable fires: the time with its jitter.
-func (r *ScheduleRecord) ripeAt(at time.Time) time.Time {
+func (r *Record) ripeAt(at time.Time) time.Time {
 	return at.Add(r.times.Delay(r.Spec.Name, at))
 }
 
 // isRipe reports whether a time of the timetable is due.
-func (r *ScheduleRecord) isRipe() bool {
+func (r *Record) isRipe() bool {
 	return r.State.Due != 0 && r.State.PausedAt == 0 && !r.State.Deleting && !r.ripeAt(UnixTime(r.State.Due)).After(r.now)
 }
 
 // planNext sets the next time to the first one after now that has not fired.
-func (r *ScheduleRecord) planNext() { r.setDue(r.next()) }
+func (r *Record) planNext() { r.setDue(r.next()) }
 
-func (r *ScheduleRecord) setDue(at time.Time) {
+func (r *Record) setDue(at time.Time) {
 	r.State.Due = 0
 	if !at.IsZero() {
 		r.State.Due = at.UnixMilli()
@@ -35,7 +35,7 @@ func (r *ScheduleRecord) setDue(at time.Time) {
 
 // settle takes the due times out of the timetable: they become waiting, skipped or missed fires. open is whether the
 // previous run is open. It reports whether there were any.
-func (r *ScheduleRecord) settle(open bool) bool {
+func (r *Record) settle(open bool) bool {
 	if !r.isRipe() {
 		return false
 	}
@@ -53,7 +53,7 @@ func (r *ScheduleRecord) settle(open bool) bool {
 		oldest++
 	}
 	if missed := count - int64(len(last)-oldest); missed > 0 {
-		entry := storedFire{At: first.UnixMilli(), Outcome: FireMissed, Reason: "nobody was there to start it"}
+		entry := StoredFire{At: first.UnixMilli(), Outcome: FireMissed, Reason: "nobody was there to start it"}
 		if oldest > 0 {
 			until = last[oldest-1]
 		}
@@ -76,7 +76,7 @@ func (r *ScheduleRecord) settle(open bool) bool {
 
 // passed returns the times of the timetable from the next one until now: the number of the ripe ones and the latest of
 // them, and those that the jitter still delays.
-func (r *ScheduleRecord) passed() (count int64, ripe, delayed []time.Time) {
+func (r *Record) passed() (count int64, ripe, delayed []time.Time) {
 	count, last := r.times.Passed(UnixTime(r.State.Due), r.now, timesKept)
 	if i := slices.IndexFunc(last, func(at time.Time) bool { return r.ripeAt(at).After(r.now) }); i >= 0 {
 		return count - int64(len(last)-i), last[:i], last[i:]
@@ -85,7 +85,7 @@ func (r *ScheduleRecord) passed() (count int64, ripe, delayed []time.Time) {
 }
 
 // planAfter sets the next time to the first one that the jitter delays, or else to the first one after now.
-func (r *ScheduleRecord) planAfter(delayed []time.Time) {
+func (r *Record) planAfter(delayed []time.Time) {
 	if len(delayed) > 0 {
 		r.setDue(delayed[0])
 		return
@@ -94,7 +94,7 @@ func (r *ScheduleRecord) planAfter(delayed []time.Time) {
 }
 
 // dropRipe takes the due times out of the timetable without a trace: they came due during a pause.
-func (r *ScheduleRecord) dropRipe() {
+func (r *Record) dropRipe() {
 	var delayed []time.Time
 	if r.State.Due != 0 {
 		_, _, delayed = r.passed()
@@ -104,7 +104,7 @@ func (r *ScheduleRecord) dropRipe() {
 
 // skipDelayed records the times that have passed and that the jitter still delays as skipped. Due times have been
 // settled.
-func (r *ScheduleRecord) skipDelayed(reason string) {
+func (r *Record) skipDelayed(reason string) {
 	if r.State.Due == 0 || r.State.PausedAt != 0 {
 		return
 	}
@@ -117,7 +117,7 @@ func (r *ScheduleRecord) skipDelayed(reason string) {
 
 // Admit adds the fire of a time to those that wait for their run, or records it as skipped if the overlap policy has
 // no room for it. open is whether the previous run is open.
-func (r *ScheduleRecord) Admit(at time.Time, open bool) {
+func (r *Record) Admit(at time.Time, open bool) {
 	fire := PendingFire{At: at.UnixMilli()}
 	if reason := r.refusal(open); reason != "" {
 		r.skip(fire, reason)
@@ -127,7 +127,7 @@ func (r *ScheduleRecord) Admit(at time.Time, open bool) {
 }
 
 // refusal returns why a fire may not wait; "" if it may.
-func (r *ScheduleRecord) refusal(open bool) string {
+func (r *Record) refusal(open bool) string {
 	waiting := len(r.State.Waiting)
 	switch {
 	case r.Spec.Overlap == OverlapSkip && open:
@@ -143,7 +143,7 @@ func (r *ScheduleRecord) refusal(open bool) string {
 }
 
 // push adds a fire. Under OverlapCancelPrevious it replaces those that no keeper has begun to start.
-func (r *ScheduleRecord) push(fire PendingFire) {
+func (r *Record) push(fire PendingFire) {
 	if r.Spec.Overlap == OverlapCancelPrevious {
 		r.skipWaiting("a later fire took its place")
 	}
@@ -154,22 +154,22 @@ func (r *ScheduleRecord) push(fire PendingFire) {
 
 // mayStart reports whether the schedule permits to start a fire: a pause holds back the fires of the timetable, not
 // triggered ones.
-func (r *ScheduleRecord) mayStart(fire PendingFire) bool {
+func (r *Record) mayStart(fire PendingFire) bool {
 	return fire.StartBefore == 0 && !r.State.Deleting && (r.State.PausedAt == 0 || fire.Triggered)
 }
 
 // starting returns the index of the fire that a keeper has begun to start, or -1.
-func (r *ScheduleRecord) starting() int {
+func (r *Record) starting() int {
 	return slices.IndexFunc(r.State.Waiting, func(f PendingFire) bool { return f.StartBefore > 0 })
 }
 
 // nextFire returns the index of the fire that may be started next, or -1.
-func (r *ScheduleRecord) nextFire() int { return slices.IndexFunc(r.State.Waiting, r.mayStart) }
+func (r *Record) nextFire() int { return slices.IndexFunc(r.State.Waiting, r.mayStart) }
 
 // passHeld moves the fires that a pause holds back behind the others, so that the fire at an index may start before
 // them, and returns the new index of that fire. They get later numbers, because the engine starts no fire after one with a
 // later number.
-func (r *ScheduleRecord) passHeld(i int) int {
+func (r *Record) passHeld(i int) int {
 	serial := r.State.Waiting[i].Serial
 	isHeld := func(f PendingFire) bool { return f.StartBefore == 0 && !r.mayStart(f) }
 	if !slices.ContainsFunc(r.State.Waiting[:i], isHeld) {
@@ -188,7 +188,7 @@ func (r *ScheduleRecord) passHeld(i int) int {
 }
 
 // skipWaiting records the fires that may be started as skipped.
-func (r *ScheduleRecord) skipWaiting(reason string) {
+func (r *Record) skipWaiting(reason string) {
 	r.State.Waiting = slices.DeleteFunc(r.State.Waiting, func(fire PendingFire) bool {
 		if !r.mayStart(fire) {
 			return false
@@ -199,21 +199,21 @@ func (r *ScheduleRecord) skipWaiting(reason string) {
 }
 
 // skip records a skipped fire in counter and history.
-func (r *ScheduleRecord) skip(fire PendingFire, reason string) {
+func (r *Record) skip(fire PendingFire, reason string) {
 	r.State.Skipped++
-	r.note(storedFire{At: fire.At, Outcome: FireSkipped, Reason: reason, Manual: fire.Triggered})
+	r.note(StoredFire{At: fire.At, Outcome: FireSkipped, Reason: reason, Manual: fire.Triggered})
 }
 
 // finish records the outcome of a fire that was being started: cause is why it has no run. It reports whether the
 // fire was still waiting.
-func (r *ScheduleRecord) finish(serial int64, flowName string, cause error) bool {
+func (r *Record) finish(serial int64, flowName string, cause error) bool {
 	i := slices.IndexFunc(r.State.Waiting, func(f PendingFire) bool { return f.Serial == serial })
 	if i < 0 {
 		return false
 	}
 	fire := r.State.Waiting[i]
 	r.State.Waiting = slices.Delete(r.State.Waiting, i, i+1)
-	entry := storedFire{At: fire.At, Outcome: FireStarted, Flow: flowName, Run: RunOf(r.Spec.Name, fire), Manual: fire.Triggered}
+	entry := StoredFire{At: fire.At, Outcome: FireStarted, Flow: flowName, Run: RunOf(r.Spec.Name, fire), Manual: fire.Triggered}
 	if cause != nil {
 		r.State.Failed++
 		entry.Outcome, entry.Run, entry.Reason = FireFailed, "", cause.Error()
@@ -226,7 +226,7 @@ func (r *ScheduleRecord) finish(serial int64, flowName string, cause error) bool
 }
 
 // lookAt returns when a keeper has to work on the schedule; zero is never.
-func (r *ScheduleRecord) lookAt() time.Time {
+func (r *Record) lookAt() time.Time {
 	if i := r.starting(); i >= 0 {
 		return UnixTime(r.State.Waiting[i].StartBefore + 1)
 	}
@@ -241,7 +241,7 @@ func (r *ScheduleRecord) lookAt() time.Time {
 }
 
 // patience returns how long a waiting fire is left before a keeper checks it without a message.
-func (r *ScheduleRecord) patience() time.Duration {
+func (r *Record) patience() time.Duration {
 	if r.urgent {
 		return 0
 	}

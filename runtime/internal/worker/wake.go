@@ -29,10 +29,10 @@ const (
 // listen subscribes to the wake channels of the lanes and to the control channel of this worker until ctx
 // ends. Whenever it is subscribed, it announces the worker, sweeps, and releases blocked executions, which
 // makes up for messages that were lost before.
-func (s *WorkerRun) listen(ctx context.Context) {
+func (s *Run) listen(ctx context.Context) {
 	keys := s.core.Keys()
-	lanes := make(map[string]enginecore.LaneID, len(s.Worker.Config.Lanes))
-	orders := keys.ChannelWorker(s.Worker.Instance)
+	lanes := make(map[string]enginecore.LaneID, len(s.worker.config.Lanes))
+	orders := keys.ChannelWorker(s.worker.Instance)
 	var channels []string
 	for _, lane := range s.lanes() {
 		channel := keys.ChannelWake(lane)
@@ -47,7 +47,7 @@ func (s *WorkerRun) listen(ctx context.Context) {
 			s.releaseAllBlocked(ctx)
 		})
 	}
-	s.Session.Hub.Listen(ctx, channels, subscribed, func(channel, message string) {
+	s.session.Hub.Listen(ctx, channels, subscribed, func(channel, message string) {
 		if channel == orders {
 			s.handleControl(message)
 			return
@@ -57,19 +57,19 @@ func (s *WorkerRun) listen(ctx context.Context) {
 }
 
 // publishLeaving announces to peers that this worker claims no more work.
-func (s *WorkerRun) publishLeaving() {
+func (s *Run) publishLeaving() {
 	s.left.Store(true)
-	leaving, cancel := context.WithTimeout(s.Base, time.Second)
+	leaving, cancel := context.WithTimeout(s.base, time.Second)
 	defer cancel()
 	// Peers that miss the message remove the worker when its announcements stop.
-	s.publishToPeers(leaving, enginerpc.LeftMessage{WorkerInstanceID: s.Worker.Instance}.Text())
+	s.publishToPeers(leaving, enginerpc.LeftMessage{WorkerInstanceID: s.worker.Instance}.Text())
 }
 
 // lanes returns the lanes that the worker serves, without duplicates.
-func (s *WorkerRun) lanes() []enginecore.LaneID {
+func (s *Run) lanes() []enginecore.LaneID {
 	var list []enginecore.LaneID
-	seen := make(map[string]bool, len(s.Worker.Config.Lanes))
-	for _, name := range s.Worker.Config.Lanes {
+	seen := make(map[string]bool, len(s.worker.config.Lanes))
+	for _, name := range s.worker.config.Lanes {
 		if !seen[name] {
 			seen[name] = true
 			list = append(list, enginecore.LaneID(name))
@@ -81,17 +81,17 @@ func (s *WorkerRun) lanes() []enginecore.LaneID {
 // handleWake handles a message on the wake channel of a lane, or in a slot of its wake ring. slot is that slot, nil for
 // the channel of the lane. Slots carry [enginerpc.WorkMessage] and [enginerpc.NoneMessage] only. It ignores malformed
 // and unknown messages.
-func (s *WorkerRun) handleWake(ctx context.Context, lane enginecore.LaneID, slot *int, message string) {
+func (s *Run) handleWake(ctx context.Context, lane enginecore.LaneID, slot *int, message string) {
 	if m, ok := enginerpc.ParseWorkMessage(message); ok {
 		s.handleWork(ctx, dispatch.LaneShard{Lane: lane, Partition: m.Partition}, slot, m.Mark, message)
 	} else if m, ok := enginerpc.ParseNoneMessage(message); ok {
 		s.queue.MarkEmpty(dispatch.LaneShard{Lane: lane, Partition: m.Partition})
 	} else if m, ok := enginerpc.ParseAsideMessage(message); ok {
-		if s.Worker.handlers[m.Activity] != nil {
+		if s.worker.handlers[m.Activity] != nil {
 			s.queue.AddSetAside(dispatch.LaneShard{Lane: lane, Partition: m.Partition})
 		}
 	} else if m, ok := enginerpc.ParseHereMessage(message); ok {
-		if m.WorkerInstanceID != s.Worker.Instance && s.peers.Add(lane, string(m.WorkerInstanceID), time.Now()) {
+		if m.WorkerInstanceID != s.worker.Instance && s.peers.Add(lane, string(m.WorkerInstanceID), time.Now()) {
 			s.answerNewcomers(ctx)
 		}
 	} else if m, ok := enginerpc.ParseLeftMessage(message); ok {
@@ -100,7 +100,7 @@ func (s *WorkerRun) handleWake(ctx context.Context, lane enginecore.LaneID, slot
 }
 
 // handleWork queues a shard that has executions to claim. In a slot, mark is the time of the message.
-func (s *WorkerRun) handleWork(ctx context.Context, at dispatch.LaneShard, slot *int, mark, message string) {
+func (s *Run) handleWork(ctx context.Context, at dispatch.LaneShard, slot *int, mark, message string) {
 	if slot == nil {
 		s.queue.AddShared(at, func() (time.Duration, bool) { return s.peers.TurnDelay(at.Lane, message) })
 		return
@@ -114,20 +114,20 @@ func (s *WorkerRun) handleWork(ctx context.Context, at dispatch.LaneShard, slot 
 
 // broadcastWake publishes a wake-up to all workers of a lane, after the workers of the slot have not claimed
 // the work.
-func (s *WorkerRun) broadcastWake(ctx context.Context, lane enginecore.LaneID, message string) {
-	client := s.Session.Client
+func (s *Run) broadcastWake(ctx context.Context, lane enginecore.LaneID, message string) {
+	client := s.session.Client
 	// Errors are ignored: sweeps find the work of a lost message.
 	client.Do(ctx, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).Message(message).Build())
 }
 
 // answerNewcomers announces this worker to new peers, after a random delay; calls during the delay share one
 // announcement.
-func (s *WorkerRun) answerNewcomers(ctx context.Context) {
+func (s *Run) answerNewcomers(ctx context.Context) {
 	if !s.answering.CompareAndSwap(false, true) {
 		return
 	}
 	s.background.start(func() {
-		engine.Pause(ctx, rand.N(dispatch.AnnounceWithin))
+		engine.Sleep(ctx, rand.N(dispatch.AnnounceWithin))
 		s.answering.Store(false)
 		if ctx.Err() == nil {
 			s.publishPresence(ctx)
@@ -136,16 +136,16 @@ func (s *WorkerRun) answerNewcomers(ctx context.Context) {
 }
 
 // publishPresence announces to the peers of all lanes that this worker is present.
-func (s *WorkerRun) publishPresence(ctx context.Context) {
+func (s *Run) publishPresence(ctx context.Context) {
 	// A lost message is repeated soon.
 	if !s.left.Load() {
-		s.publishToPeers(ctx, enginerpc.HereMessage{WorkerInstanceID: s.Worker.Instance}.Text())
+		s.publishToPeers(ctx, enginerpc.HereMessage{WorkerInstanceID: s.worker.Instance}.Text())
 	}
 }
 
 // publishToPeers publishes a message on the wake channels of all lanes.
-func (s *WorkerRun) publishToPeers(ctx context.Context, message string) {
-	client := s.Session.Client
+func (s *Run) publishToPeers(ctx context.Context, message string) {
+	client := s.session.Client
 	var messages rueidis.Commands
 	for _, lane := range s.lanes() {
 		messages = append(messages, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).Message(message).Build())
@@ -155,7 +155,7 @@ func (s *WorkerRun) publishToPeers(ctx context.Context, message string) {
 
 // handleControl handles a message to this worker. The lease id of a cancellation distinguishes this claim of the
 // execution from a later one.
-func (s *WorkerRun) handleControl(message string) {
+func (s *Run) handleControl(message string) {
 	if m, ok := enginerpc.ParseCancelMessage(message); ok {
 		s.leases.cancel(m.ExecutionID, m.LeaseID, m.Reason)
 	}
@@ -163,7 +163,7 @@ func (s *WorkerRun) handleControl(message string) {
 
 // presenceLoop announces the worker, removes silent peers, sweeps, and from time to time releases blocked
 // executions, until ctx ends.
-func (s *WorkerRun) presenceLoop(ctx context.Context) {
+func (s *Run) presenceLoop(ctx context.Context) {
 	present := time.NewTicker(dispatch.PresenceEvery)
 	defer present.Stop()
 	sweeps := sweepTimer{every: s.sweepEvery(), last: time.Now()}
@@ -190,19 +190,19 @@ func (s *WorkerRun) presenceLoop(ctx context.Context) {
 }
 
 // pollLoop sweeps at a fixed interval until ctx ends, for backends that send no wake-ups for some work.
-func (s *WorkerRun) pollLoop(ctx context.Context, every time.Duration) {
+func (s *Run) pollLoop(ctx context.Context, every time.Duration) {
 	for ctx.Err() == nil {
-		engine.Pause(ctx, every)
+		engine.Sleep(ctx, every)
 		s.sweep(ctx)
 	}
 }
 
 // sweepEvery returns the interval of sweeps of a worker without peers.
-func (s *WorkerRun) sweepEvery() time.Duration {
-	if s.Worker.Config.Sweep > 0 {
-		return s.Worker.Config.Sweep
+func (s *Run) sweepEvery() time.Duration {
+	if s.worker.config.Sweep > 0 {
+		return s.worker.config.Sweep
 	}
-	if s.Session.Client.Mode() == rueidis.ClientModeCluster {
+	if s.session.Client.Mode() == rueidis.ClientModeCluster {
 		return clusterSweep
 	}
 	return serverSweep
@@ -226,15 +226,15 @@ func (r *sweepTimer) isDue(now time.Time, others int) bool {
 }
 
 // sweep queues every shard that has executions to claim.
-func (s *WorkerRun) sweep(ctx context.Context) {
-	for _, at := range s.laneShardsWith(ctx, s.Session.Backend.Claimable) {
+func (s *Run) sweep(ctx context.Context) {
+	for _, at := range s.laneShardsWith(ctx, s.session.Backend.Claimable) {
 		s.queue.Add(at)
 	}
 }
 
 // releaseAllBlocked makes executions eligible that are blocked until a worker with this worker's activities
 // and capabilities appears, in all shards.
-func (s *WorkerRun) releaseAllBlocked(ctx context.Context) {
+func (s *Run) releaseAllBlocked(ctx context.Context) {
 	keys := s.core.Keys()
 	filled := s.laneShardsWith(ctx, func(p enginecore.Partition, lane enginecore.LaneID) []string {
 		return []string{keys.LaneBlockedRoute(p, lane)}
@@ -246,12 +246,12 @@ func (s *WorkerRun) releaseAllBlocked(ctx context.Context) {
 
 // laneShardsWith returns the shards that have one of the keys, and those for which the read failed. It costs
 // the engine one command for each shard.
-func (s *WorkerRun) laneShardsWith(ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string) []dispatch.LaneShard {
-	client := s.Session.Client
+func (s *Run) laneShardsWith(ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string) []dispatch.LaneShard {
+	client := s.session.Client
 	var shards []dispatch.LaneShard
 	var questions rueidis.Commands
 	for _, lane := range s.lanes() {
-		for _, p := range s.Session.Partitions() {
+		for _, p := range s.session.Partitions() {
 			at := dispatch.LaneShard{Lane: lane, Partition: p}
 			shards = append(shards, at)
 			questions = append(questions, client.B().Exists().Key(keysOf(p, lane)...).Build())
@@ -268,13 +268,13 @@ func (s *WorkerRun) laneShardsWith(ctx context.Context, keysOf func(enginecore.P
 
 // releaseBlocked makes executions of one shard eligible that wait for a worker with this worker's activities
 // and capabilities, and queues the shard.
-func (s *WorkerRun) releaseBlocked(ctx context.Context, at dispatch.LaneShard) {
+func (s *Run) releaseBlocked(ctx context.Context, at dispatch.LaneShard) {
 	for cursor := ""; ; {
-		reply, err := s.Session.Backend.Announce(ctx, enginerpc.AnnounceCall{
+		reply, err := s.session.Backend.Announce(ctx, enginerpc.AnnounceCall{
 			Partition: at.Partition, LaneID: at.Lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities, Cursor: cursor,
 		})
 		if err != nil && ctx.Err() == nil {
-			s.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: announcing the worker failed", engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
+			s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: announcing the worker failed", engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
 		}
 		if err != nil || reply.NextCursor == "" {
 			break
