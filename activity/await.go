@@ -88,7 +88,7 @@ func await(ctx context.Context, name string, collect bool, opts []WaitOption) ([
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	got, err := steps.Await(ctx, stepName(name, steps.Count(activitycontext.AwaitStep, name)), activitycontext.Wait{
+	got, err := steps.Await(ctx, stepName(name, steps.Count(activitycontext.AwaitKind, name)), activitycontext.Wait{
 		Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive, Timeout: w.Timeout, OnTimeout: string(w.OnTimeout),
 		Collect: collect,
 	})
@@ -179,7 +179,7 @@ func OpenWaitpoint(ctx context.Context, name string, opts ...OpenOption) (Token,
 	if !ok {
 		return fail(NonRetryable(ErrNoWorker))
 	}
-	text, err := steps.Open(ctx, stepName(name, steps.Counted(activitycontext.AwaitStep, name)+1), config.within)
+	text, err := steps.Open(ctx, stepName(name, steps.Counted(activitycontext.AwaitKind, name)+1), config.within)
 	if err != nil {
 		return fail(err)
 	}

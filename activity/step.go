@@ -32,7 +32,7 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	if !ok {
 		return fn(ctx)
 	}
-	step := stepName(name, steps.Count(activitycontext.OnceStep, name))
+	step := stepName(name, steps.Count(activitycontext.StepKind, name))
 	if data, done := steps.Recorded(step); done {
 		return decodeStep[T](name, data)
 	}

@@ -83,7 +83,7 @@ func (c *Client) findBudget(ref BudgetRef) (engine.BudgetStore, enginecore.Parti
 	if err := ref.check(c.session.Namespace); err != nil {
 		return core, enginecore.Partition{}, "", err
 	}
-	id := submit.BudgetRef(ref).Id(c.session.Namespace)
+	id := submit.BudgetRef(ref).ID(c.session.Namespace)
 	p, err := c.session.Core.Partitioning().BudgetPartition(id)
 	return core, p, id, err
 }

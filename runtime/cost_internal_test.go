@@ -37,7 +37,7 @@ func (r readyCalls) SubmitFlow(_ context.Context, call enginerpc.SubmitFlowCall)
 // costBench has a client and a shift of a worker on an engine that answers at once.
 type costBench struct {
 	client *Client
-	run    *worker.WorkerRun
+	run    *worker.Run
 	flow   *flow.Definition[int, int]
 }
 
@@ -62,7 +62,7 @@ func newCostBench(tb testing.TB) *costBench {
 
 	w := NewWorker(e)
 	require.NoError(tb, w.Register(same))
-	return &costBench{client, worker.NewWorkerRun(ctx, w.worker), def}
+	return &costBench{client, worker.NewRun(ctx, w.worker), def}
 }
 
 // runTask runs one execution from the reply that leases it to the reply that commits it.

@@ -69,7 +69,7 @@ func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int)
 // OnlyMessages makes a worker do for an hour what messages tell it: it neither sweeps nor renews leases before. A test with it needs
 // no bound of time: what is not announced does not happen within the test.
 func OnlyMessages() WorkerOption {
-	return func(c *worker.WorkerConfig) { c.Sweep, c.Lease = time.Hour, time.Hour }
+	return func(c *worker.Config) { c.Sweep, c.Lease = time.Hour, time.Hour }
 }
 
 // RetryFor is for how long a call to the engine is sent again before it fails.
@@ -77,7 +77,7 @@ func RetryFor(d time.Duration) OpenOption { return func(c *openConfig) { c.core.
 
 // CheckLibraryEvery is how often a keeper looks at the server's library.
 func CheckLibraryEvery(d time.Duration) KeeperOption {
-	return func(c *keeper.KeeperConfig) { c.LibraryCheck = d }
+	return func(c *keeper.Config) { c.LibraryCheck = d }
 }
 
 // HoldWatches sets how long the engine holds a read of a watch that waits for news.
@@ -85,7 +85,7 @@ func HoldWatches(e *Engine, d time.Duration) { e.session.Watches.Held = d }
 
 // LookForKeepersEvery is how often workers without a keeper look whether there is one. Workers must not run yet.
 func LookForKeepersEvery(e *Engine, d time.Duration) {
-	e.session.Keeper.(*keeper.WorkersKeeper).LookEvery = d
+	e.session.Keeper.(*keeper.SharedKeeper).LookEvery = d
 }
 
 // KeepersSeen counts the keepers that are connected.

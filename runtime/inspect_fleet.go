@@ -16,7 +16,7 @@ import (
 
 const (
 	// keeperLate is after how long something counts as late: keepers look at each partition every keeperSweep.
-	keeperLate = keeper.KeeperSweep + 6*time.Second
+	keeperLate = keeper.SweepEvery + 6*time.Second
 	// lanesLooked bounds the lanes whose workers are counted.
 	lanesLooked = 64
 )
@@ -60,7 +60,7 @@ func (x inspector) inspectLag(ctx context.Context, i *Inspection) {
 	for _, c := range x.dueClocks() {
 		var worst time.Duration
 		late := 0
-		for some := range slices.Chunk(partitions, keeper.KeeperBatch) {
+		for some := range slices.Chunk(partitions, keeper.BatchSize) {
 			questions := make(rueidis.Commands, len(some))
 			for at, p := range some {
 				questions[at] = x.Client.B().Zrange().Key(c.key(p)).Min("0").Max("0").Withscores().Build()

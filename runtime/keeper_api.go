@@ -37,12 +37,12 @@ const (
 const minReconcileEvery = 100 * time.Millisecond
 
 // KeeperOption adjusts NewKeeper.
-type KeeperOption func(*keeper.KeeperConfig)
+type KeeperOption func(*keeper.Config)
 
 // KeeperLanes names lanes to look after besides "default" and those that flows use, for executions that other tools create.
 // Without it, a lane that only such executions use is found by DutyIndexReconciliation.
 func KeeperLanes(names ...string) KeeperOption {
-	return func(c *keeper.KeeperConfig) {
+	return func(c *keeper.Config) {
 		for _, name := range names {
 			c.Lanes = append(c.Lanes, enginecore.LaneID(name))
 		}
@@ -53,7 +53,7 @@ func KeeperLanes(names ...string) KeeperOption {
 // when each edge was satisfied, goes then; states, times, results, events and output of the run stay, and it can be run
 // again. Defaults to DefaultCompactAfter; a negative time keeps the full record.
 func CompactAfter(d time.Duration) KeeperOption {
-	return func(c *keeper.KeeperConfig) { c.CompactAfter = d }
+	return func(c *keeper.Config) { c.CompactAfter = d }
 }
 
 // RetainExecutions is how long executions that belong to no managed flow are kept after their end, with payload, result,
@@ -61,21 +61,21 @@ func CompactAfter(d time.Duration) KeeperOption {
 // retention_ttl_ms of the stream_policy in an execution's policy goes before. Runs have flow.Retention instead. Defaults to
 // DefaultRetainExecutions; a negative time keeps those for ever whose policy says nothing. Without effect in contract mode.
 func RetainExecutions(d time.Duration) KeeperOption {
-	return func(c *keeper.KeeperConfig) { c.RetainExecutions = d }
+	return func(c *keeper.Config) { c.RetainExecutions = d }
 }
 
 // ReconcileEvery is how often the keeper begins to go through the records and indexes of a partition, to mend what does not
 // fit together. A partition with many records takes a few of these times; Client.RunDuty goes through all at once. Defaults
 // to DefaultReconcileEvery, at least 100 ms. Without effect in contract mode.
 func ReconcileEvery(d time.Duration) KeeperOption {
-	return func(c *keeper.KeeperConfig) { c.ReconcileEvery = max(d, minReconcileEvery) }
+	return func(c *keeper.Config) { c.ReconcileEvery = max(d, minReconcileEvery) }
 }
 
 // Heartbeat is how often the keeper tells the other keepers of the engine that it is there, between 10 ms and a minute.
 // When one dies, the others take over its partitions three to four of its heartbeats later; when it is stopped, at once.
 // Defaults to DefaultHeartbeat.
 func Heartbeat(d time.Duration) KeeperOption {
-	return func(c *keeper.KeeperConfig) { c.Heartbeat = d }
+	return func(c *keeper.Config) { c.Heartbeat = d }
 }
 
 // NewKeeper returns a keeper of an engine.
@@ -90,19 +90,19 @@ func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
 // newKeeperOf returns a keeper of a session.
 func newKeeperOf(s *engine.Session, opts ...KeeperOption) *Keeper {
 	config, fault := configureKeeper(opts)
-	return &Keeper{keeper: keeper.NewKeeper(s, config), fault: fault}
+	return &Keeper{keeper: keeper.New(s, config), fault: fault}
 }
 
 // defaultKeeperConfig is the config of keepers without options.
-func defaultKeeperConfig() keeper.KeeperConfig {
-	return keeper.KeeperConfig{
+func defaultKeeperConfig() keeper.Config {
+	return keeper.Config{
 		Lanes: []enginecore.LaneID{keeper.DefaultLane}, CompactAfter: DefaultCompactAfter, RetainExecutions: DefaultRetainExecutions,
 		LibraryCheck: engine.LibraryCheck, ReconcileEvery: DefaultReconcileEvery, Heartbeat: DefaultHeartbeat,
 	}
 }
 
 // configureKeeper applies options to the defaults.
-func configureKeeper(opts []KeeperOption) (keeper.KeeperConfig, error) {
+func configureKeeper(opts []KeeperOption) (keeper.Config, error) {
 	config := defaultKeeperConfig()
 	fault := apply(&config, opts)
 	return config, fault

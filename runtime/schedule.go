@@ -90,7 +90,7 @@ func Every(interval time.Duration) ScheduleTiming { return ScheduleTiming{every:
 type ScheduleOption func(*scheduleConfig)
 
 type scheduleConfig struct {
-	spec   schedule.ScheduleSpec
+	spec   schedule.Spec
 	keep   flowgraph.Keep
 	paused bool
 	reason string
@@ -217,7 +217,7 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing S
 			return fail(fmt.Errorf("%w: fire time into field %q of the input: %w", ErrSchedule, draft.Spec.FireField, err))
 		}
 	}
-	runner := schedule.NewScheduleRunner(c.session, false)
+	runner := schedule.NewRunner(c.session, false)
 	defer runner.Close()
 	r, err := runner.Declare(ctx, draft)
 	if err != nil {

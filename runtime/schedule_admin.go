@@ -24,10 +24,10 @@ func (c *Client) locateSchedule(name string) (enginecore.Partition, enginecore.S
 }
 
 // changeSchedule changes a schedule that is not being deleted.
-func (c *Client) changeSchedule(ctx context.Context, do, name string, change func(*schedule.ScheduleRecord) (bool, error)) error {
+func (c *Client) changeSchedule(ctx context.Context, do, name string, change func(*schedule.Record) (bool, error)) error {
 	p, id, err := c.locateSchedule(name)
 	if err == nil {
-		err = schedule.ScheduleStore{Session: c.session}.ChangeKept(ctx, p, id, change)
+		err = schedule.Store{Session: c.session}.ChangeKept(ctx, p, id, change)
 	}
 	if err != nil {
 		return fmt.Errorf("%s schedule %.140q: %w", do, name, err)
@@ -42,7 +42,7 @@ func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 	if err := engine.CheckReason(reason); err != nil {
 		return fmt.Errorf("pause schedule %.140q: %w", name, err)
 	}
-	return c.changeSchedule(ctx, "pause", name, func(r *schedule.ScheduleRecord) (bool, error) {
+	return c.changeSchedule(ctx, "pause", name, func(r *schedule.Record) (bool, error) {
 		r.Pause(reason)
 		return true, nil
 	})
@@ -51,7 +51,7 @@ func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 // ResumeSchedule ends a pause. Fires whose time came during the pause are not made up: the next one is the first after now, by
 // the engine's clock. A schedule that is not paused is left alone.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
-	return c.changeSchedule(ctx, "resume", name, func(r *schedule.ScheduleRecord) (bool, error) { return r.Resume(), nil })
+	return c.changeSchedule(ctx, "resume", name, func(r *schedule.Record) (bool, error) { return r.Resume(), nil })
 }
 
 // TriggerSchedule fires a schedule now, by the engine's clock, also while it is paused or after its end, and returns the id of
@@ -62,7 +62,7 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 // starts nothing because a run is open. Where the call is interrupted after the fire was written, a keeper starts the run.
 func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string, err error) {
 	var fire schedule.PendingFire
-	err = c.changeSchedule(ctx, "trigger", name, func(r *schedule.ScheduleRecord) (_ bool, err error) {
+	err = c.changeSchedule(ctx, "trigger", name, func(r *schedule.Record) (_ bool, err error) {
 		fire, err = r.Trigger()
 		return err == nil, err
 	})
@@ -71,7 +71,7 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string
 	}
 	p, id, err := c.locateSchedule(name)
 	if err == nil {
-		runner := schedule.NewScheduleRunner(c.session, false)
+		runner := schedule.NewRunner(c.session, false)
 		defer runner.Close()
 		err = runner.StartTriggered(ctx, p, id, fire)
 	}
@@ -87,7 +87,7 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string
 func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
 	p, id, err := c.locateSchedule(name)
 	if err == nil {
-		runner := schedule.NewScheduleRunner(c.session, false)
+		runner := schedule.NewRunner(c.session, false)
 		defer runner.Close()
 		err = runner.Delete(ctx, p, id)
 	}

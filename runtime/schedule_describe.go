@@ -90,7 +90,7 @@ func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDe
 	if err != nil {
 		return fail(err)
 	}
-	r, history, err := schedule.ScheduleStore{Session: c.session}.Read(ctx, p, id, schedule.ScheduleHistory)
+	r, history, err := schedule.Store{Session: c.session}.Read(ctx, p, id, schedule.ScheduleHistory)
 	if err != nil {
 		return fail(err)
 	}
@@ -172,7 +172,7 @@ func parseFire(text string) (ScheduleFire, error) {
 	}, nil
 }
 
-func (c *Client) describeSchedule(ctx context.Context, r *schedule.ScheduleRecord, history []string) (*ScheduleDescription, error) {
+func (c *Client) describeSchedule(ctx context.Context, r *schedule.Record, history []string) (*ScheduleDescription, error) {
 	spec, state := &r.Spec, &r.State
 	d := &ScheduleDescription{
 		Name: spec.Name, Flow: spec.Flow, Cron: spec.Cron, Zone: spec.Zone, Interval: time.Duration(spec.EveryMS) * time.Millisecond,
@@ -193,7 +193,7 @@ func (c *Client) describeSchedule(ctx context.Context, r *schedule.ScheduleRecor
 		return d, nil
 	}
 	d.LastRun, d.LastRunFlow = state.Last.Run, state.Last.Flow
-	id, p, err := schedule.ScheduleStore{Session: c.session}.LocateLastRun(r)
+	id, p, err := schedule.Store{Session: c.session}.LocateLastRun(r)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 
 // The stored form of schedules is one that keepers of all releases read.
 func TestStoredFormOfSchedules(t *testing.T) {
-	spec := schedule.ScheduleSpec{
+	spec := schedule.Spec{
 		Version: 1, Namespace: "default", Name: "nightly", Flow: "report", GraphHash: "g", InputHash: "i", Cron: "0 3 * * *",
 		Zone: "Europe/Berlin", StartMS: 1, EndMS: 2, JitterMS: 3, Overlap: schedule.OverlapQueue, QueueLimit: 4, CatchUpMS: 5, Retention: "6",
 		Tags: map[string]string{"a.b": "c"}, FireField: "at", Creator: "ann",
@@ -30,7 +30,7 @@ func TestStoredFormOfSchedules(t *testing.T) {
 	text, err := json.Marshal(&spec)
 	require.NoError(t, err)
 	require.Equal(t, storedSpec, string(text))
-	state := schedule.ScheduleState{
+	state := schedule.State{
 		CreatedAt: 1, UpdatedAt: 2, Plan: 3, Plans: []int{2, 3}, Due: 4, PausedAt: 5, PauseReason: "r", Serial: 6,
 		Waiting: []schedule.PendingFire{{At: 7, Serial: 8, Triggered: true, StartBefore: 9, Plan: 2}},
 		Last:    &schedule.StartedRun{Flow: "report", Run: "x", At: 10, Cancelled: true}, LastFire: 11, Fired: []schedule.FiredSpan{{From: 16, Until: 17}}, Started: 12, Skipped: 13, Missed: 14,
@@ -48,7 +48,7 @@ func TestStoredFormOfSchedules(t *testing.T) {
 	require.Equal(t, spec, r.Spec)
 	require.Equal(t, state, r.State)
 
-	require.Equal(t, enginecore.ScheduleID("70676f0e-3516-5bec-847e-1bf0d81da28c"), spec.Id())
+	require.Equal(t, enginecore.ScheduleID("70676f0e-3516-5bec-847e-1bf0d81da28c"), spec.ID())
 	at := schedule.PendingFire{At: 1_790_000_000_000, Serial: 3}
 	require.Equal(t, "nightly@2026-09-21T14:13:20Z", schedule.RunOf("nightly", at))
 	at.Triggered = true

@@ -14,9 +14,9 @@ import (
 )
 
 // newDraft checks a declaration. The error joins what is wrong with it.
-func newDraft(e *engine.Session, name string, timing ScheduleTiming, compiled *submit.CompiledFlow, input []byte, opts []ScheduleOption) (*schedule.ScheduleDraft, error) {
-	c := scheduleConfig{spec: schedule.ScheduleSpec{
-		Version: schedule.ScheduleVersion, Namespace: string(e.Namespace), Name: name, Flow: compiled.Graph.Name,
+func newDraft(e *engine.Session, name string, timing ScheduleTiming, compiled *submit.CompiledFlow, input []byte, opts []ScheduleOption) (*schedule.Draft, error) {
+	c := scheduleConfig{spec: schedule.Spec{
+		Version: schedule.Version, Namespace: string(e.Namespace), Name: name, Flow: compiled.Graph.Name,
 		GraphHash: compiled.Hash, InputHash: submit.HashInput(input), Cron: timing.cron, Zone: timing.zone,
 		Overlap: schedule.OverlapSkip, CatchUpMS: DefaultCatchUp.Milliseconds(), Creator: "schedule",
 	}}
@@ -35,8 +35,8 @@ func newDraft(e *engine.Session, name string, timing ScheduleTiming, compiled *s
 	if _, err := schedule.PlanFire(e, &c.spec, compiled, input, 0, schedule.PendingFire{At: time.Now().UnixMilli(), Triggered: true}); err != nil {
 		return nil, err
 	}
-	return &schedule.ScheduleDraft{
-		Spec: c.spec, Times: times, Content: schedule.ScheduleContent{Definition: compiled.Definition, Input: input}, Paused: c.paused, Reason: c.reason,
+	return &schedule.Draft{
+		Spec: c.spec, Times: times, Content: schedule.Content{Definition: compiled.Definition, Input: input}, Paused: c.paused, Reason: c.reason,
 	}, nil
 }
 

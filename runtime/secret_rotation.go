@@ -16,7 +16,7 @@ const DefaultSecretGrace = 7 * 24 * time.Hour
 // 16 to 64 random bytes in hex. It is stored, for each partition, when a waitpoint is opened there for the first time, and
 // by Engine.RotateSecrets. Without it, a random secret is made; so only one who can read the engine's data can make tokens.
 func WaitpointSecret(kid, secretHex string) OpenOption {
-	return func(c *openConfig) { c.secret = &engine.WaitpointSecret{Kid: kid, Hex: secretHex} }
+	return func(c *openConfig) { c.secret = &engine.WaitpointSecret{KeyID: kid, Hex: secretHex} }
 }
 
 // SecretRotation is what has become of a RotateSecrets.

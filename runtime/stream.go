@@ -244,7 +244,7 @@ func (s *frameReader) readFrames(ctx context.Context, yield func(StreamFrame, er
 	}
 	reply, err := s.client.session.Core.ReadAttemptStream(ctx, call)
 	if errors.Is(err, enginecore.ErrUnavailable) && ctx.Err() == nil {
-		engine.Pause(ctx, engine.TailPause)
+		engine.Sleep(ctx, engine.TailPause)
 		return true, nil
 	}
 	if ctx.Err() != nil {

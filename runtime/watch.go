@@ -137,7 +137,7 @@ func (c *Client) readEvents(ctx context.Context, p enginecore.Partition, id engi
 		case !errors.Is(err, enginecore.ErrUnavailable):
 			return nil, err
 		}
-		engine.Pause(ctx, engine.TailPause)
+		engine.Sleep(ctx, engine.TailPause)
 	}
 }
 
@@ -154,7 +154,7 @@ func (c *Client) runOver(ctx context.Context, id enginecore.FlowID, p enginecore
 		if ctx.Err() != nil || !errors.Is(err, enginecore.ErrUnavailable) {
 			return err == nil && !reply.ClosedAt.IsZero(), err
 		}
-		engine.Pause(ctx, engine.TailPause)
+		engine.Sleep(ctx, engine.TailPause)
 	}
 }
 

@@ -36,38 +36,38 @@ const (
 )
 
 // WorkerOption adjusts NewWorker. Bad values are reported by Register and by Run.
-type WorkerOption func(*worker.WorkerConfig)
+type WorkerOption func(*worker.Config)
 
 // Concurrency is the number of activities that run at a time. Defaults to 16.
-func Concurrency(slots int) WorkerOption { return func(c *worker.WorkerConfig) { c.Slots = slots } }
+func Concurrency(slots int) WorkerOption { return func(c *worker.Config) { c.Slots = slots } }
 
 // Lanes are the queues that the worker serves, each once and as eagerly as the others. Defaults to "default".
-func Lanes(names ...string) WorkerOption { return func(c *worker.WorkerConfig) { c.Lanes = names } }
+func Lanes(names ...string) WorkerOption { return func(c *worker.Config) { c.Lanes = names } }
 
 // Capabilities are what the worker offers to nodes that require some.
 func Capabilities(names ...string) WorkerOption {
-	return func(c *worker.WorkerConfig) { c.Capabilities = names }
+	return func(c *worker.Config) { c.Capabilities = names }
 }
 
 // Lease is the time after which another worker may take over what this one runs, if it stops renewing: 300 ms to 1 h.
 // It is renewed every third of it. Defaults to 10 s.
-func Lease(d time.Duration) WorkerOption { return func(c *worker.WorkerConfig) { c.Lease = d } }
+func Lease(d time.Duration) WorkerOption { return func(c *worker.Config) { c.Lease = d } }
 
 // Grace is the time that running activities get to finish when the worker stops; then their contexts end and the
 // executions are given back, up to 2 s later, which functions have to notice the end of their contexts. Defaults to 10 s; 0 gives
 // back at once.
-func Grace(d time.Duration) WorkerOption { return func(c *worker.WorkerConfig) { c.Grace = d } }
+func Grace(d time.Duration) WorkerOption { return func(c *worker.Config) { c.Grace = d } }
 
 // MaxWorkerName bounds the name of a worker, in bytes.
 const MaxWorkerName = 128
 
 // WorkerName names the worker for the record; instances of one deployment share it. It has 1 to MaxWorkerName bytes and neither
 // white space nor control characters. Defaults to "worker".
-func WorkerName(name string) WorkerOption { return func(c *worker.WorkerConfig) { c.Id = name } }
+func WorkerName(name string) WorkerOption { return func(c *worker.Config) { c.ID = name } }
 
 // WithoutKeeper leaves out the keeper that a worker runs beside it: what is due by time then waits for a keeper made by
 // NewKeeper or one of other workers. A worker that sees none warns (keeper.missing).
-func WithoutKeeper() WorkerOption { return func(c *worker.WorkerConfig) { c.Keeperless = true } }
+func WithoutKeeper() WorkerOption { return func(c *worker.Config) { c.Keeperless = true } }
 
 // BudgetBreach describes a run exceeding a limit of a budget.
 type BudgetBreach struct {
@@ -90,7 +90,7 @@ type BudgetBreach struct {
 // called at most once for each, and not at all where the worker is lost first; the event in the run's log, which Watch yields,
 // is certain.
 func OnBudget(fn func(context.Context, BudgetBreach)) WorkerOption {
-	return func(c *worker.WorkerConfig) {
+	return func(c *worker.Config) {
 		if fn != nil {
 			c.OnBudget = func(ctx context.Context, b worker.ReportedBreach) { fn(ctx, BudgetBreach(b)) }
 		}
@@ -102,7 +102,7 @@ func OnBudget(fn func(context.Context, BudgetBreach)) WorkerOption {
 // capabilities that the worker offers. What a completion makes ready is not handed on to the worker either, so each
 // execution costs a grant and a claim.
 func ClaimThrough(g Granter) WorkerOption {
-	return func(c *worker.WorkerConfig) {
+	return func(c *worker.Config) {
 		c.Through = true
 		if g != nil {
 			c.Granter = func(ctx context.Context, r admission.GrantRequest) (admission.IssuedGrant, error) {
@@ -115,8 +115,8 @@ func ClaimThrough(g Granter) WorkerOption {
 
 // NewWorker returns a worker of an engine. Register activities and call Run.
 func NewWorker(e *Engine, opts ...WorkerOption) *Worker {
-	config := worker.WorkerConfig{
-		Id: "worker", Slots: DefaultConcurrency, Lanes: []string{activity.DefaultLane}, Lease: DefaultLease, Grace: DefaultGrace,
+	config := worker.Config{
+		ID: "worker", Slots: DefaultConcurrency, Lanes: []string{activity.DefaultLane}, Lease: DefaultLease, Grace: DefaultGrace,
 	}
 	fault := apply(&config, opts)
 	if fault != nil {
@@ -129,7 +129,7 @@ func NewWorker(e *Engine, opts ...WorkerOption) *Worker {
 		s = e.session
 	}
 	config.Capabilities = slices.Compact(slices.Sorted(slices.Values(config.Capabilities)))
-	w := worker.NewWorker(s, config, errors.Join(fault, checkWorkerConfig(&config)))
+	w := worker.New(s, config, errors.Join(fault, checkWorkerConfig(&config)))
 	if s != nil {
 		w.JoinKeeper = s.Keeper.Join
 	}
@@ -139,12 +139,12 @@ func NewWorker(e *Engine, opts ...WorkerOption) *Worker {
 var errUnmadeWorker = fmt.Errorf("%w: the worker was not made by NewWorker", engine.ErrWorkerConfig)
 
 // checkWorkerConfig reports all faults of a worker's options.
-func checkWorkerConfig(c *worker.WorkerConfig) error {
+func checkWorkerConfig(c *worker.Config) error {
 	var faults []error
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{engine.ErrWorkerConfig}, args...)...))
 	}
-	if err := checkWorkerName(c.Id); err != nil {
+	if err := checkWorkerName(c.ID); err != nil {
 		fault("%w", err)
 	}
 	if c.Slots < 1 || c.Slots > MaxConcurrency {

@@ -20,9 +20,9 @@ type Info struct {
 	Deadline    time.Time
 }
 
-// Execution is the interface of a worker for each function that it runs. Its methods are safe for concurrent use, and
+// execution is the interface of a worker for each function that it runs. Its methods are safe for concurrent use, and
 // have no effect after the function has returned.
-type Execution interface {
+type execution interface {
 	// Info describes the attempt. It does not change while the attempt runs.
 	Info() Info
 	// LeaseHealthy reports whether the worker may still speak for the execution.
@@ -33,16 +33,16 @@ type Execution interface {
 	Progress(ctx context.Context, percent float64, message string) error
 }
 
-// key is that of the one value which a worker, or a test, puts into the context: an Execution, Steps, or both.
+// key is that of the one value which a worker, or a test, puts into the context: an execution, Steps, or both.
 type key struct{}
 
 // With returns a context in which From finds e, and StepsFrom too, if e is Steps.
-func With(ctx context.Context, e Execution) context.Context {
+func With(ctx context.Context, e execution) context.Context {
 	return context.WithValue(ctx, key{}, e)
 }
 
 // From returns the execution that ctx belongs to, and false outside a worker.
-func From(ctx context.Context) (Execution, bool) {
-	e, ok := ctx.Value(key{}).(Execution)
+func From(ctx context.Context) (execution, bool) {
+	e, ok := ctx.Value(key{}).(execution)
 	return e, ok
 }

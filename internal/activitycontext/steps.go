@@ -8,8 +8,8 @@ import (
 
 // The kinds of steps. Names are counted for each kind on its own.
 const (
-	AwaitStep = "await"
-	OnceStep  = "once"
+	AwaitKind = "await"
+	StepKind  = "once"
 )
 
 // Encodings of a frame.

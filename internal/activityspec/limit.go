@@ -29,11 +29,11 @@ type Limit struct {
 	Faults []error
 }
 
-// MaxLimits bounds the limits of one node, MaxLimitCount the numbers of a limit, MaxLimitWindow its Per.
+// MaxLimits bounds the limits of one node, MaxLimitCount the numbers of a limit, maxLimitWindow its Per.
 const (
 	MaxLimits      = 8
 	MaxLimitCount  = 1_000_000
-	MaxLimitWindow = 30 * 24 * time.Hour
+	maxLimitWindow = 30 * 24 * time.Hour
 )
 
 // Validate returns every fault of s, joined, or nil.
@@ -48,8 +48,8 @@ func (s Limit) Validate() error {
 	if s.AtMost == 0 && s.AtOnce == 0 && len(s.Faults) == 0 {
 		errs = append(errs, errors.New("it allows nothing: at most or at once must be above 0"))
 	}
-	if s.AtMost > 0 && (s.Per < time.Millisecond || s.Per > MaxLimitWindow || s.Per%time.Millisecond != 0) {
-		errs = append(errs, fmt.Errorf("at most %d per %s: the time must be 1ms to %s, in whole milliseconds", s.AtMost, s.Per, MaxLimitWindow))
+	if s.AtMost > 0 && (s.Per < time.Millisecond || s.Per > maxLimitWindow || s.Per%time.Millisecond != 0) {
+		errs = append(errs, fmt.Errorf("at most %d per %s: the time must be 1ms to %s, in whole milliseconds", s.AtMost, s.Per, maxLimitWindow))
 	}
 	if s.AtMost == 0 && s.Per != 0 {
 		errs = append(errs, fmt.Errorf("per %s without a number", s.Per))

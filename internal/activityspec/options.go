@@ -32,14 +32,14 @@ type Options struct {
 	Priority int
 	// Capabilities must all be announced by a worker before it may claim. They are sorted and without duplicates.
 	Capabilities []string
-	// KeepFrames is how many frames of an attempt are kept, the last ones, at most MaxKeepFrames; 0 is about 10,000.
+	// KeepFrames is how many frames of an attempt are kept, the last ones, at most maxKeepFrames; 0 is about 10,000.
 	KeepFrames int
 	// Limits bound how often, and how many at once, executions start. They are sorted by name.
 	Limits []Limit
 }
 
-// MaxKeepFrames bounds KeepFrames.
-const MaxKeepFrames = 100_000
+// maxKeepFrames bounds KeepFrames.
+const maxKeepFrames = 100_000
 
 // DefaultOptions returns the options of an activity declared without any: DefaultRetry, no timeouts, DefaultLane,
 // priority 0, no capabilities.
@@ -78,8 +78,8 @@ func (o Options) Validate() error {
 	if o.Priority < 0 || o.Priority > MaxPriority {
 		errs = append(errs, fmt.Errorf("priority %d is outside 0 to %d", o.Priority, MaxPriority))
 	}
-	if o.KeepFrames < 0 || o.KeepFrames > MaxKeepFrames {
-		errs = append(errs, fmt.Errorf("%d frames to keep are outside 0 to %d", o.KeepFrames, MaxKeepFrames))
+	if o.KeepFrames < 0 || o.KeepFrames > maxKeepFrames {
+		errs = append(errs, fmt.Errorf("%d frames to keep are outside 0 to %d", o.KeepFrames, maxKeepFrames))
 	}
 	errs = append(errs, checkLimits(o.Limits)...)
 	return errors.Join(append(errs, checkCapabilities(o.Capabilities)...)...)

@@ -15,8 +15,8 @@ const (
 	DefaultFactor         = 2.0
 	DefaultJitterPermille = 100
 
-	// MaxAttempts bounds the attempts of a policy.
-	MaxAttempts = 1_000_000
+	// maxAttempts bounds the attempts of a policy.
+	maxAttempts = 1_000_000
 	maxFactor   = 1_000
 )
 
@@ -57,8 +57,8 @@ func (p RetryPlan) Delay(retry int, random float64) time.Duration {
 func (p RetryPlan) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("retry: "+format, args...)) }
-	if p.Attempts < 1 || p.Attempts > MaxAttempts {
-		fault("%d attempts are outside 1 to %d", p.Attempts, MaxAttempts)
+	if p.Attempts < 1 || p.Attempts > maxAttempts {
+		fault("%d attempts are outside 1 to %d", p.Attempts, maxAttempts)
 	}
 	if p.Attempts == 1 {
 		return errors.Join(errs...)

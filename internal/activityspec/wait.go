@@ -9,10 +9,10 @@ import (
 
 // Limits of a wait.
 const (
-	// MaxSignalNames bounds the names of one wait.
-	MaxSignalNames = 64
-	// MaxSignals bounds the number of signals that one wait requires, times its number of names.
-	MaxSignals = 1024
+	// maxSignalNames bounds the names of one wait.
+	maxSignalNames = 64
+	// maxSignals bounds the number of signals that one wait requires, times its number of names.
+	maxSignals = 1024
 	// MaxWait is the longest timeout of a wait.
 	MaxWait = 10 * 365 * 24 * time.Hour
 )
@@ -72,8 +72,8 @@ func (w Wait) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	names := slices.Concat(w.Signals, w.Decisive)
-	if len(names) > MaxSignalNames {
-		fault("%d signal names, the limit is %d", len(names), MaxSignalNames)
+	if len(names) > maxSignalNames {
+		fault("%d signal names, the limit is %d", len(names), maxSignalNames)
 	}
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -92,8 +92,8 @@ func (w Wait) Validate() error {
 		fault("all signals are waited for, and %d: only one of the two is possible", w.Count)
 	case !w.All && w.Count < 1:
 		fault("%d signals are waited for, it must be at least 1", w.Count)
-	case w.Count*max(1, len(w.Signals)) > MaxSignals:
-		fault("%d signals of %d names are waited for, the limit of their product is %d", w.Count, max(1, len(w.Signals)), MaxSignals)
+	case w.Count*max(1, len(w.Signals)) > maxSignals:
+		fault("%d signals of %d names are waited for, the limit of their product is %d", w.Count, max(1, len(w.Signals)), maxSignals)
 	}
 	w.validateTimeout(fault)
 	return errors.Join(errs...)

@@ -74,9 +74,9 @@ const (
 
 // Bounds of budgets.
 const (
-	MaxBudgets     = 8  // of a flow
-	MaxDimensions  = 16 // of a budget
-	MaxBudgetLimit = 1 << 50
+	maxBudgets     = 8  // of a flow
+	maxDimensions  = 16 // of a budget
+	maxBudgetLimit = 1 << 50
 	MinBudgetReset = 100 * time.Millisecond
 	MaxBudgetReset = 366 * 24 * time.Hour
 )
@@ -87,8 +87,8 @@ func (s *Budget) Limit(dimension, kind string, n int64, place func(*BudgetLimit)
 	switch {
 	case *p != 0:
 		s.Faults = append(s.Faults, fmt.Errorf("%s limit of %q is there twice", kind, dimension))
-	case n < 1 || n > MaxBudgetLimit:
-		s.Faults = append(s.Faults, fmt.Errorf("%s limit of %q is %d, must be 1 to %d", kind, dimension, n, int64(MaxBudgetLimit)))
+	case n < 1 || n > maxBudgetLimit:
+		s.Faults = append(s.Faults, fmt.Errorf("%s limit of %q is %d, must be 1 to %d", kind, dimension, n, int64(maxBudgetLimit)))
 	}
 	*p = n
 }
@@ -133,8 +133,8 @@ func (s Budget) Validate() error {
 	if !s.Declares() && (s.Scope != ScopeShared || s.Every != 0) {
 		fault("it has no dimension: it needs HardLimit, SoftLimit or Counted")
 	}
-	if len(s.Limits) > MaxDimensions {
-		fault("%d dimensions, at most %d are allowed", len(s.Limits), MaxDimensions)
+	if len(s.Limits) > maxDimensions {
+		fault("%d dimensions, at most %d are allowed", len(s.Limits), maxDimensions)
 	}
 	if len(s.Faults) == 0 {
 		if s.Every != 0 && (s.Every < MinBudgetReset || s.Every > MaxBudgetReset || s.Every%time.Millisecond != 0) {
@@ -154,8 +154,8 @@ func (s Budget) checkLimits() []error {
 		if err := activityspec.CheckName(l.Dimension); err != nil {
 			errs = append(errs, fmt.Errorf("dimension: %w", err))
 		}
-		if l.Hard < 0 || l.Hard > MaxBudgetLimit || l.Soft < 0 || l.Soft > MaxBudgetLimit {
-			errs = append(errs, fmt.Errorf("limits of %q are %d and %d, must be 0 to %d", l.Dimension, l.Hard, l.Soft, int64(MaxBudgetLimit)))
+		if l.Hard < 0 || l.Hard > maxBudgetLimit || l.Soft < 0 || l.Soft > maxBudgetLimit {
+			errs = append(errs, fmt.Errorf("limits of %q are %d and %d, must be 0 to %d", l.Dimension, l.Hard, l.Soft, int64(maxBudgetLimit)))
 		}
 		if l.Hard > 0 && l.Soft > l.Hard {
 			errs = append(errs, fmt.Errorf("soft limit %d of %q is above the hard one, %d", l.Soft, l.Dimension, l.Hard))
@@ -174,8 +174,8 @@ func (s Budget) clone() Budget {
 
 func (v *Validation) budgets() {
 	list := v.G.Budgets
-	if len(list) > MaxBudgets {
-		v.Faults.Add("", "budgets", ErrLimit, "%d budgets, the limit is %d", len(list), MaxBudgets)
+	if len(list) > maxBudgets {
+		v.Faults.Add("", "budgets", ErrLimit, "%d budgets, the limit is %d", len(list), maxBudgets)
 	}
 	for i, s := range list {
 		if err := s.Validate(); err != nil {

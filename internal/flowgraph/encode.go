@@ -33,7 +33,7 @@ func (g *Graph) Hash() string {
 
 func (g *Graph) sizeHint() int { return 256 + 128*len(g.Nodes) }
 
-// The defaults of the stored form. They belong to GraphVersion and stay when the defaults of package activity change.
+// The defaults of the stored form. They belong to graphVersion and stay when the defaults of package activity change.
 const (
 	StoredCodec = "json"
 	storedLane  = "default"
@@ -50,7 +50,7 @@ type writer struct {
 }
 
 func (w *writer) graph(g *Graph) {
-	w.raw(`{"version":` + strconv.Itoa(GraphVersion))
+	w.raw(`{"version":` + strconv.Itoa(graphVersion))
 	w.text("name", g.Name)
 	if !w.canonical {
 		w.optional("description", g.Description, "")

@@ -31,8 +31,8 @@ func DataEdges(input Expr) []Edge {
 	return edges
 }
 
-// GraphVersion is the version of the JSON form that this package writes. It reads no other.
-const GraphVersion = 1
+// graphVersion is the version of the JSON form that this package writes. It reads no other.
+const graphVersion = 1
 
 // Graph is a flow without its Go types, in the form that is stored with a run, drawn and executed. Build creates valid
 // graphs; Validate checks one that was created or changed by hand. Its methods only read it.
@@ -132,8 +132,8 @@ func (g *Graph) Node(name string) *Node {
 	return nil
 }
 
-// EdgeCount returns the number of edges.
-func (g *Graph) EdgeCount() int {
+// edgeCount returns the number of edges.
+func (g *Graph) edgeCount() int {
 	count := 0
 	for i := range g.Nodes {
 		count += len(g.Nodes[i].Upstreams)

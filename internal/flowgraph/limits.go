@@ -4,12 +4,12 @@ package flowgraph
 // of flows and nodes follow activityspec.CheckName: 1 to 128 characters out of A-Z, a-z, 0-9, '.', '_' and '-'.
 const (
 	MaxNodes       = 10_000
-	MaxEdges       = 50_000
+	maxEdges       = 50_000
 	MaxFan         = 10_000  // upstreams of one node, and nodes that depend on one
 	MaxConst       = 1 << 20 // bytes of one encoded Const
-	MaxTags        = 64      // tags of one node, and of the flow
-	MaxTagKey      = 128     // bytes
+	maxTags        = 64      // tags of one node, and of the flow
+	maxTagKey      = 128     // bytes
 	MaxTagValue    = 1024    // bytes
-	MaxDescription = 4096    // bytes
+	maxDescription = 4096    // bytes
 	MaxDepth       = 32      // nesting of List and Struct in one input
 )

@@ -53,7 +53,7 @@ func (g *Graph) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// The stored form. Names and meaning of the fields belong to GraphVersion.
+// The stored form. Names and meaning of the fields belong to graphVersion.
 type storedGraph struct {
 	Version     int               `json:"version"`
 	Name        string            `json:"name"`
@@ -147,13 +147,13 @@ func readGraph(data []byte) (*Graph, error) {
 	if err != nil {
 		// Another version may have other fields: then that is what is wrong.
 		var head struct{ Version int }
-		if json.Unmarshal(data, &head) != nil || head.Version == GraphVersion {
+		if json.Unmarshal(data, &head) != nil || head.Version == graphVersion {
 			return nil, &Fault{Flow: stored.Name, Kind: ErrSyntax, Cause: err}
 		}
 		stored.Version = head.Version
 	}
-	if stored.Version != GraphVersion {
-		return nil, &Fault{Flow: stored.Name, Kind: ErrVersion, Detail: fmt.Sprintf("%d; this program reads %d", stored.Version, GraphVersion)}
+	if stored.Version != graphVersion {
+		return nil, &Fault{Flow: stored.Name, Kind: ErrVersion, Detail: fmt.Sprintf("%d; this program reads %d", stored.Version, graphVersion)}
 	}
 	r := reader{faults: FaultList{Flow: stored.Name}}
 	g := r.graph(&stored)
@@ -227,8 +227,8 @@ func (r *reader) sub(n *Node, s *storedGraph) {
 	if s == nil {
 		return
 	}
-	if s.Version != GraphVersion {
-		r.faults.Add(r.node, "sub", ErrVersion, "%d; this program reads %d", s.Version, GraphVersion)
+	if s.Version != graphVersion {
+		r.faults.Add(r.node, "sub", ErrVersion, "%d; this program reads %d", s.Version, graphVersion)
 		return
 	}
 	inner := reader{faults: FaultList{Flow: s.Name}}

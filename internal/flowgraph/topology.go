@@ -19,7 +19,7 @@ type topology struct {
 
 func newTopology(g *Graph, index map[string]int) topology {
 	t := topology{g: g, ups: make([][]int, len(g.Nodes))}
-	all := make([]int, 0, g.EdgeCount())
+	all := make([]int, 0, g.edgeCount())
 	for i := range g.Nodes {
 		start := len(all)
 		for _, up := range g.Nodes[i].Upstreams {

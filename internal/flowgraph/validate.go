@@ -68,8 +68,8 @@ func (v *Validation) flow() {
 	if err := activityspec.CheckName(g.Codec); err != nil {
 		v.Faults.Cause("", "codec", ErrName, err)
 	}
-	if len(g.Description) > MaxDescription {
-		v.Faults.Add("", "description", ErrLimit, "%d bytes, the limit is %d", len(g.Description), MaxDescription)
+	if len(g.Description) > maxDescription {
+		v.Faults.Add("", "description", ErrLimit, "%d bytes, the limit is %d", len(g.Description), maxDescription)
 	}
 	if !utf8.ValidString(g.Description) {
 		v.Faults.Add("", "description", ErrOption, "not valid UTF-8")
@@ -163,8 +163,8 @@ func WaitpointOptions() activityspec.Options {
 }
 
 func (v *Validation) tags(node string, tags map[string]string) {
-	if len(tags) > MaxTags {
-		v.Faults.Add(node, "tags", ErrLimit, "%d tags, the limit is %d", len(tags), MaxTags)
+	if len(tags) > maxTags {
+		v.Faults.Add(node, "tags", ErrLimit, "%d tags, the limit is %d", len(tags), maxTags)
 	}
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		value := tags[key]
@@ -172,8 +172,8 @@ func (v *Validation) tags(node string, tags map[string]string) {
 		case !validTagKey(key):
 			v.Faults.Add(node, "tags", ErrTag, "key %.80q: it begins with a lower-case letter, goes on with a-z, 0-9 and _, "+
 				"then '.', then something other than '.'", key)
-		case len(key) > MaxTagKey:
-			v.Faults.Add(node, "tags", ErrLimit, "key %.80q is %d bytes long, the limit is %d", key, len(key), MaxTagKey)
+		case len(key) > maxTagKey:
+			v.Faults.Add(node, "tags", ErrLimit, "key %.80q is %d bytes long, the limit is %d", key, len(key), maxTagKey)
 		case len(value) > MaxTagValue:
 			v.Faults.Add(node, "tags", ErrLimit, "value of %q is %d bytes long, the limit is %d", key, len(value), MaxTagValue)
 		case activityspec.CheckText(key) != nil:
@@ -329,8 +329,8 @@ func (v *Validation) upstreams(n *Node) {
 }
 
 func (v *Validation) edgeLimits() {
-	if total := v.G.EdgeCount(); total > MaxEdges {
-		v.Faults.Add("", "edges", ErrLimit, "%d edges, the limit is %d", total, MaxEdges)
+	if total := v.G.edgeCount(); total > maxEdges {
+		v.Faults.Add("", "edges", ErrLimit, "%d edges, the limit is %d", total, maxEdges)
 	}
 	fanOut := make([]int, len(v.G.Nodes))
 	for i := range v.G.Nodes {

@@ -18,13 +18,13 @@ import (
 
 // Bounds of a spec.
 const (
-	// MaxCron is the longest cron expression, in bytes.
-	MaxCron = 256
-	// MinEvery and MaxEvery bound an interval.
-	MinEvery = time.Second
-	MaxEvery = 10 * 366 * 24 * time.Hour
-	// MaxJitter bounds what Delay gives.
-	MaxJitter = time.Hour
+	// maxCron is the longest cron expression, in bytes.
+	maxCron = 256
+	// minEvery and maxEvery bound an interval.
+	minEvery = time.Second
+	maxEvery = 10 * 366 * 24 * time.Hour
+	// maxJitter bounds what Delay gives.
+	maxJitter = time.Hour
 )
 
 // Spec declares a timetable: either Cron or Every is set.
@@ -61,8 +61,8 @@ func New(spec Spec) (*Timetable, error) {
 		t.cron, err = newCronTable(spec.Cron, spec.Zone)
 		faults = append(faults, err)
 	}
-	if spec.Jitter < 0 || spec.Jitter > MaxJitter {
-		faults = append(faults, fmt.Errorf("jitter %s: must be between 0 and %s", spec.Jitter, MaxJitter))
+	if spec.Jitter < 0 || spec.Jitter > maxJitter {
+		faults = append(faults, fmt.Errorf("jitter %s: must be between 0 and %s", spec.Jitter, maxJitter))
 	}
 	if !spec.Start.IsZero() && !spec.End.IsZero() && spec.End.Before(spec.Start) {
 		faults = append(faults, fmt.Errorf("its end %s is before its start %s", spec.End.Format(time.RFC3339), spec.Start.Format(time.RFC3339)))
@@ -75,8 +75,8 @@ func New(spec Spec) (*Timetable, error) {
 
 func checkEvery(spec Spec) error {
 	switch {
-	case spec.Every < MinEvery || spec.Every > MaxEvery:
-		return fmt.Errorf("interval %s: must be between %s and %s", spec.Every, MinEvery, MaxEvery)
+	case spec.Every < minEvery || spec.Every > maxEvery:
+		return fmt.Errorf("interval %s: must be between %s and %s", spec.Every, minEvery, maxEvery)
 	case spec.Every%time.Millisecond != 0:
 		return fmt.Errorf("interval %s: must be whole milliseconds", spec.Every)
 	case spec.Jitter >= spec.Every:
@@ -216,8 +216,8 @@ func parseCron(expression string) (cron.Schedule, error) {
 	switch {
 	case strings.TrimSpace(expression) == "":
 		return nil, errors.New("it is empty")
-	case len(expression) > MaxCron:
-		return nil, fmt.Errorf("%d bytes, at most %d are allowed", len(expression), MaxCron)
+	case len(expression) > maxCron:
+		return nil, fmt.Errorf("%d bytes, at most %d are allowed", len(expression), maxCron)
 	case strings.Contains(expression, "TZ="):
 		return nil, errors.New("the time zone stands beside it, not in it")
 	case strings.HasPrefix(expression, "@every"):

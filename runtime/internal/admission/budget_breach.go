@@ -28,13 +28,13 @@ const (
 	effectCancel = "cancel"
 )
 
-// budgetBreach is the task to record that a run exceeded a limit of a budget, and to cancel the target run if
+// BudgetBreach is the task to record that a run exceeded a limit of a budget, and to cancel the target run if
 // the effect is effectCancel.
-type budgetBreach struct {
+type BudgetBreach struct {
 	text   string // of the task
 	budget enginecore.BudgetID
 	// Id identifies the usage entry that exceeded the limit.
-	Id string
+	ID string
 	// Kind is HardBreach, or "soft" for a breach of a soft limit.
 	Kind    string
 	effect  string
@@ -53,28 +53,28 @@ var ErrBudgetTask = errors.New("malformed task of a budget")
 // ParseBreach parses the text of a task of kind TaskBreach, "breach <budget> <id> <kind> <effect> <flow>
 // <target> <node> <attempt> <dimension> <message>". It returns ErrBudgetTask if fields are missing, and a
 // strconv error if the attempt is not a number.
-func ParseBreach(text string) (budgetBreach, error) {
+func ParseBreach(text string) (BudgetBreach, error) {
 	const fields = 11
 	parts := strings.SplitN(text, " ", fields)
 	if len(parts) < fields {
-		return budgetBreach{}, ErrBudgetTask
+		return BudgetBreach{}, ErrBudgetTask
 	}
 	attempt, err := strconv.ParseInt(parts[8], 10, 64)
-	return budgetBreach{
-		text: text, budget: enginecore.BudgetID(parts[1]), Id: parts[2], Kind: parts[3], effect: parts[4], flow: enginecore.FlowID(parts[5]),
+	return BudgetBreach{
+		text: text, budget: enginecore.BudgetID(parts[1]), ID: parts[2], Kind: parts[3], effect: parts[4], flow: enginecore.FlowID(parts[5]),
 		target: enginecore.FlowID(parts[6]), node: parts[7], attempt: attempt, Dimension: parts[9], Message: parts[10],
 	}, err
 }
 
 // Apply records the breach in the event log of the run, and cancels the target run if the breach is hard and
 // its effect is to cancel. It can be repeated: a target run that is finished or missing is no error.
-func (b budgetBreach) Apply(ctx context.Context, e *engine.Session) error {
+func (b BudgetBreach) Apply(ctx context.Context, e *engine.Session) error {
 	p, err := e.Core.FlowPartition(b.flow)
 	if err != nil {
 		return err
 	}
 	_, err = e.Core.NoteBreach(ctx, enginerpc.NoteBreachCall{
-		Partition: p, FlowID: b.flow, BudgetID: b.budget, ID: b.Id, Kind: b.Kind, Node: b.node, Attempt: b.attempt, Words: b.Message,
+		Partition: p, FlowID: b.flow, BudgetID: b.budget, ID: b.ID, Kind: b.Kind, Node: b.node, Attempt: b.attempt, Words: b.Message,
 	})
 	if err != nil || b.Kind != HardBreach || b.effect != effectCancel {
 		return err

@@ -31,7 +31,7 @@
 //
 // # Budget tasks
 //
-// ParseBreach and budgetBreach.Apply carry out the tasks that a breach of a budget leaves. Workers use them right after
+// ParseBreach and BudgetBreach.Apply carry out the tasks that a breach of a budget leaves. Workers use them right after
 // the breach, keepers for the tasks that workers did not finish.
 //
 // # Imports

@@ -42,7 +42,7 @@ type contract struct {
 	logger  *slog.Logger
 	config  ContractConfig
 
-	clock  engine.EngineClock
+	clock  engine.Clock
 	leases contractLeases
 	graphs graphCache
 	ends   endWatch

@@ -96,7 +96,7 @@ func callAgain[R any, C enginerpc.Call[R]](ctx context.Context, c *contract, cal
 		if !engine.IsUnavailable(err) || ctx.Err() != nil || time.Now().After(end) {
 			return reply, err
 		}
-		engine.Pause(ctx, contractPause)
+		engine.Sleep(ctx, contractPause)
 	}
 }
 

@@ -70,12 +70,12 @@ func (c *contract) FollowCompletions(ctx context.Context) {
 	})
 	defer listening.Wait()
 	for ctx.Err() == nil {
-		engine.Pause(ctx, followAfter)
+		engine.Sleep(ctx, followAfter)
 		batch := q.take()
 		if len(batch) == 0 {
 			continue
 		}
-		engine.Pause(ctx, followAfter)
+		engine.Sleep(ctx, followAfter)
 		if err := c.follow(ctx, batch); err != nil && ctx.Err() == nil {
 			c.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: looking after ended executions failed, the next reconciliation does it", engine.EventAttendFailed.Attr(),
 				slog.Any("error", err))

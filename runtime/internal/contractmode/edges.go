@@ -52,7 +52,7 @@ func (s *contractSubmission) stageEdges(ctx context.Context) error {
 		}
 		missing = left
 		if len(missing) > 0 {
-			engine.Pause(ctx, contractPause)
+			engine.Sleep(ctx, contractPause)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

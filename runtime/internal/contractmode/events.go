@@ -18,7 +18,7 @@ import (
 // AwaitEvents waits for one poll interval: the contract has no event log to wait for. It returns the cause of ctx if
 // that has ended.
 func (c *contract) AwaitEvents(ctx context.Context, _ *engine.Tail, _ enginecore.Partition, _ enginecore.FlowID, _ string) error {
-	engine.Pause(ctx, c.config.Poll)
+	engine.Sleep(ctx, c.config.Poll)
 	return context.Cause(ctx)
 }
 

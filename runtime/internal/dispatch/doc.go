@@ -3,7 +3,7 @@
 //
 // Its main types:
 //
-//   - [DispatchQueue] holds the free slots of the worker, the shards where work may be waiting, and the wake-ups for
+//   - [Queue] holds the free slots of the worker, the shards where work may be waiting, and the wake-ups for
 //     which the worker is responsible.
 //   - [ClaimTarget] is what the queue returns for the next claim: the shard, the number of slots reserved, what the
 //     claim tells other workers, and a partition hint if the server is to choose among several shards.
@@ -12,7 +12,7 @@
 //
 // Package worker feeds the queue with wake-ups, sweeps and replies (Add, AddShared, AddAssigned, AddSetAside,
 // MarkEmpty). Its dispatch loop calls Take whenever Changed has a value, sends the claim, and ends it with ResolveHint
-// or DropHint and with FinishClaim; ReleaseSlot follows when a slot has no more work. DispatchQueue and PeerSet are
+// or DropHint and with FinishClaim; ReleaseSlot follows when a slot has no more work. Queue and PeerSet are
 // safe for concurrent use.
 //
 // The package imports enginecore for ids and internal/stablehash, and no other package of runtime: it knows neither

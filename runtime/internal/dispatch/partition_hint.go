@@ -41,7 +41,7 @@ const (
 )
 
 // makeHint makes the hint for the shards of a lane in the queue, and counts the claim that uses it. It needs the lock.
-func (q *DispatchQueue) makeHint(lane enginecore.LaneID) partitionHint {
+func (q *Queue) makeHint(lane enginecore.LaneID) partitionHint {
 	digits, ringSlots := make([]byte, 0, hintCapacity), new(strings.Builder)
 	for _, v := range q.queue {
 		if v.Lane != lane {
@@ -76,7 +76,7 @@ func (q *DispatchQueue) makeHint(lane enginecore.LaneID) partitionHint {
 // ResolveHint ends the use of a hint after its claim visited the shard at, which leaves the queue unless a newer
 // wake-up of it has arrived. It reports whether the claim also took executions that were set aside. For a target
 // without a hint it only reports that.
-func (q *DispatchQueue) ResolveHint(v ClaimTarget, at LaneShard) (setAside bool) {
+func (q *Queue) ResolveHint(v ClaimTarget, at LaneShard) (setAside bool) {
 	if v.Digits == "" {
 		return v.SetAside
 	}
@@ -94,7 +94,7 @@ func (q *DispatchQueue) ResolveHint(v ClaimTarget, at LaneShard) (setAside bool)
 
 // DropHint ends the use of a hint by a claim whose visited shard is not known, because the claim failed. The shards
 // stay queued. It does nothing for a target without a hint.
-func (q *DispatchQueue) DropHint(v ClaimTarget) {
+func (q *Queue) DropHint(v ClaimTarget) {
 	if v.Digits == "" {
 		return
 	}
@@ -104,7 +104,7 @@ func (q *DispatchQueue) DropHint(v ClaimTarget) {
 }
 
 // endHint counts the claim off. It needs the lock.
-func (q *DispatchQueue) endHint(v ClaimTarget) {
+func (q *Queue) endHint(v ClaimTarget) {
 	l := q.lanes[v.Lane]
 	l.hinted--
 	q.lanes[v.Lane] = l

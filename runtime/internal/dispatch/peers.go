@@ -133,7 +133,7 @@ func (s *PeerSet) turnInterval(most time.Duration) time.Duration {
 }
 
 // Ring returns the wake ring of a lane as the present peers make it. Later changes of the set do not affect it.
-func (s *PeerSet) Ring(lane enginecore.LaneID) wakeRing {
+func (s *PeerSet) Ring(lane enginecore.LaneID) WakeRing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return newWakeRing(s.self, s.peers[lane])

@@ -74,7 +74,7 @@ func TestPeerSetForgets(t *testing.T) {
 
 func TestQueueLeavesShardsToOthers(t *testing.T) {
 	t.Parallel()
-	b := NewDispatchQueue(1)
+	b := NewQueue(1)
 	taken, open := LaneShard{Lane: testLane}, LaneShard{Lane: testLane, Partition: enginecore.Partition{Index: 1}}
 	b.AddShared(taken, after(time.Hour))
 	b.AddShared(open, after(time.Millisecond))

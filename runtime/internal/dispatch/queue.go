@@ -15,7 +15,7 @@ type LaneShard struct {
 	Partition enginecore.Partition
 }
 
-// ClaimTarget is where the next claim is sent, with what the call tells other workers about it. [DispatchQueue.Take]
+// ClaimTarget is where the next claim is sent, with what the call tells other workers about it. [Queue.Take]
 // makes it; the zero value is no target.
 type ClaimTarget struct {
 	LaneShard
@@ -35,35 +35,35 @@ type ClaimTarget struct {
 // pendingBroadcast is a wake-up for which this worker is responsible, with few others: unless the work is claimed in
 // time, the worker publishes the wake-up to all workers.
 type pendingBroadcast struct {
-	slot    string
-	timer   *time.Timer
+	slot      string
+	timer     *time.Timer
 	broadcast func()
 }
 
-// DispatchQueue holds the free slots of one worker and the shards where work may be waiting, each once, in the order of
-// arrival. It is safe for concurrent use. [NewDispatchQueue] makes one; the zero value is not usable.
-type DispatchQueue struct {
+// Queue holds the free slots of one worker and the shards where work may be waiting, each once, in the order of
+// arrival. It is safe for concurrent use. [NewQueue] makes one; the zero value is not usable.
+type Queue struct {
 	Changed chan struct{} // has a value when there may be something to claim
 
-	mu       sync.Mutex
-	free     int
-	claims   int // in flight
-	queue    []ClaimTarget
-	queued   map[LaneShard]int              // version of the latest wake-up of each shard in the queue
-	version  int                            // of the latest wake-up
-	lanes    map[enginecore.LaneID]laneLoad // counts of the queue, by lane
-	setAside map[LaneShard]bool             // shards with executions that were set aside and this worker can run
-	delayed  map[LaneShard]*time.Timer      // shards that other workers claim from first
+	mu         sync.Mutex
+	free       int
+	claims     int // in flight
+	queue      []ClaimTarget
+	queued     map[LaneShard]int              // version of the latest wake-up of each shard in the queue
+	version    int                            // of the latest wake-up
+	lanes      map[enginecore.LaneID]laneLoad // counts of the queue, by lane
+	setAside   map[LaneShard]bool             // shards with executions that were set aside and this worker can run
+	delayed    map[LaneShard]*time.Timer      // shards that other workers claim from first
 	broadcasts map[LaneShard]pendingBroadcast
-	closed   bool
+	closed     bool
 }
 
 // maxClaims bounds the claims of one worker that are in flight at a time.
 const maxClaims = 4
 
-// NewDispatchQueue returns an empty queue of a worker with the given number of slots, all free.
-func NewDispatchQueue(slots int) *DispatchQueue {
-	return &DispatchQueue{
+// NewQueue returns an empty queue of a worker with the given number of slots, all free.
+func NewQueue(slots int) *Queue {
+	return &Queue{
 		Changed: make(chan struct{}, 1), free: slots, queued: make(map[LaneShard]int), lanes: make(map[enginecore.LaneID]laneLoad),
 		setAside: make(map[LaneShard]bool), delayed: make(map[LaneShard]*time.Timer), broadcasts: make(map[LaneShard]pendingBroadcast),
 	}
@@ -72,7 +72,7 @@ func NewDispatchQueue(slots int) *DispatchQueue {
 // AddSetAside queues a shard with an execution that was set aside and that this worker can run. The claim takes the
 // execution from there when a slot is free: making it eligible earlier would let the worker that set it aside do so
 // again.
-func (q *DispatchQueue) AddSetAside(s LaneShard) {
+func (q *Queue) AddSetAside(s LaneShard) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.setAside[s] = true
@@ -81,7 +81,7 @@ func (q *DispatchQueue) AddSetAside(s LaneShard) {
 
 // Add queues a shard where work may be waiting, unless it is queued already. Claims take the shards in the order in
 // which they were added.
-func (q *DispatchQueue) Add(s LaneShard) {
+func (q *Queue) Add(s LaneShard) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.enqueue(ClaimTarget{LaneShard: s})
@@ -90,7 +90,7 @@ func (q *DispatchQueue) Add(s LaneShard) {
 // AddShared queues a shard for which all workers were woken. If this worker has free slots, the shard is queued after
 // the worker's turn, otherwise at once. turn returns how long to wait, and whether that is less than most others wait;
 // it is called only when that matters, since it looks at all peers.
-func (q *DispatchQueue) AddShared(s LaneShard, turn func() (wait time.Duration, first bool)) {
+func (q *Queue) AddShared(s LaneShard, turn func() (wait time.Duration, first bool)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.dropBroadcast(s)
@@ -106,10 +106,10 @@ func (q *DispatchQueue) AddShared(s LaneShard, turn func() (wait time.Duration, 
 }
 
 // AddAssigned queues a shard after wait, for which only the workers of a slot of the wake ring were woken. broadcast is
-// called after patience, unless by then this worker claims from the shard, [DispatchQueue.AddShared] reports a wake-up
-// of all workers, or [DispatchQueue.MarkEmpty] reports that nothing is left. It is also called when the queue is
+// called after patience, unless by then this worker claims from the shard, [Queue.AddShared] reports a wake-up
+// of all workers, or [Queue.MarkEmpty] reports that nothing is left. It is also called when the queue is
 // closed. broadcast must not block and must not call the queue.
-func (q *DispatchQueue) AddAssigned(s LaneShard, slot int, wait, patience time.Duration, broadcast func()) {
+func (q *Queue) AddAssigned(s LaneShard, slot int, wait, patience time.Duration, broadcast func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -137,7 +137,7 @@ func (q *DispatchQueue) AddAssigned(s LaneShard, slot int, wait, patience time.D
 }
 
 // dropBroadcast removes and returns the pending broadcast of a shard, if there is one. It needs the lock.
-func (q *DispatchQueue) dropBroadcast(s LaneShard) (h pendingBroadcast, pending bool) {
+func (q *Queue) dropBroadcast(s LaneShard) (h pendingBroadcast, pending bool) {
 	if h, pending = q.broadcasts[s]; pending {
 		h.timer.Stop()
 		delete(q.broadcasts, s)
@@ -146,7 +146,7 @@ func (q *DispatchQueue) dropBroadcast(s LaneShard) (h pendingBroadcast, pending 
 }
 
 // enqueueAfter queues a target after a time, unless the shard is queued or found empty before. It needs the lock.
-func (q *DispatchQueue) enqueueAfter(wait time.Duration, v ClaimTarget) {
+func (q *Queue) enqueueAfter(wait time.Duration, v ClaimTarget) {
 	if wait <= 0 {
 		q.enqueue(v)
 		return
@@ -164,7 +164,7 @@ func (q *DispatchQueue) enqueueAfter(wait time.Duration, v ClaimTarget) {
 
 // MarkEmpty removes a shard from which other workers have claimed all work. Executions that were set aside there keep
 // the shard in the queue.
-func (q *DispatchQueue) MarkEmpty(s LaneShard) {
+func (q *Queue) MarkEmpty(s LaneShard) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.dropDelayed(s)
@@ -175,7 +175,7 @@ func (q *DispatchQueue) MarkEmpty(s LaneShard) {
 }
 
 // bumpIfQueued reports whether a shard is in the queue, and notes a new wake-up of it if so. It needs the lock.
-func (q *DispatchQueue) bumpIfQueued(s LaneShard) bool {
+func (q *Queue) bumpIfQueued(s LaneShard) bool {
 	_, queued := q.queued[s]
 	if queued {
 		q.version++
@@ -185,7 +185,7 @@ func (q *DispatchQueue) bumpIfQueued(s LaneShard) bool {
 }
 
 // remove removes a shard from the queue. It needs the lock.
-func (q *DispatchQueue) remove(s LaneShard) {
+func (q *Queue) remove(s LaneShard) {
 	i := slices.IndexFunc(q.queue, func(v ClaimTarget) bool { return v.LaneShard == s })
 	if i < 0 {
 		return
@@ -196,7 +196,7 @@ func (q *DispatchQueue) remove(s LaneShard) {
 }
 
 // enqueue adds a target to the queue unless its shard is there. It needs the lock.
-func (q *DispatchQueue) enqueue(v ClaimTarget) {
+func (q *Queue) enqueue(v ClaimTarget) {
 	q.dropDelayed(v.LaneShard)
 	if q.closed || q.bumpIfQueued(v.LaneShard) {
 		return
@@ -211,7 +211,7 @@ func (q *DispatchQueue) enqueue(v ClaimTarget) {
 }
 
 // dropDelayed stops the timer after which a shard would be queued. It needs the lock.
-func (q *DispatchQueue) dropDelayed(s LaneShard) {
+func (q *Queue) dropDelayed(s LaneShard) {
 	if timer := q.delayed[s]; timer != nil {
 		timer.Stop()
 		delete(q.delayed, s)
@@ -219,12 +219,12 @@ func (q *DispatchQueue) dropDelayed(s LaneShard) {
 }
 
 // Take returns the target of the next claim, with slots reserved for it; ok is false when there is no shard, no free
-// slot, or maxClaims claims are in flight. The caller ends the claim with [DispatchQueue.ResolveHint] or
-// [DispatchQueue.DropHint], and with [DispatchQueue.FinishClaim].
+// slot, or maxClaims claims are in flight. The caller ends the claim with [Queue.ResolveHint] or
+// [Queue.DropHint], and with [Queue.FinishClaim].
 //
 // When several shards of the lane are queued and the server can choose among them (canChoose), the target has a
 // partition hint, and the shards stay in the queue until ResolveHint removes the one that the claim visited.
-func (q *DispatchQueue) Take(canChoose bool) (v ClaimTarget, ok bool) {
+func (q *Queue) Take(canChoose bool) (v ClaimTarget, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || q.free == 0 || q.claims >= maxClaims {
@@ -257,7 +257,7 @@ func (q *DispatchQueue) Take(canChoose bool) (v ClaimTarget, ok bool) {
 }
 
 // FinishClaim ends a claim that Take returned and frees the slots that it left unused.
-func (q *DispatchQueue) FinishClaim(unused int) {
+func (q *Queue) FinishClaim(unused int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.claims--
@@ -268,7 +268,7 @@ func (q *DispatchQueue) FinishClaim(unused int) {
 }
 
 // ReleaseSlot frees one slot, whose task has ended.
-func (q *DispatchQueue) ReleaseSlot() {
+func (q *Queue) ReleaseSlot() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.free++
@@ -278,8 +278,8 @@ func (q *DispatchQueue) ReleaseSlot() {
 }
 
 // Reserve takes up to n free slots and returns how many; 0 after Close. The caller frees those that it does not use
-// with [DispatchQueue.Restore].
-func (q *DispatchQueue) Reserve(n int) int {
+// with [Queue.Restore].
+func (q *Queue) Reserve(n int) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -291,7 +291,7 @@ func (q *DispatchQueue) Reserve(n int) int {
 }
 
 // Restore frees n slots that Reserve took.
-func (q *DispatchQueue) Restore(n int) {
+func (q *Queue) Restore(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.free += n
@@ -301,7 +301,7 @@ func (q *DispatchQueue) Restore(n int) {
 }
 
 // HasWaiting reports whether a shard waits in the queue.
-func (q *DispatchQueue) HasWaiting() bool {
+func (q *Queue) HasWaiting() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.queue) > 0
@@ -309,7 +309,7 @@ func (q *DispatchQueue) HasWaiting() bool {
 
 // Close empties the queue for good and publishes pending wake-ups to all workers. Afterwards Take returns no target;
 // slots can still be freed.
-func (q *DispatchQueue) Close() {
+func (q *Queue) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
@@ -324,7 +324,7 @@ func (q *DispatchQueue) Close() {
 }
 
 // IsClosed reports whether Close was called.
-func (q *DispatchQueue) IsClosed() bool {
+func (q *Queue) IsClosed() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.closed

@@ -15,7 +15,7 @@ func TestQueueVisitsInTurn(t *testing.T) {
 	at := func(i int) LaneShard {
 		return LaneShard{"default", enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}}
 	}
-	b := NewDispatchQueue(1)
+	b := NewQueue(1)
 	defer b.Close()
 	for i := range shards {
 		b.Add(at(i))
@@ -45,7 +45,7 @@ func TestQueueLeavesTheChoice(t *testing.T) {
 	at := func(lane enginecore.LaneID, i int) LaneShard {
 		return LaneShard{lane, enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}}
 	}
-	b := NewDispatchQueue(16)
+	b := NewQueue(16)
 	defer b.Close()
 	b.Add(at("a", 1))
 	b.AddSetAside(at("a", 4))

@@ -10,19 +10,19 @@ const (
 	wakeFanout = 3
 )
 
-// wakeRing assigns the workers of a lane to time slots, so that a wake-up goes to a few workers and not to all. It is
+// WakeRing assigns the workers of a lane to time slots, so that a wake-up goes to a few workers and not to all. It is
 // published in the slot of its time, to which wakeFanout workers listen. While there are not more workers than that, no
 // slot has listeners, and wake-ups go to all.
 //
 // Each worker computes the ring by itself from the peers that it knows. When they disagree, a slot has fewer or more
 // listeners, and a wake-up in a slot without any goes to all: that costs claims, but loses nothing.
-type wakeRing struct {
+type WakeRing struct {
 	workers int
 	self    int // position of this worker among them, by its hash
 }
 
-func newWakeRing(self uint64, peers map[string]peer) wakeRing {
-	r := wakeRing{workers: len(peers) + 1}
+func newWakeRing(self uint64, peers map[string]peer) WakeRing {
+	r := WakeRing{workers: len(peers) + 1}
 	for _, p := range peers {
 		if p.hash < self {
 			r.self++
@@ -33,7 +33,7 @@ func newWakeRing(self uint64, peers map[string]peer) wakeRing {
 
 // Slots returns the slots that this worker subscribes to, in ascending order; nil while the lane has at most wakeFanout
 // workers.
-func (r wakeRing) Slots() []int {
+func (r WakeRing) Slots() []int {
 	if r.workers <= wakeFanout {
 		return nil
 	}
@@ -47,13 +47,13 @@ func (r wakeRing) Slots() []int {
 }
 
 // rank is how many workers come before this one in a slot.
-func (r wakeRing) rank(slot int) int {
+func (r WakeRing) rank(slot int) int {
 	return ((r.self-slot)%r.workers + r.workers) % r.workers
 }
 
 // turn is how many workers of a slot answer a wake-up of a time (Unix ms) before this one. Which is first changes with
 // each time round the ring, so that all get their share whatever their number.
-func (r wakeRing) turn(slot int, at int64) int {
+func (r WakeRing) turn(slot int, at int64) int {
 	rank := r.rank(slot)
 	if rank >= wakeFanout {
 		return wakeFanout // the slot belongs to others by now

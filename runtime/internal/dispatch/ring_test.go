@@ -48,7 +48,7 @@ func TestQueueHandsOff(t *testing.T) {
 		return s
 	}
 	handed := make(chan int, 8)
-	b := NewDispatchQueue(1)
+	b := NewQueue(1)
 	hear := func(i int, wait, patience time.Duration) {
 		b.AddAssigned(at(i), 17, wait, patience, func() { handed <- i })
 	}

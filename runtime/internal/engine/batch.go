@@ -33,15 +33,15 @@ type Batcher[K comparable, Req, Res any] struct {
 	// never.
 	Overflow int
 
-	Mu        sync.Mutex
-	Lines     map[K]batchLine[Req, Res] // the keys with a call in flight
+	mu        sync.Mutex
+	lines     map[K]batchLine[Req, Res] // the keys with a call in flight
 	mailboxes sync.Pool                 // channels of requests that have been answered
 }
 
 // batchLine is the state of one key.
 type batchLine[Req, Res any] struct {
 	inFlight int
-	Waiting  []*batchEntry[Req, Res]
+	waiting  []*batchEntry[Req, Res]
 }
 
 // batchEntry is one request on its way.
@@ -81,34 +81,34 @@ func (b *Batcher[K, Req, Res]) Do(ctx context.Context, key K, req Req) (Res, err
 
 // tryLead reports whether no call for the key is in flight, so that the caller sends one. Otherwise the request waits.
 func (b *Batcher[K, Req, Res]) tryLead(key K, mine *batchEntry[Req, Res]) bool {
-	b.Mu.Lock()
-	defer b.Mu.Unlock()
-	line, busy := b.Lines[key]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	line, busy := b.lines[key]
 	if !busy {
-		if b.Lines == nil {
-			b.Lines = make(map[K]batchLine[Req, Res])
+		if b.lines == nil {
+			b.lines = make(map[K]batchLine[Req, Res])
 		}
 		mine.taken = true
-		b.Lines[key] = batchLine[Req, Res]{inFlight: 1}
+		b.lines[key] = batchLine[Req, Res]{inFlight: 1}
 		return true
 	}
 	mine.mailbox = b.mailbox()
-	line.Waiting = append(line.Waiting, mine)
-	b.Lines[key] = b.flush(key, line)
+	line.waiting = append(line.waiting, mine)
+	b.lines[key] = b.flush(key, line)
 	return false
 }
 
 // takeOthers takes the requests that go with the first one.
 func (b *Batcher[K, Req, Res]) takeOthers(key K, first *batchEntry[Req, Res]) []*batchEntry[Req, Res] {
-	b.Mu.Lock()
-	defer b.Mu.Unlock()
-	line := b.Lines[key]
-	if len(line.Waiting) == 0 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	line := b.lines[key]
+	if len(line.waiting) == 0 {
 		return nil
 	}
 	var others []*batchEntry[Req, Res]
-	others, line.Waiting = b.split(key, line.Waiting, first)
-	b.Lines[key] = line
+	others, line.waiting = b.split(key, line.waiting, first)
+	b.lines[key] = line
 	return others
 }
 
@@ -142,12 +142,12 @@ func (b *Batcher[K, Req, Res]) sizeOf(entry *batchEntry[Req, Res]) int {
 // flush lets waiting requests go when no call is in flight, or when enough of them wait for another call. It needs the
 // lock.
 func (b *Batcher[K, Req, Res]) flush(key K, line batchLine[Req, Res]) batchLine[Req, Res] {
-	enough := b.Overflow > 0 && len(line.Waiting) >= b.Overflow && line.inFlight < maxBatchesInFlight
-	if len(line.Waiting) == 0 || line.inFlight > 0 && !enough {
+	enough := b.Overflow > 0 && len(line.waiting) >= b.Overflow && line.inFlight < maxBatchesInFlight
+	if len(line.waiting) == 0 || line.inFlight > 0 && !enough {
 		return line
 	}
 	var batch []*batchEntry[Req, Res]
-	batch, line.Waiting = b.split(key, line.Waiting, nil)
+	batch, line.waiting = b.split(key, line.waiting, nil)
 	line.inFlight++
 	if first := batch[0]; len(batch) == 1 || canSendItself(first) {
 		first.mailbox <- batchDelivery[Req, Res]{batch: batch}
@@ -162,15 +162,15 @@ func canSendItself[Req, Res any](entry *batchEntry[Req, Res]) bool { return entr
 
 // release ends a call and lets the requests go that came meanwhile.
 func (b *Batcher[K, Req, Res]) release(key K) {
-	b.Mu.Lock()
-	defer b.Mu.Unlock()
-	line := b.Lines[key]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	line := b.lines[key]
 	line.inFlight--
 	if line = b.flush(key, line); line.inFlight == 0 {
-		delete(b.Lines, key)
+		delete(b.lines, key)
 		return
 	}
-	b.Lines[key] = line
+	b.lines[key] = line
 }
 
 // await waits for the result of a request, or for its turn to send a batch.
@@ -196,8 +196,8 @@ func (b *Batcher[K, Req, Res]) await(key K, mine *batchEntry[Req, Res]) (Res, er
 // withdraw takes back a request whose caller waits no more. It reports whether something has been delivered to it
 // already.
 func (b *Batcher[K, Req, Res]) withdraw(key K, mine *batchEntry[Req, Res], delivery *batchDelivery[Req, Res]) (delivered bool) {
-	b.Mu.Lock()
-	defer b.Mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if mine.taken {
 		select {
 		case *delivery = <-mine.mailbox:
@@ -206,21 +206,21 @@ func (b *Batcher[K, Req, Res]) withdraw(key K, mine *batchEntry[Req, Res], deliv
 			return false
 		}
 	}
-	line := b.Lines[key]
-	if i := slices.Index(line.Waiting, mine); i >= 0 {
-		line.Waiting = slices.Concat(line.Waiting[:i], line.Waiting[i+1:])
-		b.Lines[key] = line
+	line := b.lines[key]
+	if i := slices.Index(line.waiting, mine); i >= 0 {
+		line.waiting = slices.Concat(line.waiting[:i], line.waiting[i+1:])
+		b.lines[key] = line
 	}
 	return false
 }
 
 // Load returns the number of calls in flight and of the requests that wait for one.
 func (b *Batcher[K, Req, Res]) Load() (inFlight, waiting int) {
-	b.Mu.Lock()
-	defer b.Mu.Unlock()
-	for _, line := range b.Lines {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, line := range b.lines {
 		inFlight += line.inFlight
-		waiting += len(line.Waiting)
+		waiting += len(line.waiting)
 	}
 	return inFlight, waiting
 }

@@ -121,7 +121,7 @@ func (b *batchBench) end() {
 func (b *batchBench) requireIdle(t *testing.T) {
 	t.Helper()
 	require.Nil(t, b.next())
-	require.Empty(t, b.Lines)
+	require.Empty(t, b.lines)
 }
 
 // bothContexts runs a test with callers whose contexts can end, for whom a goroutine sends, and with others, who send
@@ -289,7 +289,7 @@ func TestBatcherUnderLoad(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if len(b.Lines) != 0 {
+	if len(b.lines) != 0 {
 		t.Error("calls are in flight that nobody waits for")
 	}
 }

@@ -21,17 +21,17 @@ func (r ClockReading) ToLocal(at time.Time) time.Time { return r.Local.Add(at.Su
 // now is the engine's time.
 func (r ClockReading) now() time.Time { return r.Engine.Add(time.Since(r.Local)) }
 
-// EngineClock holds the last reading of an engine's clock. The zero value has none. It is safe for concurrent use.
-type EngineClock struct{ last atomic.Pointer[ClockReading] }
+// Clock holds the last reading of an engine's clock. The zero value has none. It is safe for concurrent use.
+type Clock struct{ last atomic.Pointer[ClockReading] }
 
 // Read records the engine's time as of now.
-func (c *EngineClock) Read(engine time.Time) {
+func (c *Clock) Read(engine time.Time) {
 	r := ReadAt(engine, time.Now())
 	c.last.Store(&r)
 }
 
 // Now returns the engine's time, or the zero time before the first Read.
-func (c *EngineClock) Now() time.Time {
+func (c *Clock) Now() time.Time {
 	if r := c.last.Load(); r != nil {
 		return r.now()
 	}

@@ -119,7 +119,7 @@ func (d *dedicated) replace(ctx context.Context, err error) bool {
 	if err == nil || !errors.Is(err, errConnecting) || ctx.Err() != nil {
 		return false
 	}
-	if Pause(ctx, callWait); ctx.Err() != nil {
+	if Sleep(ctx, callWait); ctx.Err() != nil {
 		return false
 	}
 	wire, release := d.client.Dedicate()

@@ -188,7 +188,7 @@ func (d *dialer) begin(task func()) bool {
 func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, secure *tls.Config) (net.Conn, error) {
 	first := d.busy.Add(1) == 1
 	defer d.busy.Add(-1)
-	p, failed, opening := d.Join(address)
+	p, failed, opening := d.join(address)
 	limit, err := cmp.Or(by.Timeout, connectTimeout), errNoAnswer
 	if first && !opening {
 		// Others may already wait for this connection where they cannot leave.
@@ -224,7 +224,7 @@ func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, secur
 
 // Join registers a caller that waits for a connection to a server, and returns how many attempts have failed so far.
 // opening is set until the client is made. The caller ends with take or leave.
-func (d *dialer) Join(address string) (p *endpoint, failed int, opening bool) {
+func (d *dialer) join(address string) (p *endpoint, failed int, opening bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p = d.endpoints[address]

@@ -72,7 +72,7 @@ func (h *hub) close() {
 // must not call the hub.
 func (h *hub) Listen(ctx context.Context, channels []string, subscribed func(), heard func(channel, message string)) {
 	l := &listener{channels: channels, subscribed: subscribed, heard: heard}
-	h.Join(l)
+	h.join(l)
 	select {
 	case <-ctx.Done():
 	case <-h.ctx.Done():
@@ -80,8 +80,8 @@ func (h *hub) Listen(ctx context.Context, channels []string, subscribed func(), 
 	h.leave(l)
 }
 
-// Join adds a listener. If all its channels are subscribed already, it calls subscribed before it returns.
-func (h *hub) Join(l *listener) {
+// join adds a listener. If all its channels are subscribed already, it calls subscribed before it returns.
+func (h *hub) join(l *listener) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ctx.Err() != nil {
@@ -105,7 +105,7 @@ func (h *hub) Join(l *listener) {
 		h.running = true
 		h.runs.Go(h.run)
 	}
-	Notify(h.changed)
+	TrySend(h.changed)
 }
 
 func (h *hub) leave(l *listener) {
@@ -118,7 +118,7 @@ func (h *hub) leave(l *listener) {
 			delete(h.byChannel, channel)
 		}
 	}
-	Notify(h.changed)
+	TrySend(h.changed)
 }
 
 // run keeps a connection while there are listeners.

@@ -20,11 +20,11 @@ const (
 	maxLogCause = 160
 )
 
-// repeatLimiter is a slog.Handler that passes on the first warning of an event and suppresses those that follow within
+// RepeatLimiter is a slog.Handler that passes on the first warning of an event and suppresses those that follow within
 // repeatedLogPause with the same cause. The next record that it passes on has their number in its attribute
 // "suppressed". While an engine is unavailable or full, every activity of workers and keepers fails with it, many times
 // a second. Records about one execution are never suppressed.
-type repeatLimiter struct {
+type RepeatLimiter struct {
 	slog.Handler
 	seen *repeats
 }
@@ -44,12 +44,12 @@ type repeat struct {
 }
 
 // NewRepeatLimiter returns a handler that suppresses repeated warnings before they reach h.
-func NewRepeatLimiter(h slog.Handler) *repeatLimiter {
-	return &repeatLimiter{h, &repeats{known: make(map[repeatedLog]*repeat)}}
+func NewRepeatLimiter(h slog.Handler) *RepeatLimiter {
+	return &RepeatLimiter{h, &repeats{known: make(map[repeatedLog]*repeat)}}
 }
 
 // Handle implements slog.Handler.
-func (l *repeatLimiter) Handle(ctx context.Context, r slog.Record) error {
+func (l *RepeatLimiter) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelWarn {
 		return l.Handler.Handle(ctx, r)
 	}
@@ -69,17 +69,17 @@ func (l *repeatLimiter) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // WithAttrs implements slog.Handler.
-func (l *repeatLimiter) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &repeatLimiter{l.Handler.WithAttrs(attrs), l.seen}
+func (l *RepeatLimiter) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &RepeatLimiter{l.Handler.WithAttrs(attrs), l.seen}
 }
 
 // WithGroup implements slog.Handler.
-func (l *repeatLimiter) WithGroup(name string) slog.Handler {
-	return &repeatLimiter{l.Handler.WithGroup(name), l.seen}
+func (l *RepeatLimiter) WithGroup(name string) slog.Handler {
+	return &RepeatLimiter{l.Handler.WithGroup(name), l.seen}
 }
 
 // finish logs the numbers of suppressed records that no later record has reported.
-func (l *repeatLimiter) finish(ctx context.Context, at time.Time) {
+func (l *RepeatLimiter) finish(ctx context.Context, at time.Time) {
 	for which, n := range l.seen.untold() {
 		r := slog.NewRecord(at, slog.LevelWarn, "flowfabric: the same went on happening", 0)
 		r.AddAttrs(slog.String("event", which.event), slog.String("error", which.cause), slog.Int("suppressed", n))

@@ -38,7 +38,7 @@ func (b *mailbox) put(l letter) {
 		b.letters = append(b.letters, l)
 		b.last[l.channel] = l.message
 	}
-	Notify(b.arrived)
+	TrySend(b.arrived)
 }
 
 // take waits for letters and reports whether some were dropped before them. open is false once the mailbox is closed.

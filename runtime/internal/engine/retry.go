@@ -40,7 +40,7 @@ func RetryUntilKnown(ctx context.Context, policy RetryPolicy, call func(repeated
 		if policy.Failed != nil {
 			policy.Failed(err)
 		}
-		Pause(ctx, policy.Pause)
+		Sleep(ctx, policy.Pause)
 	}
 }
 

@@ -25,7 +25,7 @@ const (
 )
 
 // WaitpointSecret is a secret that signs the tokens of waitpoints: its key id and its bytes in hex.
-type WaitpointSecret struct{ Kid, Hex string }
+type WaitpointSecret struct{ KeyID, Hex string }
 
 // Check returns an error that wraps [ErrSecret] if the key id or the secret is malformed or out of bounds. The error
 // does not contain the secret. A nil secret is valid.
@@ -33,8 +33,8 @@ func (s *WaitpointSecret) Check() error {
 	if s == nil {
 		return nil
 	}
-	badKID := strings.ContainsFunc(s.Kid, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' })
-	if badKID || s.Kid == "" || len(s.Kid) > maxKID {
+	badKID := strings.ContainsFunc(s.KeyID, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' })
+	if badKID || s.KeyID == "" || len(s.KeyID) > maxKID {
 		return fmt.Errorf("%w: its id must be 1 to %d characters of a-z, 0-9 and -", ErrSecret, maxKID)
 	}
 	secret, err := hex.DecodeString(s.Hex)
@@ -116,7 +116,7 @@ func (b *keyring) create(ctx context.Context, p enginecore.Partition, s *Waitpoi
 		return err
 	}
 	client, key := b.core.Client(), b.core.Keys().WaitpointSecrets(p)
-	for _, set := range [][2]string{{"secret:" + s.Kid, s.Hex}, {"current_kid", s.Kid}} {
+	for _, set := range [][2]string{{"secret:" + s.KeyID, s.Hex}, {"current_kid", s.KeyID}} {
 		if err := client.Do(ctx, client.B().Hsetnx().Key(key).Field(set[0]).Value(set[1]).Build()).Error(); err != nil {
 			return enginerpc.CommandError("HSETNX", err)
 		}
@@ -128,11 +128,11 @@ func (b *keyring) create(ctx context.Context, p enginecore.Partition, s *Waitpoi
 // stays valid for grace. After an error, the next call continues with the same secret.
 func (b *keyring) Rotate(ctx context.Context, grace time.Duration) (kid string, done enginerpc.SecretRotation, err error) {
 	secret := b.next()
-	done, err = b.core.RotateSecret(ctx, secret.Kid, secret.Hex, grace)
+	done, err = b.core.RotateSecret(ctx, secret.KeyID, secret.Hex, grace)
 	if err == nil {
 		b.finished(secret)
 	}
-	return secret.Kid, done, err
+	return secret.KeyID, done, err
 }
 
 // next is the secret to rotate to.

@@ -35,7 +35,7 @@ type Session struct {
 	Secrets   *keyring
 	Keep      flowgraph.Keep
 	Logger    *slog.Logger
-	Logged    *repeatLimiter // behind the logger
+	Logged    *RepeatLimiter // behind the logger
 	Telemetry *Telemetry
 	// Keeper is the keeper that the workers of the session share. It is set before the first worker or keeper is made.
 	Keeper sharedKeeper
@@ -151,7 +151,7 @@ func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 	if s.InProcess != nil {
 		return
 	}
-	for Pause(ctx, every); ctx.Err() == nil; Pause(ctx, every) {
+	for Sleep(ctx, every); ctx.Err() == nil; Sleep(ctx, every) {
 		if err := s.Core.Check(ctx); err != nil && ctx.Err() == nil {
 			s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: could not look at the server's library, it is tried again",
 				EventLibraryUnchecked.Attr(), slog.Any("error", err))

@@ -50,7 +50,7 @@ func (t *Tail) Await(ctx context.Context, keys, after []string) error {
 				return err
 			}
 		}
-		Pause(ctx, TailPause)
+		Sleep(ctx, TailPause)
 	}
 }
 

@@ -37,8 +37,8 @@ func ParseToken(text string) (activity.Token, error) {
 	return activity.NewToken(text), nil
 }
 
-// tokenParts are the contents of a token.
-type tokenParts struct {
+// TokenParts are the contents of a token.
+type TokenParts struct {
 	Partition enginecore.Partition
 	Execution enginecore.ExecutionID
 	Waitpoint enginecore.WaitpointID
@@ -80,18 +80,18 @@ func SealToken(execution enginecore.ExecutionID, waitpoint enginecore.WaitpointI
 
 // OpenToken decodes what [SealToken] encodes. Its error is [ErrInvalidToken]. Each token has exactly one text, so a
 // changed text is another token or none.
-func OpenToken(t activity.Token) (tokenParts, error) {
+func OpenToken(t activity.Token) (TokenParts, error) {
 	text := t.Reveal()
 	if len(text) > maxTokenText || strings.ContainsAny(text, "\r\n") {
-		return tokenParts{}, ErrInvalidToken
+		return TokenParts{}, ErrInvalidToken
 	}
 	data, err := tokenText.DecodeString(text)
 	if err != nil || len(data) <= tokenHead+tokenMAC || data[0] != tokenVersion {
-		return tokenParts{}, ErrInvalidToken
+		return TokenParts{}, ErrInvalidToken
 	}
 	partition := enginecore.Partition{Family: enginecore.FlowFamily, Index: binary.BigEndian.Uint16(data[1:3])}
 	of, at := uuid.UUID(data[3:19]), uuid.UUID(data[19:35])
-	return tokenParts{
+	return TokenParts{
 		Partition: partition,
 		Execution: enginecore.ExecutionID(partition.Tag() + ":" + of.String()),
 		Waitpoint: enginecore.WaitpointID(at.String()),

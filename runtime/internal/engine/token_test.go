@@ -25,7 +25,7 @@ func TestTokenSeals(t *testing.T) {
 	require.Equal(t, "AQIBVQ6EAOKbQdSnFkRmVUQAAAARIjNEVWZ3iJmqu8zd7v8q6jX7kkK4S33TojM1iqBRYXgb9msx", sealed.Reveal())
 	parts, err := OpenToken(sealed)
 	require.NoError(t, err)
-	require.Equal(t, tokenParts{
+	require.Equal(t, TokenParts{
 		Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 513}, Execution: sealedExecution,
 		Waitpoint: sealedWaitpoint, Signature: sealedSignature,
 	}, parts)

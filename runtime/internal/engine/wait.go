@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Notify puts a value into a channel of capacity one unless it holds one, which wakes the goroutine that receives from
+// TrySend puts a value into a channel of capacity one unless it holds one, which wakes the goroutine that receives from
 // it.
-func Notify(c chan struct{}) {
+func TrySend(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// Pause returns after d, or earlier when ctx ends.
-func Pause(ctx context.Context, d time.Duration) {
+// Sleep returns after d, or earlier when ctx ends.
+func Sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -31,12 +31,12 @@ func (k *Keeper) announce(ctx context.Context) {
 	listening.Go(func() {
 		subscribed := func() {
 			k.Members.listens()
-			engine.Notify(atOnce)
+			engine.TrySend(atOnce)
 		}
 		k.Session.Hub.Listen(ctx, []string{channel}, subscribed, func(_, message string) {
 			if k.Members.Handle(message, time.Now()) {
 				k.share()
-				engine.Notify(atOnce)
+				engine.TrySend(atOnce)
 			}
 		})
 	})

@@ -8,9 +8,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// KeeperConfig is the configuration of a keeper. The public options of keepers set its fields; Check validates them.
+// Config is the configuration of a keeper. The public options of keepers set its fields; Check validates them.
 // It has no usable zero value: the public package fills in the defaults.
-type KeeperConfig struct {
+type Config struct {
 	// Lanes names lanes to maintain in addition to those that flows use.
 	Lanes []enginecore.LaneID
 	// CompactAfter is the time from the end of a run to the compaction of its records; negative disables compaction.
@@ -29,12 +29,12 @@ type KeeperConfig struct {
 // DefaultLane is the lane of executions that were created without one.
 const DefaultLane enginecore.LaneID = "default"
 
-// KeeperSweep is the longest time between two ticks of an owned partition. The engine publishes messages only about
+// SweepEvery is the longest time between two ticks of an owned partition. The engine publishes messages only about
 // what is due earlier than the next sweep.
-const KeeperSweep = 9 * time.Second
+const SweepEvery = 9 * time.Second
 
 // Check validates the config. Its errors wrap engine.ErrWorkerConfig.
-func (c *KeeperConfig) Check() error {
+func (c *Config) Check() error {
 	for _, lane := range c.Lanes {
 		if _, err := enginecore.ParseLaneID(string(lane)); err != nil {
 			return fmt.Errorf("keeper: %w: %w", engine.ErrWorkerConfig, err)

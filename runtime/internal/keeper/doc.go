@@ -5,13 +5,13 @@
 //
 //   - [Keeper] runs the maintenance loops over the partitions that it owns. The public runtime.Keeper wraps one.
 //   - [MaintenanceLoop] visits the partitions of one family for one or several maintenance tasks. Its step does a
-//     bounded part of the work in up to [KeeperBatch] partitions and returns a [StepResult] for each.
+//     bounded part of the work in up to [BatchSize] partitions and returns a [StepResult] for each.
 //   - maintainer makes the loops, and its methods are their steps. It knows the session and the configuration, but not
 //     the keeper that runs the loops.
-//   - partitionTimer decides when a loop visits which partition.
+//   - PartitionTimer decides when a loop visits which partition.
 //   - [Membership] knows the other keepers of the engine by their heartbeats and computes the owner of each
 //     partition.
-//   - [WorkersKeeper] is the keeper that the workers of a session share. It stands by while a keeper made by the
+//   - [SharedKeeper] is the keeper that the workers of a session share. It stands by while a keeper made by the
 //     public NewKeeper runs.
 //
 // # Maintenance loops
@@ -25,7 +25,7 @@
 //  3. The step sends one call for each remaining partition, all in one round trip, and applies the replies.
 //  4. Each result sets the next visit: at once if more is left, at the time of the next due item if that is known,
 //     else after the interval of the loop. A failed step is retried after a pause that doubles up to
-//     [MaxKeeperPause].
+//     [MaxPause].
 //
 // The engine publishes messages about items that are due before the next regular visit; they advance a visit and
 // may be lost. A keeper visits partitions that it does not own about ten times less often. Every step is idempotent

@@ -19,12 +19,12 @@ import (
 )
 
 // Keeper runs the maintenance loops of an engine over the partitions that it owns. Keepers of one engine divide the
-// partitions among themselves by heartbeats (see Membership). NewKeeper makes one; the zero value is unusable. Run
+// partitions among themselves by heartbeats (see Membership). New makes one; the zero value is unusable. Run
 // may be active once at a time; RunTask, TaskStats, Partitions and Ready may be called concurrently with it.
 type Keeper struct {
 	*maintainer
 	Members *Membership
-	stats   *keeperStats
+	stats   *taskCounters
 	relay   childRelay
 	Loops   []*MaintenanceLoop
 	// noteRestart begins the reconciliation of a partition whose server has started; nil if the backend does not
@@ -32,19 +32,19 @@ type Keeper struct {
 	noteRestart func(ctx context.Context, p enginecore.Partition, needed bool)
 	liveness    engine.Liveness
 	// schedules starts the runs of due schedules beside the loops; nil unless work is running.
-	schedules atomic.Pointer[schedule.ScheduleRunner]
+	schedules atomic.Pointer[schedule.Runner]
 	// clockLogged is the time of the last log record about a clock that was set back; nil before the first.
 	clockLogged atomic.Pointer[time.Time]
 }
 
 // keeperSilence is the time without a successful step after which Ready reports an error: two sweeps and an allowance
 // for the steps themselves.
-const keeperSilence = 2*KeeperSweep + 3*time.Second
+const keeperSilence = 2*SweepEvery + 3*time.Second
 
-// NewKeeper returns a keeper of a session. It does not validate the config: call Check before Run.
-func NewKeeper(s *engine.Session, config KeeperConfig) *Keeper {
+// New returns a keeper of a session. It does not validate the config: call Check before Run.
+func New(s *engine.Session, config Config) *Keeper {
 	k := &Keeper{
-		maintainer: newMaintainer(s, config), stats: newKeeperStats(), relay: newChildRelay(s),
+		maintainer: newMaintainer(s, config), stats: newTaskCounters(), relay: newChildRelay(s),
 		Members: NewMembership(uuid.NewString(), config.Heartbeat),
 	}
 	k.Loops = k.newLoops()
@@ -82,7 +82,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // work runs all loops until ctx ends.
 func (k *Keeper) work(ctx context.Context) {
-	schedules := schedule.NewScheduleRunner(k.Session, true)
+	schedules := schedule.NewRunner(k.Session, true)
 	defer schedules.Close()
 	k.schedules.Store(schedules)
 	defer k.schedules.Store(nil)
@@ -151,16 +151,16 @@ func parseDue(message string) (enginecore.Partition, time.Time, bool) {
 }
 
 // TaskStats returns the counters of all tasks of the keeper since it was made, sorted by task.
-func (k *Keeper) TaskStats() []taskStats {
+func (k *Keeper) TaskStats() []TaskStats {
 	k.stats.mu.Lock()
 	defer k.stats.mu.Unlock()
-	var list []taskStats
+	var list []TaskStats
 	for _, l := range k.Loops {
 		for _, task := range l.tasks {
 			list = append(list, *k.stats.of(task))
 		}
 	}
-	slices.SortFunc(list, func(a, b taskStats) int { return cmp.Compare(a.Task, b.Task) })
+	slices.SortFunc(list, func(a, b TaskStats) int { return cmp.Compare(a.Task, b.Task) })
 	return list
 }
 

@@ -32,7 +32,7 @@ type MaintenanceLoop struct {
 	// each visit calls Step.
 	hintKeys func(enginecore.Partition) []string
 
-	Timer *partitionTimer
+	Timer *PartitionTimer
 	// noteRestart is called when a tick reports that the records of a partition have not been reconciled since their
 	// server started; nil for all loops but the one that reconciles them.
 	noteRestart func(ctx context.Context, p enginecore.Partition, needed bool)

@@ -13,7 +13,7 @@ import (
 // maintainer makes the maintenance loops of a keeper. Its methods are the steps of the loops; it has what they need of
 // the keeper.
 type maintainer struct {
-	KeeperConfig
+	Config
 	Session *engine.Session
 	// maintenance carries out the maintenance calls of the library; nil in contract mode, where the scanners of the
 	// server do that work.
@@ -21,8 +21,8 @@ type maintainer struct {
 	quotas      admission.Admitter
 }
 
-func newMaintainer(s *engine.Session, config KeeperConfig) *maintainer {
-	m := &maintainer{KeeperConfig: config, Session: s, quotas: admission.Admitter{Session: s}}
+func newMaintainer(s *engine.Session, config Config) *maintainer {
+	m := &maintainer{Config: config, Session: s, quotas: admission.Admitter{Session: s}}
 	m.maintenance, _ = engine.Capability[engine.Maintenance](s.Backend)
 	return m
 }

@@ -20,7 +20,7 @@ import (
 func (k *Keeper) newLoops() []*MaintenanceLoop {
 	backend := k.Session.Backend
 	loops := []*MaintenanceLoop{
-		{family: enginecore.FlowFamily, Every: KeeperSweep, hearsDue: true, tasks: backend.TickTasks(), Step: k.tick},
+		{family: enginecore.FlowFamily, Every: SweepEvery, hearsDue: true, tasks: backend.TickTasks(), Step: k.tick},
 		k.unblockLoop(),
 	}
 	if k.maintenance != nil {
@@ -60,7 +60,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 	heard := time.Now()
 	schedules := k.schedules.Load()
 	if schedules == nil {
-		schedules = schedule.NewScheduleRunner(k.Session, false)
+		schedules = schedule.NewRunner(k.Session, false)
 		defer schedules.Close()
 	}
 	results := make([]StepResult, len(partitions))

@@ -8,8 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// taskStats are the counters of one task. The public DutyStats documents the fields.
-type taskStats struct {
+// TaskStats are the counters of one task. The public DutyStats documents the fields.
+type TaskStats struct {
 	Task           engine.TaskID
 	LastRun        time.Time
 	Steps, Done    int64
@@ -17,25 +17,25 @@ type taskStats struct {
 	Lag, MaxLag    time.Duration
 }
 
-// keeperStats counts the work of a keeper by task.
-type keeperStats struct {
+// taskCounters counts the work of a keeper by task.
+type taskCounters struct {
 	mu    sync.Mutex
-	tasks map[engine.TaskID]*taskStats
+	tasks map[engine.TaskID]*TaskStats
 }
 
-func newKeeperStats() *keeperStats {
-	return &keeperStats{tasks: make(map[engine.TaskID]*taskStats)}
+func newTaskCounters() *taskCounters {
+	return &taskCounters{tasks: make(map[engine.TaskID]*TaskStats)}
 }
 
-func (s *keeperStats) of(task engine.TaskID) *taskStats {
+func (s *taskCounters) of(task engine.TaskID) *TaskStats {
 	if s.tasks[task] == nil {
-		s.tasks[task] = &taskStats{Task: task}
+		s.tasks[task] = &TaskStats{Task: task}
 	}
 	return s.tasks[task]
 }
 
 // stepped counts a step over some partitions.
-func (s *keeperStats) stepped(tasks []engine.TaskID, results []StepResult, now time.Time) {
+func (s *taskCounters) stepped(tasks []engine.TaskID, results []StepResult, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	failed, panicked := int64(0), int64(0)

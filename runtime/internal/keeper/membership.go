@@ -18,8 +18,8 @@ const (
 	// SilentBeats is the number of its heartbeats without a message after which a keeper counts as gone. Another
 	// keeper notices that at its own next heartbeat.
 	SilentBeats = 3
-	// KeeperStuck is how long a step may take before the keeper stops sending heartbeats.
-	KeeperStuck = 5 * time.Second
+	// StuckAfter is how long a step may take before the keeper stops sending heartbeats.
+	StuckAfter = 5 * time.Second
 	// maxBuiltInKeepers bounds the workers' keepers that run on an engine at a time. All others stand by.
 	maxBuiltInKeepers = 3
 	// builtInWord marks the messages of workers' keepers.
@@ -41,7 +41,7 @@ type Membership struct {
 	turned chan struct{}
 
 	mu    sync.Mutex
-	peers map[string]keeperPeer
+	peers map[string]peer
 	// hears is set once the messages of other keepers arrive.
 	hears bool
 	// steps holds the steps under way by their beginning; failing is set when the last step failed in all its
@@ -50,8 +50,8 @@ type Membership struct {
 	failing bool
 }
 
-// keeperPeer is another keeper, counted as alive until a local time.
-type keeperPeer struct {
+// peer is another keeper, counted as alive until a local time.
+type peer struct {
 	hash    uint64
 	until   time.Time
 	builtIn bool
@@ -61,7 +61,7 @@ type keeperPeer struct {
 // partition. The heartbeat is the interval of the keeper's own messages.
 func NewMembership(self string, heartbeat time.Duration) *Membership {
 	return &Membership{
-		self: self, heartbeat: heartbeat, turned: make(chan struct{}, 1), peers: make(map[string]keeperPeer), steps: make(map[*time.Time]struct{}),
+		self: self, heartbeat: heartbeat, turned: make(chan struct{}, 1), peers: make(map[string]peer), steps: make(map[*time.Time]struct{}),
 	}
 }
 
@@ -81,13 +81,13 @@ func (m *Membership) Begin(now time.Time) func([]StepResult) {
 	}
 }
 
-// Healthy reports whether the keeper makes progress: no step takes longer than KeeperStuck, and the last one did not
+// Healthy reports whether the keeper makes progress: no step takes longer than StuckAfter, and the last one did not
 // fail everywhere. An unhealthy keeper sends no heartbeats, so that others take over its partitions.
 func (m *Membership) Healthy(now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for begun := range m.steps {
-		if now.Sub(*begun) > KeeperStuck {
+		if now.Sub(*begun) > StuckAfter {
 			return false
 		}
 	}
@@ -117,12 +117,12 @@ func (m *Membership) Handle(message string, now time.Time) bool {
 		if builtIn && !m.builtIn {
 			return true // it stands by once it receives a message of this keeper, and owns nothing until then
 		}
-		m.peers[id] = keeperPeer{stablehash.Of(id), now.Add(SilentBeats * beat), builtIn}
-		engine.Notify(m.turned)
+		m.peers[id] = peer{stablehash.Of(id), now.Add(SilentBeats * beat), builtIn}
+		engine.TrySend(m.turned)
 		return !known
 	case words[0] == "gone":
 		delete(m.peers, id)
-		engine.Notify(m.turned)
+		engine.TrySend(m.turned)
 		return known
 	}
 	return false
@@ -141,7 +141,7 @@ func (m *Membership) ForgetSilent(now time.Time) bool {
 	if len(m.peers) == before {
 		return false
 	}
-	engine.Notify(m.turned)
+	engine.TrySend(m.turned)
 	return true
 }
 
@@ -171,7 +171,7 @@ func (m *Membership) listens() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.hears = true
-	engine.Notify(m.turned)
+	engine.TrySend(m.turned)
 }
 
 // isListening reports whether messages of other keepers arrive.

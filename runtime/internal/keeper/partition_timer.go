@@ -14,8 +14,8 @@ import (
 // keepers disagree about its owner.
 const foreignTurns = 10
 
-// partitionTimer decides when a loop visits which partition. It is safe for concurrent use.
-type partitionTimer struct {
+// PartitionTimer decides when a loop visits which partition. It is safe for concurrent use.
+type PartitionTimer struct {
 	changed chan struct{}
 	every   time.Duration
 
@@ -29,8 +29,8 @@ type partitionTimer struct {
 }
 
 // NewPartitionTimer returns a timer for a loop with the given interval, under which all partitions are owned and due.
-func NewPartitionTimer(partitions []enginecore.Partition, every time.Duration) *partitionTimer {
-	t := &partitionTimer{
+func NewPartitionTimer(partitions []enginecore.Partition, every time.Duration) *PartitionTimer {
+	t := &PartitionTimer{
 		changed: make(chan struct{}, 1), every: every, next: make(map[enginecore.Partition]time.Time, len(partitions)),
 		clocks: make(map[enginecore.Partition]engine.ClockReading, len(partitions)),
 		owned:  make(map[enginecore.Partition]bool, len(partitions)), failures: make(map[enginecore.Partition]int),
@@ -43,7 +43,7 @@ func NewPartitionTimer(partitions []enginecore.Partition, every time.Duration) *
 }
 
 // spread defers the first visits to random times within the interval.
-func (t *partitionTimer) spread(now time.Time) {
+func (t *PartitionTimer) spread(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for p := range t.next {
@@ -51,9 +51,9 @@ func (t *partitionTimer) spread(now time.Time) {
 	}
 }
 
-// Due returns up to KeeperBatch partitions to visit now, or the time until the next one is due. A partition with
+// Due returns up to BatchSize partitions to visit now, or the time until the next one is due. A partition with
 // failed steps is returned alone, so that it delays no other.
-func (t *partitionTimer) Due(now time.Time) ([]enginecore.Partition, time.Duration) {
+func (t *PartitionTimer) Due(now time.Time) ([]enginecore.Partition, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var list, suspects []enginecore.Partition
@@ -64,7 +64,7 @@ func (t *partitionTimer) Due(now time.Time) ([]enginecore.Partition, time.Durati
 			wait = min(wait, left)
 		case t.failures[p] > 0:
 			suspects = append(suspects, p)
-		case len(list) < KeeperBatch:
+		case len(list) < BatchSize:
 			list = append(list, p)
 		}
 	}
@@ -78,7 +78,7 @@ func (t *partitionTimer) Due(now time.Time) ([]enginecore.Partition, time.Durati
 }
 
 // pace returns the time to the next regular visit of a partition.
-func (t *partitionTimer) pace(p enginecore.Partition) time.Duration {
+func (t *PartitionTimer) pace(p enginecore.Partition) time.Duration {
 	if t.owned[p] {
 		return t.every
 	}
@@ -87,7 +87,7 @@ func (t *partitionTimer) pace(p enginecore.Partition) time.Duration {
 
 // Stepped records a successful step in a partition, and when the partition is due again: the zero time leaves it
 // until the next regular visit.
-func (t *partitionTimer) Stepped(p enginecore.Partition, at time.Time) {
+func (t *PartitionTimer) Stepped(p enginecore.Partition, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.failures, p)
@@ -100,7 +100,7 @@ func (t *partitionTimer) Stepped(p enginecore.Partition, at time.Time) {
 // NoteClock records the engine's clock in a partition, read between two local times: asked and heard. In a cluster,
 // every primary has its own clock. It returns the least time by which that clock was set back since the last reading;
 // 0 if it was not.
-func (t *partitionTimer) NoteClock(p enginecore.Partition, now, asked, heard time.Time) (back time.Duration) {
+func (t *PartitionTimer) NoteClock(p enginecore.Partition, now, asked, heard time.Time) (back time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if last, known := t.clocks[p]; known {
@@ -110,16 +110,16 @@ func (t *partitionTimer) NoteClock(p enginecore.Partition, now, asked, heard tim
 	return back
 }
 
-// Failed records a failed step in a partition and defers its next visit: by MinKeeperPause while the engine is
-// unreachable, otherwise by a pause that doubles up to MaxKeeperPause.
-func (t *partitionTimer) Failed(p enginecore.Partition, now time.Time, err error) {
+// Failed records a failed step in a partition and defers its next visit: by MinPause while the engine is
+// unreachable, otherwise by a pause that doubles up to MaxPause.
+func (t *PartitionTimer) Failed(p enginecore.Partition, now time.Time, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failing[p] = err
 	away := errors.Is(err, enginecore.ErrUnavailable)
-	pause := MinKeeperPause
+	pause := MinPause
 	if !away {
-		pause = min(MaxKeeperPause, MinKeeperPause<<min(t.failures[p], 5))
+		pause = min(MaxPause, MinPause<<min(t.failures[p], 5))
 		t.failures[p]++
 	}
 	if t.owned[p] {
@@ -129,7 +129,7 @@ func (t *partitionTimer) Failed(p enginecore.Partition, now time.Time, err error
 
 // NoteDue advances the next visit of a partition to a time of the engine's clock. It has no effect on partitions that
 // are not owned or that pause after a failure.
-func (t *partitionTimer) NoteDue(p enginecore.Partition, at time.Time) {
+func (t *PartitionTimer) NoteDue(p enginecore.Partition, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clock, known := t.clocks[p]
@@ -141,32 +141,32 @@ func (t *partitionTimer) NoteDue(p enginecore.Partition, at time.Time) {
 }
 
 // advance advances the next visit of a partition to a local time.
-func (t *partitionTimer) advance(p enginecore.Partition, at time.Time) {
+func (t *PartitionTimer) advance(p enginecore.Partition, at time.Time) {
 	if next := t.next[p]; t.owned[p] && t.failures[p] == 0 && at.Before(next) {
 		t.next[p] = at
-		engine.Notify(t.changed)
+		engine.TrySend(t.changed)
 	}
 }
 
 // advanceNow makes a partition due at once if it is owned and does not pause after a failure.
-func (t *partitionTimer) advanceNow(p enginecore.Partition) {
+func (t *PartitionTimer) advanceNow(p enginecore.Partition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.advance(p, time.Time{})
 }
 
 // makeDue makes a partition due, owned or not, unless it is due soon anyway or pauses after a failure.
-func (t *partitionTimer) makeDue(p enginecore.Partition) {
+func (t *PartitionTimer) makeDue(p enginecore.Partition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.failures[p] == 0 && time.Until(t.next[p]) > KeeperSweep {
+	if t.failures[p] == 0 && time.Until(t.next[p]) > SweepEvery {
 		t.next[p] = time.Time{}
-		engine.Notify(t.changed)
+		engine.TrySend(t.changed)
 	}
 }
 
 // AllDue makes every owned partition due, after a time in which due messages may have been lost.
-func (t *partitionTimer) AllDue() {
+func (t *PartitionTimer) AllDue() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for p, owned := range t.owned {
@@ -174,11 +174,11 @@ func (t *partitionTimer) AllDue() {
 			t.next[p] = time.Time{}
 		}
 	}
-	engine.Notify(t.changed)
+	engine.TrySend(t.changed)
 }
 
 // share updates the ownership: newly owned partitions are due at once, those that another keeper owns are deferred.
-func (t *partitionTimer) share(now time.Time, mine func(enginecore.Partition) bool) {
+func (t *PartitionTimer) share(now time.Time, mine func(enginecore.Partition) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for p, owned := range t.owned {
@@ -190,11 +190,11 @@ func (t *partitionTimer) share(now time.Time, mine func(enginecore.Partition) bo
 			t.next[p] = now.Add(t.pace(p))
 		}
 	}
-	engine.Notify(t.changed)
+	engine.TrySend(t.changed)
 }
 
 // allFailing returns the error of one of the owned partitions if the last step failed in each of them, nil otherwise.
-func (t *partitionTimer) allFailing() (err error) {
+func (t *PartitionTimer) allFailing() (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for p, owned := range t.owned {
@@ -210,7 +210,7 @@ func (t *partitionTimer) allFailing() (err error) {
 }
 
 // ownedCount returns the number of owned partitions.
-func (t *partitionTimer) ownedCount() int {
+func (t *PartitionTimer) ownedCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := 0
@@ -223,11 +223,11 @@ func (t *partitionTimer) ownedCount() int {
 }
 
 const (
-	// KeeperBatch bounds the partitions that a loop visits in one round trip.
-	KeeperBatch = 64
-	// MinKeeperPause and MaxKeeperPause bound the pause of a partition after a failed step. The pause doubles with
-	// each failure in a row. While the engine is unreachable, it remains MinKeeperPause.
-	MinKeeperPause = time.Second
-	// MaxKeeperPause is the upper bound of that pause.
-	MaxKeeperPause = 30 * time.Second
+	// BatchSize bounds the partitions that a loop visits in one round trip.
+	BatchSize = 64
+	// MinPause and MaxPause bound the pause of a partition after a failed step. The pause doubles with
+	// each failure in a row. While the engine is unreachable, it remains MinPause.
+	MinPause = time.Second
+	// MaxPause is the upper bound of that pause.
+	MaxPause = 30 * time.Second
 )

@@ -14,8 +14,8 @@ import (
 // maxStepsByHand bounds the steps of RunTask in one partition, in case the work never ends.
 const maxStepsByHand = 1_000_000
 
-// taskReport is the result of RunTask. The public DutyReport documents its meaning.
-type taskReport struct {
+// TaskReport is the result of RunTask. The public DutyReport documents its meaning.
+type TaskReport struct {
 	// Partitions counts the visited partitions, Steps the steps in all of them.
 	Partitions, Steps int
 	Done              int64
@@ -30,7 +30,7 @@ type taskReport struct {
 
 // RunTask carries out one task in all partitions until none of it is due, whether the keeper runs or not. The error
 // joins those of the partitions and of ctx; it wraps engine.ErrUnknownDuty for a task that the backend does not have.
-func (k *Keeper) RunTask(ctx context.Context, task engine.TaskID) (report taskReport, err error) {
+func (k *Keeper) RunTask(ctx context.Context, task engine.TaskID) (report TaskReport, err error) {
 	// New loops start at the beginning, independent of the cursors of a running keeper.
 	loops := k.newLoops()
 	at := slices.IndexFunc(loops, func(l *MaintenanceLoop) bool { return slices.Contains(l.tasks, task) })
@@ -43,7 +43,7 @@ func (k *Keeper) RunTask(ctx context.Context, task engine.TaskID) (report taskRe
 	var faults []error
 	for step := 0; len(todo) > 0 && step < maxStepsByHand && ctx.Err() == nil; step++ {
 		var left []enginecore.Partition
-		for batch := range slices.Chunk(todo, KeeperBatch) {
+		for batch := range slices.Chunk(todo, BatchSize) {
 			results := k.guarded(ctx, loops[at], batch, task)
 			report.Steps += len(results)
 			for i, r := range results {
@@ -65,7 +65,7 @@ func (k *Keeper) RunTask(ctx context.Context, task engine.TaskID) (report taskRe
 }
 
 // add counts the result of one step.
-func (r *taskReport) add(task engine.TaskID, result StepResult) {
+func (r *TaskReport) add(task engine.TaskID, result StepResult) {
 	for index, n := range result.repaired {
 		if r.Repaired == nil {
 			r.Repaired = make(map[string]int64)

@@ -30,7 +30,7 @@ func (m *maintainer) reviewSchedules(ctx context.Context, partitions []enginecor
 		calls[i] = enginerpc.ListSchedulesCall{Partition: p, Cursor: cursors[p]}
 	}
 	answers, _ := engine.SendAll(ctx, m.maintenance, calls) // each answer has its error
-	schedules := schedule.NewScheduleRunner(m.Session, false)
+	schedules := schedule.NewRunner(m.Session, false)
 	defer schedules.Close()
 	results := make([]StepResult, len(partitions))
 	for i, a := range answers {

@@ -12,19 +12,19 @@ import (
 // builtInSettle is how long the keeper of workers waits for answers of others before it begins, if there are any.
 const builtInSettle = 300 * time.Millisecond
 
-// WorkersKeeper is the keeper that the workers of a session share. It runs while workers run that use it, unless a
+// SharedKeeper is the keeper that the workers of a session share. It runs while workers run that use it, unless a
 // keeper made by the public NewKeeper runs on the same session. While all running workers do without a keeper, it
 // warns if the engine has none. It is safe for concurrent use.
-type WorkersKeeper struct {
+type SharedKeeper struct {
 	session *engine.Session
-	config  KeeperConfig
+	config  Config
 	// LookEvery is the interval at which workers without a keeper check that one exists. It must not be changed once
 	// a worker has joined.
 	LookEvery time.Duration
 
 	mu sync.Mutex
 	// keeping and bare count the running workers with the keeper and without one; made counts the running keepers of
-	// NewKeeper.
+	// the public NewKeeper.
 	keeping, bare, made int
 	keeper              service
 	// watch warns if the engine has no keeper.
@@ -33,8 +33,8 @@ type WorkersKeeper struct {
 }
 
 // NewSharedKeeper returns the shared keeper of a session, not running. The config is that of the keeper it starts.
-func NewSharedKeeper(s *engine.Session, config KeeperConfig) *WorkersKeeper {
-	return &WorkersKeeper{session: s, config: config, LookEvery: keeperLookEvery}
+func NewSharedKeeper(s *engine.Session, config Config) *SharedKeeper {
+	return &SharedKeeper{session: s, config: config, LookEvery: keeperLookEvery}
 }
 
 // service is a goroutine that is started and stopped as needed.
@@ -72,7 +72,7 @@ func (s *service) ending() <-chan struct{} {
 }
 
 // count changes one of the counts and starts or stops the services that depend on it.
-func (b *WorkersKeeper) count(what *int, change int) {
+func (b *SharedKeeper) count(what *int, change int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	*what += change
@@ -80,8 +80,8 @@ func (b *WorkersKeeper) count(what *int, change int) {
 	b.watch.set(b.bare > 0 && b.keeping == 0 && b.made == 0, b.watchForKeepers)
 }
 
-// Yield stops the shared keeper, on behalf of a keeper made by NewKeeper, until the returned function is called.
-func (b *WorkersKeeper) Yield() (end func()) {
+// Yield stops the shared keeper, on behalf of a keeper made by the public NewKeeper, until the returned function is called.
+func (b *SharedKeeper) Yield() (end func()) {
 	b.count(&b.made, 1)
 	return func() { b.count(&b.made, -1) }
 }
@@ -89,7 +89,7 @@ func (b *WorkersKeeper) Yield() (end func()) {
 // Join runs the shared keeper on behalf of a running worker; with without set, it only checks that the engine has a
 // keeper. The returned function withdraws the worker, waits for what it stops, and returns the error with which the
 // shared keeper ended early, if it did.
-func (b *WorkersKeeper) Join(without bool) (leave func() error) {
+func (b *SharedKeeper) Join(without bool) (leave func() error) {
 	workers := &b.keeping
 	if without {
 		workers = &b.bare
@@ -112,8 +112,8 @@ func (b *WorkersKeeper) Join(without bool) (leave func() error) {
 }
 
 // keep runs the keeper until ctx ends.
-func (b *WorkersKeeper) keep(ctx context.Context) {
-	k := NewKeeper(b.session, b.config)
+func (b *SharedKeeper) keep(ctx context.Context) {
+	k := New(b.session, b.config)
 	k.Members.builtIn = true
 	err := k.runBuiltIn(ctx)
 	if err == nil {

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// keeperLookEvery is the default of WorkersKeeper.LookEvery.
-	keeperLookEvery = 2 * KeeperSweep
+	// keeperLookEvery is the default of SharedKeeper.LookEvery.
+	keeperLookEvery = 2 * SweepEvery
 	// keeperLooks is the number of unsuccessful checks in a row after which they warn.
 	keeperLooks = 2
 	// keeperWarnEvery is the least time between two warnings.
@@ -18,10 +18,10 @@ const (
 )
 
 // watchForKeepers warns while the engine has no keeper, until ctx ends.
-func (b *WorkersKeeper) watchForKeepers(ctx context.Context) {
+func (b *SharedKeeper) watchForKeepers(ctx context.Context) {
 	var warned time.Time
 	missed := 0
-	for engine.Pause(ctx, b.LookEvery); ctx.Err() == nil; engine.Pause(ctx, b.LookEvery) {
+	for engine.Sleep(ctx, b.LookEvery); ctx.Err() == nil; engine.Sleep(ctx, b.LookEvery) {
 		if seen, known := b.session.KeepersSeen(ctx); seen > 0 || !known {
 			missed = 0
 			continue

@@ -2,11 +2,11 @@
 //
 // # Types
 //
-//   - [ScheduleSpec] is the declaration of a schedule and [ScheduleState] its progress, both in their stored form.
-//   - [ScheduleRecord] is a schedule as it was read: spec, state, version and the engine's time of the read. Its
+//   - [Spec] is the declaration of a schedule and [State] its progress, both in their stored form.
+//   - [Record] is a schedule as it was read: spec, state, version and the engine's time of the read. Its
 //     methods are the state machine; they change the record in memory only.
-//   - [ScheduleStore] reads records and writes them if the stored version is still the one that was read.
-//   - [ScheduleRunner] takes the steps of due schedules for keepers, and of declared, triggered or deleted ones for
+//   - [Store] reads records and writes them if the stored version is still the one that was read.
+//   - [Runner] takes the steps of due schedules for keepers, and of declared, triggered or deleted ones for
 //     clients.
 //
 // # State machine

@@ -13,12 +13,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// ScheduleDraft is a declared schedule, validated by the caller, for ScheduleRunner.Declare. All fields but Paused
+// Draft is a declared schedule, validated by the caller, for Runner.Declare. All fields but Paused
 // and Reason are required.
-type ScheduleDraft struct {
-	Spec    ScheduleSpec
+type Draft struct {
+	Spec    Spec
 	Times   *timetable.Timetable
-	Content ScheduleContent
+	Content Content
 	// Paused and Reason apply to a new schedule only: an existing one remains paused or active.
 	Paused bool
 	Reason string
@@ -26,8 +26,8 @@ type ScheduleDraft struct {
 
 // Declare creates a schedule, or changes the existing one of the same name if its spec differs, and returns its
 // record. It completes a pending deletion of that schedule first.
-func (s *ScheduleRunner) Declare(ctx context.Context, draft *ScheduleDraft) (*ScheduleRecord, error) {
-	id := draft.Spec.Id()
+func (s *Runner) Declare(ctx context.Context, draft *Draft) (*Record, error) {
+	id := draft.Spec.ID()
 	p, err := s.session.Core.Partitioning().SchedulePartition(id)
 	if err != nil {
 		return nil, err
@@ -55,10 +55,10 @@ func (s *ScheduleRunner) Declare(ctx context.Context, draft *ScheduleDraft) (*Sc
 }
 
 // create fills the record of a new schedule.
-func (d *ScheduleDraft) create(r *ScheduleRecord) {
+func (d *Draft) create(r *Record) {
 	now := r.now.UnixMilli()
 	r.Spec, r.times = d.Spec, d.Times
-	r.State = ScheduleState{CreatedAt: now, UpdatedAt: now, Plan: 1, Plans: []int{1}}
+	r.State = State{CreatedAt: now, UpdatedAt: now, Plan: 1, Plans: []int{1}}
 	if d.Paused {
 		r.State.PausedAt, r.State.PauseReason = now, d.Reason
 	}
@@ -66,7 +66,7 @@ func (d *ScheduleDraft) create(r *ScheduleRecord) {
 }
 
 // change applies the draft to the record of an existing schedule and reports whether it differed.
-func (d *ScheduleDraft) change(r *ScheduleRecord) bool {
+func (d *Draft) change(r *Record) bool {
 	before, _ := json.Marshal(&r.Spec)
 	after, _ := json.Marshal(&d.Spec)
 	if slices.Equal(before, after) {
@@ -88,8 +88,8 @@ func (d *ScheduleDraft) change(r *ScheduleRecord) bool {
 // ChangeKept reads a schedule, applies a change and writes it, again if another process has written it meanwhile: the
 // function may be called several times. It returns false if there is nothing to write. The error wraps
 // ErrScheduleNotFound for a schedule that does not exist or is being deleted.
-func (s ScheduleStore) ChangeKept(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*ScheduleRecord) (bool, error)) error {
-	_, err := s.change(ctx, p, id, func(r *ScheduleRecord) (bool, error) {
+func (s Store) ChangeKept(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*Record) (bool, error)) error {
+	_, err := s.change(ctx, p, id, func(r *Record) (bool, error) {
 		if r.State.Deleting {
 			return false, ErrScheduleNotFound
 		}
@@ -100,7 +100,7 @@ func (s ScheduleStore) ChangeKept(ctx context.Context, p enginecore.Partition, i
 
 // Pause suspends the timetable: from now on only triggered fires start. For a paused schedule it replaces the reason.
 // The caller writes the record.
-func (r *ScheduleRecord) Pause(reason string) {
+func (r *Record) Pause(reason string) {
 	if r.State.PausedAt == 0 {
 		r.State.PausedAt = r.now.UnixMilli()
 	}
@@ -109,7 +109,7 @@ func (r *ScheduleRecord) Pause(reason string) {
 
 // Resume ends a pause, and reports whether there was one. Times of the timetable during the pause are not made up
 // for. The caller writes the record.
-func (r *ScheduleRecord) Resume() bool {
+func (r *Record) Resume() bool {
 	if r.State.PausedAt == 0 {
 		return false
 	}
@@ -121,7 +121,7 @@ func (r *ScheduleRecord) Resume() bool {
 
 // Trigger adds a fire for the present time of the engine, also to a paused schedule, and returns it. The error wraps
 // ErrScheduleFull if too many fires wait. The caller writes the record.
-func (r *ScheduleRecord) Trigger() (PendingFire, error) {
+func (r *Record) Trigger() (PendingFire, error) {
 	// The first waiting fire does not count against the queue limit.
 	waiting := len(r.State.Waiting)
 	if r.Spec.Overlap == OverlapQueue && waiting > r.Spec.QueueLimit || waiting >= maxWaitingFires {
@@ -136,7 +136,7 @@ func (r *ScheduleRecord) Trigger() (PendingFire, error) {
 // StartTriggered takes the steps that a keeper would take, until a triggered fire has its run or waits for the end of
 // another run. The error wraps ErrFireSkipped if the overlap policy starts no run for it; it is the reason of the
 // failure if the run cannot be started, or the cause of ctx.
-func (s *ScheduleRunner) StartTriggered(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, fire PendingFire) error {
+func (s *Runner) StartTriggered(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, fire PendingFire) error {
 	for {
 		r, history, err := s.store.Read(ctx, p, id, ScheduleHistory)
 		if err != nil {
@@ -151,7 +151,7 @@ func (s *ScheduleRunner) StartTriggered(ctx context.Context, p enginecore.Partit
 		case err != nil:
 			return err
 		case !more && r.starting() >= 0:
-			engine.Pause(ctx, keeperPause) // a keeper starts it
+			engine.Sleep(ctx, keeperPause) // a keeper starts it
 		case !more && r.isWaiting(fire):
 			// The write notifies the keepers, so that one of them waits for the end of the run.
 			r.urgent = true
@@ -168,7 +168,7 @@ func (s *ScheduleRunner) StartTriggered(ctx context.Context, p enginecore.Partit
 }
 
 // isWaiting reports whether a fire still waits for its run.
-func (r *ScheduleRecord) isWaiting(fire PendingFire) bool {
+func (r *Record) isWaiting(fire PendingFire) bool {
 	return slices.ContainsFunc(r.State.Waiting, func(f PendingFire) bool { return f.Serial == fire.Serial })
 }
 
@@ -194,8 +194,8 @@ func triggerError(fire PendingFire, history []string) error {
 // Delete removes a schedule with its history, once the fire that a keeper may be starting has its run. It returns the
 // cause of ctx if that ends before: the schedule stays marked as being deleted, and keepers complete the deletion.
 // The error wraps ErrScheduleNotFound if there is no such schedule.
-func (s *ScheduleRunner) Delete(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
-	_, err := s.store.change(ctx, p, id, func(r *ScheduleRecord) (bool, error) {
+func (s *Runner) Delete(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
+	_, err := s.store.change(ctx, p, id, func(r *Record) (bool, error) {
 		r.State.Deleting, r.urgent = true, true
 		r.State.Waiting = slices.DeleteFunc(r.State.Waiting, func(f PendingFire) bool { return f.StartBefore == 0 })
 		return true, nil
@@ -210,7 +210,7 @@ func (s *ScheduleRunner) Delete(ctx context.Context, p enginecore.Partition, id 
 const keeperPause = 20 * time.Millisecond
 
 // finishDelete removes a schedule that is marked as being deleted, as keepers also do.
-func (s *ScheduleRunner) finishDelete(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
+func (s *Runner) finishDelete(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
 	for {
 		r, _, err := s.store.Read(ctx, p, id, 0)
 		if errors.Is(err, ErrScheduleNotFound) || err == nil && !r.State.Deleting {
@@ -225,7 +225,7 @@ func (s *ScheduleRunner) finishDelete(ctx context.Context, p enginecore.Partitio
 		case err != nil:
 			return err
 		case !more:
-			engine.Pause(ctx, keeperPause)
+			engine.Sleep(ctx, keeperPause)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -23,7 +23,7 @@ type FiredSpan struct {
 }
 
 // firedUntil returns the end of the span of fired times that contains a time, and whether there is one.
-func (s *ScheduleState) firedUntil(at time.Time) (time.Time, bool) {
+func (s *State) firedUntil(at time.Time) (time.Time, bool) {
 	ms := at.UnixMilli()
 	for _, span := range s.Fired {
 		if span.From <= ms && ms <= span.Until {
@@ -34,7 +34,7 @@ func (s *ScheduleState) firedUntil(at time.Time) (time.Time, bool) {
 }
 
 // noteFired records that a time of the timetable has fired.
-func (r *ScheduleRecord) noteFired(at time.Time) {
+func (r *Record) noteFired(at time.Time) {
 	spans := r.State.Fired
 	for i, span := range slices.Backward(spans) {
 		if r.times.Next(UnixTime(span.Until)).Equal(at) {
@@ -52,7 +52,7 @@ func (r *ScheduleRecord) noteFired(at time.Time) {
 
 // next returns the first time after now that has not fired; zero if there is none. Times after now have fired if the
 // clock was ahead and has been set back.
-func (r *ScheduleRecord) next() time.Time {
+func (r *Record) next() time.Time {
 	at := r.times.Next(r.now)
 	for !at.IsZero() {
 		until, fired := r.State.firedUntil(at)
@@ -66,7 +66,7 @@ func (r *ScheduleRecord) next() time.Time {
 
 // rewind brings the next time of the timetable back to the first one after now, if the clock has been set back since
 // it was computed. It reports whether it changed the record.
-func (r *ScheduleRecord) rewind() bool {
+func (r *Record) rewind() bool {
 	if r.State.PausedAt != 0 || r.State.Deleting {
 		return false
 	}
@@ -79,13 +79,13 @@ func (r *ScheduleRecord) rewind() bool {
 }
 
 // isStarting reports whether a keeper may still be starting a fire.
-func (r *ScheduleRecord) isStarting(fire PendingFire) bool {
+func (r *Record) isStarting(fire PendingFire) bool {
 	left := UnixTime(fire.StartBefore).Sub(r.now)
 	return left >= 0 && left <= longestStart
 }
 
 // IsOverlooked reports whether the schedule may have work that the index of due schedules does not show, because its
 // entry was written by a clock that has been set back. It may change the record's next time in memory.
-func (r *ScheduleRecord) IsOverlooked() bool {
+func (r *Record) IsOverlooked() bool {
 	return len(r.State.Waiting) > 0 || r.State.Deleting || r.isRipe() || r.rewind()
 }

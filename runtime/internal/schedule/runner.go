@@ -29,15 +29,15 @@ const (
 	schedulesAtOnce = 16
 )
 
-// ScheduleRunner starts the runs of due schedules, for keepers and for clients that declare, trigger or delete a
+// Runner starts the runs of due schedules, for keepers and for clients that declare, trigger or delete a
 // schedule. The engine reports a due schedule to one keeper at a time, and a step is written only if no other process
 // has written one since the record was read. So a fire is neither started twice nor lost, in whatever order processes
 // work and wherever one stops.
 //
-// NewScheduleRunner makes one, Close ends it. It is safe for concurrent use.
-type ScheduleRunner struct {
+// NewRunner makes one, Close ends it. It is safe for concurrent use.
+type Runner struct {
 	session   *engine.Session
-	store     ScheduleStore
+	store     Store
 	submitter *submit.Submitter
 	flows     compiledSchedules
 
@@ -48,10 +48,10 @@ type ScheduleRunner struct {
 	watching map[watchedRun]bool // nil when nothing is to be watched
 }
 
-// NewScheduleRunner returns a runner; the caller must Close it. With watch, it waits for the end of the runs that
+// NewRunner returns a runner; the caller must Close it. With watch, it waits for the end of the runs that
 // fires wait for; without, it only takes the steps that are possible at once.
-func NewScheduleRunner(e *engine.Session, watch bool) *ScheduleRunner {
-	s := &ScheduleRunner{session: e, store: ScheduleStore{e}, submitter: submit.NewSubmitter(e), slots: make(chan struct{}, schedulesAtOnce)}
+func NewRunner(e *engine.Session, watch bool) *Runner {
+	s := &Runner{session: e, store: Store{e}, submitter: submit.NewSubmitter(e), slots: make(chan struct{}, schedulesAtOnce)}
 	if watch {
 		s.watching = make(map[watchedRun]bool)
 	}
@@ -65,14 +65,14 @@ type watchedRun struct {
 }
 
 // Close waits for the steps under way. To end those that wait for a run, end the ctx of Begin first.
-func (s *ScheduleRunner) Close() {
+func (s *Runner) Close() {
 	s.tasks.Wait()
 	s.submitter.Close()
 }
 
 // Begin works on the due schedules of a partition in the background, up to schedulesAtOnce at a time. It logs
 // failures; the engine reports such a schedule again.
-func (s *ScheduleRunner) Begin(ctx context.Context, p enginecore.Partition, due []enginecore.ScheduleID) {
+func (s *Runner) Begin(ctx context.Context, p enginecore.Partition, due []enginecore.ScheduleID) {
 	for _, id := range due {
 		s.tasks.Go(func() {
 			select {
@@ -88,7 +88,7 @@ func (s *ScheduleRunner) Begin(ctx context.Context, p enginecore.Partition, due 
 
 // work takes the possible steps of one schedule. A failed step is repeated, by any keeper, when the engine reports
 // the schedule again.
-func (s *ScheduleRunner) work(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) {
+func (s *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			s.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on", engine.EventKeeperPanicked.Attr(),
@@ -120,7 +120,7 @@ func (s *ScheduleRunner) work(ctx context.Context, p enginecore.Partition, id en
 }
 
 // step takes the next step of a schedule and reports whether another one may be possible.
-func (s *ScheduleRunner) step(ctx context.Context, r *ScheduleRecord) (more bool, err error) {
+func (s *Runner) step(ctx context.Context, r *Record) (more bool, err error) {
 	if r.State.Deleting && len(r.State.Waiting) == 0 {
 		return false, s.store.remove(ctx, r)
 	}
@@ -152,7 +152,7 @@ func (s *ScheduleRunner) step(ctx context.Context, r *ScheduleRecord) (more bool
 }
 
 // await leaves fires waiting for the end of the previous run, which it cancels if the overlap policy demands it.
-func (s *ScheduleRunner) await(ctx context.Context, r *ScheduleRecord) (more bool, err error) {
+func (s *Runner) await(ctx context.Context, r *Record) (more bool, err error) {
 	last := r.State.Last
 	if r.Spec.Overlap == OverlapCancelPrevious && !last.Cancelled {
 		if err := s.cancel(ctx, r); err != nil {
@@ -168,7 +168,7 @@ func (s *ScheduleRunner) await(ctx context.Context, r *ScheduleRecord) (more boo
 }
 
 // cancel cancels the last started run of the schedule.
-func (s *ScheduleRunner) cancel(ctx context.Context, r *ScheduleRecord) error {
+func (s *Runner) cancel(ctx context.Context, r *Record) error {
 	id, p, err := s.store.LocateLastRun(r)
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func (s *ScheduleRunner) cancel(ctx context.Context, r *ScheduleRecord) error {
 
 // watch works on the schedule again when its last started run has ended. It reports whether it has newly begun to
 // wait; from then on it cannot miss the end.
-func (s *ScheduleRunner) watch(ctx context.Context, r *ScheduleRecord) (bool, error) {
+func (s *Runner) watch(ctx context.Context, r *Record) (bool, error) {
 	if s.watching == nil {
 		return false, nil
 	}
@@ -230,7 +230,7 @@ func (s *ScheduleRunner) watch(ctx context.Context, r *ScheduleRecord) (bool, er
 
 // start starts the run of a fire: it records the intent, submits the run, and records the outcome. If a keeper stops
 // in between, another one continues, and the engine gives the fire one run however often it is submitted.
-func (s *ScheduleRunner) start(ctx context.Context, r *ScheduleRecord, i int) (more bool, err error) {
+func (s *Runner) start(ctx context.Context, r *Record, i int) (more bool, err error) {
 	fire := &r.State.Waiting[i]
 	if fire.StartBefore == 0 {
 		fire.Plan = r.State.Plan
@@ -260,7 +260,7 @@ func (s *ScheduleRunner) start(ctx context.Context, r *ScheduleRecord, i int) (m
 	}
 	err = s.store.save(ctx, r, nil, false)
 	if errors.Is(err, enginecore.ErrScheduleChanged) {
-		r, err = s.store.change(ctx, r.part, r.id, func(r *ScheduleRecord) (bool, error) {
+		r, err = s.store.change(ctx, r.part, r.id, func(r *Record) (bool, error) {
 			return r.finish(serial, flowName, failure), nil
 		})
 		if errors.Is(err, ErrScheduleNotFound) {
@@ -283,7 +283,7 @@ func isFinal(err error) bool {
 
 // plan returns the run to submit for a fire, and the name of its flow. Both are of the revision with which the fire
 // was begun, also if the schedule has changed since.
-func (s *ScheduleRunner) plan(ctx context.Context, r *ScheduleRecord, fire *PendingFire) (string, *submit.RunPlan, error) {
+func (s *Runner) plan(ctx context.Context, r *Record, fire *PendingFire) (string, *submit.RunPlan, error) {
 	key := scheduledPlan{r.id, r.State.CreatedAt, fire.Plan}
 	compiled := s.flows.get(key)
 	reply, err := s.session.Core.ReadSchedulePlan(ctx, enginerpc.ReadSchedulePlanCall{
@@ -309,7 +309,7 @@ func (s *ScheduleRunner) plan(ctx context.Context, r *ScheduleRecord, fire *Pend
 // PlanFire returns the run to submit for one fire: with the fire time in the input if the spec demands it, and the
 // tag ScheduleTag. The incarnation is the schedule's time of creation in Unix ms, which distinguishes schedules that
 // were deleted and created again.
-func PlanFire(e *engine.Session, spec *ScheduleSpec, compiled *submit.CompiledFlow, input []byte, incarnation int64, fire PendingFire) (*submit.RunPlan, error) {
+func PlanFire(e *engine.Session, spec *Spec, compiled *submit.CompiledFlow, input []byte, incarnation int64, fire PendingFire) (*submit.RunPlan, error) {
 	var err error
 	if spec.FireField != "" {
 		if input, err = WithFireTime(input, spec.FireField, UnixTime(fire.At)); err != nil {
@@ -330,7 +330,7 @@ func PlanFire(e *engine.Session, spec *ScheduleSpec, compiled *submit.CompiledFl
 		return nil, err
 	}
 	plan.Fires = []enginerpc.SubmitFlowFire{{
-		ScheduleID: spec.Id(), Name: spec.Name, Incarnation: fmt.Sprint(incarnation), Serial: fire.Serial, FireAt: UnixTime(fire.At),
+		ScheduleID: spec.ID(), Name: spec.Name, Incarnation: fmt.Sprint(incarnation), Serial: fire.Serial, FireAt: UnixTime(fire.At),
 	}}
 	return plan, nil
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
 )
 
-// ScheduleVersion is the version of the stored form that this program writes. Schedules of a later version are left
+// Version is the version of the stored form that this program writes. Schedules of a later version are left
 // to newer programs (see ErrScheduleVersion).
-const ScheduleVersion = 1
+const Version = 1
 
 // OverlapPolicy decides about a fire while the last started run of the schedule is open. The values are part of the
 // stored form.
@@ -27,7 +27,7 @@ type OverlapPolicy string
 const (
 	// OverlapSkip starts no run for the fire.
 	OverlapSkip OverlapPolicy = "skip"
-	// OverlapQueue starts the run after the open one, with up to ScheduleSpec.QueueLimit fires waiting.
+	// OverlapQueue starts the run after the open one, with up to Spec.QueueLimit fires waiting.
 	OverlapQueue OverlapPolicy = "queue"
 	// OverlapCancelPrevious cancels the open run and starts the next one when it has ended.
 	OverlapCancelPrevious OverlapPolicy = "cancel_previous"
@@ -60,9 +60,9 @@ const (
 	ScheduleTag = "flowfabric.schedule"
 )
 
-// ScheduleSpec is the stored declaration of a schedule. Times are Unix ms, 0 for none. Either Cron with Zone or
+// Spec is the stored declaration of a schedule. Times are Unix ms, 0 for none. Either Cron with Zone or
 // EveryMS defines the timetable.
-type ScheduleSpec struct {
+type Spec struct {
 	Version    int               `json:"version"`
 	Namespace  string            `json:"namespace"`
 	Name       string            `json:"name"`
@@ -84,13 +84,13 @@ type ScheduleSpec struct {
 	Creator    string            `json:"creator"`
 }
 
-// Id returns the id of the schedule, which follows from namespace and name.
-func (s *ScheduleSpec) Id() enginecore.ScheduleID {
+// ID returns the id of the schedule, which follows from namespace and name.
+func (s *Spec) ID() enginecore.ScheduleID {
 	return enginecore.ScheduleIDFor(enginecore.Namespace(s.Namespace), s.Name)
 }
 
 // Timetable returns the timetable of the spec, or an error if the spec defines none.
-func (s *ScheduleSpec) Timetable() (*timetable.Timetable, error) {
+func (s *Spec) Timetable() (*timetable.Timetable, error) {
 	return timetable.New(timetable.Spec{
 		Cron: s.Cron, Zone: s.Zone, Every: time.Duration(s.EveryMS) * time.Millisecond, Start: UnixTime(s.StartMS),
 		End: UnixTime(s.EndMS), Jitter: time.Duration(s.JitterMS) * time.Millisecond,
@@ -98,12 +98,12 @@ func (s *ScheduleSpec) Timetable() (*timetable.Timetable, error) {
 }
 
 // sameTimes reports whether two specs define the same times, disregarding the jitter.
-func (s *ScheduleSpec) sameTimes(as *ScheduleSpec) bool {
+func (s *Spec) sameTimes(as *Spec) bool {
 	return s.Cron == as.Cron && s.Zone == as.Zone && s.EveryMS == as.EveryMS && s.StartMS == as.StartMS && s.EndMS == as.EndMS
 }
 
 // CatchUp returns how late a fire may be made up for.
-func (s *ScheduleSpec) CatchUp() time.Duration { return time.Duration(s.CatchUpMS) * time.Millisecond }
+func (s *Spec) CatchUp() time.Duration { return time.Duration(s.CatchUpMS) * time.Millisecond }
 
 // UnixTime converts stored Unix ms to a UTC time; 0 is the zero time.
 func UnixTime(ms int64) time.Time {
@@ -113,9 +113,9 @@ func UnixTime(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// ScheduleState is the stored progress of a schedule. Times are Unix ms of the engine's clock, 0 for none. Started,
+// State is the stored progress of a schedule. Times are Unix ms of the engine's clock, 0 for none. Started,
 // Skipped, Missed and Failed count fires by outcome.
-type ScheduleState struct {
+type State struct {
 	CreatedAt int64 `json:"created_at"`
 	UpdatedAt int64 `json:"updated_at"`
 	// Plan is the current revision of definition and input; Plans are all stored revisions.
@@ -165,8 +165,8 @@ type StartedRun struct {
 	Cancelled bool   `json:"cancelled,omitempty"`
 }
 
-// storedFire is an entry of the history: one fire, or several missed ones.
-type storedFire struct {
+// StoredFire is an entry of the history: one fire, or several missed ones.
+type StoredFire struct {
 	At      int64       `json:"at"`
 	Until   int64       `json:"until,omitempty"`
 	Count   int64       `json:"count,omitempty"`
@@ -179,8 +179,8 @@ type storedFire struct {
 }
 
 // ReadFire decodes an entry of the history.
-func ReadFire(text string) (storedFire, error) {
-	var entry storedFire
+func ReadFire(text string) (StoredFire, error) {
+	var entry StoredFire
 	if err := json.Unmarshal([]byte(text), &entry); err != nil {
 		return entry, fmt.Errorf("history: %w", err)
 	}
@@ -200,14 +200,14 @@ func RunOf(schedule string, fire PendingFire) string {
 // ErrScheduleVersion reports a schedule whose stored form is of a later version.
 var ErrScheduleVersion = errors.New("the schedule is of a later release")
 
-// ScheduleRecord is a schedule as it was read. Its methods change it in memory; the store writes it unless another
+// Record is a schedule as it was read. Its methods change it in memory; the store writes it unless another
 // process has written it since. It is not safe for concurrent use.
-type ScheduleRecord struct {
+type Record struct {
 	id      enginecore.ScheduleID
 	part    enginecore.Partition
 	version int64
-	Spec    ScheduleSpec
-	State   ScheduleState
+	Spec    Spec
+	State   State
 	// now is the engine's clock at the time of the read.
 	now     time.Time
 	times   *timetable.Timetable
@@ -217,21 +217,21 @@ type ScheduleRecord struct {
 }
 
 // readSpec decodes a stored spec. The error wraps ErrScheduleVersion for a later version.
-func readSpec(id enginecore.ScheduleID, stored []byte) (ScheduleSpec, error) {
-	var spec ScheduleSpec
+func readSpec(id enginecore.ScheduleID, stored []byte) (Spec, error) {
+	var spec Spec
 	if err := json.Unmarshal(stored, &spec); err != nil {
 		return spec, fmt.Errorf("schedule %s: %w", id, err)
 	}
-	if spec.Version > ScheduleVersion {
-		return spec, fmt.Errorf("schedule %s: %w: its form is %d, this program reads %d", spec.Name, ErrScheduleVersion, spec.Version, ScheduleVersion)
+	if spec.Version > Version {
+		return spec, fmt.Errorf("schedule %s: %w: its form is %d, this program reads %d", spec.Name, ErrScheduleVersion, spec.Version, Version)
 	}
 	return spec, nil
 }
 
 // ReadRecord decodes a stored schedule of a partition, read when the engine's clock was now. The error wraps
 // ErrScheduleVersion for a later version.
-func ReadRecord(p enginecore.Partition, now time.Time, stored enginerpc.ScheduleRecord) (*ScheduleRecord, error) {
-	r := &ScheduleRecord{id: stored.ScheduleID, part: p, version: stored.Version, now: now}
+func ReadRecord(p enginecore.Partition, now time.Time, stored enginerpc.ScheduleRecord) (*Record, error) {
+	r := &Record{id: stored.ScheduleID, part: p, version: stored.Version, now: now}
 	var err error
 	if r.Spec, err = readSpec(stored.ScheduleID, stored.Spec); err != nil {
 		return nil, err
@@ -246,14 +246,14 @@ func ReadRecord(p enginecore.Partition, now time.Time, stored enginerpc.Schedule
 }
 
 // note adds an entry to the history, which is written with the record.
-func (r *ScheduleRecord) note(entry storedFire) {
+func (r *Record) note(entry StoredFire) {
 	entry.Done = r.now.UnixMilli()
 	text, _ := json.Marshal(entry) // of texts and numbers only
 	r.history = append(r.history, string(text))
 }
 
 // usedPlans returns the revisions that a fire may still start.
-func (s *ScheduleState) usedPlans() []int {
+func (s *State) usedPlans() []int {
 	used := map[int]bool{s.Plan: true}
 	for _, fire := range s.Waiting {
 		if fire.StartBefore > 0 {
@@ -264,7 +264,7 @@ func (s *ScheduleState) usedPlans() []int {
 }
 
 // dropPlans removes revisions that no fire can start from the state, and returns them in the form of the call.
-func (s *ScheduleState) dropPlans() string {
+func (s *State) dropPlans() string {
 	used := s.usedPlans()
 	var dropped []string
 	for _, revision := range s.Plans {

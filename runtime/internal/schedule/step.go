@@ -14,19 +14,19 @@ const maxWaitingFires = 2 * MaxMadeUp
 const timesKept = MaxMadeUp + int(MaxScheduleJitter/time.Minute) + 96
 
 // ripeAt returns when a time of the timetable fires: the time with its jitter.
-func (r *ScheduleRecord) ripeAt(at time.Time) time.Time {
+func (r *Record) ripeAt(at time.Time) time.Time {
 	return at.Add(r.times.Delay(r.Spec.Name, at))
 }
 
 // isRipe reports whether a time of the timetable is due.
-func (r *ScheduleRecord) isRipe() bool {
+func (r *Record) isRipe() bool {
 	return r.State.Due != 0 && r.State.PausedAt == 0 && !r.State.Deleting && !r.ripeAt(UnixTime(r.State.Due)).After(r.now)
 }
 
 // planNext sets the next time to the first one after now that has not fired.
-func (r *ScheduleRecord) planNext() { r.setDue(r.next()) }
+func (r *Record) planNext() { r.setDue(r.next()) }
 
-func (r *ScheduleRecord) setDue(at time.Time) {
+func (r *Record) setDue(at time.Time) {
 	r.State.Due = 0
 	if !at.IsZero() {
 		r.State.Due = at.UnixMilli()
@@ -35,7 +35,7 @@ func (r *ScheduleRecord) setDue(at time.Time) {
 
 // settle takes the due times out of the timetable: they become waiting, skipped or missed fires. open is whether the
 // previous run is open. It reports whether there were any.
-func (r *ScheduleRecord) settle(open bool) bool {
+func (r *Record) settle(open bool) bool {
 	if !r.isRipe() {
 		return false
 	}
@@ -59,7 +59,7 @@ func (r *ScheduleRecord) settle(open bool) bool {
 		oldest++
 	}
 	if missed := count - int64(len(last)-oldest); missed > 0 {
-		entry := storedFire{At: first.UnixMilli(), Outcome: FireMissed, Reason: "nobody was there to start it"}
+		entry := StoredFire{At: first.UnixMilli(), Outcome: FireMissed, Reason: "nobody was there to start it"}
 		if oldest > 0 {
 			until = last[oldest-1]
 		}
@@ -84,7 +84,7 @@ func (r *ScheduleRecord) settle(open bool) bool {
 
 // Admit adds the fire of a time to those that wait for their run, or records it as skipped if the overlap policy has
 // no room for it. open is whether the previous run is open.
-func (r *ScheduleRecord) Admit(at time.Time, open bool) {
+func (r *Record) Admit(at time.Time, open bool) {
 	fire := PendingFire{At: at.UnixMilli()}
 	if reason := r.refusal(open); reason != "" {
 		r.skip(fire, reason)
@@ -94,7 +94,7 @@ func (r *ScheduleRecord) Admit(at time.Time, open bool) {
 }
 
 // refusal returns why a fire may not wait; "" if it may.
-func (r *ScheduleRecord) refusal(open bool) string {
+func (r *Record) refusal(open bool) string {
 	waiting := len(r.State.Waiting)
 	switch {
 	case r.Spec.Overlap == OverlapSkip && open:
@@ -110,7 +110,7 @@ func (r *ScheduleRecord) refusal(open bool) string {
 }
 
 // push adds a fire. Under OverlapCancelPrevious it replaces those that no keeper has begun to start.
-func (r *ScheduleRecord) push(fire PendingFire) {
+func (r *Record) push(fire PendingFire) {
 	if r.Spec.Overlap == OverlapCancelPrevious {
 		r.skipWaiting("a later fire took its place")
 	}
@@ -121,20 +121,20 @@ func (r *ScheduleRecord) push(fire PendingFire) {
 
 // mayStart reports whether the schedule permits to start a fire: a pause holds back the fires of the timetable, not
 // triggered ones.
-func (r *ScheduleRecord) mayStart(fire PendingFire) bool {
+func (r *Record) mayStart(fire PendingFire) bool {
 	return fire.StartBefore == 0 && !r.State.Deleting && (r.State.PausedAt == 0 || fire.Triggered)
 }
 
 // starting returns the index of the fire that a keeper has begun to start, or -1.
-func (r *ScheduleRecord) starting() int {
+func (r *Record) starting() int {
 	return slices.IndexFunc(r.State.Waiting, func(f PendingFire) bool { return f.StartBefore > 0 })
 }
 
 // nextFire returns the index of the fire that may be started next, or -1.
-func (r *ScheduleRecord) nextFire() int { return slices.IndexFunc(r.State.Waiting, r.mayStart) }
+func (r *Record) nextFire() int { return slices.IndexFunc(r.State.Waiting, r.mayStart) }
 
 // skipWaiting records the fires that may be started as skipped.
-func (r *ScheduleRecord) skipWaiting(reason string) {
+func (r *Record) skipWaiting(reason string) {
 	r.State.Waiting = slices.DeleteFunc(r.State.Waiting, func(fire PendingFire) bool {
 		if !r.mayStart(fire) {
 			return false
@@ -145,21 +145,21 @@ func (r *ScheduleRecord) skipWaiting(reason string) {
 }
 
 // skip records a skipped fire in counter and history.
-func (r *ScheduleRecord) skip(fire PendingFire, reason string) {
+func (r *Record) skip(fire PendingFire, reason string) {
 	r.State.Skipped++
-	r.note(storedFire{At: fire.At, Outcome: FireSkipped, Reason: reason, Manual: fire.Triggered})
+	r.note(StoredFire{At: fire.At, Outcome: FireSkipped, Reason: reason, Manual: fire.Triggered})
 }
 
 // finish records the outcome of a fire that was being started: cause is why it has no run. It reports whether the
 // fire was still waiting.
-func (r *ScheduleRecord) finish(serial int64, flowName string, cause error) bool {
+func (r *Record) finish(serial int64, flowName string, cause error) bool {
 	i := slices.IndexFunc(r.State.Waiting, func(f PendingFire) bool { return f.Serial == serial })
 	if i < 0 {
 		return false
 	}
 	fire := r.State.Waiting[i]
 	r.State.Waiting = slices.Delete(r.State.Waiting, i, i+1)
-	entry := storedFire{At: fire.At, Outcome: FireStarted, Flow: flowName, Run: RunOf(r.Spec.Name, fire), Manual: fire.Triggered}
+	entry := StoredFire{At: fire.At, Outcome: FireStarted, Flow: flowName, Run: RunOf(r.Spec.Name, fire), Manual: fire.Triggered}
 	if cause != nil {
 		r.State.Failed++
 		entry.Outcome, entry.Run, entry.Reason = FireFailed, "", cause.Error()
@@ -172,7 +172,7 @@ func (r *ScheduleRecord) finish(serial int64, flowName string, cause error) bool
 }
 
 // lookAt returns when a keeper has to work on the schedule; zero is never.
-func (r *ScheduleRecord) lookAt() time.Time {
+func (r *Record) lookAt() time.Time {
 	if i := r.starting(); i >= 0 {
 		return UnixTime(r.State.Waiting[i].StartBefore + 1)
 	}
@@ -187,7 +187,7 @@ func (r *ScheduleRecord) lookAt() time.Time {
 }
 
 // patience returns how long a waiting fire is left before a keeper checks it without a message.
-func (r *ScheduleRecord) patience() time.Duration {
+func (r *Record) patience() time.Duration {
 	if r.urgent {
 		return 0
 	}

@@ -28,19 +28,19 @@ var (
 	ErrFireSkipped = errors.New("fire skipped")
 )
 
-// ScheduleStore reads and writes the records of schedules. Session must be set.
-type ScheduleStore struct{ Session *engine.Session }
+// Store reads and writes the records of schedules. Session must be set.
+type Store struct{ Session *engine.Session }
 
 // Read returns a schedule with up to history of its latest history entries. If there is none, the error is
 // ErrScheduleNotFound and the record has the id and the engine's time only, so that it can be filled and saved as a
 // new one.
-func (s ScheduleStore) Read(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, history int) (*ScheduleRecord, []string, error) {
+func (s Store) Read(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, history int) (*Record, []string, error) {
 	reply, err := s.Session.Core.ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id, History: int64(history)})
 	if err != nil {
 		return nil, nil, err
 	}
 	if reply.Version == 0 {
-		return &ScheduleRecord{id: id, part: p, now: reply.Now}, nil, ErrScheduleNotFound
+		return &Record{id: id, part: p, now: reply.Now}, nil, ErrScheduleNotFound
 	}
 	r, err := ReadRecord(p, reply.Now, enginerpc.ScheduleRecord{
 		ScheduleID: id, Version: reply.Version, Spec: reply.Spec, State: reply.State,
@@ -48,12 +48,12 @@ func (s ScheduleStore) Read(ctx context.Context, p enginecore.Partition, id engi
 	return r, reply.History, err
 }
 
-// ScheduleContent is what a schedule starts: the encoded definition of the flow and the input of its runs.
-type ScheduleContent struct{ Definition, Input []byte }
+// Content is what a schedule starts: the encoded definition of the flow and the input of its runs.
+type Content struct{ Definition, Input []byte }
 
 // save writes a record if it is still the one that was read; otherwise the error wraps enginecore.ErrScheduleChanged.
 // A content is stored as the current revision; withSpec writes the spec as well.
-func (s ScheduleStore) save(ctx context.Context, r *ScheduleRecord, content *ScheduleContent, withSpec bool) error {
+func (s Store) save(ctx context.Context, r *Record, content *Content, withSpec bool) error {
 	call := enginerpc.WriteScheduleCall{
 		Partition: r.part, ScheduleID: r.id, Version: r.version, WriteID: uuid.NewString(), DueAt: r.lookAt(),
 		DroppedPlans: r.State.dropPlans(), History: r.history,
@@ -80,7 +80,7 @@ func (s ScheduleStore) save(ctx context.Context, r *ScheduleRecord, content *Sch
 
 // change reads a schedule, applies a change and writes it, again if another process has written it meanwhile. The
 // function returns false if there is nothing to write.
-func (s ScheduleStore) change(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*ScheduleRecord) (bool, error)) (*ScheduleRecord, error) {
+func (s Store) change(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*Record) (bool, error)) (*Record, error) {
 	for {
 		r, _, err := s.Read(ctx, p, id, 0)
 		if err != nil {
@@ -98,7 +98,7 @@ func (s ScheduleStore) change(ctx context.Context, p enginecore.Partition, id en
 }
 
 // remove removes a record that was read, and what the partitions remember of its fires.
-func (s ScheduleStore) remove(ctx context.Context, r *ScheduleRecord) error {
+func (s Store) remove(ctx context.Context, r *Record) error {
 	call := enginerpc.DeleteScheduleCall{Partition: r.part, ScheduleID: r.id, Version: r.version}
 	for _, revision := range r.State.Plans {
 		call.Plans = append(call.Plans, fmt.Sprint(revision))
@@ -115,7 +115,7 @@ func (s ScheduleStore) remove(ctx context.Context, r *ScheduleRecord) error {
 }
 
 // isLastRunOpen reports whether the last started run of the schedule is open.
-func (s ScheduleStore) isLastRunOpen(ctx context.Context, r *ScheduleRecord) (bool, error) {
+func (s Store) isLastRunOpen(ctx context.Context, r *Record) (bool, error) {
 	if r.State.Last == nil {
 		return false, nil
 	}
@@ -132,7 +132,7 @@ func (s ScheduleStore) isLastRunOpen(ctx context.Context, r *ScheduleRecord) (bo
 
 // LocateLastRun returns flow id and partition of the last started run. The record must have one: State.Last is not
 // nil.
-func (s ScheduleStore) LocateLastRun(r *ScheduleRecord) (enginecore.FlowID, enginecore.Partition, error) {
+func (s Store) LocateLastRun(r *Record) (enginecore.FlowID, enginecore.Partition, error) {
 	id := enginecore.FlowIDFor(enginecore.Namespace(r.Spec.Namespace), r.State.Last.Flow, r.State.Last.Run)
 	p, err := s.Session.Core.FlowPartition(id)
 	return id, p, err

@@ -62,8 +62,8 @@ func (r BudgetRef) Scope() flowgraph.BudgetScope {
 	return flowgraph.ScopeShared
 }
 
-// Id returns the id under which the engine keeps the budget of a namespace.
-func (r BudgetRef) Id(namespace enginecore.Namespace) enginecore.BudgetID {
+// ID returns the id under which the engine keeps the budget of a namespace.
+func (r BudgetRef) ID(namespace enginecore.Namespace) enginecore.BudgetID {
 	switch r.Scope() {
 	case flowgraph.ScopeRun:
 		return enginecore.BudgetIDFor(namespace, string(flowgraph.ScopeRun), r.Flow, r.Run, r.Name)
@@ -99,7 +99,7 @@ type storedDimension struct {
 // NewStoredBudget returns the stored form of a declared budget, declared now. flowID is that of the run.
 func NewStoredBudget(namespace enginecore.Namespace, s flowgraph.Budget, ref BudgetRef, flowID enginecore.FlowID) StoredBudget {
 	b := StoredBudget{
-		ID: ref.Id(namespace), Scope: ref.Scope(), Name: s.Name, Key: strings.Map(printable, ref.Key), Effect: s.Effect, EveryMS: s.Every.Milliseconds(),
+		ID: ref.ID(namespace), Scope: ref.Scope(), Name: s.Name, Key: strings.Map(printable, ref.Key), Effect: s.Effect, EveryMS: s.Every.Milliseconds(),
 		DeclaredAt: time.Now().UnixMilli(),
 	}
 	if namespace != engine.DefaultNamespace {

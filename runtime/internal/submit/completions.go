@@ -68,7 +68,7 @@ type CompletionListener struct {
 	stop    context.CancelFunc
 	tasks   sync.WaitGroup
 
-	Mu sync.Mutex
+	mu sync.Mutex
 	// subscribed has a channel for each partition, which is closed once the partition is subscribed to.
 	subscribed map[enginecore.Partition]chan struct{}
 	waiting    map[enginecore.FlowID][]chan RunCompletion
@@ -95,16 +95,16 @@ func newCompletionListener(s *engine.Session) *CompletionListener {
 }
 
 func (l *CompletionListener) close() {
-	l.Mu.Lock()
+	l.mu.Lock()
 	l.stop()
-	l.Mu.Unlock()
+	l.mu.Unlock()
 	l.tasks.Wait()
 }
 
 // track keeps the completion of a run that is about to be started, if its partition is subscribed to already.
 func (l *CompletionListener) track(id enginecore.FlowID, p enginecore.Partition) {
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	ready, listening := l.subscribed[p]
 	if !listening {
 		return
@@ -124,8 +124,8 @@ func (l *CompletionListener) track(id enginecore.FlowID, p enginecore.Partition)
 
 // Untrack undoes track for a run that existed, was not started or is purged. Waits for it ask the engine.
 func (l *CompletionListener) Untrack(id enginecore.FlowID) {
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	delete(l.tracked, id)
 }
 
@@ -133,9 +133,9 @@ func (l *CompletionListener) Untrack(id enginecore.FlowID) {
 // reports that the run was reopened. The caller calls it before the rerun, and AbortRerun if the rerun fails. It fails
 // with the cause of ctx or when the listener is closed.
 func (l *CompletionListener) BeginRerun(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) error {
-	l.Mu.Lock()
+	l.mu.Lock()
 	ready, listening := l.subscribed[p]
-	l.Mu.Unlock()
+	l.mu.Unlock()
 	if !listening {
 		return nil
 	}
@@ -146,21 +146,21 @@ func (l *CompletionListener) BeginRerun(ctx context.Context, id enginecore.FlowI
 	case <-l.closed.Done():
 		return errClientClosed
 	}
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.rerunning[id] = struct{}{}
 	return nil
 }
 
 // AbortRerun undoes BeginRerun.
 func (l *CompletionListener) AbortRerun(id enginecore.FlowID) {
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	delete(l.rerunning, id)
 }
 
-// completionWait is one wait for the end of a run.
-type completionWait struct {
+// CompletionWait is one wait for the end of a run.
+type CompletionWait struct {
 	// Completed receives the completion of the run, or the zero value when messages may have been lost.
 	Completed chan RunCompletion
 	// tracked is set if the end of the run cannot have been missed.
@@ -171,11 +171,11 @@ type completionWait struct {
 // Wait registers a wait for the end of a run and returns once the partition is subscribed to: a run that ends
 // afterwards is not missed, one that ended before may be. The caller calls Release. Wait fails with the cause of ctx or
 // when the listener is closed.
-func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) (completionWait, error) {
-	l.Mu.Lock()
+func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) (CompletionWait, error) {
+	l.mu.Lock()
 	if l.closed.Err() != nil {
-		l.Mu.Unlock()
-		return completionWait{}, errClientClosed
+		l.mu.Unlock()
+		return CompletionWait{}, errClientClosed
 	}
 	ready, listening := l.subscribed[p]
 	if !listening {
@@ -183,7 +183,7 @@ func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID, p e
 		l.subscribed[p] = ready
 		l.tasks.Go(func() { l.listen(p, ready) })
 	}
-	w := completionWait{flow: id}
+	w := CompletionWait{flow: id}
 	if used, ok := l.channels.Get().(chan RunCompletion); ok {
 		w.Completed = used
 	} else {
@@ -196,23 +196,23 @@ func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID, p e
 		w.Completed <- *end
 	}
 	l.waiting[id] = append(l.waiting[id], w.Completed)
-	l.Mu.Unlock()
+	l.mu.Unlock()
 	select {
 	case <-ready:
 		return w, nil
 	case <-ctx.Done():
 		l.Release(w)
-		return completionWait{}, context.Cause(ctx)
+		return CompletionWait{}, context.Cause(ctx)
 	case <-l.closed.Done():
 		l.Release(w)
-		return completionWait{}, errClientClosed
+		return CompletionWait{}, errClientClosed
 	}
 }
 
 // Release ends a wait. Its channel must not be used afterwards, since other waits use it again.
-func (l *CompletionListener) Release(w completionWait) {
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
+func (l *CompletionListener) Release(w CompletionWait) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	others := slices.DeleteFunc(l.waiting[w.flow], func(completed chan RunCompletion) bool { return completed == w.Completed })
 	if len(others) == 0 {
 		delete(l.waiting, w.flow)
@@ -241,8 +241,8 @@ func (l *CompletionListener) listen(p enginecore.Partition, ready chan struct{})
 		}
 	}
 	l.session.Hub.Listen(l.closed, []string{channel}, subscribed, func(_, message string) {
-		l.Mu.Lock()
-		defer l.Mu.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		for one := range splitCompletions(message) {
 			l.deliver(parseCompletion(one))
 		}
@@ -251,8 +251,8 @@ func (l *CompletionListener) listen(p enginecore.Partition, ready chan struct{})
 
 // Deliver passes a completion to the waits for the run.
 func (l *CompletionListener) Deliver(id enginecore.FlowID, end RunCompletion) {
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.deliver(id, end)
 }
 
@@ -279,8 +279,8 @@ func (l *CompletionListener) deliver(id enginecore.FlowID, end RunCompletion) {
 
 // resync makes every wait ask the engine, since messages may have been lost.
 func (l *CompletionListener) resync() {
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	clear(l.tracked)
 	clear(l.rerunning)
 	for _, list := range l.waiting {

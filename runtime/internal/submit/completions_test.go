@@ -17,7 +17,7 @@ func TestTrackedCompletions(t *testing.T) {
 	close(ready)
 	l.subscribed[p] = ready
 	l.subscribed[other] = make(chan struct{})
-	await := func(id enginecore.FlowID) (completionWait, RunCompletion) {
+	await := func(id enginecore.FlowID) (CompletionWait, RunCompletion) {
 		t.Helper()
 		w, err := l.Wait(t.Context(), id, p)
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// planStep is one engine call that a submission is equal to.
-type planStep struct {
+// PlanStep is one engine call that a submission is equal to.
+type PlanStep struct {
 	// Function is the name of the library's function.
 	Function string
 	// Subject is what the function is called for.
@@ -35,14 +35,14 @@ func (p *RunPlan) String() string {
 }
 
 // Steps lists the single calls of the contract that the submission is equal to, in order.
-func (p *RunPlan) Steps() []planStep {
+func (p *RunPlan) Steps() []PlanStep {
 	g := p.Compiled.Graph
-	steps := []planStep{{enginerpc.FunctionName(enginerpc.CreateFlowCall{}), string(p.FlowID)}}
+	steps := []PlanStep{{enginerpc.FunctionName(enginerpc.CreateFlowCall{}), string(p.FlowID)}}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		steps = append(steps,
-			planStep{enginerpc.FunctionName(enginerpc.CreateExecutionCall{}), fmt.Sprintf("%s = %s on lane %s, %s", n.Name, stepKind(n), n.Lane, p.ExecutionID(n.Name))},
-			planStep{enginerpc.FunctionName(enginerpc.AddExecutionToFlowCall{}), n.Name})
+			PlanStep{enginerpc.FunctionName(enginerpc.CreateExecutionCall{}), fmt.Sprintf("%s = %s on lane %s, %s", n.Name, stepKind(n), n.Lane, p.executionID(n.Name))},
+			PlanStep{enginerpc.FunctionName(enginerpc.AddExecutionToFlowCall{}), n.Name})
 	}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
@@ -55,21 +55,21 @@ func (p *RunPlan) Steps() []planStep {
 			if up.Data {
 				kind += ", with its result"
 			}
-			steps = append(steps, planStep{enginerpc.FunctionName(enginerpc.StageDependencyEdgeCall{}), arrow + " (" + kind + ")"},
-				planStep{enginerpc.FunctionName(enginerpc.ApplyDependencyToChildCall{}), arrow})
+			steps = append(steps, PlanStep{enginerpc.FunctionName(enginerpc.StageDependencyEdgeCall{}), arrow + " (" + kind + ")"},
+				PlanStep{enginerpc.FunctionName(enginerpc.ApplyDependencyToChildCall{}), arrow})
 		}
 	}
 	return steps
 }
 
 // joinStep sets the policy by which the edges of a node with a join let it start.
-func (p *RunPlan) joinStep(n *flowgraph.Node) planStep {
+func (p *RunPlan) joinStep(n *flowgraph.Node) PlanStep {
 	join := p.Compiled.joins[n.Name]
 	subject := fmt.Sprintf("%s: %s of %d, %s", n.Name, join.PolicyVariant, len(n.Upstreams), join.OnSatisfied)
 	if n.Join.Policy == flowgraph.JoinQuorum {
 		subject = fmt.Sprintf("%s: %s, %d of %d, %s", n.Name, join.PolicyVariant, join.K, len(n.Upstreams), join.OnSatisfied)
 	}
-	return planStep{enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{}), subject}
+	return PlanStep{enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{}), subject}
 }
 
 // stepKind is what a node does, in the words of a plan.

@@ -66,8 +66,8 @@ func (s *Submitter) sendRerunCall(ctx context.Context, call enginerpc.RerunCall)
 	}
 }
 
-// runNodes is what a rerun needs to know of a run.
-type runNodes struct {
+// RunNodes is what a rerun needs to know of a run.
+type RunNodes struct {
 	graph *flowgraph.Graph // nil when the engine has no definition
 	// ClosedAt is zero while a node is open.
 	ClosedAt time.Time
@@ -83,13 +83,13 @@ type runNode struct {
 	createdAt time.Time
 }
 
-// runNodesPage is the number of nodes read by one call.
+// RunNodesPage is the number of nodes read by one call.
 const runNodesPage = 200
 
 // ReadNodes reads the nodes of a run. Its error wraps [engine.ErrRunNotFound].
-func (s *Submitter) ReadNodes(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (*runNodes, error) {
+func (s *Submitter) ReadNodes(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (*RunNodes, error) {
 	call := enginerpc.DescribeFlowCall{Partition: p, FlowID: id, Limit: runNodesPage}
-	run := &runNodes{}
+	run := &RunNodes{}
 	seen := make(map[enginecore.ExecutionID]int) // a node that a later page shows again is as it shows it
 	for first := true; first || call.Cursor != ""; first = false {
 		reply, err := s.session.Backend.DescribeFlow(ctx, call)
@@ -121,7 +121,7 @@ func (s *Submitter) ReadNodes(ctx context.Context, flowName, runID string, id en
 }
 
 // sort puts the nodes into the order of their declaration; what the graph does not name comes last, by age.
-func (r *runNodes) sort() {
+func (r *RunNodes) sort() {
 	rank := make(map[string]int)
 	if r.graph != nil {
 		for i := range r.graph.Nodes {
@@ -135,7 +135,7 @@ func (r *runNodes) sort() {
 
 // InScope returns the executions that a rerun with this scope runs again, in the order of declaration. Its error wraps
 // [engine.ErrUnknownNode] or [engine.ErrNothingToRerun].
-func (r *runNodes) InScope(scope RerunScope) ([]enginecore.ExecutionID, error) {
+func (r *RunNodes) InScope(scope RerunScope) ([]enginecore.ExecutionID, error) {
 	chosen := make(map[string]bool, len(r.nodes))
 	switch {
 	case scope.Mode == RerunAll:
@@ -180,7 +180,7 @@ type dependents struct {
 	result      string // the node whose result is the run's
 }
 
-func newDependents(r *runNodes) *dependents {
+func newDependents(r *RunNodes) *dependents {
 	d := &dependents{
 		nodes: make(map[string]*runNode, len(r.nodes)), specs: make(map[string]*flowgraph.Node, len(r.nodes)),
 		downstreams: make(map[string][]string, len(r.nodes)),

@@ -25,12 +25,12 @@ type RunFailure struct {
 	Flow, Run              string
 	Outcome                string
 	Node, Reason, Category string
-	Failures               []nodeFailure
+	Failures               []NodeFailure
 	Omitted                int
 }
 
-// nodeFailure is how one node of a run ended that did not succeed; NodeFailure describes the fields.
-type nodeFailure struct {
+// NodeFailure is how one node of a run ended that did not succeed; NodeFailure describes the fields.
+type NodeFailure struct {
 	Node, Outcome    string
 	Category, Reason string
 	At               time.Time
@@ -85,8 +85,8 @@ func FailureText(flow, run, outcome, node, reason string, others int) string {
 // ReadFailures returns the nodes of a run that failed, expired or were cancelled by themselves, the earliest first, at
 // most [MaxFailures] of them, and the number of omitted ones. Of nodes that ended at the same time, the node named by
 // first precedes.
-func ReadFailures(ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, first string) (list []nodeFailure, omitted int, err error) {
-	earlier := func(a, b nodeFailure) int {
+func ReadFailures(ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, first string) (list []NodeFailure, omitted int, err error) {
+	earlier := func(a, b NodeFailure) int {
 		if c := a.At.Compare(b.At); c != 0 || a.Node == b.Node {
 			return c
 		}
@@ -120,15 +120,15 @@ func ReadFailures(ctx context.Context, s *engine.Session, p enginecore.Partition
 	}
 }
 
-func readFailure(f enginerpc.FlowFailure) nodeFailure {
-	n := nodeFailure{Node: f.Node, Outcome: f.Outcome, At: f.EndedAt, Attempts: int(f.Attempts), Tolerated: f.Absorbed}
+func readFailure(f enginerpc.FlowFailure) NodeFailure {
+	n := NodeFailure{Node: f.Node, Outcome: f.Outcome, At: f.EndedAt, Attempts: int(f.Attempts), Tolerated: f.Absorbed}
 	n.Reason, n.Category = engine.PlainFailure(f.Reason, f.Category)
 	return n
 }
 
 // FirstFailure returns the first element that fails the run, neither cancelled nor tolerated; nil if there is none.
-func FirstFailure(list []nodeFailure) *nodeFailure {
-	i := slices.IndexFunc(list, func(f nodeFailure) bool { return f.Outcome != "cancelled" && !f.Tolerated })
+func FirstFailure(list []NodeFailure) *NodeFailure {
+	i := slices.IndexFunc(list, func(f NodeFailure) bool { return f.Outcome != "cancelled" && !f.Tolerated })
 	if i < 0 {
 		return nil
 	}
@@ -146,7 +146,7 @@ func ReadRunFailure(ctx context.Context, s *engine.Session, flowName, runID stri
 		failed.Category = activity.CategoryTimeout
 	case "cancelled":
 		failed.Reason = reply.CancelReason
-		if i := slices.IndexFunc(failed.Failures, func(f nodeFailure) bool { return f.Outcome == "cancelled" }); i >= 0 {
+		if i := slices.IndexFunc(failed.Failures, func(f NodeFailure) bool { return f.Outcome == "cancelled" }); i >= 0 {
 			failed.Node, failed.Reason = failed.Failures[i].Node, failed.Failures[i].Reason
 		}
 	default:

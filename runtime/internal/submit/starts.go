@@ -15,11 +15,11 @@ const maxStartBytes = 256 << 10
 // startBatcher joins starts of small runs: those of one flow and partition share calls.
 type startBatcher struct {
 	Send  func(context.Context, enginerpc.SubmitManyCall) (enginerpc.SubmitManyReply, error)
-	batch engine.Batcher[startKey, StartRequest, startResult]
+	batch engine.Batcher[StartKey, StartRequest, startResult]
 }
 
-// startKey is what runs of one call have in common.
-type startKey struct {
+// StartKey is what runs of one call have in common.
+type StartKey struct {
 	partition enginecore.Partition
 	compiled  *CompiledFlow
 	namespace enginecore.Namespace
@@ -28,8 +28,8 @@ type startKey struct {
 }
 
 // StartKeyOf returns the key of a plan: plans with equal keys may share a call.
-func StartKeyOf(plan *RunPlan) startKey {
-	return startKey{plan.Partition, plan.Compiled, plan.namespace, plan.Creator, plan.Retention}
+func StartKeyOf(plan *RunPlan) StartKey {
+	return StartKey{plan.Partition, plan.Compiled, plan.namespace, plan.Creator, plan.Retention}
 }
 
 // StartRequest is one run that waits to be started.
@@ -76,7 +76,7 @@ func newStartBatcher(e *engine.Session) *startBatcher {
 	}
 	s := &startBatcher{Send: many.SubmitMany}
 	s.batch.Single, s.batch.Multi = startAlone, s.startMany
-	s.batch.MaxRequests = func(key startKey) int { return key.compiled.runsPerCall() }
+	s.batch.MaxRequests = func(key StartKey) int { return key.compiled.runsPerCall() }
 	s.batch.Size, s.batch.MaxBytes = (*StartRequest).size, maxStartBytes
 	return s
 }
@@ -97,13 +97,13 @@ func (s *startBatcher) submit(ctx context.Context, plan *RunPlan, alone func() (
 	return result.existed, result.err
 }
 
-func startAlone(_ context.Context, _ startKey, r StartRequest) startResult {
+func startAlone(_ context.Context, _ StartKey, r StartRequest) startResult {
 	existed, err := r.alone()
 	return startResult{existed: existed, err: err}
 }
 
 // startMany starts several runs with one call.
-func (s *startBatcher) startMany(ctx context.Context, key startKey, requests []StartRequest) []startResult {
+func (s *startBatcher) startMany(ctx context.Context, key StartKey, requests []StartRequest) []startResult {
 	reply, err := s.Send(ctx, StartCall(key, requests))
 	if err == nil && len(reply.Outcomes) != len(requests) {
 		err = errors.New("the reply tells of another number of runs")
@@ -126,7 +126,7 @@ func (s *startBatcher) startMany(ctx context.Context, key startKey, requests []S
 }
 
 // StartCall returns the call that starts several runs with a key in common.
-func StartCall(key startKey, requests []StartRequest) enginerpc.SubmitManyCall {
+func StartCall(key StartKey, requests []StartRequest) enginerpc.SubmitManyCall {
 	graph := key.compiled.Graph
 	call := enginerpc.SubmitManyCall{
 		Partition: key.partition, FlowName: graph.Name, Namespace: string(key.namespace), GraphHash: key.compiled.Hash,
@@ -153,7 +153,7 @@ func StartCall(key startKey, requests []StartRequest) enginerpc.SubmitManyCall {
 			}
 		}
 		for j := range graph.Nodes {
-			id := plan.ExecutionID(graph.Nodes[j].Name)
+			id := plan.executionID(graph.Nodes[j].Name)
 			call.Executions = append(call.Executions, enginerpc.SubmitManyExecution{ExecutionID: id})
 			if limit, limited := plan.limits[graph.Nodes[j].Name]; limited {
 				limit.ExecutionID = id

@@ -20,11 +20,11 @@ type attempt struct {
 
 	ctx context.Context
 	// Cancel ends the context of the function with a cause.
-	Cancel  context.CancelCauseFunc
-	Settled atomic.Bool // set by the goroutine that reports the end of the attempt, or drops it
-	// OutcomeUnknown is set if the engine may not know that the attempt has ended, so that its permits are
+	cancel  context.CancelCauseFunc
+	settled atomic.Bool // set by the goroutine that reports the end of the attempt, or drops it
+	// outcomeUnknown is set if the engine may not know that the attempt has ended, so that its permits are
 	// not returned.
-	OutcomeUnknown atomic.Bool
+	outcomeUnknown atomic.Bool
 }
 
 // name returns the name of the task in errors: flow, run id and node.
@@ -37,13 +37,13 @@ func (a *attempt) log(level slog.Level, event engine.LogEvent, message string, a
 	attrs = append(attrs, event.Attr(), slog.String("flow", a.claimed.FlowName), slog.String("run", a.claimed.RunID),
 		slog.String("node", a.claimed.Node), slog.String("execution", string(a.claimed.ExecutionID)),
 		slog.Int("attempt", int(a.claimed.AttemptIndex)+1))
-	a.run.Session.Logger.LogAttrs(a.ctx, level, "flowfabric: "+message, attrs...)
+	a.run.session.Logger.LogAttrs(a.ctx, level, "flowfabric: "+message, attrs...)
 }
 
 // ended records the attempt and its outcome as a metric.
 func (a *attempt) ended(outcome string) {
-	telemetry := a.run.Session.Telemetry
-	telemetry.Record(a.run.Base, telemetry.Attempts, time.Since(a.Begun), engine.Labels{Key: "activity", Value: a.claimed.Kind, Outcome: outcome})
+	telemetry := a.run.session.Telemetry
+	telemetry.Record(a.run.base, telemetry.Attempts, time.Since(a.begun), engine.Labels{Key: "activity", Value: a.claimed.Kind, Outcome: outcome})
 }
 
 // unreported has the log event and message of an end that the engine may not know, by the kind of the end.
@@ -64,11 +64,11 @@ func (a *attempt) reported(kind outcomeKind, r *report) {
 		a.ended(r.metric)
 	}
 	if kind == outcomeKindCompleted {
-		telemetry := a.run.Session.Telemetry
-		telemetry.Record(a.run.Base, telemetry.Commits, r.committing, engine.Labels{Key: "activity", Value: a.claimed.Kind, Outcome: r.metric})
+		telemetry := a.run.session.Telemetry
+		telemetry.Record(a.run.base, telemetry.Commits, r.committing, engine.Labels{Key: "activity", Value: a.claimed.Kind, Outcome: r.metric})
 	}
 	if r.err != nil {
-		a.OutcomeUnknown.Store(true)
+		a.outcomeUnknown.Store(true)
 		lost := unreported[kind]
 		a.log(slog.LevelWarn, lost.event, lost.message, slog.Any("error", r.err))
 	}
@@ -76,20 +76,20 @@ func (a *attempt) reported(kind outcomeKind, r *report) {
 
 // settle reports whether the caller is the one that may report the end of the attempt. It returns true once,
 // until runAgain reopens the task.
-func (a *attempt) settle() bool { return a.Settled.CompareAndSwap(false, true) }
+func (a *attempt) settle() bool { return a.settled.CompareAndSwap(false, true) }
 
 // endedByEngine ends the function's context. The attempt is settled, so that no end is reported.
 func (a *attempt) endedByEngine(cause error) {
 	a.settle()
-	a.Cancel(cause)
+	a.cancel(cause)
 }
 
 // extendLease records that a call sent at sentAt has renewed the lease.
-func (a *attempt) extendLease(sentAt time.Time) { a.extend(sentAt, a.run.Worker.Config.Lease) }
+func (a *attempt) extendLease(sentAt time.Time) { a.extend(sentAt, a.run.worker.config.Lease) }
 
 // reporting returns the context of a call for the attempt; it ends with the lease as renewed by now.
 func (a *attempt) reporting() (context.Context, context.CancelFunc) {
-	return context.WithDeadline(a.run.Base, a.leaseEnd())
+	return context.WithDeadline(a.run.base, a.leaseEnd())
 }
 
 // retryUntilKnown repeats a call that may be sent twice while the engine is unavailable. It ends with ctx, and returns its
@@ -109,7 +109,7 @@ func (a *attempt) retryUntilKnown(ctx context.Context, send func() error) error 
 // In that case release reports whether the execution is to be released because the worker stops.
 func (a *attempt) runAgain() (again, release bool) {
 	// A goroutine that ended the context while the task was settled left the report to this task.
-	a.Settled.Store(false)
+	a.settled.Store(false)
 	if a.ctx.Err() == nil {
 		return true, false
 	}
@@ -123,7 +123,7 @@ func (a *attempt) outcomeOf(result []byte, err error) attemptOutcome {
 	cause := context.Cause(a.ctx)
 	switch {
 	case errors.Is(cause, engine.ErrLeaseLost):
-		a.OutcomeUnknown.Store(true)
+		a.outcomeUnknown.Store(true)
 		a.ended(engine.OutcomeLeaseLost)
 		a.log(slog.LevelWarn, engine.EventLeaseLost, "lease lost, the result of the attempt is dropped",
 			slog.Any("cause", cause), slog.Any("error", err))
@@ -182,4 +182,4 @@ func (a *attempt) report(ended attemptOutcome, slots int) report {
 }
 
 // IsReported reports whether the end of the attempt has been reported to the engine.
-func (a *attempt) IsReported() bool { return a.Settled.Load() && !a.OutcomeUnknown.Load() }
+func (a *attempt) IsReported() bool { return a.settled.Load() && !a.outcomeUnknown.Load() }

@@ -106,7 +106,7 @@ func joinUses(calls []enginerpc.UseBudgetCall) enginerpc.UseBudgetCall {
 // owedTo splits owed tasks into those that follow from an entry and the others.
 func owedTo(e enginerpc.UseBudgetEntry, owed []string) (mine, others []string) {
 	for _, text := range owed {
-		if b, err := admission.ParseBreach(text); err == nil && b.Id == e.ID && b.Dimension == e.Dimension {
+		if b, err := admission.ParseBreach(text); err == nil && b.ID == e.ID && b.Dimension == e.Dimension {
 			mine = append(mine, text)
 		} else {
 			others = append(others, text)

@@ -179,7 +179,7 @@ func useError(b *submit.StoredBudget, err error) error {
 // waits for the budget, so that the node does not start again at once; other partitions are updated in the
 // background.
 func (u *budgetUse) publishGate(ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, used useResult, waits bool) error {
-	update := submit.GateUpdate{Session: u.attempt.run.Session, Partition: p, Budget: b.ID, Version: used.gate, Closed: used.closed}
+	update := submit.GateUpdate{Session: u.attempt.run.session, Partition: p, Budget: b.ID, Version: used.gate, Closed: used.closed}
 	if b.Scope == flowgraph.ScopeRun && !b.Wide {
 		update.Flow = u.attempt.claimed.FlowID
 	}
@@ -196,7 +196,7 @@ func (u *budgetUse) publishGate(ctx context.Context, b *submit.StoredBudget, p e
 // it.
 func (u *budgetUse) publishElsewhere(update submit.GateUpdate) {
 	u.attempt.run.background.start(func() {
-		if err := update.Publish(u.attempt.run.Base); err != nil {
+		if err := update.Publish(u.attempt.run.base); err != nil {
 			u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed, "the state of a budget could not be passed on, keepers do it", slog.Any("error", err))
 		}
 	})
@@ -210,7 +210,7 @@ func (u *budgetUse) reportBreach(ctx context.Context, b *submit.StoredBudget, p 
 	defer cancel()
 	owed, err := admission.ParseBreach(text)
 	if err == nil {
-		err = owed.Apply(reporting, u.attempt.run.Session)
+		err = owed.Apply(reporting, u.attempt.run.session)
 	}
 	if err == nil {
 		_, err = u.attempt.run.core.BudgetDone(reporting, enginerpc.BudgetDoneCall{Partition: p, Done: []enginerpc.BudgetDoneDone{{Text: text}}})
@@ -218,7 +218,7 @@ func (u *budgetUse) reportBreach(ctx context.Context, b *submit.StoredBudget, p 
 	if err != nil {
 		u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed, "a breach of a budget could not be noted, keepers do it", slog.Any("error", err))
 	}
-	report := u.attempt.run.Worker.Config.OnBudget
+	report := u.attempt.run.worker.config.OnBudget
 	if report == nil || owed.Message == "" {
 		return
 	}

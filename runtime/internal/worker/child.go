@@ -37,7 +37,7 @@ type child struct {
 // runChild starts the child run of a node and returns a childWait error, or returns the result of a child run
 // that has finished.
 func runChild(ctx context.Context, a *attempt, usage *budgetUse, spec submit.StoredChild, input []byte) ([]byte, error) {
-	core, err := engine.Capability[engine.ChildRuns](a.run.Session.Backend)
+	core, err := engine.Capability[engine.ChildRuns](a.run.session.Backend)
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
@@ -126,7 +126,7 @@ func (c *child) locateChild() (err error) {
 		c.name = c.spec.Flow
 	}
 	c.id = enginecore.FlowIDFor(c.namespace(), c.name, c.runID)
-	c.part, err = c.run.Session.Core.FlowPartition(c.id)
+	c.part, err = c.run.session.Core.FlowPartition(c.id)
 	return err
 }
 
@@ -136,7 +136,7 @@ func (c *child) retryUntilKnown(ctx context.Context, call func() error) error {
 	again := engine.RetryPolicy{Pause: reportPause, Failed: func(error) { c.run.markUncertain() }}
 	err := engine.RetryUntilKnown(ctx, again, func(bool) error { return call() })
 	if isFence(err) {
-		c.OutcomeUnknown.Store(true)
+		c.outcomeUnknown.Store(true)
 		c.settle()
 	}
 	return err

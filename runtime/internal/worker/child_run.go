@@ -25,7 +25,7 @@ func (c *child) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	submitter := submit.NewSubmitter(c.run.Session)
+	submitter := submit.NewSubmitter(c.run.session)
 	defer submitter.Close()
 	err = c.retryUntilKnown(ctx, func() error {
 		_, err := submitter.Submit(ctx, plan)
@@ -53,7 +53,7 @@ func (c *child) plan(ctx context.Context) (*submit.RunPlan, error) {
 	}
 	// The keys of the limits of items are read from the parent's input, which the items themselves do not
 	// need.
-	plan, err := submit.NewPlanIn(c.run.Session, c.namespace(), compiled, c.runID, input)
+	plan, err := submit.NewPlanIn(c.run.session, c.namespace(), compiled, c.runID, input)
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
@@ -161,7 +161,7 @@ func (c *child) startAgain(ctx context.Context) error {
 // failure returns the error of a node whose child run did not succeed. For a map it is not retryable, since
 // the items have been retried by their own policy.
 func (c *child) failure(ctx context.Context, reply enginerpc.FlowResultReply) error {
-	failed := submit.ReadRunFailure(ctx, c.run.Session, c.name, c.runID, c.id, c.part, reply)
+	failed := submit.ReadRunFailure(ctx, c.run.session, c.name, c.runID, c.id, c.part, reply)
 	category := engine.CategoryChild
 	if failed.Outcome == "failed" {
 		category = cmp.Or(failed.Category, category)
@@ -240,7 +240,7 @@ const closingPause = 50 * time.Millisecond
 // rerun reruns the failed nodes of the child run. The id of the rerun is derived from the try of the node, so
 // that repeated calls begin one rerun only.
 func (c *child) rerun(ctx context.Context, try string) error {
-	submitter := submit.NewSubmitter(c.run.Session)
+	submitter := submit.NewSubmitter(c.run.session)
 	defer submitter.Close()
 	call := enginerpc.RerunCall{
 		Partition: c.part, FlowID: c.id, RerunID: string(c.claimed.ExecutionID) + " " + try, Mode: submit.RerunFailed,
@@ -262,7 +262,7 @@ func (c *child) rerun(ctx context.Context, try string) error {
 			if err := c.end(ctx); err != nil {
 				return err
 			}
-			engine.Pause(ctx, closingPause)
+			engine.Sleep(ctx, closingPause)
 			continue
 		case err != nil:
 			return err
@@ -275,7 +275,7 @@ func (c *child) rerun(ctx context.Context, try string) error {
 			return err
 		}
 		c.run.markUncertain()
-		engine.Pause(ctx, reportPause)
+		engine.Sleep(ctx, reportPause)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 // claim fills free slots from one shard, and runs the first of the claimed tasks in its own goroutine.
-func (s *WorkerRun) claim(ctx context.Context, v dispatch.ClaimTarget) {
-	if s.Worker.Config.Through {
+func (s *Run) claim(ctx context.Context, v dispatch.ClaimTarget) {
+	if s.worker.config.Through {
 		s.claimGranted(ctx, v)
 		return
 	}
@@ -30,7 +30,7 @@ func (s *WorkerRun) claim(ctx context.Context, v dispatch.ClaimTarget) {
 	var reply enginerpc.ClaimReply
 	err := s.claimUntilKnown(ctx, func(repeated bool) (err error) {
 		call.Repeated, sentAt = repeated, time.Now()
-		reply, err = s.Session.Backend.Claim(s.Base, call)
+		reply, err = s.session.Backend.Claim(s.base, call)
 		return err
 	})
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *WorkerRun) claim(ctx context.Context, v dispatch.ClaimTarget) {
 	}
 	aside := s.queue.ResolveHint(v, at)
 	s.peers.ObserveClaim(time.Since(sentAt))
-	s.Worker.Counts.claimed(len(reply.Executions))
+	s.worker.Counts.claimed(len(reply.Executions))
 	if len(reply.Executions) > 0 {
 		s.measureClaim(sentAt, v, engine.OutcomeFound)
 	} else {
@@ -53,7 +53,7 @@ func (s *WorkerRun) claim(ctx context.Context, v dispatch.ClaimTarget) {
 	first := s.launch(at, reply.Executions, sentAt, len(reply.Candidates) == 0)
 	unused := v.Slots - len(reply.Executions)
 	if len(reply.Candidates) > 0 {
-		unused -= s.Admit(v.Lane, reply.Candidates, unused)
+		unused -= s.admit(v.Lane, reply.Candidates, unused)
 	}
 	s.queue.FinishClaim(unused)
 	switch {
@@ -68,12 +68,12 @@ func (s *WorkerRun) claim(ctx context.Context, v dispatch.ClaimTarget) {
 }
 
 // claimFailed queues the shard of a failed claim again, after a pause.
-func (s *WorkerRun) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sentAt time.Time, err error) {
+func (s *Run) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sentAt time.Time, err error) {
 	s.measureClaim(sentAt, v, engine.OutcomeUnanswered)
 	s.markUncertain()
-	s.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", engine.EventClaimFailed.Attr(), slog.String("lane", string(v.Lane)),
+	s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", engine.EventClaimFailed.Attr(), slog.String("lane", string(v.Lane)),
 		slog.String("partition", v.Partition.Tag()), slog.Any("error", err))
-	engine.Pause(ctx, claimPause)
+	engine.Sleep(ctx, claimPause)
 	s.queue.DropHint(v)
 	s.queue.FinishClaim(v.Slots)
 	if v.SetAside {
@@ -84,23 +84,23 @@ func (s *WorkerRun) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sen
 }
 
 // claimUntilKnown repeats a claim while it is unknown what the claim has leased and ctx is not done.
-func (s *WorkerRun) claimUntilKnown(ctx context.Context, call func(repeated bool) error) error {
+func (s *Run) claimUntilKnown(ctx context.Context, call func(repeated bool) error) error {
 	again := engine.RetryPolicy{Pause: claimPause, Retryable: engine.IsOutcomeUnknown, Failed: func(error) { s.markUncertain() }}
 	return engine.RetryUntilKnown(ctx, again, call)
 }
 
 // measureClaim records the duration and the outcome of a claim as a metric.
-func (s *WorkerRun) measureClaim(sentAt time.Time, v dispatch.ClaimTarget, outcome string) {
-	telemetry := s.Session.Telemetry
-	telemetry.Record(s.Base, telemetry.Claims, time.Since(sentAt), engine.Labels{Key: "lane", Value: string(v.Lane), Outcome: outcome})
+func (s *Run) measureClaim(sentAt time.Time, v dispatch.ClaimTarget, outcome string) {
+	telemetry := s.session.Telemetry
+	telemetry.Record(s.base, telemetry.Claims, time.Since(sentAt), engine.Labels{Key: "lane", Value: string(v.Lane), Outcome: outcome})
 }
 
 // claimRequest returns the claim of up to count executions of a lane that goes with a call, under a claim id
 // of its own.
-func (s *WorkerRun) claimRequest(lane enginecore.LaneID, count int) enginerpc.ClaimRequest {
+func (s *Run) claimRequest(lane enginecore.LaneID, count int) enginerpc.ClaimRequest {
 	request := s.request
 	request.LaneID, request.Count, request.ClaimID = lane, int64(count), submit.RandomUUID().String()
-	if count > 0 && !s.Worker.Config.Through {
+	if count > 0 && !s.worker.config.Through {
 		request.Rooms = s.limits.rooms(s.pools.unused)
 	}
 	return request

@@ -14,7 +14,7 @@ import (
 // runClaimant is the admission claimant for one lane of a worker run: it leases admitted executions into free
 // slots of the run.
 type runClaimant struct {
-	run  *WorkerRun
+	run  *Run
 	lane enginecore.LaneID
 }
 
@@ -23,7 +23,7 @@ func (c runClaimant) Request(slots int) enginerpc.ClaimRequest {
 	return c.run.claimRequest(c.lane, slots)
 }
 
-// Admit sends an Admit call and repeats it while its outcome is unknown and the run claims work. It returns
+// admit sends an Admit call and repeats it while its outcome is unknown and the run claims work. It returns
 // the executions that the call leased.
 func (c runClaimant) Admit(
 	ctx context.Context, call enginerpc.AdmitCall,
@@ -72,9 +72,9 @@ func (c runClaimant) tasks(leased []admission.LeasedExecution) []*Task {
 
 // Admit acquires the permits of candidates, and starts those that were leased in slots that the caller has
 // reserved. It returns their number, at most slots.
-func (s *WorkerRun) Admit(lane enginecore.LaneID, candidates []enginerpc.Candidate, slots int) int {
+func (s *Run) admit(lane enginecore.LaneID, candidates []enginerpc.Candidate, slots int) int {
 	by := runClaimant{s, lane}
-	tasks := by.tasks(admission.Admitter{Session: s.Session}.Admit(s.Base, candidates, by, slots))
+	tasks := by.tasks(admission.Admitter{Session: s.session}.Admit(s.base, candidates, by, slots))
 	s.begin(tasks)
 	return len(tasks)
 }
@@ -82,10 +82,10 @@ func (s *WorkerRun) Admit(lane enginecore.LaneID, candidates []enginerpc.Candida
 // admitNext acquires the permits of candidates that came with the completion of a task, for the slot of that
 // task. The permits of the completed task are returned with the same calls. It returns the task to run next
 // in the slot, or nil.
-func (s *WorkerRun) admitNext(ended *Task, candidates []enginerpc.Candidate) *Task {
+func (s *Run) admitNext(ended *Task, candidates []enginerpc.Candidate) *Task {
 	s.returns.note(ended)
 	by := runClaimant{s, ended.shard.Lane}
-	tasks := by.tasks(admission.Admitter{Session: s.Session}.Admit(s.Base, candidates, by, 1))
+	tasks := by.tasks(admission.Admitter{Session: s.session}.Admit(s.base, candidates, by, 1))
 	if len(tasks) == 0 {
 		return nil
 	}
@@ -93,27 +93,27 @@ func (s *WorkerRun) admitNext(ended *Task, candidates []enginerpc.Candidate) *Ta
 }
 
 // claimant implements admittedStarter.
-func (s *WorkerRun) claimant(lane enginecore.LaneID) admission.Claimant { return runClaimant{s, lane} }
+func (s *Run) claimant(lane enginecore.LaneID) admission.Claimant { return runClaimant{s, lane} }
 
 // reserve implements admittedStarter. It reserves nothing for a worker that claims by grants only.
-func (s *WorkerRun) reserve(n int) int {
-	if s.Worker.Config.Through {
+func (s *Run) reserve(n int) int {
+	if s.worker.config.Through {
 		return 0
 	}
 	return s.queue.Reserve(n)
 }
 
 // startAdmitted implements admittedStarter.
-func (s *WorkerRun) startAdmitted(lane enginecore.LaneID, leased []admission.LeasedExecution, slots int) {
+func (s *Run) startAdmitted(lane enginecore.LaneID, leased []admission.LeasedExecution, slots int) {
 	s.begin(runClaimant{s, lane}.tasks(leased))
 	s.queue.Restore(slots - len(leased))
 }
 
 // goTask implements admittedStarter.
-func (s *WorkerRun) goTask(do func()) { s.tasks.Go(do) }
+func (s *Run) goTask(do func()) { s.tasks.Go(do) }
 
 // begin starts tasks, and acquires the permits of those that were leased before their permits.
-func (s *WorkerRun) begin(tasks []*Task) {
+func (s *Run) begin(tasks []*Task) {
 	s.permits.acquire(tasks...)
 	s.start(tasks)
 }

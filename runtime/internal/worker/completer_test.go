@@ -33,7 +33,7 @@ func (c *fullCalls) refuse(ctx context.Context) error {
 	if !time.Now().Before(c.until) {
 		return nil
 	}
-	engine.Pause(ctx, time.Second) // as the engine retries by itself
+	engine.Sleep(ctx, time.Second) // as the engine retries by itself
 	return fmt.Errorf("full: %w: %w", enginecore.ErrFull, enginecore.ErrUnavailable)
 }
 
@@ -77,11 +77,11 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 					var logged strings.Builder
 					engine_ := &fullCalls{until: time.Now().Add(5 * lease)}
 					s := &services{
-						Base: t.Context(), Worker: &Worker{Config: WorkerConfig{Lease: lease}},
-						Session: &engine.Session{Backend: engine_, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Telemetry: telemetry},
+						base: t.Context(), worker: &Worker{config: Config{Lease: lease}},
+						session: &engine.Session{Backend: engine_, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Telemetry: telemetry},
 					}
 					s.completer = &completer{
-						session: s.Session, base: s.Base, markUncertain: s.markUncertain,
+						session: s.session, base: s.base, markUncertain: s.markUncertain,
 						claimRequest: func(enginecore.LaneID, int) enginerpc.ClaimRequest { return enginerpc.ClaimRequest{} },
 					}
 					x := s.NewTask(dispatch.LaneShard{}, enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())

@@ -3,7 +3,7 @@
 // # Types
 //
 //   - Worker is the configuration, the registered activities and the counters of a worker. Worker.Run works once.
-//   - WorkerRun is that run: the dispatch loop, the goroutines that listen and sweep, and everything that tasks share.
+//   - Run is that run: the dispatch loop, the goroutines that listen and sweep, and everything that tasks share.
 //   - Task is one leased execution, from the reply that leased it to the report of its end. It embeds an attempt, which
 //     has the lease and settles and reports the end; its parts (progressReports, journal, budgetUse, overstay, child)
 //     know the attempt alone.
@@ -20,10 +20,10 @@
 //
 //  1. A wake-up (handleWake), a sweep or the reply to an earlier call adds a shard, a lane in one partition, to the
 //     dispatch queue.
-//  2. WorkerRun.dispatch takes the shard with free slots reserved for it, and starts a goroutine that calls
-//     WorkerRun.claim. With a Granter, claimGranted requests a grant for each execution instead.
+//  2. Run.dispatch takes the shard with free slots reserved for it, and starts a goroutine that calls
+//     Run.claim. With a Granter, claimGranted requests a grant for each execution instead.
 //  3. Each leased execution becomes a Task. Candidates of the reply, which are not leased yet, pass their limits in
-//     package admission first. WorkerRun.launch makes the tasks, and WorkerRun.work runs those of one slot one after the
+//     package admission first. Run.launch makes the tasks, and Run.work runs those of one slot one after the
 //     other.
 //  4. RunTask adds the task to the lease manager, waits for permits if the execution was leased before them
 //     (permitQueue.await), and calls runAttempt: it composes the input, reads the journal, sets the time limits and invokes

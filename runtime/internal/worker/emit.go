@@ -171,7 +171,7 @@ func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 		case engine.IsUnavailable(err) && ctx.Err() == nil:
 			// The frame may have been stored. Readers recognise the repetition by its number.
 			a.run.markUncertain()
-			engine.Pause(ctx, reportPause)
+			engine.Sleep(ctx, reportPause)
 			return i, nil
 		case errors.Is(err, enginecore.ErrStreamClosed), errors.Is(err, enginecore.ErrStaleOwnerCannotAppend):
 			err = fmt.Errorf("%w: the stream takes no more frames", engine.ErrLeaseLost)

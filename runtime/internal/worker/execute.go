@@ -35,7 +35,7 @@ func (t *Task) finishUp() {
 
 // execute prepares the input, runs the function within its time limits, and returns its encoded result.
 func (t *Task) execute(ctx context.Context) ([]byte, error) {
-	handler := t.run.Worker.handlers[t.claimed.Kind]
+	handler := t.run.worker.handlers[t.claimed.Kind]
 	if handler == nil && t.claimed.Kind != submit.MapKind && t.claimed.Kind != submit.SubKind {
 		return nil, fmt.Errorf("activity %q is not registered with this worker", t.claimed.Kind)
 	}
@@ -127,7 +127,7 @@ type limits struct {
 func (t *Task) limits(plan submit.NodePlan) limits {
 	l := limits{deadline: t.claimed.DeadlineAt}
 	if plan.StartToClose > 0 {
-		l.startToClose = t.Begun.Add(plan.StartToClose)
+		l.startToClose = t.begun.Add(plan.StartToClose)
 	}
 	l.until = l.deadline
 	if l.until.IsZero() || (!l.startToClose.IsZero() && l.startToClose.Before(l.until)) {
@@ -178,7 +178,7 @@ func (t *Task) readInputs(ctx context.Context, results map[string][]byte) error 
 	for {
 		var reply enginerpc.ReadInputsReply
 		err := t.retryUntilKnown(ctx, func() (err error) {
-			reply, err = t.run.Session.Backend.ReadInputs(ctx, call)
+			reply, err = t.run.session.Backend.ReadInputs(ctx, call)
 			return err
 		})
 		if err != nil {
@@ -217,7 +217,7 @@ func (t *Task) watchHeartbeat(limit time.Duration) (stop func()) {
 			if t.settle() {
 				err := activity.Category(fmt.Errorf("%w: none for %s", engine.ErrHeartbeatTimeout, limit), activity.CategoryTimeout)
 				t.logFailure(err)
-				t.Cancel(engine.ErrHeartbeatTimeout)
+				t.cancel(engine.ErrHeartbeatTimeout)
 				t.report(attemptOutcome{kind: outcomeKindFailed, err: err}, 0)
 			}
 			return

@@ -20,14 +20,14 @@ func (e *execution) Info() activitycontext.Info {
 	c := &e.task.claimed
 	return activitycontext.Info{
 		Flow: c.FlowName, FlowID: string(c.FlowID), RunID: c.RunID, Node: c.Node, ExecutionID: string(c.ExecutionID),
-		Attempt: int(c.AttemptIndex) + 1, StartedAt: e.task.Begun, Deadline: e.until,
+		Attempt: int(c.AttemptIndex) + 1, StartedAt: e.task.begun, Deadline: e.until,
 	}
 }
 
 // LeaseHealthy implements activity.LeaseHealthy: it reports whether the attempt is unsettled and its lease
 // lasts.
 func (e *execution) LeaseHealthy() bool {
-	return !e.task.Settled.Load() && time.Now().Before(e.task.leaseEnd())
+	return !e.task.settled.Load() && time.Now().Before(e.task.leaseEnd())
 }
 
 // Heartbeat implements activity.Heartbeat: it records the time and returns the cause if ctx has ended.

@@ -22,7 +22,7 @@ const grantTTL = 5 * time.Second
 const grantPoll = time.Second
 
 // claimGranted fills free slots from one shard by requesting grants.
-func (s *WorkerRun) claimGranted(ctx context.Context, v dispatch.ClaimTarget) {
+func (s *Run) claimGranted(ctx context.Context, v dispatch.ClaimTarget) {
 	got := 0
 	var err error
 	// The granter is code of the application and can end the goroutine.
@@ -31,9 +31,9 @@ func (s *WorkerRun) claimGranted(ctx context.Context, v dispatch.ClaimTarget) {
 		sentAt := time.Now()
 		var grant admission.IssuedGrant
 		err = errGranterExited
-		grant, err = s.Worker.Config.Granter(ctx, admission.GrantRequest{
-			Lane: string(v.Lane), WorkerID: s.request.WorkerID, Instance: s.Worker.Instance, TTL: grantTTL,
-			Capabilities: s.Worker.Config.Capabilities, Activities: s.Worker.activities(), Partition: &v.Partition,
+		grant, err = s.worker.config.Granter(ctx, admission.GrantRequest{
+			Lane: string(v.Lane), WorkerID: s.request.WorkerID, Instance: s.worker.Instance, TTL: grantTTL,
+			Capabilities: s.worker.config.Capabilities, Activities: s.worker.activities(), Partition: &v.Partition,
 		})
 		if err != nil {
 			break
@@ -52,13 +52,13 @@ var errGranterExited = errors.New("the granter ended its goroutine (runtime.Goex
 
 // claimedGranted frees the slots that a claim by grants did not use, and queues the shard again unless
 // nothing more was granted.
-func (s *WorkerRun) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, got int, err error) {
-	s.Worker.Counts.claimed(got)
+func (s *Run) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, got int, err error) {
+	s.worker.Counts.claimed(got)
 	failed := err != nil && !errors.Is(err, admission.ErrNoGrant) && ctx.Err() == nil
 	if failed {
-		s.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim by a grant failed", engine.EventClaimFailed.Attr(),
+		s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim by a grant failed", engine.EventClaimFailed.Attr(),
 			slog.String("lane", string(v.Lane)), slog.String("partition", v.Partition.Tag()), slog.Any("error", err))
-		engine.Pause(ctx, claimPause)
+		engine.Sleep(ctx, claimPause)
 	}
 	s.queue.FinishClaim(v.Slots - got)
 	if failed || err == nil {
@@ -68,8 +68,8 @@ func (s *WorkerRun) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, 
 
 // useGrant claims by a grant. It returns no execution and no error if the grant has expired or the execution
 // was claimed or ended meanwhile.
-func (s *WorkerRun) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]enginerpc.ClaimedExecution, error) {
-	core, err := engine.Capability[engine.GrantedClaims](s.Session.Backend)
+func (s *Run) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]enginerpc.ClaimedExecution, error) {
+	core, err := engine.Capability[engine.GrantedClaims](s.session.Backend)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (s *WorkerRun) useGrant(ctx context.Context, grant admission.IssuedGrant) (
 	var reply enginerpc.ClaimGrantedReply
 	err = s.claimUntilKnown(ctx, func(repeated bool) (err error) {
 		call.Repeated = repeated
-		reply, err = core.ClaimGranted(s.Base, call)
+		reply, err = core.ClaimGranted(s.base, call)
 		return err
 	})
 	for _, passing := range []error{

@@ -13,17 +13,17 @@ import (
 type lease struct {
 	shard   dispatch.LaneShard
 	claimed enginerpc.ClaimedExecution
-	// Begun is when the worker received the lease, by its own clock.
-	Begun time.Time
+	// begun is when the worker received the lease, by its own clock.
+	begun time.Time
 	// ends is the end of the lease as a time.Duration after Begun.
 	ends atomic.Int64
 }
 
 // leaseEnd returns when this worker treats the lease as lost: a twentieth of its duration before the engine
 // can lease the execution again.
-func (l *lease) leaseEnd() time.Time { return l.Begun.Add(time.Duration(l.ends.Load())) }
+func (l *lease) leaseEnd() time.Time { return l.begun.Add(time.Duration(l.ends.Load())) }
 
 // extend records that a call sent at sentAt has renewed the lease for ttl.
 func (l *lease) extend(sentAt time.Time, ttl time.Duration) {
-	l.ends.Store(int64(sentAt.Add(ttl * 19 / 20).Sub(l.Begun)))
+	l.ends.Store(int64(sentAt.Add(ttl * 19 / 20).Sub(l.begun)))
 }

@@ -46,7 +46,7 @@ const maxEarly = 1024
 // newLeaseManager returns a lease manager without tasks.
 func newLeaseManager(s *services) *leaseManager {
 	return &leaseManager{
-		run: s, ttl: s.Worker.Config.Lease, tasks: make(map[enginecore.ExecutionID]*Task),
+		run: s, ttl: s.worker.config.Lease, tasks: make(map[enginecore.ExecutionID]*Task),
 		unknown: make(map[enginecore.LeaseID]bool), early: make(map[enginecore.LeaseID]earlyCancel),
 	}
 }
@@ -61,7 +61,7 @@ func (b *leaseManager) register(ctx context.Context) error {
 			return !errors.Is(err, enginecore.ErrFull) && !errors.Is(err, enginecore.ErrUnauthorized)
 		},
 		Failed: func(err error) {
-			b.run.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker cannot reach the engine, it tries again",
+			b.run.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker cannot reach the engine, it tries again",
 				engine.EventEngineAway.Attr(), slog.Any("error", err))
 		},
 	}
@@ -69,31 +69,31 @@ func (b *leaseManager) register(ctx context.Context) error {
 	switch {
 	case err == nil:
 		b.known.Store(true)
-		b.run.Worker.liveness.Touch()
+		b.run.worker.liveness.Touch()
 	case ctx.Err() == nil && errors.Is(err, enginecore.ErrUnauthorized):
-		return fmt.Errorf("register worker %s: %w", b.run.Worker.Instance, err)
+		return fmt.Errorf("register worker %s: %w", b.run.worker.Instance, err)
 	}
 	return nil
 }
 
 // setLiveKey sets the live key for liveTime.
 func (b *leaseManager) setLiveKey(ctx context.Context) error {
-	client := b.run.Session.Client
+	client := b.run.session.Client
 	return enginerpc.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
 }
 
 // deregister removes the live key. If that fails, the key expires.
 func (b *leaseManager) deregister() {
-	ctx, cancel := context.WithTimeout(b.run.Base, time.Second)
+	ctx, cancel := context.WithTimeout(b.run.base, time.Second)
 	defer cancel()
-	client := b.run.Session.Client
+	client := b.run.session.Client
 	if err := client.Do(ctx, client.B().Del().Key(b.liveKey()).Build()).Error(); err != nil {
-		b.run.Session.Logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: live key stays until it runs out", engine.EventLiveKeyLeft.Attr(), slog.Any("error", err))
+		b.run.session.Logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: live key stays until it runs out", engine.EventLiveKeyLeft.Attr(), slog.Any("error", err))
 	}
 }
 
 // liveKey returns the key by which keepers see that this worker instance exists.
-func (b *leaseManager) liveKey() string { return b.run.core.Keys().WorkerAlive(b.run.Worker.Instance) }
+func (b *leaseManager) liveKey() string { return b.run.core.Keys().WorkerAlive(b.run.worker.Instance) }
 
 // liveTime returns the time for which the live key lasts without renewal.
 func (b *leaseManager) liveTime() time.Duration { return max(2*b.ttl, time.Second) }
@@ -109,7 +109,7 @@ func (b *leaseManager) add(t *Task) bool {
 		// The engine ended the earlier lease before its time, for example because its clock was set forward,
 		// and it is no longer renewed. If the function has returned, its task is about to be removed.
 		if former.claimed.LeaseID != t.claimed.LeaseID && former.settle() {
-			former.Cancel(fmt.Errorf("%w: this worker has claimed the execution again", engine.ErrLeaseLost))
+			former.cancel(fmt.Errorf("%w: this worker has claimed the execution again", engine.ErrLeaseLost))
 		}
 		if b.former == nil {
 			b.former = make(map[*Task]struct{})
@@ -192,7 +192,7 @@ func (b *leaseManager) rememberCancel(lease enginecore.LeaseID, cause error) {
 func (b *leaseManager) stopAll(cause error) {
 	for _, tasks := range b.snapshot() {
 		for _, t := range tasks {
-			t.Cancel(cause)
+			t.cancel(cause)
 		}
 	}
 }
@@ -250,7 +250,7 @@ func (b *leaseManager) cancelExpired() {
 	for _, tasks := range b.snapshot() {
 		for _, t := range tasks {
 			if now.After(t.leaseEnd()) {
-				t.Cancel(engine.ErrLeaseLost)
+				t.cancel(engine.ErrLeaseLost)
 			}
 		}
 	}
@@ -262,7 +262,7 @@ func (b *leaseManager) renew(ctx context.Context) {
 	held := b.snapshot()
 	compare := b.run.uncertain.Swap(false)
 	if compare {
-		for _, p := range b.run.Session.Partitions() {
+		for _, p := range b.run.session.Partitions() {
 			if held[p] == nil {
 				held[p] = nil
 			}
@@ -279,10 +279,10 @@ func (b *leaseManager) renew(ctx context.Context) {
 	}
 	deadline, cancel := context.WithTimeout(ctx, b.ttl)
 	defer cancel()
-	answers, err := b.run.Session.Backend.RenewAll(deadline, renewals)
+	answers, err := b.run.session.Backend.RenewAll(deadline, renewals)
 	if err != nil && ctx.Err() == nil {
 		b.run.markUncertain()
-		b.run.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", engine.EventRenewalFailed.Attr(), slog.Any("error", err))
+		b.run.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", engine.EventRenewalFailed.Attr(), slog.Any("error", err))
 	}
 	seen := make(map[enginecore.LeaseID]bool)
 	for i, a := range answers {
@@ -304,7 +304,7 @@ func (b *leaseManager) renew(ctx context.Context) {
 // renewal returns the call that renews the leases of one partition.
 func (b *leaseManager) renewal(p enginecore.Partition, tasks []*Task, compare bool) enginerpc.RenewCall {
 	call := enginerpc.RenewCall{
-		Partition: p, WorkerInstanceID: b.run.Worker.Instance, LeaseTTL: b.ttl, ReportStrays: compare,
+		Partition: p, WorkerInstanceID: b.run.worker.Instance, LeaseTTL: b.ttl, ReportStrays: compare,
 		Leases: make([]enginerpc.RenewLease, len(tasks)),
 	}
 	for i, t := range tasks {
@@ -355,18 +355,18 @@ func (b *leaseManager) releaseUnknown(p enginecore.Partition, unknown []enginerp
 			seen[lease.LeaseID] = true
 			continue
 		}
-		_, err := b.run.Session.Backend.Release(b.run.Base, enginerpc.ReleaseCall{
+		_, err := b.run.session.Backend.Release(b.run.base, enginerpc.ReleaseCall{
 			Partition: p, ExecutionID: lease.ExecutionID, LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch,
 			AttemptID: lease.AttemptID, Reason: "the reply of the claim was lost",
 		})
-		b.run.Session.Logger.LogAttrs(b.run.Base, slog.LevelInfo, "flowfabric: gave back an execution whose claim had no reply", engine.EventUnknownReleased.Attr(),
+		b.run.session.Logger.LogAttrs(b.run.base, slog.LevelInfo, "flowfabric: gave back an execution whose claim had no reply", engine.EventUnknownReleased.Attr(),
 			slog.String("execution", string(lease.ExecutionID)), slog.Any("error", err))
 	}
 }
 
 // touchLiveKey extends the live key and records whether it is set.
 func (b *leaseManager) touchLiveKey(ctx context.Context) {
-	client := b.run.Session.Client
+	client := b.run.session.Client
 	err := b.setLiveKey(ctx)
 	if err == nil {
 		b.known.Store(true)
@@ -378,7 +378,7 @@ func (b *leaseManager) touchLiveKey(ctx context.Context) {
 	}
 	switch {
 	case err == nil:
-		b.run.Worker.liveness.Touch()
+		b.run.worker.liveness.Touch()
 	case ctx.Err() == nil:
 		b.run.markUncertain()
 	}

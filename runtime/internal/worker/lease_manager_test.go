@@ -35,7 +35,7 @@ func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			late := new(lateCalls)
-			s := &services{Base: t.Context(), Worker: new(Worker), Session: &engine.Session{Backend: late, Logger: slog.New(slog.DiscardHandler)}}
+			s := &services{base: t.Context(), worker: new(Worker), session: &engine.Session{Backend: late, Logger: slog.New(slog.DiscardHandler)}}
 			book := newLeaseManager(s)
 			claimed := enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease", LeaseEpoch: 1, AttemptID: "try"}
 			task := s.NewTask(dispatch.LaneShard{}, claimed, time.Now())
@@ -49,7 +49,7 @@ func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
 				late.arrives()
 			}
 			book.releaseUnknown(enginecore.Partition{}, lease, make(map[enginecore.LeaseID]bool))
-			require.Equal(t, !before, task.Settled.Load())
+			require.Equal(t, !before, task.settled.Load())
 			if before {
 				require.Empty(t, late.released)
 				require.NoError(t, context.Cause(task.ctx))

@@ -36,7 +36,7 @@ const (
 func (o *overstay) begin(until time.Time) {
 	end := time.Duration(math.MaxInt64)
 	if !until.IsZero() {
-		end = max(until.Sub(o.attempt.Begun), 1)
+		end = max(until.Sub(o.attempt.begun), 1)
 	}
 	o.until.Store(int64(end))
 }
@@ -50,7 +50,7 @@ func (o *overstay) functionEnded() {
 // end ends a reported overstay, once.
 func (o *overstay) end() {
 	if o.state.Load() == overstays && o.state.CompareAndSwap(overstays, overstayEnded) {
-		o.attempt.run.Worker.Counts.Overstaying.Add(-1)
+		o.attempt.run.worker.Counts.Overstaying.Add(-1)
 		o.attempt.log(slog.LevelInfo, engine.EventOverstayEnded, "a function returned long after its context had ended")
 	}
 }
@@ -59,7 +59,7 @@ func (o *overstay) end() {
 // for patience after its context ended.
 func (o *overstay) check(now time.Time, patience time.Duration) {
 	until := time.Duration(o.until.Load())
-	if until == 0 || o.attempt.ctx.Err() == nil && now.Sub(o.attempt.Begun) < until || o.state.Load() != notOverstayed {
+	if until == 0 || o.attempt.ctx.Err() == nil && now.Sub(o.attempt.begun) < until || o.state.Load() != notOverstayed {
 		return
 	}
 	if o.noticed.IsZero() {
@@ -68,7 +68,7 @@ func (o *overstay) check(now time.Time, patience time.Duration) {
 	if now.Sub(o.noticed) < patience {
 		return
 	}
-	counts := &o.attempt.run.Worker.Counts
+	counts := &o.attempt.run.worker.Counts
 	counts.Overstays.Add(1)
 	counts.Overstaying.Add(1)
 	o.state.Store(overstays)
@@ -85,7 +85,7 @@ func (o *overstay) causeOfEnd(until time.Duration) error {
 	if cause := context.Cause(o.attempt.ctx); cause != nil {
 		return cause
 	}
-	if deadline := o.attempt.claimed.DeadlineAt; !deadline.IsZero() && !deadline.After(o.attempt.Begun.Add(until)) {
+	if deadline := o.attempt.claimed.DeadlineAt; !deadline.IsZero() && !deadline.After(o.attempt.begun.Add(until)) {
 		return engine.ErrDeadline
 	}
 	return engine.ErrStartToClose

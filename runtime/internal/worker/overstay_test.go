@@ -19,16 +19,16 @@ func TestWhenAFunctionOverstays(t *testing.T) {
 	const patience = time.Second
 	type counts struct{ reported, running int64 }
 	newRunning := func(limit time.Duration) (*Task, func(after time.Duration) counts) {
-		w := &Worker{Config: WorkerConfig{Lease: time.Minute}}
-		s := &services{Worker: w, Session: &engine.Session{Logger: slog.New(slog.DiscardHandler)}, Base: t.Context()}
+		w := &Worker{config: Config{Lease: time.Minute}}
+		s := &services{worker: w, session: &engine.Session{Logger: slog.New(slog.DiscardHandler)}, base: t.Context()}
 		running := s.NewTask(dispatch.LaneShard{}, enginerpc.ClaimedExecution{}, time.Now())
 		until := time.Time{}
 		if limit > 0 {
-			until = running.Begun.Add(limit)
+			until = running.begun.Add(limit)
 		}
 		running.overstay.begin(until)
 		return running, func(after time.Duration) counts {
-			running.overstay.check(running.Begun.Add(after), patience)
+			running.overstay.check(running.begun.Add(after), patience)
 			return counts{w.Counts.Overstays.Load(), w.Counts.Overstaying.Load()}
 		}
 	}
@@ -36,7 +36,7 @@ func TestWhenAFunctionOverstays(t *testing.T) {
 
 	running, look := newRunning(0)
 	require.Equal(t, none, look(time.Hour), "it may take as long as it likes")
-	running.Cancel(engine.ErrCancelled)
+	running.cancel(engine.ErrCancelled)
 	require.Equal(t, none, look(2*time.Hour))
 	require.Equal(t, none, look(2*time.Hour+patience-1))
 	require.Equal(t, one, look(2*time.Hour+patience))
@@ -51,7 +51,7 @@ func TestWhenAFunctionOverstays(t *testing.T) {
 	require.Equal(t, one, look(6*time.Second))
 
 	running, look = newRunning(0)
-	running.Cancel(engine.ErrCancelled)
+	running.cancel(engine.ErrCancelled)
 	require.Equal(t, none, look(time.Second))
 	running.overstay.functionEnded()
 	require.Equal(t, none, look(time.Hour), "it has returned")

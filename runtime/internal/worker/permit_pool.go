@@ -28,7 +28,7 @@ const (
 // ends, the pool returns each permit as soon as it is free.
 type permitPools struct {
 	run    *services
-	queue  *dispatch.DispatchQueue
+	queue  *dispatch.Queue
 	limits *limitCache
 	slots  admittedStarter
 	// hasLiveKey reports whether the worker's live key is set; without it, keepers take permits back.
@@ -128,7 +128,7 @@ func (p *permitPool) reportIfDue() {
 	wait := p.untilReport()
 	switch {
 	case p.running && wait == 0:
-		engine.Notify(p.wakeup)
+		engine.TrySend(p.wakeup)
 	case !p.running && wait >= 0:
 		p.running = true
 		p.slots.goTask(p.reportLoop)
@@ -185,7 +185,7 @@ func (p *permitPool) reportLoop() {
 			}
 			timer.Stop()
 		case !p.report():
-			engine.Pause(p.run.Base, claimPause)
+			engine.Sleep(p.run.base, claimPause)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func (p *permitPool) nextReport() poolReport {
 	p.peak, p.started = p.used, false
 	r.HoldPlacesCall = enginerpc.HoldPlacesCall{
 		Partition: partition, QuotaPolicyID: p.limit.Quota, Name: p.limit.Name, Key: p.limit.Key, Rate: p.limit.Rate,
-		WindowMs: p.limit.WindowMS, Cap: p.limit.Cap, WorkerInstanceID: p.run.Worker.Instance, Places: wanted, Needed: needed,
+		WindowMs: p.limit.WindowMS, Cap: p.limit.Cap, WorkerInstanceID: p.run.worker.Instance, Places: wanted, Needed: needed,
 		Seq: p.seq,
 	}
 	return r
@@ -231,9 +231,9 @@ func (p *permitPool) report() bool {
 	run := p.run
 	slots := p.slots.reserve(sent.freed)
 	sentAt := time.Now()
-	reply, err := run.core.HoldPlaces(run.Base, sent.HoldPlacesCall)
+	reply, err := run.core.HoldPlaces(run.base, sent.HoldPlacesCall)
 	if err != nil {
-		run.Session.Logger.LogAttrs(run.Base, slog.LevelWarn, "flowfabric: places of a limit could not be asked for",
+		run.session.Logger.LogAttrs(run.base, slog.LevelWarn, "flowfabric: places of a limit could not be asked for",
 			engine.EventLimitsFailed.Attr(), slog.String("limit", sent.Name), slog.Any("error", err))
 	}
 	p.update(sent, sentAt, reply, err)
@@ -245,7 +245,7 @@ func (p *permitPool) report() bool {
 	// The next report does not wait for the admission of these executions.
 	p.slots.goTask(func() {
 		by := p.slots.claimant(sent.lane)
-		leased := admission.Admitter{Session: run.Session}.Deliver(run.Base, sent.limit, reply.Granted, by, slots)
+		leased := admission.Admitter{Session: run.session}.Deliver(run.base, sent.limit, reply.Granted, by, slots)
 		p.slots.startAdmitted(sent.lane, leased, slots)
 	})
 	return true

@@ -80,7 +80,7 @@ func (q *permitQueue) send(tasks []*Task) {
 		needed[i], _ = admission.PermitsOf(&t.claimed)
 	}
 	by := q.slots.claimant(tasks[0].shard.Lane)
-	admission.Admitter{Session: q.run.Session}.Acquire(q.run.Base, needed, by, func(i int, all bool) { tasks[i].permit.result <- all })
+	admission.Admitter{Session: q.run.session}.Acquire(q.run.base, needed, by, func(i int, all bool) { tasks[i].permit.result <- all })
 }
 
 // await waits for the permits of a task that was leased before them, and reports whether the task has all of them.

@@ -25,7 +25,7 @@ const (
 // fields after it.
 type permitReturns struct {
 	run    *services
-	queue  *dispatch.DispatchQueue
+	queue  *dispatch.Queue
 	limits *limitCache
 	slots  admittedStarter
 
@@ -77,7 +77,7 @@ func (r *permitReturns) note(t *Task) {
 		t.permit.pool.leave(t.permit.granted)
 		return
 	}
-	if t.claimed.Admission == "" || t.OutcomeUnknown.Load() {
+	if t.claimed.Admission == "" || t.outcomeUnknown.Load() {
 		return
 	}
 	x, ok := admission.PermitsOf(&t.claimed)
@@ -96,7 +96,7 @@ func (r *permitReturns) flush() {
 		r.mu.Lock()
 		if len(r.pending) > 0 && !r.limits.isContended(r.pending) && !r.queue.IsClosed() {
 			r.mu.Unlock()
-			engine.Pause(r.run.Base, returnDelay)
+			engine.Sleep(r.run.base, returnDelay)
 			r.mu.Lock()
 		}
 		list, lane := r.pending, r.lane
@@ -109,7 +109,7 @@ func (r *permitReturns) flush() {
 		r.pending = list[n:]
 		r.mu.Unlock()
 		slots := r.slots.reserve(n)
-		leased := admission.Admitter{Session: r.run.Session}.Release(r.run.Base, list[:n], r.slots.claimant(lane), slots)
+		leased := admission.Admitter{Session: r.run.session}.Release(r.run.base, list[:n], r.slots.claimant(lane), slots)
 		r.slots.startAdmitted(lane, leased, slots)
 	}
 }

@@ -57,7 +57,7 @@ func (p *progressReports) finish() {
 
 // record sends one progress report. An error is logged at debug level.
 func (p *progressReports) record(percent float64, message string) {
-	_, err := p.attempt.run.Session.Backend.UpdateProgress(p.attempt.ctx, enginerpc.UpdateProgressCall{
+	_, err := p.attempt.run.session.Backend.UpdateProgress(p.attempt.ctx, enginerpc.UpdateProgressCall{
 		ExecutionID: p.attempt.claimed.ExecutionID, LeaseID: p.attempt.claimed.LeaseID, LeaseEpoch: p.attempt.claimed.LeaseEpoch,
 		ProgressPct: strconv.FormatFloat(percent, 'f', -1, 64), ProgressMessage: message,
 	})

@@ -28,7 +28,7 @@ type ringSlot struct {
 
 // listenToRing subscribes to this worker's slots of the wake rings of its lanes until ctx ends. The slots
 // change with the worker's peers.
-func (s *WorkerRun) listenToRing(ctx context.Context) {
+func (s *Run) listenToRing(ctx context.Context) {
 	var held map[string]ringSlot
 	leave := func() {}
 	for {
@@ -37,7 +37,7 @@ func (s *WorkerRun) listenToRing(ctx context.Context) {
 			return
 		case <-s.peers.Changed:
 		}
-		engine.Pause(ctx, ringSettle)
+		engine.Sleep(ctx, ringSettle)
 		wanted := s.ringChannels()
 		if ctx.Err() != nil || maps.Equal(held, wanted) {
 			continue
@@ -53,7 +53,7 @@ func (s *WorkerRun) listenToRing(ctx context.Context) {
 }
 
 // ringChannels returns this worker's slots by their channels.
-func (s *WorkerRun) ringChannels() map[string]ringSlot {
+func (s *Run) ringChannels() map[string]ringSlot {
 	slots := make(map[string]ringSlot)
 	for _, lane := range s.lanes() {
 		for _, slot := range s.peers.Ring(lane).Slots() {
@@ -65,13 +65,13 @@ func (s *WorkerRun) ringChannels() map[string]ringSlot {
 
 // subscribeRing listens to the channels of slots until ctx ends. It returns true when it is subscribed, false
 // if ctx ended before.
-func (s *WorkerRun) subscribeRing(ctx context.Context, slots map[string]ringSlot) bool {
+func (s *Run) subscribeRing(ctx context.Context, slots map[string]ringSlot) bool {
 	if len(slots) == 0 {
 		return ctx.Err() == nil
 	}
 	confirmed := make(chan struct{}, 1)
 	s.ringListeners.Go(func() {
-		s.Session.Hub.Listen(ctx, slices.Collect(maps.Keys(slots)), func() { engine.Notify(confirmed) }, func(channel, message string) {
+		s.session.Hub.Listen(ctx, slices.Collect(maps.Keys(slots)), func() { engine.TrySend(confirmed) }, func(channel, message string) {
 			at := slots[channel]
 			s.handleWake(ctx, at.lane, &at.slot, message)
 		})

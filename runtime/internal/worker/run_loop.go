@@ -20,12 +20,12 @@ const (
 	stopPatience = 2 * time.Second
 )
 
-// WorkerRun is one run of a worker: its dispatch loop, its tasks and their leases, and the goroutines that
-// serve them. NewWorkerRun makes one, Worker.Run runs it once.
-type WorkerRun struct {
+// Run is one run of a worker: its dispatch loop, its tasks and their leases, and the goroutines that
+// serve them. NewRun makes one, Worker.Run runs it once.
+type Run struct {
 	services
 	request enginerpc.ClaimRequest // of all claims; without claim id, lane and count
-	queue   *dispatch.DispatchQueue
+	queue   *dispatch.Queue
 	peers   *dispatch.PeerSet
 	// answering is set while an announcement to new peers is pending.
 	answering atomic.Bool
@@ -44,25 +44,25 @@ type WorkerRun struct {
 	mayChoose bool
 }
 
-// NewWorkerRun returns a run of a worker. base is the context of its calls and functions, and does not end
+// NewRun returns a run of a worker. base is the context of its calls and functions, and does not end
 // before the run.
-func NewWorkerRun(base context.Context, w *Worker) *WorkerRun {
-	s := &WorkerRun{
-		services: services{Worker: w, Session: w.session, core: w.session.Core, Base: base, budgets: newBudgetBatcher(w.session.Core.UseBudget)},
-		queue:    dispatch.NewDispatchQueue(w.Config.Slots), peers: dispatch.NewPeerSet(w.Instance),
+func NewRun(base context.Context, w *Worker) *Run {
+	s := &Run{
+		services: services{worker: w, session: w.session, core: w.session.Core, base: base, budgets: newBudgetBatcher(w.session.Core.UseBudget)},
+		queue:    dispatch.NewQueue(w.config.Slots), peers: dispatch.NewPeerSet(w.Instance),
 		request: enginerpc.ClaimRequest{
-			WorkerID: enginecore.WorkerID(w.Config.Id), WorkerInstanceID: w.Instance, LeaseTTL: w.Config.Lease,
-			Kinds: w.kinds(), Capabilities: strings.Join(w.Config.Capabilities, ","),
+			WorkerID: enginecore.WorkerID(w.config.ID), WorkerInstanceID: w.Instance, LeaseTTL: w.config.Lease,
+			Kinds: w.kinds(), Capabilities: strings.Join(w.config.Capabilities, ","),
 		},
 		drain:     drainer{calls: w.session.Backend, logger: w.session.Logger},
-		mayChoose: !w.Config.Through && w.session.IsOneServer(),
+		mayChoose: !w.config.Through && w.session.IsOneServer(),
 	}
 	s.leases = newLeaseManager(&s.services)
 	s.pools = permitPools{run: &s.services, queue: s.queue, limits: &s.limits, slots: s, hasLiveKey: s.leases.known.Load}
 	s.permits = permitQueue{run: &s.services, pools: &s.pools, slots: s}
 	s.returns = permitReturns{run: &s.services, queue: s.queue, limits: &s.limits, slots: s}
-	s.completer = &completer{session: s.Session, base: base, claimRequest: s.claimRequest, markUncertain: s.markUncertain}
-	s.completer.batch = newCompletionBatcher(s.completer, w.Config.Slots)
+	s.completer = &completer{session: s.session, base: base, claimRequest: s.claimRequest, markUncertain: s.markUncertain}
+	s.completer.batch = newCompletionBatcher(s.completer, w.config.Slots)
 	return s
 }
 
@@ -73,13 +73,13 @@ func (w *Worker) Run(ctx context.Context) error {
 		return err
 	}
 	defer w.liveness.Begin()()
-	return NewWorkerRun(context.WithoutCancel(ctx), w).run(ctx)
+	return NewRun(context.WithoutCancel(ctx), w).run(ctx)
 }
 
 // run claims and runs executions until ctx ends or the engine no longer serves this program. Then it waits
 // for the tasks and ends the goroutines of the run. It returns nil after a clean stop.
-func (s *WorkerRun) run(ctx context.Context) error {
-	ctx, release := s.Session.WhileServed(ctx)
+func (s *Run) run(ctx context.Context) error {
+	ctx, release := s.session.WhileServed(ctx)
 	defer release()
 	s.warnOfShortLease(ctx)
 	if err := s.leases.register(ctx); err != nil {
@@ -88,22 +88,22 @@ func (s *WorkerRun) run(ctx context.Context) error {
 		}
 		return fmt.Errorf("worker: %w", err)
 	}
-	unwatch, err := s.Worker.observe(s.leases.size)
+	unwatch, err := s.worker.observe(s.leases.size)
 	if err != nil {
 		return fmt.Errorf("worker: metrics: %w", err)
 	}
 	defer unwatch()
-	leaveKeeper := s.Worker.JoinKeeper(s.Worker.Config.Keeperless)
-	background, stop := context.WithCancel(s.Base)
+	leaveKeeper := s.worker.JoinKeeper(s.worker.config.Keeperless)
+	background, stop := context.WithCancel(s.base)
 	var loops sync.WaitGroup
 	loops.Go(func() { s.leases.keep(background) })
 	loops.Go(func() { s.listen(background) })
 	loops.Go(func() { s.presenceLoop(background) })
-	loops.Go(func() { s.Session.GuardLibrary(background, engine.LibraryCheck) })
+	loops.Go(func() { s.session.GuardLibrary(background, engine.LibraryCheck) })
 	duty, offDuty := context.WithCancel(background)
 	loops.Go(func() { s.listenToRing(duty) })
-	every := s.Session.Backend.PollEvery()
-	if s.Worker.Config.Through {
+	every := s.session.Backend.PollEvery()
+	if s.worker.config.Through {
 		every = grantPoll
 	}
 	if every > 0 {
@@ -130,7 +130,7 @@ func (s *WorkerRun) run(ctx context.Context) error {
 }
 
 // dispatch claims work for free slots until ctx ends.
-func (s *WorkerRun) dispatch(ctx context.Context) {
+func (s *Run) dispatch(ctx context.Context) {
 	for {
 		for {
 			v, ok := s.queue.Take(s.mayChoose && s.peers.Size() > 0)
@@ -150,7 +150,7 @@ func (s *WorkerRun) dispatch(ctx context.Context) {
 // finish waits for running functions within the grace time, then ends their contexts and releases the
 // executions of those that do not return, which its error names. If the engine no longer serves this program,
 // nothing can be reported, and the contexts end at once.
-func (s *WorkerRun) finish() error {
+func (s *Run) finish() error {
 	done := make(chan struct{})
 	go func() {
 		s.tasks.Wait()
@@ -162,7 +162,7 @@ func (s *WorkerRun) finish() error {
 		cause = engine.ErrLeaseLost
 	case <-done:
 		return nil
-	case <-time.After(s.Worker.Config.Grace):
+	case <-time.After(s.worker.config.Grace):
 	}
 	s.leases.stopAll(cause)
 	if waitFor(done, stopPatience) {

@@ -13,12 +13,12 @@ import (
 // services is what the tasks, leases and permits of a run share: the worker, its connection to the engine, and the
 // components that send calls for several tasks. It does not know the run.
 type services struct {
-	// Worker is the worker that runs, Session its connection to the engine.
-	Worker  *Worker
-	Session *engine.Session
+	// worker is the worker that runs, Session its connection to the engine.
+	worker  *Worker
+	session *engine.Session
 	core    *enginerpc.Conn
-	// Base has the values of the context of Run, but does not end with it.
-	Base  context.Context
+	// base has the values of the context of Worker.Run, but does not end with it.
+	base  context.Context
 	plans submit.PlanCache
 	// background runs calls that messages and replies trigger.
 	background backgroundTasks
@@ -35,8 +35,8 @@ func (s *services) markUncertain() { s.uncertain.Store(true) }
 
 // warnOfShortLease logs a warning if a lease can expire before a silent connection is closed.
 func (s *services) warnOfShortLease(ctx context.Context) {
-	if lease, silence := s.Worker.Config.Lease, s.Session.Silence; 3*silence > lease {
-		s.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a connection that falls silent may cost the worker its leases: "+
+	if lease, silence := s.worker.config.Lease, s.session.Silence; 3*silence > lease {
+		s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a connection that falls silent may cost the worker its leases: "+
 			"write_timeout in the engine's URL makes it be given up sooner", engine.EventLeaseShort.Attr(),
 			slog.Duration("lease", lease), slog.Duration("given_up_after", silence))
 	}

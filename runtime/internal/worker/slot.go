@@ -19,7 +19,7 @@ import (
 const maxHandoffTime = 20 * time.Millisecond
 
 // tasksOf returns a task for each execution that was leased by a call sent at sentAt.
-func (s *WorkerRun) tasksOf(at dispatch.LaneShard, leased []enginerpc.ClaimedExecution, sentAt time.Time) []*Task {
+func (s *Run) tasksOf(at dispatch.LaneShard, leased []enginerpc.ClaimedExecution, sentAt time.Time) []*Task {
 	tasks := make([]*Task, len(leased))
 	for i, claimed := range leased {
 		tasks[i] = s.NewTask(at, claimed, sentAt)
@@ -29,7 +29,7 @@ func (s *WorkerRun) tasksOf(at dispatch.LaneShard, leased []enginerpc.ClaimedExe
 
 // launch starts the executions that a call sent at sentAt has leased for free slots. With keepFirst, it returns the
 // first task for the caller to run.
-func (s *WorkerRun) launch(at dispatch.LaneShard, leased []enginerpc.ClaimedExecution, sentAt time.Time, keepFirst bool) (first *Task) {
+func (s *Run) launch(at dispatch.LaneShard, leased []enginerpc.ClaimedExecution, sentAt time.Time, keepFirst bool) (first *Task) {
 	tasks := s.tasksOf(at, leased, sentAt)
 	s.permits.acquire(tasks...)
 	if keepFirst && len(tasks) > 0 {
@@ -40,7 +40,7 @@ func (s *WorkerRun) launch(at dispatch.LaneShard, leased []enginerpc.ClaimedExec
 }
 
 // start runs each task in a goroutine of its own.
-func (s *WorkerRun) start(tasks []*Task) {
+func (s *Run) start(tasks []*Task) {
 	for _, t := range tasks {
 		s.tasks.Go(func() { s.work(t) })
 	}
@@ -48,10 +48,10 @@ func (s *WorkerRun) start(tasks []*Task) {
 
 // work uses one slot: it runs a task and those that come with the replies to its reports, then frees the
 // slot.
-func (s *WorkerRun) work(t *Task) {
+func (s *Run) work(t *Task) {
 	until := time.Now().Add(maxHandoffTime)
 	wantNext := func() bool {
-		return !s.Worker.Config.Through && (time.Now().Before(until) || !s.queue.HasWaiting()) && !s.queue.IsClosed()
+		return !s.worker.config.Through && (time.Now().Before(until) || !s.queue.HasWaiting()) && !s.queue.IsClosed()
 	}
 	var ended *Task
 	// A function can end its goroutine, so this is deferred. The slot is freed before the permits are
@@ -61,7 +61,7 @@ func (s *WorkerRun) work(t *Task) {
 		s.returns.release(ended)
 	}()
 	for t != nil {
-		s.Worker.Counts.Executions.Add(1)
+		s.worker.Counts.Executions.Add(1)
 		ended = t
 		if t = s.RunTask(t, wantNext); t != nil {
 			s.returns.release(ended)
@@ -71,8 +71,8 @@ func (s *WorkerRun) work(t *Task) {
 
 // RunTask runs a task until its attempt has ended, reports the end, and returns the next task for the slot,
 // or nil. wantNext is called when the function has returned and reports whether a next task is wanted.
-func (s *WorkerRun) RunTask(t *Task, wantNext func() bool) *Task {
-	defer t.Cancel(nil)
+func (s *Run) RunTask(t *Task, wantNext func() bool) *Task {
+	defer t.cancel(nil)
 	held := s.leases.add(t)
 	if held {
 		defer s.leases.remove(t)
@@ -105,12 +105,12 @@ func (s *WorkerRun) RunTask(t *Task, wantNext func() bool) *Task {
 
 // mayBegin reports whether the function of a task is to run. If not, mayBegin releases the execution unless
 // the engine has ended it. held reports whether the lease manager has the task.
-func (s *WorkerRun) mayBegin(t *Task, held bool) bool {
+func (s *Run) mayBegin(t *Task, held bool) bool {
 	placed := s.permits.await(t)
 	switch {
 	case !held:
 		t.report(released(reasonStopped), 0)
-	case t.Settled.Load():
+	case t.settled.Load():
 		t.ended(engine.OutcomeEndedByEngine)
 		t.log(slog.LevelDebug, engine.EventAttemptEnded, "execution ended before its function began", slog.Any("cause", context.Cause(t.ctx)))
 	case !placed || s.queue.IsClosed():
@@ -125,15 +125,15 @@ func (s *WorkerRun) mayBegin(t *Task, held bool) bool {
 
 // startSpan starts the span of the attempt.
 func (t *Task) startSpan() (context.Context, trace.Span) {
-	return t.run.Session.Telemetry.Tracer.Start(t.ctx, "flowfabric.activity "+t.claimed.Kind,
-		t.run.Session.Telemetry.Consumer, trace.WithAttributes(
+	return t.run.session.Telemetry.Tracer.Start(t.ctx, "flowfabric.activity "+t.claimed.Kind,
+		t.run.session.Telemetry.Consumer, trace.WithAttributes(
 			attribute.String("flowfabric.flow", t.claimed.FlowName), attribute.String("flowfabric.run", t.claimed.RunID),
 			attribute.String("flowfabric.node", t.claimed.Node), attribute.Int("flowfabric.attempt", int(t.claimed.AttemptIndex)+1)))
 }
 
 // resume reports whether the function of a task runs again, with the result of its wait. If its context has
 // ended meanwhile, it does not; resume then releases the execution if the worker stops.
-func (s *WorkerRun) resume(t *Task, ended attemptOutcome, brought []byte) bool {
+func (s *Run) resume(t *Task, ended attemptOutcome, brought []byte) bool {
 	if ended.suspension != nil {
 		t.journal.put(awaitEntry+ended.suspension.Step, brought)
 	}
@@ -146,10 +146,10 @@ func (s *WorkerRun) resume(t *Task, ended attemptOutcome, brought []byte) bool {
 
 // next returns the task that follows in the slot of a finished one, and starts what else the reply to its
 // report requires: draining, returning surplus executions and admitting spare candidates.
-func (s *WorkerRun) next(over *Task, h handoff) *Task {
+func (s *Run) next(over *Task, h handoff) *Task {
 	at := over.shard
 	if h.more {
-		s.drain.start(s.Base, at.Partition)
+		s.drain.start(s.base, at.Partition)
 	}
 	if h.remaining {
 		s.queue.Add(at)
@@ -158,7 +158,7 @@ func (s *WorkerRun) next(over *Task, h handoff) *Task {
 		s.background.start(func() { t.report(released(reasonStopped), 0) })
 	}
 	if len(h.spare) > 0 {
-		s.background.start(func() { s.Admit(at.Lane, h.spare, 0) })
+		s.background.start(func() { s.admit(at.Lane, h.spare, 0) })
 	}
 	switch {
 	case h.next != nil:

@@ -20,7 +20,7 @@ import (
 
 // Prefixes of the names of journal entries: results of steps, and results of waits.
 const (
-	onceEntry  = "once:"
+	stepEntry  = "once:"
 	awaitEntry = "await:"
 )
 
@@ -62,7 +62,7 @@ func (j *journal) read(ctx context.Context, a *attempt) error {
 	for _, entry := range a.claimed.Journal {
 		j.put(entry.Name, entry.Value)
 	}
-	if a.claimed.JournalComplete || !engine.Has[engine.WaitStore](a.run.Session.Backend) {
+	if a.claimed.JournalComplete || !engine.Has[engine.WaitStore](a.run.session.Backend) {
 		return nil
 	}
 	call := enginerpc.ReadJournalCall{Partition: a.shard.Partition, ExecutionID: a.claimed.ExecutionID}
@@ -119,7 +119,7 @@ func (s *stepCounts) Counted(kind, name string) int {
 }
 
 // Recorded implements activitycontext.Steps.
-func (r *stepRecorder) Recorded(step string) ([]byte, bool) { return r.journal.get(onceEntry + step) }
+func (r *stepRecorder) Recorded(step string) ([]byte, bool) { return r.journal.get(stepEntry + step) }
 
 // Record implements activitycontext.Steps.
 func (r *stepRecorder) Record(ctx context.Context, step string, data []byte) ([]byte, error) {
@@ -139,7 +139,7 @@ func (r *stepRecorder) Record(ctx context.Context, step string, data []byte) ([]
 	if err != nil {
 		return nil, stepError(ctx, err)
 	}
-	r.journal.put(onceEntry+step, reply.Value)
+	r.journal.put(stepEntry+step, reply.Value)
 	return reply.Value, nil
 }
 
@@ -187,7 +187,7 @@ func (r *stepRecorder) Open(ctx context.Context, step string, within time.Durati
 	}
 	var reply enginerpc.OpenWaitpointReply
 	err := a.retryUntilKnown(ctx, func() error {
-		return a.run.Session.Secrets.With(ctx, a.shard.Partition, func() (err error) {
+		return a.run.session.Secrets.With(ctx, a.shard.Partition, func() (err error) {
 			reply, err = a.run.core.OpenWaitpoint(ctx, call)
 			return err
 		})
@@ -204,7 +204,7 @@ func (r *stepRecorder) Open(ctx context.Context, step string, within time.Durati
 
 // requireWaits returns engine.ErrNotInContract in contract mode, where no function stores steps and waits.
 func (a *attempt) requireWaits() error {
-	if !engine.Has[engine.WaitStore](a.run.Session.Backend) {
+	if !engine.Has[engine.WaitStore](a.run.session.Backend) {
 		return activity.NonRetryable(fmt.Errorf("%w: steps and waits", engine.ErrNotInContract))
 	}
 	return nil

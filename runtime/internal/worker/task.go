@@ -29,9 +29,9 @@ type Task struct {
 // NewTask returns the task of an execution that a call sent at sentAt has leased from a shard. Its context is
 // derived from the Base of the run. The caller calls Cancel when the attempt has ended.
 func (s *services) NewTask(from dispatch.LaneShard, claimed enginerpc.ClaimedExecution, sentAt time.Time) *Task {
-	t := &Task{attempt: attempt{lease: lease{shard: from, claimed: claimed, Begun: time.Now()}, run: s}}
+	t := &Task{attempt: attempt{lease: lease{shard: from, claimed: claimed, begun: time.Now()}, run: s}}
 	t.progress.attempt, t.usage.attempt, t.overstay.attempt = &t.attempt, &t.attempt, &t.attempt
-	t.ctx, t.Cancel = context.WithCancelCause(engine.ExtractTrace(s.Base, claimed.TraceContext))
+	t.ctx, t.cancel = context.WithCancelCause(engine.ExtractTrace(s.base, claimed.TraceContext))
 	t.extendLease(sentAt)
 	return t
 }

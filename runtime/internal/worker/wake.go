@@ -30,10 +30,10 @@ const (
 // listen subscribes to the wake channels of the lanes and to the control channel of this worker until ctx
 // ends. Whenever it is subscribed, it announces the worker, sweeps, and releases blocked executions, which
 // makes up for messages that were lost before.
-func (s *WorkerRun) listen(ctx context.Context) {
+func (s *Run) listen(ctx context.Context) {
 	keys := s.core.Keys()
-	lanes := make(map[string]enginecore.LaneID, len(s.Worker.Config.Lanes))
-	orders := keys.ChannelWorker(s.Worker.Instance)
+	lanes := make(map[string]enginecore.LaneID, len(s.worker.config.Lanes))
+	orders := keys.ChannelWorker(s.worker.Instance)
 	var channels []string
 	for _, lane := range s.lanes() {
 		channel := keys.ChannelWake(lane)
@@ -48,7 +48,7 @@ func (s *WorkerRun) listen(ctx context.Context) {
 			s.releaseAllBlocked(ctx)
 		})
 	}
-	s.Session.Hub.Listen(ctx, channels, subscribed, func(channel, message string) {
+	s.session.Hub.Listen(ctx, channels, subscribed, func(channel, message string) {
 		if channel == orders {
 			s.handleControl(message)
 			return
@@ -58,18 +58,18 @@ func (s *WorkerRun) listen(ctx context.Context) {
 }
 
 // publishLeaving announces to peers that this worker claims no more work.
-func (s *WorkerRun) publishLeaving() {
+func (s *Run) publishLeaving() {
 	s.left.Store(true)
-	leaving, cancel := context.WithTimeout(s.Base, time.Second)
+	leaving, cancel := context.WithTimeout(s.base, time.Second)
 	defer cancel()
 	s.publishPresence(leaving, "left")
 }
 
 // lanes returns the lanes that the worker serves, without duplicates.
-func (s *WorkerRun) lanes() []enginecore.LaneID {
+func (s *Run) lanes() []enginecore.LaneID {
 	var list []enginecore.LaneID
-	seen := make(map[string]bool, len(s.Worker.Config.Lanes))
-	for _, name := range s.Worker.Config.Lanes {
+	seen := make(map[string]bool, len(s.worker.config.Lanes))
+	for _, name := range s.worker.config.Lanes {
 		if !seen[name] {
 			seen[name] = true
 			list = append(list, enginecore.LaneID(name))
@@ -88,11 +88,11 @@ func (s *WorkerRun) lanes() []enginecore.LaneID {
 //	left <instance>                a worker no longer serves the lane
 //
 // It ignores malformed messages.
-func (s *WorkerRun) handleWake(ctx context.Context, lane enginecore.LaneID, place *int, message string) {
+func (s *Run) handleWake(ctx context.Context, lane enginecore.LaneID, place *int, message string) {
 	verb, rest, _ := strings.Cut(message, " ")
 	switch verb {
 	case "here":
-		if rest != string(s.Worker.Instance) && s.peers.Add(lane, rest, time.Now()) {
+		if rest != string(s.worker.Instance) && s.peers.Add(lane, rest, time.Now()) {
 			s.answerNewcomers(ctx)
 		}
 		return
@@ -118,7 +118,7 @@ func (s *WorkerRun) handleWake(ctx context.Context, lane enginecore.LaneID, plac
 	case "none":
 		s.queue.MarkEmpty(at)
 	case "aside":
-		if s.Worker.handlers[detail] != nil {
+		if s.worker.handlers[detail] != nil {
 			s.queue.AddSetAside(at)
 		}
 	}
@@ -126,20 +126,20 @@ func (s *WorkerRun) handleWake(ctx context.Context, lane enginecore.LaneID, plac
 
 // broadcastWake publishes a wake-up to all workers of a lane, after the workers of the slot have not claimed
 // the work.
-func (s *WorkerRun) broadcastWake(ctx context.Context, lane enginecore.LaneID, message string) {
-	client := s.Session.Client
+func (s *Run) broadcastWake(ctx context.Context, lane enginecore.LaneID, message string) {
+	client := s.session.Client
 	// Errors are ignored: sweeps find the work of a lost message.
 	client.Do(ctx, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).Message(message).Build())
 }
 
 // answerNewcomers announces this worker to new peers, after a random delay; calls during the delay share one
 // announcement.
-func (s *WorkerRun) answerNewcomers(ctx context.Context) {
+func (s *Run) answerNewcomers(ctx context.Context) {
 	if !s.answering.CompareAndSwap(false, true) {
 		return
 	}
 	s.background.start(func() {
-		engine.Pause(ctx, rand.N(dispatch.AnnounceWithin))
+		engine.Sleep(ctx, rand.N(dispatch.AnnounceWithin))
 		s.answering.Store(false)
 		if ctx.Err() == nil {
 			s.publishPresence(ctx, "here")
@@ -149,15 +149,15 @@ func (s *WorkerRun) answerNewcomers(ctx context.Context) {
 
 // publishPresence announces to the peers of all lanes that this worker is present ("here") or leaves
 // ("left").
-func (s *WorkerRun) publishPresence(ctx context.Context, verb string) {
+func (s *Run) publishPresence(ctx context.Context, verb string) {
 	if verb == "here" && s.left.Load() {
 		return
 	}
-	client := s.Session.Client
+	client := s.session.Client
 	var messages rueidis.Commands
 	for _, lane := range s.lanes() {
 		messages = append(messages, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).
-			Message(verb+" "+string(s.Worker.Instance)).Build())
+			Message(verb+" "+string(s.worker.Instance)).Build())
 	}
 	// A lost "here" is repeated soon. After a lost "left", peers remove the worker when its announcements stop.
 	client.DoMulti(ctx, messages...)
@@ -165,7 +165,7 @@ func (s *WorkerRun) publishPresence(ctx context.Context, verb string) {
 
 // handleControl handles the message "cancel <execution> <lease> <reason>". The lease id distinguishes this
 // claim of the execution from a later one.
-func (s *WorkerRun) handleControl(message string) {
+func (s *Run) handleControl(message string) {
 	words := strings.SplitN(message, " ", 4)
 	if len(words) == 4 && words[0] == "cancel" {
 		s.leases.cancel(enginecore.ExecutionID(words[1]), enginecore.LeaseID(words[2]), words[3])
@@ -174,7 +174,7 @@ func (s *WorkerRun) handleControl(message string) {
 
 // presenceLoop announces the worker, removes silent peers, sweeps, and from time to time releases blocked
 // executions, until ctx ends.
-func (s *WorkerRun) presenceLoop(ctx context.Context) {
+func (s *Run) presenceLoop(ctx context.Context) {
 	present := time.NewTicker(dispatch.PresenceEvery)
 	defer present.Stop()
 	sweeps := sweepTimer{every: s.sweepEvery(), last: time.Now()}
@@ -201,19 +201,19 @@ func (s *WorkerRun) presenceLoop(ctx context.Context) {
 }
 
 // pollLoop sweeps at a fixed interval until ctx ends, for backends that send no wake-ups for some work.
-func (s *WorkerRun) pollLoop(ctx context.Context, every time.Duration) {
+func (s *Run) pollLoop(ctx context.Context, every time.Duration) {
 	for ctx.Err() == nil {
-		engine.Pause(ctx, every)
+		engine.Sleep(ctx, every)
 		s.sweep(ctx)
 	}
 }
 
 // sweepEvery returns the interval of sweeps of a worker without peers.
-func (s *WorkerRun) sweepEvery() time.Duration {
-	if s.Worker.Config.Sweep > 0 {
-		return s.Worker.Config.Sweep
+func (s *Run) sweepEvery() time.Duration {
+	if s.worker.config.Sweep > 0 {
+		return s.worker.config.Sweep
 	}
-	if s.Session.Client.Mode() == rueidis.ClientModeCluster {
+	if s.session.Client.Mode() == rueidis.ClientModeCluster {
 		return clusterSweep
 	}
 	return serverSweep
@@ -237,15 +237,15 @@ func (r *sweepTimer) isDue(now time.Time, others int) bool {
 }
 
 // sweep queues every shard that has executions to claim.
-func (s *WorkerRun) sweep(ctx context.Context) {
-	for _, at := range s.laneShardsWith(ctx, s.Session.Backend.Claimable) {
+func (s *Run) sweep(ctx context.Context) {
+	for _, at := range s.laneShardsWith(ctx, s.session.Backend.Claimable) {
 		s.queue.Add(at)
 	}
 }
 
 // releaseAllBlocked makes executions eligible that are blocked until a worker with this worker's activities
 // and capabilities appears, in all shards.
-func (s *WorkerRun) releaseAllBlocked(ctx context.Context) {
+func (s *Run) releaseAllBlocked(ctx context.Context) {
 	keys := s.core.Keys()
 	filled := s.laneShardsWith(ctx, func(p enginecore.Partition, lane enginecore.LaneID) []string {
 		return []string{keys.LaneBlockedRoute(p, lane)}
@@ -257,12 +257,12 @@ func (s *WorkerRun) releaseAllBlocked(ctx context.Context) {
 
 // laneShardsWith returns the shards that have one of the keys, and those for which the read failed. It costs
 // the engine one command for each shard.
-func (s *WorkerRun) laneShardsWith(ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string) []dispatch.LaneShard {
-	client := s.Session.Client
+func (s *Run) laneShardsWith(ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string) []dispatch.LaneShard {
+	client := s.session.Client
 	var shards []dispatch.LaneShard
 	var questions rueidis.Commands
 	for _, lane := range s.lanes() {
-		for _, p := range s.Session.Partitions() {
+		for _, p := range s.session.Partitions() {
 			at := dispatch.LaneShard{Lane: lane, Partition: p}
 			shards = append(shards, at)
 			questions = append(questions, client.B().Exists().Key(keysOf(p, lane)...).Build())
@@ -279,13 +279,13 @@ func (s *WorkerRun) laneShardsWith(ctx context.Context, keysOf func(enginecore.P
 
 // releaseBlocked makes executions of one shard eligible that wait for a worker with this worker's activities
 // and capabilities, and queues the shard.
-func (s *WorkerRun) releaseBlocked(ctx context.Context, at dispatch.LaneShard) {
+func (s *Run) releaseBlocked(ctx context.Context, at dispatch.LaneShard) {
 	for cursor := ""; ; {
-		reply, err := s.Session.Backend.Announce(ctx, enginerpc.AnnounceCall{
+		reply, err := s.session.Backend.Announce(ctx, enginerpc.AnnounceCall{
 			Partition: at.Partition, LaneID: at.Lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities, Cursor: cursor,
 		})
 		if err != nil && ctx.Err() == nil {
-			s.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: announcing the worker failed", engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
+			s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: announcing the worker failed", engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
 		}
 		if err != nil || reply.NextCursor == "" {
 			break

@@ -20,16 +20,16 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// Worker is what remains the same for the life of a worker: its configuration, the activities that it can
-// run, and its counters. NewWorker makes one. Its methods are safe for concurrent use; Register precedes Run.
+// worker is what remains the same for the life of a worker: its configuration, the activities that it can
+// run, and its counters. New makes one. Its methods are safe for concurrent use; Register precedes Run.
 type Worker struct {
 	session *engine.Session
-	// Config holds the options, Instance the id of this worker in the engine, unique for each Worker.
-	Config   WorkerConfig
+	// config holds the options, Instance the id of this worker in the engine, unique for each Worker.
+	config   Config
 	Instance enginecore.WorkerInstanceID
 	fault    error // of the options; Register and Run return it
 	// Counts are the counters that metrics report.
-	Counts   workerCounts
+	Counts   Counts
 	liveness engine.Liveness
 	// JoinKeeper announces a run to the keeper that the workers of a session share or, if keeperless, only to
 	// the watch for missing keepers. The returned leave ends that and returns the error of the keeper. It
@@ -41,10 +41,10 @@ type Worker struct {
 	running  bool
 }
 
-// WorkerConfig holds the options of a worker. Package runtime sets the defaults and checks the values.
-type WorkerConfig struct {
-	// Id is the name of the worker, the first part of its instance id.
-	Id string
+// Config holds the options of a worker. Package runtime sets the defaults and checks the values.
+type Config struct {
+	// ID is the name of the worker, the first part of its instance id.
+	ID string
 	// Slots is the number of functions that run at a time.
 	Slots int
 	// Lanes are the lanes that the worker serves; duplicates are ignored.
@@ -68,11 +68,11 @@ type WorkerConfig struct {
 	Keeperless bool
 }
 
-// NewWorker returns a worker of a session. fault is an error of the options, which Register and Run return; s
+// New returns a worker of a session. fault is an error of the options, which Register and Run return; s
 // may be nil if there is one.
-func NewWorker(s *engine.Session, config WorkerConfig, fault error) *Worker {
+func New(s *engine.Session, config Config, fault error) *Worker {
 	return &Worker{
-		session: s, Config: config, Instance: enginecore.WorkerInstanceID(config.Id + "-" + uuid.NewString()), fault: fault,
+		session: s, config: config, Instance: enginecore.WorkerInstanceID(config.ID + "-" + uuid.NewString()), fault: fault,
 		handlers: make(map[string]activity.Handler),
 	}
 }
@@ -129,7 +129,7 @@ func (w *Worker) activities() []string {
 // Check returns nil if the worker runs, has reached the engine within two lease durations, and has a slot
 // that an attempt can use; otherwise an error that names what is missing.
 func (w *Worker) Check() error {
-	if err := w.liveness.Check("worker "+string(w.Instance), 2*w.Config.Lease); err != nil {
+	if err := w.liveness.Check("worker "+string(w.Instance), 2*w.config.Lease); err != nil {
 		return err
 	}
 	return w.checkSlots()
@@ -137,22 +137,22 @@ func (w *Worker) Check() error {
 
 // checkSlots returns engine.ErrNotReady if functions that do not return hold all slots.
 func (w *Worker) checkSlots() error {
-	if w.Counts.Overstaying.Load() < int64(w.Config.Slots) {
+	if w.Counts.Overstaying.Load() < int64(w.config.Slots) {
 		return nil
 	}
 	return fmt.Errorf("worker %s: %w: functions that do not return though their context has ended hold all of its %d slots; its log names them",
-		w.Instance, engine.ErrNotReady, w.Config.Slots)
+		w.Instance, engine.ErrNotReady, w.config.Slots)
 }
 
-// workerCounts are the counters of a worker, read as metrics. Claims counts the calls that claim and
+// Counts are the counters of a worker, read as metrics. Claims counts the calls that claim and
 // EmptyClaims those that leased nothing; Executions counts the started tasks; Overstays counts the functions
 // that overstay.check has reported, and Overstaying is how many of them still run.
-type workerCounts struct {
+type Counts struct {
 	Claims, EmptyClaims, Executions, Overstays, Overstaying atomic.Int64
 }
 
 // claimed counts a claim that leased a number of executions.
-func (c *workerCounts) claimed(executions int) {
+func (c *Counts) claimed(executions int) {
 	c.Claims.Add(1)
 	if executions == 0 {
 		c.EmptyClaims.Add(1)
@@ -162,7 +162,7 @@ func (c *workerCounts) claimed(executions int) {
 // observe reports the counts of the worker as metrics until the returned function is called.
 func (w *Worker) observe(busySlots func() int) (stop func(), err error) {
 	t := w.session.Telemetry
-	name := engine.Named("worker", w.Config.Id)
+	name := engine.Named("worker", w.config.ID)
 	found := metric.WithAttributes(name, engine.Named("outcome", engine.OutcomeFound))
 	empty := metric.WithAttributes(name, engine.Named("outcome", engine.OutcomeEmpty))
 	all := metric.WithAttributes(name)
@@ -174,7 +174,7 @@ func (w *Worker) observe(busySlots func() int) (stop func(), err error) {
 		o.ObserveInt64(t.WorkerExecutions, c.Executions.Load(), all)
 		o.ObserveInt64(t.WorkerOverstays, c.Overstays.Load(), all)
 		o.ObserveInt64(t.Overstaying, c.Overstaying.Load(), all)
-		o.ObserveInt64(t.Slots, int64(w.Config.Slots), all)
+		o.ObserveInt64(t.Slots, int64(w.config.Slots), all)
 		o.ObserveInt64(t.BusySlots, int64(busySlots()), all)
 		return nil
 	}, t.WorkerClaims, t.WorkerExecutions, t.WorkerOverstays, t.Overstaying, t.Slots, t.BusySlots)
@@ -196,7 +196,7 @@ func (w *Worker) begin() error {
 	if len(w.handlers) == 0 {
 		return fmt.Errorf("worker: %w: no activity is registered", engine.ErrWorkerConfig)
 	}
-	if w.Config.Through {
+	if w.config.Through {
 		if _, err := engine.Capability[engine.GrantedClaims](w.session.Backend); err != nil {
 			return fmt.Errorf("worker: through a scheduler: %w", err)
 		}
