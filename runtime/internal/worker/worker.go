@@ -72,7 +72,8 @@ type Config struct {
 // may be nil if there is one.
 func New(s *engine.Session, config Config, fault error) *Worker {
 	return &Worker{
-		session: s, config: config, Instance: enginecore.WorkerInstanceID(config.ID + "-" + uuid.NewString()), fault: fault,
+		session: s, config: config, Instance: enginecore.WorkerInstanceID(config.ID + "-" + uuid.NewString()),
+		fault:    fault,
 		handlers: make(map[string]activity.Handler),
 	}
 }
@@ -100,7 +101,8 @@ func (w *Worker) Register(handlers []activity.Handler) error {
 		}
 		for _, name := range append([]string{h.Name()}, h.Aliases()...) {
 			if other := w.handlers[name]; other != nil && other != h {
-				faults = append(faults, fmt.Errorf("%w: the name %q is taken by another activity, %q", engine.ErrRegistration, name, other.Name()))
+				faults = append(faults, fmt.Errorf("%w: the name %q is taken by another activity, %q",
+					engine.ErrRegistration, name, other.Name()))
 				continue
 			}
 			w.handlers[name] = h
