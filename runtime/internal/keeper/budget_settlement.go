@@ -178,7 +178,7 @@ func leaseOf(reservation string) (enginerpc.VerifyBudgetUseLease, error) {
 	return enginerpc.VerifyBudgetUseLease{ExecutionID: enginecore.ExecutionID(execution), Epoch: n}, nil
 }
 
-// news returns the state of a task's budget to publish to the partitions of flows.
+// gateUpdate returns the state of a task's budget, to be published to the partitions of flows.
 func (s *budgetSettling) gateUpdate(task enginerpc.BudgetTask, budget string) submit.GateUpdate {
 	n := submit.GateUpdate{
 		Session: s.session, Partition: s.partition, Budget: enginecore.BudgetID(budget), Version: task.Gate,

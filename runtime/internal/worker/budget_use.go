@@ -20,8 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// budgetUse is the state of an attempt's use of budgets. mu guards the fields after
-// it.
+// budgetUse is the state of an attempt's use of budgets. mu guards the fields after it.
 type budgetUse struct {
 	attempt *attempt
 
