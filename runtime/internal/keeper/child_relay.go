@@ -50,8 +50,10 @@ func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, n
 	for _, notice := range notices {
 		delivering.Go(func() error {
 			if err := r.deliver(ctx, from, notice); err != nil {
-				r.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a node and its run could not be told of each other, it is tried again",
-					engine.EventRelayFailed.Attr(), slog.String("notice", notice.Kind), slog.String("flow_id", string(notice.FlowID)),
+				r.session.Logger.LogAttrs(ctx, slog.LevelWarn,
+					"flowfabric: a node and its run could not be told of each other, it is tried again",
+					engine.EventRelayFailed.Attr(), slog.String("notice", notice.Kind),
+					slog.String("flow_id", string(notice.FlowID)),
 					slog.Any("error", err))
 			}
 			return nil
@@ -102,7 +104,8 @@ func (r childRelay) askChild(ctx context.Context, from enginecore.Partition, n e
 		return err
 	}
 	_, err = r.runs.ChildEnded(ctx, enginerpc.ChildEndedCall{
-		Partition: from, ExecutionID: enginecore.ExecutionID(n.ParentExecutionID), ChildFlowID: n.FlowID, Outcome: engine.ChildLost,
+		Partition: from, ExecutionID: enginecore.ExecutionID(n.ParentExecutionID), ChildFlowID: n.FlowID,
+		Outcome: engine.ChildLost,
 	})
 	return err
 }
@@ -124,7 +127,8 @@ func (r childRelay) reportToParent(ctx context.Context, from enginecore.Partitio
 	if ended := n.Kind == "ended"; reply.State == "waiting" || ended && reply.State == "over" {
 		return ended, nil
 	}
-	if err := engine.CancelChildRun(ctx, r.runs, from, n.FlowID, "the node that it belongs to has ended"); err != nil || reply.State == "over" {
+	if err := engine.CancelChildRun(ctx, r.runs, from, n.FlowID, "the node that it belongs to has ended"); err != nil ||
+		reply.State == "over" {
 		return false, err
 	}
 	return r.remove(ctx, from, n.FlowID)

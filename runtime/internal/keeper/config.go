@@ -41,7 +41,8 @@ func (c *Config) Check() error {
 		}
 	}
 	if c.Heartbeat < minHeartbeat || c.Heartbeat > maxHeartbeat {
-		return fmt.Errorf("keeper: %w: heartbeat %s: must be between %s and %s", engine.ErrWorkerConfig, c.Heartbeat, minHeartbeat, maxHeartbeat)
+		return fmt.Errorf("keeper: %w: heartbeat %s: must be between %s and %s", engine.ErrWorkerConfig, c.Heartbeat,
+			minHeartbeat, maxHeartbeat)
 	}
 	return nil
 }

@@ -139,7 +139,9 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 
 // guarded takes one step and counts it in the statistics. It turns a panic into an error of all partitions of the
 // step.
-func (k *Keeper) guarded(ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID) (results []StepResult) {
+func (k *Keeper) guarded(
+	ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID,
+) (results []StepResult) {
 	tasks := l.tasks
 	if only != "" {
 		tasks = []engine.TaskID{only}
@@ -160,7 +162,9 @@ func (k *Keeper) guarded(ctx context.Context, l *MaintenanceLoop, partitions []e
 
 // hinted takes a step in those partitions in which a hint key exists. It costs one command for each partition; most
 // have no work most of the time.
-func (k *Keeper) hinted(ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
+func (k *Keeper) hinted(
+	ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID,
+) []StepResult {
 	if l.hintKeys == nil || only != "" {
 		return l.Step(ctx, partitions, only)
 	}

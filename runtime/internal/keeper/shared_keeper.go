@@ -119,7 +119,8 @@ func (b *SharedKeeper) keep(ctx context.Context) {
 	if err == nil {
 		return
 	}
-	b.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the keeper of the workers has ended, they go on without it",
+	b.session.Logger.LogAttrs(ctx, slog.LevelError,
+		"flowfabric: the keeper of the workers has ended, they go on without it",
 		engine.EventKeeperEnded.Attr(), slog.Any("error", err))
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -88,7 +88,8 @@ func (c *child) readItems() error {
 		return undecodable(c.locate(fmt.Errorf("the items are no list: %w", err)))
 	}
 	if len(c.items) > c.spec.MaxItems {
-		return activity.NonRetryable(activity.Category(fmt.Errorf("%w: node %s got %d items, at most %d are allowed", engine.ErrTooLarge,
+		return activity.NonRetryable(activity.Category(fmt.Errorf("%w: node %s got %d items, at most %d are allowed",
+			engine.ErrTooLarge,
 			c.claimed.Node, len(c.items), c.spec.MaxItems), engine.CategoryTooLarge))
 	}
 	return nil

@@ -83,7 +83,8 @@ func (s *Run) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]engi
 		return err
 	})
 	for _, passing := range []error{
-		enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotLeaseable, enginecore.ErrInvalidClaimGrant, enginecore.ErrClaimGrantExpired,
+		enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotLeaseable, enginecore.ErrInvalidClaimGrant,
+		enginecore.ErrClaimGrantExpired,
 	} {
 		if errors.Is(err, passing) {
 			return nil, nil

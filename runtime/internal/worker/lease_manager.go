@@ -338,14 +338,17 @@ func (b *leaseManager) renewed(tasks []*Task, lost []enginerpc.LostLease, sentAt
 // releaseUnknown releases leases that the engine has for this worker and that the worker does not know, because
 // the reply of the claim was lost. It releases a lease when a second comparison finds it, since at the first
 // one the reply may be in flight.
-func (b *leaseManager) releaseUnknown(p enginecore.Partition, unknown []enginerpc.HeldLease, seen map[enginecore.LeaseID]bool) {
+func (b *leaseManager) releaseUnknown(
+	p enginecore.Partition, unknown []enginerpc.HeldLease, seen map[enginecore.LeaseID]bool,
+) {
 	for _, lease := range unknown {
 		b.mu.Lock()
 		known := b.tasks[lease.ExecutionID] != nil
 		again := b.unknown[lease.LeaseID]
 		if again && !known {
 			// If the reply of the claim arrives after all, the function does not begin.
-			b.rememberCancel(lease.LeaseID, fmt.Errorf("%w: it was given back before the claim had its reply", engine.ErrLeaseLost))
+			b.rememberCancel(lease.LeaseID,
+				fmt.Errorf("%w: it was given back before the claim had its reply", engine.ErrLeaseLost))
 		}
 		b.mu.Unlock()
 		if known {
@@ -373,7 +376,8 @@ func (b *leaseManager) touchLiveKey(ctx context.Context) {
 	} else if errors.Is(err, enginecore.ErrFull) {
 		// Extending an existing key takes no memory.
 		var there bool
-		there, err = client.Do(ctx, client.B().Pexpire().Key(b.liveKey()).Milliseconds(b.liveTime().Milliseconds()).Build()).AsBool()
+		there, err = client.Do(ctx,
+			client.B().Pexpire().Key(b.liveKey()).Milliseconds(b.liveTime().Milliseconds()).Build()).AsBool()
 		b.known.Store(err == nil && there)
 	}
 	switch {

@@ -21,8 +21,8 @@ const (
 
 // permitReturns collects the permits of attempts that have ended. While an execution waits for one of them,
 // they are returned at once, together with those of attempts that end meanwhile. Otherwise they are returned
-// after returnDelay, or with the next request to their limit. mu guards the
-// fields after it.
+// after returnDelay, or with the next request to their limit. mu guards the fields after
+// it.
 type permitReturns struct {
 	run    *services
 	queue  *dispatch.Queue

@@ -58,7 +58,9 @@ func NewRun(base context.Context, w *Worker) *Run {
 		mayChoose: !w.config.Through && w.session.IsOneServer(),
 	}
 	s.leases = newLeaseManager(&s.services)
-	s.pools = permitPools{run: &s.services, queue: s.queue, limits: &s.limits, slots: s, hasLiveKey: s.leases.known.Load}
+	s.pools = permitPools{
+		run: &s.services, queue: s.queue, limits: &s.limits, slots: s, hasLiveKey: s.leases.known.Load,
+	}
 	s.permits = permitQueue{run: &s.services, pools: &s.pools, slots: s}
 	s.returns = permitReturns{run: &s.services, queue: s.queue, limits: &s.limits, slots: s}
 	s.completer = &completer{session: s.session, base: base, claimRequest: s.claimRequest, markUncertain: s.markUncertain}
