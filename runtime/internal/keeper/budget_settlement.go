@@ -145,7 +145,8 @@ func (s *budgetSettling) checkReservation(task enginerpc.BudgetTask, held engine
 	c := s.of(p)
 	c.leases = append(c.leases, task.Text)
 	c.held = append(c.held, enginerpc.BudgetDoneOver{BudgetID: held.BudgetID, Reservation: held.ReservationID})
-	c.call.Leases = append(c.call.Leases, enginerpc.VerifyBudgetUseLease{ExecutionID: id.ExecutionID, Epoch: int64(id.LeaseEpoch)})
+	c.call.Leases = append(c.call.Leases,
+		enginerpc.VerifyBudgetUseLease{ExecutionID: id.ExecutionID, Epoch: int64(id.LeaseEpoch)})
 	return nil
 }
 
@@ -171,7 +172,9 @@ func latest(a, b time.Time) time.Time {
 
 // gateUpdate returns the state of a task's budget to publish to the partitions of flows.
 func (s *budgetSettling) gateUpdate(task enginerpc.BudgetTask, budget enginecore.BudgetID) submit.GateUpdate {
-	n := submit.GateUpdate{Session: s.session, Partition: s.partition, Budget: budget, Version: task.Gate, Closed: task.Closed}
+	n := submit.GateUpdate{
+		Session: s.session, Partition: s.partition, Budget: budget, Version: task.Gate, Closed: task.Closed,
+	}
 	if !task.Wide {
 		n.Flow = task.FlowID
 	}

@@ -75,7 +75,9 @@ func (r childRelay) deliver(ctx context.Context, from enginecore.Partition, n en
 }
 
 // carryOut does what a notice asks for, and reports whether it is complete.
-func (r childRelay) carryOut(ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry) (done bool, err error) {
+func (r childRelay) carryOut(
+	ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry,
+) (done bool, err error) {
 	switch n.Kind {
 	case "open", "ended":
 		return r.reportToParent(ctx, from, n)
@@ -112,7 +114,9 @@ func (r childRelay) askChild(ctx context.Context, from enginecore.Partition, n e
 
 // reportToParent reports the state of a child run to its node. It cancels a run that the node no longer waits for,
 // and removes one that the node does not know.
-func (r childRelay) reportToParent(ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry) (done bool, err error) {
+func (r childRelay) reportToParent(
+	ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry,
+) (done bool, err error) {
 	parent := enginecore.ExecutionID(n.ParentExecutionID)
 	to, err := parent.Partition()
 	if err != nil {

@@ -70,7 +70,10 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 		}
 		schedules.Begin(ctx, partitions[i], a.Reply.Schedules)
 		k.relay.deliverAll(ctx, partitions[i], a.Reply.RelayEntries)
-		results[i] = StepResult{Err: a.Err, Now: a.Reply.Now, Heard: heard, more: a.Reply.More, Next: untilDue(a.Reply.Now, a.Reply.NextDueAt), unchecked: a.Reply.Unchecked}
+		results[i] = StepResult{
+			Err: a.Err, Now: a.Reply.Now, Heard: heard, more: a.Reply.More,
+			Next: untilDue(a.Reply.Now, a.Reply.NextDueAt), unchecked: a.Reply.Unchecked,
+		}
 		for _, d := range a.Reply.Done {
 			results[i].done = append(results[i].done, taskDone{engine.TaskID(d.Duty), d.Done, d.Lag})
 		}
@@ -151,7 +154,8 @@ func (k *Keeper) guarded(
 	defer func() {
 		if fault := recover(); fault != nil {
 			k.Session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on",
-				engine.EventKeeperPanicked.Attr(), slog.Any("tasks", tasks), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
+				engine.EventKeeperPanicked.Attr(), slog.Any("tasks", tasks), slog.Any("panic", fault),
+				slog.String("stack", string(debug.Stack())))
 			results = failedEverywhere(len(partitions), fmt.Errorf("%w: %v", engine.ErrStepPanicked, fault))
 		}
 		k.stats.stepped(tasks, results, begun)

@@ -160,7 +160,8 @@ func (m *maintainer) budgetPoliciesLoop() *MaintenanceLoop {
 				return enginerpc.ReconcileBudgetsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
 			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileBudgetsReply) (page, error) {
-				return page{next: r.NextCursor, done: taskDone{task: engine.TaskBudgetReconciliation, count: r.Repaired}}, nil
+				return page{next: r.NextCursor,
+					done: taskDone{task: engine.TaskBudgetReconciliation, count: r.Repaired}}, nil
 			}),
 	}
 }
@@ -179,7 +180,8 @@ func (m *maintainer) admissionsLoop() *MaintenanceLoop {
 			},
 			func(ctx context.Context, p enginecore.Partition, r enginerpc.ReconcileQuotasReply) (page, error) {
 				dropped, err := m.dropAdmissions(ctx, p, r.Admitted)
-				return page{next: r.NextCursor, done: taskDone{task: engine.TaskQuotaReconciliation, count: r.Repaired + dropped}, found: len(r.Admitted) > 0}, err
+				return page{next: r.NextCursor, done: taskDone{task: engine.TaskQuotaReconciliation,
+					count: r.Repaired + dropped}, found: len(r.Admitted) > 0}, err
 			}),
 	}
 }

@@ -86,8 +86,10 @@ func (s *orphanScan) leaveOut(ctx context.Context, err error, more, byHand bool)
 			return err
 		}
 	case err != nil && ctx.Err() == nil:
-		s.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not look at all keys, it looks again on its next way",
-			engine.EventTickFailed.Attr(), slog.Any("tasks", []engine.TaskID{engine.TaskKeyReconciliation}), slog.Any("error", err))
+		s.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
+			"flowfabric: keeper could not look at all keys, it looks again on its next way",
+			engine.EventTickFailed.Attr(), slog.Any("tasks", []engine.TaskID{engine.TaskKeyReconciliation}),
+			slog.Any("error", err))
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ func (a *attempt) log(level slog.Level, event engine.LogEvent, message string, a
 // ended records the attempt and its outcome as a metric.
 func (a *attempt) ended(outcome string) {
 	telemetry := a.run.session.Telemetry
-	telemetry.Record(a.run.base, telemetry.Attempts, time.Since(a.begun), engine.Labels{Key: "activity", Value: a.claimed.Kind, Outcome: outcome})
+	telemetry.Record(a.run.base, telemetry.Attempts, time.Since(a.begun),
+		engine.Labels{Key: "activity", Value: a.claimed.Kind, Outcome: outcome})
 }
 
 // unreported has the log event and message of an end that the engine may not know, by the kind of the end.
@@ -65,7 +66,8 @@ func (a *attempt) reported(kind outcomeKind, r *report) {
 	}
 	if kind == outcomeKindCompleted {
 		telemetry := a.run.session.Telemetry
-		telemetry.Record(a.run.base, telemetry.Commits, r.committing, engine.Labels{Key: "activity", Value: a.claimed.Kind, Outcome: r.metric})
+		telemetry.Record(a.run.base, telemetry.Commits, r.committing,
+			engine.Labels{Key: "activity", Value: a.claimed.Kind, Outcome: r.metric})
 	}
 	if r.err != nil {
 		a.outcomeUnknown.Store(true)

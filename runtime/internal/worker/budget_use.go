@@ -180,8 +180,12 @@ func useError(b *submit.StoredBudget, err error) error {
 // publishGate publishes a changed gate. It updates the partition of the task before it returns if the node
 // waits for the budget, so that the node does not start again at once; other partitions are updated in the
 // background.
-func (u *budgetUse) publishGate(ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, used useResult, waits bool) error {
-	update := submit.GateUpdate{Session: u.attempt.run.session, Partition: p, Budget: b.ID, Version: used.gate, Closed: used.closed}
+func (u *budgetUse) publishGate(
+	ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, used useResult, waits bool,
+) error {
+	update := submit.GateUpdate{
+		Session: u.attempt.run.session, Partition: p, Budget: b.ID, Version: used.gate, Closed: used.closed,
+	}
 	if b.Scope == flowgraph.ScopeRun && !b.Wide {
 		update.Flow = u.attempt.claimed.FlowID
 	}
@@ -199,7 +203,8 @@ func (u *budgetUse) publishGate(ctx context.Context, b *submit.StoredBudget, p e
 func (u *budgetUse) publishElsewhere(update submit.GateUpdate) {
 	u.attempt.run.background.start(func() {
 		if err := update.Publish(u.attempt.run.base); err != nil {
-			u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed, "the state of a budget could not be passed on, keepers do it", slog.Any("error", err))
+			u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed,
+				"the state of a budget could not be passed on, keepers do it", slog.Any("error", err))
 		}
 	})
 }
@@ -230,9 +235,11 @@ func (u *budgetUse) reportBreach(
 		return
 	}
 	breach := ReportedBreach{
-		Flow: u.attempt.claimed.FlowName, Run: u.attempt.claimed.RunID, Node: u.attempt.claimed.Node, Attempt: int(u.attempt.claimed.AttemptIndex) + 1, Budget: b.Name, Key: b.Key,
+		Flow: u.attempt.claimed.FlowName, Run: u.attempt.claimed.RunID, Node: u.attempt.claimed.Node,
+		Attempt: int(u.attempt.claimed.AttemptIndex) + 1, Budget: b.Name, Key: b.Key,
 		Dimension: e.Dimension, Hard: owed.Kind == admission.HardBreach, Words: owed.Words, Amount: activity.BudgetAmount{
-			Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Spent: use.Spent, Reserved: use.Reserved, Hard: use.Hard, Soft: use.Soft,
+			Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Spent: use.Spent, Reserved: use.Reserved,
+			Hard: use.Hard, Soft: use.Soft,
 		},
 	}
 	if breach.Hard {

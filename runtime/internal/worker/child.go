@@ -36,7 +36,9 @@ type child struct {
 
 // runChild starts the child run of a node and returns a childWait error, or returns the result of a child run
 // that has finished.
-func runChild(ctx context.Context, a *attempt, usage *budgetUse, spec submit.StoredChild, input []byte) ([]byte, error) {
+func runChild(
+	ctx context.Context, a *attempt, usage *budgetUse, spec submit.StoredChild, input []byte,
+) ([]byte, error) {
 	core, err := engine.Capability[engine.ChildRuns](a.run.session.Backend)
 	if err != nil {
 		return nil, activity.NonRetryable(err)

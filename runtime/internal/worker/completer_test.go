@@ -82,7 +82,9 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 					engine_ := &fullCalls{until: time.Now().Add(5 * lease)}
 					s := &services{
 						base: t.Context(), worker: &Worker{config: Config{Lease: lease}},
-						session: &engine.Session{Backend: engine_, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Telemetry: telemetry},
+						session: &engine.Session{
+							Backend: engine_, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Telemetry: telemetry,
+						},
 					}
 					s.completer = &completer{
 						session: s.session, base: s.base, markUncertain: s.markUncertain,

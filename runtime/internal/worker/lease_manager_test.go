@@ -35,7 +35,10 @@ func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			late := new(lateCalls)
-			s := &services{base: t.Context(), worker: new(Worker), session: &engine.Session{Backend: late, Logger: slog.New(slog.DiscardHandler)}}
+			s := &services{
+				base: t.Context(), worker: new(Worker),
+				session: &engine.Session{Backend: late, Logger: slog.New(slog.DiscardHandler)},
+			}
 			book := newLeaseManager(s)
 			claimed := enginerpc.ClaimedExecution{
 				ExecutionID: "{fp:1}:x", LeaseID: "lease", LeaseEpoch: 1, AttemptID: "try",

@@ -109,7 +109,8 @@ func (r *permitReturns) flush() {
 		r.pending = list[n:]
 		r.mu.Unlock()
 		slots := r.slots.reserve(n)
-		leased := admission.Admitter{Session: r.run.session}.Release(r.run.base, list[:n], r.slots.claimant(lane), slots)
+		leased := admission.Admitter{Session: r.run.session}.Release(r.run.base, list[:n], r.slots.claimant(lane),
+			slots)
 		r.slots.startAdmitted(lane, leased, slots)
 	}
 }

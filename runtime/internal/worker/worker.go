@@ -72,7 +72,8 @@ type Config struct {
 // may be nil if there is one.
 func New(s *engine.Session, config Config, fault error) *Worker {
 	return &Worker{
-		session: s, config: config, Instance: enginecore.WorkerInstanceID(config.ID + "-" + uuid.NewString()), fault: fault,
+		session: s, config: config, Instance: enginecore.WorkerInstanceID(config.ID + "-" + uuid.NewString()),
+		fault:    fault,
 		handlers: make(map[string]activity.Handler),
 	}
 }
