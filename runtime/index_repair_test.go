@@ -119,7 +119,7 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	x.awaitStates(t, map[string]runtime.NodeState{"active": "active"})
 	client := b.Engine.Core().Client()
 	var err error
-	x.holder, err = client.Do(x.ctx, client.B().Hget().Key(b.Engine.Core().Keys().ExecCore(x.plan.executionID("active"))).
+	x.holder, err = client.Do(x.ctx, client.B().Hget().Key(b.Engine.Core().Keys().ExecCore(x.plan.ExecutionID("active"))).
 		Field("current_worker_instance_id").Build()).ToString()
 	require.NoError(t, err)
 	return x
@@ -157,15 +157,15 @@ func (x *fixture) do(t *testing.T, command string) {
 		case "$idx", "$ffx":
 			words[i] = x.Prefix + ":" + name[1:] + ":" + tag + ":" + strings.ReplaceAll(rest, "$holder", x.holder)
 		case "$id":
-			words[i] = string(x.plan.executionID(rest))
+			words[i] = string(x.plan.ExecutionID(rest))
 		case "$exec":
 			node, part, _ := strings.Cut(rest, ":")
-			words[i] = x.Prefix + ":exec:" + tag + ":" + string(x.plan.executionID(node)) + ":" +
+			words[i] = x.Prefix + ":exec:" + tag + ":" + string(x.plan.ExecutionID(node)) + ":" +
 				strings.ReplaceAll(part, "$first", string(enginecore.EdgeIDFor(x.plan.FlowID, "first", node)))
 		case "$flow":
 			words[i] = string(x.plan.FlowID)
 			if rest != "" {
-				words[i] = x.Prefix + ":flow:" + tag + ":" + string(x.plan.FlowID) + ":" + strings.ReplaceAll(rest, "$joined", string(x.plan.executionID("joined")))
+				words[i] = x.Prefix + ":flow:" + tag + ":" + string(x.plan.FlowID) + ":" + strings.ReplaceAll(rest, "$joined", string(x.plan.ExecutionID("joined")))
 			}
 		case "$over":
 			words[i] = string(x.done.FlowID)
@@ -173,7 +173,7 @@ func (x *fixture) do(t *testing.T, command string) {
 				words[i] = x.Prefix + ":flow:" + tag + ":" + words[i] + ":" + rest
 			}
 		case "$overid":
-			words[i] = string(x.done.executionID("only"))
+			words[i] = string(x.done.ExecutionID("only"))
 		case "$edge":
 			from, to, _ := strings.Cut(rest, ">")
 			words[i] = string(enginecore.EdgeIDFor(x.plan.FlowID, from, to))

@@ -67,7 +67,7 @@ type member struct {
 }
 
 func (o *operator) read(node string) member {
-	id := o.trial.plan.executionID(node)
+	id := o.trial.plan.ExecutionID(node)
 	client := o.core.Client()
 	fields, err := client.Do(o.ctx, client.B().Hgetall().Key(o.core.Keys().ExecCore(id)).Build()).AsStrMap()
 	if err != nil {
@@ -253,7 +253,7 @@ func (o *operator) work(m member) {
 	inputs := make([]string, len(n.data))
 	for k, up := range n.data {
 		client := o.core.Client()
-		text, err := client.Do(o.ctx, client.B().Get().Key(o.core.Keys().ExecResult(o.trial.plan.executionID(nodeName(up)))).Build()).ToString()
+		text, err := client.Do(o.ctx, client.B().Get().Key(o.core.Keys().ExecResult(o.trial.plan.ExecutionID(nodeName(up)))).Build()).ToString()
 		if err != nil || json.Unmarshal([]byte(text), &inputs[k]) != nil {
 			o.t.Errorf("node %s started, but its upstream %s has no result: %v", m.node, nodeName(up), err)
 		}

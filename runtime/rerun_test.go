@@ -245,7 +245,7 @@ func TestRerunFrom(t *testing.T) {
 		plan, err := runtime.NewPlan(b.Client, s.flow(t, "order", "a:"), none{}, runtime.WithID(run.ID()))
 		require.NoError(t, err)
 		stored := func(node string) string {
-			text, err := core.Client().Do(ctx, core.Client().B().Get().Key(core.Keys().ExecResult(plan.executionID(node))).Build()).ToString()
+			text, err := core.Client().Do(ctx, core.Client().B().Get().Key(core.Keys().ExecResult(plan.ExecutionID(node))).Build()).ToString()
 			require.NoError(t, err)
 			return text
 		}

@@ -78,7 +78,7 @@ func recordsOf(t *testing.T, b *enginetest.Bench, plan *runtime.Plan, def *flow.
 	}
 	names := map[string]string{string(plan.FlowID): "flow", plan.Run: "run"}
 	for _, n := range def.Graph().Nodes {
-		id := string(plan.executionID(n.Name))
+		id := string(plan.ExecutionID(n.Name))
 		names[id[strings.LastIndex(id, ":")+1:]] = n.Name
 	}
 	mine := func(key string) bool {
@@ -388,7 +388,7 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 			require.NoError(t, err)
 			run := fieldsOf(keys.FlowCore(plan.Partition, plan.FlowID))
 			for _, node := range def.Graph().Nodes {
-				id := plan.executionID(node.Name)
+				id := plan.ExecutionID(node.Name)
 				core := fieldsOf(keys.ExecCore(id))
 				for _, field := range []string{"created_at", "last_mutation_at", "last_transition_at"} {
 					assert.Equal(t, run["created_at"], core[field], "%s of node %s of run %d", field, node.Name, i)

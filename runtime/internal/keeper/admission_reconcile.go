@@ -18,7 +18,9 @@ var admittedFields = []string{"lifecycle_phase"}
 // Executions and quotas live in different partitions, and an ended execution may be replayed meanwhile. So the first
 // call removes the guard, under which a replay would reuse the admission; then the executions are read again, and
 // only those still ended or missing are dropped.
-func (m *maintainer) dropAdmissions(ctx context.Context, p enginecore.Partition, admitted []enginerpc.Admitted) (int64, error) {
+func (m *maintainer) dropAdmissions(
+	ctx context.Context, p enginecore.Partition, admitted []enginerpc.Admitted,
+) (int64, error) {
 	unused, err := m.unusedAdmissions(ctx, admitted, func(phase string, guarded bool) bool {
 		return phase == "" || phase == "terminal" || !guarded && phase != "active"
 	})
@@ -39,7 +41,9 @@ func (m *maintainer) dropAdmissions(ctx context.Context, p enginecore.Partition,
 
 // unusedAdmissions returns the admissions that a rule selects by the lifecycle phase of their executions: "" for a
 // missing one.
-func (m *maintainer) unusedAdmissions(ctx context.Context, admitted []enginerpc.Admitted, isUnused func(phase string, guarded bool) bool) ([]enginerpc.DropAdmissionsAdmission, error) {
+func (m *maintainer) unusedAdmissions(
+	ctx context.Context, admitted []enginerpc.Admitted, isUnused func(phase string, guarded bool) bool,
+) ([]enginerpc.DropAdmissionsAdmission, error) {
 	client := m.Session.Client
 	var unused []enginerpc.DropAdmissionsAdmission
 	var asked []enginerpc.Admitted
@@ -51,7 +55,8 @@ func (m *maintainer) unusedAdmissions(ctx context.Context, admitted []enginerpc.
 			continue
 		}
 		asked = append(asked, a)
-		questions = append(questions, client.B().Hmget().Key(m.Session.Core.Keys().ExecCore(id)).Field(admittedFields...).Build())
+		questions = append(questions,
+			client.B().Hmget().Key(m.Session.Core.Keys().ExecCore(id)).Field(admittedFields...).Build())
 	}
 	for i, answer := range client.DoMulti(ctx, questions...) {
 		if err := answer.Error(); err != nil {

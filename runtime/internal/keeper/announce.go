@@ -19,7 +19,8 @@ func (k *Keeper) announce(ctx context.Context) {
 	here, gone := k.Members.hereMessage().Text(), enginerpc.KeeperGoneMessage{KeeperID: k.Members.self}.Text()
 	publish := func(ctx context.Context, message string) bool {
 		// A lost message costs other keepers visits of partitions that they do not own.
-		return k.Session.Client.Do(ctx, k.Session.Client.B().Publish().Channel(channel).Message(message).Build()).Error() == nil
+		return k.Session.Client.Do(ctx,
+			k.Session.Client.B().Publish().Channel(channel).Message(message).Build()).Error() == nil
 	}
 	// atOnce receives a value when the next heartbeat is due before the ticker.
 	atOnce := make(chan struct{}, 1)

@@ -47,7 +47,9 @@ func (m *maintainer) budgetLoop() *MaintenanceLoop {
 }
 
 // settleBudgets carries out the tasks that a budget tick returned for one partition.
-func (m *maintainer) settleBudgets(ctx context.Context, p enginecore.Partition, reply enginerpc.BudgetTickReply) StepResult {
+func (m *maintainer) settleBudgets(
+	ctx context.Context, p enginecore.Partition, reply enginerpc.BudgetTickReply,
+) StepResult {
 	o := StepResult{Next: untilDue(reply.Now, reply.NextDueAt)}
 	o.more = o.Next > 0 && !reply.NextDueAt.After(reply.Now)
 	if count := int64(len(reply.Tasks)) + reply.Resets; count > 0 {
@@ -56,7 +58,9 @@ func (m *maintainer) settleBudgets(ctx context.Context, p enginecore.Partition, 
 	if len(reply.Tasks) == 0 {
 		return o
 	}
-	s := &budgetSettling{session: m.Session, partition: p, now: reply.Now, checks: make(map[enginecore.Partition]*budgetChecks)}
+	s := &budgetSettling{
+		session: m.Session, partition: p, now: reply.Now, checks: make(map[enginecore.Partition]*budgetChecks),
+	}
 	for _, task := range reply.Tasks {
 		if err := s.settle(ctx, task); err != nil {
 			s.failed = errors.Join(s.failed, err)
@@ -70,7 +74,8 @@ func (m *maintainer) settleBudgets(ctx context.Context, p enginecore.Partition, 
 	}
 	// Failed tasks become due again by themselves, so the partition reports success.
 	if s.failed != nil && ctx.Err() == nil {
-		m.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: what follows from the use of a budget could not be done, it is tried again",
+		m.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
+			"flowfabric: what follows from the use of a budget could not be done, it is tried again",
 			engine.EventBudgetFailed.Attr(), slog.Any("error", s.failed))
 	}
 	return o
@@ -140,7 +145,8 @@ func (s *budgetSettling) checkReservation(task enginerpc.BudgetTask, held engine
 	c := s.of(p)
 	c.leases = append(c.leases, task.Text)
 	c.held = append(c.held, enginerpc.BudgetDoneOver{BudgetID: held.BudgetID, Reservation: held.ReservationID})
-	c.call.Leases = append(c.call.Leases, enginerpc.VerifyBudgetUseLease{ExecutionID: id.ExecutionID, Epoch: int64(id.LeaseEpoch)})
+	c.call.Leases = append(c.call.Leases,
+		enginerpc.VerifyBudgetUseLease{ExecutionID: id.ExecutionID, Epoch: int64(id.LeaseEpoch)})
 	return nil
 }
 
@@ -166,7 +172,9 @@ func latest(a, b time.Time) time.Time {
 
 // gateUpdate returns the state of a task's budget to publish to the partitions of flows.
 func (s *budgetSettling) gateUpdate(task enginerpc.BudgetTask, budget enginecore.BudgetID) submit.GateUpdate {
-	n := submit.GateUpdate{Session: s.session, Partition: s.partition, Budget: budget, Version: task.Gate, Closed: task.Closed}
+	n := submit.GateUpdate{
+		Session: s.session, Partition: s.partition, Budget: budget, Version: task.Gate, Closed: task.Closed,
+	}
 	if !task.Wide {
 		n.Flow = task.FlowID
 	}
@@ -184,7 +192,8 @@ func (s *budgetSettling) verify(ctx context.Context) {
 		}
 		for i, until := range reply.LiveUntil {
 			if until > 0 {
-				s.call.Done = append(s.call.Done, admission.FinishedTask(c.leases[i], latest(time.UnixMilli(until), s.now.Add(leastHeld))))
+				s.call.Done = append(s.call.Done,
+					admission.FinishedTask(c.leases[i], latest(time.UnixMilli(until), s.now.Add(leastHeld))))
 			} else {
 				s.call.Over = append(s.call.Over, c.held[i])
 			}

@@ -50,8 +50,10 @@ func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, n
 	for _, notice := range notices {
 		delivering.Go(func() error {
 			if err := r.deliver(ctx, from, notice); err != nil {
-				r.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a node and its run could not be told of each other, it is tried again",
-					engine.EventRelayFailed.Attr(), slog.String("notice", notice.Kind), slog.String("flow_id", string(notice.FlowID)),
+				r.session.Logger.LogAttrs(ctx, slog.LevelWarn,
+					"flowfabric: a node and its run could not be told of each other, it is tried again",
+					engine.EventRelayFailed.Attr(), slog.String("notice", notice.Kind),
+					slog.String("flow_id", string(notice.FlowID)),
 					slog.Any("error", err))
 			}
 			return nil
@@ -73,7 +75,9 @@ func (r childRelay) deliver(ctx context.Context, from enginecore.Partition, n en
 }
 
 // carryOut does what a notice asks for, and reports whether it is complete.
-func (r childRelay) carryOut(ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry) (done bool, err error) {
+func (r childRelay) carryOut(
+	ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry,
+) (done bool, err error) {
 	switch n.Kind {
 	case "open", "ended":
 		return r.reportToParent(ctx, from, n)
@@ -102,14 +106,17 @@ func (r childRelay) askChild(ctx context.Context, from enginecore.Partition, n e
 		return err
 	}
 	_, err = r.runs.ChildEnded(ctx, enginerpc.ChildEndedCall{
-		Partition: from, ExecutionID: enginecore.ExecutionID(n.ParentExecutionID), ChildFlowID: n.FlowID, Outcome: engine.ChildLost,
+		Partition: from, ExecutionID: enginecore.ExecutionID(n.ParentExecutionID), ChildFlowID: n.FlowID,
+		Outcome: engine.ChildLost,
 	})
 	return err
 }
 
 // reportToParent reports the state of a child run to its node. It cancels a run that the node no longer waits for,
 // and removes one that the node does not know.
-func (r childRelay) reportToParent(ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry) (done bool, err error) {
+func (r childRelay) reportToParent(
+	ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry,
+) (done bool, err error) {
 	parent := enginecore.ExecutionID(n.ParentExecutionID)
 	to, err := parent.Partition()
 	if err != nil {
@@ -124,7 +131,8 @@ func (r childRelay) reportToParent(ctx context.Context, from enginecore.Partitio
 	if ended := n.Kind == "ended"; reply.State == "waiting" || ended && reply.State == "over" {
 		return ended, nil
 	}
-	if err := engine.CancelChildRun(ctx, r.runs, from, n.FlowID, "the node that it belongs to has ended"); err != nil || reply.State == "over" {
+	if err := engine.CancelChildRun(ctx, r.runs, from, n.FlowID, "the node that it belongs to has ended"); err != nil ||
+		reply.State == "over" {
 		return false, err
 	}
 	return r.remove(ctx, from, n.FlowID)

@@ -30,6 +30,8 @@ func (k *Keeper) clockSetBack(ctx context.Context, p enginecore.Partition, back 
 		return
 	}
 	k.clockLogged.Store(&now)
-	k.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the server's clock was set back: what waits for its time waits that much longer",
-		engine.EventClockSetBack.Attr(), slog.Duration("by", back.Round(time.Millisecond)), slog.String("partition", p.Tag()))
+	k.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
+		"flowfabric: the server's clock was set back: what waits for its time waits that much longer",
+		engine.EventClockSetBack.Attr(), slog.Duration("by", back.Round(time.Millisecond)),
+		slog.String("partition", p.Tag()))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// Config is the configuration of a keeper. The public config of keepers set its fields; Check validates them.
+// Config is the configuration of a keeper. The public config of keepers sets its fields; Check validates them.
 // It has no usable zero value: the public package fills in the defaults.
 type Config struct {
 	// Lanes names lanes to maintain in addition to those that flows use.

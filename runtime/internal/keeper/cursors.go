@@ -28,7 +28,8 @@ type cursors struct {
 
 func newCursors() *cursors {
 	return &cursors{
-		at: make(map[enginecore.Partition]string), repaired: make(map[enginecore.Partition]bool), passes: make(map[enginecore.Partition]int),
+		at: make(map[enginecore.Partition]string), repaired: make(map[enginecore.Partition]bool),
+		passes: make(map[enginecore.Partition]int),
 	}
 }
 
@@ -39,7 +40,9 @@ func (c *cursors) get(p enginecore.Partition) string {
 }
 
 // moved records the position after a step, and returns whether the next step follows at once or after which time.
-func (c *cursors) moved(p enginecore.Partition, cursor string, every time.Duration, byHand bool) (more bool, next time.Duration) {
+func (c *cursors) moved(
+	p enginecore.Partition, cursor string, every time.Duration, byHand bool,
+) (more bool, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at[p] = cursor

@@ -15,13 +15,16 @@ func (m *maintainer) indexLoop() *MaintenanceLoop {
 	at, every := newCursors(), m.ReconcileEvery
 	holders := sync.OnceValues(func() (map[enginecore.Partition][]enginerpc.ReconcileWorker, error) { return m.leaseHolders() })
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskIndexReconciliation}, family: enginecore.FlowFamily, Every: every, repairs: true, hintKeys: m.executionHints,
+		tasks: []engine.TaskID{engine.TaskIndexReconciliation}, family: enginecore.FlowFamily, Every: every,
+		repairs: true, hintKeys: m.executionHints,
 		Step: func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
 			byHand := only != ""
 			calls := make([]enginerpc.ReconcileCall, len(partitions))
 			results := make([]StepResult, len(partitions))
 			for i, p := range partitions {
-				calls[i] = enginerpc.ReconcileCall{Partition: p, Limit: reconciledAtOnce, Cursor: at.get(p), Lanes: m.reconcileLanes()}
+				calls[i] = enginerpc.ReconcileCall{
+					Partition: p, Limit: reconciledAtOnce, Cursor: at.get(p), Lanes: m.reconcileLanes(),
+				}
 				if !byHand {
 					continue
 				}
@@ -40,7 +43,9 @@ func (m *maintainer) indexLoop() *MaintenanceLoop {
 					if byHand && at.again(partitions[i], len(a.Reply.Repaired) > 0) {
 						results[i].more = true
 					}
-					results[i].done = []taskDone{{task: engine.TaskIndexReconciliation, count: sumOf(results[i].repaired)}}
+					results[i].done = []taskDone{{
+						task: engine.TaskIndexReconciliation, count: sumOf(results[i].repaired),
+					}}
 				}
 			}
 			return results

@@ -52,7 +52,9 @@ func (m *maintainer) reconcileLanes() []enginerpc.ReconcileLane {
 }
 
 // logRepaired logs repaired entries, and returns their number by index; nil if there were none.
-func (m *maintainer) logRepaired(ctx context.Context, p enginecore.Partition, list []enginerpc.RepairedIndex) map[string]int64 {
+func (m *maintainer) logRepaired(
+	ctx context.Context, p enginecore.Partition, list []enginerpc.RepairedIndex,
+) map[string]int64 {
 	if len(list) == 0 {
 		return nil
 	}

@@ -70,7 +70,10 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 		}
 		schedules.Begin(ctx, partitions[i], a.Reply.Schedules)
 		k.relay.deliverAll(ctx, partitions[i], a.Reply.RelayEntries)
-		results[i] = StepResult{Err: a.Err, Now: a.Reply.Now, Heard: heard, more: a.Reply.More, Next: untilDue(a.Reply.Now, a.Reply.NextDueAt), unchecked: a.Reply.Unchecked}
+		results[i] = StepResult{
+			Err: a.Err, Now: a.Reply.Now, Heard: heard, more: a.Reply.More,
+			Next: untilDue(a.Reply.Now, a.Reply.NextDueAt), unchecked: a.Reply.Unchecked,
+		}
 		for _, d := range a.Reply.Done {
 			results[i].done = append(results[i].done, taskDone{engine.TaskID(d.Duty), d.Done, d.Lag})
 		}
@@ -139,7 +142,9 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 
 // guarded takes one step and counts it in the statistics. It turns a panic into an error of all partitions of the
 // step.
-func (k *Keeper) guarded(ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID) (results []StepResult) {
+func (k *Keeper) guarded(
+	ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID,
+) (results []StepResult) {
 	tasks := l.tasks
 	if only != "" {
 		tasks = []engine.TaskID{only}
@@ -149,7 +154,8 @@ func (k *Keeper) guarded(ctx context.Context, l *MaintenanceLoop, partitions []e
 	defer func() {
 		if fault := recover(); fault != nil {
 			k.Session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on",
-				engine.EventKeeperPanicked.Attr(), slog.Any("tasks", tasks), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
+				engine.EventKeeperPanicked.Attr(), slog.Any("tasks", tasks), slog.Any("panic", fault),
+				slog.String("stack", string(debug.Stack())))
 			results = failedEverywhere(len(partitions), fmt.Errorf("%w: %v", engine.ErrStepPanicked, fault))
 		}
 		k.stats.stepped(tasks, results, begun)
@@ -160,7 +166,9 @@ func (k *Keeper) guarded(ctx context.Context, l *MaintenanceLoop, partitions []e
 
 // hinted takes a step in those partitions in which a hint key exists. It costs one command for each partition; most
 // have no work most of the time.
-func (k *Keeper) hinted(ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
+func (k *Keeper) hinted(
+	ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID,
+) []StepResult {
 	if l.hintKeys == nil || only != "" {
 		return l.Step(ctx, partitions, only)
 	}

@@ -43,7 +43,8 @@ const (
 // maintenanceLoops returns the loops that need the maintenance calls of the library.
 func (m *maintainer) maintenanceLoops() []*MaintenanceLoop {
 	loops := []*MaintenanceLoop{
-		m.quotaLoop(), m.budgetLoop(), m.edgesLoop(), m.indexLoop(), m.membersLoop(), m.orphanLoop(), m.trimLoop(), m.projectLoop(),
+		m.quotaLoop(), m.budgetLoop(), m.edgesLoop(), m.indexLoop(), m.membersLoop(), m.orphanLoop(), m.trimLoop(),
+		m.projectLoop(),
 		m.siblingsLoop(), m.budgetPoliciesLoop(), m.admissionsLoop(), m.schedulesLoop(), m.restartLoop(),
 	}
 	if m.CompactAfter >= 0 {
@@ -55,13 +56,17 @@ func (m *maintainer) maintenanceLoops() []*MaintenanceLoop {
 // edgesLoop resolves edges whose upstream has ended without resolving them.
 func (m *maintainer) edgesLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskDependencyReconciliation}, family: enginecore.FlowFamily, Every: EdgesEvery, repairs: true, hintKeys: m.executionHints,
+		tasks: []engine.TaskID{engine.TaskDependencyReconciliation}, family: enginecore.FlowFamily, Every: EdgesEvery,
+		repairs: true, hintKeys: m.executionHints,
 		Step: inPages(m.maintenance, evenPace(EdgesEvery),
 			func(p enginecore.Partition, _ int64, cursor string) enginerpc.ReconcileEdgesCall {
-				return enginerpc.ReconcileEdgesCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: m.Lanes}
+				return enginerpc.ReconcileEdgesCall{
+					Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: m.Lanes,
+				}
 			},
 			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileEdgesReply) (page, error) {
-				return page{next: r.NextCursor, done: taskDone{task: engine.TaskDependencyReconciliation, count: r.Resolved}}, nil
+				return page{next: r.NextCursor,
+					done: taskDone{task: engine.TaskDependencyReconciliation, count: r.Resolved}}, nil
 			}),
 	}
 }
@@ -70,7 +75,8 @@ func (m *maintainer) edgesLoop() *MaintenanceLoop {
 func (m *maintainer) membersLoop() *MaintenanceLoop {
 	every := m.ReconcileEvery
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskMemberReconciliation}, family: enginecore.FlowFamily, Every: every, repairs: true,
+		tasks: []engine.TaskID{engine.TaskMemberReconciliation}, family: enginecore.FlowFamily, Every: every,
+		repairs:  true,
 		hintKeys: hint(m.Session.Core.Keys().IndexFlowIndex),
 		Step: inPages(m.maintenance, pace{page: every / (6 * stepsPerTurn), search: every / stepsPerTurn, pass: every},
 			func(p enginecore.Partition, limit int64, cursor string) enginerpc.CountMembersCall {
@@ -79,7 +85,8 @@ func (m *maintainer) membersLoop() *MaintenanceLoop {
 			func(ctx context.Context, p enginecore.Partition, r enginerpc.CountMembersReply) (page, error) {
 				repaired := m.logRepaired(ctx, p, r.Repaired)
 				return page{
-					next: r.NextCursor, done: taskDone{task: engine.TaskMemberReconciliation, count: sumOf(repaired)}, found: r.Large > 0, repaired: repaired,
+					next: r.NextCursor, done: taskDone{task: engine.TaskMemberReconciliation, count: sumOf(repaired)},
+					found: r.Large > 0, repaired: repaired,
 				}, nil
 			}),
 	}
@@ -93,14 +100,17 @@ func (m *maintainer) trimLoop() *MaintenanceLoop {
 		keep, often = -time.Millisecond, MaxTrimPace // the engine counts in milliseconds
 	}
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskExecutionRetention}, family: enginecore.FlowFamily, Every: TrimPauses * often, repairs: true,
+		tasks: []engine.TaskID{engine.TaskExecutionRetention}, family: enginecore.FlowFamily, Every: TrimPauses * often,
+		repairs:  true,
 		hintKeys: m.executionHints,
 		Step: inPages(m.maintenance, pace{page: often / stepsPerTurn, search: often / stepsPerTurn, pass: often},
 			func(p enginecore.Partition, limit int64, cursor string) enginerpc.TrimCall {
 				return enginerpc.TrimCall{Partition: p, Limit: limit, Keep: keep, Cursor: cursor}
 			},
 			func(_ context.Context, _ enginecore.Partition, r enginerpc.TrimReply) (page, error) {
-				return page{next: r.NextCursor, done: taskDone{engine.TaskExecutionRetention, r.Trimmed + r.Flows, r.Lag}, found: r.Unmanaged > 0}, nil
+				return page{next: r.NextCursor,
+					done:  taskDone{engine.TaskExecutionRetention, r.Trimmed + r.Flows, r.Lag},
+					found: r.Unmanaged > 0}, nil
 			}),
 	}
 }
@@ -108,14 +118,16 @@ func (m *maintainer) trimLoop() *MaintenanceLoop {
 // projectLoop updates the summaries of flows that were created call by call.
 func (m *maintainer) projectLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskFlowProjection}, family: enginecore.FlowFamily, Every: ProjectEvery, repairs: true,
+		tasks: []engine.TaskID{engine.TaskFlowProjection}, family: enginecore.FlowFamily, Every: ProjectEvery,
+		repairs:  true,
 		hintKeys: hint(m.Session.Core.Keys().IndexFlowIndex),
 		Step: inPages(m.maintenance, pace{page: projectPace, search: projectSearch, pass: projectPace},
 			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ProjectFlowsCall {
 				return enginerpc.ProjectFlowsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
 			func(_ context.Context, _ enginecore.Partition, r enginerpc.ProjectFlowsReply) (page, error) {
-				return page{next: r.NextCursor, done: taskDone{task: engine.TaskFlowProjection, count: r.Projected}, found: r.Unmanaged > 0}, nil
+				return page{next: r.NextCursor, done: taskDone{task: engine.TaskFlowProjection, count: r.Projected},
+					found: r.Unmanaged > 0}, nil
 			}),
 	}
 }
@@ -123,14 +135,16 @@ func (m *maintainer) projectLoop() *MaintenanceLoop {
 // siblingsLoop closes edge groups whose siblings have ended without being cancelled, and removes stale entries.
 func (m *maintainer) siblingsLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskSiblingCancelReconciliation}, family: enginecore.FlowFamily, Every: SiblingsEvery, repairs: true,
+		tasks: []engine.TaskID{engine.TaskSiblingCancelReconciliation}, family: enginecore.FlowFamily,
+		Every: SiblingsEvery, repairs: true,
 		hintKeys: hint(m.Session.Core.Keys().IndexPendingCancelGroups),
 		Step: inPages(m.maintenance, evenPace(SiblingsEvery),
 			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ReconcileSiblingsCall {
 				return enginerpc.ReconcileSiblingsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
 			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileSiblingsReply) (page, error) {
-				return page{next: r.NextCursor, done: taskDone{task: engine.TaskSiblingCancelReconciliation, count: r.Closed + r.Stale}}, nil
+				return page{next: r.NextCursor,
+					done: taskDone{task: engine.TaskSiblingCancelReconciliation, count: r.Closed + r.Stale}}, nil
 			}),
 	}
 }
@@ -138,14 +152,16 @@ func (m *maintainer) siblingsLoop() *MaintenanceLoop {
 // budgetPoliciesLoop updates which budgets of other programs are exhausted.
 func (m *maintainer) budgetPoliciesLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskBudgetReconciliation}, family: enginecore.BudgetFamily, Every: PoliciesEvery, repairs: true,
+		tasks: []engine.TaskID{engine.TaskBudgetReconciliation}, family: enginecore.BudgetFamily, Every: PoliciesEvery,
+		repairs:  true,
 		hintKeys: hint(m.Session.Core.Keys().IndexBudgetPolicies),
 		Step: inPages(m.maintenance, evenPace(PoliciesEvery),
 			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ReconcileBudgetsCall {
 				return enginerpc.ReconcileBudgetsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
 			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileBudgetsReply) (page, error) {
-				return page{next: r.NextCursor, done: taskDone{task: engine.TaskBudgetReconciliation, count: r.Repaired}}, nil
+				return page{next: r.NextCursor,
+					done: taskDone{task: engine.TaskBudgetReconciliation, count: r.Repaired}}, nil
 			}),
 	}
 }
@@ -153,15 +169,19 @@ func (m *maintainer) budgetPoliciesLoop() *MaintenanceLoop {
 // admissionsLoop drops admissions under quotas of other programs whose executions no longer run.
 func (m *maintainer) admissionsLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskQuotaReconciliation}, family: enginecore.QuotaFamily, Every: PoliciesEvery, repairs: true,
+		tasks: []engine.TaskID{engine.TaskQuotaReconciliation}, family: enginecore.QuotaFamily, Every: PoliciesEvery,
+		repairs:  true,
 		hintKeys: hint(m.Session.Core.Keys().IndexQuotaPolicies),
-		Step: inPages(m.maintenance, pace{page: admissionsEvery, search: PoliciesEvery / stepsPerTurn, pass: admissionsEvery},
+		Step: inPages(m.maintenance, pace{
+			page: admissionsEvery, search: PoliciesEvery / stepsPerTurn, pass: admissionsEvery,
+		},
 			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ReconcileQuotasCall {
 				return enginerpc.ReconcileQuotasCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
 			func(ctx context.Context, p enginecore.Partition, r enginerpc.ReconcileQuotasReply) (page, error) {
 				dropped, err := m.dropAdmissions(ctx, p, r.Admitted)
-				return page{next: r.NextCursor, done: taskDone{task: engine.TaskQuotaReconciliation, count: r.Repaired + dropped}, found: len(r.Admitted) > 0}, err
+				return page{next: r.NextCursor, done: taskDone{task: engine.TaskQuotaReconciliation,
+					count: r.Repaired + dropped}, found: len(r.Admitted) > 0}, err
 			}),
 	}
 }
@@ -180,7 +200,10 @@ func (m *maintainer) compactLoop() *MaintenanceLoop {
 			replies, _ := engine.SendAll(ctx, m.maintenance, calls) // each result has its error
 			results := make([]StepResult, len(partitions))
 			for i, r := range replies {
-				results[i] = StepResult{Err: r.Err, more: r.Reply.More, done: []taskDone{{task: engine.TaskCompaction, count: r.Reply.Compacted}}}
+				results[i] = StepResult{
+					Err: r.Err, more: r.Reply.More,
+					done: []taskDone{{task: engine.TaskCompaction, count: r.Reply.Compacted}},
+				}
 			}
 			return results
 		},

@@ -59,7 +59,8 @@ type peer struct {
 // partition. The heartbeat is the interval of the keeper's own messages.
 func NewMembership(self string, heartbeat time.Duration) *Membership {
 	return &Membership{
-		self: self, heartbeat: heartbeat, turned: make(chan struct{}, 1), peers: make(map[string]peer), steps: make(map[*time.Time]struct{}),
+		self: self, heartbeat: heartbeat, turned: make(chan struct{}, 1), peers: make(map[string]peer),
+		steps: make(map[*time.Time]struct{}),
 	}
 }
 

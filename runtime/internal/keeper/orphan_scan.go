@@ -51,17 +51,23 @@ type orphanScan struct {
 // orphanLoop scans all keys for what no index leads to: records missing from every index, and lists of runs and sets
 // of leases whose entries have no record.
 func (m *maintainer) orphanLoop() *MaintenanceLoop {
-	s := &orphanScan{maintainer: m, byTag: make(map[string]enginecore.Partition), found: make(map[enginecore.Partition][]orphan)}
+	s := &orphanScan{
+		maintainer: m, byTag: make(map[string]enginecore.Partition), found: make(map[enginecore.Partition][]orphan),
+	}
 	for _, p := range m.Session.Partitions() {
 		s.byTag[p.Tag()] = p
 	}
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskKeyReconciliation}, family: enginecore.FlowFamily, Every: m.ReconcileEvery, repairs: true, engineWide: true,
+		tasks: []engine.TaskID{engine.TaskKeyReconciliation}, family: enginecore.FlowFamily, Every: m.ReconcileEvery,
+		repairs: true, engineWide: true,
 		Step: func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
 			results := make([]StepResult, len(partitions))
 			more, repaired, err := s.step(ctx)
 			err = s.leaveOut(ctx, err, more, only != "")
-			results[0] = StepResult{Err: err, repaired: repaired, done: []taskDone{{task: engine.TaskKeyReconciliation, count: sumOf(repaired)}}}
+			results[0] = StepResult{
+				Err: err, repaired: repaired,
+				done: []taskDone{{task: engine.TaskKeyReconciliation, count: sumOf(repaired)}},
+			}
 			if more {
 				results[0].more, results[0].Next = only != "", m.ReconcileEvery/stepsPerTurn
 			}
@@ -80,8 +86,10 @@ func (s *orphanScan) leaveOut(ctx context.Context, err error, more, byHand bool)
 			return err
 		}
 	case err != nil && ctx.Err() == nil:
-		s.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not look at all keys, it looks again on its next way",
-			engine.EventTickFailed.Attr(), slog.Any("tasks", []engine.TaskID{engine.TaskKeyReconciliation}), slog.Any("error", err))
+		s.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
+			"flowfabric: keeper could not look at all keys, it looks again on its next way",
+			engine.EventTickFailed.Attr(), slog.Any("tasks", []engine.TaskID{engine.TaskKeyReconciliation}),
+			slog.Any("error", err))
 	}
 	return nil
 }
@@ -122,7 +130,9 @@ func (s *orphanScan) scan(ctx context.Context) error {
 
 // scanKeys reads one page of the keys of a server that match a pattern, within scanWithin unless the engine is in
 // this process.
-func (m *maintainer) scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern string) ([]string, uint64, error) {
+func (m *maintainer) scanKeys(
+	ctx context.Context, node rueidis.Client, cursor uint64, pattern string,
+) ([]string, uint64, error) {
 	if m.Session.InProcess == nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, scanWithin)
@@ -173,7 +183,8 @@ func (s *orphanScan) check(ctx context.Context) (map[string]int64, error) {
 	for i, p := range partitions {
 		calls[i] = enginerpc.CheckKeysCall{Partition: p, Limit: orphanPage}
 		for _, x := range s.found[p][:min(len(s.found[p]), orphanPage)] {
-			calls[i].Found = append(calls[i].Found, enginerpc.CheckKeysFound{Kind: x.kind, Name: x.name, Cursor: x.cursor})
+			calls[i].Found = append(calls[i].Found,
+				enginerpc.CheckKeysFound{Kind: x.kind, Name: x.name, Cursor: x.cursor})
 		}
 	}
 	answers, err := engine.SendAll(ctx, s.maintenance, calls)

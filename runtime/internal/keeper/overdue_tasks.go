@@ -17,7 +17,8 @@ const overduePage = 100
 func (m *maintainer) overdueLoop(index engine.OverdueIndex) *MaintenanceLoop {
 	at := newCursors()
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{index.Task}, family: index.Family, Every: index.Every, repairs: true, hintKeys: hint(index.Key),
+		tasks: []engine.TaskID{index.Task}, family: index.Family, Every: index.Every, repairs: true,
+		hintKeys: hint(index.Key),
 		Step: func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
 			results := make([]StepResult, len(partitions))
 			for i, p := range partitions {
@@ -36,7 +37,9 @@ func (m *maintainer) overdueLoop(index engine.OverdueIndex) *MaintenanceLoop {
 
 // workOverdue works off one page of an index from an offset, and returns the number of completed entries and the
 // offset of the next page; empty at the end.
-func (m *maintainer) workOverdue(ctx context.Context, index engine.OverdueIndex, p enginecore.Partition, cursor string) (int64, string, error) {
+func (m *maintainer) workOverdue(
+	ctx context.Context, index engine.OverdueIndex, p enginecore.Partition, cursor string,
+) (int64, string, error) {
 	now, err := m.Session.Core.Now(ctx)
 	if err != nil {
 		return 0, cursor, engine.ReadError("TIME", err)
@@ -48,8 +51,9 @@ func (m *maintainer) workOverdue(ctx context.Context, index engine.OverdueIndex,
 		}
 	}
 	client := m.Session.Client
-	due, err := client.Do(ctx, client.B().Zrangebyscore().Key(index.Key(p)).Min("-inf").Max(strconv.FormatInt(now.UnixMilli(), 10)).
-		Limit(offset, overduePage).Build()).AsStrSlice()
+	due, err := client.Do(ctx,
+		client.B().Zrangebyscore().Key(index.Key(p)).Min("-inf").Max(strconv.FormatInt(now.UnixMilli(), 10)).
+			Limit(offset, overduePage).Build()).AsStrSlice()
 	if err != nil {
 		return 0, cursor, engine.ReadError("ZRANGEBYSCORE", err)
 	}

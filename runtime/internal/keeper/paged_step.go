@@ -36,7 +36,8 @@ func evenPace(every time.Duration) pace {
 
 // inPages returns the Step of a loop that reads each partition in pages: callFor makes the call for one page,
 // readReply reads its reply. A failed page is repeated.
-func inPages[R any, C enginerpc.Call[R]](maintenance engine.Maintenance, often pace, callFor func(p enginecore.Partition, limit int64, cursor string) C,
+func inPages[R any, C enginerpc.Call[R]](maintenance engine.Maintenance, often pace,
+	callFor func(p enginecore.Partition, limit int64, cursor string) C,
 	readReply func(ctx context.Context, p enginecore.Partition, reply R) (page, error),
 ) func(context.Context, []enginecore.Partition, engine.TaskID) []StepResult {
 	at := newCursors()

@@ -63,7 +63,9 @@ type restarts struct {
 func (m *maintainer) restartLoop() *MaintenanceLoop {
 	s := &restarts{maintainer: m, passes: make(map[enginecore.Partition]*restartPass)}
 	s.loop = &MaintenanceLoop{
-		tasks:  []engine.TaskID{engine.TaskIndexReconciliation, engine.TaskDependencyReconciliation, engine.TaskMemberReconciliation},
+		tasks: []engine.TaskID{
+			engine.TaskIndexReconciliation, engine.TaskDependencyReconciliation, engine.TaskMemberReconciliation,
+		},
 		family: enginecore.FlowFamily, Every: restartEvery, repairs: true, Step: s.step,
 	}
 	s.loop.noteRestart = s.noticed
@@ -81,7 +83,8 @@ func (s *restarts) noticed(ctx context.Context, p enginecore.Partition, needed b
 	}
 	s.mu.Unlock()
 	if first && !known {
-		s.Session.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the server has started since its records were gone through: they are reconciled now",
+		s.Session.Logger.LogAttrs(ctx, slog.LevelInfo,
+			"flowfabric: the server has started since its records were gone through: they are reconciled now",
 			engine.EventRestartNoticed.Attr())
 	}
 	s.loop.Timer.makeDue(p)
@@ -102,7 +105,9 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 	}
 	restartCalls(s, ctx, partitions, results, at[restartIndexes], engine.TaskIndexReconciliation,
 		func(p enginecore.Partition, cursor string) enginerpc.ReconcileCall {
-			return enginerpc.ReconcileCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.reconcileLanes()}
+			return enginerpc.ReconcileCall{
+				Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.reconcileLanes(),
+			}
 		},
 		func(p enginecore.Partition, r enginerpc.ReconcileReply) (string, int64) {
 			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Repaired))
@@ -116,7 +121,9 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 		})
 	restartCalls(s, ctx, partitions, results, at[restartMembers], engine.TaskMemberReconciliation,
 		func(p enginecore.Partition, cursor string) enginerpc.CountMembersCall {
-			return enginerpc.CountMembersCall{Partition: p, Limit: reconciledAtOnce, MoreThan: countedWhole, Cursor: cursor}
+			return enginerpc.CountMembersCall{
+				Partition: p, Limit: reconciledAtOnce, MoreThan: countedWhole, Cursor: cursor,
+			}
 		},
 		func(p enginecore.Partition, r enginerpc.CountMembersReply) (string, int64) {
 			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Repaired))
@@ -131,8 +138,10 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 }
 
 // restartCalls makes the calls of one phase for the partitions at some places, and records their progress.
-func restartCalls[R any, C enginerpc.Call[R]](s *restarts, ctx context.Context, partitions []enginecore.Partition, results []StepResult,
-	places []int, task engine.TaskID, ask func(p enginecore.Partition, cursor string) C, tell func(p enginecore.Partition, reply R) (string, int64),
+func restartCalls[R any, C enginerpc.Call[R]](s *restarts, ctx context.Context, partitions []enginecore.Partition,
+	results []StepResult,
+	places []int, task engine.TaskID, ask func(p enginecore.Partition, cursor string) C,
+	tell func(p enginecore.Partition, reply R) (string, int64),
 ) {
 	if len(places) == 0 {
 		return
@@ -186,7 +195,8 @@ func (s *restarts) moved(ctx context.Context, p enginecore.Partition, pass *rest
 		return
 	}
 	if delete(s.passes, p); len(s.passes) == 0 {
-		s.Session.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the records were gone through after a start of the server",
+		s.Session.Logger.LogAttrs(ctx, slog.LevelInfo,
+			"flowfabric: the records were gone through after a start of the server",
 			engine.EventRestartReconciled.Attr(), slog.Int64("repaired", s.entries))
 		s.entries = 0
 	}

@@ -15,7 +15,8 @@ func (m *maintainer) schedulesLoop() *MaintenanceLoop {
 	// cursors are the positions in the schedules of each partition.
 	cursors := make(map[enginecore.Partition]string)
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskScheduleReconciliation}, family: enginecore.FlowFamily, Every: m.ReconcileEvery, repairs: true, onClockSetBack: true,
+		tasks: []engine.TaskID{engine.TaskScheduleReconciliation}, family: enginecore.FlowFamily,
+		Every: m.ReconcileEvery, repairs: true, onClockSetBack: true,
 		hintKeys: func(p enginecore.Partition) []string { return []string{m.Session.Core.Keys().FfxSchedules(p)} },
 		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
 			return m.reviewSchedules(ctx, partitions, cursors)
@@ -24,7 +25,9 @@ func (m *maintainer) schedulesLoop() *MaintenanceLoop {
 }
 
 // reviewSchedules reads a page of the schedules of some partitions, and works on those that the due index misses.
-func (m *maintainer) reviewSchedules(ctx context.Context, partitions []enginecore.Partition, cursors map[enginecore.Partition]string) []StepResult {
+func (m *maintainer) reviewSchedules(
+	ctx context.Context, partitions []enginecore.Partition, cursors map[enginecore.Partition]string,
+) []StepResult {
 	calls := make([]enginerpc.ListSchedulesCall, len(partitions))
 	for i, p := range partitions {
 		calls[i] = enginerpc.ListSchedulesCall{Partition: p, Cursor: cursors[p]}

@@ -80,7 +80,8 @@ func (b *SharedKeeper) count(what *int, change int) {
 	b.watch.set(b.bare > 0 && b.keeping == 0 && b.made == 0, b.watchForKeepers)
 }
 
-// Yield stops the shared keeper, on behalf of a keeper made by the public NewKeeper, until the returned function is called.
+// Yield stops the shared keeper, on behalf of a keeper made by the public NewKeeper, until the returned function is
+// called.
 func (b *SharedKeeper) Yield() (end func()) {
 	b.count(&b.made, 1)
 	return func() { b.count(&b.made, -1) }
@@ -119,7 +120,8 @@ func (b *SharedKeeper) keep(ctx context.Context) {
 	if err == nil {
 		return
 	}
-	b.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the keeper of the workers has ended, they go on without it",
+	b.session.Logger.LogAttrs(ctx, slog.LevelError,
+		"flowfabric: the keeper of the workers has ended, they go on without it",
 		engine.EventKeeperEnded.Attr(), slog.Any("error", err))
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -28,7 +28,9 @@ const (
 // capabilities, once these are available. Members of managed flows are unblocked by the calls that hold them.
 func (m *maintainer) unblockLoop() *MaintenanceLoop {
 	at := newCursors()
-	r := &MaintenanceLoop{tasks: []engine.TaskID{engine.TaskUnblocking}, family: enginecore.FlowFamily, Every: UnblockEvery}
+	r := &MaintenanceLoop{
+		tasks: []engine.TaskID{engine.TaskUnblocking}, family: enginecore.FlowFamily, Every: UnblockEvery,
+	}
 	r.hintKeys = func(p enginecore.Partition) []string {
 		var keys []string
 		for _, lane := range m.unblockLanes() {
@@ -86,7 +88,9 @@ var unblockFields = []string{"managed", "blocking_reason", "budget_ids", "quota_
 
 // visit checks a page of each blocked set of a partition from an offset. It returns the number of unblocked
 // executions and the next offset, empty at the end.
-func (u *unblocker) visit(ctx context.Context, p enginecore.Partition, cursor string) (count int64, next string, err error) {
+func (u *unblocker) visit(
+	ctx context.Context, p enginecore.Partition, cursor string,
+) (count int64, next string, err error) {
 	offset, _ := strconv.Atoi(cursor)
 	full := false
 	for _, lane := range u.unblockLanes() {
@@ -113,7 +117,9 @@ func (u *unblocker) visit(ctx context.Context, p enginecore.Partition, cursor st
 
 // release unblocks those executions whose reason no longer holds. Executions for which that is unknown remain
 // blocked.
-func (u *unblocker) release(ctx context.Context, lane enginecore.LaneID, reason string, ids []enginecore.ExecutionID) (int64, error) {
+func (u *unblocker) release(
+	ctx context.Context, lane enginecore.LaneID, reason string, ids []enginecore.ExecutionID,
+) (int64, error) {
 	commands := make(rueidis.Commands, len(ids))
 	for i, id := range ids {
 		commands[i] = u.Session.Client.B().Hmget().Key(u.Session.Core.Keys().ExecCore(id)).Field(unblockFields...).Build()
@@ -132,7 +138,9 @@ func (u *unblocker) release(ctx context.Context, lane enginecore.LaneID, reason 
 		free, err := u.isFree(ctx, reason, core)
 		faults = append(faults, err)
 		if free && err == nil {
-			calls = append(calls, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: ids[i], ExpectedBlockingReason: reason})
+			calls = append(calls, enginerpc.UnblockExecutionCall{
+				LaneID: lane, ExecutionID: ids[i], ExpectedBlockingReason: reason,
+			})
 		}
 	}
 	now, err := u.Session.Core.Now(ctx)
@@ -208,7 +216,8 @@ func (u *unblocker) isBreached(ctx context.Context, id enginecore.BudgetID) (boo
 		return false, nil
 	}
 	keys, b := u.Session.Core.Keys(), u.Session.Client.B()
-	results := u.Session.Client.DoMulti(ctx, b.Hgetall().Key(keys.BudgetLimits(p, id)).Build(), u.Session.Client.B().Hgetall().Key(keys.BudgetUsage(p, id)).Build())
+	results := u.Session.Client.DoMulti(ctx, b.Hgetall().Key(keys.BudgetLimits(p, id)).Build(),
+		u.Session.Client.B().Hgetall().Key(keys.BudgetUsage(p, id)).Build())
 	limits, err := results[0].AsStrMap()
 	usage, err2 := results[1].AsStrMap()
 	if err := errors.Join(err, err2); err != nil {
@@ -270,7 +279,8 @@ func (u *unblocker) advertised(ctx context.Context) (map[string]bool, error) {
 	keys, client := u.Session.Core.Keys(), u.Session.Client
 	all := make(map[string]bool)
 	for cursor := uint64(0); ; {
-		page, err := client.Do(ctx, client.B().Sscan().Key(keys.Workers()).Cursor(cursor).Count(unblockPage).Build()).AsScanEntry()
+		page, err := client.Do(ctx,
+			client.B().Sscan().Key(keys.Workers()).Cursor(cursor).Count(unblockPage).Build()).AsScanEntry()
 		if err != nil {
 			return nil, engine.ReadError("SSCAN", err)
 		}

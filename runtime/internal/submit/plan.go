@@ -137,8 +137,8 @@ func CheckRunID(id string) error {
 	return nil
 }
 
-// executionID returns the id of the execution of a node.
-func (p *RunPlan) executionID(node string) enginecore.ExecutionID {
+// ExecutionID returns the id of the execution of a node.
+func (p *RunPlan) ExecutionID(node string) enginecore.ExecutionID {
 	return enginecore.ExecutionIDFor(p.Partition, p.FlowID, node)
 }
 
@@ -168,7 +168,7 @@ func (p *RunPlan) Nodes() []enginerpc.SubmitFlowNode {
 	nodes := make([]enginerpc.SubmitFlowNode, len(p.Compiled.Nodes))
 	copy(nodes, p.Compiled.Nodes)
 	for i := range nodes {
-		nodes[i].ExecutionID = p.executionID(nodes[i].Name)
+		nodes[i].ExecutionID = p.ExecutionID(nodes[i].Name)
 		if wait := p.Compiled.Graph.Nodes[i].Wait; wait != nil {
 			nodes[i].Wait = encodeWait(wait, p.FlowID, nodes[i].Name)
 		}

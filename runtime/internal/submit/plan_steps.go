@@ -41,7 +41,7 @@ func (p *RunPlan) Steps() []PlanStep {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		steps = append(steps,
-			PlanStep{enginerpc.FunctionName(enginerpc.CreateExecutionCall{}), fmt.Sprintf("%s = %s on lane %s, %s", n.Name, stepKind(n), n.Lane, p.executionID(n.Name))},
+			PlanStep{enginerpc.FunctionName(enginerpc.CreateExecutionCall{}), fmt.Sprintf("%s = %s on lane %s, %s", n.Name, stepKind(n), n.Lane, p.ExecutionID(n.Name))},
 			PlanStep{enginerpc.FunctionName(enginerpc.AddExecutionToFlowCall{}), n.Name})
 	}
 	for i := range g.Nodes {

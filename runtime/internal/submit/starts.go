@@ -153,7 +153,7 @@ func StartCall(key StartKey, requests []StartRequest) enginerpc.SubmitManyCall {
 			}
 		}
 		for j := range graph.Nodes {
-			id := plan.executionID(graph.Nodes[j].Name)
+			id := plan.ExecutionID(graph.Nodes[j].Name)
 			call.Executions = append(call.Executions, enginerpc.SubmitManyExecution{ExecutionID: id})
 			if limit, limited := plan.limits[graph.Nodes[j].Name]; limited {
 				limit.ExecutionID = id

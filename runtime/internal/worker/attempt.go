@@ -43,7 +43,8 @@ func (a *attempt) log(level slog.Level, event engine.LogEvent, message string, a
 // ended records the attempt and its outcome as a metric.
 func (a *attempt) ended(outcome string) {
 	telemetry := a.run.session.Telemetry
-	telemetry.Record(a.run.base, telemetry.Attempts, time.Since(a.begun), engine.Labels{Key: "activity", Value: a.claimed.Kind, Outcome: outcome})
+	telemetry.Record(a.run.base, telemetry.Attempts, time.Since(a.begun),
+		engine.Labels{Key: "activity", Value: a.claimed.Kind, Outcome: outcome})
 }
 
 // unreported has the log event and message of an end that the engine may not know, by the kind of the end.
@@ -65,7 +66,8 @@ func (a *attempt) reported(kind outcomeKind, r *report) {
 	}
 	if kind == outcomeKindCompleted {
 		telemetry := a.run.session.Telemetry
-		telemetry.Record(a.run.base, telemetry.Commits, r.committing, engine.Labels{Key: "activity", Value: a.claimed.Kind, Outcome: r.metric})
+		telemetry.Record(a.run.base, telemetry.Commits, r.committing,
+			engine.Labels{Key: "activity", Value: a.claimed.Kind, Outcome: r.metric})
 	}
 	if r.err != nil {
 		a.outcomeUnknown.Store(true)
@@ -92,8 +94,8 @@ func (a *attempt) reporting() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(a.run.base, a.leaseEnd())
 }
 
-// retryUntilKnown repeats a call that may be sent twice while the engine is unavailable. It ends with ctx, and returns its
-// cause; if a function has detached ctx from its own context, it ends with the lease.
+// retryUntilKnown repeats a call that may be sent twice while the engine is unavailable. It ends with ctx, and returns
+// its cause; if a function has detached ctx from its own context, it ends with the lease.
 func (a *attempt) retryUntilKnown(ctx context.Context, send func() error) error {
 	again := engine.RetryPolicy{Pause: reportPause, Retryable: func(err error) bool {
 		return engine.IsUnavailable(err) && (a.ctx.Err() == nil || time.Now().Before(a.leaseEnd()))
@@ -130,7 +132,8 @@ func (a *attempt) outcomeOf(result []byte, err error) attemptOutcome {
 		return dropped
 	case !mayReport:
 		a.ended(engine.OutcomeEndedByEngine)
-		a.log(slog.LevelDebug, engine.EventAttemptEnded, "attempt ended without a report, the engine had ended it", slog.Any("cause", cause))
+		a.log(slog.LevelDebug, engine.EventAttemptEnded, "attempt ended without a report, the engine had ended it",
+			slog.Any("cause", cause))
 		return dropped
 	case err == nil:
 		return attemptOutcome{kind: outcomeKindCompleted, result: result}
@@ -156,7 +159,8 @@ func (a *attempt) outcomeOf(result []byte, err error) attemptOutcome {
 
 // logFailure logs the failure of the attempt with its category.
 func (a *attempt) logFailure(err error) {
-	a.log(slog.LevelWarn, engine.EventAttemptFailed, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryOf(err)))
+	a.log(slog.LevelWarn, engine.EventAttemptFailed, "attempt failed", slog.Any("error", err),
+		slog.String("category", activity.CategoryOf(err)))
 }
 
 // locate adds the run and the node to an error of stored data.

@@ -41,7 +41,9 @@ type useResult struct {
 	err         error
 }
 
-func newBudgetBatcher(send func(context.Context, enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error)) *budgetBatcher {
+func newBudgetBatcher(
+	send func(context.Context, enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error),
+) *budgetBatcher {
 	b := &budgetBatcher{send: send}
 	b.batch.Single = func(ctx context.Context, _ useKey, call enginerpc.UseBudgetCall) useResult {
 		return b.sendCalls(ctx, []enginerpc.UseBudgetCall{call})[0]
@@ -84,7 +86,9 @@ func (b *budgetBatcher) sendCalls(ctx context.Context, calls []enginerpc.UseBudg
 	for i := range calls {
 		results[i].err = err
 		if err == nil {
-			results[i] = useResult{use: reply.Uses[i], gate: reply.Gate, closed: reply.Closed, gateChanged: reply.Told && i == 0}
+			results[i] = useResult{
+				use: reply.Uses[i], gate: reply.Gate, closed: reply.Closed, gateChanged: reply.Told && i == 0,
+			}
 			results[i].owed, owed = owedTo(calls[i].Entries[0], owed)
 		}
 	}

@@ -29,7 +29,8 @@ func (d *desk) use(ctx context.Context, call enginerpc.UseBudgetCall) (enginerpc
 	for i, e := range call.Entries {
 		ids = append(ids, e.ID)
 		reply.Uses = append(reply.Uses, enginerpc.BudgetUse{State: "ok", Spent: int64(i)})
-		reply.Owed = append(reply.Owed, fmt.Sprintf("breach %s %s soft event f f n 0 %s words", call.BudgetID, e.ID, e.Dimension))
+		reply.Owed = append(reply.Owed, fmt.Sprintf("breach %s %s soft event f f n 0 %s words", call.BudgetID, e.ID,
+			e.Dimension))
 	}
 	d.mu.Lock()
 	d.calls = append(d.calls, ids)

@@ -34,7 +34,9 @@ func (u *budgetUse) report(ctx context.Context, dimension string, n int64, key s
 	if key != "" {
 		key = dimension + "/" + key
 	}
-	entry := enginerpc.UseBudgetEntry{Kind: "report", Dimension: dimension, Amount: n, ID: u.entryID(key), Lasting: key != ""}
+	entry := enginerpc.UseBudgetEntry{
+		Kind: "report", Dimension: dimension, Amount: n, ID: u.entryID(key), Lasting: key != "",
+	}
 	var errs []error
 	for i := range budgets {
 		errs = append(errs, u.send(ctx, &budgets[i], entry))
@@ -161,7 +163,8 @@ func (u *budgetUse) releaseReservations() {
 	defer cancel()
 	for _, r := range open {
 		if err := r.Release(ctx); err != nil {
-			u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed, "a reservation was not given back, keepers do it", slog.Any("error", err))
+			u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed, "a reservation was not given back, keepers do it",
+				slog.Any("error", err))
 			return
 		}
 	}

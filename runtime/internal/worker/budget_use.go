@@ -20,8 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// budgetUse is the state of an attempt's use of budgets. mu guards the fields after
-// it.
+// budgetUse is the state of an attempt's use of budgets. mu guards the fields after it.
 type budgetUse struct {
 	attempt *attempt
 
@@ -78,7 +77,8 @@ func (u *budgetUse) budgetsWith(ctx context.Context, dimension string) ([]submit
 	}
 	if len(with) == 0 {
 		slices.Sort(known)
-		return nil, activity.NonRetryable(fmt.Errorf("%w: there are %s", activity.ErrUnknownDimension, strings.Join(slices.Compact(known), ", ")))
+		return nil, activity.NonRetryable(fmt.Errorf("%w: there are %s", activity.ErrUnknownDimension,
+			strings.Join(slices.Compact(known), ", ")))
 	}
 	return with, nil
 }
@@ -124,7 +124,8 @@ func (u *budgetUse) send(ctx context.Context, b *submit.StoredBudget, e enginerp
 	e.FlowID, e.Node, e.Attempt = u.attempt.claimed.FlowID, u.attempt.claimed.Node, int64(u.attempt.claimed.AttemptIndex)
 	e.Lease = max(0, time.Until(u.attempt.leaseEnd()))
 	call := enginerpc.UseBudgetCall{
-		Partition: p, BudgetID: b.ID, Declares: b.Declares(), BudgetDeclaration: b.Declaration(), Entries: []enginerpc.UseBudgetEntry{e},
+		Partition: p, BudgetID: b.ID, Declares: b.Declares(), BudgetDeclaration: b.Declaration(),
+		Entries: []enginerpc.UseBudgetEntry{e},
 	}
 	for _, d := range b.Dimensions {
 		call.Dims = append(call.Dims, enginerpc.UseBudgetDim(d))
@@ -156,7 +157,8 @@ func (u *budgetUse) send(ctx context.Context, b *submit.StoredBudget, e enginerp
 	u.told[place] = true
 	u.mu.Unlock()
 	return &activity.BudgetError{
-		Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Asked: e.Amount, Spent: use.Spent, Reserved: use.Reserved, Hard: use.Hard, Waits: waits,
+		Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Asked: e.Amount, Spent: use.Spent, Reserved: use.Reserved,
+		Hard: use.Hard, Waits: waits,
 	}
 }
 
@@ -178,8 +180,12 @@ func useError(b *submit.StoredBudget, err error) error {
 // publishGate publishes a changed gate. It updates the partition of the task before it returns if the node
 // waits for the budget, so that the node does not start again at once; other partitions are updated in the
 // background.
-func (u *budgetUse) publishGate(ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, used useResult, waits bool) error {
-	update := submit.GateUpdate{Session: u.attempt.run.session, Partition: p, Budget: b.ID, Version: used.gate, Closed: used.closed}
+func (u *budgetUse) publishGate(
+	ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, used useResult, waits bool,
+) error {
+	update := submit.GateUpdate{
+		Session: u.attempt.run.session, Partition: p, Budget: b.ID, Version: used.gate, Closed: used.closed,
+	}
 	if b.Scope == flowgraph.ScopeRun && !b.Wide {
 		update.Flow = u.attempt.claimed.FlowID
 	}
@@ -197,14 +203,18 @@ func (u *budgetUse) publishGate(ctx context.Context, b *submit.StoredBudget, p e
 func (u *budgetUse) publishElsewhere(update submit.GateUpdate) {
 	u.attempt.run.background.start(func() {
 		if err := update.Publish(u.attempt.run.base); err != nil {
-			u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed, "the state of a budget could not be passed on, keepers do it", slog.Any("error", err))
+			u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed,
+				"the state of a budget could not be passed on, keepers do it", slog.Any("error", err))
 		}
 	})
 }
 
 // reportBreach carries out the task of a breach, and calls the OnBudget function of the worker. If carrying
 // it out fails, a keeper does it.
-func (u *budgetUse) reportBreach(ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, text string, e enginerpc.UseBudgetEntry, use enginerpc.BudgetUse) {
+func (u *budgetUse) reportBreach(
+	ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, text string, e enginerpc.UseBudgetEntry,
+	use enginerpc.BudgetUse,
+) {
 	// Carrying out the task may end the function's context.
 	reporting, cancel := u.attempt.reporting()
 	defer cancel()
@@ -213,19 +223,23 @@ func (u *budgetUse) reportBreach(ctx context.Context, b *submit.StoredBudget, p 
 		err = owed.Apply(reporting, u.attempt.run.session)
 	}
 	if err == nil {
-		_, err = u.attempt.run.core.BudgetDone(reporting, enginerpc.BudgetDoneCall{Partition: p, Done: []enginerpc.BudgetDoneDone{{Text: text}}})
+		_, err = u.attempt.run.core.BudgetDone(reporting,
+			enginerpc.BudgetDoneCall{Partition: p, Done: []enginerpc.BudgetDoneDone{{Text: text}}})
 	}
 	if err != nil {
-		u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed, "a breach of a budget could not be noted, keepers do it", slog.Any("error", err))
+		u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed,
+			"a breach of a budget could not be noted, keepers do it", slog.Any("error", err))
 	}
 	report := u.attempt.run.worker.config.OnBudget
 	if report == nil || owed.Words == "" {
 		return
 	}
 	breach := ReportedBreach{
-		Flow: u.attempt.claimed.FlowName, Run: u.attempt.claimed.RunID, Node: u.attempt.claimed.Node, Attempt: int(u.attempt.claimed.AttemptIndex) + 1, Budget: b.Name, Key: b.Key,
+		Flow: u.attempt.claimed.FlowName, Run: u.attempt.claimed.RunID, Node: u.attempt.claimed.Node,
+		Attempt: int(u.attempt.claimed.AttemptIndex) + 1, Budget: b.Name, Key: b.Key,
 		Dimension: e.Dimension, Hard: owed.Kind == admission.HardBreach, Words: owed.Words, Amount: activity.BudgetAmount{
-			Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Spent: use.Spent, Reserved: use.Reserved, Hard: use.Hard, Soft: use.Soft,
+			Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Spent: use.Spent, Reserved: use.Reserved,
+			Hard: use.Hard, Soft: use.Soft,
 		},
 	}
 	if breach.Hard {

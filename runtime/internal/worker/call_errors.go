@@ -22,7 +22,8 @@ const (
 // isFence reports whether an error says that the caller does not hold the lease of the execution.
 func isFence(err error) bool {
 	for _, code := range []enginecore.Code{
-		enginecore.ErrExecutionNotActive, enginecore.ErrLeaseRevoked, enginecore.ErrLeaseExpired, enginecore.ErrStaleLease,
+		enginecore.ErrExecutionNotActive, enginecore.ErrLeaseRevoked, enginecore.ErrLeaseExpired,
+		enginecore.ErrStaleLease,
 		enginecore.ErrExecutionNotFound,
 	} {
 		if errors.Is(err, code) {

@@ -36,7 +36,9 @@ type child struct {
 
 // runChild starts the child run of a node and returns a childWait error, or returns the result of a child run
 // that has finished.
-func runChild(ctx context.Context, a *attempt, usage *budgetUse, spec submit.StoredChild, input []byte) ([]byte, error) {
+func runChild(
+	ctx context.Context, a *attempt, usage *budgetUse, spec submit.StoredChild, input []byte,
+) ([]byte, error) {
 	core, err := engine.Capability[engine.ChildRuns](a.run.session.Backend)
 	if err != nil {
 		return nil, activity.NonRetryable(err)
@@ -88,7 +90,8 @@ func (c *child) readItems() error {
 		return undecodable(c.locate(fmt.Errorf("the items are no list: %w", err)))
 	}
 	if len(c.items) > c.spec.MaxItems {
-		return activity.NonRetryable(activity.Category(fmt.Errorf("%w: node %s got %d items, at most %d are allowed", engine.ErrTooLarge,
+		return activity.NonRetryable(activity.Category(fmt.Errorf("%w: node %s got %d items, at most %d are allowed",
+			engine.ErrTooLarge,
 			c.claimed.Node, len(c.items), c.spec.MaxItems), engine.CategoryTooLarge))
 	}
 	return nil

@@ -76,14 +76,17 @@ func (c *child) plan(ctx context.Context) (*submit.RunPlan, error) {
 		}
 	}
 	plan.Retention, plan.Creator = "", "flow "+c.claimed.FlowName
-	plan.Parent = []enginerpc.SubmitFlowParent{{ExecutionID: string(c.claimed.ExecutionID), FailFast: c.isMap() && !c.spec.Outcomes}}
+	plan.Parent = []enginerpc.SubmitFlowParent{{
+		ExecutionID: string(c.claimed.ExecutionID), FailFast: c.isMap() && !c.spec.Outcomes,
+	}}
 	return plan, nil
 }
 
 // readParent reads the description of the run that the node belongs to.
 func (c *child) readParent(ctx context.Context) error {
 	return c.retryUntilKnown(ctx, func() (err error) {
-		c.parent, err = c.core.DescribeFlow(ctx, enginerpc.DescribeFlowCall{Partition: c.shard.Partition, FlowID: c.claimed.FlowID, Limit: 1})
+		c.parent, err = c.core.DescribeFlow(ctx,
+			enginerpc.DescribeFlowCall{Partition: c.shard.Partition, FlowID: c.claimed.FlowID, Limit: 1})
 		return err
 	})
 }
@@ -148,7 +151,8 @@ var errChildLost = errors.New("the run of the node, or its end, is not there any
 func (c *child) startAgain(ctx context.Context) error {
 	err := c.retryUntilKnown(ctx, func() error {
 		_, err := c.core.ChildEnded(ctx, enginerpc.ChildEndedCall{
-			Partition: c.shard.Partition, ExecutionID: c.claimed.ExecutionID, ChildFlowID: c.id, Outcome: engine.ChildLost,
+			Partition: c.shard.Partition, ExecutionID: c.claimed.ExecutionID, ChildFlowID: c.id,
+			Outcome: engine.ChildLost,
 		})
 		return err
 	})
@@ -190,7 +194,8 @@ func (c *child) collect(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 		if len(reply.Executions) == 0 {
-			return nil, fmt.Errorf("results of run %s of flow %s: the engine gave none of %d", c.runID, c.name, len(ids))
+			return nil, fmt.Errorf("results of run %s of flow %s: the engine gave none of %d", c.runID, c.name,
+				len(ids))
 		}
 		for _, ended := range reply.Executions {
 			if list, err = c.appendResult(list, next, ended); err != nil {
@@ -256,7 +261,8 @@ func (c *child) rerun(ctx context.Context, try string) error {
 		case errors.Is(err, enginecore.ErrFlowNotFound):
 			return errChildLost
 		case errors.Is(err, enginecore.ErrFlowPurging):
-			return activity.NonRetryable(activity.Category(fmt.Errorf("run %s of flow %s: %w", c.runID, c.name, engine.ErrRunNotFound), engine.CategoryChild))
+			return activity.NonRetryable(activity.Category(fmt.Errorf("run %s of flow %s: %w", c.runID, c.name,
+				engine.ErrRunNotFound), engine.CategoryChild))
 		case errors.Is(err, enginecore.ErrFlowNotTerminal):
 			// An earlier try of the node abandoned the child run, which is being cancelled.
 			if err := c.end(ctx); err != nil {

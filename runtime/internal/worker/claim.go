@@ -71,7 +71,8 @@ func (s *Run) claim(ctx context.Context, v dispatch.ClaimTarget) {
 func (s *Run) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sentAt time.Time, err error) {
 	s.measureClaim(sentAt, v, engine.OutcomeUnanswered)
 	s.markUncertain()
-	s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", engine.EventClaimFailed.Attr(), slog.String("lane", string(v.Lane)),
+	s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", engine.EventClaimFailed.Attr(),
+		slog.String("lane", string(v.Lane)),
 		slog.String("partition", v.Partition.Tag()), slog.Any("error", err))
 	engine.Sleep(ctx, claimPause)
 	s.queue.DropHint(v)
@@ -92,7 +93,8 @@ func (s *Run) claimUntilKnown(ctx context.Context, call func(repeated bool) erro
 // measureClaim records the duration and the outcome of a claim as a metric.
 func (s *Run) measureClaim(sentAt time.Time, v dispatch.ClaimTarget, outcome string) {
 	telemetry := s.session.Telemetry
-	telemetry.Record(s.base, telemetry.Claims, time.Since(sentAt), engine.Labels{Key: "lane", Value: string(v.Lane), Outcome: outcome})
+	telemetry.Record(s.base, telemetry.Claims, time.Since(sentAt),
+		engine.Labels{Key: "lane", Value: string(v.Lane), Outcome: outcome})
 }
 
 // claimRequest returns the claim of up to count executions of a lane that goes with a call, under a claim id

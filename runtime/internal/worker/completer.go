@@ -67,7 +67,9 @@ type handoff struct {
 }
 
 // handoffOf returns the handoff of a reply to the report of one execution.
-func handoffOf(executions []enginerpc.ClaimedExecution, candidates []enginerpc.Candidate, more, remaining bool, sentAt time.Time) handoff {
+func handoffOf(
+	executions []enginerpc.ClaimedExecution, candidates []enginerpc.Candidate, more, remaining bool, sentAt time.Time,
+) handoff {
 	h := handoff{sentAt: sentAt, more: more, remaining: remaining}
 	if len(executions) > 0 {
 		h.next, h.spare = &executions[0], candidates
@@ -180,8 +182,10 @@ func (c *completer) suspend(l *lease, o attemptOutcome, slots int) (r report) {
 	id := uuid.NewString()
 	call := enginerpc.SuspendCall{
 		Partition: l.shard.Partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
-		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, Step: s.Step, SuspensionID: enginecore.SuspensionID(id),
-		WaitpointKey: submit.WaitpointKey(enginecore.WaitpointID(id)), Condition: submit.ConditionOf(s.Wait), Timeout: s.Wait.Timeout,
+		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, Step: s.Step,
+		SuspensionID: enginecore.SuspensionID(id),
+		WaitpointKey: submit.WaitpointKey(enginecore.WaitpointID(id)), Condition: submit.ConditionOf(s.Wait),
+		Timeout:         s.Wait.Timeout,
 		TimeoutBehavior: submit.TimeoutBehaviors[activity.TimeoutBehavior(s.Wait.OnTimeout)], Collect: s.Wait.Collect,
 		ClaimRequest: c.claimRequest(l.shard.Lane, slots),
 	}
@@ -195,7 +199,10 @@ func (c *completer) suspend(l *lease, o attemptOutcome, slots int) (r report) {
 			return err
 		})
 		failure = stepError(ctx, err)
-		r = report{metric: engine.OutcomeSuspended, handoff: handoffOf(reply.Executions, reply.Candidates, false, reply.Remaining > 0, sentAt)}
+		r = report{
+			metric:  engine.OutcomeSuspended,
+			handoff: handoffOf(reply.Executions, reply.Candidates, false, reply.Remaining > 0, sentAt),
+		}
 		if reply.Status == enginerpc.StatusAlreadySatisfied {
 			r = report{resumed: true, brought: reply.Result}
 		}
@@ -204,7 +211,8 @@ func (c *completer) suspend(l *lease, o attemptOutcome, slots int) (r report) {
 	switch {
 	case err == nil:
 		return r
-	case isFence(err) || engine.IsUnavailable(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
+	case isFence(err) || engine.IsUnavailable(err) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, context.Canceled):
 		// The engine may not know of the wait, but has not refused it either. The lease runs out.
 		return report{metric: engine.OutcomeNotCommitted, err: err}
 	}

@@ -46,9 +46,12 @@ func (c *fullCalls) Fail(ctx context.Context, _ enginerpc.FailCall) (enginerpc.F
 	return enginerpc.FailReply{}, c.refuse(ctx)
 }
 
-func (c *fullCalls) completeMany(ctx context.Context, call enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error) {
+func (c *fullCalls) completeMany(
+	ctx context.Context, call enginerpc.CompleteManyCall,
+) (enginerpc.CompleteManyReply, error) {
 	c.repeated = call.Repeated
-	return enginerpc.CompleteManyReply{Outcomes: make([]enginerpc.CompletionOutcome, len(call.Completions))}, c.refuse(ctx)
+	outcomes := make([]enginerpc.CompletionOutcome, len(call.Completions))
+	return enginerpc.CompleteManyReply{Outcomes: outcomes}, c.refuse(ctx)
 }
 
 // A result is sent again as long as renewals extend the lease, however long that is, and no longer.
@@ -63,7 +66,8 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 			t.report(attemptOutcome{kind: outcomeKindFailed, err: errors.New("failed")}, 0)
 		},
 		"batch": func(b *completionBatcher, t *Task) {
-			if _, _, err := b.sendUntilKnown(dispatch.LaneShard{}, []completionRequest{{lease: &t.lease}, {lease: &t.lease}}); err != nil {
+			if _, _, err := b.sendUntilKnown(dispatch.LaneShard{},
+				[]completionRequest{{lease: &t.lease}, {lease: &t.lease}}); err != nil {
 				t.log(slog.LevelWarn, engine.EventResultLost, "not committed", slog.Any("error", err))
 			}
 		},
@@ -78,13 +82,16 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 					engine_ := &fullCalls{until: time.Now().Add(5 * lease)}
 					s := &services{
 						base: t.Context(), worker: &Worker{config: Config{Lease: lease}},
-						session: &engine.Session{Backend: engine_, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Telemetry: telemetry},
+						session: &engine.Session{
+							Backend: engine_, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Telemetry: telemetry,
+						},
 					}
 					s.completer = &completer{
 						session: s.session, base: s.base, markUncertain: s.markUncertain,
 						claimRequest: func(enginecore.LaneID, int) enginerpc.ClaimRequest { return enginerpc.ClaimRequest{} },
 					}
-					x := s.NewTask(dispatch.LaneShard{}, enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
+					x := s.NewTask(dispatch.LaneShard{},
+						enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
 					begun, done := time.Now(), make(chan struct{})
 					go func() {
 						defer close(done)

@@ -75,7 +75,9 @@ func (b *completionBatcher) do(ctx context.Context, one completionRequest) compl
 }
 
 // completeMany commits several results with one call and assigns to them the executions of its reply.
-func (b *completionBatcher) completeMany(_ context.Context, at dispatch.LaneShard, batch []completionRequest) []completionResult {
+func (b *completionBatcher) completeMany(
+	_ context.Context, at dispatch.LaneShard, batch []completionRequest,
+) []completionResult {
 	results := make([]completionResult, len(batch))
 	reply, sentAt, err := b.sendUntilKnown(at, batch)
 	if err == nil && len(reply.Outcomes) != len(batch) {
@@ -114,9 +116,13 @@ func (b *completionBatcher) completeMany(_ context.Context, at dispatch.LaneShar
 
 // sendUntilKnown repeats a batch while the engine is unavailable and one of the leases lasts. sentAt is when
 // the last try was sent.
-func (b *completionBatcher) sendUntilKnown(at dispatch.LaneShard, batch []completionRequest) (reply enginerpc.CompleteManyReply, sentAt time.Time, err error) {
+func (b *completionBatcher) sendUntilKnown(
+	at dispatch.LaneShard, batch []completionRequest,
+) (reply enginerpc.CompleteManyReply, sentAt time.Time, err error) {
 	slots := 0
-	call := enginerpc.CompleteManyCall{Partition: at.Partition, Completions: make([]enginerpc.CompleteManyCompletion, len(batch))}
+	call := enginerpc.CompleteManyCall{
+		Partition: at.Partition, Completions: make([]enginerpc.CompleteManyCompletion, len(batch)),
+	}
 	for i, one := range batch {
 		slots += one.slots
 		claimed := &one.lease.claimed

@@ -31,7 +31,9 @@ type manyCompletions struct {
 	candidates []enginerpc.Candidate
 }
 
-func (c *manyCompletions) CompleteMany(_ context.Context, call enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error) {
+func (c *manyCompletions) CompleteMany(
+	_ context.Context, call enginerpc.CompleteManyCall,
+) (enginerpc.CompleteManyReply, error) {
 	reply := enginerpc.CompleteManyReply{Executions: c.executions, Candidates: c.candidates, More: true, Remaining: 3}
 	for _, one := range call.Completions {
 		code := string(enginerpc.StatusOK)
@@ -54,7 +56,9 @@ func TestHandoffsOfSeveralCompletions(t *testing.T) {
 		}
 		return list
 	}
-	engine_ := &manyCompletions{refused: map[enginecore.ExecutionID]bool{"a": true}, executions: leased("next", "other", "surplus")}
+	engine_ := &manyCompletions{
+		refused: map[enginecore.ExecutionID]bool{"a": true}, executions: leased("next", "other", "surplus"),
+	}
 	c := &completer{
 		session: &engine.Session{Backend: engine_}, base: t.Context(), markUncertain: func() { t.Error("nothing is uncertain") },
 		claimRequest: func(_ enginecore.LaneID, n int) enginerpc.ClaimRequest {

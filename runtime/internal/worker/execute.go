@@ -88,7 +88,8 @@ func interrupted(cause, err error) error {
 }
 
 // errExited is the failure of a function that ended its goroutine, as testing's FailNow does.
-var errExited = activity.Category(errors.New("the function ended its goroutine (runtime.Goexit)"), activity.CategoryPanic)
+var errExited = activity.Category(errors.New("the function ended its goroutine (runtime.Goexit)"),
+	activity.CategoryPanic)
 
 // invoke runs the function and turns a panic into an error. If the function ends the goroutine, invoke does
 // not return; the deferred functions of its callers find the error in t.exited.
@@ -99,10 +100,12 @@ func invoke(ctx context.Context, h activity.Handler, input []byte, t *Task) (res
 		r := recover()
 		switch {
 		case r != nil:
-			t.log(slog.LevelError, engine.EventActivityPanicked, "activity panicked", slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
+			t.log(slog.LevelError, engine.EventActivityPanicked, "activity panicked", slog.Any("panic", r),
+				slog.String("stack", string(debug.Stack())))
 			result, err = nil, activity.Category(fmt.Errorf("panic: %v", r), activity.CategoryPanic)
 		case !returned:
-			t.log(slog.LevelError, engine.EventActivityPanicked, "activity ended its goroutine", slog.Any("panic", errExited), slog.String("stack", string(debug.Stack())))
+			t.log(slog.LevelError, engine.EventActivityPanicked, "activity ended its goroutine",
+				slog.Any("panic", errExited), slog.String("stack", string(debug.Stack())))
 			t.exited = errExited
 			if ctx.Err() != nil {
 				t.exited = interrupted(context.Cause(ctx), errExited)
@@ -215,7 +218,8 @@ func (t *Task) watchHeartbeat(limit time.Duration) (stop func()) {
 				continue
 			}
 			if t.settle() {
-				err := activity.Category(fmt.Errorf("%w: none for %s", engine.ErrHeartbeatTimeout, limit), activity.CategoryTimeout)
+				err := activity.Category(fmt.Errorf("%w: none for %s", engine.ErrHeartbeatTimeout, limit),
+					activity.CategoryTimeout)
 				t.logFailure(err)
 				t.cancel(engine.ErrHeartbeatTimeout)
 				t.report(attemptOutcome{kind: outcomeKindFailed, err: err}, 0)

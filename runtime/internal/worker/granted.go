@@ -56,7 +56,8 @@ func (s *Run) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, got in
 	s.worker.Counts.claimed(got)
 	failed := err != nil && !errors.Is(err, admission.ErrNoGrant) && ctx.Err() == nil
 	if failed {
-		s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim by a grant failed", engine.EventClaimFailed.Attr(),
+		s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim by a grant failed",
+			engine.EventClaimFailed.Attr(),
 			slog.String("lane", string(v.Lane)), slog.String("partition", v.Partition.Tag()), slog.Any("error", err))
 		engine.Sleep(ctx, claimPause)
 	}
@@ -83,7 +84,8 @@ func (s *Run) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]engi
 		return err
 	})
 	for _, passing := range []error{
-		enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotLeaseable, enginecore.ErrInvalidClaimGrant, enginecore.ErrClaimGrantExpired,
+		enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotLeaseable, enginecore.ErrInvalidClaimGrant,
+		enginecore.ErrClaimGrantExpired,
 	} {
 		if errors.Is(err, passing) {
 			return nil, nil

@@ -61,7 +61,8 @@ func (b *leaseManager) register(ctx context.Context) error {
 			return !errors.Is(err, enginecore.ErrFull) && !errors.Is(err, enginecore.ErrUnauthorized)
 		},
 		Failed: func(err error) {
-			b.run.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker cannot reach the engine, it tries again",
+			b.run.session.Logger.LogAttrs(ctx, slog.LevelWarn,
+				"flowfabric: the worker cannot reach the engine, it tries again",
 				engine.EventEngineAway.Attr(), slog.Any("error", err))
 		},
 	}
@@ -79,7 +80,8 @@ func (b *leaseManager) register(ctx context.Context) error {
 // setLiveKey sets the live key for liveTime.
 func (b *leaseManager) setLiveKey(ctx context.Context) error {
 	client := b.run.session.Client
-	return enginerpc.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
+	return enginerpc.ConnectError(client.Do(ctx,
+		client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
 }
 
 // deregister removes the live key. If that fails, the key expires.
@@ -88,7 +90,8 @@ func (b *leaseManager) deregister() {
 	defer cancel()
 	client := b.run.session.Client
 	if err := client.Do(ctx, client.B().Del().Key(b.liveKey()).Build()).Error(); err != nil {
-		b.run.session.Logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: live key stays until it runs out", engine.EventLiveKeyLeft.Attr(), slog.Any("error", err))
+		b.run.session.Logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: live key stays until it runs out",
+			engine.EventLiveKeyLeft.Attr(), slog.Any("error", err))
 	}
 }
 
@@ -282,7 +285,8 @@ func (b *leaseManager) renew(ctx context.Context) {
 	answers, err := b.run.session.Backend.RenewAll(deadline, renewals)
 	if err != nil && ctx.Err() == nil {
 		b.run.markUncertain()
-		b.run.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", engine.EventRenewalFailed.Attr(), slog.Any("error", err))
+		b.run.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed",
+			engine.EventRenewalFailed.Attr(), slog.Any("error", err))
 	}
 	seen := make(map[enginecore.LeaseID]bool)
 	for i, a := range answers {
@@ -338,14 +342,17 @@ func (b *leaseManager) renewed(tasks []*Task, lost []enginerpc.LostLease, sentAt
 // releaseUnknown releases leases that the engine has for this worker and that the worker does not know, because
 // the reply of the claim was lost. It releases a lease when a second comparison finds it, since at the first
 // one the reply may be in flight.
-func (b *leaseManager) releaseUnknown(p enginecore.Partition, unknown []enginerpc.HeldLease, seen map[enginecore.LeaseID]bool) {
+func (b *leaseManager) releaseUnknown(
+	p enginecore.Partition, unknown []enginerpc.HeldLease, seen map[enginecore.LeaseID]bool,
+) {
 	for _, lease := range unknown {
 		b.mu.Lock()
 		known := b.tasks[lease.ExecutionID] != nil
 		again := b.unknown[lease.LeaseID]
 		if again && !known {
 			// If the reply of the claim arrives after all, the function does not begin.
-			b.rememberCancel(lease.LeaseID, fmt.Errorf("%w: it was given back before the claim had its reply", engine.ErrLeaseLost))
+			b.rememberCancel(lease.LeaseID,
+				fmt.Errorf("%w: it was given back before the claim had its reply", engine.ErrLeaseLost))
 		}
 		b.mu.Unlock()
 		if known {
@@ -359,7 +366,8 @@ func (b *leaseManager) releaseUnknown(p enginecore.Partition, unknown []enginerp
 			Partition: p, ExecutionID: lease.ExecutionID, LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch,
 			AttemptID: lease.AttemptID, Reason: "the reply of the claim was lost",
 		})
-		b.run.session.Logger.LogAttrs(b.run.base, slog.LevelInfo, "flowfabric: gave back an execution whose claim had no reply", engine.EventUnknownReleased.Attr(),
+		b.run.session.Logger.LogAttrs(b.run.base, slog.LevelInfo,
+			"flowfabric: gave back an execution whose claim had no reply", engine.EventUnknownReleased.Attr(),
 			slog.String("execution", string(lease.ExecutionID)), slog.Any("error", err))
 	}
 }
@@ -373,7 +381,8 @@ func (b *leaseManager) touchLiveKey(ctx context.Context) {
 	} else if errors.Is(err, enginecore.ErrFull) {
 		// Extending an existing key takes no memory.
 		var there bool
-		there, err = client.Do(ctx, client.B().Pexpire().Key(b.liveKey()).Milliseconds(b.liveTime().Milliseconds()).Build()).AsBool()
+		there, err = client.Do(ctx,
+			client.B().Pexpire().Key(b.liveKey()).Milliseconds(b.liveTime().Milliseconds()).Build()).AsBool()
 		b.known.Store(err == nil && there)
 	}
 	switch {

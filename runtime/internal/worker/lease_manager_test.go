@@ -35,12 +35,19 @@ func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			late := new(lateCalls)
-			s := &services{base: t.Context(), worker: new(Worker), session: &engine.Session{Backend: late, Logger: slog.New(slog.DiscardHandler)}}
+			s := &services{
+				base: t.Context(), worker: new(Worker),
+				session: &engine.Session{Backend: late, Logger: slog.New(slog.DiscardHandler)},
+			}
 			book := newLeaseManager(s)
-			claimed := enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease", LeaseEpoch: 1, AttemptID: "try"}
+			claimed := enginerpc.ClaimedExecution{
+				ExecutionID: "{fp:1}:x", LeaseID: "lease", LeaseEpoch: 1, AttemptID: "try",
+			}
 			task := s.NewTask(dispatch.LaneShard{}, claimed, time.Now())
 			late.arrives = func() { require.True(t, book.add(task)) }
-			lease := []enginerpc.HeldLease{{ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: 1, AttemptID: "try"}}
+			lease := []enginerpc.HeldLease{{
+				ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: 1, AttemptID: "try",
+			}}
 			seen := make(map[enginecore.LeaseID]bool)
 			book.releaseUnknown(enginecore.Partition{}, lease, seen)
 			require.Equal(t, map[enginecore.LeaseID]bool{"lease": true}, seen, "it is seen for the first time")

@@ -72,8 +72,10 @@ func (o *overstay) check(now time.Time, patience time.Duration) {
 	counts.Overstays.Add(1)
 	counts.Overstaying.Add(1)
 	o.state.Store(overstays)
-	o.attempt.log(slog.LevelWarn, engine.EventOverstays, "a function has not returned though its context has ended, it keeps its slot",
-		slog.String("activity", o.attempt.claimed.Kind), slog.Any("cause", o.causeOfEnd(until)), slog.Duration("for", now.Sub(o.noticed)))
+	o.attempt.log(slog.LevelWarn, engine.EventOverstays,
+		"a function has not returned though its context has ended, it keeps its slot",
+		slog.String("activity", o.attempt.claimed.Kind), slog.Any("cause", o.causeOfEnd(until)),
+		slog.Duration("for", now.Sub(o.noticed)))
 	if o.until.Load() == 0 {
 		o.end() // the function returned meanwhile and may have missed the state
 	}

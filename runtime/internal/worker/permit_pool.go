@@ -218,8 +218,9 @@ func (p *permitPool) nextReport() poolReport {
 	p.peak, p.started = p.used, false
 	r.HoldPlacesCall = enginerpc.HoldPlacesCall{
 		Partition: partition, QuotaPolicyID: p.limit.Quota, Name: p.limit.Name, Key: p.limit.Key, Rate: p.limit.Rate,
-		WindowMs: p.limit.WindowMS, Cap: p.limit.Cap, WorkerInstanceID: p.run.worker.Instance, Places: wanted, Needed: needed,
-		Seq: p.seq,
+		WindowMs: p.limit.WindowMS, Cap: p.limit.Cap, WorkerInstanceID: p.run.worker.Instance, Places: wanted,
+		Needed: needed,
+		Seq:    p.seq,
 	}
 	return r
 }
@@ -237,7 +238,8 @@ func (p *permitPool) report() bool {
 			engine.EventLimitsFailed.Attr(), slog.String("limit", sent.Name), slog.Any("error", err))
 	}
 	p.update(sent, sentAt, reply, err)
-	p.limits.update(sent.QuotaPolicyID, admission.LimitState{Contended: reply.Contended, Room: reply.Room}) // zero without a reply
+	// zero without a reply
+	p.limits.update(sent.QuotaPolicyID, admission.LimitState{Contended: reply.Contended, Room: reply.Room})
 	if err != nil || len(reply.Granted) == 0 {
 		p.queue.Restore(slots)
 		return err == nil

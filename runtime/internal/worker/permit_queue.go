@@ -9,7 +9,8 @@ import (
 
 // permitQueue acquires permits for tasks that were leased before their permits and do not qualify for a pool.
 // For the first limit of each task, one call at a time is in flight; tasks that arrive meanwhile share the
-// next one.
+// next one. It is not an engine.Batcher, which has one waiting goroutine for each request: all tasks of a claim
+// request their permits with one call, before any of them runs, and each gets its result as soon as it is known.
 type permitQueue struct {
 	run   *services
 	pools *permitPools

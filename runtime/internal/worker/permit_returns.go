@@ -21,8 +21,8 @@ const (
 
 // permitReturns collects the permits of attempts that have ended. While an execution waits for one of them,
 // they are returned at once, together with those of attempts that end meanwhile. Otherwise they are returned
-// after returnDelay, or with the next request to their limit. mu guards the
-// fields after it.
+// after returnDelay, or with the next request to their limit. mu guards the fields after
+// it.
 type permitReturns struct {
 	run    *services
 	queue  *dispatch.Queue
@@ -109,7 +109,8 @@ func (r *permitReturns) flush() {
 		r.pending = list[n:]
 		r.mu.Unlock()
 		slots := r.slots.reserve(n)
-		leased := admission.Admitter{Session: r.run.session}.Release(r.run.base, list[:n], r.slots.claimant(lane), slots)
+		leased := admission.Admitter{Session: r.run.session}.Release(r.run.base, list[:n], r.slots.claimant(lane),
+			slots)
 		r.slots.startAdmitted(lane, leased, slots)
 	}
 }

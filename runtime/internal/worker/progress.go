@@ -58,7 +58,8 @@ func (p *progressReports) finish() {
 // record sends one progress report. An error is logged at debug level.
 func (p *progressReports) record(percent float64, message string) {
 	_, err := p.attempt.run.session.Backend.UpdateProgress(p.attempt.ctx, enginerpc.UpdateProgressCall{
-		ExecutionID: p.attempt.claimed.ExecutionID, LeaseID: p.attempt.claimed.LeaseID, LeaseEpoch: p.attempt.claimed.LeaseEpoch,
+		ExecutionID: p.attempt.claimed.ExecutionID, LeaseID: p.attempt.claimed.LeaseID,
+		LeaseEpoch:  p.attempt.claimed.LeaseEpoch,
 		ProgressPct: strconv.FormatFloat(percent, 'f', -1, 64), ProgressMessage: message,
 	})
 	if err != nil && p.attempt.ctx.Err() == nil {

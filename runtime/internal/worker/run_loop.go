@@ -48,8 +48,11 @@ type Run struct {
 // before the run.
 func NewRun(base context.Context, w *Worker) *Run {
 	s := &Run{
-		services: services{worker: w, session: w.session, core: w.session.Core, base: base, budgets: newBudgetBatcher(w.session.Core.UseBudget)},
-		queue:    dispatch.NewQueue(w.config.Slots), peers: dispatch.NewPeerSet(w.Instance),
+		services: services{
+			worker: w, session: w.session, core: w.session.Core, base: base,
+			budgets: newBudgetBatcher(w.session.Core.UseBudget),
+		},
+		queue: dispatch.NewQueue(w.config.Slots), peers: dispatch.NewPeerSet(w.Instance),
 		request: enginerpc.ClaimRequest{
 			WorkerID: enginecore.WorkerID(w.config.ID), WorkerInstanceID: w.Instance, LeaseTTL: w.config.Lease,
 			Kinds: w.kinds(), Capabilities: strings.Join(w.config.Capabilities, ","),
@@ -58,10 +61,14 @@ func NewRun(base context.Context, w *Worker) *Run {
 		mayChoose: !w.config.Through && w.session.IsOneServer(),
 	}
 	s.leases = newLeaseManager(&s.services)
-	s.pools = permitPools{run: &s.services, queue: s.queue, limits: &s.limits, slots: s, hasLiveKey: s.leases.known.Load}
+	s.pools = permitPools{
+		run: &s.services, queue: s.queue, limits: &s.limits, slots: s, hasLiveKey: s.leases.known.Load,
+	}
 	s.permits = permitQueue{run: &s.services, pools: &s.pools, slots: s}
 	s.returns = permitReturns{run: &s.services, queue: s.queue, limits: &s.limits, slots: s}
-	s.completer = &completer{session: s.session, base: base, claimRequest: s.claimRequest, markUncertain: s.markUncertain}
+	s.completer = &completer{
+		session: s.session, base: base, claimRequest: s.claimRequest, markUncertain: s.markUncertain,
+	}
 	s.completer.batch = newCompletionBatcher(s.completer, w.config.Slots)
 	return s
 }

@@ -36,8 +36,9 @@ func (s *services) markUncertain() { s.uncertain.Store(true) }
 // warnOfShortLease logs a warning if a lease can expire before a silent connection is closed.
 func (s *services) warnOfShortLease(ctx context.Context) {
 	if lease, silence := s.worker.config.Lease, s.session.Silence; 3*silence > lease {
-		s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a connection that falls silent may cost the worker its leases: "+
-			"write_timeout in the engine's URL makes it be given up sooner", engine.EventLeaseShort.Attr(),
+		s.session.Logger.LogAttrs(ctx, slog.LevelWarn,
+			"flowfabric: a connection that falls silent may cost the worker its leases: "+
+				"write_timeout in the engine's URL makes it be given up sooner", engine.EventLeaseShort.Attr(),
 			slog.Duration("lease", lease), slog.Duration("given_up_after", silence))
 	}
 }

@@ -29,7 +29,9 @@ func (s *Run) tasksOf(at dispatch.LaneShard, leased []enginerpc.ClaimedExecution
 
 // launch starts the executions that a call sent at sentAt has leased for free slots. With keepFirst, it returns the
 // first task for the caller to run.
-func (s *Run) launch(at dispatch.LaneShard, leased []enginerpc.ClaimedExecution, sentAt time.Time, keepFirst bool) (first *Task) {
+func (s *Run) launch(
+	at dispatch.LaneShard, leased []enginerpc.ClaimedExecution, sentAt time.Time, keepFirst bool,
+) (first *Task) {
 	tasks := s.tasksOf(at, leased, sentAt)
 	s.permits.acquire(tasks...)
 	if keepFirst && len(tasks) > 0 {
@@ -112,7 +114,8 @@ func (s *Run) mayBegin(t *Task, held bool) bool {
 		t.report(released(reasonStopped), 0)
 	case t.settled.Load():
 		t.ended(engine.OutcomeEndedByEngine)
-		t.log(slog.LevelDebug, engine.EventAttemptEnded, "execution ended before its function began", slog.Any("cause", context.Cause(t.ctx)))
+		t.log(slog.LevelDebug, engine.EventAttemptEnded, "execution ended before its function began",
+			slog.Any("cause", context.Cause(t.ctx)))
 	case !placed || s.queue.IsClosed():
 		if t.settle() {
 			t.report(released(returnReason(placed)), 0)
@@ -127,8 +130,10 @@ func (s *Run) mayBegin(t *Task, held bool) bool {
 func (t *Task) startSpan() (context.Context, trace.Span) {
 	return t.run.session.Telemetry.Tracer.Start(t.ctx, "flowfabric.activity "+t.claimed.Kind,
 		t.run.session.Telemetry.Consumer, trace.WithAttributes(
-			attribute.String("flowfabric.flow", t.claimed.FlowName), attribute.String("flowfabric.run", t.claimed.RunID),
-			attribute.String("flowfabric.node", t.claimed.Node), attribute.Int("flowfabric.attempt", int(t.claimed.AttemptIndex)+1)))
+			attribute.String("flowfabric.flow", t.claimed.FlowName),
+			attribute.String("flowfabric.run", t.claimed.RunID),
+			attribute.String("flowfabric.node", t.claimed.Node),
+			attribute.Int("flowfabric.attempt", int(t.claimed.AttemptIndex)+1)))
 }
 
 // resume reports whether the function of a task runs again, with the result of its wait. If its context has

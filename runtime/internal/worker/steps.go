@@ -144,7 +144,9 @@ func (r *stepRecorder) Record(ctx context.Context, step string, data []byte) ([]
 }
 
 // Await implements activitycontext.Steps.
-func (r *stepRecorder) Await(_ context.Context, step string, wait activitycontext.Wait) (activitycontext.Awaited, error) {
+func (r *stepRecorder) Await(
+	_ context.Context, step string, wait activitycontext.Wait,
+) (activitycontext.Awaited, error) {
 	if err := r.attempt.requireWaits(); err != nil {
 		return activitycontext.Awaited{}, err
 	}
@@ -182,8 +184,9 @@ func (r *stepRecorder) Open(ctx context.Context, step string, within time.Durati
 	id := enginecore.WaitpointID(uuid.NewString())
 	call := enginerpc.OpenWaitpointCall{
 		Partition: a.shard.Partition, ExecutionID: a.claimed.ExecutionID, LeaseID: a.claimed.LeaseID,
-		LeaseEpoch: a.claimed.LeaseEpoch, AttemptID: a.claimed.AttemptID, Step: step, WaitpointID: id, WaitpointKey: submit.WaitpointKey(id),
-		ExpiresIn: within,
+		LeaseEpoch: a.claimed.LeaseEpoch, AttemptID: a.claimed.AttemptID, Step: step, WaitpointID: id,
+		WaitpointKey: submit.WaitpointKey(id),
+		ExpiresIn:    within,
 	}
 	var reply enginerpc.OpenWaitpointReply
 	err := a.retryUntilKnown(ctx, func() error {

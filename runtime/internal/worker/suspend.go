@@ -14,8 +14,10 @@ func (r *stepRecorder) checkSuspension(err error) error {
 		return err
 	}
 	if err == nil {
-		return activity.NonRetryable(fmt.Errorf("%w: it waits at %q, but the function returned without an error", activity.ErrAwaitIgnored,
+		return activity.NonRetryable(fmt.Errorf("%w: it waits at %q, but the function returned without an error",
+			activity.ErrAwaitIgnored,
 			waiting.Step))
 	}
-	return activity.NonRetryable(fmt.Errorf("%w: it waits at %q, but the function returned: %w", activity.ErrAwaitIgnored, waiting.Step, err))
+	return activity.NonRetryable(fmt.Errorf("%w: it waits at %q, but the function returned: %w",
+		activity.ErrAwaitIgnored, waiting.Step, err))
 }

@@ -24,5 +24,6 @@ func TestSweepsOfManyWorkers(t *testing.T) {
 			swept = append(swept, at)
 		}
 	}
-	assert.Equal(t, []time.Duration{time.Minute, 2 * time.Minute, 150 * time.Second, 165 * time.Second, 3 * time.Minute}, swept)
+	assert.Equal(t, []time.Duration{time.Minute, 2 * time.Minute, 150 * time.Second, 165 * time.Second,
+		3 * time.Minute}, swept)
 }

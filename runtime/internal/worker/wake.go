@@ -148,7 +148,8 @@ func (s *Run) publishToPeers(ctx context.Context, message string) {
 	client := s.session.Client
 	var messages rueidis.Commands
 	for _, lane := range s.lanes() {
-		messages = append(messages, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).Message(message).Build())
+		messages = append(messages,
+			client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).Message(message).Build())
 	}
 	client.DoMulti(ctx, messages...)
 }
@@ -246,7 +247,9 @@ func (s *Run) releaseAllBlocked(ctx context.Context) {
 
 // laneShardsWith returns the shards that have one of the keys, and those for which the read failed. It costs
 // the engine one command for each shard.
-func (s *Run) laneShardsWith(ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string) []dispatch.LaneShard {
+func (s *Run) laneShardsWith(
+	ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string,
+) []dispatch.LaneShard {
 	client := s.session.Client
 	var shards []dispatch.LaneShard
 	var questions rueidis.Commands
@@ -271,10 +274,12 @@ func (s *Run) laneShardsWith(ctx context.Context, keysOf func(enginecore.Partiti
 func (s *Run) releaseBlocked(ctx context.Context, at dispatch.LaneShard) {
 	for cursor := ""; ; {
 		reply, err := s.session.Backend.Announce(ctx, enginerpc.AnnounceCall{
-			Partition: at.Partition, LaneID: at.Lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities, Cursor: cursor,
+			Partition: at.Partition, LaneID: at.Lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities,
+			Cursor: cursor,
 		})
 		if err != nil && ctx.Err() == nil {
-			s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: announcing the worker failed", engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
+			s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: announcing the worker failed",
+				engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
 		}
 		if err != nil || reply.NextCursor == "" {
 			break
