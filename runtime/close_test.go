@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -76,7 +77,7 @@ func TestCloseEndsWaits(t *testing.T) {
 				for range waits {
 					<-begun
 				}
-				time.Sleep(50 * time.Millisecond) // most of them wait now; those that do not must end as well
+				time.Sleep(rand.N(50 * time.Millisecond)) // a random moment: calls that do not wait yet must end as well
 				closing := time.Now()
 				if whole == "client" {
 					c.Close()

@@ -40,6 +40,7 @@ var allowed = map[string]sleeps{
 	"internal/test/testserver/proxy/proxy.go":    {1, "delay of a slow network"},
 	"runtime/childtest/items_test.go":            {1, "work that takes a while"},
 	"runtime/childtest/random_test.go":           {1, "random moment"},
+	"runtime/close_test.go":                      {1, "random moment"},
 	"runtime/contract_crash_test.go":             {1, "a fault that lasts longer than a lease"},
 	"runtime/interference_test.go":               {3, "random moments"},
 	"runtime/joins_property_test.go":             {1, "random moment"},
