@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
@@ -59,36 +58,6 @@ func WithTag(key, value string) StartOption {
 		}
 		c.tags[key] = value
 	}
-}
-
-// planRun makes the run of one call of Start ready to be submitted. Nothing is sent.
-func planRun[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts []StartOption) (*submit.RunPlan, error) {
-	if err := usable(c, def); err != nil {
-		return nil, fmt.Errorf("start run: %w", err)
-	}
-	config := startConfig{}
-	if err := errors.Join(apply(&config, opts), engine.CheckText("creator", config.creator, engine.MaxActor)); err != nil {
-		return nil, fmt.Errorf("flow %s: start: %w", def.Name(), err)
-	}
-	if !config.named {
-		config.id = c.submitter.RunIDs.Next(def.Name())
-	}
-	input, err := def.EncodeInput(in)
-	if err != nil {
-		return nil, fmt.Errorf("flow %s: input: %w", def.Name(), err)
-	}
-	compiled, err := c.compiled.Get(def)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := submit.NewPlan(c.session, compiled, config.id, input)
-	if err != nil {
-		return nil, err
-	}
-	plan.Creator = config.creator
-	plan.OwnTags = len(config.tags) > 0
-	plan.Tags, err = submit.TagsOf(compiled, config.tags)
-	return plan, err
 }
 
 // What is missing where an error was passed over.

@@ -37,6 +37,36 @@ func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In,
 	return &Run[Out]{RunRef: ref, decode: def.DecodeResult, existed: existed}, nil
 }
 
+// planRun makes the run of one call of Start ready to be submitted. Nothing is sent.
+func planRun[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts []StartOption) (*submit.RunPlan, error) {
+	if err := usable(c, def); err != nil {
+		return nil, fmt.Errorf("start run: %w", err)
+	}
+	config := startConfig{}
+	if err := errors.Join(apply(&config, opts), engine.CheckText("creator", config.creator, engine.MaxActor)); err != nil {
+		return nil, fmt.Errorf("flow %s: start: %w", def.Name(), err)
+	}
+	if !config.named {
+		config.id = c.submitter.RunIDs.Next(def.Name())
+	}
+	input, err := def.EncodeInput(in)
+	if err != nil {
+		return nil, fmt.Errorf("flow %s: input: %w", def.Name(), err)
+	}
+	compiled, err := c.compiled.Get(def)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := submit.NewPlan(c.session, compiled, config.id, input)
+	if err != nil {
+		return nil, err
+	}
+	plan.Creator = config.creator
+	plan.OwnTags = len(config.tags) > 0
+	plan.Tags, err = submit.TagsOf(compiled, config.tags)
+	return plan, err
+}
+
 // Attach gives a reference to a run the result type of its flow. It sends nothing, so the run need not exist. It
 // returns an error when the definition is that of another flow than the reference names, ErrInvalid when the reference
 // has a bad id.
