@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "192-5d71ca6a228cfd63"
+const build = "193-76b35cc62a370081"

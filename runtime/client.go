@@ -1,7 +1,7 @@
 package runtime
 
 import (
-	"errors"
+	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"

@@ -12,7 +12,7 @@ import (
 // KeeperConfig configures a keeper. The zero value is good for most programs.
 type KeeperConfig struct {
 	// Lanes are lanes to look after besides "default" and those that flows use, for executions that other tools create.
-	// Defaults to none; a lane that only such executions use is then found by DutyIndexReconciliation.
+	// Defaults to none; a lane that only such executions use is then found by the keeper task index_reconciliation.
 	Lanes []string
 	// HeartbeatInterval is how often the keeper tells the other keepers of the engine that it is there, 10 ms to 1 min.
 	// When one dies, the others take over its partitions three to four of its heartbeats later; when it is stopped, at
@@ -23,7 +23,7 @@ type KeeperConfig struct {
 	// can be run again. Defaults to 1 h; a negative time keeps the full record.
 	CompactAfter time.Duration
 	// ReconcileEvery is how often the keeper begins to go through the records and indexes of a partition, to mend what
-	// does not fit together. A partition with many records takes a few of these times; Client.RunDuty goes through all
+	// does not fit together. A partition with many records takes a few of these times; admin.Client.RunKeeperTask goes through all
 	// at once. At least 100 ms. Defaults to 10 min. Without effect in contract mode.
 	ReconcileEvery time.Duration
 	// RetainExecutions is how long executions that belong to no managed flow are kept after their end, with payload,

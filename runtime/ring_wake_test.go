@@ -93,9 +93,9 @@ func TestWakeRingWithAbsentWorkers(t *testing.T) {
 		real, absent int
 		hang         bool // the absent ones still count as hearing
 	}{
-		{"some on duty died", 4, 2, false},
-		{"some on duty hang", 4, 2, true},
-		{"all on duty died", 1, 6, false},
+		{"some on call died", 4, 2, false},
+		{"some on call hang", 4, 2, true},
+		{"all on call died", 1, 6, false},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -137,7 +137,7 @@ func TestWakeRingWithAbsentWorkers(t *testing.T) {
 	}
 }
 
-// While any worker is idle, work reaches it, however few of those on duty have a slot left.
+// While any worker is idle, work reaches it, however few of those on call have a slot left.
 func TestWakeRingHandsOn(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -909,15 +909,15 @@ func decodeRepairedIndex(r *fields, out *RepairedIndex) {
 	out.Entries = intValue[int64](r, "entries")
 }
 
-// DutyDone is an element of replies or calls.
-type DutyDone struct {
-	Duty string
+// TaskDone is an element of replies or calls.
+type TaskDone struct {
+	Task string
 	Done int64
 	Lag  time.Duration
 }
 
-func decodeDutyDone(r *fields, out *DutyDone) {
-	out.Duty = textValue[string](r, "duty")
+func decodeTaskDone(r *fields, out *TaskDone) {
+	out.Task = textValue[string](r, "task")
 	out.Done = intValue[int64](r, "done")
 	out.Lag = millisValue(r, "lag")
 }

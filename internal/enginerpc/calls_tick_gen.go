@@ -91,8 +91,8 @@ type KeepCall struct {
 	// Partition is where the call works; its tag is part of every key.
 	Partition enginecore.Partition
 	Limit     int64
-	// Duty: optional.
-	Duty  string
+	// Task: optional.
+	Task  string
 	Lanes []enginecore.LaneID
 }
 
@@ -103,18 +103,18 @@ type KeepReply struct {
 	Now          time.Time
 	NextDueAt    time.Time
 	More         bool
-	Done         []DutyDone
+	Done         []TaskDone
 	Candidates   []Candidate
 	Schedules    []enginecore.ScheduleID
 	RelayEntries []RelayEntry
 	Unchecked    int64
 }
 
-// Keep runs ffx_keep. Does what is due in one partition, as ffx_tick does, and tells for each duty how
+// Keep runs ffx_keep. Does what is due in one partition, as ffx_tick does, and tells for each task how
 // much that was and how late the first of it was. Of the schedules that are due, the caller gets those
 // that no other keeper has been told of lately. Relay entries are the caller's to carry out, and to be
-// acknowledged with ffx_end_errand. A named duty is the only one that is seen to; `next_due_at` is
-// then that of this duty. `unchecked` is 0 when the records have been gone through by ffx_reconcile
+// acknowledged with ffx_end_errand. A named task is the only one that is seen to; `next_due_at` is
+// then that of this task. `unchecked` is 0 when the records have been gone through by ffx_reconcile
 // since the server started, 1 while they are, and else 2.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -132,7 +132,7 @@ func (c KeepCall) encode(w *wire) {
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(c.Limit)
-	w.text(c.Duty)
+	w.text(c.Task)
 	for _, x := range c.Lanes {
 		w.text(string(x))
 	}
@@ -145,7 +145,7 @@ func (KeepCall) decode(r *fields) (out KeepReply) {
 		out.Now = timeValue(r, "now")
 		out.NextDueAt = timeValue(r, "next_due_at")
 		out.More = boolValue(r, "more")
-		out.Done = list(r, "done", decodeDutyDone)
+		out.Done = list(r, "done", decodeTaskDone)
 		out.Candidates = list(r, "candidates", decodeCandidate)
 		if r.left() > 0 {
 			out.Schedules = listOf(r, "schedules", textValue[enginecore.ScheduleID])

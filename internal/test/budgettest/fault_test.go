@@ -95,7 +95,7 @@ func TestUseThroughLostReplies(t *testing.T) {
 			s, err := invariant.Read(ctx, b.Operator(), b.Prefix)
 			require.NoError(t, err)
 			if err := s.Check(invariant.Quiescent).Err(); err != nil {
-				b.RunDuties(t)
+				b.RunKeeperTasks(t)
 				return err.Error()
 			}
 			return ""

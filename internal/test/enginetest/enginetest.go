@@ -224,8 +224,8 @@ func (b *Bench) Check(tb testing.TB, mode invariant.Mode) *invariant.Snapshot {
 	return s
 }
 
-// RunDuties performs each task of keepers once, in all partitions, until no work is left.
-func (b *Bench) RunDuties(tb testing.TB) {
+// RunKeeperTasks performs each task of keepers once, in all partitions, until no work is left.
+func (b *Bench) RunKeeperTasks(tb testing.TB) {
 	tb.Helper()
 	for _, info := range b.KeeperTasks() {
 		if b.Contract() && !info.InContractMode {

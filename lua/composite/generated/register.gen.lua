@@ -1182,7 +1182,7 @@ end }
 redis.register_function{ function_name = 'ffx_keep', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
   call.begin(keys[1])
-  return call.finish(F.ffx_keep({ partition = keys[1] }, { limit = args[1], duty = args[2], lanes = rest(args, 3) }))
+  return call.finish(F.ffx_keep({ partition = keys[1] }, { limit = args[1], task = args[2], lanes = rest(args, 3) }))
 end }
 
 redis.register_function{ function_name = 'ffx_end_leases', flags = { 'allow-oom' }, callback = function(keys, args)

@@ -6,30 +6,30 @@ local function head(index_key)
   return tonumber(first[2] or nil)
 end
 
--- The keys of some duties: those that are ordered by the time at which something is due, and all.
+-- The keys of some tasks: those that are ordered by the time at which something is due, and all.
 local function keys_of(c, some, lanes)
   local clocks, all = {}, {}
-  for _, duty in ipairs(some) do
-    for _, name in ipairs(duty.clocks and duty.clocks(c, lanes) or {}) do
+  for _, task in ipairs(some) do
+    for _, name in ipairs(task.clocks and task.clocks(c, lanes) or {}) do
       clocks[#clocks + 1] = name
       all[#all + 1] = name
     end
-    for _, name in ipairs(duty.signs and duty.signs(c) or {}) do all[#all + 1] = name end
+    for _, name in ipairs(task.signs and task.signs(c) or {}) do all[#all + 1] = name end
   end
   return clocks, all
 end
 
--- Sees to some duties, at most about `limit` items in all. Most partitions have nothing to do most of the time, which
--- takes one command to find out. Gives what was done, by duty, and the time (ms) at which something is due next, or nil.
+-- Sees to some tasks, at most about `limit` items in all. Most partitions have nothing to do most of the time, which
+-- takes one command to find out. Gives what was done, by task, and the time (ms) at which something is due next, or nil.
 local function see_to(c, some, limit, lanes)
   local clocks, all = keys_of(c, some, lanes)
   if #all == 0 or redis.call('EXISTS', unpack(all)) == 0 then return {}, nil end
   local left, done = limit, {}
-  for _, duty in ipairs(some) do
+  for _, task in ipairs(some) do
     c.lag = 0
-    local count = duty.work(c, left, lanes)
-    if count > 0 then done[#done + 1] = { duty.name, number.text(count), number.text(c.lag) } end
-    if not duty.free then left = left - count end
+    local count = task.work(c, left, lanes)
+    if count > 0 then done[#done + 1] = { task.name, number.text(count), number.text(c.lag) } end
+    if not task.free then left = left - count end
   end
   if left <= 0 then c.more = true end
   settle.run(c)
@@ -79,31 +79,31 @@ function F.ffx_tick(K, A)
     sum('pending_waitpoint_expiry'), sum('retention'), c.candidates or {})
 end
 
--- @record duty_done duty:text done:int lag:ms
+-- @record task_done task:text done:int lag:ms
 
 -- @function ffx_keep
--- @summary  Does what is due in one partition, as ffx_tick does, and tells for each duty how much that was and how late
+-- @summary  Does what is due in one partition, as ffx_tick does, and tells for each task how much that was and how late
 --           the first of it was. Of the schedules that are due, the caller gets those that no other keeper has been told
---           of lately. Relay entries are the caller's to carry out, and to be acknowledged with ffx_end_errand. A named duty is the
---           only one that is seen to; `next_due_at` is then that of this duty. `unchecked` is 0 when the records have been
+--           of lately. Relay entries are the caller's to carry out, and to be acknowledged with ffx_end_errand. A named task is the
+--           only one that is seen to; `next_due_at` is then that of this task. `unchecked` is 0 when the records have been
 --           gone through by ffx_reconcile since the server started, 1 while they are, and else 2.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      limit              int
--- @arg      duty               text optional
+-- @arg      task               text optional
 -- @args     lanes              lane_id
--- @reply    OK now:unix_ms next_due_at:unix_ms more:bool done:list(duty_done) candidates:list(candidate) schedules:list(schedule_id)? relay_entries:list(relay_entry)? unchecked:int?
+-- @reply    OK now:unix_ms next_due_at:unix_ms more:bool done:list(task_done) candidates:list(candidate) schedules:list(schedule_id)? relay_entries:list(relay_entry)? unchecked:int?
 -- @error    invalid_input message:text
 function F.ffx_keep(K, A)
   local limit, err = limit_of(A)
   if err then return err end
   local some = timers.list()
-  if is_set(A.duty) then
+  if is_set(A.task) then
     local named
-    for _, duty in ipairs(some) do
-      if duty.name == A.duty then named = duty end
+    for _, task in ipairs(some) do
+      if task.name == A.task then named = task end
     end
-    if not named then return reply.err('invalid_input', 'duty is unknown: ' .. A.duty) end
+    if not named then return reply.err('invalid_input', 'task is unknown: ' .. A.task) end
     some = { named }
   end
   local c = call.open(K.partition)

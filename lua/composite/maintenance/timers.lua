@@ -199,9 +199,9 @@ local function one(builder)
   return function(c) return { builder(c) } end
 end
 
--- The duties in the order in which a tick sees to them. `work` gets the context, how many items are left to the call, and
+-- The tasks in the order in which a tick sees to them. `work` gets the context, how many items are left to the call, and
 -- the lanes of the partition; it gives how many it has worked on. `clocks` names the indexes whose scores say when something
--- is due (ms), `signs` further keys that exist when there is something to do. A `free` duty bounds itself and takes nothing from the others.
+-- is due (ms), `signs` further keys that exist when there is something to do. A `free` task bounds itself and takes nothing from the others.
 function timers.list()
   return {
     { name = 'retention', work = purge.run_due, clocks = one(key.ffx_purge_due), free = true },

@@ -91,7 +91,7 @@ func (c *contract) keep(ctx context.Context, call enginerpc.KeepCall) (enginerpc
 		{engine.TaskCancelBacklog, t.cancelOwed},
 		{engine.TaskDependencyReconciliation, t.reconcile},
 	} {
-		if call.Duty != "" && call.Duty != string(d.task) {
+		if call.Task != "" && call.Task != string(d.task) {
 			continue
 		}
 		t.count = 0
@@ -99,7 +99,7 @@ func (c *contract) keep(ctx context.Context, call enginerpc.KeepCall) (enginerpc
 			return t.reply, err
 		}
 		if t.count > 0 {
-			t.reply.Done = append(t.reply.Done, enginerpc.DutyDone{Duty: string(d.task), Done: t.count, Lag: t.lags[d.task]})
+			t.reply.Done = append(t.reply.Done, enginerpc.TaskDone{Task: string(d.task), Done: t.count, Lag: t.lags[d.task]})
 		}
 	}
 	return t.reply, nil

@@ -29,7 +29,7 @@ func (t *contractTick) reconcile(ctx context.Context) error {
 	c.mu.Lock()
 	state := c.reconciled[p]
 	c.mu.Unlock()
-	byHand := t.call.Duty != ""
+	byHand := t.call.Task != ""
 	if state.next.After(t.reply.Now) && !byHand {
 		t.due(state.next)
 		return nil

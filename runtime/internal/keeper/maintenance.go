@@ -54,7 +54,7 @@ func (k *Keeper) partitionsOf(l *MaintenanceLoop) []enginecore.Partition {
 func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
 	calls := make([]enginerpc.KeepCall, len(partitions))
 	for i, p := range partitions {
-		calls[i] = enginerpc.KeepCall{Partition: p, Limit: engine.TickLimit, Duty: string(only), Lanes: k.Lanes}
+		calls[i] = enginerpc.KeepCall{Partition: p, Limit: engine.TickLimit, Task: string(only), Lanes: k.Lanes}
 	}
 	answers, _ := k.Session.Backend.KeepAll(ctx, calls) // each answer has its error
 	heard := time.Now()
@@ -75,7 +75,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 			Next: untilDue(a.Reply.Now, a.Reply.NextDueAt), unchecked: a.Reply.Unchecked,
 		}
 		for _, d := range a.Reply.Done {
-			results[i].done = append(results[i].done, taskDone{engine.TaskID(d.Duty), d.Done, d.Lag})
+			results[i].done = append(results[i].done, taskDone{engine.TaskID(d.Task), d.Done, d.Lag})
 		}
 	}
 	return results
