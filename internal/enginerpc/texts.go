@@ -36,11 +36,6 @@ func parseInt[T ~int64 | ~uint64 | ~int | ~uint32](text string) (T, bool) {
 	return T(n), err == nil
 }
 
-func parseFloat(text string) (float64, bool) {
-	f, err := strconv.ParseFloat(text, 64)
-	return f, err == nil
-}
-
 func parseMillis(text string) (time.Duration, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return time.Duration(n) * time.Millisecond, err == nil
