@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/flowfabric/flowfabric-go/codegen/internal/luatext"
 )
 
 // resolve replaces references to records, argument sets and error sets by their definitions.
@@ -245,7 +247,7 @@ func checkBody(f *function, p *problems) {
 	for _, x := range f.flatArgs() {
 		args[x.name] = true
 	}
-	for i, line := range strings.Split(withoutStrings(withoutComments(f.body)), "\n") {
+	for i, line := range strings.Split(luatext.WithoutStrings(luatext.WithoutComments(f.body)), "\n") {
 		pos := position{f.pos.file, f.bodyLine + i}
 		for _, m := range useOfKey.FindAllStringSubmatch(line, -1) {
 			if !keys[m[1]] {
@@ -272,7 +274,7 @@ func checkErrorCodes(l *library, p *problems) {
 	}
 	used := map[string]bool{}
 	for _, file := range l.files {
-		for i, line := range strings.Split(withoutComments(file.text), "\n") {
+		for i, line := range strings.Split(luatext.WithoutComments(file.text), "\n") {
 			for _, m := range errCall.FindAllStringSubmatch(line, -1) {
 				if _, ok := declared[m[1]]; !ok {
 					p.add(position{file.name, i + 1}, "error code %s is declared by no header", m[1])

@@ -288,23 +288,6 @@ func TestCollisionsGetContractNames(t *testing.T) {
 	}
 }
 
-func TestBlanking(t *testing.T) {
-	t.Parallel()
-	for _, x := range []struct{ in, comments, both string }{
-		{"a -- b\nc", "a     \nc", "a     \nc"},
-		{"a '--' b", "a '--' b", "a '  ' b"},
-		{`'\'' -- q`, `'\''     `, `'  '     `},
-		{"[[K.x]] b", "[[K.x]] b", "        b"},
-	} {
-		if got := withoutComments(x.in); got != x.comments {
-			t.Errorf("%q: %q, want %q", x.in, got, x.comments)
-		}
-		if got := withoutStrings(withoutComments(x.in)); got != x.both {
-			t.Errorf("%q: %q, want %q", x.in, got, x.both)
-		}
-	}
-}
-
 // TestRevisionGrowsWithChange generates from the real library, which also shows that its headers are sound.
 func TestRevisionGrowsWithChange(t *testing.T) {
 	t.Parallel()

@@ -1,12 +1,13 @@
-package main
+// Package luatext blanks what a scan of Lua text must not look at: comments and the contents of strings.
+package luatext
 
 import "strings"
 
-// withoutComments blanks the comments of Lua text and keeps its line breaks.
-func withoutComments(s string) string { return blank(s, true, false) }
+// WithoutComments blanks the comments of Lua text and keeps its line breaks.
+func WithoutComments(s string) string { return blank(s, true, false) }
 
-// withoutStrings blanks the contents of string literals and keeps line breaks.
-func withoutStrings(s string) string { return blank(s, false, true) }
+// WithoutStrings blanks the contents of string literals and keeps line breaks.
+func WithoutStrings(s string) string { return blank(s, false, true) }
 
 func blank(s string, comments, strs bool) string {
 	out := []byte(s)
