@@ -94,12 +94,18 @@ func checkDefinition[In, Out any](def *flow.Definition[In, Out]) error {
 // Existed reports whether the run was there before Start was called. It is true of every run from Attach.
 func (r *Run[Out]) Existed() bool { return r.existed }
 
+// errNoRun is the answer to a wait for the run of a call of Start whose error was passed over.
+var errNoRun = invalid("the run is nil: look at the error of Start or Attach")
+
 // Result waits until the run is over and returns its result. A run that did not succeed gives a *RunError, which
 // matches ErrRunFailed, ErrRunCancelled or ErrRunExpired; ErrNoResult is wrapped when the run succeeded without the
 // node whose result it returns. When ctx ends first, the error is the cause of that; it wraps enginecore.ErrClosed when
 // the client or the engine is closed first. After a rerun, Result waits for the new end.
 func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	var zero Out
+	if r == nil {
+		return zero, errNoRun
+	}
 	if err := r.ready(); err != nil {
 		return zero, err
 	}

@@ -22,7 +22,7 @@ const (
 	maxShards  = 256
 	maxWorkers = 1024
 
-	// What runtime.Lease takes.
+	// What WorkerConfig.Lease takes.
 	minLease  = 300 * time.Millisecond
 	maxLease  = time.Hour
 	leaseRule = "300ms to 1h"

@@ -37,7 +37,9 @@ func NewRestricted(tb testing.TB, kind testserver.Kind, config ...runtime.OpenCo
 	deployer := AddUser(tb, operators, shared, "deployer-of-"+prefix, prefix, enginecore.DeployerRules)
 	c := atMostOne(tb, config)
 	c.Prefix, c.Partitions = prefix, cmp.Or(c.Partitions, 4)
-	engine, err := runtime.Open(Context(tb), deployer, c)
+	deploying := c
+	deploying.Contract = nil // contract mode loads no library
+	engine, err := runtime.Open(Context(tb), deployer, deploying)
 	require.NoError(tb, err)
 	require.NoError(tb, engine.Close())
 	b := Open(tb, kind, AddUser(tb, operators, shared, prefix, prefix, enginecore.ApplicationRules), prefix, c)

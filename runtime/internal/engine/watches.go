@@ -60,7 +60,7 @@ func newWatches(option rueidis.ClientOption, embedded bool, most int) *watches {
 func (w *watches) Begin() error {
 	if w.count.Add(1) > w.most {
 		w.count.Add(-1)
-		return fmt.Errorf("%w: %d go on at this engine, runtime.MaxWatches allows more", ErrTooManyWatches, w.most)
+		return fmt.Errorf("%w: %d go on at this engine, OpenConfig.MaxWatches allows more", ErrTooManyWatches, w.most)
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func judgePersistence(i *findings, subject string, f serverFacts, volatile bool)
 			severity = inspection.Info
 		}
 		i.add(inspection.PersistenceOff, severity, subject, found,
-			"CONFIG SET appendonly yes, and the same in the server's configuration; or runtime.AllowVolatile")
+			"CONFIG SET appendonly yes, and the same in the server's configuration; or OpenConfig.AllowVolatile")
 	default:
 		judgeFsync(i, subject, f, "CONFIG SET appendfsync everysec, or always")
 		if f.info["aof_last_write_status"] == "err" {

@@ -16,10 +16,12 @@ const dirSyncUnsupported = false
 // dirLock is the lock of a data directory.
 type dirLock []*os.File
 
-// Close releases the lock.
+// Close releases the lock, also while a child process that was forked and has not executed its program yet holds copies of
+// the files.
 func (l dirLock) Close() error {
 	var errs []error
 	for _, f := range l {
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // closing the file would do where nobody has a copy of it
 		errs = append(errs, f.Close())
 	}
 	return errors.Join(errs...)

@@ -1,0 +1,29 @@
+//go:build unix
+
+package aof
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A process that is started while a directory is closed has copies of the files for a moment: they keep nothing locked.
+func TestLockIsReleasedThoughCopiesAreOpen(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lock, err := lockDir(dir)
+	require.NoError(t, err)
+	for _, f := range lock.(dirLock) {
+		copied, err := syscall.Dup(int(f.Fd()))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, syscall.Close(copied)) })
+	}
+	_, err = lockDir(dir)
+	require.ErrorIs(t, err, ErrLocked)
+	require.NoError(t, lock.Close())
+	lock, err = lockDir(dir)
+	require.NoError(t, err)
+	require.NoError(t, lock.Close())
+}
