@@ -10,7 +10,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // crewOf starts what works on runs.
@@ -146,6 +148,26 @@ func TestContractCancel(t *testing.T) {
 		require.NoError(t, run.Cancel(ctx, "again"))
 		b.Settle(t)
 	})
+}
+
+// A watch that sees in one millisecond that the run is over and what happened in it leaves nothing out.
+func TestContractWatchToTheEnd(t *testing.T) {
+	t.Parallel()
+	enginetest.Only(t, testserver.Embedded)
+	b := enginetest.WithStoppedClock(t, runtime.OpenConfig{Contract: &runtime.ContractConfig{}})
+	ctx := enginetest.Context(t)
+	a := addOne()
+	run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 2), 1)
+	require.NoError(t, err)
+	startWorkerPool(t, b, a)
+	_, err = run.Result(ctx)
+	require.NoError(t, err)
+	var last runevent.Kind
+	for e, err := range run.Watch(ctx, "") {
+		require.NoError(t, err)
+		last = e.Kind
+	}
+	require.Equal(t, runevent.FlowSucceeded, last)
 }
 
 func TestContractDescribeWatchList(t *testing.T) {

@@ -47,7 +47,19 @@ func WithClock(tb testing.TB, config ...runtime.OpenConfig) (*Bench, *Clock) {
 	tb.Helper()
 	clock := new(Clock)
 	clock.Jump(clock.Now().Truncate(time.Hour).Add(75 * time.Minute).Sub(clock.Now()))
-	engine, err := embedded.Open(Context(tb), embedded.Options{Library: lua.Source(), Clock: clock.Now})
+	return withClock(tb, clock.Now, config), clock
+}
+
+// WithStoppedClock serves an embedded engine in which everything happens in one millisecond.
+func WithStoppedClock(tb testing.TB, config ...runtime.OpenConfig) *Bench {
+	tb.Helper()
+	now := time.Now()
+	return withClock(tb, func() time.Time { return now }, config)
+}
+
+func withClock(tb testing.TB, now func() time.Time, config []runtime.OpenConfig) *Bench {
+	tb.Helper()
+	engine, err := embedded.Open(Context(tb), embedded.Options{Library: lua.Source(), Clock: now})
 	require.NoError(tb, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(tb, err)
@@ -63,5 +75,5 @@ func WithClock(tb testing.TB, config ...runtime.OpenConfig) (*Bench, *Clock) {
 			tb.Errorf("close engine: %v", err)
 		}
 	})
-	return Open(tb, testserver.Embedded, "valkey://"+listener.Addr().String(), NewPrefix(), config...), clock
+	return Open(tb, testserver.Embedded, "valkey://"+listener.Addr().String(), NewPrefix(), config...)
 }

@@ -23,7 +23,7 @@ func (c *contract) AwaitEvents(ctx context.Context, _ *engine.Tail, _ enginecore
 }
 
 // ReadEvents composes the events of a run from its records and the lease histories of its nodes, up to the last
-// complete millisecond. It cannot return what the records do not keep: of several progress reports, the last only.
+// complete millisecond, of a run that is over all of them. It cannot return what the records do not keep: of several progress reports, the last only.
 func (c *contract) ReadEvents(ctx context.Context, call enginerpc.ReadEventsCall) (enginerpc.ReadEventsReply, error) {
 	reply := enginerpc.ReadEventsReply{Status: enginerpc.StatusOK}
 	now, err := c.readClock(ctx)
@@ -59,9 +59,10 @@ func (c *contract) ReadEvents(ctx context.Context, call enginerpc.ReadEventsCall
 		}
 	}
 	slices.SortFunc(events, func(a, b contractEvent) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.number, b.number)) })
+	complete := !run.over().IsZero()
 	for _, e := range events {
-		// The events of the present millisecond may be incomplete.
-		if !e.at.Before(now) || int64(len(reply.Events)) == call.Limit {
+		// While the run goes on, more may come of the present millisecond, before those that are there.
+		if !complete && !e.at.Before(now) || int64(len(reply.Events)) == call.Limit {
 			break
 		}
 		e.ID = engine.Decimal(e.at.UnixMilli()) + "-" + engine.Decimal(e.number)
