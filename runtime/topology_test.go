@@ -77,7 +77,7 @@ func TestSentinelFailover(t *testing.T) {
 		watched.InStep(t)
 		var meanwhile sync.WaitGroup
 		meanwhile.Go(func() { runAll("meanwhile-") })
-		watched.Primary.Kill()
+		watched.KillPrimary(t)
 		watched.Promoted(t)
 		meanwhile.Wait()
 		for i := range 20 {

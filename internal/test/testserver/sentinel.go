@@ -4,6 +4,7 @@ import (
 	"net"
 	"strconv"
 	"testing"
+	"time"
 )
 
 // Watched is a primary with a replica, and a sentinel that promotes the replica when the primary fails.
@@ -29,7 +30,7 @@ func StartSentinel(tb testing.TB, k Kind) *Watched {
 	})
 	w.Sentinel = Start(tb, Options{Kind: k, Sentinel: true})
 	w.Sentinel.Command(tb, "SENTINEL", "MONITOR", watchedName, host, number, "1")
-	w.Sentinel.Command(tb, "SENTINEL", "SET", watchedName, "down-after-milliseconds", strconv.Itoa(500))
+	w.suspectAfter(tb, time.Hour)
 	w.Sentinel.Command(tb, "SENTINEL", "SET", watchedName, "failover-timeout", strconv.Itoa(3000))
 	await(tb, "the sentinel does not find the replica", func() bool {
 		return w.Sentinel.says("slaves=1", "INFO", "sentinel")
@@ -48,7 +49,21 @@ func (w *Watched) InStep(tb testing.TB) {
 	awaitStep(tb, w.Primary, w.Replica)
 }
 
-// Promoted waits until the replica has taken over.
+// suspectAfter sets for how long the primary may be silent before the sentinel replaces it. Until KillPrimary that is an hour: on
+// a busy machine, a server that is well may be silent for a while.
+func (w *Watched) suspectAfter(tb testing.TB, silence time.Duration) {
+	tb.Helper()
+	w.Sentinel.Command(tb, "SENTINEL", "SET", watchedName, "down-after-milliseconds", strconv.FormatInt(silence.Milliseconds(), 10))
+}
+
+// KillPrimary kills the primary and lets the sentinel notice.
+func (w *Watched) KillPrimary(tb testing.TB) {
+	tb.Helper()
+	w.Primary.Kill()
+	w.suspectAfter(tb, 500*time.Millisecond)
+}
+
+// Promoted waits until the replica has taken over from a primary that was killed.
 func (w *Watched) Promoted(tb testing.TB) {
 	tb.Helper()
 	await(tb, "the replica does not take over", func() bool {
