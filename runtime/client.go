@@ -11,9 +11,8 @@ import (
 // Client starts, watches and stops runs. It may be used by several goroutines.
 type Client struct {
 	session  *engine.Session
-	fault    error // why there is no run
 	compiled submit.CompiledCache
-	// submitter starts runs and hears when they end; nil where there is no engine.
+	// submitter starts runs and hears when they end.
 	submitter *submit.Submitter
 }
 
@@ -66,13 +65,11 @@ var (
 	errUnmadeClient = invalid("the client was not made by NewClient")
 )
 
-// ready tells why the client cannot be used.
+// ready returns why the client cannot be used; nil when it can.
 func (c *Client) ready() error {
 	switch {
 	case c == nil:
 		return errNoClient
-	case c.fault != nil:
-		return c.fault
 	case c.session == nil:
 		return errUnmadeClient
 	}
@@ -87,7 +84,7 @@ func offered[C any](c *Client) (store C, err error) {
 	return engine.Capability[C](c.session.Backend)
 }
 
-// usable tells what of a client and a definition is missing.
+// usable returns what of a client and a definition is missing.
 func usable[In, Out any](c *Client, def *flow.Definition[In, Out]) error {
 	if err := c.ready(); err != nil {
 		return err

@@ -12,9 +12,7 @@ import (
 // id, a text for the record, a query, a schedule, a signal, an activity that a worker cannot take, an input without the value
 // that a limit, a budget or FairBy takes its key from. The text names the thing, the value and the rule. Nothing has been
 // written, and the same call fails again.
-var (
-	ErrInvalid = engine.ErrInvalid
-)
+var ErrInvalid = engine.ErrInvalid
 
 // invalid returns an error that wraps ErrInvalid.
 func invalid(format string, args ...any) error {

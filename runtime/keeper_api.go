@@ -11,11 +11,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
-// Keeper does what is due: it wakes delayed and retried executions, marks lost leases, ends what exceeded its time, works
-// off what calls left for later, and mends what does not fit together. admin.Client.KeeperTasks lists all of it. At least one must run:
-// workers run one beside them, which OpenConfig.Keeper configures, unless WorkerConfig.NoKeeper leaves it out.
-// NewKeeper makes keepers that run alone; any number may run, in any processes. Keepers of one engine share the
-// partitions among them. Those of workers stand by while one made by NewKeeper is there.
+// Keeper does what is due: it wakes delayed and retried executions, marks lost leases, ends what exceeded its time,
+// works off what calls left for later, and repairs indexes that do not match the records. admin.Client.KeeperTasks
+// lists all of it. At least one must run: workers run one beside them, which OpenConfig.Keeper configures, unless
+// WorkerConfig.NoKeeper leaves it out. NewKeeper makes keepers that run alone; any number may run, in any processes.
+// Keepers of one engine share the partitions among them. Those of workers stand by while one made by NewKeeper is there.
 type Keeper struct{ keeper *keeper.Keeper }
 
 // NewKeeper returns a keeper of an engine. The error joins all faults of the config and matches ErrInvalid.
@@ -45,12 +45,12 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return k.keeper.Run(ctx)
 }
 
-// Check tells whether the keeper runs, and does its work: it is not ready when the last step failed in each of its
+// Check reports whether the keeper runs and does its work: it is not ready when the last step failed in each of its
 // partitions, nor without a successful step for 21 s. It asks nobody and returns at once; the error matches
 // ErrNotReady.
 func (k *Keeper) Check(context.Context) error {
-	if k == nil || k.keeper == nil {
-		return errUnmadeKeeper
+	if err := k.check(); err != nil {
+		return err
 	}
 	return k.keeper.Ready()
 }

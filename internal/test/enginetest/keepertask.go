@@ -14,10 +14,11 @@ func (b *Bench) RunKeeperTask(ctx context.Context, name string, config ...runtim
 	if err != nil {
 		return admin.KeeperTaskReport{}, fmt.Errorf("run keeper task: %w", err)
 	}
-	if len(config) > 1 {
-		return admin.KeeperTaskReport{}, fmt.Errorf("run keeper task %s: one config at most", name)
+	var only runtime.KeeperConfig
+	if len(config) > 0 {
+		only = config[0]
 	}
-	return c.RunKeeperTask(ctx, name, append(config, runtime.KeeperConfig{})[0])
+	return c.RunKeeperTask(ctx, name, only)
 }
 
 // KeeperTasks describes the tasks of keepers, as admin.Client.KeeperTasks does.
