@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -55,7 +56,6 @@ type Result struct {
 	Accepted int            // steps with differences, all described by deviations
 	Failures []*Failure
 	Elapsed  time.Duration
-	Lag      time.Duration // how far it fell behind the recording at most
 }
 
 // A Failure is a step that did not go as recorded.
@@ -82,9 +82,9 @@ type player struct {
 	scope  scope
 	tokens *tokens
 	step   *Step
-	clock  *followingClock // nil where the engine has a clock of its own
-	begun  int64           // time of that clock (ms) at the first step
-	last   int64           // the latest time that the present step can have written
+	clock  clock // nil where the engine has a clock of its own
+	begun  int64 // time of that clock (ms) at the first step
+	last   int64 // the latest time that the present step can have written
 
 	model keyspace // what was recorded, templates
 	live  keyspace // what is there, concrete
@@ -128,7 +128,7 @@ func Replay(ctx context.Context, client rueidis.Client, trace *Trace, options Op
 	defer p.messages.close()
 	start := time.Now()
 	if p.clock = clockOf(client); p.clock != nil {
-		p.begun = p.clock.now().UnixMilli()
+		p.begun = p.clock.now()
 	}
 	for _, step := range trace.Steps {
 		if err := p.pace(ctx, start, step); err != nil {
@@ -153,8 +153,7 @@ func (p *player) pace(ctx context.Context, start time.Time, step *Step) error {
 	wait := time.Duration(step.SleepMS) * time.Millisecond
 	if p.clock != nil {
 		// Steps of one millisecond have put the clock ahead of the recording, so the wait counts from where it stands.
-		p.clock.advance(max(p.begun+step.NowMS-p.trace.Steps[0].NowMS, p.clock.now().UnixMilli()+step.SleepMS))
-		return nil
+		return p.setClock(ctx, max(p.begun+step.NowMS-p.trace.Steps[0].NowMS, p.clock.now()+step.SleepMS))
 	}
 	recorded := time.Duration(step.NowMS-p.trace.Steps[0].NowMS) * time.Millisecond
 	if early := recorded - time.Since(start); early > wait+earliness {
@@ -173,6 +172,25 @@ func (p *player) pace(ctx context.Context, start time.Time, step *Step) error {
 	}
 }
 
+// setClock moves the clock of the replay on.
+func (p *player) setClock(ctx context.Context, to int64) error {
+	var lapsed []string
+	for key, v := range p.live {
+		if at, err := strconv.ParseInt(v.expires, 10, 64); err == nil && at <= to {
+			lapsed = append(lapsed, key)
+		}
+	}
+	return p.clock.advance(ctx, to, lapsed)
+}
+
+// readClock is the time (ms) that calls see.
+func (p *player) readClock(ctx context.Context) (int64, error) {
+	if p.clock != nil {
+		return p.clock.now(), nil
+	}
+	return p.store.clock(ctx)
+}
+
 // play makes one step and checks it. It reports whether to continue.
 func (p *player) play(ctx context.Context, step *Step) (bool, error) {
 	now, err := p.tick(ctx)
@@ -182,8 +200,6 @@ func (p *player) play(ctx context.Context, step *Step) (bool, error) {
 	p.last = now
 	p.step, p.scope.now = step, now
 	p.scope.clocks = append(p.scope.clocks, now)
-	p.scope.lag = max(0, float64(now-p.scope.clocks[0]-(step.NowMS-p.trace.Steps[0].NowMS)))
-	p.result.Lag = max(p.result.Lag, time.Duration(p.scope.lag)*time.Millisecond)
 	texts := step.Args
 	if step.Function == "" {
 		texts = step.Command
@@ -265,7 +281,7 @@ func (p *player) call(ctx context.Context, args []string) (bool, error) {
 			return false, err
 		}
 	}
-	if p.last, err = p.store.clock(ctx); err != nil {
+	if p.last, err = p.readClock(ctx); err != nil {
 		return false, err
 	}
 	if view.messages, err = p.messages.take(ctx, messageWait); err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sort"
 	"sync"
-	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -15,39 +14,28 @@ import (
 // releases both. It is called once for every worker of [Run].
 type Opener func(ctx context.Context) (rueidis.Client, func(), error)
 
-// Prepare loads a library, if the source is not empty, and returns the
-// functions that the server has.
+// Prepare loads a library into the server of a client that an [Opener] gave,
+// and returns the functions that the server has. Calls of the library then see
+// the time of the replay.
 func Prepare(ctx context.Context, client rueidis.Client, library string) (map[string]bool, error) {
 	s := &store{client: client}
-	if library != "" {
-		if err := s.do(ctx, "FUNCTION", "LOAD", "REPLACE", library).Error(); err != nil {
-			return nil, fmt.Errorf("loading the library: %w", err)
+	clock, clocked := clockOf(client).(*serverClock)
+	if clocked {
+		library = clockedLibrary(library)
+	}
+	if err := s.do(ctx, "FUNCTION", "LOAD", "REPLACE", library).Error(); err != nil {
+		return nil, fmt.Errorf("loading the library: %w", err)
+	}
+	if clocked {
+		if err := clock.set(ctx); err != nil {
+			return nil, err
 		}
 	}
 	return s.functions(ctx)
 }
 
-const (
-	// muchLag is how far a replay may fall behind its recording. Beyond that,
-	// what lay in the future when it was recorded can be due in the replay.
-	muchLag = 500 * time.Millisecond
-
-	lateReplays = 5
-)
-
-// replayInTime replays a trace again when it differs from its recording and
-// the machine was too slow for that to mean anything.
-func replayInTime(ctx context.Context, client rueidis.Client, trace *Trace, options Options) (*Result, error) {
-	for i := 0; ; i++ {
-		result, err := Replay(ctx, client, trace, options)
-		if err != nil || len(result.Failures) == 0 || result.Lag < muchLag || i == lateReplays {
-			return result, err
-		}
-	}
-}
-
-// Run replays traces on several databases at once. The library is loaded
-// into each unless the source is empty. Results are in the order of the
+// Run replays traces on several databases at once, with the library loaded
+// into each. Results are in the order of the
 // traces; report, when not nil, gets each as soon as it is there, one at a
 // time.
 func Run(ctx context.Context, traces []*Trace, open []Opener, library string, options Options,
@@ -93,7 +81,7 @@ func Run(ctx context.Context, traces []*Trace, open []Opener, library string, op
 			if ctx.Err() != nil {
 				return nil
 			}
-			result, err := replayInTime(ctx, client, traces[i], mine)
+			result, err := Replay(ctx, client, traces[i], mine)
 			if err != nil {
 				return err
 			}

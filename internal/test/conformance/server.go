@@ -44,7 +44,7 @@ func NewProcess(program string) Opener {
 			stop()
 			return nil, nil, fmt.Errorf("starting %s: %w\n%s", program, err, output.String())
 		}
-		return client, func() { client.Close(); stop() }, nil
+		return withClock(client), func() { client.Close(); stop() }, nil
 	}
 }
 
@@ -65,11 +65,16 @@ func NewAddress(address string, flush bool) Opener {
 			client.Close()
 			return nil, nil, err
 		}
-		return client, func() {
+		return withClock(client), func() {
 			_ = s.do(context.WithoutCancel(ctx), "FLUSHDB").Error()
 			client.Close()
 		}, nil
 	}
+}
+
+// withClock is a client whose library will see the time of the replay.
+func withClock(client rueidis.Client) rueidis.Client {
+	return &timedClient{Client: client, clock: newServerClock(client)}
 }
 
 func connect(ctx context.Context, address string, patience time.Duration) (rueidis.Client, error) {

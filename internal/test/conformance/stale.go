@@ -45,10 +45,11 @@ func isTime(template string) bool {
 	return strings.Contains(template, "${t") && !strings.Contains(template, "${token:")
 }
 
-// tick reads the server clock when it has gone on since the last step.
+// tick reads the clock when it has gone on since the last step.
 func (p *player) tick(ctx context.Context) (int64, error) {
 	if p.clock != nil {
-		p.clock.advance(p.last + 1)
+		err := p.setClock(ctx, p.last+1)
+		return p.clock.now(), err
 	}
 	for {
 		now, err := p.store.clock(ctx)

@@ -15,9 +15,6 @@ type scope struct {
 	clocks    []int64
 	replies   []any
 	tolerance float64
-	// lag is how far the replay is behind the recording. A time that an earlier step set may be recorded by the
-	// clock of a later one, and is that much earlier.
-	lag float64
 }
 
 type segmentKind uint8
@@ -275,7 +272,7 @@ func (sc *scope) fitsTime(seg segment, got string) bool {
 	off := n - (float64(clock) + seg.offset)
 	// Fractions come out of 14 to 17 significant digits, so they agree only
 	// roughly; the whole part of a time in ms takes 13.
-	return off <= sc.tolerance && off >= -sc.tolerance-sc.lag && math.Abs(off-math.Round(off)) < 0.06
+	return off <= sc.tolerance && off >= -sc.tolerance && math.Abs(off-math.Round(off)) < 0.06
 }
 
 // formatNumber writes a number as clients do: no exponent, no point for whole

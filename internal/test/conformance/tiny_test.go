@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -109,9 +108,6 @@ func newServer(t *testing.T) rueidis.Client {
 	return client
 }
 
-// patience is a tolerance of times that a busy machine does not use up, and that is less than what tests go wrong by.
-const patience = 4 * time.Second
-
 // bench replays tiny traces on one server.
 type bench struct {
 	client  rueidis.Client
@@ -122,9 +118,6 @@ func newBench(t *testing.T) *bench { return &bench{client: newServer(t)} }
 
 func (b *bench) replay(t *testing.T, library, trace string, options Options) *Result {
 	t.Helper()
-	if options.Tolerance == 0 {
-		options.Tolerance = patience
-	}
 	if b.library != library {
 		if _, err := Prepare(context.Background(), b.client, library); err != nil {
 			t.Fatal(err)

@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.BoolVar(&c.embedded, "embedded", false, "replay on embedded engines instead of servers")
 	flags.StringVar(&c.program, "program", "", "server program to start without -server (default: the redis-server of the tests)")
 	flags.IntVar(&c.parallel, "parallel", 2, "number of own processes")
-	flags.StringVar(&c.library, "library", "", "file with the library's source (default: this repository's; -: what -server has loaded)")
+	flags.StringVar(&c.library, "library", "", "file with the library's source (default: this repository's)")
 	flags.StringVar(&c.traces, "trace", "", "replay only these traces (comma-separated shell patterns)")
 	flags.StringVar(&c.functions, "functions", "", "call only these functions (comma-separated shell patterns), and replay only traces with one of them")
 	flags.BoolVar(&c.keepGoing, "keep-going", false, "continue a trace after a difference, from the recorded state")
@@ -154,11 +154,8 @@ func (c *config) replay(ctx context.Context, traces []*conformance.Trace, out io
 }
 
 func (c *config) source() (string, error) {
-	switch c.library {
-	case "":
+	if c.library == "" {
 		return lua.Source(), nil
-	case "-":
-		return "", nil
 	}
 	source, err := os.ReadFile(c.library)
 	return string(source), err
