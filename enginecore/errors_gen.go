@@ -64,15 +64,9 @@ const (
 	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
 	// ffx_link_child, ffx_await_child.
 	ErrFenceRequired Code = "fence_required"
-	// ErrFireTooLate comes from ffx_submit_flow. Details: start_before, now.
-	ErrFireTooLate Code = "fire_too_late"
 	// ErrFlowAlreadyTerminal comes from ff_stage_dependency_edge, ff_add_execution_to_flow,
 	// ff_cancel_flow, ffx_set_priority, ffx_pause_flow, ffx_cancel_flow. Details: state.
 	ErrFlowAlreadyTerminal Code = "flow_already_terminal"
-	// ErrFlowIDConflict comes from ffx_submit_flow. Details: what, stored, given.
-	ErrFlowIDConflict Code = "flow_id_conflict"
-	// ErrFlowIncomplete comes from ffx_rerun.
-	ErrFlowIncomplete Code = "flow_incomplete"
 	// ErrFlowNotFound comes from ff_set_flow_tags, ff_stage_dependency_edge, ff_set_edge_group_policy,
 	// ff_add_execution_to_flow, ff_cancel_flow, ffx_set_priority, ffx_pause_flow, ffx_resume_flow,
 	// ffx_list_waitpoints, ffx_rerun, ffx_describe_flow, ffx_flow_result, ffx_flow_failures,
@@ -80,13 +74,14 @@ const (
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrFlowNotTerminal comes from ffx_purge_flow, ffx_rerun. Details: state.
 	ErrFlowNotTerminal Code = "flow_not_terminal"
-	// ErrFlowPurging comes from ffx_submit_flow, ffx_rerun.
+	// ErrFlowPurging comes from ffx_rerun.
 	ErrFlowPurging Code = "flow_purging"
 	// ErrGrantAlreadyExists comes from ff_issue_claim_grant, ff_issue_reclaim_grant.
 	ErrGrantAlreadyExists Code = "grant_already_exists"
+	// ErrGraphUnknown comes from ffx_submit.
+	ErrGraphUnknown Code = "graph_unknown"
 	// ErrHMACSecretNotInitialized comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
-	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit_flow, ffx_suspend,
-	// ffx_open_waitpoint.
+	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint.
 	ErrHMACSecretNotInitialized Code = "hmac_secret_not_initialized"
 	// ErrInvalidArgs comes from ff_drain_sibling_cancel_group, ff_reconcile_sibling_cancel_group.
 	// Details: message.
@@ -111,21 +106,19 @@ const (
 	// ff_buffer_signal_for_pending_waitpoint, ff_suspend_execution, ff_resume_execution,
 	// ff_create_pending_waitpoint, ff_resolve_dependency, ff_set_edge_group_policy, ff_create_flow,
 	// ff_cancel_flow, ff_change_priority, ff_create_budget, ff_report_usage_and_check, ff_reset_budget,
-	// ff_check_admission_and_record, ffx_submit_flow, ffx_submit_many, ffx_claim_granted,
-	// ffx_set_priority, ffx_claim, ffx_grant_next, ffx_pause, ffx_resume, ffx_renew, ffx_complete,
-	// ffx_complete_many, ffx_fail, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal,
-	// ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_compact, ffx_project_flows, ffx_rerun,
-	// ffx_list_runs, ffx_describe_flow, ffx_flow_failures, ffx_read_events, ffx_cancel_flow, ffx_trim,
-	// ffx_link_child, ffx_await_child, ffx_child_ended, ffx_read_results, ffx_admit,
-	// ffx_verify_admissions, ffx_hold_places, ffx_exchange, ffx_set_quota, ffx_set_budget_gates,
-	// ffx_verify_budget_use, ffx_budget_done, ffx_use_budget, ffx_set_budget, ffx_write_schedule,
-	// ffx_read_schedule, ffx_delete_schedule, ffx_count_members, ffx_reconcile_quotas,
-	// ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile, ffx_reconcile_edges, ffx_check_keys,
-	// ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
+	// ff_check_admission_and_record, ffx_put_graph, ffx_submit, ffx_claim_granted, ffx_set_priority,
+	// ffx_claim, ffx_grant_next, ffx_pause, ffx_resume, ffx_renew, ffx_complete, ffx_complete_many,
+	// ffx_fail, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal, ffx_signal,
+	// ffx_list_waitpoints, ffx_end_wait, ffx_project_flows, ffx_rerun, ffx_list_runs, ffx_describe_flow,
+	// ffx_flow_failures, ffx_read_events, ffx_cancel_flow, ffx_trim, ffx_link_child, ffx_await_child,
+	// ffx_child_ended, ffx_read_results, ffx_admit, ffx_verify_admissions, ffx_hold_places, ffx_exchange,
+	// ffx_set_quota, ffx_set_budget_gates, ffx_verify_budget_use, ffx_budget_done, ffx_use_budget,
+	// ffx_set_budget, ffx_write_schedule, ffx_read_schedule, ffx_delete_schedule, ffx_count_members,
+	// ffx_reconcile_quotas, ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile,
+	// ffx_reconcile_edges, ffx_check_keys, ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
-	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit_flow, ffx_suspend,
-	// ffx_open_waitpoint.
+	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint.
 	ErrInvalidKeysMissingHMAC Code = "invalid_keys_missing_hmac"
 	// ErrInvalidKID comes from ff_rotate_waitpoint_hmac_secret.
 	ErrInvalidKID Code = "invalid_kid"
@@ -134,8 +127,7 @@ const (
 	// ErrInvalidPolicyJSON comes from ff_claim_execution, ff_create_execution. Details: reason.
 	ErrInvalidPolicyJSON Code = "invalid_policy_json"
 	// ErrInvalidSecret comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
-	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit_flow, ffx_suspend,
-	// ffx_open_waitpoint.
+	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint.
 	ErrInvalidSecret Code = "invalid_secret"
 	// ErrInvalidSecretHex comes from ff_rotate_waitpoint_hmac_secret.
 	ErrInvalidSecretHex Code = "invalid_secret_hex"
@@ -277,26 +269,10 @@ func detailIndex(code Code, name string) int {
 		case "node":
 			return 0
 		}
-	case ErrFireTooLate:
-		switch name {
-		case "start_before":
-			return 0
-		case "now":
-			return 1
-		}
 	case ErrFlowAlreadyTerminal:
 		switch name {
 		case "state":
 			return 0
-		}
-	case ErrFlowIDConflict:
-		switch name {
-		case "what":
-			return 0
-		case "stored":
-			return 1
-		case "given":
-			return 2
 		}
 	case ErrFlowNotTerminal:
 		switch name {

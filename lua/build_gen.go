@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "193-76b35cc62a370081"
+const build = "195-7f519ca5f0360456"

@@ -20,10 +20,10 @@ const Name = "flowfabric"
 const (
 	// Protocol is the version of the agreement between library and programs. Within one protocol, ffx_*
 	// functions only gain: new functions, optional arguments, and values at the end of replies.
-	Protocol = 1
+	Protocol = 2
 	// MinProtocol is the oldest protocol of programs that this library still serves. Those of an older one find none of
 	// the functions they call, besides ffx_version.
-	MinProtocol = 1
+	MinProtocol = 2
 )
 
 // folders lists the folders of the library in the order in which they are assembled; within a folder, files follow each
@@ -31,7 +31,7 @@ const (
 // library loads must stand above it, which codegen checks; functions may call each other whatever the order.
 var folders = []string{
 	"frame", "generated", "execution", "waiting", "graph", "limits",
-	"composite/generated", "composite/submit", "composite/claiming", "composite/completing", "composite/waits",
+	"composite/generated", "composite/rows", "composite/submit", "composite/claiming", "composite/completing", "composite/waits",
 	"composite/runs", "composite/children", "composite/limits", "composite/budgets", "composite/schedules",
 	"composite/maintenance", "composite",
 }

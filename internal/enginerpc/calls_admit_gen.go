@@ -32,7 +32,7 @@ type AdmitReply struct {
 	Incomplete []Candidate
 }
 
-// Admit runs ffx_admit. Executions that have been admitted under their limits: leases those of the
+// Admit runs ffx2_admit. Executions that have been admitted under their limits: leases those of the
 // lane up to `count`, and makes the others ready. `gone` are those that do not wait any more, whose
 // admissions must be given back; `incomplete` have more limits than the one that let them go. After a
 // lost reply, send it again with `repeated`.
@@ -44,7 +44,7 @@ func (conn *Conn) Admit(ctx context.Context, c AdmitCall) (AdmitReply, error) {
 }
 
 func (AdmitCall) info() callInfo {
-	return callInfo{name: "ffx_admit", open: true}
+	return callInfo{name: "ffx2_admit", open: true}
 }
 
 func (c AdmitCall) encode(w *wire) {
@@ -96,9 +96,9 @@ type VerifyAdmissionsReply struct {
 	States []AdmissionState
 }
 
-// VerifyAdmissions runs ffx_verify_admissions. Tells the keeper of a quota which of its admissions are
-// in use. Those that are not cannot be used afterwards; one that is `stale` and that nobody has taken
-// up is revoked, and its execution waits again.
+// VerifyAdmissions runs ffx2_verify_admissions. Tells the keeper of a quota which of its admissions
+// are in use. Those that are not cannot be used afterwards; one that is `stale` and that nobody has
+// taken up is revoked, and its execution waits again.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -107,7 +107,7 @@ func (conn *Conn) VerifyAdmissions(ctx context.Context, c VerifyAdmissionsCall) 
 }
 
 func (VerifyAdmissionsCall) info() callInfo {
-	return callInfo{name: "ffx_verify_admissions", repeatable: true, open: true}
+	return callInfo{name: "ffx2_verify_admissions", repeatable: true, open: true}
 }
 
 func (c VerifyAdmissionsCall) encode(w *wire) {
@@ -149,7 +149,7 @@ type LeasedAheadReply struct {
 	Executions int64
 }
 
-// LeasedAhead runs ffx_leased_ahead. How many executions a worker holds under leases that were given
+// LeasedAhead runs ffx2_leased_ahead. How many executions a worker holds under leases that were given
 // to it ahead of their places.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown.
@@ -158,7 +158,7 @@ func (conn *Conn) LeasedAhead(ctx context.Context, c LeasedAheadCall) (LeasedAhe
 }
 
 func (LeasedAheadCall) info() callInfo {
-	return callInfo{name: "ffx_leased_ahead", open: true}
+	return callInfo{name: "ffx2_leased_ahead", open: true}
 }
 
 func (c LeasedAheadCall) encode(w *wire) {

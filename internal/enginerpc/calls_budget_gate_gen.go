@@ -30,10 +30,10 @@ type SetBudgetGatesReply struct {
 	More   bool
 }
 
-// SetBudgetGates runs ffx_set_budget_gates. Tells a partition which budgets are used up (`closed` says
-// why), and which are not: their executions are let go, a bounded number per call; call again while
-// `more`. What is older than what is known does nothing. `forget`: the budget is gone, and nothing
-// will be heard of it.
+// SetBudgetGates runs ffx2_set_budget_gates. Tells a partition which budgets are used up (`closed`
+// says why), and which are not: their executions are let go, a bounded number per call; call again
+// while `more`. What is older than what is known does nothing. `forget`: the budget is gone, and
+// nothing will be heard of it.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -42,7 +42,7 @@ func (conn *Conn) SetBudgetGates(ctx context.Context, c SetBudgetGatesCall) (Set
 }
 
 func (SetBudgetGatesCall) info() callInfo {
-	return callInfo{name: "ffx_set_budget_gates", repeatable: true, open: true}
+	return callInfo{name: "ffx2_set_budget_gates", repeatable: true, open: true}
 }
 
 func (c SetBudgetGatesCall) encode(w *wire) {
@@ -89,7 +89,7 @@ type NoteBreachReply struct {
 	Status Status
 }
 
-// NoteBreach runs ffx_note_breach. Writes into the log of a run that it has passed a limit of a
+// NoteBreach runs ffx2_note_breach. Writes into the log of a run that it has passed a limit of a
 // budget, once for each budget and id.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -98,7 +98,7 @@ func (conn *Conn) NoteBreach(ctx context.Context, c NoteBreachCall) (NoteBreachR
 }
 
 func (NoteBreachCall) info() callInfo {
-	return callInfo{name: "ffx_note_breach", repeatable: true, open: true}
+	return callInfo{name: "ffx2_note_breach", repeatable: true, open: true}
 }
 
 func (c NoteBreachCall) encode(w *wire) {
@@ -152,7 +152,7 @@ type VerifyBudgetUseReply struct {
 	AgainAt   []int64
 }
 
-// VerifyBudgetUse runs ffx_verify_budget_use. Tells keepers of budgets until when leases live, and
+// VerifyBudgetUse runs ffx2_verify_budget_use. Tells keepers of budgets until when leases live, and
 // when to look again at runs: 0 of those that are gone.
 //
 // It only reads. Error codes: ErrInvalidInput.
@@ -161,7 +161,7 @@ func (conn *Conn) VerifyBudgetUse(ctx context.Context, c VerifyBudgetUseCall) (V
 }
 
 func (VerifyBudgetUseCall) info() callInfo {
-	return callInfo{name: "ffx_verify_budget_use", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_verify_budget_use", readOnly: true, repeatable: true, open: true}
 }
 
 func (c VerifyBudgetUseCall) encode(w *wire) {

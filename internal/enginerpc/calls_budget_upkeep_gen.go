@@ -25,7 +25,7 @@ type BudgetTickReply struct {
 	Tasks     []BudgetTask
 }
 
-// BudgetTick runs ffx_budget_tick. Resets the budgets of a partition that are due, and names what is
+// BudgetTick runs ffx2_budget_tick. Resets the budgets of a partition that are due, and names what is
 // owed elsewhere because nobody has done it in time: see the calls of ffx_use_budget. Gates come with
 // how they stand, and with the run that a budget belongs to.
 //
@@ -35,7 +35,7 @@ func (conn *Conn) BudgetTick(ctx context.Context, c BudgetTickCall) (BudgetTickR
 }
 
 func (BudgetTickCall) info() callInfo {
-	return callInfo{name: "ffx_budget_tick", repeatable: true, open: true}
+	return callInfo{name: "ffx2_budget_tick", repeatable: true, open: true}
 }
 
 func (c BudgetTickCall) encode(w *wire) {
@@ -86,7 +86,7 @@ type BudgetDoneReply struct {
 	Released int64
 }
 
-// BudgetDone runs ffx_budget_done. Takes off what was owed and is done, or notes when it is to be
+// BudgetDone runs ffx2_budget_done. Takes off what was owed and is done, or notes when it is to be
 // looked at again. Reservations whose lease is `over` are released.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -96,7 +96,7 @@ func (conn *Conn) BudgetDone(ctx context.Context, c BudgetDoneCall) (BudgetDoneR
 }
 
 func (BudgetDoneCall) info() callInfo {
-	return callInfo{name: "ffx_budget_done", repeatable: true, open: true}
+	return callInfo{name: "ffx2_budget_done", repeatable: true, open: true}
 }
 
 func (c BudgetDoneCall) encode(w *wire) {
@@ -143,7 +143,7 @@ type GetBudgetsReply struct {
 	Budgets []BudgetState
 }
 
-// GetBudgets runs ffx_get_budgets. How budgets stand. Of those that do not exist, nothing comes.
+// GetBudgets runs ffx2_get_budgets. How budgets stand. Of those that do not exist, nothing comes.
 //
 // It only reads.
 func (conn *Conn) GetBudgets(ctx context.Context, c GetBudgetsCall) (GetBudgetsReply, error) {
@@ -151,7 +151,7 @@ func (conn *Conn) GetBudgets(ctx context.Context, c GetBudgetsCall) (GetBudgetsR
 }
 
 func (GetBudgetsCall) info() callInfo {
-	return callInfo{name: "ffx_get_budgets", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_get_budgets", readOnly: true, repeatable: true, open: true}
 }
 
 func (c GetBudgetsCall) encode(w *wire) {
@@ -190,7 +190,7 @@ type ListBudgetsReply struct {
 	Budgets    []BudgetState
 }
 
-// ListBudgets runs ffx_list_budgets. The budgets of a partition with how they stand, in pages.
+// ListBudgets runs ffx2_list_budgets. The budgets of a partition with how they stand, in pages.
 //
 // It only reads.
 func (conn *Conn) ListBudgets(ctx context.Context, c ListBudgetsCall) (ListBudgetsReply, error) {
@@ -198,7 +198,7 @@ func (conn *Conn) ListBudgets(ctx context.Context, c ListBudgetsCall) (ListBudge
 }
 
 func (ListBudgetsCall) info() callInfo {
-	return callInfo{name: "ffx_list_budgets", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_list_budgets", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ListBudgetsCall) encode(w *wire) {
@@ -236,7 +236,7 @@ type RemoveBudgetReply struct {
 	Told   bool
 }
 
-// RemoveBudget runs ffx_remove_budget. Removes a budget with what is used and reserved of it. One
+// RemoveBudget runs ffx2_remove_budget. Removes a budget with what is used and reserved of it. One
 // whose gate is closed is opened first, and removed by a call after that was told (`told` is false
 // then); with `over`, nothing can wait for it.
 //
@@ -246,7 +246,7 @@ func (conn *Conn) RemoveBudget(ctx context.Context, c RemoveBudgetCall) (RemoveB
 }
 
 func (RemoveBudgetCall) info() callInfo {
-	return callInfo{name: "ffx_remove_budget", repeatable: true, open: true}
+	return callInfo{name: "ffx2_remove_budget", repeatable: true, open: true}
 }
 
 func (c RemoveBudgetCall) encode(w *wire) {

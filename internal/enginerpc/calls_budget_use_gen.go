@@ -52,7 +52,7 @@ type UseBudgetReply struct {
 	Owed   []string
 }
 
-// UseBudget runs ffx_use_budget. Counts what executions use of a budget, and what they reserve:
+// UseBudget runs ffx2_use_budget. Counts what executions use of a budget, and what they reserve:
 // entries of kind report, reserve, settle and release, in order, each once for its id. An entry that
 // does not fit under the hard limit is `refused`, and nothing is counted for it; it `waits` when the
 // budget may have room for it later, which closes the gate. A settled reservation counts as far as it
@@ -69,7 +69,7 @@ func (conn *Conn) UseBudget(ctx context.Context, c UseBudgetCall) (UseBudgetRepl
 }
 
 func (UseBudgetCall) info() callInfo {
-	return callInfo{name: "ffx_use_budget", repeatable: true, open: true}
+	return callInfo{name: "ffx2_use_budget", repeatable: true, open: true}
 }
 
 func (c UseBudgetCall) encode(w *wire) {
@@ -144,7 +144,7 @@ type SetBudgetReply struct {
 	Told   bool
 }
 
-// SetBudget runs ffx_set_budget. Creates a budget, or sets its limits, interval and effect, whatever
+// SetBudget runs ffx2_set_budget. Creates a budget, or sets its limits, interval and effect, whatever
 // flows declare. What is used stays. With `only_new`, a budget that exists is left as it is.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -154,7 +154,7 @@ func (conn *Conn) SetBudget(ctx context.Context, c SetBudgetCall) (SetBudgetRepl
 }
 
 func (SetBudgetCall) info() callInfo {
-	return callInfo{name: "ffx_set_budget", repeatable: true, open: true}
+	return callInfo{name: "ffx2_set_budget", repeatable: true, open: true}
 }
 
 func (c SetBudgetCall) encode(w *wire) {

@@ -24,7 +24,7 @@ type EndRelayEntryReply struct {
 	Status Status
 }
 
-// EndRelayEntry runs ffx_end_errand. A relay entry has been carried out. That a run has ended is done
+// EndRelayEntry runs ffx2_end_errand. A relay entry has been carried out. That a run has ended is done
 // only as long as it has not been run again since.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -33,7 +33,7 @@ func (conn *Conn) EndRelayEntry(ctx context.Context, c EndRelayEntryCall) (EndRe
 }
 
 func (EndRelayEntryCall) info() callInfo {
-	return callInfo{name: "ffx_end_errand", repeatable: true, open: true}
+	return callInfo{name: "ffx2_end_errand", repeatable: true, open: true}
 }
 
 func (c EndRelayEntryCall) encode(w *wire) {
@@ -79,7 +79,7 @@ type LinkChildReply struct {
 	Outcome string
 }
 
-// LinkChild runs ffx_link_child. The lease holder's node is to stand for a run of its own: which one
+// LinkChild runs ffx2_link_child. The lease holder's node is to stand for a run of its own: which one
 // that is, is recorded before the run is started. A try of the node, which is what a retry or a replay
 // begins, keeps its run through lost workers. The caller proposes a number and the flow id that goes
 // with it; when the answer is another number, nothing was written, and it calls again with that one.
@@ -95,7 +95,7 @@ func (conn *Conn) LinkChild(ctx context.Context, c LinkChildCall) (LinkChildRepl
 }
 
 func (LinkChildCall) info() callInfo {
-	return callInfo{name: "ffx_link_child", repeatable: true, open: true}
+	return callInfo{name: "ffx2_link_child", repeatable: true, open: true}
 }
 
 func (c LinkChildCall) encode(w *wire) {
@@ -148,8 +148,8 @@ type AwaitChildReply struct {
 	Candidates []Candidate
 }
 
-// AwaitChild runs ffx_await_child. The lease holder's node waits for its run: its slot is free, and it
-// is claimed again when the run is over. When that has been told already, the lease stays, and the
+// AwaitChild runs ffx2_await_child. The lease holder's node waits for its run: its slot is free, and
+// it is claimed again when the run is over. When that has been told already, the lease stays, and the
 // answer is ALREADY_SATISFIED. Otherwise the worker is leased its next executions of the same
 // partition when it asks for some (count > 0). After a lost reply, send it again.
 //
@@ -161,7 +161,7 @@ func (conn *Conn) AwaitChild(ctx context.Context, c AwaitChildCall) (AwaitChildR
 }
 
 func (AwaitChildCall) info() callInfo {
-	return callInfo{name: "ffx_await_child", open: true}
+	return callInfo{name: "ffx2_await_child", open: true}
 }
 
 func (c AwaitChildCall) encode(w *wire) {
@@ -209,8 +209,8 @@ type AskChildReply struct {
 	State  string
 }
 
-// AskChild runs ffx_ask_child. How a run stands for which a node waits. The end of one that is over is
-// told once more. States: gone, open, ended.
+// AskChild runs ffx2_ask_child. How a run stands for which a node waits. The end of one that is over
+// is told once more. States: gone, open, ended.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) AskChild(ctx context.Context, c AskChildCall) (AskChildReply, error) {
@@ -218,7 +218,7 @@ func (conn *Conn) AskChild(ctx context.Context, c AskChildCall) (AskChildReply, 
 }
 
 func (AskChildCall) info() callInfo {
-	return callInfo{name: "ffx_ask_child", repeatable: true, open: true}
+	return callInfo{name: "ffx2_ask_child", repeatable: true, open: true}
 }
 
 func (c AskChildCall) encode(w *wire) {
@@ -257,7 +257,7 @@ type ChildEndedReply struct {
 	State  string
 }
 
-// ChildEnded runs ffx_child_ended. Tells a node that its run is over, so that it goes on; without an
+// ChildEnded runs ffx2_child_ended. Tells a node that its run is over, so that it goes on; without an
 // outcome, it only asks. The outcome `lost` is that the run is not there any more: the node starts it
 // again. States: gone (there is no such node, or it has another run), over (the node has ended),
 // waiting (it is not, or was not, done with the run).
@@ -269,7 +269,7 @@ func (conn *Conn) ChildEnded(ctx context.Context, c ChildEndedCall) (ChildEndedR
 }
 
 func (ChildEndedCall) info() callInfo {
-	return callInfo{name: "ffx_child_ended", repeatable: true, open: true}
+	return callInfo{name: "ffx2_child_ended", repeatable: true, open: true}
 }
 
 func (c ChildEndedCall) encode(w *wire) {
@@ -308,9 +308,9 @@ type ReadResultsReply struct {
 	Executions []ItemState
 }
 
-// ReadResults runs ffx_read_results. How executions of one partition stand, with their results, in the
-// order asked for: as many of them, from the first on, as have a mebibyte together, but at least one.
-// Ask again for the rest.
+// ReadResults runs ffx2_read_results. How executions of one partition stand, with their results, in
+// the order asked for: as many of them, from the first on, as have a mebibyte together, but at least
+// one. Ask again for the rest.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ReadResults(ctx context.Context, c ReadResultsCall) (ReadResultsReply, error) {
@@ -318,7 +318,7 @@ func (conn *Conn) ReadResults(ctx context.Context, c ReadResultsCall) (ReadResul
 }
 
 func (ReadResultsCall) info() callInfo {
-	return callInfo{name: "ffx_read_results", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_read_results", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadResultsCall) encode(w *wire) {

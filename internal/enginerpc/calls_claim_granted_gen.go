@@ -23,7 +23,7 @@ type ClaimGrantedReply struct {
 	Executions []ClaimedExecution
 }
 
-// ClaimGranted runs ffx_claim_granted. Uses up a grant of ff_issue_claim_grant or
+// ClaimGranted runs ffx2_claim_granted. Uses up a grant of ff_issue_claim_grant or
 // ff_issue_reclaim_grant: leases the execution, fresh, resumed or abandoned, with all that the worker
 // needs to run it. `executions` is empty when it is not to be run any more, or not by this worker, and
 // then it is out of the way. After a lost reply, send it again with `repeated`.
@@ -36,7 +36,7 @@ func (conn *Conn) ClaimGranted(ctx context.Context, c ClaimGrantedCall) (ClaimGr
 }
 
 func (ClaimGrantedCall) info() callInfo {
-	return callInfo{name: "ffx_claim_granted", open: true}
+	return callInfo{name: "ffx2_claim_granted", open: true}
 }
 
 func (c ClaimGrantedCall) encode(w *wire) {

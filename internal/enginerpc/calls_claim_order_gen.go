@@ -30,7 +30,7 @@ type SetPriorityReply struct {
 	Children   []ChildRun
 }
 
-// SetPriority runs ffx_set_priority. Changes the priority of the nodes of a run that have not ended,
+// SetPriority runs ffx2_set_priority. Changes the priority of the nodes of a run that have not ended,
 // or of one of them, whatever they wait for; what runs keeps it for its next attempt. Without an
 // execution, it is the priority of nodes that the run gets later, too. A bounded number per call: go
 // on with next_cursor until it is empty. `candidates` wait for a place under a limit and are to ask
@@ -44,7 +44,7 @@ func (conn *Conn) SetPriority(ctx context.Context, c SetPriorityCall) (SetPriori
 }
 
 func (SetPriorityCall) info() callInfo {
-	return callInfo{name: "ffx_set_priority", repeatable: true, open: true}
+	return callInfo{name: "ffx2_set_priority", repeatable: true, open: true}
 }
 
 func (c SetPriorityCall) encode(w *wire) {

@@ -34,11 +34,11 @@ type ClaimReply struct {
 	Visited    int64
 }
 
-// Claim runs ffx_claim. Leases up to `count` executions of a lane in one partition: fresh, resumed and
-// abandoned ones alike. Executions that the worker cannot run are set aside until one comes that can;
-// with `aside`, such are looked through as well. After a lost reply, send it again with `repeated`,
-// and the same leases come back. A worker that is not alone lets the others know when it leaves
-// nothing (tell_none), also when there was nothing (tell_empty), or more than it could take
+// Claim runs ffx2_claim. Leases up to `count` executions of a lane in one partition: fresh, resumed
+// and abandoned ones alike. Executions that the worker cannot run are set aside until one comes that
+// can; with `aside`, such are looked through as well. After a lost reply, send it again with
+// `repeated`, and the same leases come back. A worker that is not alone lets the others know when it
+// leaves nothing (tell_none), also when there was nothing (tell_empty), or more than it could take
 // (tell_more): the former those that heard of it at the same slot of the wake ring (`place`), or all;
 // the latter as many as it takes. With a `list`, the claim visits the listed partition whose last such
 // visit by any worker is longest ago, and `visited` names it; a server of a cluster visits the one
@@ -52,7 +52,7 @@ func (conn *Conn) Claim(ctx context.Context, c ClaimCall) (ClaimReply, error) {
 }
 
 func (ClaimCall) info() callInfo {
-	return callInfo{name: "ffx_claim", open: true}
+	return callInfo{name: "ffx2_claim", open: true}
 }
 
 func (c ClaimCall) encode(w *wire) {

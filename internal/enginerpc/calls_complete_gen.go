@@ -30,7 +30,7 @@ type CompleteReply struct {
 	Candidates []Candidate
 }
 
-// Complete runs ffx_complete. Commits a result, resolves the edges that leave the execution, and
+// Complete runs ffx2_complete. Commits a result, resolves the edges that leave the execution, and
 // leases the worker its next executions of the same partition when it asks for some (count > 0). After
 // a lost reply, send it again with `repeated`.
 //
@@ -42,7 +42,7 @@ func (conn *Conn) Complete(ctx context.Context, c CompleteCall) (CompleteReply, 
 }
 
 func (CompleteCall) info() callInfo {
-	return callInfo{name: "ffx_complete", open: true}
+	return callInfo{name: "ffx2_complete", open: true}
 }
 
 func (c CompleteCall) encode(w *wire) {
@@ -105,7 +105,7 @@ type CompleteManyReply struct {
 	Candidates []Candidate
 }
 
-// CompleteMany runs ffx_complete_many. Commits the results of several executions of one worker, as
+// CompleteMany runs ffx2_complete_many. Commits the results of several executions of one worker, as
 // ffx_complete does for each, and leases it up to `count` executions that come next. The outcomes
 // stand in the order of the completions: OK, ALREADY_SATISFIED, or the code with which ffx_complete
 // would have refused; one that is refused changes nothing of the others. After a lost reply, send it
@@ -118,7 +118,7 @@ func (conn *Conn) CompleteMany(ctx context.Context, c CompleteManyCall) (Complet
 }
 
 func (CompleteManyCall) info() callInfo {
-	return callInfo{name: "ffx_complete_many", open: true}
+	return callInfo{name: "ffx2_complete_many", open: true}
 }
 
 func (c CompleteManyCall) encode(w *wire) {

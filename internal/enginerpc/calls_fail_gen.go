@@ -35,7 +35,7 @@ type FailReply struct {
 	More    bool
 }
 
-// Fail runs ffx_fail. Ends the attempt with a failure: schedules the next attempt by the stored
+// Fail runs ffx2_fail. Ends the attempt with a failure: schedules the next attempt by the stored
 // policy, or fails the execution and skips what depends on it. In a flow that is over, there is no
 // next attempt: the execution is cancelled.
 //
@@ -47,7 +47,7 @@ func (conn *Conn) Fail(ctx context.Context, c FailCall) (FailReply, error) {
 }
 
 func (FailCall) info() callInfo {
-	return callInfo{name: "ffx_fail", repeatable: true, open: true}
+	return callInfo{name: "ffx2_fail", repeatable: true, open: true}
 }
 
 func (c FailCall) encode(w *wire) {
@@ -101,7 +101,7 @@ type ReleaseReply struct {
 	Status Status
 }
 
-// Release runs ffx_release. Gives an execution back unfinished. It is eligible again at once and its
+// Release runs ffx2_release. Gives an execution back unfinished. It is eligible again at once and its
 // attempt is not spent; it goes on under what is left of its timeout. In a flow that is over, it is
 // cancelled.
 //
@@ -113,7 +113,7 @@ func (conn *Conn) Release(ctx context.Context, c ReleaseCall) (ReleaseReply, err
 }
 
 func (ReleaseCall) info() callInfo {
-	return callInfo{name: "ffx_release", repeatable: true, open: true}
+	return callInfo{name: "ffx2_release", repeatable: true, open: true}
 }
 
 func (c ReleaseCall) encode(w *wire) {

@@ -27,7 +27,7 @@ type ProjectFlowsReply struct {
 	Projected  int64
 }
 
-// ProjectFlows runs ffx_project_flows. Brings the summaries of flows up to date that were not
+// ProjectFlows runs ffx2_project_flows. Brings the summaries of flows up to date that were not
 // submitted whole: how many members there are in each state, and what that amounts to. All members
 // count, of more than 1000 that many at random. Looks at about `limit` records per call: go on with
 // next_cursor until it is empty. `unmanaged` counts the flows of this kind, `projected` those with
@@ -40,7 +40,7 @@ func (conn *Conn) ProjectFlows(ctx context.Context, c ProjectFlowsCall) (Project
 }
 
 func (ProjectFlowsCall) info() callInfo {
-	return callInfo{name: "ffx_project_flows", repeatable: true, open: true}
+	return callInfo{name: "ffx2_project_flows", repeatable: true, open: true}
 }
 
 func (c ProjectFlowsCall) encode(w *wire) {

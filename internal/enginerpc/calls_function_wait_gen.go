@@ -39,7 +39,7 @@ type SuspendReply struct {
 	Candidates []Candidate
 }
 
-// Suspend runs ffx_suspend. The lease holder's function waits for signals: its slot is free, and it
+// Suspend runs ffx2_suspend. The lease holder's function waits for signals: its slot is free, and it
 // runs again once they have come, with what the wait has brought in its journal, under await:<step>. A
 // waitpoint that ffx_open_waitpoint has made for the step is used, with the signals that it holds;
 // when they are enough, the lease stays, and the answer is ALREADY_SATISFIED with that entry.
@@ -57,7 +57,7 @@ func (conn *Conn) Suspend(ctx context.Context, c SuspendCall) (SuspendReply, err
 }
 
 func (SuspendCall) info() callInfo {
-	return callInfo{name: "ffx_suspend", open: true}
+	return callInfo{name: "ffx2_suspend", open: true}
 }
 
 func (c SuspendCall) encode(w *wire) {
@@ -118,7 +118,7 @@ type RecordStepReply struct {
 	Value  []byte
 }
 
-// RecordStep runs ffx_record_step. Records what a step of the lease holder's function has done, so
+// RecordStep runs ffx2_record_step. Records what a step of the lease holder's function has done, so
 // that it is not done again when the function runs again. The first value stays; the reply is what is
 // stored.
 //
@@ -130,7 +130,7 @@ func (conn *Conn) RecordStep(ctx context.Context, c RecordStepCall) (RecordStepR
 }
 
 func (RecordStepCall) info() callInfo {
-	return callInfo{name: "ffx_record_step", repeatable: true, open: true}
+	return callInfo{name: "ffx2_record_step", repeatable: true, open: true}
 }
 
 func (c RecordStepCall) encode(w *wire) {
@@ -181,7 +181,7 @@ type OpenWaitpointReply struct {
 	WaitpointToken string
 }
 
-// OpenWaitpoint runs ffx_open_waitpoint. Opens the waitpoint of a step ahead of its wait, so that the
+// OpenWaitpoint runs ffx2_open_waitpoint. Opens the waitpoint of a step ahead of its wait, so that the
 // token can be handed out while the function still runs. Signals that come before the wait are kept. A
 // step has one such waitpoint, whatever attempt asks for it; another one only when the first was
 // closed, or not used in time, before the step has waited. expires_in 0 is no limit.
@@ -195,7 +195,7 @@ func (conn *Conn) OpenWaitpoint(ctx context.Context, c OpenWaitpointCall) (OpenW
 }
 
 func (OpenWaitpointCall) info() callInfo {
-	return callInfo{name: "ffx_open_waitpoint", repeatable: true, open: true}
+	return callInfo{name: "ffx2_open_waitpoint", repeatable: true, open: true}
 }
 
 func (c OpenWaitpointCall) encode(w *wire) {
@@ -245,7 +245,7 @@ type ReadJournalReply struct {
 	Journal    []JournalEntry
 }
 
-// ReadJournal runs ffx_read_journal. The journal of an execution, in pages: for one that is too large
+// ReadJournal runs ffx2_read_journal. The journal of an execution, in pages: for one that is too large
 // to come with a claim.
 //
 // It only reads. Error codes: ErrInvalidInput.
@@ -254,7 +254,7 @@ func (conn *Conn) ReadJournal(ctx context.Context, c ReadJournalCall) (ReadJourn
 }
 
 func (ReadJournalCall) info() callInfo {
-	return callInfo{name: "ffx_read_journal", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_read_journal", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadJournalCall) encode(w *wire) {

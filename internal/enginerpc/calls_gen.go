@@ -189,11 +189,17 @@ func decodeSigningKey(r *fields, out *SigningKey) {
 
 // SubmissionOutcome is an element of replies or calls.
 type SubmissionOutcome struct {
-	Code string
+	Code   string
+	What   string
+	Stored string
+	Given  string
 }
 
 func decodeSubmissionOutcome(r *fields, out *SubmissionOutcome) {
 	out.Code = textValue[string](r, "code")
+	out.What = textValue[string](r, "what")
+	out.Stored = textValue[string](r, "stored")
+	out.Given = textValue[string](r, "given")
 }
 
 // ChildRun is an element of replies or calls.

@@ -273,347 +273,342 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test:admitted:{fp:7}:550e8400-e29b-41d4-a716-446655440000", "ff:quota:{q:7}:quota_policy_id of test:admitted_set", "ff:quota:{q:7}:quota_policy_id of test:concurrency"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
-		{"ffx_submit_flow", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SubmitFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", GraphHash: "graph_hash of test", InputHash: "input_hash of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), ResultExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Deadline: 1500 * time.Millisecond, CreatorIdentity: "creator_identity of test", TraceContext: "trace_context of test", Retention: "retention of test", FairKey: "fair_key of test", NodeTotal: 11, EdgeTotal: 11, Last: true, Tags: []SubmitFlowTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Nodes: []SubmitFlowNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait")}}, Edges: []SubmitFlowEdge{{EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}, {EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}}, Joins: []SubmitFlowJoin{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", PolicyVariant: "policy_variant of test", OnSatisfied: "on_satisfied of test", K: 2}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", PolicyVariant: "policy_variant of test", OnSatisfied: "on_satisfied of test", K: 2}}, Limits: []SubmitFlowLimit{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}}, Budgets: []SubmitFlowBudget{{Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}, {Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}}, Fires: []SubmitFlowFire{{ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}, {ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}}, Parent: []SubmitFlowParent{{ExecutionID: "execution_id of test", FailFast: true}, {ExecutionID: "execution_id of test", FailFast: true}}})
+		{"ffx2_put_graph", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, PutGraphCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Graph: "graph of test", First: 6, Last: true, Edges: 6, Result: 7, Definition: []byte("\x00\xff\r\ndefinition"), Nodes: []PutGraphNode{{Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns")}, {Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns")}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"flow_id of test", "flow_name of test", "run_id of test", "namespace of test", "graph_hash of test", "input_hash of test", "\x00\xff\r\ndefinition", "\x00\xff\r\ninput", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1500", "creator_identity of test", "trace_context of test", "retention of test", "fair_key of test", "11", "11", "1", "2", "name of test", "value of test", "name of test", "value of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "15", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "\x00\xff\r\nwait", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "15", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "\x00\xff\r\nwait", "2", "edge_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "dependency_kind of test", "input_name of test", "edge_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "dependency_kind of test", "input_name of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "policy_variant of test", "on_satisfied of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "policy_variant of test", "on_satisfied of test", "2", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "text of test", "quota_policy_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "text of test", "quota_policy_id of test", "2", "\x00\xff\r\ntext", "blocking of test", "\x00\xff\r\ntext", "blocking of test", "2", "schedule_id of test", "name of test", "incarnation of test", "7", "1795188498438", "1795188498438", "schedule_id of test", "name of test", "incarnation of test", "7", "1795188498438", "1795188498438", "2", "execution_id of test", "1", "execution_id of test", "1"}},
-		{"ffx_submit_many", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SubmitManyCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowName: "flow_name of test", Namespace: "namespace of test", GraphHash: "graph_hash of test", Definition: []byte("\x00\xff\r\ndefinition"), ResultNode: 12, Deadline: 1500 * time.Millisecond, CreatorIdentity: "creator_identity of test", Retention: "retention of test", Tags: []SubmitManyTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Nodes: []SubmitManyNode{{Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}, {Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}}, Edges: []SubmitManyEdge{{Upstream: 9, Downstream: 11, DependencyKind: "dependency_kind of test", InputName: "input_name of test"}, {Upstream: 9, Downstream: 11, DependencyKind: "dependency_kind of test", InputName: "input_name of test"}}, Runs: []SubmitManyRun{{FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}, {FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}}, Executions: []SubmitManyExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}}, EdgeIDs: []SubmitManyEdgeID{{EdgeID: "edge_id of test"}, {EdgeID: "edge_id of test"}}, Limits: []SubmitManyLimit{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}}, Budgets: []SubmitManyBudget{{Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}, {Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}}, OwnTags: []SubmitManyOwnTag{{Run: 4, Name: "name of test", Value: "value of test"}, {Run: 4, Name: "name of test", Value: "value of test"}}})
+			[]string{"graph of test", "6", "1", "6", "7", "\x00\xff\r\ndefinition", "2", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "\x00\xff\r\nwait", "join of test", "\x00\xff\r\nups", "\x00\xff\r\ndowns", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "\x00\xff\r\nwait", "join of test", "\x00\xff\r\nups", "\x00\xff\r\ndowns"}},
+		{"ffx2_submit", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, SubmitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Graph: "graph of test", GraphHash: "graph_hash of test", FlowName: "flow_name of test", Namespace: "namespace of test", Deadline: 1500 * time.Millisecond, CreatorIdentity: "creator_identity of test", Retention: "retention of test", Tags: []SubmitTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Runs: []SubmitRun{{FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}, {FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}}, Limits: []SubmitLimit{{Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}, {Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}}, Budgets: []SubmitBudget{{Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}, {Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}}, OwnTags: []SubmitOwnTag{{Run: 4, Name: "name of test", Value: "value of test"}, {Run: 4, Name: "name of test", Value: "value of test"}}, Parents: []SubmitParent{{Run: 4, ExecutionID: "execution_id of test", FailFast: true}, {Run: 4, ExecutionID: "execution_id of test", FailFast: true}}, Fires: []SubmitFire{{ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}, {ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"flow_name of test", "namespace of test", "graph_hash of test", "\x00\xff\r\ndefinition", "12", "1500", "creator_identity of test", "retention of test", "2", "name of test", "value of test", "name of test", "value of test", "2", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "15", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "15", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "2", "9", "11", "dependency_kind of test", "input_name of test", "9", "11", "dependency_kind of test", "input_name of test", "2", "flow_id of test", "run_id of test", "input_hash of test", "\x00\xff\r\ninput", "trace_context of test", "fair_key of test", "flow_id of test", "run_id of test", "input_hash of test", "\x00\xff\r\ninput", "trace_context of test", "fair_key of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "2", "edge_id of test", "edge_id of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "text of test", "quota_policy_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "text of test", "quota_policy_id of test", "2", "4", "\x00\xff\r\ntext", "blocking of test", "4", "\x00\xff\r\ntext", "blocking of test", "2", "4", "name of test", "value of test", "4", "name of test", "value of test"}},
-		{"ffx_claim_granted", func(k Keys) (string, []string, []string, error) {
+			[]string{"graph of test", "graph_hash of test", "flow_name of test", "namespace of test", "1500", "creator_identity of test", "retention of test", "2", "name of test", "value of test", "name of test", "value of test", "2", "flow_id of test", "run_id of test", "input_hash of test", "\x00\xff\r\ninput", "trace_context of test", "fair_key of test", "flow_id of test", "run_id of test", "input_hash of test", "\x00\xff\r\ninput", "trace_context of test", "fair_key of test", "2", "4", "5", "text of test", "quota_policy_id of test", "4", "5", "text of test", "quota_policy_id of test", "2", "4", "\x00\xff\r\ntext", "blocking of test", "4", "\x00\xff\r\ntext", "blocking of test", "2", "4", "name of test", "value of test", "4", "name of test", "value of test", "2", "4", "execution_id of test", "1", "4", "execution_id of test", "1", "2", "schedule_id of test", "name of test", "incarnation of test", "7", "1795188498438", "1795188498438", "schedule_id of test", "name of test", "incarnation of test", "7", "1795188498438", "1795188498438"}},
+		{"ffx2_claim_granted", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ClaimGrantedCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
-		{"ffx_set_priority", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_set_priority", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SetPriorityCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Priority: 9, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "9", "cursor of test"}},
-		{"ffx_claim", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_claim", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ClaimCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, TellNone: true, TellEmpty: true, TellMore: true, Place: "place of test", List: "list of test", Places: "places of test", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"1", "1", "1", "place of test", "list of test", "places of test", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
-		{"ffx_grant_next", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_grant_next", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, GrantNextCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", GrantTTL: 1500 * time.Millisecond, Kinds: "kinds of test", Capabilities: "capabilities of test", PassedOver: "passed_over of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "1500", "kinds of test", "capabilities of test", "passed_over of test"}},
-		{"ffx_pause", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_pause", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PauseCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Subject: "subject of test", Name: "name of test", Reason: "reason of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"subject of test", "name of test", "reason of test"}},
-		{"ffx_resume", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_resume", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ResumeCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Subject: "subject of test", Name: "name of test", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"subject of test", "name of test", "cursor of test"}},
-		{"ffx_pause_flow", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_pause_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PauseFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Reason: "reason of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "reason of test"}},
-		{"ffx_resume_flow", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_resume_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ResumeFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "cursor of test"}},
-		{"ffx_lanes", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_lanes", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, LanesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			nil},
-		{"ffx_pauses", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_pauses", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PausesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			nil},
-		{"ffx_renew", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_renew", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RenewCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", LeaseTTL: 1500 * time.Millisecond, ReportOrphans: true, Leases: []RenewLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"worker_instance_id of test", "1500", "1", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test"}},
-		{"ffx_announce", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_announce", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, AnnounceCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, LaneID: "lane_id of test", Kinds: "kinds of test", Capabilities: "capabilities of test", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "kinds of test", "capabilities of test", "cursor of test"}},
-		{"ffx_complete", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_complete", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CompleteCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
-		{"ffx_complete_many", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_complete_many", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CompleteManyCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}, Completions: []CompleteManyCompletion{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult")}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult"}},
-		{"ffx_fail", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_fail", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, FailCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "14", "reason of test", "category of test", "1", "1500", "16"}},
-		{"ffx_release", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_release", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReleaseCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Reason: "reason of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "reason of test"}},
-		{"ffx_suspend", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_suspend", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SuspendCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "suspension_id of test", "waitpoint_key of test", "\x00\xff\r\ncondition", "1500", "timeout_behavior of test", "1", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
-		{"ffx_record_step", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_record_step", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RecordStepCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", Value: []byte("\x00\xff\r\nvalue")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "\x00\xff\r\nvalue"}},
-		{"ffx_open_waitpoint", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_open_waitpoint", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, OpenWaitpointCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", ExpiresIn: 1500 * time.Millisecond})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "1500"}},
-		{"ffx_read_journal", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_read_journal", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadJournalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "cursor of test"}},
-		{"ffx_signal", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_signal", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "waitpoint_token of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload"}},
-		{"ffx_list_waitpoints", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_list_waitpoints", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListWaitpointsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", All: true, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "1", "cursor of test"}},
-		{"ffx_end_wait", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_end_wait", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, EndWaitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "1", "\x00\xff\r\nresult", "reason of test", "actor of test", "namespace of test", "flow_id of test"}},
-		{"ffx_compact", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CompactCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Age: 1500 * time.Millisecond})
-		},
-			[]string{"ff:ffx:{fp:7}"},
-			[]string{"1500"}},
-		{"ffx_project_flows", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_project_flows", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ProjectFlowsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test"}},
-		{"ffx_purge_flow", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_purge_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PurgeFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test"}},
-		{"ffx_rerun", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_rerun", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RerunCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", RerunID: "rerun_id of test", Mode: "mode of test", Actor: "actor of test", Begin: true, Nodes: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "rerun_id of test", "mode of test", "actor of test", "1", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
-		{"ffx_list_runs", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_list_runs", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListRunsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowName: "flow_name of test", Before: time.UnixMilli(1795188498438).UTC(), Limit: 6, BeforeID: "before_id of test", After: time.UnixMilli(1795188498438).UTC(), Order: "order of test", States: "states of test", Children: true, Namespace: "namespace of test", Tags: []string{"tags of test", "tags2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_name of test", "1795188498438", "6", "before_id of test", "1795188498438", "order of test", "states of test", "1", "namespace of test", "tags of test", "tags2 of test"}},
-		{"ffx_describe_flow", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_describe_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, DescribeFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "cursor of test", "6"}},
-		{"ffx_flow_result", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_flow_result", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, FlowResultCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test"}},
-		{"ffx_flow_failures", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_flow_failures", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, FlowFailuresCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "cursor of test", "6"}},
-		{"ffx_read_inputs", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_read_inputs", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadInputsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "cursor of test"}},
-		{"ffx_read_events", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_read_events", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadEventsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", After: "after of test", Limit: 6})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "after of test", "6"}},
-		{"ffx_cancel_flow", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_cancel_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CancelFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Reason: "reason of test", Actor: "actor of test", Policy: "policy of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "reason of test", "actor of test", "policy of test"}},
-		{"ffx_cancel_node", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_cancel_node", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CancelNodeCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Reason: "reason of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "reason of test", "actor of test"}},
-		{"ffx_trim", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_trim", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, TrimCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Keep: 1500 * time.Millisecond, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "1500", "cursor of test"}},
-		{"ffx_end_errand", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_end_errand", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, EndRelayEntryCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Kind: "kind of test", FlowID: "flow_id of test", Ends: 5, Reason: "reason of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"kind of test", "flow_id of test", "5", "reason of test"}},
-		{"ffx_link_child", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_link_child", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, LinkChildCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Number: 7, ChildFlowID: "child_flow_id of test", InputHash: "input_hash of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "7", "child_flow_id of test", "input_hash of test"}},
-		{"ffx_await_child", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_await_child", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, AwaitChildCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", ChildFlowID: "child_flow_id of test", Detail: "detail of test", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "child_flow_id of test", "detail of test", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
-		{"ffx_ask_child", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_ask_child", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, AskChildCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test"}},
-		{"ffx_child_ended", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_child_ended", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ChildEndedCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ChildFlowID: "child_flow_id of test", Ends: 5, Outcome: "outcome of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "child_flow_id of test", "5", "outcome of test"}},
-		{"ffx_read_results", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_read_results", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadResultsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Executions: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
-		{"ffx_admit", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_admit", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, AdmitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}, Admissions: []AdmitAdmission{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Complete: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Complete: true}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1"}},
-		{"ffx_verify_admissions", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_verify_admissions", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, VerifyAdmissionsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Admissions: []VerifyAdmissionsAdmission{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Stale: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Stale: true}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1"}},
-		{"ffx_leased_ahead", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_leased_ahead", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, LeasedAheadCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"worker_instance_id of test"}},
-		{"ffx_hold_places", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_hold_places", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, HoldPlacesCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, WorkerInstanceID: "worker_instance_id of test", Places: 7, Needed: 7, Seq: 4})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "worker_instance_id of test", "7", "7", "4"}},
-		{"ffx_exchange", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_exchange", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ExchangeCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Want: 5, Releases: []ExchangeRelease{{Execution: "execution of test", Token: 6, Refund: true, Grant: 6}, {Execution: "execution of test", Token: 6, Refund: true, Grant: 6}}, Requests: []ExchangeRequest{{Execution: "execution of test", Token: 6, Score: "score of test"}, {Execution: "execution of test", Token: 6, Score: "score of test"}}})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "5", "2", "execution of test", "6", "1", "6", "execution of test", "6", "1", "6", "2", "execution of test", "6", "score of test", "execution of test", "6", "score of test"}},
-		{"ffx_quotas", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_quotas", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, QuotasCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, Cursor: "cursor of test"})
 		},
 			[]string{"ff:idx:{q:7}:quota_policies"},
 			[]string{"cursor of test"}},
-		{"ffx_set_quota", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_set_quota", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SetQuotaCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pin: true})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1"}},
-		{"ffx_quota_tick", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_quota_tick", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, QuotaTickCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}})
 		},
 			[]string{"ff:idx:{q:7}:quota_policies"},
 			nil},
-		{"ffx_set_budget_gates", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_set_budget_gates", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SetBudgetGatesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Gates: []SetBudgetGatesGate{{BudgetID: "budget_id of test", Gate: 5, Closed: "closed of test", Forget: true}, {BudgetID: "budget_id of test", Gate: 5, Closed: "closed of test", Forget: true}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"2", "budget_id of test", "5", "closed of test", "1", "budget_id of test", "5", "closed of test", "1"}},
-		{"ffx_note_breach", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_note_breach", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, NoteBreachCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", BudgetID: "budget_id of test", ID: "id of test", Kind: "kind of test", Node: "node of test", Attempt: 8, Words: "words of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "budget_id of test", "id of test", "kind of test", "node of test", "8", "words of test"}},
-		{"ffx_verify_budget_use", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_verify_budget_use", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, VerifyBudgetUseCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Leases: []VerifyBudgetUseLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Epoch: 6}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Epoch: 6}}, Runs: []VerifyBudgetUseRun{{FlowID: "flow_id of test"}, {FlowID: "flow_id of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "2", "flow_id of test", "flow_id of test"}},
-		{"ffx_budget_tick", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_budget_tick", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, BudgetTickCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			nil},
-		{"ffx_budget_done", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_budget_done", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, BudgetDoneCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, Done: []BudgetDoneDone{{Text: "text of test", Gate: 5, AgainAt: time.UnixMilli(1795188498438).UTC()}, {Text: "text of test", Gate: 5, AgainAt: time.UnixMilli(1795188498438).UTC()}}, Over: []BudgetDoneOver{{BudgetID: "budget_id of test", Reservation: "reservation of test"}, {BudgetID: "budget_id of test", Reservation: "reservation of test"}}})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			[]string{"2", "text of test", "5", "1795188498438", "text of test", "5", "1795188498438", "2", "budget_id of test", "reservation of test", "budget_id of test", "reservation of test"}},
-		{"ffx_get_budgets", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_get_budgets", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, GetBudgetsCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, BudgetIDs: []enginecore.BudgetID{"budget_ids of test", "budget_ids2 of test"}})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			[]string{"budget_ids of test", "budget_ids2 of test"}},
-		{"ffx_list_budgets", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_list_budgets", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListBudgetsCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, Cursor: "cursor of test"})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			[]string{"cursor of test"}},
-		{"ffx_remove_budget", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_remove_budget", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RemoveBudgetCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", Over: true})
 		},
 			[]string{"ff:budget:{b:7}:budget_id of test"},
 			[]string{"budget_id of test", "1"}},
-		{"ffx_use_budget", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_use_budget", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, UseBudgetCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", Declares: true, BudgetDeclaration: BudgetDeclaration{Name: "name of test", Key: "key of test", Namespace: "namespace of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Wide: true, Interval: 1500 * time.Millisecond, Declared: "declared of test", DeclaredAt: 12}, Dims: []UseBudgetDim{{Name: "name of test", Hard: 5, Soft: 5}, {Name: "name of test", Hard: 5, Soft: 5}}, Entries: []UseBudgetEntry{{Kind: "kind of test", Dimension: "dimension of test", Amount: 7, ID: "id of test", Lasting: true, Quiet: true, Lease: 1500 * time.Millisecond, FlowID: "flow_id of test", Node: "node of test", Attempt: 8}, {Kind: "kind of test", Dimension: "dimension of test", Amount: 7, ID: "id of test", Lasting: true, Quiet: true, Lease: 1500 * time.Millisecond, FlowID: "flow_id of test", Node: "node of test", Attempt: 8}}})
 		},
 			[]string{"ff:budget:{b:7}:budget_id of test"},
 			[]string{"budget_id of test", "1", "name of test", "key of test", "namespace of test", "scope_type of test", "scope_id of test", "effect of test", "1", "1500", "declared of test", "12", "2", "name of test", "5", "5", "name of test", "5", "5", "2", "kind of test", "dimension of test", "7", "id of test", "1", "1", "1500", "flow_id of test", "node of test", "8", "kind of test", "dimension of test", "7", "id of test", "1", "1", "1500", "flow_id of test", "node of test", "8"}},
-		{"ffx_set_budget", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_set_budget", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SetBudgetCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", BudgetDeclaration: BudgetDeclaration{Name: "name of test", Key: "key of test", Namespace: "namespace of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Wide: true, Interval: 1500 * time.Millisecond, Declared: "declared of test", DeclaredAt: 12}, OnlyNew: true, Dims: []SetBudgetDim{{Name: "name of test", Hard: 5, Soft: 5}, {Name: "name of test", Hard: 5, Soft: 5}}})
 		},
 			[]string{"ff:budget:{b:7}:budget_id of test"},
 			[]string{"budget_id of test", "name of test", "key of test", "namespace of test", "scope_type of test", "scope_id of test", "effect of test", "1", "1500", "declared of test", "12", "1", "2", "name of test", "5", "5", "name of test", "5", "5"}},
-		{"ffx_write_schedule", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_write_schedule", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, WriteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", History: []string{"history of test", "history2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"schedule_id of test", "8", "write_id of test", "\x00\xff\r\nstate", "1795188498438", "\x00\xff\r\nspec", "plan of test", "\x00\xff\r\ndefinition", "\x00\xff\r\ninput", "dropped_plans of test", "history of test", "history2 of test"}},
-		{"ffx_read_schedule", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_read_schedule", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", History: 8})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"schedule_id of test", "8"}},
-		{"ffx_read_schedule_plan", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_read_schedule_plan", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadSchedulePlanCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Plan: "plan of test", WithDefinition: true})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"schedule_id of test", "plan of test", "1"}},
-		{"ffx_delete_schedule", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_delete_schedule", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, DeleteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, Plans: []string{"plans of test", "plans2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"schedule_id of test", "8", "plans of test", "plans2 of test"}},
-		{"ffx_forget_fires", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_forget_fires", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ForgetFiresCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"schedule_id of test"}},
-		{"ffx_list_schedules", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_list_schedules", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListSchedulesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"cursor of test"}},
-		{"ffx_missing_rights", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_missing_rights", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, MissingRightsCall{Commands: []string{"commands of test", "commands2 of test"}})
 		},
 			nil,
@@ -621,57 +616,57 @@ func goldenCalls() []goldenCall {
 		{"ffx_version", func(k Keys) (string, []string, []string, error) { return Wire(k, VersionCall{}) },
 			nil,
 			nil},
-		{"ffx_count_members", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_count_members", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CountMembersCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, MoreThan: 10, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "10", "cursor of test"}},
-		{"ffx_reconcile_quotas", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_reconcile_quotas", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReconcileQuotasCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:idx:{q:7}:quota_policies"},
 			[]string{"6", "cursor of test"}},
-		{"ffx_drop_admissions", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_drop_admissions", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, DropAdmissionsCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, Admissions: []DropAdmissionsAdmission{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}}})
 		},
 			[]string{"ff:idx:{q:7}:quota_policies"},
 			[]string{"2", "quota_policy_id of test", "execution of test", "admitted_at of test", "1", "quota_policy_id of test", "execution of test", "admitted_at of test", "1"}},
-		{"ffx_reconcile_budgets", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_reconcile_budgets", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReconcileBudgetsCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:idx:{b:7}:budget_policies"},
 			[]string{"6", "cursor of test"}},
-		{"ffx_reconcile", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_reconcile", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReconcileCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test", Lanes: []ReconcileLane{{LaneID: "lane_id of test"}, {LaneID: "lane_id of test"}}, Workers: []ReconcileWorker{{WorkerInstanceID: "worker_instance_id of test"}, {WorkerInstanceID: "worker_instance_id of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test", "2", "lane_id of test", "lane_id of test", "2", "worker_instance_id of test", "worker_instance_id of test"}},
-		{"ffx_reconcile_edges", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_reconcile_edges", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReconcileEdgesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test", Lanes: []enginecore.LaneID{"lanes of test", "lanes2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test", "lanes of test", "lanes2 of test"}},
-		{"ffx_check_keys", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_check_keys", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CheckKeysCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Found: []CheckKeysFound{{Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}, {Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "2", "kind of test", "name of test", "cursor of test", "kind of test", "name of test", "cursor of test"}},
-		{"ffx_reconcile_siblings", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_reconcile_siblings", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReconcileSiblingsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test"}},
-		{"ffx_tick", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_tick", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, TickCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Lanes: []enginecore.LaneID{"lanes of test", "lanes2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "lanes of test", "lanes2 of test"}},
-		{"ffx_keep", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_keep", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, KeepCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Task: "task of test", Lanes: []enginecore.LaneID{"lanes of test", "lanes2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "task of test", "lanes of test", "lanes2 of test"}},
-		{"ffx_end_leases", func(k Keys) (string, []string, []string, error) {
+		{"ffx2_end_leases", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, EndLeasesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
@@ -1030,325 +1025,319 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ReleaseAdmissionCall{}.info(), m, ReleaseAdmissionCall{}.decode)
 			},
 			ReleaseAdmissionReply{Status: StatusOK, Outcome: "outcome of test"}},
-		{"ffx_submit_flow OK", []any{1, "OK", "state of test", "1"},
-			func(m message) (any, error) { return decodeReply(SubmitFlowCall{}.info(), m, SubmitFlowCall{}.decode) },
-			SubmitFlowReply{Status: StatusOK, State: "state of test", More: true}},
-		{"ffx_submit_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test", "1"},
-			func(m message) (any, error) { return decodeReply(SubmitFlowCall{}.info(), m, SubmitFlowCall{}.decode) },
-			SubmitFlowReply{Status: StatusAlreadySatisfied, State: "state of test", More: true}},
-		{"ffx_submit_many OK", []any{1, "OK", []any{[]any{"code of test"}, []any{"code of test"}}},
-			func(m message) (any, error) { return decodeReply(SubmitManyCall{}.info(), m, SubmitManyCall{}.decode) },
-			SubmitManyReply{Status: StatusOK, Outcomes: []SubmissionOutcome{{Code: "code of test"}, {Code: "code of test"}}}},
-		{"ffx_claim_granted OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}},
+		{"ffx2_put_graph OK", []any{1, "OK"},
+			func(m message) (any, error) { return decodeReply(PutGraphCall{}.info(), m, PutGraphCall{}.decode) },
+			PutGraphReply{Status: StatusOK}},
+		{"ffx2_submit OK", []any{1, "OK", []any{[]any{"code of test", "what of test", "stored of test", "given of test"}, []any{"code of test", "what of test", "stored of test", "given of test"}}, "1"},
+			func(m message) (any, error) { return decodeReply(SubmitCall{}.info(), m, SubmitCall{}.decode) },
+			SubmitReply{Status: StatusOK, Outcomes: []SubmissionOutcome{{Code: "code of test", What: "what of test", Stored: "stored of test", Given: "given of test"}, {Code: "code of test", What: "what of test", Stored: "stored of test", Given: "given of test"}}, More: true}},
+		{"ffx2_claim_granted OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ClaimGrantedCall{}.info(), m, ClaimGrantedCall{}.decode)
 			},
 			ClaimGrantedReply{Status: StatusOK, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}}}},
-		{"ffx_set_priority OK", []any{1, "OK", "8", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, []any{[]any{"flow_id of test"}, []any{"flow_id of test"}}},
+		{"ffx2_set_priority OK", []any{1, "OK", "8", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, []any{[]any{"flow_id of test"}, []any{"flow_id of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(SetPriorityCall{}.info(), m, SetPriorityCall{}.decode)
 			},
 			SetPriorityReply{Status: StatusOK, Changed: 8, NextCursor: "next_cursor of test", Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}, Children: []ChildRun{{FlowID: "flow_id of test"}, {FlowID: "flow_id of test"}}}},
-		{"ffx_claim OK", []any{1, "OK", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, "8"},
+		{"ffx2_claim OK", []any{1, "OK", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, "8"},
 			func(m message) (any, error) { return decodeReply(ClaimCall{}.info(), m, ClaimCall{}.decode) },
 			ClaimReply{Status: StatusOK, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}, Visited: 8}},
-		{"ffx_grant_next OK", []any{1, "OK", "execution_id of test", "1", "1"},
+		{"ffx2_grant_next OK", []any{1, "OK", "execution_id of test", "1", "1"},
 			func(m message) (any, error) { return decodeReply(GrantNextCall{}.info(), m, GrantNextCall{}.decode) },
 			GrantNextReply{Status: StatusOK, ExecutionID: "execution_id of test", Granted: true, Reclaim: true}},
-		{"ffx_pause OK", []any{1, "OK"},
+		{"ffx2_pause OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(PauseCall{}.info(), m, PauseCall{}.decode) },
 			PauseReply{Status: StatusOK}},
-		{"ffx_pause ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+		{"ffx2_pause ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
 			func(m message) (any, error) { return decodeReply(PauseCall{}.info(), m, PauseCall{}.decode) },
 			PauseReply{Status: StatusAlreadySatisfied}},
-		{"ffx_resume OK", []any{1, "OK", "9", "next_cursor of test"},
+		{"ffx2_resume OK", []any{1, "OK", "9", "next_cursor of test"},
 			func(m message) (any, error) { return decodeReply(ResumeCall{}.info(), m, ResumeCall{}.decode) },
 			ResumeReply{Status: StatusOK, Released: 9, NextCursor: "next_cursor of test"}},
-		{"ffx_pause_flow OK", []any{1, "OK"},
+		{"ffx2_pause_flow OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(PauseFlowCall{}.info(), m, PauseFlowCall{}.decode) },
 			PauseFlowReply{Status: StatusOK}},
-		{"ffx_pause_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+		{"ffx2_pause_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
 			func(m message) (any, error) { return decodeReply(PauseFlowCall{}.info(), m, PauseFlowCall{}.decode) },
 			PauseFlowReply{Status: StatusAlreadySatisfied}},
-		{"ffx_resume_flow OK", []any{1, "OK", "9", "next_cursor of test"},
+		{"ffx2_resume_flow OK", []any{1, "OK", "9", "next_cursor of test"},
 			func(m message) (any, error) { return decodeReply(ResumeFlowCall{}.info(), m, ResumeFlowCall{}.decode) },
 			ResumeFlowReply{Status: StatusOK, Released: 9, NextCursor: "next_cursor of test"}},
-		{"ffx_lanes OK", []any{1, "OK", []any{[]any{"lane_id of test", "paused of test", "9", "8", "7", "10", "21", "15", "14", "14", "17", "1795188498438"}, []any{"lane_id of test", "paused of test", "9", "8", "7", "10", "21", "15", "14", "14", "17", "1795188498438"}}},
+		{"ffx2_lanes OK", []any{1, "OK", []any{[]any{"lane_id of test", "paused of test", "9", "8", "7", "10", "21", "15", "14", "14", "17", "1795188498438"}, []any{"lane_id of test", "paused of test", "9", "8", "7", "10", "21", "15", "14", "14", "17", "1795188498438"}}},
 			func(m message) (any, error) { return decodeReply(LanesCall{}.info(), m, LanesCall{}.decode) },
 			LanesReply{Status: StatusOK, Lanes: []LaneState{{LaneID: "lane_id of test", Paused: "paused of test", Eligible: 9, Delayed: 8, Active: 7, Suspended: 10, BlockedDependencies: 21, BlockedBudget: 15, BlockedQuota: 14, BlockedRoute: 14, BlockedOperator: 17, OldestEligibleAt: time.UnixMilli(1795188498438).UTC()}, {LaneID: "lane_id of test", Paused: "paused of test", Eligible: 9, Delayed: 8, Active: 7, Suspended: 10, BlockedDependencies: 21, BlockedBudget: 15, BlockedQuota: 14, BlockedRoute: 14, BlockedOperator: 17, OldestEligibleAt: time.UnixMilli(1795188498438).UTC()}}}},
-		{"ffx_pauses OK", []any{1, "OK", []any{[]any{"subject of test", "name of test", "text of test"}, []any{"subject of test", "name of test", "text of test"}}},
+		{"ffx2_pauses OK", []any{1, "OK", []any{[]any{"subject of test", "name of test", "text of test"}, []any{"subject of test", "name of test", "text of test"}}},
 			func(m message) (any, error) { return decodeReply(PausesCall{}.info(), m, PausesCall{}.decode) },
 			PausesReply{Status: StatusOK, Pauses: []Pause{{Subject: "subject of test", Name: "name of test", Text: "text of test"}, {Subject: "subject of test", Name: "name of test", Text: "text of test"}}}},
-		{"ffx_renew OK", []any{1, "OK", "1795188498438", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "code of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "code of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test"}}},
+		{"ffx2_renew OK", []any{1, "OK", "1795188498438", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "code of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "code of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test"}}},
 			func(m message) (any, error) { return decodeReply(RenewCall{}.info(), m, RenewCall{}.decode) },
 			RenewReply{Status: StatusOK, ExpiresAt: time.UnixMilli(1795188498438).UTC(), Lost: []LostLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Code: "code of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Code: "code of test"}}, Orphans: []HeldLease{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test"}}}},
-		{"ffx_announce OK", []any{1, "OK", "9", "next_cursor of test"},
+		{"ffx2_announce OK", []any{1, "OK", "9", "next_cursor of test"},
 			func(m message) (any, error) { return decodeReply(AnnounceCall{}.info(), m, AnnounceCall{}.decode) },
 			AnnounceReply{Status: StatusOK, Released: 9, NextCursor: "next_cursor of test"}},
-		{"ffx_complete OK", []any{1, "OK", "1", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx2_complete OK", []any{1, "OK", "1", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(CompleteCall{}.info(), m, CompleteCall{}.decode) },
 			CompleteReply{Status: StatusOK, More: true, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx_complete ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "1", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx2_complete ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "1", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(CompleteCall{}.info(), m, CompleteCall{}.decode) },
 			CompleteReply{Status: StatusAlreadySatisfied, More: true, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx_complete_many OK", []any{1, "OK", "1", "10", []any{[]any{"code of test"}, []any{"code of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx2_complete_many OK", []any{1, "OK", "1", "10", []any{[]any{"code of test"}, []any{"code of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(CompleteManyCall{}.info(), m, CompleteManyCall{}.decode)
 			},
 			CompleteManyReply{Status: StatusOK, More: true, Remaining: 10, Outcomes: []CompletionOutcome{{Code: "code of test"}, {Code: "code of test"}}, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx_fail OK", []any{1, "OK", "outcome of test", "1795188498438", "1"},
+		{"ffx2_fail OK", []any{1, "OK", "outcome of test", "1795188498438", "1"},
 			func(m message) (any, error) { return decodeReply(FailCall{}.info(), m, FailCall{}.decode) },
 			FailReply{Status: StatusOK, Outcome: "outcome of test", DueAt: time.UnixMilli(1795188498438).UTC(), More: true}},
-		{"ffx_fail ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "outcome of test", "1795188498438", "1"},
+		{"ffx2_fail ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "outcome of test", "1795188498438", "1"},
 			func(m message) (any, error) { return decodeReply(FailCall{}.info(), m, FailCall{}.decode) },
 			FailReply{Status: StatusAlreadySatisfied, Outcome: "outcome of test", DueAt: time.UnixMilli(1795188498438).UTC(), More: true}},
-		{"ffx_release OK", []any{1, "OK"},
+		{"ffx2_release OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(ReleaseCall{}.info(), m, ReleaseCall{}.decode) },
 			ReleaseReply{Status: StatusOK}},
-		{"ffx_release ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+		{"ffx2_release ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
 			func(m message) (any, error) { return decodeReply(ReleaseCall{}.info(), m, ReleaseCall{}.decode) },
 			ReleaseReply{Status: StatusAlreadySatisfied}},
-		{"ffx_suspend OK", []any{1, "OK", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, "\x00\xff\r\nresult", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx2_suspend OK", []any{1, "OK", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, "\x00\xff\r\nresult", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(SuspendCall{}.info(), m, SuspendCall{}.decode) },
 			SuspendReply{Status: StatusOK, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}}, Result: []byte("\x00\xff\r\nresult"), Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx_suspend ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, "\x00\xff\r\nresult"},
+		{"ffx2_suspend ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, "\x00\xff\r\nresult"},
 			func(m message) (any, error) { return decodeReply(SuspendCall{}.info(), m, SuspendCall{}.decode) },
 			SuspendReply{Status: StatusAlreadySatisfied, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}}, Result: []byte("\x00\xff\r\nresult")}},
-		{"ffx_record_step OK", []any{1, "OK", "\x00\xff\r\nvalue"},
+		{"ffx2_record_step OK", []any{1, "OK", "\x00\xff\r\nvalue"},
 			func(m message) (any, error) { return decodeReply(RecordStepCall{}.info(), m, RecordStepCall{}.decode) },
 			RecordStepReply{Status: StatusOK, Value: []byte("\x00\xff\r\nvalue")}},
-		{"ffx_record_step ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "\x00\xff\r\nvalue"},
+		{"ffx2_record_step ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "\x00\xff\r\nvalue"},
 			func(m message) (any, error) { return decodeReply(RecordStepCall{}.info(), m, RecordStepCall{}.decode) },
 			RecordStepReply{Status: StatusAlreadySatisfied, Value: []byte("\x00\xff\r\nvalue")}},
-		{"ffx_open_waitpoint OK", []any{1, "OK", "waitpoint_id of test", "waitpoint_token of test"},
+		{"ffx2_open_waitpoint OK", []any{1, "OK", "waitpoint_id of test", "waitpoint_token of test"},
 			func(m message) (any, error) {
 				return decodeReply(OpenWaitpointCall{}.info(), m, OpenWaitpointCall{}.decode)
 			},
 			OpenWaitpointReply{Status: StatusOK, WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test"}},
-		{"ffx_open_waitpoint ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "waitpoint_id of test", "waitpoint_token of test"},
+		{"ffx2_open_waitpoint ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "waitpoint_id of test", "waitpoint_token of test"},
 			func(m message) (any, error) {
 				return decodeReply(OpenWaitpointCall{}.info(), m, OpenWaitpointCall{}.decode)
 			},
 			OpenWaitpointReply{Status: StatusAlreadySatisfied, WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test"}},
-		{"ffx_read_journal OK", []any{1, "OK", "next_cursor of test", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}},
+		{"ffx2_read_journal OK", []any{1, "OK", "next_cursor of test", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReadJournalCall{}.info(), m, ReadJournalCall{}.decode)
 			},
 			ReadJournalReply{Status: StatusOK, NextCursor: "next_cursor of test", Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}}},
-		{"ffx_signal OK", []any{1, "OK", "outcome of test", "signal_id of test", "first_outcome of test", "1"},
+		{"ffx2_signal OK", []any{1, "OK", "outcome of test", "signal_id of test", "first_outcome of test", "1"},
 			func(m message) (any, error) { return decodeReply(SignalCall{}.info(), m, SignalCall{}.decode) },
 			SignalReply{Status: StatusOK, Outcome: "outcome of test", SignalID: "signal_id of test", FirstOutcome: "first_outcome of test", Matched: true}},
-		{"ffx_list_waitpoints OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test"}}},
+		{"ffx2_list_waitpoints OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ListWaitpointsCall{}.info(), m, ListWaitpointsCall{}.decode)
 			},
 			ListWaitpointsReply{Status: StatusOK, NextCursor: "next_cursor of test", Waitpoints: []ListedWaitpoint{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test"}}}},
-		{"ffx_end_wait OK", []any{1, "OK", "public_state of test", "1"},
+		{"ffx2_end_wait OK", []any{1, "OK", "public_state of test", "1"},
 			func(m message) (any, error) { return decodeReply(EndWaitCall{}.info(), m, EndWaitCall{}.decode) },
 			EndWaitReply{Status: StatusOK, PublicState: "public_state of test", More: true}},
-		{"ffx_end_wait ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "public_state of test", "1"},
+		{"ffx2_end_wait ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "public_state of test", "1"},
 			func(m message) (any, error) { return decodeReply(EndWaitCall{}.info(), m, EndWaitCall{}.decode) },
 			EndWaitReply{Status: StatusAlreadySatisfied, PublicState: "public_state of test", More: true}},
-		{"ffx_compact OK", []any{1, "OK", "10", "1"},
-			func(m message) (any, error) { return decodeReply(CompactCall{}.info(), m, CompactCall{}.decode) },
-			CompactReply{Status: StatusOK, Compacted: 10, More: true}},
-		{"ffx_project_flows OK", []any{1, "OK", "next_cursor of test", "8", "10", "10"},
+		{"ffx2_project_flows OK", []any{1, "OK", "next_cursor of test", "8", "10", "10"},
 			func(m message) (any, error) {
 				return decodeReply(ProjectFlowsCall{}.info(), m, ProjectFlowsCall{}.decode)
 			},
 			ProjectFlowsReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Unmanaged: 10, Projected: 10}},
-		{"ffx_purge_flow OK", []any{1, "OK", "8", "1", "budgets of test"},
+		{"ffx2_purge_flow OK", []any{1, "OK", "8", "1", "budgets of test"},
 			func(m message) (any, error) { return decodeReply(PurgeFlowCall{}.info(), m, PurgeFlowCall{}.decode) },
 			PurgeFlowReply{Status: StatusOK, Members: 8, More: true, Budgets: "budgets of test"}},
-		{"ffx_purge_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "8", "1", "budgets of test"},
+		{"ffx2_purge_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "8", "1", "budgets of test"},
 			func(m message) (any, error) { return decodeReply(PurgeFlowCall{}.info(), m, PurgeFlowCall{}.decode) },
 			PurgeFlowReply{Status: StatusAlreadySatisfied, Members: 8, More: true, Budgets: "budgets of test"}},
-		{"ffx_rerun OK", []any{1, "OK", "state of test", "1"},
+		{"ffx2_rerun OK", []any{1, "OK", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(RerunCall{}.info(), m, RerunCall{}.decode) },
 			RerunReply{Status: StatusOK, State: "state of test", More: true}},
-		{"ffx_rerun ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test", "1"},
+		{"ffx2_rerun ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(RerunCall{}.info(), m, RerunCall{}.decode) },
 			RerunReply{Status: StatusAlreadySatisfied, State: "state of test", More: true}},
-		{"ffx_list_runs OK", []any{1, "OK", []any{[]any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}}, []any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}}}, "1", "1795188498438", "next_id of test"},
+		{"ffx2_list_runs OK", []any{1, "OK", []any{[]any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}}, []any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}}}, "1", "1795188498438", "next_id of test"},
 			func(m message) (any, error) { return decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode) },
 			ListRunsReply{Status: StatusOK, Runs: []Run{{FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}}, {FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}}}, More: true, NextAt: time.UnixMilli(1795188498438).UTC(), NextID: "next_id of test"}},
-		{"ffx_describe_flow OK", []any{1, "OK", "flow_name of test", "run_id of test", "namespace of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "1795188498438", "11", "11", "11", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "cancelled_by of test", "\x00\xff\r\ndefinition", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test"}}, "paused of test", "12", "1795188498438", "rerun_by of test", "rerun_mode of test", "12", "budgets of test", "schedule of test", "1795188498438", "parent_execution_id of test", "13", "14", "16", "14", "1795188498438", "fair_key of test", "priority of test"},
+		{"ffx2_describe_flow OK", []any{1, "OK", "flow_name of test", "run_id of test", "namespace of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "1795188498438", "11", "11", "11", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "cancelled_by of test", "\x00\xff\r\ndefinition", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test"}}, "paused of test", "12", "1795188498438", "rerun_by of test", "rerun_mode of test", "12", "budgets of test", "schedule of test", "1795188498438", "parent_execution_id of test", "13", "14", "16", "14", "1795188498438", "fair_key of test", "priority of test"},
 			func(m message) (any, error) {
 				return decodeReply(DescribeFlowCall{}.info(), m, DescribeFlowCall{}.decode)
 			},
 			DescribeFlowReply{Status: StatusOK, FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), NodeCount: 11, EdgeCount: 11, OpenNodes: 11, FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test", CancelledBy: "cancelled_by of test", Definition: []byte("\x00\xff\r\ndefinition"), NextCursor: "next_cursor of test", Nodes: []DescribedNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC(), ReplayCount: 13, ChildFlowID: "child_flow_id of test", ChildOutcome: "child_outcome of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC(), ReplayCount: 13, ChildFlowID: "child_flow_id of test", ChildOutcome: "child_outcome of test"}}, Paused: "paused of test", RerunCount: 12, RerunAt: time.UnixMilli(1795188498438).UTC(), RerunBy: "rerun_by of test", RerunMode: "rerun_mode of test", RerunNodes: 12, Budgets: "budgets of test", Schedule: "schedule of test", FireAt: time.UnixMilli(1795188498438).UTC(), ParentExecutionID: "parent_execution_id of test", NodesFailed: 13, NodesExpired: 14, NodesCancelled: 16, NodesSkipped: 14, Now: time.UnixMilli(1795188498438).UTC(), FairKey: "fair_key of test", Priority: "priority of test"}},
-		{"ffx_flow_result OK", []any{1, "OK", "state of test", "outcome of test", "1795188498438", "1", "\x00\xff\r\nresult", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test"},
+		{"ffx2_flow_result OK", []any{1, "OK", "state of test", "outcome of test", "1795188498438", "1", "\x00\xff\r\nresult", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test"},
 			func(m message) (any, error) { return decodeReply(FlowResultCall{}.info(), m, FlowResultCall{}.decode) },
 			FlowResultReply{Status: StatusOK, State: "state of test", Outcome: "outcome of test", ClosedAt: time.UnixMilli(1795188498438).UTC(), HasResult: true, Result: []byte("\x00\xff\r\nresult"), FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test"}},
-		{"ffx_flow_failures OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1"}}},
+		{"ffx2_flow_failures OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1"}}},
 			func(m message) (any, error) {
 				return decodeReply(FlowFailuresCall{}.info(), m, FlowFailuresCall{}.decode)
 			},
 			FlowFailuresReply{Status: StatusOK, NextCursor: "next_cursor of test", Failures: []FlowFailure{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Tolerated: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Tolerated: true}}}},
-		{"ffx_read_inputs OK", []any{1, "OK", "next_cursor of test", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}},
+		{"ffx2_read_inputs OK", []any{1, "OK", "next_cursor of test", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}},
 			func(m message) (any, error) { return decodeReply(ReadInputsCall{}.info(), m, ReadInputsCall{}.decode) },
 			ReadInputsReply{Status: StatusOK, NextCursor: "next_cursor of test", Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}}},
-		{"ffx_read_events OK", []any{1, "OK", []any{[]any{"id of test", "event of test", "node of test", "attempt of test", "detail of test"}, []any{"id of test", "event of test", "node of test", "attempt of test", "detail of test"}}},
+		{"ffx2_read_events OK", []any{1, "OK", []any{[]any{"id of test", "event of test", "node of test", "attempt of test", "detail of test"}, []any{"id of test", "event of test", "node of test", "attempt of test", "detail of test"}}},
 			func(m message) (any, error) { return decodeReply(ReadEventsCall{}.info(), m, ReadEventsCall{}.decode) },
 			ReadEventsReply{Status: StatusOK, Events: []FlowEvent{{ID: "id of test", Event: "event of test", Node: "node of test", Attempt: "attempt of test", Detail: "detail of test"}, {ID: "id of test", Event: "event of test", Node: "node of test", Attempt: "attempt of test", Detail: "detail of test"}}}},
-		{"ffx_cancel_flow OK", []any{1, "OK", "state of test", "1"},
+		{"ffx2_cancel_flow OK", []any{1, "OK", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(CancelFlowCall{}.info(), m, CancelFlowCall{}.decode) },
 			CancelFlowReply{Status: StatusOK, State: "state of test", More: true}},
-		{"ffx_cancel_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test", "1"},
+		{"ffx2_cancel_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(CancelFlowCall{}.info(), m, CancelFlowCall{}.decode) },
 			CancelFlowReply{Status: StatusAlreadySatisfied, State: "state of test", More: true}},
-		{"ffx_cancel_node OK", []any{1, "OK", "previous_phase of test", "1"},
+		{"ffx2_cancel_node OK", []any{1, "OK", "previous_phase of test", "1"},
 			func(m message) (any, error) { return decodeReply(CancelNodeCall{}.info(), m, CancelNodeCall{}.decode) },
 			CancelNodeReply{Status: StatusOK, PreviousPhase: "previous_phase of test", More: true}},
-		{"ffx_cancel_node ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "previous_phase of test", "1"},
+		{"ffx2_cancel_node ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "previous_phase of test", "1"},
 			func(m message) (any, error) { return decodeReply(CancelNodeCall{}.info(), m, CancelNodeCall{}.decode) },
 			CancelNodeReply{Status: StatusAlreadySatisfied, PreviousPhase: "previous_phase of test", More: true}},
-		{"ffx_trim OK", []any{1, "OK", "next_cursor of test", "8", "10", "8", "6", "1500"},
+		{"ffx2_trim OK", []any{1, "OK", "next_cursor of test", "8", "10", "8", "6", "1500"},
 			func(m message) (any, error) { return decodeReply(TrimCall{}.info(), m, TrimCall{}.decode) },
 			TrimReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Unmanaged: 10, Trimmed: 8, Flows: 6, Lag: 1500 * time.Millisecond}},
-		{"ffx_end_errand OK", []any{1, "OK"},
+		{"ffx2_end_errand OK", []any{1, "OK"},
 			func(m message) (any, error) {
 				return decodeReply(EndRelayEntryCall{}.info(), m, EndRelayEntryCall{}.decode)
 			},
 			EndRelayEntryReply{Status: StatusOK}},
-		{"ffx_link_child OK", []any{1, "OK", "state of test", "7", "try of test", "outcome of test"},
+		{"ffx2_link_child OK", []any{1, "OK", "state of test", "7", "try of test", "outcome of test"},
 			func(m message) (any, error) { return decodeReply(LinkChildCall{}.info(), m, LinkChildCall{}.decode) },
 			LinkChildReply{Status: StatusOK, State: "state of test", Number: 7, Try: "try of test", Outcome: "outcome of test"}},
-		{"ffx_await_child OK", []any{1, "OK", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx2_await_child OK", []any{1, "OK", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(AwaitChildCall{}.info(), m, AwaitChildCall{}.decode) },
 			AwaitChildReply{Status: StatusOK, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx_await_child ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx2_await_child ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(AwaitChildCall{}.info(), m, AwaitChildCall{}.decode) },
 			AwaitChildReply{Status: StatusAlreadySatisfied, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx_ask_child OK", []any{1, "OK", "state of test"},
+		{"ffx2_ask_child OK", []any{1, "OK", "state of test"},
 			func(m message) (any, error) { return decodeReply(AskChildCall{}.info(), m, AskChildCall{}.decode) },
 			AskChildReply{Status: StatusOK, State: "state of test"}},
-		{"ffx_child_ended OK", []any{1, "OK", "state of test"},
+		{"ffx2_child_ended OK", []any{1, "OK", "state of test"},
 			func(m message) (any, error) { return decodeReply(ChildEndedCall{}.info(), m, ChildEndedCall{}.decode) },
 			ChildEndedReply{Status: StatusOK, State: "state of test"}},
-		{"ffx_read_results OK", []any{1, "OK", []any{[]any{"state of test", "9", "outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test"}, []any{"state of test", "9", "outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test"}}},
+		{"ffx2_read_results OK", []any{1, "OK", []any{[]any{"state of test", "9", "outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test"}, []any{"state of test", "9", "outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReadResultsCall{}.info(), m, ReadResultsCall{}.decode)
 			},
 			ReadResultsReply{Status: StatusOK, Executions: []ItemState{{State: "state of test", Attempts: 9, Outcome: "outcome of test", Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Category: "category of test"}, {State: "state of test", Attempts: 9, Outcome: "outcome of test", Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Category: "category of test"}}}},
-		{"ffx_admit OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx2_admit OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test", "budgets of test"}}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(AdmitCall{}.info(), m, AdmitCall{}.decode) },
 			AdmitReply{Status: StatusOK, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test", Budgets: "budgets of test"}}, Gone: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, Incomplete: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx_verify_admissions OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "state of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "state of test", "limits of test"}}},
+		{"ffx2_verify_admissions OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "state of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "state of test", "limits of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(VerifyAdmissionsCall{}.info(), m, VerifyAdmissionsCall{}.decode)
 			},
 			VerifyAdmissionsReply{Status: StatusOK, States: []AdmissionState{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, State: "state of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, State: "state of test", Limits: "limits of test"}}}},
-		{"ffx_leased_ahead OK", []any{1, "OK", "11"},
+		{"ffx2_leased_ahead OK", []any{1, "OK", "11"},
 			func(m message) (any, error) {
 				return decodeReply(LeasedAheadCall{}.info(), m, LeasedAheadCall{}.decode)
 			},
 			LeasedAheadReply{Status: StatusOK, Executions: 11}},
-		{"ffx_hold_places OK", []any{1, "OK", "5", "9", []any{[]any{"execution of test", "6", "6"}, []any{"execution of test", "6", "6"}}, "1", "5"},
+		{"ffx2_hold_places OK", []any{1, "OK", "5", "9", []any{[]any{"execution of test", "6", "6"}, []any{"execution of test", "6", "6"}}, "1", "5"},
 			func(m message) (any, error) { return decodeReply(HoldPlacesCall{}.info(), m, HoldPlacesCall{}.decode) },
 			HoldPlacesReply{Status: StatusOK, Held: 5, LastSeq: 9, Granted: []Place{{Execution: "execution of test", Token: 6, Grant: 6}, {Execution: "execution of test", Token: 6, Grant: 6}}, Contended: true, Room: 5}},
-		{"ffx_exchange OK", []any{1, "OK", []any{[]any{"execution of test", "6", "6"}, []any{"execution of test", "6", "6"}}, "1", "5"},
+		{"ffx2_exchange OK", []any{1, "OK", []any{[]any{"execution of test", "6", "6"}, []any{"execution of test", "6", "6"}}, "1", "5"},
 			func(m message) (any, error) { return decodeReply(ExchangeCall{}.info(), m, ExchangeCall{}.decode) },
 			ExchangeReply{Status: StatusOK, Granted: []Place{{Execution: "execution of test", Token: 6, Grant: 6}, {Execution: "execution of test", Token: 6, Grant: 6}}, Contended: true, Room: 5}},
-		{"ffx_quotas OK", []any{1, "OK", "next_cursor of test", []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8"}}},
+		{"ffx2_quotas OK", []any{1, "OK", "next_cursor of test", []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8"}}},
 			func(m message) (any, error) { return decodeReply(QuotasCall{}.info(), m, QuotasCall{}.decode) },
 			QuotasReply{Status: StatusOK, NextCursor: "next_cursor of test", Quotas: []QuotaState{{QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8}, {QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8}}}},
-		{"ffx_set_quota OK", []any{1, "OK"},
+		{"ffx2_set_quota OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(SetQuotaCall{}.info(), m, SetQuotaCall{}.decode) },
 			SetQuotaReply{Status: StatusOK}},
-		{"ffx_quota_tick OK", []any{1, "OK", "1795188498438", "1795188498438", []any{[]any{"quota_policy_id of test", "execution of test", "6", "6"}, []any{"quota_policy_id of test", "execution of test", "6", "6"}}, []any{[]any{"quota_policy_id of test", "execution of test", "6", "1", "6"}, []any{"quota_policy_id of test", "execution of test", "6", "1", "6"}}, []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4"}}, []any{[]any{"quota_policy_id of test", "worker_instance_id of test", "7", "4"}, []any{"quota_policy_id of test", "worker_instance_id of test", "7", "4"}}},
+		{"ffx2_quota_tick OK", []any{1, "OK", "1795188498438", "1795188498438", []any{[]any{"quota_policy_id of test", "execution of test", "6", "6"}, []any{"quota_policy_id of test", "execution of test", "6", "6"}}, []any{[]any{"quota_policy_id of test", "execution of test", "6", "1", "6"}, []any{"quota_policy_id of test", "execution of test", "6", "1", "6"}}, []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4"}}, []any{[]any{"quota_policy_id of test", "worker_instance_id of test", "7", "4"}, []any{"quota_policy_id of test", "worker_instance_id of test", "7", "4"}}},
 			func(m message) (any, error) { return decodeReply(QuotaTickCall{}.info(), m, QuotaTickCall{}.decode) },
 			QuotaTickReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), Granted: []QuotaGrant{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Grant: 6}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Grant: 6}}, Checks: []QuotaCheck{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Stale: true, Grant: 6}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Stale: true, Grant: 6}}, Quotas: []QuotaLimits{{QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4}, {QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4}}, Blocks: []QuotaBlock{{QuotaPolicyID: "quota_policy_id of test", WorkerInstanceID: "worker_instance_id of test", Places: 7, Seq: 4}, {QuotaPolicyID: "quota_policy_id of test", WorkerInstanceID: "worker_instance_id of test", Places: 7, Seq: 4}}}},
-		{"ffx_set_budget_gates OK", []any{1, "OK", "1"},
+		{"ffx2_set_budget_gates OK", []any{1, "OK", "1"},
 			func(m message) (any, error) {
 				return decodeReply(SetBudgetGatesCall{}.info(), m, SetBudgetGatesCall{}.decode)
 			},
 			SetBudgetGatesReply{Status: StatusOK, More: true}},
-		{"ffx_note_breach OK", []any{1, "OK"},
+		{"ffx2_note_breach OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(NoteBreachCall{}.info(), m, NoteBreachCall{}.decode) },
 			NoteBreachReply{Status: StatusOK}},
-		{"ffx_note_breach ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+		{"ffx2_note_breach ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
 			func(m message) (any, error) { return decodeReply(NoteBreachCall{}.info(), m, NoteBreachCall{}.decode) },
 			NoteBreachReply{Status: StatusAlreadySatisfied}},
-		{"ffx_verify_budget_use OK", []any{1, "OK", []any{"11", "11"}, []any{"9", "9"}},
+		{"ffx2_verify_budget_use OK", []any{1, "OK", []any{"11", "11"}, []any{"9", "9"}},
 			func(m message) (any, error) {
 				return decodeReply(VerifyBudgetUseCall{}.info(), m, VerifyBudgetUseCall{}.decode)
 			},
 			VerifyBudgetUseReply{Status: StatusOK, LiveUntil: []int64{11, 11}, AgainAt: []int64{9, 9}}},
-		{"ffx_budget_tick OK", []any{1, "OK", "1795188498438", "1795188498438", "7", []any{[]any{"text of test", "5", "closed of test", "flow_id of test", "1"}, []any{"text of test", "5", "closed of test", "flow_id of test", "1"}}},
+		{"ffx2_budget_tick OK", []any{1, "OK", "1795188498438", "1795188498438", "7", []any{[]any{"text of test", "5", "closed of test", "flow_id of test", "1"}, []any{"text of test", "5", "closed of test", "flow_id of test", "1"}}},
 			func(m message) (any, error) { return decodeReply(BudgetTickCall{}.info(), m, BudgetTickCall{}.decode) },
 			BudgetTickReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), Resets: 7, Tasks: []BudgetTask{{Text: "text of test", Gate: 5, Closed: "closed of test", FlowID: "flow_id of test", Wide: true}, {Text: "text of test", Gate: 5, Closed: "closed of test", FlowID: "flow_id of test", Wide: true}}}},
-		{"ffx_budget_done OK", []any{1, "OK", "9"},
+		{"ffx2_budget_done OK", []any{1, "OK", "9"},
 			func(m message) (any, error) { return decodeReply(BudgetDoneCall{}.info(), m, BudgetDoneCall{}.decode) },
 			BudgetDoneReply{Status: StatusOK, Released: 9}},
-		{"ffx_get_budgets OK", []any{1, "OK", []any{[]any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}, []any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}}},
+		{"ffx2_get_budgets OK", []any{1, "OK", []any{[]any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}, []any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}}},
 			func(m message) (any, error) { return decodeReply(GetBudgetsCall{}.info(), m, GetBudgetsCall{}.decode) },
 			GetBudgetsReply{Status: StatusOK, Budgets: []BudgetState{{BudgetID: "budget_id of test", Name: "name of test", Key: "key of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Interval: 1500 * time.Millisecond, NextResetAt: time.UnixMilli(1795188498438).UTC(), Pinned: true, Closed: "closed of test", BreachCount: 13, SoftBreachCount: 18, ResetCount: 12, Gate: 5, Wide: true, Namespace: "namespace of test", Dims: []BudgetAmount{{Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}, {Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}}}, {BudgetID: "budget_id of test", Name: "name of test", Key: "key of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Interval: 1500 * time.Millisecond, NextResetAt: time.UnixMilli(1795188498438).UTC(), Pinned: true, Closed: "closed of test", BreachCount: 13, SoftBreachCount: 18, ResetCount: 12, Gate: 5, Wide: true, Namespace: "namespace of test", Dims: []BudgetAmount{{Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}, {Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}}}}}},
-		{"ffx_list_budgets OK", []any{1, "OK", "next_cursor of test", []any{[]any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}, []any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}}},
+		{"ffx2_list_budgets OK", []any{1, "OK", "next_cursor of test", []any{[]any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}, []any{"budget_id of test", "name of test", "key of test", "scope_type of test", "scope_id of test", "effect of test", "1500", "1795188498438", "1", "closed of test", "13", "18", "12", "5", "1", "namespace of test", []any{[]any{"name of test", "6", "9", "5", "5"}, []any{"name of test", "6", "9", "5", "5"}}}}},
 			func(m message) (any, error) {
 				return decodeReply(ListBudgetsCall{}.info(), m, ListBudgetsCall{}.decode)
 			},
 			ListBudgetsReply{Status: StatusOK, NextCursor: "next_cursor of test", Budgets: []BudgetState{{BudgetID: "budget_id of test", Name: "name of test", Key: "key of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Interval: 1500 * time.Millisecond, NextResetAt: time.UnixMilli(1795188498438).UTC(), Pinned: true, Closed: "closed of test", BreachCount: 13, SoftBreachCount: 18, ResetCount: 12, Gate: 5, Wide: true, Namespace: "namespace of test", Dims: []BudgetAmount{{Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}, {Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}}}, {BudgetID: "budget_id of test", Name: "name of test", Key: "key of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Interval: 1500 * time.Millisecond, NextResetAt: time.UnixMilli(1795188498438).UTC(), Pinned: true, Closed: "closed of test", BreachCount: 13, SoftBreachCount: 18, ResetCount: 12, Gate: 5, Wide: true, Namespace: "namespace of test", Dims: []BudgetAmount{{Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}, {Name: "name of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}}}}}},
-		{"ffx_remove_budget OK", []any{1, "OK", "5", "1"},
+		{"ffx2_remove_budget OK", []any{1, "OK", "5", "1"},
 			func(m message) (any, error) {
 				return decodeReply(RemoveBudgetCall{}.info(), m, RemoveBudgetCall{}.decode)
 			},
 			RemoveBudgetReply{Status: StatusOK, Gate: 5, Told: true}},
-		{"ffx_remove_budget ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "5", "1"},
+		{"ffx2_remove_budget ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "5", "1"},
 			func(m message) (any, error) {
 				return decodeReply(RemoveBudgetCall{}.info(), m, RemoveBudgetCall{}.decode)
 			},
 			RemoveBudgetReply{Status: StatusAlreadySatisfied, Gate: 5, Told: true}},
-		{"ffx_use_budget OK", []any{1, "OK", []any{[]any{"state of test", "6", "9", "5", "5", "1"}, []any{"state of test", "6", "9", "5", "5", "1"}}, "5", "closed of test", "1", []any{"owed of test", "owed of test"}},
+		{"ffx2_use_budget OK", []any{1, "OK", []any{[]any{"state of test", "6", "9", "5", "5", "1"}, []any{"state of test", "6", "9", "5", "5", "1"}}, "5", "closed of test", "1", []any{"owed of test", "owed of test"}},
 			func(m message) (any, error) { return decodeReply(UseBudgetCall{}.info(), m, UseBudgetCall{}.decode) },
 			UseBudgetReply{Status: StatusOK, Uses: []BudgetUse{{State: "state of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5, Waits: true}, {State: "state of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5, Waits: true}}, Gate: 5, Closed: "closed of test", Told: true, Owed: []string{"owed of test", "owed of test"}}},
-		{"ffx_set_budget OK", []any{1, "OK", "5", "closed of test", "1"},
+		{"ffx2_set_budget OK", []any{1, "OK", "5", "closed of test", "1"},
 			func(m message) (any, error) { return decodeReply(SetBudgetCall{}.info(), m, SetBudgetCall{}.decode) },
 			SetBudgetReply{Status: StatusOK, Gate: 5, Closed: "closed of test", Told: true}},
-		{"ffx_set_budget ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "5", "closed of test", "1"},
+		{"ffx2_set_budget ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "5", "closed of test", "1"},
 			func(m message) (any, error) { return decodeReply(SetBudgetCall{}.info(), m, SetBudgetCall{}.decode) },
 			SetBudgetReply{Status: StatusAlreadySatisfied, Gate: 5, Closed: "closed of test", Told: true}},
-		{"ffx_write_schedule OK", []any{1, "OK", "8"},
+		{"ffx2_write_schedule OK", []any{1, "OK", "8"},
 			func(m message) (any, error) {
 				return decodeReply(WriteScheduleCall{}.info(), m, WriteScheduleCall{}.decode)
 			},
 			WriteScheduleReply{Status: StatusOK, Version: 8}},
-		{"ffx_write_schedule ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "8"},
+		{"ffx2_write_schedule ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "8"},
 			func(m message) (any, error) {
 				return decodeReply(WriteScheduleCall{}.info(), m, WriteScheduleCall{}.decode)
 			},
 			WriteScheduleReply{Status: StatusAlreadySatisfied, Version: 8}},
-		{"ffx_read_schedule OK", []any{1, "OK", "1795188498438", "8", "\x00\xff\r\nspec", "\x00\xff\r\nstate", []any{"history of test", "history of test"}},
+		{"ffx2_read_schedule OK", []any{1, "OK", "1795188498438", "8", "\x00\xff\r\nspec", "\x00\xff\r\nstate", []any{"history of test", "history of test"}},
 			func(m message) (any, error) {
 				return decodeReply(ReadScheduleCall{}.info(), m, ReadScheduleCall{}.decode)
 			},
 			ReadScheduleReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), Version: 8, Spec: []byte("\x00\xff\r\nspec"), State: []byte("\x00\xff\r\nstate"), History: []string{"history of test", "history of test"}}},
-		{"ffx_read_schedule_plan OK", []any{1, "OK", "\x00\xff\r\nspec", "\x00\xff\r\ninput", "\x00\xff\r\ndefinition"},
+		{"ffx2_read_schedule_plan OK", []any{1, "OK", "\x00\xff\r\nspec", "\x00\xff\r\ninput", "\x00\xff\r\ndefinition"},
 			func(m message) (any, error) {
 				return decodeReply(ReadSchedulePlanCall{}.info(), m, ReadSchedulePlanCall{}.decode)
 			},
 			ReadSchedulePlanReply{Status: StatusOK, Spec: []byte("\x00\xff\r\nspec"), Input: []byte("\x00\xff\r\ninput"), Definition: []byte("\x00\xff\r\ndefinition")}},
-		{"ffx_delete_schedule OK", []any{1, "OK"},
+		{"ffx2_delete_schedule OK", []any{1, "OK"},
 			func(m message) (any, error) {
 				return decodeReply(DeleteScheduleCall{}.info(), m, DeleteScheduleCall{}.decode)
 			},
 			DeleteScheduleReply{Status: StatusOK}},
-		{"ffx_delete_schedule ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+		{"ffx2_delete_schedule ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
 			func(m message) (any, error) {
 				return decodeReply(DeleteScheduleCall{}.info(), m, DeleteScheduleCall{}.decode)
 			},
 			DeleteScheduleReply{Status: StatusAlreadySatisfied}},
-		{"ffx_forget_fires OK", []any{1, "OK"},
+		{"ffx2_forget_fires OK", []any{1, "OK"},
 			func(m message) (any, error) {
 				return decodeReply(ForgetFiresCall{}.info(), m, ForgetFiresCall{}.decode)
 			},
 			ForgetFiresReply{Status: StatusOK}},
-		{"ffx_list_schedules OK", []any{1, "OK", "1795188498438", "next_cursor of test", []any{[]any{"schedule_id of test", "8", "\x00\xff\r\nspec", "\x00\xff\r\nstate"}, []any{"schedule_id of test", "8", "\x00\xff\r\nspec", "\x00\xff\r\nstate"}}},
+		{"ffx2_list_schedules OK", []any{1, "OK", "1795188498438", "next_cursor of test", []any{[]any{"schedule_id of test", "8", "\x00\xff\r\nspec", "\x00\xff\r\nstate"}, []any{"schedule_id of test", "8", "\x00\xff\r\nspec", "\x00\xff\r\nstate"}}},
 			func(m message) (any, error) {
 				return decodeReply(ListSchedulesCall{}.info(), m, ListSchedulesCall{}.decode)
 			},
 			ListSchedulesReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextCursor: "next_cursor of test", Schedules: []ScheduleRecord{{ScheduleID: "schedule_id of test", Version: 8, Spec: []byte("\x00\xff\r\nspec"), State: []byte("\x00\xff\r\nstate")}, {ScheduleID: "schedule_id of test", Version: 8, Spec: []byte("\x00\xff\r\nspec"), State: []byte("\x00\xff\r\nstate")}}}},
-		{"ffx_missing_rights OK", []any{1, "OK", []any{"missing of test", "missing of test"}},
+		{"ffx2_missing_rights OK", []any{1, "OK", []any{"missing of test", "missing of test"}},
 			func(m message) (any, error) {
 				return decodeReply(MissingRightsCall{}.info(), m, MissingRightsCall{}.decode)
 			},
@@ -1356,49 +1345,49 @@ func goldenReplies() []goldenReply {
 		{"ffx_version OK", []any{1, "OK", "build of test", "9", "13"},
 			func(m message) (any, error) { return decodeReply(VersionCall{}.info(), m, VersionCall{}.decode) },
 			VersionReply{Status: StatusOK, Build: "build of test", Protocol: 9, MinProtocol: 13}},
-		{"ffx_count_members OK", []any{1, "OK", "next_cursor of test", "8", "6", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}},
+		{"ffx2_count_members OK", []any{1, "OK", "next_cursor of test", "8", "6", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}},
 			func(m message) (any, error) {
 				return decodeReply(CountMembersCall{}.info(), m, CountMembersCall{}.decode)
 			},
 			CountMembersReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Large: 6, Repaired: []RepairedIndex{{Index: "index of test", Entries: 8}, {Index: "index of test", Entries: 8}}}},
-		{"ffx_reconcile_quotas OK", []any{1, "OK", "next_cursor of test", "8", "9", []any{[]any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}, []any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}}},
+		{"ffx2_reconcile_quotas OK", []any{1, "OK", "next_cursor of test", "8", "9", []any{[]any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}, []any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReconcileQuotasCall{}.info(), m, ReconcileQuotasCall{}.decode)
 			},
 			ReconcileQuotasReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Repaired: 9, Admitted: []Admitted{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}}}},
-		{"ffx_drop_admissions OK", []any{1, "OK", "8", []any{[]any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}, []any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}}},
+		{"ffx2_drop_admissions OK", []any{1, "OK", "8", []any{[]any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}, []any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}}},
 			func(m message) (any, error) {
 				return decodeReply(DropAdmissionsCall{}.info(), m, DropAdmissionsCall{}.decode)
 			},
 			DropAdmissionsReply{Status: StatusOK, Dropped: 8, Again: []Admitted{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}}}},
-		{"ffx_reconcile_budgets OK", []any{1, "OK", "next_cursor of test", "8", "9"},
+		{"ffx2_reconcile_budgets OK", []any{1, "OK", "next_cursor of test", "8", "9"},
 			func(m message) (any, error) {
 				return decodeReply(ReconcileBudgetsCall{}.info(), m, ReconcileBudgetsCall{}.decode)
 			},
 			ReconcileBudgetsReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Repaired: 9}},
-		{"ffx_reconcile OK", []any{1, "OK", "next_cursor of test", "8", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}},
+		{"ffx2_reconcile OK", []any{1, "OK", "next_cursor of test", "8", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}},
 			func(m message) (any, error) { return decodeReply(ReconcileCall{}.info(), m, ReconcileCall{}.decode) },
 			ReconcileReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Repaired: []RepairedIndex{{Index: "index of test", Entries: 8}, {Index: "index of test", Entries: 8}}}},
-		{"ffx_reconcile_edges OK", []any{1, "OK", "next_cursor of test", "8", "9"},
+		{"ffx2_reconcile_edges OK", []any{1, "OK", "next_cursor of test", "8", "9"},
 			func(m message) (any, error) {
 				return decodeReply(ReconcileEdgesCall{}.info(), m, ReconcileEdgesCall{}.decode)
 			},
 			ReconcileEdgesReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Resolved: 9}},
-		{"ffx_check_keys OK", []any{1, "OK", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}, []any{[]any{"kind of test", "name of test", "cursor of test"}, []any{"kind of test", "name of test", "cursor of test"}}},
+		{"ffx2_check_keys OK", []any{1, "OK", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}, []any{[]any{"kind of test", "name of test", "cursor of test"}, []any{"kind of test", "name of test", "cursor of test"}}},
 			func(m message) (any, error) { return decodeReply(CheckKeysCall{}.info(), m, CheckKeysCall{}.decode) },
 			CheckKeysReply{Status: StatusOK, Repaired: []RepairedIndex{{Index: "index of test", Entries: 8}, {Index: "index of test", Entries: 8}}, Left: []Orphan{{Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}, {Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}}}},
-		{"ffx_reconcile_siblings OK", []any{1, "OK", "next_cursor of test", "8", "7", "6", "6"},
+		{"ffx2_reconcile_siblings OK", []any{1, "OK", "next_cursor of test", "8", "7", "6", "6"},
 			func(m message) (any, error) {
 				return decodeReply(ReconcileSiblingsCall{}.info(), m, ReconcileSiblingsCall{}.decode)
 			},
 			ReconcileSiblingsReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Closed: 7, Stale: 6, Owing: 6}},
-		{"ffx_tick OK", []any{1, "OK", "1795188498438", "1795188498438", "1", "9", "15", "19", "18", "10", "11", "20", "18", "7", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+		{"ffx2_tick OK", []any{1, "OK", "1795188498438", "1795188498438", "1", "9", "15", "19", "18", "10", "11", "20", "18", "7", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(TickCall{}.info(), m, TickCall{}.decode) },
 			TickReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Promoted: 9, LeasesExpired: 15, AttemptsTimedOut: 19, DeadlinesExpired: 18, Cancelled: 10, Propagated: 11, SuspensionsExpired: 20, WaitpointsClosed: 18, Purged: 7, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx_keep OK", []any{1, "OK", "1795188498438", "1795188498438", "1", []any{[]any{"task of test", "5", "1500"}, []any{"task of test", "5", "1500"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, []any{"schedules of test", "schedules of test"}, []any{[]any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}, []any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}}, "10"},
+		{"ffx2_keep OK", []any{1, "OK", "1795188498438", "1795188498438", "1", []any{[]any{"task of test", "5", "1500"}, []any{"task of test", "5", "1500"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, []any{"schedules of test", "schedules of test"}, []any{[]any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}, []any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}}, "10"},
 			func(m message) (any, error) { return decodeReply(KeepCall{}.info(), m, KeepCall{}.decode) },
 			KeepReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Done: []TaskDone{{Task: "task of test", Done: 5, Lag: 1500 * time.Millisecond}, {Task: "task of test", Done: 5, Lag: 1500 * time.Millisecond}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}, Schedules: []enginecore.ScheduleID{"schedules of test", "schedules of test"}, RelayEntries: []RelayEntry{{Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}, {Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}}, Unchecked: 10}},
-		{"ffx_end_leases OK", []any{1, "OK", "6", "1"},
+		{"ffx2_end_leases OK", []any{1, "OK", "6", "1"},
 			func(m message) (any, error) { return decodeReply(EndLeasesCall{}.info(), m, EndLeasesCall{}.decode) },
 			EndLeasesReply{Status: StatusOK, Ended: 6, More: true}},
 	}
@@ -1466,73 +1455,61 @@ func bytesCalls() []bytesCall {
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx_submit_flow definition", 6, func(k Keys, b []byte) ([]string, error) {
-			c := SubmitFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", GraphHash: "graph_hash of test", InputHash: "input_hash of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), ResultExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Deadline: 1500 * time.Millisecond, CreatorIdentity: "creator_identity of test", TraceContext: "trace_context of test", Retention: "retention of test", FairKey: "fair_key of test", NodeTotal: 11, EdgeTotal: 11, Last: true, Tags: []SubmitFlowTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Nodes: []SubmitFlowNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait")}}, Edges: []SubmitFlowEdge{{EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}, {EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}}, Joins: []SubmitFlowJoin{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", PolicyVariant: "policy_variant of test", OnSatisfied: "on_satisfied of test", K: 2}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", PolicyVariant: "policy_variant of test", OnSatisfied: "on_satisfied of test", K: 2}}, Limits: []SubmitFlowLimit{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}}, Budgets: []SubmitFlowBudget{{Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}, {Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}}, Fires: []SubmitFlowFire{{ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}, {ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}}, Parent: []SubmitFlowParent{{ExecutionID: "execution_id of test", FailFast: true}, {ExecutionID: "execution_id of test", FailFast: true}}}
+		{"ffx2_put_graph definition", 5, func(k Keys, b []byte) ([]string, error) {
+			c := PutGraphCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Graph: "graph of test", First: 6, Last: true, Edges: 6, Result: 7, Definition: []byte("\x00\xff\r\ndefinition"), Nodes: []PutGraphNode{{Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns")}, {Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Delay: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait"), Join: "join of test", Ups: []byte("\x00\xff\r\nups"), Downs: []byte("\x00\xff\r\ndowns")}}}
 			c.Definition = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx_submit_flow input", 7, func(k Keys, b []byte) ([]string, error) {
-			c := SubmitFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", GraphHash: "graph_hash of test", InputHash: "input_hash of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), ResultExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Deadline: 1500 * time.Millisecond, CreatorIdentity: "creator_identity of test", TraceContext: "trace_context of test", Retention: "retention of test", FairKey: "fair_key of test", NodeTotal: 11, EdgeTotal: 11, Last: true, Tags: []SubmitFlowTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Nodes: []SubmitFlowNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond, Wait: []byte("\x00\xff\r\nwait")}}, Edges: []SubmitFlowEdge{{EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}, {EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}}, Joins: []SubmitFlowJoin{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", PolicyVariant: "policy_variant of test", OnSatisfied: "on_satisfied of test", K: 2}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", PolicyVariant: "policy_variant of test", OnSatisfied: "on_satisfied of test", K: 2}}, Limits: []SubmitFlowLimit{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}}, Budgets: []SubmitFlowBudget{{Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}, {Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}}, Fires: []SubmitFlowFire{{ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}, {ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}}, Parent: []SubmitFlowParent{{ExecutionID: "execution_id of test", FailFast: true}, {ExecutionID: "execution_id of test", FailFast: true}}}
-			c.Input = b
-			_, _, args, err := Wire(k, c)
-			return args, err
-		}},
-		{"ffx_submit_many definition", 3, func(k Keys, b []byte) ([]string, error) {
-			c := SubmitManyCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowName: "flow_name of test", Namespace: "namespace of test", GraphHash: "graph_hash of test", Definition: []byte("\x00\xff\r\ndefinition"), ResultNode: 12, Deadline: 1500 * time.Millisecond, CreatorIdentity: "creator_identity of test", Retention: "retention of test", Tags: []SubmitManyTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Nodes: []SubmitManyNode{{Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}, {Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}}, Edges: []SubmitManyEdge{{Upstream: 9, Downstream: 11, DependencyKind: "dependency_kind of test", InputName: "input_name of test"}, {Upstream: 9, Downstream: 11, DependencyKind: "dependency_kind of test", InputName: "input_name of test"}}, Runs: []SubmitManyRun{{FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}, {FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}}, Executions: []SubmitManyExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}}, EdgeIDs: []SubmitManyEdgeID{{EdgeID: "edge_id of test"}, {EdgeID: "edge_id of test"}}, Limits: []SubmitManyLimit{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}}, Budgets: []SubmitManyBudget{{Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}, {Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}}, OwnTags: []SubmitManyOwnTag{{Run: 4, Name: "name of test", Value: "value of test"}, {Run: 4, Name: "name of test", Value: "value of test"}}}
-			c.Definition = b
-			_, _, args, err := Wire(k, c)
-			return args, err
-		}},
-		{"ffx_complete result", 4, func(k Keys, b []byte) ([]string, error) {
+		{"ffx2_complete result", 4, func(k Keys, b []byte) ([]string, error) {
 			c := CompleteCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
 			c.Result = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx_suspend condition", 7, func(k Keys, b []byte) ([]string, error) {
+		{"ffx2_suspend condition", 7, func(k Keys, b []byte) ([]string, error) {
 			c := SuspendCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
 			c.Condition = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx_record_step value", 5, func(k Keys, b []byte) ([]string, error) {
+		{"ffx2_record_step value", 5, func(k Keys, b []byte) ([]string, error) {
 			c := RecordStepCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", Value: []byte("\x00\xff\r\nvalue")}
 			c.Value = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx_signal payload", 8, func(k Keys, b []byte) ([]string, error) {
+		{"ffx2_signal payload", 8, func(k Keys, b []byte) ([]string, error) {
 			c := SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload")}
 			c.Payload = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx_end_wait result", 3, func(k Keys, b []byte) ([]string, error) {
+		{"ffx2_end_wait result", 3, func(k Keys, b []byte) ([]string, error) {
 			c := EndWaitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test"}
 			c.Result = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx_write_schedule state", 3, func(k Keys, b []byte) ([]string, error) {
+		{"ffx2_write_schedule state", 3, func(k Keys, b []byte) ([]string, error) {
 			c := WriteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", History: []string{"history of test", "history2 of test"}}
 			c.State = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx_write_schedule spec", 5, func(k Keys, b []byte) ([]string, error) {
+		{"ffx2_write_schedule spec", 5, func(k Keys, b []byte) ([]string, error) {
 			c := WriteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", History: []string{"history of test", "history2 of test"}}
 			c.Spec = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx_write_schedule definition", 7, func(k Keys, b []byte) ([]string, error) {
+		{"ffx2_write_schedule definition", 7, func(k Keys, b []byte) ([]string, error) {
 			c := WriteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", History: []string{"history of test", "history2 of test"}}
 			c.Definition = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx_write_schedule input", 8, func(k Keys, b []byte) ([]string, error) {
+		{"ffx2_write_schedule input", 8, func(k Keys, b []byte) ([]string, error) {
 			c := WriteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", History: []string{"history of test", "history2 of test"}}
 			c.Input = b
 			_, _, args, err := Wire(k, c)
@@ -1755,279 +1732,275 @@ func replyDecoders() []replyDecoder {
 			_, err := decodeReply(ReleaseAdmissionCall{}.info(), m, ReleaseAdmissionCall{}.decode)
 			return err
 		}},
-		{"ffx_submit_flow", func(m message) error {
-			_, err := decodeReply(SubmitFlowCall{}.info(), m, SubmitFlowCall{}.decode)
+		{"ffx2_put_graph", func(m message) error {
+			_, err := decodeReply(PutGraphCall{}.info(), m, PutGraphCall{}.decode)
 			return err
 		}},
-		{"ffx_submit_many", func(m message) error {
-			_, err := decodeReply(SubmitManyCall{}.info(), m, SubmitManyCall{}.decode)
+		{"ffx2_submit", func(m message) error {
+			_, err := decodeReply(SubmitCall{}.info(), m, SubmitCall{}.decode)
 			return err
 		}},
-		{"ffx_claim_granted", func(m message) error {
+		{"ffx2_claim_granted", func(m message) error {
 			_, err := decodeReply(ClaimGrantedCall{}.info(), m, ClaimGrantedCall{}.decode)
 			return err
 		}},
-		{"ffx_set_priority", func(m message) error {
+		{"ffx2_set_priority", func(m message) error {
 			_, err := decodeReply(SetPriorityCall{}.info(), m, SetPriorityCall{}.decode)
 			return err
 		}},
-		{"ffx_claim", func(m message) error {
+		{"ffx2_claim", func(m message) error {
 			_, err := decodeReply(ClaimCall{}.info(), m, ClaimCall{}.decode)
 			return err
 		}},
-		{"ffx_grant_next", func(m message) error {
+		{"ffx2_grant_next", func(m message) error {
 			_, err := decodeReply(GrantNextCall{}.info(), m, GrantNextCall{}.decode)
 			return err
 		}},
-		{"ffx_pause", func(m message) error {
+		{"ffx2_pause", func(m message) error {
 			_, err := decodeReply(PauseCall{}.info(), m, PauseCall{}.decode)
 			return err
 		}},
-		{"ffx_resume", func(m message) error {
+		{"ffx2_resume", func(m message) error {
 			_, err := decodeReply(ResumeCall{}.info(), m, ResumeCall{}.decode)
 			return err
 		}},
-		{"ffx_pause_flow", func(m message) error {
+		{"ffx2_pause_flow", func(m message) error {
 			_, err := decodeReply(PauseFlowCall{}.info(), m, PauseFlowCall{}.decode)
 			return err
 		}},
-		{"ffx_resume_flow", func(m message) error {
+		{"ffx2_resume_flow", func(m message) error {
 			_, err := decodeReply(ResumeFlowCall{}.info(), m, ResumeFlowCall{}.decode)
 			return err
 		}},
-		{"ffx_lanes", func(m message) error {
+		{"ffx2_lanes", func(m message) error {
 			_, err := decodeReply(LanesCall{}.info(), m, LanesCall{}.decode)
 			return err
 		}},
-		{"ffx_pauses", func(m message) error {
+		{"ffx2_pauses", func(m message) error {
 			_, err := decodeReply(PausesCall{}.info(), m, PausesCall{}.decode)
 			return err
 		}},
-		{"ffx_renew", func(m message) error {
+		{"ffx2_renew", func(m message) error {
 			_, err := decodeReply(RenewCall{}.info(), m, RenewCall{}.decode)
 			return err
 		}},
-		{"ffx_announce", func(m message) error {
+		{"ffx2_announce", func(m message) error {
 			_, err := decodeReply(AnnounceCall{}.info(), m, AnnounceCall{}.decode)
 			return err
 		}},
-		{"ffx_complete", func(m message) error {
+		{"ffx2_complete", func(m message) error {
 			_, err := decodeReply(CompleteCall{}.info(), m, CompleteCall{}.decode)
 			return err
 		}},
-		{"ffx_complete_many", func(m message) error {
+		{"ffx2_complete_many", func(m message) error {
 			_, err := decodeReply(CompleteManyCall{}.info(), m, CompleteManyCall{}.decode)
 			return err
 		}},
-		{"ffx_fail", func(m message) error {
+		{"ffx2_fail", func(m message) error {
 			_, err := decodeReply(FailCall{}.info(), m, FailCall{}.decode)
 			return err
 		}},
-		{"ffx_release", func(m message) error {
+		{"ffx2_release", func(m message) error {
 			_, err := decodeReply(ReleaseCall{}.info(), m, ReleaseCall{}.decode)
 			return err
 		}},
-		{"ffx_suspend", func(m message) error {
+		{"ffx2_suspend", func(m message) error {
 			_, err := decodeReply(SuspendCall{}.info(), m, SuspendCall{}.decode)
 			return err
 		}},
-		{"ffx_record_step", func(m message) error {
+		{"ffx2_record_step", func(m message) error {
 			_, err := decodeReply(RecordStepCall{}.info(), m, RecordStepCall{}.decode)
 			return err
 		}},
-		{"ffx_open_waitpoint", func(m message) error {
+		{"ffx2_open_waitpoint", func(m message) error {
 			_, err := decodeReply(OpenWaitpointCall{}.info(), m, OpenWaitpointCall{}.decode)
 			return err
 		}},
-		{"ffx_read_journal", func(m message) error {
+		{"ffx2_read_journal", func(m message) error {
 			_, err := decodeReply(ReadJournalCall{}.info(), m, ReadJournalCall{}.decode)
 			return err
 		}},
-		{"ffx_signal", func(m message) error {
+		{"ffx2_signal", func(m message) error {
 			_, err := decodeReply(SignalCall{}.info(), m, SignalCall{}.decode)
 			return err
 		}},
-		{"ffx_list_waitpoints", func(m message) error {
+		{"ffx2_list_waitpoints", func(m message) error {
 			_, err := decodeReply(ListWaitpointsCall{}.info(), m, ListWaitpointsCall{}.decode)
 			return err
 		}},
-		{"ffx_end_wait", func(m message) error {
+		{"ffx2_end_wait", func(m message) error {
 			_, err := decodeReply(EndWaitCall{}.info(), m, EndWaitCall{}.decode)
 			return err
 		}},
-		{"ffx_compact", func(m message) error {
-			_, err := decodeReply(CompactCall{}.info(), m, CompactCall{}.decode)
-			return err
-		}},
-		{"ffx_project_flows", func(m message) error {
+		{"ffx2_project_flows", func(m message) error {
 			_, err := decodeReply(ProjectFlowsCall{}.info(), m, ProjectFlowsCall{}.decode)
 			return err
 		}},
-		{"ffx_purge_flow", func(m message) error {
+		{"ffx2_purge_flow", func(m message) error {
 			_, err := decodeReply(PurgeFlowCall{}.info(), m, PurgeFlowCall{}.decode)
 			return err
 		}},
-		{"ffx_rerun", func(m message) error {
+		{"ffx2_rerun", func(m message) error {
 			_, err := decodeReply(RerunCall{}.info(), m, RerunCall{}.decode)
 			return err
 		}},
-		{"ffx_list_runs", func(m message) error {
+		{"ffx2_list_runs", func(m message) error {
 			_, err := decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode)
 			return err
 		}},
-		{"ffx_describe_flow", func(m message) error {
+		{"ffx2_describe_flow", func(m message) error {
 			_, err := decodeReply(DescribeFlowCall{}.info(), m, DescribeFlowCall{}.decode)
 			return err
 		}},
-		{"ffx_flow_result", func(m message) error {
+		{"ffx2_flow_result", func(m message) error {
 			_, err := decodeReply(FlowResultCall{}.info(), m, FlowResultCall{}.decode)
 			return err
 		}},
-		{"ffx_flow_failures", func(m message) error {
+		{"ffx2_flow_failures", func(m message) error {
 			_, err := decodeReply(FlowFailuresCall{}.info(), m, FlowFailuresCall{}.decode)
 			return err
 		}},
-		{"ffx_read_inputs", func(m message) error {
+		{"ffx2_read_inputs", func(m message) error {
 			_, err := decodeReply(ReadInputsCall{}.info(), m, ReadInputsCall{}.decode)
 			return err
 		}},
-		{"ffx_read_events", func(m message) error {
+		{"ffx2_read_events", func(m message) error {
 			_, err := decodeReply(ReadEventsCall{}.info(), m, ReadEventsCall{}.decode)
 			return err
 		}},
-		{"ffx_cancel_flow", func(m message) error {
+		{"ffx2_cancel_flow", func(m message) error {
 			_, err := decodeReply(CancelFlowCall{}.info(), m, CancelFlowCall{}.decode)
 			return err
 		}},
-		{"ffx_cancel_node", func(m message) error {
+		{"ffx2_cancel_node", func(m message) error {
 			_, err := decodeReply(CancelNodeCall{}.info(), m, CancelNodeCall{}.decode)
 			return err
 		}},
-		{"ffx_trim", func(m message) error {
+		{"ffx2_trim", func(m message) error {
 			_, err := decodeReply(TrimCall{}.info(), m, TrimCall{}.decode)
 			return err
 		}},
-		{"ffx_end_errand", func(m message) error {
+		{"ffx2_end_errand", func(m message) error {
 			_, err := decodeReply(EndRelayEntryCall{}.info(), m, EndRelayEntryCall{}.decode)
 			return err
 		}},
-		{"ffx_link_child", func(m message) error {
+		{"ffx2_link_child", func(m message) error {
 			_, err := decodeReply(LinkChildCall{}.info(), m, LinkChildCall{}.decode)
 			return err
 		}},
-		{"ffx_await_child", func(m message) error {
+		{"ffx2_await_child", func(m message) error {
 			_, err := decodeReply(AwaitChildCall{}.info(), m, AwaitChildCall{}.decode)
 			return err
 		}},
-		{"ffx_ask_child", func(m message) error {
+		{"ffx2_ask_child", func(m message) error {
 			_, err := decodeReply(AskChildCall{}.info(), m, AskChildCall{}.decode)
 			return err
 		}},
-		{"ffx_child_ended", func(m message) error {
+		{"ffx2_child_ended", func(m message) error {
 			_, err := decodeReply(ChildEndedCall{}.info(), m, ChildEndedCall{}.decode)
 			return err
 		}},
-		{"ffx_read_results", func(m message) error {
+		{"ffx2_read_results", func(m message) error {
 			_, err := decodeReply(ReadResultsCall{}.info(), m, ReadResultsCall{}.decode)
 			return err
 		}},
-		{"ffx_admit", func(m message) error {
+		{"ffx2_admit", func(m message) error {
 			_, err := decodeReply(AdmitCall{}.info(), m, AdmitCall{}.decode)
 			return err
 		}},
-		{"ffx_verify_admissions", func(m message) error {
+		{"ffx2_verify_admissions", func(m message) error {
 			_, err := decodeReply(VerifyAdmissionsCall{}.info(), m, VerifyAdmissionsCall{}.decode)
 			return err
 		}},
-		{"ffx_leased_ahead", func(m message) error {
+		{"ffx2_leased_ahead", func(m message) error {
 			_, err := decodeReply(LeasedAheadCall{}.info(), m, LeasedAheadCall{}.decode)
 			return err
 		}},
-		{"ffx_hold_places", func(m message) error {
+		{"ffx2_hold_places", func(m message) error {
 			_, err := decodeReply(HoldPlacesCall{}.info(), m, HoldPlacesCall{}.decode)
 			return err
 		}},
-		{"ffx_exchange", func(m message) error {
+		{"ffx2_exchange", func(m message) error {
 			_, err := decodeReply(ExchangeCall{}.info(), m, ExchangeCall{}.decode)
 			return err
 		}},
-		{"ffx_quotas", func(m message) error {
+		{"ffx2_quotas", func(m message) error {
 			_, err := decodeReply(QuotasCall{}.info(), m, QuotasCall{}.decode)
 			return err
 		}},
-		{"ffx_set_quota", func(m message) error {
+		{"ffx2_set_quota", func(m message) error {
 			_, err := decodeReply(SetQuotaCall{}.info(), m, SetQuotaCall{}.decode)
 			return err
 		}},
-		{"ffx_quota_tick", func(m message) error {
+		{"ffx2_quota_tick", func(m message) error {
 			_, err := decodeReply(QuotaTickCall{}.info(), m, QuotaTickCall{}.decode)
 			return err
 		}},
-		{"ffx_set_budget_gates", func(m message) error {
+		{"ffx2_set_budget_gates", func(m message) error {
 			_, err := decodeReply(SetBudgetGatesCall{}.info(), m, SetBudgetGatesCall{}.decode)
 			return err
 		}},
-		{"ffx_note_breach", func(m message) error {
+		{"ffx2_note_breach", func(m message) error {
 			_, err := decodeReply(NoteBreachCall{}.info(), m, NoteBreachCall{}.decode)
 			return err
 		}},
-		{"ffx_verify_budget_use", func(m message) error {
+		{"ffx2_verify_budget_use", func(m message) error {
 			_, err := decodeReply(VerifyBudgetUseCall{}.info(), m, VerifyBudgetUseCall{}.decode)
 			return err
 		}},
-		{"ffx_budget_tick", func(m message) error {
+		{"ffx2_budget_tick", func(m message) error {
 			_, err := decodeReply(BudgetTickCall{}.info(), m, BudgetTickCall{}.decode)
 			return err
 		}},
-		{"ffx_budget_done", func(m message) error {
+		{"ffx2_budget_done", func(m message) error {
 			_, err := decodeReply(BudgetDoneCall{}.info(), m, BudgetDoneCall{}.decode)
 			return err
 		}},
-		{"ffx_get_budgets", func(m message) error {
+		{"ffx2_get_budgets", func(m message) error {
 			_, err := decodeReply(GetBudgetsCall{}.info(), m, GetBudgetsCall{}.decode)
 			return err
 		}},
-		{"ffx_list_budgets", func(m message) error {
+		{"ffx2_list_budgets", func(m message) error {
 			_, err := decodeReply(ListBudgetsCall{}.info(), m, ListBudgetsCall{}.decode)
 			return err
 		}},
-		{"ffx_remove_budget", func(m message) error {
+		{"ffx2_remove_budget", func(m message) error {
 			_, err := decodeReply(RemoveBudgetCall{}.info(), m, RemoveBudgetCall{}.decode)
 			return err
 		}},
-		{"ffx_use_budget", func(m message) error {
+		{"ffx2_use_budget", func(m message) error {
 			_, err := decodeReply(UseBudgetCall{}.info(), m, UseBudgetCall{}.decode)
 			return err
 		}},
-		{"ffx_set_budget", func(m message) error {
+		{"ffx2_set_budget", func(m message) error {
 			_, err := decodeReply(SetBudgetCall{}.info(), m, SetBudgetCall{}.decode)
 			return err
 		}},
-		{"ffx_write_schedule", func(m message) error {
+		{"ffx2_write_schedule", func(m message) error {
 			_, err := decodeReply(WriteScheduleCall{}.info(), m, WriteScheduleCall{}.decode)
 			return err
 		}},
-		{"ffx_read_schedule", func(m message) error {
+		{"ffx2_read_schedule", func(m message) error {
 			_, err := decodeReply(ReadScheduleCall{}.info(), m, ReadScheduleCall{}.decode)
 			return err
 		}},
-		{"ffx_read_schedule_plan", func(m message) error {
+		{"ffx2_read_schedule_plan", func(m message) error {
 			_, err := decodeReply(ReadSchedulePlanCall{}.info(), m, ReadSchedulePlanCall{}.decode)
 			return err
 		}},
-		{"ffx_delete_schedule", func(m message) error {
+		{"ffx2_delete_schedule", func(m message) error {
 			_, err := decodeReply(DeleteScheduleCall{}.info(), m, DeleteScheduleCall{}.decode)
 			return err
 		}},
-		{"ffx_forget_fires", func(m message) error {
+		{"ffx2_forget_fires", func(m message) error {
 			_, err := decodeReply(ForgetFiresCall{}.info(), m, ForgetFiresCall{}.decode)
 			return err
 		}},
-		{"ffx_list_schedules", func(m message) error {
+		{"ffx2_list_schedules", func(m message) error {
 			_, err := decodeReply(ListSchedulesCall{}.info(), m, ListSchedulesCall{}.decode)
 			return err
 		}},
-		{"ffx_missing_rights", func(m message) error {
+		{"ffx2_missing_rights", func(m message) error {
 			_, err := decodeReply(MissingRightsCall{}.info(), m, MissingRightsCall{}.decode)
 			return err
 		}},
@@ -2035,47 +2008,47 @@ func replyDecoders() []replyDecoder {
 			_, err := decodeReply(VersionCall{}.info(), m, VersionCall{}.decode)
 			return err
 		}},
-		{"ffx_count_members", func(m message) error {
+		{"ffx2_count_members", func(m message) error {
 			_, err := decodeReply(CountMembersCall{}.info(), m, CountMembersCall{}.decode)
 			return err
 		}},
-		{"ffx_reconcile_quotas", func(m message) error {
+		{"ffx2_reconcile_quotas", func(m message) error {
 			_, err := decodeReply(ReconcileQuotasCall{}.info(), m, ReconcileQuotasCall{}.decode)
 			return err
 		}},
-		{"ffx_drop_admissions", func(m message) error {
+		{"ffx2_drop_admissions", func(m message) error {
 			_, err := decodeReply(DropAdmissionsCall{}.info(), m, DropAdmissionsCall{}.decode)
 			return err
 		}},
-		{"ffx_reconcile_budgets", func(m message) error {
+		{"ffx2_reconcile_budgets", func(m message) error {
 			_, err := decodeReply(ReconcileBudgetsCall{}.info(), m, ReconcileBudgetsCall{}.decode)
 			return err
 		}},
-		{"ffx_reconcile", func(m message) error {
+		{"ffx2_reconcile", func(m message) error {
 			_, err := decodeReply(ReconcileCall{}.info(), m, ReconcileCall{}.decode)
 			return err
 		}},
-		{"ffx_reconcile_edges", func(m message) error {
+		{"ffx2_reconcile_edges", func(m message) error {
 			_, err := decodeReply(ReconcileEdgesCall{}.info(), m, ReconcileEdgesCall{}.decode)
 			return err
 		}},
-		{"ffx_check_keys", func(m message) error {
+		{"ffx2_check_keys", func(m message) error {
 			_, err := decodeReply(CheckKeysCall{}.info(), m, CheckKeysCall{}.decode)
 			return err
 		}},
-		{"ffx_reconcile_siblings", func(m message) error {
+		{"ffx2_reconcile_siblings", func(m message) error {
 			_, err := decodeReply(ReconcileSiblingsCall{}.info(), m, ReconcileSiblingsCall{}.decode)
 			return err
 		}},
-		{"ffx_tick", func(m message) error {
+		{"ffx2_tick", func(m message) error {
 			_, err := decodeReply(TickCall{}.info(), m, TickCall{}.decode)
 			return err
 		}},
-		{"ffx_keep", func(m message) error {
+		{"ffx2_keep", func(m message) error {
 			_, err := decodeReply(KeepCall{}.info(), m, KeepCall{}.decode)
 			return err
 		}},
-		{"ffx_end_leases", func(m message) error {
+		{"ffx2_end_leases", func(m message) error {
 			_, err := decodeReply(EndLeasesCall{}.info(), m, EndLeasesCall{}.decode)
 			return err
 		}},

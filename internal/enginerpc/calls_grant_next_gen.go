@@ -34,11 +34,11 @@ type GrantNextReply struct {
 	Reclaim     bool
 }
 
-// GrantNext runs ffx_grant_next. Grants a worker the execution of a lane in one partition that a claim
-// of this worker would lease next: abandoned ones first, else by the turn of keys, by ageing, priority
-// and age. What has a grant already is passed over, what the worker cannot run is set aside, and what
-// a pause or a budget of its run holds back is taken out of the way. An execution about which budgets,
-// quotas or limits in other partitions are to be asked is named without being granted:
+// GrantNext runs ffx2_grant_next. Grants a worker the execution of a lane in one partition that a
+// claim of this worker would lease next: abandoned ones first, else by the turn of keys, by ageing,
+// priority and age. What has a grant already is passed over, what the worker cannot run is set aside,
+// and what a pause or a budget of its run holds back is taken out of the way. An execution about which
+// budgets, quotas or limits in other partitions are to be asked is named without being granted:
 // ff_issue_claim_grant or ff_issue_reclaim_grant does that. `execution_id` is empty when there is
 // none. Ids in `passed_over`, one a line, are not granted. Without `kinds`, the worker knows all
 // activities. A grant whose reply is lost runs out unused.
@@ -50,7 +50,7 @@ func (conn *Conn) GrantNext(ctx context.Context, c GrantNextCall) (GrantNextRepl
 }
 
 func (GrantNextCall) info() callInfo {
-	return callInfo{name: "ffx_grant_next", open: true}
+	return callInfo{name: "ffx2_grant_next", open: true}
 }
 
 func (c GrantNextCall) encode(w *wire) {

@@ -18,8 +18,8 @@ type MissingRightsReply struct {
 	Missing []string
 }
 
-// MissingRights runs ffx_missing_rights. Which of some commands the calling user may not run, with the
-// keys and channels that they name. The words of a command are separated by spaces.
+// MissingRights runs ffx2_missing_rights. Which of some commands the calling user may not run, with
+// the keys and channels that they name. The words of a command are separated by spaces.
 //
 // It only reads.
 func (conn *Conn) MissingRights(ctx context.Context, c MissingRightsCall) (MissingRightsReply, error) {
@@ -27,7 +27,7 @@ func (conn *Conn) MissingRights(ctx context.Context, c MissingRightsCall) (Missi
 }
 
 func (MissingRightsCall) info() callInfo {
-	return callInfo{name: "ffx_missing_rights", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_missing_rights", readOnly: true, repeatable: true, open: true}
 }
 
 func (c MissingRightsCall) encode(w *wire) {

@@ -28,7 +28,7 @@ type CountMembersReply struct {
 	Repaired   []RepairedIndex
 }
 
-// CountMembers runs ffx_count_members. Enters the members of runs that have more of them than
+// CountMembers runs ffx2_count_members. Enters the members of runs that have more of them than
 // `more_than` wherever they belong, and mends what those runs count of them; ffx_reconcile does so
 // with smaller ones. Looks at about `limit` members per call: go on with next_cursor until it is
 // empty. `large` counts such runs, `repaired` counts by index what was not in order.
@@ -40,7 +40,7 @@ func (conn *Conn) CountMembers(ctx context.Context, c CountMembersCall) (CountMe
 }
 
 func (CountMembersCall) info() callInfo {
-	return callInfo{name: "ffx_count_members", repeatable: true, open: true}
+	return callInfo{name: "ffx2_count_members", repeatable: true, open: true}
 }
 
 func (c CountMembersCall) encode(w *wire) {

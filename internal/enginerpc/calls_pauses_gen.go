@@ -24,7 +24,7 @@ type PauseReply struct {
 	Status Status
 }
 
-// Pause runs ffx_pause. Pauses a lane or an activity in one partition: nothing of it is claimed until
+// Pause runs ffx2_pause. Pauses a lane or an activity in one partition: nothing of it is claimed until
 // it is resumed. What runs goes on.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -34,7 +34,7 @@ func (conn *Conn) Pause(ctx context.Context, c PauseCall) (PauseReply, error) {
 }
 
 func (PauseCall) info() callInfo {
-	return callInfo{name: "ffx_pause", repeatable: true, open: true}
+	return callInfo{name: "ffx2_pause", repeatable: true, open: true}
 }
 
 func (c PauseCall) encode(w *wire) {
@@ -75,7 +75,7 @@ type ResumeReply struct {
 	NextCursor string
 }
 
-// Resume runs ffx_resume. Ends the pause of a lane or an activity in one partition. Lets go what was
+// Resume runs ffx2_resume. Ends the pause of a lane or an activity in one partition. Lets go what was
 // held, a bounded number per call: go on with next_cursor until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -85,7 +85,7 @@ func (conn *Conn) Resume(ctx context.Context, c ResumeCall) (ResumeReply, error)
 }
 
 func (ResumeCall) info() callInfo {
-	return callInfo{name: "ffx_resume", repeatable: true, open: true}
+	return callInfo{name: "ffx2_resume", repeatable: true, open: true}
 }
 
 func (c ResumeCall) encode(w *wire) {
@@ -124,7 +124,7 @@ type PauseFlowReply struct {
 	Status Status
 }
 
-// PauseFlow runs ffx_pause_flow. Pauses a run: no node of it starts until it is resumed. What runs
+// PauseFlow runs ffx2_pause_flow. Pauses a run: no node of it starts until it is resumed. What runs
 // goes on.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -134,7 +134,7 @@ func (conn *Conn) PauseFlow(ctx context.Context, c PauseFlowCall) (PauseFlowRepl
 }
 
 func (PauseFlowCall) info() callInfo {
-	return callInfo{name: "ffx_pause_flow", repeatable: true, open: true}
+	return callInfo{name: "ffx2_pause_flow", repeatable: true, open: true}
 }
 
 func (c PauseFlowCall) encode(w *wire) {
@@ -173,7 +173,7 @@ type ResumeFlowReply struct {
 	NextCursor string
 }
 
-// ResumeFlow runs ffx_resume_flow. Ends the pause of a run. Lets go what was held, a bounded number
+// ResumeFlow runs ffx2_resume_flow. Ends the pause of a run. Lets go what was held, a bounded number
 // per call: go on with next_cursor until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -183,7 +183,7 @@ func (conn *Conn) ResumeFlow(ctx context.Context, c ResumeFlowCall) (ResumeFlowR
 }
 
 func (ResumeFlowCall) info() callInfo {
-	return callInfo{name: "ffx_resume_flow", repeatable: true, open: true}
+	return callInfo{name: "ffx2_resume_flow", repeatable: true, open: true}
 }
 
 func (c ResumeFlowCall) encode(w *wire) {
@@ -219,7 +219,7 @@ type LanesReply struct {
 	Lanes  []LaneState
 }
 
-// Lanes runs ffx_lanes. The lanes of a partition with what stands in each of their indexes.
+// Lanes runs ffx2_lanes. The lanes of a partition with what stands in each of their indexes.
 //
 // It only reads.
 func (conn *Conn) Lanes(ctx context.Context, c LanesCall) (LanesReply, error) {
@@ -227,7 +227,7 @@ func (conn *Conn) Lanes(ctx context.Context, c LanesCall) (LanesReply, error) {
 }
 
 func (LanesCall) info() callInfo {
-	return callInfo{name: "ffx_lanes", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_lanes", readOnly: true, repeatable: true, open: true}
 }
 
 func (c LanesCall) encode(w *wire) {
@@ -260,7 +260,7 @@ type PausesReply struct {
 	Pauses []Pause
 }
 
-// Pauses runs ffx_pauses. The lanes and activities that are paused in a partition. The text is the
+// Pauses runs ffx2_pauses. The lanes and activities that are paused in a partition. The text is the
 // time of the pause in ms and, behind a blank, its reason.
 //
 // It only reads.
@@ -269,7 +269,7 @@ func (conn *Conn) Pauses(ctx context.Context, c PausesCall) (PausesReply, error)
 }
 
 func (PausesCall) info() callInfo {
-	return callInfo{name: "ffx_pauses", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_pauses", readOnly: true, repeatable: true, open: true}
 }
 
 func (c PausesCall) encode(w *wire) {

@@ -37,7 +37,7 @@ type HoldPlacesReply struct {
 	Room      int64
 }
 
-// HoldPlaces runs ffx_hold_places. Sets how many places of a quota without a rate a worker holds as a
+// HoldPlaces runs ffx2_hold_places. Sets how many places of a quota without a rate a worker holds as a
 // block: `places` of them, of which `needed` are in use or about to be. It gets more than it has only
 // while nobody waits, and more than it needs only while the limit is far away. `seq` numbers the words
 // of the worker; one that is not later than the last changes nothing. `held` is what it has then,
@@ -51,7 +51,7 @@ func (conn *Conn) HoldPlaces(ctx context.Context, c HoldPlacesCall) (HoldPlacesR
 }
 
 func (HoldPlacesCall) info() callInfo {
-	return callInfo{name: "ffx_hold_places", repeatable: true, open: true}
+	return callInfo{name: "ffx2_hold_places", repeatable: true, open: true}
 }
 
 func (c HoldPlacesCall) encode(w *wire) {

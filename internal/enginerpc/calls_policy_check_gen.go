@@ -27,7 +27,7 @@ type ReconcileQuotasReply struct {
 	Admitted   []Admitted
 }
 
-// ReconcileQuotas runs ffx_reconcile_quotas. Goes through the quotas of a partition that programs of
+// ReconcileQuotas runs ffx2_reconcile_quotas. Goes through the quotas of a partition that programs of
 // the contract have created: takes starts away that have left the window, corrects the counter of
 // those admitted, and names them, for the caller to find out which of them run, and to hand the others
 // to ffx_drop_admissions. Looks at about `limit` records per call: go on with next_cursor until it is
@@ -40,7 +40,7 @@ func (conn *Conn) ReconcileQuotas(ctx context.Context, c ReconcileQuotasCall) (R
 }
 
 func (ReconcileQuotasCall) info() callInfo {
-	return callInfo{name: "ffx_reconcile_quotas", repeatable: true, open: true}
+	return callInfo{name: "ffx2_reconcile_quotas", repeatable: true, open: true}
 }
 
 func (c ReconcileQuotasCall) encode(w *wire) {
@@ -88,7 +88,7 @@ type DropAdmissionsReply struct {
 	Again   []Admitted
 }
 
-// DropAdmissions runs ffx_drop_admissions. Takes admissions back of executions that do not run any
+// DropAdmissions runs ffx2_drop_admissions. Takes admissions back of executions that do not run any
 // more: those that still stand as ffx_reconcile_quotas has named them. What they have started still
 // counts within the window. One that is guarded only loses its guard: as long as it stands, an
 // execution that is run again is told that it is admitted. `again` names those, for the caller to look
@@ -101,7 +101,7 @@ func (conn *Conn) DropAdmissions(ctx context.Context, c DropAdmissionsCall) (Dro
 }
 
 func (DropAdmissionsCall) info() callInfo {
-	return callInfo{name: "ffx_drop_admissions", repeatable: true, open: true}
+	return callInfo{name: "ffx2_drop_admissions", repeatable: true, open: true}
 }
 
 func (c DropAdmissionsCall) encode(w *wire) {
@@ -150,7 +150,7 @@ type ReconcileBudgetsReply struct {
 	Repaired   int64
 }
 
-// ReconcileBudgets runs ffx_reconcile_budgets. Goes through the budgets of a partition that programs
+// ReconcileBudgets runs ffx2_reconcile_budgets. Goes through the budgets of a partition that programs
 // of the contract have created: notes in the usage since when (breached_at) a hard limit is reached,
 // or that none is any more, and enters those with resets in the index of resets. Looks at about
 // `limit` records per call: go on with next_cursor until it is empty.
@@ -162,7 +162,7 @@ func (conn *Conn) ReconcileBudgets(ctx context.Context, c ReconcileBudgetsCall) 
 }
 
 func (ReconcileBudgetsCall) info() callInfo {
-	return callInfo{name: "ffx_reconcile_budgets", repeatable: true, open: true}
+	return callInfo{name: "ffx2_reconcile_budgets", repeatable: true, open: true}
 }
 
 func (c ReconcileBudgetsCall) encode(w *wire) {

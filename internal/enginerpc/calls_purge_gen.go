@@ -24,7 +24,7 @@ type PurgeFlowReply struct {
 	Budgets string
 }
 
-// PurgeFlow runs ffx_purge_flow. Removes a run that is over with all that belongs to it, a bounded
+// PurgeFlow runs ffx2_purge_flow. Removes a run that is over with all that belongs to it, a bounded
 // number of members per call. From the first call on it is in no list, and cannot be run again. Call
 // again while `more`, or leave the rest to the keeper. A run that is not there is purged already. Its
 // budgets live in other partitions: `budgets` names them to the caller, and their own keepers remove
@@ -37,7 +37,7 @@ func (conn *Conn) PurgeFlow(ctx context.Context, c PurgeFlowCall) (PurgeFlowRepl
 }
 
 func (PurgeFlowCall) info() callInfo {
-	return callInfo{name: "ffx_purge_flow", repeatable: true, open: true}
+	return callInfo{name: "ffx2_purge_flow", repeatable: true, open: true}
 }
 
 func (c PurgeFlowCall) encode(w *wire) {

@@ -49,9 +49,9 @@ type ExchangeReply struct {
 	Room      int64
 }
 
-// Exchange runs ffx_exchange. Gives places of a quota back and asks for others. Places go to those who
-// wait, in the order of their scores: `granted` tells who got one, which may be others than those of
-// the call. Who got none waits in the queue of the quota; `contended` tells that somebody does. A
+// Exchange runs ffx2_exchange. Gives places of a quota back and asks for others. Places go to those
+// who wait, in the order of their scores: `granted` tells who got one, which may be others than those
+// of the call. Who got none waits in the queue of the quota; `contended` tells that somebody does. A
 // request without a score does not wait: it gets a place that nobody waits for, or none. `want` is how
 // many the caller can use at once. `room` is how many more places there are before the limit comes
 // near; 0 while somebody waits.
@@ -63,7 +63,7 @@ func (conn *Conn) Exchange(ctx context.Context, c ExchangeCall) (ExchangeReply, 
 }
 
 func (ExchangeCall) info() callInfo {
-	return callInfo{name: "ffx_exchange", repeatable: true, open: true}
+	return callInfo{name: "ffx2_exchange", repeatable: true, open: true}
 }
 
 func (c ExchangeCall) encode(w *wire) {
@@ -124,7 +124,7 @@ type QuotasReply struct {
 	Quotas     []QuotaState
 }
 
-// Quotas runs ffx_quotas. The quotas of a partition, in pages, with how many hold a place, were
+// Quotas runs ffx2_quotas. The quotas of a partition, in pages, with how many hold a place, were
 // admitted in the window, and wait.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown.
@@ -133,7 +133,7 @@ func (conn *Conn) Quotas(ctx context.Context, c QuotasCall) (QuotasReply, error)
 }
 
 func (QuotasCall) info() callInfo {
-	return callInfo{name: "ffx_quotas", open: true}
+	return callInfo{name: "ffx2_quotas", open: true}
 }
 
 func (c QuotasCall) encode(w *wire) {
@@ -176,7 +176,7 @@ type SetQuotaReply struct {
 	Status Status
 }
 
-// SetQuota runs ffx_set_quota. Sets the limits of a quota, whatever flows declare, until `pin` is
+// SetQuota runs ffx2_set_quota. Sets the limits of a quota, whatever flows declare, until `pin` is
 // false again.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -186,7 +186,7 @@ func (conn *Conn) SetQuota(ctx context.Context, c SetQuotaCall) (SetQuotaReply, 
 }
 
 func (SetQuotaCall) info() callInfo {
-	return callInfo{name: "ffx_set_quota", repeatable: true, open: true}
+	return callInfo{name: "ffx2_set_quota", repeatable: true, open: true}
 }
 
 func (c SetQuotaCall) encode(w *wire) {

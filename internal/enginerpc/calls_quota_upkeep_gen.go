@@ -27,7 +27,7 @@ type QuotaTickReply struct {
 	Blocks    []QuotaBlock
 }
 
-// QuotaTick runs ffx_quota_tick. Looks at the quotas of a partition that are due: grants what has
+// QuotaTick runs ffx2_quota_tick. Looks at the quotas of a partition that are due: grants what has
 // become free to those who wait, and names the holders whose places the caller should verify, and the
 // blocks of workers that have not been heard for a while. `quotas` describes those that are named.
 //
@@ -37,7 +37,7 @@ func (conn *Conn) QuotaTick(ctx context.Context, c QuotaTickCall) (QuotaTickRepl
 }
 
 func (QuotaTickCall) info() callInfo {
-	return callInfo{name: "ffx_quota_tick", repeatable: true, open: true}
+	return callInfo{name: "ffx2_quota_tick", repeatable: true, open: true}
 }
 
 func (c QuotaTickCall) encode(w *wire) {

@@ -38,7 +38,7 @@ type ReconcileReply struct {
 	Repaired   []RepairedIndex
 }
 
-// Reconcile runs ffx_reconcile. Enters executions and flows of a partition in the indexes that they
+// Reconcile runs ffx2_reconcile. Enters executions and flows of a partition in the indexes that they
 // are missing from, and takes entries away that do not belong, by their records. Looks at about
 // `limit` records per call: go on with next_cursor until it is empty. `repaired` counts by index what
 // was not in order. `lanes` are looked at besides those of flows, and `workers` are those whose sets
@@ -51,7 +51,7 @@ func (conn *Conn) Reconcile(ctx context.Context, c ReconcileCall) (ReconcileRepl
 }
 
 func (ReconcileCall) info() callInfo {
-	return callInfo{name: "ffx_reconcile", repeatable: true, open: true}
+	return callInfo{name: "ffx2_reconcile", repeatable: true, open: true}
 }
 
 func (c ReconcileCall) encode(w *wire) {
@@ -104,9 +104,9 @@ type ReconcileEdgesReply struct {
 	Resolved   int64
 }
 
-// ReconcileEdges runs ffx_reconcile_edges. Resolves open edges whose upstream has ended, of executions
-// that are blocked by dependencies. Looks at about `limit` of those per call: go on with next_cursor
-// until it is empty.
+// ReconcileEdges runs ffx2_reconcile_edges. Resolves open edges whose upstream has ended, of
+// executions that are blocked by dependencies. Looks at about `limit` of those per call: go on with
+// next_cursor until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -115,7 +115,7 @@ func (conn *Conn) ReconcileEdges(ctx context.Context, c ReconcileEdgesCall) (Rec
 }
 
 func (ReconcileEdgesCall) info() callInfo {
-	return callInfo{name: "ffx_reconcile_edges", repeatable: true, open: true}
+	return callInfo{name: "ffx2_reconcile_edges", repeatable: true, open: true}
 }
 
 func (c ReconcileEdgesCall) encode(w *wire) {
@@ -165,7 +165,7 @@ type CheckKeysReply struct {
 	Left     []Orphan
 }
 
-// CheckKeys runs ffx_check_keys. Looks at records and lists that were found among the keys of a
+// CheckKeys runs ffx2_check_keys. Looks at records and lists that were found among the keys of a
 // partition: an execution, flow or schedule that is missing from the list of all of them is entered
 // wherever it belongs; from a list of runs ("runs:<flow>" or "tagged_runs:<tag, escaped>:<value>") and
 // from the set of a worker's leases goes what does not belong there. What is `left` is more than
@@ -178,7 +178,7 @@ func (conn *Conn) CheckKeys(ctx context.Context, c CheckKeysCall) (CheckKeysRepl
 }
 
 func (CheckKeysCall) info() callInfo {
-	return callInfo{name: "ffx_check_keys", repeatable: true, open: true}
+	return callInfo{name: "ffx2_check_keys", repeatable: true, open: true}
 }
 
 func (c CheckKeysCall) encode(w *wire) {

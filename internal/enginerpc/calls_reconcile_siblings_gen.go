@@ -28,7 +28,7 @@ type ReconcileSiblingsReply struct {
 	Owing      int64
 }
 
-// ReconcileSiblings runs ffx_reconcile_siblings. Goes through the groups of a partition that owe
+// ReconcileSiblings runs ffx2_reconcile_siblings. Goes through the groups of a partition that owe
 // cancels to siblings: takes those siblings off that have ended or that something else needs, closes
 // groups that owe nothing any more, and takes entries away that mean nothing. `owing` counts groups
 // whose siblings still run: cancelling is for those who dispatch. Looks at about `limit` records per
@@ -41,7 +41,7 @@ func (conn *Conn) ReconcileSiblings(ctx context.Context, c ReconcileSiblingsCall
 }
 
 func (ReconcileSiblingsCall) info() callInfo {
-	return callInfo{name: "ffx_reconcile_siblings", repeatable: true, open: true}
+	return callInfo{name: "ffx2_reconcile_siblings", repeatable: true, open: true}
 }
 
 func (c ReconcileSiblingsCall) encode(w *wire) {

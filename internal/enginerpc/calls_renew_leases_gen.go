@@ -36,7 +36,7 @@ type RenewReply struct {
 	Orphans   []HeldLease
 }
 
-// Renew runs ffx_renew. Renews many leases of one worker in one partition, tells which are gone, and,
+// Renew runs ffx2_renew. Renews many leases of one worker in one partition, tells which are gone, and,
 // when asked, which leases the engine has for this worker that it did not name.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -46,7 +46,7 @@ func (conn *Conn) Renew(ctx context.Context, c RenewCall) (RenewReply, error) {
 }
 
 func (RenewCall) info() callInfo {
-	return callInfo{name: "ffx_renew", repeatable: true, open: true}
+	return callInfo{name: "ffx2_renew", repeatable: true, open: true}
 }
 
 func (c RenewCall) encode(w *wire) {

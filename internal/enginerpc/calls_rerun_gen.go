@@ -28,22 +28,21 @@ type RerunReply struct {
 	More   bool
 }
 
-// Rerun runs ffx_rerun. Runs nodes of a run that is over again. They come in one call or in several
+// Rerun runs ffx2_rerun. Runs nodes of a run that is over again. They come in one call or in several
 // with the same rerun_id; with the last one (`begin`) the rerun begins, and none of the nodes starts
 // before all are reset. Call again while `more`, or leave the rest to the keeper. Nodes that are not
 // named keep what they have, and so do the others until they have something new. The nodes begin anew,
-// as after a replay of each. A flow that was stopped while it was being submitted cannot be run again.
+// as after a replay of each.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrFlowNotFound, ErrFlowPurging, ErrFlowIncomplete,
-// ErrFlowNotTerminal, ErrExecutionNotInFlow, ErrExecutionNotFound, ErrExecutionNotTerminal,
-// ErrMaxReplaysExhausted.
+// Error codes: ErrInvalidInput, ErrFlowNotFound, ErrFlowPurging, ErrFlowNotTerminal,
+// ErrExecutionNotInFlow, ErrExecutionNotFound, ErrExecutionNotTerminal, ErrMaxReplaysExhausted.
 func (conn *Conn) Rerun(ctx context.Context, c RerunCall) (RerunReply, error) {
 	return Do(ctx, conn, c)
 }
 
 func (RerunCall) info() callInfo {
-	return callInfo{name: "ffx_rerun", repeatable: true, open: true}
+	return callInfo{name: "ffx2_rerun", repeatable: true, open: true}
 }
 
 func (c RerunCall) encode(w *wire) {

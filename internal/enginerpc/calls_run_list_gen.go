@@ -42,7 +42,7 @@ type ListRunsReply struct {
 	NextID enginecore.FlowID
 }
 
-// ListRuns runs ffx_list_runs. Runs in one partition, the newest first: of a flow or of all, in
+// ListRuns runs ffx2_list_runs. Runs in one partition, the newest first: of a flow or of all, in
 // certain states (open, success, failed, cancelled, expired), with certain tags, created at `before`
 // or earlier and at `after` or later. With the order `closed` both are times of the end, and only runs
 // that are over are given. With `before_id`, those behind the run with that time and id, whether or
@@ -57,7 +57,7 @@ func (conn *Conn) ListRuns(ctx context.Context, c ListRunsCall) (ListRunsReply, 
 }
 
 func (ListRunsCall) info() callInfo {
-	return callInfo{name: "ffx_list_runs", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_list_runs", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ListRunsCall) encode(w *wire) {

@@ -61,7 +61,7 @@ type DescribeFlowReply struct {
 	Priority          string
 }
 
-// DescribeFlow runs ffx_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
+// DescribeFlow runs ffx2_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
 // order.
 //
 // It only reads. Error codes: ErrInvalidInput, ErrFlowNotFound.
@@ -70,7 +70,7 @@ func (conn *Conn) DescribeFlow(ctx context.Context, c DescribeFlowCall) (Describ
 }
 
 func (DescribeFlowCall) info() callInfo {
-	return callInfo{name: "ffx_describe_flow", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_describe_flow", readOnly: true, repeatable: true, open: true}
 }
 
 func (c DescribeFlowCall) encode(w *wire) {
@@ -182,7 +182,7 @@ type FlowResultReply struct {
 	CancelReason    string
 }
 
-// FlowResult runs ffx_flow_result. How a flow stands and, once all nodes have ended (closed_at is
+// FlowResult runs ffx2_flow_result. How a flow stands and, once all nodes have ended (closed_at is
 // set), its result.
 //
 // It only reads. Error codes: ErrFlowNotFound.
@@ -191,7 +191,7 @@ func (conn *Conn) FlowResult(ctx context.Context, c FlowResultCall) (FlowResultR
 }
 
 func (FlowResultCall) info() callInfo {
-	return callInfo{name: "ffx_flow_result", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_flow_result", readOnly: true, repeatable: true, open: true}
 }
 
 func (c FlowResultCall) encode(w *wire) {
@@ -238,9 +238,9 @@ type FlowFailuresReply struct {
 	Failures   []FlowFailure
 }
 
-// FlowFailures runs ffx_flow_failures. The members of a flow that failed, expired or were cancelled by
-// themselves, in pages and in no particular order: not those that ended because the whole flow did, or
-// that a join cancelled. `tolerated` are those that a join has made up for. A page may have none.
+// FlowFailures runs ffx2_flow_failures. The members of a flow that failed, expired or were cancelled
+// by themselves, in pages and in no particular order: not those that ended because the whole flow did,
+// or that a join cancelled. `tolerated` are those that a join has made up for. A page may have none.
 //
 // It only reads. Error codes: ErrInvalidInput, ErrFlowNotFound.
 func (conn *Conn) FlowFailures(ctx context.Context, c FlowFailuresCall) (FlowFailuresReply, error) {
@@ -248,7 +248,7 @@ func (conn *Conn) FlowFailures(ctx context.Context, c FlowFailuresCall) (FlowFai
 }
 
 func (FlowFailuresCall) info() callInfo {
-	return callInfo{name: "ffx_flow_failures", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_flow_failures", readOnly: true, repeatable: true, open: true}
 }
 
 func (c FlowFailuresCall) encode(w *wire) {
@@ -289,7 +289,7 @@ type ReadInputsReply struct {
 	Inputs     []NodeInput
 }
 
-// ReadInputs runs ffx_read_inputs. Results of the upstreams that feed an execution, in pages. Of a
+// ReadInputs runs ffx2_read_inputs. Results of the upstreams that feed an execution, in pages. Of a
 // join, those that were there when it was satisfied.
 //
 // It only reads. Error codes: ErrExecutionNotFound.
@@ -298,7 +298,7 @@ func (conn *Conn) ReadInputs(ctx context.Context, c ReadInputsCall) (ReadInputsR
 }
 
 func (ReadInputsCall) info() callInfo {
-	return callInfo{name: "ffx_read_inputs", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_read_inputs", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadInputsCall) encode(w *wire) {
@@ -339,7 +339,7 @@ type ReadEventsReply struct {
 	Events []FlowEvent
 }
 
-// ReadEvents runs ffx_read_events. Events of a flow's log after the one with the given id, oldest
+// ReadEvents runs ffx2_read_events. Events of a flow's log after the one with the given id, oldest
 // first. The first part of an id is its time in Unix ms.
 //
 // It only reads. Error codes: ErrInvalidInput.
@@ -348,7 +348,7 @@ func (conn *Conn) ReadEvents(ctx context.Context, c ReadEventsCall) (ReadEventsR
 }
 
 func (ReadEventsCall) info() callInfo {
-	return callInfo{name: "ffx_read_events", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_read_events", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadEventsCall) encode(w *wire) {

@@ -27,11 +27,11 @@ type CancelFlowReply struct {
 	More   bool
 }
 
-// CancelFlow runs ffx_cancel_flow. Cancels a flow with its members, a bounded number per call: nothing
-// of it starts after the first call, running members are told at once. With the policy cancel_pending
-// (otherwise it is cancel_all), running members are left to end by themselves, without another
-// attempt. Call again while `more`, or leave the rest to the keeper. A flow whose running members were
-// spared is cancelled in full by a call with cancel_all.
+// CancelFlow runs ffx2_cancel_flow. Cancels a flow with its members, a bounded number per call:
+// nothing of it starts after the first call, running members are told at once. With the policy
+// cancel_pending (otherwise it is cancel_all), running members are left to end by themselves, without
+// another attempt. Call again while `more`, or leave the rest to the keeper. A flow whose running
+// members were spared is cancelled in full by a call with cancel_all.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrFlowNotFound, ErrFlowAlreadyTerminal.
@@ -40,7 +40,7 @@ func (conn *Conn) CancelFlow(ctx context.Context, c CancelFlowCall) (CancelFlowR
 }
 
 func (CancelFlowCall) info() callInfo {
-	return callInfo{name: "ffx_cancel_flow", repeatable: true, open: true}
+	return callInfo{name: "ffx2_cancel_flow", repeatable: true, open: true}
 }
 
 func (c CancelFlowCall) encode(w *wire) {
@@ -85,7 +85,7 @@ type CancelNodeReply struct {
 	More          bool
 }
 
-// CancelNode runs ffx_cancel_node. Cancels one execution, whatever it does; a worker that runs it is
+// CancelNode runs ffx2_cancel_node. Cancels one execution, whatever it does; a worker that runs it is
 // told at once. What depends on it is skipped, or goes on by its joins.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -95,7 +95,7 @@ func (conn *Conn) CancelNode(ctx context.Context, c CancelNodeCall) (CancelNodeR
 }
 
 func (CancelNodeCall) info() callInfo {
-	return callInfo{name: "ffx_cancel_node", repeatable: true, open: true}
+	return callInfo{name: "ffx2_cancel_node", repeatable: true, open: true}
 }
 
 func (c CancelNodeCall) encode(w *wire) {

@@ -39,7 +39,7 @@ type WriteScheduleReply struct {
 	Version int64
 }
 
-// WriteSchedule runs ffx_write_schedule. Writes the record of a schedule if it still has the version
+// WriteSchedule runs ffx2_write_schedule. Writes the record of a schedule if it still has the version
 // that the caller has read; 0 is that there is none. `due_at` is when a keeper has to look at it;
 // without it none does. `plan` is the revision under which spec, definition and input are stored for
 // the runs to come, `dropped_plans` are revisions that no run needs any more. `history` gets entries
@@ -52,7 +52,7 @@ func (conn *Conn) WriteSchedule(ctx context.Context, c WriteScheduleCall) (Write
 }
 
 func (WriteScheduleCall) info() callInfo {
-	return callInfo{name: "ffx_write_schedule", repeatable: true, open: true}
+	return callInfo{name: "ffx2_write_schedule", repeatable: true, open: true}
 }
 
 func (c WriteScheduleCall) encode(w *wire) {
@@ -106,7 +106,7 @@ type ReadScheduleReply struct {
 	History []string
 }
 
-// ReadSchedule runs ffx_read_schedule. The record of a schedule, with its newest history entries and
+// ReadSchedule runs ffx2_read_schedule. The record of a schedule, with its newest history entries and
 // the server's time. Version 0 is that there is none.
 //
 // It only reads. Error codes: ErrInvalidInput.
@@ -115,7 +115,7 @@ func (conn *Conn) ReadSchedule(ctx context.Context, c ReadScheduleCall) (ReadSch
 }
 
 func (ReadScheduleCall) info() callInfo {
-	return callInfo{name: "ffx_read_schedule", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_read_schedule", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadScheduleCall) encode(w *wire) {
@@ -159,8 +159,8 @@ type ReadSchedulePlanReply struct {
 	Definition []byte
 }
 
-// ReadSchedulePlan runs ffx_read_schedule_plan. What a schedule starts: the spec that the revision was
-// written with, the input, and the definition of the flow where it is asked for.
+// ReadSchedulePlan runs ffx2_read_schedule_plan. What a schedule starts: the spec that the revision
+// was written with, the input, and the definition of the flow where it is asked for.
 //
 // It only reads. Error codes: ErrScheduleNotFound.
 func (conn *Conn) ReadSchedulePlan(ctx context.Context, c ReadSchedulePlanCall) (ReadSchedulePlanReply, error) {
@@ -168,7 +168,7 @@ func (conn *Conn) ReadSchedulePlan(ctx context.Context, c ReadSchedulePlanCall) 
 }
 
 func (ReadSchedulePlanCall) info() callInfo {
-	return callInfo{name: "ffx_read_schedule_plan", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_read_schedule_plan", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ReadSchedulePlanCall) encode(w *wire) {
@@ -208,7 +208,7 @@ type DeleteScheduleReply struct {
 	Status Status
 }
 
-// DeleteSchedule runs ffx_delete_schedule. Removes a schedule, if it still has the version that the
+// DeleteSchedule runs ffx2_delete_schedule. Removes a schedule, if it still has the version that the
 // caller has read. `plans` are the revisions of what it starts. What it has started stays.
 // ffx_forget_fires removes the rest, in every partition.
 //
@@ -219,7 +219,7 @@ func (conn *Conn) DeleteSchedule(ctx context.Context, c DeleteScheduleCall) (Del
 }
 
 func (DeleteScheduleCall) info() callInfo {
-	return callInfo{name: "ffx_delete_schedule", repeatable: true, open: true}
+	return callInfo{name: "ffx2_delete_schedule", repeatable: true, open: true}
 }
 
 func (c DeleteScheduleCall) encode(w *wire) {
@@ -257,7 +257,7 @@ type ForgetFiresReply struct {
 	Status Status
 }
 
-// ForgetFires runs ffx_forget_fires. Forgets which fires of a schedule a partition has started, when
+// ForgetFires runs ffx2_forget_fires. Forgets which fires of a schedule a partition has started, when
 // the schedule is gone.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -266,7 +266,7 @@ func (conn *Conn) ForgetFires(ctx context.Context, c ForgetFiresCall) (ForgetFir
 }
 
 func (ForgetFiresCall) info() callInfo {
-	return callInfo{name: "ffx_forget_fires", repeatable: true, open: true}
+	return callInfo{name: "ffx2_forget_fires", repeatable: true, open: true}
 }
 
 func (c ForgetFiresCall) encode(w *wire) {
@@ -303,7 +303,7 @@ type ListSchedulesReply struct {
 	Schedules  []ScheduleRecord
 }
 
-// ListSchedules runs ffx_list_schedules. The schedules of a partition, in pages and in no particular
+// ListSchedules runs ffx2_list_schedules. The schedules of a partition, in pages and in no particular
 // order. One that is there all the time is in at least one page.
 //
 // It only reads.
@@ -312,7 +312,7 @@ func (conn *Conn) ListSchedules(ctx context.Context, c ListSchedulesCall) (ListS
 }
 
 func (ListSchedulesCall) info() callInfo {
-	return callInfo{name: "ffx_list_schedules", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_list_schedules", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ListSchedulesCall) encode(w *wire) {

@@ -36,7 +36,7 @@ type TickReply struct {
 	Candidates         []Candidate
 }
 
-// Tick runs ffx_tick. Does what is due in one partition, at most about `limit` items, and tells when
+// Tick runs ffx2_tick. Does what is due in one partition, at most about `limit` items, and tells when
 // something is due next. Safe to call from any number of keepers.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -46,7 +46,7 @@ func (conn *Conn) Tick(ctx context.Context, c TickCall) (TickReply, error) {
 }
 
 func (TickCall) info() callInfo {
-	return callInfo{name: "ffx_tick", repeatable: true, open: true}
+	return callInfo{name: "ffx2_tick", repeatable: true, open: true}
 }
 
 func (c TickCall) encode(w *wire) {
@@ -110,11 +110,11 @@ type KeepReply struct {
 	Unchecked    int64
 }
 
-// Keep runs ffx_keep. Does what is due in one partition, as ffx_tick does, and tells for each task how
-// much that was and how late the first of it was. Of the schedules that are due, the caller gets those
-// that no other keeper has been told of lately. Relay entries are the caller's to carry out, and to be
-// acknowledged with ffx_end_errand. A named task is the only one that is seen to; `next_due_at` is
-// then that of this task. `unchecked` is 0 when the records have been gone through by ffx_reconcile
+// Keep runs ffx2_keep. Does what is due in one partition, as ffx_tick does, and tells for each task
+// how much that was and how late the first of it was. Of the schedules that are due, the caller gets
+// those that no other keeper has been told of lately. Relay entries are the caller's to carry out, and
+// to be acknowledged with ffx_end_errand. A named task is the only one that is seen to; `next_due_at`
+// is then that of this task. `unchecked` is 0 when the records have been gone through by ffx_reconcile
 // since the server started, 1 while they are, and else 2.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -124,7 +124,7 @@ func (conn *Conn) Keep(ctx context.Context, c KeepCall) (KeepReply, error) {
 }
 
 func (KeepCall) info() callInfo {
-	return callInfo{name: "ffx_keep", repeatable: true, open: true}
+	return callInfo{name: "ffx2_keep", repeatable: true, open: true}
 }
 
 func (c KeepCall) encode(w *wire) {
@@ -176,8 +176,8 @@ type EndLeasesReply struct {
 	More   bool
 }
 
-// EndLeases runs ffx_end_leases. Ends every lease of a partition at once, for a caller that knows that
-// no worker of before lives any more. Looks at a bounded number per call; go on while `more`.
+// EndLeases runs ffx2_end_leases. Ends every lease of a partition at once, for a caller that knows
+// that no worker of before lives any more. Looks at a bounded number per call; go on while `more`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) EndLeases(ctx context.Context, c EndLeasesCall) (EndLeasesReply, error) {
@@ -185,7 +185,7 @@ func (conn *Conn) EndLeases(ctx context.Context, c EndLeasesCall) (EndLeasesRepl
 }
 
 func (EndLeasesCall) info() callInfo {
-	return callInfo{name: "ffx_end_leases", repeatable: true, open: true}
+	return callInfo{name: "ffx2_end_leases", repeatable: true, open: true}
 }
 
 func (c EndLeasesCall) encode(w *wire) {

@@ -31,7 +31,7 @@ type TrimReply struct {
 	Lag        time.Duration
 }
 
-// Trim runs ffx_trim. Removes executions that ended some time ago and belong to no managed flow, with
+// Trim runs ffx2_trim. Removes executions that ended some time ago and belong to no managed flow, with
 // all their keys, and unmanaged flows that have lost all their members in this way. An execution is
 // kept for the retention_ttl_ms of the stream_policy in its policy, or for `keep`; a negative time is
 // for ever. One whose end somebody waits for that has not been told stays. Looks at about `limit`
@@ -45,7 +45,7 @@ func (conn *Conn) Trim(ctx context.Context, c TrimCall) (TrimReply, error) {
 }
 
 func (TrimCall) info() callInfo {
-	return callInfo{name: "ffx_trim", repeatable: true, open: true}
+	return callInfo{name: "ffx2_trim", repeatable: true, open: true}
 }
 
 func (c TrimCall) encode(w *wire) {

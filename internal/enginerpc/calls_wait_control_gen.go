@@ -35,7 +35,7 @@ type SignalReply struct {
 	Matched      bool
 }
 
-// Signal runs ffx_signal. Hands a signal to a waitpoint of a managed flow, in one step with all that
+// Signal runs ffx2_signal. Hands a signal to a waitpoint of a managed flow, in one step with all that
 // follows: a wait that has not begun keeps it, one that it decides ends. One with a known idempotency
 // key, or the same id, is a duplicate, for good: the reply names the first one and what became of it.
 // Outcomes: accepted (`matched`: it counts), resumed, duplicate, closed (the wait is over), expired
@@ -49,7 +49,7 @@ func (conn *Conn) Signal(ctx context.Context, c SignalCall) (SignalReply, error)
 }
 
 func (SignalCall) info() callInfo {
-	return callInfo{name: "ffx_signal", repeatable: true, open: true}
+	return callInfo{name: "ffx2_signal", repeatable: true, open: true}
 }
 
 func (c SignalCall) encode(w *wire) {
@@ -100,7 +100,7 @@ type ListWaitpointsReply struct {
 	Waitpoints []ListedWaitpoint
 }
 
-// ListWaitpoints runs ffx_list_waitpoints. Waitpoints of a flow, in pages and in no particular order:
+// ListWaitpoints runs ffx2_list_waitpoints. Waitpoints of a flow, in pages and in no particular order:
 // the open ones, or with `all` the closed ones as well. An empty list of signals says that every
 // signal counts. Tokens are made with the current secret, so they outlive its rotation; closed
 // waitpoints have none. Pending ones need 0 signals, as nobody has said how many.
@@ -111,7 +111,7 @@ func (conn *Conn) ListWaitpoints(ctx context.Context, c ListWaitpointsCall) (Lis
 }
 
 func (ListWaitpointsCall) info() callInfo {
-	return callInfo{name: "ffx_list_waitpoints", readOnly: true, repeatable: true, open: true}
+	return callInfo{name: "ffx2_list_waitpoints", readOnly: true, repeatable: true, open: true}
 }
 
 func (c ListWaitpointsCall) encode(w *wire) {
@@ -160,7 +160,7 @@ type EndWaitReply struct {
 	More        bool
 }
 
-// EndWait runs ffx_end_wait. An operator ends one wait of a managed flow: with resume = 1 it goes on,
+// EndWait runs ffx2_end_wait. An operator ends one wait of a managed flow: with resume = 1 it goes on,
 // with the result as what the wait has brought (empty: what has come so far); with 0 the execution is
 // cancelled, or a pending waitpoint closed. The result of a wait that collects signals must be such a
 // list. Needs no token. The execution of another namespace or flow than those that are given is one
@@ -173,7 +173,7 @@ func (conn *Conn) EndWait(ctx context.Context, c EndWaitCall) (EndWaitReply, err
 }
 
 func (EndWaitCall) info() callInfo {
-	return callInfo{name: "ffx_end_wait", repeatable: true, open: true}
+	return callInfo{name: "ffx2_end_wait", repeatable: true, open: true}
 }
 
 func (c EndWaitCall) encode(w *wire) {

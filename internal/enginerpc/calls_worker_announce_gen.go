@@ -28,7 +28,7 @@ type AnnounceReply struct {
 	NextCursor string
 }
 
-// Announce runs ffx_announce. Releases executions that were set aside for want of a worker that knows
+// Announce runs ffx2_announce. Releases executions that were set aside for want of a worker that knows
 // their activity or offers their capabilities, as far as the calling worker does. Looks at a bounded
 // number per call; go on with next_cursor until it is empty.
 //
@@ -39,7 +39,7 @@ func (conn *Conn) Announce(ctx context.Context, c AnnounceCall) (AnnounceReply, 
 }
 
 func (AnnounceCall) info() callInfo {
-	return callInfo{name: "ffx_announce", repeatable: true, open: true}
+	return callInfo{name: "ffx2_announce", repeatable: true, open: true}
 }
 
 func (c AnnounceCall) encode(w *wire) {

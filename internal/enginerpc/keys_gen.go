@@ -670,6 +670,42 @@ func (k Keys) flowSummary(tag string, flowID enginecore.FlowID) string {
 	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":summary"
 }
 
+// FlowNodes is <prefix>:flow:{tag}:{flow_id}:nodes.
+func (k Keys) FlowNodes(partition enginecore.Partition, flowID enginecore.FlowID) string {
+	return k.flowNodes(partition.Tag(), flowID)
+}
+
+func (k Keys) flowNodes(tag string, flowID enginecore.FlowID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":nodes"
+}
+
+// FlowMore is <prefix>:flow:{tag}:{flow_id}:more.
+func (k Keys) FlowMore(partition enginecore.Partition, flowID enginecore.FlowID) string {
+	return k.flowMore(partition.Tag(), flowID)
+}
+
+func (k Keys) flowMore(tag string, flowID enginecore.FlowID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":more"
+}
+
+// FlowResults is <prefix>:flow:{tag}:{flow_id}:results.
+func (k Keys) FlowResults(partition enginecore.Partition, flowID enginecore.FlowID) string {
+	return k.flowResults(partition.Tag(), flowID)
+}
+
+func (k Keys) flowResults(tag string, flowID enginecore.FlowID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":results"
+}
+
+// FlowJoin is <prefix>:flow:{tag}:{flow_id}:join:{execution_id}. The tag comes from the execution id.
+func (k Keys) FlowJoin(flowID enginecore.FlowID, executionID enginecore.ExecutionID) string {
+	return k.flowJoin(executionID.Tag(), flowID, executionID)
+}
+
+func (k Keys) flowJoin(tag string, flowID enginecore.FlowID, executionID enginecore.ExecutionID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":join:" + string(executionID)
+}
+
 // FlowSiblings is <prefix>:flow:{tag}:{flow_id}:siblings:{execution_id}. The tag comes from the
 // execution id.
 func (k Keys) FlowSiblings(flowID enginecore.FlowID, executionID enginecore.ExecutionID) string {
@@ -863,6 +899,24 @@ func (k Keys) FfxPartition(partition enginecore.Partition) string {
 
 func (k Keys) ffxPartition(tag string) string {
 	return k.prefix + ":ffx:" + tag
+}
+
+// FfxGraph is <prefix>:ffx:{tag}:graph:{graph_hash}.
+func (k Keys) FfxGraph(partition enginecore.Partition, graphHash string) string {
+	return k.ffxGraph(partition.Tag(), graphHash)
+}
+
+func (k Keys) ffxGraph(tag string, graphHash string) string {
+	return k.prefix + ":ffx:" + tag + ":graph:" + graphHash
+}
+
+// FfxWorkers is <prefix>:ffx:{tag}:workers.
+func (k Keys) FfxWorkers(partition enginecore.Partition) string {
+	return k.ffxWorkers(partition.Tag())
+}
+
+func (k Keys) ffxWorkers(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":workers"
 }
 
 // FfxLanes is <prefix>:ffx:{tag}:lanes.

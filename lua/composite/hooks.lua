@@ -15,7 +15,6 @@ function graph.on_closed(c, flow_id, flow_key, flow, outcome)
   if flow.parent_execution_id then child_run.ended(c, flow_id, flow_key) end
 end
 
-replay.on_compacted = compaction.restore_edges
 tagging.on_changed = run_list.retag
 
 function budget.on_given_back(c, budget_id) budget_use.given_back(c, budget_use.keys(c, budget_id)) end

@@ -1,9 +1,7 @@
 -- Records of attempts: one for each try to run an execution.
 
--- The first attempt of a simple member (see claim.simple_mark) stands in the core alone, as long as it does nothing else than run
--- and succeed: this mark, in the place of the one that made it simple, says so. Whatever else befalls the attempt writes its
--- record first.
-attempt_record.IN_CORE = 'started'
+-- The first attempt of a node with a row stands in the row alone, as long as it does nothing else than run and succeed: the field
+-- `in_row` says so. Whatever else befalls the attempt writes its record first.
 
 local NONE = {}
 
@@ -15,7 +13,9 @@ function attempt_record.open(c, execution_id, index, w, epoch, attempt_id, attem
     'attempt_type', attempt_type, 'attempt_state', 'started', 'started_at', c.now_text, 'lease_id', w.lease_id, 'lease_epoch', epoch,
     'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id, unpack(extra or NONE))
   redis.call('ZADD', key.exec_attempts(c, execution_id), c.now_text, index)
-  if not managed then
+  if managed then
+    record.clear(key.exec_core(c, execution_id), 'in_row')
+  else
     redis.call('HSET', key.attempt_record(c, execution_id, index), 'created_at', c.now_text)
     redis.call('HSET', key.attempt_usage(c, execution_id, index), 'last_usage_report_seq', '0')
   end
@@ -25,11 +25,11 @@ end
 function attempt_record.write_first(c, execution_id, core)
   if not core.managed then return end
   local core_key = key.exec_core(c, execution_id)
-  local v = redis.call('HMGET', core_key, 'simple', 'current_attempt_id', 'started_at', 'current_lease_epoch',
+  local v = record.values(core_key, 'in_row', 'current_attempt_id', 'started_at', 'current_lease_epoch',
     'current_lease_id', 'current_worker_id', 'current_worker_instance_id', 'completed_at')
-  if v[1] ~= attempt_record.IN_CORE then return end
-  local values = { 'attempt_id', v[2], 'execution_id', execution_id, 'attempt_index', '0', 'attempt_type', 'initial',
-    'attempt_state', 'started', 'started_at', v[3], 'lease_epoch', v[4] }
+  if not v[1] then return end
+  local values = { 'attempt_id', v[2] or '', 'execution_id', execution_id, 'attempt_index', '0', 'attempt_type', 'initial',
+    'attempt_state', 'started', 'started_at', v[3] or '', 'lease_epoch', v[4] or '' }
   record.append(values, 'lease_id', v[5])
   record.append(values, 'worker_id', v[6])
   record.append(values, 'worker_instance_id', v[7])
@@ -38,8 +38,8 @@ function attempt_record.write_first(c, execution_id, core)
     record.append(values, 'ended_at', v[8])
   end
   redis.call('HSET', key.attempt_record(c, execution_id, '0'), unpack(values))
-  redis.call('ZADD', key.exec_attempts(c, execution_id), v[3], '0')
-  redis.call('HSET', core_key, 'simple', '')
+  redis.call('ZADD', key.exec_attempts(c, execution_id), v[3] or c.now_text, '0')
+  record.clear(core_key, 'in_row')
 end
 
 -- Notes in the record of the current attempt what became of it, while the core still names its lease.

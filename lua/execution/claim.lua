@@ -5,62 +5,15 @@ claim.FIRST_FIELDS = {
   'lifecycle_phase', 'eligibility_state', 'attempt_state', 'current_lease_epoch', 'total_attempt_count', 'lane_id',
   'execution_kind', 'created_at', 'retry_count', 'flow_id', 'managed', 'node', 'required_capabilities',
   'input_count', 'uses_flow_input', 'attempt_timeout', 'start_timeout', 'blocking_detail', 'limits', 'admission', 'attached', 'fair_key',
+  'priority',
 }
 
--- Marks of simple members, in the core field `simple`, by what they have beyond the least: the input of their run, a key by
--- which they share their lane, and a timeout of their attempts.
-local SIMPLE = {
-  bare = {}, ['bare input'] = { input = '1' }, keyed = { keyed = true }, ['keyed input'] = { input = '1', keyed = true },
-  timed = { timed = true }, ['timed input'] = { input = '1', timed = true },
-  ['keyed timed'] = { keyed = true, timed = true }, ['keyed timed input'] = { input = '1', keyed = true, timed = true },
-}
+-- @hook The core of a node that nobody has claimed yet and that needs nothing beyond the least, eligible or blocked by its
+-- dependencies: fields of the record and `row`. Nil for any other.
+function claim.read_fresh(core_key) return nil end
 
--- The mark of a member that is submitted without anything out of the ordinary: no timeout of its start, capabilities, limits,
--- delay or wait. Its first lease puts attempt_record.IN_CORE in its place, and it is taken away by whatever gives the member one of the
--- fields that claim.read_simple does not read.
-function claim.simple_mark(uses_input, keyed, timed)
-  local mark = keyed and (timed and 'keyed timed' or 'keyed') or timed and 'timed' or 'bare'
-  return uses_input and mark .. ' input' or mark
-end
-
--- The mark of a bare member that may run now when all that it takes in is the result of one upstream, which comes under the
--- upstream's name: so whoever leases it need not look for that. `fed <execution>` fits into what a record that is not a large
--- one may hold.
-local FED = 'fed '
-local FED_BY = #FED + 1
-
-function claim.fed_mark(core)
-  return core.feeder and core.is_bare and core.input_count == '1' and FED .. core.feeder or nil
-end
-
--- What a mark says, and the upstream of a fed member.
-local function read_mark(mark)
-  local known = SIMPLE[mark]
-  if known or not mark or string.sub(mark, 1, #FED) ~= FED then return known, nil end
-  return SIMPLE.bare, string.sub(mark, FED_BY)
-end
-
--- The core of a simple member that was never claimed; nil for any other, or when it is neither eligible nor blocked by its
--- dependencies. Nobody has to look for what it does not have: a hash is searched to its end for that.
-function claim.read_simple(core_key)
-  local v = redis.call('HMGET', core_key, 'simple', 'attempt_state', 'eligibility_state', 'lane_id', 'flow_id', 'node',
-    'total_attempt_count', 'execution_kind', 'input_count', 'created_at', 'priority')
-  local eligibility = v[3]
-  local mark, fed_by = read_mark(v[1])
-  if not mark or v[2] ~= 'pending_first_attempt' or v[7] ~= '0'
-    or eligibility ~= 'blocked_by_dependencies' and eligibility ~= 'eligible_now' then
-    return nil
-  end
-  return {
-    is_simple = true, is_bare = mark == SIMPLE.bare, fed_by = fed_by, lifecycle_phase = 'runnable',
-    ownership_state = 'unowned', terminal_outcome = 'none', managed = '1', retry_count = '0', current_lease_epoch = '0', total_attempt_count = '0', attempt_state = 'pending_first_attempt',
-    uses_flow_input = mark.input, eligibility_state = eligibility, lane_id = v[4] or nil,
-    flow_id = v[5] or nil, node = v[6] or nil, execution_kind = v[8] or nil, input_count = v[9] or nil,
-    created_at = v[10] or nil, priority = v[11] or nil,
-    fair_key = mark.keyed and redis.call('HGET', core_key, 'fair_key') or nil,
-    attempt_timeout = mark.timed and redis.call('HGET', core_key, 'attempt_timeout') or nil,
-  }
-end
+-- @hook Starts the first attempt of such a node, which is in no eligible set any more. Gives what claim.start gives.
+function claim.start_fresh(c, execution_id, core, w) end
 
 -- Core fields that a claim reads.
 claim.FIELDS = {
@@ -78,16 +31,17 @@ local ATTEMPT_TYPE = { pending_retry_attempt = 'retry', pending_replay_attempt =
 
 local MAX_RECLAIMS = 100
 
--- Puts a new lease into the indexes of leases.
-local function enter_indexes(c, execution_id, w, expires)
+-- Puts a new lease into the indexes of leases. Rows tell who has them.
+local function enter_indexes(c, execution_id, core_key, w, expires)
   call.enter(c, key.index_lease_expiry(c), execution_id, expires)
+  if record.node(core_key) then return end
   call.enter(c, key.index_worker_leases(c, w.worker_instance_id), execution_id)
   call.enter(c, key.lane_active(c, w.lane), execution_id, expires)
 end
 
 -- Writes a new lease into the core, with further fields, and into the indexes of leases.
 local function write_lease(c, execution_id, core_key, w, epoch, expires, ...)
-  redis.call('HSET', core_key,
+  record.set(core_key,
     'lifecycle_phase', 'active',
     'ownership_state', 'leased',
     'eligibility_state', 'not_applicable',
@@ -103,7 +57,7 @@ local function write_lease(c, execution_id, core_key, w, epoch, expires, ...)
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
     ...)
-  enter_indexes(c, execution_id, w, expires)
+  enter_indexes(c, execution_id, core_key, w, expires)
 end
 
 -- Writes lease, core and indexes of a new lease. `w`: worker_id, worker_instance_id, lane, lease_id, ttl,
@@ -155,34 +109,6 @@ local function to_unset(core, attempt_type)
     if is_set(core[name]) then blank[#blank + 1] = name end
   end
   return blank
-end
-
--- Starts the first attempt of a record that claim.read_simple gave, and that is in no eligible set any more. Its lane is the
--- one that its record names already.
-function claim.start_simple(c, execution_id, core_key, core, w)
-  local expires = number.time(c.now + w.ttl)
-  redis.call('HSET', core_key,
-    'lifecycle_phase', 'active',
-    'ownership_state', 'leased',
-    'attempt_state', 'running_attempt',
-    'current_lease_id', w.lease_id,
-    'lease_expires_at', expires,
-    'current_worker_instance_id', w.worker_instance_id,
-    'eligibility_state', 'not_applicable',
-    'simple', attempt_record.IN_CORE,
-    'current_lease_epoch', '1',
-    'total_attempt_count', '1',
-    'current_attempt_index', '0',
-    'current_attempt_id', w.attempt_id,
-    'public_state', 'active',
-    'last_transition_at', c.now_text,
-    'last_mutation_at', c.now_text,
-    'current_worker_id', w.worker_id,
-    'blocking_reason', 'none',
-    'lease_acquired_at', c.now_text,
-    'started_at', c.now_text)
-  enter_indexes(c, execution_id, w, expires)
-  return { epoch = '1', expires = expires, attempt_id = w.attempt_id, index = '0', type = 'initial' }
 end
 
 -- Starts a new attempt of a runnable record. `left` is an eligible set that it is not in, `w.attached` a mark of
@@ -249,7 +175,7 @@ end
 
 -- How often an execution may be taken over before it is given up.
 local function reclaim_limit(c, execution_id)
-  return number.finite(record.policy(key.exec_policy(c, execution_id)).max_reclaim_count) or MAX_RECLAIMS
+  return number.finite(policies.of(c, execution_id).max_reclaim_count) or MAX_RECLAIMS
 end
 
 -- An execution that lost its owner too often fails for good.

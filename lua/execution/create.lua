@@ -16,7 +16,7 @@ end
 local function write_core(c, core_key, A, priority, delayed, capabilities)
   local eligibility, reason, detail, public = create.state(delayed and 'delay' or nil,
     'delayed until ' .. (A.delay_until or ''))
-  redis.call('HSET', core_key,
+  record.set(core_key,
     'lifecycle_phase', 'runnable',
     'ownership_state', 'unowned',
     'eligibility_state', eligibility,
@@ -122,7 +122,7 @@ function F.ff_create_execution(K, A)
     local existing = redis.call('GET', K.idem)
     if existing then return reply.duplicate(existing) end
   end
-  if redis.call('EXISTS', K.core) == 1 then return reply.duplicate(A.execution_id) end
+  if record.exists(K.core) == 1 then return reply.duplicate(A.execution_id) end
   local capabilities
   capabilities, err = capability.of_policy(A.policy_json)
   if err then return err end

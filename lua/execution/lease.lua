@@ -40,6 +40,12 @@ function lease.drop(c, execution_id, core, named_worker_set, plain)
   if not plain then redis.call('DEL', key.exec_lease_current(c, execution_id)) end
   if not plain or is_set(core.attached) then call.leave(c, 'ZREM', key.index_attempt_timeout(c), execution_id) end
   call.leave(c, 'ZREM', key.index_lease_expiry(c), execution_id)
+  if record.node(key.exec_core(c, execution_id)) then
+    if core.ownership_state ~= 'leased' then
+      redis.call('ZREM', key.ffx_reclaimable(c, record.running_lane(core)), execution_id)
+    end
+    return
+  end
   call.leave(c, 'ZREM', key.lane_active(c, record.running_lane(core)), execution_id)
   if is_set(core.current_lane) and core.current_lane ~= core.lane_id and is_set(core.lane_id) then
     redis.call('ZREM', key.lane_active(c, core.lane_id), execution_id)
@@ -74,7 +80,7 @@ end
 function lease.mark_expired(c, core_key, core)
   if core.ownership_state == 'lease_expired_reclaimable' then return end
   local execution_id = core.execution_id or ''
-  redis.call('HSET', core_key,
+  record.set(core_key,
     'lifecycle_phase', core.lifecycle_phase or 'active',
     'ownership_state', 'lease_expired_reclaimable',
     'eligibility_state', core.eligibility_state or 'not_applicable',
@@ -165,7 +171,7 @@ function lease.extend(c, k, execution_id, core, ttl, grace)
   local expires = c.now + ttl
   local expires_text = number.text(expires)
   local deadline = c.now + math.floor(ttl * 2 / 3)
-  redis.call('HSET', k.core,
+  record.set(k.core,
     'lease_last_renewed_at', c.now_text,
     'lease_renewal_deadline', deadline,
     'lease_expires_at', expires_text,
@@ -267,7 +273,7 @@ end
 -- Leased becomes revoked. The entry of the expiry index is due at once, so whoever looks for abandoned work
 -- finds it.
 function lease.revoke(c, k, execution_id, core, reason)
-  redis.call('HSET', k.core,
+  record.set(k.core,
     'lifecycle_phase', 'active',
     'ownership_state', 'lease_revoked',
     'eligibility_state', core.eligibility_state or 'not_applicable',

@@ -76,7 +76,7 @@ function order.queue_for(c, lane, execution_id, core)
   local fair_key = core.fair_key
   if not is_set(fair_key) then
     if not order.is_fair(c, lane) then return nil end
-    if not fair_key then redis.call('HSET', key.exec_core(c, execution_id), 'fair_key', '', 'simple', '') end
+    if not fair_key then record.set(key.exec_core(c, execution_id), 'fair_key', '') end
     fair_key = ''
   end
   line_up(c, lane, fair_key)

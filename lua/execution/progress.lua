@@ -5,11 +5,11 @@
 
 -- The flow's event log keeps the last report of each execution, so that many of them do not push out what else happened.
 local function log_progress(c, core_key, core, A)
-  local before = redis.call('HGET', core_key, 'progress_event')
+  local before = record.value(core_key, 'progress_event')
   if before then redis.call('XDEL', key.flow_events(c, core.flow_id), before) end
   local id = event_log.add_alone(c, core.flow_id, 'progress', core.node or core.execution_id, core.current_attempt_index,
     encode.progress(A.progress_pct or '', A.progress_message or ''))
-  redis.call('HSET', core_key, 'progress_event', id)
+  record.set(core_key, 'progress_event', id)
 end
 
 -- @function ff_update_progress
@@ -46,7 +46,7 @@ function F.ff_update_progress(K, A)
     values[#values + 1] = 'progress_message'
     values[#values + 1] = A.progress_message
   end
-  redis.call('HSET', K.core, unpack(values))
+  record.set(K.core, unpack(values))
   if core.managed then log_progress(c, K.core, core, A) end
   return reply.ok()
 end

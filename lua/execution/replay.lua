@@ -6,7 +6,7 @@ replay.FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'replay_count',
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'delay_until', 'lane_id', 'current_lane',
   'current_attempt_index', 'start_timeout', 'wait', 'journal', 'failure_reason', 'failure_category', 'cancellation_reason',
-  'cancelled_by', 'compacted', 'fair_key',
+  'cancelled_by', 'fair_key',
 }
 
 -- What tells how the execution ended, and is no longer true.
@@ -14,11 +14,12 @@ local OUTCOME_DETAILS = { 'failure_reason', 'failure_category', 'cancellation_re
 
 -- How often an execution may be replayed.
 function replay.limit(c, execution_id)
-  return number.finite(record.policy(key.exec_policy(c, execution_id)).max_replay_count) or MAX_REPLAYS
+  return number.finite(policies.of(c, execution_id).max_replay_count) or MAX_REPLAYS
 end
 
--- @hook An execution whose record was compacted is about to run again: what it knew of its edges is to be written again.
-function replay.on_compacted(c, flow_id, execution_id) end
+-- @hook Opens the edges of the graph of a run that lead to a skipped execution again, unless their upstreams have ended by now as
+-- the edges want it. Gives how many are open; nil for an execution without a row.
+function replay.reopen_row(c, execution_id) return nil end
 
 -- State of an edge of a replayed child: open again unless its upstream has ended by now as the edge wants it.
 local function reopen_edge(c, dep_key, unresolved_key, edge_id, managed)
@@ -47,6 +48,11 @@ local function reopen_edges(c, execution_id, edge_ids, dep_keys, managed)
       managed) then
       open = open + 1
     end
+  end
+  local of_graph = replay.reopen_row(c, execution_id)
+  if of_graph then
+    dependency.take_row_edges(key.exec_core(c, execution_id), -open)
+    return of_graph + open
   end
   redis.call('HSET', key.exec_deps_meta(c, execution_id), 'unsatisfied_required_count', number.text(open),
     'impossible_required_count', '0', 'last_dependency_update_at', c.now_text)
@@ -95,17 +101,13 @@ function F.ff_replay_execution(K, A)
   local c = call.open(K.core)
   local core = record.read(K.core, replay.FIELDS)
   if not core then return reply.err('execution_not_found') end
-  local flow = core.managed and record.read(key.flow_core(c, core.flow_id or ''), { 'purging', 'held', 'incomplete' }) or {}
+  local flow = core.managed and record.read(key.flow_core(c, core.flow_id or ''), { 'purging' }) or {}
   if flow.purging then return reply.err('execution_not_found') end
-  -- Nothing runs of a flow whose nodes and edges are not all in yet, or never will be.
-  if flow.held then return reply.err('execution_not_terminal') end
-  if flow.incomplete then return reply.err('max_replays_exhausted') end
   if core.lifecycle_phase ~= 'terminal' then return reply.err('execution_not_terminal') end
   if (tonumber(core.replay_count) or 0) >= replay.limit(c, A.execution_id) then
     return reply.err('max_replays_exhausted')
   end
 
-  if core.compacted then replay.on_compacted(c, core.flow_id or '', A.execution_id) end
   local waiting_for, kind = 0, 'normal'
   local g = is_set(core.flow_id) and edge_group.find(c, key.flow_edgegroup(c, core.flow_id, A.execution_id)) or nil
   local skipped = is_set(core.flow_id) and (core.terminal_outcome == 'skipped' or edge_group.is_unsatisfied(g))

@@ -10,8 +10,8 @@ function requeue.ready(c, execution_id, core_key, core, r)
     if due and due > c.now then detail = 'delayed until ' .. core.delay_until else due = nil end
   end
   if core.wait and not due then
-    if r.values then redis.call('HSET', core_key, unpack(r.values)) end
-    if r.blank and #r.blank > 0 then redis.call('HDEL', core_key, unpack(r.blank)) end
+    if r.values then record.set(core_key, unpack(r.values)) end
+    if r.blank and #r.blank > 0 then record.clear(core_key, unpack(r.blank)) end
     return wait.open(c, execution_id, core_key, core)
   end
   local values = {
@@ -48,18 +48,12 @@ function requeue.ready(c, execution_id, core_key, core, r)
   return 'waiting'
 end
 
-local NOTHING_ELSE = {}
+-- @hook Notes in the row of a node that it may run now.
+function requeue.mark_fresh(c, core) end
 
--- The same for a record that claim.read_simple gave, and that nothing holds back: what else the state of a record that may
--- run says, it says already.
-function requeue.ready_simple(c, execution_id, core_key, core, eligible_key)
-  local fed_mark = claim.fed_mark(core)
-  redis.call('HSET', core_key,
-    'eligibility_state', 'eligible_now',
-    'public_state', 'waiting',
-    'last_transition_at', c.now_text,
-    'last_mutation_at', c.now_text,
-    'blocking_reason', 'waiting_for_worker', unpack(fed_mark and { 'simple', fed_mark } or NOTHING_ELSE))
+-- The same for a node whose core claim.read_fresh gave, and that nothing holds back.
+function requeue.ready_fresh(c, execution_id, core, eligible_key)
+  requeue.mark_fresh(c, core)
   order.enter(c, core.lane_id, execution_id, core, eligible_key)
   order.announce(c, execution_id, core, core.lane_id)
 end

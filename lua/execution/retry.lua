@@ -101,7 +101,7 @@ end
 
 -- The retry policy that counts for a failure that the contract's function reports.
 local function policy_for(c, A)
-  local stored = fence.strict(c) and record.policy(key.exec_policy(c, A.execution_id)).retry_policy
+  local stored = fence.strict(c) and policies.of(c, A.execution_id).retry_policy
   if type(stored) == 'table' then return stored end
   return retry.parse(A.retry_policy_json)
 end

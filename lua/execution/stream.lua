@@ -21,7 +21,7 @@ end
 -- What the stored policy allows: the largest payload (bytes) and the most frames that are kept; nil where it says
 -- nothing.
 local function limits_of(c, execution_id)
-  local policy = record.policy(key.exec_policy(c, execution_id)).stream_policy
+  local policy = policies.of(c, execution_id).stream_policy
   local function limit(name)
     local n = type(policy) == 'table' and number.finite(policy[name])
     return n and n >= 1 and math.floor(n) or nil
@@ -89,7 +89,7 @@ function F.ff_append_frame(K, A)
     create_meta(c, K.meta, A, limits, retention)
     attempt_record.write_first(c, A.execution_id, core)
     local attached = lease.attach(core)
-    if attached then redis.call('HSET', K.core, 'attached', attached) end
+    if attached then record.set(K.core, 'attached', attached) end
   end
   local frame = {
     'frame_type', A.frame_type, 'ts', is_set(A.ts) and A.ts or c.now_text, 'payload', payload,

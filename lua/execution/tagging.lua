@@ -24,7 +24,7 @@ end
 -- Adds checked tags. Gives the reply.
 local function write_tags(core_key, tags_key, list)
   call.chunked('HSET', tags_key, list)
-  redis.call('HSET', core_key, 'last_mutation_at', number.text(call.clock()))
+  record.set(core_key, 'last_mutation_at', number.text(call.clock()))
   return reply.ok(number.text(#list / 2))
 end
 
@@ -41,7 +41,7 @@ end
 function F.ff_set_execution_tags(K, A)
   local err = check_shape(A.tags)
   if err then return err end
-  if redis.call('EXISTS', K.core) == 0 then return reply.err('execution_not_found') end
+  if record.exists(K.core) == 0 then return reply.err('execution_not_found') end
   err = check_keys(A.tags)
   if err then return err end
   return write_tags(K.core, K.tags, A.tags)
@@ -49,8 +49,8 @@ end
 
 -- Old flow records carry their tags among the fields of the core. Moves them, once.
 local function migrate(core_key, tags_key)
-  if redis.call('HGET', core_key, 'tags_migrated') == '1' then return end
-  local fields = redis.call('HGETALL', core_key)
+  if record.value(core_key, 'tags_migrated') == '1' then return end
+  local fields = record.all(core_key)
   local moved, names = {}, {}
   for i = 1, #fields, 2 do
     if string.find(fields[i], TAG_KEY) then
@@ -61,7 +61,7 @@ local function migrate(core_key, tags_key)
   end
   call.chunked('HSET', tags_key, moved)
   call.chunked('HDEL', core_key, names)
-  redis.call('HSET', core_key, 'tags_migrated', '1')
+  record.set(core_key, 'tags_migrated', '1')
 end
 
 -- @function ff_set_flow_tags

@@ -51,7 +51,7 @@ end
 -- Writes the success of a member of a managed flow into its core, which is as its claim has left it: its eligibility and
 -- what blocks it say already what they say at the end. To empty a field costs less than to take it away, which compaction does.
 local function write_success(c, core_key, core)
-  redis.call('HSET', core_key,
+  record.set(core_key,
     'lifecycle_phase', 'terminal',
     'ownership_state', 'unowned',
     'attempt_state', 'attempt_terminal',
@@ -64,13 +64,13 @@ local function write_success(c, core_key, core)
     'lease_expires_at', '',
     'current_worker_instance_id', '',
     'current_worker_id', '')
-  if not lease.is_plain(core) then redis.call('HDEL', core_key, 'lease_last_renewed_at', 'lease_renewal_deadline') end
+  if not lease.is_plain(core) then record.clear(core_key, 'lease_last_renewed_at', 'lease_renewal_deadline') end
 end
 
 local function write_end(c, core_key, core, t)
   -- The text of a waiting record is gone once it has been claimed; a skip or a cancel may come before.
   local blank = { 'blocking_detail', unpack(t.blank) }
-  redis.call('HSET', core_key,
+  record.set(core_key,
     'lifecycle_phase', 'terminal',
     'ownership_state', 'unowned',
     'eligibility_state', 'not_applicable',
@@ -85,14 +85,19 @@ local function write_end(c, core_key, core, t)
   record.unset(core_key, core.managed, blank)
 end
 
+-- @hook Writes the success of a node whose core fence.read_held has given.
+function terminal.succeed_row(c, core) end
+
 -- Moves a record to its end. `t`: outcome; attempt_state of the core; values (further fields, flat list) and
 -- blank (fields to unset); claimed (a success that its lease holder reports); plain (see lease.is_plain); terminal_key; silent (no
 -- completion message); tolerated (the end is not the flow's failure). Indexes other than the terminal one are the caller's, because they depend on the phase that it left.
 function terminal.finish(c, execution_id, core_key, core, t)
-  if core.managed and t.claimed then write_success(c, core_key, core) else write_end(c, core_key, core, t) end
+  if core.row then terminal.succeed_row(c, core) elseif core.managed and t.claimed then write_success(c, core_key, core) else write_end(c, core_key, core, t) end
   if not t.plain then redis.call('ZREM', key.index_execution_deadline(c), execution_id) end
-  call.enter(c, t.terminal_key or key.lane_terminal(c, record.lane(core)), execution_id, c.now_text)
-  if is_set(core.flow_id) and not t.silent then
+  local is_row = record.node(core_key) ~= nil
+  if not is_row then call.enter(c, t.terminal_key or key.lane_terminal(c, record.lane(core)), execution_id, c.now_text) end
+  -- The engine itself resolves what follows from the end of a node: others hear of it when their own calls end one.
+  if is_set(core.flow_id) and not t.silent and (t.terminal_key or not is_row) then
     terminal.announce_end(c, core.flow_id, execution_id, t.outcome)
   end
   core.lifecycle_phase = 'terminal'
@@ -127,15 +132,10 @@ end
 -- Commits the result of the running attempt. Gives nil, or the error reply.
 function terminal.complete(c, execution_id, core_key, core, f, result, k)
   local plain = lease.is_plain(core)
-  if core.simple ~= attempt_record.IN_CORE then attempt_record.finish(c, execution_id, core, 'ended_success') end
+  if not core.in_row then attempt_record.finish(c, execution_id, core, 'ended_success') end
   if not plain then lease.close_stream(c, execution_id, core.current_attempt_index or '', 'attempt_success') end
-  local result_key = key.exec_result(c, execution_id)
   call.list_in(c, 'completed')[execution_id] = result or ''
-  if is_set(result) then
-    redis.call('SET', result_key, result)
-  else
-    redis.call('DEL', result_key)
-  end
+  results.write(c, execution_id, result)
   lease.drop(c, execution_id, core, k and k.worker_leases, plain)
   terminal.released(c, execution_id, core, f, 'completed')
   terminal.finish(c, execution_id, core_key, core, {

@@ -71,14 +71,22 @@ function call.is_clustered()
   return clustered
 end
 
+-- @hook A call begins: what an earlier one that was broken off has left in memory is forgotten.
+function call.on_begin() end
+
+-- @hook A call ends: what it has changed in memory is written.
+function call.on_finish() end
+
 -- The frame of every call that may write, as the generated registrations have it: call.begin comes before anything else,
 -- with the first key of a call that derives others from it, and call.finish behind all that the function does.
 function call.begin(first_key)
+  call.on_begin()
   event_log.drop()
   if first_key then call.probe(first_key) end
 end
 
 function call.finish(answer)
+  call.on_finish()
   event_log.write()
   return answer
 end

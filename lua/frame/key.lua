@@ -77,6 +77,10 @@
 -- @template flow.rerun_roots           flow:{tag}:{flow_id}:rerun:roots
 -- @template flow.edgegroup             flow:{tag}:{flow_id}:edgegroup:{execution_id}
 -- @template flow.summary               flow:{tag}:{flow_id}:summary
+-- @template flow.nodes                 flow:{tag}:{flow_id}:nodes
+-- @template flow.more                  flow:{tag}:{flow_id}:more
+-- @template flow.results               flow:{tag}:{flow_id}:results
+-- @template flow.join                  flow:{tag}:{flow_id}:join:{execution_id}
 -- @template flow.siblings              flow:{tag}:{flow_id}:siblings:{execution_id}
 
 -- @template budget.record              budget:{tag}:{budget_id}
@@ -103,6 +107,8 @@
 -- Keys of the composite calls. None of them exists while only ff_* functions are used.
 -- @template ffx.protocol               ffx:min_protocol
 -- @template ffx.partition              ffx:{tag}
+-- @template ffx.graph                  ffx:{tag}:graph:{graph_hash}
+-- @template ffx.workers                ffx:{tag}:workers
 -- @template ffx.lanes                  ffx:{tag}:lanes
 -- @template ffx.reclaimable            ffx:{tag}:lane:{lane_id:escaped}:reclaimable
 -- @template ffx.order                  ffx:{tag}:lane:{lane_id:escaped}:order

@@ -446,6 +446,35 @@ function key.flow_summary(c, flow_id)
   return text
 end
 
+function key.flow_nodes(c, flow_id)
+  local at = c.at
+  if at.flow_nodes_of == flow_id then return at.flow_nodes end
+  local text = (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':nodes'
+  at.flow_nodes_of, at.flow_nodes = flow_id, text
+  return text
+end
+
+function key.flow_more(c, flow_id)
+  local at = c.at
+  if at.flow_more_of == flow_id then return at.flow_more end
+  local text = (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':more'
+  at.flow_more_of, at.flow_more = flow_id, text
+  return text
+end
+
+function key.flow_results(c, flow_id)
+  local at = c.at
+  if at.flow_results_of == flow_id then return at.flow_results end
+  local text = (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':results'
+  at.flow_results_of, at.flow_results = flow_id, text
+  return text
+end
+
+function key.flow_join(c, flow_id, execution_id)
+  local at = c.at
+  return (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':join:' .. execution_id
+end
+
 function key.flow_siblings(c, flow_id, execution_id)
   local at = c.at
   return (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':siblings:' .. execution_id
@@ -554,6 +583,16 @@ end
 function key.ffx_partition(c)
   local at = c.at
   return at.ffx_partition or keep(at, 'ffx_partition', at.prefix .. ':ffx:' .. at.tag)
+end
+
+function key.ffx_graph(c, graph_hash)
+  local at = c.at
+  return (at.of_ffx_graph or keep(at, 'of_ffx_graph', at.prefix .. ':ffx:' .. at.tag .. ':graph:')) .. graph_hash
+end
+
+function key.ffx_workers(c)
+  local at = c.at
+  return at.ffx_workers or keep(at, 'ffx_workers', at.prefix .. ':ffx:' .. at.tag .. ':workers')
 end
 
 function key.ffx_lanes(c)

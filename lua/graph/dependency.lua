@@ -1,5 +1,11 @@
 -- Dependencies of an execution: its edges, how many of them are open, and what their resolution does to it.
 
+-- @hook Takes edges off the open ones of an execution with a row. Gives how many are left; nil for others.
+function dependency.take_row_edges(core_key, count) return nil end
+
+-- @hook How many edges of an execution with a row are open; nil for others.
+function dependency.open_row_edges(core_key) return nil end
+
 -- Child fields that a resolution reads.
 dependency.CHILD_FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
@@ -38,8 +44,11 @@ end
 
 -- How many upstreams an execution still waits for. A join that has come to its decision waits for none.
 function dependency.open_edges(c, child, child_id)
-  local open = redis.call('HGET', key.exec_deps_meta(c, child_id), 'unsatisfied_required_count')
-  open = math.max(0, tonumber(open or nil) or 0)
+  local open = dependency.open_row_edges(key.exec_core(c, child_id))
+  if not open then
+    open = redis.call('HGET', key.exec_deps_meta(c, child_id), 'unsatisfied_required_count')
+    open = math.max(0, tonumber(open or nil) or 0)
+  end
   if open > 0 and edge_group.has_fired(edge_group.of(c, child.flow_id, child_id)) then return 0 end
   return open
 end
@@ -56,7 +65,9 @@ function dependency.hand_off(c, next_up, execution_id, core_key, core) return fa
 -- A blocked child whose last dependency is satisfied may run: at once, when its own delay is over, or when what
 -- held it back before is lifted.
 function dependency.release(c, child_id, k, child)
-  call.leave(c, 'ZREM', k.blocked_dependencies or key.lane_blocked_dependencies(c, record.lane(child)), child_id)
+  if not record.node(k.core) then
+    call.leave(c, 'ZREM', k.blocked_dependencies or key.lane_blocked_dependencies(c, record.lane(child)), child_id)
+  end
   if is_set(child.prior_eligibility_state) then
     child = record.read(k.core, dependency.CHILD_FIELDS)
     admission.restore(c, child_id, k.core, child, startable(child.attempt_state))
@@ -70,8 +81,8 @@ end
 
 -- What a child with all its dependencies satisfied becomes, when nothing else holds it back than its own delay.
 function dependency.ready(c, child_id, core_key, child, eligible_key)
-  if child.is_simple then
-    requeue.ready_simple(c, child_id, core_key, child, eligible_key)
+  if child.row then
+    requeue.ready_fresh(c, child_id, child, eligible_key)
     return
   end
   requeue.ready(c, child_id, core_key, child, {
@@ -143,7 +154,7 @@ local function affect_child(c, k, satisfied, remaining)
   if not satisfied then
     child = record.read(k.core, dependency.CHILD_FIELDS)
   else
-    child = k.managed and claim.read_simple(k.core)
+    child = k.managed and claim.read_fresh(k.core)
       or record.read(k.core, k.next_up and dependency.HANDOFF_FIELDS or dependency.READY_FIELDS)
   end
   if not child then return '' end
@@ -155,7 +166,6 @@ local function affect_child(c, k, satisfied, remaining)
   end
   local effect = dependency.inject(k, child) and 'data_injected' or ''
   if remaining == 0 and dependency.is_releasable(child) then
-    child.feeder = k.feeder
     dependency.release(c, child_id, k, child)
   end
   return effect
@@ -176,34 +186,45 @@ function dependency.resolve(c, k, edge_id, outcome)
   local state = satisfied and 'satisfied' or 'impossible'
   redis.call('HSET', k.dep, 'state', state, 'last_resolved_at', c.now_text)
   redis.call('SREM', k.unresolved, edge_id)
-  local remaining = still_open(c, k.meta, k.unresolved, redis.call('HINCRBY', k.meta, 'unsatisfied_required_count', -1))
-  if not satisfied then redis.call('HINCRBY', k.meta, 'impossible_required_count', 1) end
+  local remaining = dependency.take_row_edges(k.core, 1)
+  if not remaining then
+    remaining = still_open(c, k.meta, k.unresolved, redis.call('HINCRBY', k.meta, 'unsatisfied_required_count', -1))
+    if not satisfied then redis.call('HINCRBY', k.meta, 'impossible_required_count', 1) end
+  end
   -- In a managed flow, the edge's own record tells the time.
   if not k.managed then redis.call('HSET', k.meta, 'last_dependency_update_at', c.now_text) end
   return state, affect_child(c, k, satisfied, remaining), remaining
 end
 
--- Resolves edges of one child of a managed flow that are not among its open ones any more. `edges`: a list of {edge_id,
--- outcome, upstream_id, is_named}, the outcome being that of dependency.verdict; `is_named`: the result goes along under the
--- name of the upstream.
+-- Notes in the child's record of an edge how it was resolved.
+local function note_resolved(c, child_id, edge)
+  redis.call('HSET', key.exec_dep(c, child_id, edge.edge_id), 'state', edge.outcome == 'success' and 'satisfied' or 'impossible',
+    'last_resolved_at', c.now_text)
+end
+
+-- Counts edges of a child that were resolved, `impossible` of them without success. Gives how many are open.
+local function count_resolved(c, core_key, child_id, edges, impossible)
+  local remaining = dependency.take_row_edges(core_key, #edges)
+  if remaining then return remaining end
+  local meta_key = key.exec_deps_meta(c, child_id)
+  remaining = still_open(c, meta_key, key.exec_deps_unresolved(c, child_id),
+    redis.call('HINCRBY', meta_key, 'unsatisfied_required_count', -#edges))
+  if impossible > 0 then redis.call('HINCRBY', meta_key, 'impossible_required_count', impossible) end
+  return remaining
+end
+
+-- Resolves edges of one child of a managed flow that are not among its open ones any more. `edges`: a list of {edge_id or upstream,
+-- outcome, upstream_id}, the outcome being that of dependency.verdict.
 function dependency.resolve_taken(c, child_id, edges, next_up)
   local impossible = 0
   for _, edge in ipairs(edges) do
-    local satisfied = edge.outcome == 'success'
-    if not satisfied then impossible = impossible + 1 end
-    redis.call('HSET', key.exec_dep(c, child_id, edge.edge_id), 'state', satisfied and 'satisfied' or 'impossible',
-      'last_resolved_at', c.now_text)
+    if edge.outcome ~= 'success' then impossible = impossible + 1 end
+    if edge.edge_id then note_resolved(c, child_id, edge) end
   end
-  local meta_key = key.exec_deps_meta(c, child_id)
-  local remaining = still_open(c, meta_key, key.exec_deps_unresolved(c, child_id),
-    redis.call('HINCRBY', meta_key, 'unsatisfied_required_count', -#edges))
-  if impossible > 0 then
-    redis.call('HINCRBY', meta_key, 'impossible_required_count', impossible)
-  elseif remaining > 0 then
-    return
-  end
-  local k = { managed = true, child_id = child_id, core = key.exec_core(c, child_id), next_up = next_up }
-  if #edges == 1 and edges[1].is_named then k.feeder = edges[1].upstream_id end
+  local core_key = key.exec_core(c, child_id)
+  local remaining = count_resolved(c, core_key, child_id, edges, impossible)
+  if impossible == 0 and remaining > 0 then return end
+  local k = { managed = true, child_id = child_id, core = core_key, next_up = next_up }
   affect_child(c, k, impossible == 0, remaining)
 end
 
@@ -223,9 +244,8 @@ function dependency.hold(c, child_id, core_key, child, h)
     'last_mutation_at', c.now_text,
   }
   for _, value in ipairs(h.values or {}) do values[#values + 1] = value end
-  -- It has a text now, and perhaps a block that it was behind.
-  if child.managed then values[#values + 1], values[#values + 2] = 'simple', '' end
   record.write(core_key, child.managed, values, h.blank or {})
+  if record.node(core_key) then return end
   redis.call('ZADD', h.blocked_dependencies or key.lane_blocked_dependencies(c, record.lane(child)),
     tonumber(child.created_at) or 0, child_id)
 end

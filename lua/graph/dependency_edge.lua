@@ -6,16 +6,14 @@ local MAX_CYCLE_NODES = 1000
 
 -- Whether `upstream` can be reached from `downstream`. Nothing has to be searched when no path can exist.
 local function closes_cycle(c, flow_id, upstream, downstream)
-  if redis.call('EXISTS', key.flow_out(c, flow_id, downstream)) == 0
-    or redis.call('EXISTS', key.flow_in(c, flow_id, upstream)) == 0 then
+  if neighbours.count_downstream(c, flow_id, downstream) == 0 or neighbours.count_upstream(c, flow_id, upstream) == 0 then
     return false
   end
   local queue, seen, head = { downstream }, { [downstream] = true }, 1
   while queue[head] do
-    for _, edge_id in ipairs(redis.call('SMEMBERS', key.flow_out(c, flow_id, queue[head]))) do
-      local next_id = redis.call('HGET', key.flow_edge(c, flow_id, edge_id), 'downstream_execution_id')
+    for _, next_id in ipairs(neighbours.downstream(c, flow_id, queue[head])) do
       if next_id == upstream then return true end
-      if next_id and not seen[next_id] then
+      if not seen[next_id] then
         if #queue >= MAX_CYCLE_NODES then return true end
         seen[next_id] = true
         queue[#queue + 1] = next_id
@@ -59,7 +57,7 @@ function F.ff_stage_dependency_edge(K, A)
   if not flow then return reply.err('flow_not_found') end
   if flow_record.is_over(flow) then return reply.err('flow_already_terminal') end
   if (flow.graph_revision or '0') ~= A.expected_graph_revision then return reply.err('stale_graph_revision') end
-  if redis.call('SISMEMBER', K.members, upstream) == 0 or redis.call('SISMEMBER', K.members, downstream) == 0 then
+  if not member_list.has(c, A.flow_id, upstream) or not member_list.has(c, A.flow_id, downstream) then
     return reply.err('execution_not_in_flow')
   end
   if closes_cycle(c, A.flow_id, upstream, downstream) then return reply.err('cycle_detected') end
@@ -69,7 +67,7 @@ function F.ff_stage_dependency_edge(K, A)
     dependency_kind = A.dependency_kind or 'success_only', input_name = A.data_passing_ref or '',
   })
   redis.call('SADD', K.out, A.edge_id)
-  if flow.managed then redis.call('HDEL', key.exec_core(c, upstream), 'onward', 'onward_edge') end
+  if flow.managed then graph.on_extended(c, A.flow_id) end
   redis.call('SADD', K.in_, A.edge_id)
   local revision = redis.call('HINCRBY', K.flow, 'graph_revision', 1)
   redis.call('HINCRBY', K.flow, 'edge_count', 1)
@@ -159,7 +157,8 @@ function F.ff_apply_dependency_to_child(K, A)
   })
   redis.call('SADD', K.all_edges, A.edge_id)
   if not late then redis.call('SADD', K.unresolved, A.edge_id) end
-  local count = redis.call('HINCRBY', K.meta, 'unsatisfied_required_count', late and 0 or 1)
+  local count = not late and dependency.take_row_edges(K.core, -1) or dependency.open_row_edges(K.core)
+  count = count or redis.call('HINCRBY', K.meta, 'unsatisfied_required_count', late and 0 or 1)
   redis.call('HSET', K.meta, 'flow_id', A.flow_id, 'last_flow_graph_revision', A.graph_revision,
     'last_dependency_update_at', c.now_text)
   g = count_edge(c, K, A, child, g)
@@ -214,7 +213,7 @@ function F.ff_resolve_dependency(K, A)
   local dep = record.read(K.dep, dependency.EDGE_FIELDS)
   if not dep then return reply.err('invalid_dependency') end
   local outcome = A.upstream_outcome
-  if dependency.SATISFYING[dep.dependency_kind] and TERMINAL_OUTCOMES[outcome] and redis.call('HGET', K.core, 'managed') then
+  if dependency.SATISFYING[dep.dependency_kind] and TERMINAL_OUTCOMES[outcome] and record.value(K.core, 'managed') then
     outcome = dependency.verdict(dep.dependency_kind, outcome)
   end
   local e = edge_of(A, dep)
@@ -247,7 +246,7 @@ function F.ff_evaluate_flow_eligibility(K)
   if core.terminal_outcome ~= 'none' then return reply.ok('terminal') end
   local meta = redis.call('HMGET', K.meta, 'impossible_required_count', 'unsatisfied_required_count')
   if (tonumber(meta[1] or nil) or 0) > 0 then return reply.ok('impossible') end
-  if (tonumber(meta[2] or nil) or 0) > 0 or edge_group.is_open(call.open(K.core), core.flow_id, core.execution_id or '') then
+  if (dependency.open_row_edges(K.core) or tonumber(meta[2] or nil) or 0) > 0 or edge_group.is_open(call.open(K.core), core.flow_id, core.execution_id or '') then
     return reply.ok('blocked_by_dependencies')
   end
   return reply.ok('eligible')

@@ -54,18 +54,19 @@ function F.ff_add_execution_to_flow(K, A)
   if is_set(core.flow_id) and core.flow_id ~= A.flow_id then
     return reply.err('already_member_of_different_flow:' .. core.flow_id)
   end
-  if redis.call('SISMEMBER', K.members, A.execution_id) == 1 then
-    redis.call('HSET', K.core, 'flow_id', A.flow_id)
+  if member_list.has(c, A.flow_id, A.execution_id) then
+    record.set(K.core, 'flow_id', A.flow_id)
     return reply.already(A.execution_id, flow.node_count or '0')
   end
   redis.call('SADD', K.members, A.execution_id)
-  redis.call('HSET', K.core, 'flow_id', A.flow_id)
+  record.set(K.core, 'flow_id', A.flow_id)
   local count = redis.call('HINCRBY', K.flow, 'node_count', 1)
   redis.call('HINCRBY', K.flow, 'graph_revision', 1)
   redis.call('HSET', K.flow, 'last_mutation_at', c.now_text)
   if flow.managed and core.lifecycle_phase ~= 'terminal' then
-    redis.call('HSET', K.core, 'managed', '1', 'attached', 'lease')
-    redis.call('HINCRBY', K.flow, 'open_nodes', 1)
+    record.set(K.core, 'managed', '1', 'attached', 'lease')
+    graph.add_open(c, A.flow_id, K.flow, 1)
+    graph.on_extended(c, A.flow_id)
   end
   return reply.ok(A.execution_id, number.text(count))
 end
@@ -103,18 +104,18 @@ function F.ff_cancel_flow(K, A)
     return reply.err('invalid_input', 'reason and cancellation_policy must be given')
   end
   local c = call.open(K.flow)
-  local flow = record.read(K.flow, { 'public_flow_state', 'managed', 'held' })
+  local flow = record.read(K.flow, { 'public_flow_state', 'managed' })
   if not flow then return reply.err('flow_not_found') end
   if flow_record.is_over(flow) then return reply.err('flow_already_terminal') end
   flow_record.mark_over(c, K.flow, 'cancelled', 'cancelled_at', c.now_text, 'cancel_reason', A.reason,
     'cancellation_policy', A.cancellation_policy)
-  local members = redis.call('SMEMBERS', K.members)
+  local ids = member_list.all(c, A.flow_id)
   if A.cancellation_policy == 'cancel_all' or flow.managed then
-    flow_record.owe_members(c, A.flow_id, members, c.now + grace)
+    flow_record.owe_members(c, A.flow_id, ids, c.now + grace)
   end
-  if flow.managed then graph.cancelled_by_contract(c, A.flow_id, K.flow, flow, #members, grace, A.reason) end
+  if flow.managed then graph.cancelled_by_contract(c, A.flow_id, grace, A.reason) end
   local out = reply.ok(A.cancellation_policy)
-  for i, member in ipairs(members) do out[i + 3] = member end
+  for i, member in ipairs(ids) do out[i + 3] = member end
   return out
 end
 

@@ -4,9 +4,9 @@ local FLOW_OVER = { cancelled = true, completed = true, failed = true }
 
 -- What a call needs to know of a flow beyond its end.
 local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins', 'paused',
-  'budgets', 'budget_ids', 'children', 'fail_fast', 'held' }
+  'budgets', 'budget_ids', 'children', 'fail_fast' }
 
--- The same of a flow that has none of the last seven: its record says so with the field `bare`, which flow_record.set takes away.
+-- The same of a flow that has none of the last six: its record says so with the field `bare`, which flow_record.set takes away.
 local function read_flow(flow_key)
   local v = redis.call('HMGET', flow_key, 'bare', 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context')
   if not is_set(v[1]) then return record.read(flow_key, FLOW_FIELDS) or {} end

@@ -8,17 +8,31 @@ function graph.on_parent_failed(c, execution_id, outcome, reason) end
 -- @hook A node failed in a flow that is to stop with its first failure.
 function graph.on_fatal_failure(c, flow_id, flow_key, core) end
 
+-- @hook The edges of the graph of a run that lead on from a node are to be resolved again.
+function graph.reopen_edges(core_key) end
+
+-- @hook A run gets members or edges that are not those of its graph.
+function graph.on_extended(c, flow_id) end
+
 -- @hook A flow that had closed is open again.
 function graph.on_reopened(c, flow_id, flow_key) end
 
 -- @hook A flow has closed. `flow` holds its fields retention and parent_execution_id.
 function graph.on_closed(c, flow_id, flow_key, flow, outcome) end
 
+-- @hook Changes how many nodes of a run with rows are open. Gives how many are then; nil for other flows.
+function graph.add_open_rows(c, flow_id, by) return nil end
+
+-- Changes how many members of a managed flow are open. Gives how many are then.
+function graph.add_open(c, flow_id, flow_key, by)
+  return graph.add_open_rows(c, flow_id, by) or redis.call('HINCRBY', flow_key, 'open_nodes', by)
+end
+
 -- The members of a flow that have not ended, counted one by one.
 function graph.count_open(c, flow_id)
   local open = 0
-  for _, execution_id in ipairs(redis.call('SMEMBERS', key.flow_members(c, flow_id))) do
-    local phase = redis.call('HGET', key.exec_core(c, execution_id), 'lifecycle_phase')
+  for _, execution_id in ipairs(member_list.all(c, flow_id)) do
+    local phase = record.value(key.exec_core(c, execution_id), 'lifecycle_phase')
     if phase and phase ~= 'terminal' then open = open + 1 end
   end
   return open
@@ -34,7 +48,8 @@ local function may_close(c, flow_id, flow_key)
   if not call.in_doubt(c) then return true end
   local open = graph.count_open(c, flow_id)
   if open == 0 then return true end
-  redis.call('HSET', flow_key, 'open_nodes', number.text(open + (c.ends and c.ends[flow_id] or 0)))
+  local counted = graph.add_open(c, flow_id, flow_key, 0)
+  graph.add_open(c, flow_id, flow_key, open + (c.ends and c.ends[flow_id] or 0) - counted)
   return false
 end
 
@@ -44,7 +59,7 @@ function graph.count_ends(c)
   c.ends = nil
   for _, flow_id in ipairs(ends) do
     local flow_key = key.flow_core(c, flow_id)
-    if redis.call('HINCRBY', flow_key, 'open_nodes', -ends[flow_id]) == 0 and may_close(c, flow_id, flow_key) then
+    if graph.add_open(c, flow_id, flow_key, -ends[flow_id]) == 0 and may_close(c, flow_id, flow_key) then
       graph.close(c, flow_id, flow_key)
     end
   end
@@ -58,7 +73,7 @@ local function count_end(c, flow_id, flow_key, outcome)
     ends[flow_id] = (ends[flow_id] or 0) + 1
     return false
   end
-  if redis.call('HINCRBY', flow_key, 'open_nodes', -1) ~= 0 or not may_close(c, flow_id, flow_key) then return false end
+  if graph.add_open(c, flow_id, flow_key, -1) ~= 0 or not may_close(c, flow_id, flow_key) then return false end
   graph.close(c, flow_id, flow_key)
   return true
 end
@@ -67,12 +82,11 @@ end
 function graph.node_ended(c, execution_id, core, t)
   local flow_id = core.flow_id
   local flow_key = key.flow_core(c, flow_id)
-  local fatal, held = false, false
+  local fatal = false
   event_log.add_for(c, core, t.outcome, core.current_attempt_index, t.reason)
   if t.outcome ~= 'success' then
     redis.call('HINCRBY', flow_key, 'nodes_' .. t.outcome, 1)
     local flow = flow_record.read(c, flow_id)
-    held = is_set(flow.held)
     if flow.children then graph.on_parent_failed(c, execution_id, t.outcome, t.reason) end
     local tolerated = tolerated_failures.tolerate(c, flow_key, execution_id, core, t)
     -- What the deadline of the flow ends has not failed of itself.
@@ -83,15 +97,9 @@ function graph.node_ended(c, execution_id, core, t)
   end
   if count_end(c, flow_id, flow_key, t.outcome) then return end
   if fatal then graph.on_fatal_failure(c, flow_id, flow_key, core) end
-  -- Not all of its edges may be in: the call that lets the held roots go resolves them.
-  if held and not fatal then
-    redis.call('SADD', key.flow_held(c, flow_id), execution_id)
-    return
-  end
   c.queue = c.queue or {}
   c.queue[#c.queue + 1] = {
-    execution_id = execution_id, flow_id = flow_id, outcome = t.outcome, node = core.node, onward = core.onward,
-    onward_edge = core.onward_edge,
+    execution_id = execution_id, flow_id = flow_id, outcome = t.outcome, node = core.node,
   }
 end
 
@@ -101,9 +109,10 @@ function graph.node_reopened(c, execution_id, core, outcome)
   local flow_id = core.flow_id
   local flow_key = key.flow_core(c, flow_id)
   event_log.add_for(c, core, 'replayed', core.current_attempt_index)
+  graph.reopen_edges(key.exec_core(c, execution_id))
   local flow = record.read(flow_key, { 'public_flow_state', 'closed_at', 'outcome', 'failed_node', 'deadline_at', 'joins' })
   if not flow then return end
-  redis.call('HINCRBY', flow_key, 'open_nodes', 1)
+  graph.add_open(c, flow_id, flow_key, 1)
   if is_set(outcome) and outcome ~= 'success'
     and redis.call('HINCRBY', flow_key, 'nodes_' .. outcome, -1) <= 0 then
     redis.call('HDEL', flow_key, 'nodes_' .. outcome)
@@ -155,10 +164,6 @@ local function judge(flow)
   return 'completed', 'success'
 end
 
--- Up to so many nodes (with the usual two events each, some 120 bytes together), the events of a flow's log fit into the
--- first node of its stream, which has 4 KB and of which the submission has made a copy that takes no more room than it needs.
-local MAX_SMALL_LOG = 30
-
 local CLOSE_FIELDS = { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'deadline_at',
   'failed_node', 'retention', 'result_execution_id', 'parent_execution_id', 'node_count', 'absorbed_failures',
   'absorbed_cancels', 'cancelled_siblings', 'joins_impossible' }
@@ -181,30 +186,15 @@ function graph.close(c, flow_id, flow_key)
   graph.on_closed(c, flow_id, flow_key, flow, outcome)
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   event_log.add(c, flow_id, 'flow_' .. outcome)
-  if (tonumber(flow.node_count) or 0) > MAX_SMALL_LOG then
-    event_log.write_flow(c, flow_id)
-    event_log.shrink(c, key.flow_events(c, flow_id))
-  end
+  event_log.write_flow(c, flow_id)
+  event_log.shrink(c, key.flow_events(c, flow_id))
   local result = outcome == 'success' and c.completed and c.completed[flow.result_execution_id or ''] or nil
   wake.done(c, flow_id, outcome, result)
 end
 
--- A flow that is stopped while it is being submitted has the members that it has by now. Some of them may have ended. It
--- stays `incomplete`: none of it can be run again.
-function graph.end_submission(c, flow_id, flow_key, members)
-  local flow = record.read(flow_key, { 'open_nodes', 'node_total' })
-  local total = tonumber(flow.node_total)
-  local open = total and tonumber(flow.open_nodes) - (total - members) or members
-  redis.call('HSET', flow_key, 'open_nodes', number.text(open), 'incomplete', '1')
-  redis.call('HDEL', flow_key, 'held', 'node_total')
-  redis.call('DEL', key.flow_held(c, flow_id))
-  if open == 0 then graph.close(c, flow_id, flow_key) end
-end
-
 -- A managed flow was cancelled with the contract's own call, which leaves its members to the keeper.
-function graph.cancelled_by_contract(c, flow_id, flow_key, flow, members, grace, reason)
+function graph.cancelled_by_contract(c, flow_id, grace, reason)
   event_log.add(c, flow_id, 'flow_cancel_requested', '', '', reason)
-  if flow.held then graph.end_submission(c, flow_id, flow_key, members) end
   wake.due(c, c.now + grace)
   wake.flush(c)
 end

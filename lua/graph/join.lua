@@ -17,7 +17,7 @@ end
 
 -- Edges that a join has or will have: applied, staged, or announced with its policy.
 local function edges_of(c, g, flow_id, child_id)
-  return math.max(g.n, g.expected_edges, redis.call('SCARD', key.flow_in(c, flow_id, child_id)))
+  return math.max(g.n, g.expected_edges, neighbours.count_upstream(c, flow_id, child_id))
 end
 
 local function bucket_of(outcome)
@@ -42,28 +42,23 @@ local function note_outcome(c, k, g, edge_id, dep, outcome)
   local succeeded = outcome == 'success'
   if dep.state == 'impossible' then count(g, bucket_of(dep.outcome), -1) end
   count(g, bucket_of(outcome), 1)
-  redis.call('HSET', k.dep, 'state', succeeded and 'satisfied' or 'impossible', 'last_resolved_at', c.now_text)
-  if not succeeded then
-    redis.call('HSET', k.dep, 'outcome', outcome)
-  elseif dep.outcome then
-    redis.call('HDEL', k.dep, 'outcome')
-  end
-  if redis.call('SREM', k.unresolved, edge_id) == 1 then
-    redis.call('HINCRBY', k.meta, 'unsatisfied_required_count', -1)
-  end
-  redis.call('HSET', k.meta, 'last_dependency_update_at', c.now_text)
+  edge_state.write(c, k, succeeded, outcome, dep)
+  if dep.state == 'unsatisfied' then edge_state.close(c, k, edge_id) end
 end
 
 -- Upstreams of a replayed join that ended before and were not replayed with it: they count as what they were.
 local function count_those_ended(c, k, g, child_id)
   if not g.reopened or redis.call('SCARD', k.unresolved) > call.WORK_BUDGET then return end
+  for _, ended in ipairs(edge_state.ended_nodes(c, k, g, child_id) or {}) do
+    note_outcome(c, ended.k, g, nil, ended.dep, ended.outcome)
+  end
   for _, edge_id in ipairs(redis.call('SMEMBERS', k.unresolved)) do
     local dep_key = key.exec_dep(c, child_id, edge_id)
     local dep = record.read(dep_key, { 'state', 'outcome', 'upstream_execution_id', 'dependency_kind' }) or {}
     local upstream = dep.upstream_execution_id and record.read(key.exec_core(c, dep.upstream_execution_id),
       { 'lifecycle_phase', 'terminal_outcome' })
     if upstream and upstream.lifecycle_phase == 'terminal' and is_set(upstream.terminal_outcome) then
-      note_outcome(c, { dep = dep_key, unresolved = k.unresolved, meta = k.meta }, g, edge_id, dep,
+      note_outcome(c, { dep = dep_key, unresolved = k.unresolved, meta = k.meta, core = k.core }, g, edge_id, dep,
         dependency.verdict(dep.dependency_kind, upstream.terminal_outcome))
     end
   end
@@ -74,9 +69,7 @@ local function fire(c, k, g, state)
   g.group_state = state
   redis.call('HSET', g.key, 'group_state', state)
   if state == 'satisfied' then redis.call('HSET', g.key, 'satisfied_at', c.now_text) end
-  redis.call('DEL', k.unresolved)
-  redis.call('HSET', k.meta, 'unsatisfied_required_count', '0', 'impossible_required_count',
-    number.text(state == 'impossible' and g.failed + g.skipped or 0), 'last_dependency_update_at', c.now_text)
+  edge_state.close_all(c, k, state == 'impossible' and g.failed + g.skipped or 0)
 end
 
 -- What the decision means for the child. Gives the effect that a caller is told, or nil.
@@ -95,7 +88,7 @@ end
 local function resolve_join(c, k, g, e, dep, outcome)
   note_outcome(c, k, g, e.edge_id, dep, outcome)
   if edge_group.has_fired(g) then
-    if outcome == 'success' then redis.call('HSET', k.dep, 'late', '1') end
+    if outcome == 'success' then edge_state.mark_late(c, k) end
     return 'already_fired', ''
   end
   if outcome ~= 'success' then count_those_ended(c, k, g, e.child_id) end
@@ -144,9 +137,11 @@ function join.feeds(c, g, child_id, edge_id)
 end
 
 -- Counts of a group by the edges as they stand, with the open ones in the set of those. Gives how many are open.
-local function recount(c, g, child_id)
+local function recount(c, g, flow_id, child_id)
   local open = 0
   g.succeeded, g.failed, g.skipped = 0, 0, 0
+  local satisfied, waiting = edge_state.recount_nodes(c, flow_id, child_id)
+  if satisfied then g.succeeded, open = satisfied, waiting end
   for _, edge_id in ipairs(redis.call('SMEMBERS', key.exec_deps_all_edges(c, child_id))) do
     local dep_key = key.exec_dep(c, child_id, edge_id)
     if redis.call('HGET', dep_key, 'state') == 'satisfied' then
@@ -173,7 +168,7 @@ end
 -- Gives whether the group is satisfied already.
 function join.reset(c, g, core, child_id)
   sibling_cancel.forget(c, g.key, key.index_pending_cancel_groups(c), core.flow_id, child_id)
-  local open = recount(c, g, child_id)
+  local open = recount(c, g, core.flow_id, child_id)
   g.group_state = 'pending'
   redis.call('HDEL', g.key, 'satisfied_at', 'cancel_siblings_reason')
   redis.call('HSET', g.key, 'succeeded', g.succeeded, 'failed', '0', 'skipped', '0', 'group_state', 'pending',
@@ -184,8 +179,7 @@ function join.reset(c, g, core, child_id)
   end
   forget_impossible(c, core)
   if g.succeeded < needed_by(g) then return false end
-  fire(c, { unresolved = key.exec_deps_unresolved(c, child_id), meta = key.exec_deps_meta(c, child_id) }, g,
-    'satisfied')
+  fire(c, dependency.child_keys(c, child_id, ''), g, 'satisfied')
   return true
 end
 

@@ -9,7 +9,7 @@ local MAX_CONSUMERS = 256
 
 -- Whether an execution still needs the results of its upstreams.
 local function still_waits(c, flow_id, execution_id)
-  local phase = redis.call('HGET', key.exec_core(c, execution_id), 'lifecycle_phase')
+  local phase = record.value(key.exec_core(c, execution_id), 'lifecycle_phase')
   if not phase or phase == 'terminal' then return false end
   local g = edge_group.of(c, flow_id, execution_id)
   return not edge_group.has_fired(g)
@@ -19,11 +19,9 @@ end
 -- Looking takes from the call's budget.
 local function is_needed_elsewhere(c, flow_id, upstream_id, child_id)
   if redis.call('HGET', key.flow_core(c, flow_id), 'result_execution_id') == upstream_id then return true end
-  local out_key = key.flow_out(c, flow_id, upstream_id)
-  if redis.call('SCARD', out_key) > MAX_CONSUMERS then return true end
-  for _, edge_id in ipairs(redis.call('SMEMBERS', out_key)) do
-    local consumer = redis.call('HGET', key.flow_edge(c, flow_id, edge_id), 'downstream_execution_id')
-    if consumer and consumer ~= child_id then
+  if neighbours.count_downstream(c, flow_id, upstream_id) > MAX_CONSUMERS then return true end
+  for _, consumer in ipairs(neighbours.downstream(c, flow_id, upstream_id)) do
+    if consumer ~= child_id then
       c.budget = c.budget - 1
       if still_waits(c, flow_id, consumer) then return true end
     end
@@ -40,7 +38,7 @@ local function stoppable(c, flow_id, child_id, sibling_id)
   return core
 end
 
--- Edges taken at a time from those kept for later, to cancel their upstreams.
+-- Upstreams taken at a time from those kept for later, to cancel their upstreams.
 local CANCELLED_AT_A_TIME = 32
 
 -- What a cancel takes from a call's budget, beside the look at the sibling. One more is kept for the edge that follows.
@@ -55,17 +53,16 @@ local function stop(c, sibling_id, core, reason)
   terminal.cancel(c, sibling_id, key.exec_core(c, sibling_id), core, reason, 'edge_group', { tolerated = true })
 end
 
--- Goes through the edges that lead to a join, as far as the call's budget goes; the rest is kept for later. `take` is
+-- Goes through upstreams of a join, as far as the call's budget goes; the rest is kept for later. `take` is
 -- called with each sibling to be cancelled and its record.
-local function each_sibling(c, flow_id, child_id, edge_ids, take)
+local function each_sibling(c, flow_id, child_id, sibling_ids, take)
   local seen = {}
-  for i, edge_id in ipairs(edge_ids) do
+  for i, sibling_id in ipairs(sibling_ids) do
     if not has_budget(c) then
-      call.chunked('SADD', key.flow_siblings(c, flow_id, child_id), { unpack(edge_ids, i) })
+      call.chunked('SADD', key.flow_siblings(c, flow_id, child_id), { unpack(sibling_ids, i) })
       return
     end
-    local sibling_id = redis.call('HGET', key.flow_edge(c, flow_id, edge_id), 'upstream_execution_id')
-    if sibling_id and not seen[sibling_id] then
+    if not seen[sibling_id] then
       seen[sibling_id] = true
       local core = stoppable(c, flow_id, child_id, sibling_id)
       if core then take(sibling_id, core) end
@@ -74,13 +71,13 @@ local function each_sibling(c, flow_id, child_id, edge_ids, take)
 end
 
 -- Siblings whose cancel is owed and that are listed by name.
-local function listed(members)
+local function listed(text)
   local out = {}
-  for sibling_id in string.gmatch(members or '', '[^|]+') do out[#out + 1] = sibling_id end
+  for sibling_id in string.gmatch(text or '', '[^|]+') do out[#out + 1] = sibling_id end
   return out
 end
 
--- Takes edges off those that were kept for later.
+-- Takes upstreams off those that were kept for later.
 local function pop_later(c, flow_id, child_id, limit)
   if limit <= 0 then return {} end
   return redis.call('SPOP', key.flow_siblings(c, flow_id, child_id), limit)
@@ -93,10 +90,10 @@ function sibling_cancel.forget(c, group_key, pending_key, flow_id, child_id)
   redis.call('SREM', pending_key, flow_id .. '|' .. child_id)
 end
 
--- Leaves on record what is still owed. `members` are the siblings listed by name.
-local function owe(c, group_key, pending_key, flow_id, child_id, members)
+-- Leaves on record what is still owed. `sibling_ids` are the siblings listed by name.
+local function owe(c, group_key, pending_key, flow_id, child_id, sibling_ids)
   redis.call('HSET', group_key, 'cancel_siblings_pending_flag', 'true',
-    'cancel_siblings_pending_members', table.concat(members, '|'))
+    'cancel_siblings_pending_members', table.concat(sibling_ids, '|'))
   redis.call('SADD', pending_key, flow_id .. '|' .. child_id)
 end
 
@@ -104,27 +101,24 @@ end
 -- as the call's budget goes; for other flows they are listed, and whoever dispatches cancels does it.
 function sibling_cancel.begin(c, k, g, flow_id, child_id, managed)
   local reason = 'sibling_quorum_' .. g.group_state
-  local in_key = is_set(k.in_) and k.in_ or key.flow_in(c, flow_id, child_id)
   local pending_key = is_set(k.pending_cancel_groups) and k.pending_cancel_groups or key.index_pending_cancel_groups(c)
   redis.call('HSET', g.key, 'cancel_siblings_reason', reason)
   c.budget = c.budget or call.WORK_BUDGET
-  local edge_ids
-  if redis.call('SCARD', in_key) > c.budget then
-    redis.call('COPY', in_key, key.flow_siblings(c, flow_id, child_id), 'REPLACE')
-    edge_ids = pop_later(c, flow_id, child_id, managed and math.min(c.budget, CANCELLED_AT_A_TIME) or c.budget)
-  else
-    edge_ids = redis.call('SMEMBERS', in_key)
+  local sibling_ids = neighbours.upstream(c, flow_id, child_id)
+  if #sibling_ids > c.budget then
+    call.chunked('SADD', key.flow_siblings(c, flow_id, child_id), sibling_ids)
+    sibling_ids = pop_later(c, flow_id, child_id, managed and math.min(c.budget, CANCELLED_AT_A_TIME) or c.budget)
   end
-  local members = {}
-  each_sibling(c, flow_id, child_id, edge_ids, function(sibling_id, core)
+  local listed_members = {}
+  each_sibling(c, flow_id, child_id, sibling_ids, function(sibling_id, core)
     if managed then
       stop(c, sibling_id, core, reason)
     else
-      members[#members + 1] = sibling_id
+      listed_members[#listed_members + 1] = sibling_id
     end
   end)
   if not managed then
-    owe(c, g.key, pending_key, flow_id, child_id, members)
+    owe(c, g.key, pending_key, flow_id, child_id, listed_members)
   elseif redis.call('EXISTS', key.flow_siblings(c, flow_id, child_id)) == 1 then
     owe(c, g.key, pending_key, flow_id, child_id, {})
     c.more = true
@@ -133,10 +127,10 @@ function sibling_cancel.begin(c, k, g, flow_id, child_id, managed)
 end
 
 -- Keeps of a list of siblings those that still have to be cancelled, and fills it up from those not looked at yet.
-local function refresh(c, flow_id, child_id, members)
+local function refresh(c, flow_id, child_id, sibling_ids)
   c.budget = c.budget or call.WORK_BUDGET
   local rest = {}
-  for _, sibling_id in ipairs(members) do
+  for _, sibling_id in ipairs(sibling_ids) do
     if c.budget <= 0 or stoppable(c, flow_id, child_id, sibling_id) then rest[#rest + 1] = sibling_id end
   end
   local later = pop_later(c, flow_id, child_id, math.min(c.budget, MAX_LISTED - #rest))

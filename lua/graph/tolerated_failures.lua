@@ -8,13 +8,10 @@ local MAX_CONSUMERS = 256
 local function leads_to_joins(c, flow_id, execution_id)
   local queue, seen, head, looked = { execution_id }, { [execution_id] = true }, 1, 0
   while queue[head] do
-    local out_key = key.flow_out(c, flow_id, queue[head])
-    local edges = redis.call('SCARD', out_key)
+    local edges = neighbours.count_downstream(c, flow_id, queue[head])
     looked = looked + edges
     if edges == 0 or looked > MAX_CONSUMERS then return false end
-    for _, edge_id in ipairs(redis.call('SMEMBERS', out_key)) do
-      local consumer = redis.call('HGET', key.flow_edge(c, flow_id, edge_id), 'downstream_execution_id')
-      if not consumer then return false end
+    for _, consumer in ipairs(neighbours.downstream(c, flow_id, queue[head])) do
       if not seen[consumer] and not edge_group.is_join(c, flow_id, consumer) then queue[#queue + 1] = consumer end
       seen[consumer] = true
     end
@@ -39,16 +36,16 @@ function tolerated_failures.tolerate(c, flow_key, execution_id, core, t)
     return false
   end
   redis.call('HINCRBY', flow_key, counter, 1)
-  redis.call('HSET', key.exec_core(c, execution_id), 'absorbed', counter)
+  record.set(key.exec_core(c, execution_id), 'absorbed', counter)
   return not flow[2]
 end
 
 -- The counterpart of tolerated_failures.tolerate, when a member runs again.
 function tolerated_failures.untolerate(c, flow_key, execution_id)
   local core_key = key.exec_core(c, execution_id)
-  local counter = redis.call('HGET', core_key, 'absorbed')
+  local counter = record.value(core_key, 'absorbed')
   if not counter then return end
-  redis.call('HDEL', core_key, 'absorbed')
+  record.clear(core_key, 'absorbed')
   if redis.call('HINCRBY', flow_key, counter, -1) <= 0 then redis.call('HDEL', flow_key, counter) end
   if redis.call('HGET', flow_key, 'absorbed_node') == execution_id then redis.call('HDEL', flow_key, 'absorbed_node') end
 end
@@ -75,11 +72,9 @@ function tolerated_failures.note_impossible(c, e)
   local first_id = redis.call('HGET', flow_key, 'absorbed_node')
   if first_id and note_failure_of(c, flow_key, first_id) then return end
   if e.upstream_id and note_failure_of(c, flow_key, e.upstream_id) then return end
-  local in_key = key.flow_in(c, e.flow_id, e.child_id)
-  if redis.call('SCARD', in_key) > call.WORK_BUDGET then return end
-  for _, edge_id in ipairs(redis.call('SMEMBERS', in_key)) do
-    local upstream_id = redis.call('HGET', key.flow_edge(c, e.flow_id, edge_id), 'upstream_execution_id')
-    if upstream_id and note_failure_of(c, flow_key, upstream_id) then return end
+  if neighbours.count_upstream(c, e.flow_id, e.child_id) > call.WORK_BUDGET then return end
+  for _, upstream_id in ipairs(neighbours.upstream(c, e.flow_id, e.child_id)) do
+    if note_failure_of(c, flow_key, upstream_id) then return end
   end
 end
 

@@ -90,7 +90,7 @@ function F.ff_change_priority(K, A)
     return reply.err('execution_not_eligible')
   end
   local old, new = core.priority or '0', number.text(priority)
-  redis.call('HSET', K.core, 'priority', new, 'last_mutation_at', c.now_text)
+  record.set(K.core, 'priority', new, 'last_mutation_at', c.now_text)
   core.priority = new
   order.enter(c, record.lane(core), A.execution_id, core, K.eligible)
   if core.managed then

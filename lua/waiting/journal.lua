@@ -41,7 +41,7 @@ end
 -- Adds an entry. Only the id of a waitpoint may take the place of another, which has its length.
 function journal.put(c, execution_id, core_key, entry, value)
   if redis.call('HSET', key.exec_journal(c, execution_id), entry, value) == 1 then
-    redis.call('HINCRBY', core_key, 'journal', #entry + #value + ENTRY_OVERHEAD)
+    record.add(core_key, 'journal', #entry + #value + ENTRY_OVERHEAD)
   end
 end
 
@@ -64,7 +64,7 @@ function journal.forget(c, execution_id)
   local journal_key = key.exec_journal(c, execution_id)
   close_opened(c, journal_key)
   redis.call('DEL', journal_key)
-  redis.call('HDEL', key.exec_core(c, execution_id), 'journal')
+  record.clear(key.exec_core(c, execution_id), 'journal')
 end
 
 -- Names and values in turn, as list of entries.

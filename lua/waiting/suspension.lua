@@ -237,7 +237,7 @@ local ENDING = {
 
 -- The suspension stays, for an operator to look at.
 local function escalate(c, k, core, timeout_at)
-  redis.call('HSET', k.core,
+  record.set(k.core,
     'lifecycle_phase', 'suspended',
     'ownership_state', 'unowned',
     'eligibility_state', 'not_applicable',

@@ -47,15 +47,29 @@ end
 function wait.parse_node(what, json)
   local ok, spec = pcall(cjson.decode, json)
   if not ok or type(spec) ~= 'table' then return refuse(what .. ': wait is no JSON object') end
-  local id, waitpoint_key = spec.waitpoint_id, spec.waitpoint_key
-  if type(id) ~= 'string' or #id ~= 36 then return refuse(what .. ': waitpoint_id must be a UUID') end
-  if type(waitpoint_key) ~= 'string' or waitpoint_key == '' then return refuse(what .. ': waitpoint_key must be given') end
   if type(spec.condition) ~= 'table' then return refuse(what .. ': condition must be an object') end
   local condition_json = cjson.encode(spec.condition)
   local w, err = wait.parse(what, condition_json, spec.timeout, spec.timeout_behavior, spec.collect == true)
   if err then return nil, err end
-  w.id, w.key, w.condition_json = id, waitpoint_key, condition_json
+  w.condition_json = condition_json
   return w
+end
+
+-- Namespace of ids that derive from names.
+local NAMESPACE = '\143\107\13\78\92\10\92\62\157\15\59\31\106\30\124\33'
+
+-- A part of a name, behind its length. Names have at most 128 bytes.
+local function part(text)
+  if #text < 128 then return string.char(#text) .. text end
+  return string.char(128 + #text % 128, math.floor(#text / 128)) .. text
+end
+
+-- Id of the first waitpoint of a node: the UUID of version 5 that derives from its flow and its name.
+local function id_of(flow_id, node)
+  local hex = redis.sha1hex(NAMESPACE .. 'waitpoint' .. part(flow_id) .. part(node))
+  local variant = string.format('%x', 8 + tonumber(string.sub(hex, 17, 17), 16) % 4)
+  return string.sub(hex, 1, 8) .. '-' .. string.sub(hex, 9, 12) .. '-5' .. string.sub(hex, 14, 16) .. '-' .. variant
+    .. string.sub(hex, 18, 20) .. '-' .. string.sub(hex, 21, 32)
 end
 
 -- A UUID that derives from a text.
@@ -94,7 +108,10 @@ function wait.open(c, execution_id, core_key, core)
       { silent = true })
     return terminal.PUBLIC_STATE.cancelled
   end
-  local w = wait.parse_node('', redis.call('GET', key.exec_wait(c, execution_id)))
+  local node = core.node or record.value(core_key, 'node')
+  local w = wait.parse_node('', record.value(core_key, 'wait_spec'))
+  w.id = id_of(core.flow_id, node)
+  w.key = 'wpk:' .. w.id
   local times = redis.call('SCARD', key.exec_waitpoints(c, execution_id))
   if times > 0 then w.id = wait.uuid(w.id .. ':' .. times) end
   w.suspension_id = wait.uuid(w.id)
@@ -117,7 +134,7 @@ function wait.open(c, execution_id, core_key, core)
     'last_mutation_at', c.now_text,
   }, { 'delay_until', 'pending_replay_attempt', 'completed_at' })
   suspension_record.index(c, k, execution_id, core, w.timeout and c.now + w.timeout)
-  event_log.add(c, core.flow_id, 'suspended', core.node or redis.call('HGET', core_key, 'node'), '', w.key)
+  event_log.add(c, core.flow_id, 'suspended', node, '', w.key)
   return 'suspended'
 end
 
@@ -169,7 +186,7 @@ end
 local function end_node(c, execution_id, core_key, core, value)
   redis.call('ZREM', key.lane_suspended(c, record.lane(core)), execution_id)
   redis.call('ZREM', key.index_suspension_timeout(c), execution_id)
-  redis.call('SET', key.exec_result(c, execution_id), value)
+  results.write(c, execution_id, value)
   terminal.finish(c, execution_id, core_key, core, {
     outcome = 'success', attempt_state = 'none', blank = { 'current_suspension_id', 'current_waitpoint_id' },
   })

@@ -129,17 +129,17 @@ local function state_of(c, id)
   local b = budget_use.keys(c, id)
   local stored = record.read(b.definition, STATE_FIELDS)
   if not stored or not stored.budget_id then return nil end
-  local row = {}
-  for i, field in ipairs(STATE_FIELDS) do row[i] = stored[field] or '' end
-  row[7] = number.digits(number.finite(row[7]) or 0)
-  row[9] = stored.pinned and '1' or '0'
-  for i = 11, 15 do row[i] = row[i] == '' and '0' or row[i] end
+  local entry_row = {}
+  for i, field in ipairs(STATE_FIELDS) do entry_row[i] = stored[field] or '' end
+  entry_row[7] = number.digits(number.finite(entry_row[7]) or 0)
+  entry_row[9] = stored.pinned and '1' or '0'
+  for i = 11, 15 do entry_row[i] = entry_row[i] == '' and '0' or entry_row[i] end
   local amounts = {}
   for i, d in ipairs(budget_use.dimensions(b)) do
     amounts[i] = { d.name, number.digits(d.used), number.digits(d.reserved), number.digits(d.hard), number.digits(d.soft) }
   end
-  row[17] = amounts
-  return row
+  entry_row[17] = amounts
+  return entry_row
 end
 
 -- @function ffx_get_budgets

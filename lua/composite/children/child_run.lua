@@ -206,10 +206,10 @@ function F.ffx_link_child(K, A)
   end
   if mode == 'new' then
     if core.child_flow_id then child_run.discard(c, core.child_flow_id) end
-    redis.call('HDEL', core_key, 'child_ends')
+    record.clear(core_key, 'child_ends')
   end
-  redis.call('HDEL', core_key, 'child_outcome')
-  redis.call('HSET', core_key, 'child_flow_id', A.child_flow_id, 'child_number', number.text(count), 'child_try', try,
+  record.clear(core_key, 'child_outcome')
+  record.set(core_key, 'child_flow_id', A.child_flow_id, 'child_number', number.text(count), 'child_try', try,
     'child_input', A.input_hash, 'child_mode', mode, 'last_mutation_at', c.now_text)
   flow_record.set(key.flow_core(c, core.flow_id), 'children', '1')
   wake.flush(c)
@@ -273,8 +273,8 @@ end
 
 -- The run of a node is not there, though it was started: it is to be started again.
 local function forget(core_key)
-  redis.call('HDEL', core_key, 'child_ends', 'child_outcome')
-  redis.call('HSET', core_key, 'child_mode', 'new')
+  record.clear(core_key, 'child_ends', 'child_outcome')
+  record.set(core_key, 'child_mode', 'new')
 end
 
 -- @function ffx_ask_child
@@ -323,7 +323,7 @@ function F.ffx_child_ended(K, A)
   elseif not is_set(A.outcome) or ends <= (tonumber(core.child_ends) or 0) then
     return reply.ok(state)
   else
-    redis.call('HSET', core_key, 'child_ends', A.ends, 'child_outcome', A.outcome)
+    record.set(core_key, 'child_ends', A.ends, 'child_outcome', A.outcome)
   end
   if is_waiting(core) then
     redis.call('ZREM', key.ffx_unwanted(c), awaiting(A.execution_id, A.child_flow_id))
@@ -360,7 +360,7 @@ function F.ffx_read_results(K, A)
   for _, execution_id in ipairs(A.executions) do
     local core = record.read(key.exec_core(c, execution_id), ITEM_FIELDS) or {}
     local outcome, result = core.terminal_outcome or 'none', ''
-    if outcome == 'success' then result = redis.call('GET', key.exec_result(c, execution_id)) or '' end
+    if outcome == 'success' then result = results.read(c, execution_id) or '' end
     bytes = bytes + #result
     if bytes > MAX_RESULT_BYTES and #out > 0 then break end
     local reason = is_set(core.failure_reason) and core.failure_reason or core.cancellation_reason

@@ -26,7 +26,7 @@ local function adopt(c, lane)
   for i = 1, #page[2], 2 do
     local execution_id = page[2][i]
     if execution_id ~= pauses.MARK then
-      local core = { fair_key = redis.call('HGET', key.exec_core(c, execution_id), 'fair_key') or nil }
+      local core = { fair_key = record.value(key.exec_core(c, execution_id), 'fair_key') or nil }
       redis.call('ZADD', order.queue_for(c, lane, execution_id, core), page[2][i + 1], execution_id)
     end
   end
@@ -197,7 +197,7 @@ local function set_priority(c, execution_id, priority, further)
   core.priority = priority
   note_further(c, execution_id, core, further)
   if not changes then return false end
-  redis.call('HSET', core_key, 'priority', priority, 'last_mutation_at', c.now_text)
+  record.set(core_key, 'priority', priority, 'last_mutation_at', c.now_text)
   if core.lifecycle_phase == 'runnable' and core.eligibility_state == 'eligible_now' then
     local lane = record.lane(core)
     order.enter(c, lane, execution_id, core)
@@ -237,7 +237,7 @@ function F.ffx_set_priority(K, A)
   if flow_record.is_over(flow) then return reply.err('flow_already_terminal') end
   local changed, cursor, further = 0, '0', { candidates = {}, children = {} }
   if is_set(A.execution_id) then
-    if redis.call('SISMEMBER', key.flow_members(c, A.flow_id), A.execution_id) == 0 then
+    if not member_list.has(c, A.flow_id, A.execution_id) then
       return reply.err('execution_not_found')
     end
     local is_changed
@@ -246,10 +246,9 @@ function F.ffx_set_priority(K, A)
     if is_changed then changed = 1 end
   else
     if not is_set(A.cursor) then redis.call('HSET', flow_key, 'priority', text) end
-    local page = redis.call('SSCAN', key.flow_members(c, A.flow_id), is_set(A.cursor) and A.cursor or '0',
-      'COUNT', CHANGED_PER_CALL)
-    cursor = page[1]
-    for _, execution_id in ipairs(page[2]) do
+    local page
+    page, cursor = member_list.page(c, A.flow_id, is_set(A.cursor) and A.cursor or '0', CHANGED_PER_CALL)
+    for _, execution_id in ipairs(page) do
       if set_priority(c, execution_id, text, further) then changed = changed + 1 end
     end
   end

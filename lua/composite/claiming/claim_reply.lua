@@ -9,20 +9,6 @@ local MAX_INLINE_BYTES = 1048576
 -- @record    journal_entry name:text value:bytes
 -- @record    node_input name:text result:bytes
 
--- The result of the one upstream that feeds an execution (see claim.fed_mark), as inputs_of gives it; read once for all that
--- the call leases.
-local function input_from(c, upstream_id)
-  local fed_by = call.list_in(c, 'fed_by')
-  local inputs = fed_by[upstream_id]
-  if not inputs then
-    local node = redis.call('HGET', key.exec_core(c, upstream_id), 'node')
-    inputs = { { node or '', redis.call('GET', key.exec_result(c, upstream_id)) or '' } }
-    fed_by[upstream_id] = inputs
-  end
-  if #inputs[1][2] > MAX_INLINE_BYTES then return {}, false end
-  return inputs, true
-end
-
 -- Of edges that lead to an execution, the names under which they bring results, and the keys of these. `g`: its join, if it is
 -- one.
 function claim_reply.feeders(c, execution_id, flow_id, g, edge_ids)
@@ -39,9 +25,9 @@ end
 -- Results that are read together: few enough that not much is read in vain where they are large.
 local RESULTS_AT_A_TIME = 16
 
--- Results under their names, as many as may be handed out, and whether that is all of them.
-local function results_of(names, result_keys)
-  local inputs, bytes = {}, 0
+-- Appends results to inputs under their names, as many as may be handed out. Gives the inputs, and whether that is all of them.
+local function results_of(inputs, names, result_keys)
+  local bytes = 0
   for from = 1, #names, RESULTS_AT_A_TIME do
     local to = math.min(from + RESULTS_AT_A_TIME - 1, #names)
     for i, result in ipairs(redis.call('MGET', unpack(result_keys, from, to))) do
@@ -58,7 +44,6 @@ end
 local function inputs_of(c, execution_id, core)
   local count = tonumber(core.input_count) or 0
   if count == 0 then return {}, true end
-  if core.fed_by then return input_from(c, core.fed_by) end
   local next_up = c.next_up
   if next_up and #(next_up.fed[execution_id] or {}) == count then
     local fed, bytes = next_up.fed[execution_id], 0
@@ -69,10 +54,13 @@ local function inputs_of(c, execution_id, core)
   local handed_out = (c.inputs_handed_out or 0) + count
   if handed_out > MAX_INLINE_INPUTS then return {}, false end
   c.inputs_handed_out = handed_out
-  local g = flow_record.read(c, core.flow_id).joins and edge_group.of(c, core.flow_id, execution_id)
+  local g = flow_record.read(c, core.flow_id).joins and edge_group.of(c, core.flow_id, execution_id) or nil
+  local inputs, complete = row_inputs.read(c, execution_id, g, MAX_INLINE_BYTES)
+  if not inputs then inputs, complete = {}, true end
+  if not complete or #inputs == count then return inputs, complete end
   local names, result_keys = claim_reply.feeders(c, execution_id, core.flow_id, g,
     redis.call('SMEMBERS', key.flow_in(c, core.flow_id, execution_id)))
-  return results_of(names, result_keys)
+  return results_of(inputs, names, result_keys)
 end
 
 -- All that a worker needs to run what it leased, in the order of the record claimed_execution.
@@ -90,7 +78,7 @@ function claim_reply.describe(c, execution_id, core, attempt, lease_id)
     execution_id, core.node or '', core.execution_kind or '', core.flow_id or '', flow.flow_kind or '',
     flow.run_id or '', attempt.index, attempt.attempt_id, attempt.type, lease_id, attempt.epoch,
     attempt.expires, deadline or '', core.retry_count or '0', core.created_at or '',
-    redis.call('GET', key.exec_policy(c, execution_id)) or '', flow.trace_context or '', payload, flow_input,
+    policies.text(c, execution_id) or '', flow.trace_context or '', payload, flow_input,
     complete and '1' or '0', inputs, all_steps and '1' or '0', steps, limit_admission.permits_due(core),
     budget_gate.of(c, core.flow_id, flow.budgets),
   }

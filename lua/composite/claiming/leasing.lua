@@ -17,9 +17,9 @@ end
 function leasing.lease_runnable(c, request, execution_id, core_key, core, n, left)
   local w = claim_request.lease_for(c, request, n)
   local attempt
-  if core.is_simple and core.lane_id == request.lane then
+  if core.row and core.lane_id == request.lane then
     if not left then order.leave(c, request.lane, execution_id, core) end
-    attempt = claim.start_simple(c, execution_id, core_key, core, w)
+    attempt = claim.start_fresh(c, execution_id, core, w)
   elseif core.attempt_state == 'attempt_interrupted' then
     attempt = claim.resume(c, execution_id, core_key, core, w)
   else
@@ -58,7 +58,7 @@ end
 function leasing.of_claim(c, request)
   local base = string.sub(request.claim_id, 1, 24)
   local out = {}
-  for _, execution_id in ipairs(redis.call('SMEMBERS', key.index_worker_leases(c, request.worker_instance_id))) do
+  for _, execution_id in ipairs(worker_leases.of(c, request.worker_instance_id)) do
     local core = record.read(key.exec_core(c, execution_id), claim.FIELDS)
     if core and core.ownership_state == 'leased' and string.sub(core.current_lease_id or '', 1, 24) == base then
       local attempt_type = redis.call('HGET',

@@ -237,16 +237,15 @@ function F.ffx_resume_flow(K, A)
   local flow_key = key.flow_core(c, A.flow_id)
   if redis.call('EXISTS', flow_key) == 0 then return reply.err('flow_not_found') end
   if redis.call('HDEL', flow_key, 'paused') == 1 then event_log.add(c, A.flow_id, 'flow_resumed') end
-  local page = redis.call('SSCAN', key.flow_members(c, A.flow_id), is_set(A.cursor) and A.cursor or '0',
-    'COUNT', MAX_RECHECKED)
+  local page, cursor = member_list.page(c, A.flow_id, is_set(A.cursor) and A.cursor or '0', MAX_RECHECKED)
   local released = 0
-  for _, execution_id in ipairs(page[2]) do
+  for _, execution_id in ipairs(page) do
     if redis.call('ZSCORE', key.ffx_held(c), execution_id) and recheck(c, execution_id) then
       released = released + 1
     end
   end
   wake.flush(c)
-  return reply.ok(number.text(released), page[1] == '0' and '' or page[1])
+  return reply.ok(number.text(released), cursor == '0' and '' or cursor)
 end
 
 -- @record lane_state lane_id:lane_id paused:text eligible:int delayed:int active:int suspended:int blocked_dependencies:int blocked_budget:int blocked_quota:int blocked_route:int blocked_operator:int oldest_eligible_at:unix_ms

@@ -3,7 +3,7 @@
 -- Leases of this worker that it did not name.
 local function orphans_of(c, worker_instance_id, named)
   local orphans = {}
-  for _, execution_id in ipairs(redis.call('SMEMBERS', key.index_worker_leases(c, worker_instance_id))) do
+  for _, execution_id in ipairs(worker_leases.of(c, worker_instance_id)) do
     if not named[execution_id] then
       local core = record.read(key.exec_core(c, execution_id), fence.FIELDS)
       if core and core.ownership_state == 'leased' and core.current_worker_instance_id == worker_instance_id then

@@ -10,17 +10,17 @@ local function earlier_failure(c, A, core)
   if core.lifecycle_phase == 'terminal' and core.current_attempt_id == A.attempt_id then
     return 'terminal_failed', ''
   end
-  return 'retry_scheduled', redis.call('HGET', key.exec_core(c, A.execution_id), 'delay_until') or ''
+  return 'retry_scheduled', record.value(key.exec_core(c, A.execution_id), 'delay_until') or ''
 end
 
 -- Delay before the next attempt (ms), or nil when the execution fails for good.
 local function retry_delay(c, A, core, retry_after, jitter)
   if A.retryable ~= '1' then return nil end
-  local policy = record.policy(key.exec_policy(c, A.execution_id)).retry_policy
-  local delay = retry.delay(policy, tonumber(core.retry_count) or 0)
+  local retry_policy = policies.of(c, A.execution_id).retry_policy
+  local delay = retry.delay(retry_policy, tonumber(core.retry_count) or 0)
   if not delay then return nil end
   if retry_after then return retry_after end
-  return retry.jittered(policy, delay, jitter)
+  return retry.jittered(retry_policy, delay, jitter)
 end
 
 -- @function ffx_fail

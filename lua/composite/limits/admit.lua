@@ -3,7 +3,7 @@
 -- Makes an admitted execution ready for whoever comes.
 local function release_to_lane(c, execution_id, core_key, core, admission_text)
   if core.lifecycle_phase == 'active' then
-    redis.call('HSET', core_key, 'admission', admission_text)
+    record.set(core_key, 'admission', admission_text)
     wake.workers(c, record.lane(core))
     return
   end
@@ -48,7 +48,7 @@ local function admit(c, request, entry, n)
   local text = encode.admission(entry.token, number.text(limit_admission.epoch_of(core)))
   core.admission = text
   if n < request.count and record.lane(core) == request.lane and not claiming.is_blocked(c, request, core) then
-    redis.call('HSET', core_key, 'admission', text)
+    record.set(core_key, 'admission', text)
     local leased = leasing.lease_admitted(c, request, execution_id, core_key, core, n)
     if leased then return 'leased', leased end
     return 'gone'
@@ -105,7 +105,7 @@ local function verify(c, request, entry)
   if core.ownership_state == 'leased' then return limit_admission.held_token(core) and 'live' or 'gone' end
   local waiting = core.eligibility_state == 'eligible_now' and limit_admission.admitted(core)
   if waiting and entry.stale ~= '1' then return 'live' end
-  redis.call('HDEL', core_key, 'admission')
+  record.clear(core_key, 'admission')
   if not waiting then return 'gone' end
   limit_admission.await(c, request, entry.execution_id, core)
   return 'revoked'
@@ -141,7 +141,7 @@ end
 function F.ffx_leased_ahead(K, A)
   local c = call.open(K.partition)
   local n = 0
-  for _, execution_id in ipairs(redis.call('SMEMBERS', key.index_worker_leases(c, A.worker_instance_id))) do
+  for _, execution_id in ipairs(worker_leases.of(c, A.worker_instance_id)) do
     local core = record.read(key.exec_core(c, execution_id),
       { 'ownership_state', 'current_worker_instance_id', 'current_lease_epoch', 'admission' })
     if core and core.ownership_state == 'leased' and core.current_worker_instance_id == A.worker_instance_id and limit_admission.asking_token(core) then

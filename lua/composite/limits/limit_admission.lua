@@ -107,7 +107,7 @@ function limit_admission.attach(c, execution_id, by_id)
   local entry = by_id[execution_id]
   if not entry then return end
   local quota = is_set(entry.quota_policy_id) and { 'quota_policy_id', entry.quota_policy_id } or {}
-  redis.call('HSET', key.exec_core(c, execution_id), 'limits', entry.text, unpack(quota))
+  record.set(key.exec_core(c, execution_id), 'limits', entry.text, unpack(quota))
 end
 
 -- What the admitting side has to know.
@@ -181,7 +181,7 @@ end
 function limit_admission.may_take_over(c, request, execution_id, core)
   if limit_admission.admitted(core) or held_token(core) then return true end
   if core.admission ~= WAITING then
-    redis.call('HSET', key.exec_core(c, execution_id), 'admission', WAITING)
+    record.set(key.exec_core(c, execution_id), 'admission', WAITING)
     core.admission = WAITING
     offer(c, request, execution_id, core, c.now_text)
     redis.call('ZADD', key.ffx_unadmitted(c), c.now + OFFER_AGAIN_MS, execution_id)
@@ -193,7 +193,7 @@ end
 function limit_admission.carry(c, execution_id, core)
   local token = held_token(core)
   if token then
-    redis.call('HSET', key.exec_core(c, execution_id), 'admission', encode.admission(token, number.text(epoch_of(core))))
+    record.set(key.exec_core(c, execution_id), 'admission', encode.admission(token, number.text(epoch_of(core))))
   end
 end
 

@@ -32,20 +32,21 @@ end
 
 -- One page of a run. Gives how to go on, nil when the run is done.
 local function count(c, work, flow_id, inner, more_than)
-  local flow = record.read(key.flow_core(c, flow_id), repair_flow.FLOW_FIELDS)
-  if not flow or not flow.managed or flow.purging or is_set(flow.held) or is_set(flow.rerun_state) then return nil end
-  local size = redis.call('SCARD', key.flow_members(c, flow_id))
+  local flow = repair_flow.read(c, flow_id)
+  if not flow or not flow.managed or flow.purging or is_set(flow.rerun_state) then return nil end
+  local size = member_list.count(c, flow_id)
   if size <= more_than or is_set(flow.closed_at) and flow.open_nodes == '0' and size == tonumber(flow.node_count) then return nil end
   work.large = work.large + 1
   local mark = mark_of(c, flow_id, flow)
   local from, counts, before = unpack_counts(inner)
   if before and before ~= mark then return nil end
-  local page = redis.call('SSCAN', key.flow_members(c, flow_id), from, 'COUNT', work.limit)
-  for _, execution_id in ipairs(page[2]) do repair_flow.member(c, flow_id, flow, execution_id, counts) end
-  work.checked = work.checked + #page[2]
-  flow = record.read(key.flow_core(c, flow_id), repair_flow.FLOW_FIELDS)
+  local page, rest = member_list.page(c, flow_id, from, work.limit)
+  run_rows.load(c, page)
+  for _, execution_id in ipairs(page) do repair_flow.member(c, flow_id, flow, execution_id, counts) end
+  work.checked = work.checked + #page
+  flow = repair_flow.read(c, flow_id)
   if c.queue or not flow or mark_of(c, flow_id, flow) ~= mark then return nil end
-  if page[1] ~= '0' then return pack(page[1], counts, mark) end
+  if rest ~= '0' then return pack(rest, counts, mark) end
   repair_flow.correct_counts(c, flow_id, flow, counts)
 end
 

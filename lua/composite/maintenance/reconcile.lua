@@ -64,10 +64,6 @@ end
 
 local function check_flow(c, index, flow_id)
   local looked = repair_flow.flow(c, flow_id)
-  if not looked and partial_submission.is_partial(c, flow_id, false) then
-    partial_submission.remove(c, flow_id)
-    repair_index.note(c, 'remnants')
-  end
   if not looked then repair_index.drop(c, index.name, index.is_set and 'SREM' or 'ZREM', index.key, flow_id) end
   return looked or 1
 end
@@ -78,7 +74,7 @@ local function check_lane(c, lane, name, index_key, execution_id)
   local core = repair_index.read(c, execution_id)
   if core then
     local home_lane, home_name = repair_index.home(c, core)
-    if home_name and (home_lane ~= lane or home_name ~= name) then repair_index.drop(c, 'lane:' .. name, 'ZREM', index_key, execution_id) end
+    if (home_name or core.is_row) and (home_lane ~= lane or home_name ~= name) then repair_index.drop(c, 'lane:' .. name, 'ZREM', index_key, execution_id) end
     repair_execution.execution(c, execution_id, core)
   else
     repair_index.drop(c, 'lane:' .. name, 'ZREM', index_key, execution_id)
@@ -156,16 +152,6 @@ local function check_schedule(c, schedule_id)
   return 1
 end
 
--- What the compaction has come to is a time that has been.
-local function check_compaction(c)
-  local at = redis.call('HGET', key.ffx_compaction(c), 'at')
-  if not at then return end
-  local time = tonumber(string.match(at, '^%(?(.*)$'))
-  if time and time <= c.now then return end
-  redis.call('DEL', key.ffx_compaction(c))
-  repair_index.note(c, 'compaction')
-end
-
 -- Keys whose queues are looked at in a lane; with more, those whose turn it is first.
 local MAX_KEYS = 64
 
@@ -217,7 +203,6 @@ function reconcile.steps(c, lanes, workers)
     local index_key = key.index_worker_leases(c, worker)
     step('worker/' .. worker, 'SSCAN', index_key, function(id) return check_holder(c, worker, index_key, id) end)
   end
-  step('compaction', nil, nil, function() check_compaction(c) end)
   return steps
 end
 
@@ -322,6 +307,7 @@ end
 local ORPHAN_CHECKS = {}
 
 function ORPHAN_CHECKS.execution(c, execution_id)
+  if record.node(key.exec_core(c, execution_id)) then return 1 end
   if redis.call('SISMEMBER', key.index_all_executions(c), execution_id) == 0 then repair_execution.execution(c, execution_id) end
   return 1
 end

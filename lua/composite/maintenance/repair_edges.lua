@@ -6,10 +6,10 @@ local MAX_EDGES = 512
 local EDGE_FIELDS = { 'state', 'outcome', 'upstream_execution_id', 'dependency_kind' }
 
 -- The flow of an execution whose edges may be looked at: they are complete, and nobody is about to reset them.
-local function settled_flow(c, core)
+function repair_edges.settled_flow(c, core)
   if not is_set(core.flow_id) then return nil end
-  local flow = record.read(key.flow_core(c, core.flow_id), { 'held', 'rerun_state', 'public_flow_state', 'joins', 'purging' })
-  if not flow or is_set(flow.held) or is_set(flow.rerun_state) or is_set(flow.purging) or flow_record.is_over(flow) then return nil end
+  local flow = record.read(key.flow_core(c, core.flow_id), { 'rerun_state', 'public_flow_state', 'joins', 'purging' })
+  if not flow or is_set(flow.rerun_state) or is_set(flow.purging) or flow_record.is_over(flow) then return nil end
   return flow
 end
 
@@ -56,7 +56,7 @@ end
 
 -- The set of open edges and their count, by the edges' own records. An execution that waits for none goes on.
 function repair_edges.execution(c, execution_id, core)
-  if not settled_flow(c, core) then return end
+  if not repair_edges.settled_flow(c, core) then return end
   local edges = read_edges(c, execution_id, core)
   if not edges then return end
   local g = edge_group.read(key.flow_edgegroup(c, core.flow_id, execution_id))
@@ -101,7 +101,7 @@ end
 function repair_edges.resolve(c, execution_id, limit)
   local core = repair_index.read(c, execution_id)
   if not core or core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'blocked_by_dependencies' then return 0 end
-  local flow = settled_flow(c, core)
+  local flow = repair_edges.settled_flow(c, core)
   if not flow then return 0 end
   local resolved = 0
   for _, edge_id in ipairs(redis.call('SRANDMEMBER', key.exec_deps_unresolved(c, execution_id), limit)) do

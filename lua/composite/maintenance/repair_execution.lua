@@ -43,7 +43,8 @@ local function repair_lease(c, execution_id, core)
   local leased = core.ownership_state == 'leased'
   local expires = leased and number.finite(core.lease_expires_at) or nil
   if repair_index.place(c, 'lease_expiry', expiry_key, execution_id, expires or c.now, expires ~= nil) then wake.due(c, expires or c.now) end
-  if core.ownership_state ~= 'lease_revoked' and is_set(core.current_worker_instance_id) then
+  if core.ownership_state ~= 'lease_revoked' and is_set(core.current_worker_instance_id)
+    and not record.node(key.exec_core(c, execution_id)) then
     repair_index.add(c, 'worker_leases', key.index_worker_leases(c, core.current_worker_instance_id), execution_id)
   end
   if not core.managed then return end
@@ -132,13 +133,15 @@ local function repair_membership(c, execution_id, core)
     end
   end
   if known then
-    repair_index.add(c, 'members', key.flow_members(c, core.flow_id), execution_id)
+    if not member_list.is_node(c, core.flow_id, execution_id) then
+      repair_index.add(c, 'members', key.flow_members(c, core.flow_id), execution_id)
+    end
     if not core.managed then repair_execution.group(c, core.flow_id, execution_id) end
   end
   return changed
 end
 
--- Whether a record is left of a submission that a server was killed in: see partial_submission.is_partial.
+-- Whether a record is left of a member whose flow is gone.
 local function is_left_over(c, execution_id, core)
   if is_set(core.execution_id) and core.execution_id ~= execution_id then return true end
   if not is_set(core.flow_id) then return false end
@@ -153,7 +156,8 @@ end
 function repair_execution.execution(c, execution_id, core)
   core = core or repair_index.read(c, execution_id)
   if not core or not core.lifecycle_phase or core.managed and is_left_over(c, execution_id, core) then return nil end
-  repair_index.add(c, 'all_executions', key.index_all_executions(c), execution_id)
+  local is_row = record.node(key.exec_core(c, execution_id)) ~= nil
+  if not is_row then repair_index.add(c, 'all_executions', key.index_all_executions(c), execution_id) end
   if core.managed and core.wait and core.lifecycle_phase == 'runnable' and core.eligibility_state == 'eligible_now' then
     -- Waitpoints are opened by the call that lets their nodes go.
     wait.open(c, execution_id, key.exec_core(c, execution_id), core)
@@ -164,6 +168,7 @@ function repair_execution.execution(c, execution_id, core)
   -- The repair of its flow has gone through it as a member, and may have let it go.
   if is_set(core.flow_id) and repair_membership(c, execution_id, core) then core = repair_index.read(c, execution_id) end
   if core.lifecycle_phase == 'terminal' then
+    if is_row then repair_rows.edges_from(c, execution_id) end
     if core.managed and redis.call('EXISTS', key.ffx_unresolved_edges(c, execution_id)) == 1
       and not redis.call('LPOS', key.ffx_backlog(c), execution_id) then
       redis.call('RPUSH', key.ffx_backlog(c), execution_id)
@@ -181,6 +186,8 @@ function repair_execution.execution(c, execution_id, core)
   elseif core.managed then
     repair_waiting(c, execution_id, core)
   end
-  if core.eligibility_state == 'blocked_by_dependencies' then repair_edges.execution(c, execution_id, core) end
+  if core.eligibility_state == 'blocked_by_dependencies' then
+    if is_row then repair_rows.edges_to(c, execution_id, core) else repair_edges.execution(c, execution_id, core) end
+  end
   return core
 end

@@ -5,11 +5,17 @@ local MAX_MEMBERS = 2000
 
 local FIELDS = {
   'managed', 'flow_kind', 'created_at', 'public_flow_state', 'closed_at', 'outcome', 'deadline_at', 'retention', 'purging',
-  'held', 'rerun_state', 'joins', 'open_nodes', 'node_count', 'cancellation_policy', 'nodes_failed', 'nodes_expired',
+  'rerun_state', 'joins', 'open_nodes', 'node_count', 'cancellation_policy', 'nodes_failed', 'nodes_expired',
   'nodes_cancelled', 'nodes_skipped', 'graph_revision', 'edge_count',
-  'parent_execution_id', 'ends', 'told',
+  'parent_execution_id', 'ends', 'told', 'owed_from',
 }
-repair_flow.FLOW_FIELDS = FIELDS
+
+-- The record of a flow, with how many of its nodes are open.
+function repair_flow.read(c, flow_id)
+  local flow = record.read(key.flow_core(c, flow_id), FIELDS)
+  if flow then flow.open_nodes = run_rows.open_nodes(c, flow_id) or flow.open_nodes end
+  return flow
+end
 
 local OUTCOMES = { 'failed', 'expired', 'cancelled', 'skipped' }
 
@@ -26,7 +32,11 @@ local function correct(c, flow_id, flow, counts)
   end
   set('node_count', counts.all)
   for _, outcome in ipairs(OUTCOMES) do set('nodes_' .. outcome, counts[outcome] or 0) end
-  set('open_nodes', counts.open)
+  local open = tonumber(flow.open_nodes) or 0
+  if open ~= counts.open then
+    graph.add_open(c, flow_id, flow_key, counts.open - open)
+    repair_index.note(c, 'flow_counts')
+  end
   if counts.open == 0 and not is_set(flow.closed_at) then
     graph.close(c, flow_id, flow_key)
     repair_index.note(c, 'flow_counts')
@@ -49,15 +59,14 @@ end
 
 -- Goes through the members of a flow. Gives how many it has looked at.
 local function repair_members(c, flow_id, flow)
-  local members_key = key.flow_members(c, flow_id)
-  local size = redis.call('SCARD', members_key)
+  local size = member_list.count(c, flow_id)
   -- Those of a flow that is over change no more. One that still counts open nodes came back from a log that was damaged.
   local over = is_set(flow.closed_at) and flow.open_nodes == '0'
   if over and size == (tonumber(flow.node_count) or 0) or size > MAX_MEMBERS then return 1 end
   local counts = { all = 0, open = 0 }
-  for _, execution_id in ipairs(redis.call('SMEMBERS', members_key)) do repair_flow.member(c, flow_id, flow, execution_id, counts) end
+  for _, execution_id in ipairs(member_list.all(c, flow_id)) do repair_flow.member(c, flow_id, flow, execution_id, counts) end
   -- What the look at a member has set going may have changed the flow.
-  local now = record.read(key.flow_core(c, flow_id), FIELDS)
+  local now = repair_flow.read(c, flow_id)
   if now and now.open_nodes == flow.open_nodes and not c.queue then correct(c, flow_id, now, counts) end
   return size
 end
@@ -65,10 +74,13 @@ end
 -- Members that are owed their end are ended by whoever works off the list of such flows.
 local function repair_owed_ends(c, flow_id, flow)
   local pending_key, backlog_key = key.flow_pending_cancels(c, flow_id), key.index_cancel_backlog(c)
-  local owes = redis.call('EXISTS', pending_key) == 1
+  local owes = is_set(flow.owed_from) or redis.call('EXISTS', pending_key) == 1
   local listed = redis.call('ZSCORE', backlog_key, flow_id)
   if is_set(flow.closed_at) or not flow_record.is_over(flow) then
-    if owes then redis.call('UNLINK', pending_key) end
+    if owes then
+      redis.call('UNLINK', pending_key)
+      redis.call('HDEL', key.flow_core(c, flow_id), 'owed_from')
+    end
     if listed then redis.call('ZREM', backlog_key, flow_id) end
     if owes or listed then repair_index.note(c, 'cancel_backlog') end
     return
@@ -121,14 +133,9 @@ end
 -- Enters a flow wherever its record says that it belongs. Gives roughly how many records were looked at; nil when
 -- there is no such flow.
 function repair_flow.flow(c, flow_id)
-  local flow = record.read(key.flow_core(c, flow_id), FIELDS)
+  local flow = repair_flow.read(c, flow_id)
   if not flow then return nil end
   if not flow.managed then return 1 end
-  if not flow.purging and partial_submission.is_partial(c, flow_id, true) then
-    partial_submission.remove(c, flow_id)
-    repair_index.note(c, 'remnants')
-    return 1
-  end
   repair_index.add(c, 'flow_index', key.index_flow_index(c), flow_id)
   if flow.purging then
     repair_index.place(c, 'purge_due', key.ffx_purge_due(c), flow_id, c.now, false)
@@ -138,7 +145,6 @@ function repair_flow.flow(c, flow_id)
     repair_index.place(c, 'runs', list, flow_id, number.finite(flow.created_at) or c.now, true)
   end
   if is_set(flow.closed_at) then repair_ended(c, flow_id, flow) else repair_open(c, flow_id, flow) end
-  if is_set(flow.held) then return 1 end
   repair_owed_ends(c, flow_id, flow)
   if is_set(flow.rerun_state) then return 1 end
   return repair_members(c, flow_id, flow)

@@ -45,7 +45,7 @@ local FIELDS = {
   'attempt_state', 'lane_id', 'current_lane', 'created_at', 'priority', 'delay_until', 'completed_at', 'flow_id', 'managed',
   'node', 'current_worker_instance_id', 'current_lease_epoch', 'lease_expires_at', 'start_timeout', 'attempt_timeout',
   'current_attempt_index', 'fair_key', 'limits', 'admission', 'execution_id', 'replay_count', 'wait', 'prior_eligibility_state',
-  'child_flow_id', 'child_outcome',
+  'child_flow_id', 'child_outcome', 'is_row',
 }
 
 function repair_index.read(c, execution_id) return record.read(key.exec_core(c, execution_id), FIELDS) end
@@ -60,6 +60,9 @@ local BY_ELIGIBILITY = {
 -- that. Nil for states that name none.
 function repair_index.home(c, core)
   local phase, lane = core.lifecycle_phase, record.lane(core)
+  if core.is_row and (phase == 'terminal' or phase == 'active' or core.eligibility_state == 'blocked_by_dependencies') then
+    return nil
+  end
   if phase == 'terminal' then
     return lane, 'terminal', number.finite(core.completed_at) or c.now, is_set(core.completed_at)
   elseif phase == 'active' then

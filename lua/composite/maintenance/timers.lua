@@ -51,8 +51,7 @@ local function time_out_attempt(c, execution_id)
   end
   local running_on = core.current_worker_instance_id
   local f = { lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch }
-  local policy = record.policy(key.exec_policy(c, execution_id)).retry_policy
-  local delay = retry.delay(policy, tonumber(core.retry_count) or 0)
+  local delay = retry.delay(policies.of(c, execution_id).retry_policy, tonumber(core.retry_count) or 0)
   local reason = 'the attempt ran longer than its start-to-close timeout'
   if delay and run_stop.end_late(c, execution_id, core_key, core) then return end
   if delay then
@@ -91,7 +90,7 @@ local function fail_unstarted(c, limit)
     local core_key = key.exec_core(c, execution_id)
     local core = record.read(core_key, terminal.END_FIELDS)
     if core and core.lifecycle_phase == 'runnable' and pauses.keeps(c, core) then
-      local timeout = tonumber(redis.call('HGET', core_key, 'start_timeout') or nil) or 0
+      local timeout = tonumber(record.value(core_key, 'start_timeout') or nil) or 0
       redis.call('ZADD', index_key, c.now + timeout, execution_id)
     elseif core and core.lifecycle_phase == 'runnable' and not is_set(core.current_attempt_index) then
       local reason = 'not started within its schedule-to-start timeout'
@@ -144,10 +143,10 @@ local function expire_flows(c, limit)
   for _, flow_id in ipairs(ids) do
     redis.call('ZREM', index_key, flow_id)
     local flow_key = key.flow_core(c, flow_id)
-    local flow = record.read(flow_key, { 'public_flow_state', 'held' })
+    local flow = record.read(flow_key, { 'public_flow_state' })
     if flow and not flow_record.is_over(flow) then
       event_log.add(c, flow_id, 'flow_deadline')
-      run_stop.stop(c, flow_id, flow_key, flow, 'failed', 'outcome', 'expired',
+      run_stop.stop(c, flow_id, flow_key, 'failed', 'outcome', 'expired',
         'failure_reason', 'the flow ran longer than its deadline', 'failure_category', 'timeout')
     end
   end

@@ -28,9 +28,9 @@ local function count(c, execution_ids)
   for _, field in pairs(COUNTED_AS) do counts[field] = 0 end
   for _, execution_id in ipairs(execution_ids) do
     local core_key = key.exec_core(c, execution_id)
-    local field = COUNTED_AS[redis.call('HGET', core_key, 'public_state') or '']
+    local field = COUNTED_AS[record.value(core_key, 'public_state') or '']
     if field then counts[field] = counts[field] + 1 end
-    if field == 'members_cancelled' and redis.call('HGET', core_key, 'cancellation_reason') == NOT_NEEDED then
+    if field == 'members_cancelled' and record.value(core_key, 'cancellation_reason') == NOT_NEEDED then
       not_needed = not_needed + 1
     end
   end

@@ -83,7 +83,7 @@ end
 
 -- Attempts from the last to the first; how many are left is kept in the record.
 local function remove_attempts(c, work, id, core_key, core)
-  local count = tonumber(core.total_attempt_count) or 0
+  local count = not core.in_row and tonumber(core.total_attempt_count) or 0
   local names = {}
   while count > 0 and #names < work.left do
     count = count - 1
@@ -94,7 +94,7 @@ local function remove_attempts(c, work, id, core_key, core)
     end
   end
   remove(work, names)
-  if count > 0 then redis.call('HSET', core_key, 'total_attempt_count', number.text(count)) end
+  if count > 0 then record.set(core_key, 'total_attempt_count', number.text(count)) end
   return count == 0
 end
 
@@ -119,7 +119,7 @@ end
 -- Removes one member. Gives whether all of it is gone; otherwise there is more for a later call.
 local function remove_member(c, work, flow_id, id)
   local core_key = key.exec_core(c, id)
-  local core = record.read(core_key, { 'lane_id', 'current_lane', 'total_attempt_count', 'child_flow_id' }) or {}
+  local core = record.read(core_key, { 'lane_id', 'current_lane', 'total_attempt_count', 'child_flow_id', 'in_row' }) or {}
   if not remove_edges(c, work, flow_id, id) or not remove_attempts(c, work, id, core_key, core)
     or not remove_waitpoints(c, work, id) or not remove_signals(c, work, id) then
     return false
@@ -145,8 +145,10 @@ purge.remove_member = remove_member
 
 -- Removes members until none is left or the call has done enough. Gives how many are gone, and whether that is all.
 local function remove_members(c, work, flow_id)
+  local run = row.run(c, flow_id)
+  if run and not purge_rows.remove(c, work, run, remove_member) then return 0, false end
   local members_key = key.flow_members(c, flow_id)
-  local gone = 0
+  local gone = run and run.count or 0
   while work.left > 0 do
     local ids = redis.call('SRANDMEMBER', members_key, math.max(1, math.min(MEMBERS_AT_A_TIME,
       math.floor(work.left / KEYS_OF_MEMBER))))
@@ -184,8 +186,10 @@ end
 function purge.remove_record(c, flow_id, flow_key)
   event_log.drop_flow(c, flow_id)
   redis.call('UNLINK', flow_key, key.flow_members(c, flow_id), key.flow_tags(c, flow_id),
-    key.flow_pending_cancels(c, flow_id), key.flow_input(c, flow_id), key.flow_definition(c, flow_id),
-    key.flow_events(c, flow_id), key.flow_budgets(c, flow_id), key.flow_held(c, flow_id), key.flow_summary(c, flow_id))
+    key.flow_pending_cancels(c, flow_id), key.flow_input(c, flow_id),
+    key.flow_events(c, flow_id), key.flow_budgets(c, flow_id), key.flow_summary(c, flow_id), key.flow_more(c, flow_id),
+    key.flow_results(c, flow_id))
+  purge_rows.finish(c, flow_id)
   redis.call('UNLINK', unpack(rerun.keys(c, flow_id)))
   redis.call('SREM', key.ffx_reruns(c), flow_id)
   redis.call('ZREM', key.ffx_closed_flows(c), flow_id)

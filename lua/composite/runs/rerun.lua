@@ -12,8 +12,8 @@ local EDGES_PER_STEP = 128
 local RERUNS_PER_TICK = 1
 
 local FLOW_FIELDS = {
-  'public_flow_state', 'closed_at', 'outcome', 'created_at', 'deadline_at', 'open_nodes', 'joins', 'purging', 'held', 'incomplete',
-  'rerun_id', 'rerun_state', 'rerun_at', 'rerun_count', 'rerun_node',
+  'public_flow_state', 'closed_at', 'outcome', 'created_at', 'deadline_at', 'open_nodes', 'joins', 'purging',
+  'rerun_id', 'rerun_state', 'rerun_at', 'rerun_count', 'rerun_node', 'rerun_edge',
 }
 
 -- The sets of a rerun: its nodes; those that are not reset yet; the edges of the one that is being reset; edges whose
@@ -28,7 +28,7 @@ end
 
 -- Why a node cannot be run again: nil, or the error reply.
 local function check_node(c, flow_id, execution_id)
-  if redis.call('SISMEMBER', key.flow_members(c, flow_id), execution_id) == 0 then
+  if not member_list.has(c, flow_id, execution_id) then
     return reply.err('execution_not_in_flow', execution_id)
   end
   local core = record.read(key.exec_core(c, execution_id), { 'node', 'replay_count', 'lifecycle_phase' })
@@ -81,10 +81,13 @@ end
 local function reset_node(c, flow_id, execution_id, core_key)
   local core = record.read(core_key, replay.FIELDS)
   if not core or core.lifecycle_phase ~= 'terminal' then return false end
-  if core.compacted then compaction.restore_edges(c, flow_id, execution_id) end
   local edges_key, unresolved_key = key.exec_deps_all_edges(c, execution_id), key.exec_deps_unresolved(c, execution_id)
+  local r = row.of_key(core_key)
   local open = redis.call('SCARD', edges_key)
-  if open > 0 then
+  if r then open = row_edges.reset(c, r) end
+  if r and open > 0 then
+    join.clear(c, core, execution_id)
+  elseif open > 0 then
     redis.call('COPY', edges_key, unresolved_key, 'REPLACE')
     redis.call('COPY', edges_key, key.flow_rerun_inbox(c, flow_id), 'REPLACE')
     redis.call('HSET', key.exec_deps_meta(c, execution_id), 'unsatisfied_required_count', number.text(open),
@@ -104,9 +107,31 @@ local function reset_node(c, flow_id, execution_id, core_key)
   return open > 0
 end
 
+-- The same for edges of the graph: `rerun_edge` says which is next.
+local function reset_row_edges(c, flow_id, r, limit)
+  local flow_key = key.flow_core(c, flow_id)
+  local ups = graph_store.of_row(r).ups
+  local from, count = tonumber(redis.call('HGET', flow_key, 'rerun_edge') or nil) or 1, graph_store.edge_count(ups)
+  local to = math.min(count, from + limit - 1)
+  for i = from, to do
+    local upstream = graph_store.edge(ups, i)
+    if redis.call('SISMEMBER', key.flow_rerun(c, flow_id), row.execution_id(r.run, upstream)) == 0 then
+      redis.call('SADD', key.flow_rerun_edges(c, flow_id), upstream .. ' ' .. r.ordinal)
+    end
+  end
+  if to < count then
+    redis.call('HSET', flow_key, 'rerun_edge', number.text(to + 1))
+  else
+    redis.call('HDEL', flow_key, 'rerun_edge')
+  end
+  return to - from + 1, to >= count
+end
+
 -- Edges that lead to a node which is reset are open again. What an upstream that is not run again ended as, is told once
 -- all nodes are reset. Gives how many edges were looked at, and whether that is all.
 local function reset_edges(c, flow_id, execution_id, limit)
+  local r = row.of_key(key.exec_core(c, execution_id))
+  if r then return reset_row_edges(c, flow_id, r, limit) end
   local inbox_key, kept_key = key.flow_rerun_inbox(c, flow_id), key.flow_rerun_edges(c, flow_id)
   local edge_ids = redis.call('SPOP', inbox_key, limit)
   for _, edge_id in ipairs(edge_ids) do
@@ -150,7 +175,9 @@ end
 local function resolve_some(c, flow_id, flow)
   local edges_key, roots_key = key.flow_rerun_edges(c, flow_id), key.flow_rerun_roots(c, flow_id)
   for _, edge_id in ipairs(redis.call('SPOP', edges_key, EDGES_PER_STEP)) do
-    local upstream_id = redis.call('HGET', key.flow_edge(c, flow_id, edge_id), 'upstream_execution_id')
+    local up, down = string.match(edge_id, '^(%d+) (%d+)$')
+    if up then row_edges.resolve_kept(c, flow_id, tonumber(up), tonumber(down)) end
+    local upstream_id = not up and redis.call('HGET', key.flow_edge(c, flow_id, edge_id), 'upstream_execution_id')
     local upstream = upstream_id and record.read(key.exec_core(c, upstream_id), { 'lifecycle_phase', 'terminal_outcome' })
     if upstream and upstream.lifecycle_phase == 'terminal' then
       propagate.resolve_edge(c, { execution_id = upstream_id, flow_id = flow_id, outcome = upstream.terminal_outcome },
@@ -184,7 +211,7 @@ local function step(c, flow_id)
       return true
     end
     finish(c, flow_id, flow_key)
-    if not flow.closed_at and flow.open_nodes == '0' then graph.close(c, flow_id, flow_key) end
+    if not flow.closed_at and (run_rows.open_nodes(c, flow_id) or flow.open_nodes) == '0' then graph.close(c, flow_id, flow_key) end
     return false
   elseif flow.rerun_state == 'resetting' then
     if reset_some(c, flow_id, flow_key, is_set(flow.rerun_node) and flow.rerun_node or nil) then
@@ -210,8 +237,7 @@ end
 -- @summary  Runs nodes of a run that is over again. They come in one call or in several with the same rerun_id; with
 --           the last one (`begin`) the rerun begins, and none of the nodes starts before all are reset. Call again
 --           while `more`, or leave the rest to the keeper. Nodes that are not named keep what they have, and so do the
---           others until they have something new. The nodes begin anew, as after a replay of each. A flow that was stopped while
---           it was being submitted cannot be run again.
+--           others until they have something new. The nodes begin anew, as after a replay of each. 
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -225,7 +251,6 @@ end
 -- @error    invalid_input message:text
 -- @error    flow_not_found
 -- @error    flow_purging
--- @error    flow_incomplete
 -- @error    flow_not_terminal state:text
 -- @error    execution_not_in_flow execution_id:text
 -- @error    execution_not_found
@@ -237,7 +262,6 @@ function F.ffx_rerun(K, A)
   local flow = record.read(flow_key, FLOW_FIELDS)
   if not flow then return reply.err('flow_not_found') end
   if flow.purging then return reply.err('flow_purging') end
-  if flow.held or flow.incomplete then return reply.err('flow_incomplete') end
   local begun = flow.rerun_id == A.rerun_id and flow.rerun_state ~= 'collecting'
   if not begun then
     if not flow.closed_at then return reply.err('flow_not_terminal', flow.public_flow_state or '') end

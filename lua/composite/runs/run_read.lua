@@ -1,6 +1,7 @@
 -- Reading a run: its state and nodes, its result, its failures, the inputs of a node, its events.
 
 local MAX_PAGE = 500
+local INPUTS_PER_PAGE = 100
 
 -- @record described_node execution_id:execution_id node:text kind:text lane_id:lane_id state:text lifecycle_phase:text eligibility:text blocking_reason:text blocking_detail:text attempts:int retry_count:int reclaim_count:int created_at:unix_ms started_at:unix_ms completed_at:unix_ms delay_until:unix_ms worker_instance_id:worker_instance_id lease_expires_at:unix_ms progress_percent:text progress_message:text failure_reason:text failure_category:text cancellation_reason:text lease_acquired_at:unix_ms replay_count:int? child_flow_id:flow_id? child_outcome:text?
 
@@ -17,16 +18,15 @@ local FLOW_FIELDS_SHOWN = {
   'node_count', 'edge_count', 'open_nodes', 'failed_node', 'failure_reason', 'failure_category', 'cancel_reason',
   'cancelled_by',
 }
+local OPEN_NODES = 11
 
--- Values of the named fields in order, "" for those that are missing; nil when the hash does not exist.
-local function row(hash, fields)
-  local values = redis.call('HMGET', hash, unpack(fields))
-  local found = false
-  for i = 1, #fields do
-    if values[i] then found = true else values[i] = '' end
-  end
-  if found then return values end
-  return nil
+-- Values of the named fields in order, "" for those that are missing; nil when the record does not exist.
+local function fields_of(hash, fields)
+  local found = record.read(hash, fields, true)
+  if not found then return nil end
+  local values = {}
+  for i, field in ipairs(fields) do values[i] = found[field] or '' end
+  return values
 end
 
 -- @function ffx_describe_flow
@@ -43,18 +43,20 @@ function F.ffx_describe_flow(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
   local c = call.open(K.partition)
-  local flow = row(key.flow_core(c, A.flow_id), FLOW_FIELDS_SHOWN)
+  local flow = fields_of(key.flow_core(c, A.flow_id), FLOW_FIELDS_SHOWN)
   if not flow then return reply.err('flow_not_found') end
   local first = not is_set(A.cursor)
-  local page = redis.call('SSCAN', key.flow_members(c, A.flow_id), first and '0' or A.cursor,
-    'COUNT', math.max(1, math.min(limit, MAX_PAGE)))
+  local open = run_rows.open_nodes(c, A.flow_id)
+  if open then flow[OPEN_NODES] = open end
+  local page, cursor = member_list.page(c, A.flow_id, first and '0' or A.cursor, math.max(1, math.min(limit, MAX_PAGE)))
+  run_rows.load(c, page)
   local nodes = {}
-  for _, execution_id in ipairs(page[2]) do
-    nodes[#nodes + 1] = row(key.exec_core(c, execution_id), NODE_FIELDS)
+  for _, execution_id in ipairs(page) do
+    nodes[#nodes + 1] = fields_of(key.exec_core(c, execution_id), NODE_FIELDS)
   end
   local out = reply.ok(unpack(flow))
-  out[#out + 1] = first and redis.call('GET', key.flow_definition(c, A.flow_id)) or ''
-  out[#out + 1] = page[1] == '0' and '' or page[1]
+  out[#out + 1] = first and run_rows.definition(c, A.flow_id) or ''
+  out[#out + 1] = cursor == '0' and '' or cursor
   out[#out + 1] = nodes
   local more = redis.call('HMGET', key.flow_core(c, A.flow_id), 'paused', 'rerun_count', 'rerun_at', 'rerun_by',
     'rerun_mode', 'rerun_nodes', 'budgets', 'schedule', 'fire_at', 'parent_execution_id',
@@ -76,11 +78,11 @@ end
 -- @error    flow_not_found
 function F.ffx_flow_result(K, A)
   local c = call.open(K.partition)
-  local flow = row(key.flow_core(c, A.flow_id), { 'public_flow_state', 'outcome', 'closed_at', 'failed_node',
+  local flow = fields_of(key.flow_core(c, A.flow_id), { 'public_flow_state', 'outcome', 'closed_at', 'failed_node',
     'failure_reason', 'failure_category', 'cancel_reason', 'result_execution_id' })
   if not flow then return reply.err('flow_not_found') end
   local result
-  if flow[2] == 'success' and flow[8] ~= '' then result = redis.call('GET', key.exec_result(c, flow[8])) end
+  if flow[2] == 'success' and flow[8] ~= '' then result = results.read(c, flow[8]) end
   return reply.ok(flow[1], flow[2], flow[3], result and '1' or '0', result or '', flow[4], flow[5], flow[6],
     flow[7])
 end
@@ -118,10 +120,10 @@ function F.ffx_flow_failures(K, A)
   local flow = record.read(key.flow_core(c, A.flow_id), { 'created_at', 'outcome', 'cancelled_at', 'cancel_reason', 'joins_impossible' })
   if not flow then return reply.err('flow_not_found') end
   local stopped = is_set(flow.cancelled_at) or is_set(flow.cancel_reason) or flow.outcome == 'expired'
-  local page = redis.call('SSCAN', key.flow_members(c, A.flow_id), is_set(A.cursor) and A.cursor or '0',
-    'COUNT', math.max(1, math.min(limit, MAX_PAGE)))
+  local page, cursor = member_list.page(c, A.flow_id, is_set(A.cursor) and A.cursor or '0', math.max(1, math.min(limit, MAX_PAGE)))
+  run_rows.load(c, page)
   local failures = {}
-  for _, execution_id in ipairs(page[2]) do
+  for _, execution_id in ipairs(page) do
     local core = record.read(key.exec_core(c, execution_id), FAILURE_FIELDS)
     local outcome = core and core.terminal_outcome
     if outcome and failed_itself(outcome, core, stopped) then
@@ -133,7 +135,7 @@ function F.ffx_flow_failures(K, A)
       }
     end
   end
-  return reply.ok(page[1] == '0' and '' or page[1], failures)
+  return reply.ok(cursor == '0' and '' or cursor, failures)
 end
 
 -- @function ffx_read_inputs
@@ -149,9 +151,16 @@ function F.ffx_read_inputs(K, A)
   local c = call.open(K.partition)
   local core = record.read(key.exec_core(c, A.execution_id), { 'flow_id' })
   if not core then return reply.err('execution_not_found') end
-  local page = redis.call('SSCAN', key.flow_in(c, core.flow_id or '', A.execution_id),
-    is_set(A.cursor) and A.cursor or '0', 'COUNT', 100)
   local g = edge_group.of(c, core.flow_id, A.execution_id)
+  local from = tonumber(string.match(A.cursor or '', '^n(%d+)$') or nil) or not is_set(A.cursor) and 1
+  if from then
+    local inputs, rest = row_inputs.page(c, A.execution_id, g, from, INPUTS_PER_PAGE)
+    if rest then return reply.ok('n' .. rest, inputs) end
+    if inputs and redis.call('EXISTS', key.flow_in(c, core.flow_id, A.execution_id)) == 0 then return reply.ok('', inputs) end
+    if inputs then return reply.ok('0', inputs) end
+  end
+  local page = redis.call('SSCAN', key.flow_in(c, core.flow_id or '', A.execution_id),
+    is_set(A.cursor) and A.cursor or '0', 'COUNT', INPUTS_PER_PAGE)
   local names, result_keys = claim_reply.feeders(c, A.execution_id, core.flow_id, g, page[2])
   local inputs = #names > 0 and redis.call('MGET', unpack(result_keys)) or {}
   for i, name in ipairs(names) do inputs[i] = { name, inputs[i] or '' } end

@@ -8,6 +8,23 @@ local function is_worked_on(core)
   return core.lifecycle_phase == 'active' and core.ownership_state == 'leased'
 end
 
+-- Rows that one call looks at for nodes that have not ended.
+local LOOKED_AT = 512
+
+-- The next nodes with rows that a run owes their end, and whether there are more: `owed_from` of its record says where to go on.
+local function owed_nodes(c, flow_id, flow_key, limit)
+  local from = tonumber(redis.call('HGET', flow_key, 'owed_from') or nil)
+  local run = from and row.run(c, flow_id)
+  if not run then return {}, false end
+  local ids, rest = run_rows.next_open(c, run, from, limit, LOOKED_AT)
+  if rest then
+    redis.call('HSET', flow_key, 'owed_from', number.text(rest))
+  else
+    redis.call('HDEL', flow_key, 'owed_from')
+  end
+  return ids, rest ~= nil
+end
+
 -- Ends members that are owed their end, as far as `limit` goes; under the policy cancel_pending, those that nobody works
 -- on. Gives how many were ended.
 function run_stop.end_owed(c, flow_id, limit)
@@ -17,7 +34,9 @@ function run_stop.end_owed(c, flow_id, limit)
   local reason = flow.cancel_reason or ''
   local spares = flow.cancellation_policy == 'cancel_pending'
   local ended = 0
-  for _, execution_id in ipairs(redis.call('SPOP', pending_key, limit)) do
+  local ids, more = owed_nodes(c, flow_id, flow_key, limit)
+  for _, execution_id in ipairs(#ids < limit and redis.call('SPOP', pending_key, limit - #ids) or {}) do ids[#ids + 1] = execution_id end
+  for _, execution_id in ipairs(ids) do
     local core_key = key.exec_core(c, execution_id)
     local core = record.read(core_key, terminal.END_FIELDS)
     if core and core.lifecycle_phase ~= 'terminal' and not (spares and is_worked_on(core)) then
@@ -29,7 +48,7 @@ function run_stop.end_owed(c, flow_id, limit)
       ended = ended + 1
     end
   end
-  if redis.call('EXISTS', pending_key) == 1 then
+  if more or redis.call('EXISTS', pending_key) == 1 then
     c.more = true
   else
     redis.call('ZREM', key.index_cancel_backlog(c), flow_id)
@@ -47,23 +66,21 @@ end
 
 -- Owes every member its end, at once.
 function run_stop.owe_all(c, flow_id)
+  if row.run(c, flow_id) then redis.call('HSET', key.flow_core(c, flow_id), 'owed_from', '1') end
   redis.call('COPY', key.flow_members(c, flow_id), key.flow_pending_cancels(c, flow_id), 'REPLACE')
   redis.call('ZADD', key.index_cancel_backlog(c), c.now, flow_id)
 end
 
 -- Marks a managed flow as over and ends a first batch of its members.
-function run_stop.stop(c, flow_id, flow_key, flow, state, ...)
-  local members_key = key.flow_members(c, flow_id)
+function run_stop.stop(c, flow_id, flow_key, state, ...)
   flow_record.mark_over(c, flow_key, state, ...)
-  if flow.held then graph.end_submission(c, flow_id, flow_key, redis.call('SCARD', members_key)) end
   run_stop.owe_all(c, flow_id)
   return run_stop.end_owed(c, flow_id, ENDED_PER_CALL)
 end
 
 -- A node has failed in a flow that then needs no more of the others: those that nobody works on are cancelled.
 function run_stop.stop_rest(c, flow_id, flow_key, core)
-  local flow = record.read(flow_key, { 'held' })
-  run_stop.stop(c, flow_id, flow_key, flow, 'failed', 'outcome', 'failed', 'cancellation_policy', 'cancel_pending',
+  run_stop.stop(c, flow_id, flow_key, 'failed', 'outcome', 'failed', 'cancellation_policy', 'cancel_pending',
     'cancel_reason', (core.node or core.execution_id) .. ' has failed', 'cancelled_by', 'flow')
 end
 
@@ -90,7 +107,7 @@ function F.ffx_cancel_flow(K, A)
   end
   local c = call.open(K.partition)
   local flow_key = key.flow_core(c, A.flow_id)
-  local flow = record.read(flow_key, { 'public_flow_state', 'closed_at', 'held', 'cancellation_policy' })
+  local flow = record.read(flow_key, { 'public_flow_state', 'closed_at', 'cancellation_policy' })
   if not flow then return reply.err('flow_not_found') end
   local cancelled = flow.public_flow_state == 'cancelled'
   if flow.closed_at and not cancelled then
@@ -104,7 +121,7 @@ function F.ffx_cancel_flow(K, A)
     if not flow.closed_at then run_stop.end_owed(c, A.flow_id, ENDED_PER_CALL) end
   else
     event_log.add(c, A.flow_id, 'flow_cancel_requested', '', '', A.reason)
-    run_stop.stop(c, A.flow_id, flow_key, flow, 'cancelled', 'cancelled_at', c.now_text, 'cancel_reason', A.reason,
+    run_stop.stop(c, A.flow_id, flow_key, 'cancelled', 'cancelled_at', c.now_text, 'cancel_reason', A.reason,
       'cancelled_by', A.actor, 'cancellation_policy', policy, 'outcome', 'cancelled')
   end
   settle.run(c)

@@ -9,7 +9,7 @@ local CORE_FIELDS = { 'lifecycle_phase', 'managed', 'completed_at', 'last_mutati
 
 -- How long an execution is kept after its end (ms): its policy says so, or the caller does. Negative is for ever.
 function trim.keeps(c, execution_id, default)
-  local policy = record.policy(key.exec_policy(c, execution_id)).stream_policy
+  local policy = policies.of(c, execution_id).stream_policy
   return type(policy) == 'table' and number.finite(policy.retention_ttl_ms) or default
 end
 

@@ -38,13 +38,14 @@ function schedule.parse_fire(A)
   return parsed
 end
 
--- Why a fire may not create its run: it has done so before, or whoever sends it has been away too long. Nil when it may.
+-- Why a fire may not create its run, as the outcome of the submission: it has done so before, or its keeper has been away too
+-- long. Nil when it may.
 function schedule.refuse_fire(c, fire)
   if not fire then return nil end
   local incarnation, serial = string.match(redis.call('GET', key.ffx_schedule_fired(c, fire.schedule_id)) or '', '^(%S+) (%d+)$')
-  if incarnation == fire.incarnation and fire.serial <= tonumber(serial) then return reply.already('purged', '0') end
+  if incarnation == fire.incarnation and fire.serial <= tonumber(serial) then return { 'purged', '', '', '' } end
   if c.now > fire.start_before then
-    return reply.err('fire_too_late', number.text(fire.start_before), c.now_text)
+    return { 'fire_too_late', '', number.text(fire.start_before), c.now_text }
   end
   return nil
 end

@@ -181,22 +181,21 @@ local MEMBERS_PER_CALL = 128
 -- @error    flow_not_found
 -- @error    invalid_input message:text
 function F.ffx_list_waitpoints(K, A)
-  if is_set(A.cursor) and not string.match(A.cursor, '^%d+$') then
+  if is_set(A.cursor) and not string.match(A.cursor, '^s?%d+$') then
     return reply.err('invalid_input', 'cursor must be a number, got: ' .. A.cursor)
   end
   local c = call.open(K.partition)
   if redis.call('EXISTS', key.flow_core(c, A.flow_id)) == 0 then return reply.err('flow_not_found') end
-  local page = redis.call('SSCAN', key.flow_members(c, A.flow_id), is_set(A.cursor) and A.cursor or '0',
-    'COUNT', MEMBERS_PER_CALL)
+  local page, cursor = member_list.page(c, A.flow_id, is_set(A.cursor) and A.cursor or '0', MEMBERS_PER_CALL)
   local list = {}
-  for _, execution_id in ipairs(page[2]) do
+  for _, execution_id in ipairs(page) do
     local ids = redis.call('SMEMBERS', key.exec_waitpoints(c, execution_id))
     local core = #ids > 0 and record.read(key.exec_core(c, execution_id), { 'lifecycle_phase', 'node' }) or {}
     for _, waitpoint_id in ipairs(ids) do
       list[#list + 1] = describe(c, execution_id, core, waitpoint_id, A.all == '1')
     end
   end
-  return reply.ok(page[1] == '0' and '' or page[1], list)
+  return reply.ok(cursor == '0' and '' or cursor, list)
 end
 
 -- Ends the wait as if its signals had come, with the result that an operator gives.
@@ -255,5 +254,5 @@ function F.ffx_end_wait(K, A)
     redis.call('ZREM', k.pending_waitpoint_expiry, A.waitpoint_id)
   end
   settle.run(c)
-  return reply.ok(redis.call('HGET', core_key, 'public_state') or '', c.more and '1' or '0')
+  return reply.ok(record.value(core_key, 'public_state') or '', c.more and '1' or '0')
 end

@@ -1,0 +1,259 @@
+-- Graphs, each stored once in a partition for all runs of it: what is the same for a node in all of them. The client compiles a
+-- graph and puts it with the first run that the partition has of it; the last run that is purged takes it away.
+--
+-- The hash of a graph holds `nodes` (how many), `edges`, `runs` (how many use it), `definition` (JSON), chunks of CHUNK nodes
+-- (n1, n2 …, msgpack), of their first rows (r1 …), of the ordinals of nodes without upstreams (o1 …) and of joins (j1 …), the
+-- ordinal of each node under `@<name>`, and `complete` once all is in.
+
+local CHUNK = 32
+graph_store.CHUNK = CHUNK
+
+-- An edge in the lists of a node: the other node's ordinal, and flags.
+local EDGE, EDGE_BYTES = '<HB', 3
+
+-- Flags of an edge: its kind, and whether it carries the upstream's result, under the upstream's name.
+local KINDS = { [0] = 'success_only', [1] = 'on_failure', [2] = 'always' }
+local KIND_MASK, CARRIES = 4, 4
+
+-- Fields of a node in a chunk, in order.
+local FIELDS = {
+  'name', 'kind', 'lane_id', 'priority', 'uses_flow_input', 'input_count', 'capabilities', 'policy', 'tags', 'start_timeout',
+  'attempt_timeout', 'delay', 'wait', 'join', 'ups', 'downs',
+}
+
+-- Graphs that the interpreter knows, by the key of their hash: nodes that have been read. Bounded by the bytes that were read
+-- for them; beyond that, all are dropped.
+local known, known_bytes = {}, 0
+local MAX_KNOWN_BYTES = 16777216
+
+local function remember(bytes)
+  known_bytes = known_bytes + bytes
+  if known_bytes > MAX_KNOWN_BYTES then known, known_bytes = {}, bytes end
+end
+
+-- What the interpreter knows of a graph.
+local function entry(graph_key)
+  local g = known[graph_key]
+  if not g then
+    g = { key = graph_key, nodes = {}, chunks = {} }
+    known[graph_key] = g
+  end
+  return g
+end
+
+local function read_node(values)
+  local node = {}
+  for i, field in ipairs(FIELDS) do
+    local value = values[i]
+    if value ~= '' then node[field] = value end
+  end
+  node.input_count = node.input_count or '0'
+  node.priority_number = tonumber(node.priority) or 0
+  node.ups, node.downs = node.ups or '', node.downs or ''
+  node.open = #node.ups / EDGE_BYTES
+  node.plain = not (node.capabilities or node.start_timeout or node.delay or node.wait or node.join)
+  return node
+end
+
+local function load_chunk(g, chunk)
+  local bytes = redis.call('HGET', g.key, 'n' .. number.digits(chunk))
+  if not bytes then error('a graph is missing: ' .. g.key) end
+  remember(#bytes)
+  for i, values in ipairs(cmsgpack.unpack(bytes)) do
+    local ordinal = (chunk - 1) * CHUNK + i
+    if not g.nodes[ordinal] then g.nodes[ordinal] = read_node(values) end
+  end
+end
+
+-- The graph of a run.
+function graph_store.of_run(run)
+  local g = run.known_graph
+  if not g then
+    g = entry(run.prefix .. ':ffx:' .. run.tag .. ':graph:' .. run.graph)
+    run.known_graph = g
+  end
+  return g
+end
+
+-- What a graph says of a node.
+function graph_store.node(g, ordinal)
+  local node = g.nodes[ordinal]
+  if node then return node end
+  load_chunk(g, math.floor((ordinal - 1) / CHUNK) + 1)
+  return g.nodes[ordinal]
+end
+
+-- What the graph says of the node of a row.
+function graph_store.of_row(r)
+  local node = r.node
+  if not node then
+    node = graph_store.node(graph_store.of_run(r.run), r.ordinal)
+    r.node = node
+  end
+  return node
+end
+
+-- The i-th edge of a list: the ordinal of the other node, the kind, and whether it carries the result.
+function graph_store.edge(list, i)
+  local ordinal, flags = struct.unpack(EDGE, list, (i - 1) * EDGE_BYTES + 1)
+  return ordinal, KINDS[flags % KIND_MASK], flags >= CARRIES
+end
+
+function graph_store.edge_count(list) return #list / EDGE_BYTES end
+
+-- The ordinal of a node by its name, or nil.
+function graph_store.ordinal(run, name)
+  return tonumber(redis.call('HGET', graph_store.of_run(run).key, '@' .. name) or nil)
+end
+
+-- One run more uses a graph of the call's partition. Gives the graph with its head, or nil when the partition does not have it.
+function graph_store.use(c, graph_hash)
+  local graph_key = key.ffx_graph(c, graph_hash)
+  local g = entry(graph_key)
+  local uses = redis.call('HINCRBY', graph_key, 'runs', 1)
+  if uses == 1 or not g.head then
+    local head = redis.call('HMGET', graph_key, 'complete', 'nodes', 'edges', 'result', 'waits')
+    if not head[1] then
+      known[graph_key] = nil
+      if redis.call('HINCRBY', graph_key, 'runs', -1) == 0 and redis.call('HLEN', graph_key) == 1 then redis.call('DEL', graph_key) end
+      return nil
+    end
+    g.head = { nodes = tonumber(head[2]), edges = tonumber(head[3]), result = tonumber(head[4]), waits = is_set(head[5]) }
+  end
+  return g
+end
+
+-- One run less uses the graph of a run.
+function graph_store.leave(run)
+  local graph_key = graph_store.of_run(run).key
+  if redis.call('HINCRBY', graph_key, 'runs', -1) <= 0 then
+    redis.call('UNLINK', graph_key)
+    known[graph_key] = nil
+  end
+end
+
+-- What is kept of small graphs only.
+local MAX_KEPT_NODES = 128
+
+-- The pieces of a graph that are stored with each chunk, in one.
+local function joined(g, letter)
+  local kept = g[letter]
+  if kept then return kept end
+  local fields, count = {}, math.ceil(g.head.nodes / CHUNK)
+  for i = 1, count do fields[i] = letter .. number.digits(i) end
+  local parts = {}
+  for from = 1, count, 500 do
+    for _, part in ipairs(redis.call('HMGET', g.key, unpack(fields, from, math.min(from + 499, count)))) do
+      parts[#parts + 1] = part
+    end
+  end
+  local all = table.concat(parts)
+  if g.head.nodes <= MAX_KEPT_NODES then
+    g[letter] = all
+    remember(#all)
+  end
+  return all
+end
+
+-- The rows of a graph as they begin.
+function graph_store.initial_rows(g) return joined(g, 'r') end
+
+local function ordinals(list)
+  local out = {}
+  for at = 1, #list, 2 do out[#out + 1] = struct.unpack('<H', list, at) end
+  return out
+end
+
+-- The ordinals of nodes without upstreams, and of joins.
+function graph_store.roots(g) return ordinals(joined(g, 'o')) end
+function graph_store.joins(g) return ordinals(joined(g, 'j')) end
+
+local NODE_NUMBERS = { 'input_count', 'delay', 'start_timeout', 'attempt_timeout' }
+
+-- Numbers of a node: nil, and the error reply when something about it is bad.
+local function check_node(node)
+  local what, numbers, err = 'node ' .. node.name, {}, nil
+  for _, name in ipairs(NODE_NUMBERS) do
+    numbers[name], err = number.whole(what .. ': ' .. name, node[name])
+    if err then return nil, err end
+  end
+  numbers.priority, err = number.priority(what .. ': priority', node.priority)
+  if err then return nil, err end
+  if #node.ups % EDGE_BYTES ~= 0 or #node.downs % EDGE_BYTES ~= 0 then
+    return nil, reply.err('invalid_input', what .. ': lists of edges must have entries of ' .. EDGE_BYTES .. ' bytes')
+  end
+  if node.wait ~= '' then
+    err = select(2, wait.parse_node(what, node.wait))
+    if err then return nil, err end
+  end
+  if node.join ~= '' then
+    err = select(2, join_spec.parse(node.name, node.join, #node.ups / EDGE_BYTES))
+    if err then return nil, err end
+  end
+  return numbers
+end
+
+local function positive(n) return n > 0 and number.text(n) or '' end
+
+-- @function ffx_put_graph
+-- @summary  Brings nodes of a graph into a partition, CHUNK of them in a call but the last, in order. Runs of the graph can be
+--           submitted once `last` has come. Sent again it changes nothing.
+-- @flags    derives repeatable intake
+-- @key      partition          ffx.partition
+-- @arg      graph              text
+-- @arg      first              int
+-- @arg      last               bool
+-- @arg      edges              int
+-- @arg      result             int
+-- @arg      definition         bytes optional
+-- @group    nodes              name:text kind:text lane_id:lane_id priority:int uses_flow_input:bool input_count:int capabilities:csv policy:json tags:json start_timeout:ms attempt_timeout:ms delay:ms wait:json join:text ups:bytes downs:bytes
+-- @reply    OK
+-- @error    invalid_input message:text
+function F.ffx_put_graph(K, A)
+  local first, err = number.whole('first', A.first)
+  if err then return err end
+  if not A.nodes or #A.nodes > CHUNK or first % CHUNK ~= 1 or #A.graph ~= 32 then
+    return reply.err('invalid_input', 'a call must bring at most ' .. CHUNK .. ' nodes, from one of the places 1, 33, 65 … on')
+  end
+  local chunk, rows = {}, {}
+  for i, node in ipairs(A.nodes) do
+    local numbers
+    numbers, err = check_node(node)
+    if err then return err end
+    chunk[i] = {
+      node.name, node.kind, node.lane_id, number.exact(numbers.priority), node.uses_flow_input == '1' and '1' or '', number.text(numbers.input_count),
+      node.capabilities, node.policy, node.tags, positive(numbers.start_timeout), positive(numbers.attempt_timeout),
+      positive(numbers.delay), node.wait, node.join, node.ups, node.downs,
+    }
+    rows[i] = row.initial(#node.ups / EDGE_BYTES)
+  end
+  local c = call.open(K.partition)
+  local graph_key = key.ffx_graph(c, A.graph)
+  if redis.call('HEXISTS', graph_key, 'complete') == 1 then return reply.ok() end
+  local at = number.digits(math.floor((first - 1) / CHUNK) + 1)
+  local values = { 'n' .. at, cmsgpack.pack(chunk), 'r' .. at, table.concat(rows) }
+  local function add(field, value)
+    values[#values + 1] = field
+    values[#values + 1] = value
+  end
+  local roots, joins, waits = {}, {}, false
+  for i, node in ipairs(A.nodes) do
+    local ordinal = first + i - 1
+    add('@' .. node.name, number.text(ordinal))
+    if node.ups == '' then roots[#roots + 1] = struct.pack('<H', ordinal) end
+    if node.wait ~= '' then waits = true end
+    if node.join ~= '' then joins[#joins + 1] = struct.pack('<H', ordinal) end
+  end
+  add('o' .. at, table.concat(roots))
+  add('j' .. at, table.concat(joins))
+  if waits then add('waits', '1') end
+  if is_set(A.definition) then add('definition', A.definition) end
+  if A.last == '1' then
+    add('nodes', number.text(first + #A.nodes - 1))
+    add('edges', A.edges)
+    add('result', A.result)
+    add('complete', '1')
+  end
+  redis.call('HSET', graph_key, unpack(values))
+  return reply.ok()
+end

@@ -1,0 +1,251 @@
+-- The nodes of a run, as rows of one string: a header, and behind it a row of fixed width for each node, in the order of
+-- the graph. A call loads the rows that it needs, changes them in memory, and writes what has changed when it ends.
+--
+-- The id of a run is a UUID of version 8 whose last four digits are zero, and that of an execution the same with the
+-- ordinal of its node in their place, from 1 on: both say where the row is.
+
+-- Form of the string, number of nodes, flags, open nodes, time of creation, and hash of the graph.
+local HEAD = '<BHBI4I6c32'
+local HEAD_BYTES = 46
+local FORM = 1
+
+-- States: phase, ownership, eligibility, blocking reason, outcome, attempt, public state. Then flags, index of the current
+-- attempt, attempts, retries, take-overs, lease epoch, open edges that lead to the node, edges that lead on from it and are
+-- resolved. Then the end of the lease, its start, the first start, the end, and the last transition (Unix ms), the number of
+-- the worker, and the lease.
+local ROW = '<BBBBBBBBHHHBI4HHI6I6I6I6I6I4c36'
+local ROW_BYTES = 93
+
+row.NO_ATTEMPT = 65535
+row.NO_LEASE = '------------------------------------'
+
+-- Flags of a row: it has fields in the hash `more`; its current attempt has a record of its own; its lease is shown; the id
+-- of its attempt does not follow from the lease, and is in `more`.
+row.MORE, row.RECORDED, row.LEASED, row.OTHER_ATTEMPT = 1, 2, 4, 8
+
+-- Flags of a run: nodes or edges have been added by the contract's calls; a node was replayed, so an edge may be resolved again.
+row.EXTENDED, row.REPLAYED = 1, 2
+
+function row.is_extended(run) return run.flags % 2 == 1 end
+function row.is_replayed(run) return run.flags % 4 >= 2 end
+
+-- The values of state fields, by their number in a row.
+row.PHASE = { 'runnable', 'active', 'suspended', 'terminal' }
+row.OWNERSHIP = { 'unowned', 'leased', 'lease_expired_reclaimable', 'lease_revoked' }
+row.ELIGIBILITY = {
+  'eligible_now', 'not_eligible_until_time', 'blocked_by_dependencies', 'blocked_by_budget', 'blocked_by_quota',
+  'blocked_by_route', 'blocked_by_operator', 'blocked_by_lane_state', 'not_applicable',
+}
+row.REASON = {
+  'none', 'waiting_for_worker', 'waiting_for_delay', 'waiting_for_retry_backoff', 'waiting_for_resume_delay',
+  'waiting_for_children', 'waiting_for_budget', 'waiting_for_quota', 'waiting_for_capable_worker', 'waiting_for_signal',
+  'waiting_for_approval', 'waiting_for_callback', 'waiting_for_tool_result', 'paused_by_operator', 'paused_by_policy',
+  'waiting_for_locality_match', 'paused_by_flow_cancel',
+}
+row.OUTCOME = { 'none', 'success', 'failed', 'cancelled', 'expired', 'skipped' }
+row.ATTEMPT = {
+  'none', 'pending_first_attempt', 'running_attempt', 'attempt_interrupted', 'pending_retry_attempt',
+  'pending_replay_attempt', 'attempt_terminal',
+}
+row.PUBLIC = {
+  'waiting', 'delayed', 'rate_limited', 'waiting_children', 'active', 'suspended', 'completed', 'failed', 'cancelled',
+  'expired', 'skipped',
+}
+
+local function pack(r)
+  return struct.pack(ROW, r.phase, r.owner, r.elig, r.why, r.outcome, r.attempt, r.public, r.flags, r.index, r.total,
+    r.retries, r.reclaims, r.epoch, r.open, r.told, r.expires, r.acquired, r.started, r.ended, r.changed, r.worker, r.lease)
+end
+
+local function unpack_at(bytes, from)
+  local r = {}
+  r.phase, r.owner, r.elig, r.why, r.outcome, r.attempt, r.public, r.flags, r.index, r.total, r.retries, r.reclaims, r.epoch,
+    r.open, r.told, r.expires, r.acquired, r.started, r.ended, r.changed, r.worker, r.lease = struct.unpack(ROW, bytes, from)
+  return r
+end
+
+-- The row of a node that waits for `open` upstreams, or of one that is eligible, of a run that begins. Its last transition is
+-- the creation of the run, which is not in the row.
+function row.initial(open)
+  local waits = open > 0
+  return struct.pack(ROW, 1, 1, waits and 3 or 1, waits and 6 or 2, 1, 2, waits and 4 or 1, 0, row.NO_ATTEMPT, 0, 0, 0, 0, open,
+    0, 0, 0, 0, 0, 0, 0, row.NO_LEASE)
+end
+
+-- The runs that the call has loaded, by the keys of their strings, and the rows, by the keys of their records.
+local runs, rows_by_key = {}, {}
+
+-- Begins a call: nothing is loaded.
+function row.forget()
+  if next(runs) then runs, rows_by_key = {}, {} end
+end
+
+-- Bytes that the first look at a run reads: of a small one, all of it.
+local FIRST_READ = 2048
+
+local function new_run(prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
+  return {
+    prefix = prefix, tag = tag, id = id, key = nodes_key, more_key = prefix .. ':flow:' .. tag .. ':' .. id .. ':more',
+    count = count, flags = flags, open = open, created = created, graph = graph_hash, rows = {}, dirty = {},
+  }
+end
+
+local function load_run(prefix, tag, id, nodes_key)
+  local bytes = redis.call('GETRANGE', nodes_key, 0, FIRST_READ - 1)
+  if #bytes < HEAD_BYTES then return nil end
+  local form, count, flags, open, created, graph_hash = struct.unpack(HEAD, bytes)
+  if form ~= FORM then error('rows of an unknown form: ' .. nodes_key) end
+  local run = new_run(prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
+  run.bytes = bytes
+  return run
+end
+
+-- The run with an id; nil when there is none, or it is none that has rows.
+function row.run(c, flow_id)
+  if string.byte(flow_id, 15) ~= 56 then return nil end
+  local nodes_key = key.flow_nodes(c, flow_id)
+  local run = runs[nodes_key]
+  if run == nil then
+    run = load_run(c.at.prefix, c.at.tag, flow_id, nodes_key) or false
+    runs[nodes_key] = run
+  end
+  return run or nil
+end
+
+-- Creates a run with the rows of its nodes as they begin, in one piece; what the call changes of them is written when it
+-- ends.
+function row.create(c, flow_id, count, graph_hash, initial)
+  local nodes_key = key.flow_nodes(c, flow_id)
+  local run = new_run(c.at.prefix, c.at.tag, flow_id, nodes_key, count, 0, count, c.now, graph_hash)
+  run.bytes = struct.pack(HEAD, FORM, count, 0, count, c.now, graph_hash) .. initial
+  redis.call('SET', nodes_key, run.bytes)
+  runs[nodes_key] = run
+  return run
+end
+
+-- The row of a node by its ordinal.
+function row.at(run, ordinal)
+  local r = run.rows[ordinal]
+  if r then return r end
+  if ordinal < 1 or ordinal > run.count then return nil end
+  local from = HEAD_BYTES + (ordinal - 1) * ROW_BYTES
+  if from + ROW_BYTES <= #run.bytes then
+    r = unpack_at(run.bytes, from + 1)
+  else
+    r = unpack_at(redis.call('GETRANGE', run.key, from, from + ROW_BYTES - 1), 1)
+  end
+  if r.changed == 0 then r.changed = run.created end
+  r.run, r.ordinal = run, ordinal
+  run.rows[ordinal] = r
+  return r
+end
+
+-- Loads the rows from one ordinal to another with one command, for calls that go through many.
+function row.load(run, from, to)
+  local first, last = HEAD_BYTES + (from - 1) * ROW_BYTES, HEAD_BYTES + to * ROW_BYTES - 1
+  if last < #run.bytes then return end
+  local bytes = redis.call('GETRANGE', run.key, first, last)
+  for ordinal = from, to do
+    if not run.rows[ordinal] then
+      local r = unpack_at(bytes, (ordinal - from) * ROW_BYTES + 1)
+      if r.changed == 0 then r.changed = run.created end
+      r.run, r.ordinal = run, ordinal
+      run.rows[ordinal] = r
+    end
+  end
+end
+
+-- The time of creation of a run as text.
+function row.created_text(run)
+  run.created_text = number.time(run.created)
+  return run.created_text
+end
+
+-- Id of the execution of a node.
+function row.execution_id(run, ordinal)
+  return run.tag .. ':' .. string.sub(run.id, 1, 32) .. string.format('%04x', ordinal)
+end
+
+-- The ordinal that the id of an execution names; 0 for ids that are none of a row.
+function row.ordinal(execution_id)
+  if string.byte(execution_id, -22) ~= 56 then return 0 end
+  return tonumber(string.sub(execution_id, -4), 16) or 0
+end
+
+-- The id of the run that an execution with a row belongs to.
+function row.run_id(execution_id) return string.sub(execution_id, -36, -5) .. '0000' end
+
+local function find(core_key)
+  local prefix, tag = string.match(core_key, '^([^:]*):exec:({[^}]*})')
+  local ordinal = tonumber(string.sub(core_key, -9, -6), 16)
+  if not prefix or not ordinal or ordinal == 0 then return nil end
+  local id = string.sub(core_key, -41, -10) .. '0000'
+  local nodes_key = prefix .. ':flow:' .. tag .. ':' .. id .. ':nodes'
+  local run = runs[nodes_key]
+  if run == nil then
+    run = load_run(prefix, tag, id, nodes_key) or false
+    runs[nodes_key] = run
+  end
+  return run and row.at(run, ordinal)
+end
+
+-- The row behind the key of an execution's record; nil for one that has none.
+function row.of_key(core_key)
+  if string.byte(core_key, -27) ~= 56 then return nil end
+  local r = rows_by_key[core_key]
+  if r == nil then
+    r = find(core_key) or false
+    rows_by_key[core_key] = r
+  end
+  return r or nil
+end
+
+-- A row has changed: it is written when the call ends.
+function row.touch(r)
+  if r.dirty then return end
+  r.dirty = true
+  local dirty = r.run.dirty
+  dirty[#dirty + 1] = r
+end
+
+-- What the header says has changed.
+function row.touch_run(run) run.head_dirty = true end
+
+local function write_rows(run)
+  local dirty = run.dirty
+  if #dirty == 0 then return end
+  if #dirty > 1 then table.sort(dirty, function(a, b) return a.ordinal < b.ordinal end) end
+  local i = 1
+  while i <= #dirty do
+    -- Neighbours go with one command.
+    local first, parts = dirty[i], { pack(dirty[i]) }
+    while dirty[i + 1] and dirty[i + 1].ordinal == dirty[i].ordinal + 1 do
+      i = i + 1
+      parts[#parts + 1] = pack(dirty[i])
+    end
+    redis.call('SETRANGE', run.key, HEAD_BYTES + (first.ordinal - 1) * ROW_BYTES, table.concat(parts))
+    i = i + 1
+  end
+  for _, r in ipairs(dirty) do r.dirty = nil end
+  run.dirty = {}
+end
+
+-- Writes what the call has changed.
+function row.flush()
+  for _, run in next, runs do
+    if run then
+      if run.head_dirty then
+        run.head_dirty = nil
+        redis.call('SETRANGE', run.key, 0, struct.pack(HEAD, FORM, run.count, run.flags, run.open, run.created, run.graph))
+      end
+      write_rows(run)
+    end
+  end
+end
+
+-- A run is removed: nothing of it is written any more.
+function row.drop(run)
+  run.dirty, run.head_dirty = {}, nil
+  runs[run.key] = false
+  rows_by_key = {}
+end

@@ -1,0 +1,227 @@
+-- The edges of runs, which are in their graphs. An edge is resolved once: the row of a node says how many of the edges that lead
+-- on from it have been resolved since it ended, in the order of the graph, and that of the node behind an edge how many are open
+-- there.
+
+-- Roots of a run that one call makes eligible; the rest is left to the keeper.
+local ROOTS_PER_CALL = 256
+
+-- The entry of the backlog that stands for roots which are left: the id of the run itself.
+local function roots_entry(run) return run.tag .. ':' .. run.id end
+
+local function is_held_back(node) return node.wait or node.delay end
+
+-- Makes one root eligible, as its row says already unless something else holds it back.
+local function release_root(c, run, ordinal, batch, fair_key)
+  local g = graph_store.of_run(run)
+  local node = graph_store.node(g, ordinal)
+  local execution_id = row.execution_id(run, ordinal)
+  if is_held_back(node) or not batch then
+    local core_key = key.exec_core(c, execution_id)
+    dependency.ready(c, execution_id, core_key, record.read(core_key, dependency.CHILD_FIELDS))
+    return
+  end
+  local lane = node.lane_id
+  local score = run.created - node.priority_number * record.PRIORITY_STEP
+  batch_writes.gather(batch, 'ZADD', key.lane_eligible(c, lane), score, execution_id)
+  local queue_key = order.queue_for(c, lane, execution_id, { fair_key = fair_key or '' })
+  if queue_key then batch_writes.gather(batch, 'ZADD', queue_key, score, execution_id) end
+  wake.eligible(c, lane, execution_id, node.priority)
+  if node.start_timeout then order.limit_start(c, execution_id, tonumber(node.start_timeout)) end
+  if not c.known_lanes then c.known_lanes = {} end
+  if not c.known_lanes[lane] then
+    c.known_lanes[lane] = true
+    if redis.call('SADD', key.ffx_lanes(c), lane) == 1 then pauses.lane_added(c, lane) end
+  end
+end
+
+-- Makes the roots of a new run eligible, as many as one call may.
+function row_edges.release_roots(c, run, g, batch, of)
+  local roots = g.root_ordinals or graph_store.roots(g)
+  if #roots <= ROOTS_PER_CALL then g.root_ordinals = roots end
+  for i = 1, math.min(#roots, ROOTS_PER_CALL) do release_root(c, run, roots[i], batch, is_set(of.fair_key) and of.fair_key or nil) end
+  if #roots <= ROOTS_PER_CALL then return end
+  redis.call('HSET', key.flow_core(c, run.id), 'roots_left', number.text(#roots - ROOTS_PER_CALL))
+  redis.call('RPUSH', key.ffx_backlog(c), roots_entry(run))
+  c.more = true
+end
+
+-- Releases further roots, as far as the call's budget goes. Reports whether all are.
+local function release_more(c, run)
+  local flow_key = key.flow_core(c, run.id)
+  local flow = record.read(flow_key, { 'roots_left', 'public_flow_state' })
+  local left = flow and flow.public_flow_state == 'open' and tonumber(flow.roots_left) or 0
+  if left > 0 then
+    local roots = graph_store.roots(graph_store.of_run(run))
+    local n = math.min(left, c.budget)
+    for i = #roots - left + 1, #roots - left + n do
+      local r = row.at(run, roots[i])
+      if r.phase == 1 and r.total == 0 then release_root(c, run, roots[i]) end
+    end
+    c.budget, left = c.budget - n, left - n
+  end
+  if left > 0 then
+    redis.call('HSET', flow_key, 'roots_left', number.text(left))
+    return false
+  end
+  redis.call('HDEL', flow_key, 'roots_left')
+  return true
+end
+
+-- Adds the edges that lead on from an ended node to a wave, from the first that has not been resolved on, as far as the call's
+-- budget goes. Reports whether that is all of them.
+local function add_edges(c, wave, item, r, flow)
+  local downs = graph_store.of_row(r).downs
+  local count = graph_store.edge_count(downs)
+  local from = r.told
+  if from >= count then return true end
+  local to = math.min(count, from + math.max(0, c.budget))
+  for i = from + 1, to do
+    local child, kind, carries = graph_store.edge(downs, i)
+    propagate.add_edge(c, wave, item, flow, {
+      child_id = row.execution_id(r.run, child), upstream_id = item.execution_id, kind = kind, input_name = carries and item.node or '',
+      upstream = r.ordinal,
+    })
+  end
+  c.budget = c.budget - (to - from)
+  r.told = to
+  row.touch(r)
+  return to == count
+end
+
+-- The edges of an ended node with a row: see propagate.add_row_edges.
+function row_edges.add(c, wave, item)
+  local r = row.of_key(key.exec_core(c, item.execution_id))
+  if not r then return false end
+  local flow = flow_record.read(c, item.flow_id)
+  if flow.public_flow_state ~= 'open' then return true end
+  item.node = item.node or graph_store.of_row(r).name
+  if not add_edges(c, wave, item, r, flow) then
+    redis.call('RPUSH', key.ffx_backlog(c), item.execution_id)
+    c.more = true
+  end
+  return not row.is_extended(r.run)
+end
+propagate.add_row_edges = row_edges.add
+
+-- Works off what the backlog says of a node or a run with rows. Reports whether that is done; nil when it is none with a row.
+function row_edges.drain(c, entry)
+  local run = row.run(c, row.run_id(entry))
+  if not run then return nil end
+  local ordinal = row.ordinal(entry)
+  if ordinal == 0 then return release_more(c, run) end
+  local r = row.at(run, ordinal)
+  -- One that runs again by now resolves all its edges when it ends.
+  if not r or r.phase ~= 4 then return true end
+  local flow = flow_record.read(c, run.id)
+  if flow.public_flow_state ~= 'open' then return true end
+  local wave = propagate.new_wave()
+  local item = { execution_id = entry, flow_id = run.id, outcome = row.OUTCOME[r.outcome], node = graph_store.of_row(r).name }
+  local all = add_edges(c, wave, item, r, flow)
+  propagate.resolve_wave(c, wave)
+  return all
+end
+propagate.drain_row = row_edges.drain
+
+-- How the upstreams of a node stand in a run of which nodes were replayed: how many edges are open, whatever has been counted, and
+-- whether one can never be satisfied. A node that was replayed itself waits for upstreams that have failed to be replayed, too.
+local function look_at_upstreams(r)
+  local ups, open, impossible = graph_store.of_row(r).ups, 0, false
+  local waits = record.read_node(r, { 'replay_count' }).replay_count ~= nil
+  for i = 1, graph_store.edge_count(ups) do
+    local upstream, kind = graph_store.edge(ups, i)
+    local up = row.at(r.run, upstream)
+    if up.phase ~= 4 then
+      open = open + 1
+    elseif dependency.verdict(kind, row.OUTCOME[up.outcome]) ~= 'success' then
+      if waits then open = open + 1 else impossible = true end
+    end
+  end
+  return open, impossible
+end
+
+-- Takes edges off the open ones of a node, and gives how many are left; nil for an execution without a row. A negative count
+-- adds to them.
+function dependency.take_row_edges(core_key, count)
+  local r = row.of_key(core_key)
+  if not r then return nil end
+  if row.is_replayed(r.run) and not row.is_extended(r.run) then
+    r.open = look_at_upstreams(r)
+  else
+    r.open = math.max(0, r.open - count)
+  end
+  row.touch(r)
+  return r.open
+end
+
+function dependency.open_row_edges(core_key)
+  local r = row.of_key(core_key)
+  return r and r.open or nil
+end
+
+-- Whether the edge from an ended node to another one has been resolved.
+function row_edges.is_resolved(up, ordinal)
+  local downs = graph_store.of_row(up).downs
+  for i = 1, math.min(up.told, graph_store.edge_count(downs)) do
+    if graph_store.edge(downs, i) == ordinal then return true end
+  end
+  return false
+end
+
+-- A node runs again: its edges are resolved again when it ends.
+function row_edges.reopen(execution_key)
+  local r = row.of_key(execution_key)
+  if not r then return end
+  r.told = 0
+  row.touch(r)
+end
+graph.reopen_edges = row_edges.reopen
+
+-- A skipped node waits for its upstreams once more, but for those that have ended by now as their edges want it.
+function replay.reopen_row(c, execution_id)
+  local r = row.of_key(key.exec_core(c, execution_id))
+  if not r then return nil end
+  if not row.is_replayed(r.run) then
+    r.run.flags = r.run.flags + row.REPLAYED
+    row.touch_run(r.run)
+  end
+  local ups, open = graph_store.of_row(r).ups, 0
+  for i = 1, graph_store.edge_count(ups) do
+    local upstream, kind = graph_store.edge(ups, i)
+    local up = row.at(r.run, upstream)
+    if up.phase ~= 4 or dependency.verdict(kind, row.OUTCOME[up.outcome]) ~= 'success' then open = open + 1 end
+  end
+  r.open = open
+  row.touch(r)
+  return open
+end
+
+-- Opens all edges that lead to a node of a rerun. Gives how many there are.
+function row_edges.reset(c, r)
+  local count = graph_store.edge_count(graph_store.of_row(r).ups)
+  r.open = count
+  row.touch(r)
+  if graph_store.of_row(r).join then row_joins.forget(r) end
+  return count
+end
+
+-- Resolves the edge between two nodes of which the first has ended before a rerun, of which it is no part.
+function row_edges.resolve_kept(c, flow_id, up_ordinal, down_ordinal)
+  local run = row.run(c, flow_id)
+  local up = run and row.at(run, up_ordinal)
+  if not up or up.phase ~= 4 then return end
+  local node = graph_store.of_row(up)
+  local item = {
+    execution_id = row.execution_id(run, up_ordinal), flow_id = flow_id, outcome = row.OUTCOME[up.outcome], node = node.name,
+  }
+  local wave, flow = propagate.new_wave(), flow_record.read(c, flow_id)
+  for i = 1, graph_store.edge_count(node.downs) do
+    local child, kind, carries = graph_store.edge(node.downs, i)
+    if child == down_ordinal then
+      propagate.add_edge(c, wave, item, flow, {
+        child_id = row.execution_id(run, child), upstream_id = item.execution_id, kind = kind, input_name = carries and node.name or '',
+        upstream = up_ordinal,
+      })
+    end
+  end
+  propagate.resolve_wave(c, wave)
+end

@@ -1,0 +1,71 @@
+-- The results that nodes of a run take in.
+
+-- Results that are read together: few enough that not much is read in vain where they are large.
+local RESULTS_AT_A_TIME = 16
+
+-- The ordinals and names of upstreams that bring results to a node. Of a join `g`, those that were there when it was satisfied.
+local function feeders(c, r, g, from, to)
+  local g_of_run, node = graph_store.of_run(r.run), graph_store.of_row(r)
+  local ordinals, names = {}, {}
+  for i = from, to do
+    local upstream, _, carries = graph_store.edge(node.ups, i)
+    if carries and (not g or row_joins.feeds(r, upstream)) then
+      ordinals[#ordinals + 1], names[#names + 1] = upstream, graph_store.node(g_of_run, upstream).name
+    end
+  end
+  return ordinals, names
+end
+
+-- Results of the upstreams of a node as {name, result} pairs, up to so many bytes, and whether that is all of them; nil for an
+-- execution without a row.
+function row_inputs.read(c, execution_id, g, max_bytes)
+  local r = row.of_key(key.exec_core(c, execution_id))
+  if not r then return nil end
+  local ordinals, names = feeders(c, r, g, 1, graph_store.edge_count(graph_store.of_row(r).ups))
+  local inputs, bytes = {}, 0
+  for from = 1, #ordinals, RESULTS_AT_A_TIME do
+    local to = math.min(from + RESULTS_AT_A_TIME - 1, #ordinals)
+    for i, result in ipairs(redis.call('HMGET', key.flow_results(c, r.run.id), unpack(ordinals, from, to))) do
+      result = result or ''
+      bytes = bytes + #result
+      if bytes > max_bytes then return inputs, false end
+      inputs[#inputs + 1] = { names[from + i - 1], result }
+    end
+  end
+  return inputs, true
+end
+
+-- A page of them, from the n-th edge on: {name, result} pairs, and where the next page begins, nil behind the last.
+function row_inputs.page(c, execution_id, g, from, limit)
+  local r = row.of_key(key.exec_core(c, execution_id))
+  if not r then return nil end
+  local count = graph_store.edge_count(graph_store.of_row(r).ups)
+  local to = math.min(count, from + limit - 1)
+  local ordinals, names = feeders(c, r, g, from, to)
+  local inputs = #ordinals > 0 and redis.call('HMGET', key.flow_results(c, r.run.id), unpack(ordinals)) or {}
+  for i, name in ipairs(names) do inputs[i] = { name, inputs[i] or '' } end
+  return inputs, to < count and to + 1 or nil
+end
+
+function results.write_row(core_key, text)
+  local r = row.of_key(core_key)
+  if not r then return false end
+  local results_key = r.run.prefix .. ':flow:' .. r.run.tag .. ':' .. r.run.id .. ':results'
+  if text then
+    redis.call('HSET', results_key, r.ordinal, text)
+  elseif r.started > 0 or graph_store.of_row(r).wait then
+    redis.call('HDEL', results_key, r.ordinal)
+  end
+  return true
+end
+
+function results.read_row(core_key)
+  local r = row.of_key(core_key)
+  if not r then return nil end
+  return redis.call('HGET', r.run.prefix .. ':flow:' .. r.run.tag .. ':' .. r.run.id .. ':results', r.ordinal)
+end
+
+function policies.of_row(core_key)
+  local r = row.of_key(core_key)
+  return r and graph_store.of_row(r).policy
+end

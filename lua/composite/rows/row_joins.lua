@@ -1,0 +1,90 @@
+-- The edges that lead to the joins of runs: a string for each join with a byte for each node of the graph, at its ordinal, that tells
+-- how the edge from it stands.
+
+local SATISFIED, LATE = 's', 'l'
+local LETTER = { success = SATISFIED, failed = 'f', cancelled = 'c', expired = 'x', skipped = 'k' }
+local OUTCOME = { f = 'failed', c = 'cancelled', x = 'expired', k = 'skipped' }
+
+local function states_key(r)
+  return r.run.prefix .. ':flow:' .. r.run.tag .. ':' .. r.run.id .. ':join:' .. row.execution_id(r.run, r.ordinal)
+end
+
+local function letter_of(r, upstream)
+  return redis.call('GETRANGE', states_key(r), upstream, upstream)
+end
+
+-- Whether an upstream's result goes into its join: it was there when that was satisfied.
+function row_joins.feeds(r, upstream) return letter_of(r, upstream) == SATISFIED end
+
+local function state_of(letter)
+  if letter == SATISFIED then return { state = 'satisfied' } end
+  if letter == LATE then return { state = 'satisfied', late = '1' } end
+  if OUTCOME[letter] then return { state = 'impossible', outcome = OUTCOME[letter] } end
+  return { state = 'unsatisfied' }
+end
+
+function edge_state.read_node(k)
+  return state_of(letter_of(row.of_key(k.core), k.node_edge.upstream))
+end
+
+local function write(r, upstream, letter) redis.call('SETRANGE', states_key(r), upstream, letter) end
+
+function edge_state.write_node(c, k, satisfied, outcome, late)
+  write(row.of_key(k.core), k.node_edge.upstream, late and LATE or LETTER[satisfied and 'success' or outcome] or 'f')
+end
+
+function edge_state.close_node(k, all)
+  local r = row.of_key(k.core)
+  if not r then return false end
+  r.open = all and 0 or math.max(0, r.open - 1)
+  row.touch(r)
+  return true
+end
+
+-- Calls a function with each upstream of a join, the kind of its edge, and its letter.
+local function each(r, visit)
+  local ups, letters = graph_store.of_row(r).ups, redis.call('GET', states_key(r)) or ''
+  for i = 1, graph_store.edge_count(ups) do
+    local upstream, kind = graph_store.edge(ups, i)
+    visit(upstream, kind, string.sub(letters, upstream + 1, upstream + 1))
+  end
+end
+
+function edge_state.ended_nodes(c, k, g, child_id)
+  local r = row.of_key(k.core)
+  if not r or graph_store.edge_count(graph_store.of_row(r).ups) > call.WORK_BUDGET then return nil end
+  local ended = {}
+  each(r, function(upstream, kind, letter)
+    local dep = state_of(letter)
+    local up = row.at(r.run, upstream)
+    if dep.state == 'unsatisfied' and up.phase == 4 then
+      ended[#ended + 1] = {
+        k = { core = k.core, node_edge = { upstream = upstream } }, dep = dep,
+        outcome = dependency.verdict(kind, row.OUTCOME[up.outcome]),
+      }
+    end
+  end)
+  return ended
+end
+
+function edge_state.recount_nodes(c, flow_id, child_id)
+  local r = row.of_key(key.exec_core(c, child_id))
+  if not r then return nil end
+  local satisfied, open, parts = 0, 0, {}
+  each(r, function(upstream, _, letter)
+    if letter == SATISFIED or letter == LATE then
+      satisfied = satisfied + 1
+      parts[#parts + 1] = upstream
+    else
+      open = open + 1
+    end
+  end)
+  redis.call('DEL', states_key(r))
+  for _, upstream in ipairs(parts) do write(r, upstream, SATISFIED) end
+  r.open = open
+  row.touch(r)
+  return satisfied, open
+end
+
+-- A join begins anew: nothing is known of its edges.
+function row_joins.forget(r) redis.call('DEL', states_key(r)) end

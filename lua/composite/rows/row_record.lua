@@ -1,0 +1,318 @@
+-- Rows as records: what the core of an execution says, read from its row, its graph and its run, and written there. Fields
+-- without a place of their own are in the hash `more` of the run, under `<ordinal> <field>`.
+
+-- How fields are read: a function of the row each. What they do not give is looked for in `more`.
+local READ = {}
+
+-- How they are written: with the text, or nil when the field is unset.
+local WRITE = {}
+
+local function flag(r, mask) return r.flags % (2 * mask) >= mask end
+
+local function set_flag(r, mask, on)
+  if flag(r, mask) ~= on then r.flags = r.flags + (on and mask or -mask) end
+end
+
+row_record.flag, row_record.set_flag = flag, set_flag
+
+local function more_field(r, field) return r.ordinal .. ' ' .. field end
+
+-- What the call knows of the fields in `more`: false for those that are not there.
+local function more_of(r)
+  local more = r.more
+  if not more then
+    more = {}
+    r.more = more
+  end
+  return more
+end
+
+local function read_more(r, fields)
+  local more = more_of(r)
+  if not flag(r, row.MORE) then
+    for _, field in ipairs(fields) do
+      if more[field] == nil then more[field] = false end
+    end
+    return more
+  end
+  local names, wanted = {}, {}
+  for _, field in ipairs(fields) do
+    if more[field] == nil then
+      wanted[#wanted + 1] = field
+      names[#names + 1] = more_field(r, field)
+    end
+  end
+  if #names > 0 then
+    for i, value in ipairs(redis.call('HMGET', r.run.more_key, unpack(names))) do more[wanted[i]] = value end
+  end
+  return more
+end
+
+local function write_more(r, field, text)
+  local more = more_of(r)
+  if more[field] == text then return end
+  if text == nil then
+    if more[field] == false or not flag(r, row.MORE) then return end
+    redis.call('HDEL', r.run.more_key, more_field(r, field))
+    more[field] = false
+    return
+  end
+  if not flag(r, row.MORE) then
+    set_flag(r, row.MORE, true)
+    row.touch(r)
+  end
+  redis.call('HSET', r.run.more_key, more_field(r, field), text)
+  more[field] = tostring(text)
+end
+
+-- State fields: their column and values. A value that has no number is in `more`.
+local ELSE = 255
+
+local function state_field(field, column, values)
+  local numbers = {}
+  for i, value in ipairs(values) do numbers[value] = i end
+  READ[field] = function(r) return values[r[column]] end
+  WRITE[field] = function(r, text)
+    local n = numbers[text]
+    if n then
+      r[column] = n
+      return
+    end
+    r[column] = ELSE
+    write_more(r, field, text)
+  end
+end
+
+-- Whole numbers.
+local function number_field(field, column)
+  READ[field] = function(r) return number.text(r[column]) end
+  WRITE[field] = function(r, text) r[column] = tonumber(text) or 0 end
+end
+
+-- Times (Unix ms); 0 is none.
+local function time_field(field, column)
+  READ[field] = function(r)
+    local at = r[column]
+    return at > 0 and number.time(at) or nil
+  end
+  WRITE[field] = function(r, text) r[column] = tonumber(text) or 0 end
+end
+
+-- What the graph says, unless `more` says something else.
+local function graph_field(field, name)
+  READ[field] = function(r) return graph_store.of_row(r)[name] end
+end
+
+-- Attempts of a row.
+local function attempt_of(lease_id)
+  return string.sub(lease_id, 1, 24) .. '1' .. string.sub(lease_id, 26)
+end
+
+local function define()
+  state_field('lifecycle_phase', 'phase', row.PHASE)
+  state_field('ownership_state', 'owner', row.OWNERSHIP)
+  state_field('eligibility_state', 'elig', row.ELIGIBILITY)
+  state_field('blocking_reason', 'why', row.REASON)
+  state_field('terminal_outcome', 'outcome', row.OUTCOME)
+  state_field('attempt_state', 'attempt', row.ATTEMPT)
+  state_field('public_state', 'public', row.PUBLIC)
+  number_field('total_attempt_count', 'total')
+  number_field('retry_count', 'retries')
+  number_field('lease_reclaim_count', 'reclaims')
+  number_field('current_lease_epoch', 'epoch')
+  time_field('lease_expires_at', 'expires')
+  time_field('lease_acquired_at', 'acquired')
+  time_field('started_at', 'started')
+  time_field('completed_at', 'ended')
+  time_field('last_transition_at', 'changed')
+  graph_field('node', 'name')
+  graph_field('execution_kind', 'kind')
+  graph_field('required_capabilities', 'capabilities')
+  graph_field('attempt_timeout', 'attempt_timeout')
+  graph_field('start_timeout', 'start_timeout')
+  graph_field('input_count', 'input_count')
+  graph_field('wait_spec', 'wait')
+end
+define()
+
+-- The last change that is no transition is not kept.
+READ.last_mutation_at = READ.last_transition_at
+function WRITE.last_mutation_at() end
+
+function READ.execution_id(r) return row.execution_id(r.run, r.ordinal) end
+function READ.flow_id(r) return r.run.id end
+function READ.managed() return '1' end
+function READ.is_row() return '1' end
+function READ.partition_id(r) return string.match(r.run.tag, ':(%d+)}') end
+function READ.created_at(r) return number.time(r.run.created) end
+function READ.uses_flow_input(r) return graph_store.of_row(r).uses_flow_input end
+function READ.wait(r) return graph_store.of_row(r).wait and '1' or nil end
+
+-- What the core of a run says for all of its nodes.
+local function run_field(field, flow_field)
+  READ[field] = function(r)
+    local known = r.run.core
+    if not known then
+      known = {}
+      r.run.core = known
+    end
+    if known[field] == nil then
+      known[field] = redis.call('HGET', r.run.prefix .. ':flow:' .. r.run.tag .. ':' .. r.run.id .. ':core', flow_field)
+    end
+    return known[field] or nil
+  end
+end
+run_field('namespace', 'namespace')
+run_field('creator_identity', 'creator_identity')
+run_field('budget_ids', 'budget_ids')
+
+-- Lanes and priorities are the graph's until somebody changes them.
+local function changeable_field(field, name)
+  READ[field] = function(r)
+    if flag(r, row.MORE) or r.more then
+      local text = read_more(r, { field })[field]
+      if text then return text end
+    end
+    return graph_store.of_row(r)[name]
+  end
+  WRITE[field] = function(r, text) write_more(r, field, text) end
+end
+changeable_field('lane_id', 'lane_id')
+changeable_field('current_lane', 'lane_id')
+changeable_field('priority', 'priority')
+
+-- The key of a run by which it shares lanes is the same for all of its nodes that are no waitpoints.
+run_field('run_fair_key', 'fair_key')
+function READ.fair_key(r)
+  if graph_store.of_row(r).wait then return nil end
+  return READ.run_fair_key(r)
+end
+
+function READ.current_attempt_index(r) return r.index ~= row.NO_ATTEMPT and number.text(r.index) or nil end
+function WRITE.current_attempt_index(r, text) r.index = tonumber(text) or row.NO_ATTEMPT end
+
+function READ.current_attempt_id(r)
+  if flag(r, row.OTHER_ATTEMPT) then return read_more(r, { 'current_attempt_id' }).current_attempt_id or nil end
+  if r.lease == row.NO_LEASE or r.attempt == 5 then return nil end
+  return attempt_of(r.lease)
+end
+
+function WRITE.current_attempt_id(r, text)
+  if is_set(text) and text == attempt_of(r.lease) then
+    if flag(r, row.OTHER_ATTEMPT) then
+      write_more(r, 'current_attempt_id', nil)
+      set_flag(r, row.OTHER_ATTEMPT, false)
+    end
+    return
+  end
+  set_flag(r, row.OTHER_ATTEMPT, true)
+  write_more(r, 'current_attempt_id', is_set(text) and text or nil)
+end
+
+function READ.current_lease_id(r) return flag(r, row.LEASED) and r.lease or nil end
+
+function WRITE.current_lease_id(r, text)
+  if not is_set(text) then
+    set_flag(r, row.LEASED, false)
+    return
+  end
+  -- The attempt that goes on under another lease keeps its id.
+  if r.lease ~= text and r.lease ~= row.NO_LEASE and not flag(r, row.OTHER_ATTEMPT) then
+    write_more(r, 'current_attempt_id', attempt_of(r.lease))
+    set_flag(r, row.OTHER_ATTEMPT, true)
+  end
+  r.lease = #text == 36 and text or error('a lease id must have 36 bytes, got: ' .. text)
+  set_flag(r, row.LEASED, true)
+end
+
+function READ.current_worker_instance_id(r)
+  if r.worker == 0 then return nil end
+  return worker_registry.instance(r.run, r.worker)
+end
+
+function READ.current_worker_id(r)
+  if r.worker == 0 then return nil end
+  return worker_registry.worker(r.run, r.worker)
+end
+
+-- Worker and instance are one number, which is looked for when the instance is written.
+function WRITE.current_worker_id(r, text) r.worker_id = text end
+function WRITE.current_worker_instance_id(r, text)
+  r.worker = is_set(text) and worker_registry.number(r.run, text, r.worker_id or '') or 0
+end
+
+-- The row behind the key of an execution's record.
+function record.node(core_key) return row.of_key(core_key) end
+
+-- The named fields of a row, as record.read gives them.
+function record.read_node(r, fields)
+  local out, missing = {}, nil
+  for i = 1, #fields do
+    local field = fields[i]
+    local read = READ[field]
+    local value = read and read(r)
+    if value then
+      out[field] = value
+    elseif not read or r[field] == ELSE then
+      missing = missing or {}
+      missing[#missing + 1] = field
+    end
+  end
+  if missing and (flag(r, row.MORE) or r.more) then
+    local more = read_more(r, missing)
+    for _, field in ipairs(missing) do out[field] = more[field] or nil end
+  end
+  return out
+end
+
+-- Writes fields of a row: names and values in turn.
+function record.set_node(r, ...)
+  local values = { ... }
+  for i = 1, select('#', ...), 2 do
+    local field, value = values[i], values[i + 1]
+    local write = WRITE[field]
+    if write then
+      write(r, value)
+    elseif not READ[field] then
+      write_more(r, field, value)
+    end
+  end
+  row.touch(r)
+end
+
+-- Unsets fields of a row.
+function record.clear_node(r, ...)
+  for _, field in ipairs({ ... }) do
+    local write = WRITE[field]
+    if write then
+      write(r, nil)
+    elseif not READ[field] then
+      write_more(r, field, nil)
+    end
+  end
+  row.touch(r)
+end
+
+-- The attempt of a lease that a claim of this library made.
+row_record.attempt_of = attempt_of
+
+function row_record.lane(r) return READ.lane_id(r) end
+
+-- `attached` (see lease.is_plain): a timeout comes from the graph, the rest is noted when it comes.
+function READ.attached(r)
+  if flag(r, row.MORE) or r.more then
+    local text = read_more(r, { 'attached' }).attached
+    if text then return text end
+  end
+  return graph_store.of_row(r).attempt_timeout and lease.TIMED or nil
+end
+function WRITE.attached(r, text) write_more(r, 'attached', text) end
+row_record.attached = READ.attached
+
+row_record.fair_key = READ.fair_key
+
+function READ.in_row(r) return r.index ~= row.NO_ATTEMPT and not flag(r, row.RECORDED) and '1' or nil end
+function WRITE.in_row(r, text) set_flag(r, row.RECORDED, not is_set(text)) end
+
+call.on_begin = row.forget
+call.on_finish = row.flush

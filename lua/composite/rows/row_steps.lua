@@ -1,0 +1,90 @@
+-- The steps that nearly all nodes of all runs take, on their rows: made eligible, leased for the first time, ended with success.
+
+-- The core of a node that nobody has claimed yet and that needs nothing beyond the least.
+function claim.read_fresh(core_key)
+  local r = row.of_key(core_key)
+  if not r or r.phase ~= 1 or r.attempt ~= 2 or r.total ~= 0 or r.elig ~= 1 and r.elig ~= 3 or r.flags ~= 0 then return nil end
+  local node = graph_store.of_row(r)
+  if not node.plain then return nil end
+  local run = r.run
+  return {
+    row = r, lifecycle_phase = 'runnable', ownership_state = 'unowned', terminal_outcome = 'none', managed = '1', retry_count = '0',
+    current_lease_epoch = '0', total_attempt_count = '0', attempt_state = 'pending_first_attempt',
+    eligibility_state = r.elig == 1 and 'eligible_now' or 'blocked_by_dependencies', lane_id = node.lane_id, flow_id = run.id,
+    node = node.name, execution_kind = node.kind, input_count = node.input_count, uses_flow_input = node.uses_flow_input,
+    created_at = run.created_text or row.created_text(run), priority = node.priority, attempt_timeout = node.attempt_timeout,
+    fair_key = row_record.fair_key(r),
+  }
+end
+
+function requeue.mark_fresh(c, core)
+  local r = core.row
+  r.elig, r.why, r.public, r.changed = 1, 2, 1, c.now
+  row.touch(r)
+end
+
+function claim.start_fresh(c, execution_id, core, w)
+  local r = core.row
+  local expires = c.now + w.ttl
+  r.phase, r.owner, r.elig, r.why, r.attempt, r.public = 2, 2, 9, 1, 3, 5
+  r.flags, r.index, r.total, r.epoch = row.LEASED, 0, 1, 1
+  r.lease, r.worker = w.lease_id, worker_registry.number(r.run, w.worker_instance_id, w.worker_id)
+  r.expires, r.acquired, r.started, r.changed = expires, c.now, c.now, c.now
+  row.touch(r)
+  call.enter(c, key.index_lease_expiry(c), execution_id, expires)
+  return { epoch = '1', expires = number.time(expires), attempt_id = w.attempt_id, index = '0', type = 'initial' }
+end
+
+-- The core of a node whose lease, which stands, is the one that a completion names.
+function fence.read_held(c, core_key, args)
+  local r = row.of_key(core_key)
+  if not r or r.phase ~= 2 or r.owner ~= 2 or r.expires <= c.now or r.lease ~= args.lease_id or r.flags % 16 >= row.OTHER_ATTEMPT
+    or number.text(r.epoch) ~= args.lease_epoch or row_record.attempt_of(r.lease) ~= args.attempt_id then
+    return nil
+  end
+  local node = graph_store.of_row(r)
+  return {
+    row = r, is_held = true, managed = '1', lifecycle_phase = 'active', ownership_state = 'leased',
+    current_attempt_index = number.text(r.index), lane_id = row_record.lane(r), flow_id = r.run.id, node = node.name,
+    in_row = not row_record.flag(r, row.RECORDED) and '1' or nil, attached = row_record.attached(r),
+  }
+end
+
+function terminal.succeed_row(c, core)
+  local r = core.row
+  r.phase, r.owner, r.elig, r.why, r.outcome, r.attempt, r.public = 4, 1, 9, 1, 2, 7, 7
+  row_record.set_flag(r, row.LEASED, false)
+  r.expires, r.worker, r.ended, r.changed = 0, 0, c.now, c.now
+  row.touch(r)
+end
+
+-- The members and neighbours that are nodes of a graph.
+
+function member_list.node_count(c, flow_id)
+  local run = row.run(c, flow_id)
+  return run and run.count or 0
+end
+
+function member_list.node(c, flow_id, n) return row.execution_id(row.run(c, flow_id), n) end
+
+function member_list.is_node(c, flow_id, execution_id)
+  local r = row.of_key(key.exec_core(c, execution_id))
+  return r ~= nil and r.run.id == flow_id
+end
+
+function neighbours.node_counts(c, execution_id)
+  local r = row.of_key(key.exec_core(c, execution_id))
+  if not r then return 0, 0 end
+  local node = graph_store.of_row(r)
+  return graph_store.edge_count(node.downs), graph_store.edge_count(node.ups)
+end
+
+function neighbours.node_downstream(c, execution_id, n)
+  local r = row.of_key(key.exec_core(c, execution_id))
+  return row.execution_id(r.run, (graph_store.edge(graph_store.of_row(r).downs, n)))
+end
+
+function neighbours.node_upstream(c, execution_id, n)
+  local r = row.of_key(key.exec_core(c, execution_id))
+  return row.execution_id(r.run, (graph_store.edge(graph_store.of_row(r).ups, n)))
+end

@@ -1,0 +1,56 @@
+-- Runs with rows, as other calls ask about them.
+
+function graph.add_open_rows(c, flow_id, by)
+  local run = row.run(c, flow_id)
+  if not run then return nil end
+  if by ~= 0 then
+    run.open = run.open + by
+    row.touch_run(run)
+  end
+  return run.open
+end
+
+function graph.on_extended(c, flow_id)
+  local run = row.run(c, flow_id)
+  if run and run.flags % 2 == 0 then
+    run.flags = run.flags + row.EXTENDED
+    row.touch_run(run)
+  end
+end
+
+-- How many nodes of a run are open, as text; nil for flows without rows.
+function run_rows.open_nodes(c, flow_id)
+  local run = row.run(c, flow_id)
+  return run and number.text(run.open) or nil
+end
+
+-- Loads the rows of a page of members, which are neighbours, with one command.
+function run_rows.load(c, ids)
+  local first, last
+  for _, execution_id in ipairs(ids) do
+    local ordinal = row.ordinal(execution_id)
+    if ordinal > 0 then first, last = first or ordinal, ordinal end
+  end
+  local run = first and row.run(c, row.run_id(ids[1]))
+  if run and last > first then row.load(run, first, math.min(last, run.count)) end
+end
+
+-- The definition of a flow, as JSON; false without one.
+function run_rows.definition(c, flow_id)
+  local run = row.run(c, flow_id)
+  if not run then return false end
+  return redis.call('HGET', graph_store.of_run(run).key, 'definition')
+end
+
+-- The next nodes of a run, from the n-th on, that have not ended: at most `limit` of them, among `looked_at`. Gives their execution
+-- ids, and where to go on, nil behind the last.
+function run_rows.next_open(c, run, from, limit, looked_at)
+  local ids, at = {}, from
+  local to = math.min(run.count, from + looked_at - 1)
+  if from <= to then row.load(run, from, to) end
+  while at <= to and #ids < limit do
+    if row.at(run, at).phase ~= 4 then ids[#ids + 1] = row.execution_id(run, at) end
+    at = at + 1
+  end
+  return ids, at <= run.count and at or nil
+end

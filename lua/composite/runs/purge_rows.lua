@@ -1,0 +1,37 @@
+-- Purging the nodes of a run that have rows. Most of them have no keys of their own.
+
+-- Rows that one call goes through.
+local ROWS_PER_CALL = 1000
+
+-- Whether a node can have keys beside its row: it did more than run once and succeed, or was never started.
+local function may_have_keys(r)
+  local node = graph_store.of_row(r)
+  return r.flags ~= 0 or r.retries > 0 or r.reclaims > 0 or r.total > 1 or node.wait ~= nil or node.join ~= nil
+end
+
+-- Removes what nodes have beside their rows, each with `remove_member`, from the one on that the record of the run names. Reports whether that is all.
+function purge_rows.remove(c, work, run, remove_member)
+  local flow_key = key.flow_core(c, run.id)
+  local from = tonumber(redis.call('HGET', flow_key, 'purged_to') or nil) or 0
+  local to = math.min(run.count, from + ROWS_PER_CALL)
+  if to > from then row.load(run, from + 1, to) end
+  local at = from
+  while at < to and work.left > 0 do
+    local r = row.at(run, at + 1)
+    work.lanes[row_record.lane(r)] = true
+    if may_have_keys(r) and not remove_member(c, work, run.id, row.execution_id(run, at + 1)) then break end
+    at = at + 1
+  end
+  if at >= run.count then return true end
+  redis.call('HSET', flow_key, 'purged_to', number.text(at))
+  return false
+end
+
+-- The rows go with the record of their run, and the graph with its last run.
+function purge_rows.finish(c, flow_id)
+  local run = row.run(c, flow_id)
+  if not run then return end
+  graph_store.leave(run)
+  row.drop(run)
+  redis.call('UNLINK', key.flow_nodes(c, flow_id))
+end

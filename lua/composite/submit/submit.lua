@@ -1,0 +1,168 @@
+-- Submitting runs of a graph.
+
+local MAX_RUNS = 64
+
+-- What a run that exists is judged by.
+local FLOW_FIELDS = { 'graph_hash', 'input_hash', 'public_flow_state', 'purging', 'parent_execution_id' }
+
+local function run_at(A, place, what)
+  local at = number.finite(place)
+  if at and A.runs[at] then return A.runs[at] end
+  return nil, reply.err('invalid_input', what .. ' must name a run by its place, got: ' .. tostring(place))
+end
+
+-- Puts what comes in lists of its own to the runs that it belongs to. Nil, or the error reply.
+local function assign(A)
+  local run, err
+  for _, entry in ipairs(A.budgets) do
+    run, err = run_at(A, entry.run, 'budgets')
+    if err then return err end
+    run.budgets = entry
+  end
+  for _, tag in ipairs(A.own_tags) do
+    run, err = run_at(A, tag.run, 'a tag')
+    if err then return err end
+    run.tags = run.tags or {}
+    run.tags[#run.tags + 1] = tag
+  end
+  for _, entry in ipairs(A.limits) do
+    run, err = run_at(A, entry.run, 'limits')
+    if err then return err end
+    local ordinal = number.finite(entry.node)
+    if not ordinal or not decode.limits(entry.text) then
+      return reply.err('invalid_input', 'malformed limits of node ' .. tostring(entry.node))
+    end
+    run.limits = run.limits or {}
+    run.limits[#run.limits + 1] = { ordinal = ordinal, text = entry.text, quota_policy_id = entry.quota_policy_id }
+  end
+  for _, entry in ipairs(A.parents) do
+    run, err = run_at(A, entry.run, 'a parent')
+    if err then return err end
+    run.parent = entry
+  end
+  return nil
+end
+
+-- Numbers of the call, converted before anything is written. Nil and the error reply when one is bad.
+local function parse(A)
+  if not (A.tags and A.runs and A.limits and A.budgets and A.own_tags and A.fires and A.parents) then
+    return nil, reply.err('invalid_input', 'the counts do not fit the arguments')
+  elseif #A.runs > MAX_RUNS then
+    return nil, reply.err('invalid_input', 'at most ' .. MAX_RUNS .. ' runs in one call, got: ' .. #A.runs)
+  end
+  local n, err = {}, nil
+  n.deadline, err = number.optional('deadline', A.deadline, nil)
+  if err then return nil, err end
+  err = purge.check_retention(A.retention)
+  if err then return nil, err end
+  n.fire, err = schedule.parse_fire(A)
+  if err then return nil, err end
+  if n.fire and #A.runs ~= 1 then return nil, reply.err('invalid_input', 'a fire is of one run') end
+  for _, run in ipairs(A.runs) do
+    if string.byte(run.flow_id, 15) ~= 56 or string.sub(run.flow_id, -4) ~= '0000' then
+      return nil, reply.err('invalid_input', 'flow_id must be a UUID of version 8 that ends in 0000, got: ' .. run.flow_id)
+    end
+  end
+  err = assign(A)
+  if err then return nil, err end
+  return n
+end
+
+-- How it stands with a run that there is: its outcome.
+local function outcome_of(flow, A, run)
+  if flow.purging then return { 'flow_purging', '', '', '' } end
+  if flow.graph_hash ~= A.graph_hash then
+    return { 'flow_id_conflict', 'graph', flow.graph_hash or '', A.graph_hash }
+  elseif flow.input_hash ~= run.input_hash then
+    return { 'flow_id_conflict', 'input', flow.input_hash or '', run.input_hash }
+  elseif run.parent and flow.parent_execution_id ~= run.parent.execution_id then
+    return { 'flow_id_conflict', 'parent', flow.parent_execution_id or '', run.parent.execution_id }
+  end
+  return { 'ALREADY_SATISFIED', '', '', '' }
+end
+
+-- Writes the policies of joins, and the limits of nodes.
+local function write_special(c, r, run, g)
+  for _, ordinal in ipairs(g.has_joins and graph_store.joins(g) or {}) do
+    local node = graph_store.node(g, ordinal)
+    local policy = join_spec.parse(node.name, node.join, node.open)
+    edge_group.write(c, key.flow_edgegroup(c, run.flow_id, row.execution_id(r, ordinal)), policy)
+  end
+  for _, entry in ipairs(run.limits or {}) do
+    local quota = is_set(entry.quota_policy_id) and { 'quota_policy_id', entry.quota_policy_id } or {}
+    record.set_node(row.at(r, entry.ordinal), 'limits', entry.text, unpack(quota))
+  end
+end
+
+local OK = { 'OK', '', '', '' }
+
+-- Creates one run. Gives its outcome, or nil and the error reply that goes for all.
+local function submit(c, batch, A, n, run)
+  local flow_key = key.flow_core(c, run.flow_id)
+  local flow = record.read(flow_key, FLOW_FIELDS, true)
+  if flow then return outcome_of(flow, A, run) end
+  local late = schedule.refuse_fire(c, n.fire)
+  if late then return late end
+  local g = graph_store.use(c, A.graph)
+  if not g then return nil, reply.err('graph_unknown') end
+  local err = g.head.waits and waitpoint_token.check_secret(key.waitpoint_secrets(c))
+  if err then return nil, err end
+  if g.has_joins == nil then g.has_joins = #graph_store.joins(g) > 0 end
+  local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g))
+  r.known_graph = g
+  run.result_execution_id = row.execution_id(r, g.head.result)
+  run_record.write(c, batch, flow_key, A, run, g, n.deadline)
+  if n.fire then schedule.note_fire(c, n.fire, flow_key) end
+  write_special(c, r, run, g)
+  row_edges.release_roots(c, r, g, batch, run)
+  return OK
+end
+
+-- @record    submission_outcome code:text what:text stored:text given:text
+
+-- @function ffx_submit
+-- @summary  Creates runs of one graph and makes their roots eligible. The graph has come with ffx_put_graph; where the partition
+--           does not have it, nothing is written. The outcomes stand in the order of the runs: OK, ALREADY_SATISFIED, or why a run
+--           is not created, which changes nothing of the others: `flow_purging`; `flow_id_conflict`, with what is different (graph,
+--           input, parent); `purged`, of a fire whose run has been; `fire_too_late`, with the time until which it might have been and the
+--           present one. Tags of a run of its own are all that it has; `own_tags`, `limits`, `budgets` and `parents` name their run by its place, from 1, and limits
+--           their node by its ordinal. `retention` is how long runs are kept
+--           after their end (ms): one time for all outcomes, or four, for success, failed, cancelled and expired; a
+--           negative time, and none, is for ever. Runs with a `fair_key` take turns with those of other keys in their
+--           lanes. A run that a schedule starts brings the one fire that it is of: a fire creates one run at most, also when
+--           that run has been purged, and none after `start_before`. The rest of many roots is left to the keeper: `more`.
+-- @flags    derives repeatable intake
+-- @key      partition          ffx.partition
+-- @arg      graph              text
+-- @arg      graph_hash         text
+-- @arg      flow_name          text
+-- @arg      namespace          text
+-- @arg      deadline           ms optional
+-- @arg      creator_identity   text optional
+-- @arg      retention          csv optional
+-- @group    tags               name:text value:text
+-- @group    runs               flow_id:flow_id run_id:text input_hash:text input:bytes trace_context:text fair_key:text
+-- @group    limits             run:int node:int text:text quota_policy_id:text
+-- @group    budgets            run:int text:json blocking:csv
+-- @group    own_tags           run:int name:text value:text
+-- @group    parents            run:int execution_id:text fail_fast:bool
+-- @group    fires              schedule_id:schedule_id name:text incarnation:text serial:int fire_at:unix_ms start_before:unix_ms
+-- @reply    OK outcomes:list(submission_outcome) more:bool
+-- @error    graph_unknown
+-- @error    invalid_input message:text
+-- @error    set:signing
+function F.ffx_submit(K, A)
+  local n, err = parse(A)
+  if err then return err end
+  local c = call.open(K.partition)
+  recovery.state(c) -- as long as there is nothing that would have to be gone through
+  local batch = batch_writes.new()
+  local outcomes = {}
+  for i, run in ipairs(A.runs) do
+    outcomes[i], err = submit(c, batch, A, n, run)
+    if err then return err end
+  end
+  batch_writes.finish(batch)
+  settle.run(c)
+  return reply.ok(outcomes, c.more and '1' or '0')
+end
