@@ -4,6 +4,7 @@ import (
 	"crypto/sha1" //nolint:gosec // UUIDv5 is defined by it
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 
 	"github.com/google/uuid"
 )
@@ -44,17 +45,38 @@ func appendUUID(text []byte, id uuid.UUID) []byte {
 
 // FlowIDFor is the flow id of a run. A run id is unique within namespace and flow name, so submitting the
 // same run again meets the same flow.
+//
+// It is a UUID of version 8 that ends in 0000: the ids of the executions of a run that is submitted whole have the
+// ordinals of their nodes there, see [NodeExecutionID].
 func FlowIDFor(namespace Namespace, flowName, runID string) FlowID {
-	return FlowID(derive("flow", string(namespace), flowName, runID))
+	return FlowID(flowUUID(namespace, flowName, runID).String())
 }
+
+func flowUUID(namespace Namespace, flowName, runID string) uuid.UUID {
+	id := deriveUUID("flow", string(namespace), flowName, runID)
+	id[6] = id[6]&0x0f | 0x80 // version 8
+	id[14], id[15] = 0, 0
+	return id
+}
+
+// NodeExecutionID is the execution id of the node of a flow with an ordinal, from 1 on, in the order of the flow's
+// definition. It goes for flows that are submitted whole.
+func NodeExecutionID(p Partition, flow FlowID, ordinal int) ExecutionID {
+	text := append(p.appendTag(make([]byte, 0, 64)), ':')
+	text = append(text, flow[:min(len(flow), flowPrefix)]...)
+	return ExecutionID(fmt.Appendf(text, "%04x", ordinal))
+}
+
+// flowPrefix is how many characters the executions of a flow have in common with its id.
+const flowPrefix = 32
 
 // FlowPartitionFor is the partition of the flow that FlowIDFor names.
 func (p Partitioning) FlowPartitionFor(namespace Namespace, flowName, runID string) Partition {
-	id := deriveUUID("flow", string(namespace), flowName, runID)
+	id := flowUUID(namespace, flowName, runID)
 	return Partition{FlowFamily, bucket(crc16(id[:]), p.Flow)}
 }
 
-// ExecutionIDFor is the execution id of a node of a flow. The partition is the flow's.
+// ExecutionIDFor is the execution id of a node of a flow that is created call by call. The partition is the flow's.
 func ExecutionIDFor(p Partition, flow FlowID, nodeName string) ExecutionID {
 	text := append(p.appendTag(make([]byte, 0, 64)), ':')
 	return ExecutionID(appendUUID(text, deriveUUID("execution", string(flow), nodeName)))

@@ -64,9 +64,13 @@ const (
 	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
 	// ffx_link_child, ffx_await_child.
 	ErrFenceRequired Code = "fence_required"
+	// ErrFireTooLate comes from ffx_submit. Details: start_before, now.
+	ErrFireTooLate Code = "fire_too_late"
 	// ErrFlowAlreadyTerminal comes from ff_stage_dependency_edge, ff_add_execution_to_flow,
 	// ff_cancel_flow, ffx_set_priority, ffx_pause_flow, ffx_cancel_flow. Details: state.
 	ErrFlowAlreadyTerminal Code = "flow_already_terminal"
+	// ErrFlowIDConflict comes from ffx_submit. Details: what, stored, given.
+	ErrFlowIDConflict Code = "flow_id_conflict"
 	// ErrFlowNotFound comes from ff_set_flow_tags, ff_stage_dependency_edge, ff_set_edge_group_policy,
 	// ff_add_execution_to_flow, ff_cancel_flow, ffx_set_priority, ffx_pause_flow, ffx_resume_flow,
 	// ffx_list_waitpoints, ffx_rerun, ffx_describe_flow, ffx_flow_result, ffx_flow_failures,
@@ -74,7 +78,7 @@ const (
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrFlowNotTerminal comes from ffx_purge_flow, ffx_rerun. Details: state.
 	ErrFlowNotTerminal Code = "flow_not_terminal"
-	// ErrFlowPurging comes from ffx_rerun.
+	// ErrFlowPurging comes from ffx_submit, ffx_rerun.
 	ErrFlowPurging Code = "flow_purging"
 	// ErrGrantAlreadyExists comes from ff_issue_claim_grant, ff_issue_reclaim_grant.
 	ErrGrantAlreadyExists Code = "grant_already_exists"
@@ -269,10 +273,26 @@ func detailIndex(code Code, name string) int {
 		case "node":
 			return 0
 		}
+	case ErrFireTooLate:
+		switch name {
+		case "start_before":
+			return 0
+		case "now":
+			return 1
+		}
 	case ErrFlowAlreadyTerminal:
 		switch name {
 		case "state":
 			return 0
+		}
+	case ErrFlowIDConflict:
+		switch name {
+		case "what":
+			return 0
+		case "stored":
+			return 1
+		case "given":
+			return 2
 		}
 	case ErrFlowNotTerminal:
 		switch name {

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "195-7f519ca5f0360456"
+const build = "196-21a04b53db21891d"

@@ -109,8 +109,8 @@ type SubmitReply struct {
 // none after `start_before`. The rest of many roots is left to the keeper: `more`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrGraphUnknown, ErrInvalidInput, ErrInvalidKeysMissingHMAC,
-// ErrHMACSecretNotInitialized, ErrInvalidSecret.
+// Error codes: ErrGraphUnknown, ErrFlowPurging, ErrFlowIDConflict, ErrFireTooLate, ErrInvalidInput,
+// ErrInvalidKeysMissingHMAC, ErrHMACSecretNotInitialized, ErrInvalidSecret.
 func (conn *Conn) Submit(ctx context.Context, c SubmitCall) (SubmitReply, error) {
 	return Do(ctx, conn, c)
 }

@@ -149,6 +149,9 @@ end
 -- @group    fires              schedule_id:schedule_id name:text incarnation:text serial:int fire_at:unix_ms start_before:unix_ms
 -- @reply    OK outcomes:list(submission_outcome) more:bool
 -- @error    graph_unknown
+-- @error    flow_purging
+-- @error    flow_id_conflict what:text stored:text given:text
+-- @error    fire_too_late start_before:unix_ms now:unix_ms
 -- @error    invalid_input message:text
 -- @error    set:signing
 function F.ffx_submit(K, A)

@@ -13,7 +13,7 @@ import (
 
 // checkServable refuses a flow that uses a feature without a counterpart in the contract. The tags are those of the
 // flow and the run. The error wraps engine.ErrNotInContract and names node and feature.
-func checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitFlowTag) error {
+func checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitTag) error {
 	refuse := func(node, feature string) error {
 		return fmt.Errorf("%w: flow %s, node %s: %s", engine.ErrNotInContract, g.Name, node, feature)
 	}

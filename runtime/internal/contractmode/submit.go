@@ -43,36 +43,28 @@ const contractDedup = 24 * time.Hour
 // SubmitFlow creates a flow, or a part of it, call by call. A repeat converges, because every id follows from the
 // run. The error wraps engine.ErrRunConflict if the run exists with another graph or input, and
 // engine.ErrNotInContract if the flow uses an unsupported feature.
-func (c *contract) SubmitFlow(ctx context.Context, call enginerpc.SubmitFlowCall) (enginerpc.SubmitFlowReply, error) {
-	reply := enginerpc.SubmitFlowReply{Status: enginerpc.StatusOK, State: "open"}
+func (c *contract) SubmitFlow(ctx context.Context, call engine.FlowSubmission) (existed bool, err error) {
 	s := &contractSubmission{contract: c, call: call}
 	if len(call.Definition) > 0 {
-		existed, err := s.begin(ctx)
-		if err != nil {
-			return reply, err
-		}
-		if existed {
-			reply.Status = enginerpc.StatusAlreadySatisfied
-			return reply, nil
+		if existed, err = s.begin(ctx); existed || err != nil {
+			return existed, err
 		}
 	}
 	for _, step := range []func(context.Context) error{s.createNodes, s.stageEdges, s.applyEdges} {
 		if err := step(ctx); err != nil {
-			return reply, err
+			return false, err
 		}
 	}
 	if call.Last {
-		if err := s.release(ctx); err != nil {
-			return reply, err
-		}
+		return false, s.release(ctx)
 	}
-	return reply, nil
+	return false, nil
 }
 
 // contractSubmission is one call of SubmitFlow under way.
 type contractSubmission struct {
 	contract *contract
-	call     enginerpc.SubmitFlowCall
+	call     engine.FlowSubmission
 	lanes    string // of all nodes of the flow; set by begin
 }
 
@@ -189,7 +181,7 @@ func (s *contractSubmission) flowTags() []string {
 }
 
 // creation returns the call that creates a held node.
-func (s *contractSubmission) creation(n enginerpc.SubmitFlowNode) enginerpc.CreateExecutionCall {
+func (s *contractSubmission) creation(n engine.SubmissionNode) enginerpc.CreateExecutionCall {
 	call := s.call
 	tags := map[string]string{tagNode: n.Name, tagGraphHash: call.GraphHash, tagInputHash: call.InputHash}
 	var own map[string]string

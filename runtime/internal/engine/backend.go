@@ -13,7 +13,6 @@ import (
 // answers each with one call of a composite function; that of contract mode combines ff_* functions. What only some
 // backends can do is an interface of its own, see [Capability]. Errors are those of package enginecore in both.
 type Backend interface {
-	SubmitFlow(context.Context, enginerpc.SubmitFlowCall) (enginerpc.SubmitFlowReply, error)
 	CancelFlow(context.Context, enginerpc.CancelFlowCall) (enginerpc.CancelFlowReply, error)
 	FlowResult(context.Context, enginerpc.FlowResultCall) (enginerpc.FlowResultReply, error)
 	FlowFailures(context.Context, enginerpc.FlowFailuresCall) (enginerpc.FlowFailuresReply, error)
@@ -92,7 +91,7 @@ var _ interface {
 	ScheduleCalls
 	LimitStore
 	GrantedClaims
-	BatchedStarts
+	GraphStore
 	BatchedCompletions
 	partitionChoice
 	CompositeLibrary

@@ -81,9 +81,16 @@ type GrantedClaims interface {
 	ClaimGranted(context.Context, enginerpc.ClaimGrantedCall) (enginerpc.ClaimGrantedReply, error)
 }
 
-// BatchedStarts submits several runs of a flow with one call.
-type BatchedStarts interface {
-	SubmitMany(context.Context, enginerpc.SubmitManyCall) (enginerpc.SubmitManyReply, error)
+// GraphStore stores graphs, each once in a partition, and submits runs of them.
+type GraphStore interface {
+	PutGraph(context.Context, enginerpc.PutGraphCall) (enginerpc.PutGraphReply, error)
+	Submit(context.Context, enginerpc.SubmitCall) (enginerpc.SubmitReply, error)
+}
+
+// StepwiseSubmission creates runs node by node and edge by edge, where graphs are not stored.
+type StepwiseSubmission interface {
+	// SubmitFlow creates a flow, or a part of it, and reports whether it existed.
+	SubmitFlow(context.Context, FlowSubmission) (existed bool, err error)
 }
 
 // BatchedCompletions commits several results with one call.

@@ -330,7 +330,7 @@ func PlanFire(e *engine.Session, spec *Spec, compiled *submit.CompiledFlow, inpu
 	if plan.Tags, err = submit.TagsOf(compiled, tags); err != nil {
 		return nil, err
 	}
-	plan.Fires = []enginerpc.SubmitFlowFire{{
+	plan.Fires = []enginerpc.SubmitFire{{
 		ScheduleID: spec.ID(), Name: spec.Name, Incarnation: fmt.Sprint(incarnation), Serial: fire.Serial, FireAt: UnixTime(fire.At),
 	}}
 	return plan, nil

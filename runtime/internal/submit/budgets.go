@@ -180,7 +180,7 @@ func InheritBudgets(own, parent []StoredBudget) []StoredBudget {
 
 // encodeBudgets returns the budgets of a submission: all of them, and the ids of those that may keep nodes from
 // starting.
-func encodeBudgets(list []StoredBudget) []enginerpc.SubmitFlowBudget {
+func encodeBudgets(list []StoredBudget) []enginerpc.SubmitBudget {
 	if len(list) == 0 {
 		return nil
 	}
@@ -192,7 +192,7 @@ func encodeBudgets(list []StoredBudget) []enginerpc.SubmitFlowBudget {
 			blocking = append(blocking, string(b.ID))
 		}
 	}
-	return []enginerpc.SubmitFlowBudget{{Text: text, Blocking: strings.Join(blocking, ",")}}
+	return []enginerpc.SubmitBudget{{Text: text, Blocking: strings.Join(blocking, ",")}}
 }
 
 // ReadBudgets reads the state of budgets, in the order of the list. An element is nil if the budget was not used yet.

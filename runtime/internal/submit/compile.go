@@ -1,6 +1,9 @@
 package submit
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -12,19 +15,20 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// CompiledFlow is the encoded form of a definition, which the plans of all its runs share. It must not be changed.
+// CompiledFlow is the encoded form of a definition, which the plans of all its runs share. It must not be changed once a
+// run of it was planned.
 type CompiledFlow struct {
 	Graph       *flowgraph.Graph
 	Hash        string
 	Definition  []byte
-	Nodes       []enginerpc.SubmitFlowNode // without execution ids
-	nodeNumbers map[string]int64           // of the nodes, from 1
+	Nodes       []enginerpc.PutGraphNode
+	nodeNumbers map[string]int // of the nodes, from 1
 	Edges       int
-	joins       map[string]enginerpc.SubmitFlowJoin // by node, without execution ids
-	tags        []enginerpc.SubmitFlowTag
+	tags        []enginerpc.SubmitTag
 	waits       bool // it has waitpoints
-	// many is nil for flows whose runs are not started together with others.
-	many *manyForm
+
+	form     string // see formHash
+	formOnce sync.Once
 }
 
 // CompileFlow encodes a graph. Its error wraps [engine.ErrTooLarge] if the encoded definition exceeds [MaxDefinition].
@@ -35,8 +39,8 @@ func CompileFlow(g *flowgraph.Graph, hash string) (*CompiledFlow, error) {
 		return nil, fmt.Errorf("flow %s: %w", g.Name, err)
 	}
 	c := &CompiledFlow{
-		Graph: g, Hash: hash, Definition: definition, Nodes: make([]enginerpc.SubmitFlowNode, len(g.Nodes)),
-		nodeNumbers: make(map[string]int64, len(g.Nodes)),
+		Graph: g, Hash: hash, Definition: definition, Nodes: make([]enginerpc.PutGraphNode, len(g.Nodes)),
+		nodeNumbers: make(map[string]int, len(g.Nodes)),
 	}
 	if len(definition) > MaxDefinition {
 		return nil, fmt.Errorf("flow %s: %w: its definition has %d bytes, at most %d are allowed", g.Name, engine.ErrTooLarge,
@@ -46,37 +50,95 @@ func CompileFlow(g *flowgraph.Graph, hash string) (*CompiledFlow, error) {
 		if c.Nodes[i], err = compileNode(&g.Nodes[i]); err != nil {
 			return nil, fmt.Errorf("flow %s: %w", g.Name, err)
 		}
-		c.nodeNumbers[g.Nodes[i].Name] = int64(i + 1)
+		c.nodeNumbers[g.Nodes[i].Name] = i + 1
 		c.Edges += len(g.Nodes[i].Upstreams)
 		c.waits = c.waits || g.Nodes[i].Wait != nil
 	}
-	c.joins = compileJoins(g)
+	c.compileEdges()
 	for name, value := range g.Tags {
-		c.tags = append(c.tags, enginerpc.SubmitFlowTag{Name: name, Value: value})
+		c.tags = append(c.tags, enginerpc.SubmitTag{Name: name, Value: value})
 	}
-	c.many = newManyForm(c)
 	return c, nil
 }
 
-func compileNode(n *flowgraph.Node) (enginerpc.SubmitFlowNode, error) {
+func compileNode(n *flowgraph.Node) (enginerpc.PutGraphNode, error) {
 	usesFlowInput := n.Input.UsesFlowInput() || needsFlowInput(n)
 	n = childNode(n)
 	policy, err := encodePolicy(n)
 	if err != nil {
-		return enginerpc.SubmitFlowNode{}, err
+		return enginerpc.PutGraphNode{}, err
 	}
 	var tags []byte
 	if len(n.Tags) > 0 {
 		if tags, err = json.Marshal(n.Tags); err != nil {
-			return enginerpc.SubmitFlowNode{}, fmt.Errorf("node %s: tags: %w", n.Name, err)
+			return enginerpc.PutGraphNode{}, fmt.Errorf("node %s: tags: %w", n.Name, err)
 		}
 	}
-	return enginerpc.SubmitFlowNode{
+	node := enginerpc.PutGraphNode{
 		Name: n.Name, Kind: kindOf(n), LaneID: enginecore.LaneID(n.Lane), Priority: int64(n.Priority),
 		UsesFlowInput: usesFlowInput, InputCount: int64(len(n.Input.InputNodes())),
-		UpstreamCount: int64(len(n.Upstreams)), Capabilities: strings.Join(n.Capabilities, ","), Policy: policy,
-		Tags: tags, StartTimeout: n.ScheduleToStart, AttemptTimeout: n.StartToClose,
-	}, nil
+		Capabilities: strings.Join(n.Capabilities, ","), Policy: policy,
+		Tags: tags, StartTimeout: n.ScheduleToStart, AttemptTimeout: n.StartToClose, Join: compileJoin(n),
+	}
+	if n.Wait != nil {
+		node.Wait = encodeWait(n.Wait)
+	}
+	return node, nil
+}
+
+// Flags of an edge in the lists of a node: its kind, and whether it carries the upstream's result.
+var edgeKinds = map[flowgraph.EdgeKind]byte{flowgraph.SuccessOnly: 0, flowgraph.OnFailureOnly: 1, flowgraph.AnyOutcome: 2}
+
+const edgeCarries = 4
+
+// compileEdges writes the lists of edges of all nodes: the other node's ordinal and flags, 3 bytes for each.
+func (c *CompiledFlow) compileEdges() {
+	for i := range c.Graph.Nodes {
+		for _, up := range c.Graph.Nodes[i].Upstreams {
+			flags := edgeKinds[up.Kind]
+			if up.Data {
+				flags |= edgeCarries
+			}
+			from := c.nodeNumbers[up.Node]
+			c.Nodes[i].Ups = append(binary.LittleEndian.AppendUint16(c.Nodes[i].Ups, uint16(from)), flags)
+			upstream := &c.Nodes[from-1]
+			upstream.Downs = append(binary.LittleEndian.AppendUint16(upstream.Downs, uint16(i+1)), flags)
+		}
+	}
+}
+
+// formHash identifies the compiled form: what the engine stores of the graph.
+func (c *CompiledFlow) formHash() string {
+	c.formOnce.Do(func() {
+		sum := sha256.New()
+		encoder := json.NewEncoder(sum)
+		// Neither can fail: the values have a JSON form, and a hash takes everything.
+		_ = encoder.Encode(c.Nodes)
+		_ = encoder.Encode(c.Definition)
+		_ = encoder.Encode([]string{c.Graph.Return})
+		c.form = hex.EncodeToString(sum.Sum(nil)[:16])
+	})
+	return c.form
+}
+
+// nodesPerPut is how many nodes of a graph one call brings; the library requires it.
+const nodesPerPut = 32
+
+// putCalls returns the calls that store the graph in a partition.
+func (c *CompiledFlow) putCalls(p enginecore.Partition) []enginerpc.PutGraphCall {
+	var calls []enginerpc.PutGraphCall
+	for first := 0; first < len(c.Nodes); first += nodesPerPut {
+		last := min(len(c.Nodes), first+nodesPerPut)
+		call := enginerpc.PutGraphCall{
+			Partition: p, Graph: c.formHash(), First: int64(first + 1), Last: last == len(c.Nodes), Edges: int64(c.Edges),
+			Result: int64(c.nodeNumbers[c.Graph.Return]), Nodes: c.Nodes[first:last],
+		}
+		if first == 0 {
+			call.Definition = c.Definition
+		}
+		calls = append(calls, call)
+	}
+	return calls
 }
 
 // CompiledCache keeps the compiled form of definitions, up to [MaxCompiled] of them. The zero value is empty. It is

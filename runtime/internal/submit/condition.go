@@ -64,19 +64,16 @@ func TimeoutBehavior(word string) activity.TimeoutBehavior {
 
 // storedWait is the form in which a submission carries a waitpoint node.
 type storedWait struct {
-	WaitpointID enginecore.WaitpointID `json:"waitpoint_id"`
-	Key         string                 `json:"waitpoint_key"`
-	Condition   json.RawMessage        `json:"condition"`
-	TimeoutMS   int64                  `json:"timeout,omitempty"`
-	OnTimeout   string                 `json:"timeout_behavior"`
-	Collect     bool                   `json:"collect,omitempty"`
+	Condition json.RawMessage `json:"condition"`
+	TimeoutMS int64           `json:"timeout,omitempty"`
+	OnTimeout string          `json:"timeout_behavior"`
+	Collect   bool            `json:"collect,omitempty"`
 }
 
-// encodeWait returns the wait of a waitpoint node in a run. Its id derives from the run's and the node's name.
-func encodeWait(w *flowgraph.WaitSpec, id enginecore.FlowID, node string) []byte {
-	waitpoint := enginecore.WaitpointIDFor(id, node)
+// encodeWait returns the wait of a waitpoint node. The ids of its waitpoints derive from the run's and the node's name.
+func encodeWait(w *flowgraph.WaitSpec) []byte {
 	data, err := json.Marshal(storedWait{
-		WaitpointID: waitpoint, Key: WaitpointKey(waitpoint), Condition: encodeCondition(w.Wait),
+		Condition: encodeCondition(w.Wait),
 		TimeoutMS: w.Timeout.Milliseconds(), OnTimeout: TimeoutBehaviors[w.OnTimeout], Collect: w.Collect,
 	})
 	if err != nil {

@@ -1,40 +1,23 @@
 package submit
 
 import (
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"fmt"
+
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// compileJoins encodes the joins of a graph, by node.
-func compileJoins(g *flowgraph.Graph) map[string]enginerpc.SubmitFlowJoin {
-	joins := make(map[string]enginerpc.SubmitFlowJoin)
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
-		if n.Join.Policy == flowgraph.JoinAll {
-			continue
-		}
-		join := enginerpc.SubmitFlowJoin{
-			PolicyVariant: string(n.Join.Policy), OnSatisfied: "cancel_remaining", K: int64(n.Join.Needed),
-		}
-		if n.Join.LetRun {
-			join.OnSatisfied = "let_run"
-		}
-		joins[n.Name] = join
+// compileJoin encodes the join of a node: its policy, what becomes of the upstreams that it does not need, and how many
+// it needs. It is empty for a node that waits for all upstreams.
+func compileJoin(n *flowgraph.Node) string {
+	if n.Join.Policy == flowgraph.JoinAll {
+		return ""
 	}
-	return joins
+	return fmt.Sprintf("%s %s %d", n.Join.Policy, onSatisfied(n), n.Join.Needed)
 }
 
-// joins lists the joins of some nodes.
-func (p *RunPlan) joins(nodes []enginerpc.SubmitFlowNode) []enginerpc.SubmitFlowJoin {
-	if len(p.Compiled.joins) == 0 {
-		return nil
+func onSatisfied(n *flowgraph.Node) string {
+	if n.Join.LetRun {
+		return "let_run"
 	}
-	var joins []enginerpc.SubmitFlowJoin
-	for _, n := range nodes {
-		if join, found := p.Compiled.joins[n.Name]; found {
-			join.ExecutionID = n.ExecutionID
-			joins = append(joins, join)
-		}
-	}
-	return joins
+	return "cancel_remaining"
 }

@@ -56,8 +56,8 @@ func DecodeLimits(text string) ([]StoredLimit, error) {
 const MaxLimitKey = 256
 
 // limitsOf resolves the limits of every node of a flow that has some, by the name of the node.
-func limitsOf(namespace enginecore.Namespace, g *flowgraph.Graph, input []byte) (map[string]enginerpc.SubmitFlowLimit, error) {
-	var byNode map[string]enginerpc.SubmitFlowLimit
+func limitsOf(namespace enginecore.Namespace, g *flowgraph.Graph, input []byte) (map[string]enginerpc.SubmitLimit, error) {
+	var byNode map[string]enginerpc.SubmitLimit
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		if len(n.Limits) == 0 {
@@ -71,20 +71,20 @@ func limitsOf(namespace enginecore.Namespace, g *flowgraph.Graph, input []byte) 
 			continue // the limits are those of its items, but their keys are known to be there
 		}
 		if byNode == nil {
-			byNode = make(map[string]enginerpc.SubmitFlowLimit)
+			byNode = make(map[string]enginerpc.SubmitLimit)
 		}
 		byNode[n.Name] = limit
 	}
 	return byNode, nil
 }
 
-func limitsOfNode(namespace enginecore.Namespace, n *flowgraph.Node, input []byte, codec string) (enginerpc.SubmitFlowLimit, error) {
+func limitsOfNode(namespace enginecore.Namespace, n *flowgraph.Node, input []byte, codec string) (enginerpc.SubmitLimit, error) {
 	var limits []StoredLimit
 	var words []string
 	for _, spec := range n.Limits {
 		key, err := limitKey(spec, input, codec)
 		if err != nil {
-			return enginerpc.SubmitFlowLimit{}, err
+			return enginerpc.SubmitLimit{}, err
 		}
 		limits = append(limits, StoredLimit{
 			Quota: enginecore.QuotaIDFor(namespace, spec.Name, key), Name: spec.Name, Key: key, Rate: int64(spec.AtMost),
@@ -94,7 +94,7 @@ func limitsOfNode(namespace enginecore.Namespace, n *flowgraph.Node, input []byt
 	}
 	slices.SortFunc(limits, func(a, b StoredLimit) int { return strings.Compare(string(a.Quota), string(b.Quota)) })
 	text, err := encodeLimits(limits, "waits for room under "+strings.Join(words, " and "))
-	return enginerpc.SubmitFlowLimit{Text: text, QuotaPolicyID: string(limits[0].Quota)}, err
+	return enginerpc.SubmitLimit{Text: text, QuotaPolicyID: string(limits[0].Quota)}, err
 }
 
 func describeLimit(spec activityspec.Limit, key string) string {

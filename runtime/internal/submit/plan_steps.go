@@ -21,13 +21,10 @@ func (p *RunPlan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "flow %s, run %s\n", p.Flow, p.Run)
 	fmt.Fprintf(&b, "id %s in partition %s, graph %.12s, input %d bytes\n", p.FlowID, p.Partition, p.Compiled.Hash, len(p.Input))
-	sent := 0
-	for call := range p.calls() {
-		sent++
-		fmt.Fprintf(&b, "call %d: ffx_submit_flow with %d nodes and %d edges%s\n", sent, len(call.Nodes), len(call.Edges),
-			map[bool]string{true: ", releases the roots"}[call.Last])
+	for i, call := range p.Compiled.putCalls(p.Partition) {
+		fmt.Fprintf(&b, "call %d: ffx_put_graph with %d nodes, if the partition does not have the graph\n", i+1, len(call.Nodes))
 	}
-	b.WriteString("which does:\n")
+	b.WriteString("then: ffx_submit, which does what these do:\n")
 	for _, step := range p.Steps() {
 		fmt.Fprintf(&b, "  %-30s %s\n", step.Function, step.Subject)
 	}
@@ -64,10 +61,9 @@ func (p *RunPlan) Steps() []PlanStep {
 
 // joinStep sets the policy by which the edges of a node with a join let it start.
 func (p *RunPlan) joinStep(n *flowgraph.Node) PlanStep {
-	join := p.Compiled.joins[n.Name]
-	subject := fmt.Sprintf("%s: %s of %d, %s", n.Name, join.PolicyVariant, len(n.Upstreams), join.OnSatisfied)
+	subject := fmt.Sprintf("%s: %s of %d, %s", n.Name, n.Join.Policy, len(n.Upstreams), onSatisfied(n))
 	if n.Join.Policy == flowgraph.JoinQuorum {
-		subject = fmt.Sprintf("%s: %s, %d of %d, %s", n.Name, join.PolicyVariant, join.K, len(n.Upstreams), join.OnSatisfied)
+		subject = fmt.Sprintf("%s: %s, %d of %d, %s", n.Name, n.Join.Policy, n.Join.Needed, len(n.Upstreams), onSatisfied(n))
 	}
 	return PlanStep{enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{}), subject}
 }

@@ -3,19 +3,25 @@ package submit
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// maxStartBytes bounds what the runs in one call bring of their own.
-const maxStartBytes = 256 << 10
+const (
+	// maxStartBytes bounds what the runs in one call bring of their own.
+	maxStartBytes = 256 << 10
+	// maxRunsPerCall and maxNodesPerCall bound the runs in one call.
+	maxRunsPerCall  = 64
+	maxNodesPerCall = 512
+)
 
-// startBatcher joins starts of small runs: those of one flow and partition share calls.
-type startBatcher struct {
-	Send  func(context.Context, enginerpc.SubmitManyCall) (enginerpc.SubmitManyReply, error)
-	batch engine.Batcher[StartKey, StartRequest, startResult]
+// starter submits runs to a backend that stores graphs. Those of one flow and partition share calls.
+type starter struct {
+	store engine.GraphStore
+	batch engine.Batcher[StartKey, *RunPlan, startResult]
 }
 
 // StartKey is what runs of one call have in common.
@@ -32,194 +38,142 @@ func StartKeyOf(plan *RunPlan) StartKey {
 	return StartKey{plan.Partition, plan.Compiled, plan.namespace, plan.Creator, plan.Retention}
 }
 
-// StartRequest is one run that waits to be started.
-type StartRequest struct {
-	plan    *RunPlan
-	budgets []enginerpc.SubmitFlowBudget
-	// alone starts the run by itself.
-	alone func() (existed bool, err error)
-}
-
-// NewStartRequest returns the request to start the run of a plan. alone starts it by a call of its own.
-func NewStartRequest(plan *RunPlan, alone func() (existed bool, err error)) StartRequest {
-	return StartRequest{plan: plan, budgets: encodeBudgets(plan.Budgets), alone: alone}
-}
-
 // startResult is the outcome of one start.
 type startResult struct {
 	existed bool
 	err     error
-	// refused is set if the call of several runs did not start this one. It is then started by itself, which yields the
-	// reason.
-	refused bool
 }
 
-// size is about how many bytes the run brings that others do not share.
-func (r *StartRequest) size() int {
-	size := len(r.plan.Input)
-	for _, b := range r.budgets {
+// startSize is about how many bytes a run brings that others do not share.
+func startSize(plan **RunPlan) int {
+	p := *plan
+	size := len(p.Input)
+	for _, b := range encodeBudgets(p.Budgets) {
 		size += len(b.Text) + len(b.Blocking)
 	}
-	if r.plan.OwnTags {
-		for _, tag := range r.plan.Tags {
+	if p.OwnTags {
+		for _, tag := range p.Tags {
 			size += len(tag.Name) + len(tag.Value)
 		}
 	}
 	return size
 }
 
-// newStartBatcher returns nil when the engine has no call for several runs.
-func newStartBatcher(e *engine.Session) *startBatcher {
-	many, err := engine.Capability[engine.BatchedStarts](e.Backend)
+// newStarter returns nil when the backend stores no graphs.
+func newStarter(e *engine.Session) *starter {
+	store, err := engine.Capability[engine.GraphStore](e.Backend)
 	if err != nil {
 		return nil
 	}
-	s := &startBatcher{Send: many.SubmitMany}
-	s.batch.Single, s.batch.Multi = startAlone, s.startMany
-	s.batch.MaxRequests = func(key StartKey) int { return key.compiled.runsPerCall() }
-	s.batch.Size, s.batch.MaxBytes = (*StartRequest).size, maxStartBytes
+	s := &starter{store: store}
+	s.batch.Single = func(ctx context.Context, key StartKey, plan *RunPlan) startResult {
+		return s.Start(ctx, key, []*RunPlan{plan})[0]
+	}
+	s.batch.Multi = s.Start
+	s.batch.MaxRequests = func(key StartKey) int {
+		return max(1, min(maxRunsPerCall, maxNodesPerCall/max(1, len(key.compiled.Nodes))))
+	}
+	s.batch.Size, s.batch.MaxBytes = startSize, maxStartBytes
 	return s
 }
 
-// submit starts a run and reports whether it existed. alone starts it by itself: when nothing else is being started,
-// and for whatever needs an answer of its own.
-func (s *startBatcher) submit(ctx context.Context, plan *RunPlan, alone func() (existed bool, err error)) (existed bool, err error) {
-	if s == nil || !plan.batchable() {
-		return alone()
+// submit starts a run and reports whether it existed. Those of schedules go by themselves.
+func (s *starter) submit(ctx context.Context, plan *RunPlan) (existed bool, err error) {
+	if len(plan.Fires) > 0 {
+		result := s.Start(ctx, StartKeyOf(plan), []*RunPlan{plan})[0]
+		return result.existed, result.err
 	}
-	result, err := s.batch.Do(ctx, StartKeyOf(plan), NewStartRequest(plan, alone))
-	switch {
-	case err != nil:
+	result, err := s.batch.Do(ctx, StartKeyOf(plan), plan)
+	if err != nil {
 		return false, submitError(plan, err)
-	case result.refused:
-		return alone()
 	}
 	return result.existed, result.err
 }
 
-func startAlone(_ context.Context, _ StartKey, r StartRequest) startResult {
-	existed, err := r.alone()
-	return startResult{existed: existed, err: err}
-}
-
-// startMany starts several runs with one call.
-func (s *startBatcher) startMany(ctx context.Context, key StartKey, requests []StartRequest) []startResult {
-	reply, err := s.Send(ctx, StartCall(key, requests))
-	if err == nil && len(reply.Outcomes) != len(requests) {
+// Start starts runs with one call, and stores their graph first if the partition does not have it.
+func (s *starter) Start(ctx context.Context, key StartKey, plans []*RunPlan) []startResult {
+	reply, err := s.send(ctx, key, startCall(key, plans))
+	if err == nil && len(reply.Outcomes) != len(plans) {
 		err = errors.New("the reply tells of another number of runs")
 	}
-	results := make([]startResult, len(requests))
-	for i := range requests {
-		switch {
-		case err != nil && engine.IsUnavailable(err):
-			results[i].err = submitError(requests[i].plan, err)
-		case err != nil:
-			results[i].refused = true
-		case reply.Outcomes[i].Code == string(enginerpc.StatusOK):
-		case reply.Outcomes[i].Code == string(enginerpc.StatusAlreadySatisfied):
-			results[i].existed = true
-		default:
-			results[i].refused = true
+	results := make([]startResult, len(plans))
+	for i, plan := range plans {
+		if err != nil {
+			results[i].err = submitError(plan, err)
+			continue
 		}
+		results[i] = outcomeOf(plan, reply.Outcomes[i])
 	}
 	return results
 }
 
-// StartCall returns the call that starts several runs with a key in common.
-func StartCall(key StartKey, requests []StartRequest) enginerpc.SubmitManyCall {
-	graph := key.compiled.Graph
-	call := enginerpc.SubmitManyCall{
-		Partition: key.partition, FlowName: graph.Name, Namespace: string(key.namespace), GraphHash: key.compiled.Hash,
-		Definition: key.compiled.Definition, ResultNode: key.compiled.many.result, Deadline: graph.Deadline,
-		CreatorIdentity: key.creator, Retention: key.retention, Tags: key.compiled.many.tags,
-		Nodes: key.compiled.many.nodes, Edges: key.compiled.many.edges,
-		Runs:       make([]enginerpc.SubmitManyRun, len(requests)),
-		Executions: make([]enginerpc.SubmitManyExecution, 0, len(requests)*len(graph.Nodes)),
-		EdgeIDs:    make([]enginerpc.SubmitManyEdgeID, 0, len(requests)*key.compiled.Edges),
+// maxPuts bounds how often a graph is stored for one start: it is removed with the last run of it.
+const maxPuts = 3
+
+func (s *starter) send(ctx context.Context, key StartKey, call enginerpc.SubmitCall) (enginerpc.SubmitReply, error) {
+	for puts := 0; ; puts++ {
+		reply, err := s.store.Submit(ctx, call)
+		if !errors.Is(err, enginecore.ErrGraphUnknown) || puts == maxPuts {
+			return reply, err
+		}
+		for _, put := range key.compiled.putCalls(key.partition) {
+			if _, err := s.store.PutGraph(ctx, put); err != nil {
+				return reply, fmt.Errorf("storing the graph: %w", err)
+			}
+		}
 	}
-	for i, one := range requests {
-		plan := one.plan
-		call.Runs[i] = enginerpc.SubmitManyRun{
+}
+
+func outcomeOf(plan *RunPlan, o enginerpc.SubmissionOutcome) startResult {
+	var details []string
+	switch o.Code {
+	case string(enginerpc.StatusOK):
+		return startResult{}
+	case string(enginerpc.StatusAlreadySatisfied), "purged":
+		return startResult{existed: true}
+	case string(enginecore.ErrFlowIDConflict):
+		details = []string{o.What, o.Stored, o.Given}
+	case string(enginecore.ErrFireTooLate):
+		details = []string{o.Stored, o.Given}
+	}
+	err := &enginecore.Error{
+		Function: enginerpc.FunctionName(enginerpc.SubmitCall{}), Code: enginecore.Code(o.Code), Details: details,
+	}
+	return startResult{err: submitError(plan, err)}
+}
+
+// startCall returns the call that starts several runs with a key in common.
+func startCall(key StartKey, plans []*RunPlan) enginerpc.SubmitCall {
+	compiled := key.compiled
+	call := enginerpc.SubmitCall{
+		Partition: key.partition, Graph: compiled.formHash(), GraphHash: compiled.Hash, FlowName: compiled.Graph.Name,
+		Namespace: string(key.namespace), Deadline: compiled.Graph.Deadline, CreatorIdentity: key.creator, Retention: key.retention,
+		Tags: compiled.tags, Runs: make([]enginerpc.SubmitRun, len(plans)),
+	}
+	for i, plan := range plans {
+		call.Runs[i] = enginerpc.SubmitRun{
 			FlowID: plan.FlowID, RunID: plan.Run, InputHash: plan.InputHash, Input: plan.Input, TraceContext: plan.trace,
 			FairKey: plan.FairKey,
 		}
 		run := int64(i + 1)
-		for _, b := range one.budgets {
-			call.Budgets = append(call.Budgets, enginerpc.SubmitManyBudget{Run: run, Text: b.Text, Blocking: b.Blocking})
+		for _, b := range encodeBudgets(plan.Budgets) {
+			b.Run = run
+			call.Budgets = append(call.Budgets, b)
 		}
 		if plan.OwnTags {
 			for _, tag := range plan.Tags {
-				call.OwnTags = append(call.OwnTags, enginerpc.SubmitManyOwnTag{Run: run, Name: tag.Name, Value: tag.Value})
+				call.OwnTags = append(call.OwnTags, enginerpc.SubmitOwnTag{Run: run, Name: tag.Name, Value: tag.Value})
 			}
 		}
-		for j := range graph.Nodes {
-			id := plan.ExecutionID(graph.Nodes[j].Name)
-			call.Executions = append(call.Executions, enginerpc.SubmitManyExecution{ExecutionID: id})
-			if limit, limited := plan.limits[graph.Nodes[j].Name]; limited {
-				limit.ExecutionID = id
-				call.Limits = append(call.Limits, enginerpc.SubmitManyLimit(limit))
-			}
+		for _, parent := range plan.Parents {
+			parent.Run = run
+			call.Parents = append(call.Parents, parent)
 		}
-		for j := range graph.Nodes {
-			for _, up := range graph.Nodes[j].Upstreams {
-				id := enginecore.EdgeIDFor(plan.FlowID, up.Node, graph.Nodes[j].Name)
-				call.EdgeIDs = append(call.EdgeIDs, enginerpc.SubmitManyEdgeID{EdgeID: id})
-			}
+		call.Fires = append(call.Fires, plan.Fires...)
+		for name, limit := range plan.limits {
+			limit.Run, limit.Node = run, int64(compiled.nodeNumbers[name])
+			call.Limits = append(call.Limits, limit)
 		}
 	}
 	return call
-}
-
-// manyForm is the part of a flow that all its runs in one call share.
-type manyForm struct {
-	result int64 // place of the node with the result, from 1; 0 without one
-	nodes  []enginerpc.SubmitManyNode
-	edges  []enginerpc.SubmitManyEdge
-	tags   []enginerpc.SubmitManyTag
-}
-
-// newManyForm returns nil for flows whose runs cannot share a call.
-func newManyForm(c *CompiledFlow) *manyForm {
-	if c.waits || len(c.joins) > 0 || c.runsPerCall() < 2 || len(c.Definition) > maxDefinitionWithNodes {
-		return nil
-	}
-	m := &manyForm{}
-	for i := range c.Nodes {
-		n := &c.Nodes[i]
-		m.nodes = append(m.nodes, enginerpc.SubmitManyNode{
-			Name: n.Name, Kind: n.Kind, LaneID: n.LaneID, Priority: n.Priority, UsesFlowInput: n.UsesFlowInput,
-			InputCount: n.InputCount, UpstreamCount: n.UpstreamCount, Capabilities: n.Capabilities, Policy: n.Policy,
-			Tags: n.Tags, StartTimeout: n.StartTimeout, AttemptTimeout: n.AttemptTimeout,
-		})
-	}
-	m.result = c.nodeNumbers[c.Graph.Return]
-	for i := range c.Graph.Nodes {
-		n := &c.Graph.Nodes[i]
-		for _, up := range n.Upstreams {
-			edge := enginerpc.SubmitManyEdge{Upstream: c.nodeNumbers[up.Node], Downstream: c.nodeNumbers[n.Name], DependencyKind: string(up.Kind)}
-			if up.Data {
-				edge.InputName = up.Node
-			}
-			m.edges = append(m.edges, edge)
-		}
-	}
-	for _, tag := range c.tags {
-		m.tags = append(m.tags, enginerpc.SubmitManyTag(tag))
-	}
-	return m
-}
-
-// runsPerCall is how many runs one call may bring; 0 for flows that take several calls each.
-func (c *CompiledFlow) runsPerCall() int {
-	most := NodesPerCall / max(1, len(c.Nodes))
-	if c.Edges > 0 {
-		most = min(most, EdgesPerCall/c.Edges)
-	}
-	return most
-}
-
-// batchable reports whether the run may share a SubmitMany call: child runs, scheduled runs, and runs of flows with
-// waits, joins or many nodes may not.
-func (p *RunPlan) batchable() bool {
-	return p.Compiled.many != nil && len(p.Fires) == 0 && len(p.Parent) == 0
 }

@@ -22,8 +22,8 @@ type Submitter struct {
 	// RunIDs makes the ids of runs that are started without one.
 	RunIDs      *runIDAllocator
 	Completions *CompletionListener
-	// Starts is nil if the backend has no call for several runs.
-	Starts   *startBatcher
+	// Starts is nil if the backend stores no graphs.
+	Starts   *starter
 	rechecks timerPool
 }
 
@@ -31,7 +31,7 @@ type Submitter struct {
 // wait.
 func NewSubmitter(s *engine.Session) *Submitter {
 	return &Submitter{
-		session: s, RunIDs: newRunIDAllocator(s), Completions: newCompletionListener(s), Starts: newStartBatcher(s),
+		session: s, RunIDs: newRunIDAllocator(s), Completions: newCompletionListener(s), Starts: newStarter(s),
 	}
 }
 
@@ -74,7 +74,7 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 	if err = s.checkBudgets(ctx, plan); err != nil {
 		return false, err
 	}
-	existed, err = s.Starts.submit(ctx, plan, func() (bool, error) { return s.Send(ctx, plan) })
+	existed, err = s.Send(ctx, plan)
 	if errors.Is(err, enginecore.ErrFlowPurging) {
 		// The id may be used again once the run that had it is gone.
 		err = s.Purge(ctx, plan.Flow, plan.Run, plan.FlowID, plan.Partition)
@@ -116,36 +116,38 @@ func (s *Submitter) checkBudgets(ctx context.Context, plan *RunPlan) error {
 	return nil
 }
 
-// Send sends the calls of a plan by themselves, not joined with those of other runs, and reports whether the run
-// existed.
+// Send submits the run of a plan and reports whether it existed.
 func (s *Submitter) Send(ctx context.Context, plan *RunPlan) (existed bool, err error) {
-	for call := range plan.calls() {
-		for {
-			reply, err := s.SendOne(ctx, plan, call)
-			if err != nil {
-				return false, submitError(plan, err)
-			}
-			if reply.Status == enginerpc.StatusAlreadySatisfied {
-				return true, nil
-			}
-			if !reply.More {
-				break
-			}
+	if s.Starts == nil {
+		return s.sendSteps(ctx, plan)
+	}
+	if !plan.Compiled.waits {
+		return s.Starts.submit(ctx, plan)
+	}
+	// A partition with waitpoints needs a signing secret.
+	err = s.session.Secrets.With(ctx, plan.Partition, func() error {
+		existed, err = s.Starts.submit(ctx, plan)
+		return err
+	})
+	return existed, err
+}
+
+// sendSteps creates the run node by node.
+func (s *Submitter) sendSteps(ctx context.Context, plan *RunPlan) (existed bool, err error) {
+	backend, err := engine.Capability[engine.StepwiseSubmission](s.session.Backend)
+	if err != nil {
+		return false, submitError(plan, err)
+	}
+	for step := range plan.steps() {
+		existed, err := backend.SubmitFlow(ctx, step)
+		if err != nil {
+			return false, submitError(plan, err)
+		}
+		if existed {
+			return true, nil
 		}
 	}
 	return false, nil
-}
-
-// SendOne sends one call of a plan. If the flow has waitpoints, it makes sure that the partition has a signing secret.
-func (s *Submitter) SendOne(ctx context.Context, plan *RunPlan, call enginerpc.SubmitFlowCall) (reply enginerpc.SubmitFlowReply, err error) {
-	if !plan.Compiled.waits {
-		return s.session.Backend.SubmitFlow(ctx, call)
-	}
-	err = s.session.Secrets.With(ctx, plan.Partition, func() error {
-		reply, err = s.session.Backend.SubmitFlow(ctx, call)
-		return err
-	})
-	return reply, err
 }
 
 func submitError(plan *RunPlan, err error) error {

@@ -76,7 +76,7 @@ func (c *child) plan(ctx context.Context) (*submit.RunPlan, error) {
 		}
 	}
 	plan.Retention, plan.Creator = "", "flow "+c.claimed.FlowName
-	plan.Parent = []enginerpc.SubmitFlowParent{{
+	plan.Parents = []enginerpc.SubmitParent{{
 		ExecutionID: string(c.claimed.ExecutionID), FailFast: c.isMap() && !c.spec.Outcomes,
 	}}
 	return plan, nil
