@@ -60,7 +60,8 @@ func TestSilentConnectionsCostNoLease(t *testing.T) {
 			}
 		})
 		b.Keeper(t)
-		far.Worker(t, []activity.Handler{work})
+		// Silence is noticed within a third of the default lease; the rest is for a machine that is busy.
+		far.Worker(t, []activity.Handler{work}, runtime.WorkerConfig{Lease: 30 * time.Second})
 		run, err := runtime.Start(ctx, b.Client, single(t, work), 1)
 		require.NoError(t, err)
 		<-begun

@@ -232,7 +232,7 @@ func TestContractPoisonNode(t *testing.T) {
 		require.NoError(t, err)
 		id := enginecore.ExecutionIDFor(partition, run.FlowID(), "n0")
 		b.Keeper(t)
-		grant := enginerpc.Grant{ExecutionID: id, WorkerID: "w", WorkerInstanceID: "dies", LaneID: "default", GrantTTL: time.Second}
+		grant := enginerpc.Grant{ExecutionID: id, WorkerID: "w", WorkerInstanceID: "dies", LaneID: "default", GrantTTL: time.Minute}
 		_, err = core.IssueClaimGrant(ctx, enginerpc.IssueClaimGrantCall{Grant: grant})
 		require.NoError(t, err)
 		_, err = core.ClaimExecution(ctx, enginerpc.ClaimExecutionCall{

@@ -122,7 +122,7 @@ func TestFullServer(t *testing.T) {
 		work := newHoldWork(strings.Repeat("r", 10_000))
 		const running = 4
 		worker := []activity.Handler{work}
-		b.Worker(t, worker, runtime.WorkerConfig{Concurrency: running, Lease: 2 * time.Second})
+		b.Worker(t, worker, runtime.WorkerConfig{Concurrency: running, Lease: 15 * time.Second})
 		now, later, idle := work.define(t, "now"), work.define(t, "later", activity.Lane("later")), work.define(t, "idle", activity.Lane("idle"))
 
 		g := flow.New[string, vote]("gate")
@@ -163,6 +163,20 @@ func TestFullServer(t *testing.T) {
 		requireRefused(t, ctx, b, now)
 		_, err = b.Client.Run("now", "refused").Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+
+		// Leases are renewed.
+		leaseEnd := func() time.Time {
+			d, err := held[0].Describe(ctx)
+			require.NoError(t, err)
+			return d.Nodes[0].LeaseExpiresAt
+		}
+		first := leaseEnd()
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if !leaseEnd().After(first) {
+				return "a renewal"
+			}
+			return ""
+		})
 
 		// What runs, what is queued, what waits for a signal, and what waits for a worker that comes only now.
 		close(work.released)

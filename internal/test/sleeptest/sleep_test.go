@@ -53,6 +53,7 @@ var allowed = map[string]sleeps{
 	"runtime/visit_test.go":                      {1, "work that takes a while"},
 	"runtime/waits_load_test.go":                 {1, "signals meet timeouts"},
 	"runtime/waits_property_test.go":             {1, "random moment"},
+	"runtime/wake_test.go":                       {2, "a clock of the test's own: no time passes"},
 }
 
 // TestTestsDoNotSleep fails on calls of time.Sleep in tests, and on receives from time.After that do nothing else, unless the

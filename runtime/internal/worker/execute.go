@@ -29,7 +29,7 @@ func (t *Task) runAttempt(ctx context.Context) attemptOutcome {
 // the attempt is reported.
 func (t *Task) finishUp() {
 	t.progress.finish()
-	t.frames.finish(&t.attempt)
+	t.frames.finish()
 	t.usage.releaseReservations()
 }
 
