@@ -103,7 +103,7 @@ func readBudgetState(b enginerpc.BudgetState) BudgetState {
 	return s
 }
 
-// budgetStates is readBudgets in the form for users. What was not used yet stands at nothing.
+// budgetStates reads the states of budgets. The amounts of a budget that was never used are zero.
 func budgetStates(ctx context.Context, core *enginerpc.Conn, list []submit.StoredBudget) ([]BudgetState, error) {
 	found, err := submit.ReadBudgets(ctx, core, list)
 	if err != nil {

@@ -22,7 +22,7 @@ func TestEveryLogEventIsUsedAndDocumented(t *testing.T) {
 	require.NoError(t, err)
 	sources := sourcesOf(t)
 
-	names := []string{"library.loaded", "library.incompatible"} // of package runtime_testcore
+	names := []string{"library.loaded", "library.incompatible"} // of package enginerpc
 	names = append(names, "storage.failed", "storage.restored") // of package embedded
 	for _, m := range regexp.MustCompile(`(Event\w+)\s+LogEvent = "([^"]+)"`).FindAllStringSubmatch(string(declared), -1) {
 		names = append(names, m[2])

@@ -44,11 +44,11 @@ type SignalOutcome string
 
 // The outcomes of a signal.
 const (
-	// SignalAccepted: it was taken, and the wait goes on or has not begun; Delivery.Counts tells whether it helps.
+	// SignalAccepted: it was taken, and the wait goes on or has not begun; SignalResult.Counts tells whether it helps.
 	SignalAccepted SignalOutcome = "accepted"
 	// SignalResumed: it ended the wait.
 	SignalResumed SignalOutcome = "resumed"
-	// SignalDuplicate: it has been delivered before; Delivery.First says with what outcome.
+	// SignalDuplicate: it has been delivered before; SignalResult.First says with what outcome.
 	SignalDuplicate SignalOutcome = "duplicate"
 	// SignalClosed: the wait is over.
 	SignalClosed SignalOutcome = "closed"

@@ -12,7 +12,7 @@ import (
 const (
 	// PresenceEvery is how often a worker announces its presence to its peers.
 	PresenceEvery = 15 * time.Second
-	// presenceLasts is how long a silent worker counts as present.
+	// presenceTimeout is how long a silent worker counts as present.
 	presenceTimeout = 3 * PresenceEvery
 	// AnnounceWithin bounds the random delay after which the workers that are present announce themselves to a new one.
 	// One announcement answers all workers that arrive during the delay.

@@ -222,7 +222,7 @@ func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, secur
 	}
 }
 
-// Join registers a caller that waits for a connection to a server, and returns how many attempts have failed so far.
+// join registers a caller that waits for a connection to a server, and returns how many attempts have failed so far.
 // opening is set until the client is made. The caller ends with take or leave.
 func (d *dialer) join(address string) (p *endpoint, failed int, opening bool) {
 	d.mu.Lock()

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// keeperLate is after how long something counts as late: keepers look at each partition every keeperSweep.
+	// keeperLate is after how long something counts as late: keepers look at each partition every keeper.SweepEvery.
 	keeperLate = keeper.SweepEvery + 6*time.Second
 	// lanesLooked bounds the lanes whose workers are counted.
 	lanesLooked = 64

@@ -39,14 +39,14 @@ const (
 type fireOutcome string
 
 const (
-	// ScheduleFireStarted is the outcome of a fire with a run.
+	// FireStarted is the outcome of a fire with a run.
 	FireStarted fireOutcome = "started"
-	// ScheduleFireSkipped is the outcome of a fire without a run because of the overlap policy, its bounds, or a change of
+	// FireSkipped is the outcome of a fire without a run because of the overlap policy, its bounds, or a change of
 	// the timetable.
 	FireSkipped fireOutcome = "skipped"
-	// ScheduleFireMissed is the outcome of times that passed without a keeper and are too old or too many to make up for.
+	// FireMissed is the outcome of times that passed without a keeper and are too old or too many to make up for.
 	FireMissed fireOutcome = "missed"
-	// ScheduleFireFailed is the outcome of a fire whose run cannot be started.
+	// FireFailed is the outcome of a fire whose run cannot be started.
 	FireFailed fireOutcome = "failed"
 )
 

@@ -83,7 +83,7 @@ type runNode struct {
 	createdAt time.Time
 }
 
-// RunNodesPage is the number of nodes read by one call.
+// runNodesPage is the number of nodes read by one call.
 const runNodesPage = 200
 
 // ReadNodes reads the nodes of a run. Its error wraps [engine.ErrRunNotFound].

@@ -19,7 +19,7 @@ type attempt struct {
 	run *services
 
 	ctx context.Context
-	// Cancel ends the context of the function with a cause.
+	// cancel ends the context of the function with a cause.
 	cancel  context.CancelCauseFunc
 	settled atomic.Bool // set by the goroutine that reports the end of the attempt, or drops it
 	// outcomeUnknown is set if the engine may not know that the attempt has ended, so that its permits are

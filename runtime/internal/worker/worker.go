@@ -20,7 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// worker is what remains the same for the life of a worker: its configuration, the activities that it can
+// Worker is what remains the same for the life of a worker: its configuration, the activities that it can
 // run, and its counters. New makes one. Its methods are safe for concurrent use; Register precedes Run.
 type Worker struct {
 	session *engine.Session
