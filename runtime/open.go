@@ -123,8 +123,8 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, target.explain(err)), e.Close())
 	}
 	if s.InMemory {
-		s.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine is in this process and in memory: nothing outlives it, and "+
-			"no other process sees it", engine.EventEngineInMemory.Attr())
+		s.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine runs in this process and in memory: its data "+
+			"does not outlive the process, and other processes cannot use it", engine.EventEngineInMemory.Attr())
 	}
 	inspect.Warn(ctx, s)
 	return e, nil

@@ -138,7 +138,8 @@ func (c *Client) yieldSchedules(ctx context.Context, p enginecore.Partition, yie
 		for _, stored := range reply.Schedules {
 			r, err := schedule.ReadRecord(p, reply.Now, stored)
 			if errors.Is(err, schedule.ErrScheduleVersion) {
-				c.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a schedule is left out of a list", engine.EventScheduleFailed.Attr(),
+				c.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the client omits a schedule that it cannot read from a list",
+					engine.EventScheduleFailed.Attr(),
 					slog.Any("error", err))
 				continue
 			}

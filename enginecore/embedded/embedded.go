@@ -223,7 +223,8 @@ func (e *Engine) do(words []string) (reply resp.Reply, pos int64, err error) {
 func (e *Engine) unit(c *call, cmd *boundCommand) (reply resp.Reply) {
 	defer func() {
 		if r := recover(); r != nil {
-			e.logger.Error("embedded: command failed", "command", c.Args[0], "panic", r, "stack", string(debug.Stack()))
+			e.logger.Error("embedded: the engine recovered from a panic of a command",
+				"event", "command.panicked", "command", c.Args[0], "panic", r, "stack", string(debug.Stack()))
 			reply = resp.Err(fmt.Sprintf("internal error in '%s': %v", c.Args[0], r))
 		}
 	}()

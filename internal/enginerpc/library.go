@@ -134,7 +134,8 @@ func (conn *Conn) ensureLibraryOn(ctx context.Context, node rueidis.Client) erro
 		command := loadCommand(node.B(), conn.library.source, todo == replaceLibrary)
 		// Another program may have been faster: whatever the answer, the next round looks at the result.
 		if loadErr = node.Do(ctx, command).Error(); loadErr == nil {
-			conn.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: engine library loaded", slog.String("event", "library.loaded"),
+			conn.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the program loaded the engine's library into the server",
+				slog.String("event", "library.loaded"),
 				slog.String("build", conn.library.build.String()), slog.Bool("replaced", todo == replaceLibrary))
 		} else if server, ok := rueidis.IsRedisErr(loadErr); !ok || !strings.Contains(server.Error(), "already exists") {
 			if loadErr = connectError(loadErr); errors.Is(loadErr, enginecore.ErrUnauthorized) {

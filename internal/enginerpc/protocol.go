@@ -42,7 +42,8 @@ func (conn *Conn) restoreLibrary(ctx context.Context) error {
 	err := conn.ensureLibrary(ctx)
 	if errors.Is(err, enginecore.ErrIncompatibleLibrary) {
 		conn.outdated.once.Do(func() {
-			conn.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the server's library was replaced and does not serve this program any more",
+			conn.logger.LogAttrs(ctx, slog.LevelError,
+				"flowfabric: the server's library was replaced by one that does not support this program",
 				slog.String("event", "library.incompatible"), slog.Any("error", err))
 			conn.outdated.err = err
 			close(conn.outdated.closed)

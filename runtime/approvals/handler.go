@@ -180,7 +180,8 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 		h.invalid(w, r)
 		return
 	case err != nil:
-		h.config.logger.LogAttrs(r.Context(), slog.LevelError, "flowfabric: an approval could not be delivered",
+		h.config.logger.LogAttrs(r.Context(), slog.LevelError,
+			"flowfabric: the approvals handler could not deliver an answer", slog.String("event", "approval.not_delivered"),
 			slog.String("choice", d.Choice), slog.String("by", d.By), slog.Any("error", err))
 		if errors.Is(err, runtime.ErrTooLarge) {
 			h.write(w, r, http.StatusConflict, page{Heading: "No more answers are taken", Text: []string{
@@ -193,7 +194,8 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 		}})
 		return
 	}
-	h.config.logger.LogAttrs(r.Context(), slog.LevelInfo, "flowfabric: an approval was answered",
+	h.config.logger.LogAttrs(r.Context(), slog.LevelInfo,
+		"flowfabric: the approvals handler delivered an answer", slog.String("event", "approval.answered"),
 		slog.String("choice", d.Choice), slog.String("by", d.By), slog.String("outcome", string(delivery.Outcome)))
 	status, answer := h.answer(delivery, d)
 	h.write(w, r, status, answer)

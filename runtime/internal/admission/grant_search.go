@@ -247,7 +247,8 @@ func (s *grantSearch) admitAndGrant(ctx context.Context, at enginecore.Partition
 	if err != nil {
 		a.release(context.WithoutCancel(ctx)) // the call most likely failed because ctx ended
 		s.changed = true
-		s.session.Logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: an execution could not be granted", engine.EventGrantFailed.Attr(),
+		s.session.Logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: the grant issuer could not grant an execution",
+			engine.EventGrantFailed.Attr(),
 			slog.String("execution", string(x.id)), slog.Any("error", err))
 		return IssuedGrant{}, false, nil
 	}

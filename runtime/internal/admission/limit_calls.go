@@ -94,7 +94,7 @@ func (p *admissionPass) send(
 	answers, _ := engine.SendAll[enginerpc.ExchangeReply](p.ctx, p.Session.Core, list)
 	for i, a := range answers {
 		if a.Err != nil {
-			p.warn("a limit could not be asked, keepers ask again", a.Err)
+			p.warn("the admission pass could not call a limit; keepers retry", a.Err)
 			continue
 		}
 		limit := list[i].QuotaPolicyID

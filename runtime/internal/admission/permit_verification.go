@@ -39,7 +39,7 @@ func (p *admissionPass) verify(checks []enginerpc.QuotaCheck, limits map[enginec
 		id := enginecore.ExecutionID(check.Execution)
 		at, err := id.Partition()
 		if err != nil {
-			p.warn("a limit names something that is no execution", err)
+			p.warn("the permit verification found an entry of a limit that is no execution ID", err)
 			continue
 		}
 		if calls[at] == nil {
@@ -58,7 +58,7 @@ func (p *admissionPass) verify(checks []enginerpc.QuotaCheck, limits map[enginec
 	answers, _ := engine.SendAll[enginerpc.VerifyAdmissionsReply](p.ctx, p.Session.Core, list) // each answer has its error
 	for n, a := range answers {
 		if a.Err != nil {
-			p.warn("executions could not be asked whether they run", a.Err)
+			p.warn("the permit verification could not read the states of executions", a.Err)
 			continue
 		}
 		for i, state := range a.Reply.States {
@@ -90,7 +90,7 @@ func (p *admissionPass) verifyPool(pool enginerpc.QuotaBlock, limit submit.Store
 	client := core.Client()
 	live, err := client.Do(p.ctx, client.B().Exists().Key(core.Keys().WorkerAlive(pool.WorkerInstanceID)).Build()).AsInt64()
 	if err != nil {
-		p.warn("it could not be found out whether a worker lives", enginerpc.ConnectError(err))
+		p.warn("the permit verification could not read the liveness of a worker", enginerpc.ConnectError(err))
 		return
 	}
 	if live > 0 {
@@ -98,7 +98,7 @@ func (p *admissionPass) verifyPool(pool enginerpc.QuotaBlock, limit submit.Store
 	}
 	held, err := p.leasedAhead(pool.WorkerInstanceID)
 	if err != nil {
-		p.warn("executions of a worker that is gone could not be counted", err)
+		p.warn("the permit verification could not count the executions of a dead worker", err)
 		return
 	}
 	if held >= pool.Places {
@@ -110,7 +110,7 @@ func (p *admissionPass) verifyPool(pool enginerpc.QuotaBlock, limit submit.Store
 		Cap: limit.Cap, WorkerInstanceID: pool.WorkerInstanceID, Places: held, Needed: held, Seq: pool.Seq + 1,
 	})
 	if err != nil {
-		p.warn("places of a worker that is gone could not be taken back", err)
+		p.warn("the permit verification could not reclaim the permits of a dead worker", err)
 		return
 	}
 	for _, g := range reply.Granted {

@@ -161,7 +161,8 @@ func (c *contract) take(ctx context.Context, p enginecore.Partition, r *enginerp
 			fault = err
 		}
 		if err != nil {
-			c.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: somebody else was faster", engine.EventClaimLost.Attr(), slog.String("execution", string(x.id)),
+			c.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: another worker claimed the execution first",
+				engine.EventClaimLost.Attr(), slog.String("execution", string(x.id)),
 				slog.Any("error", err))
 			continue
 		}

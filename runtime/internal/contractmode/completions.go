@@ -77,7 +77,9 @@ func (c *contract) FollowCompletions(ctx context.Context) {
 		}
 		engine.Sleep(ctx, followAfter)
 		if err := c.follow(ctx, batch); err != nil && ctx.Err() == nil {
-			c.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: looking after ended executions failed, the next reconciliation does it", engine.EventAttendFailed.Attr(),
+			c.logger.LogAttrs(ctx, slog.LevelWarn,
+				"flowfabric: the worker could not process ended executions; the next reconciliation does",
+				engine.EventAttendFailed.Attr(),
 				slog.Any("error", err))
 		}
 	}

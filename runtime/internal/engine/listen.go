@@ -140,7 +140,8 @@ func (h *hub) run() {
 		if pause > firstListenPause || errors.Is(err, errConnecting) {
 			level = slog.LevelDebug // an engine that stays unavailable is logged once
 		}
-		h.logger.LogAttrs(h.ctx, level, "flowfabric: subscriptions lost, subscribing again", EventSubscriptionsLost.Attr(), slog.Any("error", err))
+		h.logger.LogAttrs(h.ctx, level, "flowfabric: the session lost its subscriptions and subscribes again",
+			EventSubscriptionsLost.Attr(), slog.Any("error", err))
 		timer := time.NewTimer(pause)
 		select {
 		case <-h.ctx.Done():

@@ -157,7 +157,7 @@ func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 	}
 	for Sleep(ctx, every); ctx.Err() == nil; Sleep(ctx, every) {
 		if err := s.Core.Check(ctx); err != nil && ctx.Err() == nil {
-			s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: could not look at the server's library, it is tried again",
+			s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the session could not check the server's library and retries",
 				EventLibraryUnchecked.Attr(), slog.Any("error", err))
 		}
 	}

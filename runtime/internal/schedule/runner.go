@@ -91,7 +91,8 @@ func (s *Runner) Begin(ctx context.Context, p enginecore.Partition, due []engine
 func (s *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			s.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on", engine.EventKeeperPanicked.Attr(),
+			s.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the keeper recovered from a panic and continues",
+				engine.EventKeeperPanicked.Attr(),
 				slog.Any("tasks", []string{"schedule"}), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
 		}
 	}()
@@ -109,8 +110,8 @@ func (s *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore
 			// Another process has taken a step: read again.
 		case err != nil:
 			if ctx.Err() == nil {
-				s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what a schedule says, it tries again",
-					engine.EventScheduleFailed.Attr(), slog.String("schedule", string(id)), slog.Any("error", err))
+				s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the keeper could not process a schedule and retries",
+					engine.EventScheduleFailed.Attr(), slog.String("schedule_id", string(id)), slog.Any("error", err))
 			}
 			return
 		case !more:
@@ -253,7 +254,8 @@ func (s *Runner) start(ctx context.Context, r *Record, i int) (more bool, err er
 		}
 	}
 	if failure != nil {
-		s.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: a fire of a schedule cannot be started", engine.EventFireFailed.Attr(),
+		s.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the keeper cannot start a fire of a schedule",
+			engine.EventFireFailed.Attr(),
 			slog.String("schedule", r.Spec.Name), slog.Time("fire", at), slog.Any("error", failure))
 	}
 	if !r.finish(serial, flowName, failure) {

@@ -92,7 +92,8 @@ func (l *Log) keepManifest(ld *loader) error {
 	}
 	_, err := l.writeManifest(l.kept)
 	if err != nil && ld.known.gen == l.gen && ld.known.policy == l.policy {
-		l.logger.Warn("embedded: the manifest was not brought up to date, which loses nothing", "error", err)
+		l.logger.Warn("embedded: the log could not update its manifest; no data is lost",
+			"event", eventManifestFailed, "error", err)
 		l.kept, err = *ld.known, nil
 	}
 	return err
@@ -106,7 +107,8 @@ func (l *Log) reopen(ld *loader) (*diskFile, error) {
 		return nil, fmt.Errorf("embedded: open log: %w", err)
 	}
 	if ld.torn > 0 {
-		l.logger.Warn("embedded: dropped the torn end of the log", "path", f.Name(), "offset", ld.size, "bytes", ld.torn, "reason", ld.tornReason)
+		l.logger.Warn("embedded: the log dropped its torn end",
+			"event", eventTornEndDropped, "path", f.Name(), "offset", ld.size, "bytes", ld.torn, "reason", ld.tornReason)
 		err = f.Truncate(ld.size)
 	}
 	if err == nil && (ld.torn > 0 || ld.known == nil || l.policy != Never) {
