@@ -104,8 +104,8 @@ func Assemble(files fs.FS, contract bool) (string, error) {
 }
 
 // Block is the text of a file as it stands in the library. The prelude and generated files declare what all share and
-// stand as they are; any other is a block, so that its locals are its own: the interpreter allows 200 in one scope. Line
-// numbers within the file stay as they are.
+// stand as they are; any other is a block, so that its locals are its own: the interpreter allows 200 in one scope.
+// Line numbers within the file stay as they are.
 func Block(file, text string) string {
 	if file == prelude || IsGenerated(file) {
 		return text

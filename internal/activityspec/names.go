@@ -69,7 +69,8 @@ func checkCapabilities(names []string) []error {
 		}
 	}
 	if size > maxCapabilitiesText {
-		errs = append(errs, fmt.Errorf("capabilities are %d bytes long together, the limit is %d", size, maxCapabilitiesText))
+		errs = append(errs, fmt.Errorf("capabilities are %d bytes long together, the limit is %d", size,
+			maxCapabilitiesText))
 	}
 	return errs
 }

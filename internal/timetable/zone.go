@@ -42,7 +42,8 @@ func (c *cronTable) next(t time.Time) time.Time {
 	}
 }
 
-// period is the time around t for which the zone has one offset, as instants, and that offset. A zero start or end is none.
+// period is the time around t for which the zone has one offset, as instants, and that offset. A zero start or end is
+// none.
 func (c *cronTable) period(t time.Time) (start, end time.Time, offset time.Duration) {
 	local := t.In(c.zone)
 	start, end = local.ZoneBounds()

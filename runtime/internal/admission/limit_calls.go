@@ -86,7 +86,8 @@ func (p *admissionPass) send(
 	for _, call := range calls {
 		call.Want = int64(p.slotsLeft())
 		for _, r := range p.by.TakeReturns(call.QuotaPolicyID) {
-			call.Releases = append(call.Releases, enginerpc.ExchangeRelease{Execution: string(r.execution), Token: r.token})
+			call.Releases = append(call.Releases,
+				enginerpc.ExchangeRelease{Execution: string(r.execution), Token: r.token})
 		}
 		list = append(list, call.ExchangeCall)
 		limits = append(limits, call.limit)

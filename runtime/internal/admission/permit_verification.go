@@ -17,7 +17,9 @@ import (
 func (a Admitter) CompleteTick(ctx context.Context, reply enginerpc.QuotaTickReply) {
 	limits := make(map[enginecore.QuotaPolicyID]submit.StoredLimit, len(reply.Quotas))
 	for _, q := range reply.Quotas {
-		limits[q.QuotaPolicyID] = submit.StoredLimit{Quota: q.QuotaPolicyID, Name: q.Name, Key: q.Key, Rate: q.Rate, WindowMS: q.WindowMs, Cap: q.Cap}
+		limits[q.QuotaPolicyID] = submit.StoredLimit{
+			Quota: q.QuotaPolicyID, Name: q.Name, Key: q.Key, Rate: q.Rate, WindowMS: q.WindowMs, Cap: q.Cap,
+		}
 	}
 	p := a.newPass(ctx, promoter{a.Session.Core}, 0)
 	for _, g := range reply.Granted {
@@ -55,7 +57,8 @@ func (p *admissionPass) verify(checks []enginerpc.QuotaCheck, limits map[enginec
 	for i, at := range partitions {
 		list[i] = *calls[at]
 	}
-	answers, _ := engine.SendAll[enginerpc.VerifyAdmissionsReply](p.ctx, p.Session.Core, list) // each answer has its error
+	// each answer has its error
+	answers, _ := engine.SendAll[enginerpc.VerifyAdmissionsReply](p.ctx, p.Session.Core, list)
 	for n, a := range answers {
 		if a.Err != nil {
 			p.warn("the permit verification could not read the states of executions", a.Err)
@@ -88,7 +91,8 @@ func (p *admissionPass) settle(state string, a admission) {
 func (p *admissionPass) verifyPool(pool enginerpc.QuotaBlock, limit submit.StoredLimit) {
 	core := p.Session.Core
 	client := core.Client()
-	live, err := client.Do(p.ctx, client.B().Exists().Key(core.Keys().WorkerAlive(pool.WorkerInstanceID)).Build()).AsInt64()
+	live, err := client.Do(p.ctx,
+		client.B().Exists().Key(core.Keys().WorkerAlive(pool.WorkerInstanceID)).Build()).AsInt64()
 	if err != nil {
 		p.warn("the permit verification could not read the liveness of a worker", enginerpc.ConnectError(err))
 		return
@@ -106,8 +110,9 @@ func (p *admissionPass) verifyPool(pool enginerpc.QuotaBlock, limit submit.Store
 	}
 	partition, _ := core.Partitioning().QuotaPartition(pool.QuotaPolicyID) // the call itself refuses a malformed id
 	reply, err := core.HoldPlaces(p.ctx, enginerpc.HoldPlacesCall{
-		Partition: partition, QuotaPolicyID: limit.Quota, Name: limit.Name, Key: limit.Key, Rate: limit.Rate, WindowMs: limit.WindowMS,
-		Cap: limit.Cap, WorkerInstanceID: pool.WorkerInstanceID, Places: held, Needed: held, Seq: pool.Seq + 1,
+		Partition: partition, QuotaPolicyID: limit.Quota, Name: limit.Name, Key: limit.Key, Rate: limit.Rate,
+		WindowMs: limit.WindowMS,
+		Cap:      limit.Cap, WorkerInstanceID: pool.WorkerInstanceID, Places: held, Needed: held, Seq: pool.Seq + 1,
 	})
 	if err != nil {
 		p.warn("the permit verification could not reclaim the permits of a dead worker", err)
@@ -125,7 +130,8 @@ func (p *admissionPass) leasedAhead(instance enginecore.WorkerInstanceID) (int64
 	calls := make([]enginerpc.LeasedAheadCall, core.Partitioning().Flow)
 	for i := range calls {
 		calls[i] = enginerpc.LeasedAheadCall{
-			Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}, WorkerInstanceID: instance,
+			Partition:        enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)},
+			WorkerInstanceID: instance,
 		}
 	}
 	answers, _ := engine.SendAll[enginerpc.LeasedAheadReply](p.ctx, core, calls)

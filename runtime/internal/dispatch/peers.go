@@ -49,7 +49,10 @@ type peer struct {
 
 // NewPeerSet returns an empty set of the peers of the worker self.
 func NewPeerSet(self enginecore.WorkerInstanceID) *PeerSet {
-	return &PeerSet{self: stablehash.Of(string(self)), Changed: make(chan struct{}, 1), peers: make(map[enginecore.LaneID]map[string]peer)}
+	return &PeerSet{
+		self: stablehash.Of(string(self)), Changed: make(chan struct{}, 1),
+		peers: make(map[enginecore.LaneID]map[string]peer),
+	}
 }
 
 // Add records that another worker of a lane was present at now, and reports whether it is new.

@@ -243,7 +243,9 @@ func (d *dialer) leave(p *endpoint) {
 }
 
 // take returns a connection that is ready, or the error of the attempts that are over, or what to wait for.
-func (d *dialer) take(p *endpoint, failed int, address string, by *net.Dialer, secure *tls.Config) (net.Conn, <-chan struct{}, error) {
+func (d *dialer) take(
+	p *endpoint, failed int, address string, by *net.Dialer, secure *tls.Config,
+) (net.Conn, <-chan struct{}, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {

@@ -54,7 +54,8 @@ func newHub(client rueidis.Client, logger *slog.Logger) *hub {
 	ctx, stop := context.WithCancel(context.Background())
 	return &hub{
 		client: client, logger: logger, ctx: ctx, stop: stop, listeners: make(map[*listener]struct{}),
-		byChannel: make(map[string]map[*listener]struct{}), confirmed: make(map[string]bool), changed: make(chan struct{}, 1),
+		byChannel: make(map[string]map[*listener]struct{}), confirmed: make(map[string]bool),
+		changed: make(chan struct{}, 1),
 	}
 }
 

@@ -159,7 +159,8 @@ func logCause(v slog.Value) string {
 		return cutCause(v.String())
 	}
 	for _, kind := range []error{
-		enginecore.ErrFull, enginecore.ErrUnauthorized, enginecore.ErrNotReachable, enginecore.ErrUnavailable, enginecore.ErrOutcomeUnknown,
+		enginecore.ErrFull, enginecore.ErrUnauthorized, enginecore.ErrNotReachable, enginecore.ErrUnavailable,
+		enginecore.ErrOutcomeUnknown,
 		context.DeadlineExceeded,
 	} {
 		if errors.Is(err, kind) {

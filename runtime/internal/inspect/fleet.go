@@ -87,7 +87,8 @@ func (x inspector) inspectLag(ctx context.Context, i *findings) {
 		}
 		if late > 0 {
 			i.add(inspection.KeeperLag, inspection.Warning, "keepers",
-				fmt.Sprintf("%s: due for %s, late in %d of %d partitions", c.name, worst.Round(time.Second), late, len(partitions)),
+				fmt.Sprintf("%s: due for %s, late in %d of %d partitions", c.name, worst.Round(time.Second), late,
+					len(partitions)),
 				"see that keepers run and what they log; flowfabric doctor -repair does what is due once")
 		}
 	}

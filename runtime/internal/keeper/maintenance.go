@@ -153,7 +153,8 @@ func (k *Keeper) guarded(
 	end := k.Members.Begin(begun)
 	defer func() {
 		if fault := recover(); fault != nil {
-			k.Session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the keeper recovered from a panic and continues",
+			k.Session.Logger.LogAttrs(ctx, slog.LevelError,
+				"flowfabric: the keeper recovered from a panic and continues",
 				engine.EventKeeperPanicked.Attr(), slog.Any("tasks", tasks), slog.Any("panic", fault),
 				slog.String("stack", string(debug.Stack())))
 			results = failedEverywhere(len(partitions), fmt.Errorf("%w: %v", engine.ErrStepPanicked, fault))

@@ -56,7 +56,9 @@ var unreported = map[outcomeKind]struct {
 	outcomeKindFailed:      {engine.EventFailureLost, "the engine did not record the failure"},
 	outcomeKindSuspended:   {engine.EventSuspensionLost, "the engine did not suspend the execution"},
 	outcomeKindAwaitsChild: {engine.EventSuspensionLost, "the engine did not suspend the execution for its child run"},
-	outcomeKindReleased:    {engine.EventReturnFailed, "the worker could not release the execution, whose lease expires instead"},
+	outcomeKindReleased: {
+		engine.EventReturnFailed, "the worker could not release the execution, whose lease expires instead",
+	},
 }
 
 // reported records metrics of a report of the attempt's end, and logs its error.
@@ -132,7 +134,8 @@ func (a *attempt) outcomeOf(result []byte, err error) attemptOutcome {
 		return dropped
 	case !mayReport:
 		a.ended(engine.OutcomeEndedByEngine)
-		a.log(slog.LevelDebug, engine.EventAttemptEnded, "the worker reports nothing, as the engine has ended the attempt",
+		a.log(slog.LevelDebug, engine.EventAttemptEnded,
+			"the worker reports nothing, as the engine has ended the attempt",
 			slog.Any("cause", cause))
 		return dropped
 	case err == nil:
@@ -144,7 +147,8 @@ func (a *attempt) outcomeOf(result []byte, err error) attemptOutcome {
 	case errors.Is(cause, engine.ErrStopping):
 		return attemptOutcome{kind: outcomeKindReleased, err: err, reason: reasonStopped}
 	case waitsForBudget(err):
-		a.log(slog.LevelInfo, engine.EventBudgetWait, "the worker released an execution that waits for a budget", slog.Any("error", err))
+		a.log(slog.LevelInfo, engine.EventBudgetWait, "the worker released an execution that waits for a budget",
+			slog.Any("error", err))
 		return attemptOutcome{kind: outcomeKindReleased, err: err, reason: "it waits for a budget"}
 	case errors.Is(err, engine.ErrDeadline):
 		a.ended(engine.OutcomeEndedByEngine)

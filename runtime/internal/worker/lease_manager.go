@@ -90,7 +90,8 @@ func (b *leaseManager) deregister() {
 	defer cancel()
 	client := b.run.session.Client
 	if err := client.Do(ctx, client.B().Del().Key(b.liveKey()).Build()).Error(); err != nil {
-		b.run.session.Logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: the worker could not remove its live key, which expires",
+		b.run.session.Logger.LogAttrs(ctx, slog.LevelDebug,
+			"flowfabric: the worker could not remove its live key, which expires",
 			engine.EventLiveKeyLeft.Attr(), slog.Any("error", err))
 	}
 }

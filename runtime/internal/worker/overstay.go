@@ -51,7 +51,8 @@ func (o *overstay) functionEnded() {
 func (o *overstay) end() {
 	if o.state.Load() == overstays && o.state.CompareAndSwap(overstays, overstayEnded) {
 		o.attempt.run.worker.Counts.Overstaying.Add(-1)
-		o.attempt.log(slog.LevelInfo, engine.EventOverstayEnded, "the function returned long after its context had ended")
+		o.attempt.log(slog.LevelInfo, engine.EventOverstayEnded,
+			"the function returned long after its context had ended")
 	}
 }
 

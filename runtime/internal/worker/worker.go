@@ -95,7 +95,8 @@ func (w *Worker) Register(handlers []activity.Handler) error {
 		}
 		for _, name := range append([]string{h.Name()}, h.Aliases()...) {
 			if other := w.handlers[name]; other != nil && other != h {
-				faults = append(faults, fmt.Errorf("%w: activity name %q is taken by another activity, %q", engine.ErrInvalid, name, other.Name()))
+				faults = append(faults, fmt.Errorf("%w: activity name %q is taken by another activity, %q",
+					engine.ErrInvalid, name, other.Name()))
 				continue
 			}
 			w.handlers[name] = h

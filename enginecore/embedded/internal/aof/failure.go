@@ -176,8 +176,9 @@ func (l *Log) reread(ctx context.Context) (Data, error) {
 		return nil, fmt.Errorf("what is kept cannot be read again: %w", err)
 	}
 	if ld.seq != l.seq {
-		return nil, fmt.Errorf("what is kept cannot be read again: %w", &CorruptError{Path: l.file.Name(), Offset: l.size,
-			Reason: fmt.Sprintf("it ends with record %d instead of %d", ld.seq-1, l.seq-1)})
+		return nil, fmt.Errorf("what is kept cannot be read again: %w",
+			&CorruptError{Path: l.file.Name(), Offset: l.size,
+				Reason: fmt.Sprintf("it ends with record %d instead of %d", ld.seq-1, l.seq-1)})
 	}
 	return data, nil
 }
@@ -232,6 +233,7 @@ func (l *Log) resume(data Data, next *newLog) {
 		l.advance(l.end)
 	}
 	l.db.Resume(data, next != nil)
-	l.logger.Info("embedded: the log can be written again; the engine serves calls", "event", eventStorageRestored, "path", l.file.Name())
+	l.logger.Info("embedded: the log can be written again; the engine serves calls", "event", eventStorageRestored,
+		"path", l.file.Name())
 	l.failure.Store(nil)
 }

@@ -108,7 +108,8 @@ func (l *Log) reopen(ld *loader) (*diskFile, error) {
 	}
 	if ld.torn > 0 {
 		l.logger.Warn("embedded: the log dropped its torn end",
-			"event", eventTornEndDropped, "path", f.Name(), "offset", ld.size, "bytes", ld.torn, "reason", ld.tornReason)
+			"event", eventTornEndDropped, "path", f.Name(), "offset", ld.size, "bytes", ld.torn, "reason",
+			ld.tornReason)
 		err = f.Truncate(ld.size)
 	}
 	if err == nil && (ld.torn > 0 || ld.known == nil || l.policy != Never) {
@@ -248,7 +249,10 @@ func (ld *loader) checkUnused(logs []uint64, last uint64) error {
 			return fmt.Errorf("embedded: read log: %w", err)
 		}
 		if info.Size() > record.FileHeaderSize {
-			return &CorruptError{Path: ld.d.manifestPath(), Reason: fmt.Sprintf("it names log %d as the last, but log %d has records", last, gen)}
+			return &CorruptError{
+				Path:   ld.d.manifestPath(),
+				Reason: fmt.Sprintf("it names log %d as the last, but log %d has records", last, gen),
+			}
 		}
 	}
 	return nil
@@ -329,7 +333,9 @@ func (ld *loader) loadSnapshot(ctx context.Context) error {
 }
 
 // applyRecords runs the records behind the file header. It returns the offset of the first bad one and its fault.
-func (ld *loader) applyRecords(ctx context.Context, path string, data []byte, seq *uint64) (good int64, reason string, err error) {
+func (ld *loader) applyRecords(
+	ctx context.Context, path string, data []byte, seq *uint64,
+) (good int64, reason string, err error) {
 	pos := record.FileHeaderSize
 	for pos < len(data) {
 		n, got, reason := record.Open(data[pos:])

@@ -14,7 +14,8 @@ const snapshotEnd = "\x00END"
 
 // Full reports whether the log is worth replacing. The database is locked.
 func (l *Log) Full() bool {
-	return l.size > l.limit && l.size > 2*l.snapshotSize.Load() && l.size > l.retryAt && !l.rewriting.Load() && l.failure.Load() == nil
+	return l.size > l.limit && l.size > 2*l.snapshotSize.Load() && l.size > l.retryAt && !l.rewriting.Load() &&
+		l.failure.Load() == nil
 }
 
 // Rewrite starts a new log and writes down the state before it. The state is written while the database is locked,
