@@ -65,7 +65,8 @@ func TestEveryLogRecordNamesItsEvent(t *testing.T) {
 	}
 }
 
-// sourcesOf joins the sources of package runtime and its internal packages, without tests and the declarations of the events.
+// sourcesOf joins the sources of package runtime and its internal packages, without tests and the declarations of the
+// events.
 func sourcesOf(t *testing.T) string {
 	t.Helper()
 	var text strings.Builder

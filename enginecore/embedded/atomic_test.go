@@ -118,8 +118,8 @@ func TestFault(t *testing.T) {
 	require.Equal(t, "+PONG", c.must(t, "PING").String())
 }
 
-// TestChurn connects, subscribes, blocks, writes and hangs up in many goroutines while snapshots are taken, and closes the
-// engine in the middle of it. The race detector and the check for leaked goroutines do the judging.
+// TestChurn connects, subscribes, blocks, writes and hangs up in many goroutines while snapshots are taken, and closes
+// the engine in the middle of it. The race detector and the check for leaked goroutines do the judging.
 func TestChurn(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Dir: dir, Library: pairLibrary, LogLimit: 16 << 10, Fsync: FsyncAlways}

@@ -19,8 +19,8 @@ import (
 // module is the import path in front of all packages of the repository.
 const module = "github.com/flowfabric/flowfabric-go"
 
-// docLink matches a name in brackets in a comment: Name, Name.Member, package.Name or import/path.Name. A single word in
-// lower case is none, as brackets also stand for indexes and placeholders.
+// docLink matches a name in brackets in a comment: Name, Name.Member, package.Name or import/path.Name. A single word
+// in lower case is none, as brackets also stand for indexes and placeholders.
 var docLink = regexp.MustCompile(`(?:^|[\s("',])\[\*?((?:(?:[a-z][\w.-]*/)*[a-z]\w*\.)?[A-Z]\w*(?:\.\w+)?|[a-z]\w*\.\w+)\](?:$|[\s)"',.:;!?])`)
 
 // otherName matches words that can only be names: those with a capital letter behind a small one.
@@ -235,8 +235,8 @@ func typeName(of ast.Expr) string {
 	return ""
 }
 
-// resolves reports whether a comment of the package can name it: as a name of the package, a member of one of its types, or
-// a name of a package that one of its files imports.
+// resolves reports whether a comment of the package can name it: as a name of the package, a member of one of its
+// types, or a name of a package that one of its files imports.
 func (s symbolTable) resolves(pkg *symbols, name string) bool {
 	if s.declares(pkg, name) {
 		return true

@@ -18,8 +18,8 @@ const (
 	widerLines = 131
 )
 
-// TestLineWidth fails on comments of product code that are wider than 120 columns, and when more lines of code are so than
-// agreed. Tests and generated files are left out: their tables are easier to read in long lines.
+// TestLineWidth fails on comments of product code that are wider than 120 columns, and when more lines of code are so
+// than agreed. Tests and generated files are left out: their tables are easier to read in long lines.
 func TestLineWidth(t *testing.T) {
 	t.Parallel()
 	wider := 0

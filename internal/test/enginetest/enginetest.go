@@ -42,8 +42,8 @@ type Bench struct {
 	operators []rueidis.Client
 }
 
-// Each runs a test on every engine, on all of them at the same time. What the test shares between engines must bear that.
-// The config, here and in other functions of this package, may be left out.
+// Each runs a test on every engine, on all of them at the same time. What the test shares between engines must bear
+// that. The config, here and in other functions of this package, may be left out.
 func Each(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
 	t.Helper()
 	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, New(t, kind, config...)) })
@@ -76,8 +76,8 @@ func New(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConfig) *Ben
 	return b
 }
 
-// URL is the address of an engine of a kind: an embedded one of its own, a database of its own on a server that the tests of this
-// process share, or the cluster that they share.
+// URL is the address of an engine of a kind: an embedded one of its own, a database of its own on a server that the
+// tests of this process share, or the cluster that they share.
 func URL(tb testing.TB, kind testserver.Kind) string {
 	tb.Helper()
 	switch kind {
