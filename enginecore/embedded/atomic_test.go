@@ -90,8 +90,8 @@ func TestLongScript(t *testing.T) {
 	require.Equal(t, ":1", c.must(t, "FCALL", "quick", "0").String())
 	mu.Lock()
 	defer mu.Unlock()
-	require.Equal(t, 3, strings.Count(logged.String(), "was interrupted"))
-	require.Equal(t, 1, strings.Count(logged.String(), "so it goes on"))
+	require.Equal(t, 3, strings.Count(logged.String(), "function.stopped"))
+	require.Equal(t, 1, strings.Count(logged.String(), "function.slow"))
 }
 
 type lockedWriter struct {
