@@ -25,8 +25,8 @@ type Activity[In, Out any] struct {
 // package and should never change (see Alias for a rename). fn must be safe to run more than once for the same input,
 // and several times at once for different inputs.
 //
-// New does not fail: it keeps the faults of the declaration, which Err, flow.Build and the registration with a worker
-// return.
+// New does not fail: it keeps the faults of the declaration, which Err, flow.Builder.Build and the registration with a
+// worker return.
 func New[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...Option) *Activity[In, Out] {
 	d := declaration{options: activityspec.DefaultOptions(), codec: JSON{}}
 	if err := activityspec.CheckName(name); err != nil {

@@ -54,7 +54,8 @@ type Fixed struct {
 // Plan implements RetryPolicy.
 func (f Fixed) Plan() activityspec.RetryPlan {
 	delay := activityspec.Milliseconds(or(f.Delay, activityspec.DefaultFirstDelay))
-	return activityspec.RetryPlan{Attempts: or(f.Attempts, activityspec.DefaultAttempts), First: delay, Max: delay, Factor: 1}.Normalized()
+	return activityspec.RetryPlan{Attempts: or(f.Attempts, activityspec.DefaultAttempts), First: delay, Max: delay,
+		Factor: 1}.Normalized()
 }
 
 // Attempts is a policy with this number of attempts and the delays of Exponential{}.

@@ -88,7 +88,8 @@ func (b *builder) join(n *nodeSettings) []orderedRef {
 	case len(n.joins) > 1:
 		b.faults.Add(name, "join", flowgraph.ErrJoin, "%d joins; a node has at most one", len(n.joins))
 	case len(n.joins[0].refs) > 0 && len(n.order) > 0:
-		b.faults.Add(name, "join", flowgraph.ErrJoin, "other upstreams are given besides; all upstreams of a node with a join belong to it")
+		b.faults.Add(name, "join", flowgraph.ErrJoin,
+			"other upstreams are given besides; all upstreams of a node with a join belong to it")
 	}
 	j := n.joins[0]
 	n.spec.Join.Policy, n.spec.Join.Needed = j.Policy, j.Needed
@@ -129,7 +130,8 @@ func (l lowering) joined(d draft, at *flowgraph.Position) flowgraph.Expr {
 		item := l.ref(d.items[i], at.Item(i))
 		switch {
 		case item.Kind == flowgraph.ExprInput:
-			l.b.faults.Add(l.node, at.Item(i).String(), flowgraph.ErrEdge, "the flow's input is there from the start; it cannot be waited for")
+			l.b.faults.Add(l.node, at.Item(i).String(), flowgraph.ErrEdge,
+				"the flow's input is there from the start; it cannot be waited for")
 		case item.Kind == flowgraph.ExprNode:
 			j.names = append(j.names, item.Node)
 			if !seen[item.Node] {

@@ -16,8 +16,8 @@ type ActionOption func(*action)
 
 type action struct{ actor string }
 
-// WithActor says who acts, for the record, in at most 256 bytes without control characters; the call refuses others with
-// ErrInvalid. Defaults to "client".
+// WithActor says who acts, for the record, in at most 256 bytes without control characters; the call refuses others
+// with ErrInvalid. Defaults to "client".
 func WithActor(actor string) ActionOption { return func(a *action) { a.actor = actor } }
 
 func actionOf(opts []ActionOption) (action, error) {
@@ -89,8 +89,8 @@ func nodeFault(err error) error {
 // CancelNode cancels one node of the run, whether it waits or runs; what depends on it is skipped, or goes on by its
 // joins. The run goes on, and counts as cancelled if nothing of it fails. Cancelling a cancelled node is no error.
 //
-// The reason is as in Cancel. The error wraps ErrInvalid, ErrUnknownNode when the run has no such node or there is no such
-// run, ErrNodeOver when the node has ended otherwise, or in contract mode ErrNotInContract.
+// The reason is as in Cancel. The error wraps ErrInvalid, ErrUnknownNode when the run has no such node or there is no
+// such run, ErrNodeOver when the node has ended otherwise, or in contract mode ErrNotInContract.
 func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...ActionOption) error {
 	if err := r.ready(); err != nil {
 		return err

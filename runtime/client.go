@@ -16,7 +16,8 @@ type Client struct {
 	submitter *submit.Submitter
 }
 
-// NewClient returns a client of an engine. Close it before the engine. The error matches ErrInvalid: there is no engine.
+// NewClient returns a client of an engine. Close it before the engine. The error matches ErrInvalid: there is no
+// engine.
 func NewClient(e *Engine) (*Client, error) {
 	if err := e.open(); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -41,15 +42,16 @@ type startConfig struct {
 	tags    map[string]string
 }
 
-// WithID is the id of the run. It is unique within namespace and flow: starting a run that exists, with the same graph and
-// input, is the same run again, whether it is under way or over. Defaults to a random UUID.
+// WithID is the id of the run. It is unique within namespace and flow: starting a run that exists, with the same graph
+// and input, is the same run again, whether it is under way or over. Defaults to a random UUID.
 func WithID(id string) StartOption { return func(c *startConfig) { c.id, c.named = id, true } }
 
 // Creator says who starts the run, for the record, in at most 256 bytes without control characters.
 func Creator(name string) StartOption { return func(c *startConfig) { c.creator = name } }
 
-// WithTag attaches a text to the run, by which Client.Runs finds it: beside the tags of its flow, or instead of the one with the
-// same key. Keys and values are those of flow.Tag, and so is their number. A run that exists keeps the tags that it has.
+// WithTag attaches a text to the run, by which Client.Runs finds it: beside the tags of its flow, or instead of the one
+// with the same key. Keys and values are those of flow.Tag, and so is their number. A run that exists keeps the tags
+// that it has.
 func WithTag(key, value string) StartOption {
 	return func(c *startConfig) {
 		if c.tags == nil {

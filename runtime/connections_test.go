@@ -236,7 +236,8 @@ func TestCallsEndWhileConnecting(t *testing.T) {
 	})
 }
 
-// Where answers take longer than others are made to wait for a connection, no call fails for it, not even one that nobody repeats.
+// Where answers take longer than others are made to wait for a connection, no call fails for it, not even one that
+// nobody repeats.
 func TestConnectingOnSlowNetwork(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -313,7 +314,8 @@ func TestOpenOnSlowNetwork(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		p := proxy.Start(t, testserver.Start(t, testserver.Options{Kind: kind}).Addr())
 		p.Delay(80 * time.Millisecond) // an answer takes longer than anybody is made to wait for a connection
-		// Each part of the library is delayed; a busy machine must not need longer for all of them than a write may take.
+		// Each part of the library is delayed; a busy machine must not need longer for all of them than a write may
+		// take.
 		enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+"?write_timeout=5m", enginetest.NewPrefix())
 	})
 }
@@ -417,7 +419,8 @@ func TestSilentWatchGoesOn(t *testing.T) {
 	})
 }
 
-// A worker whose leases are too short to outlive a silent connection says so, and a shorter timeout helps. One server is enough.
+// A worker whose leases are too short to outlive a silent connection says so, and a shorter timeout helps. One server
+// is enough.
 func TestShortLeaseIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	kinds := testserver.Servers(t)

@@ -58,7 +58,8 @@ func TestContractWorkerKilled(t *testing.T) {
 	})
 }
 
-// A client dies between two calls of a submission. Nothing of it runs before it is whole, and starting it again goes on.
+// A client dies between two calls of a submission. Nothing of it runs before it is whole, and starting it again goes
+// on.
 func TestContractClientKilledWhileSubmitting(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -156,8 +157,8 @@ func TestContractLostReplies(t *testing.T) {
 	})
 }
 
-// A library as the reference has it leaves the choice of an index to the caller of ff_create_execution, forgets that a member
-// was delayed once it has dependencies, and leaves it in the index of delayed executions.
+// A library as the reference has it leaves the choice of an index to the caller of ff_create_execution, forgets that a
+// member was delayed once it has dependencies, and leaves it in the index of delayed executions.
 func TestContractOnAPlainLibrary(t *testing.T) {
 	t.Parallel()
 	library := lua.ContractSource()
@@ -219,8 +220,8 @@ func TestContractReconciles(t *testing.T) {
 	})
 }
 
-// A node that loses its worker again and again fails for good, and what follows it is skipped, although the contract tells
-// nobody of such an end.
+// A node that loses its worker again and again fails for good, and what follows it is skipped, although the contract
+// tells nobody of such an end.
 func TestContractPoisonNode(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {

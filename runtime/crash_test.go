@@ -260,7 +260,8 @@ func TestLostClaims(t *testing.T) {
 	})
 }
 
-// A lease that the engine has for a worker, which knows nothing of it, is given back once a call of the worker has failed.
+// A lease that the engine has for a worker, which knows nothing of it, is given back once a call of the worker has
+// failed.
 func TestUnknownLeasesAreReleased(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

@@ -35,9 +35,11 @@ type RunDescription struct {
 	ClosedAt time.Time
 	// DeadlineAt is when the run expires; zero without a deadline.
 	DeadlineAt time.Time
-	// Overdue is for how long the run is beyond DeadlineAt, by the engine's clock; zero up to a second, and when it is over.
+	// Overdue is for how long the run is beyond DeadlineAt, by the engine's clock; zero up to a second, and when it is
+	// over.
 	Overdue time.Duration
-	// NoKeeper tells that the run or a node is overdue and no keeper is connected. It is false where the server may not be asked.
+	// NoKeeper tells that the run or a node is overdue and no keeper is connected. It is false where the server may not
+	// be asked.
 	NoKeeper bool
 	// PausedAt is when the run was paused, for PauseReason; zero when it is not.
 	PausedAt    time.Time
@@ -45,8 +47,8 @@ type RunDescription struct {
 	// Reruns is how often nodes of the run were run again, and LastRerun how that was the last time.
 	Reruns    int
 	LastRerun Rerun
-	// Schedule is the schedule that started the run and FireAt the time that the run is for; empty and zero for a run that
-	// was started otherwise.
+	// Schedule is the schedule that started the run and FireAt the time that the run is for; empty and zero for a run
+	// that was started otherwise.
 	Schedule string
 	FireAt   time.Time
 	// Parent is the node of another run that this one belongs to, as a sub-flow or the items of a map; empty otherwise.
@@ -81,13 +83,13 @@ type NodeDescription struct {
 	Message string
 	// Reason and Category describe the last failure, or why the node was cancelled.
 	Reason, Category string
-	// CreatedAt, StartedAt (first attempt), ClaimedAt (by the present or last worker), CompletedAt and DueAt (next attempt,
-	// or end of a delay) are zero when unset.
+	// CreatedAt, StartedAt (first attempt), ClaimedAt (by the present or last worker), CompletedAt and DueAt (next
+	// attempt, or end of a delay) are zero when unset.
 	CreatedAt, StartedAt, ClaimedAt, CompletedAt, DueAt time.Time
 	// LeaseExpiresAt is when another worker may take the node over; zero when no worker has it.
 	LeaseExpiresAt time.Time
-	// Overdue is how late keepers are with what the node waits for, by the engine's clock: with its retry, the end of its delay
-	// or wait, or the end of a lost worker's lease. Zero up to a second.
+	// Overdue is how late keepers are with what the node waits for, by the engine's clock: with its retry, the end of
+	// its delay or wait, or the end of a lost worker's lease. Zero up to a second.
 	Overdue time.Duration
 	// Child is the run that a map or sub-flow stands for; nil for other nodes, and before it is begun.
 	Child *ChildRun
@@ -198,7 +200,8 @@ func (d *RunDescription) order(nodes map[enginecore.ExecutionID]NodeDescription)
 		d.Nodes = append(d.Nodes, n)
 	}
 	slices.SortFunc(d.Nodes, func(a, b NodeDescription) int {
-		return cmp.Or(cmp.Compare(rank[a.Name], rank[b.Name]), a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(rank[a.Name], rank[b.Name]), a.CreatedAt.Compare(b.CreatedAt),
+			cmp.Compare(a.Name, b.Name))
 	})
 }
 
@@ -213,8 +216,9 @@ func describeNode(n enginerpc.DescribedNode, now time.Time) NodeDescription {
 		Child: child,
 		Name:  n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
 		State: NodeState(n.State), Why: explain.Waiting(n, now), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
-		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent, Message: n.ProgressMessage,
-		Reason: cmp.Or(failed, n.CancellationReason), Category: category, CreatedAt: n.CreatedAt,
+		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent,
+		Message: n.ProgressMessage,
+		Reason:  cmp.Or(failed, n.CancellationReason), Category: category, CreatedAt: n.CreatedAt,
 		StartedAt: n.StartedAt, ClaimedAt: n.LeaseAcquiredAt, CompletedAt: n.CompletedAt, DueAt: n.DelayUntil,
 		LeaseExpiresAt: n.LeaseExpiresAt, Overdue: explain.LateBy(explain.KeeperDue(n), now),
 	}
@@ -249,7 +253,8 @@ func (d *RunDescription) nameUpstreams() {
 	}
 }
 
-// nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to fail.
+// nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to
+// fail.
 func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
 	if d.FailedNode == "" || d.Graph == nil {
 		return nil

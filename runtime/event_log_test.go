@@ -84,8 +84,8 @@ func textOf(e enginerpc.FlowEvent) string {
 	return strings.Join([]string{e.Event, e.Node, e.Attempt, e.Detail}, "|")
 }
 
-// A log that is read by pages of any size, or from any of its events on, has the same events in the same order, though many
-// of them share an entry and some were written by an earlier build.
+// A log that is read by pages of any size, or from any of its events on, has the same events in the same order, though
+// many of them share an entry and some were written by an earlier build.
 func TestEventLogByPages(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

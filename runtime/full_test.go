@@ -111,7 +111,8 @@ func requireRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, def 
 	})
 }
 
-// A server whose memory is full takes in no new work. What it has goes on, ends and can be purged, which makes room again.
+// A server whose memory is full takes in no new work. What it has goes on, ends and can be purged, which makes room
+// again.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {

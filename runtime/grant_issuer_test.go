@@ -33,8 +33,8 @@ func requestFor(worker string, capabilities ...string) runtime.GrantRequest {
 	}
 }
 
-// A grant is for one worker and one execution; when it has run out, another worker gets the execution and the first one may
-// not claim any more.
+// A grant is for one worker and one execution; when it has run out, another worker gets the execution and the first one
+// may not claim any more.
 func TestGrant(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -194,8 +194,8 @@ func TestGrantByBudgetAndQuota(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 1})
 }
 
-// Workers that run only what they are granted do the whole of what others do: chains, retries, limits, and the take-over from
-// a worker that died. Each grant is for one of them.
+// Workers that run only what they are granted do the whole of what others do: chains, retries, limits, and the
+// take-over from a worker that died. Each grant is for one of them.
 func TestWorkersClaimThroughGrants(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -314,8 +314,8 @@ func grantAll(ctx context.Context, t *testing.T, b *enginetest.Bench, s *runtime
 	}
 }
 
-// Grants come in the order of claims: the keys of tenants take turns, one of eight takes the oldest, whether what was granted
-// before has been claimed or still has its grant.
+// Grants come in the order of claims: the keys of tenants take turns, one of eight takes the oldest, whether what was
+// granted before has been claimed or still has its grant.
 func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 	t.Parallel()
 	for _, held := range []bool{false, true} {
@@ -370,7 +370,8 @@ func TestGrantsTakeTurnsAmongPartitions(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 6})
 }
 
-// A budget of a run whose effect is to block its nodes, a paused run and a paused lane keep grants away as they keep claims away.
+// A budget of a run whose effect is to block its nodes, a paused run and a paused lane keep grants away as they keep
+// claims away.
 func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

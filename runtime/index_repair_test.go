@@ -26,8 +26,8 @@ type seed struct {
 	Who string `json:"who"`
 }
 
-// fixture is a run that has a node in every state, with a run of the same flow that is over, in a keyspace that stands still: there is
-// no keeper, and the only worker has no place left.
+// fixture is a run that has a node in every state, with a run of the same flow that is over, in a keyspace that stands
+// still: there is no keeper, and the only worker has no place left.
 type fixture struct {
 	*enginetest.Bench
 	ctx           context.Context
@@ -146,7 +146,8 @@ func (x *fixture) handlers() []activity.Handler {
 }
 
 // do sends a command, with names in it: $idx:x and $ffx:x are keys of the partition, $id:x is the execution of a node,
-// $exec:x:part a key of it ($first in it is the edge from the first node), $flow, $flow:part, $over, $over:part, $overid and $holder what their names say.
+// $exec:x:part a key of it ($first in it is the edge from the first node), $flow, $flow:part, $over, $over:part,
+// $overid and $holder what their names say.
 func (x *fixture) do(t *testing.T, command string) {
 	t.Helper()
 	tag := x.plan.Partition.Tag()
@@ -306,8 +307,8 @@ func damages() [][]damage {
 	}
 }
 
-// Whatever index does not fit the records is repaired, and the run ends as if nothing had been. Each damage is made and repaired
-// alone; then all of a group together.
+// Whatever index does not fit the records is repaired, and the run ends as if nothing had been. Each damage is made and
+// repaired alone; then all of a group together.
 func TestIndexReconciliation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

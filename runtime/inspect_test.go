@@ -69,7 +69,8 @@ func findings(t *testing.T, e *runtime.Engine) map[inspection.Code]inspection.Fi
 	return found
 }
 
-// A server that loses work is warned of once by Open, found by Inspect with its remedy, and fails the check, until it is set right.
+// A server that loses work is warned of once by Open, found by Inspect with its remedy, and fails the check, until it
+// is set right.
 func TestServerSetUpWrongly(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

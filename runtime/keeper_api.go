@@ -15,7 +15,8 @@ import (
 // works off what calls left for later, and repairs indexes that do not match the records. admin.Client.KeeperTasks
 // lists all of it. At least one must run: workers run one beside them, which OpenConfig.Keeper configures, unless
 // WorkerConfig.NoKeeper leaves it out. NewKeeper makes keepers that run alone; any number may run, in any processes.
-// Keepers of one engine share the partitions among them. Those of workers stand by while one made by NewKeeper is there.
+// Keepers of one engine share the partitions among them. Those of workers stand by while one made by NewKeeper is
+// there.
 type Keeper struct{ keeper *keeper.Keeper }
 
 // NewKeeper returns a keeper of an engine. The error joins all faults of the config and matches ErrInvalid.
@@ -88,7 +89,8 @@ func (k *Keeper) Stats() KeeperStats {
 	}
 	for _, t := range k.keeper.TaskStats() {
 		stats.Tasks[string(t.Task)] = KeeperTaskStats{
-			LastRun: t.LastRun, Steps: t.Steps, Done: t.Done, Errors: t.Errors, Panics: t.Panics, Lag: t.Lag, MaxLag: t.MaxLag,
+			LastRun: t.LastRun, Steps: t.Steps, Done: t.Done, Errors: t.Errors, Panics: t.Panics, Lag: t.Lag,
+			MaxLag: t.MaxLag,
 		}
 	}
 	return stats

@@ -23,8 +23,8 @@ type KeeperConfig struct {
 	// can be run again. Defaults to 1 h; a negative time keeps the full record.
 	CompactAfter time.Duration
 	// ReconcileEvery is how often the keeper begins to go through the records and indexes of a partition, to mend what
-	// does not fit together. A partition with many records takes a few of these times; admin.Client.RunKeeperTask goes through all
-	// at once. At least 100 ms. Defaults to 10 min. Without effect in contract mode.
+	// does not fit together. A partition with many records takes a few of these times; admin.Client.RunKeeperTask goes
+	// through all at once. At least 100 ms. Defaults to 10 min. Without effect in contract mode.
 	ReconcileEvery time.Duration
 	// RetainExecutions is how long executions that belong to no managed flow are kept after their end, with payload,
 	// result, attempts, streams and all else that belongs to them: those that ff_create_execution or package admin has

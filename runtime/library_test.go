@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A server that had lost its library got one of an older program, whose functions have the same names. A keeper of the newer
-// program notices without a call that fails.
+// A server that had lost its library got one of an older program, whose functions have the same names. A keeper of the
+// newer program notices without a call that fails.
 func TestKeeperReplacesAnOlderLibrary(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {

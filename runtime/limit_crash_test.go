@@ -329,8 +329,8 @@ func TestQuotaModel(t *testing.T) {
 	})
 }
 
-// In any window exactly as many are admitted as are allowed, and nobody is refused while there is room. When exactly the
-// engine decides is not known, only between which times.
+// In any window exactly as many are admitted as are allowed, and nobody is refused while there is room. When exactly
+// the engine decides is not known, only between which times.
 func TestQuotaWindow(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

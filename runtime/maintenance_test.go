@@ -144,7 +144,8 @@ func TestIdleHandsArePassedOver(t *testing.T) {
 	require.True(t, f.Healthy(now))
 }
 
-// A partition that fails is left alone longer and longer, and looked at alone; one whose engine is away comes soon again.
+// A partition that fails is left alone longer and longer, and looked at alone; one whose engine is away comes soon
+// again.
 func TestPartitionTimerOfFailures(t *testing.T) {
 	t.Parallel()
 	p := func(i uint16) enginecore.Partition {
@@ -176,8 +177,8 @@ func TestPartitionTimerOfFailures(t *testing.T) {
 	require.Equal(t, []enginecore.Partition{p(1)}, due)
 }
 
-// A keeper whose steps fail in all of its partitions is not ready, long before it counts as silent. One that fails in some
-// does its work in the others.
+// A keeper whose steps fail in all of its partitions is not ready, long before it counts as silent. One that fails in
+// some does its work in the others.
 func TestKeeperWhoseStepsFailIsNotReady(t *testing.T) {
 	t.Parallel()
 	k := testKeeper(t)

@@ -62,7 +62,8 @@ func (c *keeperPool) promotions(i int) runtime.KeeperTaskStats {
 	return c.keepers[i].Stats().Tasks["delayed_promotion"]
 }
 
-// Keepers share the partitions: what is due is done by one of them. When one dies, the others do all of it within seconds.
+// Keepers share the partitions: what is due is done by one of them. When one dies, the others do all of it within
+// seconds.
 func TestKeepersShare(t *testing.T) {
 	t.Parallel()
 	const beat = 150 * time.Millisecond

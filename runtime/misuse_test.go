@@ -124,8 +124,8 @@ func TestFieldsThatExcludeEachOther(t *testing.T) {
 	}
 }
 
-// A run, client, worker, keeper or engine that an ignored error left nil, or that was not made by its function, says so in
-// every call, and panics in none.
+// A run, client, worker, keeper or engine that an ignored error left nil, or that was not made by its function, says so
+// in every call, and panics in none.
 func TestCallsOfWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Patience)
@@ -172,8 +172,8 @@ func TestCallsOfWhatIsNotThere(t *testing.T) {
 // zeroArgument are errors by which a call refuses the zero values that it gets here.
 var zeroArgument = regexp.MustCompile(`empty|bad name|no such|invalid token|malformed|unknown|must |is missing|nothing to|not valid|token|is no `)
 
-// callWithNothing calls a method with zero values and returns its errors, of an iterator those that it yields. Methods of
-// nil pointers that have no error to return may do as they like.
+// callWithNothing calls a method with zero values and returns its errors, of an iterator those that it yields. Methods
+// of nil pointers that have no error to return may do as they like.
 func callWithNothing(ctx context.Context, method reflect.Value) (errs []error) {
 	kind := method.Type()
 	hasError := false

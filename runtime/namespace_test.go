@@ -28,8 +28,9 @@ type foreign struct {
 	limit, schedule string
 }
 
-// acrossNamespaces are the methods of a client and of a reference to a run, called with the names of another namespace: the error that each must give. A
-// nil error is that of a call that finds nothing to do, or does it in the namespace of the caller.
+// acrossNamespaces are the methods of a client and of a reference to a run, called with the names of another namespace:
+// the error that each must give. A nil error is that of a call that finds nothing to do, or does it in the namespace of
+// the caller.
 var acrossNamespaces = map[string]struct {
 	call func(context.Context, *runtime.Client, foreign) error
 	want error
@@ -173,8 +174,8 @@ func noneOf[T any](list []T, err error) error {
 	return err
 }
 
-// What a client calls by the names, and with the ids, of another namespace finds nothing and changes nothing. Each method of a
-// client and of a reference to a run is either looked at here or belongs to all namespaces by its nature.
+// What a client calls by the names, and with the ids, of another namespace finds nothing and changes nothing. Each
+// method of a client and of a reference to a run is either looked at here or belongs to all namespaces by its nature.
 func TestNamespacesAreApart(t *testing.T) {
 	t.Parallel()
 	for _, handle := range []reflect.Type{reflect.TypeFor[*runtime.Client](), reflect.TypeFor[*runtime.RunRef]()} {

@@ -12,7 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// command sends a command with keys of the default lane in the only partition: $idx and $ffx stand for their beginnings.
+// command sends a command with keys of the default lane in the only partition: $idx and $ffx stand for their
+// beginnings.
 func (u *lineUp) command(t *testing.T, words ...string) int64 {
 	t.Helper()
 	for i, word := range words {

@@ -170,7 +170,8 @@ func TestSetPriority(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 1})
 }
 
-// In the queue of a limit, too, whoever gets another priority moves, and so do the runs of maps and sub-flows that have started.
+// In the queue of a limit, too, whoever gets another priority moves, and so do the runs of maps and sub-flows that have
+// started.
 func TestSetPriorityReachesFurther(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -38,8 +38,8 @@ func overdueNode(d *runtime.RunDescription) string {
 	return ""
 }
 
-// A retry, a delay, a wait, a deadline and a lost worker that no keeper sees to are called overdue, and the reason is told:
-// no keeper, or not.
+// A retry, a delay, a wait, a deadline and a lost worker that no keeper sees to are called overdue, and the reason is
+// told: no keeper, or not.
 func TestOverdueIsTold(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -42,8 +42,8 @@ func TestPartitionTimerWithoutTheEnginesClock(t *testing.T) {
 	require.Len(t, due, 1)
 }
 
-// What a keeper does after the engine's answer, however long it takes, does not make it late for what it hears meanwhile or for
-// what the answer told it.
+// What a keeper does after the engine's answer, however long it takes, does not make it late for what it hears
+// meanwhile or for what the answer told it.
 func TestPartitionTimerCountsFromTheAnswer(t *testing.T) {
 	t.Parallel()
 	p := enginecore.Partition{Family: enginecore.FlowFamily}

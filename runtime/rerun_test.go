@@ -385,7 +385,8 @@ func TestRerunLimit(t *testing.T) {
 	})
 }
 
-// A rerun whose caller is gone after the first step is led on by a keeper; none of the nodes starts before all are reset.
+// A rerun whose caller is gone after the first step is led on by a keeper; none of the nodes starts before all are
+// reset.
 func TestRerunOfAWideRunIsLedOn(t *testing.T) {
 	t.Parallel()
 	for _, cancelled := range []bool{false, true} {

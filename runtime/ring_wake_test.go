@@ -28,8 +28,8 @@ func heard(ctx context.Context, t *testing.T, b *enginetest.Bench, kind string, 
 	}, enginetest.Patience, 20*time.Millisecond)
 }
 
-// gather starts workers, and returns when each of them knows all the others: they show themselves once they hear, and again
-// whenever they hear of a newcomer.
+// gather starts workers, and returns when each of them knows all the others: they show themselves once they hear, and
+// again whenever they hear of a newcomer.
 func gather(ctx context.Context, t *testing.T, b *enginetest.Bench, count int, handler activity.Handler) {
 	t.Helper()
 	client, keys := b.Engine.Core().Client(), b.Engine.Core().Keys()

@@ -181,7 +181,8 @@ func commandsOf(t *testing.T, ctx context.Context, b *enginetest.Bench) int {
 	return n
 }
 
-// Any number of nodes that nobody can run does not hide one that can, and all of them run when a worker comes that fits.
+// Any number of nodes that nobody can run does not hide one that can, and all of them run when a worker comes that
+// fits.
 func TestManyThatNobodyCanRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

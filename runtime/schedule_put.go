@@ -21,7 +21,10 @@ const (
 )
 
 // newDraft checks a declaration. The error joins what is wrong with it.
-func newDraft(e *engine.Session, name string, timing ScheduleTiming, compiled *submit.CompiledFlow, input []byte, opts []ScheduleOption) (*schedule.Draft, error) {
+func newDraft(
+	e *engine.Session, name string, timing ScheduleTiming, compiled *submit.CompiledFlow, input []byte,
+	opts []ScheduleOption,
+) (*schedule.Draft, error) {
 	c := scheduleConfig{spec: schedule.Spec{
 		Version: schedule.Version, Namespace: string(e.Namespace), Name: name, Flow: compiled.Graph.Name,
 		GraphHash: compiled.Hash, InputHash: submit.HashInput(input), Cron: timing.cron, Zone: timing.zone,
@@ -39,11 +42,13 @@ func newDraft(e *engine.Session, name string, timing ScheduleTiming, compiled *s
 	}
 	c.spec.Retention = submit.RetentionOf(e.Keep, mergeKeep(c.keep, compiled.Graph.Keep))
 	// What the engine would not take is found now, not when it fires.
-	if _, err := schedule.PlanFire(e, &c.spec, compiled, input, 0, schedule.PendingFire{At: time.Now().UnixMilli(), Triggered: true}); err != nil {
+	if _, err := schedule.PlanFire(e, &c.spec, compiled, input, 0,
+		schedule.PendingFire{At: time.Now().UnixMilli(), Triggered: true}); err != nil {
 		return nil, err
 	}
 	return &schedule.Draft{
-		Spec: c.spec, Times: times, Content: schedule.Content{Definition: compiled.Definition, Input: input}, Paused: c.paused, Reason: c.reason,
+		Spec: c.spec, Times: times, Content: schedule.Content{Definition: compiled.Definition, Input: input},
+		Paused: c.paused, Reason: c.reason,
 	}, nil
 }
 
@@ -74,10 +79,12 @@ func (c *scheduleConfig) check(g *flowgraph.Graph) *timetable.Timetable {
 		}
 	case schedule.OverlapSkip, schedule.OverlapCancelPrevious, schedule.OverlapAllow:
 		if spec.QueueLimit != 0 {
-			fault(fmt.Errorf("queue limit %d: only the overlap policy %q has a queue", spec.QueueLimit, schedule.OverlapQueue))
+			fault(fmt.Errorf("queue limit %d: only the overlap policy %q has a queue", spec.QueueLimit,
+				schedule.OverlapQueue))
 		}
 	default:
-		fault(fmt.Errorf("overlap policy %.40q: must be %s, %s, %s or %s", spec.Overlap, schedule.OverlapSkip, schedule.OverlapQueue,
+		fault(fmt.Errorf("overlap policy %.40q: must be %s, %s, %s or %s", spec.Overlap, schedule.OverlapSkip,
+			schedule.OverlapQueue,
 			schedule.OverlapCancelPrevious, schedule.OverlapAllow))
 	}
 	if window := spec.CatchUp(); window < minCatchUp || window > maxCatchUp {

@@ -93,7 +93,8 @@ func retriesAtOnce(t *testing.T, a *activity.Activity[int, int]) *flow.Definitio
 	return single(t, a, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
 }
 
-// Workers keep without being told: what is due is done, by one keeper for all workers of an engine, and it ends with them.
+// Workers keep without being told: what is due is done, by one keeper for all workers of an engine, and it ends with
+// them.
 func TestWorkersKeep(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -130,8 +131,8 @@ func TestBuiltInKeeperYieldsOnItsEngine(t *testing.T) {
 	})
 }
 
-// The keepers of workers stand by while another program runs one with options of its own, and take over when that is gone
-// without a word.
+// The keepers of workers stand by while another program runs one with options of its own, and take over when that is
+// gone without a word.
 func TestBuiltInKeepersStandBy(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

@@ -26,8 +26,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// smallFlow has what the runs of one call may have: nodes of several forms, data and order, tags, a limit, a deadline, and
-// budgets, one of which is of each run alone.
+// smallFlow has what the runs of one call may have: nodes of several forms, data and order, tags, a limit, a deadline,
+// and budgets, one of which is of each run alone.
 func smallFlow(t *testing.T) (*flow.Definition[int, int], []activity.Handler) {
 	t.Helper()
 	add := activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
@@ -65,7 +65,8 @@ var (
 	instants = regexp.MustCompile(`1[0-9]{12}(-0)?`)
 )
 
-// recordsOf is what the engine keeps under the keys of a run, with ids in place of which their order stands, and no times.
+// recordsOf is what the engine keeps under the keys of a run, with ids in place of which their order stands, and no
+// times.
 func recordsOf(t *testing.T, b *enginetest.Bench, plan *runtime.Plan, def *flow.Definition[int, int]) []string {
 	t.Helper()
 	ctx := enginetest.Context(t)
@@ -178,8 +179,8 @@ func TestTogetherIsLikeAlone(t *testing.T) {
 	})
 }
 
-// TestCopiesAreLikeAlone does the same for a flow without limits and budgets, whose runs are copied from the first one: with
-// nodes that one edge leaves, with data or without, several, and none, and some to which several lead.
+// TestCopiesAreLikeAlone does the same for a flow without limits and budgets, whose runs are copied from the first one:
+// with nodes that one edge leaves, with data or without, several, and none, and some to which several lead.
 func TestCopiesAreLikeAlone(t *testing.T) {
 	t.Parallel()
 	double := activity.New("double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
@@ -357,8 +358,8 @@ func TestStartsThatAreGivenUp(t *testing.T) {
 	})
 }
 
-// TestRecordsOfLaterRuns submits runs that are alike at different times, into different partitions: what is stored of each is of
-// its own time and place.
+// TestRecordsOfLaterRuns submits runs that are alike at different times, into different partitions: what is stored of
+// each is of its own time and place.
 func TestRecordsOfLaterRuns(t *testing.T) {
 	t.Parallel()
 	double := activity.New("double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
@@ -405,8 +406,8 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 	})
 }
 
-// TestStartsWithoutRestore starts runs on servers that refuse to dump or to restore records: they are written like others, and
-// the server is not asked again.
+// TestStartsWithoutRestore starts runs on servers that refuse to dump or to restore records: they are written like
+// others, and the server is not asked again.
 func TestStartsWithoutRestore(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -434,8 +435,8 @@ func TestStartsWithoutRestore(t *testing.T) {
 	})
 }
 
-// TestCopiesWithKeys starts runs together with keys that take turns, and then others without: each stands in the queue of its
-// key, and those without one share a queue while keys wait.
+// TestCopiesWithKeys starts runs together with keys that take turns, and then others without: each stands in the queue
+// of its key, and those without one share a queue while keys wait.
 func TestCopiesWithKeys(t *testing.T) {
 	t.Parallel()
 	type order struct{ Tenant string }

@@ -99,7 +99,8 @@ func (x *brittle) claimAny() {
 	require.FailNow(x.t, "nothing to lease")
 }
 
-// Whatever state lasts, reconcilers leave it alone: what waits for a limit, a budget, a signal, a worker or an operator.
+// Whatever state lasts, reconcilers leave it alone: what waits for a limit, a budget, a signal, a worker or an
+// operator.
 func TestReconcilersMeetSteadyStates(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -34,9 +34,9 @@ func startAt(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	}
 }
 
-// Of the partitions that a claim lists, it visits the one that was visited longest ago by any worker: between two visits of a
-// partition, there are at most as many claims that list it as there are partitions, whoever makes them and whatever else
-// they list. One server does that; one of a cluster visits the partition that it is asked for.
+// Of the partitions that a claim lists, it visits the one that was visited longest ago by any worker: between two
+// visits of a partition, there are at most as many claims that list it as there are partitions, whoever makes them and
+// whatever else they list. One server does that; one of a cluster visits the partition that it is asked for.
 func TestClaimVisitsLongestAgo(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -107,8 +107,9 @@ type begun struct {
 const held = 25 * time.Millisecond
 
 // While one partition is flooded, each other one with work is visited within as many claims of all workers together as
-// partitions have work, and with up to twice as many partitions as workers, that is within 2 × workers claims. The workers
-// keep very different paces. In a cluster, each worker has a round of its own: it visits each within as many of its claims.
+// partitions have work, and with up to twice as many partitions as workers, that is within 2 × workers claims. The
+// workers keep very different paces. In a cluster, each worker has a round of its own: it visits each within as many of
+// its claims.
 //
 // It does not run in parallel with others, which may keep a worker from hearing of its peers.
 func TestEveryPartitionIsVisited(t *testing.T) {
@@ -195,8 +196,8 @@ func testVisits(t *testing.T, b *enginetest.Bench, workers, partitions int) {
 				delete(since, name)
 				continue
 			}
-			// The server's bound is one visit in so many claims, see TestClaimVisitsLongestAgo. A worker that a busy machine keeps
-			// from hearing of the others chooses for itself meanwhile.
+			// The server's bound is one visit in so many claims, see TestClaimVisitsLongestAgo. A worker that a busy
+			// machine keeps from hearing of the others chooses for itself meanwhile.
 			require.LessOrEqual(t, since[name], 2*partitions, "claim %d: partition %s", claim, name)
 			longest = max(longest, since[name])
 			if partition == got.partition {
@@ -236,7 +237,8 @@ func newRoll(ctx context.Context, t *testing.T, b *enginetest.Bench) *roll {
 
 func (r *roll) channel() string { return r.b.Engine.Core().Keys().ChannelWake(activity.DefaultLane) }
 
-// call waits until so many workers have answered a newcomer. They know each other then, and have heard what was said before.
+// call waits until so many workers have answered a newcomer. They know each other then, and have heard what was said
+// before.
 func (r *roll) call(ctx context.Context, t *testing.T, count int) {
 	t.Helper()
 	say := func(word string) {

@@ -95,8 +95,8 @@ func startTalker(t *testing.T, b *enginetest.Bench, stage string) *child {
 	return c
 }
 
-// A worker is killed after Await has asked for the suspension and before it was made: the next one repeats the function,
-// not the step, and the signal is not lost.
+// A worker is killed after Await has asked for the suspension and before it was made: the next one repeats the
+// function, not the step, and the signal is not lost.
 func TestWorkerKilledBeforeTheSuspension(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -143,7 +143,8 @@ func TestWorkerKilledAfterTheResumption(t *testing.T) {
 	})
 }
 
-// A program with the engine inside ends while something waits: the wait, its token and what is recorded are there again.
+// A program with the engine inside ends while something waits: the wait, its token and what is recorded are there
+// again.
 func TestWaitOutlivesTheProgram(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)

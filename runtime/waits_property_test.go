@@ -195,8 +195,8 @@ func (a *audience) signal(ctx context.Context, w runtime.Waitpoint, key string, 
 	a.ended[place] = payload
 }
 
-// TestRandomWaits runs random flows with waits while people signal, at any moment and twice, and workers and keepers come
-// and go. Every wait is ended once, and its function or node has what ended it. FLOWFABRIC_SEED repeats one round,
+// TestRandomWaits runs random flows with waits while people signal, at any moment and twice, and workers and keepers
+// come and go. Every wait is ended once, and its function or node has what ended it. FLOWFABRIC_SEED repeats one round,
 // FLOWFABRIC_SOAK makes it long.
 func TestRandomWaits(t *testing.T) {
 	t.Parallel()

@@ -22,8 +22,8 @@ const (
 // errEnough ends an iteration whose reader has stopped.
 var errEnough = errors.New("the reader has stopped")
 
-// ErrEventsLost is yielded by Watch when events after the given id have been dropped, because the run has had more than the
-// engine keeps. The events after it follow.
+// ErrEventsLost is yielded by Watch when events after the given id have been dropped, because the run has had more than
+// the engine keeps. The events after it follow.
 var ErrEventsLost = errors.New("events were dropped")
 
 // Watch yields what happens in the run, in order and without gaps, from the event after the given id on ("" is from its
@@ -164,7 +164,8 @@ func (r *RunRef) over(ctx context.Context) (bool, error) {
 
 // result reads how the run stands; its error tells a run that does not exist from one where nothing has happened.
 func (r *RunRef) result(ctx context.Context) (enginerpc.FlowResultReply, error) {
-	reply, err := r.client.session.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: r.partition, FlowID: r.flowID})
+	reply, err := r.client.session.Backend.FlowResult(ctx,
+		enginerpc.FlowResultCall{Partition: r.partition, FlowID: r.flowID})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
 		err = engine.ErrRunNotFound

@@ -38,7 +38,8 @@ type repairView struct {
 
 func prepareDoctor(flags *flag.FlagSet) action {
 	withRepair := flags.Bool("repair", false, "before that, mend what does not fit together and do what is due, once")
-	rewrite := flags.Bool("rewrite-log", false, "before that, have the servers rewrite their logs (BGREWRITEAOF), as after a crash")
+	rewrite := flags.Bool("rewrite-log", false,
+		"before that, have the servers rewrite their logs (BGREWRITEAOF), as after a crash")
 	return action{need(nil), func(ctx context.Context, s *session, out *output, _ []string) error {
 		var faults []error
 		if *withRepair {

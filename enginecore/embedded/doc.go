@@ -42,8 +42,8 @@
 // memory. A function that never returns is interrupted after Options.ScriptTimeout, unless it has written: then it can
 // only be reported, as on a server.
 //
-// Approximate trims of streams (MAXLEN ~, MINID ~) remove whole nodes only and never go below the bound. Nodes are filled
-// as by a server with default settings: up to 100 entries and 4096 bytes.
+// Approximate trims of streams (MAXLEN ~, MINID ~) remove whole nodes only and never go below the bound. Nodes are
+// filled as by a server with default settings: up to 100 entries and 4096 bytes.
 //
 // # Lua
 //

@@ -1,6 +1,3 @@
-// Package timetable computes the times of cron expressions in a time zone, and of intervals.
-//
-// Times are whole milliseconds. A timetable is a value: the same spec gives the same times in every process.
 package timetable
 
 import (
@@ -65,7 +62,8 @@ func New(spec Spec) (*Timetable, error) {
 		faults = append(faults, fmt.Errorf("jitter %s: must be between 0 and %s", spec.Jitter, maxJitter))
 	}
 	if !spec.Start.IsZero() && !spec.End.IsZero() && spec.End.Before(spec.Start) {
-		faults = append(faults, fmt.Errorf("its end %s is before its start %s", spec.End.Format(time.RFC3339), spec.Start.Format(time.RFC3339)))
+		faults = append(faults, fmt.Errorf("its end %s is before its start %s", spec.End.Format(time.RFC3339),
+			spec.Start.Format(time.RFC3339)))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
@@ -167,8 +165,8 @@ func (t *Timetable) Passed(first, until time.Time, keep int) (count int64, last 
 	return count, slices.Concat(ring[oldest:], ring[:oldest])
 }
 
-// Delay is by how much one time of the timetable is put off: at least 0 and less than the jitter, always the same for one
-// name and time.
+// Delay is by how much one time of the timetable is put off: at least 0 and less than the jitter, always the same for
+// one name and time.
 func (t *Timetable) Delay(name string, at time.Time) time.Duration {
 	jitter := t.spec.Jitter.Milliseconds()
 	if jitter <= 0 {
@@ -194,9 +192,11 @@ func newCronTable(expression, zone string) (*cronTable, error) {
 	location, err := time.LoadLocation(zone)
 	switch {
 	case zone == "Local":
-		faults = append(faults, errors.New("time zone \"Local\": it differs from machine to machine, name it as in Europe/Berlin"))
+		faults = append(faults,
+			errors.New("time zone \"Local\": it differs from machine to machine, name it as in Europe/Berlin"))
 	case err != nil:
-		faults = append(faults, fmt.Errorf("time zone %.80q: it is no name of the IANA database such as Europe/Berlin", zone))
+		faults = append(faults, fmt.Errorf("time zone %.80q: it is no name of the IANA database such as Europe/Berlin",
+			zone))
 	}
 	fields, err := parseCron(expression)
 	if err != nil {

@@ -40,8 +40,8 @@ func onServers(t *testing.T, test func(t *testing.T, kind testserver.Kind)) {
 	}
 }
 
-// A worker, or a keeper, dies at any step between a node and its run. Others go on: nothing is lost, and nothing is done twice
-// over.
+// A worker, or a keeper, dies at any step between a node and its run. Others go on: nothing is lost, and nothing is
+// done twice over.
 func TestCrashBetweenParentAndChild(t *testing.T) {
 	t.Parallel()
 	const items = 150 // more than one call submits
@@ -167,8 +167,8 @@ func TestUntoldEndIsFound(t *testing.T) {
 	})
 }
 
-// A run is started for a node that has ended meanwhile, and for one that is not there any more: keepers find that nobody wants
-// it, end it, and remove what no node knows.
+// A run is started for a node that has ended meanwhile, and for one that is not there any more: keepers find that
+// nobody wants it, end it, and remove what no node knows.
 func TestOrphansAreEnded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -98,8 +98,8 @@ func endsOutdated(t *testing.T, what string, ended <-chan error) {
 	}
 }
 
-// The library is replaced, with a run in flight, by one that serves no programs of this protocol. Everything ends with an
-// error that says so; nothing goes on trying. Once the server serves them again, the run goes on.
+// The library is replaced, with a run in flight, by one that serves no programs of this protocol. Everything ends with
+// an error that says so; nothing goes on trying. Once the server serves them again, the run goes on.
 func TestProtocolIsGivenUpUnderARunningProgram(t *testing.T) {
 	t.Parallel()
 	onOwnEngines(t, func(t *testing.T, b *enginetest.Bench) {
@@ -182,7 +182,8 @@ func TestDirectoryOfALaterProtocol(t *testing.T) {
 	require.ErrorContains(t, err, "build "+lua.Build())
 }
 
-// A library of a later build that still serves this protocol is left in place, and a program that has met it keeps working.
+// A library of a later build that still serves this protocol is left in place, and a program that has met it keeps
+// working.
 func TestLaterLibraryThatStillServes(t *testing.T) {
 	t.Parallel()
 	onOwnEngines(t, func(t *testing.T, b *enginetest.Bench) {

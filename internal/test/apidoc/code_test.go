@@ -71,8 +71,8 @@ import ("context"; "fmt"; "net/http"; "os"; "time"
 // declaration matches a declaration that fills lines from the left margin, or a line.
 var declaration = regexp.MustCompile(`(?ms)^(func \w|type |var \().*?^[})]\n|^(type|func) [^\n]*\}\n`)
 
-// The Go code of every page compiles: that of a program as one file, other blocks each as a function. What a page leaves
-// unused is no fault.
+// The Go code of every page compiles: that of a program as one file, other blocks each as a function. What a page
+// leaves unused is no fault.
 func TestCodeOfPages(t *testing.T) {
 	t.Parallel()
 	check := checker(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exportedNames is how many package-level names a package exports at most. Every one of them is a promise, and a word that users
-// meet: a number is raised only for something that users miss, and lowered with every name that goes.
+// exportedNames is how many package-level names a package exports at most. Every one of them is a promise, and a word
+// that users meet: a number is raised only for something that users miss, and lowered with every name that goes.
 var exportedNames = map[string]int{
 	"activity":              89,
 	"activity/activitytest": 3,

@@ -300,8 +300,8 @@ func (x *budgetCheck) check() {
 	require.Len(x.t, reply.Budgets[0].Dims, len(x.model.dims))
 }
 
-// Random uses, repeated, late and wrong ones among them, resets, raises and ends of leases give what the model gives; never is
-// more spent and reserved than the hard limit.
+// Random uses, repeated, late and wrong ones among them, resets, raises and ends of leases give what the model gives;
+// never is more spent and reserved than the hard limit.
 func TestBudgetModel(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

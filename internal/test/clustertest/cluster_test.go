@@ -15,7 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// onCluster reports whether clusters are to be tested: they are in the list of engines, or Valkey is, of which they are made.
+// onCluster reports whether clusters are to be tested: they are in the list of engines, or Valkey is, of which they are
+// made.
 func onCluster(t *testing.T) {
 	t.Helper()
 	for _, kind := range testserver.Kinds(t) {
@@ -36,9 +37,9 @@ func rounds(few, many int) int {
 	return few
 }
 
-// Slots of flows, budgets and limits go from server to server, a few keys at a time, while everything uses them; a primary
-// loses the library, and another one that never had it gets slots. Nothing is lost, nothing happens twice, no limit is exceeded
-// and every token is counted.
+// Slots of flows, budgets and limits go from server to server, a few keys at a time, while everything uses them; a
+// primary loses the library, and another one that never had it gets slots. Nothing is lost, nothing happens twice, no
+// limit is exceeded and every token is counted.
 func TestSlotsMoveUnderLoad(t *testing.T) {
 	onCluster(t)
 	t.Parallel()
@@ -121,9 +122,10 @@ func (x *load) next(s *testserver.Server) *testserver.Server {
 // behind is for how long a primary that is killed has not been replicated.
 const behind = 200 * time.Millisecond
 
-// Replicas take over from primaries under load: in agreement, and because the primary dies with all that it has answered
-// replicated. Nothing is lost then, in a slot or between slots. Afterwards, in soaks, primaries die whatever is replicated, which
-// may take back what was answered last, but every run that is started again under its id ends as it should.
+// Replicas take over from primaries under load: in agreement, and because the primary dies with all that it has
+// answered replicated. Nothing is lost then, in a slot or between slots. Afterwards, in soaks, primaries die whatever
+// is replicated, which may take back what was answered last, but every run that is started again under its id ends as
+// it should.
 func TestPrimariesFail(t *testing.T) {
 	onCluster(t)
 	t.Parallel()

@@ -1,5 +1,3 @@
-// Package enginetest gives tests of flows an engine of each kind with a keyspace of its own, workers and keepers that
-// end with the test, and the check that everything is in order afterwards.
 package enginetest
 
 import (
@@ -45,8 +43,8 @@ type Bench struct {
 	operators []rueidis.Client
 }
 
-// Each runs a test on every engine, on all of them at the same time. What the test shares between engines must bear that.
-// The config, here and in other functions of this package, may be left out.
+// Each runs a test on every engine, on all of them at the same time. What the test shares between engines must bear
+// that. The config, here and in other functions of this package, may be left out.
 func Each(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
 	t.Helper()
 	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, New(t, kind, config...)) })
@@ -79,8 +77,8 @@ func New(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConfig) *Ben
 	return b
 }
 
-// URL is the address of an engine of a kind: an embedded one of its own, a database of its own on a server that the tests of this
-// process share, or the cluster that they share.
+// URL is the address of an engine of a kind: an embedded one of its own, a database of its own on a server that the
+// tests of this process share, or the cluster that they share.
 func URL(tb testing.TB, kind testserver.Kind) string {
 	tb.Helper()
 	switch kind {

@@ -85,8 +85,8 @@ func (p *Program) OpenAhead(x Claimed) enginerpc.CreatePendingWaitpointReply {
 	return reply
 }
 
-// Suspend lets an execution wait for one of the signals "yes" and "no" at the waitpoint "approval": until a time, at which
-// it fails, or for ever if that is zero.
+// Suspend lets an execution wait for one of the signals "yes" and "no" at the waitpoint "approval": until a time, at
+// which it fails, or for ever if that is zero.
 func (p *Program) Suspend(x Claimed, timeout time.Time) enginerpc.SuspendExecutionReply {
 	p.tb.Helper()
 	reply, err := p.core.SuspendExecution(p.ctx, enginerpc.SuspendExecutionCall{

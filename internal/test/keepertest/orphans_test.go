@@ -16,8 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What no index leads to is found among all keys: records missing from the lists of all of them, and lists with entries that
-// belong to nothing.
+// What no index leads to is found among all keys: records missing from the lists of all of them, and lists with entries
+// that belong to nothing.
 func TestKeyReconciliation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

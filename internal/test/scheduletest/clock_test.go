@@ -99,8 +99,8 @@ func TestClockSetBackFiresNothingAgain(t *testing.T) {
 	b.Settle(t)
 }
 
-// A keeper notices by itself that the clock was set back, says so, and goes on with schedules that it has put off: those whose next
-// time lies ahead, and those of which somebody began to start a run.
+// A keeper notices by itself that the clock was set back, says so, and goes on with schedules that it has put off:
+// those whose next time lies ahead, and those of which somebody began to start a run.
 func TestKeeperNoticesClockSetBack(t *testing.T) {
 	t.Parallel()
 	b, clock := enginetest.WithClock(t)

@@ -195,7 +195,8 @@ func (s *storm) rage(t *testing.T, more trouble) {
 	s.calm(t)
 }
 
-// awaitRuns lets a storm begin when there is something to disturb: on a busy machine, processes need their time to begin.
+// awaitRuns lets a storm begin when there is something to disturb: on a busy machine, processes need their time to
+// begin.
 func (s *storm) awaitRuns(t *testing.T) {
 	t.Helper()
 	enginetest.Eventually(t, enginetest.Patience, func() string {

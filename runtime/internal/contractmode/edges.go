@@ -24,7 +24,8 @@ func (s *contractSubmission) stageEdges(ctx context.Context) error {
 	missing := call.Edges
 	for round := 0; len(missing) > 0; round++ {
 		if round == maxStageRounds {
-			return fmt.Errorf("stage edges of flow %s: %w: others change it all the time", call.FlowID, enginecore.ErrUnavailable)
+			return fmt.Errorf("stage edges of flow %s: %w: others change it all the time", call.FlowID,
+				enginecore.ErrUnavailable)
 		}
 		var revision int64
 		var err error
@@ -63,7 +64,9 @@ func (s *contractSubmission) stageEdges(ctx context.Context) error {
 
 // unstaged reads the flow's graph revision, and returns the edges that are not staged yet. It need not read the edges
 // of a flow that has none.
-func (s *contractSubmission) unstaged(ctx context.Context, edges []enginerpc.SubmitFlowEdge, again bool) ([]enginerpc.SubmitFlowEdge, int64, error) {
+func (s *contractSubmission) unstaged(
+	ctx context.Context, edges []enginerpc.SubmitFlowEdge, again bool,
+) ([]enginerpc.SubmitFlowEdge, int64, error) {
 	c, call := s.contract, s.call
 	fields := []string{"graph_revision", "edge_count"}
 	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(call.Partition, call.FlowID), fields))
@@ -108,7 +111,8 @@ func (s *contractSubmission) applyEdges(ctx context.Context) error {
 	applied := make([]*engine.CallResult[enginerpc.ApplyDependencyToChildReply], len(call.Edges))
 	for i, e := range call.Edges {
 		applied[i] = addAgain[enginerpc.ApplyDependencyToChildReply](b, enginerpc.ApplyDependencyToChildCall{
-			DownstreamExecutionID: e.DownstreamExecutionID, LaneID: cores[i].Lane(), FlowID: call.FlowID, EdgeID: e.EdgeID,
+			DownstreamExecutionID: e.DownstreamExecutionID, LaneID: cores[i].Lane(), FlowID: call.FlowID,
+			EdgeID:              e.EdgeID,
 			UpstreamExecutionID: e.UpstreamExecutionID, DependencyKind: e.DependencyKind, Now: c.now(),
 		})
 	}

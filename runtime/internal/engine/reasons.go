@@ -15,8 +15,8 @@ const (
 	MaxActor = 256
 )
 
-// CheckReason returns an error that wraps [ErrInvalid] unless reason is valid UTF-8 of at most [MaxReason] bytes without
-// control characters.
+// CheckReason returns an error that wraps [ErrInvalid] unless reason is valid UTF-8 of at most [MaxReason] bytes
+// without control characters.
 func CheckReason(reason string) error { return CheckText("reason", reason, MaxReason) }
 
 // CheckText returns an error that wraps [ErrInvalid] unless text is valid UTF-8 of at most limit bytes without control

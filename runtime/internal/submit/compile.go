@@ -39,7 +39,8 @@ func CompileFlow(g *flowgraph.Graph, hash string) (*CompiledFlow, error) {
 		nodeNumbers: make(map[string]int64, len(g.Nodes)),
 	}
 	if len(definition) > MaxDefinition {
-		return nil, fmt.Errorf("flow %s: %w: its definition has %d bytes, at most %d are allowed", g.Name, engine.ErrTooLarge,
+		return nil, fmt.Errorf("flow %s: %w: its definition has %d bytes, at most %d are allowed", g.Name,
+			engine.ErrTooLarge,
 			len(definition), MaxDefinition)
 	}
 	for i := range g.Nodes {

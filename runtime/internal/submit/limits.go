@@ -56,7 +56,9 @@ func DecodeLimits(text string) ([]StoredLimit, error) {
 const MaxLimitKey = 256
 
 // limitsOf resolves the limits of every node of a flow that has some, by the name of the node.
-func limitsOf(namespace enginecore.Namespace, g *flowgraph.Graph, input []byte) (map[string]enginerpc.SubmitFlowLimit, error) {
+func limitsOf(
+	namespace enginecore.Namespace, g *flowgraph.Graph, input []byte,
+) (map[string]enginerpc.SubmitFlowLimit, error) {
 	var byNode map[string]enginerpc.SubmitFlowLimit
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
@@ -78,7 +80,9 @@ func limitsOf(namespace enginecore.Namespace, g *flowgraph.Graph, input []byte) 
 	return byNode, nil
 }
 
-func limitsOfNode(namespace enginecore.Namespace, n *flowgraph.Node, input []byte, codec string) (enginerpc.SubmitFlowLimit, error) {
+func limitsOfNode(
+	namespace enginecore.Namespace, n *flowgraph.Node, input []byte, codec string,
+) (enginerpc.SubmitFlowLimit, error) {
 	var limits []StoredLimit
 	var words []string
 	for _, spec := range n.Limits {
@@ -87,7 +91,8 @@ func limitsOfNode(namespace enginecore.Namespace, n *flowgraph.Node, input []byt
 			return enginerpc.SubmitFlowLimit{}, err
 		}
 		limits = append(limits, StoredLimit{
-			Quota: enginecore.QuotaIDFor(namespace, spec.Name, key), Name: spec.Name, Key: key, Rate: int64(spec.AtMost),
+			Quota: enginecore.QuotaIDFor(namespace, spec.Name, key), Name: spec.Name, Key: key,
+			Rate:     int64(spec.AtMost),
 			WindowMS: spec.Per.Milliseconds(), Cap: int64(spec.AtOnce),
 		})
 		words = append(words, describeLimit(spec, key))

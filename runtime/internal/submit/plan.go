@@ -61,12 +61,15 @@ func NewPlan(e *engine.Session, compiled *CompiledFlow, runID string, input []by
 }
 
 // NewPlanIn plans a run in any namespace, as NewPlan does.
-func NewPlanIn(e *engine.Session, namespace enginecore.Namespace, compiled *CompiledFlow, runID string, input []byte) (*RunPlan, error) {
+func NewPlanIn(
+	e *engine.Session, namespace enginecore.Namespace, compiled *CompiledFlow, runID string, input []byte,
+) (*RunPlan, error) {
 	if err := CheckRunID(runID); err != nil {
 		return nil, fmt.Errorf("flow %s: %w", compiled.Graph.Name, err)
 	}
 	if len(input) > MaxInput {
-		return nil, fmt.Errorf("flow %s: %w: input has %d bytes, at most %d are allowed", compiled.Graph.Name, engine.ErrTooLarge,
+		return nil, fmt.Errorf("flow %s: %w: input has %d bytes, at most %d are allowed", compiled.Graph.Name,
+			engine.ErrTooLarge,
 			len(input), MaxInput)
 	}
 	id := enginecore.FlowIDFor(namespace, compiled.Graph.Name, runID)
@@ -88,7 +91,8 @@ func NewPlanIn(e *engine.Session, namespace enginecore.Namespace, compiled *Comp
 	}
 	return &RunPlan{
 		Flow: compiled.Graph.Name, Run: runID, FlowID: id, Partition: partition, namespace: namespace,
-		Compiled: compiled, Tags: compiled.tags, Input: input, limits: limits, FairKey: fair, InputHash: HashInput(input),
+		Compiled: compiled, Tags: compiled.tags, Input: input, limits: limits, FairKey: fair,
+		InputHash: HashInput(input),
 		Retention: RetentionOf(e.Keep, compiled.Graph.Keep), Budgets: budgets,
 	}, nil
 }
@@ -150,9 +154,10 @@ func (p *RunPlan) Edges(nodes []enginerpc.SubmitFlowNode) []enginerpc.SubmitFlow
 		n := &p.Compiled.Graph.Nodes[i]
 		for _, up := range n.Upstreams {
 			edge := enginerpc.SubmitFlowEdge{
-				EdgeID:              enginecore.EdgeIDFor(p.FlowID, up.Node, n.Name),
-				UpstreamExecutionID: nodes[p.Compiled.nodeNumbers[up.Node]-1].ExecutionID, DownstreamExecutionID: nodes[i].ExecutionID,
-				DependencyKind: string(up.Kind),
+				EdgeID:                enginecore.EdgeIDFor(p.FlowID, up.Node, n.Name),
+				UpstreamExecutionID:   nodes[p.Compiled.nodeNumbers[up.Node]-1].ExecutionID,
+				DownstreamExecutionID: nodes[i].ExecutionID,
+				DependencyKind:        string(up.Kind),
 			}
 			if up.Data {
 				edge.InputName = up.Node

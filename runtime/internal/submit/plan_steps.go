@@ -20,11 +20,13 @@ type PlanStep struct {
 func (p *RunPlan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "flow %s, run %s\n", p.Flow, p.Run)
-	fmt.Fprintf(&b, "id %s in partition %s, graph %.12s, input %d bytes\n", p.FlowID, p.Partition, p.Compiled.Hash, len(p.Input))
+	fmt.Fprintf(&b, "id %s in partition %s, graph %.12s, input %d bytes\n", p.FlowID, p.Partition, p.Compiled.Hash,
+		len(p.Input))
 	sent := 0
 	for call := range p.calls() {
 		sent++
-		fmt.Fprintf(&b, "call %d: ffx_submit_flow with %d nodes and %d edges%s\n", sent, len(call.Nodes), len(call.Edges),
+		fmt.Fprintf(&b, "call %d: ffx_submit_flow with %d nodes and %d edges%s\n", sent, len(call.Nodes),
+			len(call.Edges),
 			map[bool]string{true: ", releases the roots"}[call.Last])
 	}
 	b.WriteString("which does:\n")
@@ -41,7 +43,10 @@ func (p *RunPlan) Steps() []PlanStep {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		steps = append(steps,
-			PlanStep{enginerpc.FunctionName(enginerpc.CreateExecutionCall{}), fmt.Sprintf("%s = %s on lane %s, %s", n.Name, stepKind(n), n.Lane, p.ExecutionID(n.Name))},
+			PlanStep{
+				enginerpc.FunctionName(enginerpc.CreateExecutionCall{}),
+				fmt.Sprintf("%s = %s on lane %s, %s", n.Name, stepKind(n), n.Lane, p.ExecutionID(n.Name)),
+			},
 			PlanStep{enginerpc.FunctionName(enginerpc.AddExecutionToFlowCall{}), n.Name})
 	}
 	for i := range g.Nodes {
@@ -55,7 +60,9 @@ func (p *RunPlan) Steps() []PlanStep {
 			if up.Data {
 				kind += ", with its result"
 			}
-			steps = append(steps, PlanStep{enginerpc.FunctionName(enginerpc.StageDependencyEdgeCall{}), arrow + " (" + kind + ")"},
+			steps = append(steps, PlanStep{
+				enginerpc.FunctionName(enginerpc.StageDependencyEdgeCall{}), arrow + " (" + kind + ")",
+			},
 				PlanStep{enginerpc.FunctionName(enginerpc.ApplyDependencyToChildCall{}), arrow})
 		}
 	}
@@ -67,7 +74,8 @@ func (p *RunPlan) joinStep(n *flowgraph.Node) PlanStep {
 	join := p.Compiled.joins[n.Name]
 	subject := fmt.Sprintf("%s: %s of %d, %s", n.Name, join.PolicyVariant, len(n.Upstreams), join.OnSatisfied)
 	if n.Join.Policy == flowgraph.JoinQuorum {
-		subject = fmt.Sprintf("%s: %s, %d of %d, %s", n.Name, join.PolicyVariant, join.K, len(n.Upstreams), join.OnSatisfied)
+		subject = fmt.Sprintf("%s: %s, %d of %d, %s", n.Name, join.PolicyVariant, join.K, len(n.Upstreams),
+			join.OnSatisfied)
 	}
 	return PlanStep{enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{}), subject}
 }

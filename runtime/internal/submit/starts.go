@@ -83,7 +83,9 @@ func newStartBatcher(e *engine.Session) *startBatcher {
 
 // submit starts a run and reports whether it existed. alone starts it by itself: when nothing else is being started,
 // and for whatever needs an answer of its own.
-func (s *startBatcher) submit(ctx context.Context, plan *RunPlan, alone func() (existed bool, err error)) (existed bool, err error) {
+func (s *startBatcher) submit(
+	ctx context.Context, plan *RunPlan, alone func() (existed bool, err error),
+) (existed bool, err error) {
 	if s == nil || !plan.batchable() {
 		return alone()
 	}
@@ -140,16 +142,19 @@ func StartCall(key StartKey, requests []StartRequest) enginerpc.SubmitManyCall {
 	for i, one := range requests {
 		plan := one.plan
 		call.Runs[i] = enginerpc.SubmitManyRun{
-			FlowID: plan.FlowID, RunID: plan.Run, InputHash: plan.InputHash, Input: plan.Input, TraceContext: plan.trace,
-			FairKey: plan.FairKey,
+			FlowID: plan.FlowID, RunID: plan.Run, InputHash: plan.InputHash, Input: plan.Input,
+			TraceContext: plan.trace,
+			FairKey:      plan.FairKey,
 		}
 		run := int64(i + 1)
 		for _, b := range one.budgets {
-			call.Budgets = append(call.Budgets, enginerpc.SubmitManyBudget{Run: run, Text: b.Text, Blocking: b.Blocking})
+			call.Budgets = append(call.Budgets,
+				enginerpc.SubmitManyBudget{Run: run, Text: b.Text, Blocking: b.Blocking})
 		}
 		if plan.OwnTags {
 			for _, tag := range plan.Tags {
-				call.OwnTags = append(call.OwnTags, enginerpc.SubmitManyOwnTag{Run: run, Name: tag.Name, Value: tag.Value})
+				call.OwnTags = append(call.OwnTags,
+					enginerpc.SubmitManyOwnTag{Run: run, Name: tag.Name, Value: tag.Value})
 			}
 		}
 		for j := range graph.Nodes {
@@ -196,7 +201,9 @@ func newManyForm(c *CompiledFlow) *manyForm {
 	for i := range c.Graph.Nodes {
 		n := &c.Graph.Nodes[i]
 		for _, up := range n.Upstreams {
-			edge := enginerpc.SubmitManyEdge{Upstream: c.nodeNumbers[up.Node], Downstream: c.nodeNumbers[n.Name], DependencyKind: string(up.Kind)}
+			edge := enginerpc.SubmitManyEdge{
+				Upstream: c.nodeNumbers[up.Node], Downstream: c.nodeNumbers[n.Name], DependencyKind: string(up.Kind),
+			}
 			if up.Data {
 				edge.InputName = up.Node
 			}

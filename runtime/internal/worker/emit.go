@@ -178,7 +178,8 @@ func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 		case errors.Is(err, enginecore.ErrStreamClosed), errors.Is(err, enginecore.ErrStaleOwnerCannotAppend):
 			err = fmt.Errorf("%w: the stream takes no more frames", engine.ErrLeaseLost)
 		}
-		a.log(slog.LevelWarn, engine.EventFramesLost, "frames were not stored", slog.Int("frames", len(batch)-i),
+		a.log(slog.LevelWarn, engine.EventFramesLost, "the engine did not store frames",
+			slog.Int("frames", len(batch)-i),
 			slog.Any("error", err))
 		return i, err
 	}

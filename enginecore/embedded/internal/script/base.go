@@ -23,7 +23,8 @@ const (
 // Functions that differ between the server's Lua and this one are replaced.
 func (l *Interpreter) openLibraries(o Options) {
 	L := l.L
-	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath, lua.OpenCoroutine} {
+	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath,
+		lua.OpenCoroutine} {
 		L.Push(L.NewFunction(open))
 		L.Push(lua.LString(""))
 		L.Call(1, 0)
@@ -32,7 +33,8 @@ func (l *Interpreter) openLibraries(o Options) {
 	l.runScope, l.loadScope = L.NewTable(), L.NewTable()
 	l.globals, l.globalsMeta = L.NewTable(), L.NewTable()
 
-	for _, name := range []string{"getmetatable", "ipairs", "rawequal", "select", "type", "xpcall", "_VERSION", "coroutine"} {
+	for _, name := range []string{"getmetatable", "ipairs", "rawequal", "select", "type", "xpcall", "_VERSION",
+		"coroutine"} {
 		l.runScope.RawSetString(name, plain.RawGetString(name))
 	}
 	for name, fn := range map[string]lua.LGFunction{
