@@ -59,8 +59,10 @@ redis.register_function{function_name='rowrite', callback=function() return redi
 redis.register_function{function_name='rw', callback=function() return 1 end, flags={'allow-oom'}, description='d'}
 `
 
-func luaClients(t *testing.T) (ours, theirs *rawClient) {
-	theirs = connectTCP(t, server(t))
+func luaClients(t *testing.T) (ours, theirs *rawClient) { return luaClientsOn(t, server(t)) }
+
+func luaClientsOn(t *testing.T, addr string) (ours, theirs *rawClient) {
+	theirs = connectTCP(t, addr)
 	ours = connect(t, open(t, Options{Library: evalLibrary}))
 	if v := theirs.must(t, "FUNCTION", "LOAD", evalLibrary); v.text != "ev" {
 		t.Fatal(v)
@@ -315,7 +317,7 @@ func comparable(v value) string {
 }
 
 var (
-	chunkNames    = regexp.MustCompile(`\[string .*?\.\.\."\]:|user_function:`)
+	chunkNames    = regexp.MustCompile(`\[string .*?\.\.\.\\?"\]:|user_function:`)
 	functionNames = regexp.MustCompile(`to '\w+'`)
 )
 

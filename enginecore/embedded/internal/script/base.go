@@ -15,8 +15,6 @@ import (
 const (
 	textReadOnly = "Attempt to modify a readonly table"
 	textNoGlobal = "Script attempted to access nonexistent global variable '"
-	// maxUnpack is the server's limit on the values that one unpack puts on the stack, its arguments included.
-	maxUnpack = 8000
 )
 
 // openLibraries builds the two scopes: what running functions see, and the little that a loading library sees.
@@ -57,7 +55,8 @@ func (l *Interpreter) openLibraries(o Options) {
 	redis, loadRedis := L.NewTable(), L.NewTable()
 	l.registerRedis(o, redis, loadRedis)
 	for name, t := range map[string]*lua.LTable{
-		"string": str, "table": tab, "math": maths, "redis": redis, "cjson": l.newCJSON(), "bit": newBit(L),
+		"string": str, "table": tab, "math": maths, "redis": redis, "cjson": l.newCJSON(), "bit": l.newBit(),
+		"struct": l.newStruct(), "cmsgpack": l.newCMsgPack(),
 	} {
 		l.runScope.RawSetString(name, l.protect(t, nil))
 	}
@@ -306,7 +305,7 @@ func baseUnpack(L *lua.LState) int {
 	if n <= 0 {
 		return 0
 	}
-	if n+L.GetTop() > maxUnpack {
+	if n+L.GetTop() > maxStack {
 		raiseText(L, "too many results to unpack")
 	}
 	for i := from; i <= to; i++ {
