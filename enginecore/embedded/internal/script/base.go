@@ -178,7 +178,7 @@ func (l *Interpreter) baseToNumber(L *lua.LState) int {
 	return 1
 }
 
-// luaNumber converts a whole string, white space around it allowed.
+// luaNumber converts a whole string, white space around it allowed. A zero byte ends the string, as in C.
 func luaNumber(s string) (float64, bool) {
 	v, n := numfmt.Strtod(s)
 	if n == 0 {
@@ -187,11 +187,12 @@ func luaNumber(s string) (float64, bool) {
 	for n < len(s) && numfmt.IsSpace(s[n]) {
 		n++
 	}
-	return v, n == len(s)
+	return v, n == len(s) || s[n] == 0
 }
 
 // unsignedNumber follows C's strtoul: a minus sign wraps around.
 func unsignedNumber(s string, base int) (float64, bool) {
+	s, _, _ = strings.Cut(s, "\x00")
 	s = strings.TrimFunc(s, func(r rune) bool { return r < 128 && numfmt.IsSpace(byte(r)) })
 	neg := strings.HasPrefix(s, "-")
 	if neg || strings.HasPrefix(s, "+") {

@@ -267,6 +267,20 @@ func (l *Interpreter) keepScratch(b []byte) {
 
 // appendInteger writes the low size bytes of v, with zero bytes above the eighth.
 func appendInteger(b []byte, v uint64, size int, big bool) []byte {
+	var order binary.AppendByteOrder = binary.LittleEndian
+	if big {
+		order = binary.BigEndian
+	}
+	switch size {
+	case 1:
+		return append(b, byte(v))
+	case 2:
+		return order.AppendUint16(b, uint16(v))
+	case 4:
+		return order.AppendUint32(b, uint32(v))
+	case 8:
+		return order.AppendUint64(b, v)
+	}
 	var w [maxStructInt]byte
 	if !big {
 		binary.LittleEndian.PutUint64(w[:], v)
