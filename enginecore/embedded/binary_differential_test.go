@@ -475,6 +475,7 @@ func TestDifferentialMsgPack(t *testing.T) {
 			if g.IntN(2) == 0 {
 				data = string([]byte{byte(g.IntN(256))}) + data
 			}
+			data = strings.NewReplacer("\xce", "\xcd", "\xd2", "\xd1").Replace(data) // keys of a map that would take a gigabyte here
 			compareLua(t, ours, theirs, showLua+`return {results(pcall(cmsgpack.unpack, args[2])), results(pcall(cmsgpack.unpack_one, args[2], tonumber(args[3]))),
 				results(pcall(cmsgpack.unpack_limit, args[2], tonumber(args[4]), tonumber(args[3])))}`, data, strconv.Itoa(g.IntN(6)), strconv.Itoa(g.IntN(4)))
 		}

@@ -62,6 +62,7 @@
 //   - the wording of errors raised by the interpreter itself, such as indexing nil
 //   - the order of pairs, which is that of insertion here, and so the order of the entries of a map that
 //     cmsgpack.pack writes
+//   - a table with a whole number as a key takes memory for all smaller ones, up to 67,108,864
 //   - the name of a library function in an error text, which is that of its field here, also where the caller has
 //     given it another one
 //   - after an error was caught by an inner pcall that itself ran within another failing pcall, closures may no longer
