@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// Bytes is a string value that is changed in place, so that writing a few bytes of a long value does not copy the value.
-// It never shares memory with a string that a caller holds: Slice copies, and Freeze ends the use of the Bytes.
+// Bytes is a string value that is changed in place, so that writing a few bytes of a long value does not copy the
+// value. It never shares memory with a string that a caller holds: Slice copies, and Freeze ends the use of the Bytes.
 type Bytes struct{ b []byte }
 
 // NewBytes returns a copy of s with room for size bytes, if that is more.
@@ -39,8 +39,8 @@ func (v *Bytes) WriteAt(at int, s string) {
 // View returns the bytes as a string without copying them. It is valid until the value changes, so it may not be kept.
 func (v *Bytes) View() string { return unsafe.String(unsafe.SliceData(v.b), len(v.b)) }
 
-// Freeze returns the bytes as a string that may be kept. It copies them only to get rid of much unused memory. The value
-// may not be used afterwards.
+// Freeze returns the bytes as a string that may be kept. It copies them only to get rid of much unused memory. The
+// value may not be used afterwards.
 func (v *Bytes) Freeze() string {
 	s := v.View()
 	if cap(v.b)-len(v.b) > len(v.b)/4 {

@@ -190,8 +190,8 @@ func GetOrNew[T any](s *Store, key string) (val *T, ok bool) {
 	return val, ok
 }
 
-// GetString returns the string stored at key. It does not copy the string, but the next command that writes a part of it
-// does: use StringLen and StringRange where they suffice.
+// GetString returns the string stored at key. It does not copy the string, but the next command that writes a part of
+// it does: use StringLen and StringRange where they suffice.
 func (s *Store) GetString(key string) (val string, present, ok bool) {
 	ent := s.Lookup(key)
 	if ent == nil {
@@ -210,8 +210,8 @@ func (ent *Entry) text() (val string, ok bool) {
 	return val, ok
 }
 
-// StringLen returns the length of the string stored at key in bytes, 0 when it is absent. ok is false when the key holds
-// another type.
+// StringLen returns the length of the string stored at key in bytes, 0 when it is absent. ok is false when the key
+// holds another type.
 func (s *Store) StringLen(key string) (n int, ok bool) {
 	ent := s.Lookup(key)
 	if ent == nil {

@@ -65,6 +65,6 @@ func bitToHex(L *lua.LState) int {
 // bitArg reads a number modulo 2^32, rounded to the nearest integer: the sum has the integer in its low bits. Where the
 // number is too large for that, the result is the server's, too.
 func bitArg(L *lua.LState, n int, function string) uint32 {
-	const shift = 1<<52 + 1<<51
-	return uint32(math.Float64bits(numberArg(L, n, function) + shift))
+	const integral = 1<<52 + 1<<51
+	return uint32(math.Float64bits(numberArg(L, n, function) + integral))
 }

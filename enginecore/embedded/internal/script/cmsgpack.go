@@ -71,8 +71,8 @@ func appendMsgString(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// appendMsgNumber writes a whole number as the shortest integer, and another one as a float of 4 bytes if that keeps its
-// value.
+// appendMsgNumber writes a whole number as the shortest integer, and another one as a float of 4 bytes if that keeps
+// its value.
 func appendMsgNumber(b []byte, v float64) []byte {
 	if !isInt64(v) {
 		if f, ok := float32Of(v); ok {
@@ -192,7 +192,8 @@ func (l *Interpreter) unpackMsgs(L *lua.LState, function string, limit, offset i
 	data := l.textArg(L, 1, function)
 	if limit < 0 || offset < 0 {
 		// The server calls the length a limit.
-		raiseText(L, fmt.Sprintf("Invalid request to unpack with offset of %d and limit of %d.", int32(offset), int32(len(data))))
+		raiseText(L, fmt.Sprintf("Invalid request to unpack with offset of %d and limit of %d.",
+			int32(offset), int32(len(data))))
 	}
 	if offset > int64(len(data)) {
 		raiseText(L, fmt.Sprintf("Start offset %d greater than input length %d.", int32(offset), len(data)))
