@@ -33,6 +33,8 @@ func Value(w *record.Writer, key string, ent *keyspace.Entry) {
 	switch v := ent.Val.(type) {
 	case string:
 		w.Add("SET", key, v)
+	case *datatype.Bytes:
+		w.Add("SET", key, v.View())
 	case *datatype.Hash:
 		items := make([]string, 0, 2*v.Len())
 		v.Each(func(f, s string) bool { items = append(items, f, s); return true })
