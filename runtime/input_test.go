@@ -27,7 +27,7 @@ func TestRunIDs(t *testing.T) {
 		b.Worker(t, []activity.Handler{a})
 		def := chainOf(t, a, 2)
 
-		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("one"), runtime.Creator("test"))
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("one"), runtime.WithActor("test"))
 		require.NoError(t, err)
 		require.False(t, run.Existed())
 		out, err := run.Result(ctx)

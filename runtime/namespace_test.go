@@ -202,7 +202,7 @@ func TestNamespacesAreApart(t *testing.T) {
 		shared := runtime.BudgetRef{Name: "shared"}
 		require.NoError(t, theirs.Client.CreateBudget(ctx, shared, flow.HardLimit("calls", 4)))
 		require.NoError(t, theirs.Client.SetLimit(ctx, "few", "", activity.AtOnce(7)))
-		_, err = runtime.Schedule(ctx, theirs.Client, "nightly", runtime.Every(time.Hour), def, 1)
+		_, err = runtime.Schedule(ctx, theirs.Client, "nightly", def, 1, runtime.ScheduleConfig{Every: time.Hour})
 		require.NoError(t, err)
 		x := foreign{flow: "gate", run: "r1", node: "ok", budget: shared, limit: "few", schedule: "nightly"}
 		// Ids follow from names, so whoever knows these knows those.

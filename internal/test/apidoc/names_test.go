@@ -18,7 +18,7 @@ var exportedNames = map[string]int{
 	"activity/activitytest": 3,
 	"admin":                 53,
 	"flow":                  72,
-	"runtime":               166,
+	"runtime":               151,
 	"runtime/approvals":     19,
 	"runtime/health":        5,
 	"runtime/inspection":    30,

@@ -1,6 +1,7 @@
 package scheduletest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -132,15 +133,12 @@ func (l *fixture) onceEach(t *testing.T) {
 
 func (l *fixture) worker(t *testing.T) { l.Worker(t, l.def.Handlers()) }
 
-// schedule makes the schedule "s" with a far-away next fire, so that only what a test moves happens.
-func (l *fixture) schedule(t *testing.T, opts ...runtime.ScheduleOption) *runtime.ScheduleDescription {
+// schedule makes the schedule "s". It fires every hour unless the config says otherwise, so that only what a test moves
+// happens.
+func (l *fixture) schedule(t *testing.T, config runtime.ScheduleConfig) *runtime.ScheduleDescription {
 	t.Helper()
-	return l.scheduleEvery(t, time.Hour, opts...)
-}
-
-func (l *fixture) scheduleEvery(t *testing.T, every time.Duration, opts ...runtime.ScheduleOption) *runtime.ScheduleDescription {
-	t.Helper()
-	d, err := runtime.Schedule(enginetest.Context(t), l.Client, "s", runtime.Every(every), l.def, job{Name: "nightly"}, opts...)
+	config.Every = cmp.Or(config.Every, time.Hour)
+	d, err := runtime.Schedule(enginetest.Context(t), l.Client, "s", l.def, job{Name: "nightly"}, config)
 	require.NoError(t, err)
 	return d
 }
@@ -248,7 +246,7 @@ func (l *fixture) lastHours(t *testing.T, n int) []time.Time {
 }
 
 // catchUp lets keepers make up whatever a test has moved to the past.
-func catchUp() runtime.ScheduleOption { return runtime.CatchUp(100 * time.Hour) }
+const catchUp = 100 * time.Hour
 
 func outcomes(d *runtime.ScheduleDescription) string {
 	var list []string
