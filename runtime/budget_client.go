@@ -204,7 +204,7 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 func (c *Client) nameRuns(ctx context.Context, states []BudgetState) error {
 	var ids []enginecore.FlowID
 	for i := range states {
-		if s := &states[i]; s.Scope == flowgraph.ScopeRun && s.Ref.Run == "" {
+		if s := &states[i]; s.FlowID != "" && s.Ref.Run == "" {
 			s.Ref.FlowID = s.FlowID
 			ids = append(ids, s.FlowID)
 		}

@@ -147,7 +147,7 @@ func TestCallsOfWhatIsNotThere(t *testing.T) {
 		{new(runtime.GrantIssuer), "the grant issuer was not made by NewGrantIssuer"},
 		{new(runtime.Engine), "the engine was not made by Open"},
 		{(*enginerpc.Conn)(nil), "the engine was not made by Connect"},
-		{(*runtime.Engine)(nil).Core(), "the engine was not made by Connect"},
+		{enginerpc.ConnOf((*runtime.Engine)(nil)), "the engine was not made by Connect"},
 	} {
 		value := reflect.ValueOf(x.value)
 		for i := range value.NumMethod() {

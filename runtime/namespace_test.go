@@ -207,7 +207,7 @@ func TestNamespacesAreApart(t *testing.T) {
 		x := foreign{flow: "gate", run: "r1", node: "ok", budget: shared, limit: "few", schedule: "nightly"}
 		// Ids follow from names, so whoever knows these knows those.
 		id := enginecore.FlowIDFor("theirs", x.flow, x.run)
-		p, err := ours.Engine.Core().FlowPartition(id)
+		p, err := enginerpc.ConnOf(ours.Engine).FlowPartition(id)
 		require.NoError(t, err)
 		x.wait = runtime.Waitpoint{ExecutionID: enginecore.ExecutionIDFor(p, id, "ok"), ID: enginecore.WaitpointIDFor(id, "ok")}
 		view := func() []any {
@@ -266,7 +266,7 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 		}
 		p, err := w.ExecutionID.Partition()
 		require.NoError(t, err)
-		_, err = b.Engine.Core().EndWait(ctx, enginerpc.EndWaitCall{
+		_, err = enginerpc.ConnOf(b.Engine).EndWait(ctx, enginerpc.EndWaitCall{
 			Partition: p, ExecutionID: w.ExecutionID,
 			WaitpointID: w.ID, Resume: true, Result: []byte("7"), Namespace: "another",
 		})

@@ -153,7 +153,7 @@ func TestPurgeInParts(t *testing.T) {
 		plan, err := runtime.NewPlan(b.Client, defs["wide"], none{}, runtime.WithID("id"))
 		require.NoError(t, err)
 
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		reply, err := core.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: plan.Partition, FlowID: plan.FlowID})
 		require.NoError(t, err)
 		require.True(t, reply.More)
@@ -256,7 +256,7 @@ func BenchmarkPurge(b *testing.B) {
 				b.StartTimer()
 				for more := true; more; calls++ {
 					begin := time.Now()
-					reply, err := bench.Engine.Core().PurgeFlow(b.Context(), enginerpc.PurgeFlowCall{Partition: plan.Partition, FlowID: plan.FlowID})
+					reply, err := enginerpc.ConnOf(bench.Engine).PurgeFlow(b.Context(), enginerpc.PurgeFlowCall{Partition: plan.Partition, FlowID: plan.FlowID})
 					require.NoError(b, err)
 					longest = max(longest, time.Since(begin))
 					more = reply.More

@@ -83,7 +83,7 @@ func TestReferenceOfAPurgedRun(t *testing.T) {
 		work(t, b, def)
 		_, err := run.Result(ctx)
 		require.NoError(t, err)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		p, err := core.FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		// Not by the client, which removes the budget at once.

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -239,7 +240,7 @@ func (b *Bench) RunKeeperTasks(tb testing.TB) {
 // Look makes keepers sweep all partitions of flows at once.
 func (b *Bench) Look(tb testing.TB) {
 	tb.Helper()
-	core := b.Engine.Core()
+	core := enginerpc.ConnOf(b.Engine)
 	client := core.Client()
 	for i := range core.Partitioning().Flow {
 		message := strconv.Itoa(i) + " 0"

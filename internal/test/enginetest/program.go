@@ -28,7 +28,7 @@ const (
 
 // Program works on what is in the engine of the bench. Its calls end with the context.
 func (b *Bench) Program(ctx context.Context, tb testing.TB) *Program {
-	return &Program{tb: tb, ctx: ctx, core: b.Engine.Core()}
+	return &Program{tb: tb, ctx: ctx, core: enginerpc.ConnOf(b.Engine)}
 }
 
 // Claimed is an execution under a lease of a Program.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -86,7 +87,7 @@ func (b *Bench) Operator() rueidis.Client {
 	if len(b.operators) > 0 {
 		return b.operators[0]
 	}
-	return b.Engine.Core().Client()
+	return enginerpc.ConnOf(b.Engine).Client()
 }
 
 // Operators are connections that may do everything, to each server of a restricted user.

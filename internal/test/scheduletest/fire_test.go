@@ -46,7 +46,7 @@ func TestFireStartsRun(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "s", about.Schedule)
 		require.Equal(t, hour, about.FireAt)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		p, err := core.FlowPartition(about.FlowID)
 		require.NoError(t, err)
 		tags, err := core.Client().Do(ctx, core.Client().B().Hgetall().Key(core.Keys().FlowTags(p, about.FlowID)).Build()).AsStrMap()
@@ -187,7 +187,7 @@ func TestStoppedBetweenSteps(t *testing.T) {
 func TestLateSubmission(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		now, err := core.Now(enginetest.Context(t))
 		require.NoError(t, err)
 		flowID := enginecore.FlowIDFor("default", "report", "late")

@@ -47,10 +47,10 @@ type fixture struct {
 
 func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	t.Helper()
-	now, err := b.Engine.Core().Now(enginetest.Context(t))
+	now, err := enginerpc.ConnOf(b.Engine).Now(enginetest.Context(t))
 	require.NoError(t, err)
 	if left := now.Truncate(time.Hour).Add(time.Hour).Sub(now); left < time.Minute {
-		enginetest.Pass(t, b.Engine.Core(), left) // so that no hour begins while a test looks
+		enginetest.Pass(t, enginerpc.ConnOf(b.Engine), left) // so that no hour begins while a test looks
 	}
 	l := &fixture{Bench: b, ran: make(map[string][]job), gates: make(map[string]chan struct{})}
 	work := activity.New("work", func(ctx context.Context, in job) (string, error) {
@@ -177,7 +177,7 @@ func (l *fixture) awaitRuns(t *testing.T, n int) []string {
 func (l *fixture) place(t *testing.T) (enginecore.Partition, enginecore.ScheduleID) {
 	t.Helper()
 	id := enginecore.ScheduleIDFor("default", "s")
-	p, err := l.Engine.Core().Partitioning().SchedulePartition(id)
+	p, err := enginerpc.ConnOf(l.Engine).Partitioning().SchedulePartition(id)
 	require.NoError(t, err)
 	return p, id
 }
@@ -188,13 +188,13 @@ func (l *fixture) editState(t *testing.T, change func(state map[string]any)) {
 	ctx := enginetest.Context(t)
 	p, id := l.place(t)
 	for {
-		reply, err := l.Engine.Core().ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id})
+		reply, err := enginerpc.ConnOf(l.Engine).ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id})
 		require.NoError(t, err)
 		state := decode(t, reply.State)
 		change(state)
 		text, err := json.Marshal(state)
 		require.NoError(t, err)
-		_, err = l.Engine.Core().WriteSchedule(ctx, enginerpc.WriteScheduleCall{
+		_, err = enginerpc.ConnOf(l.Engine).WriteSchedule(ctx, enginerpc.WriteScheduleCall{
 			Partition: p, ScheduleID: id, Version: reply.Version, WriteID: uuid.NewString(), State: text, DueAt: reply.Now,
 		})
 		if errors.Is(err, enginecore.ErrScheduleChanged) {
@@ -226,7 +226,7 @@ func (l *fixture) fireAt(t *testing.T, at time.Time) {
 // now is the engine's clock.
 func (l *fixture) now(t *testing.T) time.Time {
 	t.Helper()
-	now, err := l.Engine.Core().Now(enginetest.Context(t))
+	now, err := enginerpc.ConnOf(l.Engine).Now(enginetest.Context(t))
 	require.NoError(t, err)
 	return now
 }
