@@ -303,7 +303,7 @@ func TestNodeOptionsReplaceTheActivitys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := flowgraph.Of(d).Node("plain").Options; !reflect.DeepEqual(got, a.Options()) {
+	if got := flowgraph.Of(d).Node("plain").Options; !reflect.DeepEqual(got, activityspec.OptionsOf(a)) {
 		t.Errorf("plain: %+v", got)
 	}
 	want := activityspec.Options{Retry: activityspec.DefaultRetry(), Lane: "b", HeartbeatTimeout: time.Millisecond, Capabilities: []string{"gpu", "ssd"}}
