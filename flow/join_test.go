@@ -37,7 +37,7 @@ func race(t *testing.T, reverse bool) *flow.Definition[string, string] {
 	if reverse {
 		after = []flow.Upstream{refs["c"], refs["b"]}
 	}
-	flow.Node(f, "late", str, f.Input(), flow.AfterQuorum(1, after...), flow.CancelRemaining())
+	flow.Node(f, "late", str, f.Input(), flow.AfterQuorum(1, after...))
 	flow.Node(f, "any", str, flow.Const("x"), flow.AfterAny(after...))
 	flow.Waitpoint[string](f, "signal", flow.AfterAny(refs["c"]), activity.Signals("go"))
 	flow.Return(f, two)
@@ -152,7 +152,7 @@ func TestJoinFaults(t *testing.T) {
 		"foreign": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", str, flow.AnyOf(a, flow.Ref[string]{})) },
 			flowgraph.ErrForeignRef, []string{`input[1]: reference does not belong to this flow: it is the zero Ref, which belongs to none`}},
 		"rest of nothing": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", str, a, flow.LetRun()) },
-			flowgraph.ErrOption, []string{`bad option: CancelRemaining and LetRun are for nodes with a join`}},
+			flowgraph.ErrOption, []string{`bad option: LetRun is for nodes with a join`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -49,13 +49,13 @@ func TestRetentionIsStored(t *testing.T) {
 		t.Errorf("got %+v", keep)
 	}
 	for _, opt := range []flow.Option{flow.Retention(time.Hour, "odd"), flow.Retention(flowgraph.MaxKeep + time.Second)} {
-		if _, err := build(opt); !errors.Is(err, flow.ErrRetention) || !errors.Is(err, flowgraph.ErrOption) {
+		if _, err := build(opt); !errors.Is(err, flowgraph.ErrRetention) || !errors.Is(err, flowgraph.ErrOption) {
 			t.Errorf("got %v", err)
 		}
 	}
 	g := flowgraph.Of(plain)
 	g.Keep.Failed = time.Microsecond
-	if err := g.Validate(); !errors.Is(err, flow.ErrRetention) {
+	if err := g.Validate(); !errors.Is(err, flowgraph.ErrRetention) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -180,7 +180,7 @@ func TestTagKeys(t *testing.T) {
 	} {
 		g := wired(nil, "a")
 		g.Nodes[0].Tags = map[string]string{key: ""}
-		if err := g.Validate(); errors.Is(err, flow.ErrTag) == ok {
+		if err := g.Validate(); errors.Is(err, flowgraph.ErrTag) == ok {
 			t.Errorf("%q: %v", key, err)
 		}
 	}

@@ -117,9 +117,9 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	return nil
 }
 
-// RemoveBudget removes a budget with all that is spent and reserved of it; nodes that wait for it go on. Its next use by a
+// DeleteBudget removes a budget with all that is spent and reserved of it; nodes that wait for it go on. Its next use by a
 // run whose flow declares it makes a new one. A budget that does not exist is no error.
-func (c *Client) RemoveBudget(ctx context.Context, ref BudgetRef) error {
+func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
 	core, p, id, err := c.findBudget(ref)
 	if err != nil {
 		return fmt.Errorf("remove budget %s: %w", ref, err)

@@ -98,12 +98,12 @@ var acrossNamespaces = map[string]struct {
 		return noneOf(list, err)
 	}, nil},
 	"ResetBudget":  {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.ResetBudget(ctx, x.budget) }, runtime.ErrBudgetNotFound},
-	"RemoveBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.RemoveBudget(ctx, x.budget) }, nil},
+	"DeleteBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.DeleteBudget(ctx, x.budget) }, nil},
 	"CreateBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return errors.Join(c.CreateBudget(ctx, x.budget, flow.HardLimit("calls", 1)), c.RemoveBudget(ctx, x.budget))
+		return errors.Join(c.CreateBudget(ctx, x.budget, flow.HardLimit("calls", 1)), c.DeleteBudget(ctx, x.budget))
 	}, nil},
 	"SetBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return errors.Join(c.SetBudget(ctx, x.budget, flow.HardLimit("calls", 1)), c.RemoveBudget(ctx, x.budget))
+		return errors.Join(c.SetBudget(ctx, x.budget, flow.HardLimit("calls", 1)), c.DeleteBudget(ctx, x.budget))
 	}, nil},
 	"SetLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.SetLimit(ctx, x.limit, "", activity.AtOnce(1))

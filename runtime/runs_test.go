@@ -334,7 +334,7 @@ func TestRunQueriesThatMakeNoSense(t *testing.T) {
 		}
 		def := oneWay(t, newCourse(), "tagged", "ok")
 		_, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithTag("Nonsense", "7"))
-		require.ErrorIs(t, err, flow.ErrTag)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
 		_, err = runtime.Start(ctx, b.Client, def, none{}, runtime.WithTag("a.b", strings.Repeat("x", flowgraph.MaxTagValue+1)))
 		require.ErrorIs(t, err, flowgraph.ErrLimit)
 		b.Check(t, invariant.Quiescent)
