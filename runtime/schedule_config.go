@@ -168,14 +168,13 @@ func newDraft(e *engine.Session, name string, config ScheduleConfig, flow *submi
 	}
 	spec := config.spec(e, name, flow, input)
 	var times *timetable.Timetable
-	var err error
 	if config.Cron == "" && config.Every == 0 {
-		err = errors.New("Cron, Every: one of them must be set")
+		faults = append(faults, invalid("Cron, Every: one of them must be set"))
 	} else {
-		times, err = spec.Timetable()
-	}
-	if err != nil {
-		faults = append(faults, invalid("%w", err))
+		var err error
+		if times, err = spec.Timetable(); err != nil {
+			faults = append(faults, invalid("%w", err))
+		}
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func New(spec Spec) (*Timetable, error) {
 	var faults []error
 	switch {
 	case spec.Cron != "" && spec.Every != 0:
-		faults = append(faults, errors.New("Cron, Every: only one of them may be set"))
+		faults = append(faults, fault("Cron, Every: only one of them may be set"))
 	case spec.Every != 0:
 		faults = append(faults, checkEvery(spec))
 	default:
@@ -62,10 +62,10 @@ func New(spec Spec) (*Timetable, error) {
 		faults = append(faults, err)
 	}
 	if spec.Jitter < 0 || spec.Jitter > maxJitter {
-		faults = append(faults, fmt.Errorf("Jitter %s: must be 0 to %s", spec.Jitter, maxJitter))
+		faults = append(faults, fault("Jitter %s: must be 0 to %s", spec.Jitter, maxJitter))
 	}
 	if !spec.Start.IsZero() && !spec.End.IsZero() && spec.End.Before(spec.Start) {
-		faults = append(faults, fmt.Errorf("EndingAt %s: must not be before StartingAt %s",
+		faults = append(faults, fault("EndingAt %s: must not be before StartingAt %s",
 			spec.End.Format(time.RFC3339), spec.Start.Format(time.RFC3339)))
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -74,14 +74,17 @@ func New(spec Spec) (*Timetable, error) {
 	return t, nil
 }
 
+// fault is an error that begins with the name of a field.
+func fault(format string, args ...any) error { return fmt.Errorf(format, args...) }
+
 func checkEvery(spec Spec) error {
 	switch {
 	case spec.Every < minEvery || spec.Every > maxEvery:
-		return fmt.Errorf("Every %s: must be %s to %s", spec.Every, minEvery, maxEvery)
+		return fault("Every %s: must be %s to %s", spec.Every, minEvery, maxEvery)
 	case spec.Every%time.Millisecond != 0:
-		return fmt.Errorf("Every %s: must be whole milliseconds", spec.Every)
+		return fault("Every %s: must be whole milliseconds", spec.Every)
 	case spec.Jitter >= spec.Every:
-		return fmt.Errorf("Jitter %s: must be less than Every, %s", spec.Jitter, spec.Every)
+		return fault("Jitter %s: must be less than Every, %s", spec.Jitter, spec.Every)
 	}
 	return nil
 }
@@ -195,20 +198,20 @@ func newCronTable(expression, zone string) (*cronTable, error) {
 	location, err := time.LoadLocation(zone)
 	switch {
 	case zone == "Local":
-		faults = append(faults, errors.New(`TimeZone "Local": it differs from machine to machine, name it as in Europe/Berlin`))
+		faults = append(faults, fault(`TimeZone "Local": it differs from machine to machine, name it as in Europe/Berlin`))
 	case err != nil:
-		faults = append(faults, fmt.Errorf("TimeZone %.80q: it is no name of the IANA database such as Europe/Berlin", zone))
+		faults = append(faults, fault("TimeZone %.80q: it is no name of the IANA database such as Europe/Berlin", zone))
 	}
 	fields, err := parseCron(expression)
 	if err != nil {
-		faults = append(faults, fmt.Errorf("Cron %.80q: %w", expression, err))
+		faults = append(faults, fault("Cron %.80q: %w", expression, err))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
 	c := &cronTable{zone: location, fields: fields, byDay: namesHours(expression)}
 	if c.fields.Next(time.Unix(0, 0).UTC()).IsZero() {
-		return nil, fmt.Errorf("Cron %.80q: there is no such day", expression)
+		return nil, fault("Cron %.80q: there is no such day", expression)
 	}
 	return c, nil
 }
