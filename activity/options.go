@@ -56,7 +56,7 @@ func Retry(policy RetryPolicy) ExecutionOption {
 		if policy == nil {
 			return errors.New("retry policy is nil")
 		}
-		t.Retry = policy.Plan()
+		t.Retry = policy.plan()
 		return nil
 	}
 }

@@ -33,7 +33,7 @@ type Client struct {
 // New returns a client of an open engine. It sends nothing. The engine stays open until the client was used for the
 // last time. The error matches ErrInvalid: there is no engine.
 func New(engine *runtime.Engine) (*Client, error) {
-	core := engine.Core()
+	core := enginerpc.ConnOf(engine)
 	if core == nil {
 		return nil, fault("engine", "is nil or was not made by Open")
 	}

@@ -35,7 +35,7 @@ func (c *Client) KeeperTasks() []KeeperTask {
 	if err != nil {
 		return nil // a client has an engine, so this does not happen
 	}
-	described := keeper.Tasks()
+	described := keepertask.TasksOf(keeper)
 	tasks := make([]KeeperTask, len(described))
 	for i, t := range described {
 		tasks[i] = KeeperTask(t)
@@ -75,6 +75,6 @@ func (c *Client) RunKeeperTask(
 	if err != nil {
 		return KeeperTaskReport{Task: name}, err
 	}
-	report, err := keeper.RunTask(ctx, name)
+	report, err := keepertask.RunTask(ctx, keeper, name)
 	return KeeperTaskReport(report), err
 }

@@ -103,7 +103,7 @@ func commandTotals(ctx context.Context, core *enginerpc.Conn) (totals, error) {
 // costTable measures the functions of the main path, those of the contract first, and then those of the recorded
 // conversations in a directory, if there is one. Of several rounds, the best counts for each function.
 func costTable(ctx context.Context, e *runtime.Engine, traces string, rounds int, out io.Writer) error {
-	c := &costs{ctx: ctx, core: e.Core()}
+	c := &costs{ctx: ctx, core: enginerpc.ConnOf(e)}
 	if e.Embedded() != nil {
 		return fmt.Errorf("the cost of functions is counted by a server: give one with -engine")
 	}
@@ -154,7 +154,8 @@ func (c *costs) contract() error {
 				return c.core.CreateExecution(c.ctx, enginerpc.CreateExecutionCall{
 					ExecutionID: ids[i], Namespace: "bench", LaneID: costLane, ExecutionKind: "noop",
 					CreatorIdentity: "bench",
-					PolicyJSON:      []byte(`{"max_reclaim_count":5}`), InputPayload: make([]byte, 256), PartitionID: "0",
+					PolicyJSON:      []byte(`{"max_reclaim_count":5}`), InputPayload: make([]byte, 256),
+					PartitionID: "0",
 				})
 			})
 		},
@@ -189,7 +190,8 @@ func (c *costs) contract() error {
 				return c.core.CompleteExecution(c.ctx, enginerpc.CompleteExecutionCall{
 					ExecutionID: ids[i], AttemptIndex: leases[i].AttemptIndex, LaneID: costLane,
 					WorkerInstanceID: "w-1",
-					LeaseID:          leases[i].LeaseID, LeaseEpoch: leases[i].LeaseEpoch, AttemptID: leases[i].AttemptID,
+					LeaseID:          leases[i].LeaseID, LeaseEpoch: leases[i].LeaseEpoch,
+					AttemptID:     leases[i].AttemptID,
 					ResultPayload: make([]byte, 256),
 				})
 			})

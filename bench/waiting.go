@@ -139,7 +139,7 @@ func backlog(ctx context.Context, s settings) (figures []figure, err error) {
 		if e.Embedded() != nil {
 			return errors.New("what a claim costs is counted by a server")
 		}
-		partitions := e.Core().Partitioning().Flow
+		partitions := enginerpc.ConnOf(e).Partitioning().Flow
 		// All partitions get the same, so that every claim finds something.
 		fill := func(executions int) error {
 			submit := s
@@ -181,7 +181,7 @@ func backlog(ctx context.Context, s settings) (figures []figure, err error) {
 func runIDIn(e *runtime.Engine, flowName string, partition int) string {
 	for {
 		id := uuid.NewString()
-		if int(e.Core().Partitioning().FlowPartitionFor("default", flowName, id).Index) == partition {
+		if int(enginerpc.ConnOf(e).Partitioning().FlowPartitionFor("default", flowName, id).Index) == partition {
 			return id
 		}
 	}
@@ -191,7 +191,7 @@ func runIDIn(e *runtime.Engine, flowName string, partition int) string {
 // of the best rounds, since what else the machine does only adds. What a round has claimed is completed after it, as
 // workers hold few leases at a time.
 func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
-	core := e.Core()
+	core := enginerpc.ConnOf(e)
 	partitions := core.Partitioning().FlowPartitions()
 	request := enginerpc.ClaimRequest{
 		LaneID: "default", WorkerID: "bench", WorkerInstanceID: "bench-1", Count: 1, LeaseTTL: time.Minute,
@@ -315,7 +315,7 @@ func memory(ctx context.Context, s settings) (figures []figure, err error) {
 			if err != nil {
 				return err
 			}
-			core := e.Core()
+			core := enginerpc.ConnOf(e)
 			for _, p := range core.Partitioning().FlowPartitions() {
 				for more := true; more; {
 					reply, err := core.Compact(ctx, enginerpc.CompactCall{Partition: p})

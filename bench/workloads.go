@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -126,7 +127,7 @@ func measure(
 		return nil, err
 	}
 	flows := float64(times.TotalCount())
-	nodes := flows * float64(len(def.Graph().Nodes))
+	nodes := flows * float64(len(flowgraph.Of(def).Nodes))
 	figures = append([]figure{{"flows", "1/s", flows / took}, {"nodes", "1/s", nodes / took}}, quantiles(times)...)
 	figures = append(figures, ownAfter.perNode(ownBefore, nodes)...)
 	if cost := after.since(before); cost.calls > 0 {

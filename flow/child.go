@@ -141,7 +141,7 @@ func (b *builder) sub(
 
 // subOptions are the default options of a node that runs a flow.
 func subOptions(g *flowgraph.Graph) activityspec.Options {
-	return activityspec.Options{Retry: activity.NoRetry.Plan(), Lane: laneOf(g)}
+	return activityspec.Options{Retry: activityspec.NoRetry(), Lane: laneOf(g)}
 }
 
 // laneOf is the lane of the first activity of a flow.

@@ -30,7 +30,7 @@ func drafts[T any](refs []Ref[T]) []draft {
 	return items
 }
 
-// JoinOption is the result of AfterAny, AfterQuorum, CancelRemaining and LetRun, an option of nodes and of waitpoints.
+// JoinOption is the result of AfterAny, AfterQuorum and LetRun, an option of nodes and of waitpoints.
 type JoinOption func(*nodeSettings)
 
 // NodeOption marks an option of nodes.
@@ -57,15 +57,10 @@ func AfterQuorum(k int, refs ...Upstream) JoinOption {
 	}
 }
 
-// CancelRemaining cancels the upstreams of the node's join that still run when it is decided, in either way. An
-// upstream that another node waits for, or whose result is the flow's, continues. This is the default.
-func CancelRemaining() JoinOption { return remaining(false) }
-
-// LetRun lets the upstreams of the node's join run to their end when it is decided.
-func LetRun() JoinOption { return remaining(true) }
-
-func remaining(letRun bool) JoinOption {
-	return func(n *nodeSettings) { n.spec.Join.LetRun, n.remaining = letRun, true }
+// LetRun lets the upstreams of the node's join run to their end when it is decided, in either way. The default is that
+// those still running are cancelled, except one that another node waits for or whose result is the flow's.
+func LetRun() JoinOption {
+	return func(n *nodeSettings) { n.spec.Join.LetRun = true }
 }
 
 // joinDraft is a join as it was declared: by an option, with references, or by a binding, with names.
@@ -80,9 +75,9 @@ func (b *builder) join(n *nodeSettings) []orderedRef {
 	name := n.spec.Name
 	switch {
 	case len(n.joins) == 0:
-		if n.remaining {
+		if n.spec.Join.LetRun {
 			n.spec.Join = flowgraph.Join{}
-			b.faults.Add(name, "", flowgraph.ErrOption, "CancelRemaining and LetRun are for nodes with a join")
+			b.faults.Add(name, "", flowgraph.ErrOption, "LetRun is for nodes with a join")
 		}
 		return nil
 	case len(n.joins) > 1:

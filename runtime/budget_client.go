@@ -122,9 +122,9 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	return nil
 }
 
-// RemoveBudget removes a budget with all that is spent and reserved of it; nodes that wait for it go on. Its next use
+// DeleteBudget removes a budget with all that is spent and reserved of it; nodes that wait for it go on. Its next use
 // by a run whose flow declares it makes a new one. A budget that does not exist is no error.
-func (c *Client) RemoveBudget(ctx context.Context, ref BudgetRef) error {
+func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
 	core, p, id, err := c.findBudget(ref)
 	if err != nil {
 		return fmt.Errorf("remove budget %s: %w", ref, err)
@@ -213,7 +213,7 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 func (c *Client) nameRuns(ctx context.Context, states []BudgetState) error {
 	var ids []enginecore.FlowID
 	for i := range states {
-		if s := &states[i]; s.Scope == flowgraph.ScopeRun && s.Ref.Run == "" {
+		if s := &states[i]; s.FlowID != "" && s.Ref.Run == "" {
 			s.Ref.FlowID = s.FlowID
 			ids = append(ids, s.FlowID)
 		}

@@ -56,11 +56,10 @@ func (r BudgetRef) check(namespace enginecore.Namespace) error {
 
 // BudgetState is how a budget stands.
 type BudgetState struct {
-	// Ref names it, for all calls that take a reference. FlowID is that of the run that has the budget to itself, else
-	// empty.
-	Ref    BudgetRef
+	// Ref names it, for all calls that take a reference.
+	Ref BudgetRef
+	// FlowID is that of the run that has the budget to itself; empty for a budget of a flow and a shared one.
 	FlowID enginecore.FlowID
-	Scope  flowgraph.BudgetScope
 	Effect flow.BudgetEffect
 	// Every is the time between resets, ResetsAt the next one; zero where it is not reset.
 	Every    time.Duration
@@ -87,13 +86,12 @@ func (s BudgetState) Amount(dimension string) activity.BudgetAmount {
 
 func readBudgetState(b enginerpc.BudgetState) BudgetState {
 	s := BudgetState{
-		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: flowgraph.BudgetScope(b.ScopeType),
-		Effect: flow.BudgetEffect(b.Effect), Every: b.Interval,
+		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Effect: flow.BudgetEffect(b.Effect), Every: b.Interval,
 		ResetsAt: b.NextResetAt, Set: b.Pinned, UsedUp: b.Closed, Breaches: int(b.BreachCount),
 		SoftBreaches: int(b.SoftBreachCount),
 		Resets:       int(b.ResetCount),
 	}
-	switch s.Scope {
+	switch flowgraph.BudgetScope(b.ScopeType) {
 	case flowgraph.ScopeRun:
 		s.FlowID = enginecore.FlowID(b.ScopeID)
 	case flowgraph.ScopeFlow:
@@ -127,7 +125,7 @@ func budgetStates(ctx context.Context, core *enginerpc.Conn, list []submit.Store
 // unusedBudgetState is how a budget stands before its first use.
 func unusedBudgetState(b *submit.StoredBudget) BudgetState {
 	return BudgetState{
-		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: b.Scope, Effect: b.Effect, Every: b.Declaration().Interval,
+		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Effect: b.Effect, Every: b.Declaration().Interval,
 		Amounts: b.UnusedAmounts(),
 	}
 }

@@ -11,13 +11,24 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// ActionOption adjusts what an operator does to a run.
+// ActionOption adjusts what an operator does to a run. It is a StartOption as well.
 type ActionOption func(*action)
 
 type action struct{ actor string }
 
-// WithActor says who acts, for the record, in at most 256 bytes without control characters; the call refuses others
-// with ErrInvalid. Defaults to "client".
+// start makes an ActionOption a StartOption.
+func (o ActionOption) start(c *startConfig) bool {
+	if o == nil {
+		return false
+	}
+	a := action{actor: c.actor}
+	o(&a)
+	c.actor = a.actor
+	return true
+}
+
+// WithActor says who acts or starts the run, for the record, in at most 256 bytes without control characters; the call
+// refuses others with ErrInvalid. Defaults to "client" for what is done to a run, and to nobody for Start.
 func WithActor(actor string) ActionOption { return func(a *action) { a.actor = actor } }
 
 func actionOf(opts []ActionOption) (action, error) {

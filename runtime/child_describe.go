@@ -41,10 +41,10 @@ func (c *Client) nameChildren(ctx context.Context, d *RunDescription) error {
 		switch n.Activity {
 		case submit.MapKind, submit.SubKind:
 			n.Activity = ""
-			if d.Graph == nil {
+			if d.graph == nil {
 				break
 			}
-			if spec := d.Graph.Node(n.Name); spec != nil {
+			if spec := d.graph.Node(n.Name); spec != nil {
 				n.Activity = spec.Activity
 			}
 		}
@@ -138,7 +138,7 @@ func (r *RunRef) childOf(ctx context.Context, node string) (*ChildRun, error) {
 		if n.Name != node {
 			continue
 		}
-		spec := d.Graph.Node(node)
+		spec := d.graph.Node(node)
 		switch {
 		case spec == nil || spec.Map == nil:
 			return nil, fmt.Errorf("%w: it is no map", ErrNoItems)

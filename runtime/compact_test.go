@@ -21,7 +21,7 @@ import (
 // compacted waits until nothing is left of the attempts of a run.
 func compacted(t *testing.T, b *enginetest.Bench) {
 	t.Helper()
-	client := b.Engine.Core().Client()
+	client := enginerpc.ConnOf(b.Engine).Client()
 	enginetest.Eventually(t, enginetest.Patience, func() string {
 		keys, err := client.Do(t.Context(), client.B().Keys().Pattern(b.Prefix+":attempt:*").Build()).AsStrSlice()
 		if err != nil || len(keys) > 0 {
@@ -56,7 +56,7 @@ func TestCompaction(t *testing.T) {
 		b.Settle(t)
 		require.NoError(t, keeper.Stop())
 
-		_, err = b.Engine.Core().ReplayExecution(ctx, replayOf(t, b, before, "n2"))
+		_, err = enginerpc.ConnOf(b.Engine).ReplayExecution(ctx, replayOf(t, b, before, "n2"))
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			d, err := run.Describe(ctx)
@@ -102,7 +102,7 @@ func TestCompactionOfFailedRun(t *testing.T) {
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		for _, name := range []string{"second", "third"} {
-			_, err = b.Engine.Core().ReplayExecution(ctx, replayOf(t, b, d, name))
+			_, err = enginerpc.ConnOf(b.Engine).ReplayExecution(ctx, replayOf(t, b, d, name))
 			require.NoError(t, err)
 		}
 		out, err := run.Result(ctx)
@@ -116,8 +116,8 @@ func replayOf(t *testing.T, b *enginetest.Bench, d *runtime.RunDescription, name
 	t.Helper()
 	for _, n := range d.Nodes {
 		if n.Name == name {
-			keys := b.Engine.Core().Keys()
-			client := b.Engine.Core().Client()
+			keys := enginerpc.ConnOf(b.Engine).Keys()
+			client := enginerpc.ConnOf(b.Engine).Client()
 			edges, err := client.Do(t.Context(), client.B().Smembers().Key(keys.ExecDepsAllEdges(n.ExecutionID)).Build()).AsStrSlice()
 			require.NoError(t, err)
 			call := enginerpc.ReplayExecutionCall{ExecutionID: n.ExecutionID, LaneID: "default"}

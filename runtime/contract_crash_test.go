@@ -207,7 +207,7 @@ func TestContractReconciles(t *testing.T) {
 		a := addOne()
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 4), 1)
 		require.NoError(t, err)
-		partition, err := b.Engine.Core().FlowPartition(run.FlowID())
+		partition, err := enginerpc.ConnOf(b.Engine).FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		first := enginecore.ExecutionIDFor(partition, run.FlowID(), "n0")
 		program := b.Program(ctx, t)
@@ -226,7 +226,7 @@ func TestContractPoisonNode(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 2), 1)
 		require.NoError(t, err)
 		partition, err := core.FlowPartition(run.FlowID())

@@ -278,9 +278,9 @@ func TestUnknownLeasesAreReleased(t *testing.T) {
 		def := single(t, a)
 		run, err := runtime.Start(ctx, near.Client, def, 1)
 		require.NoError(t, err)
-		partition, err := near.Engine.Core().FlowPartition(run.FlowID())
+		partition, err := enginerpc.ConnOf(near.Engine).FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		claimed, err := near.Engine.Core().Claim(ctx, enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
+		claimed, err := enginerpc.ConnOf(near.Engine).Claim(ctx, enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
 			LaneID: "default", WorkerID: "worker", WorkerInstanceID: w.Instance(), ClaimID: uuid.NewString(), Count: 1,
 			LeaseTTL: time.Hour, Kinds: "\nadd\n",
 		}})
@@ -293,9 +293,9 @@ func TestUnknownLeasesAreReleased(t *testing.T) {
 		go func() { stopped <- w.Run(working) }()
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if p.Lost() == 0 {
-				b := near.Engine.Core().Client().B()
-				wake := b.Publish().Channel(near.Engine.Core().Keys().ChannelWake("default")).Message("work 0 1").Build()
-				require.NoError(t, near.Engine.Core().Client().Do(ctx, wake).Error())
+				b := enginerpc.ConnOf(near.Engine).Client().B()
+				wake := b.Publish().Channel(enginerpc.ConnOf(near.Engine).Keys().ChannelWake("default")).Message("work 0 1").Build()
+				require.NoError(t, enginerpc.ConnOf(near.Engine).Client().Do(ctx, wake).Error())
 				return "a lost reply"
 			}
 			return ""
@@ -316,7 +316,7 @@ func TestPoisonNode(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 2), 1)
 		require.NoError(t, err)
 		partition, err := core.FlowPartition(run.FlowID())
@@ -443,7 +443,7 @@ func TestClaimRepeatedTooLate(t *testing.T) {
 		ctx := enginetest.Context(t)
 		run, err := runtime.Start(ctx, b.Client, single(t, addOne()), 1)
 		require.NoError(t, err)
-		partition, err := b.Engine.Core().FlowPartition(run.FlowID())
+		partition, err := enginerpc.ConnOf(b.Engine).FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		b.Keeper(t)
 		call := enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
@@ -453,7 +453,7 @@ func TestClaimRepeatedTooLate(t *testing.T) {
 		var claims []enginerpc.ClaimedExecution
 		for len(claims) < 3 {
 			enginetest.Eventually(t, enginetest.Patience, func() string {
-				reply, err := b.Engine.Core().Claim(ctx, call)
+				reply, err := enginerpc.ConnOf(b.Engine).Claim(ctx, call)
 				require.NoError(t, err)
 				call.Repeated = true
 				if len(reply.Executions) == 0 || len(claims) > 0 && reply.Executions[0].LeaseEpoch == claims[len(claims)-1].LeaseEpoch {

@@ -57,12 +57,28 @@ type RunDescription struct {
 	OpenNodes int
 	// Budgets are those of the flow, by name, with how they stand at the moment.
 	Budgets []BudgetState
-	// Graph is the flow that the run executes.
-	Graph *flowgraph.Graph
 	// Nodes are in the order of the flow's declaration.
 	Nodes []NodeDescription
 
+	// graph is the flow that the run executes; nil when the run has none.
+	graph   *flowgraph.Graph
 	budgets string // as they are stored
+}
+
+// Mermaid returns the flow that the run executes as flow.Definition.Mermaid does; empty where the run stores no flow.
+func (d *RunDescription) Mermaid() string { return d.drawn((*flowgraph.Graph).Mermaid) }
+
+// DOT returns the flow that the run executes as flow.Definition.DOT does; empty where the run stores no flow.
+func (d *RunDescription) DOT() string { return d.drawn((*flowgraph.Graph).DOT) }
+
+// Outline returns the flow that the run executes as flow.Definition.Outline does; empty where the run stores no flow.
+func (d *RunDescription) Outline() string { return d.drawn((*flowgraph.Graph).Outline) }
+
+func (d *RunDescription) drawn(as func(*flowgraph.Graph) string) string {
+	if d.graph == nil {
+		return ""
+	}
+	return as(d.graph)
 }
 
 // NodeDescription is the state of one node of a run.
@@ -184,16 +200,16 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 		return d, nil
 	}
 	var err error
-	d.Graph, err = flowgraph.ParseGraph(r.Definition)
+	d.graph, err = flowgraph.ParseGraph(r.Definition)
 	return d, err
 }
 
 // order puts the nodes into the order of their declaration; what the graph does not name comes last, by age.
 func (d *RunDescription) order(nodes map[enginecore.ExecutionID]NodeDescription) {
 	rank := make(map[string]int)
-	if d.Graph != nil {
-		for i := range d.Graph.Nodes {
-			rank[d.Graph.Nodes[i].Name] = i - len(d.Graph.Nodes)
+	if d.graph != nil {
+		for i := range d.graph.Nodes {
+			rank[d.graph.Nodes[i].Name] = i - len(d.graph.Nodes)
 		}
 	}
 	for _, n := range nodes {
@@ -232,10 +248,10 @@ func (d *RunDescription) nameUpstreams() {
 	}
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		if n.State != NodeWaitingChildren || d.Graph == nil || strings.HasPrefix(n.Why, submit.ChildWaitPrefix) {
+		if n.State != NodeWaitingChildren || d.graph == nil || strings.HasPrefix(n.Why, submit.ChildWaitPrefix) {
 			continue
 		}
-		spec := d.Graph.Node(n.Name)
+		spec := d.graph.Node(n.Name)
 		if spec == nil {
 			continue
 		}
@@ -256,10 +272,10 @@ func (d *RunDescription) nameUpstreams() {
 // nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to
 // fail.
 func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
-	if d.FailedNode == "" || d.Graph == nil {
+	if d.FailedNode == "" || d.graph == nil {
 		return nil
 	}
-	first, err := submit.ReadFirstFailure(ctx, c.session, p, d.FlowID, d.Graph, d.FailedNode)
+	first, err := submit.ReadFirstFailure(ctx, c.session, p, d.FlowID, d.graph, d.FailedNode)
 	if first != nil {
 		d.FailedNode, d.FailureReason, d.FailureCategory = first.Node, first.Reason, first.Category
 	}

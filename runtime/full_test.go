@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -25,7 +26,7 @@ import (
 // command runs a command of the server's own, as its administrator.
 func command(t *testing.T, ctx context.Context, b *enginetest.Bench, words ...string) string {
 	t.Helper()
-	client := b.Engine.Core().Client()
+	client := enginerpc.ConnOf(b.Engine).Client()
 	text, err := client.Do(ctx, client.B().Arbitrary(words...).Build()).ToString()
 	require.NoError(t, err, "%v", words)
 	return text

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -117,9 +118,9 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	require.NoError(t, setUp.Stop())
 	x.worker = b.Worker(t, x.handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Lanes: []string{busyLane}, Concurrency: 1}))
 	x.awaitStates(t, map[string]runtime.NodeState{"active": "active"})
-	client := b.Engine.Core().Client()
+	client := enginerpc.ConnOf(b.Engine).Client()
 	var err error
-	x.holder, err = client.Do(x.ctx, client.B().Hget().Key(b.Engine.Core().Keys().ExecCore(x.plan.ExecutionID("active"))).
+	x.holder, err = client.Do(x.ctx, client.B().Hget().Key(enginerpc.ConnOf(b.Engine).Keys().ExecCore(x.plan.ExecutionID("active"))).
 		Field("current_worker_instance_id").Build()).ToString()
 	require.NoError(t, err)
 	return x
@@ -180,7 +181,7 @@ func (x *fixture) do(t *testing.T, command string) {
 			words[i] = string(enginecore.EdgeIDFor(x.plan.FlowID, from, to))
 		}
 	}
-	client := x.Engine.Core().Client()
+	client := enginerpc.ConnOf(x.Engine).Client()
 	n, err := client.Do(x.ctx, client.B().Arbitrary(words...).Build()).ToInt64()
 	require.NoError(t, err, command)
 	if words[0] != "ZADD" && words[0] != "HSET" {
@@ -211,7 +212,7 @@ func (x *fixture) finish(t *testing.T) {
 
 func (x *fixture) faults(t *testing.T) error {
 	t.Helper()
-	s, err := invariant.ReadStill(x.ctx, x.Engine.Core().Client(), x.Prefix)
+	s, err := invariant.ReadStill(x.ctx, enginerpc.ConnOf(x.Engine).Client(), x.Prefix)
 	require.NoError(t, err)
 	return s.Check(invariant.AnyTime).Err()
 }

@@ -227,7 +227,7 @@ func TestJoinIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		id := enginecore.FlowIDFor("ns", "f", "r")
 		p, err := core.FlowPartition(id)
 		require.NoError(t, err)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/internal/keepertask"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
@@ -94,22 +92,4 @@ func (k *Keeper) Stats() KeeperStats {
 		}
 	}
 	return stats
-}
-
-// Tasks describes the tasks of keepers for admin.Client.KeeperTasks, which is the call for programs: its type is
-// internal, and may change with any version. A keeper that cannot run has none.
-func (k *Keeper) Tasks() []keepertask.Task {
-	if k.check() != nil {
-		return nil
-	}
-	return k.keeper.Tasks(contractmode.ContractTasks)
-}
-
-// RunTask is admin.Client.RunKeeperTask, which is the call for programs, with this keeper's configuration: its type is
-// internal, and may change with any version.
-func (k *Keeper) RunTask(ctx context.Context, name string) (keepertask.Report, error) {
-	if err := k.check(); err != nil {
-		return keepertask.Report{Task: name}, err
-	}
-	return k.keeper.RunTask(ctx, name)
 }

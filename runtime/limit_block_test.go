@@ -23,7 +23,7 @@ func TestFreedPlaceIsHandedOnAtOnce(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		id := enginecore.QuotaIDFor("test", "handed on", "")
 		partition, err := core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestBlockModel(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -17,7 +18,7 @@ import (
 
 // commands counts what a server has executed, also by calls of functions.
 func commands(ctx context.Context, t *testing.T, b *enginetest.Bench) (total, calls int64) {
-	client := b.Engine.Core().Client()
+	client := enginerpc.ConnOf(b.Engine).Client()
 	text, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()
 	require.NoError(t, err)
 	for _, m := range regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`).FindAllStringSubmatch(text, -1) {

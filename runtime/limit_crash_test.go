@@ -32,7 +32,7 @@ type brittle struct {
 }
 
 func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench) *brittle {
-	return &brittle{t, ctx, b.Engine.Core(), enginerpc.ClaimRequest{
+	return &brittle{t, ctx, enginerpc.ConnOf(b.Engine), enginerpc.ClaimRequest{
 		LaneID: activity.DefaultLane, WorkerID: "brittle", WorkerInstanceID: enginecore.WorkerInstanceID("brittle-" + uuid.NewString()),
 		LeaseTTL: time.Second, Kinds: "\nmeasured\n", Count: 1,
 	}, "default"}
@@ -275,7 +275,7 @@ func TestQuotaModel(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -335,7 +335,7 @@ func TestQuotaWindow(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		const most, window = 8, 200 * time.Millisecond
 		id := enginecore.QuotaIDFor("model", "window", "")
 		partition, err := core.Partitioning().QuotaPartition(id)

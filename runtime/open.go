@@ -38,15 +38,6 @@ func (e *Engine) open() error {
 	return nil
 }
 
-// Core is the connection with the keys and the typed calls of the library, for packages of this module: its type is
-// internal, and may change with any version. Of a nil engine it is nil.
-func (e *Engine) Core() *enginerpc.Conn {
-	if e.open() != nil {
-		return nil
-	}
-	return e.session.Core
-}
-
 // Embedded is the engine of this process, or nil when the engine is a server or nil.
 func (e *Engine) Embedded() *embedded.Engine {
 	if e.open() != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// Quotas lists the limits of the client's namespace that are in use or were set, by name and key, with how they stand.
+// Limits lists the limits of the client's namespace that are in use or were set, by name and key, with how they stand.
 func (c *Client) Limits(ctx context.Context) ([]LimitState, error) {
 	if err := c.ready(); err != nil {
 		return nil, err

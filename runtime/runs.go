@@ -23,7 +23,7 @@ type RunQuery struct {
 	// States are the states of which the run must be in one.
 	States []RunState
 	// Tags are tags that the run must have, with their values: those of its flow (flow.Tag), and those it was started
-	// with (Tag).
+	// with (WithTag).
 	Tags map[string]string
 	// CreatedFrom and CreatedBefore bound the time when the run was started: the first one is included, the second is
 	// not.

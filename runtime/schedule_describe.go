@@ -17,9 +17,9 @@ import (
 // ScheduleDescription is a schedule at one moment. Times are those of the engine's clock.
 type ScheduleDescription struct {
 	Name, Flow string
-	// Cron and Zone, or Interval, are the timing.
-	Cron, Zone string
-	Interval   time.Duration
+	// Cron and TimeZone, or Every, and the fields below are those of ScheduleConfig, with the defaults in place.
+	Cron, TimeZone string
+	Every          time.Duration
 	// StartingAt and EndingAt are zero without such a bound.
 	StartingAt, EndingAt time.Time
 	Jitter, CatchUp      time.Duration
@@ -187,8 +187,8 @@ func (c *Client) describeSchedule(
 ) (*ScheduleDescription, error) {
 	spec, state := &r.Spec, &r.State
 	d := &ScheduleDescription{
-		Name: spec.Name, Flow: spec.Flow, Cron: spec.Cron, Zone: spec.Zone,
-		Interval:   time.Duration(spec.EveryMS) * time.Millisecond,
+		Name: spec.Name, Flow: spec.Flow, Cron: spec.Cron, TimeZone: spec.Zone,
+		Every:      time.Duration(spec.EveryMS) * time.Millisecond,
 		StartingAt: schedule.UnixTime(spec.StartMS), EndingAt: schedule.UnixTime(spec.EndMS),
 		Jitter:  time.Duration(spec.JitterMS) * time.Millisecond,
 		CatchUp: spec.CatchUp(), Overlap: OverlapPolicy(spec.Overlap), QueueLimit: spec.QueueLimit, Tags: spec.Tags,

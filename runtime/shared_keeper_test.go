@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -31,13 +32,13 @@ type keepersHeard struct {
 func hearKeepers(t *testing.T, b *enginetest.Bench) (*keepersHeard, func()) {
 	t.Helper()
 	h := &keepersHeard{active: make(map[string]bool), ever: make(map[string]bool)}
-	wire, release := b.Engine.Core().Client().Dedicate()
+	wire, release := enginerpc.ConnOf(b.Engine).Client().Dedicate()
 	subscribed := make(chan struct{})
 	wire.SetPubSubHooks(rueidis.PubSubHooks{
 		OnSubscription: func(rueidis.PubSubSubscription) { close(subscribed) },
 		OnMessage:      func(m rueidis.PubSubMessage) { h.hear(m.Message) },
 	})
-	command := wire.B().Subscribe().Channel(b.Engine.Core().Keys().ChannelKeepers()).Build()
+	command := wire.B().Subscribe().Channel(enginerpc.ConnOf(b.Engine).Keys().ChannelKeepers()).Build()
 	require.NoError(t, wire.Do(enginetest.Context(t), command).Error())
 	<-subscribed
 	end := sync.OnceFunc(func() {
@@ -233,7 +234,7 @@ func TestKeepersThatMayNotBeCounted(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind)
-		ctx, core := enginetest.Context(t), b.Engine.Core().Client()
+		ctx, core := enginetest.Context(t), enginerpc.ConnOf(b.Engine).Client()
 		user := enginetest.NewPrefix()
 		require.NoError(t, core.Do(ctx, core.B().Arbitrary("ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all", "-pubsub").Build()).Error())
 		defer func() { require.NoError(t, core.Do(ctx, core.B().Arbitrary("ACL", "DELUSER", user).Build()).Error()) }()

@@ -19,6 +19,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -70,7 +72,7 @@ var (
 func recordsOf(t *testing.T, b *enginetest.Bench, plan *runtime.Plan, def *flow.Definition[int, int]) []string {
 	t.Helper()
 	ctx := enginetest.Context(t)
-	client := b.Engine.Core().Client()
+	client := enginerpc.ConnOf(b.Engine).Client()
 	var keys []string
 	for _, node := range client.Nodes() {
 		some, err := node.Do(ctx, node.B().Keys().Pattern(b.Prefix+":*").Build()).AsStrSlice()
@@ -78,7 +80,7 @@ func recordsOf(t *testing.T, b *enginetest.Bench, plan *runtime.Plan, def *flow.
 		keys = append(keys, some...)
 	}
 	names := map[string]string{string(plan.FlowID): "flow", plan.Run: "run"}
-	for _, n := range def.Graph().Nodes {
+	for _, n := range flowgraph.Of(def).Nodes {
 		id := string(plan.ExecutionID(n.Name))
 		names[id[strings.LastIndex(id, ":")+1:]] = n.Name
 	}
@@ -370,13 +372,13 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 	require.NoError(t, err)
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		client := b.Engine.Core().Client()
+		client := enginerpc.ConnOf(b.Engine).Client()
 		fieldsOf := func(key string) map[string]string {
 			fields, err := client.Do(ctx, client.B().Hgetall().Key(key).Build()).AsStrMap()
 			require.NoError(t, err)
 			return fields
 		}
-		keys, last := b.Engine.Core().Keys(), int64(0)
+		keys, last := enginerpc.ConnOf(b.Engine).Keys(), int64(0)
 		for i := range 4 {
 			plan, err := runtime.NewPlan(b.Client, def, i, runtime.WithID(fmt.Sprintf("later-%d", i)))
 			require.NoError(t, err)
@@ -388,7 +390,7 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 			_, err = runtime.SubmitAlone(ctx, b.Client, plan)
 			require.NoError(t, err)
 			run := fieldsOf(keys.FlowCore(plan.Partition, plan.FlowID))
-			for _, node := range def.Graph().Nodes {
+			for _, node := range flowgraph.Of(def).Nodes {
 				id := plan.ExecutionID(node.Name)
 				core := fieldsOf(keys.ExecCore(id))
 				for _, field := range []string{"created_at", "last_mutation_at", "last_transition_at"} {

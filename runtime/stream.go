@@ -146,7 +146,7 @@ func (s *frameReader) checkNode(ctx context.Context) error {
 		return enginerpc.CommandError("EXISTS", err)
 	}
 	d, err := s.run.Describe(ctx)
-	if err == nil && d.Graph != nil && d.Graph.Node(s.node) == nil {
+	if err == nil && d.graph != nil && d.graph.Node(s.node) == nil {
 		err = engine.ErrUnknownNode
 	}
 	return err

@@ -17,7 +17,7 @@ func TestUnblocking(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		keys, client := core.Keys(), core.Client()
 		do := func(words ...string) {
 			require.NoError(t, client.Do(ctx, client.B().Arbitrary(words...).Build()).Error(), words)

@@ -25,7 +25,7 @@ func startAt(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	t.Helper()
 	for {
 		id := uuid.NewString()
-		if int(b.Engine.Core().Partitioning().FlowPartitionFor("default", name, id).Index) != partition {
+		if int(enginerpc.ConnOf(b.Engine).Partitioning().FlowPartitionFor("default", name, id).Index) != partition {
 			continue
 		}
 		_, err := runtime.Start(ctx, b.Client, def, job{Tenant: "a", Label: label}, runtime.WithID(id))
@@ -41,7 +41,7 @@ func TestClaimVisitsLongestAgo(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		const partitions, workers, claims = 9, 4, 400
-		ctx, core, l := enginetest.Context(t), b.Engine.Core(), newLedger()
+		ctx, core, l := enginetest.Context(t), enginerpc.ConnOf(b.Engine), newLedger()
 		def := l.flow(t, "many", claims/4, false)
 		for p := range partitions {
 			startAt(ctx, t, b, def, "many", p, "")
@@ -175,7 +175,7 @@ func testVisits(t *testing.T, b *enginetest.Bench, workers, partitions int) {
 		}
 	}
 	roll.call(ctx, t, workers)
-	own := b.Engine.Core().Client().Mode() == rueidis.ClientModeCluster
+	own := enginerpc.ConnOf(b.Engine).Client().Mode() == rueidis.ClientModeCluster
 	since := make(map[string]int) // claims since the last visit, of one worker in a cluster
 	longest := 0
 	for claim := range perPartition * (partitions - 1) {
@@ -218,7 +218,7 @@ func newRoll(ctx context.Context, t *testing.T, b *enginetest.Bench) *roll {
 	t.Helper()
 	r := &roll{b, make(chan string, 1000)}
 	hearing, stop := context.WithCancel(ctx)
-	client, over := b.Engine.Core().Client(), make(chan struct{})
+	client, over := enginerpc.ConnOf(b.Engine).Client(), make(chan struct{})
 	go func() {
 		defer close(over)
 		_ = client.Receive(hearing, client.B().Subscribe().Channel(r.channel()).Build(), func(m rueidis.PubSubMessage) {
@@ -235,14 +235,16 @@ func newRoll(ctx context.Context, t *testing.T, b *enginetest.Bench) *roll {
 	return r
 }
 
-func (r *roll) channel() string { return r.b.Engine.Core().Keys().ChannelWake(activity.DefaultLane) }
+func (r *roll) channel() string {
+	return enginerpc.ConnOf(r.b.Engine).Keys().ChannelWake(activity.DefaultLane)
+}
 
 // call waits until so many workers have answered a newcomer. They know each other then, and have heard what was said
 // before.
 func (r *roll) call(ctx context.Context, t *testing.T, count int) {
 	t.Helper()
 	say := func(word string) {
-		client := r.b.Engine.Core().Client()
+		client := enginerpc.ConnOf(r.b.Engine).Client()
 		require.NoError(t, client.Do(ctx, client.B().Publish().Channel(r.channel()).Message(word+" stranger").Build()).Error())
 	}
 	say("here")

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -358,7 +359,7 @@ func (n *sceneNode) mayEndAs(state string) bool {
 // reviewResult checks that a node has just what ended its waits.
 func (n *sceneNode) reviewResult(t *testing.T, ctx context.Context, b *enginetest.Bench, set *audience) {
 	t.Helper()
-	core := b.Engine.Core()
+	core := enginerpc.ConnOf(b.Engine)
 	p, err := core.FlowPartition(set.run.FlowID())
 	require.NoError(t, err)
 	client := core.Client()

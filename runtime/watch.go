@@ -109,8 +109,8 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 	}
 }
 
-// whyEnded returns the cause of ctx, or enginecore.ErrClosed, in place of the error of a call that had no answer because
-// ctx has ended or the engine is closed. Other errors are returned as they are.
+// whyEnded returns the cause of ctx, or enginecore.ErrClosed, in place of the error of a call that had no answer
+// because ctx has ended or the engine is closed. Other errors are returned as they are.
 func (r *RunRef) whyEnded(ctx context.Context, err error) error {
 	switch {
 	case !errors.Is(err, enginecore.ErrUnavailable):

@@ -129,7 +129,7 @@ func (v *Validation) settings(n *Node, skipActivity bool) {
 	}
 	if err := n.Options.Validate(); err != nil {
 		v.Faults.Cause(n.Name, "", ErrOption, err)
-	} else if n.Retry != n.Retry.Plan() {
+	} else if n.Retry != n.Retry.Normalized() {
 		v.Faults.Add(n.Name, "retry", ErrOption, "one attempt has no delays")
 	}
 	if !slices.IsSorted(n.Capabilities) || len(slices.Compact(slices.Clone(n.Capabilities))) != len(n.Capabilities) {

@@ -109,8 +109,8 @@ func TestRelayEntryIsHandedOutAgain(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 2)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
-			for _, p := range b.Engine.Core().Partitioning().FlowPartitions() {
-				reply, err := b.Engine.Core().Keep(ctx, enginerpc.KeepCall{Partition: p, Limit: 64})
+			for _, p := range enginerpc.ConnOf(b.Engine).Partitioning().FlowPartitions() {
+				reply, err := enginerpc.ConnOf(b.Engine).Keep(ctx, enginerpc.KeepCall{Partition: p, Limit: 64})
 				require.NoError(t, err)
 				if hasEnded(reply.RelayEntries) {
 					return ""
@@ -140,7 +140,7 @@ func TestUntoldEndIsFound(t *testing.T) {
 		b.Worker(t, def.Handlers())
 		run, err := runtime.Start(ctx, b.Client, def, 2)
 		require.NoError(t, err)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		client := core.Client()
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			for _, p := range core.Partitioning().FlowPartitions() {
@@ -173,7 +173,7 @@ func TestOrphansAreEnded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		def := plusOne(t, "orphan", double())
 		place := b.Locate(t, def.Name(), "r")
 		id := place.ExecutionID("add")

@@ -116,7 +116,7 @@ func TestBudgetOfKey(t *testing.T) {
 		acme := runtime.BudgetRef{Name: "tenant", Key: "acme"}
 		require.NoError(t, b.Client.SetBudget(ctx, acme, flow.HardLimit("tokens", 20)))
 		require.NoError(t, result("acme", 13))
-		require.NoError(t, b.Client.RemoveBudget(ctx, acme))
+		require.NoError(t, b.Client.DeleteBudget(ctx, acme))
 		require.NoError(t, result("acme", 10))
 		require.Error(t, result("acme", 1))
 		b.Settle(t)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
@@ -91,7 +92,7 @@ func libraries(t *testing.T, s *testserver.Server) int {
 
 // tagsInUse are the tags of partitions of all families that have keys.
 func (x *load) tagsInUse() []string {
-	counts := x.Engine.Core().Partitioning()
+	counts := enginerpc.ConnOf(x.Engine).Partitioning()
 	var tags []string
 	for _, family := range []struct {
 		family enginecore.Family

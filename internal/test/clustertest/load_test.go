@@ -70,8 +70,9 @@ func newLoad(t *testing.T, o testserver.ClusterOptions) *load {
 		x.Worker(t, handlers, runtime.WorkerConfig{Concurrency: 24})
 		x.Keeper(t)
 	}
-	_, err := runtime.Schedule(ctx, x.Client, "beat", runtime.Every(time.Second), x.beat, tick{}, runtime.FireTimeInto("at"),
-		runtime.OnOverlap(runtime.OverlapAllow), runtime.CatchUp(time.Hour))
+	_, err := runtime.Schedule(ctx, x.Client, "beat", x.beat, tick{}, runtime.ScheduleConfig{
+		Every: time.Second, FireTimeField: "at", Overlap: runtime.OverlapAllow, CatchUp: time.Hour,
+	})
 	require.NoError(t, err)
 	x.Run(t, "tasks", x.tasksByHand)
 	return x

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -29,7 +30,7 @@ func TestWorkIsFoundWithoutItsMessage(t *testing.T) {
 
 	lost, err := runtime.Start(ctx, b.Client, def, 1)
 	require.NoError(t, err)
-	core := b.Engine.Core()
+	core := enginerpc.ConnOf(b.Engine)
 	client := core.Client()
 	place := b.Locate(t, def.Name(), lost.ID())
 	key := core.Keys().LaneEligible(place.Partition, "default")

@@ -21,6 +21,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -110,7 +111,8 @@ func Open(tb testing.TB, kind testserver.Kind, url, prefix string, config ...run
 	c.Logger = cmp.Or(c.Logger, b.Logger())
 	engine, err := runtime.Open(ctx, url, c)
 	for errors.Is(err, enginecore.ErrNotReachable) && ctx.Err() == nil {
-		engine, err = runtime.Open(ctx, url, c) // on a busy machine, a server's answer may take longer than a client waits
+		// on a busy machine, a server's answer may take longer than a client waits
+		engine, err = runtime.Open(ctx, url, c)
 	}
 	require.NoError(tb, err)
 	b.Engine, b.Client = engine, NewClient(tb, engine)
@@ -241,11 +243,12 @@ func (b *Bench) RunKeeperTasks(tb testing.TB) {
 // Look makes keepers sweep all partitions of flows at once.
 func (b *Bench) Look(tb testing.TB) {
 	tb.Helper()
-	core := b.Engine.Core()
+	core := enginerpc.ConnOf(b.Engine)
 	client := core.Client()
 	for i := range core.Partitioning().Flow {
 		message := strconv.Itoa(i) + " 0"
-		require.NoError(tb, client.Do(Context(tb), client.B().Publish().Channel(core.Keys().ChannelDue()).Message(message).Build()).Error())
+		require.NoError(tb, client.Do(Context(tb),
+			client.B().Publish().Channel(core.Keys().ChannelDue()).Message(message).Build()).Error())
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -49,7 +50,9 @@ func NewRestricted(tb testing.TB, kind testserver.Kind, config ...runtime.OpenCo
 
 // AddUser makes a user with rules for a prefix on the servers of operators, which is removed with the test, and returns
 // the URL with its name and password.
-func AddUser(tb testing.TB, operators []rueidis.Client, server, name, prefix string, rules func(prefix string) (string, error)) string {
+func AddUser(
+	tb testing.TB, operators []rueidis.Client, server, name, prefix string, rules func(prefix string) (string, error),
+) string {
 	tb.Helper()
 	ctx := Context(tb)
 	text, err := rules(prefix)
@@ -86,7 +89,7 @@ func (b *Bench) Operator() rueidis.Client {
 	if len(b.operators) > 0 {
 		return b.operators[0]
 	}
-	return b.Engine.Core().Client()
+	return enginerpc.ConnOf(b.Engine).Client()
 }
 
 // Operators are connections that may do everything, to each server of a restricted user.

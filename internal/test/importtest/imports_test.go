@@ -119,12 +119,14 @@ var mayImport = map[string][]string{
 	"internal/timetable":       {},
 
 	// Commands, examples and test machinery.
-	"cmd/flowfabric":           {"admin", "enginecore", "runtime", "runtime/inspection"},
+	"cmd/flowfabric":           {"admin", "enginecore", "internal/enginerpc", "runtime", "runtime/inspection"},
 	"codegen":                  {"codegen/internal/luatext", "lua"},
 	"codegen/internal/luatext": {},
-	"bench":                    {"activity", "enginecore", "flow", "internal/enginerpc", "internal/test/...", "runtime"},
-	"examples/approval":        {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "runtime/runevent"},
-	"examples/dag-pipeline":    {"activity", "enginecore", "flow", "runtime"},
+	"bench": {
+		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/test/...", "runtime",
+	},
+	"examples/approval":     {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "runtime/runevent"},
+	"examples/dag-pipeline": {"activity", "enginecore", "flow", "runtime"},
 	"internal/test/...": {
 		"activity", "admin", "enginecore", "enginecore/embedded", "internal/enginerpc", "internal/test/...", "lua", "runtime",
 	},

@@ -30,7 +30,7 @@ func TestKeyReconciliation(t *testing.T) {
 		place := b.Locate(t, def.Name(), "lost")
 		_, err = runtime.Start(d.ctx, b.Client, def, 1, runtime.WithID("lost"))
 		require.NoError(t, err)
-		_, err = runtime.Schedule(d.ctx, b.Client, "nightly", runtime.Every(24*time.Hour), def, 1)
+		_, err = runtime.Schedule(d.ctx, b.Client, "nightly", def, 1, runtime.ScheduleConfig{Every: 24 * time.Hour})
 		require.NoError(t, err)
 		require.Zero(t, d.run("key_reconciliation").Done)
 

@@ -11,7 +11,7 @@ const (
 	// MaxReason bounds the reason of a cancel, a pause or the end of a wait. The text of a failure is cut to it, with a
 	// mark that says how long it was.
 	MaxReason = 2048
-	// MaxActor bounds the name of who acts: that of By, Creator and ScheduledBy.
+	// MaxActor bounds the name of who acts: that of runtime.WithActor and ScheduleConfig.Actor.
 	MaxActor = 256
 )
 

@@ -90,11 +90,8 @@ type CompiledCache struct {
 // MaxCompiled bounds the definitions in a cache. When it is exceeded, the cache drops all of them.
 const MaxCompiled = 128
 
-// definition is what the cache needs of a flow.Definition.
-type definition interface {
-	Hash() string
-	Graph() *flowgraph.Graph
-}
+// definition is a *flow.Definition.
+type definition interface{ Hash() string }
 
 // Get returns the compiled form of a definition and compiles it unless it is in the cache.
 func (c *CompiledCache) Get(def definition) (*CompiledFlow, error) {
@@ -105,7 +102,7 @@ func (c *CompiledCache) Get(def definition) (*CompiledFlow, error) {
 	if compiled != nil {
 		return compiled, nil
 	}
-	compiled, err := CompileFlow(def.Graph(), hash)
+	compiled, err := CompileFlow(flowgraph.Of(def), hash)
 	if err != nil {
 		return nil, err
 	}

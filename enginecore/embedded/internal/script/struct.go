@@ -35,8 +35,8 @@ const (
 // structFormat is a format as it was read once.
 type structFormat struct {
 	items []structItem
-	// size is the sum of all sizes if the place of every value is known without the data: there is no alignment, no fault
-	// and no string of unknown length. It is -1 otherwise.
+	// size is the sum of all sizes if the place of every value is known without the data: there is no alignment, no
+	// fault and no string of unknown length. It is -1 otherwise.
 	size   int
 	values int // number of values
 }
