@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "193-76b35cc62a370081"
+const build = "195-f0e0d0f460992e14"
