@@ -18,6 +18,8 @@ RACE_FLAGS = -race $(GCFLAGS)
 
 # Packages that make one call after the other and compare replies run without the race detector, the longest packages start first.
 CALL_BY_CALL = ./internal/test/enginetest ./internal/test/conformance/... ./internal/test/contracttest ./codegen ./lua
+# Tests that count allocations, which the race detector changes, run without it in addition.
+ALLOCATIONS  = -run 'Allocat' ./runtime ./internal/enginerpc
 LONGEST      = ./runtime ./runtime/childtest
 OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(conformance|contracttest|enginetest)|codegen|lua)(/|$$)')
 
@@ -49,6 +51,7 @@ test-engines:
 
 test-beside:
 	$(ALL_ENGINES) $(GO) test $(RUN) -p 2 $(CALL_BY_CALL)
+	$(GO) test $(RUN) $(ALLOCATIONS)
 	FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RUN) ./internal/test/enginetest
 	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RACE_FLAGS) $(RUN) -p 2 $(ON_CLUSTER)
 

@@ -13,20 +13,20 @@ import (
 // Activity is a named function that workers run for the nodes of a flow. It is immutable and may be used by several
 // goroutines and flows at once. The zero value and a nil pointer are not usable: their Err returns an error.
 type Activity[In, Out any] struct {
-	name    string
-	aliases []string
-	fn      func(context.Context, In) (Out, error)
-	options activityspec.Options
-	codec   Codec
-	err     error
+	name     string
+	aliases  []string
+	fn       func(context.Context, In) (Out, error)
+	resolved activityspec.Options
+	codec    Codec
+	err      error
 }
 
 // New declares an activity. The name is stored with each flow and announced by workers; it follows the rule of the
 // package and should never change (see Alias for a rename). fn must be safe to run more than once for the same input,
 // and several times at once for different inputs.
 //
-// New does not fail: it keeps the faults of the declaration, which Err, flow.Build and the registration with a worker
-// return.
+// New does not fail: it keeps the faults of the declaration, which Err, flow.Builder.Build and the registration with a
+// worker return.
 func New[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...Option) *Activity[In, Out] {
 	d := declaration{options: activityspec.DefaultOptions(), codec: JSON{}}
 	if err := activityspec.CheckName(name); err != nil {
@@ -44,10 +44,10 @@ func New[In, Out any](name string, fn func(context.Context, In) (Out, error), op
 	}
 	d.checkAliases(name)
 	d.checkTypes(reflect.TypeFor[In](), reflect.TypeFor[Out]())
-	a := &Activity[In, Out]{name: name, aliases: d.aliases, fn: fn, options: d.options.Normalized(), codec: d.codec}
+	a := &Activity[In, Out]{name: name, aliases: d.aliases, fn: fn, resolved: d.options.Normalized(), codec: d.codec}
 	if err := d.options.Validate(); err != nil {
 		d.faults = append(d.faults, err)
-		a.options = activityspec.DefaultOptions()
+		a.resolved = activityspec.DefaultOptions()
 	}
 	if joined := errors.Join(d.faults...); joined != nil {
 		a.err = &declarationError{Activity: name, Err: joined}
@@ -61,8 +61,8 @@ type Handler interface {
 	Name() string
 	// Aliases are further names under which stored flows may know the activity.
 	Aliases() []string
-	// Options are the resolved options: every default is filled in.
-	Options() activityspec.Options
+	// options are the resolved options: every default is filled in.
+	options() activityspec.Options
 	// Codec turns the input and the result into bytes and back. It is never nil.
 	Codec() Codec
 	// Err returns the faults of the declaration, nil if there are none. It matches ErrInvalid.
@@ -92,12 +92,16 @@ func (a *Activity[In, Out]) Aliases() []string {
 	return slices.Clone(a.aliases)
 }
 
-// Options returns the resolved options. If one of them is invalid, all are the defaults, and Err reports the fault.
-func (a *Activity[In, Out]) Options() activityspec.Options {
-	if a == nil || a.options.Lane == "" {
+// options returns the resolved options. If one of them is invalid, all are the defaults, and Err reports the fault.
+func (a *Activity[In, Out]) options() activityspec.Options {
+	if a == nil || a.resolved.Lane == "" {
 		return activityspec.DefaultOptions()
 	}
-	return a.options.Clone()
+	return a.resolved.Clone()
+}
+
+func init() {
+	activityspec.OptionsOf = func(handler any) activityspec.Options { return handler.(Handler).options() }
 }
 
 // Codec returns the codec of the input and the result, JSON by default.

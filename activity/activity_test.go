@@ -36,7 +36,7 @@ func TestDefaults(t *testing.T) {
 		Retry: activityspec.RetryPlan{Attempts: 5, First: time.Second, Max: time.Minute, Factor: 2, JitterPermille: 100},
 		Lane:  "default",
 	}
-	if got := a.Options(); !reflect.DeepEqual(got, want) {
+	if got := activityspec.OptionsOf(a); !reflect.DeepEqual(got, want) {
 		t.Errorf("options %+v, want %+v", got, want)
 	}
 	if a.Name() != "half" || len(a.Aliases()) != 0 || a.Codec().Name() != "json" {
@@ -68,15 +68,15 @@ func TestOptions(t *testing.T) {
 		StartToClose: 2 * time.Millisecond, HeartbeatTimeout: time.Second, ScheduleToStart: time.Hour,
 		Lane: "fast", Priority: 9000, Capabilities: []string{"gpu", "ssd"},
 	}
-	if got := a.Options(); !reflect.DeepEqual(got, want) {
+	if got := activityspec.OptionsOf(a); !reflect.DeepEqual(got, want) {
 		t.Errorf("options %+v, want %+v", got, want)
 	}
 	if got := a.Aliases(); !slices.Equal(got, []string{"old", "older"}) {
 		t.Errorf("aliases %q", got)
 	}
-	a.Options().Capabilities[0] = "changed"
+	activityspec.OptionsOf(a).Capabilities[0] = "changed"
 	a.Aliases()[0] = "changed"
-	if a.Options().Capabilities[0] != "gpu" || a.Aliases()[0] != "old" {
+	if activityspec.OptionsOf(a).Capabilities[0] != "gpu" || a.Aliases()[0] != "old" {
 		t.Error("what the methods return is shared with the activity")
 	}
 }
@@ -105,7 +105,6 @@ func TestDeclarationFaults(t *testing.T) {
 		"first":           {activity.New("x", half, activity.Retry(activity.Fixed{Delay: -1})), "first delay -1ms is not positive"},
 		"max":             {activity.New("x", half, activity.Retry(activity.Exponential{First: time.Hour, Max: time.Second})), "shorter than the first"},
 		"jitter":          {activity.New("x", half, activity.Retry(activity.Exponential{JitterPermille: 1001})), "jitter of 1001"},
-		"plan":            {activity.New("x", half, activity.Retry(activityspec.RetryPlan{})), "0 attempts"},
 		"timeout":         {activity.New("x", half, activity.StartToClose(-1)), "start-to-close timeout -1ms is negative"},
 		"heartbeat":       {activity.New("x", half, activity.HeartbeatTimeout(-time.Hour)), "heartbeat timeout -1h0m0s is negative"},
 		"schedule":        {activity.New("x", half, activity.ScheduleToStart(-time.Hour)), "schedule-to-start timeout"},
@@ -132,7 +131,7 @@ func TestDeclarationFaults(t *testing.T) {
 			if !errors.Is(err, activity.ErrInvalid) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want ErrInvalid with %q", err, tc.want)
 			}
-			if err := tc.handler.Options().Validate(); err != nil {
+			if err := activityspec.OptionsOf(tc.handler).Validate(); err != nil {
 				t.Errorf("the options are invalid all the same: %v", err)
 			}
 			if _, err := tc.handler.Invoke(t.Context(), []byte("{}")); !errors.Is(err, activity.ErrInvalid) || !activity.IsNonRetryable(err) {

@@ -89,8 +89,9 @@ func await(ctx context.Context, name string, collect bool, opts []WaitOption) ([
 		return nil, context.Cause(ctx)
 	}
 	got, err := steps.Await(ctx, stepName(name, steps.Count(activitycontext.AwaitKind, name)), activitycontext.Wait{
-		Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive, Timeout: w.Timeout, OnTimeout: string(w.OnTimeout),
-		Collect: collect,
+		Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive, Timeout: w.Timeout,
+		OnTimeout: string(w.OnTimeout),
+		Collect:   collect,
 	})
 	if err != nil {
 		return nil, err
@@ -115,7 +116,8 @@ func decodeAwaited[T any](name string, data []byte) (T, error) {
 		data = []byte("null") // a signal without a payload
 	}
 	if err := json.Unmarshal(data, &value); err != nil {
-		return value, NonRetryable(Category(fmt.Errorf("await %q: the signal's payload does not decode into %T: %w", name, value, err),
+		return value, NonRetryable(Category(fmt.Errorf("await %q: the signal's payload does not decode into %T: %w",
+			name, value, err),
 			CategoryDecode))
 	}
 	return value, nil
@@ -173,7 +175,8 @@ func OpenWaitpoint(ctx context.Context, name string, opts ...OpenOption) (Token,
 		opt(&config)
 	}
 	if config.within <= 0 || config.within > activityspec.MaxWait {
-		return fail(NonRetryable(fmt.Errorf("it is to stay open for %s, not for more than 0 and at most %s", config.within, activityspec.MaxWait)))
+		return fail(NonRetryable(fmt.Errorf("it is to stay open for %s, not for more than 0 and at most %s",
+			config.within, activityspec.MaxWait)))
 	}
 	steps, ok := activitycontext.StepsFrom(ctx)
 	if !ok {

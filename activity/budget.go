@@ -46,7 +46,8 @@ func (e *BudgetError) Error() string {
 	if e.Key != "" {
 		of = fmt.Sprintf(" of %q", e.Key)
 	}
-	return fmt.Sprintf("%v: budget %q%s: %d %s asked, %d of %d spent and %d reserved", ErrBudgetExceeded, e.Budget, of, e.Asked, e.Dimension,
+	return fmt.Sprintf("%v: budget %q%s: %d %s asked, %d of %d spent and %d reserved", ErrBudgetExceeded, e.Budget, of,
+		e.Asked, e.Dimension,
 		e.Spent, e.Hard, e.Reserved)
 }
 

@@ -42,7 +42,7 @@ func Example() {
 	// Output: 19 <nil>
 }
 
-// A declaration never panics: it keeps the fault, which flow.Build and workers report.
+// A declaration never panics: it keeps the fault, which flow.Builder.Build and workers report.
 func ExampleActivity_Err() {
 	measure := activity.New("page measure", Measure, activity.Priority(10_000))
 	err := measure.Err()

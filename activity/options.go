@@ -56,7 +56,7 @@ func Retry(policy RetryPolicy) ExecutionOption {
 		if policy == nil {
 			return errors.New("retry policy is nil")
 		}
-		t.Retry = policy.Plan()
+		t.Retry = policy.plan()
 		return nil
 	}
 }
@@ -112,7 +112,7 @@ func Alias(oldNames ...string) Option {
 }
 
 // WithCodec replaces JSON as the encoding of the input and the result. Lists and structs of results are composed for
-// JSON activities only; flow.Build reports violations.
+// JSON activities only; flow.Builder.Build reports violations.
 func WithCodec(c Codec) Option {
 	return declarationOption(func(d *declaration) {
 		if c == nil {

@@ -6,12 +6,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// RetryPolicy defines the number of attempts and the delays between them. Exponential, Fixed and Attempts
-// implement it.
+// RetryPolicy defines the number of attempts and the delays between them. Exponential, Fixed and Attempts are the
+// policies. Err of the activity, or Build of the flow, reports invalid values.
 type RetryPolicy interface {
-	// Plan returns the policy with every default filled in. Err of the activity, or Build of the flow, reports invalid
-	// values.
-	Plan() activityspec.RetryPlan
+	// plan returns the policy with every default filled in.
+	plan() activityspec.RetryPlan
 }
 
 // Exponential waits longer before each retry: First, then Factor times as long, and so on, up to Max. Its zero value
@@ -30,8 +29,7 @@ type Exponential struct {
 	JitterPermille int
 }
 
-// Plan implements RetryPolicy.
-func (e Exponential) Plan() activityspec.RetryPlan {
+func (e Exponential) plan() activityspec.RetryPlan {
 	p := activityspec.RetryPlan{
 		Attempts:       or(e.Attempts, activityspec.DefaultAttempts),
 		First:          activityspec.Milliseconds(or(e.First, activityspec.DefaultFirstDelay)),
@@ -51,10 +49,10 @@ type Fixed struct {
 	Attempts int
 }
 
-// Plan implements RetryPolicy.
-func (f Fixed) Plan() activityspec.RetryPlan {
+func (f Fixed) plan() activityspec.RetryPlan {
 	delay := activityspec.Milliseconds(or(f.Delay, activityspec.DefaultFirstDelay))
-	return activityspec.RetryPlan{Attempts: or(f.Attempts, activityspec.DefaultAttempts), First: delay, Max: delay, Factor: 1}.Normalized()
+	return activityspec.RetryPlan{Attempts: or(f.Attempts, activityspec.DefaultAttempts), First: delay, Max: delay,
+		Factor: 1}.Normalized()
 }
 
 // Attempts is a policy with this number of attempts and the delays of Exponential{}.
@@ -63,9 +61,8 @@ type Attempts int
 // NoRetry makes the first failure final.
 const NoRetry Attempts = 1
 
-// Plan implements RetryPolicy.
-func (n Attempts) Plan() activityspec.RetryPlan {
-	p := Exponential{}.Plan()
+func (n Attempts) plan() activityspec.RetryPlan {
+	p := Exponential{}.plan()
 	p.Attempts = int(n)
 	return p.Normalized()
 }

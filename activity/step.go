@@ -42,7 +42,8 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	}
 	data, err := (JSON{}).Encode(value)
 	if err != nil {
-		return fail(NonRetryable(Category(fmt.Errorf("result of type %T does not encode: %w", value, err), CategoryEncode)))
+		return fail(NonRetryable(Category(fmt.Errorf("result of type %T does not encode: %w", value, err),
+			CategoryEncode)))
 	}
 	if len(data) > MaxStep {
 		return fail(NonRetryable(fmt.Errorf("result has %d bytes, at most %d are allowed", len(data), MaxStep)))
@@ -57,7 +58,8 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 func decodeStep[T any](name string, data []byte) (T, error) {
 	var value T
 	if err := json.Unmarshal(data, &value); err != nil {
-		return value, NonRetryable(Category(fmt.Errorf("step %q: the recorded result does not decode into %T: %w", name, value, err),
+		return value, NonRetryable(Category(fmt.Errorf("step %q: the recorded result does not decode into %T: %w", name,
+			value, err),
 			CategoryDecode))
 	}
 	return value, nil

@@ -36,9 +36,6 @@ func Signals(names ...string) WaitOption {
 	return func(w *activityspec.Wait) { w.Signals = append(w.Signals, names...) }
 }
 
-// MatchAny ends the wait with the first signal that counts. It is the default.
-func MatchAny() WaitOption { return AtLeast(1) }
-
 // MatchAll ends the wait after one signal of each name in Signals.
 func MatchAll() WaitOption {
 	return func(w *activityspec.Wait) { w.All, w.Count, w.Distinct = true, 0, false }

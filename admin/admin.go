@@ -30,10 +30,10 @@ type Client struct {
 	client rueidis.Client
 }
 
-// New returns a client of an open engine. It sends nothing. The engine stays open until the client was used for the last time.
-// The error matches ErrInvalid: there is no engine.
+// New returns a client of an open engine. It sends nothing. The engine stays open until the client was used for the
+// last time. The error matches ErrInvalid: there is no engine.
 func New(engine *runtime.Engine) (*Client, error) {
-	core := engine.Core()
+	core := enginerpc.ConnOf(engine)
 	if core == nil {
 		return nil, fault("engine", "is nil or was not made by Open")
 	}
@@ -53,8 +53,8 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// MaxReason bounds the reason that a call takes for the record, in bytes. It has no control characters. Calls refuse others with
-// ErrInvalid before anything is written.
+// MaxReason bounds the reason that a call takes for the record, in bytes. It has no control characters. Calls refuse
+// others with ErrInvalid before anything is written.
 const MaxReason = 2048
 
 // checkID refuses an execution id that has not the form of one.
@@ -90,7 +90,8 @@ func (c *Client) read(ctx context.Context, commands ...rueidis.Completed) ([]rue
 
 // readError gives the error of a read the meaning that those of calls have.
 func readError(err error) error {
-	if _, refused := rueidis.IsRedisErr(err); refused || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if _, refused := rueidis.IsRedisErr(err); refused || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("read: %w", enginerpc.ConnectError(err))
 	}
 	return fmt.Errorf("read: %w: %w", enginecore.ErrUnavailable, err)

@@ -36,7 +36,7 @@ func each(t *testing.T, test func(t *testing.T, d *desk, b *enginetest.Bench)) {
 }
 
 func newDesk(t *testing.T, b *enginetest.Bench) *desk {
-	ctx, core := enginetest.Context(t), b.Engine.Core()
+	ctx, core := enginetest.Context(t), enginerpc.ConnOf(b.Engine)
 	operator, err := admin.New(b.Engine)
 	require.NoError(t, err)
 	return &desk{operator, b.Program(ctx, t), t, ctx, core}

@@ -27,8 +27,8 @@ type BudgetSpec struct {
 	ID enginecore.BudgetID
 	// ScopeType and ScopeID say what the budget is of, for the record.
 	ScopeType, ScopeID string
-	// EnforcementMode, OnHardLimit and OnSoftLimit are kept for those who look at them; defaults are "strict", "fail" and
-	// "warn".
+	// EnforcementMode, OnHardLimit and OnSoftLimit are kept for those who look at them; defaults are "strict", "fail"
+	// and "warn".
 	EnforcementMode, OnHardLimit, OnSoftLimit string
 	// ResetInterval is how often the usage begins at zero again; 0 is never.
 	ResetInterval time.Duration
@@ -55,7 +55,8 @@ func (n *BudgetSpec) prepare() error {
 	if n.ResetInterval < 0 {
 		faults = append(faults, fault("reset interval", "%s is negative", n.ResetInterval))
 	}
-	for field, fallback := range map[*string]string{&n.EnforcementMode: "strict", &n.OnHardLimit: "fail", &n.OnSoftLimit: "warn"} {
+	for field, fallback := range map[*string]string{&n.EnforcementMode: "strict", &n.OnHardLimit: "fail",
+		&n.OnSoftLimit: "warn"} {
 		if *field == "" {
 			*field = fallback
 		}
@@ -81,8 +82,8 @@ func (c *Client) budgetPartition(id enginecore.BudgetID) (enginecore.Partition, 
 	return p, nil
 }
 
-// CreateBudget creates a budget in one atomic step, and returns its id and whether it existed already; then it is left as
-// it is.
+// CreateBudget creates a budget in one atomic step, and returns its id and whether it existed already; then it is left
+// as it is.
 func (c *Client) CreateBudget(ctx context.Context, n BudgetSpec) (id enginecore.BudgetID, existed bool, err error) {
 	if n.ID == "" {
 		n.ID = enginecore.BudgetID(uuid.NewString())
@@ -114,19 +115,21 @@ func (c *Client) CreateBudget(ctx context.Context, n BudgetSpec) (id enginecore.
 
 // UsageReport is what became of a report.
 type UsageReport struct {
-	// Applied tells that the usage was added by this call. It was not when the report had been applied before (Repeated)
-	// or would have exceeded a hard limit (Hard).
+	// Applied tells that the usage was added by this call. It was not when the report had been applied before
+	// (Repeated) or would have exceeded a hard limit (Hard).
 	Applied, Repeated, Hard bool
 	// Dimension, Usage and Limit are those of the limit that was met, hard or soft; Dimension is empty when none was.
 	Dimension    string
 	Usage, Limit int64
 }
 
-// ReportUsage adds to the usage of a budget, all dimensions or none, in one atomic step. A report that would exceed a hard
-// limit changes no usage. With a dedup key, at most 256 bytes, reports with that key count once within 24 hours, so it may be sent
-// again when the error wraps enginecore.ErrOutcomeUnknown. It wraps enginecore.ErrBudgetNotFound, and ErrInvalid for usage
-// that is empty or has more than 64 dimensions.
-func (c *Client) ReportUsage(ctx context.Context, id enginecore.BudgetID, usage map[string]int64, dedupKey string) (UsageReport, error) {
+// ReportUsage adds to the usage of a budget, all dimensions or none, in one atomic step. A report that would exceed a
+// hard limit changes no usage. With a dedup key, at most 256 bytes, reports with that key count once within 24 hours,
+// so it may be sent again when the error wraps enginecore.ErrOutcomeUnknown. It wraps enginecore.ErrBudgetNotFound, and
+// ErrInvalid for usage that is empty or has more than 64 dimensions.
+func (c *Client) ReportUsage(
+	ctx context.Context, id enginecore.BudgetID, usage map[string]int64, dedupKey string,
+) (UsageReport, error) {
 	if len(usage) == 0 || len(usage) > maxDimensions {
 		return UsageReport{}, fault("usage", "%d dimensions, must be 1 to %d", len(usage), maxDimensions)
 	}
@@ -162,8 +165,8 @@ func (c *Client) ReportUsage(ctx context.Context, id enginecore.BudgetID, usage 
 	}, nil
 }
 
-// ResetBudget sets the usage of a budget to zero in one atomic step, and returns when that happens next by itself; zero is
-// never. It wraps enginecore.ErrBudgetNotFound.
+// ResetBudget sets the usage of a budget to zero in one atomic step, and returns when that happens next by itself; zero
+// is never. It wraps enginecore.ErrBudgetNotFound.
 func (c *Client) ResetBudget(ctx context.Context, id enginecore.BudgetID) (next time.Time, err error) {
 	p, err := c.budgetPartition(id)
 	if err != nil {
@@ -187,8 +190,8 @@ type Budget struct {
 	Usage map[string]int64
 	// Limits are the limits by dimension.
 	Limits map[string]Limits
-	// HardBreaches and SoftBreaches count the reports that met a limit when none had before; LastBreachAt and LastBreach
-	// are time and dimension of the last one.
+	// HardBreaches and SoftBreaches count the reports that met a limit when none had before; LastBreachAt and
+	// LastBreach are time and dimension of the last one.
 	HardBreaches, SoftBreaches int
 	LastBreachAt               time.Time
 	LastBreach                 string
@@ -206,7 +209,8 @@ func (c *Client) Budget(ctx context.Context, id enginecore.BudgetID) (Budget, er
 		return Budget{}, err
 	}
 	hgetall := c.client.B().Hgetall
-	results, err := c.read(ctx, hgetall().Key(c.keys.BudgetRecord(p, id)).Build(), hgetall().Key(c.keys.BudgetLimits(p, id)).Build(),
+	results, err := c.read(ctx, hgetall().Key(c.keys.BudgetRecord(p, id)).Build(),
+		hgetall().Key(c.keys.BudgetLimits(p, id)).Build(),
 		hgetall().Key(c.keys.BudgetUsage(p, id)).Build())
 	if err != nil {
 		return Budget{}, of(err, "status of", "budget", string(id))
@@ -218,9 +222,12 @@ func (c *Client) Budget(ctx context.Context, id enginecore.BudgetID) (Budget, er
 	b := Budget{
 		ID: id, ScopeType: r["scope_type"], ScopeID: r["scope_id"], EnforcementMode: r["enforcement_mode"],
 		OnHardLimit: r["on_hard_limit"], OnSoftLimit: r["on_soft_limit"],
-		ResetInterval: time.Duration(r.Int("reset_interval_ms")) * time.Millisecond, HardBreaches: int(r.Int("breach_count")),
-		SoftBreaches: int(r.Int("soft_breach_count")), LastBreachAt: r.Time("last_breach_at"), LastBreach: r["last_breach_dim"],
-		NextResetAt: r.Time("next_reset_at"), CreatedAt: r.Time("created_at"), Usage: make(map[string]int64), Limits: make(map[string]Limits),
+		ResetInterval: time.Duration(r.Int("reset_interval_ms")) * time.Millisecond,
+		HardBreaches:  int(r.Int("breach_count")),
+		SoftBreaches:  int(r.Int("soft_breach_count")), LastBreachAt: r.Time("last_breach_at"),
+		LastBreach:  r["last_breach_dim"],
+		NextResetAt: r.Time("next_reset_at"), CreatedAt: r.Time("created_at"), Usage: make(map[string]int64),
+		Limits: make(map[string]Limits),
 	}
 	limits := hashrecord.Record(tagsOf(results[1]))
 	for field := range limits {
@@ -248,7 +255,10 @@ func (c *Client) Budget(ctx context.Context, id enginecore.BudgetID) (Budget, er
 
 // Budgets yields the ids of all budgets, in no particular order, some perhaps twice. An error ends the sequence.
 func (c *Client) Budgets(ctx context.Context) iter.Seq2[enginecore.BudgetID, error] {
-	s := source{partitions: partitionsOf(enginecore.BudgetFamily, c.core.Partitioning().Budget), key: c.keys.IndexBudgetPolicies}
+	s := source{
+		partitions: partitionsOf(enginecore.BudgetFamily, c.core.Partitioning().Budget),
+		key:        c.keys.IndexBudgetPolicies,
+	}
 	return all(func(cursor string) ([]enginecore.BudgetID, string, error) {
 		ids, next, err := c.scan(ctx, s, cursor, 0)
 		return typed[enginecore.BudgetID](ids), next, err

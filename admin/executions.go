@@ -39,8 +39,8 @@ type ExecutionSpec struct {
 	IdempotencyTTL time.Duration
 	// Tags have keys such as "team.name".
 	Tags map[string]string
-	// Policy is the JSON of the execution's policy; empty is none. Among others, it names the capabilities that a worker
-	// must have.
+	// Policy is the JSON of the execution's policy; empty is none. Among others, it names the capabilities that a
+	// worker must have.
 	Policy json.RawMessage
 	// DelayUntil is when it may start; zero is at once.
 	DelayUntil time.Time
@@ -83,7 +83,8 @@ func (c *Client) prepare(n *ExecutionSpec) error {
 	}
 	// The key under which the engine finds the execution again joins the two by a colon.
 	if n.IdempotencyKey != "" && strings.Contains(string(n.Namespace), ":") {
-		faults = append(faults, fault("namespace", "%.80q has a colon, so an idempotency key in it could be one of another namespace", n.Namespace))
+		faults = append(faults, fault("namespace",
+			"%.80q has a colon, so an idempotency key in it could be one of another namespace", n.Namespace))
 	}
 	if n.IdempotencyTTL < 0 {
 		faults = append(faults, fault("idempotency TTL", "%s is negative", n.IdempotencyTTL))
@@ -112,12 +113,15 @@ func (c *Client) chooseID(n *ExecutionSpec) error {
 	return nil
 }
 
-// CreateExecution creates an execution in one atomic step. It returns its id, and whether it existed already: an execution
-// with that ID, or one with the idempotency key, whose id is then returned. Sent again it creates nothing more.
+// CreateExecution creates an execution in one atomic step. It returns its id, and whether it existed already: an
+// execution with that ID, or one with the idempotency key, whose id is then returned. Sent again it creates nothing
+// more.
 //
 // The error wraps ErrInvalid for arguments that make no sense, enginecore.ErrInvalidPolicyJSON and
 // enginecore.ErrInvalidCapabilities for a bad policy.
-func (c *Client) CreateExecution(ctx context.Context, n ExecutionSpec) (id enginecore.ExecutionID, existed bool, err error) {
+func (c *Client) CreateExecution(
+	ctx context.Context, n ExecutionSpec,
+) (id enginecore.ExecutionID, existed bool, err error) {
 	if err := c.prepare(&n); err != nil {
 		return "", false, err
 	}
@@ -126,8 +130,9 @@ func (c *Client) CreateExecution(ctx context.Context, n ExecutionSpec) (id engin
 		return "", false, err
 	}
 	call := enginerpc.CreateExecutionCall{
-		IdempotencyKey: n.IdempotencyKey, ExecutionID: n.ID, Namespace: n.Namespace, LaneID: n.Lane, ExecutionKind: n.Kind,
-		Priority: int64(n.Priority), CreatorIdentity: n.Creator, PolicyJSON: n.Policy, InputPayload: n.Payload,
+		IdempotencyKey: n.IdempotencyKey, ExecutionID: n.ID, Namespace: n.Namespace, LaneID: n.Lane,
+		ExecutionKind: n.Kind,
+		Priority:      int64(n.Priority), CreatorIdentity: n.Creator, PolicyJSON: n.Policy, InputPayload: n.Payload,
 		DelayUntil: n.DelayUntil, ExecutionDeadlineAt: n.DeadlineAt, PartitionID: p.Tag(),
 	}
 	if n.IdempotencyKey != "" {
@@ -168,8 +173,9 @@ type Execution struct {
 	Attempt     enginecore.AttemptState
 	// BlockingDetail says in words what it waits for.
 	BlockingDetail string
-	// AttemptIndex is that of the current or last attempt, counted from 0. Attempts, Retries, Reclaims and Replays count
-	// the attempts begun, those after a failure, those after a lost worker, and how often it was run again after its end.
+	// AttemptIndex is that of the current or last attempt, counted from 0. Attempts, Retries, Reclaims and Replays
+	// count the attempts begun, those after a failure, those after a lost worker, and how often it was run again after
+	// its end.
 	AttemptIndex                         enginecore.AttemptIndex
 	Attempts, Retries, Reclaims, Replays int
 	// Worker, Lease and LeaseEpoch are those of who holds it; LeaseExpiresAt is zero when nobody does.
@@ -186,7 +192,8 @@ type Execution struct {
 }
 
 var executionFields = []string{
-	"namespace", "lane_id", "execution_kind", "creator_identity", "priority", "flow_id", "public_state", "lifecycle_phase",
+	"namespace", "lane_id", "execution_kind", "creator_identity", "priority", "flow_id", "public_state",
+	"lifecycle_phase",
 	"ownership_state", "eligibility_state", "blocking_reason", "terminal_outcome", "attempt_state", "blocking_detail",
 	"current_attempt_index", "total_attempt_count", "retry_count", "lease_reclaim_count", "replay_count",
 	"current_worker_instance_id", "current_lease_id", "current_lease_epoch", "lease_expires_at", "failure_reason",
@@ -196,17 +203,23 @@ var executionFields = []string{
 func executionOf(id enginecore.ExecutionID, r hashrecord.Record) Execution {
 	return Execution{
 		ID: id, Namespace: r["namespace"], Lane: r.Lane(), Kind: r["execution_kind"], Creator: r["creator_identity"],
-		Priority: int(r.Int("priority")), Flow: enginecore.FlowID(r["flow_id"]), State: enginecore.PublicState(r["public_state"]),
-		Phase: enginecore.LifecyclePhase(r["lifecycle_phase"]), Ownership: enginecore.OwnershipState(r["ownership_state"]),
-		Eligibility: enginecore.EligibilityState(r["eligibility_state"]), Blocking: enginecore.BlockingReason(r["blocking_reason"]),
-		Outcome: enginecore.TerminalOutcome(r["terminal_outcome"]), Attempt: enginecore.AttemptState(r["attempt_state"]),
+		Priority: int(r.Int("priority")), Flow: enginecore.FlowID(r["flow_id"]),
+		State:          enginecore.PublicState(r["public_state"]),
+		Phase:          enginecore.LifecyclePhase(r["lifecycle_phase"]),
+		Ownership:      enginecore.OwnershipState(r["ownership_state"]),
+		Eligibility:    enginecore.EligibilityState(r["eligibility_state"]),
+		Blocking:       enginecore.BlockingReason(r["blocking_reason"]),
+		Outcome:        enginecore.TerminalOutcome(r["terminal_outcome"]),
+		Attempt:        enginecore.AttemptState(r["attempt_state"]),
 		BlockingDetail: r["blocking_detail"], AttemptIndex: enginecore.AttemptIndex(r.Int("current_attempt_index")),
 		Attempts: int(r.Int("total_attempt_count")), Retries: int(r.Int("retry_count")),
 		Reclaims: int(r.Int("lease_reclaim_count")), Replays: int(r.Int("replay_count")),
-		Worker: enginecore.WorkerInstanceID(r["current_worker_instance_id"]), Lease: enginecore.LeaseID(r["current_lease_id"]),
+		Worker:     enginecore.WorkerInstanceID(r["current_worker_instance_id"]),
+		Lease:      enginecore.LeaseID(r["current_lease_id"]),
 		LeaseEpoch: enginecore.LeaseEpoch(r.Int("current_lease_epoch")), LeaseExpiresAt: r.Time("lease_expires_at"),
-		FailureReason: r["failure_reason"], CancellationReason: r["cancellation_reason"], CancelledBy: r["cancelled_by"],
-		CreatedAt: r.Time("created_at"), StartedAt: r.Time("started_at"), CompletedAt: r.Time("completed_at"),
+		FailureReason: r["failure_reason"], CancellationReason: r["cancellation_reason"],
+		CancelledBy: r["cancelled_by"],
+		CreatedAt:   r.Time("created_at"), StartedAt: r.Time("started_at"), CompletedAt: r.Time("completed_at"),
 		DelayUntil: r.Time("delay_until"),
 	}
 }
@@ -217,7 +230,8 @@ func (c *Client) Execution(ctx context.Context, id enginecore.ExecutionID) (Exec
 	if err := checkID(id); err != nil {
 		return Execution{}, err
 	}
-	results, err := c.read(ctx, c.hmget(c.keys.ExecCore(id), executionFields), c.client.B().Hgetall().Key(c.keys.ExecTags(id)).Build())
+	results, err := c.read(ctx, c.hmget(c.keys.ExecCore(id), executionFields),
+		c.client.B().Hgetall().Key(c.keys.ExecTags(id)).Build())
 	if err != nil {
 		return Execution{}, of(err, "get", "execution", string(id))
 	}
@@ -246,14 +260,18 @@ func (c *Client) ExecutionState(ctx context.Context, id enginecore.ExecutionID) 
 	return enginecore.PublicState(r["public_state"]), of(err, "state of", "execution", string(id))
 }
 
-// ExecutionResult returns the stored result of an execution, byte by byte, and whether there is one: an execution that has
-// not succeeded has none, nor has one that does not exist.
-func (c *Client) ExecutionResult(ctx context.Context, id enginecore.ExecutionID) (result []byte, found bool, err error) {
+// ExecutionResult returns the stored result of an execution, byte by byte, and whether there is one: an execution that
+// has not succeeded has none, nor has one that does not exist.
+func (c *Client) ExecutionResult(
+	ctx context.Context, id enginecore.ExecutionID,
+) (result []byte, found bool, err error) {
 	return c.bytes(ctx, id, c.keys.ExecResult(id))
 }
 
 // ExecutionPayload returns what an execution was created with, and whether there is anything.
-func (c *Client) ExecutionPayload(ctx context.Context, id enginecore.ExecutionID) (payload []byte, found bool, err error) {
+func (c *Client) ExecutionPayload(
+	ctx context.Context, id enginecore.ExecutionID,
+) (payload []byte, found bool, err error) {
 	return c.bytes(ctx, id, c.keys.ExecPayload(id))
 }
 
@@ -277,13 +295,15 @@ const sourceOperator = "operator_override"
 // cancelFields are what a cancel needs to know beforehand.
 var cancelFields = []string{"lane_id", "current_attempt_index", "current_worker_instance_id", "current_waitpoint_id"}
 
-// CancelExecution ends an execution as cancelled, whatever it does, in one atomic step; that it is the caller who may do so
-// is not checked. Members of a flow that was submitted whole take what depends on them along. A worker that runs it learns
-// of it at once from our library, and with its next renewal otherwise.
+// CancelExecution ends an execution as cancelled, whatever it does, in one atomic step; that it is the caller who may
+// do so is not checked. Members of a flow that was submitted whole take what depends on them along. A worker that runs
+// it learns of it at once from our library, and with its next renewal otherwise.
 //
-// It returns the phase before. The error wraps enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive when it
-// has ended already, and enginecore.ErrOutcomeUnknown when the reply was lost: look at its state then.
-func (c *Client) CancelExecution(ctx context.Context, id enginecore.ExecutionID, reason string) (enginecore.LifecyclePhase, error) {
+// It returns the phase before. The error wraps enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive when
+// it has ended already, and enginecore.ErrOutcomeUnknown when the reply was lost: look at its state then.
+func (c *Client) CancelExecution(
+	ctx context.Context, id enginecore.ExecutionID, reason string,
+) (enginecore.LifecyclePhase, error) {
 	if err := checkReason(reason); err != nil {
 		return "", of(err, "cancel", "execution", string(id))
 	}
@@ -303,8 +323,9 @@ func cancelCall(id enginecore.ExecutionID, r hashrecord.Record, reason string) e
 	}
 }
 
-// ChangePriority gives an eligible execution another priority, 0 to 9000, in one atomic step, and returns the one before.
-// It wraps enginecore.ErrExecutionNotFound, and enginecore.ErrExecutionNotEligible for one that does not wait for a worker.
+// ChangePriority gives an eligible execution another priority, 0 to 9000, in one atomic step, and returns the one
+// before. It wraps enginecore.ErrExecutionNotFound, and enginecore.ErrExecutionNotEligible for one that does not wait
+// for a worker.
 func (c *Client) ChangePriority(ctx context.Context, id enginecore.ExecutionID, priority int) (before int, err error) {
 	if priority < 0 || priority > maxPriority {
 		return 0, fault("priority", "%d is not between 0 and %d", priority, maxPriority)
@@ -319,12 +340,12 @@ func (c *Client) ChangePriority(ctx context.Context, id enginecore.ExecutionID, 
 	return int(reply.OldPriority), of(err, "change priority of", "execution", string(id))
 }
 
-// ReplayExecution runs an execution again that has ended, in one atomic step. It returns the state that follows: waiting,
-// or waiting_children where upstreams have not ended. A member of a flow that was skipped waits for its upstreams once
-// more; those that failed must be replayed as well.
+// ReplayExecution runs an execution again that has ended, in one atomic step. It returns the state that follows:
+// waiting, or waiting_children where upstreams have not ended. A member of a flow that was skipped waits for its
+// upstreams once more; those that failed must be replayed as well.
 //
-// The error wraps enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotTerminal, enginecore.ErrMaxReplaysExhausted
-// and, when the reply was lost, enginecore.ErrOutcomeUnknown.
+// The error wraps enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotTerminal,
+// enginecore.ErrMaxReplaysExhausted and, when the reply was lost, enginecore.ErrOutcomeUnknown.
 func (c *Client) ReplayExecution(ctx context.Context, id enginecore.ExecutionID) (enginecore.PublicState, error) {
 	state, err := c.replay(ctx, id)
 	return state, of(err, "replay", "execution", string(id))
@@ -337,7 +358,8 @@ func (c *Client) replay(ctx context.Context, id enginecore.ExecutionID) (enginec
 	}
 	call := enginerpc.ReplayExecutionCall{LaneID: r.Lane(), ExecutionID: id}
 	if r["terminal_outcome"] == string(enginecore.OutcomeSkipped) && r["flow_id"] != "" {
-		edges, err := c.client.Do(ctx, c.client.B().Smembers().Key(c.keys.FlowIn(enginecore.FlowID(r["flow_id"]), id)).Build()).AsStrSlice()
+		edges, err := c.client.Do(ctx, c.client.B().Smembers().Key(c.keys.FlowIn(enginecore.FlowID(r["flow_id"]),
+			id)).Build()).AsStrSlice()
 		if err != nil {
 			return "", readError(err)
 		}
@@ -367,10 +389,12 @@ type Revocation struct {
 	Already bool
 }
 
-// RevokeLease takes the lease of a running execution away at once, in one atomic step: its worker may not commit any more,
-// and another one takes it over as after a crash. With expected, only that lease is taken away; empty is whichever there is.
-// It wraps enginecore.ErrExecutionNotFound, and enginecore.ErrNoActiveLease when no worker has it.
-func (c *Client) RevokeLease(ctx context.Context, id enginecore.ExecutionID, expected enginecore.LeaseID, reason string) (Revocation, error) {
+// RevokeLease takes the lease of a running execution away at once, in one atomic step: its worker may not commit any
+// more, and another one takes it over as after a crash. With expected, only that lease is taken away; empty is
+// whichever there is. It wraps enginecore.ErrExecutionNotFound, and enginecore.ErrNoActiveLease when no worker has it.
+func (c *Client) RevokeLease(
+	ctx context.Context, id enginecore.ExecutionID, expected enginecore.LeaseID, reason string,
+) (Revocation, error) {
 	if err := checkReason(reason); err != nil {
 		return Revocation{}, of(err, "revoke lease of", "execution", string(id))
 	}

@@ -15,11 +15,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
-// ErrPartition is returned by AddExecution for an execution that lives in another partition than the flow: they could not
-// change in one step.
+// ErrPartition is returned by AddExecution for an execution that lives in another partition than the flow: they could
+// not change in one step.
 var ErrPartition = errors.New("execution and flow live in different partitions")
 
-// ErrPartlyCancelled is returned by CancelFlowAndWait when some members could not be cancelled. Keepers go on with them.
+// ErrPartlyCancelled is returned by CancelFlowAndWait when some members could not be cancelled. Keepers go on with
+// them.
 var ErrPartlyCancelled = errors.New("some members are not cancelled yet")
 
 // FlowSpec is what CreateFlow makes.
@@ -32,8 +33,8 @@ type FlowSpec struct {
 	Namespace string
 }
 
-// CreateFlow creates a flow without members in one atomic step, and returns its id and whether it existed already; then it
-// is left as it is. Flows with nodes are started with runtime.Start, which submits a whole graph in one step.
+// CreateFlow creates a flow without members in one atomic step, and returns its id and whether it existed already; then
+// it is left as it is. Flows with nodes are started with runtime.Start, which submits a whole graph in one step.
 func (c *Client) CreateFlow(ctx context.Context, n FlowSpec) (id enginecore.FlowID, existed bool, err error) {
 	if n.Kind == "" {
 		return "", false, fault("kind", "must not be empty")
@@ -58,12 +59,14 @@ func (c *Client) CreateFlow(ctx context.Context, n FlowSpec) (id enginecore.Flow
 	return reply.FlowID, reply.Status == enginerpc.StatusAlreadySatisfied, of(err, "create", "flow", string(n.ID))
 }
 
-// AddExecution makes an execution a member of a flow in one atomic step. It returns the number of members that the flow has
-// then, and whether the execution was a member already.
+// AddExecution makes an execution a member of a flow in one atomic step. It returns the number of members that the flow
+// has then, and whether the execution was a member already.
 //
 // The error wraps ErrPartition, enginecore.ErrFlowNotFound, enginecore.ErrFlowAlreadyTerminal,
 // enginecore.ErrExecutionNotFound and enginecore.ErrAlreadyMemberOfDifferentFlow.
-func (c *Client) AddExecution(ctx context.Context, flow enginecore.FlowID, id enginecore.ExecutionID) (members int, already bool, err error) {
+func (c *Client) AddExecution(
+	ctx context.Context, flow enginecore.FlowID, id enginecore.ExecutionID,
+) (members int, already bool, err error) {
 	p, err := c.flowPartition(flow)
 	if err != nil {
 		return 0, false, err
@@ -78,7 +81,8 @@ func (c *Client) AddExecution(ctx context.Context, flow enginecore.FlowID, id en
 	if err != nil {
 		return 0, false, of(err, "add to", "flow", string(flow))
 	}
-	reply, err := c.core.AddExecutionToFlow(ctx, enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: id, Now: now})
+	reply, err := c.core.AddExecutionToFlow(ctx,
+		enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: id, Now: now})
 	if err != nil {
 		return 0, false, of(err, "add "+string(id)+" to", "flow", string(flow))
 	}
@@ -126,10 +130,10 @@ func (c *Client) StageEdge(ctx context.Context, e Edge, revision int64) (enginec
 	return e.ID, reply.GraphRevision, of(err, "stage edge of", "flow", string(e.Flow))
 }
 
-// ApplyEdge tells the downstream of a staged edge that it has to wait for it, in one atomic step. The revision is the one
-// that StageEdge returned. It returns how many edges the downstream waits for; 0 and true when the edge had been applied
-// before. It wraps enginecore.ErrExecutionNotFound, and enginecore.ErrExecutionAlreadyInFlow when the downstream is a
-// member of another flow.
+// ApplyEdge tells the downstream of a staged edge that it has to wait for it, in one atomic step. The revision is the
+// one that StageEdge returned. It returns how many edges the downstream waits for; 0 and true when the edge had been
+// applied before. It wraps enginecore.ErrExecutionNotFound, and enginecore.ErrExecutionAlreadyInFlow when the
+// downstream is a member of another flow.
 func (c *Client) ApplyEdge(ctx context.Context, e Edge, revision int64) (unsatisfied int, already bool, err error) {
 	if e.ID == "" {
 		return 0, false, fault("edge id", "must not be empty")
@@ -146,8 +150,10 @@ func (c *Client) ApplyEdge(ctx context.Context, e Edge, revision int64) (unsatis
 		return 0, false, of(err, "apply", "edge", string(e.ID))
 	}
 	reply, err := c.core.ApplyDependencyToChild(ctx, enginerpc.ApplyDependencyToChildCall{
-		DownstreamExecutionID: e.Downstream, LaneID: r.Lane(), GroupExecutionID: e.Downstream, FlowID: e.Flow, EdgeID: e.ID,
-		UpstreamExecutionID: e.Upstream, GraphRevision: revision, DependencyKind: edgeKind, DataPassingRef: e.Input, Now: now,
+		DownstreamExecutionID: e.Downstream, LaneID: r.Lane(), GroupExecutionID: e.Downstream, FlowID: e.Flow,
+		EdgeID:              e.ID,
+		UpstreamExecutionID: e.Upstream, GraphRevision: revision, DependencyKind: edgeKind, DataPassingRef: e.Input,
+		Now: now,
 	})
 	if err != nil {
 		return 0, false, of(err, "apply", "edge", string(e.ID))
@@ -187,10 +193,12 @@ var flowFields = []string{
 
 func flowOf(id enginecore.FlowID, r hashrecord.Record) FlowInfo {
 	return FlowInfo{
-		ID: id, Kind: r["flow_kind"], Namespace: r["namespace"], State: enginecore.FlowState(r["public_flow_state"]), Members: int(r.Int("node_count")),
-		Edges: int(r.Int("edge_count")), Revision: r.Int("graph_revision"), CancelReason: r["cancel_reason"],
-		CancelPolicy: CancelPolicy(r["cancellation_policy"]), CreatedAt: r.Time("created_at"), CancelledAt: r.Time("cancelled_at"),
-		ClosedAt: r.Time("closed_at"), Managed: r["managed"] != "", Run: r["run_id"],
+		ID: id, Kind: r["flow_kind"], Namespace: r["namespace"], State: enginecore.FlowState(r["public_flow_state"]),
+		Members: int(r.Int("node_count")),
+		Edges:   int(r.Int("edge_count")), Revision: r.Int("graph_revision"), CancelReason: r["cancel_reason"],
+		CancelPolicy: CancelPolicy(r["cancellation_policy"]), CreatedAt: r.Time("created_at"),
+		CancelledAt: r.Time("cancelled_at"),
+		ClosedAt:    r.Time("closed_at"), Managed: r["managed"] != "", Run: r["run_id"],
 	}
 }
 
@@ -201,7 +209,8 @@ func (c *Client) Flow(ctx context.Context, id enginecore.FlowID) (FlowInfo, erro
 	if err != nil {
 		return FlowInfo{}, err
 	}
-	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(p, id), flowFields), c.client.B().Hgetall().Key(c.keys.FlowTags(p, id)).Build())
+	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(p, id), flowFields),
+		c.client.B().Hgetall().Key(c.keys.FlowTags(p, id)).Build())
 	if err != nil {
 		return FlowInfo{}, of(err, "describe", "flow", string(id))
 	}
@@ -257,8 +266,8 @@ const (
 )
 
 // CancelFlow marks a flow as cancelled, in one atomic step, and leaves its members to the keepers, or to the server of
-// another FlowFabric, which begin as soon as they look, ours at once. A flow that is over is no error: Already tells. It wraps
-// enginecore.ErrFlowNotFound.
+// another FlowFabric, which begin as soon as they look, ours at once. A flow that is over is no error: Already tells.
+// It wraps enginecore.ErrFlowNotFound.
 func (c *Client) CancelFlow(ctx context.Context, id enginecore.FlowID, how FlowCancel) (FlowCancelled, error) {
 	cancelled, err := c.cancelFlow(ctx, id, how, time.Millisecond) // 0 would be the default
 	if err != nil {
@@ -268,8 +277,8 @@ func (c *Client) CancelFlow(ctx context.Context, id enginecore.FlowID, how FlowC
 	return cancelled, nil
 }
 
-// tellKeepers tells the keepers that something is due in the partition of a flow. It is a hint: without it, they look some
-// seconds later.
+// tellKeepers tells the keepers that something is due in the partition of a flow. It is a hint: without it, they look
+// some seconds later.
 func (c *Client) tellKeepers(ctx context.Context, id enginecore.FlowID) {
 	p, err := c.flowPartition(id)
 	if err != nil {
@@ -279,10 +288,10 @@ func (c *Client) tellKeepers(ctx context.Context, id enginecore.FlowID) {
 	c.client.Do(ctx, c.client.B().Publish().Channel(c.keys.ChannelDue()).Message(message).Build())
 }
 
-// CancelFlowAndWait marks a flow as cancelled, in one atomic step, and cancels its members itself, each in a step of its own
-// and some at a time; when it returns without an error, they have ended. Members that cannot be cancelled are in Failed,
-// and the error wraps ErrPartlyCancelled; keepers go on with them, and so does another call. Where the policy leaves the
-// members alone, it is CancelFlow.
+// CancelFlowAndWait marks a flow as cancelled, in one atomic step, and cancels its members itself, each in a step of
+// its own and some at a time; when it returns without an error, they have ended. Members that cannot be cancelled are
+// in Failed, and the error wraps ErrPartlyCancelled; keepers go on with them, and so does another call. Where the
+// policy leaves the members alone, it is CancelFlow.
 func (c *Client) CancelFlowAndWait(ctx context.Context, id enginecore.FlowID, how FlowCancel) (FlowCancelled, error) {
 	cancelled, err := c.cancelFlow(ctx, id, how, cancelGrace)
 	if err == nil && !cancelled.Already && cancelled.Policy == CancelAll {
@@ -291,7 +300,9 @@ func (c *Client) CancelFlowAndWait(ctx context.Context, id enginecore.FlowID, ho
 	return cancelled, of(err, "cancel", "flow", string(id))
 }
 
-func (c *Client) cancelFlow(ctx context.Context, id enginecore.FlowID, how FlowCancel, grace time.Duration) (FlowCancelled, error) {
+func (c *Client) cancelFlow(
+	ctx context.Context, id enginecore.FlowID, how FlowCancel, grace time.Duration,
+) (FlowCancelled, error) {
 	if err := checkReason(how.Reason); err != nil {
 		return FlowCancelled{}, err
 	}
@@ -300,7 +311,8 @@ func (c *Client) cancelFlow(ctx context.Context, id enginecore.FlowID, how FlowC
 		how.Policy = CancelAll
 	case CancelAll, CancelPending, CancelFlowOnly:
 	default:
-		return FlowCancelled{}, fault("policy", "%.40q is none of %s, %s, %s", how.Policy, CancelAll, CancelPending, CancelFlowOnly)
+		return FlowCancelled{}, fault("policy", "%.40q is none of %s, %s, %s", how.Policy, CancelAll, CancelPending,
+			CancelFlowOnly)
 	}
 	p, err := c.flowPartition(id)
 	if err != nil {
@@ -322,7 +334,9 @@ func (c *Client) cancelFlow(ctx context.Context, id enginecore.FlowID, how FlowC
 	return FlowCancelled{Policy: CancelPolicy(reply.Policy), Members: reply.Members}, nil
 }
 
-func (c *Client) alreadyCancelled(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, how FlowCancel) (FlowCancelled, error) {
+func (c *Client) alreadyCancelled(
+	ctx context.Context, p enginecore.Partition, id enginecore.FlowID, how FlowCancel,
+) (FlowCancelled, error) {
 	fields := []string{"cancellation_policy", "flow_kind"}
 	r, err := c.one(ctx, c.keys.FlowCore(p, id), fields, enginecore.ErrFlowNotFound)
 	if err != nil {
@@ -344,7 +358,9 @@ func (c *Client) alreadyCancelled(ctx context.Context, p enginecore.Partition, i
 }
 
 // cancelMembers cancels members and notes those that are done.
-func (c *Client) cancelMembers(ctx context.Context, flow enginecore.FlowID, members []enginecore.ExecutionID, reason string) (map[enginecore.ExecutionID]error, error) {
+func (c *Client) cancelMembers(
+	ctx context.Context, flow enginecore.FlowID, members []enginecore.ExecutionID, reason string,
+) (map[enginecore.ExecutionID]error, error) {
 	failed := make(map[enginecore.ExecutionID]error)
 	var mu sync.Mutex
 	var cancelling errgroup.Group
@@ -366,7 +382,9 @@ func (c *Client) cancelMembers(ctx context.Context, flow enginecore.FlowID, memb
 	return failed, fmt.Errorf("%w: %d of %d", ErrPartlyCancelled, len(failed), len(members))
 }
 
-func (c *Client) cancelMember(ctx context.Context, flow enginecore.FlowID, id enginecore.ExecutionID, reason string) error {
+func (c *Client) cancelMember(
+	ctx context.Context, flow enginecore.FlowID, id enginecore.ExecutionID, reason string,
+) error {
 	r, err := c.coreOf(ctx, id, cancelFields...)
 	if err == nil {
 		_, err = c.core.CancelExecution(ctx, cancelCall(id, r, reason))
@@ -376,7 +394,8 @@ func (c *Client) cancelMember(ctx context.Context, flow enginecore.FlowID, id en
 			err = nil
 		}
 	}
-	if err != nil && !errors.Is(err, enginecore.ErrExecutionNotActive) && !errors.Is(err, enginecore.ErrExecutionNotFound) {
+	if err != nil && !errors.Is(err, enginecore.ErrExecutionNotActive) &&
+		!errors.Is(err, enginecore.ErrExecutionNotFound) {
 		return err
 	}
 	_, err = c.core.AckCancelMember(ctx, enginerpc.AckCancelMemberCall{ExecutionID: id, FlowID: flow})

@@ -35,7 +35,7 @@ func (c *Client) KeeperTasks() []KeeperTask {
 	if err != nil {
 		return nil // a client has an engine, so this does not happen
 	}
-	described := keeper.Tasks()
+	described := keepertask.TasksOf(keeper)
 	tasks := make([]KeeperTask, len(described))
 	for i, t := range described {
 		tasks[i] = KeeperTask(t)
@@ -62,17 +62,19 @@ type KeeperTaskReport struct {
 }
 
 // RunKeeperTask carries out one task of keepers in all partitions, in all namespaces, until none of it is due, whether
-// or not keepers run. It skips partitions in which a step fails and continues with the others. The config is that of the
-// deployment's keepers: retention and compaction go by it.
+// or not keepers run. It skips partitions in which a step fails and continues with the others. The config is that of
+// the deployment's keepers: retention and compaction go by it.
 //
 // The report is valid also with an error, which joins the errors of the partitions. The error is ErrUnknownKeeperTask,
-// and nothing is done, for a task that does not exist or that contract mode lacks; it matches runtime.ErrInvalid for a bad
-// config.
-func (c *Client) RunKeeperTask(ctx context.Context, name string, config runtime.KeeperConfig) (KeeperTaskReport, error) {
+// and nothing is done, for a task that does not exist or that contract mode lacks; it matches runtime.ErrInvalid for a
+// bad config.
+func (c *Client) RunKeeperTask(
+	ctx context.Context, name string, config runtime.KeeperConfig,
+) (KeeperTaskReport, error) {
 	keeper, err := runtime.NewKeeper(c.engine, config)
 	if err != nil {
 		return KeeperTaskReport{Task: name}, err
 	}
-	report, err := keeper.RunTask(ctx, name)
+	report, err := keepertask.RunTask(ctx, keeper, name)
 	return KeeperTaskReport(report), err
 }

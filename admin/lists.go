@@ -77,7 +77,8 @@ func (q ExecutionQuery) Check() error {
 	}
 	for _, state := range q.States {
 		if states := enginecore.PublicStates(); !slices.Contains(states, state) {
-			faults = append(faults, fault("state", "%q: must be one of %s", state, strings.Trim(fmt.Sprint(states), "[]")))
+			faults = append(faults, fault("state", "%q: must be one of %s", state,
+				strings.Trim(fmt.Sprint(states), "[]")))
 		}
 	}
 	return errors.Join(faults...)
@@ -104,18 +105,20 @@ type ExecutionPage struct {
 	Next string
 }
 
-// ListExecutions lists executions, in no particular order, from a cursor on, which is the Next of the page before with the
-// same query, or empty. About limit of them (1 to 1000, 0 for 100) are looked at for a page; those that the query leaves
-// out make it shorter, and a small set that is stored in one piece may make it longer.
+// ListExecutions lists executions, in no particular order, from a cursor on, which is the Next of the page before with
+// the same query, or empty. About limit of them (1 to 1000, 0 for 100) are looked at for a page; those that the query
+// leaves out make it shorter, and a small set that is stored in one piece may make it longer.
 //
 // Every execution that is there, and satisfies the query, from the first page to the last is in one of them. One that
 // changes meanwhile is shown as it stands when it is read; one may be listed twice, also when it has not changed. With
-// Index, one that leaves the index and comes back in between may be missing. Where a server has restarted, another one has taken
-// over from it, or a slot has moved since the page before, the partition at hand is listed again from its beginning, so that
-// nothing is left out.
+// Index, one that leaves the index and comes back in between may be missing. Where a server has restarted, another one
+// has taken over from it, or a slot has moved since the page before, the partition at hand is listed again from its
+// beginning, so that nothing is left out.
 //
 // It wraps ErrInvalid for a query that makes no sense, ErrCursor for a bad cursor.
-func (c *Client) ListExecutions(ctx context.Context, q ExecutionQuery, cursor string, limit int) (ExecutionPage, error) {
+func (c *Client) ListExecutions(
+	ctx context.Context, q ExecutionQuery, cursor string, limit int,
+) (ExecutionPage, error) {
 	ids, next, err := c.executionIDs(ctx, q, cursor, limit)
 	if err != nil {
 		return ExecutionPage{}, fmt.Errorf("list executions: %w", err)
@@ -157,7 +160,9 @@ func all[T any](page func(cursor string) ([]T, string, error)) iter.Seq2[T, erro
 	}
 }
 
-func (c *Client) executionIDs(ctx context.Context, q ExecutionQuery, cursor string, limit int) ([]string, string, error) {
+func (c *Client) executionIDs(
+	ctx context.Context, q ExecutionQuery, cursor string, limit int,
+) ([]string, string, error) {
 	if err := q.Check(); err != nil {
 		return nil, "", err
 	}
@@ -225,8 +230,8 @@ func hasTags(tags, wanted map[string]string) bool {
 	return true
 }
 
-// Members yields the members of a flow, in no particular order. Every member that stays one is yielded, some perhaps twice.
-// A flow that does not exist has none. An error ends the sequence.
+// Members yields the members of a flow, in no particular order. Every member that stays one is yielded, some perhaps
+// twice. A flow that does not exist has none. An error ends the sequence.
 func (c *Client) Members(ctx context.Context, flow enginecore.FlowID) iter.Seq2[enginecore.ExecutionID, error] {
 	return all(func(cursor string) ([]enginecore.ExecutionID, string, error) {
 		ids, next, err := c.executionIDs(ctx, ExecutionQuery{Flow: flow}, cursor, 0)
@@ -261,8 +266,8 @@ type FlowPage struct {
 	Next string
 }
 
-// ListFlows lists flows of whatever tool has made them, in no particular order, as ListExecutions lists executions and with
-// the same promises. Client.Runs of package runtime finds runs by index, the newest first.
+// ListFlows lists flows of whatever tool has made them, in no particular order, as ListExecutions lists executions and
+// with the same promises. Client.Runs of package runtime finds runs by index, the newest first.
 func (c *Client) ListFlows(ctx context.Context, q FlowQuery, cursor string, limit int) (FlowPage, error) {
 	s := source{partitions: c.core.Partitioning().FlowPartitions(), key: c.keys.IndexFlowIndex}
 	ids, next, places, err := c.scanPlaces(ctx, s, cursor, limit)
@@ -288,7 +293,8 @@ func (c *Client) ListFlows(ctx context.Context, q FlowQuery, cursor string, limi
 		if q.WithTags || len(q.Tags) > 0 {
 			info.Tags = tags
 		}
-		if (q.Kind == "" || info.Kind == q.Kind) && (len(q.States) == 0 || slices.Contains(q.States, info.State)) && hasTags(tags, q.Tags) {
+		if (q.Kind == "" || info.Kind == q.Kind) && (len(q.States) == 0 || slices.Contains(q.States, info.State)) &&
+			hasTags(tags, q.Tags) {
 			page.Flows = append(page.Flows, info)
 		}
 	}

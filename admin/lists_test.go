@@ -137,7 +137,8 @@ func TestListsHaveNoGaps(t *testing.T) {
 	})
 }
 
-// A list that is gone through while the server restarts, which then keeps its sets in another order, leaves nothing out.
+// A list that is gone through while the server restarts, which then keeps its sets in another order, leaves nothing
+// out.
 func TestListsOverARestart(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {

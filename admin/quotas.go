@@ -46,8 +46,8 @@ func (c *Client) quotaPartition(id enginecore.QuotaPolicyID) (enginecore.Partiti
 	return p, nil
 }
 
-// CreateQuota creates a quota policy in one atomic step, and returns its id and whether it existed already; then it is left
-// as it is. Limits that flows declare make theirs themselves: Client.Quotas of package runtime shows those.
+// CreateQuota creates a quota policy in one atomic step, and returns its id and whether it existed already; then it is
+// left as it is. Limits that flows declare make theirs themselves: Client.Quotas of package runtime shows those.
 func (c *Client) CreateQuota(ctx context.Context, n QuotaSpec) (id enginecore.QuotaPolicyID, existed bool, err error) {
 	if n.ID == "" {
 		n.ID = enginecore.QuotaPolicyID(uuid.NewString())
@@ -64,10 +64,12 @@ func (c *Client) CreateQuota(ctx context.Context, n QuotaSpec) (id enginecore.Qu
 		return "", false, of(err, "create", "quota", string(n.ID))
 	}
 	reply, err := c.core.CreateQuotaPolicy(ctx, enginerpc.CreateQuotaPolicyCall{
-		Partition: p, QuotaPolicyID: n.ID, WindowSeconds: int64(n.Window / time.Second), MaxRequestsPerWindow: n.MaxStarts,
-		MaxConcurrent: n.MaxConcurrent, Now: now,
+		Partition: p, QuotaPolicyID: n.ID, WindowSeconds: int64(n.Window / time.Second),
+		MaxRequestsPerWindow: n.MaxStarts,
+		MaxConcurrent:        n.MaxConcurrent, Now: now,
 	})
-	return reply.QuotaPolicyID, reply.Status == enginerpc.StatusAlreadySatisfied, of(err, "create", "quota", string(n.ID))
+	return reply.QuotaPolicyID, reply.Status == enginerpc.StatusAlreadySatisfied, of(err, "create", "quota",
+		string(n.ID))
 }
 
 // Quota is a quota policy as its records tell.
@@ -105,7 +107,8 @@ func (c *Client) quota(ctx context.Context, id enginecore.QuotaPolicyID) (Quota,
 		return Quota{}, err
 	}
 	q := Quota{
-		ID: id, Window: time.Duration(r.Int("requests_per_window_seconds")) * time.Second, MaxStarts: r.Int("max_requests_per_window"),
+		ID: id, Window: time.Duration(r.Int("requests_per_window_seconds")) * time.Second,
+		MaxStarts:     r.Int("max_requests_per_window"),
 		MaxConcurrent: r.Int("active_concurrency_cap"), CreatedAt: r.Time("created_at"),
 	}
 	since := fmt.Sprint(now.Add(-q.Window).UnixMilli())
@@ -121,7 +124,9 @@ func (c *Client) quota(ctx context.Context, id enginecore.QuotaPolicyID) (Quota,
 
 // Quotas yields the ids of all quota policies, in no particular order, some perhaps twice. An error ends the sequence.
 func (c *Client) Quotas(ctx context.Context) iter.Seq2[enginecore.QuotaPolicyID, error] {
-	s := source{partitions: partitionsOf(enginecore.QuotaFamily, c.core.Partitioning().Quota), key: c.keys.IndexQuotaPolicies}
+	s := source{
+		partitions: partitionsOf(enginecore.QuotaFamily, c.core.Partitioning().Quota), key: c.keys.IndexQuotaPolicies,
+	}
 	return all(func(cursor string) ([]enginecore.QuotaPolicyID, string, error) {
 		ids, next, err := c.scan(ctx, s, cursor, 0)
 		return typed[enginecore.QuotaPolicyID](ids), next, err

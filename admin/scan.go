@@ -33,9 +33,11 @@ func (c *Client) scan(ctx context.Context, s source, cursor string, limit int) (
 	return ids, next, err
 }
 
-// scanPlaces reads about limit members of the sets from a cursor on. A scan gives whatever is in its set all the while. With
-// each member comes its partition.
-func (c *Client) scanPlaces(ctx context.Context, s source, cursor string, limit int) (ids []string, next string, places []enginecore.Partition, err error) {
+// scanPlaces reads about limit members of the sets from a cursor on. A scan gives whatever is in its set all the while.
+// With each member comes its partition.
+func (c *Client) scanPlaces(
+	ctx context.Context, s source, cursor string, limit int,
+) (ids []string, next string, places []enginecore.Partition, err error) {
 	if limit <= 0 {
 		limit = defaultLimit
 	}
@@ -68,8 +70,8 @@ func (c *Client) scanPlaces(ctx context.Context, s source, cursor string, limit 
 	return ids, from.text(s.partitions[at]), places, nil
 }
 
-// place is where a scan of a set goes on. Its cursor means something to one run of one server only: another one keeps the same
-// set in another order.
+// place is where a scan of a set goes on. Its cursor means something to one run of one server only: another one keeps
+// the same set in another order.
 type place struct {
 	cursor uint64
 	server string // "" when it does not tell
@@ -137,8 +139,11 @@ func (c *Client) look(ctx context.Context, s source, seen *glimpse, from int) er
 	return nil
 }
 
-// scanOne goes on with the scan of one set, or begins anew where another server, or another run of it, has the set by now.
-func (c *Client) scanOne(ctx context.Context, s source, p enginecore.Partition, from place, count int) (found []string, next place, err error) {
+// scanOne goes on with the scan of one set, or begins anew where another server, or another run of it, has the set by
+// now.
+func (c *Client) scanOne(
+	ctx context.Context, s source, p enginecore.Partition, from place, count int,
+) (found []string, next place, err error) {
 	deadline := time.Now().Add(readPatience)
 	for {
 		found, next, err = c.scanOn(ctx, s, p, from.cursor, count)
@@ -166,8 +171,8 @@ const (
 	readPause    = 50 * time.Millisecond
 )
 
-// passes tells whether a read may be tried again: the connection is gone, the server is not ready, or it said that a slot has gone
-// elsewhere or is about to, which a connection that is kept to one server gets to hear.
+// passes tells whether a read may be tried again: the connection is gone, the server is not ready, or it said that a
+// slot has gone elsewhere or is about to, which a connection that is kept to one server gets to hear.
 func passes(err error) bool {
 	server, ok := rueidis.IsRedisErr(err)
 	if !ok {
@@ -179,7 +184,9 @@ func passes(err error) bool {
 }
 
 // scanOn reads a part of one set and asks the server that gives it, on the same connection, which one it is.
-func (c *Client) scanOn(ctx context.Context, s source, p enginecore.Partition, cursor uint64, count int) ([]string, place, error) {
+func (c *Client) scanOn(
+	ctx context.Context, s source, p enginecore.Partition, cursor uint64, count int,
+) ([]string, place, error) {
 	wire, release := c.client.Dedicate()
 	defer release()
 	scan := wire.B().Sscan().Key(s.key(p)).Cursor(cursor).Count(int64(count)).Build()

@@ -38,11 +38,11 @@ type SecretRotation struct {
 	Failed map[enginecore.Partition]error
 }
 
-// RotateSecret makes a secret the one that tokens are signed with, in every partition, each in an atomic step of its own.
-// Tokens that were signed with the one before stay valid for the grace time.
+// RotateSecret makes a secret the one that tokens are signed with, in every partition, each in an atomic step of its
+// own. Tokens that were signed with the one before stay valid for the grace time.
 //
-// Where partitions fail, the error wraps the first one's, and SecretRotation.Failed lists them; call again with the same
-// secret to go on. A secret id that is known with another secret is refused: enginecore.ErrRotationConflict.
+// Where partitions fail, the error wraps the first one's, and SecretRotation.Failed lists them; call again with the
+// same secret to go on. A secret id that is known with another secret is refused: enginecore.ErrRotationConflict.
 func (c *Client) RotateSecret(ctx context.Context, secret Secret, grace time.Duration) (SecretRotation, error) {
 	if grace < 0 {
 		return SecretRotation{}, fault("grace", "%s is negative", grace)

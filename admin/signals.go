@@ -29,7 +29,8 @@ type Signal struct {
 	Payload []byte
 	// CorrelationID is for the record.
 	CorrelationID string
-	// IdempotencyKey makes signals with the same key to one waitpoint one signal for IdempotencyTTL, 24 hours by default.
+	// IdempotencyKey makes signals with the same key to one waitpoint one signal for IdempotencyTTL, 24 hours by
+	// default.
 	IdempotencyKey string
 	IdempotencyTTL time.Duration
 	// ResumeDelay is how long the execution stays aside when the signal decides its wait.
@@ -52,20 +53,21 @@ const (
 	defaultSignalMaxlen = 10000
 )
 
-// DeliverSignal hands a signal to an open waitpoint, in one atomic step; an execution whose wait it decides goes on. To a
-// waitpoint that was made ahead of its wait the signal is kept until the wait begins, by a second call when the first one
-// says so. Client.Signal of package runtime is the way for those of a run.
+// DeliverSignal hands a signal to an open waitpoint, in one atomic step; an execution whose wait it decides goes on. To
+// a waitpoint that was made ahead of its wait the signal is kept until the wait begins, by a second call when the first
+// one says so. Client.Signal of package runtime is the way for those of a run.
 //
 // The error wraps enginecore.ErrInvalidToken, enginecore.ErrTokenExpired, enginecore.ErrWaitpointNotFound,
 // enginecore.ErrWaitpointClosed, enginecore.ErrTargetNotSignalable, enginecore.ErrSignalLimitExceeded,
-// enginecore.ErrSignalTooLarge and, when the reply was lost, enginecore.ErrOutcomeUnknown: with an idempotency key, it may
-// be sent again then.
+// enginecore.ErrSignalTooLarge and, when the reply was lost, enginecore.ErrOutcomeUnknown: with an idempotency key, it
+// may be sent again then.
 func (c *Client) DeliverSignal(ctx context.Context, s Signal) (Delivery, error) {
 	if s.Name == "" {
 		return Delivery{}, fault("name", "must not be empty")
 	}
 	for _, x := range []struct{ argument, text string }{
-		{"name", s.Name}, {"category", s.Category}, {"source type", s.SourceType}, {"source identity", s.SourceIdentity},
+		{"name", s.Name}, {"category", s.Category}, {"source type", s.SourceType},
+		{"source identity", s.SourceIdentity},
 	} {
 		if err := activityspec.CheckText(x.text); err != nil {
 			return Delivery{}, fault(x.argument, "%.80q: %v", x.text, err)
@@ -87,9 +89,11 @@ func (c *Client) deliver(ctx context.Context, s Signal, lane enginecore.LaneID) 
 	signal := s.wire(now)
 	reply, err := c.core.DeliverSignal(ctx, enginerpc.DeliverSignalCall{LaneID: lane, Signal: signal})
 	if !errors.Is(err, enginecore.ErrWaitpointPendingUseBufferScript) {
-		return Delivery{reply.SignalID, reply.Status == enginerpc.StatusDuplicate, enginecore.SignalEffect(reply.Effect)}, err
+		return Delivery{reply.SignalID, reply.Status == enginerpc.StatusDuplicate,
+			enginecore.SignalEffect(reply.Effect)}, err
 	}
-	kept, err := c.core.BufferSignalForPendingWaitpoint(ctx, enginerpc.BufferSignalForPendingWaitpointCall{Signal: signal})
+	kept, err := c.core.BufferSignalForPendingWaitpoint(ctx,
+		enginerpc.BufferSignalForPendingWaitpointCall{Signal: signal})
 	return Delivery{kept.SignalID, kept.Status == enginerpc.StatusDuplicate, enginecore.SignalEffect(kept.Effect)}, err
 }
 
@@ -105,8 +109,9 @@ func (s Signal) wire(now time.Time) enginerpc.Signal {
 		ttl = defaultIdempotencyTTL
 	}
 	return enginerpc.Signal{
-		SignalID: enginecore.SignalID(or(string(s.ID), uuid.NewString())), ExecutionID: s.Execution, WaitpointID: s.Waitpoint,
-		SignalName: s.Name, SignalCategory: or(s.Category, "operator"), SourceType: or(s.SourceType, "admin"),
+		SignalID: enginecore.SignalID(or(string(s.ID), uuid.NewString())), ExecutionID: s.Execution,
+		WaitpointID: s.Waitpoint,
+		SignalName:  s.Name, SignalCategory: or(s.Category, "operator"), SourceType: or(s.SourceType, "admin"),
 		SourceIdentity: or(s.SourceIdentity, "admin"), Payload: s.Payload, PayloadEncoding: "json",
 		IdempotencyKey: s.IdempotencyKey, CorrelationID: s.CorrelationID, TargetScope: "waitpoint", CreatedAt: now,
 		DedupTTL: ttl, ResumeDelay: s.ResumeDelay, SignalMaxlen: defaultSignalMaxlen,

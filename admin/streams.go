@@ -45,8 +45,11 @@ var (
 // ReadStream returns the frames of an attempt between two ids, both included, oldest first, at most limit (1 to 1000, 0
 // for 100), in one atomic step. An empty id is the start or the end of the stream; to go on, read from the last id and
 // leave out its frame, or use TailStream. RunRef.Stream of package runtime follows a node of a run over its attempts.
-func (c *Client) ReadStream(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, from, to string, limit int) (Frames, error) {
-	if err := errors.Join(checkID(id), checkFrameID("from", from, frameID), checkFrameID("to", to, frameID)); err != nil {
+func (c *Client) ReadStream(
+	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, from, to string, limit int,
+) (Frames, error) {
+	if err := errors.Join(checkID(id), checkFrameID("from", from, frameID),
+		checkFrameID("to", to, frameID)); err != nil {
 		return Frames{}, err
 	}
 	if from == "" {
@@ -86,10 +89,14 @@ func frameLimit(limit int) int64 {
 	return int64(min(limit, maxFrames))
 }
 
-// TailStream returns the frames of an attempt after an id (empty is before the first), as ReadStream does, and waits up to
-// wait, at most MaxTailWait, while there are none. It waits on a connection of its own, so it delays nobody; frames and the
-// end of the stream are read one after the other, so a stream that is closed may have a last frame for another call.
-func (c *Client) TailStream(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration, limit int) (Frames, error) {
+// TailStream returns the frames of an attempt after an id (empty is before the first), as ReadStream does, and waits up
+// to wait, at most MaxTailWait, while there are none. It waits on a connection of its own, so it delays nobody; frames
+// and the end of the stream are read one after the other, so a stream that is closed may have a last frame for another
+// call.
+func (c *Client) TailStream(
+	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration,
+	limit int,
+) (Frames, error) {
 	if err := errors.Join(checkID(id), checkFrameID("after", after, concreteID)); err != nil {
 		return Frames{}, err
 	}
@@ -103,7 +110,10 @@ func (c *Client) TailStream(ctx context.Context, id enginecore.ExecutionID, atte
 	return frames, of(err, "tail stream of", "execution", string(id))
 }
 
-func (c *Client) tail(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration, limit int64) (Frames, error) {
+func (c *Client) tail(
+	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration,
+	limit int64,
+) (Frames, error) {
 	frames, err := c.framesAfter(ctx, c.client, id, attempt, after, 0, limit)
 	if err != nil {
 		err = readError(err)
@@ -121,9 +131,12 @@ func (c *Client) tail(ctx context.Context, id enginecore.ExecutionID, attempt en
 	return closed, err
 }
 
-// awaitFrames waits for frames after one, on a connection to the server that has them. When another one has, or gets them, or
-// the connection breaks, it tries again.
-func (c *Client) awaitFrames(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration, limit int64) ([]Frame, error) {
+// awaitFrames waits for frames after one, on a connection to the server that has them. When another one has, or gets
+// them, or the connection breaks, it tries again.
+func (c *Client) awaitFrames(
+	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration,
+	limit int64,
+) ([]Frame, error) {
 	until := time.Now().Add(wait)
 	for {
 		frames, err := c.awaitFramesOn(ctx, id, attempt, after, time.Until(until), limit)
@@ -144,7 +157,10 @@ func (c *Client) awaitFrames(ctx context.Context, id enginecore.ExecutionID, att
 	}
 }
 
-func (c *Client) awaitFramesOn(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration, limit int64) ([]Frame, error) {
+func (c *Client) awaitFramesOn(
+	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration,
+	limit int64,
+) ([]Frame, error) {
 	wire, release := c.client.Dedicate()
 	defer release()
 	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
@@ -154,7 +170,10 @@ func (c *Client) awaitFramesOn(ctx context.Context, id enginecore.ExecutionID, a
 }
 
 // framesAfter reads frames after one, and waits for them when wait is not 0.
-func (c *Client) framesAfter(ctx context.Context, on rueidis.CoreClient, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration, limit int64) ([]Frame, error) {
+func (c *Client) framesAfter(
+	ctx context.Context, on rueidis.CoreClient, id enginecore.ExecutionID, attempt enginecore.AttemptIndex,
+	after string, wait time.Duration, limit int64,
+) ([]Frame, error) {
 	key := c.keys.StreamFrames(id, attempt)
 	read := on.B().Xread().Count(limit).Streams().Key(key).Id(after).Build()
 	if ms := wait.Milliseconds(); ms > 0 {
@@ -179,7 +198,9 @@ func (c *Client) framesAfter(ctx context.Context, on rueidis.CoreClient, id engi
 }
 
 // closed tells whether the stream of an attempt has ended.
-func (c *Client) closed(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex) (Frames, error) {
+func (c *Client) closed(
+	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex,
+) (Frames, error) {
 	fields := []string{"closed_at", "closed_reason"}
 	results, err := c.read(ctx, c.hmget(c.keys.StreamMeta(id, attempt), fields))
 	if err != nil {

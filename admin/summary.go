@@ -25,15 +25,16 @@ type FlowSummary struct {
 
 const membersPrefix = "members_"
 
-// FlowSummary returns how the members of a flow stood when a keeper or another server last counted them, which keepers do
-// every 15 seconds (keeper task flow_projection). It is zero when nobody has yet, and for runs of package runtime, whose
-// Describe is always up to date. It wraps enginecore.ErrFlowNotFound.
+// FlowSummary returns how the members of a flow stood when a keeper or another server last counted them, which keepers
+// do every 15 seconds (keeper task flow_projection). It is zero when nobody has yet, and for runs of package runtime,
+// whose Describe is always up to date. It wraps enginecore.ErrFlowNotFound.
 func (c *Client) FlowSummary(ctx context.Context, id enginecore.FlowID) (FlowSummary, error) {
 	p, err := c.flowPartition(id)
 	if err != nil {
 		return FlowSummary{}, err
 	}
-	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(p, id), flowFields), c.client.B().Hgetall().Key(c.keys.FlowSummary(p, id)).Build())
+	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(p, id), flowFields),
+		c.client.B().Hgetall().Key(c.keys.FlowSummary(p, id)).Build())
 	if err != nil {
 		return FlowSummary{}, of(err, "summarize", "flow", string(id))
 	}
@@ -46,7 +47,8 @@ func (c *Client) FlowSummary(ctx context.Context, id enginecore.FlowID) (FlowSum
 	}
 	r := hashrecord.Record(stored)
 	s := FlowSummary{
-		State: enginecore.FlowState(r["public_flow_state"]), Members: int(r.Int("total_members")), Counted: int(r.Int("sampled_members")),
+		State: enginecore.FlowState(r["public_flow_state"]), Members: int(r.Int("total_members")),
+		Counted:   int(r.Int("sampled_members")),
 		UpdatedAt: r.Time("last_summary_update_at"), ByState: make(map[enginecore.PublicState]int),
 	}
 	for field := range r {

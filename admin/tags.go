@@ -21,8 +21,9 @@ func (c *Client) TagExecution(ctx context.Context, id enginecore.ExecutionID, ta
 	return of(err, "tag", "execution", string(id))
 }
 
-// TagFlow adds tags to a flow, whatever its state, in one atomic step; those that it has under the same keys are replaced.
-// Client.Runs of package runtime finds runs by them. It wraps enginecore.ErrFlowNotFound and enginecore.ErrInvalidTagKey.
+// TagFlow adds tags to a flow, whatever its state, in one atomic step; those that it has under the same keys are
+// replaced. Client.Runs of package runtime finds runs by them. It wraps enginecore.ErrFlowNotFound and
+// enginecore.ErrInvalidTagKey.
 func (c *Client) TagFlow(ctx context.Context, id enginecore.FlowID, tags map[string]string) error {
 	p, err := c.flowPartition(id)
 	if err != nil {

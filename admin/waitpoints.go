@@ -55,7 +55,8 @@ func (c *Client) waitpoints(ctx context.Context, id enginecore.ExecutionID) ([]W
 	}
 	var ids []string
 	for cursor := uint64(0); ; {
-		entry, err := c.client.Do(ctx, c.client.B().Sscan().Key(c.keys.ExecWaitpoints(id)).Cursor(cursor).Count(waitpointPage).Build()).AsScanEntry()
+		entry, err := c.client.Do(ctx,
+			c.client.B().Sscan().Key(c.keys.ExecWaitpoints(id)).Cursor(cursor).Count(waitpointPage).Build()).AsScanEntry()
 		if err != nil {
 			return nil, readError(err)
 		}
@@ -77,7 +78,9 @@ func (c *Client) waitpoints(ctx context.Context, id enginecore.ExecutionID) ([]W
 	return open, nil
 }
 
-func (c *Client) openWaitpoints(ctx context.Context, p enginecore.Partition, ids []enginecore.WaitpointID) ([]Waitpoint, error) {
+func (c *Client) openWaitpoints(
+	ctx context.Context, p enginecore.Partition, ids []enginecore.WaitpointID,
+) ([]Waitpoint, error) {
 	var commands []rueidis.Completed
 	for _, id := range ids {
 		commands = append(commands, c.hmget(c.keys.WaitpointRecord(p, id), waitpointFields),
@@ -135,13 +138,16 @@ func (c *Client) nameSignals(ctx context.Context, p enginecore.Partition, open [
 	return nil
 }
 
-// CloseWaitpoint closes an open waitpoint of an execution with its condition, in one atomic step, so that signals to it are
-// refused. An execution that waits for it goes on waiting for its timeout. It wraps enginecore.ErrWaitpointNotFound and
-// enginecore.ErrWaitpointNotOpen.
-func (c *Client) CloseWaitpoint(ctx context.Context, id enginecore.ExecutionID, waitpoint enginecore.WaitpointID, reason string) error {
+// CloseWaitpoint closes an open waitpoint of an execution with its condition, in one atomic step, so that signals to it
+// are refused. An execution that waits for it goes on waiting for its timeout. It wraps enginecore.ErrWaitpointNotFound
+// and enginecore.ErrWaitpointNotOpen.
+func (c *Client) CloseWaitpoint(
+	ctx context.Context, id enginecore.ExecutionID, waitpoint enginecore.WaitpointID, reason string,
+) error {
 	if err := errors.Join(checkID(id), checkReason(reason)); err != nil {
 		return err
 	}
-	_, err := c.core.CloseWaitpoint(ctx, enginerpc.CloseWaitpointCall{ExecutionID: id, WaitpointID: waitpoint, Reason: reason})
+	_, err := c.core.CloseWaitpoint(ctx,
+		enginerpc.CloseWaitpointCall{ExecutionID: id, WaitpointID: waitpoint, Reason: reason})
 	return of(err, "close", "waitpoint", string(waitpoint))
 }

@@ -18,7 +18,8 @@ const admissionRounds = 3
 // budget: one that it does not use, and one to which it reports. Each gets as many runs, or as long, as a workload of
 // one.
 func admission(ctx context.Context, s settings) (figures []figure, err error) {
-	budget := []flow.Option{flow.Budget("bench", flow.PerFlow(), flow.HardLimit("calls", 1<<40), flow.OnExceeded(flow.BlockNodes))}
+	budget := []flow.Option{flow.Budget("bench", flow.PerFlow(), flow.HardLimit("calls", 1<<40),
+		flow.OnExceeded(flow.BlockNodes))}
 	ways := []struct {
 		name string
 		run  *activity.Activity[int, int]
@@ -81,9 +82,12 @@ func admission(ctx context.Context, s settings) (figures []figure, err error) {
 		if used[i].commands == 0 {
 			continue // an engine in this process does not count
 		}
-		figures = append(figures, figure{way.name + " commands", "/run", each(i, commands)}, figure{way.name + " server CPU", "µs/run", each(i, micros)})
+		figures = append(figures, figure{way.name + " commands", "/run", each(i, commands)},
+			figure{way.name + " server CPU", "µs/run", each(i, micros)})
 		if i > 0 {
-			figures = append(figures, figure{way.name + " adds server CPU", "%", 100 * (each(i, micros)/each(0, micros) - 1)})
+			figures = append(figures, figure{
+				way.name + " adds server CPU", "%", 100 * (each(i, micros)/each(0, micros) - 1),
+			})
 		}
 	}
 	return figures, nil

@@ -30,7 +30,10 @@ func manyClients(s *settings) { s.clients = 100 }
 
 var goals = []goal{
 	{work: "single", figure: "flows", engine: "valkey", aof: "no", unit: "1/s", target: 10_000, adjust: manyClients},
-	{work: "single", figure: "flows", engine: "valkey", aof: "everysec", unit: "1/s", target: 7_000, adjust: manyClients},
+	{
+		work: "single", figure: "flows", engine: "valkey", aof: "everysec", unit: "1/s", target: 7_000,
+		adjust: manyClients,
+	},
 	{work: "chain", figure: "flows", engine: "valkey", aof: "no", unit: "1/s", target: 1_000, adjust: manyClients},
 	{work: "chain", figure: "p99", engine: "valkey", aof: "no", unit: "ms", adjust: manyClients},
 	{work: "chain", figure: "flows", engine: "valkey", aof: "everysec", unit: "1/s", target: 700, adjust: manyClients},
@@ -38,20 +41,38 @@ var goals = []goal{
 	{work: "chain-idle", figure: "p50", engine: "valkey", aof: "no", unit: "ms", atMost: true, target: 4},
 	{work: "fanout-idle", figure: "p50", engine: "valkey", aof: "no", unit: "ms", atMost: true, target: 20},
 	{work: "retry", figure: "late p99", engine: "valkey", aof: "no", unit: "ms", atMost: true, target: 20},
-	{work: "node-cost", figure: "server CPU per node", engine: "valkey", aof: "no", unit: "µs", atMost: true, target: 60},
+	{
+		work: "node-cost", figure: "server CPU per node", engine: "valkey", aof: "no", unit: "µs", atMost: true,
+		target: 60,
+	},
 	{work: "idle", figure: "server commands", engine: "valkey", aof: "no", unit: "1/s", atMost: true, target: 50},
 	{work: "idle", figure: "server CPU", engine: "valkey", aof: "no", unit: "% of a core", atMost: true, target: 1},
 	{work: "idle", figure: "client CPU", engine: "valkey", aof: "no", unit: "% of a core", atMost: true, target: 1},
 	{work: "idle-50", figure: "server commands", engine: "valkey", aof: "no", unit: "1/s", atMost: true, target: 500},
-	{work: "admission", figure: "limit costs", engine: "valkey", aof: "no", unit: "%", atMost: true, target: 25, adjust: manyClients},
-	{work: "memory", figure: "memory per finished node", engine: "valkey", aof: "no", unit: "B", atMost: true, target: 5 << 10},
+	{
+		work: "admission", figure: "limit costs", engine: "valkey", aof: "no", unit: "%", atMost: true, target: 25,
+		adjust: manyClients,
+	},
+	{
+		work: "memory", figure: "memory per finished node", engine: "valkey", aof: "no", unit: "B", atMost: true,
+		target: 5 << 10,
+	},
 	{work: "memory", figure: "after compaction", engine: "valkey", aof: "no", unit: "B", atMost: true, target: 3 << 10},
 	{work: "large", figure: "submit", engine: "valkey", aof: "no", unit: "ms", atMost: true, target: 3000},
 	{work: "large", figure: "slowest call of submit", engine: "valkey", aof: "no", unit: "ms", atMost: true, target: 5},
 	{work: "large", figure: "slowest call of run", engine: "valkey", aof: "no", unit: "ms", atMost: true, target: 5},
-	{work: "wake-50", figure: "wasted claims per execution", engine: "valkey", aof: "no", atMost: true, target: 3, once: true},
-	{work: "contention", figure: "worst of best", engine: "valkey", aof: "no", unit: "%", target: 80, once: true, adjust: manyClients},
-	{work: "contention", figure: "64 workers: wasted claims per execution", engine: "valkey", aof: "no", atMost: true, target: 0.2, once: true, adjust: manyClients},
+	{
+		work: "wake-50", figure: "wasted claims per execution", engine: "valkey", aof: "no", atMost: true, target: 3,
+		once: true,
+	},
+	{
+		work: "contention", figure: "worst of best", engine: "valkey", aof: "no", unit: "%", target: 80, once: true,
+		adjust: manyClients,
+	},
+	{
+		work: "contention", figure: "64 workers: wasted claims per execution", engine: "valkey", aof: "no",
+		atMost: true, target: 0.2, once: true, adjust: manyClients,
+	},
 	{work: "backlog", figure: "more", engine: "valkey", aof: "no", unit: "%", atMost: true, target: 20, once: true},
 	{work: "chain", figure: "flows", engine: "", aof: "no", unit: "1/s", target: 150},
 }
@@ -71,7 +92,8 @@ func measureAll(ctx context.Context, s settings, out io.Writer) error {
 	values := make(map[setting]map[string][]float64)
 	var calls, tasks []float64
 	for round := range rounds {
-		for _, server := range []setting{{engine: "valkey", aof: "no"}, {engine: "valkey", aof: "everysec"}, {aof: "no"}} {
+		for _, server := range []setting{{engine: "valkey", aof: "no"}, {engine: "valkey", aof: "everysec"},
+			{aof: "no"}} {
 			c, err := measureGoals(ctx, s, server, round, values)
 			if err != nil {
 				return err
@@ -114,7 +136,9 @@ func (g goal) shown() string {
 }
 
 // measureGoals measures the figures with targets on one server.
-func measureGoals(ctx context.Context, s settings, on setting, round int, values map[setting]map[string][]float64) (c ceilings, err error) {
+func measureGoals(
+	ctx context.Context, s settings, on setting, round int, values map[setting]map[string][]float64,
+) (c ceilings, err error) {
 	url, stop, err := startServer(on.engine, on.aof)
 	if err != nil {
 		return c, err

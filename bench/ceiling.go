@@ -23,14 +23,14 @@ type ceilings struct {
 
 func measureCeilings(ctx context.Context, e *runtime.Engine, goroutines int) (ceilings, error) {
 	calls, err := rate(goroutines, func() error {
-		_, err := e.Core().Version(ctx, enginerpc.VersionCall{})
+		_, err := enginerpc.ConnOf(e).Version(ctx, enginerpc.VersionCall{})
 		return err
 	})
 	if err != nil {
 		return ceilings{}, err
 	}
-	client := e.Core().Client()
-	list, payload := e.Core().Keys().Prefix()+":ceiling", string(make([]byte, 256))
+	client := enginerpc.ConnOf(e).Client()
+	list, payload := enginerpc.ConnOf(e).Keys().Prefix()+":ceiling", string(make([]byte, 256))
 	tasks, err := rate(goroutines, func() error {
 		if err := client.Do(ctx, client.B().Lpush().Key(list).Element(payload).Build()).Error(); err != nil {
 			return err

@@ -34,7 +34,8 @@ func startPool(ctx context.Context, s settings, count int) (*workerPool, error) 
 	}
 	c := &workerPool{}
 	for range count {
-		m := &member{command: exec.CommandContext(ctx, program, "-engine", s.url, "-prefix", s.prefix, "-slots", strconv.Itoa(s.concurrency), "-serve")}
+		m := &member{command: exec.CommandContext(ctx, program, "-engine", s.url, "-prefix", s.prefix, "-slots",
+			strconv.Itoa(s.concurrency), "-serve")}
 		m.command.Stderr = os.Stderr
 		if m.in, err = m.command.StdinPipe(); err != nil {
 			return nil, errors.Join(err, c.stop())
@@ -158,13 +159,15 @@ func contention(ctx context.Context, s settings) ([]figure, error) {
 		}
 		name := func(what string) string { return fmt.Sprintf("%d workers: %s", count, what) }
 		executions := float64(max(t.executions, 1))
-		figures = append(figures, figure{name("flows"), "1/s", rate}, figure{name("wasted claims per execution"), "", t.wastedPerUseful()},
+		figures = append(figures, figure{name("flows"), "1/s", rate},
+			figure{name("wasted claims per execution"), "", t.wastedPerUseful()},
 			figure{name("calls per execution"), "", float64(t.cost.calls) / executions},
 			figure{name("commands per execution"), "", float64(t.cost.commands) / executions},
 			figure{name("server CPU per execution"), "µs", float64(t.cost.cpu.Microseconds()) / executions})
 		if count > 1 {
 			fair := float64(t.executions) / float64(count)
-			figures = append(figures, figure{name("least share"), "of fair", float64(t.least) / fair}, figure{name("largest share"), "of fair", float64(t.most) / fair})
+			figures = append(figures, figure{name("least share"), "of fair", float64(t.least) / fair},
+				figure{name("largest share"), "of fair", float64(t.most) / fair})
 		}
 	}
 	return append(figures, figure{"worst of best", "%", 100 * worst / best}), nil
@@ -246,7 +249,8 @@ func wakeStorm(ctx context.Context, s settings) (figures []figure, err error) {
 				return err
 			}
 			after, err := c.stats()
-			figures = append([]figure{{"wasted claims per execution", "", tallyOf(before, after).wastedPerUseful()}}, quantiles(times)...)
+			figures = append([]figure{{"wasted claims per execution", "", tallyOf(before, after).wastedPerUseful()}},
+				quantiles(times)...)
 			return err
 		})
 	})

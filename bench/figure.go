@@ -79,7 +79,8 @@ func printResults(out io.Writer, results []result) error {
 	}
 	if len(results) > 0 {
 		c := results[0].ceilings
-		fmt.Fprintf(w, "ceiling\tempty FCALL\t%s\t1/s\nceiling\tlist tasks\t%s\t1/s\n", number(c.FunctionCalls), number(c.ListTasks))
+		fmt.Fprintf(w, "ceiling\tempty FCALL\t%s\t1/s\nceiling\tlist tasks\t%s\t1/s\n", number(c.FunctionCalls),
+			number(c.ListTasks))
 	}
 	return w.Flush()
 }

@@ -53,7 +53,8 @@ func measured[R any](c *costs, name string, call func(i int) (R, error)) error {
 		return err
 	}
 	c.enter(cost{
-		function: name, source: "bench", calls: functionCalls, micros: float64(after.fcallMicros-before.fcallMicros) / functionCalls,
+		function: name, source: "bench", calls: functionCalls,
+		micros: float64(after.fcallMicros-before.fcallMicros) / functionCalls,
 		// The reading of the counters and the calls themselves are commands, too.
 		commands: float64(after.commands-before.commands-1-functionCalls) / functionCalls,
 	})
@@ -102,7 +103,7 @@ func commandTotals(ctx context.Context, core *enginerpc.Conn) (totals, error) {
 // costTable measures the functions of the main path, those of the contract first, and then those of the recorded
 // conversations in a directory, if there is one. Of several rounds, the best counts for each function.
 func costTable(ctx context.Context, e *runtime.Engine, traces string, rounds int, out io.Writer) error {
-	c := &costs{ctx: ctx, core: e.Core()}
+	c := &costs{ctx: ctx, core: enginerpc.ConnOf(e)}
 	if e.Embedded() != nil {
 		return fmt.Errorf("the cost of functions is counted by a server: give one with -engine")
 	}
@@ -128,7 +129,8 @@ func costTable(ctx context.Context, e *runtime.Engine, traces string, rounds int
 		if micros, ok := reference[row.function]; ok {
 			theirs = fmt.Sprint(micros)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%.1f\t%.1f\t%s\t\n", row.function, row.source, row.calls, row.micros, row.commands, theirs)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%.1f\t%.1f\t%s\t\n", row.function, row.source, row.calls, row.micros, row.commands,
+			theirs)
 	}
 	return w.Flush()
 }
@@ -150,8 +152,10 @@ func (c *costs) contract() error {
 		func() error {
 			return measured(c, enginerpc.FunctionName(enginerpc.CreateExecutionCall{}), func(i int) (enginerpc.CreateExecutionReply, error) {
 				return c.core.CreateExecution(c.ctx, enginerpc.CreateExecutionCall{
-					ExecutionID: ids[i], Namespace: "bench", LaneID: costLane, ExecutionKind: "noop", CreatorIdentity: "bench",
-					PolicyJSON: []byte(`{"max_reclaim_count":5}`), InputPayload: make([]byte, 256), PartitionID: "0",
+					ExecutionID: ids[i], Namespace: "bench", LaneID: costLane, ExecutionKind: "noop",
+					CreatorIdentity: "bench",
+					PolicyJSON:      []byte(`{"max_reclaim_count":5}`), InputPayload: make([]byte, 256),
+					PartitionID: "0",
 				})
 			})
 		},
@@ -184,8 +188,10 @@ func (c *costs) contract() error {
 		func() error {
 			return measured(c, enginerpc.FunctionName(enginerpc.CompleteExecutionCall{}), func(i int) (enginerpc.CompleteExecutionReply, error) {
 				return c.core.CompleteExecution(c.ctx, enginerpc.CompleteExecutionCall{
-					ExecutionID: ids[i], AttemptIndex: leases[i].AttemptIndex, LaneID: costLane, WorkerInstanceID: "w-1",
-					LeaseID: leases[i].LeaseID, LeaseEpoch: leases[i].LeaseEpoch, AttemptID: leases[i].AttemptID,
+					ExecutionID: ids[i], AttemptIndex: leases[i].AttemptIndex, LaneID: costLane,
+					WorkerInstanceID: "w-1",
+					LeaseID:          leases[i].LeaseID, LeaseEpoch: leases[i].LeaseEpoch,
+					AttemptID:     leases[i].AttemptID,
 					ResultPayload: make([]byte, 256),
 				})
 			})
@@ -228,8 +234,9 @@ func (c *costs) composite() error {
 			return measured(c, "ffx_renew (1)", func(i int) (enginerpc.RenewReply, error) {
 				return c.core.Renew(c.ctx, enginerpc.RenewCall{
 					Partition: partition, WorkerInstanceID: "w-1", LeaseTTL: time.Minute, Leases: []enginerpc.RenewLease{{
-						ExecutionID: claimed[i].ExecutionID, LeaseID: claimed[i].LeaseID, LeaseEpoch: claimed[i].LeaseEpoch,
-						AttemptID: claimed[i].AttemptID,
+						ExecutionID: claimed[i].ExecutionID, LeaseID: claimed[i].LeaseID,
+						LeaseEpoch: claimed[i].LeaseEpoch,
+						AttemptID:  claimed[i].AttemptID,
 					}},
 				})
 			})
@@ -299,7 +306,9 @@ func (c *costs) rerun(p enginecore.Partition, node enginerpc.ClaimedExecution) e
 	}
 }
 
-func (c *costs) completion(p enginecore.Partition, claimed enginerpc.ClaimedExecution, next enginerpc.ClaimRequest) enginerpc.CompleteCall {
+func (c *costs) completion(
+	p enginecore.Partition, claimed enginerpc.ClaimedExecution, next enginerpc.ClaimRequest,
+) enginerpc.CompleteCall {
 	next.ClaimID = uuid.NewString()
 	return enginerpc.CompleteCall{
 		Partition: p, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
@@ -312,15 +321,21 @@ func costFlow(p enginecore.Partition) enginerpc.SubmitFlowCall {
 	first, second := enginecore.ExecutionIDFor(p, id, "first"), enginecore.ExecutionIDFor(p, id, "second")
 	policy := []byte(`{"max_reclaim_count":5,"input":{"input":true}}`)
 	return enginerpc.SubmitFlowCall{
-		Partition: p, FlowID: id, FlowName: "cost", RunID: string(id), Namespace: "bench", GraphHash: "g", InputHash: "i",
-		Definition: make([]byte, 256), Input: make([]byte, 256), ResultExecutionID: second, NodeTotal: 2, EdgeTotal: 1, Last: true,
+		Partition: p, FlowID: id, FlowName: "cost", RunID: string(id), Namespace: "bench", GraphHash: "g",
+		InputHash:  "i",
+		Definition: make([]byte, 256), Input: make([]byte, 256), ResultExecutionID: second, NodeTotal: 2, EdgeTotal: 1,
+		Last: true,
 		Nodes: []enginerpc.SubmitFlowNode{
 			{ExecutionID: first, Name: "first", Kind: "noop", LaneID: costLane, UsesFlowInput: true, Policy: policy},
-			{ExecutionID: second, Name: "second", Kind: "noop", LaneID: costLane, InputCount: 1, UpstreamCount: 1, Policy: policy},
+			{
+				ExecutionID: second, Name: "second", Kind: "noop", LaneID: costLane, InputCount: 1, UpstreamCount: 1,
+				Policy: policy,
+			},
 		},
 		Edges: []enginerpc.SubmitFlowEdge{{
-			EdgeID: enginecore.EdgeIDFor(id, "first", "second"), UpstreamExecutionID: first, DownstreamExecutionID: second,
-			DependencyKind: "success_only", InputName: "first",
+			EdgeID: enginecore.EdgeIDFor(id, "first", "second"), UpstreamExecutionID: first,
+			DownstreamExecutionID: second,
+			DependencyKind:        "success_only", InputName: "first",
 		}},
 	}
 }

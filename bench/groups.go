@@ -26,7 +26,8 @@ func (c *costs) groups() error {
 	}
 	err := measured(c, enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{}), func(i int) (enginerpc.SetEdgeGroupPolicyReply, error) {
 		return c.core.SetEdgeGroupPolicy(c.ctx, enginerpc.SetEdgeGroupPolicyCall{
-			FlowID: flows[i].id, DownstreamExecutionID: flows[i].join, PolicyVariant: "any_of", OnSatisfied: "cancel_remaining",
+			FlowID: flows[i].id, DownstreamExecutionID: flows[i].join, PolicyVariant: "any_of",
+			OnSatisfied: "cancel_remaining",
 		})
 	})
 	if err != nil {
@@ -64,26 +65,30 @@ func (c *costs) groups() error {
 func (c *costs) newJoin(f *joinedFlow) error {
 	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}
 	f.id = enginecore.FlowID(uuid.NewString())
-	if _, err := c.core.CreateFlow(c.ctx, enginerpc.CreateFlowCall{Partition: p, FlowID: f.id, FlowKind: "cost", Namespace: "bench"}); err != nil {
+	if _, err := c.core.CreateFlow(c.ctx,
+		enginerpc.CreateFlowCall{Partition: p, FlowID: f.id, FlowKind: "cost", Namespace: "bench"}); err != nil {
 		return err
 	}
 	revision := int64(0)
 	for name, id := range map[string]*enginecore.ExecutionID{"winner": &f.winner, "loser": &f.loser, "join": &f.join} {
 		*id = enginecore.ExecutionIDFor(p, f.id, name)
 		_, err := c.core.CreateExecution(c.ctx, enginerpc.CreateExecutionCall{
-			ExecutionID: *id, Namespace: "bench", LaneID: costLane, ExecutionKind: "noop", CreatorIdentity: "bench", PartitionID: "2",
+			ExecutionID: *id, Namespace: "bench", LaneID: costLane, ExecutionKind: "noop", CreatorIdentity: "bench",
+			PartitionID: "2",
 		})
 		if err != nil {
 			return err
 		}
-		if _, err := c.core.AddExecutionToFlow(c.ctx, enginerpc.AddExecutionToFlowCall{FlowID: f.id, ExecutionID: *id}); err != nil {
+		if _, err := c.core.AddExecutionToFlow(c.ctx,
+			enginerpc.AddExecutionToFlowCall{FlowID: f.id, ExecutionID: *id}); err != nil {
 			return err
 		}
 		revision++
 	}
 	for _, upstream := range []enginecore.ExecutionID{f.winner, f.loser} {
 		_, err := c.core.StageDependencyEdge(c.ctx, enginerpc.StageDependencyEdgeCall{
-			FlowID: f.id, EdgeID: f.edge(upstream), UpstreamExecutionID: upstream, DownstreamExecutionID: f.join, ExpectedGraphRevision: revision,
+			FlowID: f.id, EdgeID: f.edge(upstream), UpstreamExecutionID: upstream, DownstreamExecutionID: f.join,
+			ExpectedGraphRevision: revision,
 		})
 		if err != nil {
 			return err
@@ -101,16 +106,18 @@ func (f joinedFlow) edge(upstream enginecore.ExecutionID) enginecore.EdgeID {
 func (c *costs) fire(f joinedFlow) error {
 	for _, upstream := range []enginecore.ExecutionID{f.winner, f.loser} {
 		_, err := c.core.ApplyDependencyToChild(c.ctx, enginerpc.ApplyDependencyToChildCall{
-			FlowID: f.id, EdgeID: f.edge(upstream), UpstreamExecutionID: upstream, DownstreamExecutionID: f.join, GroupExecutionID: f.join,
-			LaneID: costLane,
+			FlowID: f.id, EdgeID: f.edge(upstream), UpstreamExecutionID: upstream, DownstreamExecutionID: f.join,
+			GroupExecutionID: f.join,
+			LaneID:           costLane,
 		})
 		if err != nil {
 			return err
 		}
 	}
 	reply, err := c.core.ResolveDependency(c.ctx, enginerpc.ResolveDependencyCall{
-		FlowID: f.id, EdgeID: f.edge(f.winner), UpstreamExecutionID: f.winner, DownstreamExecutionID: f.join, GroupExecutionID: f.join,
-		LaneID: costLane, UpstreamOutcome: "success",
+		FlowID: f.id, EdgeID: f.edge(f.winner), UpstreamExecutionID: f.winner, DownstreamExecutionID: f.join,
+		GroupExecutionID: f.join,
+		LaneID:           costLane, UpstreamOutcome: "success",
 	})
 	if err == nil && reply.State != "satisfied" {
 		return fmt.Errorf("the join was not decided: %+v", reply)

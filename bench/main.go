@@ -1,10 +1,3 @@
-// Command bench measures the engine and the SDK together: client, worker and keeper in this process, the engine at the
-// URL.
-//
-//	go run ./bench -engine valkey://localhost:6379 -work chain
-//
-// Every figure is reported with a ceiling of the same server without the engine, measured in the same run, so it is
-// also a ratio.
 package main
 
 import (
@@ -59,9 +52,11 @@ type settings struct {
 func parseFlags(args []string) (settings, error) {
 	s := settings{pools: []int{1, 4, 16, 64}}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.StringVar(&s.url, "engine", os.Getenv("FLOWFABRIC_URL"), "URL of the engine, or redis or valkey to start one; empty is one in this process")
+	flags.StringVar(&s.url, "engine", os.Getenv("FLOWFABRIC_URL"),
+		"URL of the engine, or redis or valkey to start one; empty is one in this process")
 	flags.StringVar(&s.aof, "aof", "no", "appendfsync of a server that is started: no (no file), everysec, always")
-	flags.StringVar(&s.work, "work", "single,chain,chain-idle,fanout-idle,retry", "workloads: "+strings.Join(workloadNames(), ", "))
+	flags.StringVar(&s.work, "work", "single,chain,chain-idle,fanout-idle,retry",
+		"workloads: "+strings.Join(workloadNames(), ", "))
 	flags.IntVar(&s.concurrency, "slots", 16, "activities that run at a time")
 	flags.IntVar(&s.flows, "flows", 0, "runs of each workload; 0 is as many as there are in -time")
 	flags.DurationVar(&s.time, "time", 3*time.Second, "how long to load")
@@ -71,10 +66,13 @@ func parseFlags(args []string) (settings, error) {
 	flags.BoolVar(&s.asJSON, "json", false, "print one JSON object for each workload")
 	flags.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile of this process to the file")
 	flags.StringVar(&s.memProfile, "memprofile", "", "write a profile of this process's allocations to the file")
-	flags.BoolVar(&s.functions, "functions", false, "print what each function of the main path costs a server, instead of workloads")
-	flags.StringVar(&s.traces, "traces", "", "with -functions: directory of recorded conversations to measure all functions with; empties the database")
+	flags.BoolVar(&s.functions, "functions", false,
+		"print what each function of the main path costs a server, instead of workloads")
+	flags.StringVar(&s.traces, "traces", "",
+		"with -functions: directory of recorded conversations to measure all functions with; empties the database")
 	flags.IntVar(&s.rounds, "rounds", 1, "with -functions: how often to measure, the best counts; with -all: rounds")
-	flags.BoolVar(&s.all, "all", false, "measure everything that has a target, three rounds on servers that are started for it")
+	flags.BoolVar(&s.all, "all", false,
+		"measure everything that has a target, three rounds on servers that are started for it")
 	flags.BoolVar(&s.serve, "serve", false, "be one worker process of another bench")
 	flags.StringVar(&s.prefix, "prefix", "", "with -serve: prefix of the keyspace")
 	if err := flags.Parse(args); err != nil {

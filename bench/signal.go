@@ -65,7 +65,9 @@ func signalLatency(ctx context.Context, s settings) (figures []figure, err error
 }
 
 // signalOne returns the time from the signal to the result.
-func signalOne(ctx context.Context, client *runtime.Client, def *flow.Definition[int, int], n int) (time.Duration, error) {
+func signalOne(
+	ctx context.Context, client *runtime.Client, def *flow.Definition[int, int], n int,
+) (time.Duration, error) {
 	run, err := runtime.Start(ctx, client, def, n)
 	if err != nil {
 		return 0, err
@@ -98,7 +100,8 @@ func openWait(ctx context.Context, run *runtime.Run[int]) (runtime.Waitpoint, er
 		}
 		select {
 		case <-ctx.Done():
-			return runtime.Waitpoint{}, fmt.Errorf("waiting for the waitpoint of run %s: %w", run.ID(), context.Cause(ctx))
+			return runtime.Waitpoint{}, fmt.Errorf("waiting for the waitpoint of run %s: %w", run.ID(),
+				context.Cause(ctx))
 		case <-time.After(settle):
 		}
 	}

@@ -31,7 +31,9 @@ func withEngine(ctx context.Context, s settings, do func(e *runtime.Engine, clie
 }
 
 // atWork runs workers and a keeper meanwhile.
-func atWork(ctx context.Context, s settings, e *runtime.Engine, count int, do func(workers []*runtime.Worker) error) error {
+func atWork(
+	ctx context.Context, s settings, e *runtime.Engine, count int, do func(workers []*runtime.Worker) error,
+) error {
 	running, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -100,7 +102,8 @@ func nodeCost(ctx context.Context, s settings) (figures []figure, err error) {
 			cost := after.since(before)
 			figures = []figure{
 				{"nodes", "1/s", nodes / took}, {"server CPU per node", "µs", float64(cost.cpu.Microseconds()) / nodes},
-				{"in functions per node", "µs", float64(cost.micros) / nodes}, {"commands per node", "", float64(cost.commands) / nodes},
+				{"in functions per node", "µs", float64(cost.micros) / nodes},
+				{"commands per node", "", float64(cost.commands) / nodes},
 			}
 			return err
 		})
@@ -114,7 +117,8 @@ const (
 	backlogWidth = 80
 	// backlogClaims is how many executions are claimed one by one to measure.
 	backlogClaims = 4000
-	// backlogRounds is into how many rounds they are divided, and one of backlogCalm of these is better than the one that counts.
+	// backlogRounds is into how many rounds they are divided, and one of backlogCalm of these is better than the one
+	// that counts.
 	backlogRounds = 20
 	backlogCalm   = 10
 )
@@ -135,7 +139,7 @@ func backlog(ctx context.Context, s settings) (figures []figure, err error) {
 		if e.Embedded() != nil {
 			return errors.New("what a claim costs is counted by a server")
 		}
-		partitions := e.Core().Partitioning().Flow
+		partitions := enginerpc.ConnOf(e).Partitioning().Flow
 		// All partitions get the same, so that every claim finds something.
 		fill := func(executions int) error {
 			submit := s
@@ -177,20 +181,21 @@ func backlog(ctx context.Context, s settings) (figures []figure, err error) {
 func runIDIn(e *runtime.Engine, flowName string, partition int) string {
 	for {
 		id := uuid.NewString()
-		if int(e.Core().Partitioning().FlowPartitionFor("default", flowName, id).Index) == partition {
+		if int(enginerpc.ConnOf(e).Partitioning().FlowPartitionFor("default", flowName, id).Index) == partition {
 			return id
 		}
 	}
 }
 
-// claimCost claims executions one by one from all partitions in turn. It gives the server CPU of a claim: that of one of the
-// best rounds, since what else the machine does only adds. What a round has claimed is completed after it, as workers hold few
-// leases at a time.
+// claimCost claims executions one by one from all partitions in turn. It gives the server CPU of a claim: that of one
+// of the best rounds, since what else the machine does only adds. What a round has claimed is completed after it, as
+// workers hold few leases at a time.
 func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
-	core := e.Core()
+	core := enginerpc.ConnOf(e)
 	partitions := core.Partitioning().FlowPartitions()
 	request := enginerpc.ClaimRequest{
-		LaneID: "default", WorkerID: "bench", WorkerInstanceID: "bench-1", Count: 1, LeaseTTL: time.Minute, Kinds: "\nbench.noop\n",
+		LaneID: "default", WorkerID: "bench", WorkerInstanceID: "bench-1", Count: 1, LeaseTTL: time.Minute,
+		Kinds: "\nbench.noop\n",
 	}
 	next := 0
 	var costs []float64
@@ -209,12 +214,14 @@ func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
 				return 0, err
 			}
 			if len(reply.Executions) != 1 {
-				return 0, fmt.Errorf("a claim of partition %s brought %d executions", call.Partition.Tag(), len(reply.Executions))
+				return 0, fmt.Errorf("a claim of partition %s brought %d executions", call.Partition.Tag(),
+					len(reply.Executions))
 			}
 			claimed := reply.Executions[0]
 			claims = append(claims, enginerpc.CompleteCall{
-				Partition: call.Partition, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
-				AttemptID: claimed.AttemptID, Result: []byte("1"),
+				Partition: call.Partition, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID,
+				LeaseEpoch: claimed.LeaseEpoch,
+				AttemptID:  claimed.AttemptID, Result: []byte("1"),
 			})
 		}
 		after, err := serverStats(ctx, e)
@@ -308,7 +315,7 @@ func memory(ctx context.Context, s settings) (figures []figure, err error) {
 			if err != nil {
 				return err
 			}
-			core := e.Core()
+			core := enginerpc.ConnOf(e)
 			for _, p := range core.Partitioning().FlowPartitions() {
 				for more := true; more; {
 					reply, err := core.Compact(ctx, enginerpc.CompactCall{Partition: p})
@@ -336,7 +343,8 @@ const (
 	largeFanIn = 5
 )
 
-// large submits a flow of 10,000 nodes and nearly 50,000 edges: layers whose nodes each take five results of the layer before.
+// large submits a flow of 10,000 nodes and nearly 50,000 edges: layers whose nodes each take five results of the layer
+// before.
 func large(ctx context.Context, s settings) (figures []figure, err error) {
 	f := flow.New[int, int]("bench-large")
 	layer := make([]flow.Ref[int], largeWidth)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -93,7 +94,9 @@ func idle(build func() (*flow.Definition[int, int], error)) workload {
 	return func(ctx context.Context, s settings) ([]figure, error) { return measure(ctx, s, build, 1) }
 }
 
-func measure(ctx context.Context, s settings, build func() (*flow.Definition[int, int], error), clients int) (figures []figure, err error) {
+func measure(
+	ctx context.Context, s settings, build func() (*flow.Definition[int, int], error), clients int,
+) (figures []figure, err error) {
 	def, err := build()
 	if err != nil {
 		return nil, err
@@ -124,20 +127,23 @@ func measure(ctx context.Context, s settings, build func() (*flow.Definition[int
 		return nil, err
 	}
 	flows := float64(times.TotalCount())
-	nodes := flows * float64(len(def.Graph().Nodes))
+	nodes := flows * float64(len(flowgraph.Of(def).Nodes))
 	figures = append([]figure{{"flows", "1/s", flows / took}, {"nodes", "1/s", nodes / took}}, quantiles(times)...)
 	figures = append(figures, ownAfter.perNode(ownBefore, nodes)...)
 	if cost := after.since(before); cost.calls > 0 {
 		figures = append(figures, figure{"server CPU per node", "µs", float64(cost.cpu.Microseconds()) / nodes},
-			figure{"in functions per node", "µs", float64(cost.micros) / nodes}, figure{"calls per node", "", float64(cost.calls) / nodes},
+			figure{"in functions per node", "µs", float64(cost.micros) / nodes},
+			figure{"calls per node", "", float64(cost.calls) / nodes},
 			figure{"commands per node", "", float64(cost.commands) / nodes})
 	}
 	return figures, nil
 }
 
-// load makes runs from several goroutines, each waiting for its run before it starts the next: -flows of them, or as many
-// as there are in -time. They begin at the given pace, or as fast as they can.
-func load(ctx context.Context, s settings, clients int, run func(i int) error, pace ...time.Duration) (*hdrhistogram.Histogram, error) {
+// load makes runs from several goroutines, each waiting for its run before it starts the next: -flows of them, or as
+// many as there are in -time. They begin at the given pace, or as fast as they can.
+func load(
+	ctx context.Context, s settings, clients int, run func(i int) error, pace ...time.Duration,
+) (*hdrhistogram.Histogram, error) {
 	var (
 		mu     sync.Mutex
 		faults []error

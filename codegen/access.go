@@ -21,7 +21,8 @@ import (
 // clientCommands are sent by the client library itself: when it connects, discovers the servers of a cluster or the
 // primary of a sentinel, follows a slot, and keeps alive or releases a connection.
 var clientCommands = []string{
-	"ASKING", "CLUSTER SHARDS", "CLUSTER SLOTS", "DISCARD", "PING", "PUNSUBSCRIBE", "ROLE", "SELECT", "SUNSUBSCRIBE", "UNSUBSCRIBE",
+	"ASKING", "CLUSTER SHARDS", "CLUSTER SLOTS", "DISCARD", "PING", "PUNSUBSCRIBE", "ROLE", "SELECT", "SUNSUBSCRIBE",
+	"UNSUBSCRIBE",
 }
 
 // deployerCommands replace code. Only a deployer of the library needs them.
@@ -118,7 +119,8 @@ func luaCommands(files []sourceFile, used map[string]bool, p *problems) {
 	}
 	for word, pos := range handedOn {
 		if !used[word] && !slices.Contains(luaWords, word) {
-			p.add(pos, "%s is a command that is called under another name, or a word that luaWords in codegen/access.go has to name", word)
+			p.add(pos,
+				"%s is a command that is called under another name, or a word that luaWords in codegen/access.go has to name", word)
 		}
 	}
 }
@@ -232,5 +234,6 @@ func fillAccessPage(page, application, deployer string) (string, error) {
 	line := func(user, more string) string {
 		return "```\nACL SETUSER " + user + " on resetkeys ~ff:* resetchannels &ff:* -@all " + application + more + "\n```\n"
 	}
-	return head + accessBegin + "An application:\n\n" + line("app", "") + "\nA deployer:\n\n" + line("deployer", " "+deployer) + accessEnd + tail, nil
+	return head + accessBegin + "An application:\n\n" + line("app", "") + "\nA deployer:\n\n" + line("deployer",
+		" "+deployer) + accessEnd + tail, nil
 }

@@ -66,7 +66,8 @@ func check(l *library, p *problems) {
 			}
 		}
 		if param := t.unescaped(); param != "" {
-			p.add(t.pos, "parameter %s of template %s is free text with other parts behind it: write {%s%s}", param, t.name, param, escapedMark)
+			p.add(t.pos, "parameter %s of template %s is free text with other parts behind it: write {%s%s}", param,
+				t.name, param, escapedMark)
 		}
 	}
 	seen := map[string]*function{}
@@ -196,7 +197,8 @@ func checkReplies(l *library, f *function, p *problems) {
 		checkFields(l, r.pos, r.fields, p)
 		for _, x := range r.fields {
 			o, ok := types[x.name]
-			if ok && (o.shape != x.shape || o.scalar != x.scalar || o.record != x.record || len(o.inline) != len(x.inline)) {
+			if ok && (o.shape != x.shape || o.scalar != x.scalar || o.record != x.record ||
+				len(o.inline) != len(x.inline)) {
 				p.add(r.pos, "field %s has another type in an earlier reply", x.name)
 			}
 			types[x.name] = x

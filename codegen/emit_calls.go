@@ -122,9 +122,11 @@ func emitMethod(g *goSource, p *plan) {
 	case p.flags["readonly"]:
 		notes = append(notes, "It only reads.")
 	case p.flags["repeatable"]:
-		notes = append(notes, "Sending it again with the same arguments is safe, which the engine does after a lost connection.")
+		notes = append(notes,
+			"Sending it again with the same arguments is safe, which the engine does after a lost connection.")
 	default:
-		notes = append(notes, "After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown.")
+		notes = append(notes,
+			"After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown.")
 	}
 	if len(p.errors) > 0 {
 		var codes []string

@@ -77,7 +77,9 @@ func emitKeyParser(g *goSource, t *template) {
 	refuse := func(call string) {
 		g.line("\t%s\n\tif !ok {\n\t\treturn \"\", %s, false\n\t}", call, strings.Join(none, ", "))
 	}
-	g.comment("", fmt.Sprintf("Parse%s returns the hash tag and the parameters of a key that %s returned, false for any other.", method, method))
+	g.comment("",
+		fmt.Sprintf("Parse%s returns the hash tag and the parameters of a key that %s returned, false for any other.",
+			method, method))
 	g.line("func (k Keys) Parse%s(key string) (tag string, %s, ok bool) {", method, strings.Join(results, ", "))
 	refuse(fmt.Sprintf("tag, rest, ok := k.cutTag(key, %q)", ":"+t.parts[0].literal))
 	parts := t.parts[2:]

@@ -20,7 +20,9 @@ const (
 	sampleMillis    = 1795188498438
 )
 
-var sampleTags = map[string]string{flowFamily: sampleTag, "enginecore.BudgetFamily": "{b:7}", "enginecore.QuotaFamily": "{q:7}"}
+var sampleTags = map[string]string{
+	flowFamily: sampleTag, "enginecore.BudgetFamily": "{b:7}", "enginecore.QuotaFamily": "{q:7}",
+}
 
 // sampleOf makes a value that shows where it came from. Bytes are not valid UTF-8.
 func sampleOf(name, typ string) sample {
@@ -127,7 +129,8 @@ func goldenLiteral(p *plan) string {
 			add(fieldName(a.name, t.name), fmt.Sprintf("[]%s{%s, %s}", t.goType,
 				sampleOf(a.name, t.name).goExpr, sampleOf(a.name+"2", t.name).goExpr))
 		case argGroup, argColumns:
-			add(exported(a.name), fmt.Sprintf("[]%s{%s, %s}", p.groupType(a), structLiteral(a.fields), structLiteral(a.fields)))
+			add(exported(a.name), fmt.Sprintf("[]%s{%s, %s}", p.groupType(a), structLiteral(a.fields),
+				structLiteral(a.fields)))
 		}
 	}
 	return p.callType() + "{" + strings.Join(parts, ", ") + "}"
@@ -264,7 +267,8 @@ func goldenValue(l *library, owner string, x field) (wires []string, expr string
 	typ := valueType(owner, x)
 	if x.scalar != "" {
 		s := sampleOf(x.name, x.scalar)
-		wires, expr = []string{strconv.Quote(s.wire), strconv.Quote(s.wire)}, fmt.Sprintf("%s{%s, %s}", typ, s.goExpr, s.goExpr)
+		wires, expr = []string{strconv.Quote(s.wire), strconv.Quote(s.wire)}, fmt.Sprintf("%s{%s, %s}", typ, s.goExpr,
+			s.goExpr)
 	} else {
 		inner, innerOwner := x.inline, elementType(owner, x)
 		if r := l.record(x.record); r != nil {

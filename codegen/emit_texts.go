@@ -81,7 +81,8 @@ func emitTextEncoder(g *goSource, m *textForm) {
 	result, tail := "string", ""
 	if len(checked) > 0 {
 		result, tail = "(string, error)", ", nil"
-		g.comment("", fmt.Sprintf("Text returns the text that %s reads. It wraps ErrText if a value contains the text that ends it.", m.parser()))
+		g.comment("",
+			fmt.Sprintf("Text returns the text that %s reads. It wraps ErrText if a value contains the text that ends it.", m.parser()))
 	} else {
 		g.comment("", fmt.Sprintf("Text returns the text that %s reads.", m.parser()))
 	}
@@ -91,7 +92,8 @@ func emitTextEncoder(g *goSource, m *textForm) {
 		if x.typ.goType != "string" {
 			value = "string(" + value + ")"
 		}
-		g.line("\tif err := checkPart(%q, %q, %s, %q); err != nil {\n\t\treturn \"\", err\n\t}", m.name, x.param, value, ends[i])
+		g.line("\tif err := checkPart(%q, %q, %s, %q); err != nil {\n\t\treturn \"\", err\n\t}", m.name, x.param, value,
+			ends[i])
 	}
 	parts, last := m.parts, m.parts[len(m.parts)-1]
 	if last.optional {
@@ -160,8 +162,9 @@ func emitAppend(g *goSource, m *textForm) {
 // emitDigits writes the digits as numbers, to be added to the character 0.
 func emitDigits(g *goSource, m *textForm) error {
 	digits, err := m.digits()
-	g.comment("", fmt.Sprintf("The digits of the text %s, one character for each element: `%s`. What begins with + is added to another digit.",
-		m.name, m.shown()))
+	g.comment("",
+		fmt.Sprintf("The digits of the text %s, one character for each element: `%s`. What begins with + is added to another digit.",
+			m.name, m.shown()))
 	g.line("const (")
 	for _, d := range digits {
 		g.line("\t%s = %d", exported(d.name), d.value)
@@ -171,11 +174,14 @@ func emitDigits(g *goSource, m *textForm) error {
 }
 
 func emitSet(g *goSource, m *textForm) {
-	g.comment("", fmt.Sprintf("%sSet returns the text of a set: a line feed, then each element with a line feed behind it. "+
-		"The elements contain none.", m.goName()))
-	g.line("func %sSet(elements []string) string { return \"\\n\" + strings.Join(elements, \"\\n\") + \"\\n\" }\n", m.goName())
+	g.comment("",
+		fmt.Sprintf("%sSet returns the text of a set: a line feed, then each element with a line feed behind it. "+
+			"The elements contain none.", m.goName()))
+	g.line("func %sSet(elements []string) string { return \"\\n\" + strings.Join(elements, \"\\n\") + \"\\n\" }\n",
+		m.goName())
 	g.line("// In%sSet reports whether a set that %sSet returned has an element.", m.goName(), m.goName())
-	g.line("func In%sSet(set, element string) bool { return strings.Contains(set, \"\\n\"+element+\"\\n\") }\n", m.goName())
+	g.line("func In%sSet(set, element string) bool { return strings.Contains(set, \"\\n\"+element+\"\\n\") }\n",
+		m.goName())
 }
 
 func (m *textForm) parser() string { return "Parse" + m.goName() }
@@ -207,7 +213,8 @@ func emitTextDecoder(g *goSource, m *textForm) {
 			g.line("\tpart%s, text, _ %s strings.Cut(text, %q)", declared, assignment(declared), parts[i+1].literal)
 			from, declared = "part", " "
 		case !last:
-			g.line("\tpart%s, text, ok %s strings.Cut(text, %q)\n\tif !ok {\n\t\t%s\n\t}", declared, assignment(declared), parts[i+1].literal, none)
+			g.line("\tpart%s, text, ok %s strings.Cut(text, %q)\n\tif !ok {\n\t\t%s\n\t}", declared,
+				assignment(declared), parts[i+1].literal, none)
 			from, declared = "part", " "
 		case m.kind == formMessage && !x.isFree() && !x.optional:
 			g.line("\ttext, _, _ = strings.Cut(text, \" \") // what later versions send behind it")

@@ -60,7 +60,9 @@ func (m *textForm) luaFunctions() []luaFunction {
 	case formMessage:
 		return []luaFunction{{messageModule + "." + m.name, emitLuaEncoder}}
 	case formText:
-		list := []luaFunction{{encodeModule + "." + m.name, emitLuaEncoder}, {decodeModule + "." + m.name, emitLuaDecoder}}
+		list := []luaFunction{
+			{encodeModule + "." + m.name, emitLuaEncoder}, {decodeModule + "." + m.name, emitLuaDecoder},
+		}
 		if names, _ := m.luaFaults(); len(names) > 0 {
 			list = append(list, luaFunction{encodeModule + "." + m.name + "_fault", emitLuaFault})
 		}
@@ -130,7 +132,8 @@ func (m *textForm) luaFaults() (names, tests []string) {
 		names = append(names, x.param)
 		switch x.typ.kind {
 		case kindInt, kindMillis, kindTime:
-			tests = append(tests, fmt.Sprintf("  if %s and not string.find(%s, '^%%-?%%d+$') then return '%s' end\n", x.param, x.param, x.param))
+			tests = append(tests, fmt.Sprintf("  if %s and not string.find(%s, '^%%-?%%d+$') then return '%s' end\n",
+				x.param, x.param, x.param))
 		default:
 			tests = append(tests, fmt.Sprintf("  if %s and string.find(%s, %s, 1, true) then return '%s' end\n",
 				x.param, x.param, luaString(behind), x.param))
@@ -158,7 +161,8 @@ func emitLuaDecoder(b *strings.Builder, name string, m *textForm) {
 		first = params[1].param
 	}
 	fmt.Fprintf(b, "  local %s = string.match(text, %s)\n", m.luaParams(), m.luaPattern(true))
-	fmt.Fprintf(b, "  if not %s or %s ~= '' and %s ~= %s then return nil end\n", first, x.param, x.param, luaString(x.mark))
+	fmt.Fprintf(b, "  if not %s or %s ~= '' and %s ~= %s then return nil end\n", first, x.param, x.param,
+		luaString(x.mark))
 	var names []string
 	for at, p := range params {
 		if at == i {
@@ -172,7 +176,8 @@ func emitLuaDecoder(b *strings.Builder, name string, m *textForm) {
 
 // emitLuaSet writes a function that tells whether a set has an element.
 func emitLuaSet(b *strings.Builder, name string, _ *textForm) {
-	fmt.Fprintf(b, "function %s(set, element) return string.find(set, '\\n' .. element .. '\\n', 1, true) ~= nil end\n", name)
+	fmt.Fprintf(b, "function %s(set, element) return string.find(set, '\\n' .. element .. '\\n', 1, true) ~= nil end\n",
+		name)
 }
 
 // emitLuaList writes an iterator over the elements of a list.

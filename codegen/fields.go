@@ -133,8 +133,8 @@ func parseType(name, typ string) (field, error) {
 	return f, err
 }
 
-// checkParsed returns an error if the keys of a parsed template cannot be taken apart: each begins with a literal, the tag and a
-// literal, and between two parameters there is a literal.
+// checkParsed returns an error if the keys of a parsed template cannot be taken apart: each begins with a literal, the
+// tag and a literal, and between two parameters there is a literal.
 func (t *template) checkParsed() error {
 	if !t.parsed {
 		return nil

@@ -25,9 +25,9 @@ func wordSet(list string) map[string]bool {
 }
 
 // checkScopes reads the assembled library as the server will and reports names that nothing declares: globals that
-// do not exist, uses of globals while loading, locals that hide modules, and fields of module tables that no line defines,
-// or two define, or that are used before they are defined while the library loads. A hook may be defined twice: where it is
-// declared, and where it is set.
+// do not exist, uses of globals while loading, locals that hide modules, and fields of module tables that no line
+// defines, or two define, or that are used before they are defined while the library loads. A hook may be defined
+// twice: where it is declared, and where it is set.
 func checkScopes(files []sourceFile, hooks map[moduleField]position, p *problems) *scopes {
 	var text strings.Builder
 	for _, f := range files {
@@ -49,7 +49,8 @@ func checkScopes(files []sourceFile, hooks map[moduleField]position, p *problems
 	for field, lines := range s.definitions {
 		if _, hook := hooks[field]; len(lines) > 2 || len(lines) == 2 && !hook {
 			before := s.position(lines[0])
-			p.add(s.position(lines[len(lines)-1]), "%s.%s is defined at %s:%d already", field.module, field.field, before.file, before.line)
+			p.add(s.position(lines[len(lines)-1]), "%s.%s is defined at %s:%d already", field.module, field.field,
+				before.file, before.line)
 		}
 	}
 	told := map[moduleField]bool{}
@@ -196,12 +197,14 @@ func (s *scopes) countLocals(list []ast.Stmt) {
 	}
 	shared := count(list)
 	if shared > maxChunkLocals {
-		s.problems.add(position{"library", 1}, "%d locals in the scope of all files; the interpreter allows %d", shared, maxChunkLocals)
+		s.problems.add(position{"library", 1}, "%d locals in the scope of all files; the interpreter allows %d", shared,
+			maxChunkLocals)
 	}
 	for _, x := range list {
 		if block, ok := x.(*ast.DoBlockStmt); ok {
 			if n := count(block.Stmts); shared+n > maxChunkLocals {
-				s.problems.add(s.position(x.Line()), "%d locals beside the %d that all files share; the interpreter allows %d", n, shared, maxChunkLocals)
+				s.problems.add(s.position(x.Line()),
+					"%d locals beside the %d that all files share; the interpreter allows %d", n, shared, maxChunkLocals)
 			}
 		}
 	}
@@ -217,7 +220,8 @@ func (s *scopes) checkParallel(x *ast.AssignStmt, here *scope) {
 		}
 		for _, value := range x.Rhs[i+1:] {
 			if mentions(reflect.ValueOf(value), name.Value) {
-				s.problems.add(s.position(x.Line()), "%s is assigned and read again in one statement, which the embedded engine does in order", name.Value)
+				s.problems.add(s.position(x.Line()),
+					"%s is assigned and read again in one statement, which the embedded engine does in order", name.Value)
 			}
 		}
 	}
@@ -267,7 +271,8 @@ func (s *scopes) expression(x ast.Expr, here *scope, loading bool) {
 		switch {
 		case here.has(x.Value):
 		case !serverGlobals[x.Value]:
-			s.problems.add(s.position(x.Line()), "%s is neither a local declared above nor a global of the server", x.Value)
+			s.problems.add(s.position(x.Line()), "%s is neither a local declared above nor a global of the server",
+				x.Value)
 		case loading && x.Value != "redis":
 			s.problems.add(s.position(x.Line()), "%s does not exist yet while the library loads", x.Value)
 		}
@@ -338,8 +343,8 @@ func (s *scopes) define(m moduleField, line int) {
 	s.definitions[m] = append(s.definitions[m], line)
 }
 
-// declare enters local variables into a scope. One in a function or block that has the name of a module would hide it: what
-// reads like a use of the module is none then, and not checked.
+// declare enters local variables into a scope. One in a function or block that has the name of a module would hide it:
+// what reads like a use of the module is none then, and not checked.
 func (s *scopes) declare(here *scope, line int, names ...string) {
 	for _, name := range names {
 		here.names[name] = true

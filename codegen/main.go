@@ -43,7 +43,8 @@ func run(args []string, out io.Writer) error {
 	}
 	set := flag.NewFlagSet("codegen", flag.ContinueOnError)
 	check := set.Bool("check", false, "write nothing; fail when a generated file is out of date")
-	accept := set.Bool("accept-wire-form", false, "take the present wire form though it breaks programs; only before a release has it")
+	accept := set.Bool("accept-wire-form", false,
+		"take the present wire form though it breaks programs; only before a release has it")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -90,8 +91,8 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// readSources reads the hand-written files of the library in their order. A file below the directory that the order does not
-// have is an error.
+// readSources reads the hand-written files of the library in their order. A file below the directory that the order
+// does not have is an error.
 func readSources(dir string) ([]sourceFile, error) {
 	files := os.DirFS(dir)
 	order := lua.Order(files)
@@ -122,7 +123,8 @@ func readSources(dir string) ([]sourceFile, error) {
 	return out, nil
 }
 
-// rpcFolder has the typed calls and the key builders. What users see of the engine, such as its error codes, is in enginecore.
+// rpcFolder has the typed calls and the key builders. What users see of the engine, such as its error codes, is in
+// enginecore.
 const rpcFolder = "internal/enginerpc"
 
 const buildFile = "lua/build_gen.go"

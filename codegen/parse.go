@@ -87,8 +87,8 @@ func parseBlock(l *library, block []tag, lines []string, end position, p *proble
 	}
 }
 
-// takeHook takes a hook: a function of a module that another file sets. What is declared is what a library without that file
-// does.
+// takeHook takes a hook: a function of a module that another file sets. What is declared is what a library without that
+// file does.
 func takeHook(l *library, t tag, lines []string, end position, p *problems) {
 	m := hookLine.FindStringSubmatch(lines[end.line-1])
 	if m == nil {

@@ -30,7 +30,9 @@ func (p *plan) replyType() string { return p.goName + "Reply" }
 
 // makePlan finds the source of the tag and the fields that keys need besides the arguments.
 func makePlan(l *library, f *function) *plan {
-	p := &plan{function: f, lib: l, keyless: len(f.keys) == 0, extraKind: map[string]scalarType{}, slices: map[string]bool{}}
+	p := &plan{
+		function: f, lib: l, keyless: len(f.keys) == 0, extraKind: map[string]scalarType{}, slices: map[string]bool{},
+	}
 	args := map[string]bool{}
 	for _, a := range f.flatArgs() {
 		args[a.name] = true
@@ -62,7 +64,9 @@ func makePlan(l *library, f *function) *plan {
 				p.slices[source] = true
 				doc = fmt.Sprintf("%s gives one key %s each.", fieldName(source, typ.name), k.role)
 			}
-			p.extras = append(p.extras, goField{name: fieldName(source, typ.name), goType: goType, wire: source, doc: doc})
+			p.extras = append(p.extras, goField{
+				name: fieldName(source, typ.name), goType: goType, wire: source, doc: doc,
+			})
 		}
 	}
 	p.tagArg = p.findTag()
@@ -103,19 +107,26 @@ func (p *plan) findTag() string {
 func (p *plan) fields() []goField {
 	var out []goField
 	if p.tagArg == "" && !p.keyless {
-		out = append(out, goField{name: "Partition", goType: "enginecore.Partition", doc: "Partition is where the call works; its tag is part of every key."})
+		out = append(out, goField{
+			name: "Partition", goType: "enginecore.Partition",
+			doc: "Partition is where the call works; its tag is part of every key.",
+		})
 	}
 	out = append(out, p.extras...)
 	for _, a := range p.args {
 		switch a.kind {
 		case argScalar:
 			t, _ := scalarNamed(a.field.scalar)
-			out = append(out, goField{name: fieldName(a.name, t.name), goType: t.goType, wire: a.name, doc: argumentDoc(a.field)})
+			out = append(out, goField{
+				name: fieldName(a.name, t.name), goType: t.goType, wire: a.name, doc: argumentDoc(a.field),
+			})
 		case argInclude:
 			out = append(out, goField{name: exported(a.set), goType: exported(a.set), embed: true})
 		case argRest:
 			t, _ := scalarNamed(a.field.scalar)
-			out = append(out, goField{name: fieldName(a.name, t.name), goType: "[]" + t.goType, wire: a.name, doc: a.doc})
+			out = append(out, goField{
+				name: fieldName(a.name, t.name), goType: "[]" + t.goType, wire: a.name, doc: a.doc,
+			})
 		case argGroup, argColumns:
 			out = append(out, goField{name: exported(a.name), goType: "[]" + p.groupType(a), wire: a.name})
 		}

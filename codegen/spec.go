@@ -58,7 +58,8 @@ func (t *template) tagged() bool {
 
 // family is the constant of the partition family that the template's keys belong to.
 func (t *template) family() string {
-	for _, f := range []struct{ word, family string }{{"budget", "enginecore.BudgetFamily"}, {"quota", "enginecore.QuotaFamily"}} {
+	for _, f := range []struct{ word, family string }{{"budget", "enginecore.BudgetFamily"},
+		{"quota", "enginecore.QuotaFamily"}} {
 		if strings.HasPrefix(t.name, f.word+".") || strings.HasPrefix(t.name, "index."+f.word+"_") {
 			return f.family
 		}
@@ -104,8 +105,9 @@ func (t *template) pattern() string {
 // escapedMark follows the name of a parameter whose colons are escaped in the key.
 const escapedMark = ":escaped"
 
-// unescaped is a parameter of a key of the composite calls that is free text, has other parts behind it and is not escaped:
-// two lists of parameters may then give the same key. It is "" when there is none. The keys of the contract are as they are.
+// unescaped is a parameter of a key of the composite calls that is free text, has other parts behind it and is not
+// escaped: two lists of parameters may then give the same key. It is "" when there is none. The keys of the contract
+// are as they are.
 func (t *template) unescaped() string {
 	if !strings.HasPrefix(t.parts[0].literal, "ffx:") {
 		return ""

@@ -29,8 +29,8 @@ func hasModule(f sourceFile) bool {
 	return regexp.MustCompile(`(?m)^(function )?` + name + `\.\w+`).MatchString(f.text)
 }
 
-// emitModules writes the declarations of the modules of the contract library, or of the composite calls. All are declared
-// before the first file, so that functions can call each other whatever the order of the files.
+// emitModules writes the declarations of the modules of the contract library, or of the composite calls. All are
+// declared before the first file, so that functions can call each other whatever the order of the files.
 func emitModules(files []sourceFile, composite bool) string {
 	var names []string
 	for _, f := range files {
@@ -62,8 +62,8 @@ func checkFileNames(files []sourceFile, p *problems) {
 	}
 }
 
-// checkStructure reports definitions outside the file of their module, hooks that are not set once, fields that are used
-// before they are there, uses of composite modules by the contract library, and circles of files.
+// checkStructure reports definitions outside the file of their module, hooks that are not set once, fields that are
+// used before they are there, uses of composite modules by the contract library, and circles of files.
 func (s *scopes) checkStructure(hooks map[moduleField]position, circles [][]string, p *problems) {
 	generated := func(file string) bool { return lua.IsGenerated(file) }
 	owner := map[string]string{}

@@ -21,7 +21,8 @@ const (
 )
 
 var formTags = map[string]formKind{
-	"message": formMessage, "text": formText, "list": formList, "set": formSet, "frame": formFrame, "digits": formDigits,
+	"message": formMessage, "text": formText, "list": formList, "set": formSet, "frame": formFrame,
+	"digits": formDigits,
 }
 
 func (k formKind) tag() string {
@@ -53,8 +54,8 @@ type textPart struct {
 	mark string
 }
 
-// textTypes are the types of parameters that only texts have, beside the scalars. A word is a text of a fixed form: one of
-// several known words, or an id.
+// textTypes are the types of parameters that only texts have, beside the scalars. A word is a text of a fixed form: one
+// of several known words, or an id.
 var textTypes = []scalarType{
 	{"word", "string", kindText},
 	{"partition", "enginecore.Partition", kindPartition},

@@ -68,8 +68,8 @@ func scalarNamed(name string) (scalarType, bool) {
 	return scalarType{}, false
 }
 
-// isFreeText reports whether a template parameter may have any text as its value: those of the other types are numbers and ids
-// of a fixed form.
+// isFreeText reports whether a template parameter may have any text as its value: those of the other types are numbers
+// and ids of a fixed form.
 func isFreeText(param string) bool {
 	if param == "slot" { // a number
 		return false

@@ -121,7 +121,8 @@ func TestChangesOfTheWireForm(t *testing.T) {
 	}
 }
 
-// TestWireFormOfTheLibrary fails where a change to the functions would break programs that share a server with this library.
+// TestWireFormOfTheLibrary fails where a change to the functions would break programs that share a server with this
+// library.
 func TestWireFormOfTheLibrary(t *testing.T) {
 	t.Parallel()
 	root := ".."

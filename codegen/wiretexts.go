@@ -63,7 +63,8 @@ func brokenTexts(old map[string]*textForm, l *library) []string {
 			}
 		}
 		if after.wire() != before.wire() && !after.extends(before) {
-			out = append(out, fmt.Sprintf("%s %s was `%s` and is `%s`", before.kind.tag(), name, before.declared(), after.declared()))
+			out = append(out, fmt.Sprintf("%s %s was `%s` and is `%s`", before.kind.tag(), name, before.declared(),
+				after.declared()))
 		}
 	}
 	return out
@@ -73,7 +74,8 @@ func brokenTexts(old map[string]*textForm, l *library) []string {
 func (m *textForm) extends(before *textForm) bool {
 	last := before.parts[len(before.parts)-1]
 	n := len(before.parts)
-	if m.kind != formMessage || len(m.parts) != n+2 || last.param == "" || last.isFree() || last.optional || last.mark != "" {
+	if m.kind != formMessage || len(m.parts) != n+2 || last.param == "" || last.isFree() || last.optional ||
+		last.mark != "" {
 		return false
 	}
 	head := &textForm{parts: m.parts[:n]}

@@ -30,7 +30,8 @@ func openBrowser(t *testing.T) *browser {
 		}
 	}
 	require.NotEmpty(t, program, "there is no browser: apt-get install chromium, or set CHROMIUM to its path")
-	// Without a sandbox, which root cannot have, and root is who CI runs as. The browser sees pages of these tests only.
+	// Without a sandbox, which root cannot have, and root is who CI runs as. The browser sees pages of these tests
+	// only.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox)
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)

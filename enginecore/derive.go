@@ -92,8 +92,8 @@ func QuotaIDFor(namespace Namespace, name, key string) QuotaPolicyID {
 	return QuotaPolicyID(derive("quota", string(namespace), name, key))
 }
 
-// BudgetIDFor is the id of a budget. The scope is run (parts: flow name, run id, budget name), flow (flow name, budget name) or
-// shared (budget name, key).
+// BudgetIDFor is the id of a budget. The scope is run (parts: flow name, run id, budget name), flow (flow name, budget
+// name) or shared (budget name, key).
 func BudgetIDFor(namespace Namespace, scope string, parts ...string) BudgetID {
 	return BudgetID(derive("budget", append([]string{string(namespace), scope}, parts...)...))
 }

@@ -100,15 +100,15 @@ func (e *ServerError) Error() string { return e.Function + ": server error: " + 
 // or the call only reads or is safe to repeat.
 var ErrUnavailable = errors.New("engine unavailable")
 
-// ErrClosed marks an error of a call that came after this program closed the engine or the client, or was waiting then: of
-// Result, Watch and Stream, for example. The error of a call that was sent, but not answered, wraps ErrUnavailable or
-// ErrOutcomeUnknown, too.
+// ErrClosed marks an error of a call that came after this program closed the engine or the client, or was waiting then:
+// of Result, Watch and Stream, for example. The error of a call that was sent, but not answered, wraps ErrUnavailable
+// or ErrOutcomeUnknown, too.
 var ErrClosed = errors.New("closed by this program")
 
-// ErrFull marks an error of a server that takes in nothing now: its memory is full (maxmemory), or it refuses writes since it
-// cannot persist them. The error wraps ErrUnavailable, too, and means the same for the call, which was sent again for a while.
-// While the memory is full, only calls that bring new work are refused: those with the flag intake in the reference of the
-// functions.
+// ErrFull marks an error of a server that takes in nothing now: its memory is full (maxmemory), or it refuses writes
+// since it cannot persist them. The error wraps ErrUnavailable, too, and means the same for the call, which was sent
+// again for a while. While the memory is full, only calls that bring new work are refused: those with the flag intake
+// in the reference of the functions.
 var ErrFull = errors.New("engine full")
 
 // ErrUnauthorized marks a wrong or missing user name or password, or a lack of permissions.
@@ -124,13 +124,13 @@ var ErrUnsupportedServer = errors.New("unsupported server")
 var ErrForeignLibrary = errors.New("foreign library")
 
 // ErrIncompatibleLibrary says that the server's library is newer and no longer serves this program, or follows another
-// version of the contract. It may come of any call, since another program may replace the library at any time; from then on
-// every call fails with it.
+// version of the contract. It may come of any call, since another program may replace the library at any time; from
+// then on every call fails with it.
 var ErrIncompatibleLibrary = errors.New("incompatible library")
 
 // ErrNoLibrary says that a server without the FlowFabric library was to be used as it is.
 var ErrNoLibrary = errors.New("the server has no FlowFabric library")
 
-// ErrContractOnly says that what is asked for is not part of the contract, on a connection that is bound to it: an engine
-// call, or a feature of package runtime, which names the same error ErrNotInContract.
+// ErrContractOnly says that what is asked for is not part of the contract, on a connection that is bound to it: an
+// engine call, or a feature of package runtime, which names the same error ErrNotInContract.
 var ErrContractOnly = errors.New("not part of the FlowFabric contract")

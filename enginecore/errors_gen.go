@@ -42,9 +42,10 @@ const (
 	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ff_suspend_execution,
 	// ff_resume_execution, ff_create_pending_waitpoint, ff_apply_dependency_to_child,
 	// ff_promote_blocked_to_eligible, ff_add_execution_to_flow, ff_change_priority,
-	// ff_block_execution_for_admission, ff_unblock_execution, ffx_claim_granted, ffx_set_priority,
-	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
-	// ffx_end_wait, ffx_rerun, ffx_read_inputs, ffx_cancel_node, ffx_link_child, ffx_await_child.
+	// ff_block_execution_for_admission, ff_unblock_execution, ffx_find_node, ffx_claim_granted,
+	// ffx_set_priority, ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step,
+	// ffx_open_waitpoint, ffx_end_wait, ffx_rerun, ffx_read_inputs, ffx_cancel_node, ffx_link_child,
+	// ffx_await_child.
 	ErrExecutionNotFound Code = "execution_not_found"
 	// ErrExecutionNotInEligibleSet comes from ff_issue_claim_grant.
 	ErrExecutionNotInEligibleSet Code = "execution_not_in_eligible_set"
@@ -72,9 +73,9 @@ const (
 	// ErrFlowIDConflict comes from ffx_submit. Details: what, stored, given.
 	ErrFlowIDConflict Code = "flow_id_conflict"
 	// ErrFlowNotFound comes from ff_set_flow_tags, ff_stage_dependency_edge, ff_set_edge_group_policy,
-	// ff_add_execution_to_flow, ff_cancel_flow, ffx_set_priority, ffx_pause_flow, ffx_resume_flow,
-	// ffx_list_waitpoints, ffx_rerun, ffx_describe_flow, ffx_flow_result, ffx_flow_failures,
-	// ffx_cancel_flow.
+	// ff_add_execution_to_flow, ff_cancel_flow, ffx_find_node, ffx_set_priority, ffx_pause_flow,
+	// ffx_resume_flow, ffx_list_waitpoints, ffx_rerun, ffx_describe_flow, ffx_flow_result,
+	// ffx_flow_failures, ffx_cancel_flow.
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrFlowNotTerminal comes from ffx_purge_flow, ffx_rerun. Details: state.
 	ErrFlowNotTerminal Code = "flow_not_terminal"

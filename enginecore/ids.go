@@ -100,8 +100,8 @@ func (id ExecutionID) UUID() string {
 	return strings.TrimPrefix(string(id[len(id.Tag()):]), ":")
 }
 
-// Tag is the hash tag of the id's partition, such as {fp:7}, or "" when the id does not begin with one. It is not checked;
-// Partition does that.
+// Tag is the hash tag of the id's partition, such as {fp:7}, or "" when the id does not begin with one. It is not
+// checked; Partition does that.
 func (id ExecutionID) Tag() string {
 	if id == "" || id[0] != '{' {
 		return ""

@@ -8,8 +8,8 @@ const DefaultPrefix = "ff"
 // maxPrefix is the length limit of a prefix.
 const maxPrefix = 32
 
-// CheckPrefix returns an error when text cannot be the prefix of a deployment: every key and channel begins with it and a colon,
-// and it has 1 to 32 characters of a-z, 0-9 and -.
+// CheckPrefix returns an error when text cannot be the prefix of a deployment: every key and channel begins with it and
+// a colon, and it has 1 to 32 characters of a-z, 0-9 and -.
 func CheckPrefix(text string) error {
 	if text == "" || len(text) > maxPrefix {
 		return fmt.Errorf("prefix %q: must have 1 to %d characters", text, maxPrefix)

@@ -123,7 +123,8 @@ const (
 // PublicStates lists the public states.
 func PublicStates() []PublicState {
 	return []PublicState{
-		PublicWaiting, PublicDelayed, PublicRateLimited, PublicWaitingChildren, PublicActive, PublicSuspended, PublicCompleted,
+		PublicWaiting, PublicDelayed, PublicRateLimited, PublicWaitingChildren, PublicActive, PublicSuspended,
+		PublicCompleted,
 		PublicFailed, PublicCancelled, PublicExpired, PublicSkipped,
 	}
 }

@@ -33,14 +33,14 @@ func BenchmarkGraph(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	g := d.Graph()
+	g := flowgraph.Of(d)
 	data, err := g.MarshalJSON()
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Run("clone", func(b *testing.B) {
 		for b.Loop() {
-			d.Graph()
+			flowgraph.Of(d)
 		}
 	})
 	b.Run("hash", func(b *testing.B) {

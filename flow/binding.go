@@ -27,7 +27,7 @@ type Upstream interface {
 // invalid in others; the zero Ref belongs to none.
 type Ref[T any] struct {
 	owner *builder
-	index int // inputIndex, or into owner.graph.Nodes
+	index int // inputIndex, or into the nodes of the owner's graph
 }
 
 const inputIndex = -1

@@ -90,7 +90,8 @@ func ResetEvery(d time.Duration) BudgetOption {
 	return func(s *flowgraph.Budget) {
 		s.Every = activityspec.Milliseconds(d)
 		if d < flowgraph.MinBudgetReset || d > flowgraph.MaxBudgetReset {
-			s.Faults = append(s.Faults, fmt.Errorf("reset every %s, must be %s to %s", d, flowgraph.MinBudgetReset, flowgraph.MaxBudgetReset))
+			s.Faults = append(s.Faults, fmt.Errorf("reset every %s, must be %s to %s", d, flowgraph.MinBudgetReset,
+				flowgraph.MaxBudgetReset))
 		}
 	}
 }

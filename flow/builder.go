@@ -54,7 +54,9 @@ func (f *Builder[In, Out]) Input() Ref[In] {
 // result is bound in input, and every node given to After, has succeeded. A binding of another type than the activity's
 // input does not compile. Names are unique in a flow and follow the rule of package activity; the node's options
 // replace the activity's.
-func Node[I, O, In, Out any](f *Builder[In, Out], name string, a *activity.Activity[I, O], input Binding[I], opts ...NodeOption) Ref[O] {
+func Node[I, O, In, Out any](
+	f *Builder[In, Out], name string, a *activity.Activity[I, O], input Binding[I], opts ...NodeOption,
+) Ref[O] {
 	if f == nil || f.b == nil {
 		return Ref[O]{}
 	}
@@ -92,7 +94,10 @@ func (f *Builder[In, Out]) Build() (*Definition[In, Out], error) {
 		return nil, &Fault{Kind: flowgraph.ErrEmptyFlow, Detail: "the builder was not made by New"}
 	}
 	b := f.b
-	check := flowgraph.Validation{G: &b.graph, Faults: flowgraph.FaultList{Flow: b.graph.Name, List: slices.Clone(b.faults.List)}, Skip: b.reported}
+	check := flowgraph.Validation{
+		G: &b.graph, Faults: flowgraph.FaultList{Flow: b.graph.Name, List: slices.Clone(b.faults.List)},
+		Skip: b.reported,
+	}
 	check.Run()
 	b.keyPaths(reflect.TypeFor[In](), &check.Faults)
 	if !b.returned && reflect.TypeFor[Out]() != reflect.TypeFor[struct{}]() {
@@ -125,9 +130,13 @@ func (b *builder) node(name string, handler activity.Handler, input AnyBinding, 
 }
 
 // activityNode adds a node that runs an activity: once, or for each item of its input.
-func (b *builder) activityNode(name string, handler activity.Handler, input AnyBinding, items *flowgraph.MapSpec, opts []NodeOption) int {
+func (b *builder) activityNode(
+	name string, handler activity.Handler, input AnyBinding, items *flowgraph.MapSpec, opts []NodeOption,
+) int {
 	index := len(b.graph.Nodes)
-	spec := flowgraph.Node{Name: name, Map: items, Options: activityspec.DefaultOptions(), Codec: activity.JSON{}.Name()}
+	spec := flowgraph.Node{
+		Name: name, Map: items, Options: activityspec.DefaultOptions(), Codec: activity.JSON{}.Name(),
+	}
 	codec := activity.Codec(activity.JSON{})
 	var known flowgraph.Reported
 	if handler == nil {
@@ -140,7 +149,7 @@ func (b *builder) activityNode(name string, handler activity.Handler, input AnyB
 		}
 		b.use(name, handler)
 		codec = handler.Codec()
-		spec.Activity, spec.Codec, spec.Options = handler.Name(), codec.Name(), handler.Options()
+		spec.Activity, spec.Codec, spec.Options = handler.Name(), codec.Name(), activityspec.OptionsOf(handler)
 	}
 	b.bind(index, &spec, b.settle(&spec, opts), codec, input, known)
 	return index
@@ -181,7 +190,10 @@ func (b *builder) applyNode(n *nodeSettings, opt NodeOption) {
 }
 
 // bind gives a node its input and its edges, and adds it to the graph.
-func (b *builder) bind(index int, spec *flowgraph.Node, settings *nodeSettings, codec activity.Codec, input AnyBinding, known flowgraph.Reported) {
+func (b *builder) bind(
+	index int, spec *flowgraph.Node, settings *nodeSettings, codec activity.Codec, input AnyBinding,
+	known flowgraph.Reported,
+) {
 	before := len(b.faults.List)
 	if input == nil {
 		b.faults.Add(spec.Name, "input", flowgraph.ErrNilBinding, "")
@@ -206,7 +218,8 @@ func (b *builder) use(node string, handler activity.Handler) {
 		b.byName[handler.Name()] = handler
 		b.handlers = append(b.handlers, handler)
 	case first != handler:
-		b.faults.Add(node, "", flowgraph.ErrInvalidActivity, "another activity of this flow is named %q too", handler.Name())
+		b.faults.Add(node, "", flowgraph.ErrInvalidActivity, "another activity of this flow is named %q too",
+			handler.Name())
 	}
 }
 
@@ -251,7 +264,8 @@ func (b *builder) checkOrder(node string, o orderedRef) bool {
 		b.faults.Add(node, o.path(), flowgraph.ErrForeignRef, "%s", owner.whose())
 		return false
 	case index == inputIndex:
-		b.faults.Add(node, o.path(), flowgraph.ErrEdge, "the flow's input is there from the start; it cannot be waited for")
+		b.faults.Add(node, o.path(), flowgraph.ErrEdge,
+			"the flow's input is there from the start; it cannot be waited for")
 		return false
 	}
 	return true

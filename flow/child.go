@@ -20,20 +20,28 @@ const MaxItems = flowgraph.MaxItems
 // cancelled, and running items finish without another attempt. MapOutcomes tolerates failures. A list with more items
 // than MaxMapItems fails the node before any item starts; results that are too large together fail the node, too. The
 // codecs of the activity and of the list's sources must be JSON.
-func Map[I, O, In, Out any](f *Builder[In, Out], name string, a *activity.Activity[I, O], items Binding[[]I], opts ...NodeOption) Ref[[]O] {
+func Map[I, O, In, Out any](
+	f *Builder[In, Out], name string, a *activity.Activity[I, O], items Binding[[]I], opts ...NodeOption,
+) Ref[[]O] {
 	if f == nil || f.b == nil {
 		return Ref[[]O]{}
 	}
-	return Ref[[]O]{owner: f.b, index: f.b.mapNode(name, handlerOf(a), items, flowgraph.MapSpec{MaxItems: MaxItems}, opts)}
+	return Ref[[]O]{owner: f.b, index: f.b.mapNode(name, handlerOf(a), items, flowgraph.MapSpec{MaxItems: MaxItems},
+		opts)}
 }
 
 // MapOutcomes is like Map and tolerates failed items: it runs all of them, and its result contains the outcome of each.
 // The node succeeds whatever the outcomes.
-func MapOutcomes[I, O, In, Out any](f *Builder[In, Out], name string, a *activity.Activity[I, O], items Binding[[]I], opts ...NodeOption) Ref[[]ItemOutcome[O]] {
+func MapOutcomes[I, O, In, Out any](
+	f *Builder[In, Out], name string, a *activity.Activity[I, O], items Binding[[]I], opts ...NodeOption,
+) Ref[[]ItemOutcome[O]] {
 	if f == nil || f.b == nil {
 		return Ref[[]ItemOutcome[O]]{}
 	}
-	return Ref[[]ItemOutcome[O]]{owner: f.b, index: f.b.mapNode(name, handlerOf(a), items, flowgraph.MapSpec{MaxItems: MaxItems, Outcomes: true}, opts)}
+	return Ref[[]ItemOutcome[O]]{
+		owner: f.b, index: f.b.mapNode(name, handlerOf(a), items, flowgraph.MapSpec{MaxItems: MaxItems, Outcomes: true},
+			opts),
+	}
 }
 
 // ItemOutcome is the outcome of an item of MapOutcomes.
@@ -57,7 +65,9 @@ type ItemOutcome[O any] struct {
 // flow's first activity.
 //
 // A flow must be built before another can contain it, so no flow contains itself. Flows can be nested 8 deep.
-func Sub[I, O, In, Out any](f *Builder[In, Out], name string, def *Definition[I, O], input Binding[I], opts ...NodeOption) Ref[O] {
+func Sub[I, O, In, Out any](
+	f *Builder[In, Out], name string, def *Definition[I, O], input Binding[I], opts ...NodeOption,
+) Ref[O] {
 	if f == nil || f.b == nil {
 		return Ref[O]{}
 	}
@@ -101,12 +111,17 @@ func handlerOf[I, O any](a *activity.Activity[I, O]) activity.Handler {
 	return a
 }
 
-func (b *builder) mapNode(name string, handler activity.Handler, items AnyBinding, spec flowgraph.MapSpec, opts []NodeOption) int {
+func (b *builder) mapNode(
+	name string, handler activity.Handler, items AnyBinding, spec flowgraph.MapSpec, opts []NodeOption,
+) int {
 	return b.activityNode(name, handler, items, &spec, opts)
 }
 
 // sub adds a node that runs another flow and returns its index, also when it has faults.
-func (b *builder) sub(name string, g *flowgraph.Graph, handlers []activity.Handler, codec activity.Codec, input AnyBinding, opts []NodeOption) int {
+func (b *builder) sub(
+	name string, g *flowgraph.Graph, handlers []activity.Handler, codec activity.Codec, input AnyBinding,
+	opts []NodeOption,
+) int {
 	index := len(b.graph.Nodes)
 	spec := flowgraph.Node{Name: name, Sub: g, Codec: codec.Name(), Options: subOptions(g)}
 	settings := b.settle(&spec, opts)
@@ -126,7 +141,7 @@ func (b *builder) sub(name string, g *flowgraph.Graph, handlers []activity.Handl
 
 // subOptions are the default options of a node that runs a flow.
 func subOptions(g *flowgraph.Graph) activityspec.Options {
-	return activityspec.Options{Retry: activity.NoRetry.Plan(), Lane: laneOf(g)}
+	return activityspec.Options{Retry: activityspec.NoRetry(), Lane: laneOf(g)}
 }
 
 // laneOf is the lane of the first activity of a flow.

@@ -20,10 +20,24 @@ type Definition[In, Out any] struct {
 // Name returns the flow's name.
 func (d *Definition[In, Out]) Name() string { return d.view().Name }
 
-// Graph returns a copy of the flow without its Go types. Each call copies, so keep the result for repeated use.
-func (d *Definition[In, Out]) Graph() *flowgraph.Graph { return d.view().Clone() }
+// NodeInput returns the encoded input that a node gets in a run with that encoded input, in which the node's upstreams
+// had the encoded results, by their names. It is for tests of the bindings. The error is that of a flow without such a
+// node, or names the upstream of which the result is missing.
+func (d *Definition[In, Out]) NodeInput(node string, input []byte, results map[string][]byte) ([]byte, error) {
+	n := d.view().Node(node)
+	if n == nil {
+		return nil, fmt.Errorf("flow %q: there is no node %q", d.Name(), node)
+	}
+	data, err := n.Input.Resolve(input, results)
+	if err != nil {
+		return nil, fmt.Errorf("flow %q: input of node %q: %w", d.Name(), node, err)
+	}
+	return slices.Clone(data), nil
+}
 
-// Hash returns Graph().Hash() without computing it again.
+// Hash returns the hex SHA-256 of everything that affects what a run does: flows with equal hashes behave alike. The
+// order of nodes, of After and of tags, the description and the names of Go types do not affect it. It is the same in
+// every process, and empty for a definition that Build did not return.
 func (d *Definition[In, Out]) Hash() string {
 	if d == nil {
 		return ""
@@ -62,14 +76,26 @@ func (d *Definition[In, Out]) DecodeResult(data []byte) (Out, error) {
 	return out, nil
 }
 
-// Mermaid returns Graph().Mermaid().
+// Mermaid returns the flow as a Mermaid flowchart: one box for each node with its name, activity and join, a hexagon
+// for each waitpoint with the signals that count, a box with two borders for each map and sub-flow, solid arrows for
+// data, dotted ones for order only, with the kind of the edge where it is not success. Equal flows give equal text.
 func (d *Definition[In, Out]) Mermaid() string { return d.view().Mermaid() }
 
-// DOT returns Graph().DOT().
+// DOT returns the flow in the language of Graphviz, in the same way as Mermaid.
 func (d *Definition[In, Out]) DOT() string { return d.view().DOT() }
 
-// Outline returns Graph().Outline().
+// Outline returns the flow as plain text, one line for each node: its level, which is the number of nodes before it on
+// the longest path, its name, its activity or signals, and its upstreams. Upstreams whose results it does not use are
+// in brackets. Nodes are ordered by level.
 func (d *Definition[In, Out]) Outline() string { return d.view().Outline() }
+
+func (d *Definition[In, Out]) copyGraph() *flowgraph.Graph { return d.view().Clone() }
+
+func init() {
+	flowgraph.Of = func(definition any) *flowgraph.Graph {
+		return definition.(interface{ copyGraph() *flowgraph.Graph }).copyGraph()
+	}
+}
 
 func (d *Definition[In, Out]) view() *flowgraph.Graph {
 	if d == nil || d.graph == nil {

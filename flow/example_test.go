@@ -107,21 +107,18 @@ func ExampleBuilder_Build() {
 }
 
 // What a node will get can be seen without running anything.
-func ExampleDefinition_Graph() {
+func ExampleDefinition_NodeInput() {
 	census, err := Census(2)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	publish := census.Graph().Node("publish")
-	fmt.Println(publish.Input.InputNodes(), publish.Input.UsesFlowInput())
-	input, err := publish.Input.Resolve(nil, map[string][]byte{
+	input, err := census.NodeInput("publish", nil, map[string][]byte{
 		"count-0": []byte(`{"lines":1}`),
 		"count-1": []byte(`{"lines":2}`),
 	})
 	fmt.Println(string(input), err)
 	// Output:
-	// [count-0 count-1] false
 	// [{"lines":1},{"lines":2}] <nil>
 }
 

@@ -8,9 +8,6 @@ const MaxNodes = flowgraph.MaxNodes
 // ErrInvalid matches every error of Build.
 var ErrInvalid = flowgraph.ErrInvalid
 
-// ErrTag marks an invalid tag, of a flow, a node or the start of a run.
-var ErrTag = flowgraph.ErrTag
-
 // Fault is one fault of a flow. Its Kind is an error with a short text such as "cycle" or "type mismatch", the same for
 // all faults of the kind.
 type Fault = flowgraph.Fault

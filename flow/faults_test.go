@@ -124,11 +124,11 @@ func TestBuildFaults(t *testing.T) {
 		"lane":         {option(activity.Lane("")), flowgraph.ErrOption, `node "n": bad option: lane "" is 0 bytes long, not 1 to 64`},
 		"priority":     {option(activity.Priority(9001)), flowgraph.ErrOption, `node "n": bad option: priority 9001 is outside 0 to 9000`},
 		"capabilities": {option(activity.Capabilities("a b")), flowgraph.ErrOption, `node "n": bad option: capability "a b" has a comma, white space or a control character`},
-		"tag":          {option(flow.Tag("Team", "x")), flow.ErrTag, `node "n": tags: bad tag: key "Team": it begins with a lower-case letter, goes on with a-z, 0-9 and _, then '.', then something other than '.'`},
+		"tag":          {option(flow.Tag("Team", "x")), flowgraph.ErrTag, `node "n": tags: bad tag: key "Team": it begins with a lower-case letter, goes on with a-z, 0-9 and _, then '.', then something other than '.'`},
 		"tag value":    {option(flow.Tag("a.b", strings.Repeat("x", 1025))), flowgraph.ErrLimit, `node "n": tags: limit exceeded: value of "a.b" is 1025 bytes long, the limit is 1024`},
-		"tag text":     {option(flow.Tag("a.b", "\xff")), flow.ErrTag, `node "n": tags: bad tag: value "\xff" of "a.b": it is not valid UTF-8`},
-		"tag line":     {option(flow.Tag("a.b", "x\ny")), flow.ErrTag, `node "n": tags: bad tag: value "x\ny" of "a.b": it has the control character U+000A`},
-		"tag key line": {option(flow.Tag("a.b\u009b", "x")), flow.ErrTag, `node "n": tags: bad tag: key "a.b\u009b": it has the control character U+009B`},
+		"tag text":     {option(flow.Tag("a.b", "\xff")), flowgraph.ErrTag, `node "n": tags: bad tag: value "\xff" of "a.b": it is not valid UTF-8`},
+		"tag line":     {option(flow.Tag("a.b", "x\ny")), flowgraph.ErrTag, `node "n": tags: bad tag: value "x\ny" of "a.b": it has the control character U+000A`},
+		"tag key line": {option(flow.Tag("a.b\u009b", "x")), flowgraph.ErrTag, `node "n": tags: bad tag: key "a.b\u009b": it has the control character U+009B`},
 		"tag key":      {option(flow.Tag("a."+strings.Repeat("x", 127), "")), flowgraph.ErrLimit, ``},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestFlowFaults(t *testing.T) {
 		"deadline":    {func() error { return buildOne("f", str, flow.Deadline(-1)) }, flowgraph.ErrOption, `flow "f": deadline: bad option: -1ms is negative`},
 		"description": {func() error { return buildOne("f", str, flow.Describe(strings.Repeat("x", 4097))) }, flowgraph.ErrLimit, `flow "f": description: limit exceeded: 4097 bytes, the limit is 4096`},
 		"UTF-8":       {func() error { return buildOne("f", str, flow.Describe("\xff")) }, flowgraph.ErrOption, `flow "f": description: bad option: not valid UTF-8`},
-		"tag":         {func() error { return buildOne("f", str, flow.Tag("a..b", "")) }, flow.ErrTag, ""},
+		"tag":         {func() error { return buildOne("f", str, flow.Tag("a..b", "")) }, flowgraph.ErrTag, ""},
 		"no return": {func() error {
 			f := flow.New[string, string]("f")
 			flow.Node(f, "n", str, f.Input())

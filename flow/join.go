@@ -30,7 +30,7 @@ func drafts[T any](refs []Ref[T]) []draft {
 	return items
 }
 
-// JoinOption is the result of AfterAny, AfterQuorum, CancelRemaining and LetRun, an option of nodes and of waitpoints.
+// JoinOption is the result of AfterAny, AfterQuorum and LetRun, an option of nodes and of waitpoints.
 type JoinOption func(*nodeSettings)
 
 // NodeOption marks an option of nodes.
@@ -57,15 +57,10 @@ func AfterQuorum(k int, refs ...Upstream) JoinOption {
 	}
 }
 
-// CancelRemaining cancels the upstreams of the node's join that still run when it is decided, in either way. An
-// upstream that another node waits for, or whose result is the flow's, continues. This is the default.
-func CancelRemaining() JoinOption { return remaining(false) }
-
-// LetRun lets the upstreams of the node's join run to their end when it is decided.
-func LetRun() JoinOption { return remaining(true) }
-
-func remaining(letRun bool) JoinOption {
-	return func(n *nodeSettings) { n.spec.Join.LetRun, n.remaining = letRun, true }
+// LetRun lets the upstreams of the node's join run to their end when it is decided, in either way. The default is that
+// those still running are cancelled, except one that another node waits for or whose result is the flow's.
+func LetRun() JoinOption {
+	return func(n *nodeSettings) { n.spec.Join.LetRun = true }
 }
 
 // joinDraft is a join as it was declared: by an option, with references, or by a binding, with names.
@@ -80,15 +75,16 @@ func (b *builder) join(n *nodeSettings) []orderedRef {
 	name := n.spec.Name
 	switch {
 	case len(n.joins) == 0:
-		if n.remaining {
+		if n.spec.Join.LetRun {
 			n.spec.Join = flowgraph.Join{}
-			b.faults.Add(name, "", flowgraph.ErrOption, "CancelRemaining and LetRun are for nodes with a join")
+			b.faults.Add(name, "", flowgraph.ErrOption, "LetRun is for nodes with a join")
 		}
 		return nil
 	case len(n.joins) > 1:
 		b.faults.Add(name, "join", flowgraph.ErrJoin, "%d joins; a node has at most one", len(n.joins))
 	case len(n.joins[0].refs) > 0 && len(n.order) > 0:
-		b.faults.Add(name, "join", flowgraph.ErrJoin, "other upstreams are given besides; all upstreams of a node with a join belong to it")
+		b.faults.Add(name, "join", flowgraph.ErrJoin,
+			"other upstreams are given besides; all upstreams of a node with a join belong to it")
 	}
 	j := n.joins[0]
 	n.spec.Join.Policy, n.spec.Join.Needed = j.Policy, j.Needed
@@ -129,7 +125,8 @@ func (l lowering) joined(d draft, at *flowgraph.Position) flowgraph.Expr {
 		item := l.ref(d.items[i], at.Item(i))
 		switch {
 		case item.Kind == flowgraph.ExprInput:
-			l.b.faults.Add(l.node, at.Item(i).String(), flowgraph.ErrEdge, "the flow's input is there from the start; it cannot be waited for")
+			l.b.faults.Add(l.node, at.Item(i).String(), flowgraph.ErrEdge,
+				"the flow's input is there from the start; it cannot be waited for")
 		case item.Kind == flowgraph.ExprNode:
 			j.names = append(j.names, item.Node)
 			if !seen[item.Node] {

@@ -37,7 +37,7 @@ func race(t *testing.T, reverse bool) *flow.Definition[string, string] {
 	if reverse {
 		after = []flow.Upstream{refs["c"], refs["b"]}
 	}
-	flow.Node(f, "late", str, f.Input(), flow.AfterQuorum(1, after...), flow.CancelRemaining())
+	flow.Node(f, "late", str, f.Input(), flow.AfterQuorum(1, after...))
 	flow.Node(f, "any", str, flow.Const("x"), flow.AfterAny(after...))
 	flow.Waitpoint[string](f, "signal", flow.AfterAny(refs["c"]), activity.Signals("go"))
 	flow.Return(f, two)
@@ -51,7 +51,7 @@ func race(t *testing.T, reverse bool) *flow.Definition[string, string] {
 func TestJoinIsStoredAndDrawn(t *testing.T) {
 	t.Parallel()
 	d := race(t, false)
-	g := d.Graph()
+	g := flowgraph.Of(d)
 	data, err := g.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestJoinIsStoredAndDrawn(t *testing.T) {
 		"needed": func(n *flowgraph.Node) { n.Join.Needed = 3 },
 		"rest":   func(n *flowgraph.Node) { n.Join.LetRun = false },
 	} {
-		changed := d.Graph()
+		changed := flowgraph.Of(d)
 		change(changed.Node("two"))
 		if changed.Hash() == d.Hash() {
 			t.Errorf("the hash does not see the %s of a join", what)
@@ -86,7 +86,7 @@ func TestJoinIsStoredAndDrawn(t *testing.T) {
 
 func TestJoinResolves(t *testing.T) {
 	t.Parallel()
-	g := race(t, false).Graph()
+	g := flowgraph.Of(race(t, false))
 	for _, tc := range []struct{ node, results, want string }{
 		{"two", "a c", `["a","c"]`},
 		{"two", "c b a", `["a","b","c"]`},
@@ -152,7 +152,7 @@ func TestJoinFaults(t *testing.T) {
 		"foreign": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", str, flow.AnyOf(a, flow.Ref[string]{})) },
 			flowgraph.ErrForeignRef, []string{`input[1]: reference does not belong to this flow: it is the zero Ref, which belongs to none`}},
 		"rest of nothing": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", str, a, flow.LetRun()) },
-			flowgraph.ErrOption, []string{`bad option: CancelRemaining and LetRun are for nodes with a join`}},
+			flowgraph.ErrOption, []string{`bad option: LetRun is for nodes with a join`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -187,7 +187,7 @@ func TestHandmadeJoinFaults(t *testing.T) {
 		},
 		"unknown source": func(n *flowgraph.Node) { n.Input.Items[0].Node = "x"; n.Upstreams[0].Node = "x" },
 	} {
-		g := race(t, false).Graph()
+		g := flowgraph.Of(race(t, false))
 		change(g.Node("two"))
 		if err := g.Validate(); !errors.Is(err, flowgraph.ErrJoin) && !errors.Is(err, flowgraph.ErrUnknownNode) {
 			t.Errorf("%s: got %v", what, err)

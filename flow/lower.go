@@ -77,7 +77,8 @@ func (l lowering) structure(d draft, at *flowgraph.Position) []flowgraph.ExprFie
 		field, ok := known.byName[f.name]
 		switch {
 		case !ok:
-			l.b.faults.Add(l.node, inner.String(), flowgraph.ErrUnknownField, "%s has no JSON field %q; it has %s", d.typ, f.name, known.names())
+			l.b.faults.Add(l.node, inner.String(), flowgraph.ErrUnknownField, "%s has no JSON field %q; it has %s",
+				d.typ, f.name, known.names())
 		case seen[f.name]:
 			l.b.faults.Add(l.node, inner.String(), flowgraph.ErrDuplicateField, "")
 		case f.value == nil:
@@ -85,7 +86,8 @@ func (l lowering) structure(d draft, at *flowgraph.Position) []flowgraph.ExprFie
 		default:
 			value := f.value.draft()
 			if problem := field.refuses(value.typ); problem != "" {
-				l.b.faults.Add(l.node, inner.String(), flowgraph.ErrTypeMismatch, "field %q of %s %s", f.name, d.typ, problem)
+				l.b.faults.Add(l.node, inner.String(), flowgraph.ErrTypeMismatch, "field %q of %s %s", f.name, d.typ,
+					problem)
 			}
 			bound = append(bound, flowgraph.ExprField{Name: f.name, Value: l.lower(value, inner)})
 		}

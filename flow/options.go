@@ -14,9 +14,8 @@ type Option interface {
 	applyFlow(*builder)
 }
 
-// NodeOption configures a node: After, AfterEach, OnFailure, Always, AfterAny, AfterQuorum, CancelRemaining, LetRun and
-// Tag; those of maps; and every activity.ExecutionOption, such as activity.Retry or activity.Lane, which replaces the
-// activity's.
+// NodeOption configures a node: After, AfterEach, OnFailure, Always, AfterAny, AfterQuorum, LetRun and Tag; those of
+// maps; and every activity.ExecutionOption, such as activity.Retry or activity.Lane, which replaces the activity's.
 type NodeOption interface {
 	// NodeOption marks the options of nodes, of this package and of package activity. There are no others.
 	NodeOption(activityspec.Mark)
@@ -32,8 +31,6 @@ type nodeSettings struct {
 	spec  *flowgraph.Node
 	order []orderedRef
 	joins []joinDraft
-	// remaining reports that an option sets the effect on the remaining upstreams of a join.
-	remaining bool
 }
 
 // orderedRef is an upstream that is waited for without taking its result.

@@ -20,12 +20,9 @@ const (
 // KeepForever is the retention of runs that are kept until RunRef.Purge removes them.
 const KeepForever = flowgraph.KeepForever
 
-// ErrRetention marks a retention that is too long or negative, or for an outcome that does not exist.
-var ErrRetention = flowgraph.ErrRetention
-
 // Retention sets how long runs are kept after they ended with one of the outcomes, or with any if none is named. Then
-// the run is purged with its nodes, results and events. The default is the engine's, see the option of the same name in
-// package runtime; 0 is that default, KeepForever is no end. A later Retention replaces an earlier one for the outcomes
+// the run is purged with its nodes, results and events. The default, and 0, is OpenConfig.Retention of
+// package runtime; KeepForever is no end. At most 100 years. A later Retention replaces an earlier one for the outcomes
 // that it names.
 func Retention(keep time.Duration, outcomes ...Outcome) Option {
 	return flowOption(func(b *builder) { b.graph.Keep = b.graph.Keep.With(keep, outcomes...) })

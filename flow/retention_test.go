@@ -31,7 +31,7 @@ func TestRetentionIsStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := d.Graph().MarshalJSON()
+		data, err := flowgraph.Of(d).MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,23 +39,23 @@ func TestRetentionIsStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if read.Keep != d.Graph().Keep || read.Hash() != d.Hash() || hashes[d.Hash()] {
+		if read.Keep != flowgraph.Of(d).Keep || read.Hash() != d.Hash() || hashes[d.Hash()] {
 			t.Errorf("%s: read as %+v", data, read.Keep)
 		}
 		hashes[d.Hash()] = true
 	}
 	d, _ := build(flow.Retention(time.Hour), flow.Retention(time.Microsecond, flow.Failed))
-	if keep := d.Graph().Keep; keep.For(flow.Succeeded) != time.Hour || keep.For(flow.Failed) != time.Millisecond || keep.For("odd") != 0 {
+	if keep := flowgraph.Of(d).Keep; keep.For(flow.Succeeded) != time.Hour || keep.For(flow.Failed) != time.Millisecond || keep.For("odd") != 0 {
 		t.Errorf("got %+v", keep)
 	}
 	for _, opt := range []flow.Option{flow.Retention(time.Hour, "odd"), flow.Retention(flowgraph.MaxKeep + time.Second)} {
-		if _, err := build(opt); !errors.Is(err, flow.ErrRetention) || !errors.Is(err, flowgraph.ErrOption) {
+		if _, err := build(opt); !errors.Is(err, flowgraph.ErrRetention) || !errors.Is(err, flowgraph.ErrOption) {
 			t.Errorf("got %v", err)
 		}
 	}
-	g := plain.Graph()
+	g := flowgraph.Of(plain)
 	g.Keep.Failed = time.Microsecond
-	if err := g.Validate(); !errors.Is(err, flow.ErrRetention) {
+	if err := g.Validate(); !errors.Is(err, flowgraph.ErrRetention) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -69,7 +69,7 @@ func TestTyping(t *testing.T) {
 		"node's option":    {`flow.New[Source, Stats]("x", activity.Lane("x"))`, []string{"activity.ExecutionOption", "flow.Option"}},
 		"execution's":      {`flow.Node(f, "good", count, files, activity.Lane("x"))`, nil},
 		"activity's":       {`flow.Node(f, "bad", count, files, activity.Alias("x"))`, []string{"activity.Option", "flow.NodeOption"}},
-		"wait's":           {`flow.Node(f, "bad", count, files, activity.MatchAny())`, []string{"activity.WaitOption", "flow.NodeOption"}},
+		"wait's":           {`flow.Node(f, "bad", count, files, activity.MatchAll())`, []string{"activity.WaitOption", "flow.NodeOption"}},
 		"assigned further": {`var other flow.Ref[Source] = one; _ = other`, []string{"flow.Ref[Stats]", "flow.Ref[Source]"}},
 	} {
 		t.Run(name, func(t *testing.T) {

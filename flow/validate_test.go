@@ -180,7 +180,7 @@ func TestTagKeys(t *testing.T) {
 	} {
 		g := wired(nil, "a")
 		g.Nodes[0].Tags = map[string]string{key: ""}
-		if err := g.Validate(); errors.Is(err, flow.ErrTag) == ok {
+		if err := g.Validate(); errors.Is(err, flowgraph.ErrTag) == ok {
 			t.Errorf("%q: %v", key, err)
 		}
 	}
@@ -237,7 +237,7 @@ func TestLimits(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				data, err := d.Graph().MarshalJSON()
+				data, err := flowgraph.Of(d).MarshalJSON()
 				if err != nil {
 					t.Fatal(err)
 				}

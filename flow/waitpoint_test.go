@@ -43,7 +43,7 @@ func deploy(t testing.TB) *flow.Definition[string, string] {
 func TestWaitpointGolden(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
-	data, err := d.Graph().MarshalJSON()
+	data, err := flowgraph.Of(d).MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,21 +60,21 @@ func TestWaitpointGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(again, d.Graph()) {
-		t.Errorf("got  %+v\nwant %+v", again, d.Graph())
+	if !reflect.DeepEqual(again, flowgraph.Of(d)) {
+		t.Errorf("got  %+v\nwant %+v", again, flowgraph.Of(d))
 	}
 	if again.Hash() != d.Hash() {
 		t.Error("another hash")
 	}
 	again.Node("approve").Wait.Signals[0] = "x"
-	if d.Graph().Node("approve").Wait.Signals[0] == "x" || again.Clone().Node("approve").Wait == again.Node("approve").Wait {
+	if flowgraph.Of(d).Node("approve").Wait.Signals[0] == "x" || again.Clone().Node("approve").Wait == again.Node("approve").Wait {
 		t.Error("copies share what is waited for")
 	}
 }
 
 func TestHashSeesWaitsAndKinds(t *testing.T) {
 	t.Parallel()
-	base := deploy(t).Graph()
+	base := flowgraph.Of(deploy(t))
 	seen := map[string]string{"": base.Hash()}
 	wait := func(change func(w *flowgraph.WaitSpec)) func(*flowgraph.Graph) {
 		return func(g *flowgraph.Graph) { change(g.Node("approve").Wait) }

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "196-21a04b53db21891d"
+const build = "198-74312f11f579a66d"

@@ -1,9 +1,3 @@
-// Package lua holds the engine: a Lua function library for Valkey and Redis, assembled from files into one source text.
-//
-// The library has two families of functions. ff_* follow the FlowFabric contract, so that other FlowFabric
-// tools can share the data; ffx_* are composite calls that do in one atomic step what takes several of those.
-// Each function has its own header, from which codegen writes the registration, the key builders and
-// the typed calls in package enginerpc.
 package lua
 
 import (
@@ -110,8 +104,8 @@ func Assemble(files fs.FS, contract bool) (string, error) {
 }
 
 // Block is the text of a file as it stands in the library. The prelude and generated files declare what all share and
-// stand as they are; any other is a block, so that its locals are its own: the interpreter allows 200 in one scope. Line
-// numbers within the file stay as they are.
+// stand as they are; any other is a block, so that its locals are its own: the interpreter allows 200 in one scope.
+// Line numbers within the file stay as they are.
 func Block(file, text string) string {
 	if file == prelude || IsGenerated(file) {
 		return text

@@ -11,7 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/lua"
 )
 
-// TestFilesAreListed keeps a new folder from being forgotten: what stands in none of those that are named is not in the library.
+// TestFilesAreListed keeps a new folder from being forgotten: what stands in none of those that are named is not in the
+// library.
 func TestFilesAreListed(t *testing.T) {
 	t.Parallel()
 	var present []string

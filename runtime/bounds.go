@@ -8,11 +8,11 @@ import (
 const (
 	// CategoryTooLarge is the category of a result above MaxResult.
 	CategoryTooLarge = engine.CategoryTooLarge
-	// CategoryStepLimit is the category of a failure to record a step or a wait because the execution has too many, or too
-	// large ones.
+	// CategoryStepLimit is the category of a failure to record a step or a wait because the execution has too many, or
+	// too large ones.
 	CategoryStepLimit = engine.CategoryJournalFull
-	// CategoryChild is the category of a node whose own run, of its sub-flow or its items, was cancelled, has expired, or is not
-	// there any more. When a node of that run has failed, the category is that node's.
+	// CategoryChild is the category of a node whose own run, of its sub-flow or its items, was cancelled, has expired,
+	// or is not there any more. When a node of that run has failed, the category is that node's.
 	CategoryChild = engine.CategoryChild
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// CreateBudget creates a budget, whose limits count whatever flows declare; its scope is that of the reference. The error
-// wraps ErrBudgetExists when it is there, created or used before.
+// CreateBudget creates a budget, whose limits count whatever flows declare; its scope is that of the reference. The
+// error wraps ErrBudgetExists when it is there, created or used before.
 func (c *Client) CreateBudget(ctx context.Context, ref BudgetRef, opts ...flow.BudgetOption) error {
 	status, err := c.setBudget(ctx, ref, true, opts)
 	if err == nil && status == enginerpc.StatusAlreadySatisfied {
@@ -28,9 +28,10 @@ func (c *Client) CreateBudget(ctx context.Context, ref BudgetRef, opts ...flow.B
 	return nil
 }
 
-// SetBudget replaces the limits, the interval and the effect of a budget, whatever flows declare from then on, or creates it.
-// What is spent stays. Where that leaves room in a budget that was used up, the nodes that wait for it go on at once, in the
-// order in which they would have started. A budget whose limits are below what is spent lets nothing be spent.
+// SetBudget replaces the limits, the interval and the effect of a budget, whatever flows declare from then on, or
+// creates it. What is spent stays. Where that leaves room in a budget that was used up, the nodes that wait for it go
+// on at once, in the order in which they would have started. A budget whose limits are below what is spent lets nothing
+// be spent.
 func (c *Client) SetBudget(ctx context.Context, ref BudgetRef, opts ...flow.BudgetOption) error {
 	if _, err := c.setBudget(ctx, ref, false, opts); err != nil {
 		return fmt.Errorf("set budget %s: %w", ref, err)
@@ -38,7 +39,9 @@ func (c *Client) SetBudget(ctx context.Context, ref BudgetRef, opts ...flow.Budg
 	return nil
 }
 
-func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opts []flow.BudgetOption) (enginerpc.Status, error) {
+func (c *Client) setBudget(
+	ctx context.Context, ref BudgetRef, onlyNew bool, opts []flow.BudgetOption,
+) (enginerpc.Status, error) {
 	core, p, id, err := c.findBudget(ref)
 	if err != nil {
 		return "", err
@@ -68,7 +71,9 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 	}
 	reply, err := core.SetBudget(ctx, call)
 	if err == nil && reply.Told {
-		update := submit.GateUpdate{Session: c.session, Partition: p, Budget: b.ID, Version: reply.Gate, Closed: reply.Closed}
+		update := submit.GateUpdate{
+			Session: c.session, Partition: p, Budget: b.ID, Version: reply.Gate, Closed: reply.Closed,
+		}
 		err = update.Publish(ctx)
 	}
 	return reply.Status, err
@@ -88,8 +93,8 @@ func (c *Client) findBudget(ref BudgetRef) (engine.BudgetStore, enginecore.Parti
 	return core, p, id, err
 }
 
-// ResetBudget makes what is spent of a budget 0, and lets the nodes go that wait for it. What is reserved stays; resets that
-// are due later stay as they are.
+// ResetBudget makes what is spent of a budget 0, and lets the nodes go that wait for it. What is reserved stays; resets
+// that are due later stay as they are.
 func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	fault := func(err error) error { return fmt.Errorf("reset budget %s: %w", ref, err) }
 	core, p, id, err := c.findBudget(ref)
@@ -117,9 +122,9 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	return nil
 }
 
-// RemoveBudget removes a budget with all that is spent and reserved of it; nodes that wait for it go on. Its next use by a
-// run whose flow declares it makes a new one. A budget that does not exist is no error.
-func (c *Client) RemoveBudget(ctx context.Context, ref BudgetRef) error {
+// DeleteBudget removes a budget with all that is spent and reserved of it; nodes that wait for it go on. Its next use
+// by a run whose flow declares it makes a new one. A budget that does not exist is no error.
+func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
 	core, p, id, err := c.findBudget(ref)
 	if err != nil {
 		return fmt.Errorf("remove budget %s: %w", ref, err)
@@ -162,7 +167,8 @@ func (c *Client) Budget(ctx context.Context, ref BudgetRef) (BudgetState, error)
 	return s, nil
 }
 
-// Budgets lists the budgets of the client's namespace that were created or used, by name, flow and key, with how they stand.
+// Budgets lists the budgets of the client's namespace that were created or used, by name, flow and key, with how they
+// stand.
 func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 	core, err := offered[engine.BudgetStore](c)
 	if err != nil {
@@ -170,7 +176,9 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 	}
 	byID := make(map[enginecore.BudgetID]BudgetState) // a listing in pages may show one twice
 	for i := range c.session.Core.Partitioning().Budget {
-		call := enginerpc.ListBudgetsCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: uint16(i)}}
+		call := enginerpc.ListBudgetsCall{Partition: enginecore.Partition{
+			Family: enginecore.BudgetFamily, Index: uint16(i),
+		}}
 		for {
 			reply, err := core.ListBudgets(ctx, call)
 			if err != nil {
@@ -194,17 +202,18 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 		return nil, fmt.Errorf("list budgets: %w", err)
 	}
 	slices.SortFunc(list, func(a, b BudgetState) int {
-		return cmp.Or(cmp.Compare(a.Ref.Name, b.Ref.Name), cmp.Compare(a.Ref.Flow, b.Ref.Flow), cmp.Compare(a.Ref.Key, b.Ref.Key), cmp.Compare(a.FlowID, b.FlowID))
+		return cmp.Or(cmp.Compare(a.Ref.Name, b.Ref.Name), cmp.Compare(a.Ref.Flow, b.Ref.Flow),
+			cmp.Compare(a.Ref.Key, b.Ref.Key), cmp.Compare(a.FlowID, b.FlowID))
 	})
 	return list, nil
 }
 
-// nameRuns completes the references of budgets of runs, of which a budget knows the id only, with their names. Where a run is
-// not there any more, the reference keeps its id, and no call takes it for another budget.
+// nameRuns completes the references of budgets of runs, of which a budget knows the id only, with their names. Where a
+// run is not there any more, the reference keeps its id, and no call takes it for another budget.
 func (c *Client) nameRuns(ctx context.Context, states []BudgetState) error {
 	var ids []enginecore.FlowID
 	for i := range states {
-		if s := &states[i]; s.Scope == flowgraph.ScopeRun && s.Ref.Run == "" {
+		if s := &states[i]; s.FlowID != "" && s.Ref.Run == "" {
 			s.Ref.FlowID = s.FlowID
 			ids = append(ids, s.FlowID)
 		}

@@ -16,16 +16,17 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// BudgetRef names a budget: a shared one by its Name, and its Key if it has one; that of a flow by Name and Flow; that of a run
-// by Name, Flow and Run.
+// BudgetRef names a budget: a shared one by its Name, and its Key if it has one; that of a flow by Name and Flow; that
+// of a run by Name, Flow and Run.
 type BudgetRef struct {
 	Name string
 	// Key is the value by which a shared budget is told apart.
 	Key string
 	// Flow and Run are the flow, and the run, that have the budget to themselves.
 	Flow, Run string
-	// FlowID is set by Client.Budgets and Describe instead of Flow and Run when the run is not there any more, so that its names
-	// are not known. Calls refuse such a reference with ErrInvalid. With Flow and Run it must be that of the run.
+	// FlowID is set by Client.Budgets and Describe instead of Flow and Run when the run is not there any more, so that
+	// its names are not known. Calls refuse such a reference with ErrInvalid. With Flow and Run it must be that of the
+	// run.
 	FlowID enginecore.FlowID
 }
 
@@ -55,10 +56,10 @@ func (r BudgetRef) check(namespace enginecore.Namespace) error {
 
 // BudgetState is how a budget stands.
 type BudgetState struct {
-	// Ref names it, for all calls that take a reference. FlowID is that of the run that has the budget to itself, else empty.
-	Ref    BudgetRef
+	// Ref names it, for all calls that take a reference.
+	Ref BudgetRef
+	// FlowID is that of the run that has the budget to itself; empty for a budget of a flow and a shared one.
 	FlowID enginecore.FlowID
-	Scope  flowgraph.BudgetScope
 	Effect flow.BudgetEffect
 	// Every is the time between resets, ResetsAt the next one; zero where it is not reset.
 	Every    time.Duration
@@ -69,8 +70,8 @@ type BudgetState struct {
 	UsedUp string
 	// Amounts are its dimensions, by name.
 	Amounts []activity.BudgetAmount
-	// Breaches counts how often a hard limit began to refuse something, SoftBreaches how often a soft one was passed, Resets
-	// the resets.
+	// Breaches counts how often a hard limit began to refuse something, SoftBreaches how often a soft one was passed,
+	// Resets the resets.
 	Breaches, SoftBreaches, Resets int
 }
 
@@ -85,11 +86,12 @@ func (s BudgetState) Amount(dimension string) activity.BudgetAmount {
 
 func readBudgetState(b enginerpc.BudgetState) BudgetState {
 	s := BudgetState{
-		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: flowgraph.BudgetScope(b.ScopeType), Effect: flow.BudgetEffect(b.Effect), Every: b.Interval,
-		ResetsAt: b.NextResetAt, Set: b.Pinned, UsedUp: b.Closed, Breaches: int(b.BreachCount), SoftBreaches: int(b.SoftBreachCount),
-		Resets: int(b.ResetCount),
+		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Effect: flow.BudgetEffect(b.Effect), Every: b.Interval,
+		ResetsAt: b.NextResetAt, Set: b.Pinned, UsedUp: b.Closed, Breaches: int(b.BreachCount),
+		SoftBreaches: int(b.SoftBreachCount),
+		Resets:       int(b.ResetCount),
 	}
-	switch s.Scope {
+	switch flowgraph.BudgetScope(b.ScopeType) {
 	case flowgraph.ScopeRun:
 		s.FlowID = enginecore.FlowID(b.ScopeID)
 	case flowgraph.ScopeFlow:
@@ -103,7 +105,7 @@ func readBudgetState(b enginerpc.BudgetState) BudgetState {
 	return s
 }
 
-// budgetStates is readBudgets in the form for users. What was not used yet stands at nothing.
+// budgetStates reads the states of budgets. The amounts of a budget that was never used are zero.
 func budgetStates(ctx context.Context, core *enginerpc.Conn, list []submit.StoredBudget) ([]BudgetState, error) {
 	found, err := submit.ReadBudgets(ctx, core, list)
 	if err != nil {
@@ -123,7 +125,7 @@ func budgetStates(ctx context.Context, core *enginerpc.Conn, list []submit.Store
 // unusedBudgetState is how a budget stands before its first use.
 func unusedBudgetState(b *submit.StoredBudget) BudgetState {
 	return BudgetState{
-		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: b.Scope, Effect: b.Effect, Every: b.Declaration().Interval,
+		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Effect: b.Effect, Every: b.Declaration().Interval,
 		Amounts: b.UnusedAmounts(),
 	}
 }

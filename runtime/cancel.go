@@ -11,13 +11,24 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// ActionOption adjusts what an operator does to a run.
+// ActionOption adjusts what an operator does to a run. It is a StartOption as well.
 type ActionOption func(*action)
 
 type action struct{ actor string }
 
-// WithActor says who acts, for the record, in at most 256 bytes without control characters; the call refuses others with
-// ErrInvalid. Defaults to "client".
+// start makes an ActionOption a StartOption.
+func (o ActionOption) start(c *startConfig) bool {
+	if o == nil {
+		return false
+	}
+	a := action{actor: c.actor}
+	o(&a)
+	c.actor = a.actor
+	return true
+}
+
+// WithActor says who acts or starts the run, for the record, in at most 256 bytes without control characters; the call
+// refuses others with ErrInvalid. Defaults to "client" for what is done to a run, and to nobody for Start.
 func WithActor(actor string) ActionOption { return func(a *action) { a.actor = actor } }
 
 func actionOf(opts []ActionOption) (action, error) {
@@ -89,8 +100,8 @@ func nodeFault(err error) error {
 // CancelNode cancels one node of the run, whether it waits or runs; what depends on it is skipped, or goes on by its
 // joins. The run goes on, and counts as cancelled if nothing of it fails. Cancelling a cancelled node is no error.
 //
-// The reason is as in Cancel. The error wraps ErrInvalid, ErrUnknownNode when the run has no such node or there is no such
-// run, ErrNodeOver when the node has ended otherwise, or in contract mode ErrNotInContract.
+// The reason is as in Cancel. The error wraps ErrInvalid, ErrUnknownNode when the run has no such node or there is no
+// such run, ErrNodeOver when the node has ended otherwise, or in contract mode ErrNotInContract.
 func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...ActionOption) error {
 	if err := r.ready(); err != nil {
 		return err
@@ -104,8 +115,12 @@ func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...Ac
 	if err = errors.Join(err, engine.CheckReason(reason)); err != nil {
 		return r.errorf(doing, err)
 	}
+	id, err := r.executionID(ctx, node)
+	if err != nil {
+		return r.errorf(doing, err)
+	}
 	reply, err := core.CancelNode(ctx, enginerpc.CancelNodeCall{
-		Partition: r.partition, ExecutionID: r.executionID(node), Reason: reason, Actor: by.actor,
+		Partition: r.partition, ExecutionID: id, Reason: reason, Actor: by.actor,
 	})
 	if err != nil {
 		return r.errorf(doing, nodeFault(err))

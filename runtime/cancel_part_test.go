@@ -112,7 +112,7 @@ func TestCancelPendingAndALostWorker(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		c := newCourse()
 		f := flow.New[none, string]("lost")
 		flow.Return(f, c.nodes(f, "ok")[0])
@@ -202,7 +202,7 @@ func BenchmarkCancelWide(b *testing.B) {
 				b.StartTimer()
 				for more := true; more; calls++ {
 					begin := time.Now()
-					reply, err := bench.Engine.Core().CancelFlow(b.Context(), enginerpc.CancelFlowCall{
+					reply, err := enginerpc.ConnOf(bench.Engine).CancelFlow(b.Context(), enginerpc.CancelFlowCall{
 						Partition: plan.Partition, FlowID: plan.FlowID, Reason: "enough", Actor: "bench",
 					})
 					require.NoError(b, err)

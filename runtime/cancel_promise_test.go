@@ -20,8 +20,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A cancel reaches functions that run, on several workers, by messages. The log shows how long it takes: 100 ms on an idle
-// machine. No other test runs meanwhile.
+// A cancel reaches functions that run, on several workers, by messages. The log shows how long it takes: 100 ms on an
+// idle machine. No other test runs meanwhile.
 func TestCancelIsPrompt(t *testing.T) {
 	enginetest.EachAlone(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -66,8 +66,8 @@ func TestCancelIsPrompt(t *testing.T) {
 // longestCall is what a call may take on an idle machine.
 const longestCall = 5 * time.Millisecond
 
-// A flow of many members, 10,000 with FLOWFABRIC_SOAK, is cancelled in the middle of its work: in many short calls, with
-// nothing that starts any more. The calls are timed, so no other test runs meanwhile.
+// A flow of many members, 10,000 with FLOWFABRIC_SOAK, is cancelled in the middle of its work: in many short calls,
+// with nothing that starts any more. The calls are timed, so no other test runs meanwhile.
 func TestCancelOfAMultitude(t *testing.T) {
 	width := 1200
 	if os.Getenv("FLOWFABRIC_SOAK") != "" {
@@ -134,7 +134,8 @@ func callsOf(t *testing.T, server *testserver.Server) int {
 	return calls
 }
 
-// busyTime is the processor time of the thread that runs a server's commands: other programs on the machine do not change it.
+// busyTime is the processor time of the thread that runs a server's commands: other programs on the machine do not
+// change it.
 func busyTime(t *testing.T, server *testserver.Server) time.Duration {
 	t.Helper()
 	var sum float64

@@ -130,9 +130,9 @@ func TestCancelByOtherTools(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		<-begun
-		partition, err := b.Engine.Core().FlowPartition(run.FlowID())
+		partition, err := enginerpc.ConnOf(b.Engine).FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		_, err = b.Engine.Core().ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
+		_, err = enginerpc.ConnOf(b.Engine).ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
 			Partition: partition, FlowID: run.FlowID(), Reason: "others", CancellationPolicy: "cancel_all", Grace: 10 * time.Millisecond,
 		})
 		require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestOperatorCancelsOneNode(t *testing.T) {
 		require.NoError(t, err)
 		n := d.Nodes[0]
 		require.Equal(t, runtime.NodeActive, n.State)
-		_, err = b.Engine.Core().CancelExecution(ctx, enginerpc.CancelExecutionCall{
+		_, err = enginerpc.ConnOf(b.Engine).CancelExecution(ctx, enginerpc.CancelExecutionCall{
 			AttemptIndex: 0, WorkerInstanceID: n.Worker, WaitpointID: "00000000-0000-0000-0000-000000000000", LaneID: "default",
 			ExecutionID: n.ExecutionID, Reason: "operator", Source: override,
 		})

@@ -24,8 +24,8 @@ type ChildRun struct {
 	FlowID    enginecore.FlowID
 	// State is that of RunDescription; empty while the run is not there yet, or when it has been purged.
 	State RunState
-	// Total counts its nodes, which are the items of a map; Open those that have not ended, the others how those ended that
-	// have.
+	// Total counts its nodes, which are the items of a map; Open those that have not ended, the others how those ended
+	// that have.
 	Total, Open, Succeeded, Failed, Expired, Cancelled, Skipped int
 }
 
@@ -41,10 +41,10 @@ func (c *Client) nameChildren(ctx context.Context, d *RunDescription) error {
 		switch n.Activity {
 		case submit.MapKind, submit.SubKind:
 			n.Activity = ""
-			if d.Graph == nil {
+			if d.graph == nil {
 				break
 			}
-			if spec := d.Graph.Node(n.Name); spec != nil {
+			if spec := d.graph.Node(n.Name); spec != nil {
 				n.Activity = spec.Activity
 			}
 		}
@@ -63,7 +63,8 @@ func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.session.Backend.DescribeFlow(ctx, enginerpc.DescribeFlowCall{Partition: p, FlowID: child.FlowID, Cursor: firstCursor, Limit: 1})
+	r, err := c.session.Backend.DescribeFlow(ctx,
+		enginerpc.DescribeFlowCall{Partition: p, FlowID: child.FlowID, Cursor: firstCursor, Limit: 1})
 	if errors.Is(err, enginecore.ErrFlowNotFound) {
 		return nil
 	}
@@ -137,7 +138,7 @@ func (r *RunRef) childOf(ctx context.Context, node string) (*ChildRun, error) {
 		if n.Name != node {
 			continue
 		}
-		spec := d.Graph.Node(node)
+		spec := d.graph.Node(node)
 		switch {
 		case spec == nil || spec.Map == nil:
 			return nil, fmt.Errorf("%w: it is no map", ErrNoItems)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -25,8 +27,16 @@ const (
 	childStartVariable  = "FLOWFABRIC_TEST_START" // run id that the child is to start itself
 )
 
-// killedLease is the lease of workers that are killed.
+// killedLease is the lease of workers that are killed. A program with the engine inside has a lease that does not run out
+// within a test: the next program that opens the directory must not wait for it.
 const killedLease = time.Second
+
+func leaseOfChild(url string) time.Duration {
+	if strings.HasPrefix(url, "embedded:") {
+		return enginetest.LongLease
+	}
+	return killedLease
+}
 
 // holdForEver never returns, in the child; in the test it does.
 func holdForEver(do func(n int) (int, error)) *activity.Activity[int, int] {
@@ -69,7 +79,7 @@ func runChild() int {
 			return 1
 		}
 	}
-	w, err := runtime.NewWorker(e, runtime.WorkerConfig{Lease: killedLease, NoKeeper: true})
+	w, err := runtime.NewWorker(e, runtime.WorkerConfig{Lease: leaseOfChild(os.Getenv(childVariable)), NoKeeper: true})
 	if err == nil {
 		err = w.Register(a, sum)
 	}

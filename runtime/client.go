@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -16,7 +17,8 @@ type Client struct {
 	submitter *submit.Submitter
 }
 
-// NewClient returns a client of an engine. Close it before the engine. The error matches ErrInvalid: there is no engine.
+// NewClient returns a client of an engine. Close it before the engine. The error matches ErrInvalid: there is no
+// engine.
 func NewClient(e *Engine) (*Client, error) {
 	if err := e.open(); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -31,32 +33,56 @@ func (c *Client) Close() {
 	}
 }
 
-// StartOption adjusts one call of Start.
-type StartOption func(*startConfig)
-
-type startConfig struct {
-	id      string
-	named   bool
-	creator string
-	tags    map[string]string
+// StartOption adjusts one call of Start: WithID, WithTag and WithActor.
+type StartOption interface {
+	// start reports whether the option is one, not nil.
+	start(*startConfig) bool
 }
 
-// WithID is the id of the run. It is unique within namespace and flow: starting a run that exists, with the same graph and
-// input, is the same run again, whether it is under way or over. Defaults to a random UUID.
-func WithID(id string) StartOption { return func(c *startConfig) { c.id, c.named = id, true } }
+type startConfig struct {
+	id    string
+	named bool
+	actor string
+	tags  map[string]string
+}
 
-// Creator says who starts the run, for the record, in at most 256 bytes without control characters.
-func Creator(name string) StartOption { return func(c *startConfig) { c.creator = name } }
+// startFunc is a StartOption that adjusts nothing but starts.
+type startFunc func(*startConfig)
 
-// WithTag attaches a text to the run, by which Client.Runs finds it: beside the tags of its flow, or instead of the one with the
-// same key. Keys and values are those of flow.Tag, and so is their number. A run that exists keeps the tags that it has.
+func (f startFunc) start(c *startConfig) bool {
+	if f != nil {
+		f(c)
+	}
+	return f != nil
+}
+
+func startConfigOf(opts []StartOption) (startConfig, error) {
+	c := startConfig{}
+	var faults []error
+	for i, opt := range opts {
+		if opt == nil || !opt.start(&c) {
+			faults = append(faults, nilOption(i))
+		}
+	}
+	return c, errors.Join(append(faults, engine.CheckText("actor", c.actor, engine.MaxActor))...)
+}
+
+// WithID is the id of the run. It is unique within namespace and flow: starting a run that exists, with the same graph
+// and input, is the same run again, whether it is under way or over. Defaults to a random UUID.
+func WithID(id string) StartOption {
+	return startFunc(func(c *startConfig) { c.id, c.named = id, true })
+}
+
+// WithTag attaches a text to the run, by which Client.Runs finds it: beside the tags of its flow, or instead of the one
+// with the same key. Keys and values are those of flow.Tag, and so is their number. A run that exists keeps the tags
+// that it has.
 func WithTag(key, value string) StartOption {
-	return func(c *startConfig) {
+	return startFunc(func(c *startConfig) {
 		if c.tags == nil {
 			c.tags = make(map[string]string)
 		}
 		c.tags[key] = value
-	}
+	})
 }
 
 // What is missing where an error was passed over.

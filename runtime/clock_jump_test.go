@@ -14,7 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// When the server's clock jumps over the end of a lease, the worker says that the lease is lost, and the work is done again.
+// When the server's clock jumps over the end of a lease, the worker says that the lease is lost, and the work is done
+// again.
 func TestClockJumpsOverLease(t *testing.T) {
 	t.Parallel()
 	b, clock := enginetest.WithClock(t)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
@@ -60,7 +61,8 @@ func TestSilentConnectionsCostNoLease(t *testing.T) {
 			}
 		})
 		b.Keeper(t)
-		far.Worker(t, []activity.Handler{work})
+		// Silence is noticed within a third of the default lease; the rest is for a machine that is busy.
+		far.Worker(t, []activity.Handler{work}, runtime.WorkerConfig{Lease: 30 * time.Second})
 		run, err := runtime.Start(ctx, b.Client, single(t, work), 1)
 		require.NoError(t, err)
 		<-begun
@@ -235,7 +237,8 @@ func TestCallsEndWhileConnecting(t *testing.T) {
 	})
 }
 
-// Where answers take longer than others are made to wait for a connection, no call fails for it, not even one that nobody repeats.
+// Where answers take longer than others are made to wait for a connection, no call fails for it, not even one that
+// nobody repeats.
 func TestConnectingOnSlowNetwork(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -243,7 +246,7 @@ func TestConnectingOnSlowNetwork(t *testing.T) {
 		p.Delay(30 * time.Millisecond)
 		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), enginetest.NewPrefix())
 		ctx := enginetest.Context(t)
-		client := b.Engine.Core().Client()
+		client := enginerpc.ConnOf(b.Engine).Client()
 		set := func(key string) rueidis.Completed {
 			return client.B().Set().Key(b.Prefix + key).Value("1").Ex(time.Minute).Build()
 		}
@@ -273,7 +276,7 @@ func TestHearingOnSlowNetwork(t *testing.T) {
 		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), enginetest.NewPrefix())
 		p.Delay(80 * time.Millisecond) // an answer takes longer than anybody is made to wait for a connection
 		ctx := enginetest.Context(t)
-		client, channel := b.Engine.Core().Client(), b.Engine.Core().Keys().ChannelDue()
+		client, channel := enginerpc.ConnOf(b.Engine).Client(), enginerpc.ConnOf(b.Engine).Keys().ChannelDue()
 		listener, leave := client.Dedicate()
 		defer leave()
 		subscribed, heard := make(chan struct{}), make(chan string, 1)
@@ -312,7 +315,8 @@ func TestOpenOnSlowNetwork(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		p := proxy.Start(t, testserver.Start(t, testserver.Options{Kind: kind}).Addr())
 		p.Delay(80 * time.Millisecond) // an answer takes longer than anybody is made to wait for a connection
-		// Each part of the library is delayed; a busy machine must not need longer for all of them than a write may take.
+		// Each part of the library is delayed; a busy machine must not need longer for all of them than a write may
+		// take.
 		enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+"?write_timeout=5m", enginetest.NewPrefix())
 	})
 }
@@ -416,7 +420,8 @@ func TestSilentWatchGoesOn(t *testing.T) {
 	})
 }
 
-// A worker whose leases are too short to outlive a silent connection says so, and a shorter timeout helps. One server is enough.
+// A worker whose leases are too short to outlive a silent connection says so, and a shorter timeout helps. One server
+// is enough.
 func TestShortLeaseIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	kinds := testserver.Servers(t)

@@ -58,7 +58,8 @@ func TestContractWorkerKilled(t *testing.T) {
 	})
 }
 
-// A client dies between two calls of a submission. Nothing of it runs before it is whole, and starting it again goes on.
+// A client dies between two calls of a submission. Nothing of it runs before it is whole, and starting it again goes
+// on.
 func TestContractClientKilledWhileSubmitting(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -156,8 +157,8 @@ func TestContractLostReplies(t *testing.T) {
 	})
 }
 
-// A library as the reference has it leaves the choice of an index to the caller of ff_create_execution, forgets that a member
-// was delayed once it has dependencies, and leaves it in the index of delayed executions.
+// A library as the reference has it leaves the choice of an index to the caller of ff_create_execution, forgets that a
+// member was delayed once it has dependencies, and leaves it in the index of delayed executions.
 func TestContractOnAPlainLibrary(t *testing.T) {
 	t.Parallel()
 	library := lua.ContractSource()
@@ -206,7 +207,7 @@ func TestContractReconciles(t *testing.T) {
 		a := addOne()
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 4), 1)
 		require.NoError(t, err)
-		partition, err := b.Engine.Core().FlowPartition(run.FlowID())
+		partition, err := enginerpc.ConnOf(b.Engine).FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		first := enginecore.ExecutionIDFor(partition, run.FlowID(), "n0")
 		program := b.Program(ctx, t)
@@ -219,20 +220,20 @@ func TestContractReconciles(t *testing.T) {
 	})
 }
 
-// A node that loses its worker again and again fails for good, and what follows it is skipped, although the contract tells
-// nobody of such an end.
+// A node that loses its worker again and again fails for good, and what follows it is skipped, although the contract
+// tells nobody of such an end.
 func TestContractPoisonNode(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 2), 1)
 		require.NoError(t, err)
 		partition, err := core.FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		id := enginecore.ExecutionIDFor(partition, run.FlowID(), "n0")
 		b.Keeper(t)
-		grant := enginerpc.Grant{ExecutionID: id, WorkerID: "w", WorkerInstanceID: "dies", LaneID: "default", GrantTTL: time.Second}
+		grant := enginerpc.Grant{ExecutionID: id, WorkerID: "w", WorkerInstanceID: "dies", LaneID: "default", GrantTTL: time.Minute}
 		_, err = core.IssueClaimGrant(ctx, enginerpc.IssueClaimGrantCall{Grant: grant})
 		require.NoError(t, err)
 		_, err = core.ClaimExecution(ctx, enginerpc.ClaimExecutionCall{

@@ -64,10 +64,10 @@ func TestContractSendsNoCompositeCall(t *testing.T) {
 	b := enginetest.NewContract(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
 	partition := enginecore.Partition{Family: enginecore.FlowFamily}
-	_, err := b.Engine.Core().Tick(ctx, enginerpc.TickCall{Partition: partition, Limit: 1})
+	_, err := enginerpc.ConnOf(b.Engine).Tick(ctx, enginerpc.TickCall{Partition: partition, Limit: 1})
 	require.ErrorIs(t, err, enginecore.ErrContractOnly)
 	require.ErrorContains(t, err, "ffx_tick")
-	pipeline := b.Engine.Core().Pipeline()
+	pipeline := enginerpc.ConnOf(b.Engine).Pipeline()
 	result := enginerpc.Add[enginerpc.TickReply](pipeline, enginerpc.TickCall{Partition: partition, Limit: 1})
 	require.NoError(t, pipeline.Run(ctx))
 	_, err = result.Get()

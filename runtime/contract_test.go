@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
-// crewOf starts what works on runs.
+// startWorkerPool starts a keeper and a worker with the handlers.
 func startWorkerPool(t *testing.T, b *enginetest.Bench, handlers ...activity.Handler) {
 	t.Helper()
 	b.Keeper(t)

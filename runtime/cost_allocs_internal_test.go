@@ -4,8 +4,8 @@ package runtime
 
 import "testing"
 
-// What an execution costs a worker and a run a client in allocations, besides their calls. The race detector lets pools forget,
-// so there is nothing to count with it.
+// What an execution costs a worker and a run a client in allocations, besides their calls. The race detector lets pools
+// forget, so there is nothing to count with it.
 func TestAllocationsOfTaskAndRun(t *testing.T) {
 	bench := newCostBench(t)
 	claimed := bench.claimed(t)

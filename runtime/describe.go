@@ -35,9 +35,11 @@ type RunDescription struct {
 	ClosedAt time.Time
 	// DeadlineAt is when the run expires; zero without a deadline.
 	DeadlineAt time.Time
-	// Overdue is for how long the run is beyond DeadlineAt, by the engine's clock; zero up to a second, and when it is over.
+	// Overdue is for how long the run is beyond DeadlineAt, by the engine's clock; zero up to a second, and when it is
+	// over.
 	Overdue time.Duration
-	// NoKeeper tells that the run or a node is overdue and no keeper is connected. It is false where the server may not be asked.
+	// NoKeeper tells that the run or a node is overdue and no keeper is connected. It is false where the server may not
+	// be asked.
 	NoKeeper bool
 	// PausedAt is when the run was paused, for PauseReason; zero when it is not.
 	PausedAt    time.Time
@@ -45,8 +47,8 @@ type RunDescription struct {
 	// Reruns is how often nodes of the run were run again, and LastRerun how that was the last time.
 	Reruns    int
 	LastRerun Rerun
-	// Schedule is the schedule that started the run and FireAt the time that the run is for; empty and zero for a run that
-	// was started otherwise.
+	// Schedule is the schedule that started the run and FireAt the time that the run is for; empty and zero for a run
+	// that was started otherwise.
 	Schedule string
 	FireAt   time.Time
 	// Parent is the node of another run that this one belongs to, as a sub-flow or the items of a map; empty otherwise.
@@ -55,12 +57,28 @@ type RunDescription struct {
 	OpenNodes int
 	// Budgets are those of the flow, by name, with how they stand at the moment.
 	Budgets []BudgetState
-	// Graph is the flow that the run executes.
-	Graph *flowgraph.Graph
 	// Nodes are in the order of the flow's declaration.
 	Nodes []NodeDescription
 
+	// graph is the flow that the run executes; nil when the run has none.
+	graph   *flowgraph.Graph
 	budgets string // as they are stored
+}
+
+// Mermaid returns the flow that the run executes as flow.Definition.Mermaid does; empty where the run stores no flow.
+func (d *RunDescription) Mermaid() string { return d.drawn((*flowgraph.Graph).Mermaid) }
+
+// DOT returns the flow that the run executes as flow.Definition.DOT does; empty where the run stores no flow.
+func (d *RunDescription) DOT() string { return d.drawn((*flowgraph.Graph).DOT) }
+
+// Outline returns the flow that the run executes as flow.Definition.Outline does; empty where the run stores no flow.
+func (d *RunDescription) Outline() string { return d.drawn((*flowgraph.Graph).Outline) }
+
+func (d *RunDescription) drawn(as func(*flowgraph.Graph) string) string {
+	if d.graph == nil {
+		return ""
+	}
+	return as(d.graph)
 }
 
 // NodeDescription is the state of one node of a run.
@@ -81,13 +99,13 @@ type NodeDescription struct {
 	Message string
 	// Reason and Category describe the last failure, or why the node was cancelled.
 	Reason, Category string
-	// CreatedAt, StartedAt (first attempt), ClaimedAt (by the present or last worker), CompletedAt and DueAt (next attempt,
-	// or end of a delay) are zero when unset.
+	// CreatedAt, StartedAt (first attempt), ClaimedAt (by the present or last worker), CompletedAt and DueAt (next
+	// attempt, or end of a delay) are zero when unset.
 	CreatedAt, StartedAt, ClaimedAt, CompletedAt, DueAt time.Time
 	// LeaseExpiresAt is when another worker may take the node over; zero when no worker has it.
 	LeaseExpiresAt time.Time
-	// Overdue is how late keepers are with what the node waits for, by the engine's clock: with its retry, the end of its delay
-	// or wait, or the end of a lost worker's lease. Zero up to a second.
+	// Overdue is how late keepers are with what the node waits for, by the engine's clock: with its retry, the end of
+	// its delay or wait, or the end of a lost worker's lease. Zero up to a second.
 	Overdue time.Duration
 	// Child is the run that a map or sub-flow stands for; nil for other nodes, and before it is begun.
 	Child *ChildRun
@@ -182,23 +200,24 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 		return d, nil
 	}
 	var err error
-	d.Graph, err = flowgraph.ParseGraph(r.Definition)
+	d.graph, err = flowgraph.ParseGraph(r.Definition)
 	return d, err
 }
 
 // order puts the nodes into the order of their declaration; what the graph does not name comes last, by age.
 func (d *RunDescription) order(nodes map[enginecore.ExecutionID]NodeDescription) {
 	rank := make(map[string]int)
-	if d.Graph != nil {
-		for i := range d.Graph.Nodes {
-			rank[d.Graph.Nodes[i].Name] = i - len(d.Graph.Nodes)
+	if d.graph != nil {
+		for i := range d.graph.Nodes {
+			rank[d.graph.Nodes[i].Name] = i - len(d.graph.Nodes)
 		}
 	}
 	for _, n := range nodes {
 		d.Nodes = append(d.Nodes, n)
 	}
 	slices.SortFunc(d.Nodes, func(a, b NodeDescription) int {
-		return cmp.Or(cmp.Compare(rank[a.Name], rank[b.Name]), a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(rank[a.Name], rank[b.Name]), a.CreatedAt.Compare(b.CreatedAt),
+			cmp.Compare(a.Name, b.Name))
 	})
 }
 
@@ -213,8 +232,9 @@ func describeNode(n enginerpc.DescribedNode, now time.Time) NodeDescription {
 		Child: child,
 		Name:  n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
 		State: NodeState(n.State), Why: explain.Waiting(n, now), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
-		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent, Message: n.ProgressMessage,
-		Reason: cmp.Or(failed, n.CancellationReason), Category: category, CreatedAt: n.CreatedAt,
+		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent,
+		Message: n.ProgressMessage,
+		Reason:  cmp.Or(failed, n.CancellationReason), Category: category, CreatedAt: n.CreatedAt,
 		StartedAt: n.StartedAt, ClaimedAt: n.LeaseAcquiredAt, CompletedAt: n.CompletedAt, DueAt: n.DelayUntil,
 		LeaseExpiresAt: n.LeaseExpiresAt, Overdue: explain.LateBy(explain.KeeperDue(n), now),
 	}
@@ -228,10 +248,10 @@ func (d *RunDescription) nameUpstreams() {
 	}
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		if n.State != NodeWaitingChildren || d.Graph == nil || strings.HasPrefix(n.Why, submit.ChildWaitPrefix) {
+		if n.State != NodeWaitingChildren || d.graph == nil || strings.HasPrefix(n.Why, submit.ChildWaitPrefix) {
 			continue
 		}
-		spec := d.Graph.Node(n.Name)
+		spec := d.graph.Node(n.Name)
 		if spec == nil {
 			continue
 		}
@@ -249,12 +269,13 @@ func (d *RunDescription) nameUpstreams() {
 	}
 }
 
-// nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to fail.
+// nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to
+// fail.
 func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
-	if d.FailedNode == "" || d.Graph == nil {
+	if d.FailedNode == "" || d.graph == nil {
 		return nil
 	}
-	first, err := submit.ReadFirstFailure(ctx, c.session, p, d.FlowID, d.Graph, d.FailedNode)
+	first, err := submit.ReadFirstFailure(ctx, c.session, p, d.FlowID, d.graph, d.FailedNode)
 	if first != nil {
 		d.FailedNode, d.FailureReason, d.FailureCategory = first.Node, first.Reason, first.Category
 	}

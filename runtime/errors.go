@@ -8,10 +8,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// ErrInvalid is matched by all errors about an argument, or a field of a config, that cannot be used: an engine URL, a run
-// id, a text for the record, a query, a schedule, a signal, an activity that a worker cannot take, an input without the value
-// that a limit, a budget or FairBy takes its key from. The text names the thing, the value and the rule. Nothing has been
-// written, and the same call fails again.
+// ErrInvalid is matched by all errors about an argument, or a field of a config, that cannot be used: an engine URL, a
+// run id, a text for the record, a query, a schedule, a signal, an activity that a worker cannot take, an input without
+// the value that a limit, a budget or FairBy takes its key from. The text names the thing, the value and the rule.
+// Nothing has been written, and the same call fails again.
 var ErrInvalid = engine.ErrInvalid
 
 // invalid returns an error that wraps ErrInvalid.
@@ -21,15 +21,15 @@ func invalid(format string, args ...any) error {
 
 // Errors of budgets, for errors.Is. Those of functions are in package activity.
 var (
-	// ErrBudgetNotFound is returned for a budget that does not exist, also by Start for a shared one that was not created and
-	// that the flow gives no limits.
+	// ErrBudgetNotFound is returned for a budget that does not exist, also by Start for a shared one that was not
+	// created and that the flow gives no limits.
 	ErrBudgetNotFound = submit.ErrBudgetNotFound
 	// ErrBudgetExists is returned by CreateBudget.
 	ErrBudgetExists = submit.ErrBudgetExists
 )
 
-// Errors of runs and workers, for errors.Is. Those of the connection are enginecore's: ErrUnavailable, and with it ErrFull where a
-// server takes in nothing for want of memory or disk; ErrOutcomeUnknown, ErrUnauthorized.
+// Errors of runs and workers, for errors.Is. Those of the connection are enginecore's: ErrUnavailable, and with it
+// ErrFull where a server takes in nothing for want of memory or disk; ErrOutcomeUnknown, ErrUnauthorized.
 var (
 	// ErrRunConflict is returned by Start when the run id is taken by a run with another graph or another input.
 	ErrRunConflict = engine.ErrRunConflict
@@ -37,7 +37,8 @@ var (
 	ErrRunNotFound = engine.ErrRunNotFound
 	// ErrRunOpen is returned by Purge and Rerun when the run is not over.
 	ErrRunOpen = engine.ErrRunOpen
-	// ErrNothingToRerun is returned by Rerun when its scope holds no node, and of a run that was stopped before all of it was submitted.
+	// ErrNothingToRerun is returned by Rerun when its scope holds no node, and of a run that was stopped before all of
+	// it was submitted.
 	ErrNothingToRerun = engine.ErrNothingToRerun
 	// ErrRerunLimit is returned by Rerun when a node has been run again as often as it may.
 	ErrRerunLimit = engine.ErrRerunLimit
@@ -53,16 +54,16 @@ var (
 	ErrRunCancelled = engine.ErrRunCancelled
 	// ErrRunExpired matches the *RunError of a run that exceeded its deadline.
 	ErrRunExpired = engine.ErrRunExpired
-	// ErrNoResult is returned by Result when the run is over without a failure, but the node whose result it returns did
-	// not run: only a replay of single nodes with other tools leads there.
+	// ErrNoResult is returned by Result when the run is over without a failure, but the node whose result it returns
+	// did not run: only a replay of single nodes with other tools leads there.
 	ErrNoResult = engine.ErrNoResult
 	// ErrTooLarge marks an input or a result above its limit.
 	ErrTooLarge = engine.ErrTooLarge
 )
 
-// ErrNotInContract is returned in contract mode by everything that needs more than the contract has: by Start for such a flow, by
-// the steps and waits of an activity, and by calls. It is the same error as enginecore.ErrContractOnly, so it matches whichever
-// of the two packages refuses.
+// ErrNotInContract is returned in contract mode by everything that needs more than the contract has: by Start for such
+// a flow, by the steps and waits of an activity, and by calls. It is the same error as enginecore.ErrContractOnly, so
+// it matches whichever of the two packages refuses.
 var (
 	ErrNotInContract = engine.ErrNotInContract
 )
@@ -93,8 +94,8 @@ var (
 	ErrNotReady = engine.ErrNotReady
 )
 
-// ErrInvalidToken is the answer to a token that is malformed, altered, made for another waitpoint or signed with a secret
-// that is not valid any more. It does not tell which, and nothing has been changed.
+// ErrInvalidToken is the answer to a token that is malformed, altered, made for another waitpoint or signed with a
+// secret that is not valid any more. It does not tell which, and nothing has been changed.
 var (
 	ErrInvalidToken = engine.ErrInvalidToken
 )

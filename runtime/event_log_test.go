@@ -20,7 +20,7 @@ import (
 // readLog reads a run's whole log by pages of so many events.
 func readLog(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], after string, limit int64) (events []enginerpc.FlowEvent) {
 	t.Helper()
-	core := b.Engine.Core()
+	core := enginerpc.ConnOf(b.Engine)
 	p, err := core.FlowPartition(run.FlowID())
 	require.NoError(t, err)
 	for {
@@ -37,7 +37,7 @@ func readLog(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], after str
 // logEntries are the entries of the stream in which a run's log is kept.
 func logEntries(t *testing.T, b *enginetest.Bench, run *runtime.Run[int]) []rueidis.XRangeSlice {
 	t.Helper()
-	core := b.Engine.Core()
+	core := enginerpc.ConnOf(b.Engine)
 	p, err := core.FlowPartition(run.FlowID())
 	require.NoError(t, err)
 	read := core.Client().B().Xrange().Key(core.Keys().FlowEvents(p, run.FlowID())).Start("-").End("+").Build()
@@ -49,7 +49,7 @@ func logEntries(t *testing.T, b *enginetest.Bench, run *runtime.Run[int]) []ruei
 // logAsBefore appends an event as builds did that wrote an entry for each.
 func logAsBefore(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], event, node, attempt, detail string) {
 	t.Helper()
-	core := b.Engine.Core()
+	core := enginerpc.ConnOf(b.Engine)
 	p, err := core.FlowPartition(run.FlowID())
 	require.NoError(t, err)
 	write := core.Client().B().Xadd().Key(core.Keys().FlowEvents(p, run.FlowID())).Id("*").
@@ -84,8 +84,8 @@ func textOf(e enginerpc.FlowEvent) string {
 	return strings.Join([]string{e.Event, e.Node, e.Attempt, e.Detail}, "|")
 }
 
-// A log that is read by pages of any size, or from any of its events on, has the same events in the same order, though many
-// of them share an entry and some were written by an earlier build.
+// A log that is read by pages of any size, or from any of its events on, has the same events in the same order, though
+// many of them share an entry and some were written by an earlier build.
 func TestEventLogByPages(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -198,7 +198,7 @@ func TestEventsOfABrokenCall(t *testing.T) {
 		require.NoError(t, err)
 		other, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		p, err := core.FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		write := core.Client().B().Hset().Key(core.Keys().FlowCore(p, run.FlowID())).FieldValue().FieldValue("open_nodes", "many").Build()

@@ -30,12 +30,13 @@ func ExampleSchedule() {
 	defer local.Close()
 	client := local.Client()
 	for range 2 {
-		s, err := runtime.Schedule(ctx, client, "nightly", runtime.Cron("0 3 * * *", "Europe/Berlin"), def, "acme",
-			runtime.OnOverlap(runtime.OverlapQueue))
+		s, err := runtime.Schedule(ctx, client, "nightly", def, "acme", runtime.ScheduleConfig{
+			Cron: "0 3 * * *", TimeZone: "Europe/Berlin", Overlap: runtime.OverlapQueue,
+		})
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(s.Name, "starts", s.Flow, "by", s.Cron, "in", s.Zone)
+		fmt.Println(s.Name, "starts", s.Flow, "by", s.Cron, "in", s.TimeZone)
 	}
 	// Not before three o'clock, but now.
 	id, err := client.TriggerSchedule(ctx, "nightly")

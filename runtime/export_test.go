@@ -59,8 +59,8 @@ func SubmitAlone(ctx context.Context, c *Client, plan *Plan) (existed bool, err 
 	return c.submitter.Send(ctx, plan)
 }
 
-// SubmitInPieces sends a run in several calls: its nodes, then for each piece the edges at these places, then the call that
-// lets it go.
+// SubmitInPieces sends a run in several calls: its nodes, then for each piece the edges at these places, then the call
+// that lets it go.
 func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int) error {
 	nodes := plan.Nodes()
 	edges := plan.Edges(nodes)

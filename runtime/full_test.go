@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -25,7 +26,7 @@ import (
 // command runs a command of the server's own, as its administrator.
 func command(t *testing.T, ctx context.Context, b *enginetest.Bench, words ...string) string {
 	t.Helper()
-	client := b.Engine.Core().Client()
+	client := enginerpc.ConnOf(b.Engine).Client()
 	text, err := client.Do(ctx, client.B().Arbitrary(words...).Build()).ToString()
 	require.NoError(t, err, "%v", words)
 	return text
@@ -111,7 +112,8 @@ func requireRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, def 
 	})
 }
 
-// A server whose memory is full takes in no new work. What it has goes on, ends and can be purged, which makes room again.
+// A server whose memory is full takes in no new work. What it has goes on, ends and can be purged, which makes room
+// again.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
@@ -122,7 +124,7 @@ func TestFullServer(t *testing.T) {
 		work := newHoldWork(strings.Repeat("r", 10_000))
 		const running = 4
 		worker := []activity.Handler{work}
-		b.Worker(t, worker, runtime.WorkerConfig{Concurrency: running, Lease: 2 * time.Second})
+		b.Worker(t, worker, runtime.WorkerConfig{Concurrency: running, Lease: 15 * time.Second})
 		now, later, idle := work.define(t, "now"), work.define(t, "later", activity.Lane("later")), work.define(t, "idle", activity.Lane("idle"))
 
 		g := flow.New[string, vote]("gate")
@@ -163,6 +165,20 @@ func TestFullServer(t *testing.T) {
 		requireRefused(t, ctx, b, now)
 		_, err = b.Client.Run("now", "refused").Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+
+		// Leases are renewed.
+		leaseEnd := func() time.Time {
+			d, err := held[0].Describe(ctx)
+			require.NoError(t, err)
+			return d.Nodes[0].LeaseExpiresAt
+		}
+		first := leaseEnd()
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if !leaseEnd().After(first) {
+				return "a renewal"
+			}
+			return ""
+		})
 
 		// What runs, what is queued, what waits for a signal, and what waits for a worker that comes only now.
 		close(work.released)

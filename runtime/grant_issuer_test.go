@@ -33,8 +33,8 @@ func requestFor(worker string, capabilities ...string) runtime.GrantRequest {
 	}
 }
 
-// A grant is for one worker and one execution; when it has run out, another worker gets the execution and the first one may
-// not claim any more.
+// A grant is for one worker and one execution; when it has run out, another worker gets the execution and the first one
+// may not claim any more.
 func TestGrant(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -64,7 +64,7 @@ func TestGrant(t *testing.T) {
 		require.NoError(t, err)
 		_, err = claimBy(ctx, b, second)
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotLeaseable, "it is leased")
-		_, err = b.Engine.Core().CompleteExecution(ctx, enginerpc.CompleteExecutionCall{
+		_, err = enginerpc.ConnOf(b.Engine).CompleteExecution(ctx, enginerpc.CompleteExecutionCall{
 			LaneID: activity.DefaultLane, WorkerInstanceID: second.Instance, AttemptIndex: lease.AttemptIndex, ExecutionID: second.ExecutionID,
 			LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch, AttemptID: lease.AttemptID, ResultPayload: []byte("1"),
 		})
@@ -80,7 +80,7 @@ func TestGrant(t *testing.T) {
 
 // claimBy claims as a worker of another FlowFabric program does.
 func claimBy(ctx context.Context, b *enginetest.Bench, g runtime.Grant) (enginerpc.ClaimExecutionReply, error) {
-	return b.Engine.Core().ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
+	return enginerpc.ConnOf(b.Engine).ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
 		ExecutionID: g.ExecutionID, WorkerID: g.WorkerID, WorkerInstanceID: g.Instance, LaneID: g.Lane, LeaseTTL: 10 * time.Second,
 		LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()), RenewBefore: 5 * time.Second,
 	})
@@ -154,7 +154,7 @@ func TestGrantRequests(t *testing.T) {
 func TestGrantByBudgetAndQuota(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, core := enginetest.Context(t), b.Engine.Core()
+		ctx, core := enginetest.Context(t), enginerpc.ConnOf(b.Engine)
 		client, keys := core.Client(), core.Keys()
 		budget, quota := enginecore.BudgetID(uuid.NewString()), enginecore.QuotaPolicyID(uuid.NewString())
 		at, err := core.Partitioning().BudgetPartition(budget)
@@ -194,8 +194,8 @@ func TestGrantByBudgetAndQuota(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 1})
 }
 
-// Workers that run only what they are granted do the whole of what others do: chains, retries, limits, and the take-over from
-// a worker that died. Each grant is for one of them.
+// Workers that run only what they are granted do the whole of what others do: chains, retries, limits, and the
+// take-over from a worker that died. Each grant is for one of them.
 func TestWorkersClaimThroughGrants(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -263,7 +263,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 		s := enginetest.NewGrantIssuer(t, b.Engine)
 		grant, err := s.ClaimForWorker(ctx, requestFor("dying"))
 		require.NoError(t, err)
-		_, err = b.Engine.Core().ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
+		_, err = enginerpc.ConnOf(b.Engine).ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
 			ExecutionID: grant.ExecutionID, WorkerID: grant.WorkerID, WorkerInstanceID: grant.Instance, LaneID: grant.Lane,
 			LeaseTTL: 30 * time.Millisecond, RenewBefore: 20 * time.Millisecond,
 			LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()),
@@ -273,7 +273,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 		r.TTL = 100 * time.Millisecond
 		var successor runtime.Grant
 		enginetest.Eventually(t, enginetest.Patience, func() string {
-			_, err := b.Engine.Core().Tick(ctx, enginerpc.TickCall{Partition: grant.Partition, Limit: 10})
+			_, err := enginerpc.ConnOf(b.Engine).Tick(ctx, enginerpc.TickCall{Partition: grant.Partition, Limit: 10})
 			require.NoError(t, err)
 			if successor, err = s.ClaimForWorker(ctx, r); err != nil {
 				return err.Error()
@@ -281,7 +281,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 			return ""
 		})
 		require.True(t, successor.Reclaim)
-		enginetest.Pass(t, b.Engine.Core(), r.TTL) // the grant runs out, and another worker gets one
+		enginetest.Pass(t, enginerpc.ConnOf(b.Engine), r.TTL) // the grant runs out, and another worker gets one
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{ClaimThrough: s})
 		_, err = run.Result(ctx)
@@ -297,7 +297,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 func grantAll(ctx context.Context, t *testing.T, b *enginetest.Bench, s *runtime.GrantIssuer, held bool) []string {
 	t.Helper()
 	var order []string
-	client, keys := b.Engine.Core().Client(), b.Engine.Core().Keys()
+	client, keys := enginerpc.ConnOf(b.Engine).Client(), enginerpc.ConnOf(b.Engine).Keys()
 	for {
 		grant, err := s.ClaimForWorker(ctx, requestFor("w"))
 		if errors.Is(err, runtime.ErrNoGrant) {
@@ -314,8 +314,8 @@ func grantAll(ctx context.Context, t *testing.T, b *enginetest.Bench, s *runtime
 	}
 }
 
-// Grants come in the order of claims: the keys of tenants take turns, one of eight takes the oldest, whether what was granted
-// before has been claimed or still has its grant.
+// Grants come in the order of claims: the keys of tenants take turns, one of eight takes the oldest, whether what was
+// granted before has been claimed or still has its grant.
 func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 	t.Parallel()
 	for _, held := range []bool{false, true} {
@@ -337,7 +337,7 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 				ctx, l, s := enginetest.Context(t), newLedger(), enginetest.NewGrantIssuer(t, b.Engine)
 				_, err := runtime.Start(ctx, b.Client, l.flow(t, "old", 1, false, flow.Priority(1)), job{})
 				require.NoError(t, err)
-				enginetest.Pass(t, b.Engine.Core(), 0) // what comes is younger than the first one
+				enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 0) // what comes is younger than the first one
 				_, err = runtime.Start(ctx, b.Client, l.flow(t, "urgent", 12, false, flow.Priority(9)), job{})
 				require.NoError(t, err)
 				order := grantAll(ctx, t, b, s, held)
@@ -370,7 +370,8 @@ func TestGrantsTakeTurnsAmongPartitions(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 6})
 }
 
-// A budget of a run whose effect is to block its nodes, a paused run and a paused lane keep grants away as they keep claims away.
+// A budget of a run whose effect is to block its nodes, a paused run and a paused lane keep grants away as they keep
+// claims away.
 func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -429,7 +430,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		_, err = s.ClaimForWorker(ctx, requestFor("w"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant, "the lane is paused")
 		require.NoError(t, b.Client.ResumeLane(ctx, activity.DefaultLane))
-		client := b.Engine.Core().Client()
+		client := enginerpc.ConnOf(b.Engine).Client()
 		require.NoError(t, client.Do(ctx, client.B().Del().Key(grant.Key).Build()).Error())
 		b.Worker(t, []activity.Handler{spend}, runtime.WorkerConfig{ClaimThrough: s})
 		awaitAll(ctx, t, runs)

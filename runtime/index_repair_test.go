@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -26,8 +27,8 @@ type seed struct {
 	Who string `json:"who"`
 }
 
-// fixture is a run that has a node in every state, with a run of the same flow that is over, in a keyspace that stands still: there is
-// no keeper, and the only worker has no place left.
+// fixture is a run that has a node in every state, with a run of the same flow that is over, in a keyspace that stands
+// still: there is no keeper, and the only worker has no place left.
 type fixture struct {
 	*enginetest.Bench
 	ctx           context.Context
@@ -117,9 +118,9 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	require.NoError(t, setUp.Stop())
 	x.worker = b.Worker(t, x.handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Lanes: []string{busyLane}, Concurrency: 1}))
 	x.awaitStates(t, map[string]runtime.NodeState{"active": "active"})
-	client := b.Engine.Core().Client()
+	client := enginerpc.ConnOf(b.Engine).Client()
 	var err error
-	x.holder, err = client.Do(x.ctx, client.B().Hget().Key(b.Engine.Core().Keys().ExecCore(x.plan.ExecutionID("active"))).
+	x.holder, err = client.Do(x.ctx, client.B().Hget().Key(enginerpc.ConnOf(b.Engine).Keys().ExecCore(x.plan.ExecutionID("active"))).
 		Field("current_worker_instance_id").Build()).ToString()
 	require.NoError(t, err)
 	return x
@@ -146,7 +147,8 @@ func (x *fixture) handlers() []activity.Handler {
 }
 
 // do sends a command, with names in it: $idx:x and $ffx:x are keys of the partition, $id:x is the execution of a node,
-// $exec:x:part a key of it ($first in it is the edge from the first node), $flow, $flow:part, $over, $over:part, $overid and $holder what their names say.
+// $exec:x:part a key of it ($first in it is the edge from the first node), $flow, $flow:part, $over, $over:part,
+// $overid and $holder what their names say.
 func (x *fixture) do(t *testing.T, command string) {
 	t.Helper()
 	tag := x.plan.Partition.Tag()
@@ -179,7 +181,7 @@ func (x *fixture) do(t *testing.T, command string) {
 			words[i] = string(enginecore.EdgeIDFor(x.plan.FlowID, from, to))
 		}
 	}
-	client := x.Engine.Core().Client()
+	client := enginerpc.ConnOf(x.Engine).Client()
 	n, err := client.Do(x.ctx, client.B().Arbitrary(words...).Build()).ToInt64()
 	require.NoError(t, err, command)
 	if words[0] != "ZADD" && words[0] != "HSET" {
@@ -210,7 +212,7 @@ func (x *fixture) finish(t *testing.T) {
 
 func (x *fixture) faults(t *testing.T) error {
 	t.Helper()
-	s, err := invariant.ReadStill(x.ctx, x.Engine.Core().Client(), x.Prefix)
+	s, err := invariant.ReadStill(x.ctx, enginerpc.ConnOf(x.Engine).Client(), x.Prefix)
 	require.NoError(t, err)
 	return s.Check(invariant.AnyTime).Err()
 }
@@ -306,8 +308,8 @@ func damages() [][]damage {
 	}
 }
 
-// Whatever index does not fit the records is repaired, and the run ends as if nothing had been. Each damage is made and repaired
-// alone; then all of a group together.
+// Whatever index does not fit the records is repaired, and the run ends as if nothing had been. Each damage is made and
+// repaired alone; then all of a group together.
 func TestIndexReconciliation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

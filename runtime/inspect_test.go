@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -69,7 +70,8 @@ func findings(t *testing.T, e *runtime.Engine) map[inspection.Code]inspection.Fi
 	return found
 }
 
-// A server that loses work is warned of once by Open, found by Inspect with its remedy, and fails the check, until it is set right.
+// A server that loses work is warned of once by Open, found by Inspect with its remedy, and fails the check, until it
+// is set right.
 func TestServerSetUpWrongly(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -149,8 +151,8 @@ func TestInspectWorkersAndKeepers(t *testing.T) {
 		noop := activity.New("noop", func(_ context.Context, n int) (int, error) { return n, nil })
 		_, err := runtime.Start(ctx, b.Client, single(t, noop), 1)
 		require.NoError(t, err)
-		client, p := b.Engine.Core().Client(), enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
-		due := client.B().Zadd().Key(b.Engine.Core().Keys().IndexAttemptTimeout(p)).ScoreMember().ScoreMember(1, "nothing").Build()
+		client, p := enginerpc.ConnOf(b.Engine).Client(), enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+		due := client.B().Zadd().Key(enginerpc.ConnOf(b.Engine).Keys().IndexAttemptTimeout(p)).ScoreMember().ScoreMember(1, "nothing").Build()
 		require.NoError(t, client.Do(ctx, due).Error())
 		found := findings(t, b.Engine)
 		require.Equal(t, inspection.Warning, found[inspection.KeeperNone].Severity)

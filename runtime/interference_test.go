@@ -26,7 +26,7 @@ func (c *workerPool) interfere(t testing.TB, ctx context.Context, r *rand.Rand, 
 		}
 	case cancelledByOthers:
 		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond) // a random moment of the run
-		_, err := c.bench.Engine.Core().ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
+		_, err := enginerpc.ConnOf(c.bench.Engine).ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
 			Partition: x.plan.Partition, FlowID: x.plan.FlowID, Reason: "others say so", CancellationPolicy: "cancel_all",
 			Grace: time.Duration(1+r.IntN(20)) * time.Millisecond,
 		})
@@ -34,7 +34,7 @@ func (c *workerPool) interfere(t testing.TB, ctx context.Context, r *rand.Rand, 
 			t.Errorf("ff_cancel_flow: %v", err)
 		}
 	case operated:
-		o := &operator{t: t, ctx: ctx, r: r, workerPool: c, trial: x, core: c.bench.Engine.Core()}
+		o := &operator{t: t, ctx: ctx, r: r, workerPool: c, trial: x, core: enginerpc.ConnOf(c.bench.Engine)}
 		for range 30 + r.IntN(60) {
 			time.Sleep(time.Duration(r.IntN(2000)) * time.Microsecond) // a random moment of the run
 			o.operate()

@@ -24,8 +24,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// course is an activity whose input says how it ends: "ok" returns at once, "fail" fails for good, "fail-often" is retried, "hang" waits until it
-// is told to stop, and "gate" until the course's gate is open.
+// course is an activity whose input says how it ends: "ok" returns at once, "fail" fails for good, "fail-often" is
+// retried, "hang" waits until it is told to stop, and "gate" until the course's gate is open.
 type course struct {
 	act     *activity.Activity[string, string]
 	sum     *activity.Activity[[]string, string]
@@ -227,7 +227,7 @@ func TestJoinIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		id := enginecore.FlowIDFor("ns", "f", "r")
 		p, err := core.FlowPartition(id)
 		require.NoError(t, err)
@@ -366,8 +366,8 @@ func joinTable(t *testing.T) []joinRow {
 	return rows
 }
 
-// BenchmarkQuorumCancel measures the time from the decision of a join to the moment at which the functions of 100 siblings
-// see their context cancelled.
+// BenchmarkQuorumCancel measures the time from the decision of a join to the moment at which the functions of 100
+// siblings see their context cancelled.
 func BenchmarkQuorumCancel(b *testing.B) {
 	for _, kind := range testserver.Kinds(b) {
 		b.Run(string(kind), func(b *testing.B) {

@@ -129,9 +129,9 @@ func (w *randomDAG) faultOf(f invariant.Flow, index int) string {
 	return ""
 }
 
-// TestRandomJoins runs random flows with joins while workers and keepers come and go. Then it runs them again, in scopes
-// drawn at random and with some nodes that behave by now, and cancels parts of that; at last it runs all from the
-// beginning. It checks the keyspace each time and the outcomes in the beginning and the end, and purges the runs.
+// TestRandomJoins runs random flows with joins while workers and keepers come and go. Then it runs them again, in
+// scopes drawn at random and with some nodes that behave by now, and cancels parts of that; at last it runs all from
+// the beginning. It checks the keyspace each time and the outcomes in the beginning and the end, and purges the runs.
 // FLOWFABRIC_SEED repeats one round.
 func TestRandomJoins(t *testing.T) {
 	t.Parallel()

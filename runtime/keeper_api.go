@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/internal/keepertask"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
@@ -15,7 +13,8 @@ import (
 // works off what calls left for later, and repairs indexes that do not match the records. admin.Client.KeeperTasks
 // lists all of it. At least one must run: workers run one beside them, which OpenConfig.Keeper configures, unless
 // WorkerConfig.NoKeeper leaves it out. NewKeeper makes keepers that run alone; any number may run, in any processes.
-// Keepers of one engine share the partitions among them. Those of workers stand by while one made by NewKeeper is there.
+// Keepers of one engine share the partitions among them. Those of workers stand by while one made by NewKeeper is
+// there.
 type Keeper struct{ keeper *keeper.Keeper }
 
 // NewKeeper returns a keeper of an engine. The error joins all faults of the config and matches ErrInvalid.
@@ -88,26 +87,9 @@ func (k *Keeper) Stats() KeeperStats {
 	}
 	for _, t := range k.keeper.TaskStats() {
 		stats.Tasks[string(t.Task)] = KeeperTaskStats{
-			LastRun: t.LastRun, Steps: t.Steps, Done: t.Done, Errors: t.Errors, Panics: t.Panics, Lag: t.Lag, MaxLag: t.MaxLag,
+			LastRun: t.LastRun, Steps: t.Steps, Done: t.Done, Errors: t.Errors, Panics: t.Panics, Lag: t.Lag,
+			MaxLag: t.MaxLag,
 		}
 	}
 	return stats
-}
-
-// Tasks describes the tasks of keepers for admin.Client.KeeperTasks, which is the call for programs: its type is
-// internal, and may change with any version. A keeper that cannot run has none.
-func (k *Keeper) Tasks() []keepertask.Task {
-	if k.check() != nil {
-		return nil
-	}
-	return k.keeper.Tasks(contractmode.ContractTasks)
-}
-
-// RunTask is admin.Client.RunKeeperTask, which is the call for programs, with this keeper's configuration: its type is
-// internal, and may change with any version.
-func (k *Keeper) RunTask(ctx context.Context, name string) (keepertask.Report, error) {
-	if err := k.check(); err != nil {
-		return keepertask.Report{Task: name}, err
-	}
-	return k.keeper.RunTask(ctx, name)
 }

@@ -18,13 +18,9 @@ type KeeperConfig struct {
 	// When one dies, the others take over its partitions three to four of its heartbeats later; when it is stopped, at
 	// once. Defaults to 1 s.
 	HeartbeatInterval time.Duration
-	// CompactAfter is how long after the end of a run its record is made smaller: what is kept of attempts and leases,
-	// and of when each edge was satisfied, goes then; states, times, results, events and output of the run stay, and it
-	// can be run again. Defaults to 1 h; a negative time keeps the full record.
-	CompactAfter time.Duration
 	// ReconcileEvery is how often the keeper begins to go through the records and indexes of a partition, to mend what
-	// does not fit together. A partition with many records takes a few of these times; admin.Client.RunKeeperTask goes through all
-	// at once. At least 100 ms. Defaults to 10 min. Without effect in contract mode.
+	// does not fit together. A partition with many records takes a few of these times; admin.Client.RunKeeperTask goes
+	// through all at once. At least 100 ms. Defaults to 10 min. Without effect in contract mode.
 	ReconcileEvery time.Duration
 	// RetainExecutions is how long executions that belong to no managed flow are kept after their end, with payload,
 	// result, attempts, streams and all else that belongs to them: those that ff_create_execution or package admin has
@@ -40,7 +36,6 @@ type KeeperConfig struct {
 
 const (
 	defaultHeartbeatInterval = time.Second
-	defaultCompactAfter      = time.Hour
 	defaultReconcileEvery    = 10 * time.Minute
 	defaultRetainExecutions  = 24 * time.Hour
 )
@@ -50,7 +45,6 @@ const (
 func (c KeeperConfig) resolve(in string) (keeper.Config, error) {
 	config := keeper.Config{
 		Lanes:            []enginecore.LaneID{keeper.DefaultLane},
-		CompactAfter:     cmp.Or(c.CompactAfter, defaultCompactAfter),
 		RetainExecutions: cmp.Or(c.RetainExecutions, defaultRetainExecutions),
 		LibraryCheck:     cmp.Or(c.libraryCheck, engine.LibraryCheck),
 		ReconcileEvery:   cmp.Or(c.ReconcileEvery, defaultReconcileEvery),

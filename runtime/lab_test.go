@@ -12,6 +12,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // behaviour is what the function of a node does in one attempt.
@@ -127,14 +129,25 @@ func newScript(r *rand.Rand, calm int) script {
 	return s
 }
 
+// unlucky reports whether a node that its script lets succeed has failed because it was kept from running: its worker was
+// lost more often than allowed, or each of its attempts ran into the timeout. A worker whose process gets no time for
+// seconds does lose its leases, and its functions are late.
+func (n *sketchNode) unlucky(got invariant.Node) bool {
+	if got.Outcome != "failed" || !n.script.succeeds() {
+		return false
+	}
+	return got.Category == runtime.CategoryWorkerLost ||
+		n.timeout > 0 && got.Attempts >= n.script.attempts && got.Category == activity.CategoryTimeout
+}
+
 // outcomes is what becomes of every node when nobody interferes: it runs when all its upstreams have succeeded and is
-// skipped otherwise.
-func (s *sketch) outcomes() map[string]string {
+// skipped otherwise. The unlucky ones fail.
+func (s *sketch) outcomes(unlucky map[string]bool) map[string]string {
 	out := make(map[string]string, len(s.nodes))
 	for i := range s.nodes {
 		n := &s.nodes[i]
 		outcome := "failed"
-		if n.script.succeeds() {
+		if n.script.succeeds() && !unlucky[n.name] {
 			outcome = "success"
 		}
 		for _, up := range n.upstreams() {

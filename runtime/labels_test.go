@@ -7,14 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Labels that would do something to a terminal, or are no text, are refused before anything is written, and the error names
-// what it is about.
+// Labels that would do something to a terminal, or are no text, are refused before anything is written, and the error
+// names what it is about.
 func TestLabelsThatCannotBeShown(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -27,22 +26,25 @@ func TestLabelsThatCannotBeShown(t *testing.T) {
 	before := contents(t, ctx, b)
 	for _, bad := range []string{"x\n", "\x1b[31m", "\x00", "\x7f", "\u009b31m", "\xff", "a\xc3"} {
 		_, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), runtime.WithTag("a.b", bad))
-		require.ErrorIs(t, err, flow.ErrTag, "%q", bad)
+		require.ErrorIs(t, err, runtime.ErrInvalid, "%q", bad)
 		require.ErrorContains(t, err, `of "a.b": it `)
 		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), runtime.WithTag("a."+bad, "x"))
-		require.ErrorIs(t, err, flow.ErrTag, "%q", bad)
-		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), runtime.Creator(bad))
-		require.ErrorContains(t, err, "creator", "%q", bad)
-		_, err = runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), def, 1, runtime.ScheduledBy(bad))
 		require.ErrorIs(t, err, runtime.ErrInvalid, "%q", bad)
-		_, err = runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), def, 1, runtime.RunTag("a.b", bad))
-		require.ErrorIs(t, err, flow.ErrTag, "%q", bad)
+		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), runtime.WithActor(bad))
+		require.ErrorContains(t, err, "actor", "%q", bad)
+		_, err = runtime.Schedule(ctx, b.Client, "s", def, 1, runtime.ScheduleConfig{Every: time.Hour, Actor: bad})
+		require.ErrorIs(t, err, runtime.ErrInvalid, "%q", bad)
+		_, err = runtime.Schedule(ctx, b.Client, "s", def, 1, runtime.ScheduleConfig{
+			Every: time.Hour, Tags: map[string]string{"a.b": bad},
+		})
+		require.ErrorIs(t, err, runtime.ErrInvalid, "%q", bad)
 		_, err = b.Client.Signal(ctx, token, runtime.Signal{Name: "x", Source: bad, Payload: 1})
 		require.ErrorIs(t, err, runtime.ErrInvalid, "%q", bad)
 		require.ErrorContains(t, err, "source")
 		require.Error(t, b.Client.PauseLane(ctx, "lane"+bad, ""), "%q", bad)
 	}
-	_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), runtime.Creator(strings.Repeat("x", runtime.MaxActor+1)))
+	long := runtime.WithActor(strings.Repeat("x", runtime.MaxActor+1))
+	_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), long)
 	require.ErrorContains(t, err, "it has 257 bytes, at most 256 are allowed")
 	require.Equal(t, before, contents(t, ctx, b))
 	d, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "x", Source: "Zoë <zoe@example.org>", Payload: 1})

@@ -25,15 +25,15 @@ type LaneState struct {
 	Eligible, Delayed, Active, Suspended int
 	// Blocked counts the nodes that something else keeps from being eligible.
 	Blocked LaneWaiting
-	// Oldest is when the oldest eligible node was created; zero when none is eligible. Of the nodes with a priority only the
-	// first one is looked at.
+	// Oldest is when the oldest eligible node was created; zero when none is eligible. Of the nodes with a priority
+	// only the first one is looked at.
 	Oldest time.Time
 }
 
 // LaneWaiting counts nodes by what they wait for.
 type LaneWaiting struct {
-	// Dependencies: upstreams. Budget and Quota: room under a limit. Route: a worker that knows the activity and offers the
-	// capabilities. Operator: the end of a pause.
+	// Dependencies: upstreams. Budget and Quota: room under a limit. Route: a worker that knows the activity and offers
+	// the capabilities. Operator: the end of a pause.
 	Dependencies, Budget, Quota, Route, Operator int
 }
 
@@ -56,7 +56,8 @@ func (c *Client) Lanes(ctx context.Context) ([]LaneState, error) {
 
 func readLane(l enginerpc.LaneState) LaneState {
 	lane := LaneState{
-		Name: string(l.LaneID), Paused: l.Paused != "", Eligible: int(l.Eligible), Delayed: int(l.Delayed), Active: int(l.Active),
+		Name: string(l.LaneID), Paused: l.Paused != "", Eligible: int(l.Eligible), Delayed: int(l.Delayed),
+		Active:    int(l.Active),
 		Suspended: int(l.Suspended), Oldest: l.OldestEligibleAt,
 		Blocked: LaneWaiting{
 			Dependencies: int(l.BlockedDependencies), Budget: int(l.BlockedBudget), Quota: int(l.BlockedQuota),
@@ -70,10 +71,10 @@ func readLane(l enginerpc.LaneState) LaneState {
 	return lane
 }
 
-// PauseLane keeps workers from claiming anything of a lane until ResumeLane. What runs goes on; nothing times out for being
-// paused, except by the deadline of its run. The pause is kept by the engine: it holds for workers that come later, and
-// over restarts. The lane need not be in use yet. Pausing it again changes nothing, except that a call which failed half-way
-// is completed; so when the error is not nil, repeat it.
+// PauseLane keeps workers from claiming anything of a lane until ResumeLane. What runs goes on; nothing times out for
+// being paused, except by the deadline of its run. The pause is kept by the engine: it holds for workers that come
+// later, and over restarts. The lane need not be in use yet. Pausing it again changes nothing, except that a call which
+// failed half-way is completed; so when the error is not nil, repeat it.
 func (c *Client) PauseLane(ctx context.Context, lane, reason string) error {
 	if _, err := enginecore.ParseLaneID(lane); err != nil {
 		return invalid("pause lane: %w", err)
@@ -89,7 +90,8 @@ func (c *Client) ResumeLane(ctx context.Context, lane string) error {
 	return c.resume(ctx, engine.PausedLane, lane)
 }
 
-// PauseActivity is PauseLane for the nodes of one activity, on all lanes. Old names of an activity are names of their own.
+// PauseActivity is PauseLane for the nodes of one activity, on all lanes. Old names of an activity are names of their
+// own.
 func (c *Client) PauseActivity(ctx context.Context, name, reason string) error {
 	if err := activityspec.CheckName(name); err != nil {
 		return invalid("pause activity: %w", err)

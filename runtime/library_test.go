@@ -14,18 +14,18 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A server that had lost its library got one of an older program, whose functions have the same names. A keeper of the newer
-// program notices without a call that fails.
+// A server that had lost its library got one of an older program, whose functions have the same names. A keeper of the
+// newer program notices without a call that fails.
 func TestKeeperReplacesAnOlderLibrary(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
 		b := enginetest.Open(t, kind, testserver.Start(t, testserver.Options{Kind: kind}).URL(), enginetest.NewPrefix())
 		older := strings.Replace(lua.Source(), "'"+lua.Build()+"'", "'1-abc'", 1)
-		client := b.Engine.Core().Client()
+		client := enginerpc.ConnOf(b.Engine).Client()
 		require.NoError(t, client.Do(ctx, client.B().FunctionLoad().Replace().FunctionCode(older).Build()).Error())
 		build := func() string {
-			version, err := b.Engine.Core().Version(ctx, enginerpc.VersionCall{})
+			version, err := enginerpc.ConnOf(b.Engine).Version(ctx, enginerpc.VersionCall{})
 			require.NoError(t, err)
 			return version.Build
 		}

@@ -17,13 +17,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A place that is given back goes to the next who waits in the same call, also when the caller has no slot for it: nobody
-// waits for a keeper.
+// A place that is given back goes to the next who waits in the same call, also when the caller has no slot for it:
+// nobody waits for a keeper.
 func TestFreedPlaceIsHandedOnAtOnce(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		id := enginecore.QuotaIDFor("test", "handed on", "")
 		partition, err := core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)
@@ -107,13 +107,13 @@ func (m *modelBlocks) hold(worker string, places, needed, seq int64) []string {
 	return m.grant(256)
 }
 
-// Random words about blocks, late and repeated ones among them, between requests that wait and others that do not, give what
-// the model gives, and never more places than there are.
+// Random words about blocks, late and repeated ones among them, between requests that wait and others that do not, give
+// what the model gives, and never more places than there are.
 func TestBlockModel(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -179,8 +179,8 @@ func TestBlockModel(t *testing.T) {
 	})
 }
 
-// Under a limit that is far away, executions take turns in the places of their workers: no more run than the limit says when
-// it comes near, and all places go back at rest.
+// Under a limit that is far away, executions take turns in the places of their workers: no more run than the limit says
+// when it comes near, and all places go back at rest.
 func TestLimitFarThenNear(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

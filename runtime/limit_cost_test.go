@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -17,7 +18,7 @@ import (
 
 // commands counts what a server has executed, also by calls of functions.
 func commands(ctx context.Context, t *testing.T, b *enginetest.Bench) (total, calls int64) {
-	client := b.Engine.Core().Client()
+	client := enginerpc.ConnOf(b.Engine).Client()
 	text, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()
 	require.NoError(t, err)
 	for _, m := range regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`).FindAllStringSubmatch(text, -1) {
@@ -45,8 +46,9 @@ func costOf(ctx context.Context, t *testing.T, b *enginetest.Bench, a *activity.
 	return float64(after-before) / runs, float64(callsAfter-callsBefore) / runs
 }
 
-// costAlone is how many commands and calls of functions a run of one node takes where nothing goes together with anything: one run
-// after the other, by a worker that does only what it is told. It is the most that a run takes, and does not depend on the machine.
+// costAlone is how many commands and calls of functions a run of one node takes where nothing goes together with
+// anything: one run after the other, by a worker that does only what it is told. It is the most that a run takes, and
+// does not depend on the machine.
 func costAlone(ctx context.Context, t *testing.T, b *enginetest.Bench, a *activity.Activity[int, int], opts ...flow.Option) (perRun, callsPerRun float64) {
 	t.Helper()
 	const runs = 100
@@ -71,8 +73,8 @@ func costAlone(ctx context.Context, t *testing.T, b *enginetest.Bench, a *activi
 	return float64(after-before) / runs, float64(callsAfter-callsBefore) / runs
 }
 
-// A limit that is far from binding adds a bounded number of commands to each execution, and few calls. The commands are those of
-// the server that all tests share, so no other test runs meanwhile.
+// A limit that is far from binding adds a bounded number of commands to each execution, and few calls. The commands are
+// those of the server that all tests share, so no other test runs meanwhile.
 func TestCostOfLimit(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 8})
 	ctx := enginetest.Context(t)
@@ -84,8 +86,8 @@ func TestCostOfLimit(t *testing.T) {
 	t.Logf("%.1f commands and %.2f calls for each run, with a limit %.1f and %.2f", free, freeCalls, limited, limitedCalls)
 }
 
-// A budget that is far from used up costs a run next to nothing where nothing uses it, and a bounded number of commands where a
-// node does. No other test runs meanwhile.
+// A budget that is far from used up costs a run next to nothing where nothing uses it, and a bounded number of commands
+// where a node does. No other test runs meanwhile.
 func TestCostOfBudget(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 8})
 	ctx := enginetest.Context(t)

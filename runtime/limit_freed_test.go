@@ -14,9 +14,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// While work waits for a limit, each place that comes free is taken again because it came free: nothing else happens meanwhile
-// that could bring somebody to take it. What runs goes on running, and neither the round of a keeper, of which there is none,
-// nor the look of a worker into every partition can come before the time is over.
+// While work waits for a limit, each place that comes free is taken again because it came free: nothing else happens
+// meanwhile that could bring somebody to take it. What runs goes on running, and neither the round of a keeper, of
+// which there is none, nor the look of a worker into every partition can come before the time is over.
 func TestFreedPlaceIsTakenAgain(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -28,7 +29,7 @@ func TestSubscribingUnderLoad(t *testing.T) {
 		var load sync.WaitGroup
 		for range 2 {
 			load.Go(func() {
-				client, keys := b.Engine.Core().Client(), b.Engine.Core().Keys()
+				client, keys := enginerpc.ConnOf(b.Engine).Client(), enginerpc.ConnOf(b.Engine).Keys()
 				for loading.Err() == nil {
 					var messages []rueidis.Completed
 					for range 50 {

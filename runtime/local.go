@@ -32,8 +32,8 @@ type Local struct {
 	faults []error
 }
 
-// OpenLocal opens the engine and starts a worker on it, with its keeper. Close ends all of it; the end of ctx does not. The
-// errors are those of Open, NewWorker and Worker.Register.
+// OpenLocal opens the engine and starts a worker on it, with its keeper. Close ends all of it; the end of ctx does not.
+// The errors are those of Open, NewWorker and Worker.Register.
 func OpenLocal(ctx context.Context, config LocalConfig) (*Local, error) {
 	if err := config.check(); err != nil {
 		return nil, fmt.Errorf("local: %w", err)
@@ -82,7 +82,8 @@ func (l *Local) Engine() *Engine {
 	return l.engine
 }
 
-// Client starts and watches runs. Close closes it. Of a nil Local it is nil, and calls of such a client return an error.
+// Client starts and watches runs. Close closes it. Of a nil Local it is nil, and calls of such a client return an
+// error.
 func (l *Local) Client() *Client {
 	if l == nil {
 		return nil
@@ -99,8 +100,8 @@ func (l *Local) Stop() {
 	l.tasks.Wait()
 }
 
-// Close stops the worker as Worker.Run says, with its keeper, then the client and the engine. It returns what went wrong in any
-// of them. Further calls return the same.
+// Close stops the worker as Worker.Run says, with its keeper, then the client and the engine. It returns what went
+// wrong in any of them. Further calls return the same.
 func (l *Local) Close() error {
 	if l == nil || l.engine == nil {
 		return nil

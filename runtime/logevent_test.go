@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"cmp"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,8 +23,7 @@ func TestEveryLogEventIsUsedAndDocumented(t *testing.T) {
 	require.NoError(t, err)
 	sources := sourcesOf(t)
 
-	names := []string{"library.loaded", "library.incompatible"} // of package runtime_testcore
-	names = append(names, "storage.failed", "storage.restored") // of package embedded
+	names := eventsBelow(t, "../internal/enginerpc", "../enginecore/embedded", "approvals")
 	for _, m := range regexp.MustCompile(`(Event\w+)\s+LogEvent = "([^"]+)"`).FindAllStringSubmatch(string(declared), -1) {
 		names = append(names, m[2])
 		require.Contains(t, sources, m[1], "nothing logs %s", m[2])
@@ -37,6 +37,26 @@ func TestEveryLogEventIsUsedAndDocumented(t *testing.T) {
 	require.Equal(t, names, documented)
 }
 
+// eventsBelow returns the events that the packages in and below these folders name as texts.
+func eventsBelow(t *testing.T, dirs ...string) []string {
+	t.Helper()
+	event := regexp.MustCompile(`(?:"event", |\bevent[A-Z]\w* += )"([a-z_.]+)"`)
+	found := make(map[string]bool)
+	for _, dir := range dirs {
+		require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(path)
+			for _, match := range event.FindAllStringSubmatch(string(source), -1) {
+				found[match[1]] = true
+			}
+			return err
+		}))
+	}
+	return slices.Collect(maps.Keys(found))
+}
+
 // A search for events must find every log record.
 func TestEveryLogRecordNamesItsEvent(t *testing.T) {
 	t.Parallel()
@@ -45,7 +65,8 @@ func TestEveryLogRecordNamesItsEvent(t *testing.T) {
 	}
 }
 
-// sourcesOf joins the sources of package runtime and its internal packages, without tests and the declarations of the events.
+// sourcesOf joins the sources of package runtime and its internal packages, without tests and the declarations of the
+// events.
 func sourcesOf(t *testing.T) string {
 	t.Helper()
 	var text strings.Builder

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keepertask"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
@@ -62,7 +63,7 @@ func TestKeeperPanicIsContained(t *testing.T) {
 	require.EqualValues(t, 2, tasks["lease_expiry"].Panics)
 	require.GreaterOrEqual(t, tasks["lease_expiry"].Errors, int64(2))
 	require.Zero(t, tasks["quota"].Panics)
-	report, err := k.RunTask(t.Context(), "lease_expiry")
+	report, err := keepertask.RunTask(t.Context(), k, "lease_expiry")
 	require.NoError(t, err)
 	require.Equal(t, 4, report.Partitions)
 }
@@ -75,7 +76,7 @@ func TestRunTaskGoesOnBehindAFault(t *testing.T) {
 	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
 	// An index of the wrong type: nothing can be done in this partition.
 	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(k.keeper.Session.Core.Keys().IndexLeaseExpiry(p)).Value("x").Build()).Error())
-	report, err := k.RunTask(t.Context(), "lease_expiry")
+	report, err := keepertask.RunTask(t.Context(), k, "lease_expiry")
 	require.ErrorContains(t, err, "lease_expiry in partition {fp:1}")
 	require.Equal(t, 1, report.Remaining)
 	require.Equal(t, 4, report.Steps)
@@ -144,7 +145,8 @@ func TestIdleHandsArePassedOver(t *testing.T) {
 	require.True(t, f.Healthy(now))
 }
 
-// A partition that fails is left alone longer and longer, and looked at alone; one whose engine is away comes soon again.
+// A partition that fails is left alone longer and longer, and looked at alone; one whose engine is away comes soon
+// again.
 func TestPartitionTimerOfFailures(t *testing.T) {
 	t.Parallel()
 	p := func(i uint16) enginecore.Partition {
@@ -176,8 +178,8 @@ func TestPartitionTimerOfFailures(t *testing.T) {
 	require.Equal(t, []enginecore.Partition{p(1)}, due)
 }
 
-// A keeper whose steps fail in all of its partitions is not ready, long before it counts as silent. One that fails in some
-// does its work in the others.
+// A keeper whose steps fail in all of its partitions is not ready, long before it counts as silent. One that fails in
+// some does its work in the others.
 func TestKeeperWhoseStepsFailIsNotReady(t *testing.T) {
 	t.Parallel()
 	k := testKeeper(t)

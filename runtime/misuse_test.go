@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,7 +30,11 @@ func TestNilOptions(t *testing.T) {
 	_, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("there"))
 	require.NoError(t, err)
 	for name, call := range map[string]func() error{
-		"start":  func() error { _, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), nil); return err },
+		"start": func() error { _, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), nil); return err },
+		"start with a nil of its own type": func() error {
+			_, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), runtime.ActionOption(nil))
+			return err
+		},
 		"cancel": func() error { return b.Client.Run(def.Name(), "there").Cancel(ctx, "", runtime.WithActor("x"), nil) },
 		"one node": func() error {
 			return b.Client.Run(def.Name(), "there").CancelNode(ctx, "n0", "", runtime.WithActor("x"), nil)
@@ -48,10 +51,6 @@ func TestNilOptions(t *testing.T) {
 				return err
 			}
 			return nil
-		},
-		"schedule": func() error {
-			_, err := runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), def, 1, runtime.Jitter(0), nil)
-			return err
 		},
 		"limit": func() error { return b.Client.SetLimit(ctx, "l", "", activity.AtOnce(1), nil) },
 	} {
@@ -124,8 +123,8 @@ func TestFieldsThatExcludeEachOther(t *testing.T) {
 	}
 }
 
-// A run, client, worker, keeper or engine that an ignored error left nil, or that was not made by its function, says so in
-// every call, and panics in none.
+// A run, client, worker, keeper or engine that an ignored error left nil, or that was not made by its function, says so
+// in every call, and panics in none.
 func TestCallsOfWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Patience)
@@ -148,7 +147,7 @@ func TestCallsOfWhatIsNotThere(t *testing.T) {
 		{new(runtime.GrantIssuer), "the grant issuer was not made by NewGrantIssuer"},
 		{new(runtime.Engine), "the engine was not made by Open"},
 		{(*enginerpc.Conn)(nil), "the engine was not made by Connect"},
-		{(*runtime.Engine)(nil).Core(), "the engine was not made by Connect"},
+		{enginerpc.ConnOf((*runtime.Engine)(nil)), "the engine was not made by Connect"},
 	} {
 		value := reflect.ValueOf(x.value)
 		for i := range value.NumMethod() {
@@ -172,8 +171,8 @@ func TestCallsOfWhatIsNotThere(t *testing.T) {
 // zeroArgument are errors by which a call refuses the zero values that it gets here.
 var zeroArgument = regexp.MustCompile(`empty|bad name|no such|invalid token|malformed|unknown|must |is missing|nothing to|not valid|token|is no `)
 
-// callWithNothing calls a method with zero values and returns its errors, of an iterator those that it yields. Methods of
-// nil pointers that have no error to return may do as they like.
+// callWithNothing calls a method with zero values and returns its errors, of an iterator those that it yields. Methods
+// of nil pointers that have no error to return may do as they like.
 func callWithNothing(ctx context.Context, method reflect.Value) (errs []error) {
 	kind := method.Type()
 	hasError := false

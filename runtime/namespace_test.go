@@ -28,8 +28,9 @@ type foreign struct {
 	limit, schedule string
 }
 
-// acrossNamespaces are the methods of a client and of a reference to a run, called with the names of another namespace: the error that each must give. A
-// nil error is that of a call that finds nothing to do, or does it in the namespace of the caller.
+// acrossNamespaces are the methods of a client and of a reference to a run, called with the names of another namespace:
+// the error that each must give. A nil error is that of a call that finds nothing to do, or does it in the namespace of
+// the caller.
 var acrossNamespaces = map[string]struct {
 	call func(context.Context, *runtime.Client, foreign) error
 	want error
@@ -98,12 +99,12 @@ var acrossNamespaces = map[string]struct {
 		return noneOf(list, err)
 	}, nil},
 	"ResetBudget":  {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.ResetBudget(ctx, x.budget) }, runtime.ErrBudgetNotFound},
-	"RemoveBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.RemoveBudget(ctx, x.budget) }, nil},
+	"DeleteBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.DeleteBudget(ctx, x.budget) }, nil},
 	"CreateBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return errors.Join(c.CreateBudget(ctx, x.budget, flow.HardLimit("calls", 1)), c.RemoveBudget(ctx, x.budget))
+		return errors.Join(c.CreateBudget(ctx, x.budget, flow.HardLimit("calls", 1)), c.DeleteBudget(ctx, x.budget))
 	}, nil},
 	"SetBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return errors.Join(c.SetBudget(ctx, x.budget, flow.HardLimit("calls", 1)), c.RemoveBudget(ctx, x.budget))
+		return errors.Join(c.SetBudget(ctx, x.budget, flow.HardLimit("calls", 1)), c.DeleteBudget(ctx, x.budget))
 	}, nil},
 	"SetLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.SetLimit(ctx, x.limit, "", activity.AtOnce(1))
@@ -173,8 +174,8 @@ func noneOf[T any](list []T, err error) error {
 	return err
 }
 
-// What a client calls by the names, and with the ids, of another namespace finds nothing and changes nothing. Each method of a
-// client and of a reference to a run is either looked at here or belongs to all namespaces by its nature.
+// What a client calls by the names, and with the ids, of another namespace finds nothing and changes nothing. Each
+// method of a client and of a reference to a run is either looked at here or belongs to all namespaces by its nature.
 func TestNamespacesAreApart(t *testing.T) {
 	t.Parallel()
 	for _, handle := range []reflect.Type{reflect.TypeFor[*runtime.Client](), reflect.TypeFor[*runtime.RunRef]()} {
@@ -202,12 +203,12 @@ func TestNamespacesAreApart(t *testing.T) {
 		shared := runtime.BudgetRef{Name: "shared"}
 		require.NoError(t, theirs.Client.CreateBudget(ctx, shared, flow.HardLimit("calls", 4)))
 		require.NoError(t, theirs.Client.SetLimit(ctx, "few", "", activity.AtOnce(7)))
-		_, err = runtime.Schedule(ctx, theirs.Client, "nightly", runtime.Every(time.Hour), def, 1)
+		_, err = runtime.Schedule(ctx, theirs.Client, "nightly", def, 1, runtime.ScheduleConfig{Every: time.Hour})
 		require.NoError(t, err)
 		x := foreign{flow: "gate", run: "r1", node: "ok", budget: shared, limit: "few", schedule: "nightly"}
 		// Ids follow from names, so whoever knows these knows those.
 		id := enginecore.FlowIDFor("theirs", x.flow, x.run)
-		p, err := ours.Engine.Core().FlowPartition(id)
+		p, err := enginerpc.ConnOf(ours.Engine).FlowPartition(id)
 		require.NoError(t, err)
 		x.wait = runtime.Waitpoint{ExecutionID: enginecore.ExecutionIDFor(p, id, "ok"), ID: enginecore.WaitpointIDFor(id, "ok")}
 		view := func() []any {
@@ -266,7 +267,7 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 		}
 		p, err := w.ExecutionID.Partition()
 		require.NoError(t, err)
-		_, err = b.Engine.Core().EndWait(ctx, enginerpc.EndWaitCall{
+		_, err = enginerpc.ConnOf(b.Engine).EndWait(ctx, enginerpc.EndWaitCall{
 			Partition: p, ExecutionID: w.ExecutionID,
 			WaitpointID: w.ID, Resume: true, Result: []byte("7"), Namespace: "another",
 		})

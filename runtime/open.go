@@ -38,15 +38,6 @@ func (e *Engine) open() error {
 	return nil
 }
 
-// Core is the connection with the keys and the typed calls of the library, for packages of this module: its type is
-// internal, and may change with any version. Of a nil engine it is nil.
-func (e *Engine) Core() *enginerpc.Conn {
-	if e.open() != nil {
-		return nil
-	}
-	return e.session.Core
-}
-
 // Embedded is the engine of this process, or nil when the engine is a server or nil.
 func (e *Engine) Embedded() *embedded.Engine {
 	if e.open() != nil {
@@ -74,9 +65,9 @@ const (
 //	redis+cluster://  valkey+cluster://    a cluster: host[:port][,host[:port]…]
 //	redis+sentinel://  valkey+sentinel://  a server behind sentinels: host[:port][,…]/name-of-the-primary
 //
-// Programs on several databases of one server hear each other's messages: give each database a prefix of its own (OpenConfig.Prefix), or
-// keepers and workers count those of other databases among theirs, and work waits for them; and Result may return what a run of
-// the same flow and id has returned in another database.
+// Programs on several databases of one server hear each other's messages: give each database a prefix of its own
+// (OpenConfig.Prefix), or keepers and workers count those of other databases among theirs, and work waits for them; and
+// Result may return what a run of the same flow and id has returned in another database.
 //
 // A server's URL and embedded take ?contract=15, which is contract mode (ContractConfig). A server's takes client_name,
 // db, dial_timeout, write_timeout (times such as 5s), max_retries=0, protocol=2 and, with TLS, skip_verify besides.
@@ -123,8 +114,8 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, target.explain(err)), e.Close())
 	}
 	if s.InMemory {
-		s.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine is in this process and in memory: nothing outlives it, and "+
-			"no other process sees it", engine.EventEngineInMemory.Attr())
+		s.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine runs in this process and in memory: its data "+
+			"does not outlive the process, and other processes cannot use it", engine.EventEngineInMemory.Attr())
 	}
 	inspect.Warn(ctx, s)
 	return e, nil
@@ -136,7 +127,8 @@ func connect(ctx context.Context, s *engine.Session, config OpenConfig, target t
 		Core: enginerpc.Options{
 			Prefix: config.Prefix, Partitions: enginecore.Partitioning{Flow: config.Partitions},
 			Logger: s.Logger, RetryFor: config.retryFor,
-			ReplaceForeignLibrary: config.ReplaceForeignLibrary, ContractOnly: config.Contract != nil || target.contract,
+			ReplaceForeignLibrary: config.ReplaceForeignLibrary, ContractOnly: config.Contract != nil ||
+				target.contract,
 		},
 		Client: target.option, Watches: config.MaxWatches, Secret: config.WaitpointSecret.given(),
 	}
@@ -154,7 +146,9 @@ func connect(ctx context.Context, s *engine.Session, config OpenConfig, target t
 	if c.Core.ContractOnly {
 		var intervals contractmode.ContractConfig
 		if config.Contract != nil {
-			intervals = contractmode.ContractConfig{Poll: config.Contract.PollInterval, Reconcile: config.Contract.ReconcileInterval}
+			intervals = contractmode.ContractConfig{
+				Poll: config.Contract.PollInterval, Reconcile: config.Contract.ReconcileInterval,
+			}
 		}
 		c.NewBackend = func(ctx context.Context, s *engine.Session) (engine.Backend, error) {
 			return contractmode.NewContract(ctx, s, intervals)
@@ -164,7 +158,9 @@ func connect(ctx context.Context, s *engine.Session, config OpenConfig, target t
 }
 
 // openEmbedded opens the engine of this process.
-func openEmbedded(ctx context.Context, s *engine.Session, config OpenConfig, target target, contractOnly bool) (err error) {
+func openEmbedded(
+	ctx context.Context, s *engine.Session, config OpenConfig, target target, contractOnly bool,
+) (err error) {
 	s.InMemory = target.dir == ""
 	if config.MustExist {
 		if err := checkExists(target.dir); err != nil {
@@ -193,8 +189,8 @@ func checkExists(dir string) error {
 	return err
 }
 
-// Close ends the connection and, in this process, the engine. Result, Watch and Stream that wait return enginecore.ErrClosed.
-// Further calls do nothing, and neither does one of a nil engine.
+// Close ends the connection and, in this process, the engine. Result, Watch and Stream that wait return
+// enginecore.ErrClosed. Further calls do nothing, and neither does one of a nil engine.
 func (e *Engine) Close() error {
 	if e.open() != nil {
 		return nil

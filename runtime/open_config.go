@@ -198,7 +198,8 @@ func (c OpenConfig) check(contract bool) error {
 			fault("Contract.PollInterval %s: must be at least %s", c.Contract.PollInterval, minContractInterval)
 		}
 		if c.Contract.ReconcileInterval < minContractInterval {
-			fault("Contract.ReconcileInterval %s: must be at least %s", c.Contract.ReconcileInterval, minContractInterval)
+			fault("Contract.ReconcileInterval %s: must be at least %s", c.Contract.ReconcileInterval,
+				minContractInterval)
 		}
 	}
 	return errors.Join(faults...)

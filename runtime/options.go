@@ -7,10 +7,13 @@ func apply[O ~func(C), C any](to C, opts []O) error {
 	var faults []error
 	for i, opt := range opts {
 		if opt == nil {
-			faults = append(faults, invalid("option %d is nil", i+1))
+			faults = append(faults, nilOption(i))
 			continue
 		}
 		opt(to)
 	}
 	return errors.Join(faults...)
 }
+
+// nilOption is the fault of an option that is nil, by its index.
+func nilOption(i int) error { return invalid("option %d is nil", i+1) }

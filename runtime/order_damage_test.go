@@ -8,11 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// command sends a command with keys of the default lane in the only partition: $idx and $ffx stand for their beginnings.
+// command sends a command with keys of the default lane in the only partition: $idx and $ffx stand for their
+// beginnings.
 func (u *lineUp) command(t *testing.T, words ...string) int64 {
 	t.Helper()
 	for i, word := range words {
@@ -23,7 +25,7 @@ func (u *lineUp) command(t *testing.T, words ...string) int64 {
 			words[i] = u.Prefix + ":ffx:{fp:0}:lane:default" + word[4:]
 		}
 	}
-	client := u.Engine.Core().Client()
+	client := enginerpc.ConnOf(u.Engine).Client()
 	n, err := client.Do(u.ctx, client.B().Arbitrary(words...).Build()).ToInt64()
 	require.NoError(t, err)
 	return n

@@ -16,6 +16,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -123,7 +124,7 @@ func TestLowPriorityIsNotStarved(t *testing.T) {
 				u := newLineUp(t, b)
 				one := u.l.flow(t, "one", 1, false)
 				u.start(t, one, "", "low")
-				enginetest.Pass(t, b.Engine.Core(), 0) // what comes is younger than the first one
+				enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 0) // what comes is younger than the first one
 				many := u.l.flow(t, "many", 40, inRow, flow.Priority(9))
 				u.start(t, many, "", "high")
 				u.start(t, u.l.flow(t, "middle", 1, false, flow.Priority(5)), "", "middle")
@@ -170,7 +171,8 @@ func TestSetPriority(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 1})
 }
 
-// In the queue of a limit, too, whoever gets another priority moves, and so do the runs of maps and sub-flows that have started.
+// In the queue of a limit, too, whoever gets another priority moves, and so do the runs of maps and sub-flows that have
+// started.
 func TestSetPriorityReachesFurther(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -364,7 +366,7 @@ func TestItemsShareAsTheirRun(t *testing.T) {
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []int{1, 2, 3}, out)
-		client, items := b.Engine.Core().Client(), 0
+		client, items := enginerpc.ConnOf(b.Engine).Client(), 0
 		for _, key := range b.Settle(t).KeyNames() {
 			if !strings.Contains(key, ":exec:") || !strings.HasSuffix(key, ":core") {
 				continue

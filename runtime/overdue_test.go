@@ -38,8 +38,8 @@ func overdueNode(d *runtime.RunDescription) string {
 	return ""
 }
 
-// A retry, a delay, a wait, a deadline and a lost worker that no keeper sees to are called overdue, and the reason is told:
-// no keeper, or not.
+// A retry, a delay, a wait, a deadline and a lost worker that no keeper sees to are called overdue, and the reason is
+// told: no keeper, or not.
 func TestOverdueIsTold(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -57,9 +57,9 @@ func TestOverdueIsTold(t *testing.T) {
 		lost := single(t, activity.New("lost", func(_ context.Context, n int) (int, error) { return n, nil }, activity.Lane("away")))
 		run, err := runtime.Start(ctx, b.Client, lost, 1, runtime.WithID("lost"))
 		require.NoError(t, err)
-		partition, err := b.Engine.Core().FlowPartition(run.FlowID())
+		partition, err := enginerpc.ConnOf(b.Engine).FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		claimed, err := b.Engine.Core().Claim(ctx, enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
+		claimed, err := enginerpc.ConnOf(b.Engine).Claim(ctx, enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
 			WorkerID: "w", WorkerInstanceID: "w-1", LaneID: "away", ClaimID: uuid.NewString(), LeaseTTL: 300 * time.Millisecond, Kinds: "\nlost\n", Count: 1,
 		}})
 		require.NoError(t, err)

@@ -18,12 +18,13 @@ func TestPartitionTimerFollowsTheEnginesClock(t *testing.T) {
 	p := enginecore.Partition{Family: enginecore.FlowFamily}
 	for _, ahead := range []time.Duration{-time.Minute, 0, time.Minute} {
 		a := keeper.NewPartitionTimer([]enginecore.Partition{p}, 9*time.Second)
-		engine := time.UnixMilli(time.Now().Add(ahead).UnixMilli())
-		due, _ := a.Due(time.Now())
+		now := time.Now()
+		engine := time.UnixMilli(now.Add(ahead).UnixMilli())
+		due, _ := a.Due(now)
 		require.Len(t, due, 1)
-		a.NoteClock(p, engine, time.Now(), time.Now())
+		a.NoteClock(p, engine, now, now)
 		a.NoteDue(p, engine.Add(500*time.Millisecond))
-		due, wait := a.Due(time.Now())
+		due, wait := a.Due(now)
 		require.Empty(t, due, "engine %s ahead", ahead)
 		require.LessOrEqual(t, wait, 500*time.Millisecond)
 		require.Greater(t, wait, 100*time.Millisecond)
@@ -41,8 +42,8 @@ func TestPartitionTimerWithoutTheEnginesClock(t *testing.T) {
 	require.Len(t, due, 1)
 }
 
-// What a keeper does after the engine's answer, however long it takes, does not make it late for what it hears meanwhile or for
-// what the answer told it.
+// What a keeper does after the engine's answer, however long it takes, does not make it late for what it hears
+// meanwhile or for what the answer told it.
 func TestPartitionTimerCountsFromTheAnswer(t *testing.T) {
 	t.Parallel()
 	p := enginecore.Partition{Family: enginecore.FlowFamily}

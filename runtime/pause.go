@@ -16,7 +16,8 @@ func (r *RunRef) Pause(ctx context.Context, reason string) error {
 	}
 	err := engine.CheckReason(reason)
 	if err == nil {
-		_, err = r.client.session.Core.PauseFlow(ctx, enginerpc.PauseFlowCall{Partition: r.partition, FlowID: r.flowID, Reason: reason})
+		_, err = r.client.session.Core.PauseFlow(ctx,
+			enginerpc.PauseFlowCall{Partition: r.partition, FlowID: r.flowID, Reason: reason})
 	}
 	if err != nil {
 		return r.errorf("pause", runFault(err))

@@ -17,8 +17,8 @@ import (
 
 var submitCall = regexp.MustCompile(`call \d+: ffx_submit_flow with (\d+) nodes and (\d+) edges(, releases the roots)?`)
 
-// A large flow comes in chunks: all nodes before the first edge, which may come with the last of them; each call within the
-// bounds of one, and the last one alone lets the flow go.
+// A large flow comes in chunks: all nodes before the first edge, which may come with the last of them; each call within
+// the bounds of one, and the last one alone lets the flow go.
 func TestPlanCalls(t *testing.T) {
 	t.Parallel()
 	step := activity.New("plan.step", func(_ context.Context, n int) (int, error) { return n, nil })

@@ -56,7 +56,9 @@ func (r *RunRef) setPriority(ctx context.Context, node string, priority int) err
 	}
 	call := enginerpc.SetPriorityCall{Partition: r.partition, FlowID: r.flowID, Priority: int64(priority)}
 	if node != "" {
-		call.ExecutionID = r.executionID(node)
+		if call.ExecutionID, err = r.executionID(ctx, node); err != nil {
+			return err
+		}
 	}
 	children, err := r.client.setPriorityOf(ctx, core, call)
 	if err != nil {
@@ -69,9 +71,11 @@ func (r *RunRef) setPriority(ctx context.Context, node string, priority int) err
 		if err != nil {
 			return err
 		}
-		further, err := r.client.setPriorityOf(ctx, core, enginerpc.SetPriorityCall{Partition: at, FlowID: child, Priority: int64(priority)})
+		further, err := r.client.setPriorityOf(ctx, core,
+			enginerpc.SetPriorityCall{Partition: at, FlowID: child, Priority: int64(priority)})
 		// A child may be over by now, or not started yet.
-		if err != nil && !errors.Is(err, enginecore.ErrFlowNotFound) && !errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
+		if err != nil && !errors.Is(err, enginecore.ErrFlowNotFound) &&
+			!errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
 			return fmt.Errorf("run %s of a map or sub-flow: %w", child, err)
 		}
 		children = append(children, further...)
@@ -79,8 +83,11 @@ func (r *RunRef) setPriority(ctx context.Context, node string, priority int) err
 	return nil
 }
 
-// setPriorityOf makes the calls for one run, moves what waits for limits, and returns the runs of its maps and sub-flows.
-func (c *Client) setPriorityOf(ctx context.Context, core engine.RunControl, call enginerpc.SetPriorityCall) (children []enginecore.FlowID, err error) {
+// setPriorityOf makes the calls for one run, moves what waits for limits, and returns the runs of its maps and
+// sub-flows.
+func (c *Client) setPriorityOf(
+	ctx context.Context, core engine.RunControl, call enginerpc.SetPriorityCall,
+) (children []enginecore.FlowID, err error) {
 	for {
 		reply, err := core.SetPriority(ctx, call)
 		if err != nil {

@@ -153,7 +153,7 @@ func TestPurgeInParts(t *testing.T) {
 		plan, err := runtime.NewPlan(b.Client, defs["wide"], none{}, runtime.WithID("id"))
 		require.NoError(t, err)
 
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		reply, err := core.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: plan.Partition, FlowID: plan.FlowID})
 		require.NoError(t, err)
 		require.True(t, reply.More)
@@ -225,7 +225,6 @@ func TestBadRetention(t *testing.T) {
 	for _, retention := range []runtime.Retention{{Default: flowgraph.MaxKeep + time.Hour}, {Failed: -2}, {Expired: flowgraph.MaxKeep + 1}} {
 		_, err := runtime.Open(context.Background(), "embedded:", runtime.OpenConfig{Retention: retention})
 		require.ErrorIs(t, err, runtime.ErrInvalid)
-		require.ErrorIs(t, err, flow.ErrRetention)
 	}
 }
 
@@ -256,7 +255,7 @@ func BenchmarkPurge(b *testing.B) {
 				b.StartTimer()
 				for more := true; more; calls++ {
 					begin := time.Now()
-					reply, err := bench.Engine.Core().PurgeFlow(b.Context(), enginerpc.PurgeFlowCall{Partition: plan.Partition, FlowID: plan.FlowID})
+					reply, err := enginerpc.ConnOf(bench.Engine).PurgeFlow(b.Context(), enginerpc.PurgeFlowCall{Partition: plan.Partition, FlowID: plan.FlowID})
 					require.NoError(b, err)
 					longest = max(longest, time.Since(begin))
 					more = reply.More

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// Quotas lists the limits of the client's namespace that are in use or were set, by name and key, with how they stand.
+// Limits lists the limits of the client's namespace that are in use or were set, by name and key, with how they stand.
 func (c *Client) Limits(ctx context.Context) ([]LimitState, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
@@ -33,8 +33,9 @@ func (c *Client) Limits(ctx context.Context) ([]LimitState, error) {
 					continue
 				}
 				list = append(list, LimitState{
-					Name: q.Name, Key: q.Key, AtMost: int(q.Rate), Per: time.Duration(q.WindowMs) * time.Millisecond, AtOnce: int(q.Cap),
-					Set: q.Pinned, Running: int(q.Running), Started: int(q.InWindow), Waiting: int(q.Waiting),
+					Name: q.Name, Key: q.Key, AtMost: int(q.Rate), Per: time.Duration(q.WindowMs) * time.Millisecond,
+					AtOnce: int(q.Cap),
+					Set:    q.Pinned, Running: int(q.Running), Started: int(q.InWindow), Waiting: int(q.Waiting),
 				})
 			}
 			if call.Cursor = reply.NextCursor; call.Cursor == "" {
@@ -47,13 +48,14 @@ func (c *Client) Limits(ctx context.Context) ([]LimitState, error) {
 	return slices.CompactFunc(list, func(a, b LimitState) bool { return a.Name == b.Name && a.Key == b.Key }), nil
 }
 
-// SetLimit replaces what flows declare for a limit, for all that have it, also those that wait already. The key is empty for
-// a limit without KeyFrom. Room that it makes is used at once; what runs goes on. ResetLimit ends it.
+// SetLimit replaces what flows declare for a limit, for all that have it, also those that wait already. The key is
+// empty for a limit without KeyFrom. Room that it makes is used at once; what runs goes on. ResetLimit ends it.
 func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activity.LimitOption) error {
 	spec := activityspec.NewLimit(name, opts...)
 	err := spec.Validate()
 	if len(spec.KeyFrom) > 0 {
-		err = errors.Join(err, fmt.Errorf("limit %q: key from %q: it is set for the key %q", name, strings.Join(spec.KeyFrom, "."), key))
+		err = errors.Join(err, fmt.Errorf("limit %q: key from %q: it is set for the key %q", name,
+			strings.Join(spec.KeyFrom, "."), key))
 	}
 	if err != nil {
 		return invalid("set limit: %w", err)
@@ -61,7 +63,8 @@ func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activit
 	return c.setLimit(ctx, key, spec, true)
 }
 
-// ResetLimit makes what flows declare count again, from the next start of a node on. A limit that is not set is no error.
+// ResetLimit makes what flows declare count again, from the next start of a node on. A limit that is not set is no
+// error.
 func (c *Client) ResetLimit(ctx context.Context, name, key string) error {
 	if err := activityspec.CheckName(name); err != nil {
 		return invalid("reset limit: %w", err)
@@ -79,8 +82,9 @@ func (c *Client) setLimit(ctx context.Context, key string, spec activityspec.Lim
 		return err
 	}
 	_, err = c.session.Core.SetQuota(ctx, enginerpc.SetQuotaCall{
-		Partition: partition, QuotaPolicyID: id, Name: spec.Name, Key: key, Rate: int64(spec.AtMost), WindowMs: spec.Per.Milliseconds(),
-		Cap: int64(spec.AtOnce), Pin: pin,
+		Partition: partition, QuotaPolicyID: id, Name: spec.Name, Key: key, Rate: int64(spec.AtMost),
+		WindowMs: spec.Per.Milliseconds(),
+		Cap:      int64(spec.AtOnce), Pin: pin,
 	})
 	if err != nil {
 		return fmt.Errorf("set limit %q of %q: %w", spec.Name, key, err)

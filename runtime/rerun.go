@@ -16,13 +16,13 @@ import (
 // with the node's name, or "all".
 type RerunScope string
 
-// RerunFailed runs again what did not succeed: nodes that failed, expired or were cancelled, and what was skipped because
-// of them. What succeeded keeps its result, except where it ran because a node had failed (flow.OnFailure, flow.Always).
-// Failures that a join has borne stay as they are.
+// RerunFailed runs again what did not succeed: nodes that failed, expired or were cancelled, and what was skipped
+// because of them. What succeeded keeps its result, except where it ran because a node had failed (flow.OnFailure,
+// flow.Always). Failures that a join has borne stay as they are.
 func RerunFailed() RerunScope { return submit.RerunFailed }
 
-// RerunFrom runs a node again and everything that depends on it, whatever became of it. If another upstream of these has
-// not succeeded, they are skipped as before.
+// RerunFrom runs a node again and everything that depends on it, whatever became of it. If another upstream of these
+// has not succeeded, they are skipped as before.
 func RerunFrom(node string) RerunScope { return RerunScope(submit.RerunFrom + node) }
 
 // RerunAll runs every node again.

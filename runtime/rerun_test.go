@@ -213,13 +213,13 @@ func TestRerunIsAnnounced(t *testing.T) {
 
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		partition, err := b.Engine.Core().FlowPartition(d.FlowID)
+		partition, err := enginerpc.ConnOf(b.Engine).FlowPartition(d.FlowID)
 		require.NoError(t, err)
-		client, told := b.Engine.Core().Client(), make(chan string, 8)
+		client, told := enginerpc.ConnOf(b.Engine).Client(), make(chan string, 8)
 		listener, leave := client.Dedicate()
 		defer leave()
 		ended := listener.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { told <- m.Message }})
-		channel := b.Engine.Core().Keys().ChannelDone(partition)
+		channel := enginerpc.ConnOf(b.Engine).Keys().ChannelDone(partition)
 		require.NoError(t, listener.Do(ctx, listener.B().Subscribe().Channel(channel).Build()).Error())
 		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
 		select {
@@ -241,7 +241,7 @@ func TestRerunFrom(t *testing.T) {
 		b.Worker(t, []activity.Handler{s.act}, runtime.WorkerConfig{Concurrency: 4})
 		run := s.start(t, b, s.flow(t, "order", "a:", "b: a", "other: a", "c: b other", "sum: c a"))
 		s.called()
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		plan, err := runtime.NewPlan(b.Client, s.flow(t, "order", "a:"), none{}, runtime.WithID(run.ID()))
 		require.NoError(t, err)
 		stored := func(node string) string {
@@ -385,7 +385,8 @@ func TestRerunLimit(t *testing.T) {
 	})
 }
 
-// A rerun whose caller is gone after the first step is led on by a keeper; none of the nodes starts before all are reset.
+// A rerun whose caller is gone after the first step is led on by a keeper; none of the nodes starts before all are
+// reset.
 func TestRerunOfAWideRunIsLedOn(t *testing.T) {
 	t.Parallel()
 	for _, cancelled := range []bool{false, true} {
@@ -412,7 +413,7 @@ func TestRerunOfAWideRunIsLedOn(t *testing.T) {
 				for _, n := range d.Nodes {
 					call.Nodes = append(call.Nodes, n.ExecutionID)
 				}
-				reply, err := b.Engine.Core().Rerun(ctx, call)
+				reply, err := enginerpc.ConnOf(b.Engine).Rerun(ctx, call)
 				require.NoError(t, err)
 				require.True(t, reply.More)
 				b.Check(t, invariant.AnyTime)

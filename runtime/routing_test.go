@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -171,7 +172,7 @@ func TestFullWorkerDoesNotSpin(t *testing.T) {
 
 // commandsOf is the number of commands that a server has processed.
 func commandsOf(t *testing.T, ctx context.Context, b *enginetest.Bench) int {
-	client := b.Engine.Core().Client()
+	client := enginerpc.ConnOf(b.Engine).Client()
 	text, err := client.Do(ctx, client.B().Info().Section("stats").Build()).ToString()
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(text, "total_commands_processed:")
@@ -181,7 +182,8 @@ func commandsOf(t *testing.T, ctx context.Context, b *enginetest.Bench) int {
 	return n
 }
 
-// Any number of nodes that nobody can run does not hide one that can, and all of them run when a worker comes that fits.
+// Any number of nodes that nobody can run does not hide one that can, and all of them run when a worker comes that
+// fits.
 func TestManyThatNobodyCanRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

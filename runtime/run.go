@@ -21,10 +21,12 @@ type Run[Out any] struct {
 // engine makes nothing runnable before the whole flow is there.
 //
 // The error wraps ErrRunConflict when the id is taken by a run with another graph or input, ErrTooLarge for an input
-// above MaxInput, ErrInvalid for a bad id or Creator and for an input without the key of a limit, a budget or FairBy,
-// flow.ErrTag for a bad tag or flow.ErrInvalid for too many; nothing has been written then. It wraps enginecore.ErrFull
-// when the server has no room for new work: start the run again later, with the same ID.
-func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Run[Out], error) {
+// above MaxInput, ErrInvalid for a bad id, actor or tag, for too many tags and for an input without the key of a limit,
+// a budget or FairBy; nothing has been written then. It wraps enginecore.ErrFull when the server has no room for new
+// work: start the run again later, with the same ID.
+func Start[In, Out any](
+	ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption,
+) (*Run[Out], error) {
 	plan, err := planRun(c, def, in, opts)
 	if err != nil {
 		return nil, err
@@ -38,12 +40,14 @@ func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In,
 }
 
 // planRun makes the run of one call of Start ready to be submitted. Nothing is sent.
-func planRun[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts []StartOption) (*submit.RunPlan, error) {
+func planRun[In, Out any](
+	c *Client, def *flow.Definition[In, Out], in In, opts []StartOption,
+) (*submit.RunPlan, error) {
 	if err := usable(c, def); err != nil {
 		return nil, fmt.Errorf("start run: %w", err)
 	}
-	config := startConfig{}
-	if err := errors.Join(apply(&config, opts), engine.CheckText("creator", config.creator, engine.MaxActor)); err != nil {
+	config, err := startConfigOf(opts)
+	if err != nil {
 		return nil, fmt.Errorf("flow %s: start: %w", def.Name(), err)
 	}
 	if !config.named {
@@ -61,10 +65,12 @@ func planRun[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 	if err != nil {
 		return nil, err
 	}
-	plan.Creator = config.creator
+	plan.Creator = config.actor
 	plan.OwnTags = len(config.tags) > 0
-	plan.Tags, err = submit.TagsOf(compiled, config.tags)
-	return plan, err
+	if plan.Tags, err = submit.TagsOf(compiled, config.tags); err != nil {
+		return nil, invalid("%w", err)
+	}
+	return plan, nil
 }
 
 // Attach gives a reference to a run the result type of its flow. It sends nothing, so the run need not exist. It
@@ -75,7 +81,8 @@ func Attach[In, Out any](ref *RunRef, def *flow.Definition[In, Out]) (*Run[Out],
 		return nil, fmt.Errorf("attach to run: %w", err)
 	}
 	if def.Name() != ref.flow {
-		return nil, fmt.Errorf("attach to run %s of flow %s: the definition is of flow %s", ref.id, ref.flow, def.Name())
+		return nil, fmt.Errorf("attach to run %s of flow %s: the definition is of flow %s", ref.id, ref.flow,
+			def.Name())
 	}
 	return &Run[Out]{RunRef: ref, decode: def.DecodeResult, existed: true}, nil
 }
@@ -114,7 +121,8 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 		return zero, err
 	}
 	if reply.Outcome != "success" {
-		return zero, newRunError(submit.ReadRunFailure(ctx, r.client.session, r.flow, r.id, r.flowID, r.partition, reply))
+		return zero, newRunError(submit.ReadRunFailure(ctx, r.client.session, r.flow, r.id, r.flowID, r.partition,
+			reply))
 	}
 	out, err := r.decode(reply.Result)
 	if err != nil && !reply.HasResult {

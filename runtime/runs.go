@@ -15,22 +15,24 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/runsearch"
 )
 
-// RunQuery says which runs of the client's namespace are wanted. The zero value is all of them. A run must satisfy everything that is set.
+// RunQuery says which runs of the client's namespace are wanted. The zero value is all of them. A run must satisfy
+// everything that is set.
 type RunQuery struct {
 	// Flow is the name of the flow.
 	Flow string
 	// States are the states of which the run must be in one.
 	States []RunState
 	// Tags are tags that the run must have, with their values: those of its flow (flow.Tag), and those it was started
-	// with (Tag).
+	// with (WithTag).
 	Tags map[string]string
-	// CreatedFrom and CreatedBefore bound the time when the run was started: the first one is included, the second is not.
+	// CreatedFrom and CreatedBefore bound the time when the run was started: the first one is included, the second is
+	// not.
 	CreatedFrom, CreatedBefore time.Time
-	// FinishedFrom and FinishedBefore bound the time when the last node ended. With one of them, only runs that are over
-	// are found, and they come in the order of their end.
+	// FinishedFrom and FinishedBefore bound the time when the last node ended. With one of them, only runs that are
+	// over are found, and they come in the order of their end.
 	FinishedFrom, FinishedBefore time.Time
-	// Children also finds the runs that nodes of other runs stand for, those of maps and sub-flows. With a Flow they are
-	// found in any case.
+	// Children also finds the runs that nodes of other runs stand for, those of maps and sub-flows. With a Flow they
+	// are found in any case.
 	Children bool
 }
 
@@ -39,7 +41,8 @@ func (q RunQuery) finished() bool { return !q.FinishedFrom.IsZero() || !q.Finish
 
 // onlyFlow reports whether the query names a flow and nothing else.
 func (q RunQuery) onlyFlow() bool {
-	return q.Flow != "" && len(q.States) == 0 && len(q.Tags) == 0 && q.CreatedFrom.IsZero() && q.CreatedBefore.IsZero() && !q.finished()
+	return q.Flow != "" && len(q.States) == 0 && len(q.Tags) == 0 && q.CreatedFrom.IsZero() &&
+		q.CreatedBefore.IsZero() && !q.finished()
 }
 
 // Check returns what Client.Runs would refuse the query for, without an engine. The error matches ErrInvalid.
@@ -133,13 +136,14 @@ func summarizeAll(runs []enginerpc.Run) []RunSummary {
 	return list
 }
 
-// Runs finds runs of the client's namespace, the newest first; with FinishedFrom or FinishedBefore, those that ended last come first. It reads on
-// while the loop asks for more, a bounded number of runs per call and partition at a time. Every run that is there and
-// satisfies the query all the while is yielded exactly once, whatever is started, ends or is purged meanwhile; one that
-// changes meanwhile may be yielded as it was, be missing, or, in the order of ends, come twice. An error ends the sequence.
+// Runs finds runs of the client's namespace, the newest first; with FinishedFrom or FinishedBefore, those that ended
+// last come first. It reads on while the loop asks for more, a bounded number of runs per call and partition at a time.
+// Every run that is there and satisfies the query all the while is yielded exactly once, whatever is started, ends or
+// is purged meanwhile; one that changes meanwhile may be yielded as it was, be missing, or, in the order of ends, come
+// twice. An error ends the sequence.
 //
-// The cost: by flow, by tag and without either, runs are found in lists of their own; all else is looked at run by run, so
-// bound the time of a query for few runs among very many. It matches ErrInvalid for a query that makes no sense, and
+// The cost: by flow, by tag and without either, runs are found in lists of their own; all else is looked at run by run,
+// so bound the time of a query for few runs among very many. It matches ErrInvalid for a query that makes no sense, and
 // ErrNotInContract in contract mode, where ListRuns and package admin remain.
 func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[RunSummary, error] {
 	return func(yield func(RunSummary, error) bool) {
@@ -164,12 +168,13 @@ type RunPage struct {
 }
 
 // ListRuns is Runs by pages: at most limit runs (0 for 50, and never more than 500) from a cursor on, which is the Next
-// of the page before with the same query, or empty. Pages together have what Runs yields. The work of a call is bounded,
-// whatever there is. The cursor stays good, also when the run that it names is purged; one from elsewhere gives ErrCursor.
+// of the page before with the same query, or empty. Pages together have what Runs yields. The work of a call is
+// bounded, whatever there is. The cursor stays good, also when the run that it names is purged; one from elsewhere
+// gives ErrCursor.
 //
-// In contract mode, where there are no lists of runs, a query may only name a Flow, which is looked for among the latest runs of
-// all flows, and there is one page; other queries give ErrNotInContract. The runs of partitions that could not be asked are
-// missing then, and the error, which comes together with what was found, says so.
+// In contract mode, where there are no lists of runs, a query may only name a Flow, which is looked for among the
+// latest runs of all flows, and there is one page; other queries give ErrNotInContract. The runs of partitions that
+// could not be asked are missing then, and the error, which comes together with what was found, says so.
 func (c *Client) ListRuns(ctx context.Context, q RunQuery, cursor string, limit int) (RunPage, error) {
 	limit, err := listLimit(limit)
 	if err == nil {

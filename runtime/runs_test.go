@@ -270,7 +270,7 @@ func TestLookingForRareRunsIsBounded(t *testing.T) {
 		call := enginerpc.ListRunsCall{Partition: p, Limit: 100, States: "expired"}
 		var reached []time.Time
 		for {
-			reply, err := b.Engine.Core().ListRuns(ctx, call)
+			reply, err := enginerpc.ConnOf(b.Engine).ListRuns(ctx, call)
 			require.NoError(t, err)
 			require.Empty(t, reply.Runs)
 			if !reply.More {
@@ -293,9 +293,9 @@ func TestTagsOfRunsFollowLaterOnes(t *testing.T) {
 		def := oneWay(t, newCourse(), "tagged", "ok", flow.Tag("team.name", "census"))
 		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithTag("customer.id", "7"))
 		require.NoError(t, err)
-		p, err := b.Engine.Core().FlowPartition(run.FlowID())
+		p, err := enginerpc.ConnOf(b.Engine).FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		_, err = b.Engine.Core().SetFlowTags(ctx, enginerpc.SetFlowTagsCall{
+		_, err = enginerpc.ConnOf(b.Engine).SetFlowTags(ctx, enginerpc.SetFlowTagsCall{
 			Partition: p, FlowID: run.FlowID(), Tags: []string{"customer.id", "8", "customer.id", "9", "new.one", "x"},
 		})
 		require.NoError(t, err)
@@ -334,7 +334,7 @@ func TestRunQueriesThatMakeNoSense(t *testing.T) {
 		}
 		def := oneWay(t, newCourse(), "tagged", "ok")
 		_, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithTag("Nonsense", "7"))
-		require.ErrorIs(t, err, flow.ErrTag)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
 		_, err = runtime.Start(ctx, b.Client, def, none{}, runtime.WithTag("a.b", strings.Repeat("x", flowgraph.MaxTagValue+1)))
 		require.ErrorIs(t, err, flowgraph.ErrLimit)
 		b.Check(t, invariant.Quiescent)

@@ -24,7 +24,9 @@ func (c *Client) locateSchedule(name string) (enginecore.Partition, enginecore.S
 }
 
 // changeSchedule changes a schedule that is not being deleted.
-func (c *Client) changeSchedule(ctx context.Context, do, name string, change func(*schedule.Record) (bool, error)) error {
+func (c *Client) changeSchedule(
+	ctx context.Context, do, name string, change func(*schedule.Record) (bool, error),
+) error {
 	p, id, err := c.locateSchedule(name)
 	if err == nil {
 		err = schedule.Store{Session: c.session}.ChangeKept(ctx, p, id, change)
@@ -37,8 +39,8 @@ func (c *Client) changeSchedule(ctx context.Context, do, name string, change fun
 
 // PauseSchedule makes a schedule start nothing but what is triggered, until ResumeSchedule. Runs that are open go on. A
 // fire that came due before the pause is kept, whether a keeper has seen it or not: it waits, and starts after
-// ResumeSchedule, unless the overlap policy skips it or it is older than the catch-up window. Pausing it again changes the
-// reason. The error wraps ErrScheduleNotFound when there is none.
+// ResumeSchedule, unless the overlap policy skips it or it is older than the catch-up window. Pausing it again changes
+// the reason. The error wraps ErrScheduleNotFound when there is none.
 func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 	if err := engine.CheckReason(reason); err != nil {
 		return fmt.Errorf("pause schedule %.140q: %w", name, err)
@@ -53,19 +55,20 @@ func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 	return nil
 }
 
-// ResumeSchedule ends a pause: fires that waited when it began are started, under the overlap policy. Those that came due
-// during the pause are not made up: the next one is the first after now, by the engine's clock. A schedule that is not
-// paused is left alone.
+// ResumeSchedule ends a pause: fires that waited when it began are started, under the overlap policy. Those that came
+// due during the pause are not made up: the next one is the first after now, by the engine's clock. A schedule that is
+// not paused is left alone.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 	return c.changeSchedule(ctx, "resume", name, func(r *schedule.Record) (bool, error) { return r.Resume(), nil })
 }
 
-// TriggerSchedule fires a schedule now, by the engine's clock, also while it is paused or after its end, and returns the id of
-// the run. When it returns, the run has been started, or waits for the end of the run before, as the overlap policy has it.
-// The timetable goes on as it would have.
+// TriggerSchedule fires a schedule now, by the engine's clock, also while it is paused or after its end, and returns
+// the id of the run. When it returns, the run has been started, or waits for the end of the run before, as the overlap
+// policy has it. The timetable goes on as it would have.
 //
-// The error wraps ErrScheduleNotFound, ErrScheduleFull when as many fires wait as may, or ErrFireSkipped when the overlap policy
-// starts nothing because a run is open. Where the call is interrupted after the fire was written, a keeper starts the run.
+// The error wraps ErrScheduleNotFound, ErrScheduleFull when as many fires wait as may, or ErrFireSkipped when the
+// overlap policy starts nothing because a run is open. Where the call is interrupted after the fire was written, a
+// keeper starts the run.
 func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string, err error) {
 	var fire schedule.PendingFire
 	err = c.changeSchedule(ctx, "trigger", name, func(r *schedule.Record) (_ bool, err error) {
@@ -87,8 +90,8 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string
 	return schedule.RunOf(name, fire), nil
 }
 
-// DeleteSchedule removes a schedule with its history. Its runs stay; fires that wait are dropped. Where a keeper is just
-// starting a run, it waits for that, about ten seconds if the keeper has stopped in the middle. The error wraps
+// DeleteSchedule removes a schedule with its history. Its runs stay; fires that wait are dropped. Where a keeper is
+// just starting a run, it waits for that, about ten seconds if the keeper has stopped in the middle. The error wraps
 // ErrScheduleNotFound when there is none. A schedule of the same name may be made afterwards.
 func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
 	p, id, err := c.locateSchedule(name)

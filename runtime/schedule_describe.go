@@ -17,9 +17,9 @@ import (
 // ScheduleDescription is a schedule at one moment. Times are those of the engine's clock.
 type ScheduleDescription struct {
 	Name, Flow string
-	// Cron and Zone, or Interval, are the timing.
-	Cron, Zone string
-	Interval   time.Duration
+	// Cron and TimeZone, or Every, and the fields below are those of ScheduleConfig, with the defaults in place.
+	Cron, TimeZone string
+	Every          time.Duration
 	// StartingAt and EndingAt are zero without such a bound.
 	StartingAt, EndingAt time.Time
 	Jitter, CatchUp      time.Duration
@@ -32,8 +32,8 @@ type ScheduleDescription struct {
 	// PausedAt is when it was paused, for PauseReason; zero when it is not.
 	PausedAt    time.Time
 	PauseReason string
-	// NextFire is the next time by the timetable, to which a jitter adds. Zero when there is none; while the schedule is
-	// paused, nothing happens at that time.
+	// NextFire is the next time by the timetable, to which a jitter adds. Zero when there is none; while the schedule
+	// is paused, nothing happens at that time.
 	NextFire time.Time
 	// LastFire is the time of the last fire, whatever became of it; zero when there was none.
 	LastFire time.Time
@@ -56,10 +56,11 @@ type ScheduleFireOutcome string
 const (
 	// ScheduleFireStarted has a run.
 	ScheduleFireStarted = ScheduleFireOutcome(schedule.FireStarted)
-	// ScheduleFireSkipped was not started because of the overlap policy, or because the timetable was changed while the jitter
-	// delayed it.
+	// ScheduleFireSkipped was not started because of the overlap policy, or because the timetable was changed while the
+	// jitter delayed it.
 	ScheduleFireSkipped = ScheduleFireOutcome(schedule.FireSkipped)
-	// ScheduleFireMissed was not started because no keeper was there within the catch-up window, or too many were to be made up.
+	// ScheduleFireMissed was not started because no keeper was there within the catch-up window, or too many were to be
+	// made up.
 	ScheduleFireMissed = ScheduleFireOutcome(schedule.FireMissed)
 	// ScheduleFireFailed could not be started.
 	ScheduleFireFailed = ScheduleFireOutcome(schedule.FireFailed)
@@ -82,8 +83,8 @@ type ScheduleFire struct {
 	Triggered bool
 }
 
-// DescribeSchedule returns a schedule of the client's namespace with its history. The error wraps ErrScheduleNotFound when
-// there is none.
+// DescribeSchedule returns a schedule of the client's namespace with its history. The error wraps ErrScheduleNotFound
+// when there is none.
 func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDescription, error) {
 	fail := func(err error) (*ScheduleDescription, error) {
 		return nil, fmt.Errorf("describe schedule %.140q: %w", name, err)
@@ -106,8 +107,9 @@ func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDe
 	return d, nil
 }
 
-// Schedules yields the schedules of the client's namespace, in no particular order, without their histories. They are read page
-// by page while the iteration goes on; one that is made or deleted meanwhile may be in it or not. An error ends it.
+// Schedules yields the schedules of the client's namespace, in no particular order, without their histories. They are
+// read page by page while the iteration goes on; one that is made or deleted meanwhile may be in it or not. An error
+// ends it.
 func (c *Client) Schedules(ctx context.Context) iter.Seq2[*ScheduleDescription, error] {
 	return func(yield func(*ScheduleDescription, error) bool) {
 		if _, err := offered[engine.ScheduleCalls](c); err != nil {
@@ -128,7 +130,9 @@ func (c *Client) Schedules(ctx context.Context) iter.Seq2[*ScheduleDescription, 
 }
 
 // yieldSchedules yields those of a partition.
-func (c *Client) yieldSchedules(ctx context.Context, p enginecore.Partition, yield func(*ScheduleDescription, error) bool) (bool, error) {
+func (c *Client) yieldSchedules(
+	ctx context.Context, p enginecore.Partition, yield func(*ScheduleDescription, error) bool,
+) (bool, error) {
 	call := enginerpc.ListSchedulesCall{Partition: p}
 	for {
 		reply, err := c.session.Core.ListSchedules(ctx, call)
@@ -138,7 +142,9 @@ func (c *Client) yieldSchedules(ctx context.Context, p enginecore.Partition, yie
 		for _, stored := range reply.Schedules {
 			r, err := schedule.ReadRecord(p, reply.Now, stored)
 			if errors.Is(err, schedule.ErrScheduleVersion) {
-				c.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a schedule is left out of a list", engine.EventScheduleFailed.Attr(),
+				c.session.Logger.LogAttrs(ctx, slog.LevelWarn,
+					"flowfabric: the client omits a schedule that it cannot read from a list",
+					engine.EventScheduleFailed.Attr(),
 					slog.Any("error", err))
 				continue
 			}
@@ -169,20 +175,29 @@ func parseFire(text string) (ScheduleFire, error) {
 		return ScheduleFire{}, err
 	}
 	return ScheduleFire{
-		At: schedule.UnixTime(entry.At), Until: schedule.UnixTime(max(entry.At, entry.Until)), Count: max(1, entry.Count), DoneAt: schedule.UnixTime(entry.Done),
-		Outcome: ScheduleFireOutcome(entry.Outcome), Flow: entry.Flow, Run: entry.Run, Reason: entry.Reason, Triggered: entry.Manual,
+		At: schedule.UnixTime(entry.At), Until: schedule.UnixTime(max(entry.At, entry.Until)),
+		Count: max(1, entry.Count), DoneAt: schedule.UnixTime(entry.Done),
+		Outcome: ScheduleFireOutcome(entry.Outcome), Flow: entry.Flow, Run: entry.Run, Reason: entry.Reason,
+		Triggered: entry.Manual,
 	}, nil
 }
 
-func (c *Client) describeSchedule(ctx context.Context, r *schedule.Record, history []string) (*ScheduleDescription, error) {
+func (c *Client) describeSchedule(
+	ctx context.Context, r *schedule.Record, history []string,
+) (*ScheduleDescription, error) {
 	spec, state := &r.Spec, &r.State
 	d := &ScheduleDescription{
-		Name: spec.Name, Flow: spec.Flow, Cron: spec.Cron, Zone: spec.Zone, Interval: time.Duration(spec.EveryMS) * time.Millisecond,
-		StartingAt: schedule.UnixTime(spec.StartMS), EndingAt: schedule.UnixTime(spec.EndMS), Jitter: time.Duration(spec.JitterMS) * time.Millisecond,
+		Name: spec.Name, Flow: spec.Flow, Cron: spec.Cron, TimeZone: spec.Zone,
+		Every:      time.Duration(spec.EveryMS) * time.Millisecond,
+		StartingAt: schedule.UnixTime(spec.StartMS), EndingAt: schedule.UnixTime(spec.EndMS),
+		Jitter:  time.Duration(spec.JitterMS) * time.Millisecond,
 		CatchUp: spec.CatchUp(), Overlap: OverlapPolicy(spec.Overlap), QueueLimit: spec.QueueLimit, Tags: spec.Tags,
-		CreatedAt: schedule.UnixTime(state.CreatedAt), UpdatedAt: schedule.UnixTime(state.UpdatedAt), PausedAt: schedule.UnixTime(state.PausedAt),
-		PauseReason: state.PauseReason, NextFire: schedule.UnixTime(state.Due), LastFire: schedule.UnixTime(state.LastFire),
-		Waiting: len(state.Waiting), Started: state.Started, Skipped: state.Skipped, Missed: state.Missed, Failed: state.Failed,
+		CreatedAt: schedule.UnixTime(state.CreatedAt), UpdatedAt: schedule.UnixTime(state.UpdatedAt),
+		PausedAt:    schedule.UnixTime(state.PausedAt),
+		PauseReason: state.PauseReason, NextFire: schedule.UnixTime(state.Due),
+		LastFire: schedule.UnixTime(state.LastFire),
+		Waiting:  len(state.Waiting), Started: state.Started, Skipped: state.Skipped, Missed: state.Missed,
+		Failed: state.Failed,
 	}
 	for _, text := range history {
 		fire, err := parseFire(text)

@@ -73,11 +73,8 @@ func TestStoredFlowCompilesTheSame(t *testing.T) {
 	flow.Return(f, flow.Node(f, "sum", sum, flow.List(a, b), flow.After(ok)))
 	def, err := f.Build()
 	require.NoError(t, err)
-	for _, g := range []interface {
-		Hash() string
-		Graph() *flowgraph.Graph
-	}{def, fixtureFlow(t)} {
-		declared, err := submit.CompileFlow(g.Graph(), g.Hash())
+	for _, g := range []interface{ Hash() string }{def, fixtureFlow(t)} {
+		declared, err := submit.CompileFlow(flowgraph.Of(g), g.Hash())
 		require.NoError(t, err)
 		stored, err := schedule.CompileStored(declared.Definition, g.Hash())
 		require.NoError(t, err)

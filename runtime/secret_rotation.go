@@ -21,12 +21,13 @@ type SecretRotation struct {
 	Failed map[enginecore.Partition]error
 }
 
-// RotateSecrets makes another secret the one that tokens are signed with, in every partition: OpenConfig.WaitpointSecret,
-// or a new random one. Tokens that were signed with the one before stay valid for the grace time, 0 for 7 days.
-// The secret is that of all namespaces, and so are the tokens that a short grace makes invalid: it is for operators.
+// RotateSecrets makes another secret the one that tokens are signed with, in every partition:
+// OpenConfig.WaitpointSecret, or a new random one. Tokens that were signed with the one before stay valid for the grace
+// time, 0 for 7 days. The secret is that of all namespaces, and so are the tokens that a short grace makes invalid: it
+// is for operators.
 //
-// Where partitions fail, the error says so and Rotation.Failed lists them; call again to go on. What has been rotated stays
-// as it is then, with a WaitpointSecret from any process, otherwise from this engine.
+// Where partitions fail, the error says so and SecretRotation.Failed lists them; call again to go on. What has been
+// rotated stays as it is then, with a WaitpointSecret from any process, otherwise from this engine.
 func (e *Engine) RotateSecrets(ctx context.Context, grace time.Duration) (SecretRotation, error) {
 	if err := e.open(); err != nil {
 		return SecretRotation{}, err

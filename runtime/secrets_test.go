@@ -36,8 +36,8 @@ func TestBadSecrets(t *testing.T) {
 func currentKIDs(t *testing.T, ctx context.Context, b *enginetest.Bench) []string {
 	t.Helper()
 	var kids []string
-	for i := range b.Engine.Core().Partitioning().Flow {
-		reply, err := b.Engine.Core().ListWaitpointHMACKIDs(ctx, enginerpc.ListWaitpointHMACKIDsCall{
+	for i := range enginerpc.ConnOf(b.Engine).Partitioning().Flow {
+		reply, err := enginerpc.ConnOf(b.Engine).ListWaitpointHMACKIDs(ctx, enginerpc.ListWaitpointHMACKIDsCall{
 			Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)},
 		})
 		require.NoError(t, err)
@@ -69,9 +69,9 @@ func TestRotateSecretsGoesOn(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		client := b.Engine.Core().Client()
+		client := enginerpc.ConnOf(b.Engine).Client()
 		broken := enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}
-		key := b.Engine.Core().Keys().WaitpointSecrets(broken)
+		key := enginerpc.ConnOf(b.Engine).Keys().WaitpointSecrets(broken)
 		require.NoError(t, client.Do(ctx, client.B().Set().Key(key).Value("no hash").Build()).Error())
 		first, err := b.Engine.RotateSecrets(ctx, time.Hour)
 		require.ErrorContains(t, err, "1 of 4 partitions failed, the first is {fp:2}")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -31,13 +32,13 @@ type keepersHeard struct {
 func hearKeepers(t *testing.T, b *enginetest.Bench) (*keepersHeard, func()) {
 	t.Helper()
 	h := &keepersHeard{active: make(map[string]bool), ever: make(map[string]bool)}
-	wire, release := b.Engine.Core().Client().Dedicate()
+	wire, release := enginerpc.ConnOf(b.Engine).Client().Dedicate()
 	subscribed := make(chan struct{})
 	wire.SetPubSubHooks(rueidis.PubSubHooks{
 		OnSubscription: func(rueidis.PubSubSubscription) { close(subscribed) },
 		OnMessage:      func(m rueidis.PubSubMessage) { h.hear(m.Message) },
 	})
-	command := wire.B().Subscribe().Channel(b.Engine.Core().Keys().ChannelKeepers()).Build()
+	command := wire.B().Subscribe().Channel(enginerpc.ConnOf(b.Engine).Keys().ChannelKeepers()).Build()
 	require.NoError(t, wire.Do(enginetest.Context(t), command).Error())
 	<-subscribed
 	end := sync.OnceFunc(func() {
@@ -93,7 +94,8 @@ func retriesAtOnce(t *testing.T, a *activity.Activity[int, int]) *flow.Definitio
 	return single(t, a, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
 }
 
-// Workers keep without being told: what is due is done, by one keeper for all workers of an engine, and it ends with them.
+// Workers keep without being told: what is due is done, by one keeper for all workers of an engine, and it ends with
+// them.
 func TestWorkersKeep(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -130,8 +132,8 @@ func TestBuiltInKeeperYieldsOnItsEngine(t *testing.T) {
 	})
 }
 
-// The keepers of workers stand by while another program runs one with options of its own, and take over when that is gone
-// without a word.
+// The keepers of workers stand by while another program runs one with options of its own, and take over when that is
+// gone without a word.
 func TestBuiltInKeepersStandBy(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -232,7 +234,7 @@ func TestKeepersThatMayNotBeCounted(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind)
-		ctx, core := enginetest.Context(t), b.Engine.Core().Client()
+		ctx, core := enginetest.Context(t), enginerpc.ConnOf(b.Engine).Client()
 		user := enginetest.NewPrefix()
 		require.NoError(t, core.Do(ctx, core.B().Arbitrary("ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all", "-pubsub").Build()).Error())
 		defer func() { require.NoError(t, core.Do(ctx, core.B().Arbitrary("ACL", "DELUSER", user).Build()).Error()) }()

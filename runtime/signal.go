@@ -44,11 +44,11 @@ type SignalOutcome string
 
 // The outcomes of a signal.
 const (
-	// SignalAccepted: it was taken, and the wait goes on or has not begun; Delivery.Counts tells whether it helps.
+	// SignalAccepted: it was taken, and the wait goes on or has not begun; SignalResult.Counts tells whether it helps.
 	SignalAccepted SignalOutcome = "accepted"
 	// SignalResumed: it ended the wait.
 	SignalResumed SignalOutcome = "resumed"
-	// SignalDuplicate: it has been delivered before; Delivery.First says with what outcome.
+	// SignalDuplicate: it has been delivered before; SignalResult.First says with what outcome.
 	SignalDuplicate SignalOutcome = "duplicate"
 	// SignalClosed: the wait is over.
 	SignalClosed SignalOutcome = "closed"
@@ -63,8 +63,8 @@ type SignalResult struct {
 	SignalID string
 	// First is the outcome of the first delivery when this one was a duplicate.
 	First SignalOutcome
-	// Counts tells that an accepted signal, or the first one of a duplicate, is one of those that are waited for. One of
-	// another name, or from a source that has been heard, is taken and does not count.
+	// Counts tells that an accepted signal, or the first one of a duplicate, is one of those that are waited for. One
+	// of another name, or from a source that has been heard, is taken and does not count.
 	Counts bool
 }
 
@@ -80,8 +80,8 @@ func (d SignalResult) Answer() SignalOutcome {
 // signal twice, with the same IdempotencyKey, is harmless. A wait that is over or expired is an outcome, not an error.
 //
 // The error is ErrInvalidToken for a token that gives no right, or matches ErrInvalid for a bad name or source and a
-// payload that does not encode, or ErrTooLarge where the signal, or all signals of the execution together, exceed a limit;
-// nothing has been changed then.
+// payload that does not encode, or ErrTooLarge where the signal, or all signals of the execution together, exceed a
+// limit; nothing has been changed then.
 func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (SignalResult, error) {
 	if err := c.ready(); err != nil {
 		return SignalResult{}, err
@@ -102,8 +102,9 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Si
 	}
 	id := enginecore.SignalID(uuid.NewString())
 	reply, err := c.session.Core.Signal(ctx, enginerpc.SignalCall{
-		Partition: parts.Partition, ExecutionID: parts.Execution, WaitpointID: parts.Waitpoint, WaitpointToken: parts.Signature,
-		SignalID: id, SignalName: s.Name, SourceType: signalSourceType,
+		Partition: parts.Partition, ExecutionID: parts.Execution, WaitpointID: parts.Waitpoint,
+		WaitpointToken: parts.Signature,
+		SignalID:       id, SignalName: s.Name, SourceType: signalSourceType,
 		SourceIdentity: cmp.Or(s.Source, "client"), IdempotencyKey: s.IdempotencyKey, Payload: payload,
 	})
 	switch {
@@ -120,7 +121,8 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Si
 // deliveryOf reads the answer to a signal. A duplicate of itself is the signal's own repeat after a lost reply.
 func deliveryOf(reply enginerpc.SignalReply, id enginecore.SignalID) SignalResult {
 	d := SignalResult{
-		Outcome: SignalOutcome(reply.Outcome), SignalID: string(reply.SignalID), First: SignalOutcome(reply.FirstOutcome), Counts: reply.Matched,
+		Outcome: SignalOutcome(reply.Outcome), SignalID: string(reply.SignalID),
+		First: SignalOutcome(reply.FirstOutcome), Counts: reply.Matched,
 	}
 	if d.Outcome == SignalDuplicate && reply.SignalID == id && d.First != "" {
 		d.Outcome, d.First = d.First, ""
@@ -137,13 +139,15 @@ func (s *Signal) encode() ([]byte, error) {
 		return nil, invalid("name: %w", err)
 	}
 	if len(s.Source) > maxSignalSource {
-		return nil, fmt.Errorf("%w: source has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(s.Source), maxSignalSource)
+		return nil, fmt.Errorf("%w: source has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(s.Source),
+			maxSignalSource)
 	}
 	if err := activityspec.CheckText(s.Source); err != nil {
 		return nil, invalid("source %q: %w", s.Source, err)
 	}
 	if len(s.IdempotencyKey) > maxIdempotencyKey {
-		return nil, fmt.Errorf("%w: idempotency key has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(s.IdempotencyKey),
+		return nil, fmt.Errorf("%w: idempotency key has %d bytes, at most %d are allowed", engine.ErrTooLarge,
+			len(s.IdempotencyKey),
 			maxIdempotencyKey)
 	}
 	return encodePayload(s.Payload)
@@ -156,7 +160,8 @@ func encodePayload(payload any) ([]byte, error) {
 		return nil, invalid("payload of type %T does not encode: %w", payload, err)
 	}
 	if len(data) > MaxSignalPayload {
-		return nil, fmt.Errorf("%w: payload has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(data), MaxSignalPayload)
+		return nil, fmt.Errorf("%w: payload has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(data),
+			MaxSignalPayload)
 	}
 	return data, nil
 }

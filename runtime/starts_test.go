@@ -19,6 +19,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -26,8 +28,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// smallFlow has what the runs of one call may have: nodes of several forms, data and order, tags, a limit, a deadline, and
-// budgets, one of which is of each run alone.
+// smallFlow has what the runs of one call may have: nodes of several forms, data and order, tags, a limit, a deadline,
+// and budgets, one of which is of each run alone.
 func smallFlow(t *testing.T) (*flow.Definition[int, int], []activity.Handler) {
 	t.Helper()
 	add := activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
@@ -65,11 +67,12 @@ var (
 	instants = regexp.MustCompile(`1[0-9]{12}(-0)?`)
 )
 
-// recordsOf is what the engine keeps under the keys of a run, with ids in place of which their order stands, and no times.
+// recordsOf is what the engine keeps under the keys of a run, with ids in place of which their order stands, and no
+// times.
 func recordsOf(t *testing.T, b *enginetest.Bench, plan *runtime.Plan, def *flow.Definition[int, int]) []string {
 	t.Helper()
 	ctx := enginetest.Context(t)
-	client := b.Engine.Core().Client()
+	client := enginerpc.ConnOf(b.Engine).Client()
 	var keys []string
 	for _, node := range client.Nodes() {
 		some, err := node.Do(ctx, node.B().Keys().Pattern(b.Prefix+":*").Build()).AsStrSlice()
@@ -77,7 +80,7 @@ func recordsOf(t *testing.T, b *enginetest.Bench, plan *runtime.Plan, def *flow.
 		keys = append(keys, some...)
 	}
 	names := map[string]string{string(plan.FlowID): "flow", plan.Run: "run"}
-	for _, n := range def.Graph().Nodes {
+	for _, n := range flowgraph.Of(def).Nodes {
 		id := string(plan.ExecutionID(n.Name))
 		names[id[strings.LastIndex(id, ":")+1:]] = n.Name
 	}
@@ -178,8 +181,8 @@ func TestTogetherIsLikeAlone(t *testing.T) {
 	})
 }
 
-// TestCopiesAreLikeAlone does the same for a flow without limits and budgets, whose runs are copied from the first one: with
-// nodes that one edge leaves, with data or without, several, and none, and some to which several lead.
+// TestCopiesAreLikeAlone does the same for a flow without limits and budgets, whose runs are copied from the first one:
+// with nodes that one edge leaves, with data or without, several, and none, and some to which several lead.
 func TestCopiesAreLikeAlone(t *testing.T) {
 	t.Parallel()
 	double := activity.New("double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
@@ -357,8 +360,8 @@ func TestStartsThatAreGivenUp(t *testing.T) {
 	})
 }
 
-// TestRecordsOfLaterRuns submits runs that are alike at different times, into different partitions: what is stored of each is of
-// its own time and place.
+// TestRecordsOfLaterRuns submits runs that are alike at different times, into different partitions: what is stored of
+// each is of its own time and place.
 func TestRecordsOfLaterRuns(t *testing.T) {
 	t.Parallel()
 	double := activity.New("double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
@@ -369,13 +372,13 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 	require.NoError(t, err)
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		client := b.Engine.Core().Client()
+		client := enginerpc.ConnOf(b.Engine).Client()
 		fieldsOf := func(key string) map[string]string {
 			fields, err := client.Do(ctx, client.B().Hgetall().Key(key).Build()).AsStrMap()
 			require.NoError(t, err)
 			return fields
 		}
-		keys, last := b.Engine.Core().Keys(), int64(0)
+		keys, last := enginerpc.ConnOf(b.Engine).Keys(), int64(0)
 		for i := range 4 {
 			plan, err := runtime.NewPlan(b.Client, def, i, runtime.WithID(fmt.Sprintf("later-%d", i)))
 			require.NoError(t, err)
@@ -387,7 +390,7 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 			_, err = runtime.SubmitAlone(ctx, b.Client, plan)
 			require.NoError(t, err)
 			run := fieldsOf(keys.FlowCore(plan.Partition, plan.FlowID))
-			for _, node := range def.Graph().Nodes {
+			for _, node := range flowgraph.Of(def).Nodes {
 				id := plan.ExecutionID(node.Name)
 				core := fieldsOf(keys.ExecCore(id))
 				for _, field := range []string{"created_at", "last_mutation_at", "last_transition_at"} {
@@ -405,8 +408,8 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 	})
 }
 
-// TestStartsWithoutRestore starts runs on servers that refuse to dump or to restore records: they are written like others, and
-// the server is not asked again.
+// TestStartsWithoutRestore starts runs on servers that refuse to dump or to restore records: they are written like
+// others, and the server is not asked again.
 func TestStartsWithoutRestore(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -434,8 +437,8 @@ func TestStartsWithoutRestore(t *testing.T) {
 	})
 }
 
-// TestCopiesWithKeys starts runs together with keys that take turns, and then others without: each stands in the queue of its
-// key, and those without one share a queue while keys wait.
+// TestCopiesWithKeys starts runs together with keys that take turns, and then others without: each stands in the queue
+// of its key, and those without one share a queue while keys wait.
 func TestCopiesWithKeys(t *testing.T) {
 	t.Parallel()
 	type order struct{ Tenant string }

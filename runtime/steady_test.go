@@ -71,8 +71,8 @@ func (s *steady) start(t *testing.T, name string, a *activity.Activity[int, int]
 // notLost tells which execution of the lane is still leased.
 func (s *steady) notLost(t *testing.T) string {
 	t.Helper()
-	client, keys := s.Engine.Core().Client(), s.Engine.Core().Keys()
-	for _, p := range s.Engine.Core().Partitioning().FlowPartitions() {
+	client, keys := enginerpc.ConnOf(s.Engine).Client(), enginerpc.ConnOf(s.Engine).Keys()
+	for _, p := range enginerpc.ConnOf(s.Engine).Partitioning().FlowPartitions() {
 		ids, err := client.Do(s.ctx, client.B().Zrange().Key(keys.LaneActive(p, "lost")).Min("0").Max("-1").Build()).AsStrSlice()
 		require.NoError(t, err)
 		for _, id := range ids {
@@ -99,7 +99,8 @@ func (x *brittle) claimAny() {
 	require.FailNow(x.t, "nothing to lease")
 }
 
-// Whatever state lasts, reconcilers leave it alone: what waits for a limit, a budget, a signal, a worker or an operator.
+// Whatever state lasts, reconcilers leave it alone: what waits for a limit, a budget, a signal, a worker or an
+// operator.
 func TestReconcilersMeetSteadyStates(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

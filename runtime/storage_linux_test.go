@@ -20,8 +20,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// TestFullDisk runs flows on a disk that becomes full and gets room again. Check tells both, runs go on by themselves, and a
-// result that was told is the result at any later time, also after the directory was opened again.
+// TestFullDisk runs flows on a disk that becomes full and gets room again. Check tells both, runs go on by themselves,
+// and a result that was told is the result at any later time, also after the directory was opened again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := t.TempDir()

@@ -90,7 +90,9 @@ func (r *RunRef) Stream(ctx context.Context, node string, opts ...StreamOption) 
 }
 
 // stream yields frames until the node has ended, its reader has stopped or an error ends it.
-func (r *RunRef) stream(ctx context.Context, node string, config streamConfig, yield func(StreamFrame, error) bool) error {
+func (r *RunRef) stream(
+	ctx context.Context, node string, config streamConfig, yield func(StreamFrame, error) bool,
+) (err error) {
 	watches := r.client.session.Watches
 	if !config.now {
 		if err := watches.Begin(); err != nil {
@@ -98,11 +100,17 @@ func (r *RunRef) stream(ctx context.Context, node string, config streamConfig, y
 		}
 		defer watches.End()
 	}
-	s := frameReader{run: r, node: node, execution: r.executionID(node), soFar: config.now, tail: engine.Tail{Watches: watches}}
+	s := frameReader{
+		run: r, node: node, soFar: config.now, tail: engine.Tail{Watches: watches},
+	}
 	defer s.tail.Close()
 	ctx, end := r.client.submitter.WhileOpen(ctx)
 	defer end()
+	defer func() { err = r.whyEnded(ctx, err) }()
 	if _, err := r.result(ctx); err != nil {
+		return err
+	}
+	if s.execution, err = r.executionID(ctx, node); err != nil {
 		return err
 	}
 	if err := s.checkNode(ctx); err != nil {
@@ -114,8 +122,8 @@ func (r *RunRef) stream(ctx context.Context, node string, config streamConfig, y
 	return s.read(ctx, yield)
 }
 
-// frameReader follows one node. A read of frames that waits is woken by the events of the run as well, which tell when an
-// attempt follows and when the node has ended: all frames of an attempt are there before the event that ends it.
+// frameReader follows one node. A read of frames that waits is woken by the events of the run as well, which tell when
+// an attempt follows and when the node has ended: all frames of an attempt are there before the event that ends it.
 type frameReader struct {
 	run       *RunRef
 	node      string
@@ -132,8 +140,8 @@ type frameReader struct {
 	looked  time.Time // when the run was last known to exist
 }
 
-// checkNode tells of a node that the run does not have. One whose record is not there may still be on its way, while a run is
-// being submitted in pieces: its graph knows.
+// checkNode tells of a node that the run does not have. One whose record is not there may still be on its way, while a
+// run is being submitted in pieces: its graph knows.
 func (s *frameReader) checkNode(ctx context.Context) error {
 	session := s.run.client.session
 	client, key := session.Client, session.Core.Keys().ExecCore(s.execution)
@@ -141,7 +149,7 @@ func (s *frameReader) checkNode(ctx context.Context) error {
 		return enginerpc.CommandError("EXISTS", err)
 	}
 	d, err := s.run.Describe(ctx)
-	if err == nil && d.Graph != nil && d.Graph.Node(s.node) == nil {
+	if err == nil && d.graph != nil && d.graph.Node(s.node) == nil {
 		err = engine.ErrUnknownNode
 	}
 	return err
@@ -187,7 +195,9 @@ func (s *frameReader) read(ctx context.Context, yield func(StreamFrame, error) b
 				return err
 			}
 			keys := s.run.client.session.Core.Keys()
-			if err := s.tail.Await(ctx, []string{keys.StreamFrames(s.execution, s.attempt), keys.FlowEvents(s.run.partition, s.run.flowID)},
+			if err := s.tail.Await(ctx, []string{
+				keys.StreamFrames(s.execution, s.attempt), keys.FlowEvents(s.run.partition, s.run.flowID),
+			},
 				[]string{cmp.Or(s.entry, engine.FromStart), cmp.Or(engine.EntryOf(s.event), engine.FromStart)}); err != nil {
 				return err
 			}
@@ -263,7 +273,8 @@ func (s *frameReader) readFrames(ctx context.Context, yield func(StreamFrame, er
 // frame also returns the number that its worker gave the frame.
 func (s *frameReader) frame(entry enginerpc.Frame) (StreamFrame, engine.FrameNumber) {
 	f := StreamFrame{
-		Cursor: fmt.Sprintf("%d/%s", s.attempt+1, entry.ID), Attempt: int(s.attempt) + 1, At: engine.EntryTime(entry.ID),
+		Cursor: fmt.Sprintf("%d/%s", s.attempt+1, entry.ID), Attempt: int(s.attempt) + 1,
+		At: engine.EntryTime(entry.ID),
 	}
 	number := engine.FrameNumber{}
 	for _, field := range entry.Fields {

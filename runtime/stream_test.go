@@ -97,6 +97,7 @@ func TestStreamFaults(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
+		runtime.HoldWatches(b.Engine, time.Hour) // what ends a read early is its context
 		quiet := activity.New("quiet", func(_ context.Context, n int) (int, error) { return n, nil })
 		run, err := runtime.Start(ctx, b.Client, oneNode(t, "quiet", quiet), 1)
 		require.NoError(t, err)
@@ -114,12 +115,11 @@ func TestStreamFaults(t *testing.T) {
 		for range run.Stream(ctx, "node", runtime.UpToNow()) {
 			t.Fatal("a frame")
 		}
-		// Waiting for news ends with the context, at once.
+		// Waiting for news ends with the context, and not with the read.
 		waiting, cancel := context.WithCancelCause(ctx)
 		enough := errors.New("enough")
 		timer := time.AfterFunc(50*time.Millisecond, func() { cancel(enough) })
 		defer timer.Stop()
-		begun := time.Now()
 		for _, err := range run.Stream(waiting, "node") {
 			require.ErrorIs(t, err, enough)
 		}
@@ -130,7 +130,6 @@ func TestStreamFaults(t *testing.T) {
 				require.Equal(t, runevent.FlowSubmitted, event.Kind)
 			}
 		}
-		require.Less(t, time.Since(begun), 10*time.Second)
 	})
 }
 

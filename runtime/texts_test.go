@@ -20,9 +20,9 @@ func TestBadTextsAreRefused(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := chainOf(t, addOne(), 2)
-		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("r"), runtime.Creator("ann"))
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("r"), runtime.WithActor("ann"))
 		require.NoError(t, err)
-		_, err = runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), def, 1)
+		_, err = runtime.Schedule(ctx, b.Client, "s", def, 1, runtime.ScheduleConfig{Every: time.Hour})
 		require.NoError(t, err)
 		before := partitionKeys(t, b)
 		c := b.Client
@@ -39,7 +39,7 @@ func TestBadTextsAreRefused(t *testing.T) {
 				"actor of a pending cancel":  func() error { return run.CancelPending(ctx, "", by) },
 				"actor of a node's cancel":   func() error { return run.CancelNode(ctx, "n0", "", by) },
 				"actor of a rerun":           func() error { return run.Rerun(ctx, runtime.RerunAll(), by) },
-				"creator":                    func() error { _, err := runtime.Start(ctx, c, def, 1, runtime.Creator(text)); return err },
+				"actor of a start":           func() error { _, err := runtime.Start(ctx, c, def, 1, by); return err },
 				"reason of a cancel":         func() error { return run.Cancel(ctx, text) },
 				"reason of a pending cancel": func() error { return run.CancelPending(ctx, text) },
 				"reason of a node's cancel":  func() error { return run.CancelNode(ctx, "n0", text) },
@@ -49,18 +49,20 @@ func TestBadTextsAreRefused(t *testing.T) {
 				"schedule's pause":           func() error { return c.PauseSchedule(ctx, "s", text) },
 				"end of a wait":              func() error { return run.CancelWait(ctx, runtime.Waitpoint{}, text) },
 				"schedule that is paused": func() error {
-					_, err := runtime.Schedule(ctx, c, "t", runtime.Every(time.Hour), def, 1, runtime.StartPaused(text))
+					_, err := runtime.Schedule(ctx, c, "t", def, 1, runtime.ScheduleConfig{
+						Every: time.Hour, StartPaused: true, PauseReason: text,
+					})
 					return err
 				},
-				"creator of a schedule": func() error {
-					_, err := runtime.Schedule(ctx, c, "t", runtime.Every(time.Hour), def, 1, runtime.ScheduledBy(text))
+				"actor of a schedule": func() error {
+					_, err := runtime.Schedule(ctx, c, "t", def, 1, runtime.ScheduleConfig{Every: time.Hour, Actor: text})
 					return err
 				},
 			} {
 				err := call()
 				require.ErrorIs(t, err, runtime.ErrInvalid, "%s: %s", what, name)
 				require.Less(t, len(err.Error()), 400, "the text is shortened")
-				require.Regexp(t, `(reason|actor|creator) ".*"…?: it (has the control character U\+[0-9A-F]+|is not valid UTF-8|has 2049 bytes, at most (2048|256) are allowed)`, err.Error(), what)
+				require.Regexp(t, `(reason|PauseReason|actor|Actor) ".*"…?: it (has the control character U\+[0-9A-F]+|is not valid UTF-8|has 2049 bytes, at most (2048|256) are allowed)`, err.Error(), what)
 			}
 		}
 		require.Equal(t, before, partitionKeys(t, b), "nothing has been written")

@@ -47,7 +47,8 @@ func TestTLS(t *testing.T) {
 	})
 }
 
-// A primary behind a sentinel is killed under load. Clients, workers and keepers go on with the replica that is promoted.
+// A primary behind a sentinel is killed under load. Clients, workers and keepers go on with the replica that is
+// promoted.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

@@ -11,12 +11,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
-// What a program of the contract has blocked goes on when its budget, its quota or a capable worker is there, and not before.
+// What a program of the contract has blocked goes on when its budget, its quota or a capable worker is there, and not
+// before.
 func TestUnblocking(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		keys, client := core.Keys(), core.Client()
 		do := func(words ...string) {
 			require.NoError(t, client.Do(ctx, client.B().Arbitrary(words...).Build()).Error(), words)

@@ -65,7 +65,8 @@ func parseURL(raw string) (target, error) {
 	case u.Host == "":
 		return target{}, fmt.Errorf("%w: no host: it must have the form %s://host:port", errURL, u.Scheme)
 	case u.Fragment != "":
-		return target{}, fmt.Errorf("%w: something follows a #: in a user, a password or an option it is written %%23", errURL)
+		return target{}, fmt.Errorf("%w: something follows a #: in a user, a password or an option it is written %%23",
+			errURL)
 	}
 	t := target{text: redacted(u)}
 	if err := checkServerOptions(u); err != nil {
@@ -77,7 +78,8 @@ func parseURL(raw string) (target, error) {
 	switch topology {
 	case "":
 		if strings.Contains(u.Host, ",") {
-			return target{}, fmt.Errorf("%w: several hosts, %s: the scheme must be %s+cluster or %s+sentinel", errURL, u.Host, base, base)
+			return target{}, fmt.Errorf("%w: several hosts, %s: the scheme must be %s+cluster or %s+sentinel", errURL,
+				u.Host, base, base)
 		}
 		if err = checkDatabase(strings.TrimPrefix(u.Path, "/")); err == nil {
 			t.option, err = serverOption(u, base, nil)
@@ -117,7 +119,10 @@ func (t *target) useTLS(config *tls.Config) error {
 const contractOption = "contract"
 
 // serverOptions are what the query of a server's URL may have; rueidis reads all of them but contractOption.
-var serverOptions = []string{contractOption, "addr", "client_name", "db", "dial_timeout", "max_retries", "protocol", "skip_verify", "write_timeout"}
+var serverOptions = []string{
+	contractOption, "addr", "client_name", "db", "dial_timeout", "max_retries", "protocol", "skip_verify",
+	"write_timeout",
+}
 
 func checkServerOptions(u *url.URL) error {
 	query, err := url.ParseQuery(u.RawQuery)
@@ -126,7 +131,8 @@ func checkServerOptions(u *url.URL) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if !slices.Contains(serverOptions, name) {
-			return fmt.Errorf("%w: unknown option %q of a server: there are %s", errURL, name, strings.Join(serverOptions, ", "))
+			return fmt.Errorf("%w: unknown option %q of a server: there are %s", errURL, name,
+				strings.Join(serverOptions, ", "))
 		}
 		for _, value := range query[name] {
 			if err := checkServerOption(u.Scheme, name, value); err != nil {
@@ -321,7 +327,8 @@ func parseEmbedded(raw string) (target, error) {
 			continue
 		}
 		if name != "fsync" {
-			return target{}, fmt.Errorf("%w: unknown option %q of embedded: there are fsync and %s", errURL, name, contractOption)
+			return target{}, fmt.Errorf("%w: unknown option %q of embedded: there are fsync and %s", errURL, name,
+				contractOption)
 		}
 		switch value[0] {
 		case "always":

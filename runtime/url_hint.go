@@ -23,7 +23,8 @@ func withoutScheme(raw string) error {
 	case filepath.IsLocal(raw) && !strings.ContainsAny(raw, `/\`) && !strings.HasPrefix(raw, "."):
 		return fmt.Errorf("%w: %q has no scheme: the server of that name is valkey://%s:6379, the directory embedded:%s", errURL, raw, raw, raw)
 	}
-	return fmt.Errorf("%w: %q has no scheme: a server is valkey://host:6379, a directory is embedded:%s", errURL, raw, raw)
+	return fmt.Errorf("%w: %q has no scheme: a server is valkey://host:6379, a directory is embedded:%s", errURL, raw,
+		raw)
 }
 
 // explain adds to the error of a connection what may be wrong with the URL.
@@ -48,8 +49,8 @@ func (t target) explain(err error) error {
 	return fmt.Errorf("%w (%s)", err, hint)
 }
 
-// serverMeant returns the URL that somebody meant who wrote an address, as localhost:6379 or valkey:6379/2, instead of a URL.
-// Passwords are left out.
+// serverMeant returns the URL that somebody meant who wrote an address, as localhost:6379 or valkey:6379/2, instead of
+// a URL. Passwords are left out.
 func serverMeant(raw string) (url string, ok bool) {
 	if strings.Contains(raw, "://") {
 		return "", false

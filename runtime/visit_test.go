@@ -25,7 +25,7 @@ func startAt(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	t.Helper()
 	for {
 		id := uuid.NewString()
-		if int(b.Engine.Core().Partitioning().FlowPartitionFor("default", name, id).Index) != partition {
+		if int(enginerpc.ConnOf(b.Engine).Partitioning().FlowPartitionFor("default", name, id).Index) != partition {
 			continue
 		}
 		_, err := runtime.Start(ctx, b.Client, def, job{Tenant: "a", Label: label}, runtime.WithID(id))
@@ -34,14 +34,14 @@ func startAt(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	}
 }
 
-// Of the partitions that a claim lists, it visits the one that was visited longest ago by any worker: between two visits of a
-// partition, there are at most as many claims that list it as there are partitions, whoever makes them and whatever else
-// they list. One server does that; one of a cluster visits the partition that it is asked for.
+// Of the partitions that a claim lists, it visits the one that was visited longest ago by any worker: between two
+// visits of a partition, there are at most as many claims that list it as there are partitions, whoever makes them and
+// whatever else they list. One server does that; one of a cluster visits the partition that it is asked for.
 func TestClaimVisitsLongestAgo(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		const partitions, workers, claims = 9, 4, 400
-		ctx, core, l := enginetest.Context(t), b.Engine.Core(), newLedger()
+		ctx, core, l := enginetest.Context(t), enginerpc.ConnOf(b.Engine), newLedger()
 		def := l.flow(t, "many", claims/4, false)
 		for p := range partitions {
 			startAt(ctx, t, b, def, "many", p, "")
@@ -107,8 +107,9 @@ type begun struct {
 const held = 25 * time.Millisecond
 
 // While one partition is flooded, each other one with work is visited within as many claims of all workers together as
-// partitions have work, and with up to twice as many partitions as workers, that is within 2 × workers claims. The workers
-// keep very different paces. In a cluster, each worker has a round of its own: it visits each within as many of its claims.
+// partitions have work, and with up to twice as many partitions as workers, that is within 2 × workers claims. The
+// workers keep very different paces. In a cluster, each worker has a round of its own: it visits each within as many of
+// its claims.
 //
 // It does not run in parallel with others, which may keep a worker from hearing of its peers.
 func TestEveryPartitionIsVisited(t *testing.T) {
@@ -174,7 +175,7 @@ func testVisits(t *testing.T, b *enginetest.Bench, workers, partitions int) {
 		}
 	}
 	roll.call(ctx, t, workers)
-	own := b.Engine.Core().Client().Mode() == rueidis.ClientModeCluster
+	own := enginerpc.ConnOf(b.Engine).Client().Mode() == rueidis.ClientModeCluster
 	since := make(map[string]int) // claims since the last visit, of one worker in a cluster
 	longest := 0
 	for claim := range perPartition * (partitions - 1) {
@@ -195,8 +196,8 @@ func testVisits(t *testing.T, b *enginetest.Bench, workers, partitions int) {
 				delete(since, name)
 				continue
 			}
-			// The server's bound is one visit in so many claims, see TestClaimVisitsLongestAgo. A worker that a busy machine keeps
-			// from hearing of the others chooses for itself meanwhile.
+			// The server's bound is one visit in so many claims, see TestClaimVisitsLongestAgo. A worker that a busy
+			// machine keeps from hearing of the others chooses for itself meanwhile.
 			require.LessOrEqual(t, since[name], 2*partitions, "claim %d: partition %s", claim, name)
 			longest = max(longest, since[name])
 			if partition == got.partition {
@@ -217,7 +218,7 @@ func newRoll(ctx context.Context, t *testing.T, b *enginetest.Bench) *roll {
 	t.Helper()
 	r := &roll{b, make(chan string, 1000)}
 	hearing, stop := context.WithCancel(ctx)
-	client, over := b.Engine.Core().Client(), make(chan struct{})
+	client, over := enginerpc.ConnOf(b.Engine).Client(), make(chan struct{})
 	go func() {
 		defer close(over)
 		_ = client.Receive(hearing, client.B().Subscribe().Channel(r.channel()).Build(), func(m rueidis.PubSubMessage) {
@@ -234,13 +235,16 @@ func newRoll(ctx context.Context, t *testing.T, b *enginetest.Bench) *roll {
 	return r
 }
 
-func (r *roll) channel() string { return r.b.Engine.Core().Keys().ChannelWake(activity.DefaultLane) }
+func (r *roll) channel() string {
+	return enginerpc.ConnOf(r.b.Engine).Keys().ChannelWake(activity.DefaultLane)
+}
 
-// call waits until so many workers have answered a newcomer. They know each other then, and have heard what was said before.
+// call waits until so many workers have answered a newcomer. They know each other then, and have heard what was said
+// before.
 func (r *roll) call(ctx context.Context, t *testing.T, count int) {
 	t.Helper()
 	say := func(word string) {
-		client := r.b.Engine.Core().Client()
+		client := enginerpc.ConnOf(r.b.Engine).Client()
 		require.NoError(t, client.Do(ctx, client.B().Publish().Channel(r.channel()).Message(word+" stranger").Build()).Error())
 	}
 	say("here")

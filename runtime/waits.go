@@ -38,7 +38,8 @@ type Waitpoint struct {
 	Flow, Run string
 	// Node is the waitpoint node, or the node whose activity waits.
 	Node string
-	// Step is the name of the wait in the activity, with "#2" and so on from the second call on; empty for a waitpoint node.
+	// Step is the name of the wait in the activity, with "#2" and so on from the second call on; empty for a waitpoint
+	// node.
 	Step        string
 	ID          enginecore.WaitpointID
 	ExecutionID enginecore.ExecutionID
@@ -54,8 +55,8 @@ type Waitpoint struct {
 	Signals []string
 	// All asks for one signal of each name. Distinct counts one signal of each source only.
 	All, Distinct bool
-	// Needed is the number of signals that end the wait, Received how many of them have come. Of a pending waitpoint, Needed
-	// is 0, as nobody has said how many, and Received counts all that are kept.
+	// Needed is the number of signals that end the wait, Received how many of them have come. Of a pending waitpoint,
+	// Needed is 0, as nobody has said how many, and Received counts all that are kept.
 	Needed, Received int
 	// Token gives the right to signal the waitpoint. Handle it like a password.
 	Token activity.Token
@@ -111,7 +112,8 @@ func (r *RunRef) Waitpoints(ctx context.Context, opts ...WaitpointsOption) ([]Wa
 		return nil, r.errorf("waitpoints of", runFault(err))
 	}
 	slices.SortFunc(waits, func(a, b Waitpoint) int {
-		return cmp.Or(a.OpenedAt.Compare(b.OpenedAt), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Step, b.Step), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(a.OpenedAt.Compare(b.OpenedAt), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Step, b.Step),
+			cmp.Compare(a.ID, b.ID))
 	})
 	// A page of a set that changes may show a member twice.
 	return slices.CompactFunc(waits, func(a, b Waitpoint) bool { return a.ID == b.ID }), nil
@@ -175,7 +177,8 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	call.Actor, call.Namespace = "client", r.client.session.Namespace
 	reply, err := r.client.session.Core.EndWait(ctx, call)
 	switch {
-	case errors.Is(err, enginecore.ErrExecutionNotSuspended), err == nil && reply.Status == enginerpc.StatusAlreadySatisfied:
+	case errors.Is(err, enginecore.ErrExecutionNotSuspended), err == nil &&
+		reply.Status == enginerpc.StatusAlreadySatisfied:
 		return fail(ErrWaitOver)
 	case errors.Is(err, enginecore.ErrExecutionNotFound), errors.Is(err, enginecore.ErrWaitpointNotFound):
 		return fail(fmt.Errorf("%w: %w", ErrWaitOver, err))
@@ -189,9 +192,11 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 
 func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
 	w := Waitpoint{
-		Node: l.Node, Step: l.Step, ID: l.WaitpointID, ExecutionID: l.ExecutionID, State: waitState(l.State), OpenedAt: l.CreatedAt,
-		TimeoutAt: l.TimeoutAt, Escalated: l.Escalated, Signals: l.Signals, All: l.MatchMode == "all", Distinct: l.Distinct,
-		Needed: int(l.Needed), Received: int(l.Received),
+		Node: l.Node, Step: l.Step, ID: l.WaitpointID, ExecutionID: l.ExecutionID, State: waitState(l.State),
+		OpenedAt:  l.CreatedAt,
+		TimeoutAt: l.TimeoutAt, Escalated: l.Escalated, Signals: l.Signals, All: l.MatchMode == "all",
+		Distinct: l.Distinct,
+		Needed:   int(l.Needed), Received: int(l.Received),
 	}
 	if !l.ActivatedAt.IsZero() {
 		w.OpenedAt = l.ActivatedAt

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,8 +96,8 @@ func startTalker(t *testing.T, b *enginetest.Bench, stage string) *child {
 	return c
 }
 
-// A worker is killed after Await has asked for the suspension and before it was made: the next one repeats the function,
-// not the step, and the signal is not lost.
+// A worker is killed after Await has asked for the suspension and before it was made: the next one repeats the
+// function, not the step, and the signal is not lost.
 func TestWorkerKilledBeforeTheSuspension(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -143,7 +144,8 @@ func TestWorkerKilledAfterTheResumption(t *testing.T) {
 	})
 }
 
-// A program with the engine inside ends while something waits: the wait, its token and what is recorded are there again.
+// A program with the engine inside ends while something waits: the wait, its token and what is recorded are there
+// again.
 func TestWaitOutlivesTheProgram(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -234,6 +236,48 @@ func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
 		} {
 			t.Run(call, func(t *testing.T) { test(t, kind, call) })
 		}
+	})
+}
+
+// The replies of a suspension are lost until the wait is over: the suspension is repeated, and the repeat leases the
+// resumed execution to the worker. This reply is lost, too. The worker goes on with the execution nevertheless, at once.
+func TestLostRepliesOfASuspension(t *testing.T) {
+	t.Parallel()
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		ctx := enginetest.Context(t)
+		server := testserver.Shared(t, kind)
+		p := proxy.Start(t, server.Addr())
+		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix, runtime.RetryFor(time.Nanosecond))
+		resumed := make(chan struct{})
+		var calls atomic.Int32
+		p.Intercept(func(chunk []byte) proxy.Fate {
+			if !bytes.Contains(chunk, []byte("ffx_suspend")) {
+				return proxy.Pass
+			}
+			switch calls.Add(1) {
+			case 1:
+				return proxy.Cut
+			case 2:
+				<-resumed
+				return proxy.Cut
+			}
+			return proxy.Pass
+		})
+		def := oneNode(t, "talk", talk("far", stageNowhere, nil))
+		b.Keeper(t)
+		// Its only slot belongs to the suspension until its end is known, so nothing else of the worker claims.
+		far.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: time.Hour, Concurrency: 1})
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		w := openWaits(t, ctx, run, 1)[0]
+		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: 7}).Outcome)
+		close(resumed)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "step by far, signal 7, finished by far", out)
+		require.EqualValues(t, 3, calls.Load())
+		b.Settle(t)
 	})
 }
 

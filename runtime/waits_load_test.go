@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
-// Many waits whose time is up in the same moment all go on, and in time; signals that come at that very moment either end
-// their wait or hear that it is over.
+// Many waits whose time is up in the same moment all go on, and in time; signals that come at that very moment either
+// end their wait or hear that it is over.
 func TestMultitudeTimesOut(t *testing.T) {
 	t.Parallel()
 	const patience = 2 * time.Second

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -195,8 +196,8 @@ func (a *audience) signal(ctx context.Context, w runtime.Waitpoint, key string, 
 	a.ended[place] = payload
 }
 
-// TestRandomWaits runs random flows with waits while people signal, at any moment and twice, and workers and keepers come
-// and go. Every wait is ended once, and its function or node has what ended it. FLOWFABRIC_SEED repeats one round,
+// TestRandomWaits runs random flows with waits while people signal, at any moment and twice, and workers and keepers
+// come and go. Every wait is ended once, and its function or node has what ended it. FLOWFABRIC_SEED repeats one round,
 // FLOWFABRIC_SOAK makes it long.
 func TestRandomWaits(t *testing.T) {
 	t.Parallel()
@@ -225,7 +226,7 @@ func perform(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, 
 	r := rand.New(rand.NewPCG(seed, 1))
 	ctx := enginetest.Context(t)
 	b.Keeper(t)
-	b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 1 + r.IntN(4), Lease: time.Second})
+	b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 1 + r.IntN(4), Lease: poolLease})
 	var busy sync.WaitGroup
 	over := make(chan struct{})
 	busy.Go(func() { replaceWorkers(t, b, a, rand.New(rand.NewPCG(seed, 2)), over) })
@@ -278,7 +279,7 @@ func perform(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, 
 func replaceWorkers(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, []int], r *rand.Rand, over <-chan struct{}) {
 	for {
 		w := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{
-			Grace: time.Duration(r.IntN(2)) * 5 * time.Millisecond, Lease: time.Second, NoKeeper: true,
+			Grace: time.Duration(r.IntN(2)) * 5 * time.Millisecond, Lease: poolLease, NoKeeper: true,
 		})
 		if err := w.Register(a); err != nil {
 			t.Error(err)
@@ -308,9 +309,11 @@ func (s *scene) review(t *testing.T, ctx context.Context, b *enginetest.Bench, s
 	t.Helper()
 	d, err := set.run.Describe(ctx)
 	require.NoError(t, err)
-	states := make(map[string]string)
+	states, lost := make(map[string]string), make(map[string]bool)
 	for _, n := range d.Nodes {
 		states[n.Name] = string(n.State)
+		// A worker whose process gets no time for seconds does lose its leases, more often than allowed if need be.
+		lost[n.Name] = n.State == runtime.NodeFailed && n.Category == runtime.CategoryWorkerLost
 	}
 	for i := range s.nodes {
 		n := &s.nodes[i]
@@ -325,7 +328,7 @@ func (s *scene) review(t *testing.T, ctx context.Context, b *enginetest.Bench, s
 		if state == "completed" {
 			n.reviewResult(t, ctx, b, set)
 		}
-		if !cancelled && state != "skipped" && !n.mayEndAs(state) {
+		if !cancelled && state != "skipped" && !lost[n.name] && !n.mayEndAs(state) {
 			t.Errorf("node %s is %s: %+v", n.name, state, n)
 		}
 	}
@@ -356,7 +359,7 @@ func (n *sceneNode) mayEndAs(state string) bool {
 // reviewResult checks that a node has just what ended its waits.
 func (n *sceneNode) reviewResult(t *testing.T, ctx context.Context, b *enginetest.Bench, set *audience) {
 	t.Helper()
-	core := b.Engine.Core()
+	core := enginerpc.ConnOf(b.Engine)
 	p, err := core.FlowPartition(set.run.FlowID())
 	require.NoError(t, err)
 	client := core.Client()

@@ -180,7 +180,6 @@ func TestWaitpointTimeouts(t *testing.T) {
 	}
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		b.Keeper(t)
 		b.Worker(t, []activity.Handler{seen, say})
 		for _, tc := range []struct {
 			then  activity.TimeoutBehavior
@@ -194,10 +193,8 @@ func TestWaitpointTimeouts(t *testing.T) {
 		} {
 			run, err := runtime.Start(ctx, b.Client, define(tc.then), 1)
 			require.NoError(t, err)
-			token := activity.Token{}
-			if waits, err := run.Waitpoints(ctx, runtime.WithClosed()); err == nil && len(waits) == 1 {
-				token = waits[0].Token
-			}
+			token := openWaits(t, ctx, run, 1)[0].Token
+			keeper := b.Keeper(t) // only from now on, a timeout ends a wait
 			out, err := run.Result(ctx)
 			require.ErrorIs(t, err, tc.err, tc.then)
 			want := map[string]string{"wait": tc.state, "next": "skipped", "compensate": "completed", "clean": "completed"}
@@ -209,7 +206,9 @@ func TestWaitpointTimeouts(t *testing.T) {
 			late, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "late"})
 			require.NoError(t, err)
 			require.Contains(t, []runtime.SignalOutcome{runtime.SignalExpired, runtime.SignalClosed}, late.Outcome)
+			require.NoError(t, keeper.Stop())
 		}
+		b.Keeper(t)
 		run, err := runtime.Start(ctx, b.Client, define(activity.Escalate), 1)
 		require.NoError(t, err)
 		for event, err := range run.Watch(ctx, "") {

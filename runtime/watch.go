@@ -22,8 +22,8 @@ const (
 // errEnough ends an iteration whose reader has stopped.
 var errEnough = errors.New("the reader has stopped")
 
-// ErrEventsLost is yielded by Watch when events after the given id have been dropped, because the run has had more than the
-// engine keeps. The events after it follow.
+// ErrEventsLost is yielded by Watch when events after the given id have been dropped, because the run has had more than
+// the engine keeps. The events after it follow.
 var ErrEventsLost = errors.New("events were dropped")
 
 // Watch yields what happens in the run, in order and without gaps, from the event after the given id on ("" is from its
@@ -48,7 +48,7 @@ func (r *RunRef) Watch(ctx context.Context, after string) iter.Seq2[runevent.Eve
 }
 
 // watch yields events until the run is over, its reader has stopped or an error ends it.
-func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Event, error) bool) error {
+func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Event, error) bool) (err error) {
 	session := r.client.session
 	if err := session.Watches.Begin(); err != nil {
 		return err
@@ -56,6 +56,7 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 	defer session.Watches.End()
 	ctx, end := r.client.submitter.WhileOpen(ctx)
 	defer end()
+	defer func() { err = r.whyEnded(ctx, err) }()
 	if _, err := r.result(ctx); err != nil {
 		return err
 	}
@@ -108,6 +109,20 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 	}
 }
 
+// whyEnded returns the cause of ctx, or enginecore.ErrClosed, in place of the error of a call that had no answer
+// because ctx has ended or the engine is closed. Other errors are returned as they are.
+func (r *RunRef) whyEnded(ctx context.Context, err error) error {
+	switch {
+	case !errors.Is(err, enginecore.ErrUnavailable):
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case r.client.session.Closed().Err() != nil:
+		return enginecore.ErrClosed
+	}
+	return err
+}
+
 // eventsLost tells whether events after the given id have been dropped. The first event of a run is its submission, as
 // long as it is there.
 func (r *RunRef) eventsLost(ctx context.Context, after string) (bool, error) {
@@ -149,7 +164,8 @@ func (r *RunRef) over(ctx context.Context) (bool, error) {
 
 // result reads how the run stands; its error tells a run that does not exist from one where nothing has happened.
 func (r *RunRef) result(ctx context.Context) (enginerpc.FlowResultReply, error) {
-	reply, err := r.client.session.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: r.partition, FlowID: r.flowID})
+	reply, err := r.client.session.Backend.FlowResult(ctx,
+		enginerpc.FlowResultCall{Partition: r.partition, FlowID: r.flowID})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
 		err = engine.ErrRunNotFound

@@ -17,8 +17,8 @@ import (
 // elsewhere, and WorkerConfig.NoKeeper leaves it out.
 type Worker struct{ worker *worker.Worker }
 
-// NewWorker returns a worker of an engine. Register activities and call Run. The error joins all faults of the config and
-// matches ErrInvalid, or is ErrNotInContract for a worker with ClaimThrough on an engine that cannot grant.
+// NewWorker returns a worker of an engine. Register activities and call Run. The error joins all faults of the config
+// and matches ErrInvalid, or is ErrNotInContract for a worker with ClaimThrough on an engine that cannot grant.
 func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 	resolved, err := config.resolve("")
 	if err := errors.Join(e.open(), err); err != nil {
@@ -48,9 +48,9 @@ func (w *Worker) Register(handlers ...activity.Handler) error {
 	return w.worker.Register(handlers)
 }
 
-// Run works until ctx ends. Then it claims no more, lets what runs finish within the grace time, and gives the rest back
-// without spending an attempt. It returns nil after such a stop. A worker runs once. The keeper that the workers of an
-// engine share ends with the last of them.
+// Run works until ctx ends. Then it claims no more, lets what runs finish within the grace time, and gives the rest
+// back without spending an attempt. It returns nil after such a stop. A worker runs once. The keeper that the workers
+// of an engine share ends with the last of them.
 //
 // While the engine is away, it keeps trying; what runs goes on until its lease is over.
 func (w *Worker) Run(ctx context.Context) error {
@@ -60,9 +60,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	return w.worker.Run(ctx)
 }
 
-// Check tells whether the worker runs, has reached the engine within the last two lease times, and has a slot that is not held
-// by a function which does not return though its context has ended (WorkerStats.Overstaying). It asks nobody and returns at
-// once; the error matches ErrNotReady. It says nothing about the keeper beside the worker: others take over from one that fails.
+// Check tells whether the worker runs, has reached the engine within the last two lease times, and has a slot that is
+// not held by a function which does not return though its context has ended (WorkerStats.Overstaying). It asks nobody
+// and returns at once; the error matches ErrNotReady. It says nothing about the keeper beside the worker: others take
+// over from one that fails.
 func (w *Worker) Check(context.Context) error {
 	if w == nil || w.worker == nil {
 		return errUnmadeWorker
@@ -72,13 +73,13 @@ func (w *Worker) Check(context.Context) error {
 
 // WorkerStats counts what a worker has done since it was made.
 type WorkerStats struct {
-	// Claims is the number of calls that asked for work, EmptyClaims that of those that brought none, because others had
-	// been faster. What a completion hands on costs no claim.
+	// Claims is the number of calls that asked for work, EmptyClaims that of those that brought none, because others
+	// had been faster. What a completion hands on costs no claim.
 	Claims, EmptyClaims int64
 	// Executions is the number of attempts that were begun, handed on ones included.
 	Executions int64
-	// Overstays is the number of functions that had not returned one lease time after their context had ended, Overstaying that
-	// of those that still have not. Each keeps a slot.
+	// Overstays is the number of functions that had not returned one lease time after their context had ended,
+	// Overstaying that of those that still have not. Each keeps a slot.
 	Overstays, Overstaying int64
 }
 

@@ -146,7 +146,8 @@ func (c WorkerConfig) check(in string) error {
 func checkWorkerName(name string) error {
 	outside := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	if name == "" || len(name) > maxWorkerName || !utf8.ValidString(name) || strings.ContainsFunc(name, outside) {
-		return fmt.Errorf("%.140q: must have 1 to %d bytes, without white space and control characters", name, maxWorkerName)
+		return fmt.Errorf("%.140q: must have 1 to %d bytes, without white space and control characters", name,
+			maxWorkerName)
 	}
 	return nil
 }

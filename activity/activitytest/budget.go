@@ -58,7 +58,9 @@ func check(a *activity.BudgetAmount, n int64) error {
 	if n <= a.Remaining() {
 		return nil
 	}
-	return &activity.BudgetError{Budget: a.Budget, Dimension: a.Dimension, Asked: n, Spent: a.Spent, Reserved: a.Reserved, Hard: a.Hard}
+	return &activity.BudgetError{
+		Budget: a.Budget, Dimension: a.Dimension, Asked: n, Spent: a.Spent, Reserved: a.Reserved, Hard: a.Hard,
+	}
 }
 
 // ReportUsage implements activitycontext.Budgets.

@@ -1,4 +1,3 @@
-// Package activitytest stands in for the engine in unit tests of activities.
 package activitytest
 
 import (
@@ -166,7 +165,9 @@ func (s *stepsCall) Await(_ context.Context, step string, wait activitycontext.W
 }
 
 // matching picks the signals that count, in order, up to the one that ends the wait.
-func matching(wait activitycontext.Wait, sent []activity.Signal[json.RawMessage]) (matched []activity.Signal[json.RawMessage], met bool) {
+func matching(
+	wait activitycontext.Wait, sent []activity.Signal[json.RawMessage],
+) (matched []activity.Signal[json.RawMessage], met bool) {
 	needed := max(1, wait.Count)
 	if wait.All {
 		needed = len(wait.Signals)

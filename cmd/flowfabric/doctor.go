@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
@@ -38,7 +39,8 @@ type repairView struct {
 
 func prepareDoctor(flags *flag.FlagSet) action {
 	withRepair := flags.Bool("repair", false, "before that, mend what does not fit together and do what is due, once")
-	rewrite := flags.Bool("rewrite-log", false, "before that, have the servers rewrite their logs (BGREWRITEAOF), as after a crash")
+	rewrite := flags.Bool("rewrite-log", false,
+		"before that, have the servers rewrite their logs (BGREWRITEAOF), as after a crash")
 	return action{need(nil), func(ctx context.Context, s *session, out *output, _ []string) error {
 		var faults []error
 		if *withRepair {
@@ -91,7 +93,7 @@ func rewriteLogs(ctx context.Context, s *session, out *output) error {
 	if s.engine.Embedded() != nil {
 		return fmt.Errorf("%w: -rewrite-log: the engine is no server", errUsage)
 	}
-	nodes := s.engine.Core().Client().Nodes()
+	nodes := enginerpc.ConnOf(s.engine).Client().Nodes()
 	for _, address := range slices.Sorted(maps.Keys(nodes)) {
 		node := nodes[address]
 		if err := node.Do(ctx, node.B().Bgrewriteaof().Build()).Error(); err != nil {

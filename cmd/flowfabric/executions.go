@@ -33,7 +33,8 @@ type executionView struct {
 
 func viewOf(e admin.Execution) executionView {
 	return executionView{
-		string(e.ID), string(e.Flow), e.Kind, string(e.Lane), e.Namespace, e.Priority, string(e.State), e.BlockingDetail, e.Attempts,
+		string(e.ID), string(e.Flow), e.Kind, string(e.Lane), e.Namespace, e.Priority, string(e.State),
+		e.BlockingDetail, e.Attempts,
 		string(e.Worker), e.FailureReason, e.CreatedAt, e.StartedAt, e.CompletedAt, e.Tags,
 	}
 }
@@ -41,14 +42,17 @@ func viewOf(e admin.Execution) executionView {
 func prepareExecutions(flags *flag.FlagSet) action {
 	tags := tagFlag{}
 	lane := flags.String("lane", "", "only executions of this lane")
-	state := flags.String("state", "", "only these states, with commas: waiting, delayed, active, suspended, completed, failed, …")
+	state := flags.String("state", "",
+		"only these states, with commas: waiting, delayed, active, suspended, completed, failed, …")
 	flow := flags.String("flow-id", "", "only members of the flow with this id")
-	index := flags.String("index", "", "only what stands in this index of the lane: eligible, delayed, active, suspended, terminal, …")
+	index := flags.String("index", "",
+		"only what stands in this index of the lane: eligible, delayed, active, suspended, terminal, …")
 	limit := flags.Int("limit", 50, "at most so many; 0 is all")
 	flags.Var(tags, "tag", "only executions with this tag, key=value; may be given several times")
 	query := func() admin.ExecutionQuery {
 		query := admin.ExecutionQuery{
-			Lane: enginecore.LaneID(*lane), Flow: enginecore.FlowID(*flow), Tags: tags, Index: admin.Index(*index), WithTags: true,
+			Lane: enginecore.LaneID(*lane), Flow: enginecore.FlowID(*flow), Tags: tags, Index: admin.Index(*index),
+			WithTags: true,
 		}
 		for text := range strings.SplitSeq(*state, ",") {
 			if text = strings.TrimSpace(text); text != "" {
@@ -69,7 +73,8 @@ func prepareExecutions(flags *flag.FlagSet) action {
 				out.say("There are more; -limit shows them.")
 				return nil
 			}
-			out.row(viewOf(e), string(e.ID), e.Kind, string(e.Lane), string(e.State), strconv.Itoa(e.Priority), strconv.Itoa(e.Attempts),
+			out.row(viewOf(e), string(e.ID), e.Kind, string(e.Lane), string(e.State), strconv.Itoa(e.Priority),
+				strconv.Itoa(e.Attempts),
 				at(e.CreatedAt), e.BlockingDetail)
 		}
 		return nil
@@ -96,10 +101,12 @@ func prepareExecution(*flag.FlagSet) action {
 			return nil
 		}
 		for _, line := range [][2]string{
-			{"execution", string(e.ID)}, {"flow", string(e.Flow)}, {"kind", e.Kind}, {"lane", string(e.Lane)}, {"state", string(e.State)},
+			{"execution", string(e.ID)}, {"flow", string(e.Flow)}, {"kind", e.Kind}, {"lane", string(e.Lane)},
+			{"state", string(e.State)},
 			{"phase", string(e.Phase)}, {"ownership", string(e.Ownership)}, {"eligibility", string(e.Eligibility)},
 			{"detail", e.BlockingDetail}, {"priority", strconv.Itoa(e.Priority)},
-			{"attempts", fmt.Sprintf("%d, %d retries, %d reclaims, %d replays", e.Attempts, e.Retries, e.Reclaims, e.Replays)},
+			{"attempts", fmt.Sprintf("%d, %d retries, %d reclaims, %d replays", e.Attempts, e.Retries, e.Reclaims,
+				e.Replays)},
 			{"worker", string(e.Worker)}, {"lease until", at(e.LeaseExpiresAt)}, {"failure", e.FailureReason},
 			{"cancelled", e.CancellationReason}, {"created", at(e.CreatedAt)}, {"started", at(e.StartedAt)},
 			{"completed", at(e.CompletedAt)}, {"tags", tagsText(e.Tags)},

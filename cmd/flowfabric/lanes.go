@@ -35,15 +35,19 @@ func prepareLanes(*flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		out.head("lane", "eligible", "active", "delayed", "suspended", "waiting for upstreams", "otherwise blocked", "oldest", "paused")
+		out.head("lane", "eligible", "active", "delayed", "suspended", "waiting for upstreams", "otherwise blocked",
+			"oldest", "paused")
 		for _, l := range lanes {
 			paused := ""
 			if l.Paused {
 				paused = "since " + at(l.PausedSince) + " " + l.PauseReason
 			}
 			blocked := l.Blocked.Budget + l.Blocked.Quota + l.Blocked.Route + l.Blocked.Operator
-			out.row(laneView{l.Name, l.Paused, l.Eligible, l.Active, l.Delayed, l.Suspended, blockedView(l.Blocked), l.Oldest},
-				l.Name, strconv.Itoa(l.Eligible), strconv.Itoa(l.Active), strconv.Itoa(l.Delayed), strconv.Itoa(l.Suspended),
+			out.row(laneView{
+				l.Name, l.Paused, l.Eligible, l.Active, l.Delayed, l.Suspended, blockedView(l.Blocked), l.Oldest,
+			},
+				l.Name, strconv.Itoa(l.Eligible), strconv.Itoa(l.Active), strconv.Itoa(l.Delayed),
+				strconv.Itoa(l.Suspended),
 				strconv.Itoa(l.Blocked.Dependencies), strconv.Itoa(blocked), at(l.Oldest), paused)
 		}
 		return nil
@@ -103,11 +107,14 @@ func checkSubject(args []string) error {
 	case len(args) == 2 && (args[0] == "lane" || args[0] == "activity"), len(args) == 3 && args[0] == "run":
 		return nil
 	}
-	return fmt.Errorf("%w: wanted are: lane NAME, activity NAME, or run FLOW RUN, got %q; a reason goes with -reason", errUsage, args)
+	return fmt.Errorf("%w: wanted are: lane NAME, activity NAME, or run FLOW RUN, got %q; a reason goes with -reason",
+		errUsage, args)
 }
 
 // subject calls what fits the kind that the first argument names. The arguments have been checked.
-func subject(args []string, out *output, what string, lane, activity func(string) error, run func(flow, run string) error) error {
+func subject(
+	args []string, out *output, what string, lane, activity func(string) error, run func(flow, run string) error,
+) error {
 	switch args[0] {
 	case "lane":
 		return done(out, what, lane(args[1]))

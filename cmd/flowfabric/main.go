@@ -184,7 +184,8 @@ func need(names []string, checks ...func() error) func(args []string) error {
 		case len(args) != len(names) && len(names) == 0:
 			return fmt.Errorf("%w: the command takes no arguments, got %q", errUsage, args)
 		case len(args) != len(names):
-			return fmt.Errorf("%w: wanted are %d arguments, %s, got %d", errUsage, len(names), strings.Join(names, " "), len(args))
+			return fmt.Errorf("%w: wanted are %d arguments, %s, got %d", errUsage, len(names), strings.Join(names, " "),
+				len(args))
 		}
 		for _, check := range checks {
 			if err := check(); err != nil {

@@ -119,8 +119,10 @@ func printRuns(ctx context.Context, s *session, out *output, query runtime.RunQu
 			state += ", paused"
 		}
 		out.row(runView{
-			r.Flow, r.Run, string(r.FlowID), r.State, r.CreatedAt, r.ClosedAt, r.PausedAt, r.FailedNode, r.Nodes.All, r.Nodes.Open, r.Tags,
-		}, r.Flow, r.Run, state, at(r.CreatedAt), at(r.ClosedAt), fmt.Sprintf("%d/%d", r.Nodes.Open, r.Nodes.All), r.FailedNode, tagsText(r.Tags))
+			r.Flow, r.Run, string(r.FlowID), r.State, r.CreatedAt, r.ClosedAt, r.PausedAt, r.FailedNode, r.Nodes.All,
+			r.Nodes.Open, r.Tags,
+		}, r.Flow, r.Run, state, at(r.CreatedAt), at(r.ClosedAt), fmt.Sprintf("%d/%d", r.Nodes.Open, r.Nodes.All),
+			r.FailedNode, tagsText(r.Tags))
 	}
 	return nil
 }
@@ -158,7 +160,8 @@ func prepareDescribe(*flag.FlagSet) action {
 			if n.Reason != "" {
 				why = strings.TrimPrefix(why+"; "+n.Reason, "; ")
 			}
-			out.row(nil, n.Name, n.Activity, string(n.State), strconv.Itoa(n.Attempts), at(n.StartedAt), at(n.CompletedAt), why)
+			out.row(nil, n.Name, n.Activity, string(n.State), strconv.Itoa(n.Attempts), at(n.StartedAt),
+				at(n.CompletedAt), why)
 		}
 		return nil
 	}}
@@ -185,11 +188,13 @@ func describeView(d *runtime.RunDescription) runDescription {
 			Finished: d.ClosedAt, Paused: d.PausedAt, FailedNode: d.FailedNode, Nodes: len(d.Nodes), Open: d.OpenNodes,
 		},
 		FailureReason: d.FailureReason, CancelReason: d.CancelReason, CancelledBy: d.CancelledBy,
-		PauseReason: d.PauseReason, Deadline: d.DeadlineAt, Overdue: d.Overdue.Seconds(), NoKeeper: d.NoKeeper, Reruns: d.Reruns, Details: []nodeView{},
+		PauseReason: d.PauseReason, Deadline: d.DeadlineAt, Overdue: d.Overdue.Seconds(), NoKeeper: d.NoKeeper,
+		Reruns: d.Reruns, Details: []nodeView{},
 	}
 	for _, n := range d.Nodes {
 		view.Details = append(view.Details, nodeView{
-			n.Name, n.Activity, n.Lane, n.State, n.Why, n.Reason, n.Attempts, string(n.Worker), string(n.ExecutionID), n.StartedAt,
+			n.Name, n.Activity, n.Lane, n.State, n.Why, n.Reason, n.Attempts, string(n.Worker), string(n.ExecutionID),
+			n.StartedAt,
 			n.CompletedAt, n.Overdue.Seconds(),
 		})
 	}

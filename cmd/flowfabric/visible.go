@@ -10,8 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// isHidden reports whether a character does something to a terminal instead of being shown: control characters (C0, delete,
-// C1), those of format, such as the ones that turn the direction of text around, and separators of lines and paragraphs.
+// isHidden reports whether a character does something to a terminal instead of being shown: control characters (C0,
+// delete, C1), those of format, such as the ones that turn the direction of text around, and separators of lines and
+// paragraphs.
 func isHidden(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 
 // visible returns a text on one line, with hidden characters and invalid UTF-8 escaped as in Go: \n, \x1b, \u202e. Text

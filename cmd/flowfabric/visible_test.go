@@ -18,7 +18,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// nasty has what terminals obey: C0, delete, C1 (CSI as one character), overrides and isolates of direction, tags, separators.
+// nasty has what terminals obey: C0, delete, C1 (CSI as one character), overrides and isolates of direction, tags,
+// separators.
 const nasty = "a\x1b[31m\r\n\t\x00\x7f\u009b2J\u202eb\u2066\u200b\ufeff\U000e0041\u2028z"
 
 const shown = `a\x1b[31m\r\n\t\x00\x7f\u009b2J\u202eb\u2066\u200b\ufeff\U000e0041\u2028z`

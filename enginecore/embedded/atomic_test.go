@@ -90,8 +90,8 @@ func TestLongScript(t *testing.T) {
 	require.Equal(t, ":1", c.must(t, "FCALL", "quick", "0").String())
 	mu.Lock()
 	defer mu.Unlock()
-	require.Equal(t, 3, strings.Count(logged.String(), "was interrupted"))
-	require.Equal(t, 1, strings.Count(logged.String(), "so it goes on"))
+	require.Equal(t, 3, strings.Count(logged.String(), "function.stopped"))
+	require.Equal(t, 1, strings.Count(logged.String(), "function.slow"))
 }
 
 type lockedWriter struct {
@@ -118,8 +118,8 @@ func TestFault(t *testing.T) {
 	require.Equal(t, "+PONG", c.must(t, "PING").String())
 }
 
-// TestChurn connects, subscribes, blocks, writes and hangs up in many goroutines while snapshots are taken, and closes the
-// engine in the middle of it. The race detector and the check for leaked goroutines do the judging.
+// TestChurn connects, subscribes, blocks, writes and hangs up in many goroutines while snapshots are taken, and closes
+// the engine in the middle of it. The race detector and the check for leaked goroutines do the judging.
 func TestChurn(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Dir: dir, Library: pairLibrary, LogLimit: 16 << 10, Fsync: FsyncAlways}

@@ -50,7 +50,9 @@ func commandTable() map[string]*boundCommand {
 	}
 	for _, group := range [][]engineCommand{serverCommands(), pubsubCommands(), functionCommands()} {
 		for _, cmd := range group {
-			add(&boundCommand{Command: command.Command{Name: cmd.name, Arity: cmd.arity, Flags: cmd.flags}, own: cmd.run})
+			add(&boundCommand{
+				Command: command.Command{Name: cmd.name, Arity: cmd.arity, Flags: cmd.flags}, own: cmd.run,
+			})
 		}
 	}
 	return t

@@ -87,7 +87,7 @@ func cmdFunctionSub(c *call) resp.Reply {
 	return resp.Err("unknown subcommand '" + c.Args[1] + "'. Try FUNCTION HELP.")
 }
 
-// listLibraries answers FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE].
+// listLibraries answers FUNCTION LIST with its options LIBRARYNAME and WITHCODE.
 func listLibraries(l *script.Interpreter, options []string) resp.Reply {
 	pattern, code := "*", false
 	for i := 0; i < len(options); i++ {

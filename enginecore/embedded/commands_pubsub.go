@@ -51,7 +51,8 @@ func (s *session) subCount(kind pubsub.Kind) int {
 }
 
 func (c *call) acknowledge(verb string, channel resp.Reply, n int) {
-	c.sess.emit(&resp.Reply{Kind: resp.KindPush, Elems: []resp.Reply{resp.Bulk(verb), channel, resp.Int(n)}}, c.e.position())
+	c.sess.emit(&resp.Reply{Kind: resp.KindPush, Elems: []resp.Reply{resp.Bulk(verb), channel, resp.Int(n)}},
+		c.e.position())
 }
 
 func (c *call) subscribe(kind pubsub.Kind) resp.Reply {

@@ -62,7 +62,9 @@ func cmdPing(c *call) resp.Reply {
 }
 
 func cmdTime(c *call) resp.Reply {
-	return resp.Array([]resp.Reply{resp.Bulk(strconv.FormatInt(c.NowUs/1e6, 10)), resp.Bulk(strconv.FormatInt(c.NowUs%1e6, 10))})
+	return resp.Array([]resp.Reply{
+		resp.Bulk(strconv.FormatInt(c.NowUs/1e6, 10)), resp.Bulk(strconv.FormatInt(c.NowUs%1e6, 10)),
+	})
 }
 
 const textNoPassword = "AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
@@ -296,8 +298,9 @@ func cmdInfo(c *call) resp.Reply {
 		for name, cmd := range e.commands {
 			if name == cmd.Name && cmd.calls > 0 {
 				usec := cmd.spent.Microseconds()
-				lines = append(lines, fmt.Sprintf("cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=0,failed_calls=0",
-					name, cmd.calls, usec, float64(usec)/float64(cmd.calls)))
+				lines = append(lines,
+					fmt.Sprintf("cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=0,failed_calls=0",
+						name, cmd.calls, usec, float64(usec)/float64(cmd.calls)))
 			}
 		}
 		slices.Sort(lines)
@@ -327,7 +330,8 @@ func (e *Engine) settings() [][2]string {
 	appendOnly, fsync := "no", "no"
 	if e.log != nil {
 		appendOnly = "yes"
-		fsync = map[aof.Policy]string{aof.Always: "always", aof.EverySecond: "everysec", aof.Never: "no"}[e.log.Policy()]
+		fsync = map[aof.Policy]string{aof.Always: "always", aof.EverySecond: "everysec",
+			aof.Never: "no"}[e.log.Policy()]
 	}
 	return [][2]string{
 		{"appendfsync", fsync},

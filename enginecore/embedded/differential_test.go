@@ -64,7 +64,11 @@ const far = 4102444800000 // a deadline that no test lives to see, Unix ms
 func (g gen) strings() []string {
 	k := []string{g.keyOf("str")}
 	at := strconv.Itoa(far + g.IntN(1000))
-	switch g.IntN(16) {
+	switch g.IntN(20) {
+	case 16, 17:
+		return cat("SETRANGE", k, []string{strconv.Itoa(g.IntN(80) - 2), g.val()})
+	case 18:
+		return cat("GETRANGE", k, []string{g.idx(), g.idx()})
 	case 0, 1:
 		return cat("GET", k)
 	case 2:

@@ -11,6 +11,9 @@
 // functions are as atomic as on a server. Commands and replies follow Redis 7.0, in both protocol versions; numbers are
 // turned into text as Valkey 8 does. Only the commands that the FlowFabric library and its clients use exist.
 //
+// SETRANGE and APPEND change a string in place, at a cost that does not depend on its length. Only the first of them
+// after a command has read the whole string copies it, so read parts with GETRANGE.
+//
 // With a data directory, all changes of a call are one record of a log. Under FsyncAlways a reply is sent once
 // everything it depends on is on disk; calls of several connections share a sync. A crash loses no answered call and
 // leaves no partial one. The log is replaced by a snapshot when it has grown.
@@ -42,22 +45,27 @@
 // memory. A function that never returns is interrupted after Options.ScriptTimeout, unless it has written: then it can
 // only be reported, as on a server.
 //
-// Approximate trims of streams (MAXLEN ~, MINID ~) remove whole nodes only and never go below the bound. Nodes are filled
-// as by a server with default settings: up to 100 entries and 4096 bytes.
+// Approximate trims of streams (MAXLEN ~, MINID ~) remove whole nodes only and never go below the bound. Nodes are
+// filled as by a server with default settings: up to 100 entries and 4096 bytes.
 //
 // # Lua
 //
 // The interpreter is written in Go. Its behaviour visible to scripts equals the server's Lua where possible:
-// conversions between numbers and text, JSON, error texts and positions, read-only globals, the empty world in which a
-// library loads. These differences remain, and a library has to avoid them:
+// conversions between numbers and text, the libraries bit, cjson, cmsgpack and struct, error texts and positions,
+// read-only globals, the empty world in which a library loads. These differences remain, and a library has to avoid
+// them:
 //
 //   - numbers joined with ".." or used as strings: text of fractions and of numbers from 1e14 on differs; convert them
 //     with string.format or tostring
 //   - arithmetic on strings that are not plain decimal numbers ("010" + 1)
 //   - the patterns %f and %u, and goto
 //   - the wording of errors raised by the interpreter itself, such as indexing nil
-//   - the order of pairs, which is that of insertion here
+//   - the order of pairs, which is that of insertion here, and so the order of the entries of a map that
+//     cmsgpack.pack writes
+//   - a table with a whole number as a key takes memory for all smaller ones, up to 67,108,864
+//   - the name of a library function in an error text, which is that of its field here, also where the caller has
+//     given it another one
 //   - after an error was caught by an inner pcall that itself ran within another failing pcall, closures may no longer
 //     share locals with the functions around them
-//   - cmsgpack, struct, redis.setresp(3), redis.set_repl and the settings of cjson are absent
+//   - redis.setresp(3), redis.set_repl, os.clock and the settings of cjson are absent
 package embedded

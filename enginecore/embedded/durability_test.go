@@ -172,7 +172,7 @@ func TestTornTail(t *testing.T) {
 				pos += n
 			}
 		}
-		if strings.Contains(logged.String(), "dropped the torn end") != torn {
+		if strings.Contains(logged.String(), "storage.torn_end_dropped") != torn {
 			t.Fatalf("%d bytes: logged %q, torn %v", size, logged.String(), torn)
 		}
 		count := c.must(t, "GET", "count")

@@ -35,7 +35,8 @@ const (
 	FsyncDefault Fsync = iota
 	// FsyncAlways sends no reply before everything that it rests on is on disk. Calls of many connections share a sync.
 	FsyncAlways
-	// FsyncEverySecond syncs once a second: a crash of the machine loses up to that much, a crash of the process nothing.
+	// FsyncEverySecond syncs once a second: a crash of the machine loses up to that much, a crash of the process
+	// nothing.
 	FsyncEverySecond
 	// FsyncNever leaves syncing to the operating system: a crash of the process loses nothing.
 	FsyncNever
@@ -43,8 +44,8 @@ const (
 
 // Options configures Open. The zero value is an empty engine in memory without functions.
 type Options struct {
-	// Library is the source of a Lua function library, its "#!lua name=…" line included, which Open loads. Libraries are
-	// not kept in the data directory. Defaults to none; FUNCTION LOAD adds libraries later.
+	// Library is the source of a Lua function library, its "#!lua name=…" line included, which Open loads. Libraries
+	// are not kept in the data directory. Defaults to none; FUNCTION LOAD adds libraries later.
 	Library string
 	// Dir is the data directory. It is created when missing and locked for this process. Defaults to "": all data is in
 	// memory and lost after Close.
@@ -54,9 +55,9 @@ type Options struct {
 	// Clock is the time that commands see, for expiry, TIME and stream ids; it is fixed during one command or function.
 	// Defaults to time.Now. It is called by one goroutine at a time.
 	Clock func() time.Time
-	// Logger receives what no caller learns otherwise: torn log tails, slow functions, that the log has failed and that it can
-	// be written again (with the attribute event: storage.failed, storage.restored), messages of redis.log. Defaults to
-	// slog.Default.
+	// Logger receives what no caller learns otherwise: torn log tails, slow functions, that the log has failed and that
+	// it can be written again (with the attribute event: storage.failed, storage.restored), messages of redis.log.
+	// Defaults to slog.Default.
 	Logger *slog.Logger
 	// ScriptTimeout is how long a function may run until it is reported, and interrupted if it has written nothing.
 	// Defaults to 5 s.
@@ -184,9 +185,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// FCall runs a function without a connection, as FCALL does. An error reply is returned as a *ReplyError as well as in the
-// Reply. ctx is honoured while waiting for the disk, not while the function runs: a call that returns ctx's error may
-// have taken effect, and so may one that returns another error that is no *ReplyError, but for ErrClosed.
+// FCall runs a function without a connection, as FCALL does. An error reply is returned as a *ReplyError as well as in
+// the Reply. ctx is honoured while waiting for the disk, not while the function runs: a call that returns ctx's error
+// may have taken effect, and so may one that returns another error that is no *ReplyError, but for ErrClosed.
 func (e *Engine) FCall(ctx context.Context, name string, keys, args []string) (resp.Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return resp.Reply{}, err
@@ -223,7 +224,8 @@ func (e *Engine) do(words []string) (reply resp.Reply, pos int64, err error) {
 func (e *Engine) unit(c *call, cmd *boundCommand) (reply resp.Reply) {
 	defer func() {
 		if r := recover(); r != nil {
-			e.logger.Error("embedded: command failed", "command", c.Args[0], "panic", r, "stack", string(debug.Stack()))
+			e.logger.Error("embedded: the engine recovered from a panic of a command",
+				"event", "command.panicked", "command", c.Args[0], "panic", r, "stack", string(debug.Stack()))
 			reply = resp.Err(fmt.Sprintf("internal error in '%s': %v", c.Args[0], r))
 		}
 	}()
@@ -240,8 +242,8 @@ func (e *Engine) unit(c *call, cmd *boundCommand) (reply resp.Reply) {
 	return reply
 }
 
-// begin starts a unit: one command, transaction or function call. The gate is held. While calls are refused the data stays as it
-// is, expiry included.
+// begin starts a unit: one command, transaction or function call. The gate is held. While calls are refused the data
+// stays as it is, expiry included.
 func (e *Engine) begin() {
 	if e.log != nil {
 		e.refused = e.log.Failure()
@@ -329,8 +331,8 @@ func (e *Engine) commit(reply resp.Reply) resp.Reply {
 	return reply
 }
 
-// position returns the log position that the answer of the running unit depends on: all that is in the log, unless it was
-// refused.
+// position returns the log position that the answer of the running unit depends on: all that is in the log, unless it
+// was refused.
 func (e *Engine) position() int64 {
 	if e.log == nil || e.refused != nil {
 		return 0
@@ -338,8 +340,9 @@ func (e *Engine) position() int64 {
 	return e.log.End()
 }
 
-// Close ends all connections and listeners, waits for their goroutines and syncs the log. It returns an error when the log
-// cannot be written or synced; what was acknowledged before it failed is kept. Closing again does nothing and returns nil.
+// Close ends all connections and listeners, waits for their goroutines and syncs the log. It returns an error when the
+// log cannot be written or synced; what was acknowledged before it failed is kept. Closing again does nothing and
+// returns nil.
 func (e *Engine) Close() error {
 	if e == nil {
 		return nil

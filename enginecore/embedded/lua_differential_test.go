@@ -59,8 +59,10 @@ redis.register_function{function_name='rowrite', callback=function() return redi
 redis.register_function{function_name='rw', callback=function() return 1 end, flags={'allow-oom'}, description='d'}
 `
 
-func luaClients(t *testing.T) (ours, theirs *rawClient) {
-	theirs = connectTCP(t, server(t))
+func luaClients(t *testing.T) (ours, theirs *rawClient) { return luaClientsOn(t, server(t)) }
+
+func luaClientsOn(t *testing.T, addr string) (ours, theirs *rawClient) {
+	theirs = connectTCP(t, addr)
 	ours = connect(t, open(t, Options{Library: evalLibrary}))
 	if v := theirs.must(t, "FUNCTION", "LOAD", evalLibrary); v.text != "ev" {
 		t.Fatal(v)
@@ -315,7 +317,7 @@ func comparable(v value) string {
 }
 
 var (
-	chunkNames    = regexp.MustCompile(`\[string .*?\.\.\."\]:|user_function:`)
+	chunkNames    = regexp.MustCompile(`\[string .*?\.\.\.\\?"\]:|user_function:`)
 	functionNames = regexp.MustCompile(`to '\w+'`)
 )
 
@@ -358,7 +360,7 @@ func TestDifferentialNumbers(t *testing.T) {
 	ours, theirs := luaClients(t)
 	texts := []string{"", " ", "0", "-0", "+5", "5", " 5 ", "\t5\n", "5 x", "x", "1e3", "1E3", "1e", "1e+", ".5", "5.", ".", "-", "0x", "0x1F", "0X1f", "-0x10",
 		"0x1.8p1", "0x.8", "0xg", "1_0", "1,5", "inf", "INF", "-inf", "infinity", "nan", "NaN", "-nan", "nan(1)", "1e400", "-1e400", "1e-400", "1e12",
-		"9223372036854775807", "9223372036854775808", "12345678901234567890", "0.1", "1795188498438.25", "010", "0b11", "--5", "+-5", "1 2", "1e5e5", "é", "5\v"}
+		"9223372036854775807", "9223372036854775808", "12345678901234567890", "0.1", "1795188498438.25", "010", "0b11", "--5", "+-5", "1 2", "1e5e5", "é", "5\v", "6\x00x", "\x006", " 7 \x00"}
 	g := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		texts = append(texts, strconv.FormatFloat(math.Float64frombits(g.Uint64()), byte("efg"[g.IntN(3)]), g.IntN(20)-1, 64))

@@ -57,15 +57,21 @@ func connect(t testing.TB, e *Engine) *rawClient {
 	return newRawClient(conn)
 }
 
-// server starts a real server for the length of the test and returns its address.
+// server starts a Redis server for the length of the test and returns its address.
 func server(t testing.TB, settings ...string) string {
 	t.Helper()
 	if !slices.Contains(testserver.Kinds(t), testserver.Redis) {
 		t.Skip("redis is not to be tested")
 	}
-	path, found := testserver.Available(testserver.Redis)
+	return serverOf(t, testserver.Redis, settings...)
+}
+
+// serverOf starts a real server of a kind for the length of the test and returns its address.
+func serverOf(t testing.TB, kind testserver.Kind, settings ...string) string {
+	t.Helper()
+	path, found := testserver.Available(kind)
 	if !found {
-		t.Fatal(testserver.Hint(testserver.Redis))
+		t.Fatal(testserver.Hint(kind))
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

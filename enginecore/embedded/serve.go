@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Serve answers connections to l, so that redis-cli and other processes reach the engine, until ctx ends, l fails or the
-// engine is closed. It closes l and all its connections before it returns. There is no authentication: listen on a
+// Serve answers connections to l, so that redis-cli and other processes reach the engine, until ctx ends, l fails or
+// the engine is closed. It closes l and all its connections before it returns. There is no authentication: listen on a
 // loopback address. It returns nil after ctx has ended, ErrClosed after Close, and otherwise the error of l.
 func (e *Engine) Serve(ctx context.Context, l net.Listener) error {
 	e.mu.Lock()

@@ -170,7 +170,8 @@ func (s *session) admit(cmd *boundCommand, words []string) (resp.Reply, bool) {
 			}
 			fmt.Fprintf(&b, "'%.128s' ", w)
 		}
-		return resp.Err(fmt.Sprintf("unknown command '%.128s', with args beginning with: %s", words[0], b.String())), false
+		return resp.Err(fmt.Sprintf("unknown command '%.128s', with args beginning with: %s", words[0],
+			b.String())), false
 	}
 	if !cmd.ArityOK(len(words)) {
 		return cmd.WrongArity(), false

@@ -159,9 +159,9 @@ func serves(t *testing.T, e *Engine) {
 	require.Eventually(t, func() bool { return e.Err() == nil }, time.Minute, time.Millisecond)
 }
 
-// TestEveryDiskFault fails each operation on the data directory once, in every policy. Calls go on by themselves afterwards, and
-// what was told is there, what was refused is not: at once, after the engine was closed, and after it was killed while the
-// disk was still broken.
+// TestEveryDiskFault fails each operation on the data directory once, in every policy. Calls go on by themselves
+// afterwards, and what was told is there, what was refused is not: at once, after the engine was closed, and after it
+// was killed while the disk was still broken.
 func TestEveryDiskFault(t *testing.T) {
 	for _, policy := range []Fsync{FsyncAlways, FsyncEverySecond, FsyncNever} {
 		for _, ops := range [][]aof.Op{{aof.OpWrite}, {aof.OpWrite, aof.OpTruncate}, {aof.OpWrite, aof.OpTruncate, aof.OpRead}, {aof.OpSync}, {aof.OpCreate}, {aof.OpRename}, {aof.OpSyncDir}} {
@@ -260,8 +260,8 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// TestFullDisk fills a real file system: the call that does not fit is refused and seen by nobody, all others are refused
-// as well, and when there is room again the engine goes on.
+// TestFullDisk fills a real file system: the call that does not fit is refused and seen by nobody, all others are
+// refused as well, and when there is room again the engine goes on.
 func TestFullDisk(t *testing.T) {
 	for _, policy := range []Fsync{FsyncAlways, FsyncEverySecond, FsyncNever} {
 		t.Run(fmt.Sprint("fsync ", policy), func(t *testing.T) {
@@ -344,8 +344,8 @@ func TestRefusedMessages(t *testing.T) {
 	require.Equal(t, "new", v.elems[2].text)
 }
 
-// TestFailedSync lets a sync fail while replies and messages wait for it. Nobody is told anything, neither then nor by a later
-// read; the connections end, and everything is there once the engine has written it to other files.
+// TestFailedSync lets a sync fail while replies and messages wait for it. Nobody is told anything, neither then nor by
+// a later read; the connections end, and everything is there once the engine has written it to other files.
 func TestFailedSync(t *testing.T) {
 	dir := t.TempDir()
 	f := &slowDisk{}
@@ -382,8 +382,8 @@ func TestFailedSync(t *testing.T) {
 	require.Equal(t, want, connect(t, open(t, Options{Dir: dir})).dump(t))
 }
 
-// TestRepairInSteps interrupts a repair once its snapshot stands in the place of the log: the log must not be written any more,
-// though it could be by then.
+// TestRepairInSteps interrupts a repair once its snapshot stands in the place of the log: the log must not be written
+// any more, though it could be by then.
 func TestRepairInSteps(t *testing.T) {
 	var mu sync.Mutex
 	left := map[aof.Op]int{}

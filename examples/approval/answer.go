@@ -33,19 +33,23 @@ func openWait(ctx context.Context, client *runtime.Client, version string) (runt
 }
 
 // answer gives the answer of one person. Given again, it changes nothing.
-func answer(ctx context.Context, client *runtime.Client, version string, d approvals.Decision) (runtime.SignalResult, error) {
+func answer(
+	ctx context.Context, client *runtime.Client, version string, d approvals.Decision,
+) (runtime.SignalResult, error) {
 	wait, err := openWait(ctx, client, version)
 	if err != nil {
 		return runtime.SignalResult{}, err
 	}
 	who := strings.ToLower(d.By)
-	return client.Signal(ctx, wait.Token, runtime.Signal{Name: d.Choice, Source: who, Payload: d, IdempotencyKey: d.Choice + " " + who})
+	return client.Signal(ctx, wait.Token,
+		runtime.Signal{Name: d.Choice, Source: who, Payload: d, IdempotencyKey: d.Choice + " " + who})
 }
 
 // answerCommand is approve and reject.
 func answerCommand(ctx context.Context, p program, o options) error {
 	return withClient(ctx, p, o, func(client *runtime.Client) error {
-		delivery, err := answer(ctx, client, o.version, approvals.Decision{Choice: o.command.name, By: o.by, Comment: o.comment})
+		delivery, err := answer(ctx, client, o.version,
+			approvals.Decision{Choice: o.command.name, By: o.by, Comment: o.comment})
 		if err != nil {
 			return err
 		}

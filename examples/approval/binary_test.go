@@ -40,7 +40,8 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// testProcesses deploys, refuses and takes back, with a process for each command. On a server the engine outlives them all.
+// testProcesses deploys, refuses and takes back, with a process for each command. On a server the engine outlives them
+// all.
 func testProcesses(t *testing.T, b *bench, server bool) {
 	require.Equal(t, "\n", b.says("status"))
 	b.deployed("v1")
@@ -149,7 +150,8 @@ func testEscalation(t *testing.T, b built) {
 	bench.live("v1")
 }
 
-// testKilled kills the program while it waits. The people answer while nothing runs, and the next start goes on with it.
+// testKilled kills the program while it waits. The people answer while nothing runs, and the next start goes on with
+// it.
 func testKilled(t *testing.T, b built) {
 	bench := b.bench(t)
 	run := bench.do("run", "v1")

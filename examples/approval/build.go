@@ -57,7 +57,8 @@ func Build(ctx context.Context, c Change) (Release, error) {
 		linked = "v0-oops"
 	}
 	program := filepath.Join(source, "site.program")
-	if _, err := goCommand(ctx, source, "build", "-trimpath", "-ldflags=-X main.version="+linked, "-o", program, "."); err != nil {
+	if _, err := goCommand(ctx, source, "build", "-trimpath", "-ldflags=-X main.version="+linked, "-o", program,
+		"."); err != nil {
 		return Release{}, err
 	}
 	if err := activity.Progress(ctx, 80, "writes the pages"); err != nil {

@@ -75,7 +75,8 @@ func Verify(ctx context.Context, d Deployed) (Deployed, error) {
 		return d, err
 	}
 	if got := strings.TrimSpace(served); got != d.Version {
-		return d, activity.NonRetryable(activity.Category(fmt.Errorf("%s says that it is %s, not %s", url, got, d.Version), "verify"))
+		return d, activity.NonRetryable(activity.Category(fmt.Errorf("%s says that it is %s, not %s", url, got,
+			d.Version), "verify"))
 	}
 	return d, nil
 }

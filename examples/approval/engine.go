@@ -18,7 +18,8 @@ import (
 // engineURL is the note with the address of the engine in the directory of a site.
 const engineURL = "engine.url"
 
-// patienceForEngine is how long a process waits for another one that has just taken the engine, or is about to leave it.
+// patienceForEngine is how long a process waits for another one that has just taken the engine, or is about to leave
+// it.
 const patienceForEngine = 3 * time.Second
 
 // openEngine opens the engine named by the options: a server, or the embedded engine in the site's directory. The first

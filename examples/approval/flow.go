@@ -20,7 +20,9 @@ var (
 	rollback = activity.New("site.rollback", Rollback, transientRetry)
 	clean    = activity.New("site.clean", Clean, transientRetry)
 
-	transientRetry = activity.Retry(activity.Exponential{First: 200 * time.Millisecond, Max: 2 * time.Second, Attempts: 4})
+	transientRetry = activity.Retry(activity.Exponential{
+		First: 200 * time.Millisecond, Max: 2 * time.Second, Attempts: 4,
+	})
 )
 
 // matrix has the tests that a release has to pass: arguments of the go command, by the name of the test.
@@ -41,7 +43,8 @@ const approvers = 2
 
 // Deployment declares the flow. If it is not decided within the time of escalation, it escalates and keeps waiting.
 func Deployment(escalation time.Duration) (*flow.Definition[Change, Deployed], error) {
-	f := flow.New[Change, Deployed](flowName, flow.Describe("Deploys a web site when two people agree, and takes back what is not good."))
+	f := flow.New[Change, Deployed](flowName,
+		flow.Describe("Deploys a web site when two people agree, and takes back what is not good."))
 
 	release := flow.Node(f, "build", build, f.Input())
 	var tests []flow.Ref[string]
@@ -51,14 +54,17 @@ func Deployment(escalation time.Duration) (*flow.Definition[Change, Deployed], e
 	}
 
 	answers := flow.WaitpointSignals[approvals.Decision](f, approval, flow.AfterEach(tests),
-		activity.Signals(approve), activity.AtLeastDistinct(approvers), activity.Decisive(reject), activity.Timeout(escalation, activity.Escalate))
+		activity.Signals(approve), activity.AtLeastDistinct(approvers), activity.Decisive(reject),
+		activity.Timeout(escalation, activity.Escalate))
 	agreed := flow.Node(f, "count", count, answers)
 
-	live := flow.Node(f, "deploy", deploy, flow.Struct[DeployInput](flow.Field("release", release), flow.Field("approval", agreed)))
+	live := flow.Node(f, "deploy", deploy,
+		flow.Struct[DeployInput](flow.Field("release", release), flow.Field("approval", agreed)))
 	verified := flow.Node(f, "verify", verify, live)
 	flow.Return(f, verified)
 
-	// A node that fails makes those behind it skipped, which is no failure of theirs. So every step has its own way back.
+	// A node that fails makes those behind it skipped, which is no failure of theirs. So every step has its own way
+	// back.
 	ends := []flow.Upstream{verified}
 	for _, step := range []flow.Upstream{answers, agreed, live, verified} {
 		ends = append(ends, flow.Node(f, "undo-"+step.Name(), rollback, f.Input(), flow.OnFailure(step)))

@@ -92,7 +92,8 @@ func (o *options) parse(args []string, help io.Writer) error {
 	flags := flag.NewFlagSet(o.command.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar((*string)(&o.site), "dir", string(o.site), "`directory` of the site")
-	flags.Func("engine", "`URL` of a server: redis://…, valkey://…; default $FLOWFABRIC_URL, else the engine in the directory of the site",
+	flags.Func("engine",
+		"`URL` of a server: redis://…, valkey://…; default $FLOWFABRIC_URL, else the engine in the directory of the site",
 		func(text string) error { o.engine, o.engineOrigin = text, "-engine"; return nil })
 	flags.BoolVar(&o.verbose, "v", false, "log what happens inside to standard error")
 	if o.command.flags != nil {
@@ -101,7 +102,8 @@ func (o *options) parse(args []string, help io.Writer) error {
 	var words []string
 	for {
 		if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintf(help, "Usage: approval %s [flags] %s\n\nIt will %s.\n\n", o.command.name, o.command.args, o.command.help)
+			fmt.Fprintf(help, "Usage: approval %s [flags] %s\n\nIt will %s.\n\n", o.command.name, o.command.args,
+				o.command.help)
 			flags.SetOutput(help)
 			flags.PrintDefaults()
 			return err
@@ -151,14 +153,16 @@ func (o *options) check() error {
 		fault("-escalate %s: must be 1s to 720h", o.escalation)
 	}
 	if strings.HasPrefix(o.engine, "embedded") {
-		fault("%s %q: must be a server; the engine in this process is in the directory of the site", o.engineOrigin, o.engine)
+		fault("%s %q: must be a server; the engine in this process is in the directory of the site", o.engineOrigin,
+			o.engine)
 	}
 	for name, address := range map[string]string{"listen": o.listen, "address": o.address} {
 		if err := loopback(address); address != "" && err != nil {
 			fault("-%s: %w", name, err)
 		}
 	}
-	if o.by = strings.Join(strings.Fields(o.by), " "); o.by == "" && (o.command.name == approve || o.command.name == reject) {
+	if o.by = strings.Join(strings.Fields(o.by), " "); o.by == "" &&
+		(o.command.name == approve || o.command.name == reject) {
 		fault("-by: must say who answers")
 	}
 	return errors.Join(faults...)
@@ -176,9 +180,11 @@ func resolved(path string) (string, error) {
 
 func runFlags(flags *flag.FlagSet, o *options) {
 	flags.StringVar(&o.defect, "defect", "", "break the change on purpose; `kind` is test or verify")
-	flags.DurationVar(&o.escalation, "escalate", o.escalation, "`time` after which a deployment that nobody has decided about is escalated")
+	flags.DurationVar(&o.escalation, "escalate", o.escalation,
+		"`time` after which a deployment that nobody has decided about is escalated")
 	flags.StringVar(&o.pagesAddress, "site", o.pagesAddress, "`address` where the site is served")
-	flags.StringVar(&o.listen, "listen", o.listen, "loopback `address` where the engine in the directory is open to other processes; \"\" for none")
+	flags.StringVar(&o.listen, "listen", o.listen,
+		"loopback `address` where the engine in the directory is open to other processes; \"\" for none")
 	flags.Var(&o.ask, "ask", "ask on standard input for answers; `when` is auto (on a terminal), always or never")
 }
 

@@ -31,12 +31,14 @@ func deployCommand(ctx context.Context, p program, o options) error {
 		deployed, err := work(ctx, engine, client, started, p, o)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			fmt.Fprintf(p.stdout, "\nInterrupted; what was running is given back. The same command goes on with %s.\n", o.version)
+			fmt.Fprintf(p.stdout, "\nInterrupted; what was running is given back. The same command goes on with %s.\n",
+				o.version)
 			return errInterrupted
 		case err != nil:
 			return failure(o, err)
 		}
-		fmt.Fprintf(p.stdout, "%s is live, approved by %s.\n", deployed.Version, strings.Join(deployed.ApprovedBy, " and "))
+		fmt.Fprintf(p.stdout, "%s is live, approved by %s.\n", deployed.Version,
+			strings.Join(deployed.ApprovedBy, " and "))
 		return nil
 	})
 }
@@ -66,11 +68,15 @@ func failure(o options, err error) error {
 	if live == "" {
 		live = "nothing"
 	}
-	return errors.Join(fmt.Errorf("%s is not deployed: %s: %s; the site serves %s", o.version, failed.Node, failed.Reason, live), liveErr)
+	return errors.Join(fmt.Errorf("%s is not deployed: %s: %s; the site serves %s", o.version, failed.Node,
+		failed.Reason, live), liveErr)
 }
 
 // work runs a worker and the web server of the site, and shows what happens, until the run is over.
-func work(ctx context.Context, engine *runtime.Engine, client *runtime.Client, started *runtime.Run[Deployed], p program, o options) (Deployed, error) {
+func work(
+	ctx context.Context, engine *runtime.Engine, client *runtime.Client, started *runtime.Run[Deployed], p program,
+	o options,
+) (Deployed, error) {
 	pages, err := net.Listen("tcp", o.pagesAddress)
 	if err != nil {
 		return Deployed{}, fmt.Errorf("-site: %w", err)
@@ -127,8 +133,8 @@ func watchCommand(ctx context.Context, p program, o options) error {
 	})
 }
 
-// follow shows what happens in a run, from its start to its end, and lets the asker, if there is one, ask for the answers that
-// it waits for.
+// follow shows what happens in a run, from its start to its end, and lets the asker, if there is one, ask for the
+// answers that it waits for.
 func follow(ctx context.Context, client *runtime.Client, o options, out *console, ask *asker) error {
 	show := display{console: out}
 	if ask != nil {

@@ -79,7 +79,8 @@ func (l linksPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	links, err := l.open(ctx)
 	if err != nil {
-		http.Error(w, "The deployments could not be read, maybe the process with the engine has ended: "+err.Error(), http.StatusServiceUnavailable)
+		http.Error(w, "The deployments could not be read, maybe the process with the engine has ended: "+err.Error(),
+			http.StatusServiceUnavailable)
 		return
 	}
 	header := w.Header()
@@ -109,7 +110,8 @@ func (l linksPage) open(ctx context.Context) ([]link, error) {
 			return nil, err
 		}
 		links = append(links, link{
-			Version: run.Run, Received: wait.Received, Needed: wait.Needed, Open: time.Since(wait.OpenedAt).Round(time.Second),
+			Version: run.Run, Received: wait.Received, Needed: wait.Needed,
+			Open:      time.Since(wait.OpenedAt).Round(time.Second),
 			Escalated: wait.Escalated, Path: answersPath + approvals.Path(wait.Token, ""), token: wait.Token,
 		})
 	}
@@ -124,7 +126,8 @@ func (l linksPage) question(r *http.Request, token activity.Token) string {
 	}
 	for _, link := range links {
 		if subtle.ConstantTimeCompare([]byte(link.token.Reveal()), []byte(token.Reveal())) == 1 {
-			return fmt.Sprintf("May version %s of the site go live? %d of %d have answered.", link.Version, link.Received, link.Needed)
+			return fmt.Sprintf("May version %s of the site go live? %d of %d have answered.", link.Version,
+				link.Received, link.Needed)
 		}
 	}
 	return ""

@@ -25,12 +25,14 @@ func Chart(_ context.Context, r Ranking) (string, error) {
 	packages := r.Largest()
 	height := chartTop + barPitch*max(1, len(packages)) + 12
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="12" role="img">`+"\n",
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="12" role="img">`+"\n",
 		chartWidth, height)
 	title := "The largest packages of " + filepath.Base(r.Root)
 	fmt.Fprintf(&b, "<title>%s</title>\n", escape(title))
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", chartWidth, height)
-	fmt.Fprintf(&b, `<text x="16" y="26" font-size="16" font-weight="bold" fill="#1f2933">%s</text>`+"\n", escape(title))
+	fmt.Fprintf(&b, `<text x="16" y="26" font-size="16" font-weight="bold" fill="#1f2933">%s</text>`+"\n",
+		escape(title))
 	legend(&b, labelWidth, "#2f6f9f", "lines without comments")
 	legend(&b, labelWidth+180, "#a8cbe2", "lines with comments")
 	if len(packages) == 0 {
@@ -48,17 +50,21 @@ func Chart(_ context.Context, r Ranking) (string, error) {
 }
 
 func legend(b *strings.Builder, x int, color, text string) {
-	fmt.Fprintf(b, `<rect x="%d" y="40" width="10" height="10" fill="%s"/><text x="%d" y="49" fill="#52606d">%s</text>`+"\n",
+	fmt.Fprintf(b,
+		`<rect x="%d" y="40" width="10" height="10" fill="%s"/><text x="%d" y="49" fill="#52606d">%s</text>`+"\n",
 		x, color, x+16, escape(text))
 }
 
 func bar(b *strings.Builder, y int, p Package, unit float64) {
 	plain := float64(p.Lines-p.Comments) * unit
 	comments := float64(p.Comments) * unit
-	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end" fill="#1f2933">%s</text>`, labelWidth-8, y+12, escape(tail(p.Dir)))
+	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end" fill="#1f2933">%s</text>`, labelWidth-8, y+12,
+		escape(tail(p.Dir)))
 	fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="#2f6f9f"/>`, labelWidth, y, plain, barHeight)
-	fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="#a8cbe2"/>`, labelWidth+plain, y, comments, barHeight)
-	fmt.Fprintf(b, `<text x="%.1f" y="%d" fill="#52606d">%s</text>`+"\n", labelWidth+plain+comments+6, y+12, thousands(p.Lines))
+	fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="#a8cbe2"/>`, labelWidth+plain, y, comments,
+		barHeight)
+	fmt.Fprintf(b, `<text x="%.1f" y="%d" fill="#52606d">%s</text>`+"\n", labelWidth+plain+comments+6, y+12,
+		thousands(p.Lines))
 }
 
 // tail shortens a path to fit beside a bar. It keeps the end, which is more specific.

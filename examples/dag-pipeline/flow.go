@@ -21,7 +21,9 @@ var (
 	publish = activity.New("census.publish", Publish, once)
 
 	once           = activity.Retry(activity.NoRetry)
-	transientRetry = activity.Retry(activity.Exponential{First: 200 * time.Millisecond, Max: 5 * time.Second, Attempts: 4})
+	transientRetry = activity.Retry(activity.Exponential{
+		First: 200 * time.Millisecond, Max: 5 * time.Second, Attempts: 4,
+	})
 )
 
 // silence is how long a node that reads the tree may be without a sign of life before it is tried again. They give one
@@ -30,7 +32,8 @@ const silence = 15 * time.Second
 
 // Census declares the flow: one scan, as many measuring nodes as there are shards, and one report.
 func Census(shards int) (*flow.Definition[Source, Edition], error) {
-	f := flow.New[Source, Edition]("census", flow.Describe("Measures the Go code of a source tree, package by package."))
+	f := flow.New[Source, Edition]("census",
+		flow.Describe("Measures the Go code of a source tree, package by package."))
 
 	listing := flow.Node(f, "scan", scan, f.Input(), activity.HeartbeatTimeout(silence))
 	cuts := flow.Node(f, "cut", cut, flow.Struct[CutInput](

@@ -113,7 +113,8 @@ func census(ctx context.Context, o options, stdout *os.File, stderr io.Writer) (
 		return err
 	}
 	writeTotals(stdout, edition.Ranking)
-	fmt.Fprintf(stdout, "\nRun %s took %s. Written:\n", o.run, final.ClosedAt.Sub(final.CreatedAt).Round(time.Millisecond))
+	fmt.Fprintf(stdout, "\nRun %s took %s. Written:\n", o.run,
+		final.ClosedAt.Sub(final.CreatedAt).Round(time.Millisecond))
 	for _, name := range written {
 		fmt.Fprintln(stdout, " ", name)
 	}
@@ -121,7 +122,9 @@ func census(ctx context.Context, o options, stdout *os.File, stderr io.Writer) (
 }
 
 // take runs a worker, with its keeper, until the run has ended, and shows its progress.
-func take(ctx context.Context, eng *runtime.Engine, started *runtime.Run[Edition], o options, show *display) (Edition, error) {
+func take(
+	ctx context.Context, eng *runtime.Engine, started *runtime.Run[Edition], o options, show *display,
+) (Edition, error) {
 	worker, err := runtime.NewWorker(eng, runtime.WorkerConfig{
 		Name: "census", Concurrency: o.workers, Lease: o.lease, Grace: grace,
 	})
@@ -190,10 +193,12 @@ func farewell(started *runtime.Run[Edition], o options, stdout io.Writer) error 
 	defer cancel()
 	fmt.Fprintf(stdout, "\nInterrupted. ")
 	if state, err := started.Describe(ctx); err == nil {
-		fmt.Fprintf(stdout, "%d of %d nodes are finished, what was running is given back. ", len(finished(state)), len(state.Nodes))
+		fmt.Fprintf(stdout, "%d of %d nodes are finished, what was running is given back. ", len(finished(state)),
+			len(state.Nodes))
 	}
 	if o.inMemory() {
-		fmt.Fprintln(stdout, "The run was in memory only and is gone; with -engine embedded:DIR or a server it could go on.")
+		fmt.Fprintln(stdout,
+			"The run was in memory only and is gone; with -engine embedded:DIR or a server it could go on.")
 	} else {
 		fmt.Fprintf(stdout, "The same command goes on with run %s.\n", o.run)
 	}

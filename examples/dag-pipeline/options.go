@@ -53,7 +53,8 @@ Takes a census of the Go code in a source tree, by default the standard library 
 // parseOptions reads the command line. It returns every fault at once; flag.ErrHelp when help was asked for and given.
 func parseOptions(args []string, help io.Writer) (options, error) {
 	o := options{
-		engineOrigin: "-engine", out: "census-report", shards: 16, workers: goruntime.GOMAXPROCS(0), lease: defaultLease,
+		engineOrigin: "-engine", out: "census-report", shards: 16, workers: goruntime.GOMAXPROCS(0),
+		lease: defaultLease,
 	}
 	if url := os.Getenv("FLOWFABRIC_URL"); url != "" {
 		o.engine, o.engineOrigin = url, "FLOWFABRIC_URL"
@@ -61,13 +62,16 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 	var faults []error
 	flags := flag.NewFlagSet("dag-pipeline", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.Func("engine", "`URL` of the engine: embedded:, embedded:DIR, redis://…, valkey://…; default $FLOWFABRIC_URL, else in memory",
+	flags.Func("engine",
+		"`URL` of the engine: embedded:, embedded:DIR, redis://…, valkey://…; default $FLOWFABRIC_URL, else in memory",
 		func(text string) error { o.engine, o.engineOrigin = text, "-engine"; return nil })
-	flags.StringVar(&o.run, "run", "", "`id` of the run; default made of the tree and -shards, so that a second start continues the first")
+	flags.StringVar(&o.run, "run", "",
+		"`id` of the run; default made of the tree and -shards, so that a second start continues the first")
 	flags.StringVar(&o.out, "out", o.out, "`directory` for the report")
 	number(flags, &faults, &o.shards, "shards", maxShards, "number of parts to measure in parallel")
 	number(flags, &faults, &o.workers, "workers", maxWorkers, "nodes that run at a time in this process")
-	flags.Func("lease", fmt.Sprintf("`time` after which the work of a lost process is taken over, %s (default %s)", leaseRule, o.lease),
+	flags.Func("lease", fmt.Sprintf("`time` after which the work of a lost process is taken over, %s (default %s)",
+		leaseRule, o.lease),
 		func(text string) error {
 			d, err := time.ParseDuration(text)
 			if err != nil || d < minLease || d > maxLease {
@@ -87,7 +91,8 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 		}
 		faults = append(faults, err)
 	} else if flags.NArg() > 1 {
-		faults = append(faults, fmt.Errorf("arguments %q: must be one tree at most, and flags come before it", flags.Args()))
+		faults = append(faults, fmt.Errorf("arguments %q: must be one tree at most, and flags come before it",
+			flags.Args()))
 	} else if err := o.setTree(flags.Arg(0)); err != nil {
 		faults = append(faults, err)
 	}

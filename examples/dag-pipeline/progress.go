@@ -35,13 +35,16 @@ func isTerminal(f *os.File) bool {
 func (d *display) found(s *runtime.RunDescription) {
 	finished := finished(s)
 	if s.State != runtime.RunRunning {
-		fmt.Fprintf(d.out, "Run %s ended %s: %s. Its %d nodes do not run again; -run with another id takes a new census.\n",
+		fmt.Fprintf(d.out,
+			"Run %s ended %s: %s. Its %d nodes do not run again; -run with another id takes a new census.\n",
 			s.Run, s.ClosedAt.Local().Format(time.DateTime), s.State, len(s.Nodes))
 	} else {
-		fmt.Fprintf(d.out, "Run %s goes on: %d of %d nodes are finished and do not run again: %s\n", s.Run, len(finished),
+		fmt.Fprintf(d.out, "Run %s goes on: %d of %d nodes are finished and do not run again: %s\n", s.Run,
+			len(finished),
 			len(s.Nodes), orNone(finished))
 		if held := names(s, active); len(held) > 0 {
-			fmt.Fprintf(d.out, "Begun, but not finished, by a process that is gone or still runs: %s\n", strings.Join(held, " "))
+			fmt.Fprintf(d.out, "Begun, but not finished, by a process that is gone or still runs: %s\n",
+				strings.Join(held, " "))
 		}
 	}
 	for _, n := range s.Nodes {
@@ -84,7 +87,8 @@ const (
 
 // draw replaces the previous output.
 func (d *display) draw(s *runtime.RunDescription) {
-	lines := []string{fmt.Sprintf("%s %3.0f %%  %d of %d nodes, %.1f s", gauge(done(s)), done(s), len(finished(s)), len(s.Nodes),
+	lines := []string{fmt.Sprintf("%s %3.0f %%  %d of %d nodes, %.1f s", gauge(done(s)), done(s), len(finished(s)),
+		len(s.Nodes),
 		time.Since(d.begun).Seconds())}
 	more := 0
 	for _, n := range s.Nodes {

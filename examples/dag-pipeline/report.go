@@ -22,15 +22,18 @@ func Publish(_ context.Context, parts Edition) (Edition, error) { return parts, 
 // Report writes a ranking as Markdown.
 func Report(_ context.Context, r Ranking) (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Census of %s\n\nThe Go code in `%s`, package by package. A package is a directory here; tests, test data and\nvendored code count. Comment lines are those that are or carry a comment.\n\n", filepath.Base(r.Root), r.Root)
+	fmt.Fprintf(&b,
+		"# Census of %s\n\nThe Go code in `%s`, package by package. A package is a directory here; tests, test data and\nvendored code count. Comment lines are those that are or carry a comment.\n\n", filepath.Base(r.Root), r.Root)
 	b.WriteString("| | |\n|---|--:|\n")
 	for _, row := range []struct {
 		name  string
 		count int
 	}{
 		{"Directories", r.Found.Directories}, {"Packages", r.Packages}, {"Go files", r.Files}, {"Lines", r.Lines},
-		{"Comment lines", r.Comments}, {"Functions and methods", r.Functions}, {"Files that do not parse", r.Unparsable},
-		{"Other files", r.Found.Others}, {"Links, not followed", r.Found.Links}, {"Unreadable directories", r.Found.Unreadable},
+		{"Comment lines", r.Comments}, {"Functions and methods", r.Functions},
+		{"Files that do not parse", r.Unparsable},
+		{"Other files", r.Found.Others}, {"Links, not followed", r.Found.Links},
+		{"Unreadable directories", r.Found.Unreadable},
 	} {
 		fmt.Fprintf(&b, "| %s | %s |\n", row.name, thousands(row.count))
 	}
@@ -52,8 +55,10 @@ func writeTable(b *strings.Builder, table Table) {
 	b.WriteString("| Package | Files | Lines | Functions | Imports | Comments | Longest function | Lines |\n")
 	b.WriteString("|---|--:|--:|--:|--:|--:|---|--:|\n")
 	for _, p := range table.Packages {
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %.1f %% | %s | %s |\n", code(p.Dir), thousands(p.Files), thousands(p.Lines),
-			thousands(p.Functions), thousands(p.Imports), 100*p.CommentRatio(), code(p.Longest.Name), thousands(p.Longest.Lines))
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %.1f %% | %s | %s |\n", code(p.Dir), thousands(p.Files),
+			thousands(p.Lines),
+			thousands(p.Functions), thousands(p.Imports), 100*p.CommentRatio(), code(p.Longest.Name),
+			thousands(p.Longest.Lines))
 	}
 }
 
@@ -63,7 +68,8 @@ func writeFunctions(b *strings.Builder, functions []Function) {
 	}
 	b.WriteString("\n## Longest functions\n\n| Function | Place | Lines |\n|---|---|--:|\n")
 	for _, f := range functions {
-		fmt.Fprintf(b, "| %s | %s | %s |\n", code(f.Name), code(fmt.Sprintf("%s:%d", f.File, f.Line)), thousands(f.Lines))
+		fmt.Fprintf(b, "| %s | %s | %s |\n", code(f.Name), code(fmt.Sprintf("%s:%d", f.File, f.Line)),
+			thousands(f.Lines))
 	}
 }
 

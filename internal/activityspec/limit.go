@@ -49,7 +49,8 @@ func (s Limit) Validate() error {
 		errs = append(errs, errors.New("it allows nothing: at most or at once must be above 0"))
 	}
 	if s.AtMost > 0 && (s.Per < time.Millisecond || s.Per > maxLimitWindow || s.Per%time.Millisecond != 0) {
-		errs = append(errs, fmt.Errorf("at most %d per %s: the time must be 1ms to %s, in whole milliseconds", s.AtMost, s.Per, maxLimitWindow))
+		errs = append(errs, fmt.Errorf("at most %d per %s: the time must be 1ms to %s, in whole milliseconds", s.AtMost,
+			s.Per, maxLimitWindow))
 	}
 	if s.AtMost == 0 && s.Per != 0 {
 		errs = append(errs, fmt.Errorf("per %s without a number", s.Per))

@@ -1,6 +1,3 @@
-// Package activityspec defines what an activity requires of the engine and of workers: names, resolved options, retry
-// plans, limits and waits. Packages activity, flow and runtime share it; users see it through the options of package
-// activity.
 package activityspec
 
 import (
@@ -72,7 +69,8 @@ func checkCapabilities(names []string) []error {
 		}
 	}
 	if size > maxCapabilitiesText {
-		errs = append(errs, fmt.Errorf("capabilities are %d bytes long together, the limit is %d", size, maxCapabilitiesText))
+		errs = append(errs, fmt.Errorf("capabilities are %d bytes long together, the limit is %d", size,
+			maxCapabilitiesText))
 	}
 	return errs
 }

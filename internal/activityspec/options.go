@@ -13,6 +13,11 @@ const DefaultLane = "default"
 // MaxPriority is the highest priority; the lowest, and the default, is 0.
 const MaxPriority = 9000
 
+// OptionsOf returns the resolved options of an activity.Handler: every default is filled in, and all are the defaults
+// if one of the given ones is invalid. Package activity sets it when it is initialized, so that Handler has no method
+// with a type that users cannot name.
+var OptionsOf func(handler any) Options
+
 // Options define how the executions of an activity are scheduled and retried. All durations are whole milliseconds.
 type Options struct {
 	// Retry defines the number of attempts and the delays between them.

@@ -38,8 +38,12 @@ type RetryPlan struct {
 	JitterPermille int           // thousandths by which a delay may be longer
 }
 
-// Plan implements RetryPolicy: it returns p itself.
-func (p RetryPlan) Plan() RetryPlan { return p.Normalized() }
+// NoRetry returns the plan of activity.NoRetry: a single attempt.
+func NoRetry() RetryPlan {
+	p := DefaultRetry()
+	p.Attempts = 1
+	return p.Normalized()
+}
 
 // Retries returns how many attempts may follow the first one.
 func (p RetryPlan) Retries() int { return max(0, p.Attempts-1) }

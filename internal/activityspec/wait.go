@@ -93,7 +93,8 @@ func (w Wait) Validate() error {
 	case !w.All && w.Count < 1:
 		fault("%d signals are waited for, it must be at least 1", w.Count)
 	case w.Count*max(1, len(w.Signals)) > maxSignals:
-		fault("%d signals of %d names are waited for, the limit of their product is %d", w.Count, max(1, len(w.Signals)), maxSignals)
+		fault("%d signals of %d names are waited for, the limit of their product is %d", w.Count,
+			max(1, len(w.Signals)), maxSignals)
 	}
 	w.validateTimeout(fault)
 	return errors.Join(errs...)

@@ -99,8 +99,8 @@ func (w *wire) command(b rueidis.Builder) rueidis.Completed {
 	}
 	keys := w.list
 	if len(keys) == 1 && strings.HasPrefix(w.name, compositePrefix) {
-		// While a slot moves, a node that imports it would run a call with one key on what has arrived of its data. It refuses
-		// one with two keys of which any is absent, and the call is sent again until the slot has arrived.
+		// While a slot moves, a node that imports it would run a call with one key on what has arrived of its data. It
+		// refuses one with two keys of which any is absent, and the call is sent again until the slot has arrived.
 		keys = append(keys, w.keys.execNoop(w.tag))
 	}
 	return b.Fcall().Function(w.name).Numkeys(int64(len(keys))).Key(keys...).Arg(w.args...).Build()

@@ -151,7 +151,9 @@ type AwaitChildReply struct {
 // AwaitChild runs ffx2_await_child. The lease holder's node waits for its run: its slot is free, and
 // it is claimed again when the run is over. When that has been told already, the lease stays, and the
 // answer is ALREADY_SATISFIED. Otherwise the worker is leased its next executions of the same
-// partition when it asks for some (count > 0). After a lost reply, send it again.
+// partition when it asks for some (count > 0). After a lost reply, send it again with `repeated`,
+// which is answered OK, too, when the attempt has been resumed since: what the repeat leases may be
+// this execution.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,

@@ -45,7 +45,8 @@ type SuspendReply struct {
 // when they are enough, the lease stays, and the answer is ALREADY_SATISFIED with that entry.
 // Otherwise the worker is leased its next executions of the same partition when it asks for some
 // (count > 0). The caller makes the suspension id, one for each wait, and sends it again with a repeat
-// after a lost reply. timeout 0 is none.
+// after a lost reply, which is answered OK, too, when the attempt has been resumed since: what the
+// repeat leases may be this execution. timeout 0 is none.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,

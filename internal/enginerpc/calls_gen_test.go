@@ -278,6 +278,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"graph of test", "6", "1", "6", "7", "\x00\xff\r\ndefinition", "2", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "\x00\xff\r\nwait", "join of test", "\x00\xff\r\nups", "\x00\xff\r\ndowns", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "\x00\xff\r\nwait", "join of test", "\x00\xff\r\nups", "\x00\xff\r\ndowns"}},
+		{"ffx2_find_node", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, FindNodeCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"flow_id of test", "node of test"}},
 		{"ffx2_submit", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SubmitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Graph: "graph of test", GraphHash: "graph_hash of test", FlowName: "flow_name of test", Namespace: "namespace of test", Deadline: 1500 * time.Millisecond, CreatorIdentity: "creator_identity of test", Retention: "retention of test", Tags: []SubmitTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Runs: []SubmitRun{{FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}, {FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}}, Limits: []SubmitLimit{{Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}, {Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}}, Budgets: []SubmitBudget{{Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}, {Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}}, OwnTags: []SubmitOwnTag{{Run: 4, Name: "name of test", Value: "value of test"}, {Run: 4, Name: "name of test", Value: "value of test"}}, Parents: []SubmitParent{{Run: 4, ExecutionID: "execution_id of test", FailFast: true}, {Run: 4, ExecutionID: "execution_id of test", FailFast: true}}, Fires: []SubmitFire{{ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}, {ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}}})
 		},
@@ -1028,6 +1033,9 @@ func goldenReplies() []goldenReply {
 		{"ffx2_put_graph OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(PutGraphCall{}.info(), m, PutGraphCall{}.decode) },
 			PutGraphReply{Status: StatusOK}},
+		{"ffx2_find_node OK", []any{1, "OK", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"},
+			func(m message) (any, error) { return decodeReply(FindNodeCall{}.info(), m, FindNodeCall{}.decode) },
+			FindNodeReply{Status: StatusOK, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
 		{"ffx2_submit OK", []any{1, "OK", []any{[]any{"code of test", "what of test", "stored of test", "given of test"}, []any{"code of test", "what of test", "stored of test", "given of test"}}, "1"},
 			func(m message) (any, error) { return decodeReply(SubmitCall{}.info(), m, SubmitCall{}.decode) },
 			SubmitReply{Status: StatusOK, Outcomes: []SubmissionOutcome{{Code: "code of test", What: "what of test", Stored: "stored of test", Given: "given of test"}, {Code: "code of test", What: "what of test", Stored: "stored of test", Given: "given of test"}}, More: true}},
@@ -1734,6 +1742,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_put_graph", func(m message) error {
 			_, err := decodeReply(PutGraphCall{}.info(), m, PutGraphCall{}.decode)
+			return err
+		}},
+		{"ffx2_find_node", func(m message) error {
+			_, err := decodeReply(FindNodeCall{}.info(), m, FindNodeCall{}.decode)
 			return err
 		}},
 		{"ffx2_submit", func(m message) error {

@@ -30,10 +30,10 @@ type Options struct {
 	// ReplaceForeignLibrary lets Connect replace a library named flowfabric that is not ours. Programs that
 	// use the other one stop working.
 	ReplaceForeignLibrary bool
-	// ContractOnly binds the connection to the ff_* functions of contract version 15, as whatever library the server has
-	// offers them. That library is neither loaded nor replaced; Connect fails with ErrNoLibrary or
-	// ErrIncompatibleLibrary where it is missing or of another version, other calls with ErrContractOnly. The
-	// defaults of Partitions are then those of other FlowFabric servers: 256, 32 and 32.
+	// ContractOnly binds the connection to the ff_* functions of contract version 15, as whatever library the server
+	// has offers them. That library is neither loaded nor replaced; Connect fails with ErrNoLibrary or
+	// ErrIncompatibleLibrary where it is missing or of another version, other calls with ErrContractOnly. The defaults
+	// of Partitions are then those of other FlowFabric servers: 256, 32 and 32.
 	ContractOnly bool
 	// Logger receives a line when the library is loaded. Defaults to none.
 	Logger *slog.Logger
@@ -126,8 +126,8 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Conn, erro
 	return conn, nil
 }
 
-// Check asks every primary whether it answers, has a library that serves this program, and gives the user all rights. It loads
-// the library where it is missing, as Connect does. The errors are those of Connect.
+// Check asks every primary whether it answers, has a library that serves this program, and gives the user all rights.
+// It loads the library where it is missing, as Connect does. The errors are those of Connect.
 func (conn *Conn) Check(ctx context.Context) error {
 	if err := conn.connected(); err != nil {
 		return err
@@ -216,9 +216,11 @@ func connectError(err error) error {
 	case fullError(text) != nil:
 		return fullError(text)
 	case strings.Contains(text, "unknown command 'SENTINEL'"):
-		return fmt.Errorf("%w: it is no sentinel: the URL of a server itself has a scheme without +sentinel", enginecore.ErrUnsupportedServer)
+		return fmt.Errorf("%w: it is no sentinel: the URL of a server itself has a scheme without +sentinel",
+			enginecore.ErrUnsupportedServer)
 	case strings.Contains(strings.ToLower(text), "unknown command"):
-		return fmt.Errorf("%w: it needs FUNCTION, which Redis has since 7.0 and Valkey since 7.2: %s", enginecore.ErrUnsupportedServer, text)
+		return fmt.Errorf("%w: it needs FUNCTION, which Redis has since 7.0 and Valkey since 7.2: %s",
+			enginecore.ErrUnsupportedServer, text)
 	}
 	return fmt.Errorf("server error: %s", text)
 }
@@ -236,9 +238,13 @@ const (
 // partitions reads the stored counts, after storing the wanted ones where none are. Each field is written only
 // if it is missing, so of two programs that start at once both see the same counts.
 func (conn *Conn) partitions(ctx context.Context, want enginecore.Partitioning) (enginecore.Partitioning, error) {
-	defaults := enginecore.Partitioning{Flow: defaultFlowPartitions, Budget: defaultBudgetPartitions, Quota: defaultQuotaPartitions}
+	defaults := enginecore.Partitioning{
+		Flow: defaultFlowPartitions, Budget: defaultBudgetPartitions, Quota: defaultQuotaPartitions,
+	}
 	if conn.contractOnly {
-		defaults = enginecore.Partitioning{Flow: contractFlowPartitions, Budget: contractBudgetPartitions, Quota: contractQuotaPartitions}
+		defaults = enginecore.Partitioning{
+			Flow: contractFlowPartitions, Budget: contractBudgetPartitions, Quota: contractQuotaPartitions,
+		}
 	}
 	for _, d := range []struct {
 		count *int
@@ -279,7 +285,8 @@ func (conn *Conn) partitions(ctx context.Context, want enginecore.Partitioning) 
 	}{{fieldFlowPartitions, &p.Flow}, {fieldBudgetPartitions, &p.Budget}, {fieldQuotaPartitions, &p.Quota}} {
 		n, err := strconv.Atoi(stored[f.name])
 		if err != nil {
-			return enginecore.Partitioning{}, fmt.Errorf("partition counts: %s of %s is %q, not a number", f.name, key, stored[f.name])
+			return enginecore.Partitioning{}, fmt.Errorf("partition counts: %s of %s is %q, not a number", f.name, key,
+				stored[f.name])
 		}
 		*f.count = n
 	}

@@ -38,7 +38,8 @@ func (conn *Conn) permit(function string) error {
 		return fmt.Errorf("%s: not sent: %w", function, err)
 	}
 	if conn.contractOnly && strings.HasPrefix(function, compositePrefix) {
-		return fmt.Errorf("%s: %w %s, which this connection is bound to", function, enginecore.ErrContractOnly, ContractVersionNumber)
+		return fmt.Errorf("%s: %w %s, which this connection is bound to", function, enginecore.ErrContractOnly,
+			ContractVersionNumber)
 	}
 	return nil
 }
@@ -68,8 +69,8 @@ func isMissing(err error) bool {
 	return errors.As(err, &server) && strings.HasPrefix(server.Message, "Function not found")
 }
 
-// CreateDelayedCall is CreateExecutionCall with the index that a library needs which leaves the choice to its caller: that
-// of delayed executions. It belongs to calls with DelayUntil.
+// CreateDelayedCall is CreateExecutionCall with the index that a library needs which leaves the choice to its caller:
+// that of delayed executions. It belongs to calls with DelayUntil.
 type CreateDelayedCall struct{ CreateExecutionCall }
 
 // schedulingKey is the place of the scheduling index among the keys.

@@ -378,7 +378,9 @@ func decodeReply[R any](info callInfo, m rueidis.RedisMessage, decode func(*fiel
 		}
 	}
 	if !m.IsArray() {
-		return zero, &enginecore.DecodeError{Function: info.name, Field: "", Problem: kindOf(&m) + " in place of an array"}
+		return zero, &enginecore.DecodeError{
+			Function: info.name, Field: "", Problem: kindOf(&m) + " in place of an array",
+		}
 	}
 	items, err := m.ToArray()
 	if err != nil || len(items) == 0 {

@@ -61,7 +61,8 @@ func (conn *Conn) ensureLibrary(ctx context.Context) error {
 	return conn.onPrimaries(ctx, func(node rueidis.Client) error { return conn.ensureLibraryOn(ctx, node) })
 }
 
-// onPrimaries does something on every primary. In a cluster, primaries that cannot be reached are left out, unless all are.
+// onPrimaries does something on every primary. In a cluster, primaries that cannot be reached are left out, unless all
+// are.
 func (conn *Conn) onPrimaries(ctx context.Context, do func(rueidis.Client) error) error {
 	nodes := conn.client.Nodes()
 	addresses := make([]string, 0, len(nodes))
@@ -134,16 +135,20 @@ func (conn *Conn) ensureLibraryOn(ctx context.Context, node rueidis.Client) erro
 		command := loadCommand(node.B(), conn.library.source, todo == replaceLibrary)
 		// Another program may have been faster: whatever the answer, the next round looks at the result.
 		if loadErr = node.Do(ctx, command).Error(); loadErr == nil {
-			conn.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: engine library loaded", slog.String("event", "library.loaded"),
+			conn.logger.LogAttrs(ctx, slog.LevelInfo,
+				"flowfabric: the program loaded the engine's library into the server",
+				slog.String("event", "library.loaded"),
 				slog.String("build", conn.library.build.String()), slog.Bool("replaced", todo == replaceLibrary))
-		} else if server, ok := rueidis.IsRedisErr(loadErr); !ok || !strings.Contains(server.Error(), "already exists") {
+		} else if server, ok := rueidis.IsRedisErr(loadErr); !ok ||
+			!strings.Contains(server.Error(), "already exists") {
 			if loadErr = connectError(loadErr); errors.Is(loadErr, enginecore.ErrUnauthorized) {
 				loadErr = fmt.Errorf("%w: the server needs the library of this program's build %s, which a deployer has to load first",
 					loadErr, conn.library.build)
 			}
 			return fmt.Errorf("load the library: %w", loadErr)
 		} else if !strings.HasPrefix(server.Error(), "Library ") {
-			return fmt.Errorf("load the library: %w: another library has its function names: %s", enginecore.ErrForeignLibrary, server.Error())
+			return fmt.Errorf("load the library: %w: another library has its function names: %s",
+				enginecore.ErrForeignLibrary, server.Error())
 		}
 	}
 	if loadErr != nil {
@@ -195,7 +200,8 @@ func (conn *Conn) compare(server VersionReply) (decision, error) {
 	case server.MinProtocol > protocol:
 		return keepLibrary, fmt.Errorf("%w: the server's library, build %s, serves programs of protocol %d and later; this program speaks "+
 			"protocol %d, with build %s: run a newer version of it", enginecore.ErrIncompatibleLibrary, have, server.MinProtocol, protocol, own.build)
-	case have == own.build, server.Protocol > protocol, server.Protocol == protocol && have.revision > own.build.revision:
+	case have == own.build, server.Protocol > protocol, server.Protocol == protocol &&
+		have.revision > own.build.revision:
 		return keepLibrary, nil
 	}
 	return replaceLibrary, nil

@@ -42,7 +42,8 @@ func (conn *Conn) restoreLibrary(ctx context.Context) error {
 	err := conn.ensureLibrary(ctx)
 	if errors.Is(err, enginecore.ErrIncompatibleLibrary) {
 		conn.outdated.once.Do(func() {
-			conn.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the server's library was replaced and does not serve this program any more",
+			conn.logger.LogAttrs(ctx, slog.LevelError,
+				"flowfabric: the server's library was replaced by one that does not support this program",
 				slog.String("event", "library.incompatible"), slog.Any("error", err))
 			conn.outdated.err = err
 			close(conn.outdated.closed)
@@ -51,8 +52,8 @@ func (conn *Conn) restoreLibrary(ctx context.Context) error {
 	return err
 }
 
-// storedProtocol is the oldest protocol whose programs understand what is stored. The error says that this one is older. The data
-// tell by themselves, since a library can get lost, and one in this process is not stored at all.
+// storedProtocol is the oldest protocol whose programs understand what is stored. The error says that this one is
+// older. The data tell by themselves, since a library can get lost, and one in this process is not stored at all.
 func (conn *Conn) storedProtocol(ctx context.Context) (int, error) {
 	key := conn.keys.FfxProtocol()
 	text, err := conn.client.Do(ctx, conn.client.B().Get().Key(key).Build()).ToString()
@@ -80,7 +81,8 @@ func (conn *Conn) storeProtocol(ctx context.Context) error {
 		return err
 	}
 	b := conn.client.B()
-	if err := conn.client.Do(ctx, b.Set().Key(conn.keys.FfxProtocol()).Value(strconv.Itoa(conn.library.minProtocol)).Build()).Error(); err != nil {
+	if err := conn.client.Do(ctx,
+		b.Set().Key(conn.keys.FfxProtocol()).Value(strconv.Itoa(conn.library.minProtocol)).Build()).Error(); err != nil {
 		return fmt.Errorf("protocol of the stored data: %w", connectError(err))
 	}
 	return nil

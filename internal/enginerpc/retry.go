@@ -93,8 +93,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // notNow are beginnings of server errors by which nothing has happened.
 var notNow = [...]string{"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "BUSY ", "READONLY", "NOREPLICAS"}
 
-// full are beginnings of server errors by which it takes in nothing for want of memory or of persistence. Servers check for
-// both before a function begins and again before its first write, never after that.
+// full are beginnings of server errors by which it takes in nothing for want of memory or of persistence. Servers check
+// for both before a function begins and again before its first write, never after that.
 var full = [...]string{"OOM ", "MISCONF "}
 
 // fullError is the error of a server that says so, or nil.

@@ -13,8 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// The commands on data that the library and the programs use, each with a sample of its arguments: K and L stand for keys.
-// Those that the library does without where it may not use them are not among them.
+// The commands on data that the library and the programs use, each with a sample of its arguments: K and L stand for
+// keys. Those that the library does without where it may not use them are not among them.
 const (
 	readCommands = "EXISTS K|GET K|HEXISTS K f|HGET K f|HGETALL K|HKEYS K|HLEN K|HMGET K f|HSCAN K 0|LINDEX K 0|LPOS K e|" +
 		"LRANGE K 0 1|MGET K|SCARD K|SISMEMBER K m|SMEMBERS K|SMISMEMBER K m|SRANDMEMBER K|SSCAN K 0|XLEN K|XRANGE K - +|" +
@@ -37,15 +37,16 @@ const probeName = ":rights"
 // channels are one of each kind that messages go through.
 func (k Keys) channels() []string {
 	return []string{
-		k.ChannelCompletions(), k.ChannelWake(probeName), k.ChannelWakeRing(probeName, probeName), k.ChannelDue(), k.ChannelKeepers(),
+		k.ChannelCompletions(), k.ChannelWake(probeName), k.ChannelWakeRing(probeName, probeName), k.ChannelDue(),
+		k.ChannelKeepers(),
 		k.ChannelDone(enginecore.Partition{Family: enginecore.FlowFamily}), k.ChannelWorker(probeName),
 	}
 }
 
-// CheckRights asks every primary whether the user of the connection has all rights on commands, keys and channels that the
-// engine uses. The error names what is missing: it wraps a *RightsError and ErrUnauthorized. It writes nothing, and takes one
-// call for each primary. Where the library is another one (Options.ContractOnly), it looks at channels, and at one command
-// that reads and one that writes.
+// CheckRights asks every primary whether the user of the connection has all rights on commands, keys and channels that
+// the engine uses. The error names what is missing: it wraps a *RightsError and ErrUnauthorized. It writes nothing, and
+// takes one call for each primary. Where the library is another one (Options.ContractOnly), it looks at channels, and
+// at one command that reads and one that writes.
 func (conn *Conn) CheckRights(ctx context.Context) error {
 	if err := conn.connected(); err != nil {
 		return err
@@ -67,7 +68,8 @@ func (conn *Conn) checkRightsOn(ctx context.Context, node rueidis.Client) error 
 	w := &wire{name: call.info().name}
 	call.encode(w)
 	reply, err := Decode(call, node.Do(ctx, w.command(node.B())))
-	if server, ok := errors.AsType[*enginecore.ServerError](err); ok && strings.Contains(server.Message, "Function not found") {
+	if server, ok := errors.AsType[*enginecore.ServerError](err); ok &&
+		strings.Contains(server.Message, "Function not found") {
 		return conn.probeRights(ctx, node) // somebody is just replacing the library
 	}
 	if err != nil {
@@ -120,8 +122,8 @@ func (b *ruleBook) give(commands []string, rules ...string) {
 	}
 }
 
-// channels adds the rule for channels: rights on them hold for sending and hearing alike, so where only one of the two is
-// missing, it is the command's.
+// channels adds the rule for channels: rights on them hold for sending and hearing alike, so where only one of the two
+// is missing, it is the command's.
 func (b *ruleBook) channels(publish, subscribe []string, pattern string) {
 	for i := range publish {
 		if both := []string{publish[i], subscribe[i]}; b.lacksAll(both) {
@@ -161,7 +163,10 @@ func (conn *Conn) probeRights(ctx context.Context, node rueidis.Client) error {
 		{"GET " + key, b.Get().Key(key).Build(), []string{ownKeys, "+@read"}},
 		{"UNLINK " + key, b.Unlink().Key(key).Build(), []string{ownKeys, "+@write"}},
 		{"PUBLISH " + worker, b.Publish().Channel(worker).Message("").Build(), []string{ownChannels, "+publish"}},
-		{"SUBSCRIBE " + strings.Join(conn.keys.channels(), " "), b.Subscribe().Channel(conn.keys.channels()...).Build(), []string{ownChannels, "+subscribe"}},
+		{
+			"SUBSCRIBE " + strings.Join(conn.keys.channels(), " "),
+			b.Subscribe().Channel(conn.keys.channels()...).Build(), []string{ownChannels, "+subscribe"},
+		},
 	} {
 		err := wire.Do(ctx, probe.command).Error()
 		if err == nil || rueidis.IsRedisNil(err) {

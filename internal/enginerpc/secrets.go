@@ -24,10 +24,12 @@ type SecretRotation struct {
 // rotateConcurrency bounds how many partitions are rotated at a time.
 const rotateConcurrency = 16
 
-// RotateSecret makes a secret the one that waitpoint tokens are signed with, in every flow partition, each in an atomic step of
-// its own. Tokens signed with the secret before it stay valid for the grace time. Where partitions fail, the error wraps that of
-// the first one, and Failed lists them all.
-func (conn *Conn) RotateSecret(ctx context.Context, kid, secretHex string, grace time.Duration) (SecretRotation, error) {
+// RotateSecret makes a secret the one that waitpoint tokens are signed with, in every flow partition, each in an atomic
+// step of its own. Tokens signed with the secret before it stay valid for the grace time. Where partitions fail, the
+// error wraps that of the first one, and Failed lists them all.
+func (conn *Conn) RotateSecret(
+	ctx context.Context, kid, secretHex string, grace time.Duration,
+) (SecretRotation, error) {
 	if err := conn.connected(); err != nil {
 		return SecretRotation{}, err
 	}
@@ -59,6 +61,7 @@ func (conn *Conn) RotateSecret(ctx context.Context, kid, secretHex string, grace
 		return rotation, nil
 	}
 	failed := slices.SortedFunc(maps.Keys(rotation.Failed), func(x, y enginecore.Partition) int { return int(x.Index) - int(y.Index) })
-	return rotation, fmt.Errorf("rotate secrets: %d of %d partitions failed, the first is %s: %w", len(failed), len(partitions),
+	return rotation, fmt.Errorf("rotate secrets: %d of %d partitions failed, the first is %s: %w", len(failed),
+		len(partitions),
 		failed[0].Tag(), rotation.Failed[failed[0]])
 }

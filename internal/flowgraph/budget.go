@@ -39,8 +39,8 @@ type BudgetLimit struct {
 	Dimension string
 	// Hard is never exceeded by usage plus reservations; 0 is no limit.
 	Hard int64
-	// Soft is a warning threshold: usage above it is reported as an event of the run and to runtime's WorkerConfig.OnBudget; 0 is
-	// none.
+	// Soft is a warning threshold: usage above it is reported as an event of the run and to runtime's
+	// WorkerConfig.OnBudget; 0 is none.
 	Soft int64
 }
 
@@ -88,7 +88,8 @@ func (s *Budget) Limit(dimension, kind string, n int64, place func(*BudgetLimit)
 	case *p != 0:
 		s.Faults = append(s.Faults, fmt.Errorf("%s limit of %q is there twice", kind, dimension))
 	case n < 1 || n > maxBudgetLimit:
-		s.Faults = append(s.Faults, fmt.Errorf("%s limit of %q is %d, must be 1 to %d", kind, dimension, n, int64(maxBudgetLimit)))
+		s.Faults = append(s.Faults, fmt.Errorf("%s limit of %q is %d, must be 1 to %d", kind, dimension, n,
+			int64(maxBudgetLimit)))
 	}
 	*p = n
 }
@@ -155,10 +156,12 @@ func (s Budget) checkLimits() []error {
 			errs = append(errs, fmt.Errorf("dimension: %w", err))
 		}
 		if l.Hard < 0 || l.Hard > maxBudgetLimit || l.Soft < 0 || l.Soft > maxBudgetLimit {
-			errs = append(errs, fmt.Errorf("limits of %q are %d and %d, must be 0 to %d", l.Dimension, l.Hard, l.Soft, int64(maxBudgetLimit)))
+			errs = append(errs, fmt.Errorf("limits of %q are %d and %d, must be 0 to %d", l.Dimension, l.Hard, l.Soft,
+				int64(maxBudgetLimit)))
 		}
 		if l.Hard > 0 && l.Soft > l.Hard {
-			errs = append(errs, fmt.Errorf("soft limit %d of %q is above the hard one, %d", l.Soft, l.Dimension, l.Hard))
+			errs = append(errs, fmt.Errorf("soft limit %d of %q is above the hard one, %d", l.Soft, l.Dimension,
+				l.Hard))
 		}
 		if slices.ContainsFunc(s.Limits[:i], func(o BudgetLimit) bool { return o.Dimension == l.Dimension }) {
 			errs = append(errs, fmt.Errorf("dimension %q is there twice", l.Dimension))
@@ -246,7 +249,8 @@ func (r *reader) budgets(list []storedBudget) []Budget {
 	var specs []Budget
 	for _, s := range list {
 		spec := Budget{
-			Name: s.Name, Scope: BudgetScope(s.Scope), KeyFrom: s.KeyFrom, Every: r.duration("budgets.every_ms", s.EveryMS),
+			Name: s.Name, Scope: BudgetScope(s.Scope), KeyFrom: s.KeyFrom,
+			Every:  r.duration("budgets.every_ms", s.EveryMS),
 			Effect: BudgetEffect(s.Effect),
 		}
 		for _, d := range s.Dimensions {

@@ -58,10 +58,12 @@ func (v *Validation) child(n *Node, skip bool) {
 			v.Faults.Add(n.Name, "map.at_once", ErrOption, "%d: must be 0 to %d", m.AtOnce, activityspec.MaxLimitCount)
 		}
 		if m.AtOnce > 0 && len(n.Limits) >= activityspec.MaxLimits {
-			v.Faults.Add(n.Name, "limits", ErrLimit, "%d limits besides ItemsAtOnce, the limit is %d", len(n.Limits), activityspec.MaxLimits-1)
+			v.Faults.Add(n.Name, "limits", ErrLimit, "%d limits besides ItemsAtOnce, the limit is %d", len(n.Limits),
+				activityspec.MaxLimits-1)
 		}
 		if n.Codec != StoredCodec {
-			v.Faults.Add(n.Name, "codec", ErrCodec, "the items of a map are json, activity %q takes %s", n.Activity, n.Codec)
+			v.Faults.Add(n.Name, "codec", ErrCodec, "the items of a map are json, activity %q takes %s", n.Activity,
+				n.Codec)
 		}
 	}
 	if n.Sub != nil && !skip {
@@ -90,7 +92,8 @@ func (v *Validation) sub(n *Node) {
 	own := n.Options
 	own.Retry, own.Lane, own.Priority = activityspec.RetryPlan{}, "", 0
 	if !reflect.DeepEqual(own, activityspec.Options{}) {
-		v.Faults.Add(n.Name, "", ErrOption, "timeouts, capabilities, limits and frames are said in the flow that the node runs")
+		v.Faults.Add(n.Name, "", ErrOption,
+			"timeouts, capabilities, limits and frames are said in the flow that the node runs")
 	}
 }
 

@@ -109,7 +109,9 @@ type FaultList struct {
 
 // Add appends a fault whose detail is formatted.
 func (f *FaultList) Add(node, path string, kind error, format string, args ...any) {
-	f.List = append(f.List, &Fault{Flow: f.Flow, Node: node, Path: path, Kind: kind, Detail: fmt.Sprintf(format, args...)})
+	f.List = append(f.List, &Fault{
+		Flow: f.Flow, Node: node, Path: path, Kind: kind, Detail: fmt.Sprintf(format, args...),
+	})
 }
 
 // Cause appends a fault with the error behind it.

@@ -47,7 +47,8 @@ func (v *Validation) join(n *Node) {
 	case len(n.Upstreams) == 0:
 		v.Faults.Add(n.Name, "join", ErrJoin, "%s no nodes", j.words(0))
 	case j.Policy == JoinQuorum && (j.Needed < 1 || j.Needed > len(n.Upstreams)):
-		v.Faults.Add(n.Name, "join", ErrJoin, "%d of %s: it needs 1 to %d", j.Needed, namesOf(n.Upstreams), len(n.Upstreams))
+		v.Faults.Add(n.Name, "join", ErrJoin, "%d of %s: it needs 1 to %d", j.Needed, namesOf(n.Upstreams),
+			len(n.Upstreams))
 	}
 	v.joinEdges(n, inputs)
 }

@@ -153,7 +153,10 @@ func readGraph(data []byte) (*Graph, error) {
 		stored.Version = head.Version
 	}
 	if stored.Version != graphVersion {
-		return nil, &Fault{Flow: stored.Name, Kind: ErrVersion, Detail: fmt.Sprintf("%d; this program reads %d", stored.Version, graphVersion)}
+		return nil, &Fault{
+			Flow: stored.Name, Kind: ErrVersion,
+			Detail: fmt.Sprintf("%d; this program reads %d", stored.Version, graphVersion),
+		}
 	}
 	r := reader{faults: FaultList{Flow: stored.Name}}
 	g := r.graph(&stored)
@@ -172,8 +175,9 @@ type reader struct {
 func (r *reader) graph(s *storedGraph) *Graph {
 	g := &Graph{
 		Name: s.Name, Description: s.Description, InputType: s.InputType, OutputType: s.OutputType,
-		Codec: orElse(s.Codec, StoredCodec), Deadline: r.duration("deadline_ms", s.DeadlineMS), Tags: noEmpty(s.Tags), Return: s.Return,
-		Keep: r.keep(s.KeepMS), FairBy: s.FairBy, Budgets: r.budgets(s.Budgets), Nodes: make([]Node, len(s.Nodes)),
+		Codec: orElse(s.Codec, StoredCodec), Deadline: r.duration("deadline_ms", s.DeadlineMS), Tags: noEmpty(s.Tags),
+		Return: s.Return,
+		Keep:   r.keep(s.KeepMS), FairBy: s.FairBy, Budgets: r.budgets(s.Budgets), Nodes: make([]Node, len(s.Nodes)),
 	}
 	for i := range s.Nodes {
 		r.spec(&g.Nodes[i], &s.Nodes[i])
@@ -200,7 +204,8 @@ func (r *reader) spec(n *Node, s *storedNode) {
 	}
 	for _, l := range s.Limits {
 		n.Limits = append(n.Limits, activityspec.Limit{
-			Name: l.Name, AtMost: l.AtMost, Per: r.duration("limits.per_ms", l.PerMS), AtOnce: l.AtOnce, KeyFrom: l.KeyFrom,
+			Name: l.Name, AtMost: l.AtMost, Per: r.duration("limits.per_ms", l.PerMS), AtOnce: l.AtOnce,
+			KeyFrom: l.KeyFrom,
 		})
 	}
 	n.Wait, n.Map = r.wait(s.Wait), s.Map.spec()
@@ -263,7 +268,8 @@ func (r *reader) retry(s *storedPlan) activityspec.RetryPlan {
 
 func (r *reader) expr(s *storedExpr, at *Position, codec string) Expr {
 	if s.forms() != 1 {
-		r.faults.Add(r.node, at.String(), ErrSyntax, "wants exactly one of input, const, data, node, list, struct, first and some")
+		r.faults.Add(r.node, at.String(), ErrSyntax,
+			"wants exactly one of input, const, data, node, list, struct, first and some")
 		return Expr{}
 	}
 	switch {
@@ -296,7 +302,8 @@ func (r *reader) expr(s *storedExpr, at *Position, codec string) Expr {
 // constant returns the value of "const", which is for the codec JSON, or "data", which is for all others.
 func (r *reader) constant(s *storedExpr, at *Position, codec string) []byte {
 	if (s.Data == nil) != (codec == StoredCodec) {
-		r.faults.Add(r.node, at.String(), ErrSyntax, "const is for the codec json, data for all others; this one is %s", codec)
+		r.faults.Add(r.node, at.String(), ErrSyntax, "const is for the codec json, data for all others; this one is %s",
+			codec)
 		return nil
 	}
 	if s.Data != nil {
@@ -311,7 +318,8 @@ func (r *reader) constant(s *storedExpr, at *Position, codec string) []byte {
 
 func (s *storedExpr) forms() int {
 	count := 0
-	for _, given := range []bool{s.Input, s.Const != nil, s.Data != nil, s.Node != nil, s.List != nil, s.Struct != nil, s.First != nil, s.Some != nil} {
+	for _, given := range []bool{s.Input, s.Const != nil, s.Data != nil, s.Node != nil, s.List != nil, s.Struct != nil,
+		s.First != nil, s.Some != nil} {
 		if given {
 			count++
 		}

@@ -129,7 +129,7 @@ func (v *Validation) settings(n *Node, skipActivity bool) {
 	}
 	if err := n.Options.Validate(); err != nil {
 		v.Faults.Cause(n.Name, "", ErrOption, err)
-	} else if n.Retry != n.Retry.Plan() {
+	} else if n.Retry != n.Retry.Normalized() {
 		v.Faults.Add(n.Name, "retry", ErrOption, "one attempt has no delays")
 	}
 	if !slices.IsSorted(n.Capabilities) || len(slices.Compact(slices.Clone(n.Capabilities))) != len(n.Capabilities) {
@@ -153,7 +153,8 @@ func (v *Validation) wait(n *Node, skip bool) {
 	case n.Codec != StoredCodec:
 		v.Faults.Add(n.Name, "codec", ErrCodec, "the result of a waitpoint is json, not %s", n.Codec)
 	case !reflect.DeepEqual(n.Options, WaitpointOptions()):
-		v.Faults.Add(n.Name, "", ErrOption, "a waitpoint has no retry, timeouts, priority, lane or capabilities of its own")
+		v.Faults.Add(n.Name, "", ErrOption,
+			"a waitpoint has no retry, timeouts, priority, lane or capabilities of its own")
 	}
 }
 
@@ -170,12 +171,15 @@ func (v *Validation) tags(node string, tags map[string]string) {
 		value := tags[key]
 		switch {
 		case !validTagKey(key):
-			v.Faults.Add(node, "tags", ErrTag, "key %.80q: it begins with a lower-case letter, goes on with a-z, 0-9 and _, "+
-				"then '.', then something other than '.'", key)
+			v.Faults.Add(node, "tags", ErrTag,
+				"key %.80q: it begins with a lower-case letter, goes on with a-z, 0-9 and _, "+
+					"then '.', then something other than '.'", key)
 		case len(key) > maxTagKey:
-			v.Faults.Add(node, "tags", ErrLimit, "key %.80q is %d bytes long, the limit is %d", key, len(key), maxTagKey)
+			v.Faults.Add(node, "tags", ErrLimit, "key %.80q is %d bytes long, the limit is %d", key, len(key),
+				maxTagKey)
 		case len(value) > MaxTagValue:
-			v.Faults.Add(node, "tags", ErrLimit, "value of %q is %d bytes long, the limit is %d", key, len(value), MaxTagValue)
+			v.Faults.Add(node, "tags", ErrLimit, "value of %q is %d bytes long, the limit is %d", key, len(value),
+				MaxTagValue)
 		case activityspec.CheckText(key) != nil:
 			v.Faults.Add(node, "tags", ErrTag, "key %q: %v", key, activityspec.CheckText(key))
 		case activityspec.CheckText(value) != nil:
@@ -282,7 +286,8 @@ func (v *Validation) codec(n *Node, source, what string, composed bool, at *Posi
 // composable reports, once for each input, that the node's codec rules out lists and structs.
 func (v *Validation) composable(n *Node, inner bool, what string, at *Position) {
 	if !inner && n.Codec != StoredCodec {
-		v.Faults.Add(n.Name, at.String(), ErrCodec, "a %s is composed as json, activity %q takes %s", what, n.Activity, n.Codec)
+		v.Faults.Add(n.Name, at.String(), ErrCodec, "a %s is composed as json, activity %q takes %s", what, n.Activity,
+			n.Codec)
 	}
 }
 
@@ -295,7 +300,8 @@ func (v *Validation) returned() {
 	case !ok:
 		v.Faults.Add("", "return", ErrUnknownNode, "%q", v.G.Return)
 	case v.G.Nodes[i].Codec != v.G.Codec && !v.Skip[i].Activity:
-		v.Faults.Add("", "return", ErrCodec, "the result of node %q is %s, the flow's is %s", v.G.Return, v.G.Nodes[i].Codec, v.G.Codec)
+		v.Faults.Add("", "return", ErrCodec, "the result of node %q is %s, the flow's is %s", v.G.Return,
+			v.G.Nodes[i].Codec, v.G.Codec)
 	}
 }
 
@@ -313,7 +319,8 @@ func (v *Validation) upstreams(n *Node) {
 		case !slices.Contains(OrderKinds[:], up.Kind):
 			v.Faults.Add(n.Name, "upstreams", ErrEdge, "from %q: unknown kind %q", up.Node, up.Kind)
 		case up.Data && up.Kind != SuccessOnly:
-			v.Faults.Add(n.Name, "upstreams", ErrEdge, "from %q: its result is used, so it must succeed, not %s", up.Node, up.Kind)
+			v.Faults.Add(n.Name, "upstreams", ErrEdge, "from %q: its result is used, so it must succeed, not %s",
+				up.Node, up.Kind)
 		case seen[up.Node]:
 			v.Faults.Add(n.Name, "upstreams", ErrEdge, "from %q twice", up.Node)
 		case up.Data != bound:
@@ -324,7 +331,8 @@ func (v *Validation) upstreams(n *Node) {
 		seen[up.Node] = true
 	}
 	if len(n.Upstreams) < len(data) {
-		v.Faults.Add(n.Name, "upstreams", ErrEdge, "the input uses %d nodes, only %d are listed", len(data), len(n.Upstreams))
+		v.Faults.Add(n.Name, "upstreams", ErrEdge, "the input uses %d nodes, only %d are listed", len(data),
+			len(n.Upstreams))
 	}
 }
 

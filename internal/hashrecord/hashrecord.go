@@ -73,8 +73,8 @@ func (r Record) Lane() enginecore.LaneID {
 // IsTerminal reports whether the execution or flow has ended. It needs lifecycle_phase.
 func (r Record) IsTerminal() bool { return r["lifecycle_phase"] == "terminal" }
 
-// IsReclaimable reports whether a worker lost the lease and another may reclaim the execution. It needs lifecycle_phase and
-// ownership_state.
+// IsReclaimable reports whether a worker lost the lease and another may reclaim the execution. It needs lifecycle_phase
+// and ownership_state.
 func (r Record) IsReclaimable() bool {
 	owner := r["ownership_state"]
 	return r["lifecycle_phase"] == "active" && (owner == "lease_expired_reclaimable" || owner == "lease_revoked")

@@ -3,6 +3,7 @@
 package keepertask
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -28,3 +29,11 @@ type Report struct {
 // ErrUnknown is returned for a task that does not exist, or that the engine does not have because it is in contract
 // mode.
 var ErrUnknown = errors.New("no such keeper task")
+
+// Package runtime sets these when it is initialized, so that its Keeper has no methods that only package admin calls.
+var (
+	// TasksOf describes the tasks of a *runtime.Keeper. A keeper that cannot run has none.
+	TasksOf func(keeper any) []Task
+	// RunTask runs one task of a *runtime.Keeper, with its configuration, in all partitions.
+	RunTask func(ctx context.Context, keeper any, name string) (Report, error)
+)

@@ -26,7 +26,8 @@ func Check(thing, text string, limit int) error {
 	return nil
 }
 
-// Fault is what makes a text unfit to be shown on a line: it is not UTF-8, or has a control character. It is nil for a good one.
+// Fault is what makes a text unfit to be shown on a line: it is not UTF-8, or has a control character. It is nil for a
+// good one.
 func Fault(text string) error {
 	if !utf8.ValidString(text) {
 		return errors.New("it is not valid UTF-8")
@@ -45,8 +46,8 @@ func quote(text string) string {
 	return strconv.Quote(cut(text, shown)) + "…"
 }
 
-// Line makes a text fit for the record that a function has chosen and that must not be refused: valid UTF-8 on one line, in at
-// most limit bytes. Control characters are escaped as in Go, and "…" is the end of one that was too long.
+// Line makes a text fit for the record that a function has chosen and that must not be refused: valid UTF-8 on one
+// line, in at most limit bytes. Control characters are escaped as in Go, and "…" is the end of one that was too long.
 func Line(text string, limit int) string {
 	size := len(text)
 	text = escape(text, unicode.IsControl, limit)
@@ -56,8 +57,8 @@ func Line(text string, limit int) string {
 	return cut(text, limit-len("…")) + "…"
 }
 
-// Text is Line for a text of several lines: line feeds and tabs stay. One that is too long ends with its size, in a mark that
-// does not count for the limit.
+// Text is Line for a text of several lines: line feeds and tabs stay. One that is too long ends with its size, in a
+// mark that does not count for the limit.
 func Text(text string, limit int) string {
 	size := len(text)
 	text = escape(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }, limit)

@@ -1,5 +1,5 @@
-// Package stablehash hashes texts to numbers that are the same in every process, so that processes which know the same members
-// agree on an order of them without talking to each other.
+// Package stablehash hashes texts to numbers that are the same in every process, so that processes which know the same
+// members agree on an order of them without talking to each other.
 package stablehash
 
 import "hash/fnv"
@@ -11,7 +11,8 @@ func Of(text string) uint64 {
 	return h.Sum64()
 }
 
-// Mix spreads the differences of a number over all its bits. Comparing Mix(member^seed) orders members differently for each seed.
+// Mix spreads the differences of a number over all its bits. Comparing Mix(member^seed) orders members differently for
+// each seed.
 func Mix(n uint64) uint64 {
 	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
 	n = (n ^ n>>27) * 0x94d049bb133111eb

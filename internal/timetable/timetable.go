@@ -1,6 +1,3 @@
-// Package timetable computes the times of cron expressions in a time zone, and of intervals.
-//
-// Times are whole milliseconds. A timetable is a value: the same spec gives the same times in every process.
 package timetable
 
 import (
@@ -46,14 +43,14 @@ type Timetable struct {
 	cron *cronTable // nil with an interval
 }
 
-// New checks a spec. The error joins everything that is wrong with it.
+// New checks a spec. The error joins all faults of it, by the names of the fields of runtime.ScheduleConfig.
 func New(spec Spec) (*Timetable, error) {
 	spec.Start, spec.End = milliseconds(spec.Start), milliseconds(spec.End)
 	t := &Timetable{spec: spec}
 	var faults []error
 	switch {
 	case spec.Cron != "" && spec.Every != 0:
-		faults = append(faults, errors.New("both a cron expression and an interval"))
+		faults = append(faults, fault("Cron, Every: only one of them may be set"))
 	case spec.Every != 0:
 		faults = append(faults, checkEvery(spec))
 	default:
@@ -62,10 +59,11 @@ func New(spec Spec) (*Timetable, error) {
 		faults = append(faults, err)
 	}
 	if spec.Jitter < 0 || spec.Jitter > maxJitter {
-		faults = append(faults, fmt.Errorf("jitter %s: must be between 0 and %s", spec.Jitter, maxJitter))
+		faults = append(faults, fault("Jitter %s: must be 0 to %s", spec.Jitter, maxJitter))
 	}
 	if !spec.Start.IsZero() && !spec.End.IsZero() && spec.End.Before(spec.Start) {
-		faults = append(faults, fmt.Errorf("its end %s is before its start %s", spec.End.Format(time.RFC3339), spec.Start.Format(time.RFC3339)))
+		faults = append(faults, fault("EndingAt %s: must not be before StartingAt %s",
+			spec.End.Format(time.RFC3339), spec.Start.Format(time.RFC3339)))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
@@ -73,14 +71,17 @@ func New(spec Spec) (*Timetable, error) {
 	return t, nil
 }
 
+// fault is an error that begins with the name of a field.
+func fault(format string, args ...any) error { return fmt.Errorf(format, args...) }
+
 func checkEvery(spec Spec) error {
 	switch {
 	case spec.Every < minEvery || spec.Every > maxEvery:
-		return fmt.Errorf("interval %s: must be between %s and %s", spec.Every, minEvery, maxEvery)
+		return fault("Every %s: must be %s to %s", spec.Every, minEvery, maxEvery)
 	case spec.Every%time.Millisecond != 0:
-		return fmt.Errorf("interval %s: must be whole milliseconds", spec.Every)
+		return fault("Every %s: must be whole milliseconds", spec.Every)
 	case spec.Jitter >= spec.Every:
-		return fmt.Errorf("jitter %s: must be less than the interval of %s", spec.Jitter, spec.Every)
+		return fault("Jitter %s: must be less than Every, %s", spec.Jitter, spec.Every)
 	}
 	return nil
 }
@@ -167,8 +168,8 @@ func (t *Timetable) Passed(first, until time.Time, keep int) (count int64, last 
 	return count, slices.Concat(ring[oldest:], ring[:oldest])
 }
 
-// Delay is by how much one time of the timetable is put off: at least 0 and less than the jitter, always the same for one
-// name and time.
+// Delay is by how much one time of the timetable is put off: at least 0 and less than the jitter, always the same for
+// one name and time.
 func (t *Timetable) Delay(name string, at time.Time) time.Duration {
 	jitter := t.spec.Jitter.Milliseconds()
 	if jitter <= 0 {
@@ -194,20 +195,21 @@ func newCronTable(expression, zone string) (*cronTable, error) {
 	location, err := time.LoadLocation(zone)
 	switch {
 	case zone == "Local":
-		faults = append(faults, errors.New("time zone \"Local\": it differs from machine to machine, name it as in Europe/Berlin"))
+		faults = append(faults,
+			fault(`TimeZone "Local": it differs from machine to machine, name it as in Europe/Berlin`))
 	case err != nil:
-		faults = append(faults, fmt.Errorf("time zone %.80q: it is no name of the IANA database such as Europe/Berlin", zone))
+		faults = append(faults, fault("TimeZone %.80q: it is no name of the IANA database such as Europe/Berlin", zone))
 	}
 	fields, err := parseCron(expression)
 	if err != nil {
-		faults = append(faults, fmt.Errorf("cron expression %.80q: %w", expression, err))
+		faults = append(faults, fault("Cron %.80q: %w", expression, err))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
 	c := &cronTable{zone: location, fields: fields, byDay: namesHours(expression)}
 	if c.fields.Next(time.Unix(0, 0).UTC()).IsZero() {
-		return nil, fmt.Errorf("cron expression %.80q: there is no such day", expression)
+		return nil, fault("Cron %.80q: there is no such day", expression)
 	}
 	return c, nil
 }
@@ -219,9 +221,9 @@ func parseCron(expression string) (cron.Schedule, error) {
 	case len(expression) > maxCron:
 		return nil, fmt.Errorf("%d bytes, at most %d are allowed", len(expression), maxCron)
 	case strings.Contains(expression, "TZ="):
-		return nil, errors.New("the time zone stands beside it, not in it")
+		return nil, errors.New("the time zone is set by TimeZone")
 	case strings.HasPrefix(expression, "@every"):
-		return nil, errors.New("an interval is declared as such")
+		return nil, errors.New("an interval is set by Every")
 	}
 	fields, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor).Parse(expression)
 	if err != nil {

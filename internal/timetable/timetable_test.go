@@ -242,26 +242,26 @@ func TestRefused(t *testing.T) {
 		"five fields":                       {Cron: "0 3 * *"},
 		"above maximum":                     {Cron: "61 3 * * *"},
 		"there is no such day":              {Cron: "0 0 31 2 *"},
-		"stands beside it":                  {Cron: "TZ=Europe/Berlin"},
-		"an interval is declared":           {Cron: "@every 1h"},
+		"set by TimeZone":                   {Cron: "TZ=Europe/Berlin"},
+		"an interval is set by E":           {Cron: "@every 1h"},
 		"at most 256":                       {Cron: strings.Repeat("1,", 200) + "1 * * * *"},
-		`time zone "Mars/Olympus"`:          {Cron: "@daily", Zone: "Mars/Olympus"},
+		`TimeZone "Mars/Olympus"`:           {Cron: "@daily", Zone: "Mars/Olympus"},
 		"differs from machine to machine":   {Cron: "@daily", Zone: "Local"},
-		"interval 999ms":                    {Every: 999 * time.Millisecond},
-		"interval -1s":                      {Every: -time.Second},
-		"interval 1000000h0m0s":             {Every: 1000000 * time.Hour},
+		"Every 999ms":                       {Every: 999 * time.Millisecond},
+		"Every -1s":                         {Every: -time.Second},
+		"Every 1000000h0m0s":                {Every: 1000000 * time.Hour},
 		"whole milliseconds":                {Every: time.Second + time.Microsecond},
-		"less than the interval":            {Every: time.Minute, Jitter: time.Minute},
-		"jitter 2h0m0s":                     {Cron: "@daily", Jitter: 2 * time.Hour},
-		"jitter -1s":                        {Cron: "@daily", Jitter: -time.Second},
-		"both a cron expression":            {Cron: "@daily", Every: time.Minute},
-		"its end 1970-01-01T00:00:10Z is b": {Every: time.Minute, Start: time.Unix(20, 0), End: time.Unix(10, 0)},
+		"less than Every, 1m0s":             {Every: time.Minute, Jitter: time.Minute},
+		"Jitter 2h0m0s":                     {Cron: "@daily", Jitter: 2 * time.Hour},
+		"Jitter -1s":                        {Cron: "@daily", Jitter: -time.Second},
+		"only one of them":                  {Cron: "@daily", Every: time.Minute},
+		"EndingAt 1970-01-01T00:00:10Z: mu": {Every: time.Minute, Start: time.Unix(20, 0), End: time.Unix(10, 0)},
 	} {
 		_, err := New(spec)
 		require.ErrorContains(t, err, text)
 	}
 	_, err := New(Spec{Cron: "x", Zone: "Mars", Jitter: -1})
-	for _, text := range []string{"cron expression", "time zone", "jitter"} {
+	for _, text := range []string{"Cron", "TimeZone", "Jitter"} {
 		require.ErrorContains(t, err, text, "everything at once")
 	}
 }

@@ -7,8 +7,9 @@ import "time"
 // The fields of an expression are matched with local time. Where the zone's offset changes, local time jumps: forward
 // over readings that do not exist, or back to readings that occur twice.
 //
-//   - An expression that names its hours, such as "30 2 * * *", means times of day, and each happens once a day: what does
-//     not exist happens when the clock has jumped, several of them together, and what comes twice happens the first time.
+//   - An expression that names its hours, such as "30 2 * * *", means times of day, and each happens once a day. A time
+//     that does not exist happens when the clock has jumped, also several at once; one that comes twice happens the
+//     first time.
 //   - Any other, such as "*/30 * * * *", means the passage of time: it happens whenever the clock shows a reading that
 //     matches, so never for one that does not exist, and twice for one that comes twice.
 func (c *cronTable) next(t time.Time) time.Time {
@@ -42,7 +43,8 @@ func (c *cronTable) next(t time.Time) time.Time {
 	}
 }
 
-// period is the time around t for which the zone has one offset, as instants, and that offset. A zero start or end is none.
+// period is the time around t for which the zone has one offset, as instants, and that offset. A zero start or end is
+// none.
 func (c *cronTable) period(t time.Time) (start, end time.Time, offset time.Duration) {
 	local := t.In(c.zone)
 	start, end = local.ZoneBounds()

@@ -19,8 +19,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A flood from more addresses than are remembered keeps nobody out, takes bounded memory, and does not free those that have
-// used up much.
+// A flood from more addresses than are remembered keeps nobody out, takes bounded memory, and does not free those that
+// have used up much.
 func TestFloodKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(2*time.Second, 30)
@@ -60,8 +60,8 @@ func TestLimiterKeepsNoLongKeys(t *testing.T) {
 	}
 }
 
-// slowly sends the head of a request and a part of its body over a connection that stays open, and gives what comes back, until
-// the server closes the connection.
+// slowly sends the head of a request and a part of its body over a connection that stays open, and gives what comes
+// back, until the server closes the connection.
 func slowly(t *testing.T, server *httptest.Server, method, path, rest string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -157,8 +157,8 @@ func TestOriginOfForms(t *testing.T) {
 	}
 }
 
-// By https, a cookie that another host of the domain has planted is not looked at, so the seal that belongs to it is good for
-// nothing.
+// By https, a cookie that another host of the domain has planted is not looked at, so the seal that belongs to it is
+// good for nothing.
 func TestPlantedCookie(t *testing.T) {
 	t.Parallel()
 	key := Key([]byte(strings.Repeat("k", 32)))

@@ -62,7 +62,8 @@ func (h *Handler) readDecision(r *http.Request, who string) (d Decision, fault s
 		return d, "Please choose an answer."
 	case d.By == "":
 		return d, "Please enter your name."
-	case h.config.identity == nil && (utf8.RuneCountInString(d.By) > MaxName || strings.ContainsFunc(d.By, unprintable)):
+	case h.config.identity == nil && (utf8.RuneCountInString(d.By) > MaxName ||
+		strings.ContainsFunc(d.By, unprintable)):
 		return d, fmt.Sprintf("Please enter your name in at most %d characters.", MaxName)
 	case utf8.RuneCountInString(d.Comment) > MaxComment || !utf8.ValidString(d.Comment):
 		return d, fmt.Sprintf("Please keep your comment within %d characters.", MaxComment)
@@ -80,8 +81,8 @@ func (h *Handler) source(d Decision) string {
 	return strings.ToLower(d.By)
 }
 
-// idempotencyKey makes the same answer of the same visitor one signal. Another answer is another signal, so that one who has
-// approved can still reject.
+// idempotencyKey makes the same answer of the same visitor one signal. Another answer is another signal, so that one
+// who has approved can still reject.
 func idempotencyKey(choice, source string) string {
 	sum := sha256.Sum256([]byte(choice + "\x00" + source))
 	return hex.EncodeToString(sum[:16])

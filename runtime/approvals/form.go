@@ -14,8 +14,8 @@ import (
 // over the link's token, that name, and a random value that the browser has in a cookie. Another site, or another
 // approver, who knows the link can make a browser send the form, but not this field.
 
-// The names of the cookie with the browser's random value. One that begins with __Host- is taken by a browser from this very
-// host by https only, so no neighbour in its domain can plant one.
+// The names of the cookie with the browser's random value. One that begins with __Host- is taken by a browser from this
+// very host by https only, so no neighbour in its domain can plant one.
 const (
 	cookieName       = "flowfabric_approvals"
 	secureCookieName = "__Host-" + cookieName

@@ -25,8 +25,8 @@ type Handler struct {
 	formWithin time.Duration
 }
 
-// New makes a handler that signals through the client. Its error joins everything that is wrong with the options, and matches
-// ErrOption.
+// New makes a handler that signals through the client. Its error joins everything that is wrong with the options, and
+// matches ErrOption.
 func New(client *runtime.Client, opts ...Option) (*Handler, error) {
 	if client == nil {
 		_, err := newConfig(opts)
@@ -41,8 +41,9 @@ func newHandler(client signaler, opts []Option) (*Handler, error) {
 		return nil, err
 	}
 	return &Handler{
-		config: config, client: client, formWithin: formWithin, addresses: newLimiter(config.addressEvery, config.addressBurst),
-		tokens: newLimiter(config.tokenEvery, config.tokenBurst),
+		config: config, client: client, formWithin: formWithin,
+		addresses: newLimiter(config.addressEvery, config.addressBurst),
+		tokens:    newLimiter(config.tokenEvery, config.tokenBurst),
 	}, nil
 }
 
@@ -52,7 +53,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.limitBody(w, r)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost {
 		w.Header().Set("Allow", "GET, HEAD, POST")
-		h.write(w, r, http.StatusMethodNotAllowed, page{Heading: "This is not possible", Text: []string{"Open the link in a browser."}})
+		h.write(w, r, http.StatusMethodNotAllowed,
+			page{Heading: "This is not possible", Text: []string{"Open the link in a browser."}})
 		return
 	}
 	if wait, ok := h.addresses.take(h.config.address(r), h.config.now()); !ok {
@@ -71,15 +73,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // ask shows the form. What was entered before is in it.
-func (h *Handler) ask(w http.ResponseWriter, r *http.Request, status int, token activity.Token, entered Decision, fault string) {
+func (h *Handler) ask(
+	w http.ResponseWriter, r *http.Request, status int, token activity.Token, entered Decision, fault string,
+) {
 	who, ok := h.visitor(r)
 	if !ok {
 		h.forbidden(w, r)
 		return
 	}
 	f := &form{
-		Seal: h.seal(h.nonce(w, r), token.Reveal(), who), AskWho: h.config.identity == nil, Who: entered.By, Comment: entered.Comment,
-		MaxWho: MaxName, MaxComment: MaxComment,
+		Seal: h.seal(h.nonce(w, r), token.Reveal(), who), AskWho: h.config.identity == nil, Who: entered.By,
+		Comment: entered.Comment,
+		MaxWho:  MaxName, MaxComment: MaxComment,
 	}
 	if !f.AskWho {
 		f.Who = who
@@ -120,7 +125,8 @@ func (h *Handler) limitBody(w http.ResponseWriter, r *http.Request) {
 	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout > 0 {
 		return
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.formWithin)) // a writer that has none is bounded elsewhere
+	// a writer that has none is bounded elsewhere
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.formWithin))
 }
 
 // take delivers the answer of a form.
@@ -144,7 +150,8 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, token activity.To
 	}
 	d, fault := h.readDecision(r, who)
 	if !h.ownForm(r, token.Reveal(), who) {
-		h.ask(w, r, http.StatusForbidden, token, d, "Nothing was sent yet: please confirm your answer once more. The site needs a cookie for it.")
+		h.ask(w, r, http.StatusForbidden, token, d,
+			"Nothing was sent yet: please confirm your answer once more. The site needs a cookie for it.")
 		return
 	}
 	if fault != "" {
@@ -180,7 +187,9 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 		h.invalid(w, r)
 		return
 	case err != nil:
-		h.config.logger.LogAttrs(r.Context(), slog.LevelError, "flowfabric: an approval could not be delivered",
+		h.config.logger.LogAttrs(r.Context(), slog.LevelError,
+			"flowfabric: the approvals handler could not deliver an answer",
+			slog.String("event", "approval.not_delivered"),
 			slog.String("choice", d.Choice), slog.String("by", d.By), slog.Any("error", err))
 		if errors.Is(err, runtime.ErrTooLarge) {
 			h.write(w, r, http.StatusConflict, page{Heading: "No more answers are taken", Text: []string{
@@ -193,7 +202,8 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 		}})
 		return
 	}
-	h.config.logger.LogAttrs(r.Context(), slog.LevelInfo, "flowfabric: an approval was answered",
+	h.config.logger.LogAttrs(r.Context(), slog.LevelInfo,
+		"flowfabric: the approvals handler delivered an answer", slog.String("event", "approval.answered"),
 		slog.String("choice", d.Choice), slog.String("by", d.By), slog.String("outcome", string(delivery.Outcome)))
 	status, answer := h.answer(delivery, d)
 	h.write(w, r, status, answer)
@@ -204,15 +214,26 @@ func (h *Handler) answer(delivery runtime.SignalResult, d Decision) (int, page) 
 	given := fmt.Sprintf("Your answer: %s.", h.label(d.Choice))
 	switch delivery.Outcome {
 	case runtime.SignalAccepted:
-		return http.StatusOK, page{Heading: "Thank you", Text: []string{given, "It is recorded. Answers of others may still be needed."}}
+		return http.StatusOK, page{
+			Heading: "Thank you", Text: []string{given, "It is recorded. Answers of others may still be needed."},
+		}
 	case runtime.SignalResumed:
-		return http.StatusOK, page{Heading: "Thank you", Text: []string{given, "It was the one that was waited for: it is decided now."}}
+		return http.StatusOK, page{
+			Heading: "Thank you", Text: []string{given, "It was the one that was waited for: it is decided now."},
+		}
 	case runtime.SignalDuplicate:
-		return http.StatusOK, page{Heading: "You have answered already", Text: []string{given, "It was recorded the first time. Nothing has changed."}}
+		return http.StatusOK, page{
+			Heading: "You have answered already",
+			Text:    []string{given, "It was recorded the first time. Nothing has changed."},
+		}
 	case runtime.SignalExpired:
-		return http.StatusGone, page{Heading: "It is too late", Text: []string{"The time for an answer has passed. Yours was not recorded."}}
+		return http.StatusGone, page{
+			Heading: "It is too late", Text: []string{"The time for an answer has passed. Yours was not recorded."},
+		}
 	}
-	return http.StatusConflict, page{Heading: "It is decided already", Text: []string{"No answer is waited for any more. Yours was not recorded."}}
+	return http.StatusConflict, page{
+		Heading: "It is decided already", Text: []string{"No answer is waited for any more. Yours was not recorded."},
+	}
 }
 
 // invalid is the reply to every invalid token, whatever the reason.

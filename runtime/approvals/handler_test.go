@@ -19,8 +19,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// signalFunc answers signals as a test wants. It serves for what an engine does not do on demand; what the pages say about
-// real deliveries is tested with real ones.
+// signalFunc answers signals as a test wants. It serves for what an engine does not do on demand; what the pages say
+// about real deliveries is tested with real ones.
 type signalFunc func(runtime.Signal) (runtime.SignalResult, error)
 
 func (f signalFunc) Signal(_ context.Context, _ activity.Token, s runtime.Signal) (runtime.SignalResult, error) {

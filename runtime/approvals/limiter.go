@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// limiter lets a number of events of each key pass at once, and after that one in every interval. Keys that are quiet are
-// forgotten, so it needs memory only for those that were busy within the last burst × every, and for maxKeys of them at most.
+// limiter lets a number of events of each key pass at once, and after that one in every interval. Keys that are quiet
+// are forgotten, so it needs memory only for those that were busy within the last burst × every, and for maxKeys of
+// them at most.
 type limiter struct {
 	every time.Duration
 	burst int

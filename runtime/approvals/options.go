@@ -71,14 +71,14 @@ func RemoteAddress(from func(*http.Request) string) Option {
 	return func(c *config) { c.address = from }
 }
 
-// AddressLimit is how many requests an address may make: burst at once, and then one in every interval. Defaults to 30 and
-// 2 seconds.
+// AddressLimit is how many requests an address may make: burst at once, and then one in every interval. Defaults to 30
+// and 2 seconds.
 func AddressLimit(burst int, every time.Duration) Option {
 	return func(c *config) { c.addressBurst, c.addressEvery = burst, every }
 }
 
-// TokenLimit is how many answers one link may be sent: burst at once, and then one in every interval. Defaults to 10 and 5
-// seconds.
+// TokenLimit is how many answers one link may be sent: burst at once, and then one in every interval. Defaults to 10
+// and 5 seconds.
 func TokenLimit(burst int, every time.Duration) Option {
 	return func(c *config) { c.tokenBurst, c.tokenEvery = burst, every }
 }
@@ -86,12 +86,13 @@ func TokenLimit(burst int, every time.Duration) Option {
 // minKey is the least length of a key in bytes.
 const minKey = 32
 
-// Key protects the forms. Processes that share the links of one address need the same key, of 32 bytes at least and random.
-// By default each handler makes one, and forms that were open when its process ends have to be sent twice.
+// Key protects the forms. Processes that share the links of one address need the same key, of 32 bytes at least and
+// random. By default each handler makes one, and forms that were open when its process ends have to be sent twice.
 func Key(key []byte) Option {
 	return func(c *config) {
 		if len(key) < minKey {
-			c.faults = append(c.faults, fmt.Errorf("%w: key has %d bytes, must have %d at least", ErrOption, len(key), minKey))
+			c.faults = append(c.faults, fmt.Errorf("%w: key has %d bytes, must have %d at least", ErrOption, len(key),
+				minKey))
 		}
 		c.key = append([]byte(nil), key...)
 	}

@@ -61,7 +61,8 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, status int, p pa
 		Style template.CSS
 	}{p, template.CSS(pageStyle)})
 	if err != nil {
-		h.config.logger.ErrorContext(r.Context(), "flowfabric: approval page", "error", err)
+		h.config.logger.ErrorContext(r.Context(), "flowfabric: the approvals handler could not render the page",
+			"event", "approval.page_failed", "error", err)
 		http.Error(w, "the page could not be made", http.StatusInternalServerError)
 		return
 	}

@@ -40,8 +40,8 @@ func onServers(t *testing.T, test func(t *testing.T, kind testserver.Kind)) {
 	}
 }
 
-// A worker, or a keeper, dies at any step between a node and its run. Others go on: nothing is lost, and nothing is done twice
-// over.
+// A worker, or a keeper, dies at any step between a node and its run. Others go on: nothing is lost, and nothing is
+// done twice over.
 func TestCrashBetweenParentAndChild(t *testing.T) {
 	t.Parallel()
 	const items = 150 // more than one call submits
@@ -64,7 +64,7 @@ func TestCrashBetweenParentAndChild(t *testing.T) {
 		near := func() { b.Worker(t, def.Handlers()) }
 		if worker {
 			b.Keeper(t)
-			far.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: 300 * time.Millisecond, Grace: -1})
+			far.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: 2 * time.Second, Grace: -1})
 		} else {
 			near()
 			far.Keeper(t)
@@ -109,8 +109,8 @@ func TestRelayEntryIsHandedOutAgain(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 2)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
-			for _, p := range b.Engine.Core().Partitioning().FlowPartitions() {
-				reply, err := b.Engine.Core().Keep(ctx, enginerpc.KeepCall{Partition: p, Limit: 64})
+			for _, p := range enginerpc.ConnOf(b.Engine).Partitioning().FlowPartitions() {
+				reply, err := enginerpc.ConnOf(b.Engine).Keep(ctx, enginerpc.KeepCall{Partition: p, Limit: 64})
 				require.NoError(t, err)
 				if hasEnded(reply.RelayEntries) {
 					return ""
@@ -140,7 +140,7 @@ func TestUntoldEndIsFound(t *testing.T) {
 		b.Worker(t, def.Handlers())
 		run, err := runtime.Start(ctx, b.Client, def, 2)
 		require.NoError(t, err)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		client := core.Client()
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			for _, p := range core.Partitioning().FlowPartitions() {
@@ -167,13 +167,13 @@ func TestUntoldEndIsFound(t *testing.T) {
 	})
 }
 
-// A run is started for a node that has ended meanwhile, and for one that is not there any more: keepers find that nobody wants
-// it, end it, and remove what no node knows.
+// A run is started for a node that has ended meanwhile, and for one that is not there any more: keepers find that
+// nobody wants it, end it, and remove what no node knows.
 func TestOrphansAreEnded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		def := plusOne(t, "orphan", double())
 		place := b.Locate(t, def.Name(), "r")
 		id := place.ExecutionID("add")

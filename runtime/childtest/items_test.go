@@ -193,7 +193,7 @@ func TestMapRerun(t *testing.T) {
 	})
 }
 
-// ItemsAtOnce bounds how many items run at a time.
+// The option ItemsAtOnce bounds how many items run at a time.
 func TestMapItemsAtOnce(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

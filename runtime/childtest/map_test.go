@@ -106,7 +106,7 @@ func TestMapFailsWithItem(t *testing.T) {
 	})
 }
 
-// MapOutcomes runs all items and tells of each how it ended.
+// A map built with MapOutcomes runs all items, and its result says of each how it ended.
 func TestMapOutcomes(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -18,7 +18,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// sketch is a random flow of lists: what its nodes do follows from the lists alone, so that its fate can be told in advance.
+// sketch is a random flow of lists: what its nodes do follows from the lists alone, so that its fate can be told in
+// advance.
 type sketch struct{ nodes []sketchNode }
 
 type sketchNode struct {
@@ -191,8 +192,8 @@ func (n sketchNode) fate(list []int) []int {
 	return replaced(list)
 }
 
-// Random flows of maps and nested sub-flows end as their sketches tell, while workers and keepers come and go and some of
-// the runs are cancelled. FLOWFABRIC_SEED repeats a round, FLOWFABRIC_SOAK makes it long.
+// Random flows of maps and nested sub-flows end as their sketches tell, while workers and keepers come and go and some
+// of the runs are cancelled. FLOWFABRIC_SEED repeats a round, FLOWFABRIC_SOAK makes it long.
 func TestRandomMapsAndSubFlows(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -31,8 +31,8 @@ type Report struct {
 	Checks map[string]string `json:"checks"`
 }
 
-// Handler answers GET and HEAD with status 200 when every check is fine, and 503 otherwise, with a Report. The checks run
-// at the same time. Errors may name servers, so the address is not for the public.
+// Handler answers GET and HEAD with status 200 when every check is fine, and 503 otherwise, with a Report. The checks
+// run at the same time. Errors may name servers, so the address is not for the public.
 func Handler(checks map[string]Checker) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

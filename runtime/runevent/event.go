@@ -2,25 +2,25 @@ package runevent
 
 import "time"
 
-// EventKind says what has happened. New kinds may come; a program should let pass what it does not know.
+// Kind says what has happened. Later versions may add kinds, so a program should ignore those it does not know.
 type Kind string
 
 // Events of a run.
 const (
 	FlowSubmitted Kind = "flow_submitted"
-	// EventFlowCancelRequested and EventFlowDeadline: nothing starts any more, and what runs is told to end.
+	// FlowCancelRequested and FlowDeadline: nothing starts any more, and what runs is told to end.
 	FlowCancelRequested Kind = "flow_cancel_requested"
 	FlowDeadline        Kind = "flow_deadline"
-	// EventFlowPaused and EventFlowResumed: in between, no node starts.
+	// FlowPaused and FlowResumed: in between, no node starts.
 	FlowPaused  Kind = "flow_paused"
 	FlowResumed Kind = "flow_resumed"
-	// EventBudgetSoft: more than the soft limit of a budget has been spent. EventBudgetHard: something was refused because of its
+	// BudgetSoft: more than the soft limit of a budget has been spent. BudgetHard: something was refused because of its
 	// hard limit. Node and Attempt are whose report it was, Detail says how the budget stands.
 	BudgetSoft Kind = "budget_soft"
 	BudgetHard Kind = "budget_hard"
-	// EventFlowReopened: a node of a run that was over is replayed.
+	// FlowReopened: a node of a run that was over is replayed.
 	FlowReopened Kind = "flow_reopened"
-	// EventFlowRerun: nodes of a run that was over are run again; Detail is the mode. An EventReplayed of each follows.
+	// FlowRerun: nodes of a run that was over are run again; Detail is the mode. An Replayed of each follows.
 	FlowRerun Kind = "flow_rerun"
 	// A run ends with one of these.
 	FlowSucceeded Kind = "flow_success"
@@ -31,35 +31,35 @@ const (
 
 // Events of a node.
 const (
-	// EventStarted: an attempt begins; Detail is the worker.
+	// Started: an attempt begins; Detail is the worker.
 	Started Kind = "started"
-	// EventProgress: Percent and Message are what the function reports. Only the last report of a node is kept for those
+	// Progress: Percent and Message are what the function reports. Only the last report of a node is kept for those
 	// who come later.
 	Progress Kind = "progress"
-	// EventSuspended: the node waits for signals; Detail names the wait.
+	// Suspended: the node waits for signals; Detail names the wait.
 	Suspended Kind = "suspended"
-	// EventSignalled: a signal was taken; Detail is its name.
+	// Signalled: a signal was taken; Detail is its name.
 	Signalled Kind = "signalled"
-	// EventWaitTimedOut: the time of a wait is up, and EventEscalated: the wait goes on all the same.
+	// WaitTimedOut: the time of a wait is up, and Escalated: the wait goes on all the same.
 	WaitTimedOut Kind = "wait_timed_out"
 	Escalated    Kind = "escalated"
-	// EventResumedByOperator: the wait was ended by ResumeWait; Detail says who did it.
+	// ResumedByOperator: the wait was ended by ResumeWait; Detail says who did it.
 	ResumedByOperator Kind = "resumed_by_operator"
-	// EventWaitingChildren: the attempt was put aside until its dependencies are satisfied.
+	// WaitingChildren: the attempt was put aside until its dependencies are satisfied.
 	WaitingChildren Kind = "waiting_children"
-	// EventResumed: an attempt that was put aside goes on; Detail is the worker.
+	// Resumed: an attempt that was put aside goes on; Detail is the worker.
 	Resumed Kind = "resumed"
-	// EventRetry: an attempt failed and another will follow; Detail is the reason.
+	// Retry: an attempt failed and another will follow; Detail is the reason.
 	Retry Kind = "retry"
-	// EventDelayed: the attempt was put off. EventGivenBack: a worker that stops gave it back.
+	// Delayed: the attempt was put off. GivenBack: a worker that stops gave it back.
 	Delayed   Kind = "delayed"
 	GivenBack Kind = "given_back"
-	// EventLeaseExpired: the worker was lost. EventReclaimed: another one has taken over.
-	// EventLeaseRevoked: an operator has taken the execution from its worker.
+	// LeaseExpired: the worker was lost. Reclaimed: another one has taken over.
+	// LeaseRevoked: an operator has taken the execution from its worker.
 	LeaseExpired Kind = "lease_expired"
 	LeaseRevoked Kind = "lease_revoked"
 	Reclaimed    Kind = "reclaimed"
-	// EventReplayed: a node that had ended runs again.
+	// Replayed: a node that had ended runs again.
 	Replayed Kind = "replayed"
 	// A node ends with one of these; Detail is the reason.
 	Succeeded Kind = "success"
@@ -90,7 +90,7 @@ type Event struct {
 	Attempt int
 	// Detail is the worker that started it, the reason of a failure or cancel, and the like.
 	Detail string
-	// Percent and Message are those of EventProgress.
+	// Percent and Message are those of Progress.
 	Percent float64
 	Message string
 }

@@ -1,4 +1,3 @@
-// Package upgradetest runs programs while others replace the function library of their engine.
 package upgradetest
 
 import (

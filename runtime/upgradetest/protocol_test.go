@@ -46,7 +46,7 @@ func library(t *testing.T, build string, protocol, minProtocol int) string {
 
 func load(t *testing.T, e *runtime.Engine, source string) {
 	t.Helper()
-	client := e.Core().Client()
+	client := enginerpc.ConnOf(e).Client()
 	require.NoError(t, client.Do(t.Context(), client.B().FunctionLoad().Replace().FunctionCode(source).Build()).Error())
 }
 
@@ -98,13 +98,13 @@ func endsOutdated(t *testing.T, what string, ended <-chan error) {
 	}
 }
 
-// The library is replaced, with a run in flight, by one that serves no programs of this protocol. Everything ends with an
-// error that says so; nothing goes on trying. Once the server serves them again, the run goes on.
+// The library is replaced, with a run in flight, by one that serves no programs of this protocol. Everything ends with
+// an error that says so; nothing goes on trying. Once the server serves them again, the run goes on.
 func TestProtocolIsGivenUpUnderARunningProgram(t *testing.T) {
 	t.Parallel()
 	onOwnEngines(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		begun, ended := make(chan struct{}, 1), make(chan error, 1)
+		begun, ended := make(chan struct{}, 100), make(chan error, 100) // a slow machine may lose the lease before
 		hold := activity.New("hold", func(ctx context.Context, n int) (int, error) {
 			begun <- struct{}{}
 			<-ctx.Done()
@@ -133,7 +133,7 @@ func TestProtocolIsGivenUpUnderARunningProgram(t *testing.T) {
 		require.ErrorIs(t, <-ended, runtime.ErrLeaseLost)
 		_, err = runtime.Start(ctx, b.Client, def, 7, runtime.WithID("s"))
 		require.ErrorIs(t, err, enginecore.ErrIncompatibleLibrary)
-		require.ErrorIs(t, b.Engine.Core().Check(ctx), enginecore.ErrIncompatibleLibrary)
+		require.ErrorIs(t, enginerpc.ConnOf(b.Engine).Check(ctx), enginecore.ErrIncompatibleLibrary)
 		require.Equal(t, 1, strings.Count(b.Log(), "event=library.incompatible"))
 		if b.Kind == testserver.Embedded {
 			return
@@ -173,8 +173,8 @@ func TestDirectoryOfALaterProtocol(t *testing.T) {
 	}
 	e, err := open()
 	require.NoError(t, err)
-	client := e.Core().Client()
-	require.NoError(t, client.Do(ctx, client.B().Set().Key(e.Core().Keys().FfxProtocol()).Value("9").Build()).Error())
+	client := enginerpc.ConnOf(e).Client()
+	require.NoError(t, client.Do(ctx, client.B().Set().Key(enginerpc.ConnOf(e).Keys().FfxProtocol()).Value("9").Build()).Error())
 	require.NoError(t, e.Close())
 	_, err = open()
 	require.ErrorIs(t, err, enginecore.ErrIncompatibleLibrary)
@@ -182,7 +182,8 @@ func TestDirectoryOfALaterProtocol(t *testing.T) {
 	require.ErrorContains(t, err, "build "+lua.Build())
 }
 
-// A library of a later build that still serves this protocol is left in place, and a program that has met it keeps working.
+// A library of a later build that still serves this protocol is left in place, and a program that has met it keeps
+// working.
 func TestLaterLibraryThatStillServes(t *testing.T) {
 	t.Parallel()
 	onOwnEngines(t, func(t *testing.T, b *enginetest.Bench) {
@@ -197,8 +198,8 @@ func TestLaterLibraryThatStillServes(t *testing.T) {
 		got, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 14, got)
-		require.NoError(t, b.Engine.Core().Check(ctx))
-		version, err := b.Engine.Core().Version(ctx, enginerpc.VersionCall{})
+		require.NoError(t, enginerpc.ConnOf(b.Engine).Check(ctx))
+		version, err := enginerpc.ConnOf(b.Engine).Version(ctx, enginerpc.VersionCall{})
 		require.NoError(t, err)
 		require.Equal(t, "999999-abc", version.Build)
 	})

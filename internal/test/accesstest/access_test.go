@@ -170,7 +170,7 @@ func operate(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	require.NoError(t, c.SetLimit(ctx, "api", "", activity.AtMost(10, time.Second)))
 	_, err = b.Engine.RotateSecrets(ctx, time.Minute)
 	require.NoError(t, err)
-	_, err = runtime.Schedule(ctx, c, "nightly", runtime.Every(time.Hour), def, in)
+	_, err = runtime.Schedule(ctx, c, "nightly", def, in, runtime.ScheduleConfig{Every: time.Hour})
 	require.NoError(t, err)
 	_, err = c.TriggerSchedule(ctx, "nightly")
 	require.NoError(t, err)

@@ -71,8 +71,8 @@ import ("context"; "fmt"; "net/http"; "os"; "time"
 // declaration matches a declaration that fills lines from the left margin, or a line.
 var declaration = regexp.MustCompile(`(?ms)^(func \w|type |var \().*?^[})]\n|^(type|func) [^\n]*\}\n`)
 
-// The Go code of every page compiles: that of a program as one file, other blocks each as a function. What a page leaves
-// unused is no fault.
+// The Go code of every page compiles: that of a program as one file, other blocks each as a function. What a page
+// leaves unused is no fault.
 func TestCodeOfPages(t *testing.T) {
 	t.Parallel()
 	check := checker(t)
@@ -109,20 +109,7 @@ func TestCodeOfPages(t *testing.T) {
 // checker returns a function that returns the compiler's errors, except for unused names.
 func checker(t *testing.T) func(source string) []error {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".",
-		"../../../activity/activitytest", "../../../admin", "../../../runtime/approvals", "../../../runtime/health", "log/slog")
-	out, err := list.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		t.Fatalf("%v: %s", err, exit.Stderr)
-	}
-	require.NoError(t, err)
-	exports := make(map[string]string)
-	for line := range strings.Lines(string(out)) {
-		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
-		exports[path] = file
-	}
-	open := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
+	open := exportData(t)
 	return func(source string) []error {
 		files := token.NewFileSet()
 		file, err := parser.ParseFile(files, "page.go", source, 0)
@@ -142,4 +129,23 @@ func checker(t *testing.T) func(source string) []error {
 		_, _ = config.Check("page", files, []*ast.File{file}, nil)
 		return faults
 	}
+}
+
+// exportData opens the export data of the public packages and what they import, for an importer.
+func exportData(t *testing.T) func(path string) (io.ReadCloser, error) {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".",
+		"../../../activity/activitytest", "../../../admin", "../../../runtime/approvals", "../../../runtime/health", "log/slog")
+	out, err := list.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		t.Fatalf("%v: %s", err, exit.Stderr)
+	}
+	require.NoError(t, err)
+	exports := make(map[string]string)
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		exports[path] = file
+	}
+	return func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
 }

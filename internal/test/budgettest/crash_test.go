@@ -37,7 +37,7 @@ type brittle struct {
 }
 
 func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench, run *runtime.Run[string]) *brittle {
-	x := &brittle{t: t, ctx: ctx, bench: b, core: b.Engine.Core(), run: run}
+	x := &brittle{t: t, ctx: ctx, bench: b, core: enginerpc.ConnOf(b.Engine), run: run}
 	var err error
 	x.part, err = x.core.FlowPartition(run.FlowID())
 	require.NoError(t, err)

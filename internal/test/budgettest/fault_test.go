@@ -87,8 +87,8 @@ func TestUseThroughLostReplies(t *testing.T) {
 			}
 			return ""
 		})
-		// While keepers run, the gate is reset ten times a second, and a slow machine never reads its partition twice in between.
-		// What is left to do is done by hand.
+		// While keepers run, the gate is reset ten times a second, and a slow machine never reads its partition twice
+		// in between. What is left to do is done by hand.
 		require.NoError(t, worker.Stop())
 		require.NoError(t, keeper.Stop())
 		enginetest.Eventually(t, enginetest.Patience, func() string {
@@ -103,8 +103,8 @@ func TestUseThroughLostReplies(t *testing.T) {
 	})
 }
 
-// faulty puts a network that loses replies before the engine of a bench. A server is reached both ways. The servers of a cluster
-// tell all who ask where they are, so the one that is returned for it has no other way.
+// faulty puts a network that loses replies before the engine of a bench. A server is reached both ways. The servers of
+// a cluster tell all who ask where they are, so the one that is returned for it has no other way.
 func faulty(t *testing.T, b *enginetest.Bench) (near, far *enginetest.Bench, proxies []*proxy.Proxy) {
 	t.Helper()
 	switch b.Kind {

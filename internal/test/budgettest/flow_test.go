@@ -101,8 +101,8 @@ func TestParallelNodesDoNotOvershoot(t *testing.T) {
 	})
 }
 
-// What exceeds a hard limit fails the node for good; the soft limit and the hard one are events of the run and go to the
-// callback.
+// What exceeds a hard limit fails the node for good; the soft limit and the hard one are events of the run and go to
+// the callback.
 func TestBreachesAreTold(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

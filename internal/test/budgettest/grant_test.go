@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A GrantIssuer grants nothing of runs with a blocking budget, also if reservations exhaust it, and continues once there
-// is room.
+// A GrantIssuer grants nothing of runs with a blocking budget, also if reservations exhaust it, and continues once
+// there is room.
 func TestGrantUnderClosedBudget(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

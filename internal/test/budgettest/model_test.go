@@ -300,8 +300,8 @@ func (x *budgetCheck) check() {
 	require.Len(x.t, reply.Budgets[0].Dims, len(x.model.dims))
 }
 
-// Random uses, repeated, late and wrong ones among them, resets, raises and ends of leases give what the model gives; never is
-// more spent and reserved than the hard limit.
+// Random uses, repeated, late and wrong ones among them, resets, raises and ends of leases give what the model gives;
+// never is more spent and reserved than the hard limit.
 func TestBudgetModel(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -310,7 +310,7 @@ func TestBudgetModel(t *testing.T) {
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 1))
 		for range 12 {
-			x := newBudgetCheck(ctx, t, b.Engine.Core(), r)
+			x := newBudgetCheck(ctx, t, enginerpc.ConnOf(b.Engine), r)
 			x.use()
 			for range 120 {
 				if r.IntN(4) == 0 {
@@ -329,7 +329,7 @@ func TestBudgetRefusals(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		x := newBudgetCheck(ctx, t, b.Engine.Core(), rand.New(rand.NewPCG(1, 1)))
+		x := newBudgetCheck(ctx, t, enginerpc.ConnOf(b.Engine), rand.New(rand.NewPCG(1, 1)))
 		report := func(change func(*enginerpc.UseBudgetCall)) error {
 			call := x.call()
 			call.Entries = []enginerpc.UseBudgetEntry{

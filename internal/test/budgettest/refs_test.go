@@ -63,7 +63,7 @@ func TestListedReferences(t *testing.T) {
 		require.Len(t, list, 2, "no other one was made")
 		for _, s := range list {
 			require.EqualValues(t, 50, s.Amount("calls").Hard)
-			require.NoError(t, b.Client.RemoveBudget(ctx, s.Ref))
+			require.NoError(t, b.Client.DeleteBudget(ctx, s.Ref))
 		}
 		list, err = b.Client.Budgets(ctx)
 		require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestReferenceOfAPurgedRun(t *testing.T) {
 		work(t, b, def)
 		_, err := run.Result(ctx)
 		require.NoError(t, err)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		p, err := core.FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		// Not by the client, which removes the budget at once.
@@ -102,7 +102,7 @@ func TestReferenceOfAPurgedRun(t *testing.T) {
 			_, readErr := b.Client.Budget(ctx, ref)
 			for _, err := range []error{
 				readErr, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 9)), b.Client.CreateBudget(ctx, ref, flow.HardLimit("calls", 9)),
-				b.Client.ResetBudget(ctx, ref), b.Client.RemoveBudget(ctx, ref),
+				b.Client.ResetBudget(ctx, ref), b.Client.DeleteBudget(ctx, ref),
 			} {
 				require.ErrorIs(t, err, runtime.ErrInvalid)
 				require.ErrorContains(t, err, string(run.FlowID()))
@@ -113,7 +113,7 @@ func TestReferenceOfAPurgedRun(t *testing.T) {
 		require.Len(t, list, 1)
 		require.EqualValues(t, 5, list[0].Amount("calls").Hard)
 		own := runtime.BudgetRef{Name: "calls", Flow: "purged", Run: run.ID(), FlowID: run.FlowID()}
-		require.NoError(t, b.Client.RemoveBudget(ctx, own), "with all names it is that budget")
+		require.NoError(t, b.Client.DeleteBudget(ctx, own), "with all names it is that budget")
 		list, err = b.Client.Budgets(ctx)
 		require.NoError(t, err)
 		require.Empty(t, list)

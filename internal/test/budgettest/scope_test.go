@@ -116,7 +116,7 @@ func TestBudgetOfKey(t *testing.T) {
 		acme := runtime.BudgetRef{Name: "tenant", Key: "acme"}
 		require.NoError(t, b.Client.SetBudget(ctx, acme, flow.HardLimit("tokens", 20)))
 		require.NoError(t, result("acme", 13))
-		require.NoError(t, b.Client.RemoveBudget(ctx, acme))
+		require.NoError(t, b.Client.DeleteBudget(ctx, acme))
 		require.NoError(t, result("acme", 10))
 		require.Error(t, result("acme", 1))
 		b.Settle(t)
@@ -164,7 +164,8 @@ func TestSharedBudget(t *testing.T) {
 	})
 }
 
-// What an attempt that fails has spent is spent, and so is what the next one spends; a step spends once, and so does a key.
+// What an attempt that fails has spent is spent, and so is what the next one spends; a step spends once, and so does a
+// key.
 func TestRetriesSpendAnew(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -199,7 +200,8 @@ func TestRetriesSpendAnew(t *testing.T) {
 	})
 }
 
-// What is not settled when an attempt ends is given back; what is possible at all is refused at once, whatever the effect.
+// What is not settled when an attempt ends is given back; what is possible at all is refused at once, whatever the
+// effect.
 func TestUnsettledReservations(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -36,7 +36,7 @@ func TestEntriesOfOneCall(t *testing.T) {
 	const most = 1 << 53
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		refused := func(want string, entries ...enginerpc.UseBudgetEntry) {
 			t.Helper()
 			call := useOf(t, core, entries...)

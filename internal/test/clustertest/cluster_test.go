@@ -11,11 +11,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// onCluster reports whether clusters are to be tested: they are in the list of engines, or Valkey is, of which they are made.
+// onCluster reports whether clusters are to be tested: they are in the list of engines, or Valkey is, of which they are
+// made.
 func onCluster(t *testing.T) {
 	t.Helper()
 	for _, kind := range testserver.Kinds(t) {
@@ -36,9 +38,9 @@ func rounds(few, many int) int {
 	return few
 }
 
-// Slots of flows, budgets and limits go from server to server, a few keys at a time, while everything uses them; a primary
-// loses the library, and another one that never had it gets slots. Nothing is lost, nothing happens twice, no limit is exceeded
-// and every token is counted.
+// Slots of flows, budgets and limits go from server to server, a few keys at a time, while everything uses them; a
+// primary loses the library, and another one that never had it gets slots. Nothing is lost, nothing happens twice, no
+// limit is exceeded and every token is counted.
 func TestSlotsMoveUnderLoad(t *testing.T) {
 	onCluster(t)
 	t.Parallel()
@@ -90,7 +92,7 @@ func libraries(t *testing.T, s *testserver.Server) int {
 
 // tagsInUse are the tags of partitions of all families that have keys.
 func (x *load) tagsInUse() []string {
-	counts := x.Engine.Core().Partitioning()
+	counts := enginerpc.ConnOf(x.Engine).Partitioning()
 	var tags []string
 	for _, family := range []struct {
 		family enginecore.Family
@@ -121,9 +123,10 @@ func (x *load) next(s *testserver.Server) *testserver.Server {
 // behind is for how long a primary that is killed has not been replicated.
 const behind = 200 * time.Millisecond
 
-// Replicas take over from primaries under load: in agreement, and because the primary dies with all that it has answered
-// replicated. Nothing is lost then, in a slot or between slots. Afterwards, in soaks, primaries die whatever is replicated, which
-// may take back what was answered last, but every run that is started again under its id ends as it should.
+// Replicas take over from primaries under load: in agreement, and because the primary dies with all that it has
+// answered replicated. Nothing is lost then, in a slot or between slots. Afterwards, in soaks, primaries die whatever
+// is replicated, which may take back what was answered last, but every run that is started again under its id ends as
+// it should.
 func TestPrimariesFail(t *testing.T) {
 	onCluster(t)
 	t.Parallel()

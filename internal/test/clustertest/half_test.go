@@ -52,7 +52,7 @@ func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
 	idle, _, err := ops.CreateExecution(ctx, admin.ExecutionSpec{Kind: "idle", Lane: "idle"})
 	require.NoError(t, err)
 
-	partition := b.Engine.Core().Partitioning().FlowPartitions()[0]
+	partition := enginerpc.ConnOf(b.Engine).Partitioning().FlowPartitions()[0]
 	source := cluster.Owner(t, cluster.SlotOf(t, partition.Tag()))
 	target := cluster.Nodes[0]
 	if target == source {
@@ -95,7 +95,7 @@ func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
 		}
 		soon(func(ctx context.Context) error { _, err := ops.Execution(ctx, idle); return err })
 		soon(func(ctx context.Context) error { _, err := ops.ChangePriority(ctx, idle, 7); return err })
-		refusedByImporter(t, target, b.Engine.Core(), partition)
+		refusedByImporter(t, target, enginerpc.ConnOf(b.Engine), partition)
 	}
 	cluster.Move(t, partition.Tag(), target, 4, look)
 	require.Positive(t, waited)

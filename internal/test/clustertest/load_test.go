@@ -70,8 +70,9 @@ func newLoad(t *testing.T, o testserver.ClusterOptions) *load {
 		x.Worker(t, handlers, runtime.WorkerConfig{Concurrency: 24})
 		x.Keeper(t)
 	}
-	_, err := runtime.Schedule(ctx, x.Client, "beat", runtime.Every(time.Second), x.beat, tick{}, runtime.FireTimeInto("at"),
-		runtime.OnOverlap(runtime.OverlapAllow), runtime.CatchUp(time.Hour))
+	_, err := runtime.Schedule(ctx, x.Client, "beat", x.beat, tick{}, runtime.ScheduleConfig{
+		Every: time.Second, FireTimeField: "at", Overlap: runtime.OverlapAllow, CatchUp: time.Hour,
+	})
 	require.NoError(t, err)
 	x.Run(t, "tasks", x.tasksByHand)
 	return x
@@ -109,7 +110,8 @@ func (x *load) tasksDone() string {
 	return fmt.Sprintf("tasks looked %d times, repaired %v, and failed with %v", x.looks, x.repaired, x.faults)
 }
 
-// order is a flow with a map whose items share a limit, a sub-flow, and a budget that all nodes with work of their own spend.
+// order is a flow with a map whose items share a limit, a sub-flow, and a budget that all nodes with work of their own
+// spend.
 func (x *load) order() *flow.Definition[int, int] {
 	spend := func(ctx context.Context) error {
 		return activity.ReportUsage(ctx, "tokens", 1, activity.UsageKey("work"))
@@ -254,7 +256,8 @@ func (x *load) run(id string, in int) (int, error) {
 	}
 }
 
-// startAgain starts runs again whose end was told, in case a failover took it back, or even their start, and waits for them.
+// startAgain starts runs again whose end was told, in case a failover took it back, or even their start, and waits for
+// them.
 func (x *load) startAgain(ids []string) {
 	x.t.Helper()
 	for _, id := range ids {
@@ -280,8 +283,8 @@ func (x *load) spent() int {
 	return int(s.Amount("tokens").Spent)
 }
 
-// exact checks that nothing was lost and nothing came twice: every function was called once, all that was spent is counted and
-// nothing else, and no limit was exceeded.
+// exact checks that nothing was lost and nothing came twice: every function was called once, all that was spent is
+// counted and nothing else, and no limit was exceeded.
 func (x *load) exact() {
 	t := x.t
 	t.Helper()
@@ -302,7 +305,8 @@ func (x *load) exact() {
 	require.Equal(t, int64(tokensOfRun*len(x.runs)), s.Amount("tokens").Spent)
 }
 
-// found checks that searches and lists have every run once. It gives how many runs there are with those that nodes stand for.
+// found checks that searches and lists have every run once. It gives how many runs there are with those that nodes
+// stand for.
 func (x *load) found() int {
 	t := x.t
 	t.Helper()

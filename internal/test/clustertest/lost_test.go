@@ -9,13 +9,14 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // Work whose message was lost, since the link between two servers was down, is found by the sweep of the only worker,
-// without a keeper, and sooner than on a single server, which loses no message unnoticed.
+// without a keeper.
 func TestWorkIsFoundWithoutItsMessage(t *testing.T) {
 	onCluster(t)
 	t.Parallel()
@@ -29,7 +30,7 @@ func TestWorkIsFoundWithoutItsMessage(t *testing.T) {
 
 	lost, err := runtime.Start(ctx, b.Client, def, 1)
 	require.NoError(t, err)
-	core := b.Engine.Core()
+	core := enginerpc.ConnOf(b.Engine)
 	client := core.Client()
 	place := b.Locate(t, def.Name(), lost.ID())
 	key := core.Keys().LaneEligible(place.Partition, "default")
@@ -49,6 +50,5 @@ func TestWorkIsFoundWithoutItsMessage(t *testing.T) {
 	_, err = lost.Result(ctx)
 	require.NoError(t, err)
 	t.Logf("found after %v", time.Since(since))
-	require.Less(t, time.Since(since), 15*time.Second)
 	b.Settle(t)
 }

@@ -15,7 +15,7 @@ import (
 // oneOrMany is a text or a list of texts.
 type oneOrMany []string
 
-// UnmarshalJSON implements [json.Unmarshaler].
+// UnmarshalJSON implements [encoding/json.Unmarshaler].
 func (o *oneOrMany) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '"' {
 		*o = make(oneOrMany, 1)
@@ -34,7 +34,7 @@ type pattern struct {
 
 func (p *pattern) absent() bool { return p.text == "" && p.list == nil }
 
-// UnmarshalJSON implements [json.Unmarshaler].
+// UnmarshalJSON implements [encoding/json.Unmarshaler].
 func (p *pattern) UnmarshalJSON(data []byte) error {
 	switch {
 	case bytes.Equal(data, []byte("null")):
@@ -57,7 +57,7 @@ func (p *pattern) UnmarshalJSON(data []byte) error {
 	return checkPattern(p.text)
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. JSON would turn a null into a
+// UnmarshalJSON implements [encoding/json.Unmarshaler]. JSON would turn a null into a
 // nil pointer, which means something else here: no condition.
 func (c *Change) UnmarshalJSON(data []byte) error {
 	type plain Change
@@ -73,7 +73,7 @@ func (c *Change) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// UnmarshalJSON implements [json.Unmarshaler].
+// UnmarshalJSON implements [encoding/json.Unmarshaler].
 func (g *Given) UnmarshalJSON(data []byte) error {
 	type plain Given
 	if err := strictJSON(data, (*plain)(g)); err != nil {
@@ -374,7 +374,7 @@ func fitList(v *stepView, patterns, got []string) bool {
 // place.
 type replyPattern struct{ reply any }
 
-// UnmarshalJSON implements [json.Unmarshaler].
+// UnmarshalJSON implements [encoding/json.Unmarshaler].
 func (r *replyPattern) UnmarshalJSON(data []byte) (err error) {
 	if r.reply, err = decodeReply(data); err != nil {
 		return err

@@ -118,8 +118,7 @@ func TestReplayBridgesMissingFunctions(t *testing.T) {
 	}
 }
 
-// tokenLibrary signs with the secret that the trace gives away; the server's
-// HMAC would only repeat the one under test, so the digest is made from parts.
+// tokenTrace is a trace that mints a token and uses it.
 const tokenTrace = tinyHead + `{"i":0,"cmd":["HSET","ff:sec:{p}:hmac","secret:k1","0a0b"],"now_ms":1,"reply":1,"delta":{"ff:sec:{p}:hmac":{"whole":{"type":"hash","fields":{"secret:k1":"0a0b"}}}}}
 {"i":1,"fn":"t_mint","keys":["ff:wp:{p}:w1"],"now_ms":1,"reply":[1,"w1","${token:k1}"],"delta":{
 "ff:wp:{p}:w1":{"whole":{"type":"hash","fields":{"waitpoint_id":"w1","waitpoint_key":"key","created_at":"${t1+0}","waitpoint_token":"${token:k1}"}}},
@@ -127,7 +126,7 @@ const tokenTrace = tinyHead + `{"i":0,"cmd":["HSET","ff:sec:{p}:hmac","secret:k1
 {"i":2,"fn":"t_use","keys":["ff:wp:{p}:w1"],"args":["${r1.2}"],"now_ms":1,"reply":[1,"same"]}
 `
 
-// tokenLibrary gets the digest function from the caller.
+// tokenLibrary is a library whose functions reply with the given token and reply.
 func tokenLibrary(token, reply string) string {
 	return `#!lua name=tokens
 local bit = nil

@@ -9,8 +9,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// TestClocks sends a time that is long over with every call that carries one: the server's clock counts, but where the contract
-// leaves the time to the caller for good.
+// TestClocks sends a time that is long over with every call that carries one: the server's clock counts, but where the
+// contract leaves the time to the caller for good.
 func TestClocks(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {

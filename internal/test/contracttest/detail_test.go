@@ -22,8 +22,8 @@ func (b *bench) newCreate() enginerpc.CreateExecutionCall {
 
 func newWaitpointID() enginecore.WaitpointID { return enginecore.WaitpointID(uuid.NewString()) }
 
-// TestBadNumbersComeLast sends numbers that are none where the contract looks at them late: what else is wrong with the call
-// is told first, and only a call that has nothing else against it is refused for its number.
+// TestBadNumbersComeLast sends numbers that are none where the contract looks at them late: what else is wrong with the
+// call is told first, and only a call that has nothing else against it is refused for its number.
 func TestBadNumbersComeLast(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {

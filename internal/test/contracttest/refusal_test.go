@@ -161,8 +161,8 @@ func (g *generator) snapshot() map[string]stored {
 // noSuchKey is what PEXPIRETIME says of a key that has run out since it was listed.
 const noSuchKey = -2
 
-// contentCommand reads a key. Sets and hashes are read by member, for a server moves those of a large one about in memory
-// even when they are only looked at, which shows in a dump.
+// contentCommand reads a key. Sets and hashes are read by member, for a server moves those of a large one about in
+// memory even when they are only looked at, which shows in a dump.
 func contentCommand(client rueidis.Client, kind, key string) rueidis.Completed {
 	switch kind {
 	case "set":

@@ -15,8 +15,8 @@ import (
 type state struct {
 	name string
 	make func(b *bench) held
-	// replies has a line for calls that answer alike: their names, a colon, and how the reply begins. <lease> and <attempt> are
-	// those of the last lease.
+	// replies has a line for calls that answer alike: their names, a colon, and how the reply begins. <lease> and
+	// <attempt> are those of the last lease.
 	replies string
 }
 

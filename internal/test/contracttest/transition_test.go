@@ -16,8 +16,8 @@ type transition struct {
 	make func(b *bench) held
 	// call is a name of callsOn, or "" when `make` has made the call.
 	call string
-	// fields are lifecycle, ownership, eligibility, reason, outcome, attempt, public state and detail. <lease>, <attempt> and <due>
-	// stand for what the execution has.
+	// fields are lifecycle, ownership, eligibility, reason, outcome, attempt, public state and detail. <lease>,
+	// <attempt> and <due> stand for what the execution has.
 	fields  string
 	indexes string
 	// stays: last_transition_at is not written.

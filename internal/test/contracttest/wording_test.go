@@ -59,8 +59,8 @@ func (b *bench) say(w wire) string {
 	return strings.Join(words, "|")
 }
 
-// TestShortCalls makes calls that end early. What is missing counts as the contract has it: an argument with a default is not
-// missed, and a number is named.
+// TestShortCalls makes calls that end early. What is missing counts as the contract has it: an argument with a default
+// is not missed, and a number is named.
 func TestShortCalls(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {

@@ -12,8 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
 
-// TestFirstAttemptGetsItsRecord does to the first attempt of an ordinary node, which stands in the node's core alone, all that
-// can befall an attempt: its record is as complete then as one that was written at the start.
+// TestFirstAttemptGetsItsRecord does to the first attempt of an ordinary node, which stands in the node's core alone,
+// all that can befall an attempt: its record is as complete then as one that was written at the start.
 func TestFirstAttemptGetsItsRecord(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -100,8 +100,8 @@ func TestReplayOfAnAttemptWithoutRecord(t *testing.T) {
 	})
 }
 
-// TestTimedNode runs nodes whose attempts have a timeout, which cost little more than those without: it is in the index while the
-// attempt runs, and the first renewal leaves its times in the record until the end.
+// TestTimedNode runs nodes whose attempts have a timeout, which cost little more than those without: it is in the index
+// while the attempt runs, and the first renewal leaves its times in the record until the end.
 func TestTimedNode(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

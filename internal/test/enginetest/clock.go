@@ -25,8 +25,8 @@ func (c *Clock) Jump(by time.Duration) { c.ahead.Add(int64(by)) }
 // Now returns the time of the clock.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
-// Pass waits until the engine's clock has advanced by a duration and shows a later millisecond, so that whatever was due within
-// that duration is due. It reads the clock that the library decides by, however this process is scheduled.
+// Pass waits until the engine's clock has advanced by a duration and shows a later millisecond, so that whatever was
+// due within that duration is due. It reads the clock that the library decides by, however this process is scheduled.
 func Pass(tb testing.TB, core *enginerpc.Conn, by time.Duration) {
 	tb.Helper()
 	ctx := Context(tb)

@@ -44,8 +44,8 @@ func (g *graph) completeMany(call enginerpc.CompleteManyCall) (outcomes []string
 	return outcomes, nodes
 }
 
-// TestCompleteMany completes several nodes with one call. One is refused, which is nothing to the others; a repeated call
-// gives the same leases; and what all feed gets all their results.
+// TestCompleteMany completes several nodes with one call. One is refused, which is nothing to the others; a repeated
+// call gives the same leases; and what all feed gets all their results.
 func TestCompleteMany(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -1,7 +1,9 @@
 package enginetest
 
 import (
+	"cmp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,9 +18,16 @@ func NewClient(tb testing.TB, e *runtime.Engine) *runtime.Client {
 	return client
 }
 
-// NewWorker is runtime.NewWorker for a test that fails with its error.
+// LongLease is the lease of workers whose config has none: nothing that a test does by default may depend on whether a
+// worker renews its leases in time.
+const LongLease = time.Hour
+
+// NewWorker is runtime.NewWorker for a test that fails with its error. A worker without a configured lease has
+// [LongLease]. A test about what happens when a lease ends sets one, and so does a test that breaks connections or stops
+// workers while calls fail, since what such a worker could not give back waits for the end of its lease.
 func NewWorker(tb testing.TB, e *runtime.Engine, config runtime.WorkerConfig) *runtime.Worker {
 	tb.Helper()
+	config.Lease = cmp.Or(config.Lease, LongLease)
 	w, err := runtime.NewWorker(e, config)
 	require.NoError(tb, err)
 	return w

@@ -16,8 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// EachContract runs a test on every engine in contract mode. The library of a server has no composite calls, and that it
-// is still the one that the test loaded is checked afterwards.
+// EachContract runs a test on every engine in contract mode. The library of a server has no composite calls, and that
+// it is still the one that the test loaded is checked afterwards.
 func EachContract(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
 	t.Helper()
 	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, config...)) })
@@ -47,7 +47,8 @@ const (
 	contractReconcile = 300 * time.Millisecond
 )
 
-// NewContract opens an engine of a kind in contract mode. A server is one of its own; the cluster is that of all such tests.
+// NewContract opens an engine of a kind in contract mode. A server is one of its own; the cluster is that of all such
+// tests.
 func NewContract(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConfig) *Bench {
 	tb.Helper()
 	url := "embedded:"
@@ -69,8 +70,8 @@ func ContractServer(tb testing.TB, kind testserver.Kind) *testserver.Server {
 	return ServerWith(tb, kind, lua.ContractSource())
 }
 
-// contractCluster is a cluster with the contract's functions and no others, on all primaries, and checks at the end that this is
-// still so.
+// contractCluster is a cluster with the contract's functions and no others, on all primaries, and checks at the end
+// that this is still so.
 func contractCluster(tb testing.TB) *testserver.Cluster {
 	tb.Helper()
 	c := testserver.NamedCluster(tb, "contract", func(c *testserver.Cluster) {
@@ -89,8 +90,8 @@ func contractCluster(tb testing.TB) *testserver.Cluster {
 	return c
 }
 
-// ServerWith starts a server with a library, and checks at the end that nobody has loaded another one or called what it does
-// not have.
+// ServerWith starts a server with a library, and checks at the end that nobody has loaded another one or called what it
+// does not have.
 func ServerWith(tb testing.TB, kind testserver.Kind, library string) *testserver.Server {
 	tb.Helper()
 	server := testserver.Start(tb, testserver.Options{Kind: kind})

@@ -1,5 +1,3 @@
-// Package enginetest gives tests of flows an engine of each kind with a keyspace of its own, workers and keepers that
-// end with the test, and the check that everything is in order afterwards.
 package enginetest
 
 import (
@@ -22,6 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -44,8 +44,8 @@ type Bench struct {
 	operators []rueidis.Client
 }
 
-// Each runs a test on every engine, on all of them at the same time. What the test shares between engines must bear that.
-// The config, here and in other functions of this package, may be left out.
+// Each runs a test on every engine, on all of them at the same time. What the test shares between engines must bear
+// that. The config, here and in other functions of this package, may be left out.
 func Each(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
 	t.Helper()
 	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, New(t, kind, config...)) })
@@ -78,8 +78,8 @@ func New(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConfig) *Ben
 	return b
 }
 
-// URL is the address of an engine of a kind: an embedded one of its own, a database of its own on a server that the tests of this
-// process share, or the cluster that they share.
+// URL is the address of an engine of a kind: an embedded one of its own, a database of its own on a server that the
+// tests of this process share, or the cluster that they share.
 func URL(tb testing.TB, kind testserver.Kind) string {
 	tb.Helper()
 	switch kind {
@@ -110,6 +110,10 @@ func Open(tb testing.TB, kind testserver.Kind, url, prefix string, config ...run
 	c.Partitions = cmp.Or(c.Partitions, 4)
 	c.Logger = cmp.Or(c.Logger, b.Logger())
 	engine, err := runtime.Open(ctx, url, c)
+	for errors.Is(err, enginecore.ErrNotReachable) && ctx.Err() == nil {
+		// on a busy machine, a server's answer may take longer than a client waits
+		engine, err = runtime.Open(ctx, url, c)
+	}
 	require.NoError(tb, err)
 	b.Engine, b.Client = engine, NewClient(tb, engine)
 	tb.Cleanup(func() {
@@ -239,11 +243,12 @@ func (b *Bench) RunKeeperTasks(tb testing.TB) {
 // Look makes keepers sweep all partitions of flows at once.
 func (b *Bench) Look(tb testing.TB) {
 	tb.Helper()
-	core := b.Engine.Core()
+	core := enginerpc.ConnOf(b.Engine)
 	client := core.Client()
 	for i := range core.Partitioning().Flow {
 		message := strconv.Itoa(i) + " 0"
-		require.NoError(tb, client.Do(Context(tb), client.B().Publish().Channel(core.Keys().ChannelDue()).Message(message).Build()).Error())
+		require.NoError(tb, client.Do(Context(tb),
+			client.B().Publish().Channel(core.Keys().ChannelDue()).Message(message).Build()).Error())
 	}
 }
 

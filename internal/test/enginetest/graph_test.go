@@ -50,7 +50,7 @@ type graph struct {
 func newGraph(t *testing.T, b *enginetest.Bench) *graph {
 	t.Helper()
 	g := &graph{
-		t: t, b: b, e: b.Engine.Core(), ctx: enginetest.Context(t), id: enginecore.FlowID(uuid.NewString()),
+		t: t, b: b, e: enginerpc.ConnOf(b.Engine), ctx: enginetest.Context(t), id: enginecore.FlowID(uuid.NewString()),
 		leases: make(map[string]enginerpc.ClaimedExecution),
 	}
 	p, err := g.e.FlowPartition(g.id)

@@ -199,7 +199,8 @@ func managedTruth(t *testing.T, b *enginetest.Bench, p joinPolicy, outcomes []st
 	}
 }
 
-// TestRandomJoins ends the nodes of random graphs with joins in random order and in random ways. Whatever happens, every flow ends and the keyspace is in order.
+// TestRandomJoins ends the nodes of random graphs with joins in random order and in random ways. Whatever happens,
+// every flow ends and the keyspace is in order.
 func TestRandomJoins(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -8,7 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// RunKeeperTask carries out a task of keepers, as admin.Client.RunKeeperTask does, with the zero config unless there is one.
+// RunKeeperTask carries out a task of keepers, as admin.Client.RunKeeperTask does, with the zero config unless there is
+// one.
 func (b *Bench) RunKeeperTask(ctx context.Context, name string, config ...runtime.KeeperConfig) (admin.KeeperTaskReport, error) {
 	c, err := admin.New(b.Engine)
 	if err != nil {

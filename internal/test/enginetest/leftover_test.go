@@ -81,8 +81,8 @@ func TestReplayBeforeThePostponedEdges(t *testing.T) {
 	})
 }
 
-// A node that was cancelled before its upstream had ended, which then closed the flow, does not wait for that upstream when
-// it is replayed.
+// A node that was cancelled before its upstream had ended, which then closed the flow, does not wait for that upstream
+// when it is replayed.
 func TestReplayOfANodeThatNobodyTold(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newWaitFixture(t, b)

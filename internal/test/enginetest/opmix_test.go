@@ -204,7 +204,8 @@ func (x *opMix) finish() {
 	require.Fail(x.t, "the flow does not end")
 }
 
-// compare compares the flow's count of open nodes with its members, and each worker's set of leases with those that it has.
+// compare compares the flow's count of open nodes with its members, and each worker's set of leases with those that it
+// has.
 func (x *opMix) compare() {
 	x.t.Helper()
 	client, keys := x.e.Client(), x.e.Keys()

@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
 
-// A member that runs on after a cancel which spares it is owed its end when another tool puts it aside: nothing of its flow
-// starts any more, so the flow would stay open.
+// A member that runs on after a cancel which spares it is owed its end when another tool puts it aside: nothing of its
+// flow starts any more, so the flow would stay open.
 func TestPutAsideAfterACancelThatSparesIt(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -88,8 +88,8 @@ func TestEarlySignalsAreCounted(t *testing.T) {
 	})
 }
 
-// A waitpoint that was opened by an attempt which succeeded takes no signals when the node is run again, since nobody would
-// come to it.
+// A waitpoint that was opened by an attempt which succeeded takes no signals when the node is run again, since nobody
+// would come to it.
 func TestReplayClosesWhatWasOpenedAhead(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

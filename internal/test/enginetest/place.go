@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // RunPlace is where the engine keeps a run, whether or not it was started.
@@ -18,7 +19,7 @@ type RunPlace struct {
 func (b *Bench) Locate(tb testing.TB, flow, run string) RunPlace {
 	tb.Helper()
 	id := enginecore.FlowIDFor("default", flow, run)
-	partition, err := b.Engine.Core().FlowPartition(id)
+	partition, err := enginerpc.ConnOf(b.Engine).FlowPartition(id)
 	require.NoError(tb, err)
 	return RunPlace{FlowID: id, Partition: partition}
 }

@@ -28,7 +28,7 @@ const (
 
 // Program works on what is in the engine of the bench. Its calls end with the context.
 func (b *Bench) Program(ctx context.Context, tb testing.TB) *Program {
-	return &Program{tb: tb, ctx: ctx, core: b.Engine.Core()}
+	return &Program{tb: tb, ctx: ctx, core: enginerpc.ConnOf(b.Engine)}
 }
 
 // Claimed is an execution under a lease of a Program.
@@ -57,7 +57,8 @@ func (p *Program) Claim(id enginecore.ExecutionID, attempt enginecore.AttemptInd
 func (p *Program) Complete(x Claimed, result string) {
 	p.tb.Helper()
 	_, err := p.core.CompleteExecution(p.ctx, enginerpc.CompleteExecutionCall{
-		AttemptIndex: x.AttemptIndex, WorkerInstanceID: ProgramWorker, LaneID: ProgramLane, ExecutionID: x.ID, LeaseID: x.LeaseID,
+		AttemptIndex: x.AttemptIndex, WorkerInstanceID: ProgramWorker, LaneID: ProgramLane, ExecutionID: x.ID,
+		LeaseID:    x.LeaseID,
 		LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID, ResultPayload: []byte(result),
 	})
 	require.NoError(p.tb, err)
@@ -85,14 +86,16 @@ func (p *Program) OpenAhead(x Claimed) enginerpc.CreatePendingWaitpointReply {
 	return reply
 }
 
-// Suspend lets an execution wait for one of the signals "yes" and "no" at the waitpoint "approval": until a time, at which
-// it fails, or for ever if that is zero.
+// Suspend lets an execution wait for one of the signals "yes" and "no" at the waitpoint "approval": until a time, at
+// which it fails, or for ever if that is zero.
 func (p *Program) Suspend(x Claimed, timeout time.Time) enginerpc.SuspendExecutionReply {
 	p.tb.Helper()
 	reply, err := p.core.SuspendExecution(p.ctx, enginerpc.SuspendExecutionCall{
-		ExecutionID: x.ID, WorkerInstanceID: ProgramWorker, LaneID: ProgramLane, AttemptIndex: x.AttemptIndex, AttemptID: x.AttemptID,
-		LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, SuspensionID: enginecore.SuspensionID(uuid.NewString()),
-		WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "approval", ReasonCode: "waiting_for_approval",
+		ExecutionID: x.ID, WorkerInstanceID: ProgramWorker, LaneID: ProgramLane, AttemptIndex: x.AttemptIndex,
+		AttemptID: x.AttemptID,
+		LeaseID:   x.LeaseID, LeaseEpoch: x.LeaseEpoch, SuspensionID: enginecore.SuspensionID(uuid.NewString()),
+		WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "approval",
+		ReasonCode:  "waiting_for_approval",
 		RequestedBy: "worker", TimeoutAt: timeout, TimeoutBehavior: "fail", ResumePolicyJSON: []byte("{}"),
 		ResumeConditionJSON: []byte(`{"condition_type":"signal_set","required_signal_names":["yes","no"],"signal_match_mode":"any","minimum_signal_count":1,"timeout_behavior":"fail"}`),
 	})

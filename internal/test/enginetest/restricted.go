@@ -10,18 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// restrictedVariable makes New give each test a user of its own on real servers, with the rights of an application and nothing
-// else.
+// restrictedVariable makes New give each test a user of its own on real servers, with the rights of an application and
+// nothing else.
 const restrictedVariable = "FLOWFABRIC_TEST_RESTRICTED"
 
 const usersPassword = "of no use outside of tests"
 
-// NewRestricted opens the engine as a user that has the rights of an application on its own prefix. Another one, with those of a
-// deployer, has loaded the library before.
+// NewRestricted opens the engine as a user that has the rights of an application on its own prefix. Another one, with
+// those of a deployer, has loaded the library before.
 func NewRestricted(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConfig) *Bench {
 	tb.Helper()
 	shared := URL(tb, kind)
@@ -47,9 +48,11 @@ func NewRestricted(tb testing.TB, kind testserver.Kind, config ...runtime.OpenCo
 	return b
 }
 
-// AddUser makes a user with rules for a prefix on the servers of operators, which is removed with the test, and returns the URL with
-// its name and password.
-func AddUser(tb testing.TB, operators []rueidis.Client, server, name, prefix string, rules func(prefix string) (string, error)) string {
+// AddUser makes a user with rules for a prefix on the servers of operators, which is removed with the test, and returns
+// the URL with its name and password.
+func AddUser(
+	tb testing.TB, operators []rueidis.Client, server, name, prefix string, rules func(prefix string) (string, error),
+) string {
 	tb.Helper()
 	ctx := Context(tb)
 	text, err := rules(prefix)
@@ -86,7 +89,7 @@ func (b *Bench) Operator() rueidis.Client {
 	if len(b.operators) > 0 {
 		return b.operators[0]
 	}
-	return b.Engine.Core().Client()
+	return enginerpc.ConnOf(b.Engine).Client()
 }
 
 // Operators are connections that may do everything, to each server of a restricted user.

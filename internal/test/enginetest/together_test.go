@@ -22,8 +22,8 @@ func (g *graph) counts(name string) (counter string, open int) {
 	return g.hash(keys.ExecDepsMeta(g.node(name)))["unsatisfied_required_count"], len(g.set(keys.ExecDepsUnresolved(g.node(name))))
 }
 
-// TestUpstreamsThatEndTogether ends several upstreams of a node with one call, one of which the node has been told of before:
-// it counts once. The call that ends the last ones hands the node on with what all of them bring that it ends.
+// TestUpstreamsThatEndTogether ends several upstreams of a node with one call, one of which the node has been told of
+// before: it counts once. The call that ends the last ones hands the node on with what all of them bring that it ends.
 func TestUpstreamsThatEndTogether(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -59,7 +59,8 @@ func TestUpstreamsThatEndTogether(t *testing.T) {
 	})
 }
 
-// TestUpstreamsThatEndTogetherFeed hands a node on with the results of several upstreams that the same call has completed.
+// TestUpstreamsThatEndTogetherFeed hands a node on with the results of several upstreams that the same call has
+// completed.
 func TestUpstreamsThatEndTogetherFeed(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -75,7 +76,8 @@ func TestUpstreamsThatEndTogetherFeed(t *testing.T) {
 	})
 }
 
-// TestUpstreamsThatEndTogetherSkip skips a node that one of its upstreams, all of which end with one call, does not satisfy.
+// TestUpstreamsThatEndTogetherSkip skips a node that one of its upstreams, all of which end with one call, does not
+// satisfy.
 func TestUpstreamsThatEndTogetherSkip(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -98,8 +100,8 @@ func TestUpstreamsThatEndTogetherSkip(t *testing.T) {
 	})
 }
 
-// TestJoinBetweenCompletions completes two siblings of a join with one call: the first one satisfies the join, which stops the
-// second before that is completed.
+// TestJoinBetweenCompletions completes two siblings of a join with one call: the first one satisfies the join, which
+// stops the second before that is completed.
 func TestJoinBetweenCompletions(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -114,8 +116,8 @@ func TestJoinBetweenCompletions(t *testing.T) {
 	})
 }
 
-// TestChildrenEnterTheLaneTogether makes children of two runs ready with one call, of which only the second have a key: those of
-// the first, which come before the lane has turns, take theirs, too.
+// TestChildrenEnterTheLaneTogether makes children of two runs ready with one call, of which only the second have a key:
+// those of the first, which come before the lane has turns, take theirs, too.
 func TestChildrenEnterTheLaneTogether(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -150,8 +152,8 @@ func TestChildrenEnterTheLaneTogether(t *testing.T) {
 	})
 }
 
-// TestFedByOne makes nodes ready that take in one result: their marks name whom it comes from, and a claim hands it out. A node
-// that gets one more upstream meanwhile has no mark any more.
+// TestFedByOne makes nodes ready that take in one result: their marks name whom it comes from, and a claim hands it
+// out. A node that gets one more upstream meanwhile has no mark any more.
 func TestFedByOne(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -237,8 +239,8 @@ func TestRunsThatEndTogether(t *testing.T) {
 	})
 }
 
-// TestClaimsOfSeveralByAge claims several at a time where priorities wait, so that some claims take what has waited longest:
-// none is leased twice, and none is left.
+// TestClaimsOfSeveralByAge claims several at a time where priorities wait, so that some claims take what has waited
+// longest: none is leased twice, and none is left.
 func TestClaimsOfSeveralByAge(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -269,8 +271,8 @@ func TestClaimsOfSeveralByAge(t *testing.T) {
 	})
 }
 
-// TestInputsOfOneCall claims three nodes that take in many results each: a call hands out those of as many as it may, and leaves
-// those of the others to be read.
+// TestInputsOfOneCall claims three nodes that take in many results each: a call hands out those of as many as it may,
+// and leaves those of the others to be read.
 func TestInputsOfOneCall(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

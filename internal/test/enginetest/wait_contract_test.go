@@ -71,7 +71,8 @@ func TestContractEndsWaits(t *testing.T) {
 	})
 }
 
-// TestContractSuspendsMember suspends a member of a managed flow with the contract's function and claims it with another.
+// TestContractSuspendsMember suspends a member of a managed flow with the contract's function and claims it with
+// another.
 func TestContractSuspendsMember(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -223,8 +223,8 @@ func randomUUID(r *rand.Rand) string {
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", r.Uint32(), r.IntN(1<<16), r.IntN(1<<12), r.IntN(1<<12), r.Int64N(1<<48))
 }
 
-// TestRandomWaits drives random graphs with waits, kinds of edges, signals, losses and cancels to their end. Everything is
-// in order on the way, and nothing is left over.
+// TestRandomWaits drives random graphs with waits, kinds of edges, signals, losses and cancels to their end. Everything
+// is in order on the way, and nothing is left over.
 func TestRandomWaits(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

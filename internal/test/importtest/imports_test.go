@@ -13,8 +13,9 @@ import (
 
 const module = "github.com/flowfabric/flowfabric-go"
 
-// mayImport lists, for each package, the packages of this module that its code may import. Tests may import more. A package that
-// is missing here fails the test: decide where it belongs, then add it. "internal/test/..." stands for all packages below it.
+// mayImport lists, for each package, the packages of this module that its code may import. Tests may import more. A
+// package that is missing here fails the test: decide where it belongs, then add it. "internal/test/..." stands for all
+// packages below it.
 var mayImport = map[string][]string{
 	// What users declare and write. It compiles without the engine.
 	"flow":                  {"activity", "internal/activityspec", "internal/flowgraph"},
@@ -38,8 +39,8 @@ var mayImport = map[string][]string{
 		"internal/recordtext", "runtime",
 	},
 
-	// The rooms: inspect, which looks at all of it; worker and keeper on top, which do not know each other; then what both use;
-	// engine and dispatch on the ground.
+	// The rooms: inspect, which looks at all of it; worker and keeper on top, which do not know each other; then what
+	// both use; engine and dispatch on the ground.
 	"runtime/internal/inspect": {
 		"enginecore", "enginecore/embedded", "internal/enginerpc", "lua", "runtime/inspection", "runtime/internal/engine",
 		"runtime/internal/keeper",
@@ -118,12 +119,14 @@ var mayImport = map[string][]string{
 	"internal/timetable":       {},
 
 	// Commands, examples and test machinery.
-	"cmd/flowfabric":           {"admin", "enginecore", "runtime", "runtime/inspection"},
+	"cmd/flowfabric":           {"admin", "enginecore", "internal/enginerpc", "runtime", "runtime/inspection"},
 	"codegen":                  {"codegen/internal/luatext", "lua"},
 	"codegen/internal/luatext": {},
-	"bench":                    {"activity", "enginecore", "flow", "internal/enginerpc", "internal/test/...", "runtime"},
-	"examples/approval":        {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "runtime/runevent"},
-	"examples/dag-pipeline":    {"activity", "enginecore", "flow", "runtime"},
+	"bench": {
+		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/test/...", "runtime",
+	},
+	"examples/approval":     {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "runtime/runevent"},
+	"examples/dag-pipeline": {"activity", "enginecore", "flow", "runtime"},
 	"internal/test/...": {
 		"activity", "admin", "enginecore", "enginecore/embedded", "internal/enginerpc", "internal/test/...", "lua", "runtime",
 	},

@@ -5,5 +5,6 @@
 //	require.NoError(t, err)
 //	require.NoError(t, report.Err())
 //
-// It only reads. It knows the keyspace from its documentation and shares no code with the engine, apart from the client.
+// It only reads. It knows the keyspace from its documentation and shares no code with the engine, apart from the
+// client.
 package invariant

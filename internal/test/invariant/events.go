@@ -33,7 +33,8 @@ type logged struct {
 	kind, node, attempt string
 }
 
-// happenedIn lists the events of a log's entries: each field is one, but in entries of earlier builds, where four make one.
+// happenedIn lists the events of a log's entries: each field is one, but in entries of earlier builds, where four make
+// one.
 func happenedIn(entries []entry) (list []logged) {
 	for _, e := range entries {
 		if e.get("event") != "" {
@@ -52,8 +53,9 @@ func happenedIn(entries []entry) (list []logged) {
 // history is the state derived from the log so far.
 type history struct {
 	ended map[string]string // node → outcome
-	// outcomes are all that nodes have ended with so far, and reset is which of them came before a rerun reset the node: an
-	// edge that was satisfied stays so when its upstream is replayed, unless the node that it leads to is reset.
+	// outcomes are all that nodes have ended with so far, and reset is which of them came before a rerun reset the
+	// node: an edge that was satisfied stays so when its upstream is replayed, unless the node that it leads to is
+	// reset.
 	outcomes map[string][]string
 	reset    map[string]map[string]int
 	replays  map[string]int  // node → replays so far

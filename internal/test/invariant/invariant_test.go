@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -83,7 +84,7 @@ func newStage(t *testing.T) *stage {
 // expand replaces the names of a command by keys and ids: $core:a, $id:a and so on mean the open run, $core:done.a the
 // finished one.
 func (s *stage) expand(word string) string {
-	keys := s.Engine.Core().Keys()
+	keys := enginerpc.ConnOf(s.Engine).Keys()
 	name, node, _ := strings.Cut(strings.TrimPrefix(word, "$"), ":")
 	if !strings.HasPrefix(word, "$") {
 		return word
@@ -193,7 +194,7 @@ func (s *stage) do(t *testing.T, command string) {
 	for i := range words {
 		words[i] = strings.ReplaceAll(s.expand(words[i]), "␣", " ")
 	}
-	client := s.Engine.Core().Client()
+	client := enginerpc.ConnOf(s.Engine).Client()
 	require.NoError(t, client.Do(context.Background(), client.B().Arbitrary(words...).Build()).Error(), command)
 }
 
@@ -217,7 +218,7 @@ func (s *stage) restore(t *testing.T) {
 
 func (s *stage) keys(t *testing.T, prefix string) []string {
 	t.Helper()
-	client := s.Engine.Core().Client()
+	client := enginerpc.ConnOf(s.Engine).Client()
 	keys, err := client.Do(context.Background(), client.B().Keys().Pattern(prefix+"*").Build()).AsStrSlice()
 	require.NoError(t, err)
 	return keys
@@ -225,13 +226,13 @@ func (s *stage) keys(t *testing.T, prefix string) []string {
 
 func TestGoodKeyspace(t *testing.T) {
 	s := newStage(t)
-	report, err := invariant.Check(context.Background(), s.Engine.Core().Client(), s.Prefix, invariant.AnyTime)
+	report, err := invariant.Check(context.Background(), enginerpc.ConnOf(s.Engine).Client(), s.Prefix, invariant.AnyTime)
 	require.NoError(t, err)
 	require.NoError(t, report.Err())
 	require.Equal(t, 8, report.Executions)
 	require.Equal(t, 2, report.Flows)
 
-	report, err = invariant.Check(context.Background(), s.Engine.Core().Client(), s.Prefix, invariant.Quiescent)
+	report, err = invariant.Check(context.Background(), enginerpc.ConnOf(s.Engine).Client(), s.Prefix, invariant.Quiescent)
 	require.NoError(t, err)
 	require.ErrorContains(t, report.Err(), "is not closed")
 	s.finish()
@@ -361,7 +362,7 @@ func TestEveryRuleFires(t *testing.T) {
 			for command := range strings.SplitSeq(tt.commands, ";") {
 				s.do(t, command)
 			}
-			report, err := invariant.Check(context.Background(), s.Engine.Core().Client(), s.Prefix, invariant.AnyTime)
+			report, err := invariant.Check(context.Background(), enginerpc.ConnOf(s.Engine).Client(), s.Prefix, invariant.AnyTime)
 			require.NoError(t, err)
 			for _, v := range report.Violations {
 				if v.Rule == tt.rule && strings.Contains(v.Detail, tt.says) {

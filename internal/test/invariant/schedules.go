@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// schedule is everything that belongs to one schedule in a partition. Of its fires, other partitions remember something too.
+// schedule is everything that belongs to one schedule in a partition. Of its fires, other partitions remember something
+// too.
 type schedule struct {
 	key     string
 	record  map[string]string // nil when only its companions exist

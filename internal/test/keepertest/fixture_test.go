@@ -31,7 +31,7 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
-	core := b.Engine.Core()
+	core := enginerpc.ConnOf(b.Engine)
 	ctx := enginetest.Context(t)
 	ops, err := admin.New(b.Engine)
 	require.NoError(t, err)

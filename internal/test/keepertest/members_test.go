@@ -16,7 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What a run too large for one call counts of its members is repaired page by page, unless something happens in it meanwhile.
+// What a run too large for one call counts of its members is repaired page by page, unless something happens in it
+// meanwhile.
 func TestCountsOfLargeRuns(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

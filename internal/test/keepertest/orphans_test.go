@@ -16,8 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What no index leads to is found among all keys: records missing from the lists of all of them, and lists with entries that
-// belong to nothing.
+// What no index leads to is found among all keys: records missing from the lists of all of them, and lists with entries
+// that belong to nothing.
 func TestKeyReconciliation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -30,7 +30,7 @@ func TestKeyReconciliation(t *testing.T) {
 		place := b.Locate(t, def.Name(), "lost")
 		_, err = runtime.Start(d.ctx, b.Client, def, 1, runtime.WithID("lost"))
 		require.NoError(t, err)
-		_, err = runtime.Schedule(d.ctx, b.Client, "nightly", runtime.Every(24*time.Hour), def, 1)
+		_, err = runtime.Schedule(d.ctx, b.Client, "nightly", def, 1, runtime.ScheduleConfig{Every: 24 * time.Hour})
 		require.NoError(t, err)
 		require.Zero(t, d.run("key_reconciliation").Done)
 

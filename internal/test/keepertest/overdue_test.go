@@ -11,8 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
-// Waits of other programs end, waitpoints that they opened ahead are closed, and their budgets are reset when it is time, with
-// and without composite calls.
+// Waits of other programs end, waitpoints that they opened ahead are closed, and their budgets are reset when it is
+// time, with and without composite calls.
 func TestOverdueOfOthers(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {

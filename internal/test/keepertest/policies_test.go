@@ -49,8 +49,8 @@ func (o *office) running() int64 {
 	return q.Running
 }
 
-// Places of executions that have ended, or are gone, or were admitted and never started, are free again; those of running
-// ones are not, however long they run, and starts count for their window.
+// Places of executions that have ended, or are gone, or were admitted and never started, are free again; those of
+// running ones are not, however long they run, and starts count for their window.
 func TestQuotaReconciliation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -120,8 +120,8 @@ func TestAdmissionGivenAgain(t *testing.T) {
 	})
 }
 
-// An execution that has ended is run again and asks for its place after somebody has looked, and before the place is taken
-// back: whether it asks before its guard goes or after, it has a place while it runs.
+// An execution that has ended is run again and asks for its place after somebody has looked, and before the place is
+// taken back: whether it asks before its guard goes or after, it has a place while it runs.
 func TestPlaceOfAnExecutionThatRunsAgain(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -208,7 +208,8 @@ func TestQuotasInSteps(t *testing.T) {
 	})
 }
 
-// A budget tells since when a limit is reached, with or without resets, and those with resets are found when one is due.
+// A budget tells since when a limit is reached, with or without resets, and those with resets are found when one is
+// due.
 func TestBudgetReconciliation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

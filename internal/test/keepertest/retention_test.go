@@ -54,8 +54,8 @@ func (d *fixture) lived() enginecore.ExecutionID {
 	return id
 }
 
-// Executions outside managed flows go when they have been kept long enough, with everything that belongs to them, whatever
-// lane they are on; others stay, and runs are left to their own retention.
+// Executions outside managed flows go when they have been kept long enough, with everything that belongs to them,
+// whatever lane they are on; others stay, and runs are left to their own retention.
 func TestExecutionRetention(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -117,8 +117,8 @@ func TestExecutionRetention(t *testing.T) {
 	})
 }
 
-// Members of a flow that was made call by call go with their edges, one that somebody still waits for stays, and the flow
-// goes when it has lost them all and nobody has touched it for as long.
+// Members of a flow that was made call by call go with their edges, one that somebody still waits for stays, and the
+// flow goes when it has lost them all and nobody has touched it for as long.
 func TestRetentionOfMembers(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

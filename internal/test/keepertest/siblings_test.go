@@ -12,8 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
 
-// race is a flow in which the last member needs one of the others, of which the first has succeeded, so that it owes the
-// rest their cancel.
+// race is a flow in which the last member needs one of the others, of which the first has succeeded, so that it owes
+// the rest their cancel.
 type race struct {
 	*fixture
 	flow  enginecore.FlowID
@@ -56,8 +56,8 @@ func (r *race) owes() bool {
 	return r.count("SISMEMBER", r.keys.IndexPendingCancelGroups(r.at), r.tuple) == 1
 }
 
-// Groups are closed whose siblings have ended by themselves, and entries that mean nothing go; siblings that run are left to
-// those who dispatch cancels, who end them.
+// Groups are closed whose siblings have ended by themselves, and entries that mean nothing go; siblings that run are
+// left to those who dispatch cancels, who end them.
 func TestSiblingCancelReconciliation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -27,7 +27,7 @@ func TestPauseAndTrigger(t *testing.T) {
 		ctx := enginetest.Context(t)
 		b.Keeper(t)
 		l.worker(t)
-		d := l.schedule(t, runtime.StartPaused("not yet"))
+		d := l.schedule(t, runtime.ScheduleConfig{StartPaused: true, PauseReason: "not yet"})
 		require.Equal(t, "not yet", d.PauseReason)
 		require.False(t, d.PausedAt.IsZero())
 		hour := l.lastHour(t)
@@ -62,27 +62,29 @@ func TestUpdate(t *testing.T) {
 		ctx := enginetest.Context(t)
 		b.Keeper(t)
 		l.worker(t)
-		l.schedule(t)
+		l.schedule(t, runtime.ScheduleConfig{})
 		hour := l.lastHour(t)
 		l.fireAt(t, hour)
 		before := l.await(t, "started", isStarted(1))
 		require.NoError(t, b.Client.PauseSchedule(ctx, "s", "audit"))
 
-		again := l.schedule(t)
+		again := l.schedule(t, runtime.ScheduleConfig{})
 		require.Equal(t, before.UpdatedAt, again.UpdatedAt, "the same is no change")
 
 		other := activity.New("other", func(_ context.Context, in job) (string, error) { l.begin("other", in); return "", nil })
 		def := l.define(t, "other", other)
 		b.Worker(t, def.Handlers())
-		changed, err := runtime.Schedule(ctx, b.Client, "s", runtime.Cron("30 4 * * *", "Europe/Berlin"), def, job{Name: "changed"},
-			runtime.StartPaused("ignored"), runtime.OnOverlap(runtime.OverlapAllow), runtime.RunRetention(time.Hour))
+		changed, err := runtime.Schedule(ctx, b.Client, "s", def, job{Name: "changed"}, runtime.ScheduleConfig{
+			Cron: "30 4 * * *", TimeZone: "Europe/Berlin", StartPaused: true, PauseReason: "ignored",
+			Overlap: runtime.OverlapAllow, Retention: runtime.Retention{Default: time.Hour},
+		})
 		require.NoError(t, err)
 		require.Equal(t, before.CreatedAt, changed.CreatedAt)
 		require.Equal(t, int64(1), changed.Started)
 		require.Equal(t, "audit", changed.PauseReason, "a pause stays as it is")
 		require.Equal(t, "other", changed.Flow)
 		require.Equal(t, "report", changed.LastRunFlow)
-		require.Equal(t, "Europe/Berlin", changed.Zone)
+		require.Equal(t, "Europe/Berlin", changed.TimeZone)
 		berlin, err := time.LoadLocation("Europe/Berlin")
 		require.NoError(t, err)
 		require.Equal(t, "04:30", changed.NextFire.In(berlin).Format("15:04"))
@@ -111,7 +113,7 @@ func TestUpdateWhileStarting(t *testing.T) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
 		l.worker(t)
-		l.schedule(t)
+		l.schedule(t, runtime.ScheduleConfig{})
 		hour := l.lastHour(t)
 		l.editState(t, func(state map[string]any) {
 			state["serial"] = 1
@@ -119,7 +121,8 @@ func TestUpdateWhileStarting(t *testing.T) {
 				"at": hour.UnixMilli(), "serial": 1, "plan": 1, "start_before": l.now(t).Add(time.Hour).UnixMilli(),
 			}}
 		})
-		_, err := runtime.Schedule(ctx, b.Client, "s", runtime.Every(2*time.Hour), l.def, job{Name: "changed"})
+		_, err := runtime.Schedule(ctx, b.Client, "s", l.def, job{Name: "changed"},
+			runtime.ScheduleConfig{Every: 2 * time.Hour})
 		require.NoError(t, err)
 		b.Check(t, invariant.AnyTime)
 		l.editState(t, func(state map[string]any) {
@@ -141,7 +144,7 @@ func TestDelete(t *testing.T) {
 		l.worker(t)
 		b.Keeper(t)
 		before := b.Check(t, invariant.AnyTime).KeyNames()
-		l.schedule(t)
+		l.schedule(t, runtime.ScheduleConfig{})
 		hour := l.lastHour(t)
 		l.fireAt(t, hour)
 		l.await(t, "started", isStarted(1))
@@ -184,7 +187,7 @@ func TestDelete(t *testing.T) {
 		}
 		require.Empty(t, left)
 
-		l.schedule(t) // a new one of that name has nothing of the old
+		l.schedule(t, runtime.ScheduleConfig{}) // a new one of that name has nothing of the old
 		d := l.describe(t)
 		require.Zero(t, d.Started)
 		require.Empty(t, d.History)
@@ -219,12 +222,13 @@ func TestList(t *testing.T) {
 		ctx := enginetest.Context(t)
 		const n = 150
 		for i := range n {
-			_, err := runtime.Schedule(ctx, b.Client, fmt.Sprintf("s-%d", i), runtime.Every(time.Hour), l.def, job{})
+			_, err := runtime.Schedule(ctx, b.Client, fmt.Sprintf("s-%d", i), l.def, job{},
+				runtime.ScheduleConfig{Every: time.Hour})
 			require.NoError(t, err)
 		}
 		if b.Kind != testserver.Embedded {
 			other := enginetest.Open(t, b.Kind, b.URL, b.Prefix, runtime.OpenConfig{Namespace: "other"})
-			_, err := runtime.Schedule(ctx, other.Client, "s-1", runtime.Every(time.Hour), l.def, job{})
+			_, err := runtime.Schedule(ctx, other.Client, "s-1", l.def, job{}, runtime.ScheduleConfig{Every: time.Hour})
 			require.NoError(t, err)
 			// A keeper serves all namespaces, and the run belongs to the one of its schedule.
 			b.Keeper(t)
@@ -262,43 +266,54 @@ func TestRefused(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
-		make := func(name string, timing runtime.ScheduleTiming, opts ...runtime.ScheduleOption) error {
-			_, err := runtime.Schedule(ctx, b.Client, name, timing, l.def, job{}, opts...)
+		make := func(name string, config runtime.ScheduleConfig) error {
+			_, err := runtime.Schedule(ctx, b.Client, name, l.def, job{}, config)
 			return err
 		}
+		hourly := func(config runtime.ScheduleConfig) error {
+			config.Every = time.Hour
+			return make("s", config)
+		}
 		for text, err := range map[string]error{
-			"cron expression":             make("s", runtime.Cron("every day", "")),
-			"neither a cron expression":   make("s", runtime.ScheduleTiming{}),
-			`time zone "Mars/Olympus"`:    make("s", runtime.Cron("@daily", "Mars/Olympus")),
-			"interval 999ms":              make("s", runtime.Every(999*time.Millisecond)),
-			"interval -1h0m0s":            make("s", runtime.Every(-time.Hour)),
-			"name is empty":               make("", runtime.Every(time.Hour)),
-			`has the character ' '`:       make("nightly report", runtime.Every(time.Hour)),
-			"is 129 bytes long":           make(strings.Repeat("x", 129), runtime.Every(time.Hour)),
-			"catch-up window 9s":          make("s", runtime.Every(time.Hour), runtime.CatchUp(9*time.Second)),
-			"catch-up window 8808h0m0s":   make("s", runtime.Every(time.Hour), runtime.CatchUp(367*24*time.Hour)),
-			"catch-up window 10.0000005s": make("s", runtime.Every(time.Hour), runtime.CatchUp(10*time.Second+500)),
-			"jitter 1h0m0s":               make("s", runtime.Every(time.Hour), runtime.Jitter(time.Hour)),
-			"queue limit 101":             make("s", runtime.Every(time.Hour), runtime.OnOverlap(runtime.OverlapQueue), runtime.QueueLimit(101)),
-			"queue limit -1":              make("s", runtime.Every(time.Hour), runtime.OnOverlap(runtime.OverlapQueue), runtime.QueueLimit(-1)),
-			"only the overlap policy":     make("s", runtime.Every(time.Hour), runtime.QueueLimit(3)),
-			`overlap policy "later"`:      make("s", runtime.Every(time.Hour), runtime.OnOverlap("later")),
-			"is before its start":         make("s", runtime.Every(time.Hour), runtime.StartingAt(time.Unix(20, 0)), runtime.EndingAt(time.Unix(10, 0))),
-			`field "when"`:                make("s", runtime.Every(time.Hour), runtime.FireTimeInto("when")),
-			"the field for the fire time": make("s", runtime.Every(time.Hour), runtime.FireTimeInto("")),
+			`Cron "every day"`:                    make("s", runtime.ScheduleConfig{Cron: "every day"}),
+			"Cron, Every: one of":                 make("s", runtime.ScheduleConfig{}),
+			"Cron, Every: only one of":            make("s", runtime.ScheduleConfig{Cron: "@daily", Every: time.Hour}),
+			`TimeZone "UTC": must be empty`:       hourly(runtime.ScheduleConfig{TimeZone: "UTC"}),
+			`TimeZone "Mars/Olympus"`:             make("s", runtime.ScheduleConfig{Cron: "@daily", TimeZone: "Mars/Olympus"}),
+			"Every 999ms":                         make("s", runtime.ScheduleConfig{Every: 999 * time.Millisecond}),
+			"Every -1h0m0s":                       make("s", runtime.ScheduleConfig{Every: -time.Hour}),
+			"name is empty":                       make("", runtime.ScheduleConfig{Every: time.Hour}),
+			`has the character ' '`:               make("nightly report", runtime.ScheduleConfig{Every: time.Hour}),
+			"is 129 bytes long":                   make(strings.Repeat("x", 129), runtime.ScheduleConfig{Every: time.Hour}),
+			"CatchUp 9s":                          hourly(runtime.ScheduleConfig{CatchUp: 9 * time.Second}),
+			"CatchUp 8808h0m0s":                   hourly(runtime.ScheduleConfig{CatchUp: 367 * 24 * time.Hour}),
+			"Every 1h0m0.0000005s: must be whole": make("s", runtime.ScheduleConfig{Every: time.Hour + 500}),
+			"CatchUp 10.0000005s: must be whole":  hourly(runtime.ScheduleConfig{CatchUp: 10*time.Second + 500}),
+			"Jitter 1h0m0s: must be less":         hourly(runtime.ScheduleConfig{Jitter: time.Hour}),
+			"QueueLimit 101":                      hourly(runtime.ScheduleConfig{Overlap: runtime.OverlapQueue, QueueLimit: 101}),
+			"QueueLimit -1":                       hourly(runtime.ScheduleConfig{Overlap: runtime.OverlapQueue, QueueLimit: -1}),
+			"QueueLimit 3: must be 0":             hourly(runtime.ScheduleConfig{QueueLimit: 3}),
+			`Overlap "later"`:                     hourly(runtime.ScheduleConfig{Overlap: "later"}),
+			"EndingAt 1970-01-01T00:00:10Z: must not be": hourly(runtime.ScheduleConfig{
+				StartingAt: time.Unix(20, 0), EndingAt: time.Unix(10, 0),
+			}),
+			`FireTimeField "when"`:               hourly(runtime.ScheduleConfig{FireTimeField: "when"}),
+			`PauseReason "later": must be empty`: hourly(runtime.ScheduleConfig{PauseReason: "later"}),
+			"Retention: bad retention: -2h":      hourly(runtime.ScheduleConfig{Retention: runtime.Retention{Failed: -2 * time.Hour}}),
+			`Actor "two`:                         hourly(runtime.ScheduleConfig{Actor: "two\nlines"}),
+			`Tags: `:                             hourly(runtime.ScheduleConfig{Tags: map[string]string{"Cost": "7"}}),
 		} {
 			require.ErrorIs(t, err, runtime.ErrInvalid, text)
 			require.ErrorContains(t, err, text)
 		}
-		require.ErrorContains(t, make("s", runtime.Every(time.Hour), runtime.RunTag("Cost", "7")), "Cost")
-		err := make("a b", runtime.Cron("x", "Mars"), runtime.CatchUp(1), runtime.OnOverlap("x"))
-		for _, text := range []string{"character", "cron expression", "time zone", "catch-up", "overlap"} {
+		err := make("a b", runtime.ScheduleConfig{Cron: "x", TimeZone: "Mars", CatchUp: 1, Overlap: "x"})
+		for _, text := range []string{"character", "Cron", "TimeZone", "CatchUp", "Overlap"} {
 			require.ErrorContains(t, err, text, "everything at once")
 		}
 		big := job{Name: strings.Repeat("x", runtime.MaxInput)}
-		_, err = runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), l.def, big)
+		_, err = runtime.Schedule(ctx, b.Client, "s", l.def, big, runtime.ScheduleConfig{Every: time.Hour})
 		require.ErrorIs(t, err, runtime.ErrTooLarge)
-		_, err = runtime.Schedule(ctx, nil, "s", runtime.Every(time.Hour), l.def, job{})
+		_, err = runtime.Schedule(ctx, nil, "s", l.def, job{}, runtime.ScheduleConfig{Every: time.Hour})
 		require.ErrorContains(t, err, "client is nil")
 		for _, key := range b.Check(t, invariant.Quiescent).KeyNames() {
 			require.NotContains(t, key, "schedule")
@@ -318,7 +333,7 @@ func TestServerKilled(t *testing.T) {
 			b.Keeper(t)
 			l.worker(t)
 			const fires = 20
-			l.schedule(t, catchUp(), runtime.OnOverlap(runtime.OverlapAllow))
+			l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp, Overlap: runtime.OverlapAllow})
 			times := l.lastHours(t, fires)
 			l.fireAt(t, times[0])
 			enginetest.Eventually(t, enginetest.Patience, func() string {
@@ -351,7 +366,7 @@ func TestDirectory(t *testing.T) {
 	prefix := enginetest.NewPrefix()
 	t.Run("made", func(t *testing.T) {
 		l := newFixture(t, enginetest.Open(t, testserver.Embedded, url, prefix))
-		l.schedule(t, runtime.FireTimeInto("at"))
+		l.schedule(t, runtime.ScheduleConfig{FireTimeField: "at"})
 		l.fireAt(t, l.lastHour(t))
 	})
 	t.Run("kept", func(t *testing.T) {
@@ -386,9 +401,9 @@ func TestAnyFlow(t *testing.T) {
 		flow.Return(waiting, flow.Waitpoint[string](waiting, "ok", activity.Signals("ok")))
 		gate, err := waiting.Build()
 		require.NoError(t, err)
-		_, err = runtime.Schedule(ctx, b.Client, "large", runtime.Every(time.Hour), def, struct{}{})
+		_, err = runtime.Schedule(ctx, b.Client, "large", def, struct{}{}, runtime.ScheduleConfig{Every: time.Hour})
 		require.NoError(t, err)
-		_, err = runtime.Schedule(ctx, b.Client, "gate", runtime.Every(time.Hour), gate, struct{}{})
+		_, err = runtime.Schedule(ctx, b.Client, "gate", gate, struct{}{}, runtime.ScheduleConfig{Every: time.Hour})
 		require.NoError(t, err)
 		runID, err := b.Client.TriggerSchedule(ctx, "large")
 		require.NoError(t, err)
@@ -426,7 +441,7 @@ func TestFailedFire(t *testing.T) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
 		l.worker(t)
-		l.schedule(t)
+		l.schedule(t, runtime.ScheduleConfig{})
 		hour := l.lastHour(t)
 		// Somebody else has the id.
 		taken, err := runtime.Start(ctx, b.Client, l.def, job{Name: "mine"}, runtime.WithID(runAt(hour)))
@@ -454,7 +469,7 @@ func TestContractMode(t *testing.T) {
 		}
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
-		_, err := runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), l.def, job{})
+		_, err := runtime.Schedule(ctx, b.Client, "s", l.def, job{}, runtime.ScheduleConfig{Every: time.Hour})
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
 		_, err = b.Client.DescribeSchedule(ctx, "s")
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
@@ -472,20 +487,20 @@ func TestLaterForm(t *testing.T) {
 	b := enginetest.New(t, testserver.Embedded, runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)})
 	l := newFixture(t, b)
 	ctx := enginetest.Context(t)
-	l.schedule(t)
+	l.schedule(t, runtime.ScheduleConfig{})
 	p, id := l.place(t)
-	key := b.Engine.Core().Keys().FfxSchedule(p, id)
-	client := b.Engine.Core().Client()
+	key := enginerpc.ConnOf(b.Engine).Keys().FfxSchedule(p, id)
+	client := enginerpc.ConnOf(b.Engine).Client()
 	spec, err := client.Do(ctx, client.B().Hget().Key(key).Field("spec").Build()).ToString()
 	require.NoError(t, err)
 	later := strings.Replace(spec, `"version":1`, `"version":2`, 1)
 	require.NoError(t, client.Do(ctx, client.B().Hset().Key(key).FieldValue().FieldValue("spec", later).Build()).Error())
-	client.Do(ctx, client.B().Zadd().Key(b.Engine.Core().Keys().FfxSchedulesDue(p)).ScoreMember().ScoreMember(1, string(id)).Build())
+	client.Do(ctx, client.B().Zadd().Key(enginerpc.ConnOf(b.Engine).Keys().FfxSchedulesDue(p)).ScoreMember().ScoreMember(1, string(id)).Build())
 	_, err = b.RunKeeperTask(ctx, "schedule")
 	require.NoError(t, err)
 	_, err = b.Client.DescribeSchedule(ctx, "s")
 	require.ErrorContains(t, err, "later release")
-	reply, err := b.Engine.Core().ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id})
+	reply, err := enginerpc.ConnOf(b.Engine).ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), reply.Version, "it was left alone")
 	for range b.Client.Schedules(ctx) {

@@ -38,7 +38,7 @@ func TestClockSetForwardAndBack(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
 	l := newFixture(t, b)
 	l.worker(t)
-	made := l.schedule(t, runtime.OnOverlap(runtime.OverlapAllow))
+	made := l.schedule(t, runtime.ScheduleConfig{Overlap: runtime.OverlapAllow})
 	hour := func(n int) time.Time { return made.NextFire.Add(time.Duration(n-1) * time.Hour) }
 
 	clock.Jump(10 * time.Hour)
@@ -77,7 +77,7 @@ func TestClockSetBackFiresNothingAgain(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
 	l := newFixture(t, b)
 	l.worker(t)
-	made := l.schedule(t, runtime.OnOverlap(runtime.OverlapAllow))
+	made := l.schedule(t, runtime.ScheduleConfig{Overlap: runtime.OverlapAllow})
 	for n := range 3 {
 		clock.Jump(time.Hour)
 		l.do(t, "schedule")
@@ -99,14 +99,14 @@ func TestClockSetBackFiresNothingAgain(t *testing.T) {
 	b.Settle(t)
 }
 
-// A keeper notices by itself that the clock was set back, says so, and goes on with schedules that it has put off: those whose next
-// time lies ahead, and those of which somebody began to start a run.
+// A keeper notices by itself that the clock was set back, says so, and goes on with schedules that it has put off:
+// those whose next time lies ahead, and those of which somebody began to start a run.
 func TestKeeperNoticesClockSetBack(t *testing.T) {
 	t.Parallel()
 	b, clock := enginetest.WithClock(t)
 	l := newFixture(t, b)
 	l.worker(t)
-	made := l.schedule(t)
+	made := l.schedule(t, runtime.ScheduleConfig{})
 	b.Keeper(t)
 	await := func(what string, holds func(*runtime.ScheduleDescription) bool) {
 		t.Helper()

@@ -22,7 +22,9 @@ func TestFireStartsRun(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
-		made := l.schedule(t, runtime.RunTag("cost.centre", "7"), runtime.FireTimeInto("at"), runtime.ScheduledBy("ann"))
+		made := l.schedule(t, runtime.ScheduleConfig{
+			FireTimeField: "at", Actor: "ann", Tags: map[string]string{"cost.centre": "7"},
+		})
 		hour := l.lastHour(t)
 		require.Equal(t, hour.Add(time.Hour), made.NextFire)
 		require.Zero(t, made.LastFire)
@@ -44,7 +46,7 @@ func TestFireStartsRun(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "s", about.Schedule)
 		require.Equal(t, hour, about.FireAt)
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		p, err := core.FlowPartition(about.FlowID)
 		require.NoError(t, err)
 		tags, err := core.Client().Do(ctx, core.Client().B().Hgetall().Key(core.Keys().FlowTags(p, about.FlowID)).Build()).AsStrMap()
@@ -61,7 +63,7 @@ func TestEachFireOnce(t *testing.T) {
 		l := newFixture(t, b)
 		l.worker(t)
 		const fires = 25
-		l.schedule(t, catchUp(), runtime.OnOverlap(runtime.OverlapAllow))
+		l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp, Overlap: runtime.OverlapAllow})
 		var keepers [5]*enginetest.Running
 		for i := range keepers {
 			keepers[i] = b.Keeper(t)
@@ -132,7 +134,7 @@ func TestStoppedBetweenSteps(t *testing.T) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
 		l.worker(t)
-		l.schedule(t)
+		l.schedule(t, runtime.ScheduleConfig{})
 		hour := l.lastHour(t)
 		run := "s@" + hour.Format(time.RFC3339)
 		begun := func(serial int) func(map[string]any) {
@@ -185,7 +187,7 @@ func TestStoppedBetweenSteps(t *testing.T) {
 func TestLateSubmission(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		core := b.Engine.Core()
+		core := enginerpc.ConnOf(b.Engine)
 		now, err := core.Now(enginetest.Context(t))
 		require.NoError(t, err)
 		flowID := enginecore.FlowIDFor("default", "report", "late")
@@ -213,7 +215,7 @@ func TestCatchUp(t *testing.T) {
 		const made = 3
 		// It ends half-way between two times, whatever the minute.
 		window := l.now(t).Sub(hour).Truncate(time.Millisecond) + (made-1)*time.Hour + 30*time.Minute
-		l.schedule(t, runtime.OnOverlap(runtime.OverlapAllow), runtime.CatchUp(window))
+		l.schedule(t, runtime.ScheduleConfig{Overlap: runtime.OverlapAllow, CatchUp: window})
 		l.fireAt(t, hour.Add(-9*time.Hour))
 		b.Keeper(t)
 		d := l.await(t, "made up", func(d *runtime.ScheduleDescription) bool { return d.Started+d.Missed == 10 && d.Waiting == 0 })
@@ -238,8 +240,9 @@ func TestCatchUpBound(t *testing.T) {
 	b := enginetest.New(t, "embedded")
 	l := newFixture(t, b)
 	l.worker(t)
-	l.scheduleEvery(t, time.Second, runtime.OnOverlap(runtime.OverlapAllow), runtime.CatchUp(366*24*time.Hour),
-		runtime.EndingAt(l.now(t)))
+	l.schedule(t, runtime.ScheduleConfig{
+		Every: time.Second, Overlap: runtime.OverlapAllow, CatchUp: 366 * 24 * time.Hour, EndingAt: l.now(t),
+	})
 	end := l.now(t).Truncate(time.Second)
 	l.fireAt(t, end.Add(-300*24*time.Hour))
 	b.Keeper(t)

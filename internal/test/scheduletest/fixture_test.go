@@ -1,6 +1,7 @@
 package scheduletest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,10 +47,10 @@ type fixture struct {
 
 func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	t.Helper()
-	now, err := b.Engine.Core().Now(enginetest.Context(t))
+	now, err := enginerpc.ConnOf(b.Engine).Now(enginetest.Context(t))
 	require.NoError(t, err)
 	if left := now.Truncate(time.Hour).Add(time.Hour).Sub(now); left < time.Minute {
-		enginetest.Pass(t, b.Engine.Core(), left) // so that no hour begins while a test looks
+		enginetest.Pass(t, enginerpc.ConnOf(b.Engine), left) // so that no hour begins while a test looks
 	}
 	l := &fixture{Bench: b, ran: make(map[string][]job), gates: make(map[string]chan struct{})}
 	work := activity.New("work", func(ctx context.Context, in job) (string, error) {
@@ -132,15 +133,12 @@ func (l *fixture) onceEach(t *testing.T) {
 
 func (l *fixture) worker(t *testing.T) { l.Worker(t, l.def.Handlers()) }
 
-// schedule makes the schedule "s" with a far-away next fire, so that only what a test moves happens.
-func (l *fixture) schedule(t *testing.T, opts ...runtime.ScheduleOption) *runtime.ScheduleDescription {
+// schedule makes the schedule "s". It fires every hour unless the config says otherwise, so that only what a test moves
+// happens.
+func (l *fixture) schedule(t *testing.T, config runtime.ScheduleConfig) *runtime.ScheduleDescription {
 	t.Helper()
-	return l.scheduleEvery(t, time.Hour, opts...)
-}
-
-func (l *fixture) scheduleEvery(t *testing.T, every time.Duration, opts ...runtime.ScheduleOption) *runtime.ScheduleDescription {
-	t.Helper()
-	d, err := runtime.Schedule(enginetest.Context(t), l.Client, "s", runtime.Every(every), l.def, job{Name: "nightly"}, opts...)
+	config.Every = cmp.Or(config.Every, time.Hour)
+	d, err := runtime.Schedule(enginetest.Context(t), l.Client, "s", l.def, job{Name: "nightly"}, config)
 	require.NoError(t, err)
 	return d
 }
@@ -179,7 +177,7 @@ func (l *fixture) awaitRuns(t *testing.T, n int) []string {
 func (l *fixture) place(t *testing.T) (enginecore.Partition, enginecore.ScheduleID) {
 	t.Helper()
 	id := enginecore.ScheduleIDFor("default", "s")
-	p, err := l.Engine.Core().Partitioning().SchedulePartition(id)
+	p, err := enginerpc.ConnOf(l.Engine).Partitioning().SchedulePartition(id)
 	require.NoError(t, err)
 	return p, id
 }
@@ -190,13 +188,13 @@ func (l *fixture) editState(t *testing.T, change func(state map[string]any)) {
 	ctx := enginetest.Context(t)
 	p, id := l.place(t)
 	for {
-		reply, err := l.Engine.Core().ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id})
+		reply, err := enginerpc.ConnOf(l.Engine).ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id})
 		require.NoError(t, err)
 		state := decode(t, reply.State)
 		change(state)
 		text, err := json.Marshal(state)
 		require.NoError(t, err)
-		_, err = l.Engine.Core().WriteSchedule(ctx, enginerpc.WriteScheduleCall{
+		_, err = enginerpc.ConnOf(l.Engine).WriteSchedule(ctx, enginerpc.WriteScheduleCall{
 			Partition: p, ScheduleID: id, Version: reply.Version, WriteID: uuid.NewString(), State: text, DueAt: reply.Now,
 		})
 		if errors.Is(err, enginecore.ErrScheduleChanged) {
@@ -228,7 +226,7 @@ func (l *fixture) fireAt(t *testing.T, at time.Time) {
 // now is the engine's clock.
 func (l *fixture) now(t *testing.T) time.Time {
 	t.Helper()
-	now, err := l.Engine.Core().Now(enginetest.Context(t))
+	now, err := enginerpc.ConnOf(l.Engine).Now(enginetest.Context(t))
 	require.NoError(t, err)
 	return now
 }
@@ -248,7 +246,7 @@ func (l *fixture) lastHours(t *testing.T, n int) []time.Time {
 }
 
 // catchUp lets keepers make up whatever a test has moved to the past.
-func catchUp() runtime.ScheduleOption { return runtime.CatchUp(100 * time.Hour) }
+const catchUp = 100 * time.Hour
 
 func outcomes(d *runtime.ScheduleDescription) string {
 	var list []string

@@ -122,7 +122,8 @@ func keepBusy(n int) (stop func()) {
 	}
 }
 
-// shake builds the tests of the package and runs them as often as is missing. It reports whether all recorded runs passed.
+// shake builds the tests of the package and runs them as often as is missing. It reports whether all recorded runs
+// passed.
 func (s *subject) shake(ctx context.Context, c config, folder string, out io.Writer) (ok bool, err error) {
 	if err := s.compile(ctx, c, folder); err != nil {
 		return false, err

@@ -24,9 +24,9 @@ type sleeps struct {
 	reason string
 }
 
-// allowed lists the files whose tests sleep. A sleep belongs here only if it is the subject of the test: work that takes a
-// while, a fault that lasts, a random moment; or if it is the pause between two probes in a loop. A test that waits for
-// something calls enginetest.Eventually, enginetest.Pass, or receives from a channel.
+// allowed lists the files whose tests sleep. A sleep belongs here only if it is the subject of the test: work that
+// takes a while, a fault that lasts, a random moment; or if it is the pause between two probes in a loop. A test that
+// waits for something calls enginetest.Eventually, enginetest.Pass, or receives from a channel.
 var allowed = map[string]sleeps{
 	"internal/enginerpc/cluster_test.go":         {2, "pause between probes; how long a slot moves"},
 	"internal/test/budgettest/fault_test.go":     {1, "pause between probes"},
@@ -53,10 +53,11 @@ var allowed = map[string]sleeps{
 	"runtime/visit_test.go":                      {1, "work that takes a while"},
 	"runtime/waits_load_test.go":                 {1, "signals meet timeouts"},
 	"runtime/waits_property_test.go":             {1, "random moment"},
+	"runtime/wake_test.go":                       {2, "a clock of the test's own: no time passes"},
 }
 
-// TestTestsDoNotSleep fails on calls of time.Sleep in tests, and on receives from time.After that do nothing else, unless the
-// file is allowed to and a comment at the call gives the reason.
+// TestTestsDoNotSleep fails on calls of time.Sleep in tests, and on receives from time.After that do nothing else,
+// unless the file is allowed to and a comment at the call gives the reason.
 func TestTestsDoNotSleep(t *testing.T) {
 	t.Parallel()
 	found := make(map[string][]string)

@@ -167,8 +167,9 @@ func (s *storm) schedule(t *testing.T, step *activity.Activity[order, product]) 
 	flow.Return(f, flow.Node(f, "only", step, flow.Const(order{})))
 	def, err := f.Build()
 	require.NoError(t, err)
-	_, err = runtime.Schedule(enginetest.Context(t), s.bench.Client, scheduleName, runtime.Every(beatEvery), def, 1,
-		runtime.OnOverlap(runtime.OverlapAllow))
+	_, err = runtime.Schedule(enginetest.Context(t), s.bench.Client, scheduleName, def, 1, runtime.ScheduleConfig{
+		Every: beatEvery, Overlap: runtime.OverlapAllow,
+	})
 	require.NoError(t, err)
 }
 

@@ -195,7 +195,8 @@ func (s *storm) rage(t *testing.T, more trouble) {
 	s.calm(t)
 }
 
-// awaitRuns lets a storm begin when there is something to disturb: on a busy machine, processes need their time to begin.
+// awaitRuns lets a storm begin when there is something to disturb: on a busy machine, processes need their time to
+// begin.
 func (s *storm) awaitRuns(t *testing.T) {
 	t.Helper()
 	enginetest.Eventually(t, enginetest.Patience, func() string {
@@ -255,7 +256,7 @@ func (s *storm) patience() time.Duration { return enginetest.Patience + s.lasts 
 func (s *storm) check(ctx context.Context, t *testing.T, mode invariant.Mode) *invariant.Snapshot {
 	t.Helper()
 	for end := time.Now().Add(enginetest.Patience / 4); ; {
-		snapshot, err := invariant.Read(ctx, s.bench.Engine.Core().Client(), s.bench.Prefix)
+		snapshot, err := invariant.Read(ctx, enginerpc.ConnOf(s.bench.Engine).Client(), s.bench.Prefix)
 		require.NoError(t, err)
 		report := snapshot.Check(mode)
 		if report.Err() == nil {
@@ -278,8 +279,8 @@ var executionID = regexp.MustCompile(`\{fp:\d+\}:[0-9a-f-]{36}`)
 
 // flowHistory returns the engine's records about a flow.
 func (s *storm) flowHistory(ctx context.Context, id enginecore.FlowID) string {
-	client, keys := s.bench.Engine.Core().Client(), s.bench.Engine.Core().Keys()
-	p, err := s.bench.Engine.Core().FlowPartition(id)
+	client, keys := enginerpc.ConnOf(s.bench.Engine).Client(), enginerpc.ConnOf(s.bench.Engine).Keys()
+	p, err := enginerpc.ConnOf(s.bench.Engine).FlowPartition(id)
 	if err != nil {
 		return err.Error()
 	}
@@ -297,7 +298,7 @@ func (s *storm) flowHistory(ctx context.Context, id enginecore.FlowID) string {
 
 // history returns the engine's records about an execution and its flow.
 func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
-	client, keys := s.bench.Engine.Core().Client(), s.bench.Engine.Core().Keys()
+	client, keys := enginerpc.ConnOf(s.bench.Engine).Client(), enginerpc.ConnOf(s.bench.Engine).Keys()
 	core, err := client.Do(ctx, client.B().Hgetall().Key(keys.ExecCore(id)).Build()).AsStrMap()
 	if err != nil {
 		return err.Error()
@@ -322,7 +323,7 @@ func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
 func (s *storm) eventsOf(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, keep func(enginerpc.FlowEvent) bool) (text string) {
 	const page = 500
 	for after := ""; ; {
-		reply, err := s.bench.Engine.Core().ReadEvents(ctx, enginerpc.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: page})
+		reply, err := enginerpc.ConnOf(s.bench.Engine).ReadEvents(ctx, enginerpc.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: page})
 		if err != nil {
 			return text + err.Error()
 		}

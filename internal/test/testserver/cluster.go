@@ -23,8 +23,8 @@ const slots = 16384
 
 // Cluster is a cluster of primaries that share the slots evenly, with replicas or without.
 type Cluster struct {
-	// Nodes are the primaries at the start, in the order of their slots. Behind them come the replicas: first one of each
-	// primary, in their order, then the second ones.
+	// Nodes are the primaries at the start, in the order of their slots. Behind them come the replicas: first one of
+	// each primary, in their order, then the second ones.
 	Nodes     []*Server
 	Primaries int
 	kind      Kind
@@ -48,8 +48,8 @@ func StartCluster(tb testing.TB, k Kind, primaries int) *Cluster {
 	return NewCluster(tb, ClusterOptions{Kind: k, Primaries: primaries})
 }
 
-// NewCluster runs a cluster on free loopback ports and returns once all slots are served and all replicas are in step. It
-// stops with the test.
+// NewCluster runs a cluster on free loopback ports and returns once all slots are served and all replicas are in step.
+// It stops with the test.
 func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 	tb.Helper()
 	c := &Cluster{kind: o.Kind, Primaries: o.Primaries}
@@ -68,8 +68,8 @@ var sharedClusters struct {
 	byName map[string]*Cluster
 }
 
-// SharedCluster returns the one cluster of three primaries that all tests of this process have in common. For its use see
-// [Shared].
+// SharedCluster returns the one cluster of three primaries that all tests of this process have in common. For its use
+// see [Shared].
 func SharedCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	return NamedCluster(tb, "all", func(*Cluster) {})
@@ -124,8 +124,8 @@ func stopClusters() {
 	_ = os.RemoveAll(clusterFolder(os.Getpid()))
 }
 
-// clusterFolder is where the servers of a process's shared clusters keep what they know of each other. They need it as long
-// as they run.
+// clusterFolder is where the servers of a process's shared clusters keep what they know of each other. They need it as
+// long as they run.
 func clusterFolder(pid int) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("%s%d", clusterFolderPrefix, pid))
 }
@@ -146,7 +146,8 @@ func sweepClusterFolders() {
 	}
 }
 
-// startNode runs one server of a cluster that is yet to come together. It returns the port on which it talks to the others.
+// startNode runs one server of a cluster that is yet to come together. It returns the port on which it talks to the
+// others.
 func startNode(tb testing.TB, o ClusterOptions, start func(args []string) *Server) (*Server, *port) {
 	tb.Helper()
 	bus, err := reservePort()
@@ -229,8 +230,8 @@ func (c *Cluster) Add(tb testing.TB) *Server {
 	return s
 }
 
-// Announce makes the i-th server tell clients and the others that it is to be reached at the i-th address, that of a proxy for
-// instance, and returns once all say so.
+// Announce makes the i-th server tell clients and the others that it is to be reached at the i-th address, that of a
+// proxy for instance, and returns once all say so.
 func (c *Cluster) Announce(tb testing.TB, addresses []string) {
 	tb.Helper()
 	for i, s := range c.Nodes {
@@ -309,8 +310,8 @@ func (c *Cluster) URL() string {
 	return string(c.kind) + "+cluster://" + strings.Join(hosts, ",")
 }
 
-// nudge publishes a message on each server, so that links that are not known yet are closed and made anew. The servers would
-// find out by themselves, but take seconds.
+// nudge publishes a message on each server, so that links that are not known yet are closed and made anew. The servers
+// would find out by themselves, but take seconds.
 func (c *Cluster) nudge(tb testing.TB) {
 	tb.Helper()
 	for _, s := range c.Nodes {
@@ -318,9 +319,9 @@ func (c *Cluster) nudge(tb testing.TB) {
 	}
 }
 
-// isWhole reports whether a server knows all others and who has which slots, and is linked with all of them both ways. A
-// message that is published before that does not reach everybody: a server closes a link on which one comes before it knows
-// whose link it is.
+// isWhole reports whether a server knows all others and who has which slots, and is linked with all of them both ways.
+// A message that is published before that does not reach everybody: a server closes a link on which one comes before it
+// knows whose link it is.
 func (s *Server) isWhole(tb testing.TB, nodes int) bool {
 	info := s.Command(tb, "CLUSTER", "INFO")
 	if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d", slots)) ||
@@ -342,7 +343,8 @@ func (s *Server) links(tb testing.TB) int {
 	return len(seen)
 }
 
-// Command sends one command to the server itself, wherever its keys may be, and returns the answer as text, a list as lines.
+// Command sends one command to the server itself, wherever its keys may be, and returns the answer as text, a list as
+// lines.
 func (s *Server) Command(tb testing.TB, words ...string) string {
 	tb.Helper()
 	text, err := s.send(words...)
@@ -352,8 +354,8 @@ func (s *Server) Command(tb testing.TB, words ...string) string {
 	return text
 }
 
-// Query is Command for commands that only read: it asks again when the server closes the connection instead of answering, as
-// one does that is promoted or demoted.
+// Query is Command for commands that only read: it asks again when the server closes the connection instead of
+// answering, as one does that is promoted or demoted.
 func (s *Server) Query(tb testing.TB, words ...string) string {
 	tb.Helper()
 	var text string
@@ -373,9 +375,9 @@ func closedByPeer(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// says reports whether the answer to a command that only reads contains a text. It is for conditions that are looked at again: a
-// server that is promoted or demoted, and a sentinel that promotes it, close the connections of its clients, so an answer that
-// did not come means not yet.
+// says reports whether the answer to a command that only reads contains a text. It is for conditions that are looked at
+// again: a server that is promoted or demoted, and a sentinel that promotes it, close the connections of its clients,
+// so an answer that did not come means not yet.
 func (s *Server) says(text string, words ...string) bool {
 	answer, err := s.send(words...)
 	return err == nil && strings.Contains(answer, text)

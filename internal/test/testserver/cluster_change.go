@@ -118,8 +118,8 @@ func (c *Cluster) Replica(tb testing.TB, primary *Server) *Server {
 	return nil
 }
 
-// KillInStep kills a primary at a moment at which its replica has all that it has answered: it takes in no writes until the
-// replica has caught up, and dies then. It returns the replica, which has taken over.
+// KillInStep kills a primary at a moment at which its replica has all that it has answered: it takes in no writes until
+// the replica has caught up, and dies then. It returns the replica, which has taken over.
 func (c *Cluster) KillInStep(tb testing.TB, primary *Server) *Server {
 	tb.Helper()
 	replica := c.Replica(tb, primary)
@@ -145,8 +145,8 @@ func (c *Cluster) KillBehind(tb testing.TB, primary *Server, behind time.Duratio
 	return replica
 }
 
-// HandOver lets the replica of a primary take over in agreement with it, and returns the replica. The primary is its replica
-// then.
+// HandOver lets the replica of a primary take over in agreement with it, and returns the replica. The primary is its
+// replica then.
 func (c *Cluster) HandOver(tb testing.TB, primary *Server) *Server {
 	tb.Helper()
 	replica := c.Replica(tb, primary)

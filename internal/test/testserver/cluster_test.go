@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A cluster that has just come together passes on what is published on any of its servers to all of them, from the first
-// message on.
+// A cluster that has just come together passes on what is published on any of its servers to all of them, from the
+// first message on.
 func TestClusterPassesMessagesOn(t *testing.T) {
 	t.Parallel()
 	for _, kind := range Servers(t) {

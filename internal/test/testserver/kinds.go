@@ -18,7 +18,8 @@ const (
 	Redis Kind = "redis"
 	// Valkey is a Valkey 8 server.
 	Valkey Kind = "valkey"
-	// OnCluster is a cluster of three Valkey 8 servers. It is among the [Kinds] only when FLOWFABRIC_TEST_ENGINES names it.
+	// OnCluster is a cluster of three Valkey 8 servers. It is among the [Kinds] only when FLOWFABRIC_TEST_ENGINES names
+	// it.
 	OnCluster Kind = "cluster"
 )
 

@@ -49,8 +49,8 @@ func (w *Watched) InStep(tb testing.TB) {
 	awaitStep(tb, w.Primary, w.Replica)
 }
 
-// suspectAfter sets for how long the primary may be silent before the sentinel replaces it. Until KillPrimary that is an hour: on
-// a busy machine, a server that is well may be silent for a while.
+// suspectAfter sets for how long the primary may be silent before the sentinel replaces it. Until KillPrimary that is
+// an hour: on a busy machine, a server that is well may be silent for a while.
 func (w *Watched) suspectAfter(tb testing.TB, silence time.Duration) {
 	tb.Helper()
 	w.Sentinel.Command(tb, "SENTINEL", "SET", watchedName, "down-after-milliseconds", strconv.FormatInt(silence.Milliseconds(), 10))

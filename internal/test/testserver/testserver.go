@@ -134,8 +134,8 @@ func newShared(path string, k Kind) (*instance, error) {
 // sharedDatabases is how many databases a shared server has. It is more than a package has tests.
 const sharedDatabases = 4096
 
-// Database returns the URL of a database of the shared server that no other caller gets. Its keys are found without looking at
-// those of all other tests; messages are those of the whole server.
+// Database returns the URL of a database of the shared server that no other caller gets. Its keys are found without
+// looking at those of all other tests; messages are those of the whole server.
 func Database(tb testing.TB, k Kind) string {
 	tb.Helper()
 	server := Shared(tb, k)
@@ -191,8 +191,8 @@ func (s *Server) Kill() {
 }
 
 // Restart runs the server again on the same port and folder and returns when it has loaded its
-// data. A server that still runs is killed first, and a log that was torn by a kill is repaired. It must be called from the
-// test's goroutine.
+// data. A server that still runs is killed first, and a log that was torn by a kill is repaired. It must be called from
+// the test's goroutine.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.own("Restart")

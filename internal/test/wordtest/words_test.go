@@ -20,8 +20,8 @@ import (
 
 var root = filepath.Join("..", "..", "..")
 
-// retired maps each word that no name may contain to the term to use instead. A phrase of several words is matched in names
-// that contain these words in a row, such as onDuty.
+// retired maps each word that no name may contain to the term to use instead. A phrase of several words is matched in
+// names that contain these words in a row, such as onDuty.
 var retired = map[string]string{
 	"absorb":     "tolerate",
 	"agenda":     "partition timer",
@@ -65,11 +65,11 @@ var retired = map[string]string{
 // inflections are the endings with which a retired word is found as well.
 var inflections = []string{"s", "ed", "d", "r", "er", "ing"}
 
-// pending lists the folders whose names still contain retired words, each with these words ("*": all). Take a word off as
-// soon as its folder does without it; TestPendingWordsAreUsed logs those.
+// pending lists the folders whose names still contain retired words, each with these words ("*": all). Take a word off
+// as soon as its folder does without it; TestPendingWordsAreUsed logs those.
 var pending = map[string][]string{
-	// On the wire or stored: the function ffx_end_errand, the fields absorbed* of flows and executions, and the channels
-	// ffx:rota:*.
+	// On the wire or stored: the function ffx_end_errand, the fields absorbed* of flows and executions, and the
+	// channels ffx:rota:*.
 	"lua": {"absorb", "errand", "rota"},
 }
 

@@ -219,7 +219,9 @@ end
 -- @function ffx_await_child
 -- @summary  The lease holder's node waits for its run: its slot is free, and it is claimed again when the run is over. When
 --           that has been told already, the lease stays, and the answer is ALREADY_SATISFIED. Otherwise the worker is leased
---           its next executions of the same partition when it asks for some (count > 0). After a lost reply, send it again.
+--           its next executions of the same partition when it asks for some (count > 0). After a lost reply, send it again
+--           with `repeated`, which is answered OK, too, when the attempt has been resumed since: what the repeat leases may
+--           be this execution.
 -- @flags    derives fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -255,7 +257,7 @@ function F.ffx_await_child(K, A)
   if repeated then return claim_next() end
   local f
   f, err = lease.check_write(c, core_key, core, A)
-  if not f then return err end
+  if err then return claiming.is_carried_out(c, request, core, A) and claim_next() or err end
   if core.child_flow_id ~= A.child_flow_id then
     return reply.err('invalid_input', 'the node waits for ' .. (core.child_flow_id or 'no run') .. ', not for ' .. A.child_flow_id)
   end

@@ -229,6 +229,16 @@ function claiming.claim(c, request)
   return out
 end
 
+-- Whether a call that gives up a lease, and that is refused since the caller does not hold the lease any more, is the repeat of
+-- one that was carried out. Then the attempt has been resumed since, under a later lease, or the earlier try has leased
+-- executions: the reply that named them was lost. The execution itself may be one of them.
+function claiming.is_carried_out(c, request, core, holder)
+  if not request.repeated then return false end
+  local is_resumed = core.current_attempt_id == holder.attempt_id
+    and (tonumber(core.current_lease_epoch) or 0) > (tonumber(holder.lease_epoch) or 0)
+  return is_resumed or request.count > 0 and #leasing.of_claim(c, request) > 0
+end
+
 -- How many executions of the lane are left for this worker to claim, as text: where others wait besides those that it got,
 -- at least one.
 function claiming.remaining(c, request)

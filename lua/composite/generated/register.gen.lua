@@ -38,6 +38,12 @@ redis.register_function('ffx2_put_graph', function(keys, args)
   }))
 end)
 
+redis.register_function{ function_name = 'ffx2_find_node', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return F.ffx_find_node({ partition = keys[1] }, { flow_id = args[1], node = args[2] })
+end }
+
 local function ffx_submit_tags(args, at)
   return { name = args[at + 1], value = args[at + 2] }
 end

@@ -54,3 +54,21 @@ function run_rows.next_open(c, run, from, limit, looked_at)
   end
   return ids, at <= run.count and at or nil
 end
+
+-- @function ffx_find_node
+-- @summary  The execution of a node of a run, by the node's name.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @arg      node               text
+-- @reply    OK execution_id:execution_id
+-- @error    flow_not_found
+-- @error    execution_not_found
+function F.ffx_find_node(K, A)
+  local c = call.open(K.partition)
+  local run = row.run(c, A.flow_id)
+  if not run then return reply.err('flow_not_found') end
+  local ordinal = graph_store.ordinal(run, A.node)
+  if not ordinal then return reply.err('execution_not_found') end
+  return reply.ok(row.execution_id(run, ordinal))
+end

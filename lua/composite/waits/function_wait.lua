@@ -50,7 +50,8 @@ end
 --           the step is used, with the signals that it holds; when they are enough, the lease stays, and the answer is
 --           ALREADY_SATISFIED with that entry. Otherwise the worker is leased its next executions of the same partition
 --           when it asks for some (count > 0). The caller makes the suspension id, one for each wait, and sends it again
---           with a repeat after a lost reply. timeout 0 is none.
+--           with a repeat after a lost reply, which is answered OK, too, when the attempt has been resumed since: what the
+--           repeat leases may be this execution. timeout 0 is none.
 -- @flags    derives fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -94,7 +95,7 @@ function F.ffx_suspend(K, A)
   if repeated and not brought_before(c, A, core) then return claim_next(c, request) end
   local f
   f, err = lease.check_write(c, core_key, core, A)
-  if err then return err end
+  if err then return claiming.is_carried_out(c, request, core, A) and claim_next(c, request) or err end
   local before = brought_before(c, A, core)
   if before then return reply.already('0', {}, before) end
   if run_stop.end_late(c, A.execution_id, core_key, core) then return claim_next(c, request) end

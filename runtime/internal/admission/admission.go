@@ -48,7 +48,9 @@ type LeasedExecution struct {
 // Admit acquires the permits of candidates and returns the executions that were leased to the claimant, at
 // most slots of them. The other admitted executions become eligible for any worker. Errors are logged;
 // keepers retry what failed.
-func (a Admitter) Admit(ctx context.Context, candidates []enginerpc.Candidate, by Claimant, slots int) []LeasedExecution {
+func (a Admitter) Admit(
+	ctx context.Context, candidates []enginerpc.Candidate, by Claimant, slots int,
+) []LeasedExecution {
 	p := a.newPass(ctx, by, slots)
 	p.acquireAll(candidates, nil)
 	p.deliver()

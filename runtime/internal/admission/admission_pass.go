@@ -69,7 +69,7 @@ func (p *admissionPass) acquireAll(list []enginerpc.Candidate, earlier map[engin
 	for _, c := range list {
 		limits, err := submit.DecodeLimits(c.Limits)
 		if err != nil || len(limits) == 0 {
-			p.warn("an execution cannot be admitted", errors.Join(err, errors.New(string(c.ExecutionID))))
+			p.warn("the admission pass cannot admit an execution", errors.Join(err, errors.New(string(c.ExecutionID))))
 			continue
 		}
 		candidates = append(candidates, &candidate{Candidate: c, limits: limits})
@@ -133,7 +133,8 @@ func (p *admissionPass) dropComplete() {
 
 func (p *admissionPass) warn(message string, err error) {
 	if p.ctx.Err() == nil {
-		p.Session.Logger.LogAttrs(p.ctx, slog.LevelWarn, "flowfabric: "+message, engine.EventLimitsFailed.Attr(), slog.Any("error", err))
+		p.Session.Logger.LogAttrs(p.ctx, slog.LevelWarn, "flowfabric: "+message,
+			engine.EventLimitsFailed.Attr(), slog.Any("error", err))
 	}
 }
 
@@ -166,7 +167,7 @@ func (p *admissionPass) notifyAll(batch []admission) (gone []PermitReturn, incom
 	for _, a := range batch {
 		at, err := a.execution.Partition()
 		if err != nil {
-			p.warn("a limit names something that is no execution", err)
+			p.warn("the admission pass found an entry of a limit that is no execution ID", err)
 			continue
 		}
 		byPartition[at] = append(byPartition[at], a)
@@ -209,7 +210,7 @@ func (p *admissionPass) notifyExecutions(at enginecore.Partition, list []admissi
 	}
 	leased, reply, err := p.by.Admit(p.ctx, call)
 	if err != nil {
-		p.warn("admitted executions could not be told, keepers tell them", err)
+		p.warn("the admission pass could not notify admitted executions; keepers do", err)
 		return result
 	}
 	result.leased, result.incomplete = leased, reply.Incomplete

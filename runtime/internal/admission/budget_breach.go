@@ -42,7 +42,8 @@ func (b BudgetBreach) Apply(ctx context.Context, e *engine.Session) error {
 		return err
 	}
 	_, err = e.Core.NoteBreach(ctx, enginerpc.NoteBreachCall{
-		Partition: p, FlowID: b.FlowID, BudgetID: b.BudgetID, ID: b.EntryID, Kind: b.Kind, Node: b.Node, Attempt: b.Attempt, Words: b.Words,
+		Partition: p, FlowID: b.FlowID, BudgetID: b.BudgetID, ID: b.EntryID, Kind: b.Kind, Node: b.Node,
+		Attempt: b.Attempt, Words: b.Words,
 	})
 	if err != nil || b.Kind != HardBreach || b.Effect != effectCancel {
 		return err
@@ -50,7 +51,9 @@ func (b BudgetBreach) Apply(ctx context.Context, e *engine.Session) error {
 	if p, err = e.Core.FlowPartition(b.Target); err != nil {
 		return err
 	}
-	call := enginerpc.CancelFlowCall{Partition: p, FlowID: b.Target, Reason: b.Words, Actor: "budget", Policy: submit.CancelAll}
+	call := enginerpc.CancelFlowCall{
+		Partition: p, FlowID: b.Target, Reason: b.Words, Actor: "budget", Policy: submit.CancelAll,
+	}
 	for {
 		reply, err := e.Core.CancelFlow(ctx, call)
 		switch {

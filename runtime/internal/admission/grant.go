@@ -83,7 +83,8 @@ func (r GrantRequest) check() (csv string, err error) {
 	}
 	csv = strings.Join(list, ",")
 	if len(list) > maxGrantCapabilities || len(csv) > maxGrantCapabilityBytes {
-		fault("%d capabilities of %d bytes, at most %d of %d are allowed", len(list), len(csv), maxGrantCapabilities, maxGrantCapabilityBytes)
+		fault("%d capabilities of %d bytes, at most %d of %d are allowed", len(list), len(csv), maxGrantCapabilities,
+			maxGrantCapabilityBytes)
 	}
 	return csv, errors.Join(faults...)
 }

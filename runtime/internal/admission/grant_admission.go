@@ -64,7 +64,8 @@ func (s *grantSearch) exceededLimits(ctx context.Context, id string) (string, er
 	client, budget := core.Client(), enginecore.BudgetID(id)
 	at, err := core.Partitioning().BudgetPartition(budget)
 	if err != nil {
-		at = enginecore.Partition{Family: enginecore.BudgetFamily} // the contract's partition of an id that is not a UUID
+		// the contract's partition of an id that is not a UUID
+		at = enginecore.Partition{Family: enginecore.BudgetFamily}
 	}
 	limits, err := client.Do(ctx, client.B().Hgetall().Key(core.Keys().BudgetLimits(at, budget)).Build()).AsStrMap()
 	if err != nil {
@@ -83,7 +84,8 @@ func (s *grantSearch) exceededLimits(ctx context.Context, id string) (string, er
 		}
 		used, _ := strconv.ParseFloat(usage[dimension], 64)
 		if used >= limit {
-			exceeded = append(exceeded, fmt.Sprintf("budget %s: %s %s/%s", core.Keys().BudgetUsage(at, budget), dimension, formatFloat(used), text))
+			exceeded = append(exceeded, fmt.Sprintf("budget %s: %s %s/%s", core.Keys().BudgetUsage(at, budget),
+				dimension, formatFloat(used), text))
 		}
 	}
 	slices.Sort(exceeded)
@@ -107,7 +109,8 @@ func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verd
 	priority, _ := strconv.ParseFloat(x.record["priority"], 64)
 	created, _ := strconv.ParseFloat(x.record["created_at"], 64)
 	candidate := enginerpc.Candidate{
-		ExecutionID: x.id, Token: epoch, Score: formatFloat(created - priority*priorityStep), Limits: x.record["limits"],
+		ExecutionID: x.id, Token: epoch, Score: formatFloat(created - priority*priorityStep),
+		Limits: x.record["limits"],
 	}
 	limits, _ := enginerpc.ParseLimitsText(x.record["limits"])
 	client, keys := s.session.Client, s.session.Core.Keys()
@@ -123,7 +126,8 @@ func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verd
 		return verdict{}, err
 	}
 	Admitter{s.session}.Promote(ctx, []enginerpc.Candidate{candidate}, 1)
-	admission, err := client.Do(ctx, client.B().Hmget().Key(keys.ExecCore(x.id)).Field("admission").Build()).AsStrSlice()
+	admission, err := client.Do(ctx,
+		client.B().Hmget().Key(keys.ExecCore(x.id)).Field("admission").Build()).AsStrSlice()
 	if err != nil {
 		return verdict{}, err
 	}
@@ -173,22 +177,25 @@ func (s *grantSearch) admitByQuota(ctx context.Context, x *grantCandidate) (verd
 	}
 	window := int64(math.Ceil(number(fields[1], 60)))
 	reply, err := core.CheckAdmissionAndRecord(ctx, enginerpc.CheckAdmissionAndRecordCall{
-		Partition: at, QuotaPolicyID: id, Now: s.now, WindowSeconds: window, RateLimit: int64(rate), ConcurrencyCap: int64(most),
-		ExecutionID: x.id,
+		Partition: at, QuotaPolicyID: id, Now: s.now, WindowSeconds: window, RateLimit: int64(rate),
+		ConcurrencyCap: int64(most),
+		ExecutionID:    x.id,
 	})
 	if err != nil {
 		return verdict{}, err
 	}
 	switch reply.Status {
 	case enginerpc.StatusRateExceeded:
-		return refused(blockedByQuota, "quota %s: rate limit %d/%d per %ds window", id, int64(rate), int64(rate), window), nil
+		return refused(blockedByQuota, "quota %s: rate limit %d/%d per %ds window", id, int64(rate), int64(rate),
+			window), nil
 	case enginerpc.StatusConcurrencyExceeded:
 		return refused(blockedByQuota, "quota %s: concurrency cap %d", id, int64(most)), nil
 	case enginerpc.StatusAlreadyAdmitted:
 		return admitted(), nil // an earlier call holds it and returns it
 	case enginerpc.StatusAdmitted:
 		return verdict{release: func(ctx context.Context) {
-			_, _ = core.ReleaseAdmission(ctx, enginerpc.ReleaseAdmissionCall{Partition: at, QuotaPolicyID: id, ExecutionID: x.id})
+			_, _ = core.ReleaseAdmission(ctx,
+				enginerpc.ReleaseAdmissionCall{Partition: at, QuotaPolicyID: id, ExecutionID: x.id})
 		}}, nil
 	}
 	return verdict{}, errors.New("unknown answer of a quota: " + string(reply.Status))

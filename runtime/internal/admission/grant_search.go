@@ -71,13 +71,15 @@ func (g *GrantIssuer) newSearch(ctx context.Context, r GrantRequest) (*grantSear
 		return nil, fmt.Errorf("claim for worker %s: %w", r.Instance, err)
 	}
 	s := &grantSearch{
-		session: g.session, issuer: g, request: r, lane: enginecore.LaneID(r.Lane), capabilities: capabilities, now: now,
+		session: g.session, issuer: g, request: r, lane: enginecore.LaneID(r.Lane), capabilities: capabilities,
+		now:     now,
 		budgets: make(map[string]string), native: engine.Has[engine.LimitStore](g.session.Backend),
 	}
 	all := g.session.Partitions()
 	if r.Partition != nil {
 		if !slices.Contains(all, *r.Partition) {
-			return nil, fmt.Errorf("%w: grant request: partition %s: the engine has {fp:0} to {fp:%d}", engine.ErrInvalid, r.Partition, len(all)-1)
+			return nil, fmt.Errorf("%w: grant request: partition %s: the engine has {fp:0} to {fp:%d}",
+				engine.ErrInvalid, r.Partition, len(all)-1)
 		}
 		s.partitions = []enginecore.Partition{*r.Partition}
 		return s, nil
@@ -112,7 +114,8 @@ func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (Issu
 	}
 	r := s.request
 	call := enginerpc.GrantNextCall{
-		Partition: heads.partition, LaneID: s.lane, WorkerID: r.WorkerID, WorkerInstanceID: r.Instance, GrantTTL: r.TTL, Capabilities: s.capabilities,
+		Partition: heads.partition, LaneID: s.lane, WorkerID: r.WorkerID, WorkerInstanceID: r.Instance, GrantTTL: r.TTL,
+		Capabilities: s.capabilities,
 	}
 	if r.Activities != nil {
 		call.Kinds = enginerpc.KindSet(r.Activities)
@@ -212,12 +215,16 @@ func (s *grantSearch) knowsActivity(x *grantCandidate) bool {
 }
 
 // tryGrant grants one execution, or blocks it if the worker may not run it.
-func (s *grantSearch) tryGrant(ctx context.Context, at enginecore.Partition, x *grantCandidate) (IssuedGrant, bool, error) {
+func (s *grantSearch) tryGrant(
+	ctx context.Context, at enginecore.Partition, x *grantCandidate,
+) (IssuedGrant, bool, error) {
 	if !s.knowsActivity(x) {
-		return IssuedGrant{}, false, s.block(ctx, x, blockedByRoute, fmt.Sprintf("no running worker knows activity %q", x.record["execution_kind"]))
+		return IssuedGrant{}, false, s.block(ctx, x, blockedByRoute,
+			fmt.Sprintf("no running worker knows activity %q", x.record["execution_kind"]))
 	}
 	if missing := s.missingCapabilities(x.record["required_capabilities"]); missing != "" {
-		return IssuedGrant{}, false, s.block(ctx, x, blockedByRoute, "no connected worker satisfies required_capabilities: "+missing)
+		return IssuedGrant{}, false, s.block(ctx, x, blockedByRoute,
+			"no connected worker satisfies required_capabilities: "+missing)
 	}
 	idle, err := s.isIdle(ctx, at, x)
 	if err != nil || !idle {
@@ -228,7 +235,9 @@ func (s *grantSearch) tryGrant(ctx context.Context, at enginecore.Partition, x *
 
 // admitAndGrant grants an execution that the worker may run if its budgets, quotas and limits admit it, and
 // blocks it otherwise.
-func (s *grantSearch) admitAndGrant(ctx context.Context, at enginecore.Partition, x *grantCandidate) (IssuedGrant, bool, error) {
+func (s *grantSearch) admitAndGrant(
+	ctx context.Context, at enginecore.Partition, x *grantCandidate,
+) (IssuedGrant, bool, error) {
 	a, err := s.Admit(ctx, x)
 	if err != nil {
 		return IssuedGrant{}, false, err
@@ -247,7 +256,8 @@ func (s *grantSearch) admitAndGrant(ctx context.Context, at enginecore.Partition
 	if err != nil {
 		a.release(context.WithoutCancel(ctx)) // the call most likely failed because ctx ended
 		s.changed = true
-		s.session.Logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: an execution could not be granted", engine.EventGrantFailed.Attr(),
+		s.session.Logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: the grant issuer could not grant an execution",
+			engine.EventGrantFailed.Attr(),
 			slog.String("execution", string(x.id)), slog.Any("error", err))
 		return IssuedGrant{}, false, nil
 	}
@@ -290,7 +300,8 @@ func (s *grantSearch) block(ctx context.Context, x *grantCandidate, reason, deta
 	_, err := s.session.Core.BlockExecutionForAdmission(ctx, enginerpc.BlockExecutionForAdmissionCall{
 		LaneID: s.lane, ExecutionID: x.id, BlockingReason: reason, BlockingDetail: detail, Now: s.now,
 	})
-	if errors.Is(err, enginecore.ErrExecutionNotEligible) || errors.Is(err, enginecore.ErrExecutionNotActive) || errors.Is(err, enginecore.ErrExecutionNotFound) {
+	if errors.Is(err, enginecore.ErrExecutionNotEligible) || errors.Is(err, enginecore.ErrExecutionNotActive) ||
+		errors.Is(err, enginecore.ErrExecutionNotFound) {
 		return nil // its state changed meanwhile
 	}
 	return err

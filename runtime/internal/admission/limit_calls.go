@@ -86,7 +86,8 @@ func (p *admissionPass) send(
 	for _, call := range calls {
 		call.Want = int64(p.slotsLeft())
 		for _, r := range p.by.TakeReturns(call.QuotaPolicyID) {
-			call.Releases = append(call.Releases, enginerpc.ExchangeRelease{Execution: string(r.execution), Token: r.token})
+			call.Releases = append(call.Releases,
+				enginerpc.ExchangeRelease{Execution: string(r.execution), Token: r.token})
 		}
 		list = append(list, call.ExchangeCall)
 		limits = append(limits, call.limit)
@@ -94,7 +95,7 @@ func (p *admissionPass) send(
 	answers, _ := engine.SendAll[enginerpc.ExchangeReply](p.ctx, p.Session.Core, list)
 	for i, a := range answers {
 		if a.Err != nil {
-			p.warn("a limit could not be asked, keepers ask again", a.Err)
+			p.warn("the admission pass could not call a limit; keepers retry", a.Err)
 			continue
 		}
 		limit := list[i].QuotaPolicyID

@@ -17,7 +17,9 @@ import (
 func (a Admitter) CompleteTick(ctx context.Context, reply enginerpc.QuotaTickReply) {
 	limits := make(map[enginecore.QuotaPolicyID]submit.StoredLimit, len(reply.Quotas))
 	for _, q := range reply.Quotas {
-		limits[q.QuotaPolicyID] = submit.StoredLimit{Quota: q.QuotaPolicyID, Name: q.Name, Key: q.Key, Rate: q.Rate, WindowMS: q.WindowMs, Cap: q.Cap}
+		limits[q.QuotaPolicyID] = submit.StoredLimit{
+			Quota: q.QuotaPolicyID, Name: q.Name, Key: q.Key, Rate: q.Rate, WindowMS: q.WindowMs, Cap: q.Cap,
+		}
 	}
 	p := a.newPass(ctx, promoter{a.Session.Core}, 0)
 	for _, g := range reply.Granted {
@@ -39,7 +41,7 @@ func (p *admissionPass) verify(checks []enginerpc.QuotaCheck, limits map[enginec
 		id := enginecore.ExecutionID(check.Execution)
 		at, err := id.Partition()
 		if err != nil {
-			p.warn("a limit names something that is no execution", err)
+			p.warn("the permit verification found an entry of a limit that is no execution ID", err)
 			continue
 		}
 		if calls[at] == nil {
@@ -55,10 +57,11 @@ func (p *admissionPass) verify(checks []enginerpc.QuotaCheck, limits map[enginec
 	for i, at := range partitions {
 		list[i] = *calls[at]
 	}
-	answers, _ := engine.SendAll[enginerpc.VerifyAdmissionsReply](p.ctx, p.Session.Core, list) // each answer has its error
+	// each answer has its error
+	answers, _ := engine.SendAll[enginerpc.VerifyAdmissionsReply](p.ctx, p.Session.Core, list)
 	for n, a := range answers {
 		if a.Err != nil {
-			p.warn("executions could not be asked whether they run", a.Err)
+			p.warn("the permit verification could not read the states of executions", a.Err)
 			continue
 		}
 		for i, state := range a.Reply.States {
@@ -88,9 +91,10 @@ func (p *admissionPass) settle(state string, a admission) {
 func (p *admissionPass) verifyPool(pool enginerpc.QuotaBlock, limit submit.StoredLimit) {
 	core := p.Session.Core
 	client := core.Client()
-	live, err := client.Do(p.ctx, client.B().Exists().Key(core.Keys().WorkerAlive(pool.WorkerInstanceID)).Build()).AsInt64()
+	live, err := client.Do(p.ctx,
+		client.B().Exists().Key(core.Keys().WorkerAlive(pool.WorkerInstanceID)).Build()).AsInt64()
 	if err != nil {
-		p.warn("it could not be found out whether a worker lives", enginerpc.ConnectError(err))
+		p.warn("the permit verification could not read the liveness of a worker", enginerpc.ConnectError(err))
 		return
 	}
 	if live > 0 {
@@ -98,7 +102,7 @@ func (p *admissionPass) verifyPool(pool enginerpc.QuotaBlock, limit submit.Store
 	}
 	held, err := p.leasedAhead(pool.WorkerInstanceID)
 	if err != nil {
-		p.warn("executions of a worker that is gone could not be counted", err)
+		p.warn("the permit verification could not count the executions of a dead worker", err)
 		return
 	}
 	if held >= pool.Places {
@@ -106,11 +110,12 @@ func (p *admissionPass) verifyPool(pool enginerpc.QuotaBlock, limit submit.Store
 	}
 	partition, _ := core.Partitioning().QuotaPartition(pool.QuotaPolicyID) // the call itself refuses a malformed id
 	reply, err := core.HoldPlaces(p.ctx, enginerpc.HoldPlacesCall{
-		Partition: partition, QuotaPolicyID: limit.Quota, Name: limit.Name, Key: limit.Key, Rate: limit.Rate, WindowMs: limit.WindowMS,
-		Cap: limit.Cap, WorkerInstanceID: pool.WorkerInstanceID, Places: held, Needed: held, Seq: pool.Seq + 1,
+		Partition: partition, QuotaPolicyID: limit.Quota, Name: limit.Name, Key: limit.Key, Rate: limit.Rate,
+		WindowMs: limit.WindowMS,
+		Cap:      limit.Cap, WorkerInstanceID: pool.WorkerInstanceID, Places: held, Needed: held, Seq: pool.Seq + 1,
 	})
 	if err != nil {
-		p.warn("places of a worker that is gone could not be taken back", err)
+		p.warn("the permit verification could not reclaim the permits of a dead worker", err)
 		return
 	}
 	for _, g := range reply.Granted {
@@ -125,7 +130,8 @@ func (p *admissionPass) leasedAhead(instance enginecore.WorkerInstanceID) (int64
 	calls := make([]enginerpc.LeasedAheadCall, core.Partitioning().Flow)
 	for i := range calls {
 		calls[i] = enginerpc.LeasedAheadCall{
-			Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}, WorkerInstanceID: instance,
+			Partition:        enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)},
+			WorkerInstanceID: instance,
 		}
 	}
 	answers, _ := engine.SendAll[enginerpc.LeasedAheadReply](p.ctx, core, calls)

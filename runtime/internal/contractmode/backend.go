@@ -79,7 +79,9 @@ func (c *contract) Claimable(p enginecore.Partition, lane enginecore.LaneID) []s
 }
 
 // UpdateProgress calls the contract's function of the same purpose.
-func (c *contract) UpdateProgress(ctx context.Context, call enginerpc.UpdateProgressCall) (enginerpc.UpdateProgressReply, error) {
+func (c *contract) UpdateProgress(
+	ctx context.Context, call enginerpc.UpdateProgressCall,
+) (enginerpc.UpdateProgressReply, error) {
 	return c.core.UpdateProgress(ctx, call)
 }
 
@@ -118,7 +120,9 @@ func (c *contract) read(ctx context.Context, commands ...rueidis.Completed) ([]r
 }
 
 // readCores reads fields of executions, in pages.
-func (c *contract) readCores(ctx context.Context, ids []enginecore.ExecutionID, fields []string) ([]engine.Record, error) {
+func (c *contract) readCores(
+	ctx context.Context, ids []enginecore.ExecutionID, fields []string,
+) ([]engine.Record, error) {
 	records := make([]engine.Record, 0, len(ids))
 	for len(ids) > 0 {
 		page := ids[:min(len(ids), contractPage)]
@@ -147,7 +151,9 @@ func (c *contract) hmget(key string, fields []string) rueidis.Completed {
 }
 
 // members returns the members of a flow, in no order.
-func (c *contract) members(ctx context.Context, p enginecore.Partition, id enginecore.FlowID) ([]enginecore.ExecutionID, error) {
+func (c *contract) members(
+	ctx context.Context, p enginecore.Partition, id enginecore.FlowID,
+) ([]enginecore.ExecutionID, error) {
 	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.FlowMembers(p, id)).Build())
 	if err != nil {
 		return nil, err

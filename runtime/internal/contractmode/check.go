@@ -19,7 +19,8 @@ func checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitTag) error {
 	}
 	for _, tag := range tags {
 		if strings.HasPrefix(tag.Name, contractTags) {
-			return fmt.Errorf("%w: flow %s: tag %q: tags that begin with %s are its own", engine.ErrNotInContract, g.Name, tag.Name, contractTags)
+			return fmt.Errorf("%w: flow %s: tag %q: tags that begin with %s are its own", engine.ErrNotInContract,
+				g.Name, tag.Name, contractTags)
 		}
 	}
 	for i := range g.Nodes {
@@ -52,7 +53,8 @@ func checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitTag) error {
 // is refused, so that a new feature is never silently ignored.
 var (
 	servedOfFlow = []string{
-		"version", "name", "description", "input_type", "output_type", "codec", "deadline_ms", "tags", "return", "nodes",
+		"version", "name", "description", "input_type", "output_type", "codec", "deadline_ms", "tags", "return",
+		"nodes",
 	}
 	servedOfNode = []string{
 		"name", "activity", "codec", "lane", "priority", "capabilities", "start_to_close_ms", "heartbeat_timeout_ms",

@@ -59,7 +59,8 @@ func (c *contract) Claim(ctx context.Context, call enginerpc.ClaimCall) (enginer
 	reply := enginerpc.ClaimReply{Status: enginerpc.StatusOK}
 	if call.Repeated {
 		var err error
-		if reply.Executions, err = c.claimedBefore(ctx, call.Partition, &call.ClaimRequest); err != nil || len(reply.Executions) > 0 {
+		if reply.Executions, err = c.claimedBefore(ctx, call.Partition, &call.ClaimRequest); err != nil ||
+			len(reply.Executions) > 0 {
 			return reply, err
 		}
 	}
@@ -73,7 +74,9 @@ func (c *contract) Claim(ctx context.Context, call enginerpc.ClaimCall) (enginer
 }
 
 // candidates returns the first executions of a lane, and those whose worker was lost.
-func (c *contract) candidates(ctx context.Context, p enginecore.Partition, lane enginecore.LaneID, count int64) ([]contractCandidate, error) {
+func (c *contract) candidates(
+	ctx context.Context, p enginecore.Partition, lane enginecore.LaneID, count int64,
+) ([]contractCandidate, error) {
 	last := min(max(2*count, minCandidates), maxCandidates) - 1
 	lists, err := c.read(ctx,
 		c.client.B().Zrange().Key(c.keys.LaneEligible(p, lane)).Min("0").Max(engine.Decimal(last)).Build(),
@@ -107,7 +110,9 @@ func (c *contract) candidates(ctx context.Context, p enginecore.Partition, lane 
 
 // takeSome claims up to r.Count of the candidates; where another worker was faster, it tries the next one. It returns
 // the number of candidates that it left.
-func (c *contract) takeSome(ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest, candidates []contractCandidate) (taken []enginerpc.ClaimedExecution, left int64, err error) {
+func (c *contract) takeSome(
+	ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest, candidates []contractCandidate,
+) (taken []enginerpc.ClaimedExecution, left int64, err error) {
 	for len(candidates) > 0 && int64(len(taken)) < r.Count {
 		batch := candidates[:min(int(r.Count)-len(taken), len(candidates))]
 		candidates = candidates[len(batch):]
@@ -141,7 +146,9 @@ var (
 )
 
 // take claims executions and reads what their worker needs, in one round trip.
-func (c *contract) take(ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest, candidates []contractCandidate) ([]enginerpc.ClaimedExecution, error) {
+func (c *contract) take(
+	ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest, candidates []contractCandidate,
+) ([]enginerpc.ClaimedExecution, error) {
 	b := c.batch()
 	claims := make([]*contractClaim, len(candidates))
 	for i, x := range candidates {
@@ -161,7 +168,8 @@ func (c *contract) take(ctx context.Context, p enginecore.Partition, r *enginerp
 			fault = err
 		}
 		if err != nil {
-			c.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: somebody else was faster", engine.EventClaimLost.Attr(), slog.String("execution", string(x.id)),
+			c.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: another worker claimed the execution first",
+				engine.EventClaimLost.Attr(), slog.String("execution", string(x.id)),
 				slog.Any("error", err))
 			continue
 		}
@@ -183,7 +191,8 @@ func (c *contract) take(ctx context.Context, p enginecore.Partition, r *enginerp
 // addClaim adds the grant and the claim of one execution to a batch.
 func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.ClaimRequest) {
 	grant := enginerpc.Grant{
-		ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.WorkerInstanceID, LaneID: r.LaneID, GrantTTL: contractGrant,
+		ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.WorkerInstanceID, LaneID: r.LaneID,
+		GrantTTL:              contractGrant,
 		WorkerCapabilitiesCSV: r.Capabilities,
 	}
 	lease := contractLeaseID(r.ClaimID, x.id)
@@ -195,7 +204,8 @@ func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.Cla
 		addOnce[enginerpc.IssueReclaimGrantReply](b, enginerpc.IssueReclaimGrantCall{Grant: grant})
 		a := addOnce[enginerpc.ReclaimExecutionReply](b, enginerpc.ReclaimExecutionCall{
 			OldAttemptIndex: current, AttemptIndex: next, ExecutionID: x.id, WorkerID: r.WorkerID,
-			WorkerInstanceID: r.WorkerInstanceID, LaneID: r.LaneID, LeaseID: lease, LeaseTTL: r.LeaseTTL, AttemptID: attempt,
+			WorkerInstanceID: r.WorkerInstanceID, LaneID: r.LaneID, LeaseID: lease, LeaseTTL: r.LeaseTTL,
+			AttemptID: attempt,
 		})
 		x.claim = func() (enginerpc.ClaimExecutionReply, error) { return enginerpc.ClaimExecutionReply(a.Reply), a.Err }
 	case x.core["attempt_state"] == "attempt_interrupted":
@@ -241,11 +251,15 @@ func contractLeaseID(claimID string, id enginecore.ExecutionID) enginecore.Lease
 }
 
 // claimed records a lease and returns the description of its execution for the worker.
-func (c *contract) claimed(x *contractClaim, reply enginerpc.ClaimExecutionReply, p enginecore.Partition, r *enginerpc.ClaimRequest) enginerpc.ClaimedExecution {
+func (c *contract) claimed(
+	x *contractClaim, reply enginerpc.ClaimExecutionReply, p enginecore.Partition, r *enginerpc.ClaimRequest,
+) enginerpc.ClaimedExecution {
 	tags := hashrecord.Read(*x.tags, claimTags)
 	out := enginerpc.ClaimedExecution{
-		ExecutionID: x.id, Node: tags[tagNode], Kind: x.core["execution_kind"], FlowID: enginecore.FlowID(x.core["flow_id"]),
-		AttemptIndex: reply.AttemptIndex, AttemptID: reply.AttemptID, AttemptType: reply.AttemptType, LeaseID: reply.LeaseID,
+		ExecutionID: x.id, Node: tags[tagNode], Kind: x.core["execution_kind"],
+		FlowID:       enginecore.FlowID(x.core["flow_id"]),
+		AttemptIndex: reply.AttemptIndex, AttemptID: reply.AttemptID, AttemptType: reply.AttemptType,
+		LeaseID:    reply.LeaseID,
 		LeaseEpoch: reply.LeaseEpoch, LeaseExpiresAt: reply.LeaseExpiresAt, RetryCount: x.core.Int("retry_count"),
 		CreatedAt: x.core.Time("created_at"), InputsComplete: true,
 	}
@@ -255,7 +269,8 @@ func (c *contract) claimed(x *contractClaim, reply enginerpc.ClaimExecutionReply
 	out.Policy, _ = x.policy.AsBytes() // nil where there is none
 	out.Payload, _ = x.input.AsBytes()
 	lease := contractLease{
-		partition: p, lane: r.LaneID, flow: out.FlowID, node: tags[tagNode], attempt: out.AttemptIndex, worker: r.WorkerInstanceID,
+		partition: p, lane: r.LaneID, flow: out.FlowID, node: tags[tagNode], attempt: out.AttemptIndex,
+		worker: r.WorkerInstanceID,
 		policy: out.Policy, retries: out.RetryCount, epoch: out.LeaseEpoch, attemptID: out.AttemptID,
 	}
 	if x.header != nil {
@@ -269,7 +284,9 @@ func (c *contract) claimed(x *contractClaim, reply enginerpc.ClaimExecutionReply
 }
 
 // claimedBefore returns the executions that an earlier try of the same claim has claimed.
-func (c *contract) claimedBefore(ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest) ([]enginerpc.ClaimedExecution, error) {
+func (c *contract) claimedBefore(
+	ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest,
+) ([]enginerpc.ClaimedExecution, error) {
 	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.IndexWorkerLeases(p, r.WorkerInstanceID)).Build())
 	if err != nil {
 		return nil, err
@@ -294,9 +311,11 @@ func (c *contract) claimedBefore(ctx context.Context, p enginecore.Partition, r 
 	taken := make([]enginerpc.ClaimedExecution, len(claims))
 	for i, x := range claims {
 		taken[i] = c.claimed(x, enginerpc.ClaimExecutionReply{
-			LeaseID: enginecore.LeaseID(x.core["current_lease_id"]), LeaseEpoch: enginecore.LeaseEpoch(x.core.Int("current_lease_epoch")),
-			AttemptID:    enginecore.AttemptID(x.core["current_attempt_id"]),
-			AttemptIndex: enginecore.AttemptIndex(x.core.Int("current_attempt_index")), LeaseExpiresAt: x.core.Time("lease_expires_at"),
+			LeaseID:        enginecore.LeaseID(x.core["current_lease_id"]),
+			LeaseEpoch:     enginecore.LeaseEpoch(x.core.Int("current_lease_epoch")),
+			AttemptID:      enginecore.AttemptID(x.core["current_attempt_id"]),
+			AttemptIndex:   enginecore.AttemptIndex(x.core.Int("current_attempt_index")),
+			LeaseExpiresAt: x.core.Time("lease_expires_at"),
 		}, p, r)
 	}
 	return taken, c.addInputs(ctx, p, taken)
@@ -327,7 +346,8 @@ func (c *contract) addInputs(ctx context.Context, p enginecore.Partition, taken 
 			continue
 		}
 		for _, node := range nodes {
-			read := b.get(c.client.B().Get().Key(c.keys.ExecResult(enginecore.ExecutionIDFor(p, x.FlowID, node))).Build())
+			read := b.get(c.client.B().Get().Key(c.keys.ExecResult(enginecore.ExecutionIDFor(p, x.FlowID,
+				node))).Build())
 			finish = append(finish, func() {
 				if result, err := read.AsBytes(); err == nil {
 					x.Inputs = append(x.Inputs, enginerpc.NodeInput{Name: node, Result: result})
@@ -367,7 +387,8 @@ func (c *contract) ReadInputs(ctx context.Context, call enginerpc.ReadInputsCall
 	page := nodes[first:min(first+contractInputs, len(nodes))]
 	commands := make(rueidis.Commands, len(page))
 	for i, node := range page {
-		commands[i] = c.client.B().Get().Key(c.keys.ExecResult(enginecore.ExecutionIDFor(call.Partition, flowID, node))).Build()
+		commands[i] = c.client.B().Get().Key(c.keys.ExecResult(enginecore.ExecutionIDFor(call.Partition, flowID,
+			node))).Build()
 	}
 	if results, err = c.read(ctx, commands...); err != nil {
 		return reply, err

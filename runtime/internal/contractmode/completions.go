@@ -77,7 +77,9 @@ func (c *contract) FollowCompletions(ctx context.Context) {
 		}
 		engine.Sleep(ctx, followAfter)
 		if err := c.follow(ctx, batch); err != nil && ctx.Err() == nil {
-			c.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: looking after ended executions failed, the next reconciliation does it", engine.EventAttendFailed.Attr(),
+			c.logger.LogAttrs(ctx, slog.LevelWarn,
+				"flowfabric: the worker could not process ended executions; the next reconciliation does",
+				engine.EventAttendFailed.Attr(),
 				slog.Any("error", err))
 		}
 	}
@@ -116,7 +118,9 @@ func (c *contract) followPage(ctx context.Context, p enginecore.Partition, page 
 	if err != nil {
 		return err
 	}
-	cores, err := c.readCores(ctx, ids, []string{"lifecycle_phase", "terminal_outcome", "current_attempt_index", "cancellation_reason"})
+	cores, err := c.readCores(ctx, ids, []string{
+		"lifecycle_phase", "terminal_outcome", "current_attempt_index", "cancellation_reason",
+	})
 	if err != nil {
 		return err
 	}
@@ -170,10 +174,13 @@ func (c *contract) tellLast(ctx context.Context, id enginecore.ExecutionID, core
 }
 
 // isFollowed reports whether all edges from an execution are resolved.
-func (c *contract) isFollowed(ctx context.Context, p enginecore.Partition, end contractEnd, edges []enginecore.EdgeID) (bool, error) {
+func (c *contract) isFollowed(
+	ctx context.Context, p enginecore.Partition, end contractEnd, edges []enginecore.EdgeID,
+) (bool, error) {
 	commands := make(rueidis.Commands, len(edges))
 	for i, edge := range edges {
-		commands[i] = c.client.B().Hget().Key(c.keys.FlowEdge(p, end.flow, edge)).Field("downstream_execution_id").Build()
+		commands[i] = c.client.B().Hget().Key(c.keys.FlowEdge(p, end.flow,
+			edge)).Field("downstream_execution_id").Build()
 	}
 	downs, err := c.read(ctx, commands...)
 	if err != nil {
@@ -182,7 +189,8 @@ func (c *contract) isFollowed(ctx context.Context, p enginecore.Partition, end c
 	commands = commands[:0]
 	for i, edge := range edges {
 		if down, err := downs[i].ToString(); err == nil {
-			commands = append(commands, c.client.B().Sismember().Key(c.keys.ExecDepsUnresolved(enginecore.ExecutionID(down))).Member(string(edge)).Build())
+			commands = append(commands,
+				c.client.B().Sismember().Key(c.keys.ExecDepsUnresolved(enginecore.ExecutionID(down))).Member(string(edge)).Build())
 		}
 	}
 	open, err := c.read(ctx, commands...)

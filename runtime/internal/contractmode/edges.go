@@ -24,7 +24,8 @@ func (s *contractSubmission) stageEdges(ctx context.Context) error {
 	missing := call.Edges
 	for round := 0; len(missing) > 0; round++ {
 		if round == maxStageRounds {
-			return fmt.Errorf("stage edges of flow %s: %w: others change it all the time", call.FlowID, enginecore.ErrUnavailable)
+			return fmt.Errorf("stage edges of flow %s: %w: others change it all the time", call.FlowID,
+				enginecore.ErrUnavailable)
 		}
 		var revision int64
 		var err error
@@ -108,7 +109,8 @@ func (s *contractSubmission) applyEdges(ctx context.Context) error {
 	applied := make([]*engine.CallResult[enginerpc.ApplyDependencyToChildReply], len(call.Edges))
 	for i, e := range call.Edges {
 		applied[i] = addAgain[enginerpc.ApplyDependencyToChildReply](b, enginerpc.ApplyDependencyToChildCall{
-			DownstreamExecutionID: e.DownstreamExecutionID, LaneID: cores[i].Lane(), FlowID: call.FlowID, EdgeID: e.EdgeID,
+			DownstreamExecutionID: e.DownstreamExecutionID, LaneID: cores[i].Lane(), FlowID: call.FlowID,
+			EdgeID:              e.EdgeID,
 			UpstreamExecutionID: e.UpstreamExecutionID, DependencyKind: e.DependencyKind, Now: c.now(),
 		})
 	}

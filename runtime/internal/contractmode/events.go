@@ -17,13 +17,16 @@ import (
 
 // AwaitEvents waits for one poll interval: the contract has no event log to wait for. It returns the cause of ctx if
 // that has ended.
-func (c *contract) AwaitEvents(ctx context.Context, _ *engine.Tail, _ enginecore.Partition, _ enginecore.FlowID, _ string) error {
+func (c *contract) AwaitEvents(
+	ctx context.Context, _ *engine.Tail, _ enginecore.Partition, _ enginecore.FlowID, _ string,
+) error {
 	engine.Sleep(ctx, c.config.Poll)
 	return context.Cause(ctx)
 }
 
 // ReadEvents composes the events of a run from its records and the lease histories of its nodes, up to the last
-// complete millisecond, of a run that is over all of them. It cannot return what the records do not keep: of several progress reports, the last only.
+// complete millisecond, of a run that is over all of them. It cannot return what the records do not keep: of several
+// progress reports, the last only.
 func (c *contract) ReadEvents(ctx context.Context, call enginerpc.ReadEventsCall) (enginerpc.ReadEventsReply, error) {
 	reply := enginerpc.ReadEventsReply{Status: enginerpc.StatusOK}
 	now, err := c.readClock(ctx)
@@ -109,7 +112,9 @@ func (r *contractRun) events() []contractEvent {
 				Event: n.core["terminal_outcome"], Node: n.name, Attempt: n.core["current_attempt_index"],
 				Detail: n.endDetail(),
 			}
-			events = append(events, contractEvent{e, n.core.Time("completed_at"), int64(i+1)*eventsPerNode + lastOfNode})
+			events = append(events, contractEvent{
+				e, n.core.Time("completed_at"), int64(i+1)*eventsPerNode + lastOfNode,
+			})
 		}
 	}
 	if at := r.over(); !at.IsZero() {

@@ -8,7 +8,9 @@ import (
 
 // FlowFailures returns the nodes that failed, expired or were cancelled on their own, all in one page. Contract mode
 // has no joins that tolerate a failure.
-func (c *contract) FlowFailures(ctx context.Context, call enginerpc.FlowFailuresCall) (enginerpc.FlowFailuresReply, error) {
+func (c *contract) FlowFailures(
+	ctx context.Context, call enginerpc.FlowFailuresCall,
+) (enginerpc.FlowFailuresReply, error) {
 	reply := enginerpc.FlowFailuresReply{Status: enginerpc.StatusOK}
 	run, err := c.readRun(ctx, call.Partition, call.FlowID)
 	if err != nil {

@@ -25,18 +25,22 @@ const (
 
 // ContractTasks lists the keeper tasks in contract mode: those of the tick, then the others. All
 // other tasks are left to the server's own scanners.
-var ContractTasks = append((*contract)(nil).TickTasks(), engine.TaskSuspensionTimeout, engine.TaskPendingWaitpointExpiry, engine.TaskBudget, engine.TaskUnblocking)
+var ContractTasks = append((*contract)(nil).TickTasks(), engine.TaskSuspensionTimeout,
+	engine.TaskPendingWaitpointExpiry, engine.TaskBudget, engine.TaskUnblocking)
 
 // TickTasks lists the keeper tasks that Tick and KeepAll carry out.
 func (*contract) TickTasks() []engine.TaskID {
 	return []engine.TaskID{
-		engine.TaskLeaseExpiry, engine.TaskAttemptTimeout, engine.TaskExecutionDeadline, engine.TaskDelayedPromotion, engine.TaskCancelBacklog, engine.TaskDependencyReconciliation,
+		engine.TaskLeaseExpiry, engine.TaskAttemptTimeout, engine.TaskExecutionDeadline, engine.TaskDelayedPromotion,
+		engine.TaskCancelBacklog, engine.TaskDependencyReconciliation,
 	}
 }
 
 // KeepAll carries out what is due in several partitions, up to contractTicks of them at a time. The answers are in
 // the order of the calls; the error is one of theirs.
-func (c *contract) KeepAll(ctx context.Context, calls []enginerpc.KeepCall) ([]engine.CallResult[enginerpc.KeepReply], error) {
+func (c *contract) KeepAll(
+	ctx context.Context, calls []enginerpc.KeepCall,
+) ([]engine.CallResult[enginerpc.KeepReply], error) {
 	answers := make([]engine.CallResult[enginerpc.KeepReply], len(calls))
 	var ticking errgroup.Group
 	ticking.SetLimit(contractTicks)
@@ -70,7 +74,9 @@ func (c *contract) keep(ctx context.Context, call enginerpc.KeepCall) (enginerpc
 	if err != nil {
 		return enginerpc.KeepReply{}, err
 	}
-	t := &contractTick{contract: c, call: call, lanes: c.KnownLanes(call.Lanes), lags: make(map[engine.TaskID]time.Duration)}
+	t := &contractTick{
+		contract: c, call: call, lanes: c.KnownLanes(call.Lanes), lags: make(map[engine.TaskID]time.Duration),
+	}
 	// No message announces what other programs make due.
 	t.reply = enginerpc.KeepReply{Status: enginerpc.StatusOK, Now: now, NextDueAt: now.Add(c.config.Poll)}
 	if err := t.readDue(ctx); err != nil {
@@ -99,7 +105,8 @@ func (c *contract) keep(ctx context.Context, call enginerpc.KeepCall) (enginerpc
 			return t.reply, err
 		}
 		if t.count > 0 {
-			t.reply.Done = append(t.reply.Done, enginerpc.TaskDone{Task: string(d.task), Done: t.count, Lag: t.lags[d.task]})
+			t.reply.Done = append(t.reply.Done,
+				enginerpc.TaskDone{Task: string(d.task), Done: t.count, Lag: t.lags[d.task]})
 		}
 	}
 	return t.reply, nil
@@ -163,7 +170,8 @@ func (t *contractTick) readDue(ctx context.Context) error {
 	}
 	commands := make(rueidis.Commands, len(indexes))
 	for i, index := range indexes {
-		commands[i] = c.client.B().Zrange().Key(index.key).Min("0").Max(engine.Decimal(max(t.call.Limit, 1) - 1)).Withscores().Build()
+		commands[i] = c.client.B().Zrange().Key(index.key).Min("0").Max(engine.Decimal(max(t.call.Limit,
+			1) - 1)).Withscores().Build()
 	}
 	results, err := c.read(ctx, commands...)
 	if err != nil {
@@ -233,7 +241,9 @@ func (t *contractTick) expireLeases(ctx context.Context) error {
 	return nil
 }
 
-var expireFields = []string{"lane_id", "current_attempt_index", "current_worker_instance_id", "current_lease_id", "flow_id"}
+var expireFields = []string{
+	"lane_id", "current_attempt_index", "current_worker_instance_id", "current_lease_id", "flow_id",
+}
 
 // expire ends executions that have exceeded their deadline, or an attempt timeout set by another program.
 func (t *contractTick) expire(ctx context.Context, ids []enginecore.ExecutionID, reason string) error {
@@ -245,7 +255,8 @@ func (t *contractTick) expire(ctx context.Context, ids []enginecore.ExecutionID,
 	calls := make([]enginerpc.ExpireExecutionCall, len(ids))
 	for i, id := range ids {
 		calls[i] = enginerpc.ExpireExecutionCall{
-			AttemptIndex: enginecore.AttemptIndex(cores[i].Int("current_attempt_index")), LaneID: cores[i].Lane(), ExecutionID: id,
+			AttemptIndex: enginecore.AttemptIndex(cores[i].Int("current_attempt_index")), LaneID: cores[i].Lane(),
+			ExecutionID:      id,
 			WorkerInstanceID: enginecore.WorkerInstanceID(cores[i]["current_worker_instance_id"]), ExpireReason: reason,
 		}
 	}
@@ -300,7 +311,8 @@ func (t *contractTick) cancelOwed(ctx context.Context) error {
 	c, p := t.contract, t.call.Partition
 	for _, text := range t.cancels {
 		id := enginecore.FlowID(text)
-		results, err := c.read(ctx, c.client.B().Srandmember().Key(c.keys.FlowPendingCancels(p, id)).Count(t.call.Limit).Build(),
+		results, err := c.read(ctx, c.client.B().Srandmember().Key(c.keys.FlowPendingCancels(p,
+			id)).Count(t.call.Limit).Build(),
 			c.hmget(c.keys.FlowCore(p, id), []string{"cancel_reason"}))
 		if err != nil {
 			return err

@@ -100,18 +100,22 @@ func (b *contractLeases) drop(lease enginecore.LeaseID) {
 var leaseFields = []string{"lane_id", "flow_id", "current_attempt_index", "current_worker_instance_id", "retry_count"}
 
 // leaseOf returns what this process, or else the engine, knows of a lease.
-func (c *contract) leaseOf(ctx context.Context, p enginecore.Partition, id enginecore.ExecutionID, lease enginecore.LeaseID) (*contractLease, error) {
+func (c *contract) leaseOf(
+	ctx context.Context, p enginecore.Partition, id enginecore.ExecutionID, lease enginecore.LeaseID,
+) (*contractLease, error) {
 	if l := c.leases.get(lease); l != nil {
 		return l, nil
 	}
-	results, err := c.read(ctx, c.hmget(c.keys.ExecCore(id), leaseFields), c.client.B().Get().Key(c.keys.ExecPolicy(id)).Build())
+	results, err := c.read(ctx, c.hmget(c.keys.ExecCore(id), leaseFields),
+		c.client.B().Get().Key(c.keys.ExecPolicy(id)).Build())
 	if err != nil {
 		return nil, err
 	}
 	core := hashrecord.Read(results[0], leaseFields)
 	policy, _ := results[1].AsBytes() // nil where there is none
 	return &contractLease{
-		partition: p, lane: core.Lane(), flow: enginecore.FlowID(core["flow_id"]), policy: policy, retries: core.Int("retry_count"),
+		partition: p, lane: core.Lane(), flow: enginecore.FlowID(core["flow_id"]), policy: policy,
+		retries: core.Int("retry_count"),
 		attempt: enginecore.AttemptIndex(core.Int("current_attempt_index")),
 		worker:  enginecore.WorkerInstanceID(core["current_worker_instance_id"]),
 	}, nil
@@ -221,7 +225,8 @@ func (c *contract) Fail(ctx context.Context, call enginerpc.FailCall) (enginerpc
 func retriedBySelf(err error, epoch enginecore.LeaseEpoch) bool {
 	var refusal *enginecore.Error
 	return errors.As(err, &refusal) && refusal.Code == enginecore.ErrExecutionNotActive &&
-		refusal.Detail("lifecycle_phase") == "runnable" && refusal.Detail("lease_epoch") == strconv.FormatInt(int64(epoch), 10)
+		refusal.Detail("lifecycle_phase") == "runnable" &&
+		refusal.Detail("lease_epoch") == strconv.FormatInt(int64(epoch), 10)
 }
 
 // contractRetry returns the retry policy for one failure: the limit of the stored policy with a fixed delay, computed
@@ -232,7 +237,8 @@ func contractRetry(lease *contractLease, call enginerpc.FailCall) []byte {
 		return nil
 	}
 	backoff := stored.Retry.Backoff
-	delay := min(float64(backoff.InitialMS)*math.Pow(backoff.Multiplier, float64(lease.retries)), float64(backoff.MaxMS))
+	delay := min(float64(backoff.InitialMS)*math.Pow(backoff.Multiplier, float64(lease.retries)),
+		float64(backoff.MaxMS))
 	delay += delay * float64(backoff.JitterPermille) / 1000 * float64(call.JitterPermille) / 1000
 	ms := int64(delay)
 	if call.RetryAfter > 0 {
@@ -262,7 +268,8 @@ func (c *contract) Release(ctx context.Context, call enginerpc.ReleaseCall) (eng
 		AttemptIndex: lease.attempt, WorkerInstanceID: lease.worker, LaneID: lease.lane, ExecutionID: call.ExecutionID,
 		LeaseID: call.LeaseID, LeaseEpoch: call.LeaseEpoch, AttemptID: call.AttemptID, DelayUntil: now,
 	})
-	promoted := addOnce[enginerpc.PromoteDelayedReply](b, enginerpc.PromoteDelayedCall{LaneID: lease.lane, ExecutionID: call.ExecutionID, Now: now})
+	promoted := addOnce[enginerpc.PromoteDelayedReply](b,
+		enginerpc.PromoteDelayedCall{LaneID: lease.lane, ExecutionID: call.ExecutionID, Now: now})
 	if err := b.run(ctx); err != nil {
 		return reply, err
 	}
@@ -278,7 +285,9 @@ const renewHistoryGrace = 5 * time.Second
 
 // RenewAll renews the leases of several partitions, one call for each lease, in one round trip. The answers are in
 // the order of the calls; the error joins theirs.
-func (c *contract) RenewAll(ctx context.Context, calls []enginerpc.RenewCall) ([]engine.CallResult[enginerpc.RenewReply], error) {
+func (c *contract) RenewAll(
+	ctx context.Context, calls []enginerpc.RenewCall,
+) ([]engine.CallResult[enginerpc.RenewReply], error) {
 	_, _ = c.readClock(ctx) // after a failure, the last reading is used
 	b := c.batch()
 	renewals := make([][]*engine.CallResult[enginerpc.RenewLeaseReply], len(calls))
@@ -305,7 +314,9 @@ func (c *contract) RenewAll(ctx context.Context, calls []enginerpc.RenewCall) ([
 }
 
 // renewal returns the answer to one call from those of its leases.
-func (c *contract) renewal(ctx context.Context, call enginerpc.RenewCall, renewed []*engine.CallResult[enginerpc.RenewLeaseReply]) engine.CallResult[enginerpc.RenewReply] {
+func (c *contract) renewal(
+	ctx context.Context, call enginerpc.RenewCall, renewed []*engine.CallResult[enginerpc.RenewLeaseReply],
+) engine.CallResult[enginerpc.RenewReply] {
 	a := engine.CallResult[enginerpc.RenewReply]{Reply: enginerpc.RenewReply{Status: enginerpc.StatusOK}}
 	for i, l := range call.Leases {
 		var refusal *enginecore.Error
@@ -314,10 +325,12 @@ func (c *contract) renewal(ctx context.Context, call enginerpc.RenewCall, renewe
 			a.Reply.ExpiresAt = renewed[i].Reply.ExpiresAt
 			c.leases.renewed(l.LeaseID, call.LeaseTTL)
 			if c.endOverdue(ctx, call.Partition, l) {
-				a.Reply.Lost = append(a.Reply.Lost, enginerpc.LostLease{ExecutionID: l.ExecutionID, Code: string(enginecore.ErrExecutionNotActive)})
+				a.Reply.Lost = append(a.Reply.Lost,
+					enginerpc.LostLease{ExecutionID: l.ExecutionID, Code: string(enginecore.ErrExecutionNotActive)})
 			}
 		case errors.As(err, &refusal):
-			a.Reply.Lost = append(a.Reply.Lost, enginerpc.LostLease{ExecutionID: l.ExecutionID, Code: string(refusal.Code)})
+			a.Reply.Lost = append(a.Reply.Lost,
+				enginerpc.LostLease{ExecutionID: l.ExecutionID, Code: string(refusal.Code)})
 		default:
 			a.Err = err
 		}
@@ -337,14 +350,16 @@ func (c *contract) endOverdue(ctx context.Context, p enginecore.Partition, l eng
 	}
 	_, err := c.Fail(ctx, enginerpc.FailCall{
 		Partition: p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
-		AttemptIndex: lease.attempt, Reason: engine.ErrStartToClose.Error(), Category: activity.CategoryTimeout, Retryable: true,
+		AttemptIndex: lease.attempt, Reason: engine.ErrStartToClose.Error(), Category: activity.CategoryTimeout,
+		Retryable: true,
 	})
 	return err == nil
 }
 
 // unknownLeases returns the leases that the engine holds for a worker that does not know them.
 func (c *contract) unknownLeases(ctx context.Context, call enginerpc.RenewCall) ([]enginerpc.HeldLease, error) {
-	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.IndexWorkerLeases(call.Partition, call.WorkerInstanceID)).Build())
+	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.IndexWorkerLeases(call.Partition,
+		call.WorkerInstanceID)).Build())
 	if err != nil {
 		return nil, err
 	}
@@ -364,7 +379,8 @@ func (c *contract) unknownLeases(ctx context.Context, call enginerpc.RenewCall) 
 	}
 	var unknownLeases []enginerpc.HeldLease
 	for i, id := range ids {
-		if cores[i]["ownership_state"] == "leased" && cores[i]["current_worker_instance_id"] == string(call.WorkerInstanceID) {
+		if cores[i]["ownership_state"] == "leased" &&
+			cores[i]["current_worker_instance_id"] == string(call.WorkerInstanceID) {
 			unknownLeases = append(unknownLeases, enginerpc.HeldLease{
 				ExecutionID: id, LeaseID: enginecore.LeaseID(cores[i]["current_lease_id"]),
 				LeaseEpoch: enginecore.LeaseEpoch(cores[i].Int("current_lease_epoch")),

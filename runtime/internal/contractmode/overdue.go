@@ -25,9 +25,18 @@ const (
 // budgets, all of other programs.
 func (c *contract) Overdue() []engine.OverdueIndex {
 	return []engine.OverdueIndex{
-		{Task: engine.TaskSuspensionTimeout, Family: enginecore.FlowFamily, Every: overdueEvery, Key: c.keys.IndexSuspensionTimeout, Work: c.expireWaits},
-		{Task: engine.TaskPendingWaitpointExpiry, Family: enginecore.FlowFamily, Every: overdueEvery, Key: c.keys.IndexPendingWaitpointExpiry, Work: c.closeWaitpoints},
-		{Task: engine.TaskBudget, Family: enginecore.BudgetFamily, Every: resetsEvery, Key: c.keys.IndexBudgetResets, Work: c.resetBudgets},
+		{
+			Task: engine.TaskSuspensionTimeout, Family: enginecore.FlowFamily, Every: overdueEvery,
+			Key: c.keys.IndexSuspensionTimeout, Work: c.expireWaits,
+		},
+		{
+			Task: engine.TaskPendingWaitpointExpiry, Family: enginecore.FlowFamily, Every: overdueEvery,
+			Key: c.keys.IndexPendingWaitpointExpiry, Work: c.closeWaitpoints,
+		},
+		{
+			Task: engine.TaskBudget, Family: enginecore.BudgetFamily, Every: resetsEvery, Key: c.keys.IndexBudgetResets,
+			Work: c.resetBudgets,
+		},
 	}
 }
 
@@ -45,8 +54,9 @@ func (c *contract) expireWaits(ctx context.Context, p enginecore.Partition, due 
 	for i, id := range ids {
 		if waitpoint := cores[i]["current_waitpoint_id"]; waitpoint != "" {
 			calls = append(calls, enginerpc.ExpireSuspensionCall{
-				WaitpointID: enginecore.WaitpointID(waitpoint), AttemptIndex: enginecore.AttemptIndex(cores[i].Int("current_attempt_index")),
-				LaneID: cores[i].Lane(), ExecutionID: id,
+				WaitpointID:  enginecore.WaitpointID(waitpoint),
+				AttemptIndex: enginecore.AttemptIndex(cores[i].Int("current_attempt_index")),
+				LaneID:       cores[i].Lane(), ExecutionID: id,
 			})
 			lanes = append(lanes, cores[i].Lane())
 		}
@@ -60,10 +70,13 @@ func (c *contract) expireWaits(ctx context.Context, p enginecore.Partition, due 
 }
 
 // closeWaitpoints closes waitpoints that were opened in advance of a wait that did not come in time.
-func (c *contract) closeWaitpoints(ctx context.Context, p enginecore.Partition, due []string, _ time.Time) (int64, error) {
+func (c *contract) closeWaitpoints(
+	ctx context.Context, p enginecore.Partition, due []string, _ time.Time,
+) (int64, error) {
 	commands := make(rueidis.Commands, len(due))
 	for i, id := range due {
-		commands[i] = c.client.B().Hget().Key(c.keys.WaitpointRecord(p, enginecore.WaitpointID(id))).Field("execution_id").Build()
+		commands[i] = c.client.B().Hget().Key(c.keys.WaitpointRecord(p,
+			enginecore.WaitpointID(id))).Field("execution_id").Build()
 	}
 	results, err := c.read(ctx, commands...)
 	if err != nil {
@@ -73,7 +86,8 @@ func (c *contract) closeWaitpoints(ctx context.Context, p enginecore.Partition, 
 	for i, id := range due {
 		if owner, err := results[i].ToString(); err == nil {
 			calls = append(calls, enginerpc.CloseWaitpointCall{
-				ExecutionID: enginecore.ExecutionID(owner), WaitpointID: enginecore.WaitpointID(id), Reason: "never_committed",
+				ExecutionID: enginecore.ExecutionID(owner), WaitpointID: enginecore.WaitpointID(id),
+				Reason: "never_committed",
 			})
 		}
 	}
@@ -81,7 +95,9 @@ func (c *contract) closeWaitpoints(ctx context.Context, p enginecore.Partition, 
 }
 
 // resetBudgets resets the usage of due budgets.
-func (c *contract) resetBudgets(ctx context.Context, p enginecore.Partition, due []string, now time.Time) (int64, error) {
+func (c *contract) resetBudgets(
+	ctx context.Context, p enginecore.Partition, due []string, now time.Time,
+) (int64, error) {
 	calls := make([]enginerpc.ResetBudgetCall, len(due))
 	for i, id := range due {
 		calls[i] = enginerpc.ResetBudgetCall{Partition: p, BudgetID: enginecore.BudgetID(id), Now: now}

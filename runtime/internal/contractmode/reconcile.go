@@ -47,7 +47,8 @@ func (t *contractTick) reconcile(ctx context.Context) error {
 // learnLanes finds the lanes that the flows of the partition use.
 func (t *contractTick) learnLanes(ctx context.Context, state *reconcileState) error {
 	c, p := t.contract, t.call.Partition
-	entry, err := c.client.Do(ctx, c.client.B().Sscan().Key(c.keys.IndexFlowIndex(p)).Cursor(state.flows).Count(reconcilePage).Build()).AsScanEntry()
+	entry, err := c.client.Do(ctx,
+		c.client.B().Sscan().Key(c.keys.IndexFlowIndex(p)).Cursor(state.flows).Count(reconcilePage).Build()).AsScanEntry()
 	if err != nil {
 		return engine.ReadError("SSCAN", err)
 	}
@@ -78,7 +79,8 @@ func (t *contractTick) reconcileLanes(ctx context.Context, state *reconcileState
 	for _, lane := range t.lanes {
 		commands = append(commands,
 			c.client.B().Zrange().Key(c.keys.LaneBlockedDependencies(p, lane)).Min(first).Max(last).Build(),
-			c.client.B().Zrangebyscore().Key(c.keys.LaneDelayed(p, lane)).Min(engine.Decimal(heldUntil.UnixMilli())).Max("+inf").
+			c.client.B().Zrangebyscore().Key(c.keys.LaneDelayed(p,
+				lane)).Min(engine.Decimal(heldUntil.UnixMilli())).Max("+inf").
 				Limit(state.offset, reconcilePage).Build(),
 			c.client.B().Zrange().Key(c.keys.LaneActive(p, lane)).Min(first).Max(last).Build())
 	}
@@ -137,7 +139,8 @@ func (t *contractTick) endedUpstreams(ctx context.Context, blocked []enginecore.
 	c := t.contract
 	var commands rueidis.Commands
 	for _, id := range blocked {
-		commands = append(commands, c.client.B().Srandmember().Key(c.keys.ExecDepsUnresolved(id)).Count(reconcilePage).Build())
+		commands = append(commands,
+			c.client.B().Srandmember().Key(c.keys.ExecDepsUnresolved(id)).Count(reconcilePage).Build())
 	}
 	results, err := c.read(ctx, commands...)
 	if err != nil {
@@ -146,7 +149,8 @@ func (t *contractTick) endedUpstreams(ctx context.Context, blocked []enginecore.
 	commands = commands[:0]
 	for i, id := range blocked {
 		for _, edge := range idsOf[enginecore.EdgeID](results[i]) {
-			commands = append(commands, c.client.B().Hget().Key(c.keys.ExecDep(id, edge)).Field("upstream_execution_id").Build())
+			commands = append(commands, c.client.B().Hget().Key(c.keys.ExecDep(id,
+				edge)).Field("upstream_execution_id").Build())
 		}
 	}
 	if results, err = c.read(ctx, commands...); err != nil {
@@ -183,7 +187,8 @@ func (t *contractTick) releaseHeld(ctx context.Context, held []enginecore.Execut
 	}
 	commands := make(rueidis.Commands, len(held))
 	for i := range held {
-		commands[i] = c.client.B().Hget().Key(c.keys.FlowTags(p, enginecore.FlowID(cores[i]["flow_id"]))).Field(tagSubmitted).Build()
+		commands[i] = c.client.B().Hget().Key(c.keys.FlowTags(p,
+			enginecore.FlowID(cores[i]["flow_id"]))).Field(tagSubmitted).Build()
 	}
 	results, err := c.read(ctx, commands...)
 	if err != nil {

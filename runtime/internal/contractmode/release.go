@@ -44,7 +44,8 @@ func (c *contract) release(ctx context.Context, p enginecore.Partition, members 
 		b := c.batch()
 		promoted := make(map[int]*engine.CallResult[enginerpc.PromoteDelayedReply], to-from)
 		for i := from; i < to; i++ {
-			if cores[i]["eligibility_state"] == "not_eligible_until_time" && !cores[i].Time("delay_until").Equal(heldUntil) {
+			if cores[i]["eligibility_state"] == "not_eligible_until_time" &&
+				!cores[i].Time("delay_until").Equal(heldUntil) {
 				continue // it has been released before, and is delayed for another reason
 			}
 			promoted[i] = addAgain[enginerpc.PromoteDelayedReply](b, enginerpc.PromoteDelayedCall{

@@ -42,13 +42,17 @@ var releasedFields = engine.ClaimFields
 // eligible; those that can never run are skipped, and their downstreams in turn. It returns the eligible downstreams,
 // and notifies the workers of lanes other than own. A repeat continues where an earlier call ended, except for
 // skipped executions in between, which a keeper propagates.
-func (c *contract) propagate(ctx context.Context, p enginecore.Partition, own enginecore.LaneID, ends ...contractEnd) ([]contractCandidate, error) {
+func (c *contract) propagate(
+	ctx context.Context, p enginecore.Partition, own enginecore.LaneID, ends ...contractEnd,
+) ([]contractCandidate, error) {
 	return c.propagateOnce(ctx, p, own, false, ends...)
 }
 
 // propagateOnce is propagate. first means that the ends were reported by this very call, so that no other program can
 // have propagated them.
-func (c *contract) propagateOnce(ctx context.Context, p enginecore.Partition, own enginecore.LaneID, first bool, ends ...contractEnd) ([]contractCandidate, error) {
+func (c *contract) propagateOnce(
+	ctx context.Context, p enginecore.Partition, own enginecore.LaneID, first bool, ends ...contractEnd,
+) ([]contractCandidate, error) {
 	var released []contractCandidate
 	closing := make(map[enginecore.FlowID]bool)
 	for len(ends) > 0 {
@@ -93,7 +97,9 @@ type resolution struct {
 // Members are created delayed, and some libraries apply that delay when the last edge is resolved. If no other
 // program can have resolved the edges before, the release is sent along: otherwise it would cut short any other delay
 // of a downstream.
-func (c *contract) resolve(ctx context.Context, p enginecore.Partition, end contractEnd, edges []contractEdge, first bool) (r resolution, err error) {
+func (c *contract) resolve(
+	ctx context.Context, p enginecore.Partition, end contractEnd, edges []contractEdge, first bool,
+) (r resolution, err error) {
 	for ; len(edges) > 0; first = false {
 		page := edges[:min(len(edges), contractPage/3)]
 		edges = edges[len(page):]
@@ -106,7 +112,8 @@ func (c *contract) resolve(ctx context.Context, p enginecore.Partition, end cont
 				UpstreamOutcome: end.outcome, Now: c.now(), FlowID: end.flow,
 			})
 			if first {
-				addAgain[enginerpc.PromoteDelayedReply](b, enginerpc.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
+				addAgain[enginerpc.PromoteDelayedReply](b,
+					enginerpc.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
 			}
 			cores[i] = b.get(c.hmget(c.keys.ExecCore(e.down), releasedFields))
 		}
@@ -142,8 +149,10 @@ func (c *contract) releaseHeld(ctx context.Context, edges []contractEdge, record
 	b := c.batch()
 	again := make(map[int]*rueidis.RedisResult)
 	for i, e := range edges {
-		if records[i]["eligibility_state"] == "not_eligible_until_time" && records[i].Time("delay_until").Equal(heldUntil) {
-			addAgain[enginerpc.PromoteDelayedReply](b, enginerpc.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
+		if records[i]["eligibility_state"] == "not_eligible_until_time" &&
+			records[i].Time("delay_until").Equal(heldUntil) {
+			addAgain[enginerpc.PromoteDelayedReply](b,
+				enginerpc.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
 			again[i] = b.get(c.hmget(c.keys.ExecCore(e.down), releasedFields))
 		}
 	}
@@ -201,7 +210,9 @@ func (c *contract) edgesFrom(ctx context.Context, p enginecore.Partition, end co
 
 // tellReady notifies the workers of lanes in which executions became eligible. A single one on the caller's own lane
 // is left to the caller.
-func (c *contract) tellReady(ctx context.Context, p enginecore.Partition, own enginecore.LaneID, ready []contractCandidate) {
+func (c *contract) tellReady(
+	ctx context.Context, p enginecore.Partition, own enginecore.LaneID, ready []contractCandidate,
+) {
 	count := make(map[enginecore.LaneID]int)
 	for _, r := range ready {
 		count[r.core.Lane()]++
@@ -272,7 +283,9 @@ type graphCache struct {
 }
 
 // get returns the graph of a flow, nil if the flow has no readable definition with that hash.
-func (g *graphCache) get(ctx context.Context, c *contract, p enginecore.Partition, id enginecore.FlowID, hash string) (*contractGraph, error) {
+func (g *graphCache) get(
+	ctx context.Context, c *contract, p enginecore.Partition, id enginecore.FlowID, hash string,
+) (*contractGraph, error) {
 	g.mu.Lock()
 	graph := g.byHash[hash]
 	g.mu.Unlock()

@@ -18,10 +18,13 @@ import (
 
 // nodeFields are the fields of an execution that a description of its node needs.
 var nodeFields = []string{
-	"execution_kind", "lane_id", "public_state", "lifecycle_phase", "eligibility_state", "blocking_reason", "blocking_detail",
-	"total_attempt_count", "retry_count", "lease_reclaim_count", "created_at", "started_at", "completed_at", "delay_until",
+	"execution_kind", "lane_id", "public_state", "lifecycle_phase", "eligibility_state", "blocking_reason",
+	"blocking_detail",
+	"total_attempt_count", "retry_count", "lease_reclaim_count", "created_at", "started_at", "completed_at",
+	"delay_until",
 	"current_worker_instance_id", "lease_expires_at", "progress_pct", "progress_message", "failure_reason",
-	"cancellation_reason", "lease_acquired_at", "progress_updated_at", "terminal_outcome", "current_attempt_index", "flow_id",
+	"cancellation_reason", "lease_acquired_at", "progress_updated_at", "terminal_outcome", "current_attempt_index",
+	"flow_id",
 }
 
 // contractNode is a member of a flow with its nodeFields.
@@ -44,7 +47,8 @@ type contractRun struct {
 
 var (
 	runFields = []string{
-		"flow_kind", "namespace", "public_flow_state", "created_at", "node_count", "edge_count", "cancel_reason", "cancelled_at",
+		"flow_kind", "namespace", "public_flow_state", "created_at", "node_count", "edge_count", "cancel_reason",
+		"cancelled_at",
 	}
 	runTags = []string{tagRunID, tagGraphHash, tagResult, tagDeadline, tagSubmitted, tagCancelledBy}
 )
@@ -201,7 +205,8 @@ func (c *contract) FlowResult(ctx context.Context, call enginerpc.FlowResultCall
 	reply.FailedNode, reply.FailureReason, reply.FailureCategory = run.failure()
 	reply.CancelReason = run.core["cancel_reason"]
 	if id := run.tags[tagResult]; id != "" && reply.Outcome == "success" {
-		if results, err = c.read(ctx, c.client.B().Get().Key(c.keys.ExecResult(enginecore.ExecutionID(id))).Build()); err != nil {
+		if results, err = c.read(ctx,
+			c.client.B().Get().Key(c.keys.ExecResult(enginecore.ExecutionID(id))).Build()); err != nil {
 			return reply, err
 		}
 		result, err := results[0].AsBytes()
@@ -212,13 +217,16 @@ func (c *contract) FlowResult(ctx context.Context, call enginerpc.FlowResultCall
 
 // DescribeFlow reads the flow and all its nodes. They are not read at one moment, so they may be inconsistent with
 // each other.
-func (c *contract) DescribeFlow(ctx context.Context, call enginerpc.DescribeFlowCall) (enginerpc.DescribeFlowReply, error) {
+func (c *contract) DescribeFlow(
+	ctx context.Context, call enginerpc.DescribeFlowCall,
+) (enginerpc.DescribeFlowReply, error) {
 	reply := enginerpc.DescribeFlowReply{Status: enginerpc.StatusOK, Now: c.now()}
 	run, err := c.readRun(ctx, call.Partition, call.FlowID)
 	if err != nil {
 		return reply, err
 	}
-	definition, err := c.read(ctx, c.client.B().Hget().Key(c.keys.FlowTags(call.Partition, call.FlowID)).Field(tagDefinition).Build())
+	definition, err := c.read(ctx, c.client.B().Hget().Key(c.keys.FlowTags(call.Partition,
+		call.FlowID)).Field(tagDefinition).Build())
 	if err != nil {
 		return reply, err
 	}
@@ -240,13 +248,19 @@ func (n *contractNode) describe() enginerpc.DescribedNode {
 	core := n.core
 	d := enginerpc.DescribedNode{
 		ExecutionID: n.id, Node: n.name, Kind: core["execution_kind"], LaneID: core.Lane(), State: core["public_state"],
-		LifecyclePhase: core["lifecycle_phase"], Eligibility: core["eligibility_state"], BlockingReason: core["blocking_reason"],
-		BlockingDetail: core["blocking_detail"], Attempts: core.Int("total_attempt_count"), RetryCount: core.Int("retry_count"),
-		ReclaimCount: core.Int("lease_reclaim_count"), CreatedAt: core.Time("created_at"), StartedAt: core.Time("started_at"),
+		LifecyclePhase: core["lifecycle_phase"], Eligibility: core["eligibility_state"],
+		BlockingReason: core["blocking_reason"],
+		BlockingDetail: core["blocking_detail"], Attempts: core.Int("total_attempt_count"),
+		RetryCount:   core.Int("retry_count"),
+		ReclaimCount: core.Int("lease_reclaim_count"), CreatedAt: core.Time("created_at"),
+		StartedAt:   core.Time("started_at"),
 		CompletedAt: core.Time("completed_at"), DelayUntil: core.Time("delay_until"),
-		WorkerInstanceID: enginecore.WorkerInstanceID(core["current_worker_instance_id"]), LeaseExpiresAt: core.Time("lease_expires_at"),
-		ProgressPercent: core["progress_pct"], ProgressMessage: core["progress_message"], FailureReason: core["failure_reason"],
-		FailureCategory: n.category, CancellationReason: core["cancellation_reason"], LeaseAcquiredAt: core.Time("lease_acquired_at"),
+		WorkerInstanceID: enginecore.WorkerInstanceID(core["current_worker_instance_id"]),
+		LeaseExpiresAt:   core.Time("lease_expires_at"),
+		ProgressPercent:  core["progress_pct"], ProgressMessage: core["progress_message"],
+		FailureReason:   core["failure_reason"],
+		FailureCategory: n.category, CancellationReason: core["cancellation_reason"],
+		LeaseAcquiredAt: core.Time("lease_acquired_at"),
 	}
 	if d.DelayUntil.Equal(heldUntil) {
 		d.DelayUntil = time.Time{}
@@ -269,7 +283,8 @@ func (c *contract) CancelFlow(ctx context.Context, call enginerpc.CancelFlowCall
 		return reply, fmt.Errorf("flow %s: %w", call.FlowID, enginecore.ErrFlowAlreadyTerminal)
 	}
 	_, err = callAgain[enginerpc.ContractCancelFlowReply](ctx, c, enginerpc.ContractCancelFlowCall{
-		Partition: call.Partition, FlowID: call.FlowID, Reason: call.Reason, CancellationPolicy: "cancel_all", Now: c.now(),
+		Partition: call.Partition, FlowID: call.FlowID, Reason: call.Reason, CancellationPolicy: "cancel_all",
+		Now: c.now(),
 	})
 	if errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
 		reply.Status, err = enginerpc.StatusAlreadySatisfied, nil
@@ -291,13 +306,16 @@ func (c *contract) CancelFlow(ctx context.Context, call enginerpc.CancelFlowCall
 }
 
 var cancelFields = []string{
-	"lifecycle_phase", "lane_id", "current_attempt_index", "current_waitpoint_id", "current_worker_instance_id", "current_lease_id",
+	"lifecycle_phase", "lane_id", "current_attempt_index", "current_waitpoint_id", "current_worker_instance_id",
+	"current_lease_id",
 	"ownership_state",
 }
 
 // cancelMembers ends members of a cancelled flow, notifies the workers that run them, and acknowledges them in the
 // list of owed cancels.
-func (c *contract) cancelMembers(ctx context.Context, p enginecore.Partition, flow enginecore.FlowID, reason string, ids []enginecore.ExecutionID) error {
+func (c *contract) cancelMembers(
+	ctx context.Context, p enginecore.Partition, flow enginecore.FlowID, reason string, ids []enginecore.ExecutionID,
+) error {
 	for len(ids) > 0 {
 		page := ids[:min(len(ids), contractPage/2)]
 		ids = ids[len(page):]
@@ -345,7 +363,9 @@ func cancelCall(id enginecore.ExecutionID, core engine.Record, reason string) en
 }
 
 // tellCancel notifies a worker to stop an execution.
-func (c *contract) tellCancel(ctx context.Context, worker enginecore.WorkerInstanceID, id enginecore.ExecutionID, lease, reason string) {
+func (c *contract) tellCancel(
+	ctx context.Context, worker enginecore.WorkerInstanceID, id enginecore.ExecutionID, lease, reason string,
+) {
 	cancel := enginerpc.CancelMessage{ExecutionID: id, LeaseID: enginecore.LeaseID(lease), Reason: reason}
 	c.tell(ctx, c.keys.ChannelWorker(worker), cancel.Text())
 }
@@ -356,7 +376,8 @@ func (c *contract) ListRuns(ctx context.Context, call enginerpc.ListRunsCall) (e
 	reply := enginerpc.ListRunsReply{Status: enginerpc.StatusOK}
 	fields := []string{"flow_kind", "created_at", "namespace"}
 	for cursor := uint64(0); ; {
-		entry, err := c.client.Do(ctx, c.client.B().Sscan().Key(c.keys.IndexFlowIndex(call.Partition)).Cursor(cursor).Count(contractPage).Build()).AsScanEntry()
+		entry, err := c.client.Do(ctx,
+			c.client.B().Sscan().Key(c.keys.IndexFlowIndex(call.Partition)).Cursor(cursor).Count(contractPage).Build()).AsScanEntry()
 		if err != nil {
 			return reply, engine.ReadError("SSCAN", err)
 		}
@@ -371,7 +392,8 @@ func (c *contract) ListRuns(ctx context.Context, call enginerpc.ListRunsCall) (e
 		for i, id := range entry.Elements {
 			core := hashrecord.Read(results[i], fields)
 			created := core.Time("created_at")
-			if core["flow_kind"] == call.FlowName && core["namespace"] == call.Namespace && (call.Before.IsZero() || created.Before(call.Before)) {
+			if core["flow_kind"] == call.FlowName && core["namespace"] == call.Namespace &&
+				(call.Before.IsZero() || created.Before(call.Before)) {
 				reply.Runs = append(reply.Runs, enginerpc.Run{FlowID: enginecore.FlowID(id), CreatedAt: created})
 			}
 		}
@@ -411,7 +433,8 @@ func (c *contract) completeRuns(ctx context.Context, p enginecore.Partition, run
 // EndLeases revokes all leases of a partition.
 func (c *contract) EndLeases(ctx context.Context, call enginerpc.EndLeasesCall) (enginerpc.EndLeasesReply, error) {
 	reply := enginerpc.EndLeasesReply{Status: enginerpc.StatusOK}
-	results, err := c.read(ctx, c.client.B().Zrange().Key(c.keys.IndexLeaseExpiry(call.Partition)).Min("0").Max("-1").Build())
+	results, err := c.read(ctx,
+		c.client.B().Zrange().Key(c.keys.IndexLeaseExpiry(call.Partition)).Min("0").Max("-1").Build())
 	if err != nil {
 		return reply, err
 	}
@@ -429,5 +452,6 @@ func (c *contract) EndLeases(ctx context.Context, call enginerpc.EndLeasesCall) 
 	}
 	answers := sendContract[enginerpc.RevokeLeaseReply](ctx, c, revocations)
 	reply.Ended = int64(len(ids))
-	return reply, firstError(answers, enginecore.ErrExecutionNotActive, enginecore.ErrExecutionNotFound, enginecore.ErrNoActiveLease)
+	return reply, firstError(answers, enginecore.ErrExecutionNotActive, enginecore.ErrExecutionNotFound,
+		enginecore.ErrNoActiveLease)
 }

@@ -91,7 +91,8 @@ func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error
 		}
 	}
 	_, err = callAgain[enginerpc.CreateFlowReply](ctx, c, enginerpc.CreateFlowCall{
-		Partition: call.Partition, FlowID: call.FlowID, FlowKind: call.FlowName, Namespace: call.Namespace, Now: c.now(),
+		Partition: call.Partition, FlowID: call.FlowID, FlowKind: call.FlowName, Namespace: call.Namespace,
+		Now: c.now(),
 	})
 	if err != nil {
 		return false, err
@@ -141,7 +142,8 @@ func (s *contractSubmission) claimRun(ctx context.Context) error {
 	c, first := s.contract, s.call.Nodes[0]
 	creation := s.creation(first)
 	creation.IdempotencyKey, creation.DedupTTL = "run:"+string(s.call.FlowID), contractDedup
-	reply, err := callAgain[enginerpc.CreateExecutionReply](ctx, c, enginerpc.CreateDelayedCall{CreateExecutionCall: creation})
+	reply, err := callAgain[enginerpc.CreateExecutionReply](ctx, c,
+		enginerpc.CreateDelayedCall{CreateExecutionCall: creation})
 	if err != nil || reply.Status != enginerpc.StatusDuplicate {
 		return err
 	}
@@ -160,7 +162,8 @@ func (s *contractSubmission) claimRun(ctx context.Context) error {
 func (s *contractSubmission) flowTags() []string {
 	call := s.call
 	tags := []string{
-		tagRunID, call.RunID, tagGraphHash, call.GraphHash, tagInputHash, call.InputHash, tagDefinition, string(call.Definition),
+		tagRunID, call.RunID, tagGraphHash, call.GraphHash, tagInputHash, call.InputHash, tagDefinition,
+		string(call.Definition),
 	}
 	add := func(name, value string) {
 		if value != "" {
@@ -196,8 +199,10 @@ func (s *contractSubmission) creation(n engine.SubmissionNode) enginerpc.CreateE
 		creator = "flow"
 	}
 	creation := enginerpc.CreateExecutionCall{
-		ExecutionID: n.ExecutionID, Namespace: call.Namespace, LaneID: n.LaneID, ExecutionKind: n.Kind, Priority: n.Priority,
-		CreatorIdentity: creator, PolicyJSON: n.Policy, DelayUntil: heldUntil, TagsJSON: encoded, PartitionID: call.Partition.Tag(),
+		ExecutionID: n.ExecutionID, Namespace: call.Namespace, LaneID: n.LaneID, ExecutionKind: n.Kind,
+		Priority:        n.Priority,
+		CreatorIdentity: creator, PolicyJSON: n.Policy, DelayUntil: heldUntil, TagsJSON: encoded,
+		PartitionID: call.Partition.Tag(),
 	}
 	if call.Deadline > 0 {
 		creation.ExecutionDeadlineAt = s.contract.now().Add(call.Deadline)
@@ -216,7 +221,8 @@ func (s *contractSubmission) createNodes(ctx context.Context) error {
 	var added []*engine.CallResult[enginerpc.AddExecutionToFlowReply]
 	for _, n := range call.Nodes {
 		c.noteLane(n.LaneID)
-		created = append(created, addAgain[enginerpc.CreateExecutionReply](b, enginerpc.CreateDelayedCall{CreateExecutionCall: s.creation(n)}))
+		created = append(created, addAgain[enginerpc.CreateExecutionReply](b,
+			enginerpc.CreateDelayedCall{CreateExecutionCall: s.creation(n)}))
 	}
 	if err := b.run(ctx); err != nil {
 		return err
@@ -254,7 +260,9 @@ func (s *contractSubmission) dropOrphans(ctx context.Context, reason error) erro
 }
 
 // flowTags reads tags of a flow.
-func (c *contract) flowTags(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, names []string) (engine.Record, error) {
+func (c *contract) flowTags(
+	ctx context.Context, p enginecore.Partition, id enginecore.FlowID, names []string,
+) (engine.Record, error) {
 	results, err := c.read(ctx, c.hmget(c.keys.FlowTags(p, id), names))
 	if err != nil {
 		return nil, err

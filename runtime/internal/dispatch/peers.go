@@ -12,7 +12,7 @@ import (
 const (
 	// PresenceEvery is how often a worker announces its presence to its peers.
 	PresenceEvery = 15 * time.Second
-	// presenceLasts is how long a silent worker counts as present.
+	// presenceTimeout is how long a silent worker counts as present.
 	presenceTimeout = 3 * PresenceEvery
 	// AnnounceWithin bounds the random delay after which the workers that are present announce themselves to a new one.
 	// One announcement answers all workers that arrive during the delay.
@@ -49,7 +49,10 @@ type peer struct {
 
 // NewPeerSet returns an empty set of the peers of the worker self.
 func NewPeerSet(self enginecore.WorkerInstanceID) *PeerSet {
-	return &PeerSet{self: stablehash.Of(string(self)), Changed: make(chan struct{}, 1), peers: make(map[enginecore.LaneID]map[string]peer)}
+	return &PeerSet{
+		self: stablehash.Of(string(self)), Changed: make(chan struct{}, 1),
+		peers: make(map[enginecore.LaneID]map[string]peer),
+	}
 }
 
 // Add records that another worker of a lane was present at now, and reports whether it is new.

@@ -64,8 +64,10 @@ const maxClaims = 4
 // NewQueue returns an empty queue of a worker with the given number of slots, all free.
 func NewQueue(slots int) *Queue {
 	return &Queue{
-		Changed: make(chan struct{}, 1), free: slots, queued: make(map[LaneShard]int), lanes: make(map[enginecore.LaneID]laneLoad),
-		setAside: make(map[LaneShard]bool), delayed: make(map[LaneShard]*time.Timer), broadcasts: make(map[LaneShard]pendingBroadcast),
+		Changed: make(chan struct{}, 1), free: slots, queued: make(map[LaneShard]int),
+		lanes:    make(map[enginecore.LaneID]laneLoad),
+		setAside: make(map[LaneShard]bool), delayed: make(map[LaneShard]*time.Timer),
+		broadcasts: make(map[LaneShard]pendingBroadcast),
 	}
 }
 

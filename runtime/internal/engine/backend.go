@@ -99,17 +99,23 @@ var _ interface {
 } = nativeBackend{}
 
 // RenewAll implements [Backend].
-func (b nativeBackend) RenewAll(ctx context.Context, calls []enginerpc.RenewCall) ([]CallResult[enginerpc.RenewReply], error) {
+func (b nativeBackend) RenewAll(
+	ctx context.Context, calls []enginerpc.RenewCall,
+) ([]CallResult[enginerpc.RenewReply], error) {
 	return SendAll(ctx, b.Conn, calls)
 }
 
 // KeepAll implements [Backend].
-func (b nativeBackend) KeepAll(ctx context.Context, calls []enginerpc.KeepCall) ([]CallResult[enginerpc.KeepReply], error) {
+func (b nativeBackend) KeepAll(
+	ctx context.Context, calls []enginerpc.KeepCall,
+) ([]CallResult[enginerpc.KeepReply], error) {
 	return SendAll(ctx, b.Conn, calls)
 }
 
 // AwaitEvents implements [Backend]. It waits on the stream of the run's events.
-func (b nativeBackend) AwaitEvents(ctx context.Context, tail *Tail, p enginecore.Partition, id enginecore.FlowID, after string) error {
+func (b nativeBackend) AwaitEvents(
+	ctx context.Context, tail *Tail, p enginecore.Partition, id enginecore.FlowID, after string,
+) error {
 	return tail.Await(ctx, []string{b.Keys().FlowEvents(p, id)}, []string{cmp.Or(EntryOf(after), FromStart)})
 }
 
@@ -125,8 +131,10 @@ func (nativeBackend) PollEvery() time.Duration { return 0 }
 // TickTasks implements [Backend].
 func (nativeBackend) TickTasks() []TaskID {
 	return []TaskID{
-		TaskDelayedPromotion, TaskLeaseExpiry, TaskAttemptTimeout, TaskExecutionDeadline, TaskCancelBacklog, TaskStartDeadline,
-		TaskFlowDeadline, TaskPropagation, TaskSiblingCancelDispatch, TaskSchedule, TaskPauseRecheck, TaskRerun, TaskChildRuns,
+		TaskDelayedPromotion, TaskLeaseExpiry, TaskAttemptTimeout, TaskExecutionDeadline, TaskCancelBacklog,
+		TaskStartDeadline,
+		TaskFlowDeadline, TaskPropagation, TaskSiblingCancelDispatch, TaskSchedule, TaskPauseRecheck, TaskRerun,
+		TaskChildRuns,
 		TaskAdmission, TaskRetention, TaskSuspensionTimeout, TaskPendingWaitpointExpiry,
 	}
 }

@@ -114,7 +114,9 @@ func (b *Batcher[K, Req, Res]) takeOthers(key K, first *batchEntry[Req, Res]) []
 
 // split divides the waiting requests into those that go with the first one, if there is one, and the rest. It needs the
 // lock.
-func (b *Batcher[K, Req, Res]) split(key K, waiting []*batchEntry[Req, Res], first *batchEntry[Req, Res]) (taken, rest []*batchEntry[Req, Res]) {
+func (b *Batcher[K, Req, Res]) split(
+	key K, waiting []*batchEntry[Req, Res], first *batchEntry[Req, Res],
+) (taken, rest []*batchEntry[Req, Res]) {
 	room, bytes := b.MaxRequests(key), 0
 	if first != nil {
 		room--
@@ -195,7 +197,9 @@ func (b *Batcher[K, Req, Res]) await(key K, mine *batchEntry[Req, Res]) (Res, er
 
 // withdraw takes back a request whose caller waits no more. It reports whether something has been delivered to it
 // already.
-func (b *Batcher[K, Req, Res]) withdraw(key K, mine *batchEntry[Req, Res], delivery *batchDelivery[Req, Res]) (delivered bool) {
+func (b *Batcher[K, Req, Res]) withdraw(
+	key K, mine *batchEntry[Req, Res], delivery *batchDelivery[Req, Res],
+) (delivered bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if mine.taken {

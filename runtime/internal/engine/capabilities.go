@@ -85,6 +85,7 @@ type GrantedClaims interface {
 type GraphStore interface {
 	PutGraph(context.Context, enginerpc.PutGraphCall) (enginerpc.PutGraphReply, error)
 	Submit(context.Context, enginerpc.SubmitCall) (enginerpc.SubmitReply, error)
+	FindNode(context.Context, enginerpc.FindNodeCall) (enginerpc.FindNodeReply, error)
 }
 
 // StepwiseSubmission creates runs node by node and edge by edge, where graphs are not stored.

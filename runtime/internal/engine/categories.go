@@ -4,7 +4,7 @@ package engine
 const (
 	// CategoryTooLarge is the category of a result above MaxResult.
 	CategoryTooLarge = "too_large"
-	// CategoryStepLimit is the category of a failure to record a step or a wait because the execution has too many,
+	// CategoryJournalFull is the category of a failure to record a step or a wait because the execution has too many,
 	// or too large ones.
 	CategoryJournalFull = "journal_full"
 	// CategoryChild is the category of a node whose own run, of its sub-flow or its items, was cancelled, has expired,

@@ -28,7 +28,9 @@ const ChildLost = "lost"
 // error.
 func CancelChildRun(ctx context.Context, b Backend, p enginecore.Partition, id enginecore.FlowID, reason string) error {
 	for {
-		reply, err := b.CancelFlow(ctx, enginerpc.CancelFlowCall{Partition: p, FlowID: id, Reason: reason, Actor: "parent"})
+		reply, err := b.CancelFlow(ctx, enginerpc.CancelFlowCall{
+			Partition: p, FlowID: id, Reason: reason, Actor: "parent",
+		})
 		switch {
 		case errors.Is(err, enginecore.ErrFlowNotFound), errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
 			return nil

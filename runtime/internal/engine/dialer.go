@@ -222,7 +222,7 @@ func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, secur
 	}
 }
 
-// Join registers a caller that waits for a connection to a server, and returns how many attempts have failed so far.
+// join registers a caller that waits for a connection to a server, and returns how many attempts have failed so far.
 // opening is set until the client is made. The caller ends with take or leave.
 func (d *dialer) join(address string) (p *endpoint, failed int, opening bool) {
 	d.mu.Lock()
@@ -243,7 +243,9 @@ func (d *dialer) leave(p *endpoint) {
 }
 
 // take returns a connection that is ready, or the error of the attempts that are over, or what to wait for.
-func (d *dialer) take(p *endpoint, failed int, address string, by *net.Dialer, secure *tls.Config) (net.Conn, <-chan struct{}, error) {
+func (d *dialer) take(
+	p *endpoint, failed int, address string, by *net.Dialer, secure *tls.Config,
+) (net.Conn, <-chan struct{}, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {

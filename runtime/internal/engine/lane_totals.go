@@ -47,14 +47,17 @@ func addLane(total *enginerpc.LaneState, part enginerpc.LaneState) {
 	total.BlockedQuota += part.BlockedQuota
 	total.BlockedRoute += part.BlockedRoute
 	total.BlockedOperator += part.BlockedOperator
-	if oldest := part.OldestEligibleAt; !oldest.IsZero() && (total.OldestEligibleAt.IsZero() || oldest.Before(total.OldestEligibleAt)) {
+	if oldest := part.OldestEligibleAt; !oldest.IsZero() &&
+		(total.OldestEligibleAt.IsZero() || oldest.Before(total.OldestEligibleAt)) {
 		total.OldestEligibleAt = oldest
 	}
 }
 
 // InAllPartitions makes one call in every flow partition and returns the replies of those that succeeded. The error
 // joins those of the others.
-func InAllPartitions[R any, C enginerpc.Call[R]](ctx context.Context, s *Session, callFor func(enginecore.Partition) C) ([]R, error) {
+func InAllPartitions[R any, C enginerpc.Call[R]](
+	ctx context.Context, s *Session, callFor func(enginecore.Partition) C,
+) ([]R, error) {
 	var calls []C
 	for _, p := range s.Partitions() {
 		calls = append(calls, callFor(p))

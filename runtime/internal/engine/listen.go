@@ -54,7 +54,8 @@ func newHub(client rueidis.Client, logger *slog.Logger) *hub {
 	ctx, stop := context.WithCancel(context.Background())
 	return &hub{
 		client: client, logger: logger, ctx: ctx, stop: stop, listeners: make(map[*listener]struct{}),
-		byChannel: make(map[string]map[*listener]struct{}), confirmed: make(map[string]bool), changed: make(chan struct{}, 1),
+		byChannel: make(map[string]map[*listener]struct{}), confirmed: make(map[string]bool),
+		changed: make(chan struct{}, 1),
 	}
 }
 
@@ -140,7 +141,8 @@ func (h *hub) run() {
 		if pause > firstListenPause || errors.Is(err, errConnecting) {
 			level = slog.LevelDebug // an engine that stays unavailable is logged once
 		}
-		h.logger.LogAttrs(h.ctx, level, "flowfabric: subscriptions lost, subscribing again", EventSubscriptionsLost.Attr(), slog.Any("error", err))
+		h.logger.LogAttrs(h.ctx, level, "flowfabric: the session lost its subscriptions and subscribes again",
+			EventSubscriptionsLost.Attr(), slog.Any("error", err))
 		timer := time.NewTimer(pause)
 		select {
 		case <-h.ctx.Done():

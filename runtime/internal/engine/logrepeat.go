@@ -81,7 +81,7 @@ func (l *RepeatLimiter) WithGroup(name string) slog.Handler {
 // finish logs the numbers of suppressed records that no later record has reported.
 func (l *RepeatLimiter) finish(ctx context.Context, at time.Time) {
 	for which, n := range l.seen.untold() {
-		r := slog.NewRecord(at, slog.LevelWarn, "flowfabric: the same went on happening", 0)
+		r := slog.NewRecord(at, slog.LevelWarn, "flowfabric: the engine session suppressed repeated records", 0)
 		r.AddAttrs(slog.String("event", which.event), slog.String("error", which.cause), slog.Int("suppressed", n))
 		if l.Enabled(ctx, slog.LevelWarn) {
 			_ = l.Handler.Handle(ctx, r) // there is no other place to report a failing logger
@@ -159,7 +159,8 @@ func logCause(v slog.Value) string {
 		return cutCause(v.String())
 	}
 	for _, kind := range []error{
-		enginecore.ErrFull, enginecore.ErrUnauthorized, enginecore.ErrNotReachable, enginecore.ErrUnavailable, enginecore.ErrOutcomeUnknown,
+		enginecore.ErrFull, enginecore.ErrUnauthorized, enginecore.ErrNotReachable, enginecore.ErrUnavailable,
+		enginecore.ErrOutcomeUnknown,
 		context.DeadlineExceeded,
 	} {
 		if errors.Is(err, kind) {

@@ -11,12 +11,12 @@ const (
 	// MaxReason bounds the reason of a cancel, a pause or the end of a wait. The text of a failure is cut to it, with a
 	// mark that says how long it was.
 	MaxReason = 2048
-	// MaxActor bounds the name of who acts: that of By, Creator and ScheduledBy.
+	// MaxActor bounds the name of who acts: that of runtime.WithActor and ScheduleConfig.Actor.
 	MaxActor = 256
 )
 
-// CheckReason returns an error that wraps [ErrInvalid] unless reason is valid UTF-8 of at most [MaxReason] bytes without
-// control characters.
+// CheckReason returns an error that wraps [ErrInvalid] unless reason is valid UTF-8 of at most [MaxReason] bytes
+// without control characters.
 func CheckReason(reason string) error { return CheckText("reason", reason, MaxReason) }
 
 // CheckText returns an error that wraps [ErrInvalid] unless text is valid UTF-8 of at most limit bytes without control

@@ -34,7 +34,8 @@ func Decimal(n int64) string { return strconv.FormatInt(n, 10) }
 var ClaimFields = []string{
 	"lifecycle_phase", "ownership_state", "eligibility_state", "attempt_state", "lane_id", "execution_kind",
 	"required_capabilities", "flow_id", "current_attempt_index", "total_attempt_count", "retry_count", "created_at",
-	"current_worker_instance_id", "current_lease_id", "current_lease_epoch", "current_attempt_id", "lease_expires_at", "delay_until",
+	"current_worker_instance_id", "current_lease_id", "current_lease_epoch", "current_attempt_id", "lease_expires_at",
+	"delay_until",
 }
 
 // ExecutionIDs converts texts to ids of executions without checking them.

@@ -32,14 +32,16 @@ func (s *WaitpointSecret) Check() error {
 	}
 	badKID := strings.ContainsFunc(s.KeyID, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' })
 	if badKID || s.KeyID == "" || len(s.KeyID) > maxKID {
-		return fmt.Errorf("%w: WaitpointSecret.KID %.40q: must be 1 to %d characters of a-z, 0-9 and -", ErrInvalid, s.KeyID, maxKID)
+		return fmt.Errorf("%w: WaitpointSecret.KID %.40q: must be 1 to %d characters of a-z, 0-9 and -", ErrInvalid,
+			s.KeyID, maxKID)
 	}
 	secret, err := hex.DecodeString(s.Hex)
 	if err != nil {
 		return fmt.Errorf("%w: WaitpointSecret.Hex: it is not hex", ErrInvalid) // err shows parts of it
 	}
 	if len(secret) < minSecret || len(secret) > maxSecret {
-		return fmt.Errorf("%w: WaitpointSecret.Hex: %d bytes, must be %d to %d", ErrInvalid, len(secret), minSecret, maxSecret)
+		return fmt.Errorf("%w: WaitpointSecret.Hex: %d bytes, must be %d to %d", ErrInvalid, len(secret), minSecret,
+			maxSecret)
 	}
 	return nil
 }
@@ -123,7 +125,9 @@ func (b *keyring) create(ctx context.Context, p enginecore.Partition, s *Waitpoi
 
 // Rotate makes the next secret current in every partition, and returns its key id and the progress. The former secret
 // stays valid for grace. After an error, the next call continues with the same secret.
-func (b *keyring) Rotate(ctx context.Context, grace time.Duration) (kid string, done enginerpc.SecretRotation, err error) {
+func (b *keyring) Rotate(
+	ctx context.Context, grace time.Duration,
+) (kid string, done enginerpc.SecretRotation, err error) {
 	secret := b.next()
 	done, err = b.core.RotateSecret(ctx, secret.KeyID, secret.Hex, grace)
 	if err == nil {

@@ -118,7 +118,8 @@ func (s *Session) Partitions() []enginecore.Partition { return s.PartitionsOf(en
 func (s *Session) PartitionsOf(family enginecore.Family) []enginecore.Partition {
 	counts := s.Core.Partitioning()
 	count := map[enginecore.Family]int{
-		enginecore.FlowFamily: counts.Flow, enginecore.BudgetFamily: counts.Budget, enginecore.QuotaFamily: counts.Quota,
+		enginecore.FlowFamily: counts.Flow, enginecore.BudgetFamily: counts.Budget,
+		enginecore.QuotaFamily: counts.Quota,
 	}[family]
 	list := make([]enginecore.Partition, count)
 	for i := range list {
@@ -157,7 +158,8 @@ func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 	}
 	for Sleep(ctx, every); ctx.Err() == nil; Sleep(ctx, every) {
 		if err := s.Core.Check(ctx); err != nil && ctx.Err() == nil {
-			s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: could not look at the server's library, it is tried again",
+			s.Logger.LogAttrs(ctx, slog.LevelWarn,
+				"flowfabric: the session could not check the server's library and retries",
 				EventLibraryUnchecked.Attr(), slog.Any("error", err))
 		}
 	}

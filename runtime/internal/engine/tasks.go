@@ -28,7 +28,6 @@ const (
 	TaskBudgetReconciliation        TaskID = "budget_reconciliation"
 	TaskSiblingCancelReconciliation TaskID = "sibling_cancel_reconciliation"
 	TaskFlowProjection              TaskID = "flow_projection"
-	TaskCompaction                  TaskID = "compaction"
 	TaskSchedule                    TaskID = "schedule"
 	TaskDependencyReconciliation    TaskID = "dependency_reconciliation"
 	TaskIndexReconciliation         TaskID = "index_reconciliation"

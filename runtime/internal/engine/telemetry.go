@@ -77,23 +77,31 @@ func NewTelemetry(tracers trace.TracerProvider, meters metric.MeterProvider) (*T
 		faults = append(faults, err)
 		return c
 	}
-	t.Starts = seconds("flowfabric.start.duration", "Duration of submitting a run, until the engine has replied.", callBounds)
+	t.Starts = seconds("flowfabric.start.duration", "Duration of submitting a run, until the engine has replied.",
+		callBounds)
 	t.Claims = seconds("flowfabric.claim.duration", "Duration of a claim call, with its repetitions.", callBounds)
-	t.Commits = seconds("flowfabric.commit.duration", "Duration of committing the result of an attempt, with repetitions.", callBounds)
-	t.Attempts = seconds("flowfabric.attempt.duration", "Duration of an attempt, from its claim to its end.", attemptBounds)
+	t.Commits = seconds("flowfabric.commit.duration",
+		"Duration of committing the result of an attempt, with repetitions.", callBounds)
+	t.Attempts = seconds("flowfabric.attempt.duration", "Duration of an attempt, from its claim to its end.",
+		attemptBounds)
 	t.WorkerClaims = counter("flowfabric.worker.claims", "{claim}", "Number of claim calls of a worker.")
-	t.WorkerExecutions = counter("flowfabric.worker.executions", "{execution}", "Number of attempts that a worker started.")
+	t.WorkerExecutions = counter("flowfabric.worker.executions", "{execution}",
+		"Number of attempts that a worker started.")
 	t.WorkerOverstays = counter("flowfabric.worker.overstays", "{execution}",
 		"Number of functions that had not returned one lease duration after their context ended.")
-	t.Overstaying = share("flowfabric.worker.slot.overstaying", "{slot}", "Number of slots held by functions that overstay.")
-	t.Slots = share("flowfabric.worker.slot.limit", "{slot}", "Number of functions that a worker runs at a time at most.")
+	t.Overstaying = share("flowfabric.worker.slot.overstaying", "{slot}",
+		"Number of slots held by functions that overstay.")
+	t.Slots = share("flowfabric.worker.slot.limit", "{slot}",
+		"Number of functions that a worker runs at a time at most.")
 	t.BusySlots = share("flowfabric.worker.slot.usage", "{slot}", "Number of slots in use.")
 	t.LaneDepth = gauge("flowfabric.lane.depth", "{execution}", "Number of executions of a lane, by state.")
-	t.TaskSteps = counter("flowfabric.keeper.steps", "{step}", "Number of steps of a keeper, each of one task in one partition.")
+	t.TaskSteps = counter("flowfabric.keeper.steps", "{step}",
+		"Number of steps of a keeper, each of one task in one partition.")
 	t.TaskItems = counter("flowfabric.keeper.items", "{item}", "Number of items that a keeper processed, by task.")
 	t.TaskErrors = counter("flowfabric.keeper.errors", "{step}", "Number of steps of a keeper that failed.")
 	t.TaskPanics = counter("flowfabric.keeper.panics", "{step}", "Number of steps of a keeper that panicked.")
-	t.KeeperPartitions = share("flowfabric.keeper.partitions", "{partition}", "Number of flow partitions that a keeper owns.")
+	t.KeeperPartitions = share("flowfabric.keeper.partitions", "{partition}",
+		"Number of flow partitions that a keeper owns.")
 	age := func(name, description string) metric.Float64ObservableGauge {
 		g, err := t.Meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(description))
 		faults = append(faults, err)

@@ -47,9 +47,12 @@ type TokenParts struct {
 
 // SealToken encodes the engine's signature of a waitpoint ("key id:MAC in hex") as the token that users pass on. It
 // fails if an id or the signature does not have the expected form.
-func SealToken(execution enginecore.ExecutionID, waitpoint enginecore.WaitpointID, signature string) (activity.Token, error) {
+func SealToken(
+	execution enginecore.ExecutionID, waitpoint enginecore.WaitpointID, signature string,
+) (activity.Token, error) {
 	unsealable := func(what string) (activity.Token, error) {
-		return activity.Token{}, fmt.Errorf("waitpoint %s of execution %s: its %s has no outward form", waitpoint, execution, what)
+		return activity.Token{}, fmt.Errorf("waitpoint %s of execution %s: its %s has no outward form", waitpoint,
+			execution, what)
 	}
 	partition, err := execution.Partition()
 	if err != nil {

@@ -50,7 +50,9 @@ func newWatches(option rueidis.ClientOption, embedded bool, most int) *watches {
 	option.BlockingPoolSize = most
 	option.ReadBufferEachConn, option.WriteBufferEachConn, option.RingScaleEachConn = watchReadBuffer, watchWriteBuffer, watchRingScale
 	option.PipelineMultiplex = -1
-	w := &watches{option: option, embedded: embedded, most: int32(most), Held: tailBlock, making: make(chan struct{}, 1)}
+	w := &watches{
+		option: option, embedded: embedded, most: int32(most), Held: tailBlock, making: make(chan struct{}, 1),
+	}
 	w.making <- struct{}{}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	return w

@@ -18,9 +18,11 @@ func Waiting(n enginerpc.DescribedNode, now time.Time) string {
 		if n.LeaseExpiresAt.IsZero() || n.LeaseExpiresAt.After(now) {
 			return ""
 		}
-		return fmt.Sprintf("its worker was lost: the lease ran out at %s, waiting to be taken over", Time(n.LeaseExpiresAt))
+		return fmt.Sprintf("its worker was lost: the lease ran out at %s, waiting to be taken over",
+			Time(n.LeaseExpiresAt))
 	case n.BlockingReason == "waiting_for_retry_backoff":
-		return fmt.Sprintf("retries at %s, after attempt %d failed: %s", Time(n.DelayUntil), n.Attempts, n.FailureReason)
+		return fmt.Sprintf("retries at %s, after attempt %d failed: %s", Time(n.DelayUntil), n.Attempts,
+			n.FailureReason)
 	case n.BlockingReason == "waiting_for_delay":
 		return "delayed until " + Time(n.DelayUntil)
 	case n.BlockingReason == "waiting_for_worker":

@@ -15,7 +15,9 @@ type findings []inspection.Finding
 
 // add appends a finding.
 func (list *findings) add(code inspection.Code, severity inspection.Severity, subject, found, remedy string) {
-	*list = append(*list, inspection.Finding{Code: code, Severity: severity, Subject: subject, Found: found, Remedy: remedy})
+	*list = append(*list, inspection.Finding{
+		Code: code, Severity: severity, Subject: subject, Found: found, Remedy: remedy,
+	})
 }
 
 // report returns the findings with the worst first. Those of one severity keep their order.

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// keeperLate is after how long something counts as late: keepers look at each partition every keeperSweep.
+	// keeperLate is after how long something counts as late: keepers look at each partition every keeper.SweepEvery.
 	keeperLate = keeper.SweepEvery + 6*time.Second
 	// lanesLooked bounds the lanes whose workers are counted.
 	lanesLooked = 64
@@ -87,7 +87,8 @@ func (x inspector) inspectLag(ctx context.Context, i *findings) {
 		}
 		if late > 0 {
 			i.add(inspection.KeeperLag, inspection.Warning, "keepers",
-				fmt.Sprintf("%s: due for %s, late in %d of %d partitions", c.name, worst.Round(time.Second), late, len(partitions)),
+				fmt.Sprintf("%s: due for %s, late in %d of %d partitions", c.name, worst.Round(time.Second), late,
+					len(partitions)),
 				"see that keepers run and what they log; flowfabric doctor -repair does what is due once")
 		}
 	}

@@ -59,7 +59,7 @@ func Warn(ctx context.Context, s *engine.Session) {
 		return f.Code == inspection.LookFailed
 	})
 	if len(bad) > 0 {
-		s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the server is set up so that work can be lost or stand still",
+		s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: with its settings the server can lose work or stall",
 			engine.EventServerMisconfigured.Attr(), slog.Any("findings", texts(bad)))
 	}
 }

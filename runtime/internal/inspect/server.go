@@ -42,7 +42,8 @@ func judgeVersion(i *findings, subject string, f serverFacts) {
 	i.add(inspection.Server, inspection.Info, subject, fmt.Sprintf("%s %s, running for %s", kind, version, age), "")
 	var major, minor int
 	oldest := oldestVersions[kind]
-	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 && (major < oldest[0] || major == oldest[0] && minor < oldest[1]) {
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 &&
+		(major < oldest[0] || major == oldest[0] && minor < oldest[1]) {
 		i.add(inspection.VersionOld, inspection.Error, subject,
 			kind+" "+version, fmt.Sprintf("run %s %d.%d or later", kind, oldest[0], oldest[1]))
 	}

@@ -75,7 +75,7 @@ func (m *maintainer) settleBudgets(
 	// Failed tasks become due again by themselves, so the partition reports success.
 	if s.failed != nil && ctx.Err() == nil {
 		m.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
-			"flowfabric: what follows from the use of a budget could not be done, it is tried again",
+			"flowfabric: the keeper could not settle the use of a budget and retries",
 			engine.EventBudgetFailed.Attr(), slog.Any("error", s.failed))
 	}
 	return o

@@ -51,7 +51,7 @@ func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, n
 		delivering.Go(func() error {
 			if err := r.deliver(ctx, from, notice); err != nil {
 				r.session.Logger.LogAttrs(ctx, slog.LevelWarn,
-					"flowfabric: a node and its run could not be told of each other, it is tried again",
+					"flowfabric: the keeper could not relay a notice between a node and its child run, and retries",
 					engine.EventRelayFailed.Attr(), slog.String("notice", notice.Kind),
 					slog.String("flow_id", string(notice.FlowID)),
 					slog.Any("error", err))

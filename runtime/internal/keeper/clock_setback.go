@@ -31,7 +31,7 @@ func (k *Keeper) clockSetBack(ctx context.Context, p enginecore.Partition, back 
 	}
 	k.clockLogged.Store(&now)
 	k.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
-		"flowfabric: the server's clock was set back: what waits for its time waits that much longer",
-		engine.EventClockSetBack.Attr(), slog.Duration("by", back.Round(time.Millisecond)),
+		"flowfabric: the server's clock was set back; due times are delayed by as much",
+		engine.EventClockSetBack.Attr(), slog.Duration("duration", back.Round(time.Millisecond)),
 		slog.String("partition", p.Tag()))
 }

@@ -14,8 +14,6 @@ import (
 type Config struct {
 	// Lanes names lanes to maintain in addition to those that flows use.
 	Lanes []enginecore.LaneID
-	// CompactAfter is the time from the end of a run to the compaction of its records; negative disables compaction.
-	CompactAfter time.Duration
 	// RetainExecutions is how long executions outside managed flows are kept after their end; negative keeps them for
 	// ever.
 	RetainExecutions time.Duration

@@ -62,7 +62,8 @@ func (m *maintainer) logRepaired(
 	for _, r := range list {
 		repaired[r.Index] = r.Entries
 	}
-	m.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: indexes did not fit the records and were repaired",
+	m.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
+		"flowfabric: the keeper repaired indexes that disagreed with the records",
 		engine.EventIndexRepaired.Attr(), slog.String("partition", p.Tag()), slog.Any("entries", repaired))
 	return repaired
 }

@@ -135,7 +135,7 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 		k.liveness.Touch() // other loops may find nothing due by reads alone, which prove less than a tick
 	}
 	if failed != nil && ctx.Err() == nil {
-		k.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what is due, it tries again",
+		k.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the keeper could not complete a task and retries",
 			engine.EventTickFailed.Attr(), slog.Any("tasks", l.tasks), slog.Any("error", failed))
 	}
 }
@@ -153,7 +153,8 @@ func (k *Keeper) guarded(
 	end := k.Members.Begin(begun)
 	defer func() {
 		if fault := recover(); fault != nil {
-			k.Session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on",
+			k.Session.Logger.LogAttrs(ctx, slog.LevelError,
+				"flowfabric: the keeper recovered from a panic and continues",
 				engine.EventKeeperPanicked.Attr(), slog.Any("tasks", tasks), slog.Any("panic", fault),
 				slog.String("stack", string(debug.Stack())))
 			results = failedEverywhere(len(partitions), fmt.Errorf("%w: %v", engine.ErrStepPanicked, fault))

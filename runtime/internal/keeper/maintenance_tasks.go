@@ -34,23 +34,15 @@ const (
 	MaxTrimPace = 10 * time.Minute
 	// TrimPauses is the factor for partitions without unmanaged executions.
 	TrimPauses = 6
-	// minCompactPause and MaxCompactPause bound the interval of the search for runs to compact.
-	minCompactPause = 100 * time.Millisecond
-	// MaxCompactPause is the upper bound of the interval of compaction.
-	MaxCompactPause = time.Minute
 )
 
 // maintenanceLoops returns the loops that need the maintenance calls of the library.
 func (m *maintainer) maintenanceLoops() []*MaintenanceLoop {
-	loops := []*MaintenanceLoop{
+	return []*MaintenanceLoop{
 		m.quotaLoop(), m.budgetLoop(), m.edgesLoop(), m.indexLoop(), m.membersLoop(), m.orphanLoop(), m.trimLoop(),
 		m.projectLoop(),
 		m.siblingsLoop(), m.budgetPoliciesLoop(), m.admissionsLoop(), m.schedulesLoop(), m.restartLoop(),
 	}
-	if m.CompactAfter >= 0 {
-		loops = append(loops, m.compactLoop())
-	}
-	return loops
 }
 
 // edgesLoop resolves edges whose upstream has ended without resolving them.
@@ -183,29 +175,5 @@ func (m *maintainer) admissionsLoop() *MaintenanceLoop {
 				return page{next: r.NextCursor, done: taskDone{task: engine.TaskQuotaReconciliation,
 					count: r.Repaired + dropped}, found: len(r.Admitted) > 0}, err
 			}),
-	}
-}
-
-// compactLoop compacts the records of ended runs.
-func (m *maintainer) compactLoop() *MaintenanceLoop {
-	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskCompaction}, family: enginecore.FlowFamily,
-		Every:    min(max(m.CompactAfter/8, minCompactPause), MaxCompactPause),
-		hintKeys: hint(m.Session.Core.Keys().FfxClosedFlows),
-		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
-			calls := make([]enginerpc.CompactCall, len(partitions))
-			for i, p := range partitions {
-				calls[i] = enginerpc.CompactCall{Partition: p, Age: m.CompactAfter}
-			}
-			replies, _ := engine.SendAll(ctx, m.maintenance, calls) // each result has its error
-			results := make([]StepResult, len(partitions))
-			for i, r := range replies {
-				results[i] = StepResult{
-					Err: r.Err, more: r.Reply.More,
-					done: []taskDone{{task: engine.TaskCompaction, count: r.Reply.Compacted}},
-				}
-			}
-			return results
-		},
 	}
 }

@@ -87,7 +87,7 @@ func (s *orphanScan) leaveOut(ctx context.Context, err error, more, byHand bool)
 		}
 	case err != nil && ctx.Err() == nil:
 		s.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
-			"flowfabric: keeper could not look at all keys, it looks again on its next way",
+			"flowfabric: the keeper could not scan all keys; its next pass scans them",
 			engine.EventTickFailed.Attr(), slog.Any("tasks", []engine.TaskID{engine.TaskKeyReconciliation}),
 			slog.Any("error", err))
 	}

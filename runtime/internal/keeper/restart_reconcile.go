@@ -84,7 +84,7 @@ func (s *restarts) noticed(ctx context.Context, p enginecore.Partition, needed b
 	s.mu.Unlock()
 	if first && !known {
 		s.Session.Logger.LogAttrs(ctx, slog.LevelInfo,
-			"flowfabric: the server has started since its records were gone through: they are reconciled now",
+			"flowfabric: the server has started since its records were checked; the keeper checks them now",
 			engine.EventRestartNoticed.Attr())
 	}
 	s.loop.Timer.makeDue(p)
@@ -196,7 +196,7 @@ func (s *restarts) moved(ctx context.Context, p enginecore.Partition, pass *rest
 	}
 	if delete(s.passes, p); len(s.passes) == 0 {
 		s.Session.Logger.LogAttrs(ctx, slog.LevelInfo,
-			"flowfabric: the records were gone through after a start of the server",
+			"flowfabric: the keeper has checked the records after a start of the server",
 			engine.EventRestartReconciled.Attr(), slog.Int64("repaired", s.entries))
 		s.entries = 0
 	}

@@ -121,7 +121,7 @@ func (b *SharedKeeper) keep(ctx context.Context) {
 		return
 	}
 	b.session.Logger.LogAttrs(ctx, slog.LevelError,
-		"flowfabric: the keeper of the workers has ended, they go on without it",
+		"flowfabric: the keeper of the workers has ended; the workers continue without it",
 		engine.EventKeeperEnded.Attr(), slog.Any("error", err))
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -114,7 +114,6 @@ func (k *Keeper) taskTable() []keepertask.Task {
 			engine.TaskFlowProjection, "flow_projector", ProjectEvery,
 			"counts the members of flows created call by call, by state",
 		},
-		{engine.TaskCompaction, "", MaxCompactPause, "compacts the records of runs that ended some time ago"},
 	}
 	table := make([]keepertask.Task, len(rows))
 	for i, row := range rows {

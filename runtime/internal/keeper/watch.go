@@ -31,7 +31,8 @@ func (b *SharedKeeper) watchForKeepers(ctx context.Context) {
 			continue
 		}
 		warned = time.Now()
-		b.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: no keeper is seen: retries, delays, timeouts and what dead workers leave wait for one; "+
-			"leave WorkerConfig.NoKeeper unset, or run a keeper", engine.EventKeeperMissing.Attr())
+		b.session.Logger.LogAttrs(ctx, slog.LevelWarn,
+			"flowfabric: the process detects no keeper: retries, delays, timeouts and expired leases wait for one; "+
+				"leave WorkerConfig.NoKeeper unset, or run a keeper", engine.EventKeeperMissing.Attr())
 	}
 }

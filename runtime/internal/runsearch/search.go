@@ -148,7 +148,8 @@ func (s *Search) ask(ctx context.Context, streams []*stream) error {
 		if reply.More {
 			reached := position{reply.NextAt.UnixMilli(), reply.NextID}
 			if !reached.behind(stream.reached) {
-				return fmt.Errorf("partition %s does not go on behind %s", stream.partition, stream.reached.cursor(s.query))
+				return fmt.Errorf("partition %s does not go on behind %s", stream.partition,
+					stream.reached.cursor(s.query))
 			}
 			stream.reached = reached
 		}

@@ -23,8 +23,8 @@
 //	                      ──► failed     the run can never be submitted
 //
 // Skipped, missed, started and failed are final: a counter and the history record them. A pause first settles the times
-// that are due. Then it holds the timetable and its waiting fires back, not triggered fires, which get ahead of them. A schedule that is being deleted drops its waiting fires, completes the one that is
-// starting, and is removed then.
+// that are due. Then it holds the timetable and its waiting fires back, not triggered fires, which get ahead of them. A
+// schedule that is being deleted drops its waiting fires, completes the one that is starting, and is removed then.
 //
 // Each step reads the record, changes it and writes it; enginecore.ErrScheduleChanged means that another process
 // was faster, and the step is repeated on a new read. If a process stops while a fire is starting, another one

@@ -95,7 +95,9 @@ func (d *Draft) change(r *Record) {
 // ChangeKept reads a schedule, applies a change and writes it, again if another process has written it meanwhile: the
 // function may be called several times. It returns false if there is nothing to write. The error wraps
 // ErrScheduleNotFound for a schedule that does not exist or is being deleted.
-func (s Store) ChangeKept(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*Record) (bool, error)) error {
+func (s Store) ChangeKept(
+	ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*Record) (bool, error),
+) error {
 	_, err := s.change(ctx, p, id, func(r *Record) (bool, error) {
 		if r.State.Deleting {
 			return false, ErrScheduleNotFound
@@ -151,7 +153,9 @@ func (r *Record) Trigger() (PendingFire, error) {
 // StartTriggered takes the steps that a keeper would take, until a triggered fire has its run or waits for the end of
 // another run. The error wraps ErrFireSkipped if the overlap policy starts no run for it; it is the reason of the
 // failure if the run cannot be started, or the cause of ctx.
-func (s *Runner) StartTriggered(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, fire PendingFire) error {
+func (s *Runner) StartTriggered(
+	ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, fire PendingFire,
+) error {
 	for {
 		r, history, err := s.store.Read(ctx, p, id, ScheduleHistory)
 		if err != nil {

@@ -51,7 +51,9 @@ type Runner struct {
 // NewRunner returns a runner; the caller must Close it. With watch, it waits for the end of the runs that
 // fires wait for; without, it only takes the steps that are possible at once.
 func NewRunner(e *engine.Session, watch bool) *Runner {
-	s := &Runner{session: e, store: Store{e}, submitter: submit.NewSubmitter(e), slots: make(chan struct{}, schedulesAtOnce)}
+	s := &Runner{
+		session: e, store: Store{e}, submitter: submit.NewSubmitter(e), slots: make(chan struct{}, schedulesAtOnce),
+	}
 	if watch {
 		s.watching = make(map[watchedRun]bool)
 	}
@@ -91,8 +93,11 @@ func (s *Runner) Begin(ctx context.Context, p enginecore.Partition, due []engine
 func (s *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			s.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on", engine.EventKeeperPanicked.Attr(),
-				slog.Any("tasks", []string{"schedule"}), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
+			s.session.Logger.LogAttrs(ctx, slog.LevelError,
+				"flowfabric: the keeper recovered from a panic and continues",
+				engine.EventKeeperPanicked.Attr(),
+				slog.Any("tasks", []string{"schedule"}), slog.Any("panic", fault),
+				slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	for ctx.Err() == nil {
@@ -109,8 +114,9 @@ func (s *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore
 			// Another process has taken a step: read again.
 		case err != nil:
 			if ctx.Err() == nil {
-				s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what a schedule says, it tries again",
-					engine.EventScheduleFailed.Attr(), slog.String("schedule", string(id)), slog.Any("error", err))
+				s.session.Logger.LogAttrs(ctx, slog.LevelWarn,
+					"flowfabric: the keeper could not process a schedule and retries",
+					engine.EventScheduleFailed.Attr(), slog.String("schedule_id", string(id)), slog.Any("error", err))
 			}
 			return
 		case !more:
@@ -174,7 +180,8 @@ func (s *Runner) cancel(ctx context.Context, r *Record) error {
 		return err
 	}
 	err = submit.CancelRun(ctx, s.session, enginerpc.CancelFlowCall{
-		Partition: p, FlowID: id, Reason: "schedule " + r.Spec.Name + " fired again", Actor: r.Spec.Creator, Policy: submit.CancelAll,
+		Partition: p, FlowID: id, Reason: "schedule " + r.Spec.Name + " fired again", Actor: r.Spec.Creator,
+		Policy: submit.CancelAll,
 	})
 	if errors.Is(err, enginecore.ErrFlowNotFound) || errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
 		return nil
@@ -242,7 +249,7 @@ func (s *Runner) start(ctx context.Context, r *Record, i int) (more bool, err er
 	}
 	serial, at := fire.Serial, UnixTime(fire.At)
 	if failure == nil {
-		calls := 2 + len(plan.Compiled.Nodes)/submit.NodesPerCall + plan.Compiled.Edges/submit.EdgesPerCall
+		calls := 2 + len(plan.Compiled.Nodes)/submit.NodesPerPut
 		fire.StartBefore = r.now.Add(startPatience + time.Duration(calls)*patiencePerCall).UnixMilli()
 		plan.Fires[0].StartBefore = UnixTime(fire.StartBefore).Add(latestStart)
 		if err := s.store.save(ctx, r, nil, false); err != nil {
@@ -253,7 +260,8 @@ func (s *Runner) start(ctx context.Context, r *Record, i int) (more bool, err er
 		}
 	}
 	if failure != nil {
-		s.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: a fire of a schedule cannot be started", engine.EventFireFailed.Attr(),
+		s.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the keeper cannot start a fire of a schedule",
+			engine.EventFireFailed.Attr(),
 			slog.String("schedule", r.Spec.Name), slog.Time("fire", at), slog.Any("error", failure))
 	}
 	if !r.finish(serial, flowName, failure) {
@@ -274,7 +282,8 @@ func (s *Runner) start(ctx context.Context, r *Record, i int) (more bool, err er
 // isFinal reports whether a fire has no run because of its flow, input or options, so that another try would fail as
 // well.
 func isFinal(err error) bool {
-	for _, target := range []error{engine.ErrRunConflict, engine.ErrTooLarge, engine.ErrInvalid, enginecore.ErrInvalidInput} {
+	for _, target := range []error{engine.ErrRunConflict, engine.ErrTooLarge, engine.ErrInvalid,
+		enginecore.ErrInvalidInput} {
 		if errors.Is(err, target) {
 			return true
 		}
@@ -310,7 +319,9 @@ func (s *Runner) plan(ctx context.Context, r *Record, fire *PendingFire) (string
 // PlanFire returns the run to submit for one fire: with the fire time in the input if the spec demands it, and the
 // tag ScheduleTag. The incarnation is the schedule's time of creation in Unix ms, which distinguishes schedules that
 // were deleted and created again.
-func PlanFire(e *engine.Session, spec *Spec, compiled *submit.CompiledFlow, input []byte, incarnation int64, fire PendingFire) (*submit.RunPlan, error) {
+func PlanFire(
+	e *engine.Session, spec *Spec, compiled *submit.CompiledFlow, input []byte, incarnation int64, fire PendingFire,
+) (*submit.RunPlan, error) {
 	var err error
 	if spec.FireField != "" {
 		if input, err = WithFireTime(input, spec.FireField, UnixTime(fire.At)); err != nil {

@@ -39,14 +39,14 @@ const (
 type fireOutcome string
 
 const (
-	// ScheduleFireStarted is the outcome of a fire with a run.
+	// FireStarted is the outcome of a fire with a run.
 	FireStarted fireOutcome = "started"
-	// ScheduleFireSkipped is the outcome of a fire without a run because of the overlap policy, its bounds, or a change of
+	// FireSkipped is the outcome of a fire without a run because of the overlap policy, its bounds, or a change of
 	// the timetable.
 	FireSkipped fireOutcome = "skipped"
-	// ScheduleFireMissed is the outcome of times that passed without a keeper and are too old or too many to make up for.
+	// FireMissed is the outcome of times that passed without a keeper and are too old or too many to make up for.
 	FireMissed fireOutcome = "missed"
-	// ScheduleFireFailed is the outcome of a fire whose run cannot be started.
+	// FireFailed is the outcome of a fire whose run cannot be started.
 	FireFailed fireOutcome = "failed"
 )
 
@@ -100,7 +100,8 @@ func (s *Spec) Timetable() (*timetable.Timetable, error) {
 
 // sameTimes reports whether two specs define the same times, disregarding the jitter.
 func (s *Spec) sameTimes(as *Spec) bool {
-	return s.Cron == as.Cron && s.Zone == as.Zone && s.EveryMS == as.EveryMS && s.StartMS == as.StartMS && s.EndMS == as.EndMS
+	return s.Cron == as.Cron && s.Zone == as.Zone && s.EveryMS == as.EveryMS && s.StartMS == as.StartMS &&
+		s.EndMS == as.EndMS
 }
 
 // CatchUp returns how late a fire may be made up for.
@@ -224,7 +225,8 @@ func readSpec(id enginecore.ScheduleID, stored []byte) (Spec, error) {
 		return spec, fmt.Errorf("schedule %s: %w", id, err)
 	}
 	if spec.Version > Version {
-		return spec, fmt.Errorf("schedule %s: %w: its form is %d, this program reads %d", spec.Name, ErrScheduleVersion, spec.Version, Version)
+		return spec, fmt.Errorf("schedule %s: %w: its form is %d, this program reads %d", spec.Name, ErrScheduleVersion,
+			spec.Version, Version)
 	}
 	return spec, nil
 }

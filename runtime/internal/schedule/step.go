@@ -20,7 +20,8 @@ func (r *Record) ripeAt(at time.Time) time.Time {
 
 // isRipe reports whether a time of the timetable is due.
 func (r *Record) isRipe() bool {
-	return r.State.Due != 0 && r.State.PausedAt == 0 && !r.State.Deleting && !r.ripeAt(UnixTime(r.State.Due)).After(r.now)
+	return r.State.Due != 0 && r.State.PausedAt == 0 && !r.State.Deleting &&
+		!r.ripeAt(UnixTime(r.State.Due)).After(r.now)
 }
 
 // planNext sets the next time to the first one after now that has not fired.
@@ -167,8 +168,8 @@ func (r *Record) starting() int {
 func (r *Record) nextFire() int { return slices.IndexFunc(r.State.Waiting, r.mayStart) }
 
 // passHeld moves the fires that a pause holds back behind the others, so that the fire at an index may start before
-// them, and returns the new index of that fire. They get later numbers, because the engine starts no fire after one with a
-// later number.
+// them, and returns the new index of that fire. They get later numbers, because the engine starts no fire after one
+// with a later number.
 func (r *Record) passHeld(i int) int {
 	serial := r.State.Waiting[i].Serial
 	isHeld := func(f PendingFire) bool { return f.StartBefore == 0 && !r.mayStart(f) }
@@ -213,7 +214,9 @@ func (r *Record) finish(serial int64, flowName string, cause error) bool {
 	}
 	fire := r.State.Waiting[i]
 	r.State.Waiting = slices.Delete(r.State.Waiting, i, i+1)
-	entry := StoredFire{At: fire.At, Outcome: FireStarted, Flow: flowName, Run: RunOf(r.Spec.Name, fire), Manual: fire.Triggered}
+	entry := StoredFire{
+		At: fire.At, Outcome: FireStarted, Flow: flowName, Run: RunOf(r.Spec.Name, fire), Manual: fire.Triggered,
+	}
 	if cause != nil {
 		r.State.Failed++
 		entry.Outcome, entry.Run, entry.Reason = FireFailed, "", cause.Error()

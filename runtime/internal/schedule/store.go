@@ -34,8 +34,11 @@ type Store struct{ Session *engine.Session }
 // Read returns a schedule with up to history of its latest history entries. If there is none, the error is
 // ErrScheduleNotFound and the record has the id and the engine's time only, so that it can be filled and saved as a
 // new one.
-func (s Store) Read(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, history int) (*Record, []string, error) {
-	reply, err := s.Session.Core.ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id, History: int64(history)})
+func (s Store) Read(
+	ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, history int,
+) (*Record, []string, error) {
+	reply, err := s.Session.Core.ReadSchedule(ctx,
+		enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id, History: int64(history)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -80,7 +83,9 @@ func (s Store) save(ctx context.Context, r *Record, content *Content, withSpec b
 
 // change reads a schedule, applies a change and writes it, again if another process has written it meanwhile. The
 // function returns false if there is nothing to write.
-func (s Store) change(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*Record) (bool, error)) (*Record, error) {
+func (s Store) change(
+	ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*Record) (bool, error),
+) (*Record, error) {
 	for {
 		r, _, err := s.Read(ctx, p, id, 0)
 		if err != nil {

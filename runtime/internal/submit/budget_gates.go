@@ -76,6 +76,7 @@ func (u GateUpdate) Remove(ctx context.Context) error {
 	if err := u.Publish(ctx); err != nil {
 		return err
 	}
-	_, err := u.Session.Core.RemoveBudget(ctx, enginerpc.RemoveBudgetCall{Partition: u.Partition, BudgetID: u.Budget, Over: true})
+	_, err := u.Session.Core.RemoveBudget(ctx,
+		enginerpc.RemoveBudgetCall{Partition: u.Partition, BudgetID: u.Budget, Over: true})
 	return err
 }

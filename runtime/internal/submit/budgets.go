@@ -95,9 +95,12 @@ type storedDimension struct {
 }
 
 // NewStoredBudget returns the stored form of a declared budget, declared now. flowID is that of the run.
-func NewStoredBudget(namespace enginecore.Namespace, s flowgraph.Budget, ref BudgetRef, flowID enginecore.FlowID) StoredBudget {
+func NewStoredBudget(
+	namespace enginecore.Namespace, s flowgraph.Budget, ref BudgetRef, flowID enginecore.FlowID,
+) StoredBudget {
 	b := StoredBudget{
-		ID: ref.ID(namespace), Scope: ref.Scope(), Name: s.Name, Key: strings.Map(printable, ref.Key), Effect: s.Effect, EveryMS: s.Every.Milliseconds(),
+		ID: ref.ID(namespace), Scope: ref.Scope(), Name: s.Name, Key: strings.Map(printable, ref.Key), Effect: s.Effect,
+		EveryMS:    s.Every.Milliseconds(),
 		DeclaredAt: time.Now().UnixMilli(),
 	}
 	if namespace != engine.DefaultNamespace {
@@ -127,7 +130,8 @@ func (b *StoredBudget) Declaration() enginerpc.BudgetDeclaration {
 		text += fmt.Sprint(" ", d.Name, ":", d.Hard, ":", d.Soft)
 	}
 	return enginerpc.BudgetDeclaration{
-		Name: b.Name, Key: b.Key, Namespace: string(cmp.Or(b.Namespace, engine.DefaultNamespace)), ScopeType: string(b.Scope), ScopeID: b.ScopeID, Effect: string(b.Effect), Wide: b.Wide,
+		Name: b.Name, Key: b.Key, Namespace: string(cmp.Or(b.Namespace, engine.DefaultNamespace)),
+		ScopeType: string(b.Scope), ScopeID: b.ScopeID, Effect: string(b.Effect), Wide: b.Wide,
 		Interval: time.Duration(b.EveryMS) * time.Millisecond, Declared: text, DeclaredAt: b.DeclaredAt,
 	}
 }
@@ -145,7 +149,9 @@ func DecodeBudgets(text string) ([]StoredBudget, error) {
 }
 
 // budgetsOf resolves the budgets of a run.
-func budgetsOf(namespace enginecore.Namespace, g *flowgraph.Graph, runID string, flowID enginecore.FlowID, input []byte) ([]StoredBudget, error) {
+func budgetsOf(
+	namespace enginecore.Namespace, g *flowgraph.Graph, runID string, flowID enginecore.FlowID, input []byte,
+) ([]StoredBudget, error) {
 	var list []StoredBudget
 	for _, s := range g.Budgets {
 		ref := BudgetRef{Name: s.Name}
@@ -157,7 +163,8 @@ func budgetsOf(namespace enginecore.Namespace, g *flowgraph.Graph, runID string,
 		case len(s.KeyFrom) > 0:
 			key, err := keyFrom(s.KeyFrom, input, g.Codec)
 			if err != nil {
-				return nil, fmt.Errorf("flow %s: %w: no key for a budget: budget %q takes it from %w", g.Name, engine.ErrInvalid, s.Name, err)
+				return nil, fmt.Errorf("flow %s: %w: no key for a budget: budget %q takes it from %w", g.Name,
+					engine.ErrInvalid, s.Name, err)
 			}
 			ref.Key = key
 		}
@@ -223,7 +230,8 @@ func BudgetAmounts(b *enginerpc.BudgetState) []activity.BudgetAmount {
 	var amounts []activity.BudgetAmount
 	for _, d := range b.Dims {
 		amounts = append(amounts, activity.BudgetAmount{
-			Budget: b.Name, Key: b.Key, Dimension: d.Name, Spent: d.Spent, Reserved: d.Reserved, Hard: d.Hard, Soft: d.Soft,
+			Budget: b.Name, Key: b.Key, Dimension: d.Name, Spent: d.Spent, Reserved: d.Reserved, Hard: d.Hard,
+			Soft: d.Soft,
 		})
 	}
 	return amounts
@@ -231,7 +239,9 @@ func BudgetAmounts(b *enginerpc.BudgetState) []activity.BudgetAmount {
 
 // ReadBudgetAmounts reads the dimensions of several budgets of a run. Of a budget that was not used yet, nothing is
 // spent.
-func ReadBudgetAmounts(ctx context.Context, core *enginerpc.Conn, list []StoredBudget) ([]activity.BudgetAmount, error) {
+func ReadBudgetAmounts(
+	ctx context.Context, core *enginerpc.Conn, list []StoredBudget,
+) ([]activity.BudgetAmount, error) {
 	states, err := ReadBudgets(ctx, core, list)
 	if err != nil {
 		return nil, err
@@ -251,7 +261,9 @@ func ReadBudgetAmounts(ctx context.Context, core *enginerpc.Conn, list []StoredB
 func (b *StoredBudget) UnusedAmounts() []activity.BudgetAmount {
 	var amounts []activity.BudgetAmount
 	for _, d := range b.Dimensions {
-		amounts = append(amounts, activity.BudgetAmount{Budget: b.Name, Key: b.Key, Dimension: d.Name, Hard: d.Hard, Soft: d.Soft})
+		amounts = append(amounts, activity.BudgetAmount{
+			Budget: b.Name, Key: b.Key, Dimension: d.Name, Hard: d.Hard, Soft: d.Soft,
+		})
 	}
 	return amounts
 }

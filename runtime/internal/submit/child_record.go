@@ -1,7 +1,6 @@
 package submit
 
 import (
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
@@ -34,7 +33,7 @@ func IsChild(n *flowgraph.Node) bool { return n.Map != nil || n.Sub != nil }
 func childNode(n *flowgraph.Node) *flowgraph.Node {
 	c := *n
 	if c.Map != nil {
-		c.Options = activityspec.Options{Retry: activity.NoRetry.Plan(), Lane: n.Lane, Priority: n.Priority}
+		c.Options = activityspec.Options{Retry: activityspec.NoRetry(), Lane: n.Lane, Priority: n.Priority}
 	}
 	return &c
 }

@@ -43,7 +43,8 @@ func CompileFlow(g *flowgraph.Graph, hash string) (*CompiledFlow, error) {
 		nodeNumbers: make(map[string]int, len(g.Nodes)),
 	}
 	if len(definition) > MaxDefinition {
-		return nil, fmt.Errorf("flow %s: %w: its definition has %d bytes, at most %d are allowed", g.Name, engine.ErrTooLarge,
+		return nil, fmt.Errorf("flow %s: %w: its definition has %d bytes, at most %d are allowed", g.Name,
+			engine.ErrTooLarge,
 			len(definition), MaxDefinition)
 	}
 	for i := range g.Nodes {
@@ -121,14 +122,14 @@ func (c *CompiledFlow) formHash() string {
 	return c.form
 }
 
-// nodesPerPut is how many nodes of a graph one call brings; the library requires it.
-const nodesPerPut = 32
+// NodesPerPut is how many nodes of a graph one call brings; the library requires it.
+const NodesPerPut = 32
 
 // putCalls returns the calls that store the graph in a partition.
 func (c *CompiledFlow) putCalls(p enginecore.Partition) []enginerpc.PutGraphCall {
 	var calls []enginerpc.PutGraphCall
-	for first := 0; first < len(c.Nodes); first += nodesPerPut {
-		last := min(len(c.Nodes), first+nodesPerPut)
+	for first := 0; first < len(c.Nodes); first += NodesPerPut {
+		last := min(len(c.Nodes), first+NodesPerPut)
 		call := enginerpc.PutGraphCall{
 			Partition: p, Graph: c.formHash(), First: int64(first + 1), Last: last == len(c.Nodes), Edges: int64(c.Edges),
 			Result: int64(c.nodeNumbers[c.Graph.Return]), Nodes: c.Nodes[first:last],
@@ -151,11 +152,8 @@ type CompiledCache struct {
 // MaxCompiled bounds the definitions in a cache. When it is exceeded, the cache drops all of them.
 const MaxCompiled = 128
 
-// definition is what the cache needs of a flow.Definition.
-type definition interface {
-	Hash() string
-	Graph() *flowgraph.Graph
-}
+// definition is a *flow.Definition.
+type definition interface{ Hash() string }
 
 // Get returns the compiled form of a definition and compiles it unless it is in the cache.
 func (c *CompiledCache) Get(def definition) (*CompiledFlow, error) {
@@ -166,7 +164,7 @@ func (c *CompiledCache) Get(def definition) (*CompiledFlow, error) {
 	if compiled != nil {
 		return compiled, nil
 	}
-	compiled, err := CompileFlow(def.Graph(), hash)
+	compiled, err := CompileFlow(flowgraph.Of(def), hash)
 	if err != nil {
 		return nil, err
 	}

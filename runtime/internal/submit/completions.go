@@ -134,9 +134,11 @@ type CompletionWait struct {
 }
 
 // Wait registers a wait for the end of a run and returns once the partition is subscribed to: a run that ends
-// afterwards is not missed, one that ended before may be. The caller calls Release. Wait fails with the cause of ctx, or
-// with enginecore.ErrClosed when the listener or the session is closed.
-func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) (CompletionWait, error) {
+// afterwards is not missed, one that ended before may be. The caller calls Release. Wait fails with the cause of ctx,
+// or with enginecore.ErrClosed when the listener or the session is closed.
+func (l *CompletionListener) Wait(
+	ctx context.Context, id enginecore.FlowID, p enginecore.Partition,
+) (CompletionWait, error) {
 	l.mu.Lock()
 	if l.closed.Err() != nil {
 		l.mu.Unlock()

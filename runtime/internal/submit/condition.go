@@ -26,7 +26,8 @@ type storedCondition struct {
 // are listed separately.
 func encodeCondition(w activityspec.Wait) []byte {
 	c := storedCondition{
-		Type: "signal_set", Names: []string{}, Mode: "any", Minimum: max(1, w.Count), Distinct: w.Distinct, Decisive: w.Decisive,
+		Type: "signal_set", Names: []string{}, Mode: "any", Minimum: max(1, w.Count), Distinct: w.Distinct,
+		Decisive: w.Decisive,
 	}
 	repeat := c.Minimum
 	if w.All {
@@ -87,5 +88,7 @@ func WaitpointKey(id enginecore.WaitpointID) string { return "wpk:" + string(id)
 
 // ConditionOf encodes the resume condition of a wait inside an activity.
 func ConditionOf(w activitycontext.Wait) []byte {
-	return encodeCondition(activityspec.Wait{Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive})
+	return encodeCondition(activityspec.Wait{
+		Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive,
+	})
 }

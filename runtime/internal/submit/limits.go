@@ -87,7 +87,8 @@ func limitsOfNode(namespace enginecore.Namespace, n *flowgraph.Node, input []byt
 			return enginerpc.SubmitLimit{}, err
 		}
 		limits = append(limits, StoredLimit{
-			Quota: enginecore.QuotaIDFor(namespace, spec.Name, key), Name: spec.Name, Key: key, Rate: int64(spec.AtMost),
+			Quota: enginecore.QuotaIDFor(namespace, spec.Name, key), Name: spec.Name, Key: key,
+			Rate:     int64(spec.AtMost),
 			WindowMS: spec.Per.Milliseconds(), Cap: int64(spec.AtOnce),
 		})
 		words = append(words, describeLimit(spec, key))

@@ -61,12 +61,15 @@ func NewPlan(e *engine.Session, compiled *CompiledFlow, runID string, input []by
 }
 
 // NewPlanIn plans a run in any namespace, as NewPlan does.
-func NewPlanIn(e *engine.Session, namespace enginecore.Namespace, compiled *CompiledFlow, runID string, input []byte) (*RunPlan, error) {
+func NewPlanIn(
+	e *engine.Session, namespace enginecore.Namespace, compiled *CompiledFlow, runID string, input []byte,
+) (*RunPlan, error) {
 	if err := CheckRunID(runID); err != nil {
 		return nil, fmt.Errorf("flow %s: %w", compiled.Graph.Name, err)
 	}
 	if len(input) > MaxInput {
-		return nil, fmt.Errorf("flow %s: %w: input has %d bytes, at most %d are allowed", compiled.Graph.Name, engine.ErrTooLarge,
+		return nil, fmt.Errorf("flow %s: %w: input has %d bytes, at most %d are allowed", compiled.Graph.Name,
+			engine.ErrTooLarge,
 			len(input), MaxInput)
 	}
 	id := enginecore.FlowIDFor(namespace, compiled.Graph.Name, runID)

@@ -38,7 +38,10 @@ func (p *RunPlan) Steps() []PlanStep {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		steps = append(steps,
-			PlanStep{enginerpc.FunctionName(enginerpc.CreateExecutionCall{}), fmt.Sprintf("%s = %s on lane %s, %s", n.Name, stepKind(n), n.Lane, p.ExecutionID(n.Name))},
+			PlanStep{
+				enginerpc.FunctionName(enginerpc.CreateExecutionCall{}),
+				fmt.Sprintf("%s = %s on lane %s, %s", n.Name, stepKind(n), n.Lane, p.ExecutionID(n.Name)),
+			},
 			PlanStep{enginerpc.FunctionName(enginerpc.AddExecutionToFlowCall{}), n.Name})
 	}
 	for i := range g.Nodes {
@@ -52,7 +55,9 @@ func (p *RunPlan) Steps() []PlanStep {
 			if up.Data {
 				kind += ", with its result"
 			}
-			steps = append(steps, PlanStep{enginerpc.FunctionName(enginerpc.StageDependencyEdgeCall{}), arrow + " (" + kind + ")"},
+			steps = append(steps, PlanStep{
+				enginerpc.FunctionName(enginerpc.StageDependencyEdgeCall{}), arrow + " (" + kind + ")",
+			},
 				PlanStep{enginerpc.FunctionName(enginerpc.ApplyDependencyToChildCall{}), arrow})
 		}
 	}

@@ -72,7 +72,8 @@ func encodePolicy(n *flowgraph.Node) ([]byte, error) {
 	}
 	if n.Retry.Retries() > 0 {
 		p.Retry = &storedRetry{n.Retry.Retries(), storedBackoff{
-			"exponential", n.Retry.First.Milliseconds(), n.Retry.Max.Milliseconds(), n.Retry.Factor, n.Retry.JitterPermille,
+			"exponential", n.Retry.First.Milliseconds(), n.Retry.Max.Milliseconds(), n.Retry.Factor,
+			n.Retry.JitterPermille,
 		}}
 	}
 	if n.KeepFrames > 0 {

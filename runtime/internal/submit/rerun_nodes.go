@@ -56,10 +56,9 @@ func (s *Submitter) sendRerunCall(ctx context.Context, call enginerpc.RerunCall)
 			return engine.ErrRunNotFound
 		case errors.Is(err, enginecore.ErrFlowNotTerminal), errors.Is(err, enginecore.ErrExecutionNotTerminal):
 			return engine.ErrRunOpen
-		case errors.Is(err, enginecore.ErrFlowIncomplete):
-			return fmt.Errorf("%w: the run was stopped while it was being submitted", engine.ErrNothingToRerun)
 		case errors.As(err, &refusal) && refusal.Code == enginecore.ErrMaxReplaysExhausted:
-			return fmt.Errorf("%w: node %s has been run again %s times", engine.ErrRerunLimit, refusal.Detail("node"), refusal.Detail("replays"))
+			return fmt.Errorf("%w: node %s has been run again %s times", engine.ErrRerunLimit, refusal.Detail("node"),
+				refusal.Detail("replays"))
 		default:
 			return err
 		}
@@ -83,11 +82,13 @@ type runNode struct {
 	createdAt time.Time
 }
 
-// RunNodesPage is the number of nodes read by one call.
+// runNodesPage is the number of nodes read by one call.
 const runNodesPage = 200
 
 // ReadNodes reads the nodes of a run. Its error wraps [engine.ErrRunNotFound].
-func (s *Submitter) ReadNodes(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (*RunNodes, error) {
+func (s *Submitter) ReadNodes(
+	ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition,
+) (*RunNodes, error) {
 	call := enginerpc.DescribeFlowCall{Partition: p, FlowID: id, Limit: runNodesPage}
 	run := &RunNodes{}
 	seen := make(map[enginecore.ExecutionID]int) // a node that a later page shows again is as it shows it
@@ -129,7 +130,8 @@ func (r *RunNodes) sort() {
 		}
 	}
 	slices.SortFunc(r.nodes, func(a, b runNode) int {
-		return cmp.Or(cmp.Compare(rank[a.name], rank[b.name]), a.createdAt.Compare(b.createdAt), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(rank[a.name], rank[b.name]), a.createdAt.Compare(b.createdAt),
+			cmp.Compare(a.name, b.name))
 	})
 }
 

@@ -19,7 +19,9 @@ const recheck = 5 * time.Second
 // waits for the completion message, which carries a small result, before it reads from the engine. It waits while the
 // engine is unavailable; its error wraps [engine.ErrRunNotFound], the cause of ctx, or enginecore.ErrClosed when the
 // submitter or the session is closed.
-func (s *Submitter) AwaitResult(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (enginerpc.FlowResultReply, error) {
+func (s *Submitter) AwaitResult(
+	ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition,
+) (enginerpc.FlowResultReply, error) {
 	fail := func(reply enginerpc.FlowResultReply, err error) (enginerpc.FlowResultReply, error) {
 		return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, err)
 	}

@@ -86,7 +86,9 @@ func FailureText(flow, run, outcome, node, reason string, others int) string {
 // ReadFailures returns the nodes of a run that failed, expired or were cancelled by themselves, the earliest first, at
 // most [MaxFailures] of them, and the number of omitted ones. Of nodes that ended at the same time, the node named by
 // first precedes.
-func ReadFailures(ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, first string) (list []NodeFailure, omitted int, err error) {
+func ReadFailures(
+	ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, first string,
+) (list []NodeFailure, omitted int, err error) {
 	earlier := func(a, b NodeFailure) int {
 		if c := a.At.Compare(b.At); c != 0 || a.Node == b.Node {
 			return c
@@ -130,7 +132,8 @@ func readFailure(f enginerpc.FlowFailure) NodeFailure {
 // ReadFirstFailure returns the earliest failure of a run that has joins and of which failedNode is recorded to have
 // failed first; nil for a run without joins, whose record is exact, and if no failure counts.
 func ReadFirstFailure(
-	ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, g *flowgraph.Graph, failedNode string,
+	ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, g *flowgraph.Graph,
+	failedNode string,
 ) (*NodeFailure, error) {
 	hasJoin := func(n flowgraph.Node) bool { return n.Join.Policy != flowgraph.JoinAll }
 	if !slices.ContainsFunc(g.Nodes, hasJoin) {
@@ -154,7 +157,10 @@ func FirstFailure(list []NodeFailure) *NodeFailure {
 
 // ReadRunFailure returns how a run ended, given the reply that reports its end without success. It reads the failures
 // of the nodes from the engine and leaves them out if the engine is unavailable.
-func ReadRunFailure(ctx context.Context, s *engine.Session, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reply enginerpc.FlowResultReply) *RunFailure {
+func ReadRunFailure(
+	ctx context.Context, s *engine.Session, flowName, runID string, id enginecore.FlowID, p enginecore.Partition,
+	reply enginerpc.FlowResultReply,
+) *RunFailure {
 	failed := &RunFailure{Flow: flowName, Run: runID, Outcome: reply.Outcome}
 	// How the run ended is known, so it is returned even if the engine is unavailable by now.
 	failed.Failures, failed.Omitted, _ = ReadFailures(ctx, s, p, id, reply.FailedNode)

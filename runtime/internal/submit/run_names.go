@@ -17,7 +17,9 @@ const namesPerCall = 100
 type RunName struct{ Flow, Run string }
 
 // ReadRunNames reads the names of runs that are known by their ids. Runs that are not there any more are missing.
-func ReadRunNames(ctx context.Context, s *engine.Session, ids []enginecore.FlowID) (map[enginecore.FlowID]RunName, error) {
+func ReadRunNames(
+	ctx context.Context, s *engine.Session, ids []enginecore.FlowID,
+) (map[enginecore.FlowID]RunName, error) {
 	names := make(map[enginecore.FlowID]RunName, len(ids))
 	for page := range slices.Chunk(ids, namesPerCall) {
 		calls := make([]enginerpc.DescribeFlowCall, len(page))

@@ -57,7 +57,8 @@ func (s *Submitter) WhileOpen(ctx context.Context) (context.Context, context.Can
 func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, err error) {
 	telemetry := s.session.Telemetry
 	ctx, span := telemetry.Tracer.Start(ctx, "flowfabric.start "+plan.Flow, telemetry.Producer,
-		trace.WithAttributes(attribute.String("flowfabric.flow", plan.Flow), attribute.String("flowfabric.run", plan.Run),
+		trace.WithAttributes(attribute.String("flowfabric.flow", plan.Flow),
+			attribute.String("flowfabric.run", plan.Run),
 			attribute.String("flowfabric.flow_id", string(plan.FlowID))))
 	begun := time.Now()
 	defer func() {
@@ -95,7 +96,8 @@ func (s *Submitter) measure(ctx context.Context, plan *RunPlan, begun time.Time,
 		outcome = engine.OutcomeExisted
 	}
 	telemetry := s.session.Telemetry
-	telemetry.Record(ctx, telemetry.Starts, time.Since(begun), engine.Labels{Key: "flow", Value: plan.Flow, Outcome: outcome})
+	telemetry.Record(ctx, telemetry.Starts, time.Since(begun),
+		engine.Labels{Key: "flow", Value: plan.Flow, Outcome: outcome})
 }
 
 // checkBudgets refuses a run that names a budget which was not created and which its flow does not declare.
@@ -161,7 +163,9 @@ func submitError(plan *RunPlan, err error) error {
 
 // Purge removes a run that is over with all its data, including the budgets of its own. Its error wraps
 // [engine.ErrRunOpen], [engine.ErrRunNotFound] or [engine.ErrNotInContract].
-func (s *Submitter) Purge(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) error {
+func (s *Submitter) Purge(
+	ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition,
+) error {
 	core, err := engine.Capability[engine.RunControl](s.session.Backend)
 	if err != nil {
 		return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, err)

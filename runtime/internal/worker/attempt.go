@@ -19,7 +19,7 @@ type attempt struct {
 	run *services
 
 	ctx context.Context
-	// Cancel ends the context of the function with a cause.
+	// cancel ends the context of the function with a cause.
 	cancel  context.CancelCauseFunc
 	settled atomic.Bool // set by the goroutine that reports the end of the attempt, or drops it
 	// outcomeUnknown is set if the engine may not know that the attempt has ended, so that its permits are
@@ -52,11 +52,13 @@ var unreported = map[outcomeKind]struct {
 	event   engine.LogEvent
 	message string
 }{
-	outcomeKindCompleted:   {engine.EventResultLost, "result was not committed"},
-	outcomeKindFailed:      {engine.EventFailureLost, "failure was not recorded"},
-	outcomeKindSuspended:   {engine.EventSuspensionLost, "execution was not suspended"},
-	outcomeKindAwaitsChild: {engine.EventSuspensionLost, "execution was not put aside"},
-	outcomeKindReleased:    {engine.EventReturnFailed, "execution was not given back, its lease runs out instead"},
+	outcomeKindCompleted:   {engine.EventResultLost, "the engine did not commit the result"},
+	outcomeKindFailed:      {engine.EventFailureLost, "the engine did not record the failure"},
+	outcomeKindSuspended:   {engine.EventSuspensionLost, "the engine did not suspend the execution"},
+	outcomeKindAwaitsChild: {engine.EventSuspensionLost, "the engine did not suspend the execution for its child run"},
+	outcomeKindReleased: {
+		engine.EventReturnFailed, "the worker could not release the execution, whose lease expires instead",
+	},
 }
 
 // reported records metrics of a report of the attempt's end, and logs its error.
@@ -127,12 +129,13 @@ func (a *attempt) outcomeOf(result []byte, err error) attemptOutcome {
 	case errors.Is(cause, engine.ErrLeaseLost):
 		a.outcomeUnknown.Store(true)
 		a.ended(engine.OutcomeLeaseLost)
-		a.log(slog.LevelWarn, engine.EventLeaseLost, "lease lost, the result of the attempt is dropped",
+		a.log(slog.LevelWarn, engine.EventLeaseLost, "the worker lost the lease and drops the result of the attempt",
 			slog.Any("cause", cause), slog.Any("error", err))
 		return dropped
 	case !mayReport:
 		a.ended(engine.OutcomeEndedByEngine)
-		a.log(slog.LevelDebug, engine.EventAttemptEnded, "attempt ended without a report, the engine had ended it",
+		a.log(slog.LevelDebug, engine.EventAttemptEnded,
+			"the worker reports nothing, as the engine has ended the attempt",
 			slog.Any("cause", cause))
 		return dropped
 	case err == nil:
@@ -144,11 +147,12 @@ func (a *attempt) outcomeOf(result []byte, err error) attemptOutcome {
 	case errors.Is(cause, engine.ErrStopping):
 		return attemptOutcome{kind: outcomeKindReleased, err: err, reason: reasonStopped}
 	case waitsForBudget(err):
-		a.log(slog.LevelInfo, engine.EventBudgetWait, "attempt waits for a budget", slog.Any("error", err))
+		a.log(slog.LevelInfo, engine.EventBudgetWait, "the worker released an execution that waits for a budget",
+			slog.Any("error", err))
 		return attemptOutcome{kind: outcomeKindReleased, err: err, reason: "it waits for a budget"}
 	case errors.Is(err, engine.ErrDeadline):
 		a.ended(engine.OutcomeEndedByEngine)
-		a.log(slog.LevelInfo, engine.EventAttemptDeadline, "attempt ended by the deadline of the run")
+		a.log(slog.LevelInfo, engine.EventAttemptDeadline, "the deadline of the run ended the attempt")
 		return dropped
 	case errors.Is(err, engine.ErrStartToClose):
 		err = activity.Category(err, activity.CategoryTimeout)
@@ -159,7 +163,7 @@ func (a *attempt) outcomeOf(result []byte, err error) attemptOutcome {
 
 // logFailure logs the failure of the attempt with its category.
 func (a *attempt) logFailure(err error) {
-	a.log(slog.LevelWarn, engine.EventAttemptFailed, "attempt failed", slog.Any("error", err),
+	a.log(slog.LevelWarn, engine.EventAttemptFailed, "the attempt failed", slog.Any("error", err),
 		slog.String("category", activity.CategoryOf(err)))
 }
 

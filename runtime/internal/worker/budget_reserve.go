@@ -163,7 +163,8 @@ func (u *budgetUse) releaseReservations() {
 	defer cancel()
 	for _, r := range open {
 		if err := r.Release(ctx); err != nil {
-			u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed, "a reservation was not given back, keepers do it",
+			u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed,
+				"the worker could not release a reservation; keepers release it",
 				slog.Any("error", err))
 			return
 		}

@@ -204,7 +204,7 @@ func (u *budgetUse) publishElsewhere(update submit.GateUpdate) {
 	u.attempt.run.background.start(func() {
 		if err := update.Publish(u.attempt.run.base); err != nil {
 			u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed,
-				"the state of a budget could not be passed on, keepers do it", slog.Any("error", err))
+				"the worker could not publish the state of a budget; keepers publish it", slog.Any("error", err))
 		}
 	})
 }
@@ -228,7 +228,7 @@ func (u *budgetUse) reportBreach(
 	}
 	if err != nil {
 		u.attempt.log(slog.LevelWarn, engine.EventBudgetFailed,
-			"a breach of a budget could not be noted, keepers do it", slog.Any("error", err))
+			"the worker could not record a breach of a budget; keepers record it", slog.Any("error", err))
 	}
 	report := u.attempt.run.worker.config.OnBudget
 	if report == nil || owed.Words == "" {

@@ -71,7 +71,8 @@ func (s *Run) claim(ctx context.Context, v dispatch.ClaimTarget) {
 func (s *Run) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sentAt time.Time, err error) {
 	s.measureClaim(sentAt, v, engine.OutcomeUnanswered)
 	s.markUncertain()
-	s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", engine.EventClaimFailed.Attr(),
+	s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker could not claim executions and retries",
+		engine.EventClaimFailed.Attr(),
 		slog.String("lane", string(v.Lane)),
 		slog.String("partition", v.Partition.Tag()), slog.Any("error", err))
 	engine.Sleep(ctx, claimPause)

@@ -23,7 +23,7 @@ func (c runClaimant) Request(slots int) enginerpc.ClaimRequest {
 	return c.run.claimRequest(c.lane, slots)
 }
 
-// admit sends an Admit call and repeats it while its outcome is unknown and the run claims work. It returns
+// Admit sends an Admit call and repeats it while its outcome is unknown and the run claims work. It returns
 // the executions that the call leased.
 func (c runClaimant) Admit(
 	ctx context.Context, call enginerpc.AdmitCall,
@@ -70,7 +70,7 @@ func (c runClaimant) tasks(leased []admission.LeasedExecution) []*Task {
 	return tasks
 }
 
-// Admit acquires the permits of candidates, and starts those that were leased in slots that the caller has
+// admit acquires the permits of candidates, and starts those that were leased in slots that the caller has
 // reserved. It returns their number, at most slots.
 func (s *Run) admit(lane enginecore.LaneID, candidates []enginerpc.Candidate, slots int) int {
 	by := runClaimant{s, lane}

@@ -42,7 +42,8 @@ func (d *drainer) start(ctx context.Context, p enginecore.Partition) {
 			reply, err := d.calls.Tick(ctx, enginerpc.TickCall{Partition: p, Limit: engine.TickLimit})
 			if err != nil {
 				d.logger.LogAttrs(ctx, slog.LevelWarn,
-					"flowfabric: draining a partition failed; a keeper goes on with it", engine.EventDrainFailed.Attr(),
+					"flowfabric: the worker could not drain a partition; a keeper completes it",
+					engine.EventDrainFailed.Attr(),
 					slog.String("partition", p.Tag()), slog.Any("error", err))
 				return
 			}

@@ -63,14 +63,10 @@ func (o *frameOutput) emitter(a *attempt) *emitter {
 
 // finish waits until all frames are sent or cannot be sent. It is called before the end of the attempt is reported,
 // after which the engine refuses frames.
-func (o *frameOutput) finish(a *attempt) {
-	e := o.made.Load()
-	if e == nil {
-		return
+func (o *frameOutput) finish() {
+	if e := o.made.Load(); e != nil {
+		e.finish()
 	}
-	ctx, cancel := a.reporting()
-	defer cancel()
-	e.finish(ctx)
 }
 
 // emit queues a frame. It blocks while maxUnsent bytes or more are unsent, and returns the error by which
@@ -110,12 +106,17 @@ func (e *emitter) wait(ctx context.Context) error {
 	}
 }
 
-// finish waits until all frames are sent, sending has failed, or ctx is done.
-func (e *emitter) finish(ctx context.Context) {
+// finish waits until all frames are sent or sending has failed, for as long as renewals extend the lease. If the lease
+// ends before, the attempt has lost it: no result may be recorded without the frames.
+func (e *emitter) finish() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for e.fault == nil && len(e.unsent) > 0 {
-		if e.wait(ctx) != nil {
+		ctx, cancel := e.attempt.reporting()
+		_ = e.wait(ctx) // the lease may have been renewed meanwhile
+		cancel()
+		if len(e.unsent) > 0 && e.attempt.leaseEnded() {
+			e.attempt.cancel(engine.ErrLeaseLost)
 			return
 		}
 	}
@@ -168,15 +169,17 @@ func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 		switch {
 		case err == nil:
 			continue
-		case engine.IsUnavailable(err) && ctx.Err() == nil:
-			// The frame may have been stored. Readers recognise the repetition by its number.
+		case engine.IsUnavailable(err) && !a.leaseEnded():
+			// The frame may have been stored. Readers recognise the repetition by its number. ctx may have ended:
+			// the lease has been renewed since the batch was sent.
 			a.run.markUncertain()
-			engine.Sleep(ctx, reportPause)
+			engine.Sleep(a.run.base, reportPause)
 			return i, nil
 		case errors.Is(err, enginecore.ErrStreamClosed), errors.Is(err, enginecore.ErrStaleOwnerCannotAppend):
 			err = fmt.Errorf("%w: the stream takes no more frames", engine.ErrLeaseLost)
 		}
-		a.log(slog.LevelWarn, engine.EventFramesLost, "frames were not stored", slog.Int("frames", len(batch)-i),
+		a.log(slog.LevelWarn, engine.EventFramesLost, "the engine did not store frames",
+			slog.Int("frames", len(batch)-i),
 			slog.Any("error", err))
 		return i, err
 	}

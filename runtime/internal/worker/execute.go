@@ -29,7 +29,7 @@ func (t *Task) runAttempt(ctx context.Context) attemptOutcome {
 // the attempt is reported.
 func (t *Task) finishUp() {
 	t.progress.finish()
-	t.frames.finish(&t.attempt)
+	t.frames.finish()
 	t.usage.releaseReservations()
 }
 
@@ -100,11 +100,12 @@ func invoke(ctx context.Context, h activity.Handler, input []byte, t *Task) (res
 		r := recover()
 		switch {
 		case r != nil:
-			t.log(slog.LevelError, engine.EventActivityPanicked, "activity panicked", slog.Any("panic", r),
+			t.log(slog.LevelError, engine.EventActivityPanicked, "the function of the activity panicked",
+				slog.Any("panic", r),
 				slog.String("stack", string(debug.Stack())))
 			result, err = nil, activity.Category(fmt.Errorf("panic: %v", r), activity.CategoryPanic)
 		case !returned:
-			t.log(slog.LevelError, engine.EventActivityPanicked, "activity ended its goroutine",
+			t.log(slog.LevelError, engine.EventActivityPanicked, "the function of the activity ended its goroutine",
 				slog.Any("panic", errExited), slog.String("stack", string(debug.Stack())))
 			t.exited = errExited
 			if ctx.Err() != nil {

@@ -56,7 +56,7 @@ func (s *Run) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, got in
 	s.worker.Counts.claimed(got)
 	failed := err != nil && !errors.Is(err, admission.ErrNoGrant) && ctx.Err() == nil
 	if failed {
-		s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim by a grant failed",
+		s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker could not claim with a grant",
 			engine.EventClaimFailed.Attr(),
 			slog.String("lane", string(v.Lane)), slog.String("partition", v.Partition.Tag()), slog.Any("error", err))
 		engine.Sleep(ctx, claimPause)

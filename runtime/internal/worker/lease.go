@@ -23,6 +23,9 @@ type lease struct {
 // can lease the execution again.
 func (l *lease) leaseEnd() time.Time { return l.begun.Add(time.Duration(l.ends.Load())) }
 
+// leaseEnded reports whether this worker treats the lease, as renewed by now, as lost.
+func (l *lease) leaseEnded() bool { return !time.Now().Before(l.leaseEnd()) }
+
 // extend records that a call sent at sentAt has renewed the lease for ttl.
 func (l *lease) extend(sentAt time.Time, ttl time.Duration) {
 	l.ends.Store(int64(sentAt.Add(ttl * 19 / 20).Sub(l.begun)))

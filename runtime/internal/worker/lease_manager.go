@@ -62,7 +62,7 @@ func (b *leaseManager) register(ctx context.Context) error {
 		},
 		Failed: func(err error) {
 			b.run.session.Logger.LogAttrs(ctx, slog.LevelWarn,
-				"flowfabric: the worker cannot reach the engine, it tries again",
+				"flowfabric: the worker cannot reach the engine and retries",
 				engine.EventEngineAway.Attr(), slog.Any("error", err))
 		},
 	}
@@ -90,7 +90,8 @@ func (b *leaseManager) deregister() {
 	defer cancel()
 	client := b.run.session.Client
 	if err := client.Do(ctx, client.B().Del().Key(b.liveKey()).Build()).Error(); err != nil {
-		b.run.session.Logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: live key stays until it runs out",
+		b.run.session.Logger.LogAttrs(ctx, slog.LevelDebug,
+			"flowfabric: the worker could not remove its live key, which expires",
 			engine.EventLiveKeyLeft.Attr(), slog.Any("error", err))
 	}
 }
@@ -285,7 +286,7 @@ func (b *leaseManager) renew(ctx context.Context) {
 	answers, err := b.run.session.Backend.RenewAll(deadline, renewals)
 	if err != nil && ctx.Err() == nil {
 		b.run.markUncertain()
-		b.run.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed",
+		b.run.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker could not renew leases and retries",
 			engine.EventRenewalFailed.Attr(), slog.Any("error", err))
 	}
 	seen := make(map[enginecore.LeaseID]bool)
@@ -367,7 +368,7 @@ func (b *leaseManager) releaseUnknown(
 			AttemptID: lease.AttemptID, Reason: "the reply of the claim was lost",
 		})
 		b.run.session.Logger.LogAttrs(b.run.base, slog.LevelInfo,
-			"flowfabric: gave back an execution whose claim had no reply", engine.EventUnknownReleased.Attr(),
+			"flowfabric: the worker released an execution whose claim had no reply", engine.EventUnknownReleased.Attr(),
 			slog.String("execution", string(lease.ExecutionID)), slog.Any("error", err))
 	}
 }

@@ -51,7 +51,8 @@ func (o *overstay) functionEnded() {
 func (o *overstay) end() {
 	if o.state.Load() == overstays && o.state.CompareAndSwap(overstays, overstayEnded) {
 		o.attempt.run.worker.Counts.Overstaying.Add(-1)
-		o.attempt.log(slog.LevelInfo, engine.EventOverstayEnded, "a function returned long after its context had ended")
+		o.attempt.log(slog.LevelInfo, engine.EventOverstayEnded,
+			"the function returned long after its context had ended")
 	}
 }
 
@@ -73,9 +74,9 @@ func (o *overstay) check(now time.Time, patience time.Duration) {
 	counts.Overstaying.Add(1)
 	o.state.Store(overstays)
 	o.attempt.log(slog.LevelWarn, engine.EventOverstays,
-		"a function has not returned though its context has ended, it keeps its slot",
+		"the function has not returned although its context has ended, and keeps its slot",
 		slog.String("activity", o.attempt.claimed.Kind), slog.Any("cause", o.causeOfEnd(until)),
-		slog.Duration("for", now.Sub(o.noticed)))
+		slog.Duration("duration", now.Sub(o.noticed)))
 	if o.until.Load() == 0 {
 		o.end() // the function returned meanwhile and may have missed the state
 	}

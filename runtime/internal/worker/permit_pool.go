@@ -234,7 +234,8 @@ func (p *permitPool) report() bool {
 	sentAt := time.Now()
 	reply, err := run.core.HoldPlaces(run.base, sent.HoldPlacesCall)
 	if err != nil {
-		run.session.Logger.LogAttrs(run.base, slog.LevelWarn, "flowfabric: places of a limit could not be asked for",
+		run.session.Logger.LogAttrs(run.base, slog.LevelWarn,
+			"flowfabric: the worker could not acquire permits of a limit",
 			engine.EventLimitsFailed.Attr(), slog.String("limit", sent.Name), slog.Any("error", err))
 	}
 	p.update(sent, sentAt, reply, err)

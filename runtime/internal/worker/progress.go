@@ -63,7 +63,8 @@ func (p *progressReports) record(percent float64, message string) {
 		ProgressPct: strconv.FormatFloat(percent, 'f', -1, 64), ProgressMessage: message,
 	})
 	if err != nil && p.attempt.ctx.Err() == nil {
-		p.attempt.log(slog.LevelDebug, engine.EventProgressLost, "progress was not recorded", slog.Any("error", err))
+		p.attempt.log(slog.LevelDebug, engine.EventProgressLost, "the engine did not record the progress",
+			slog.Any("error", err))
 	}
 }
 

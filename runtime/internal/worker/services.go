@@ -37,8 +37,8 @@ func (s *services) markUncertain() { s.uncertain.Store(true) }
 func (s *services) warnOfShortLease(ctx context.Context) {
 	if lease, silence := s.worker.config.Lease, s.session.Silence; 3*silence > lease {
 		s.session.Logger.LogAttrs(ctx, slog.LevelWarn,
-			"flowfabric: a connection that falls silent may cost the worker its leases: "+
-				"write_timeout in the engine's URL makes it be given up sooner", engine.EventLeaseShort.Attr(),
-			slog.Duration("lease", lease), slog.Duration("given_up_after", silence))
+			"flowfabric: the worker's lease is short: a silent connection may cost it its leases; "+
+				"a smaller write_timeout in the engine's URL closes such a connection sooner", engine.EventLeaseShort.Attr(),
+			slog.Duration("lease", lease), slog.Duration("detection_time", silence))
 	}
 }

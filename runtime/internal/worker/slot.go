@@ -114,7 +114,7 @@ func (s *Run) mayBegin(t *Task, held bool) bool {
 		t.report(released(reasonStopped), 0)
 	case t.settled.Load():
 		t.ended(engine.OutcomeEndedByEngine)
-		t.log(slog.LevelDebug, engine.EventAttemptEnded, "execution ended before its function began",
+		t.log(slog.LevelDebug, engine.EventAttemptEnded, "the engine ended the execution before its function began",
 			slog.Any("cause", context.Cause(t.ctx)))
 	case !placed || s.queue.IsClosed():
 		if t.settle() {

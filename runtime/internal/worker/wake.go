@@ -278,7 +278,8 @@ func (s *Run) releaseBlocked(ctx context.Context, at dispatch.LaneShard) {
 			Cursor: cursor,
 		})
 		if err != nil && ctx.Err() == nil {
-			s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: announcing the worker failed",
+			s.session.Logger.LogAttrs(ctx, slog.LevelWarn,
+				"flowfabric: the worker could not announce its capabilities and retries",
 				engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
 		}
 		if err != nil || reply.NextCursor == "" {

@@ -20,7 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// worker is what remains the same for the life of a worker: its configuration, the activities that it can
+// Worker is what remains the same for the life of a worker: its configuration, the activities that it can
 // run, and its counters. New makes one. Its methods are safe for concurrent use; Register precedes Run.
 type Worker struct {
 	session *engine.Session
@@ -95,7 +95,8 @@ func (w *Worker) Register(handlers []activity.Handler) error {
 		}
 		for _, name := range append([]string{h.Name()}, h.Aliases()...) {
 			if other := w.handlers[name]; other != nil && other != h {
-				faults = append(faults, fmt.Errorf("%w: activity name %q is taken by another activity, %q", engine.ErrInvalid, name, other.Name()))
+				faults = append(faults, fmt.Errorf("%w: activity name %q is taken by another activity, %q",
+					engine.ErrInvalid, name, other.Name()))
 				continue
 			}
 			w.handlers[name] = h

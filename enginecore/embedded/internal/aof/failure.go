@@ -39,6 +39,9 @@ func (r *Failure) Unwrap() error { return r.cause }
 const (
 	eventStorageFailed   = "storage.failed"
 	eventStorageRestored = "storage.restored"
+	eventTornEndDropped  = "storage.torn_end_dropped"
+	eventSnapshotFailed  = "storage.snapshot_failed"
+	eventManifestFailed  = "storage.manifest_failed"
 )
 
 // writeFailed notes that a record could not be appended. The database is locked.
@@ -72,7 +75,7 @@ func (l *Log) fail(r *Failure) {
 			continue
 		}
 		if old == nil {
-			l.logger.Error("embedded: the log has failed; calls are refused until it can be written again, which is tried again and again",
+			l.logger.Error("embedded: the log cannot be written; the engine refuses calls and retries",
 				"event", eventStorageFailed, "path", r.path, "error", r.cause)
 		}
 		l.wake()
@@ -173,8 +176,9 @@ func (l *Log) reread(ctx context.Context) (Data, error) {
 		return nil, fmt.Errorf("what is kept cannot be read again: %w", err)
 	}
 	if ld.seq != l.seq {
-		return nil, fmt.Errorf("what is kept cannot be read again: %w", &CorruptError{Path: l.file.Name(), Offset: l.size,
-			Reason: fmt.Sprintf("it ends with record %d instead of %d", ld.seq-1, l.seq-1)})
+		return nil, fmt.Errorf("what is kept cannot be read again: %w",
+			&CorruptError{Path: l.file.Name(), Offset: l.size,
+				Reason: fmt.Sprintf("it ends with record %d instead of %d", ld.seq-1, l.seq-1)})
 	}
 	return data, nil
 }
@@ -229,6 +233,7 @@ func (l *Log) resume(data Data, next *newLog) {
 		l.advance(l.end)
 	}
 	l.db.Resume(data, next != nil)
-	l.logger.Info("embedded: the log can be written again; calls are served", "event", eventStorageRestored, "path", l.file.Name())
+	l.logger.Info("embedded: the log can be written again; the engine serves calls", "event", eventStorageRestored,
+		"path", l.file.Name())
 	l.failure.Store(nil)
 }

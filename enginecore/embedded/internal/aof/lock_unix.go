@@ -16,8 +16,8 @@ const dirSyncUnsupported = false
 // dirLock is the lock of a data directory.
 type dirLock []*os.File
 
-// Close releases the lock, also while a child process that was forked and has not executed its program yet holds copies of
-// the files.
+// Close releases the lock, also while a child process that was forked and has not executed its program yet holds copies
+// of the files.
 func (l dirLock) Close() error {
 	var errs []error
 	for _, f := range l {

@@ -279,7 +279,8 @@ func (l *Log) Close() error {
 		errs = append(errs, fmt.Errorf("embedded: %w", r))
 	} else if now := (manifest{l.gen, l.seq, l.policy}); l.policy != Never && now != l.kept {
 		if _, err := l.writeManifest(now); err != nil {
-			l.logger.Warn("embedded: the manifest was not brought up to date, which loses nothing", "error", err)
+			l.logger.Warn("embedded: the log could not update its manifest; no data is lost",
+				"event", eventManifestFailed, "error", err)
 		}
 	}
 	if err := l.file.Close(); err != nil {

@@ -57,7 +57,9 @@ func (d *disk) readManifest() (*manifest, error) {
 			}
 		}
 	}
-	return nil, &CorruptError{Path: path, Reason: "not a whole manifest; without it, the directory opens with the data that is left"}
+	return nil, &CorruptError{
+		Path: path, Reason: "not a whole manifest; without it, the directory opens with the data that is left",
+	}
 }
 
 func (d *disk) writeManifest(m manifest) (renamed bool, err error) {

@@ -92,7 +92,8 @@ func (l *Log) keepManifest(ld *loader) error {
 	}
 	_, err := l.writeManifest(l.kept)
 	if err != nil && ld.known.gen == l.gen && ld.known.policy == l.policy {
-		l.logger.Warn("embedded: the manifest was not brought up to date, which loses nothing", "error", err)
+		l.logger.Warn("embedded: the log could not update its manifest; no data is lost",
+			"event", eventManifestFailed, "error", err)
 		l.kept, err = *ld.known, nil
 	}
 	return err
@@ -106,7 +107,9 @@ func (l *Log) reopen(ld *loader) (*diskFile, error) {
 		return nil, fmt.Errorf("embedded: open log: %w", err)
 	}
 	if ld.torn > 0 {
-		l.logger.Warn("embedded: dropped the torn end of the log", "path", f.Name(), "offset", ld.size, "bytes", ld.torn, "reason", ld.tornReason)
+		l.logger.Warn("embedded: the log dropped its torn end",
+			"event", eventTornEndDropped, "path", f.Name(), "offset", ld.size, "bytes", ld.torn, "reason",
+			ld.tornReason)
 		err = f.Truncate(ld.size)
 	}
 	if err == nil && (ld.torn > 0 || ld.known == nil || l.policy != Never) {
@@ -246,7 +249,10 @@ func (ld *loader) checkUnused(logs []uint64, last uint64) error {
 			return fmt.Errorf("embedded: read log: %w", err)
 		}
 		if info.Size() > record.FileHeaderSize {
-			return &CorruptError{Path: ld.d.manifestPath(), Reason: fmt.Sprintf("it names log %d as the last, but log %d has records", last, gen)}
+			return &CorruptError{
+				Path:   ld.d.manifestPath(),
+				Reason: fmt.Sprintf("it names log %d as the last, but log %d has records", last, gen),
+			}
 		}
 	}
 	return nil
@@ -327,7 +333,9 @@ func (ld *loader) loadSnapshot(ctx context.Context) error {
 }
 
 // applyRecords runs the records behind the file header. It returns the offset of the first bad one and its fault.
-func (ld *loader) applyRecords(ctx context.Context, path string, data []byte, seq *uint64) (good int64, reason string, err error) {
+func (ld *loader) applyRecords(
+	ctx context.Context, path string, data []byte, seq *uint64,
+) (good int64, reason string, err error) {
 	pos := record.FileHeaderSize
 	for pos < len(data) {
 		n, got, reason := record.Open(data[pos:])

@@ -14,7 +14,8 @@ const snapshotEnd = "\x00END"
 
 // Full reports whether the log is worth replacing. The database is locked.
 func (l *Log) Full() bool {
-	return l.size > l.limit && l.size > 2*l.snapshotSize.Load() && l.size > l.retryAt && !l.rewriting.Load() && l.failure.Load() == nil
+	return l.size > l.limit && l.size > 2*l.snapshotSize.Load() && l.size > l.retryAt && !l.rewriting.Load() &&
+		l.failure.Load() == nil
 }
 
 // Rewrite starts a new log and writes down the state before it. The state is written while the database is locked,
@@ -23,7 +24,8 @@ func (l *Log) Full() bool {
 func (l *Log) Rewrite() {
 	if err := l.rotate(); err != nil {
 		l.retryAt = 2 * l.size
-		l.logger.Warn("embedded: no new log", "error", err)
+		l.logger.Warn("embedded: the log could not begin a new file and continues in the old one",
+			"event", eventSnapshotFailed, "error", err)
 		return
 	}
 	gen := l.gen
@@ -47,7 +49,8 @@ func (l *Log) Rewrite() {
 }
 
 func (l *Log) snapshotFailed(err error) {
-	l.logger.Warn("embedded: snapshot failed; the log goes on growing", "error", err)
+	l.logger.Warn("embedded: the log could not write a snapshot and continues to grow",
+		"event", eventSnapshotFailed, "error", err)
 }
 
 // rotate replaces the log by an empty one of the next generation. All of the old one is durable afterwards. After an

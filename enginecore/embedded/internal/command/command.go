@@ -53,7 +53,8 @@ const (
 
 // All returns the commands on data.
 func All() []Command {
-	return slices.Concat(stringCommands(), keyCommands(), hashCommands(), setCommands(), listCommands(), zsetCommands(), streamCommands())
+	return slices.Concat(stringCommands(), keyCommands(), hashCommands(), setCommands(), listCommands(), zsetCommands(),
+		streamCommands())
 }
 
 // ArityOK reports whether a call may have so many words, with the name.

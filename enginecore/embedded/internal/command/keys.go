@@ -292,6 +292,8 @@ func cmdObject(c *Call) resp.Reply {
 			return resp.Bulk("embstr")
 		}
 		return resp.Bulk("raw")
+	case *datatype.Bytes:
+		return resp.Bulk("raw")
 	case *datatype.Hash:
 		return small(v.Len(), "listpack", "hashtable")
 	case *datatype.Set:

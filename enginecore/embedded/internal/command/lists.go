@@ -205,7 +205,7 @@ func cmdLTrim(c *Call) resp.Reply {
 		return resp.OK
 	}
 	lo, hi := rangeBounds(start, stop, l.Len())
-	l.Replace(append([]string(nil), l.Items()[lo:hi]...))
+	l.Trim(lo, hi)
 	c.Dirty++
 	c.dropIfEmpty(c.Args[1], l)
 	return resp.OK

@@ -23,6 +23,8 @@ func stringCommands() []Command {
 		{"decrby", 3, Write, cmdDecrBy},
 		{"strlen", 2, 0, cmdStrlen},
 		{"append", 3, Write, cmdAppend},
+		{"getrange", 4, 0, cmdGetRange},
+		{"setrange", 4, Write, cmdSetRange},
 		{"getdel", 2, Write, cmdGetDel},
 	}
 }
@@ -104,7 +106,7 @@ func cmdSet(c *Call) resp.Reply {
 	if o.get {
 		reply = resp.Nil
 		if old != nil {
-			text, ok := old.Val.(string)
+			text, _, ok := c.GetString(key)
 			if !ok {
 				return wrongTypeReply()
 			}
@@ -239,21 +241,74 @@ func (c *Call) edit(key, val string) {
 }
 
 func cmdStrlen(c *Call) resp.Reply {
-	v, _, ok := c.GetString(c.Args[1])
+	n, ok := c.StringLen(c.Args[1])
 	if !ok {
 		return wrongTypeReply()
 	}
-	return resp.Int(len(v))
+	return resp.Int(n)
+}
+
+// fits reports whether a string value of size bytes may be extended by so many more.
+func fits(size int64, more int) bool { return size <= resp.MaxBulkBytes-int64(more) }
+
+func tooLong() resp.Reply {
+	return resp.Err("string exceeds maximum allowed size (proto-max-bulk-len)")
 }
 
 func cmdAppend(c *Call) resp.Reply {
-	v, _, ok := c.GetString(c.Args[1])
+	n, ok := c.StringLen(c.Args[1])
 	if !ok {
 		return wrongTypeReply()
 	}
-	v += c.Args[2]
-	c.edit(c.Args[1], v)
-	return resp.Int(len(v))
+	if !fits(int64(n), len(c.Args[2])) {
+		return tooLong()
+	}
+	return resp.Int(c.WriteString(c.Args[1], n, c.Args[2]))
+}
+
+func cmdGetRange(c *Call) resp.Reply {
+	start, ok1 := numfmt.ParseInt(c.Args[2])
+	end, ok2 := numfmt.ParseInt(c.Args[3])
+	if !ok1 || !ok2 {
+		return resp.Err(TextNotInt)
+	}
+	n, ok := c.StringLen(c.Args[1])
+	if !ok {
+		return wrongTypeReply()
+	}
+	if start < 0 && end < 0 && start > end {
+		return resp.Bulk("")
+	}
+	// Unlike ranges of lists, one that ends before the first byte contains that byte.
+	if end < 0 {
+		end = max(end+int64(n), 0)
+	}
+	lo, hi := rangeBounds(start, end, n)
+	if lo == hi {
+		return resp.Bulk("")
+	}
+	return resp.Bulk(c.StringRange(c.Args[1], lo, hi))
+}
+
+func cmdSetRange(c *Call) resp.Reply {
+	at, ok := numfmt.ParseInt(c.Args[2])
+	if !ok {
+		return resp.Err(TextNotInt)
+	}
+	if at < 0 {
+		return resp.Err("offset is out of range")
+	}
+	n, ok := c.StringLen(c.Args[1])
+	if !ok {
+		return wrongTypeReply()
+	}
+	if c.Args[3] == "" {
+		return resp.Int(n)
+	}
+	if !fits(at, len(c.Args[3])) {
+		return tooLong()
+	}
+	return resp.Int(c.WriteString(c.Args[1], int(at), c.Args[3]))
 }
 
 func cmdGetDel(c *Call) resp.Reply {

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -84,22 +85,63 @@ func TestStream(t *testing.T) {
 	require.Equal(t, []StreamID{{Ms: 250}, {Ms: 249}}, []StreamID{newest[0].ID, newest[1].ID})
 }
 
-// TestList pushes and pops at both ends.
+// TestBytes writes at random places, also behind the end, and sees that no string taken before changes.
+func TestBytes(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	v := NewBytes("begin", 0)
+	model := "begin"
+	taken := map[string]string{}
+	for i := range 3000 {
+		at, data := r.IntN(len(model)+20), strings.Repeat(strconv.Itoa(i), r.IntN(4))
+		if at > 300 {
+			at %= 300
+		}
+		if data == "" {
+			at = min(at, len(model))
+		}
+		padded := model + strings.Repeat("\x00", max(at-len(model), 0))
+		model = padded[:at] + data + padded[min(at+len(data), len(padded)):]
+		v.WriteAt(at, data)
+		require.Equal(t, len(model), v.Len())
+		require.Equal(t, model, v.View())
+		lo := r.IntN(len(model) + 1)
+		taken[v.Slice(lo, len(model))] = strings.Clone(model[lo:])
+		switch r.IntN(50) {
+		case 0:
+			s := v.Freeze()
+			taken[s] = strings.Clone(model)
+			v = NewBytes(s, 0)
+		case 1:
+			other := v.Clone()
+			other.WriteAt(0, "#")
+		}
+	}
+	for got, want := range taken {
+		require.Equal(t, want, got)
+	}
+}
+
+// TestList pushes and pops at both ends, and trims.
 func TestList(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var l List
 	var model []string
 	for i := range 2000 {
 		v := strconv.Itoa(i)
-		switch op := r.IntN(4); {
-		case op == 0:
+		switch op := r.IntN(20); {
+		case op == 19:
+			lo := min(r.IntN(40), len(model))
+			hi := max(lo, len(model)-r.IntN(40))
+			l.Trim(lo, hi)
+			model = model[lo:hi]
+		case op%4 == 0:
 			l.PushBack(v)
 			model = append(model, v)
-		case op == 1:
+		case op < 10 || op%4 == 1:
 			l.PushFront(v)
 			model = append([]string{v}, model...)
 		case len(model) == 0:
-		case op == 2:
+		case op%4 == 2:
 			require.Equal(t, model[0], l.PopFront())
 			model = model[1:]
 		default:

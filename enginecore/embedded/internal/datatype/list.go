@@ -35,10 +35,24 @@ func (l *List) PopFront() string {
 	v := l.buf[l.head]
 	l.buf[l.head] = ""
 	l.head++
+	l.shrink()
+	return v
+}
+
+// Trim keeps the elements from lo up to hi only. Its cost is that of the elements that it removes.
+func (l *List) Trim(lo, hi int) {
+	lo, hi = l.head+lo, l.head+hi
+	clear(l.buf[l.head:lo])
+	clear(l.buf[hi:])
+	l.buf, l.head = l.buf[:hi], lo
+	l.shrink()
+}
+
+// shrink gives memory back once more than half of it is in front of the first element.
+func (l *List) shrink() {
 	if l.head > 32 && l.head > len(l.buf)/2 {
 		l.Replace(append([]string(nil), l.Items()...))
 	}
-	return v
 }
 
 // PopBack removes and returns the last element of a list that is not empty.

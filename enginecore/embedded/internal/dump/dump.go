@@ -33,6 +33,8 @@ func Value(w *record.Writer, key string, ent *keyspace.Entry) {
 	switch v := ent.Val.(type) {
 	case string:
 		w.Add("SET", key, v)
+	case *datatype.Bytes:
+		w.Add("SET", key, v.View())
 	case *datatype.Hash:
 		items := make([]string, 0, 2*v.Len())
 		v.Each(func(f, s string) bool { items = append(items, f, s); return true })
@@ -58,7 +60,9 @@ func Value(w *record.Writer, key string, ent *keyspace.Entry) {
 
 func writeNode(w *record.Writer, key string, n *datatype.StreamNode) {
 	first := datatype.StreamID{Ms: n.FirstMs, Seq: n.First}
-	words := []string{nodeVerb, key, first.String(), strconv.Itoa(n.Deleted), strconv.Itoa(n.Bytes), strconv.Itoa(len(n.Master))}
+	words := []string{
+		nodeVerb, key, first.String(), strconv.Itoa(n.Deleted), strconv.Itoa(n.Bytes), strconv.Itoa(len(n.Master)),
+	}
 	words = append(words, n.Master...)
 	for _, e := range n.Entries {
 		words = append(words, e.ID.String(), strconv.Itoa(len(e.Fields)))
@@ -104,7 +108,9 @@ func restoreNode(s *datatype.Stream, words []string) error {
 	if !ok || err1 != nil || err2 != nil || err3 != nil || names < 0 || names > len(words) {
 		return errMalformed
 	}
-	n := &datatype.StreamNode{FirstMs: first.Ms, First: first.Seq, Deleted: deleted, Bytes: size, Master: words[:names:names]}
+	n := &datatype.StreamNode{
+		FirstMs: first.Ms, First: first.Seq, Deleted: deleted, Bytes: size, Master: words[:names:names],
+	}
 	words = words[names:]
 	for len(words) > 0 {
 		if len(words) < 2 {

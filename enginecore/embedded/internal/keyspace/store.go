@@ -2,12 +2,14 @@ package keyspace
 
 import (
 	"container/heap"
+	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
 )
 
-// Entry is the value of one key: a string, or a pointer to a type of package datatype.
+// Entry is the value of one key: a string, or a pointer to a type of package datatype. A string value is a string or,
+// after a command has written a part of it, a *datatype.Bytes.
 type Entry struct {
 	Val      any
 	ExpireAt int64 // Unix ms, 0 = never
@@ -188,20 +190,80 @@ func GetOrNew[T any](s *Store, key string) (val *T, ok bool) {
 	return val, ok
 }
 
-// GetString returns the string stored at key.
+// GetString returns the string stored at key. It does not copy the string, but the next command that writes a part of
+// it does: use StringLen and StringRange where they suffice.
 func (s *Store) GetString(key string) (val string, present, ok bool) {
 	ent := s.Lookup(key)
 	if ent == nil {
 		return "", false, true
 	}
-	val, ok = ent.Val.(string)
+	val, ok = ent.text()
 	return val, ok, ok
+}
+
+// text returns a string value whole. Nothing changes it from now on.
+func (ent *Entry) text() (val string, ok bool) {
+	if v, changing := ent.Val.(*datatype.Bytes); changing {
+		ent.Val = v.Freeze()
+	}
+	val, ok = ent.Val.(string)
+	return val, ok
+}
+
+// StringLen returns the length of the string stored at key in bytes, 0 when it is absent. ok is false when the key
+// holds another type.
+func (s *Store) StringLen(key string) (n int, ok bool) {
+	ent := s.Lookup(key)
+	if ent == nil {
+		return 0, true
+	}
+	switch v := ent.Val.(type) {
+	case string:
+		return len(v), true
+	case *datatype.Bytes:
+		return v.Len(), true
+	}
+	return 0, false
+}
+
+// StringRange returns a copy of the bytes from lo up to hi of the string stored at key, which has that many.
+func (s *Store) StringRange(key string, lo, hi int) string {
+	switch v := s.Lookup(key).Val.(type) {
+	case string:
+		if hi-lo == len(v) {
+			return v
+		}
+		return strings.Clone(v[lo:hi]) // a part does not keep the memory of the whole
+	case *datatype.Bytes:
+		return v.Slice(lo, hi)
+	}
+	return ""
+}
+
+// WriteString overwrites the bytes from at on of the string stored at key, padded with zero bytes up to there, and
+// returns its new length. The key is absent or holds a string; its deadline stays. The cost does not depend on the
+// length of the string, except for the first such write after the string was read whole.
+func (s *Store) WriteString(key string, at int, data string) int {
+	ent := s.Lookup(key)
+	if ent == nil {
+		ent = &Entry{Val: datatype.NewBytes("", at+len(data))}
+		s.Keys.Set(key, ent)
+	}
+	v, ok := ent.Val.(*datatype.Bytes)
+	if !ok {
+		old, _ := ent.Val.(string)
+		v = datatype.NewBytes(old, at+len(data))
+		ent.Val = v
+	}
+	v.WriteAt(at, data)
+	s.Dirty++
+	return v.Len()
 }
 
 // TypeName is what TYPE answers for a value.
 func TypeName(val any) string {
 	switch val.(type) {
-	case string:
+	case string, *datatype.Bytes:
 		return "string"
 	case *datatype.Hash:
 		return "hash"
@@ -220,6 +282,8 @@ func TypeName(val any) string {
 // CopyValue returns a copy of a value.
 func CopyValue(val any) any {
 	switch v := val.(type) {
+	case *datatype.Bytes:
+		return v.Clone()
 	case *datatype.Hash:
 		return v.Clone()
 	case *datatype.Set:
@@ -240,6 +304,8 @@ func SizeOf(val any) int {
 	switch v := val.(type) {
 	case string:
 		n += len(v)
+	case *datatype.Bytes:
+		n += v.Cap()
 	case *datatype.Hash:
 		v.Each(func(f, s string) bool { n += len(f) + len(s) + 56; return true })
 	case *datatype.Set:

@@ -15,15 +15,14 @@ import (
 const (
 	textReadOnly = "Attempt to modify a readonly table"
 	textNoGlobal = "Script attempted to access nonexistent global variable '"
-	// maxUnpack is the server's limit on the values that one unpack puts on the stack, its arguments included.
-	maxUnpack = 8000
 )
 
 // openLibraries builds the two scopes: what running functions see, and the little that a loading library sees.
 // Functions that differ between the server's Lua and this one are replaced.
 func (l *Interpreter) openLibraries(o Options) {
 	L := l.L
-	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath, lua.OpenCoroutine} {
+	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath,
+		lua.OpenCoroutine} {
 		L.Push(L.NewFunction(open))
 		L.Push(lua.LString(""))
 		L.Call(1, 0)
@@ -32,7 +31,8 @@ func (l *Interpreter) openLibraries(o Options) {
 	l.runScope, l.loadScope = L.NewTable(), L.NewTable()
 	l.globals, l.globalsMeta = L.NewTable(), L.NewTable()
 
-	for _, name := range []string{"getmetatable", "ipairs", "rawequal", "select", "type", "xpcall", "_VERSION", "coroutine"} {
+	for _, name := range []string{"getmetatable", "ipairs", "rawequal", "select", "type", "xpcall", "_VERSION",
+		"coroutine"} {
 		l.runScope.RawSetString(name, plain.RawGetString(name))
 	}
 	for name, fn := range map[string]lua.LGFunction{
@@ -57,7 +57,8 @@ func (l *Interpreter) openLibraries(o Options) {
 	redis, loadRedis := L.NewTable(), L.NewTable()
 	l.registerRedis(o, redis, loadRedis)
 	for name, t := range map[string]*lua.LTable{
-		"string": str, "table": tab, "math": maths, "redis": redis, "cjson": l.newCJSON(), "bit": newBit(L),
+		"string": str, "table": tab, "math": maths, "redis": redis, "cjson": l.newCJSON(), "bit": l.newBit(),
+		"struct": l.newStruct(), "cmsgpack": l.newCMsgPack(),
 	} {
 		l.runScope.RawSetString(name, l.protect(t, nil))
 	}
@@ -179,7 +180,7 @@ func (l *Interpreter) baseToNumber(L *lua.LState) int {
 	return 1
 }
 
-// luaNumber converts a whole string, white space around it allowed.
+// luaNumber converts a whole string, white space around it allowed. A zero byte ends the string, as in C.
 func luaNumber(s string) (float64, bool) {
 	v, n := numfmt.Strtod(s)
 	if n == 0 {
@@ -188,11 +189,12 @@ func luaNumber(s string) (float64, bool) {
 	for n < len(s) && numfmt.IsSpace(s[n]) {
 		n++
 	}
-	return v, n == len(s)
+	return v, n == len(s) || s[n] == 0
 }
 
 // unsignedNumber follows C's strtoul: a minus sign wraps around.
 func unsignedNumber(s string, base int) (float64, bool) {
+	s, _, _ = strings.Cut(s, "\x00")
 	s = strings.TrimFunc(s, func(r rune) bool { return r < 128 && numfmt.IsSpace(byte(r)) })
 	neg := strings.HasPrefix(s, "-")
 	if neg || strings.HasPrefix(s, "+") {
@@ -306,7 +308,7 @@ func baseUnpack(L *lua.LState) int {
 	if n <= 0 {
 		return 0
 	}
-	if n+L.GetTop() > maxUnpack {
+	if n+L.GetTop() > maxStack {
 		raiseText(L, "too many results to unpack")
 	}
 	for i := from; i <= to; i++ {

@@ -51,10 +51,12 @@ func (b *scriptBudget) check() {
 	}
 	b.warned = true
 	if b.l.wrote {
-		b.l.logger.Warn("embedded: function runs too long and has written, so it goes on", "function", b.l.running, "limit", b.limit)
+		b.l.logger.Warn("embedded: the interpreter continues a function that exceeds its time, as it has written",
+			"event", "function.slow", "function", b.l.running, "time_limit", b.limit)
 		return
 	}
-	b.l.logger.Warn("embedded: function ran too long and was interrupted", "function", b.l.running, "limit", b.limit)
+	b.l.logger.Warn("embedded: the interpreter stopped a function that exceeded its time",
+		"event", "function.stopped", "function", b.l.running, "time_limit", b.limit)
 	b.stopped = make(chan struct{})
 	close(b.stopped)
 }

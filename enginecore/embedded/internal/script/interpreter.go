@@ -54,6 +54,10 @@ type Interpreter struct {
 	loading   *Library
 	handler   *lua.LFunction
 
+	numbers       numberPool
+	structFormats map[string]*structFormat
+	scratch       []byte // memory for the next result of a library function
+
 	// The function that runs.
 	args     []string
 	readOnly bool

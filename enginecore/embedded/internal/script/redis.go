@@ -157,6 +157,6 @@ func (l *Interpreter) redisLog(L *lua.LState) int {
 	case 3:
 		log = l.logger.Warn
 	}
-	log(strings.Join(parts, " "), "function", l.running)
+	log(strings.Join(parts, " "), "event", "function.log", "function", l.running)
 	return 0
 }

@@ -18,7 +18,7 @@ func (l *Interpreter) fromReply(r *resp.Reply) lua.LValue {
 	case resp.KindNil, resp.KindNilArray:
 		return lua.LFalse
 	case resp.KindInt, resp.KindBool:
-		return lua.LNumber(r.Int)
+		return l.numbers.value(float64(r.Int))
 	case resp.KindBulk, resp.KindVerbatim:
 		return lua.LString(r.Str)
 	case resp.KindDouble:

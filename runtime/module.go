@@ -1,0 +1,32 @@
+package runtime
+
+import (
+	"context"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keepertask"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
+)
+
+// What other packages of this module get from engines and keepers, and programs do not.
+func init() {
+	enginerpc.ConnOf = func(engine any) *enginerpc.Conn {
+		if e, _ := engine.(*Engine); e.open() == nil {
+			return e.session.Core
+		}
+		return nil
+	}
+	keepertask.TasksOf = func(keeper any) []keepertask.Task {
+		if k, _ := keeper.(*Keeper); k.check() == nil {
+			return k.keeper.Tasks(contractmode.ContractTasks)
+		}
+		return nil
+	}
+	keepertask.RunTask = func(ctx context.Context, keeper any, name string) (keepertask.Report, error) {
+		k, _ := keeper.(*Keeper)
+		if err := k.check(); err != nil {
+			return keepertask.Report{Task: name}, err
+		}
+		return k.keeper.RunTask(ctx, name)
+	}
+}
