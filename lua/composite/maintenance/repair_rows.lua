@@ -34,7 +34,7 @@ function repair_rows.edges_to(c, execution_id, core)
   if not repair_edges.settled_flow(c, core) then return end
   local r = row.of_key(key.exec_core(c, execution_id))
   local node = graph_store.of_row(r)
-  if r.run.flags % 2 == 1 or node.join or graph_store.edge_count(node.ups) > MAX_EDGES or tonumber(core.replay_count) then return end
+  if r.run.flags % 2 == 1 or node.join or graph_store.edge_count(node.ups) > MAX_EDGES or (tonumber(core.replay_count) or 0) > 0 then return end
   local open, impossible = count_open(r)
   if open ~= r.open then
     r.open = open

@@ -126,7 +126,7 @@ propagate.drain_row = row_edges.drain
 -- whether one can never be satisfied. A node that was replayed itself waits for upstreams that have failed to be replayed, too.
 local function look_at_upstreams(r)
   local ups, open, impossible = graph_store.of_row(r).ups, 0, false
-  local waits = record.read_node(r, { 'replay_count' }).replay_count ~= nil
+  local waits = record.read_node(r, { 'replay_count' }).replay_count ~= '0'
   for i = 1, graph_store.edge_count(ups) do
     local upstream, kind = graph_store.edge(ups, i)
     local up = row.at(r.run, upstream)

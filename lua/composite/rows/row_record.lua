@@ -70,7 +70,7 @@ local ELSE = 255
 
 local function state_field(field, column, values)
   local numbers = {}
-  for i, value in ipairs(values) do numbers[value] = i end
+  for i = 1, #values do numbers[values[i]] = i end
   READ[field] = function(r) return values[r[column]] end
   WRITE[field] = function(r, text)
     local n = numbers[text]
@@ -310,6 +310,11 @@ function WRITE.attached(r, text) write_more(r, 'attached', text) end
 row_record.attached = READ.attached
 
 row_record.fair_key = READ.fair_key
+
+function READ.replay_count(r)
+  return (flag(r, row.MORE) or r.more) and read_more(r, { 'replay_count' }).replay_count or '0'
+end
+function WRITE.replay_count(r, text) write_more(r, 'replay_count', text) end
 
 function READ.in_row(r) return r.index ~= row.NO_ATTEMPT and not flag(r, row.RECORDED) and '1' or nil end
 function WRITE.in_row(r, text) set_flag(r, row.RECORDED, not is_set(text)) end
