@@ -50,13 +50,13 @@ end
 
 local function write_more(r, field, text)
   local more = more_of(r)
-  if more[field] == text then return end
   if text == nil then
     if more[field] == false or not flag(r, row.MORE) then return end
     redis.call('HDEL', r.run.more_key, more_field(r, field))
     more[field] = false
     return
   end
+  if more[field] == text then return end
   if not flag(r, row.MORE) then
     set_flag(r, row.MORE, true)
     row.touch(r)
@@ -180,6 +180,18 @@ end
 changeable_field('lane_id', 'lane_id')
 changeable_field('current_lane', 'lane_id')
 changeable_field('priority', 'priority')
+
+-- The delay of a node counts from the creation of its run. It is shown until it is over.
+function READ.delay_until(r)
+  if flag(r, row.MORE) or r.more then
+    local text = read_more(r, { 'delay_until' }).delay_until
+    if text then return text end
+  end
+  local delay = graph_store.of_row(r).delay
+  local at = delay and r.run.created + tonumber(delay)
+  return at and at > call.clock() and number.time(at) or nil
+end
+function WRITE.delay_until(r, text) write_more(r, 'delay_until', text) end
 
 -- The key of a run by which it shares lanes is the same for all of its nodes that are no waitpoints.
 run_field('run_fair_key', 'fair_key')
