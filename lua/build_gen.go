@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "198-74312f11f579a66d"
+const build = "200-df59ee561429a7c5"
