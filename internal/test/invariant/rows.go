@@ -111,7 +111,9 @@ func readRows(key, text string) (*runHead, string) {
 	}
 	h.extended, h.replayed = h.flags&flagExtended != 0, h.flags&flagReplayed != 0
 	if want := headBytes + h.count*rowBytes; len(b) != want {
-		return h, fmt.Sprintf("has %d bytes, those of %d nodes are %d", len(b), h.count, want)
+		fault := fmt.Sprintf("has %d bytes, those of %d nodes are %d", len(b), h.count, want)
+		h.count = 0
+		return h, fault
 	}
 	h.rows = make([]row, h.count)
 	for i := range h.rows {
