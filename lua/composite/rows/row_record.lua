@@ -50,19 +50,20 @@ end
 
 local function write_more(r, field, text)
   local more = more_of(r)
-  if more[field] == text then return end
   if text == nil then
     if more[field] == false or not flag(r, row.MORE) then return end
     redis.call('HDEL', r.run.more_key, more_field(r, field))
     more[field] = false
     return
   end
+  text = tostring(text)
+  if more[field] == text then return end
   if not flag(r, row.MORE) then
     set_flag(r, row.MORE, true)
     row.touch(r)
   end
   redis.call('HSET', r.run.more_key, more_field(r, field), text)
-  more[field] = tostring(text)
+  more[field] = text
 end
 
 -- State fields: their column and values. A value that has no number is in `more`.
