@@ -66,8 +66,17 @@ func Record(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id 
 		return out, nil
 	}
 	workers, err := hash(ctx, client, keys.FfxWorkers(p))
-	out["current_worker_instance_id"], out["current_worker_id"], _ = strings.Cut(workers[strconv.FormatInt(row.Worker, 10)], " ")
+	out["current_worker_instance_id"], out["current_worker_id"] = Worker(workers, row.Worker)
 	return out, err
+}
+
+// Worker returns the worker that has a number in the hash of workers of its partition.
+func Worker(workers map[string]string, number int64) (instance, worker string) {
+	length, both, _ := strings.Cut(workers[strconv.FormatInt(number, 10)], " ")
+	if n, err := strconv.Atoi(length); err == nil && n <= len(both) {
+		return both[:n], both[n:]
+	}
+	return "", ""
 }
 
 func hash(ctx context.Context, client rueidis.Client, key string) (map[string]string, error) {
