@@ -18,6 +18,8 @@ const (
 	form      = 1
 	noAttempt = 65535
 	noLease   = "------------------------------------"
+	// otherLease stands for a lease whose id is among the further fields.
+	otherLease = "++++++++++++++++++++++++++++++++++++"
 
 	flowUUIDBytes = 36
 )
@@ -182,10 +184,16 @@ func (r Row) Fields(more map[string]string) map[string]string {
 	if r.Index >= 0 {
 		out["current_attempt_index"] = strconv.Itoa(r.Index)
 	}
-	if r.Flags&Leased != 0 {
+	other := r.Lease == otherLease
+	switch {
+	case r.Flags&Leased == 0:
+	case other:
+		set("current_lease_id", more["lease"])
+	default:
 		set("current_lease_id", r.Lease)
 	}
-	if r.Flags&OtherAttempt == 0 && r.Lease != "" && r.Attempt != "pending_retry_attempt" {
+	delete(out, "lease")
+	if r.Flags&OtherAttempt == 0 && r.Lease != "" && !other && r.Attempt != "pending_retry_attempt" {
 		out["current_attempt_id"] = AttemptOf(r.Lease)
 	}
 	return out
