@@ -18,6 +18,9 @@ local ROW_BYTES = 93
 
 row.NO_ATTEMPT = 65535
 row.NO_LEASE = '------------------------------------'
+-- In the place of a lease whose id has another length than those of this library: it is in `more`, as `lease`.
+row.OTHER_LEASE = '++++++++++++++++++++++++++++++++++++'
+row.LEASE_BYTES = 36
 
 -- Flags of a row: it has fields in the hash `more`; its current attempt has a record of its own; its lease is shown; the id
 -- of its attempt does not follow from the lease, and is in `more`.
