@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "198-74312f11f579a66d"
+const build = "201-aac4c39c3e1e631c"
