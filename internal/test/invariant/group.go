@@ -40,8 +40,8 @@ func (c *checker) join(p *partition, e *execution, g edgeGroup) {
 		states[edge.state]++
 	}
 	succeeded, failed := number(g["succeeded"]), number(g["failed"])+number(g["skipped"])
-	if n := number(g["n"]); n != len(e.deps) {
-		c.fault(RuleDeps, key, "n is %d of %d edges", n, len(e.deps))
+	if n := number(g["n"]); n != len(e.deps)+len(e.edges) {
+		c.fault(RuleDeps, key, "n is %d of %d edges", n, len(e.deps)+len(e.edges))
 	}
 	if expected := number(g["expected_edges"]); e.row != nil && expected < len(e.edges) {
 		c.fault(RuleDeps, key, "expects %d edges, %d lead to it", expected, len(e.edges))

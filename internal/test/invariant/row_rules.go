@@ -167,15 +167,15 @@ func (c *checker) graph(g *graph) {
 func (c *checker) registry(p *partition) {
 	workers, key := p.indexes["workers"].hash, p.key("ffx:"+p.tag+":workers")
 	for field, text := range workers {
-		n, err := strconv.Atoi(field)
-		switch instance, _, isText := strings.Cut(text, " "); {
+		both, isWorker := strings.CutPrefix(field, "@")
+		switch _, _, ok := splitWorker(text); {
 		case field == "last":
-		case err == nil && isText:
-			if workers[instance] != field || n < 1 || n > number(workers["last"]) {
-				c.fault(RuleRows, key, "%s is %s, whose number is %q, the last one %s", field, instance, workers[instance], workers["last"])
+		case isWorker:
+			if workers[text] != both {
+				c.fault(RuleRows, key, "%s is number %s, which is %q", both, text, workers[text])
 			}
-		case !strings.HasPrefix(workers[text], field+" "):
-			c.fault(RuleRows, key, "%s is number %s, which is %q", field, text, workers[text])
+		case !ok || workers["@"+text] != field || number(field) < 1 || number(field) > number(workers["last"]):
+			c.fault(RuleRows, key, "%s is %q, whose number is %q, the last one %s", field, text, workers["@"+text], workers["last"])
 		}
 	}
 }
@@ -243,7 +243,7 @@ func (c *checker) row(p *partition, f *flowRecord, e *execution) {
 	if r.flag(flagLeased) != (e.get("lifecycle_phase") == "active") {
 		c.fault(RuleLease, e.key, "shows a lease: %t, in phase %s", r.flag(flagLeased), e.get("lifecycle_phase"))
 	}
-	if text := p.indexes["workers"].hash[strconv.Itoa(int(r.worker))]; r.worker > 0 && !strings.Contains(text, " ") {
+	if text := p.indexes["workers"].hash[strconv.Itoa(int(r.worker))]; r.worker > 0 && text == "" {
 		c.fault(RuleLease, e.key, "is held by worker number %d, which nobody knows", r.worker)
 	}
 	if (r.worker > 0) != r.flag(flagLeased) {
@@ -293,20 +293,17 @@ func unlisted(index string) bool {
 }
 
 // openEdges is how many edges of the graph a node waits for, by how they stand. known is false where that does not follow
-// from the ends of the upstreams.
+// from the ends of the upstreams: a run that is over tells no node, and one that has ended does not count what it is told.
 func (e *execution) openEdges(f *flowRecord, join edgeGroup) (open int, known bool) {
+	if join.fired() {
+		return 0, true
+	}
 	for _, edge := range e.edges {
-		if number(edge.up.get("replay_count")) > 0 {
-			return 0, false
-		}
 		if edge.state == "unsatisfied" {
 			open++
 		}
 	}
-	if join.fired() {
-		open = 0
-	}
-	return open, !f.run.replayed && number(e.get("replay_count")) == 0
+	return open, f.open() && !e.terminal() && !f.run.replayed
 }
 
 // rowDeps checks how the edges stand that lead to a node with a row. It returns how many of them are impossible.

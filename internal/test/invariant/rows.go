@@ -15,6 +15,7 @@ const (
 	rowBytes   = 93
 	noAttempt  = 65535
 	noLease    = "------------------------------------"
+	otherLease = "++++++++++++++++++++++++++++++++++++" // it is in more, as lease
 	elseNumber = 255 // the value of a state field is in more
 )
 
@@ -232,6 +233,9 @@ func (p *partition) record(f *flowRecord, r *row) map[string]string {
 		if n.get("attempt_timeout") != "" {
 			core["attached"] = "timeout"
 		}
+		if n.get("delay") != "" && core["eligibility_state"] == "not_eligible_until_time" {
+			core["delay_until"] = strconv.FormatInt(f.run.created+int64(number(n.get("delay"))), 10)
+		}
 		if n.get("wait") != "" {
 			core["wait"] = "1"
 		} else {
@@ -245,16 +249,29 @@ func (p *partition) record(f *flowRecord, r *row) map[string]string {
 
 // leaseFields adds what a row says of its lease and its attempt.
 func (p *partition) leaseFields(r *row, core map[string]string) {
-	if r.lease != noLease && core["attempt_state"] != "pending_retry_attempt" && !r.flag(flagOtherAttempt) {
+	if r.lease != noLease && r.lease != otherLease && core["attempt_state"] != "pending_retry_attempt" && !r.flag(flagOtherAttempt) {
 		core["current_attempt_id"] = attemptOf(r.lease)
 	}
-	if r.flag(flagLeased) {
+	switch {
+	case r.flag(flagLeased) && r.lease == otherLease:
+		core["current_lease_id"] = core["lease"]
+	case r.flag(flagLeased):
 		core["current_lease_id"] = r.lease
 	}
 	if r.worker > 0 {
 		text := p.indexes["workers"].hash[strconv.Itoa(int(r.worker))]
-		core["current_worker_instance_id"], core["current_worker_id"], _ = strings.Cut(text, " ")
+		core["current_worker_instance_id"], core["current_worker_id"], _ = splitWorker(text)
 	}
+}
+
+// splitWorker splits what the registry of workers says of a number: the length of the instance, the instance and the worker.
+func splitWorker(text string) (instance, worker string, ok bool) {
+	length, both, found := strings.Cut(text, " ")
+	n, err := strconv.Atoi(length)
+	if !found || err != nil || n < 0 || n > len(both) {
+		return "", "", false
+	}
+	return both[:n], both[n:], true
 }
 
 // more has the fields of nodes that have no column, by the ordinal of the node.
