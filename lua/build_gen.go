@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "201-aac4c39c3e1e631c"
+const build = "202-a0f6ba26d8ab9a2f"
