@@ -357,7 +357,7 @@ func TestFunctionNamesOnlyInGeneratedCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	literal := regexp.MustCompile("[\"`]ffx?_[a-z_]+[\"`]")
+	literal := regexp.MustCompile("[\"`]ff(x[0-9]*)?_[a-z_]+[\"`]")
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

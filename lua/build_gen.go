@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "200-df59ee561429a7c5"
+const build = "202-a0f6ba26d8ab9a2f"

@@ -371,8 +371,8 @@ func TestCallsThatCannotMakeSenseAreNotSent(t *testing.T) {
 		"no id":        func() error { _, _, _, err := Wire(k, CompleteExecutionCall{}); return err },
 		"malformed id": func() error { _, _, _, err := Wire(k, CompleteExecutionCall{ExecutionID: "{b:1}:x"}); return err },
 		"other's id":   func() error { _, _, _, err := Wire(k, CompleteCall{Partition: here, ExecutionID: other}); return err },
-		"other's nodes": func() error {
-			_, _, _, err := Wire(k, SubmitFlowCall{Partition: here, Nodes: []SubmitFlowNode{{ExecutionID: other}}})
+		"other's leases": func() error {
+			_, _, _, err := Wire(k, RenewCall{Partition: here, Leases: []RenewLease{{ExecutionID: other}}})
 			return err
 		},
 		"other family": func() error {

@@ -14,7 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// A flow of one node on the engine in this process: submit it, claim the node, complete it, read the result.
+// A run of one node on the engine in this process: store its graph, submit it, claim the node, complete it, read the
+// result.
 func Example() {
 	ctx := context.Background()
 	inProcess, err := embedded.Open(ctx, embedded.Options{})
@@ -41,18 +42,25 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	node := enginecore.ExecutionIDFor(partition, flow, "hello")
-	_, err = engine.SubmitFlow(ctx, enginerpc.SubmitFlowCall{
-		Partition: partition, FlowID: flow, FlowName: "greet", RunID: "run-1", Namespace: "example",
-		GraphHash: "graph", InputHash: "input", Definition: []byte(`{}`), Input: []byte("world"),
-		ResultExecutionID: node, NodeTotal: 1, Last: true,
-		Nodes: []enginerpc.SubmitFlowNode{{
-			ExecutionID: node, Name: "hello", Kind: "example.hello", LaneID: "default", UsesFlowInput: true,
-			Policy: []byte(`{}`), Tags: []byte(`{}`),
+	// The graph is stored once; its runs name it by a hash of 32 characters that the caller chooses.
+	const graph = "5d41402abc4b2a76b9719d911017c592"
+	_, err = engine.PutGraph(ctx, enginerpc.PutGraphCall{
+		Partition: partition, Graph: graph, First: 1, Last: true, Result: 1, Definition: []byte(`{}`),
+		Nodes: []enginerpc.PutGraphNode{{
+			Name: "hello", Kind: "example.hello", LaneID: "default", UsesFlowInput: true, Policy: []byte(`{}`), Tags: []byte(`{}`),
 		}},
 	})
 	if err != nil {
 		log.Fatal(err)
+	}
+	submitted, err := engine.Submit(ctx, enginerpc.SubmitCall{
+		Partition: partition, Graph: graph, GraphHash: "graph", FlowName: "greet", Namespace: "example",
+		Runs: []enginerpc.SubmitRun{{FlowID: flow, RunID: "run-1", InputHash: "input", Input: []byte("world")}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	} else if outcome := submitted.Outcomes[0]; outcome.Code != string(enginerpc.StatusOK) {
+		log.Fatalf("the run was not created: %s", outcome.Code)
 	}
 
 	me := enginerpc.ClaimRequest{

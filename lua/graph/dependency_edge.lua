@@ -275,8 +275,9 @@ function F.ff_promote_blocked_to_eligible(K, A)
   if child.lifecycle_phase ~= 'runnable' then return reply.err('not_runnable') end
   if child.eligibility_state ~= 'blocked_by_dependencies' then return reply.err('not_blocked_by_deps') end
   if child.terminal_outcome ~= 'none' then return reply.err('terminal') end
-  local unsatisfied = tonumber(redis.call('HGET', K.meta, 'unsatisfied_required_count') or nil) or 0
-  local unresolved = redis.call('SCARD', K.unresolved)
+  local unsatisfied = dependency.open_row_edges(K.core)
+  local unresolved = unsatisfied or redis.call('SCARD', K.unresolved)
+  unsatisfied = unsatisfied or tonumber(redis.call('HGET', K.meta, 'unsatisfied_required_count') or nil) or 0
   if unsatisfied > 0 or unresolved > 0 or edge_group.is_open(c, child.flow_id, A.execution_id) then
     return reply.err('deps_not_satisfied', number.text(unsatisfied), number.text(unresolved))
   end

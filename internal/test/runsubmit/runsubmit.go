@@ -142,16 +142,17 @@ func (r *Run) Submit(ctx context.Context, conn *enginerpc.Conn) (existed bool, e
 	if len(reply.Outcomes) != 1 {
 		return false, fmt.Errorf("%d outcomes for one run", len(reply.Outcomes))
 	}
-	switch o := reply.Outcomes[0]; o.Code {
+	o := reply.Outcomes[0]
+	refusal := &enginecore.Error{Function: enginerpc.FunctionName(call), Code: enginecore.Code(o.Code)}
+	switch o.Code {
 	case string(enginerpc.StatusOK):
 		return false, nil
 	case string(enginerpc.StatusAlreadySatisfied), "purged":
 		return true, nil
 	case string(enginecore.ErrFlowIDConflict):
-		return false, &enginecore.Error{Function: "ffx_submit", Code: enginecore.ErrFlowIDConflict, Details: []string{o.What, o.Stored, o.Given}}
+		refusal.Details = []string{o.What, o.Stored, o.Given}
 	case string(enginecore.ErrFireTooLate):
-		return false, &enginecore.Error{Function: "ffx_submit", Code: enginecore.ErrFireTooLate, Details: []string{o.Stored, o.Given}}
-	default:
-		return false, &enginecore.Error{Function: "ffx_submit", Code: enginecore.Code(o.Code)}
+		refusal.Details = []string{o.Stored, o.Given}
 	}
+	return false, refusal
 }

@@ -56,13 +56,14 @@ local function write_more(r, field, text)
     more[field] = false
     return
   end
+  text = tostring(text)
   if more[field] == text then return end
   if not flag(r, row.MORE) then
     set_flag(r, row.MORE, true)
     row.touch(r)
   end
   redis.call('HSET', r.run.more_key, more_field(r, field), text)
-  more[field] = tostring(text)
+  more[field] = text
 end
 
 -- State fields: their column and values. A value that has no number is in `more`.
@@ -205,7 +206,7 @@ function WRITE.current_attempt_index(r, text) r.index = tonumber(text) or row.NO
 
 function READ.current_attempt_id(r)
   if flag(r, row.OTHER_ATTEMPT) then return read_more(r, { 'current_attempt_id' }).current_attempt_id or nil end
-  if r.lease == row.NO_LEASE or r.attempt == 5 then return nil end
+  if r.lease == row.NO_LEASE or r.lease == row.OTHER_LEASE or r.attempt == 5 then return nil end
   return attempt_of(r.lease)
 end
 
@@ -221,7 +222,11 @@ function WRITE.current_attempt_id(r, text)
   write_more(r, 'current_attempt_id', is_set(text) and text or nil)
 end
 
-function READ.current_lease_id(r) return flag(r, row.LEASED) and r.lease or nil end
+function READ.current_lease_id(r)
+  if not flag(r, row.LEASED) then return nil end
+  if r.lease == row.OTHER_LEASE then return read_more(r, { 'lease' }).lease or nil end
+  return r.lease
+end
 
 function WRITE.current_lease_id(r, text)
   if not is_set(text) then
@@ -229,11 +234,16 @@ function WRITE.current_lease_id(r, text)
     return
   end
   -- The attempt that goes on under another lease keeps its id.
-  if r.lease ~= text and r.lease ~= row.NO_LEASE and not flag(r, row.OTHER_ATTEMPT) then
+  if r.lease ~= text and r.lease ~= row.NO_LEASE and r.lease ~= row.OTHER_LEASE and not flag(r, row.OTHER_ATTEMPT) then
     write_more(r, 'current_attempt_id', attempt_of(r.lease))
     set_flag(r, row.OTHER_ATTEMPT, true)
   end
-  r.lease = #text == 36 and text or error('a lease id must have 36 bytes, got: ' .. text)
+  if #text == row.LEASE_BYTES then
+    r.lease = text
+  else
+    r.lease = row.OTHER_LEASE
+    write_more(r, 'lease', text)
+  end
   set_flag(r, row.LEASED, true)
 end
 

@@ -1,7 +1,7 @@
 -- Numbers of workers: a row names the worker that has its lease by a number of its partition. The hash `workers` has
--- `<number>` → `<instance> <worker>`, `<instance>` → number, and `last`.
+-- `<number>` → the instance and the worker as one text (see text_of_both), `@<that text>` → number, and `last`.
 
--- What the interpreter has read: by the key of the hash, numbers by instance and texts by number. It is read anew after some
+-- What the interpreter has read: by the key of the hash, the last number of each instance, and who has a number. It is read anew after some
 -- time, for the hash may be gone meanwhile.
 local known, known_count = {}, 0
 local MAX_KNOWN = 4096
@@ -24,34 +24,44 @@ local function count()
   if known_count > MAX_KNOWN then known, known_count = {}, 0 end
 end
 
+-- A worker and its instance as one text: any two texts that are not empty.
+local function text_of_both(instance, worker) return #instance .. ' ' .. instance .. worker end
+
 -- The number of a worker's instance, a new one when it has none.
 function worker_registry.number(run, instance, worker)
   local workers_key = registry_key(run)
   local entry = known_in(workers_key)
-  local n = entry.numbers[instance]
-  if n then return n end
-  n = tonumber(redis.call('HGET', workers_key, instance) or nil)
+  local latest = entry.numbers[instance]
+  if latest and latest.worker == worker then return latest.n end
+  local both = text_of_both(instance, worker)
+  local n = tonumber(redis.call('HGET', workers_key, '@' .. both) or nil)
   if not n then
     n = redis.call('HINCRBY', workers_key, 'last', 1)
-    redis.call('HSET', workers_key, instance, n, number.text(n), instance .. ' ' .. worker)
+    redis.call('HSET', workers_key, '@' .. both, n, number.text(n), both)
   end
-  entry.numbers[instance] = n
+  entry.numbers[instance] = { worker = worker, n = n }
   count()
   return n
 end
 
-local function text_of(run, n)
+local NOBODY = { instance = '', worker = '' }
+
+local function who(run, n)
   local workers_key = registry_key(run)
   local entry = known_in(workers_key)
-  local text = entry.texts[n]
-  if not text then
-    text = redis.call('HGET', workers_key, number.text(n)) or ''
-    entry.texts[n] = text
+  local known_as = entry.texts[n]
+  if not known_as then
+    local both = redis.call('HGET', workers_key, number.text(n))
+    if not both then return NOBODY end
+    local at = string.find(both, ' ', 1, true)
+    local last = at + tonumber(string.sub(both, 1, at - 1))
+    known_as = { instance = string.sub(both, at + 1, last), worker = string.sub(both, last + 1) }
+    entry.texts[n] = known_as
     count()
   end
-  return text
+  return known_as
 end
 
-function worker_registry.instance(run, n) return string.match(text_of(run, n), '^([^ ]*)') end
+function worker_registry.instance(run, n) return who(run, n).instance end
 
-function worker_registry.worker(run, n) return string.match(text_of(run, n), '^[^ ]* (.*)$') or '' end
+function worker_registry.worker(run, n) return who(run, n).worker end

@@ -1,0 +1,132 @@
+package rowread
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+// Record returns the record of an execution: the hash that it has, or what its row, its graph and its run tell, under
+// the names of the record's fields. It is empty when there is no such execution.
+func Record(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id enginecore.ExecutionID) (map[string]string, error) {
+	ordinal := Ordinal(id)
+	if ordinal == 0 {
+		return hash(ctx, client, keys.ExecCore(id))
+	}
+	p, err := id.Partition()
+	if err != nil {
+		return nil, err
+	}
+	flow := FlowID(id)
+	nodes, err := client.Do(ctx, client.B().Get().Key(keys.FlowNodes(p, flow)).Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return hash(ctx, client, keys.ExecCore(id))
+	} else if err != nil {
+		return nil, err
+	}
+	head, rows, err := Parse(nodes)
+	if err != nil || ordinal > len(rows) {
+		return nil, err
+	}
+	row := rows[ordinal-1]
+	graph, err := hash(ctx, client, keys.FfxGraph(p, head.Graph))
+	if err != nil {
+		return nil, err
+	}
+	out, err := Node(graph, ordinal)
+	if err != nil {
+		return nil, err
+	}
+	more, err := hash(ctx, client, keys.FlowMore(p, flow))
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(out, row.Fields(MoreOf(more, ordinal)))
+	out["execution_id"], out["flow_id"] = string(id), string(flow)
+	out["partition_id"], out["created_at"] = strconv.Itoa(int(p.Index)), strconv.FormatInt(head.Created, 10)
+	run, err := hash(ctx, client, keys.FlowCore(p, flow))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"namespace", "creator_identity", "budget_ids", "fair_key"} {
+		if run[name] != "" {
+			out[name] = run[name]
+		}
+	}
+	if row.Worker == 0 {
+		return out, nil
+	}
+	workers, err := hash(ctx, client, keys.FfxWorkers(p))
+	out["current_worker_instance_id"], out["current_worker_id"] = Worker(workers, row.Worker)
+	return out, err
+}
+
+// Worker returns the worker that has a number in the hash of workers of its partition.
+func Worker(workers map[string]string, number int64) (instance, worker string) {
+	length, both, _ := strings.Cut(workers[strconv.FormatInt(number, 10)], " ")
+	if n, err := strconv.Atoi(length); err == nil && n <= len(both) {
+		return both[:n], both[n:]
+	}
+	return "", ""
+}
+
+func hash(ctx context.Context, client rueidis.Client, key string) (map[string]string, error) {
+	return client.Do(ctx, client.B().Hgetall().Key(key).Build()).AsStrMap()
+}
+
+// columns are where fields that a test may set are in a row: the offset and the width in bytes.
+var columns = map[string][2]int{
+	"lifecycle_phase": {0, 1}, "ownership_state": {1, 1}, "eligibility_state": {2, 1}, "blocking_reason": {3, 1}, "terminal_outcome": {4, 1},
+	"attempt_state": {5, 1}, "public_state": {6, 1}, "current_attempt_index": {8, 2}, "total_attempt_count": {10, 2}, "retry_count": {12, 2},
+	"lease_reclaim_count": {14, 1}, "current_lease_epoch": {15, 4}, "lease_expires_at": {23, 6}, "lease_acquired_at": {29, 6},
+	"started_at": {35, 6}, "completed_at": {41, 6}, "last_transition_at": {47, 6},
+}
+
+// Set writes a field of an execution's record or row. Fields that the graph or the run says cannot be set.
+func Set(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id enginecore.ExecutionID, field, value string) error {
+	ordinal := Ordinal(id)
+	if ordinal == 0 {
+		return client.Do(ctx, client.B().Hset().Key(keys.ExecCore(id)).FieldValue().FieldValue(field, value).Build()).Error()
+	}
+	p, err := id.Partition()
+	if err != nil {
+		return err
+	}
+	at, column := columns[field]
+	if !column {
+		more := client.B().Hset().Key(keys.FlowMore(p, FlowID(id))).FieldValue().FieldValue(strconv.Itoa(ordinal)+" "+field, value)
+		if err := client.Do(ctx, more.Build()).Error(); err != nil {
+			return err
+		}
+		return setFlag(ctx, client, keys.FlowNodes(p, FlowID(id)), ordinal)
+	}
+	var n uint64
+	if at[0] < len(states) && at[1] == 1 {
+		n = uint64(slices.Index(states[at[0]], value) + 1)
+	} else if n, err = strconv.ParseUint(value, 10, 64); err != nil {
+		return fmt.Errorf("%s: %w", field, err)
+	}
+	text := binary.LittleEndian.AppendUint64(nil, n)[:at[1]]
+	offset := int64(HeadBytes + (ordinal-1)*RowBytes + at[0])
+	return client.Do(ctx, client.B().Setrange().Key(keys.FlowNodes(p, FlowID(id))).Offset(offset).Value(string(text)).Build()).Error()
+}
+
+// setFlag notes that a row has further fields.
+func setFlag(ctx context.Context, client rueidis.Client, key string, ordinal int) error {
+	const flags = 7
+	at := int64(HeadBytes + (ordinal-1)*RowBytes + flags)
+	text, err := client.Do(ctx, client.B().Getrange().Key(key).Start(at).End(at).Build()).ToString()
+	if err != nil || text == "" {
+		return err
+	}
+	return client.Do(ctx, client.B().Setrange().Key(key).Offset(at).Value(string([]byte{text[0] | More})).Build()).Error()
+}
