@@ -128,7 +128,11 @@ function order.leave(c, lane, execution_id, core, eligible_key)
     redis.call('ZREM', eligible_key, execution_id)
   end
   local fair_key = core.fair_key
-  if not fair_key then return end
+  if not fair_key then
+    -- A node of a run notes nothing.
+    if not order.is_fair(c, lane) or not record.node(key.exec_core(c, execution_id)) then return end
+    fair_key = ''
+  end
   local queue_key = key.ffx_queue(c, lane, fair_key)
   if redis.call('ZREM', queue_key, execution_id) == 0 or redis.call('EXISTS', queue_key) == 1 then return end
   order.step_out(c, lane, fair_key)

@@ -54,7 +54,7 @@ local function reopen_edges(c, execution_id, edge_ids, dep_keys, managed)
   end
   local of_graph = replay.reopen_row(c, execution_id)
   if of_graph then
-    dependency.take_row_edges(key.exec_core(c, execution_id), -open)
+    if open > 0 then edge_state.open_node(c, execution_id, open) end
     return of_graph + open
   end
   redis.call('HSET', key.exec_deps_meta(c, execution_id), 'unsatisfied_required_count', number.text(open),

@@ -256,7 +256,7 @@ func (c *checker) row(p *partition, f *flowRecord, e *execution) {
 	if (n.get("join") != "") != (join != nil) && join == nil {
 		c.fault(RuleDeps, e.key, "is a join by its graph, but has no edge group")
 	}
-	if _, found := f.joins[e.id]; !found && join != nil && n.get("join") != "" && f.joinTold(e) {
+	if _, found := f.joins[e.id]; !found && join != nil && n.get("join") != "" && (f.open() || join.fired()) && f.joinTold(e) {
 		c.fault(RuleDeps, e.key, "an upstream has been told, but nothing is known of its edges")
 	}
 	c.rowIndexes(p, e)

@@ -171,7 +171,7 @@ end
 
 -- How many edges of the graph that lead to a node are open, in a run of which nodes were replayed, whatever has been counted. A
 -- node that was replayed itself waits for upstreams that have failed to be replayed, too.
-local function count_open(r)
+function row_edges.count_open(r)
   local ups, open = graph_store.of_row(r).ups, 0
   local waits = record.read_node(r, { 'replay_count' }).replay_count ~= '0'
   for i = 1, graph_store.edge_count(ups) do
@@ -193,7 +193,7 @@ function dependency.take_row_edges(core_key, count)
   if not row.is_replayed(r.run) then
     r.open = math.max(0, r.open - count)
   else
-    r.open = count_open(r)
+    r.open = row_edges.count_open(r)
     if row.is_extended(r.run) then
       r.open = r.open + redis.call('SCARD', string.sub(core_key, 1, -5) .. 'deps:unresolved')
     end

@@ -338,6 +338,7 @@ func PlanFire(
 		tags = make(map[string]string)
 	}
 	tags[ScheduleTag] = spec.Name
+	plan.OwnTags = true
 	if plan.Tags, err = submit.TagsOf(compiled, tags); err != nil {
 		return nil, err
 	}
