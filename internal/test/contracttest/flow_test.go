@@ -46,7 +46,7 @@ func TestFlowMembers(t *testing.T) {
 		ended, foreign, moved := b.running(), b.create(), b.create()
 		b.complete(ended, "")
 		must(b, enginerpc.AddExecutionToFlowCall{FlowID: other, ExecutionID: foreign})
-		b.do("HSET", b.keys.ExecCore(moved), "flow_id", "elsewhere")
+		b.set(moved, "flow_id", "elsewhere")
 		b.do("SADD", b.keys.FlowMembers(partition, flow), string(moved))
 		index := b.keys.IndexFlowIndex(partition)
 		b.expect(t,
@@ -57,7 +57,7 @@ func TestFlowMembers(t *testing.T) {
 			line{"again", add(flow, ended.id), "1|ALREADY_SATISFIED|" + string(ended.id) + "|1"},
 		)
 		want(t, "revision", b.field(core, "graph_revision"), "1")
-		b.do("HSET", b.keys.ExecCore(ended.id), "flow_id", "")
+		b.set(ended.id, "flow_id", "")
 		b.do("SREM", index, string(flow))
 		b.expect(t,
 			line{"one of another flow", add(flow, foreign), "0|already_member_of_different_flow:" + string(other)},
