@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
 
 // boundHazards are weaknesses about what a caller or a stored policy may go up to.
@@ -237,7 +238,7 @@ func TestNodesAreNotCreated(t *testing.T) {
 // TestStrictAuthority turns off what the contract leaves to the caller's word.
 func TestStrictAuthority(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b *bench) {
+	eachForm(t, func(t *testing.T, b *bench) {
 		for _, strict := range []bool{false, true} {
 			refusal := ""
 			if strict {
@@ -275,10 +276,12 @@ func TestStrictAuthority(t *testing.T) {
 		cancel.Source, cancel.LeaseID, cancel.LeaseEpoch = "worker", h.lease, h.epoch
 		want(t, "cancel by the lease's holder", refused(b, cancel), "")
 		want(t, "cancel by an operator", refused(b, b.cancelCall(b.running().id)), "")
-		flow := enginecore.FlowID(uuid.NewString())
-		must(b, enginerpc.CreateFlowCall{Partition: partition, FlowID: flow, FlowKind: "kind", Namespace: "ns"})
 		cancel = b.cancelCall(b.running().id)
-		must(b, enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: cancel.ExecutionID})
+		flow := rowread.FlowID(cancel.ExecutionID)
+		if b.nodes == nil {
+			flow = b.openFlow()
+			must(b, enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: cancel.ExecutionID})
+		}
 		cancel.Source = "flow_cascade"
 		want(t, "cascade of a flow that goes on", refused(b, cancel), "fence_required")
 		must(b, enginerpc.ContractCancelFlowCall{Partition: partition, FlowID: flow, Reason: "r", CancellationPolicy: "cancel_all"})
