@@ -182,6 +182,18 @@ changeable_field('lane_id', 'lane_id')
 changeable_field('current_lane', 'lane_id')
 changeable_field('priority', 'priority')
 
+-- The delay of a node counts from the creation of its run. It is shown until it is over.
+function READ.delay_until(r)
+  if flag(r, row.MORE) or r.more then
+    local text = read_more(r, { 'delay_until' }).delay_until
+    if text then return text end
+  end
+  local delay = graph_store.of_row(r).delay
+  local at = delay and r.run.created + tonumber(delay)
+  return at and at > call.clock() and number.time(at) or nil
+end
+function WRITE.delay_until(r, text) write_more(r, 'delay_until', text) end
+
 -- The key of a run by which it shares lanes is the same for all of its nodes that are no waitpoints.
 run_field('run_fair_key', 'fair_key')
 function READ.fair_key(r)
