@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "198-74312f11f579a66d"
+const build = "202-a0f6ba26d8ab9a2f"

@@ -207,6 +207,8 @@ func (g gen) lists() []string {
 		return cat("LINDEX", k, []string{g.idx()})
 	case 9:
 		return cat("LTRIM", k, []string{g.pick("0", "1", "-6"), g.pick("-1", "6", "-2")})
+	case 10:
+		return cat("LPOS", k, []string{g.member()})
 	}
 	return cat("LMOVE", k, []string{g.keyOf("list")}, []string{g.pick("LEFT", "RIGHT", "UP"), g.pick("LEFT", "RIGHT")})
 }

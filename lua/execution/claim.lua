@@ -12,6 +12,9 @@ claim.FIRST_FIELDS = {
 -- dependencies: fields of the record and `row`. Nil for any other.
 function claim.read_fresh(core_key) return nil end
 
+-- @hook The core of a node that is known to be one of those.
+function claim.of_row(r) return nil end
+
 -- @hook Starts the first attempt of such a node, which is in no eligible set any more. Gives what claim.start gives.
 function claim.start_fresh(c, execution_id, core, w) end
 

@@ -21,6 +21,9 @@ end
 -- the edges want it. Gives how many are open; nil for an execution without a row.
 function replay.reopen_row(c, execution_id) return nil end
 
+-- @hook A node of a run is replayed.
+function replay.note_row(core_key) end
+
 -- State of an edge of a replayed child: open again unless its upstream has ended by now as the edge wants it.
 local function reopen_edge(c, dep_key, unresolved_key, edge_id, managed)
   local dep = record.read(dep_key, { 'state', 'upstream_execution_id', 'dependency_kind' })
@@ -108,6 +111,7 @@ function F.ff_replay_execution(K, A)
     return reply.err('max_replays_exhausted')
   end
 
+  replay.note_row(K.core)
   local waiting_for, kind = 0, 'normal'
   local g = is_set(core.flow_id) and edge_group.find(c, key.flow_edgegroup(c, core.flow_id, A.execution_id)) or nil
   local skipped = is_set(core.flow_id) and (core.terminal_outcome == 'skipped' or edge_group.is_unsatisfied(g))

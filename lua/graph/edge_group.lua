@@ -96,10 +96,10 @@ local function same_policy(g, p)
     and (tonumber(g.k) or 0) == p.k and g.expected_edges == p.expected
 end
 
--- Writes the record of a group that has no edges yet. `p`: variant, on_satisfied, k, and expected, 0 when nobody knows.
+-- Writes the record of a group. `p`: variant, on_satisfied, k, expected, 0 when nobody knows, and n, how many edges it has already.
 function edge_group.write(c, group_key, p)
   redis.call('HSET', group_key, 'policy_variant', p.variant, 'on_satisfied', p.on_satisfied,
-    'k', number.digits(p.k), 'n', '0', 'succeeded', '0', 'failed', '0', 'skipped', '0', 'group_state', 'pending',
+    'k', number.digits(p.k), 'n', number.digits(p.n or 0), 'succeeded', '0', 'failed', '0', 'skipped', '0', 'group_state', 'pending',
     'created_at', c.now_text)
   if p.expected > 0 then redis.call('HSET', group_key, 'expected_edges', number.digits(p.expected)) end
 end

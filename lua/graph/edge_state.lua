@@ -10,6 +10,9 @@ function edge_state.write_node(c, k, satisfied, outcome, late) end
 -- @hook One open edge less, or none any more, of an execution with a row. False for others.
 function edge_state.close_node(k, all) return false end
 
+-- @hook More edges of an execution with a row are open.
+function edge_state.open_node(c, child_id, count) end
+
 -- @hook Opens the edges of a graph to a join anew that are not satisfied, and forgets what else was known of them. Gives how many
 -- are satisfied and how many are open; nil for executions without a row.
 function edge_state.recount_nodes(c, flow_id, child_id) return nil end

@@ -8,6 +8,9 @@ function graph.on_parent_failed(c, execution_id, outcome, reason) end
 -- @hook A node failed in a flow that is to stop with its first failure.
 function graph.on_fatal_failure(c, flow_id, flow_key, core) end
 
+-- @hook The last node of a flow that was open has ended, so nothing has to be told of its end.
+function graph.on_last_end(c, execution_id) end
+
 -- @hook The edges of the graph of a run that lead on from a node are to be resolved again.
 function graph.reopen_edges(core_key) end
 
@@ -95,7 +98,10 @@ function graph.node_ended(c, execution_id, core, t)
       fatal = flow.fail_fast and not flow_record.is_over(flow)
     end
   end
-  if count_end(c, flow_id, flow_key, t.outcome) then return end
+  if count_end(c, flow_id, flow_key, t.outcome) then
+    graph.on_last_end(c, execution_id)
+    return
+  end
   if fatal then graph.on_fatal_failure(c, flow_id, flow_key, core) end
   c.queue = c.queue or {}
   c.queue[#c.queue + 1] = {

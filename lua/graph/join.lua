@@ -138,7 +138,7 @@ end
 
 -- Counts of a group by the edges as they stand, with the open ones in the set of those. Gives how many are open.
 local function recount(c, g, flow_id, child_id)
-  local open = 0
+  local open, of_records = 0, 0
   g.succeeded, g.failed, g.skipped = 0, 0, 0
   local satisfied, waiting = edge_state.recount_nodes(c, flow_id, child_id)
   if satisfied then g.succeeded, open = satisfied, waiting end
@@ -148,11 +148,12 @@ local function recount(c, g, flow_id, child_id)
       g.succeeded = g.succeeded + 1
     else
       redis.call('SADD', key.exec_deps_unresolved(c, child_id), edge_id)
-      open = open + 1
+      of_records = of_records + 1
     end
     redis.call('HDEL', dep_key, 'outcome', 'late')
   end
-  return open
+  if satisfied and of_records > 0 then edge_state.open_node(c, child_id, of_records) end
+  return open + of_records
 end
 
 -- A join that cannot be satisfied is not the flow's any more.

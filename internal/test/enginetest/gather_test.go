@@ -18,8 +18,9 @@ func TestClaimThatEndsWhatItLeased(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
-		g.managed("", map[string]joinPolicy{"all": {"quorum", 3, "cancel_remaining"}},
-			[2]string{"a", "all"}, [2]string{"b", "all"}, [2]string{"c", "all"})
+		run := g.describe([]string{"a", "b", "c", "all"}, [2]string{"a", "all"}, [2]string{"b", "all"}, [2]string{"c", "all"})
+		run.Nodes[0].Policy, run.Nodes[3].Join = []byte(`{"max_reclaim_count":0}`), "quorum cancel_remaining 3"
+		g.submit(run)
 		client, keys := g.e.Client(), g.e.Keys()
 		claim := func(count int64) []enginerpc.ClaimedExecution {
 			call := g.completions().ClaimRequest
@@ -30,21 +31,19 @@ func TestClaimThatEndsWhatItLeased(t *testing.T) {
 		}
 		abandoned := claim(2)
 		require.Len(t, abandoned, 2)
-		for i, x := range abandoned {
-			if i == 0 {
-				policy := client.B().Set().Key(keys.ExecPolicy(x.ExecutionID)).Value(`{"max_reclaim_count":0}`).Build()
-				require.NoError(t, client.Do(g.ctx, policy).Error())
-			}
+		for _, x := range abandoned {
 			_, err := g.e.RevokeLease(g.ctx, enginerpc.RevokeLeaseCall{ExecutionID: x.ExecutionID, WorkerInstanceID: "w1"})
 			require.NoError(t, err)
 		}
 
 		claim(10)
-		assert.Equal(t, "failed", g.state(abandoned[0].Node))
+		assert.Equal(t, "failed", g.state("a"))
 		for _, name := range []string{"a", "b", "c"} {
 			assert.Equal(t, "terminal", g.core(name)["lifecycle_phase"], name)
 		}
-		assert.Empty(t, g.set(keys.IndexWorkerLeases(g.p, "w1")))
+		leases, err := client.Do(g.ctx, client.B().Zcard().Key(keys.IndexLeaseExpiry(g.p)).Build()).AsInt64()
+		require.NoError(t, err)
+		assert.Zero(t, leases)
 		assert.Equal(t, "failed", g.result().Outcome)
 		b.Check(t, invariant.Quiescent)
 	})

@@ -16,6 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/runrows"
+	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 )
 
 // joinPolicy is the policy of an edge group.
@@ -43,14 +45,17 @@ type graph struct {
 	p      enginecore.Partition
 	id     enginecore.FlowID
 	lane   enginecore.LaneID
-	edges  [][2]string
+	run    *runsubmit.Run // that the test has submitted, or is about to
 	leases map[string]enginerpc.ClaimedExecution
 }
+
+// newRunID returns the id of a run that nobody has submitted.
+func newRunID() enginecore.FlowID { return enginecore.FlowIDFor("n", "tests", uuid.NewString()) }
 
 func newGraph(t *testing.T, b *enginetest.Bench) *graph {
 	t.Helper()
 	g := &graph{
-		t: t, b: b, e: enginerpc.ConnOf(b.Engine), ctx: enginetest.Context(t), id: enginecore.FlowID(uuid.NewString()),
+		t: t, b: b, e: enginerpc.ConnOf(b.Engine), ctx: enginetest.Context(t), id: newRunID(),
 		leases: make(map[string]enginerpc.ClaimedExecution),
 	}
 	p, err := g.e.FlowPartition(g.id)
@@ -59,7 +64,11 @@ func newGraph(t *testing.T, b *enginetest.Bench) *graph {
 	return g
 }
 
+// node is the id of an execution: of a node of the submitted run, or of one that was created by itself.
 func (g *graph) node(name string) enginecore.ExecutionID {
+	if g.run != nil && g.run.Ordinal(name) > 0 {
+		return g.run.ExecutionID(name)
+	}
 	return enginecore.ExecutionIDFor(g.p, g.id, name)
 }
 
@@ -82,7 +91,12 @@ func (g *graph) set(key string) []string {
 	return s
 }
 
-func (g *graph) core(name string) map[string]string { return g.hash(g.e.Keys().ExecCore(g.node(name))) }
+func (g *graph) core(name string) map[string]string {
+	g.t.Helper()
+	core, err := runrows.Core(g.ctx, g.e, g.node(name))
+	require.NoError(g.t, err)
+	return core
+}
 
 func (g *graph) state(name string) string { return g.core(name)["public_state"] }
 
@@ -205,59 +219,55 @@ func (g *graph) replay(name string) int64 {
 	return reply.WaitingFor
 }
 
-// managed submits the flow whole, in chunks, with joins set between nodes and edges.
+// managed submits a run with the nodes of the edges, in the order of their names.
 func (g *graph) managed(result string, joins map[string]joinPolicy, edges ...[2]string) {
 	g.t.Helper()
-	upstreams := make(map[string]int64)
+	var nodes []string
 	for _, edge := range edges {
-		upstreams[edge[0]] += 0
-		upstreams[edge[1]]++
+		nodes = append(nodes, edge[:]...)
 	}
-	g.edges = edges
-	call := enginerpc.SubmitFlowCall{
-		Partition: g.p, FlowID: g.id, FlowName: "groups", RunID: string(g.id), Namespace: "n", GraphHash: "g", InputHash: "i",
-		Definition: []byte("{}"), NodeTotal: int64(len(upstreams)), EdgeTotal: int64(len(edges)),
-	}
-	if result != "" {
-		call.ResultExecutionID = g.node(result)
-	}
-	send := func(change func(c *enginerpc.SubmitFlowCall)) {
-		g.t.Helper()
-		c := call
-		change(&c)
-		for {
-			reply, err := g.e.SubmitFlow(g.ctx, c)
-			require.NoError(g.t, err)
-			if !reply.More {
-				return
-			}
+	slices.Sort(nodes)
+	run := g.describe(slices.Compact(nodes), edges...)
+	run.Result = result
+	for i := range run.Nodes {
+		if p, found := joins[run.Nodes[i].Name]; found && p.variant != "all_of" {
+			run.Nodes[i].Join = fmt.Sprintf("%s %s %d", p.variant, p.then, p.k)
 		}
 	}
-	for names := range slices.Chunk(slices.Sorted(maps.Keys(upstreams)), 200) {
-		send(func(c *enginerpc.SubmitFlowCall) {
-			for _, name := range names {
-				c.Nodes = append(c.Nodes, enginerpc.SubmitFlowNode{
-					ExecutionID: g.node(name), Name: name, Kind: groupKind, LaneID: g.lane, UpstreamCount: upstreams[name],
-					InputCount: upstreams[name], Policy: []byte("{}"), Tags: []byte("{}"),
-				})
-			}
+	g.submit(run)
+}
+
+// whole submits a run with nodes in the order given. The last one gives its result.
+func (g *graph) whole(nodes []string, edges ...[2]string) {
+	g.t.Helper()
+	g.submit(g.describe(nodes, edges...))
+}
+
+// describe returns the run that whole submits.
+func (g *graph) describe(nodes []string, edges ...[2]string) *runsubmit.Run {
+	g.run = &runsubmit.Run{
+		Partition: g.p, FlowID: g.id, FlowName: "whole", RunID: string(g.id), Namespace: "n", GraphHash: "g", InputHash: "i",
+		Definition: []byte("{}"), Result: nodes[len(nodes)-1],
+	}
+	upstreams := make(map[string]int64)
+	for _, edge := range edges {
+		upstreams[edge[1]]++
+		g.run.Edges = append(g.run.Edges, runsubmit.Edge{Up: edge[0], Down: edge[1], Carries: true})
+	}
+	for _, name := range nodes {
+		g.run.Nodes = append(g.run.Nodes, enginerpc.PutGraphNode{
+			Name: name, Kind: groupKind, LaneID: g.lane, InputCount: upstreams[name], Policy: []byte("{}"), Tags: []byte("{}"),
 		})
 	}
-	for _, down := range slices.Sorted(maps.Keys(joins)) {
-		_, err := g.policy(down, joins[down], upstreams[down])
-		require.NoError(g.t, err)
-	}
-	for some := range slices.Chunk(edges, 200) {
-		send(func(c *enginerpc.SubmitFlowCall) {
-			for _, edge := range some {
-				c.Edges = append(c.Edges, enginerpc.SubmitFlowEdge{
-					EdgeID: g.edge(edge[0], edge[1]), UpstreamExecutionID: g.node(edge[0]), DownstreamExecutionID: g.node(edge[1]),
-					DependencyKind: "success_only", InputName: edge[0],
-				})
-			}
-		})
-	}
-	send(func(c *enginerpc.SubmitFlowCall) { c.Last = true })
+	return g.run
+}
+
+// submit submits a run that does not exist.
+func (g *graph) submit(run *runsubmit.Run) {
+	g.t.Helper()
+	existed, err := run.Submit(g.ctx, g.e)
+	require.NoError(g.t, err)
+	require.False(g.t, existed)
 }
 
 // claim leases all that can be claimed.

@@ -11,13 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/runrows"
+	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
@@ -25,9 +26,8 @@ import (
 // as after a lost reply.
 type opMix struct {
 	*graph
-	r      *rand.Rand
-	names  []string
-	submit enginerpc.SubmitFlowCall
+	r     *rand.Rand
+	names []string
 	// taken are all leases that were ever given, including those that have ended.
 	taken []held
 	// sent are the latest calls, to be sent again.
@@ -56,13 +56,13 @@ const (
 
 func newOpMix(t *testing.T, b *enginetest.Bench, seed uint64) *opMix {
 	x := &opMix{graph: newWaitFixture(t, b).graph, r: rand.New(rand.NewPCG(seed, 21))}
-	x.submit = enginerpc.SubmitFlowCall{
+	x.run = &runsubmit.Run{
 		Partition: x.p, FlowID: x.id, FlowName: "random-operations", RunID: string(x.id), Namespace: "n", GraphHash: "g", InputHash: "i",
 		Definition: []byte("{}"),
 	}
 	if x.r.IntN(5) == 0 {
 		parent := enginecore.ExecutionIDFor(x.p, x.id, "parent")
-		x.submit.Parent = []enginerpc.SubmitFlowParent{{ExecutionID: string(parent), FailFast: x.r.IntN(2) == 0}}
+		x.run.Parents = []enginerpc.SubmitParent{{ExecutionID: string(parent), FailFast: x.r.IntN(2) == 0}}
 	}
 	nodes := 2 + x.r.IntN(6)
 	if x.r.IntN(12) == 0 {
@@ -71,7 +71,6 @@ func newOpMix(t *testing.T, b *enginetest.Bench, seed uint64) *opMix {
 	for i := range nodes {
 		x.add(fmt.Sprintf("n%02d", i))
 	}
-	x.submit.NodeTotal, x.submit.EdgeTotal = int64(len(x.submit.Nodes)), int64(len(x.submit.Edges))
 	return x
 }
 
@@ -81,51 +80,25 @@ func (x *opMix) add(name string) {
 	for _, up := range x.names[:min(len(x.names), 8)] {
 		if x.r.IntN(3) == 0 {
 			upstreams++
-			x.submit.Edges = append(x.submit.Edges, enginerpc.SubmitFlowEdge{
-				EdgeID: x.edge(up, name), UpstreamExecutionID: x.node(up), DownstreamExecutionID: x.node(name),
-				DependencyKind: []string{"success_only", "success_only", "on_failure", "always"}[x.r.IntN(4)], InputName: up,
+			x.run.Edges = append(x.run.Edges, runsubmit.Edge{
+				Up: up, Down: name, Kind: []string{"success_only", "success_only", "on_failure", "always"}[x.r.IntN(4)], Carries: true,
 			})
 		}
 	}
-	if upstreams > 0 && x.r.IntN(3) == 0 {
-		x.submit.Joins = append(x.submit.Joins, enginerpc.SubmitFlowJoin{
-			ExecutionID: x.node(name), PolicyVariant: "quorum", OnSatisfied: []string{cancelRemaining, letRun}[x.r.IntN(2)],
-			K: 1 + x.r.Int64N(upstreams),
-		})
-	}
-	x.submit.Nodes = append(x.submit.Nodes, enginerpc.SubmitFlowNode{
-		ExecutionID: x.node(name), Name: name, Kind: groupKind, LaneID: x.lane, UpstreamCount: upstreams, InputCount: upstreams,
+	node := enginerpc.PutGraphNode{
+		Name: name, Kind: groupKind, LaneID: x.lane, InputCount: upstreams,
 		Policy: []byte(`{"retry_policy":{"max_retries":2,"backoff":{"type":"fixed","delay_ms":1}}}`), Tags: []byte("{}"),
-	})
+	}
+	if upstreams > 0 && x.r.IntN(3) == 0 {
+		node.Join = fmt.Sprintf("quorum %s %d", []string{cancelRemaining, letRun}[x.r.IntN(2)], 1+x.r.Int64N(upstreams))
+	}
+	x.run.Nodes = append(x.run.Nodes, node)
 	x.names = append(x.names, name)
 }
 
-// begin submits the flow, at once or in parts between which other calls come.
+// begin submits the run.
 func (x *opMix) begin() {
-	if x.r.IntN(3) > 0 && len(x.submit.Nodes) < wideFlow {
-		whole := x.submit
-		whole.Last = true
-		x.send("submit", func(bool) error { _, err := x.e.SubmitFlow(x.ctx, whole); return err })
-		return
-	}
-	first, edges, last := x.submit, x.submit, x.submit
-	first.Edges, edges.Nodes, edges.Joins = nil, nil, nil
-	last.Nodes, last.Joins, last.Edges, last.Last = nil, nil, nil, true
-	for i, part := range []enginerpc.SubmitFlowCall{first, edges, last} {
-		for range x.r.IntN(3) {
-			if i > 0 && x.r.IntN(4) == 0 {
-				x.step()
-			}
-		}
-		x.send(fmt.Sprint("submit part ", i), func(bool) error {
-			for {
-				reply, err := x.e.SubmitFlow(x.ctx, part)
-				if err != nil || !reply.More {
-					return err
-				}
-			}
-		})
-	}
+	x.send("submit", func(bool) error { _, err := x.run.Submit(x.ctx, x.e); return err })
 }
 
 // send makes a call and remembers it. A refusal that earlier calls explain is no fault.
@@ -204,43 +177,18 @@ func (x *opMix) finish() {
 	require.Fail(x.t, "the flow does not end")
 }
 
-// compare compares the flow's count of open nodes with its members, and each worker's set of leases with those that it
-// has.
+// compare compares the run's count of open nodes with its nodes.
 func (x *opMix) compare() {
 	x.t.Helper()
-	client, keys := x.e.Client(), x.e.Keys()
-	calls := rueidis.Commands{client.B().Hmget().Key(keys.FlowCore(x.p, x.id)).Field("open_nodes", "held").Build()}
-	for i := range mixWorkers {
-		worker := enginecore.WorkerInstanceID(fmt.Sprint("w", i))
-		calls = append(calls, client.B().Smembers().Key(keys.IndexWorkerLeases(x.p, worker)).Build())
-	}
+	open := 0
 	for _, name := range x.names {
-		calls = append(calls, client.B().Hmget().Key(keys.ExecCore(x.node(name))).Field("lifecycle_phase", "ownership_state",
-			"current_worker_instance_id").Build())
-	}
-	replies := client.DoMulti(x.ctx, calls...)
-	texts := func(i int) []string {
-		list, err := replies[i].AsStrSlice()
-		require.NoError(x.t, err)
-		return list
-	}
-	open, leases := 0, make(map[string][]string)
-	for i, name := range x.names {
-		core := texts(1 + mixWorkers + i)
-		if core[0] != "" && core[0] != "terminal" {
+		if phase := x.core(name)["lifecycle_phase"]; phase != "" && phase != "terminal" {
 			open++
 		}
-		if core[0] == "active" && core[1] != "lease_revoked" {
-			leases[core[2]] = append(leases[core[2]], string(x.node(name)))
-		}
 	}
-	if flow := texts(0); flow[0] != "" && flow[1] == "" {
-		require.Equal(x.t, strconv.Itoa(open), flow[0], "open nodes")
-	}
-	for i := range mixWorkers {
-		worker := fmt.Sprint("w", i)
-		require.ElementsMatch(x.t, leases[worker], texts(1+i), "leases of %s", worker)
-	}
+	counted, err := runrows.Open(x.ctx, x.e, x.p, x.id)
+	require.NoError(x.t, err)
+	require.Equal(x.t, open, counted, "open nodes")
 }
 
 // check reads all that the engine has, and compares each key with the others.
@@ -300,7 +248,7 @@ func mixed(t *testing.T, b *enginetest.Bench, seed uint64) {
 		}
 	}
 	x.finish()
-	if len(x.submit.Parent) == 0 {
+	if len(x.run.Parents) == 0 {
 		x.check(invariant.Quiescent)
 	}
 }

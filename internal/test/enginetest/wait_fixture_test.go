@@ -3,6 +3,7 @@ package enginetest_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/runrows"
+	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 )
 
 // waitSpec is what a waitpoint node waits for, or a function.
@@ -47,10 +50,10 @@ func (s waitSpec) condition() []byte {
 	return data
 }
 
-func (s waitSpec) node(id string) []byte {
+func (s waitSpec) node() []byte {
 	data, err := json.Marshal(map[string]any{
-		"waitpoint_id": id, "waitpoint_key": "key of " + id[:4], "condition": json.RawMessage(s.condition()),
-		"timeout": s.timeout.Milliseconds(), "timeout_behavior": s.then, "collect": s.collect,
+		"condition": json.RawMessage(s.condition()), "timeout": s.timeout.Milliseconds(), "timeout_behavior": s.then,
+		"collect": s.collect,
 	})
 	if err != nil {
 		panic(err)
@@ -64,12 +67,11 @@ type link struct{ up, down, kind string }
 // waitFixture is a flow with waits whose nodes a test ends one by one.
 type waitFixture struct {
 	*graph
-	waitpoints map[string]enginecore.WaitpointID
 }
 
 func newWaitFixture(t *testing.T, b *enginetest.Bench) *waitFixture {
 	t.Helper()
-	l := &waitFixture{graph: newGraph(t, b), waitpoints: make(map[string]enginecore.WaitpointID)}
+	l := &waitFixture{graph: newGraph(t, b)}
 	_, err := l.e.RotateWaitpointHMACSecret(l.ctx, enginerpc.RotateWaitpointHMACSecretCall{
 		Partition: l.p, NewKID: "k1", NewSecretHex: strings.Repeat("ab", 32), Grace: 0,
 	})
@@ -77,42 +79,37 @@ func newWaitFixture(t *testing.T, b *enginetest.Bench) *waitFixture {
 	return l
 }
 
-// call is the submission of tasks and waitpoint nodes.
-func (l *waitFixture) call(tasks []string, waits map[string]waitSpec, links ...link) enginerpc.SubmitFlowCall {
-	upstreams := make(map[string]int64)
-	c := enginerpc.SubmitFlowCall{
+// call describes a run of tasks and waitpoint nodes.
+func (l *waitFixture) call(tasks []string, waits map[string]waitSpec, links ...link) *runsubmit.Run {
+	l.run = &runsubmit.Run{
 		Partition: l.p, FlowID: l.id, FlowName: "waits", RunID: string(l.id), Namespace: "n", GraphHash: "g", InputHash: "i",
-		Definition: []byte("{}"), NodeTotal: int64(len(tasks) + len(waits)), EdgeTotal: int64(len(links)), Last: true,
+		Definition: []byte("{}"),
 	}
 	for _, x := range links {
-		upstreams[x.down]++
-		c.Edges = append(c.Edges, enginerpc.SubmitFlowEdge{
-			EdgeID: l.edge(x.up, x.down), UpstreamExecutionID: l.node(x.up), DownstreamExecutionID: l.node(x.down),
-			DependencyKind: x.kind,
-		})
+		l.run.Edges = append(l.run.Edges, runsubmit.Edge{Up: x.up, Down: x.down, Kind: x.kind})
 	}
 	add := func(name, kind string, wait []byte) {
-		c.Nodes = append(c.Nodes, enginerpc.SubmitFlowNode{
-			ExecutionID: l.node(name), Name: name, Kind: kind, LaneID: l.lane, UpstreamCount: upstreams[name],
-			Policy: []byte("{}"), Tags: []byte("{}"), Wait: wait,
+		l.run.Nodes = append(l.run.Nodes, enginerpc.PutGraphNode{
+			Name: name, Kind: kind, LaneID: l.lane, Policy: []byte("{}"), Tags: []byte("{}"), Wait: wait,
 		})
 	}
 	for _, name := range tasks {
 		add(name, groupKind, nil)
 	}
-	for name, spec := range waits {
-		id := uuid.NewString()
-		l.waitpoints[name] = enginecore.WaitpointID(id)
-		add(name, "", spec.node(id))
+	for _, name := range slices.Sorted(maps.Keys(waits)) {
+		add(name, "", waits[name].node())
 	}
-	return c
+	return l.run
 }
 
 func (l *waitFixture) submit(tasks []string, waits map[string]waitSpec, links ...link) {
 	l.t.Helper()
-	reply, err := l.e.SubmitFlow(l.ctx, l.call(tasks, waits, links...))
-	require.NoError(l.t, err)
-	require.False(l.t, reply.More)
+	l.graph.submit(l.call(tasks, waits, links...))
+}
+
+// waitpoint is the id of the first waitpoint of a node.
+func (l *waitFixture) waitpoint(node string) enginecore.WaitpointID {
+	return enginecore.WaitpointIDFor(l.id, node)
 }
 
 // take leases a task.
@@ -215,11 +212,7 @@ func (l *waitFixture) send(node, name, source, payload string) string {
 
 func (l *waitFixture) result(name string) string {
 	l.t.Helper()
-	client := l.e.Client()
-	text, err := client.Do(l.ctx, client.B().Get().Key(l.e.Keys().ExecResult(l.node(name))).Build()).ToString()
-	if rueidis.IsRedisNil(err) {
-		return ""
-	}
+	text, err := runrows.Result(l.ctx, l.e, l.node(name))
 	require.NoError(l.t, err)
 	return text
 }

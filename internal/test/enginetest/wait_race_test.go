@@ -303,15 +303,12 @@ func TestWaitLimits(t *testing.T) {
 		})
 		other := newWaitFixture(t, b)
 		for name, wait := range map[string]string{
-			"no JSON object": "[", "waitpoint_id": `{"waitpoint_key":"x","condition":{}}`,
-			"waitpoint_key": `{"waitpoint_id":"` + uuid.NewString() + `","condition":{}}`,
-			"condition":     `{"waitpoint_id":"` + uuid.NewString() + `","waitpoint_key":"x"}`,
-			"timeout":       `{"waitpoint_id":"` + uuid.NewString() + `","waitpoint_key":"x","condition":{},"timeout":"soon"}`,
+			"no JSON object": "[", "condition": `{"timeout":1}`, "timeout": `{"condition":{},"timeout":"soon"}`,
 		} {
 			c := other.call([]string{"task"}, map[string]waitSpec{"gate": {}})
 			c.Nodes[1].Wait = []byte(wait)
 			other.unchanged(func() {
-				_, err := other.e.SubmitFlow(other.ctx, c)
+				_, err := c.Submit(other.ctx, other.e)
 				assert.ErrorIs(t, err, enginecore.ErrInvalidInput, name)
 				assert.ErrorContains(t, err, name)
 			})
@@ -326,8 +323,8 @@ func TestNoSecret(t *testing.T) {
 		l := newWaitFixture(t, b)
 		l.submit([]string{"task"}, nil)
 		x := l.take("task")
-		other := &waitFixture{graph: newGraph(t, b), waitpoints: make(map[string]enginecore.WaitpointID)}
-		other.p, other.id = l.p, enginecore.FlowID(uuid.NewString())
+		other := &waitFixture{graph: newGraph(t, b)}
+		other.p = l.p
 		client := l.e.Client()
 		require.NoError(t, client.Do(l.ctx, client.B().Del().Key(l.e.Keys().WaitpointSecrets(l.p)).Build()).Error())
 		l.unchanged(func() {
@@ -338,8 +335,12 @@ func TestNoSecret(t *testing.T) {
 				Step: "ask", WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "ask",
 			})
 			assert.ErrorIs(t, err, enginecore.ErrHMACSecretNotInitialized)
-			_, err = l.e.SubmitFlow(l.ctx, other.call(nil, map[string]waitSpec{"gate": {}}))
-			assert.ErrorIs(t, err, enginecore.ErrHMACSecretNotInitialized)
 		})
+		submit := func() {
+			_, err := other.call(nil, map[string]waitSpec{"gate": {}}).Submit(l.ctx, l.e)
+			assert.ErrorIs(t, err, enginecore.ErrHMACSecretNotInitialized)
+		}
+		submit() // stores the graph
+		l.unchanged(submit)
 	})
 }

@@ -96,7 +96,7 @@ func TestWaitpointNode(t *testing.T) {
 		assert.Equal(t, "any", w.MatchMode)
 		assert.Equal(t, "fail", w.TimeoutBehavior)
 		assert.EqualValues(t, 1, w.Needed)
-		assert.Equal(t, l.waitpoints["gate"], w.WaitpointID)
+		assert.Equal(t, l.waitpoint("gate"), w.WaitpointID)
 		assert.WithinDuration(t, time.Now().Add(time.Hour), w.TimeoutAt, time.Minute)
 
 		other := l.signal(l.signalling(w, "other", "ann", `"x"`))

@@ -118,10 +118,16 @@ func (e *execution) node() string {
 
 // startEvents checks that every attempt was logged when it began.
 func (c *checker) startEvents(key, node string, e *execution, h *history) {
-	for number := range e.attempts {
+	missing := func(number string) {
 		if !h.started[node+" "+number] {
 			c.fault(RuleEvents, key, "attempt %s of node %s was not logged", number, node)
 		}
+	}
+	for number := range e.attempts {
+		missing(number)
+	}
+	if e.inRow() {
+		missing("0")
 	}
 }
 

@@ -99,16 +99,14 @@ func (c *checker) state(e *execution) {
 		expect("eligibility_state", "not_applicable")
 		expect("terminal_outcome", "none")
 	case "terminal":
-		if e.get("compacted") == "" {
-			expect("ownership_state", "unowned")
-			expect("eligibility_state", "not_applicable")
-			expect("blocking_reason", "none")
-		}
+		expect("ownership_state", "unowned")
+		expect("eligibility_state", "not_applicable")
+		expect("blocking_reason", "none")
 		expect("terminal_outcome", "success", "failed", "cancelled", "expired", "skipped")
 		if e.get("completed_at") == "" {
 			c.fault(RuleState, e.key, "completed_at is missing")
 		}
-		if e.get("current_attempt_index") != "" && e.get("compacted") == "" {
+		if e.get("current_attempt_index") != "" {
 			expect("attempt_state", "attempt_terminal", "none")
 		}
 	}
@@ -123,11 +121,11 @@ func (c *checker) state(e *execution) {
 
 // attempts checks the attempt records against the core and their index.
 func (c *checker) attempts(e *execution) {
-	gone := number(e.get("compacted")) // so many records may be missing
-	if e.inCore() {
+	gone := 0 // so many records are missing
+	if e.inRow() {
 		gone = 1
 		if len(e.attempts) > 0 || e.get("total_attempt_count") != "1" {
-			c.fault(RuleAttempts, e.key, "the only attempt is marked as standing in the core alone; %d have records, %s in all",
+			c.fault(RuleAttempts, e.key, "the only attempt is marked as standing in the row alone; %d have records, %s in all",
 				len(e.attempts), e.get("total_attempt_count"))
 		}
 		if phase := e.get("lifecycle_phase"); phase != "active" && e.get("terminal_outcome") != "success" {
@@ -141,7 +139,7 @@ func (c *checker) attempts(e *execution) {
 			c.fault(RuleAttempts, indexKey, "attempt %s has no record", number)
 		}
 	}
-	if n := len(e.parts["attempts"].scores); n > total || n < total-gone {
+	if n := len(e.parts["attempts"].scores); n != total-gone {
 		c.fault(RuleAttempts, e.key, "total_attempt_count is %d, the index holds %d", total, n)
 	}
 	if current := e.get("current_attempt_index"); total > 0 && current != strconv.Itoa(total-1) {
@@ -178,8 +176,8 @@ func (c *checker) attempts(e *execution) {
 	}
 }
 
-// inCore reports whether the first attempt of an execution has no record because it only ran and succeeded.
-func (e *execution) inCore() bool { return e.get("simple") == "started" }
+// inRow reports whether the first attempt of an execution has no record because it only ran and succeeded.
+func (e *execution) inRow() bool { return e.row != nil && e.get("in_row") != "" }
 
 func (c *checker) attempt(e *execution, number string, a *attempt) {
 	r := a.record
@@ -256,6 +254,11 @@ func (c *checker) laneIndexes(p *partition) {
 				continue
 			}
 			lane, index, known := e.home()
+			if e.row != nil && (unlisted(l.name) || known && unlisted(index)) {
+				c.fault(RuleLaneIndex, l.key, "holds %s, which has a row and is %s, %s", id, e.get("lifecycle_phase"),
+					e.get("eligibility_state"))
+				continue
+			}
 			if known && (lane != l.lane || index != l.name) {
 				c.fault(RuleLaneIndex, l.key, "holds %s, which is %s, %s, %s on lane %s and belongs into %s", id,
 					e.get("lifecycle_phase"), e.get("ownership_state"), e.get("eligibility_state"), lane, index)
@@ -269,8 +272,14 @@ func (c *checker) laneIndexes(p *partition) {
 		}
 	}
 	for id, e := range p.executions {
-		if _, _, known := e.home(); e.core != nil && known && !found[id] {
-			lane, index, _ := e.home()
+		lane, index, known := e.home()
+		if e.core == nil || !known || e.row != nil && unlisted(index) || p.rootLeft(e) {
+			continue
+		}
+		if f := p.flows[e.get("flow_id")]; f != nil && f.purging() {
+			continue
+		}
+		if !found[id] {
 			c.fault(RuleLaneIndex, e.key, "is %s, %s, %s, but not in %s of lane %s", e.get("lifecycle_phase"),
 				e.get("ownership_state"), e.get("eligibility_state"), index, lane)
 		}
@@ -333,7 +342,7 @@ func (c *checker) leases(p *partition) {
 			c.fault(RuleLease, expiryKey, "%s has score %s, its lease ends at %s", id, decimal(score), e.get("lease_expires_at"))
 		}
 		holder := e.get("current_worker_instance_id")
-		if active && owner != "lease_revoked" && !p.workers[holder].set[id] {
+		if active && e.row == nil && owner != "lease_revoked" && !p.workers[holder].set[id] {
 			c.fault(RuleLease, p.key("idx:"+p.tag+":worker:"+holder+":leases"), "does not hold %s, which the worker has", id)
 		}
 		c.leaseRecord(e, active, owner)
@@ -346,6 +355,9 @@ func (c *checker) leases(p *partition) {
 	for instance, v := range p.workers {
 		for id := range v.set {
 			e := p.executions[id]
+			if e != nil && e.row != nil {
+				continue // reported as such
+			}
 			if e == nil || e.get("lifecycle_phase") != "active" || e.get("current_worker_instance_id") != instance {
 				c.fault(RuleLease, p.key("idx:"+p.tag+":worker:"+instance+":leases"), "holds %s, which the worker does not have", id)
 			}

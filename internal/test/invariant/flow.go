@@ -1,29 +1,24 @@
 package invariant
 
 import (
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
 )
 
-// forgotEdges reports that the child's record of satisfied edges is gone.
-func (e *execution) forgotEdges() bool {
-	return e.get("compacted") != "" && e.parts["deps:all_edges"].set == nil
-}
-
 // deps checks the child's side of the edges.
 func (c *checker) deps(p *partition, e *execution) {
-	if e.forgotEdges() {
-		return
-	}
 	base := strings.TrimSuffix(e.key, "core")
 	unresolved, all := e.parts["deps:unresolved"].set, e.parts["deps:all_edges"].set
 	meta := e.parts["deps:meta"].hash
-	if got := number(meta["unsatisfied_required_count"]); got != len(unresolved) {
-		c.fault(RuleDeps, base+"deps:meta", "unsatisfied_required_count is %d, %d edges are unresolved", got, len(unresolved))
-	}
 	impossible := 0
 	join := p.joinOf(e)
+	if e.row != nil {
+		impossible = c.rowDeps(p, e, join, len(unresolved))
+	} else if got := number(meta["unsatisfied_required_count"]); got != len(unresolved) {
+		c.fault(RuleDeps, base+"deps:meta", "unsatisfied_required_count is %d, %d edges are unresolved", got, len(unresolved))
+	}
 	for edge, dep := range e.deps {
 		key := base + "dep:" + edge
 		if !all[edge] {
@@ -44,7 +39,7 @@ func (c *checker) deps(p *partition, e *execution) {
 	}
 	if join != nil {
 		c.join(p, e, join)
-	} else if got := number(meta["impossible_required_count"]); got != impossible {
+	} else if got := number(meta["impossible_required_count"]); e.row == nil && got != impossible {
 		c.fault(RuleDeps, base+"deps:meta", "impossible_required_count is %d, %d edges are impossible", got, impossible)
 	}
 	for edge := range all {
@@ -58,15 +53,29 @@ func (c *checker) deps(p *partition, e *execution) {
 		}
 	}
 	blocked := e.get("lifecycle_phase") == "runnable" && e.get("eligibility_state") == "blocked_by_dependencies"
-	if !blocked && !e.terminal() && len(unresolved) > 0 {
-		c.fault(RuleDeps, e.key, "is %s, %s with %d unresolved edges", e.get("lifecycle_phase"), e.get("eligibility_state"), len(unresolved))
+	if open := e.waitsFor(); !blocked && !e.terminal() && open > 0 {
+		c.fault(RuleDeps, e.key, "is %s, %s with %d unresolved edges", e.get("lifecycle_phase"), e.get("eligibility_state"), open)
 	}
-	if e.get("terminal_outcome") == "skipped" && impossible == 0 {
+	if e.get("terminal_outcome") == "skipped" && impossible == 0 && !e.upstreamReplayed() {
 		c.fault(RuleDeps, e.key, "was skipped, but no edge is impossible")
 	}
-	if e.get("terminal_outcome") == "success" && impossible > 0 && join == nil {
+	if e.get("terminal_outcome") == "success" && impossible > 0 && join == nil && !e.upstreamReplayed() {
 		c.fault(RuleDeps, e.key, "succeeded, but %d edges are impossible", impossible)
 	}
+}
+
+// waitsFor is how many edges of an execution are open.
+func (e *execution) waitsFor() int {
+	if e.row != nil {
+		return e.row.open
+	}
+	return len(e.parts["deps:unresolved"].set)
+}
+
+// upstreamReplayed reports whether an upstream of a node with a row was run again: nothing but the end that it has by now is
+// known of it.
+func (e *execution) upstreamReplayed() bool {
+	return slices.ContainsFunc(e.edges, func(edge rowEdge) bool { return number(edge.up.get("replay_count")) > 0 })
 }
 
 // dep checks one edge against the outcome of its upstream.
@@ -93,7 +102,7 @@ func (c *checker) dep(p *partition, e *execution, key, edge string, dep map[stri
 		f := p.flows[e.get("flow_id")]
 		// What was replayed waits until its upstreams are replayed as well, if they need to be.
 		waits := number(e.get("replay_count")) > 0 && !satisfied
-		if up.terminal() && !e.terminal() && !waits && f != nil && !f.rerunning() && f.open() && !p.unresolved[up.id].set[edge] {
+		if up.terminal() && !e.terminal() && !waits && f != nil && !f.rerunning() && f.open() && !p.unresolved[up.id].set[edge] && !p.inBacklog(up.id) {
 			c.fault(RuleStuck, key, "is unsatisfied, but the upstream has ended (%s) and the edge is not in the backlog",
 				up.get("terminal_outcome"))
 		}
@@ -157,9 +166,9 @@ func (c *checker) flow(p *partition, f *flowRecord) {
 		}
 	}
 	c.edges(p, f)
-	pending := f.parts["pending_cancels"].set
-	if _, owed := p.indexes["cancel_backlog"].scores[f.id]; owed != (len(pending) > 0) {
-		c.fault(RuleFlow, f.key, "%d members are owed their end, in cancel_backlog: %t", len(pending), owed)
+	pending, from := f.parts["pending_cancels"].set, f.core["owed_from"]
+	if _, owed := p.indexes["cancel_backlog"].scores[f.id]; owed != (len(pending) > 0 || from != "") {
+		c.fault(RuleFlow, f.key, "%d members are owed their end, and nodes from %q on, in cancel_backlog: %t", len(pending), from, owed)
 	}
 	for id := range pending {
 		if !f.members()[id] {
@@ -172,7 +181,7 @@ func (c *checker) edges(p *partition, f *flowRecord) {
 	base := strings.TrimSuffix(f.key, "core")
 	for id, edge := range f.edges {
 		key, up, down := base+"edge:"+id, edge["upstream_execution_id"], edge["downstream_execution_id"]
-		if compacted := edge["edge_id"] == "" && edge["flow_id"] == "" && f.core["compacted"] != ""; !compacted && (edge["edge_id"] != id || edge["flow_id"] != f.id) {
+		if edge["edge_id"] != id || edge["flow_id"] != f.id {
 			c.fault(RuleFlow, key, "says that it is edge %s of %s", edge["edge_id"], edge["flow_id"])
 		}
 		if trimmed := p.executions[up]; !f.managed() && (trimmed == nil || trimmed.core == nil) && f.members()[down] && f.in[down].set[id] {
@@ -201,75 +210,12 @@ func (c *checker) edges(p *partition, f *flowRecord) {
 	}
 }
 
-// onward checks the edge that a node's record names: it is the only one that leaves the node.
-func (c *checker) onward(e *execution, f *flowRecord) {
-	edge, child := e.get("onward_edge"), e.get("onward")
-	if edge == "" && child == "" {
-		return
+// openNodes is how many members are counted as open.
+func (f *flowRecord) openNodes() int {
+	if f.run != nil {
+		return f.run.open
 	}
-	record := f.edges[edge]
-	if out := f.out[e.id].set; len(out) != 1 || !out[edge] || record == nil {
-		c.fault(RuleFlow, e.key, "names edge %q as the only one that leaves it, of %d", edge, len(out))
-		return
-	}
-	want := "-" + record["downstream_execution_id"]
-	if record["data_passing_ref"] != "" {
-		want = "+" + record["downstream_execution_id"]
-	}
-	if child != want || record["dependency_kind"] != "success_only" {
-		c.fault(RuleFlow, e.key, "onward is %s, the edge says %s (%s)", child, want, record["dependency_kind"])
-	}
-}
-
-// simple checks the marks of a node that claims and completions read little of.
-func (c *checker) simple(p *partition, f *flowRecord, e *execution) {
-	if _, has := e.core["attached"]; !has {
-		c.fault(RuleState, e.key, "is a node without the field attached")
-	}
-	waits := e.get("eligibility_state") == "eligible_now" || e.get("eligibility_state") == "blocked_by_dependencies"
-	if e.get("simple") == "" || !waits || e.get("total_attempt_count") != "0" {
-		return
-	}
-	for _, field := range []string{
-		"blocking_detail", "prior_eligibility_state", "wait", "limits", "delay_until", "start_timeout", "required_capabilities",
-	} {
-		if e.get(field) != "" {
-			c.fault(RuleState, e.key, "is marked as simple (%s), but %s is %q", e.get("simple"), field, e.get(field))
-		}
-	}
-	if _, has := e.core["fair_key"]; has != strings.Contains(e.get("simple"), "keyed") {
-		c.fault(RuleState, e.key, "is marked as %q, has a fair_key: %t", e.get("simple"), has)
-	}
-	want := ""
-	if strings.Contains(e.get("simple"), "timed") {
-		want = "timeout"
-	}
-	if timeout := e.get("attempt_timeout"); e.get("attached") != want || (timeout != "") != (want != "") {
-		c.fault(RuleState, e.key, "is marked as %q, has the timeout %q and attached %q", e.get("simple"), timeout, e.get("attached"))
-	}
-	if upstream, fed := strings.CutPrefix(e.get("simple"), "fed "); fed {
-		c.fedBy(p, f, e, upstream)
-	}
-}
-
-// fedBy checks the mark of a node that takes in one result: that of an upstream, under its name.
-func (c *checker) fedBy(p *partition, f *flowRecord, e *execution, upstream string) {
-	feeds := 0
-	for edge := range f.in[e.id].set {
-		record := f.edges[edge]
-		if record["data_passing_ref"] == "" {
-			continue
-		}
-		feeds++
-		from := p.executions[record["upstream_execution_id"]]
-		if from == nil || from.id != upstream || from.get("node") != record["data_passing_ref"] {
-			c.fault(RuleFlow, e.key, "is marked as fed by %s, but edge %s takes in %q of %s", upstream, edge,
-				record["data_passing_ref"], record["upstream_execution_id"])
-		}
-	}
-	if feeds != 1 {
-		c.fault(RuleFlow, e.key, "is marked as fed by one upstream, but has %d", feeds)
-	}
+	return number(f.core["open_nodes"])
 }
 
 // bare checks the mark of a flow that calls read little of.
@@ -277,7 +223,7 @@ func (c *checker) bare(f *flowRecord) {
 	if f.core["bare"] == "" {
 		return
 	}
-	for _, field := range []string{"joins", "paused", "budgets", "budget_ids", "children", "fail_fast", "held"} {
+	for _, field := range []string{"joins", "paused", "budgets", "budget_ids", "children", "fail_fast"} {
 		if f.core[field] != "" {
 			c.fault(RuleFlow, f.key, "is marked as bare, but %s is %q", field, f.core[field])
 		}
@@ -300,8 +246,6 @@ func (c *checker) managedFlow(p *partition, f *flowRecord) {
 			c.fault(RuleFlow, e.key, "belongs to a managed flow, but is not managed")
 			continue
 		}
-		c.onward(e, f)
-		c.simple(p, f, e)
 		replayed = replayed || number(e.get("replay_count")) > 0
 		if e.terminal() {
 			outcomes[e.get("terminal_outcome")]++
@@ -310,14 +254,8 @@ func (c *checker) managedFlow(p *partition, f *flowRecord) {
 		}
 		c.member(p, f, e)
 	}
-	if f.held() {
-		return
-	}
-	if _, exists := f.parts["held"]; exists {
-		c.fault(RuleHeld, f.key, "has held roots, but is submitted")
-	}
-	if got := number(f.core["open_nodes"]); got != open {
-		c.fault(RuleFlow, f.key, "open_nodes is %d, %d members have not ended", got, open)
+	if got := f.openNodes(); got != open {
+		c.fault(RuleFlow, f.key, "%d nodes are counted as open, %d members have not ended", got, open)
 	}
 	if f.closed() != (open == 0) && !f.rerunning() {
 		c.fault(RuleClosed, f.key, "closed_at is %q, %d members have not ended", f.core["closed_at"], open)
@@ -381,14 +319,11 @@ func counts(outcomes map[string]int) string {
 // member checks one member of a managed flow.
 func (c *checker) member(p *partition, f *flowRecord, e *execution) {
 	in, all := f.in[e.id].set, e.parts["deps:all_edges"].set
-	if e.forgotEdges() {
-		all = in
-	}
-	if len(in) != len(all) {
-		c.fault(RuleDeps, e.key, "has %d edges, the flow leads %d to it", len(all), len(in))
+	if len(in) != len(all)+len(e.edges) {
+		c.fault(RuleDeps, e.key, "has %d edges, the flow leads %d to it", len(all)+len(e.edges), len(in))
 	}
 	for edge := range in {
-		if !all[edge] {
+		if !all[edge] && !ofGraph(edge) {
 			c.fault(RuleDeps, e.key, "does not know edge %s, which the flow leads to it", edge)
 		}
 	}
@@ -397,13 +332,11 @@ func (c *checker) member(p *partition, f *flowRecord, e *execution) {
 	}
 	blocked := e.get("lifecycle_phase") == "runnable" && e.get("eligibility_state") == "blocked_by_dependencies"
 	switch {
-	case f.held() && !blocked && f.parts["held"].set == nil:
-		c.fault(RuleHeld, e.key, "is %s, %s, but the flow is not submitted yet", e.get("lifecycle_phase"), e.get("eligibility_state"))
-	case !f.held() && !f.rerunning() && f.open() && blocked && len(e.parts["deps:unresolved"].set) == 0 && !e.waitsForChild():
+	case !f.rerunning() && f.open() && blocked && e.waitsFor() == 0 && !e.waitsForChild():
 		c.fault(RuleStuck, e.key, "is blocked by dependencies, but none is unresolved")
 	case f.core["cancellation_policy"] == "cancel_pending" && e.get("lifecycle_phase") == "active":
 		// it may end by itself
-	case !f.open() && !f.closed() && !f.parts["pending_cancels"].set[e.id]:
+	case !f.open() && !f.closed() && !f.owed(e):
 		c.fault(RuleStuck, e.key, "is %s in a flow that is %s, but is not owed its end", e.get("lifecycle_phase"),
 			f.core["public_flow_state"])
 	}
@@ -414,7 +347,7 @@ func (c *checker) membership(p *partition) {
 	allKey := p.key("idx:" + p.tag + ":all_executions")
 	all := p.index("all_executions")
 	for id, e := range p.executions {
-		if e.core != nil && !all[id] {
+		if e.core != nil && e.row == nil && !all[id] {
 			c.fault(RuleKeys, allKey, "does not hold %s", id)
 		}
 		flowID := e.get("flow_id")
@@ -450,8 +383,19 @@ func (c *checker) backlog(p *partition) {
 	listed := make(set)
 	for _, id := range p.indexes["backlog"].list {
 		listed[id] = true
+		if flowID, found := strings.CutPrefix(id, p.tag+":"); found && p.flows[flowID] != nil {
+			if p.flows[flowID].core["roots_left"] == "" {
+				c.fault(RuleQuiescent, key, "holds run %s, all roots of which may run", flowID)
+			}
+			continue
+		}
 		if e := p.executions[id]; e == nil || !e.terminal() {
 			c.fault(RuleQuiescent, key, "holds %s, which has not ended", id)
+		}
+	}
+	for id, f := range p.flows {
+		if f.core["roots_left"] != "" && !f.purging() && !listed[p.tag+":"+id] {
+			c.fault(RuleStuck, f.key, "%s roots are left, but the backlog does not name the run", f.core["roots_left"])
 		}
 	}
 	for id := range p.unresolved {
@@ -474,9 +418,9 @@ func (c *checker) quiescent(p *partition) {
 	}
 	for _, f := range p.flows {
 		if f.core != nil && f.managed() && !f.closed() {
-			c.fault(RuleQuiescent, f.key, "is not closed: state %s, open_nodes %s", f.core["public_flow_state"], f.core["open_nodes"])
+			c.fault(RuleQuiescent, f.key, "is not closed: state %s, %d open nodes", f.core["public_flow_state"], f.openNodes())
 		}
-		if n := len(f.parts["pending_cancels"].set); n > 0 {
+		if n := len(f.parts["pending_cancels"].set); n > 0 || f.core["owed_from"] != "" {
 			c.fault(RuleQuiescent, f.key, "%d members are still owed their end", n)
 		}
 	}

@@ -36,15 +36,21 @@ func (c *checker) join(p *partition, e *execution, g edgeGroup) {
 	for _, dep := range e.deps {
 		states[dep["state"]]++
 	}
+	for _, edge := range e.edges {
+		states[edge.state]++
+	}
 	succeeded, failed := number(g["succeeded"]), number(g["failed"])+number(g["skipped"])
-	if n := number(g["n"]); n != len(e.deps) {
-		c.fault(RuleDeps, key, "n is %d of %d edges", n, len(e.deps))
+	if n := number(g["n"]); n != len(e.deps)+len(e.edges) {
+		c.fault(RuleDeps, key, "n is %d of %d edges", n, len(e.deps)+len(e.edges))
+	}
+	if expected := number(g["expected_edges"]); e.row != nil && expected < len(e.edges) {
+		c.fault(RuleDeps, key, "expects %d edges, %d lead to it", expected, len(e.edges))
 	}
 	if succeeded != states["satisfied"] || failed != states["impossible"] {
 		c.fault(RuleDeps, key, "counts %d successes and %d others, the edges are %s", succeeded, failed, counts(states))
 	}
 	impossible := number(e.parts["deps:meta"].hash["impossible_required_count"]) > 0
-	if impossible != (g["group_state"] == "impossible") {
+	if e.row == nil && impossible != (g["group_state"] == "impossible") {
 		c.fault(RuleDeps, key, "is %s, and impossible edges in deps:meta: %t", g["group_state"], impossible)
 	}
 	switch g["group_state"] {

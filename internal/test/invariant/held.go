@@ -15,11 +15,12 @@ func (c *checker) heldBack(p *partition) {
 		if f := p.flows[e.get("flow_id")]; f != nil && f.purging() {
 			continue
 		}
-		if !lanes[e.lane()] {
+		// One with a row enters the lane when it may run.
+		if aside := e.row != nil && (e.terminal() || e.get("eligibility_state") == "blocked_by_dependencies"); !aside && !lanes[e.lane()] {
 			c.fault(RuleLaneIndex, composite("lanes"), "does not hold %s, the lane of %s", e.lane(), id)
 		}
 		runnable, eligibility := e.get("lifecycle_phase") == "runnable", e.get("eligibility_state")
-		if _, armed := starts[id]; runnable && eligibility == "eligible_now" && e.get("start_timeout") != "" &&
+		if _, armed := starts[id]; runnable && !p.rootLeft(e) && eligibility == "eligible_now" && e.get("start_timeout") != "" &&
 			e.get("current_attempt_index") == "" && !armed {
 			c.fault(RuleTimers, composite("start_deadlines"), "does not hold %s, which has to start in time", id)
 		}

@@ -23,6 +23,8 @@ type partition struct {
 	// budgets are those of a partition of budgets; budgetWaiting are the executions that wait for one, by its id.
 	budgets       map[string]*budgetRecord
 	budgetWaiting map[string]value
+	graphs        map[string]*graph // by the hash of their form
+	backlogSet    set               // see inBacklog
 	key           func(rest string) string
 }
 
@@ -31,6 +33,8 @@ type execution struct {
 	id       string
 	key      string // of the core
 	core     map[string]string
+	row      *row             // of a node of a run, whose core is made of it; nil for others
+	edges    []rowEdge        // of the graph, that lead to the node
 	parts    map[string]value // payload, result, attempts, deps:meta, …
 	deps     map[string]map[string]string
 	attempts map[string]*attempt
@@ -45,12 +49,18 @@ type attempt struct {
 // flowRecord is everything that belongs to one flow.
 type flowRecord struct {
 	id    string
+	tag   string
 	key   string // of the core
 	core  map[string]string
-	parts map[string]value // members, events, held, …
-	edges map[string]map[string]string
-	out   map[string]value
-	in    map[string]value
+	parts map[string]value // members, events, nodes, …
+	run   *runHead         // of a run with rows
+	joins map[string]value // join → how its edges stand
+	// moreFields are the fields without columns, once they have been looked at.
+	moreFields map[int]map[string]string
+	allMembers set
+	edges      map[string]map[string]string
+	out        map[string]value
+	in         map[string]value
 	// groups are the edge groups by downstream, siblings the edges that were not looked at when a group fired.
 	groups   map[string]map[string]string
 	siblings map[string]value
@@ -74,14 +84,29 @@ func (e *execution) terminal() bool        { return e.core["lifecycle_phase"] ==
 func (e *execution) get(f string) string   { return e.core[f] }
 func (f *flowRecord) managed() bool        { return f.core["managed"] != "" }
 func (f *flowRecord) closed() bool         { return f.core["closed_at"] != "" }
-func (f *flowRecord) held() bool           { return f.core["held"] != "" }
 func (f *flowRecord) rerunning() bool      { return f.core["rerun_state"] != "" }
 func (f *flowRecord) purging() bool        { return f.core["purging"] != "" }
 func (f *flowRecord) open() bool           { return f.core["public_flow_state"] == "open" }
-func (f *flowRecord) members() set         { return f.parts["members"].set }
 func (p *partition) index(name string) set { return members(p.indexes[name]) }
 
 type set = map[string]bool
+
+// members are those of the flow's set, and the nodes of its graph.
+func (f *flowRecord) members() set {
+	if f.run == nil {
+		return f.parts["members"].set
+	}
+	if f.allMembers == nil {
+		f.allMembers = make(set, f.run.count)
+		for id := range f.parts["members"].set {
+			f.allMembers[id] = true
+		}
+		for i := range f.run.rows {
+			f.allMembers[nodeID(f.tag, f.id, i+1)] = true
+		}
+	}
+	return f.allMembers
+}
 
 // members returns the members of a set or sorted set.
 func members(v value) set {
@@ -102,6 +127,9 @@ func newSnapshot(prefix string, values map[string]value) *Snapshot {
 			s.faults = append(s.faults, Violation{RuleKeys, key, fault})
 		}
 	}
+	for _, p := range s.partitions {
+		s.fillRows(p)
+	}
 	return s
 }
 
@@ -111,7 +139,10 @@ func (s *Snapshot) partition(tag string) *partition {
 		p = &partition{
 			tag: tag, executions: make(map[string]*execution), flows: make(map[string]*flowRecord),
 			indexes: make(map[string]value), workers: make(map[string]value), unresolved: make(map[string]value),
-			runs: make(map[string]value), tagged: make(map[string]value), waitpoints: make(map[string]*waitpoint), schedules: make(map[string]*schedule), budgets: make(map[string]*budgetRecord), budgetWaiting: make(map[string]value), key: func(rest string) string { return s.prefix + ":" + rest },
+			runs: make(map[string]value), tagged: make(map[string]value), waitpoints: make(map[string]*waitpoint),
+			schedules: make(map[string]*schedule), budgets: make(map[string]*budgetRecord),
+			budgetWaiting: make(map[string]value), graphs: make(map[string]*graph),
+			key: func(rest string) string { return s.prefix + ":" + rest },
 		}
 		s.partitions[tag] = p
 	}
@@ -134,7 +165,8 @@ func (p *partition) flow(id string) *flowRecord {
 	f := p.flows[id]
 	if f == nil {
 		f = &flowRecord{
-			id: id, key: p.key("flow:" + p.tag + ":" + id + ":core"), parts: make(map[string]value),
+			id: id, tag: p.tag, key: p.key("flow:" + p.tag + ":" + id + ":core"), parts: make(map[string]value),
+			joins: make(map[string]value),
 			edges: make(map[string]map[string]string), out: make(map[string]value), in: make(map[string]value),
 			groups: make(map[string]map[string]string), siblings: make(map[string]value),
 		}
@@ -292,11 +324,14 @@ func (p *partition) sortFlow(text string, v value) string {
 	case "siblings":
 		f.siblings[of] = v
 		return wrongType(v, "set")
+	case "join":
+		f.joins[of] = v
+		return wrongType(v, "string")
 	}
 	types := map[string]string{
 		"core": "hash", "members": "set", "tags": "hash", "pending_cancels": "set", "input": "string",
-		"definition": "string", "budgets": "string", "events": "stream", "held": "set", "summary": "hash", "grant": "hash",
-		"rerun": "set",
+		"definition": "string", "budgets": "string", "events": "stream", "summary": "hash", "grant": "hash",
+		"rerun": "set", "nodes": "string", "more": "hash", "results": "hash",
 	}
 	want, known := types[kind]
 	if !known || (of != "" && kind != "grant" && kind != "rerun") {
@@ -397,9 +432,13 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	if id, found := strings.CutPrefix(text, "schedule:"); found {
 		return p.sortSchedule(id, v)
 	}
+	if hash, found := strings.CutPrefix(text, "graph:"); found {
+		p.graphs[hash] = newGraph(key, v.hash)
+		return wrongType(v, "hash")
+	}
 	types := map[string]string{
 		"schedules": "set", "schedules_due": "zset", "all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
-		"purge_due": "zset", "reruns": "set", "compaction": "hash", "pauses": "hash", "held": "zset", "unadmitted": "zset",
+		"purge_due": "zset", "reruns": "set", "workers": "hash", "pauses": "hash", "held": "zset", "unadmitted": "zset",
 		"children": "zset", "unwanted": "zset",
 		"budget_gates": "hash",
 	}

@@ -34,9 +34,10 @@ const (
 	RuleTimers      Rule = "timers"       // nothing is due for what cannot need it
 	RuleAttempts    Rule = "attempts"     // attempts, their records and their index agree
 	RuleDeps        Rule = "deps"         // both sides of every edge agree, and with the upstream's outcome
+	RuleRows        Rule = "rows"         // the rows of a run, its graph and what belongs to them agree
 	RuleFlow        Rule = "flow"         // counters and lists of a flow agree with its members and edges
 	RuleClosed      Rule = "closed"       // a flow is closed exactly when all members have ended, with their outcome
-	RuleHeld        Rule = "held"         // nothing of a flow that is still being submitted can be claimed
+	RuleHeld        Rule = "held"         // nothing of a flow that is submitted call by call can be claimed before all of it is
 	RuleStuck       Rule = "stuck"        // whatever waits has something that it waits for
 	RuleOrder       Rule = "order"        // nothing starts before its upstreams succeeded, or after the flow was stopped
 	RuleEvents      Rule = "events"       // the event log tells each attempt and each end once
@@ -125,6 +126,7 @@ func (c *checker) fault(rule Rule, key, format string, args ...any) {
 
 func (c *checker) partition(p *partition, mode Mode) {
 	c.schedules(p)
+	c.rows(p)
 	for _, e := range p.executions {
 		if e.core == nil {
 			c.fault(RuleKeys, e.key, "keys of the execution exist, but not its core: %s", e.keyNames())

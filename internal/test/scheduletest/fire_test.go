@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -193,13 +194,15 @@ func TestLateSubmission(t *testing.T) {
 		flowID := enginecore.FlowIDFor("default", "report", "late")
 		p, err := core.FlowPartition(flowID)
 		require.NoError(t, err)
-		_, err = core.SubmitFlow(enginetest.Context(t), enginerpc.SubmitFlowCall{
+		late := runsubmit.Run{
 			Partition: p, FlowID: flowID, FlowName: "report", RunID: "late", Namespace: "default", GraphHash: "x", InputHash: "y",
-			Definition: []byte("{}"), Last: true, Fires: []enginerpc.SubmitFlowFire{{
+			Definition: []byte("{}"), Nodes: []enginerpc.PutGraphNode{{Name: "n", Kind: "k", LaneID: "default", Policy: []byte("{}")}},
+			Fires: []enginerpc.SubmitFire{{
 				ScheduleID: enginecore.ScheduleIDFor("default", "s"), Name: "s", Incarnation: "1", Serial: 1, FireAt: now,
 				StartBefore: now.Add(-time.Millisecond),
 			}},
-		})
+		}
+		_, err = late.Submit(enginetest.Context(t), core)
 		require.ErrorIs(t, err, enginecore.ErrFireTooLate)
 		require.Zero(t, b.Check(t, invariant.AnyTime).Check(invariant.Quiescent).Flows)
 	})

@@ -9,6 +9,7 @@ end
 -- Commits the result of one execution. Its edges are resolved at once where joins may stop others that the call completes,
 -- else with those of the others. Gives whether that had been done before, or nil and the error reply.
 local function commit(c, A)
+  if row_complete.commit(c, A) then return false end
   local core_key = key.exec_core(c, A.execution_id)
   local core = fence.read_completion(c, core_key, A)
   if not core then return nil, reply.err('execution_not_found') end

@@ -29,6 +29,17 @@ function handoff.add(c, next_up, execution_id, core_key, core)
   return true
 end
 
+-- The same for a node whose core is one that claim.of_row gave.
+function handoff.add_row(c, next_up, execution_id, core, flow)
+  local request = next_up.request
+  if #next_up >= request.count or core.lane_id ~= request.lane or claim_request.unfit(request, core) or flow.paused
+    or budget_gate.closed(c, flow) then
+    return false
+  end
+  next_up[#next_up + 1] = { execution_id = execution_id, core = core }
+  return true
+end
+
 -- Leases the executions of the list, but none before more urgent ones of the lane, and appends their descriptions to `out`.
 function handoff.lease(c, request, out)
   local next_up = c.next_up

@@ -2,8 +2,8 @@
 -- graph and puts it with the first run that the partition has of it; the last run that is purged takes it away.
 --
 -- The hash of a graph holds `nodes` (how many), `edges`, `runs` (how many use it), `definition` (JSON), chunks of CHUNK nodes
--- (n1, n2 …, msgpack), of their first rows (r1 …), of the ordinals of nodes without upstreams (o1 …) and of joins (j1 …), the
--- ordinal of each node under `@<name>`, and `complete` once all is in.
+-- (n1, n2 …, msgpack), of their first rows (r1 …), of the ordinals of nodes without upstreams (o1 …) and of joins (j1 …), of
+-- their lanes (l1 …, msgpack, each once), the ordinal of each node under `@<name>`, and `complete` once all is in.
 
 local CHUNK = 32
 graph_store.CHUNK = CHUNK
@@ -135,10 +135,8 @@ end
 -- What is kept of small graphs only.
 local MAX_KEPT_NODES = 128
 
--- The pieces of a graph that are stored with each chunk, in one.
-local function joined(g, letter)
-  local kept = g[letter]
-  if kept then return kept end
+-- The pieces of a graph that are stored with each chunk.
+local function pieces(g, letter)
   local fields, count = {}, math.ceil(g.head.nodes / CHUNK)
   for i = 1, count do fields[i] = letter .. number.digits(i) end
   local parts = {}
@@ -147,7 +145,14 @@ local function joined(g, letter)
       parts[#parts + 1] = part
     end
   end
-  local all = table.concat(parts)
+  return parts
+end
+
+-- The same in one.
+local function joined(g, letter)
+  local kept = g[letter]
+  if kept then return kept end
+  local all = table.concat(pieces(g, letter))
   if g.head.nodes <= MAX_KEPT_NODES then
     g[letter] = all
     remember(#all)
@@ -167,6 +172,19 @@ end
 -- The ordinals of nodes without upstreams, and of joins.
 function graph_store.roots(g) return ordinals(joined(g, 'o')) end
 function graph_store.joins(g) return ordinals(joined(g, 'j')) end
+
+-- The lanes of a graph.
+function graph_store.lanes(g)
+  if g.lanes then return g.lanes end
+  local lanes, seen = {}, {}
+  for _, part in ipairs(pieces(g, 'l')) do
+    for _, lane in ipairs(cmsgpack.unpack(part)) do
+      if not seen[lane] then lanes[#lanes + 1], seen[lane] = lane, true end
+    end
+  end
+  if #lanes <= MAX_KEPT_NODES then g.lanes = lanes end
+  return lanes
+end
 
 local NODE_NUMBERS = { 'input_count', 'delay', 'start_timeout', 'attempt_timeout' }
 
@@ -236,16 +254,18 @@ function F.ffx_put_graph(K, A)
     values[#values + 1] = field
     values[#values + 1] = value
   end
-  local roots, joins, waits = {}, {}, false
+  local roots, joins, lanes, seen, waits = {}, {}, {}, {}, false
   for i, node in ipairs(A.nodes) do
     local ordinal = first + i - 1
     add('@' .. node.name, number.text(ordinal))
     if node.ups == '' then roots[#roots + 1] = struct.pack('<H', ordinal) end
+    if not seen[node.lane_id] then lanes[#lanes + 1], seen[node.lane_id] = node.lane_id, true end
     if node.wait ~= '' then waits = true end
     if node.join ~= '' then joins[#joins + 1] = struct.pack('<H', ordinal) end
   end
   add('o' .. at, table.concat(roots))
   add('j' .. at, table.concat(joins))
+  add('l' .. at, cmsgpack.pack(lanes))
   if waits then add('waits', '1') end
   if is_set(A.definition) then add('definition', A.definition) end
   if A.last == '1' then

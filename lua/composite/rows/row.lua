@@ -60,11 +60,16 @@ local function pack(r)
     r.retries, r.reclaims, r.epoch, r.open, r.told, r.expires, r.acquired, r.started, r.ended, r.changed, r.worker, r.lease)
 end
 
-local function unpack_at(bytes, from)
-  local r = {}
-  r.phase, r.owner, r.elig, r.why, r.outcome, r.attempt, r.public, r.flags, r.index, r.total, r.retries, r.reclaims, r.epoch,
-    r.open, r.told, r.expires, r.acquired, r.started, r.ended, r.changed, r.worker, r.lease = struct.unpack(ROW, bytes, from)
-  return r
+-- The row at a place of a string. The table is made with all of its fields at once, since one that grows costs more than all else.
+local function unpack_at(bytes, from, run, ordinal)
+  local phase, owner, elig, why, outcome, attempt, public, flags, index, total, retries, reclaims, epoch, open, told, expires, acquired,
+    started, ended, changed, worker, lease_id = struct.unpack(ROW, bytes, from)
+  return {
+    run = run, ordinal = ordinal, phase = phase, owner = owner, elig = elig, why = why, outcome = outcome, attempt = attempt,
+    public = public, flags = flags, index = index, total = total, retries = retries, reclaims = reclaims, epoch = epoch, open = open,
+    told = told, expires = expires, acquired = acquired, started = started, ended = ended,
+    changed = changed > 0 and changed or run.created, worker = worker, lease = lease_id,
+  }
 end
 
 -- The row of a node that waits for `open` upstreams, or of one that is eligible, of a run that begins. Its last transition is
@@ -75,12 +80,13 @@ function row.initial(open)
     0, 0, 0, 0, 0, 0, 0, row.NO_LEASE)
 end
 
--- The runs that the call has loaded, by the keys of their strings, and the rows, by the keys of their records.
-local runs, rows_by_key = {}, {}
+-- The runs that the call has loaded, by their ids, and the rows, by the last part of the ids of their executions; false for what
+-- is not there.
+local runs, rows = {}, {}
 
 -- Begins a call: nothing is loaded.
 function row.forget()
-  if next(runs) then runs, rows_by_key = {}, {} end
+  if next(runs) then runs, rows = {}, {} end
 end
 
 -- Bytes that the first look at a run reads: of a small one, all of it.
@@ -106,11 +112,10 @@ end
 -- The run with an id; nil when there is none, or it is none that has rows.
 function row.run(c, flow_id)
   if string.byte(flow_id, 15) ~= 56 then return nil end
-  local nodes_key = key.flow_nodes(c, flow_id)
-  local run = runs[nodes_key]
+  local run = runs[flow_id]
   if run == nil then
-    run = load_run(c.at.prefix, c.at.tag, flow_id, nodes_key) or false
-    runs[nodes_key] = run
+    run = load_run(c.at.prefix, c.at.tag, flow_id, key.flow_nodes(c, flow_id)) or false
+    runs[flow_id] = run
   end
   return run or nil
 end
@@ -122,7 +127,7 @@ function row.create(c, flow_id, count, graph_hash, initial)
   local run = new_run(c.at.prefix, c.at.tag, flow_id, nodes_key, count, 0, count, c.now, graph_hash)
   run.bytes = struct.pack(HEAD, FORM, count, 0, count, c.now, graph_hash) .. initial
   redis.call('SET', nodes_key, run.bytes)
-  runs[nodes_key] = run
+  runs[flow_id] = run
   return run
 end
 
@@ -133,12 +138,10 @@ function row.at(run, ordinal)
   if ordinal < 1 or ordinal > run.count then return nil end
   local from = HEAD_BYTES + (ordinal - 1) * ROW_BYTES
   if from + ROW_BYTES <= #run.bytes then
-    r = unpack_at(run.bytes, from + 1)
+    r = unpack_at(run.bytes, from + 1, run, ordinal)
   else
-    r = unpack_at(redis.call('GETRANGE', run.key, from, from + ROW_BYTES - 1), 1)
+    r = unpack_at(redis.call('GETRANGE', run.key, from, from + ROW_BYTES - 1), 1, run, ordinal)
   end
-  if r.changed == 0 then r.changed = run.created end
-  r.run, r.ordinal = run, ordinal
   run.rows[ordinal] = r
   return r
 end
@@ -150,10 +153,7 @@ function row.load(run, from, to)
   local bytes = redis.call('GETRANGE', run.key, first, last)
   for ordinal = from, to do
     if not run.rows[ordinal] then
-      local r = unpack_at(bytes, (ordinal - from) * ROW_BYTES + 1)
-      if r.changed == 0 then r.changed = run.created end
-      r.run, r.ordinal = run, ordinal
-      run.rows[ordinal] = r
+      run.rows[ordinal] = unpack_at(bytes, (ordinal - from) * ROW_BYTES + 1, run, ordinal)
     end
   end
 end
@@ -178,27 +178,41 @@ end
 -- The id of the run that an execution with a row belongs to.
 function row.run_id(execution_id) return string.sub(execution_id, -36, -5) .. '0000' end
 
-local function find(core_key)
-  local prefix, tag = string.match(core_key, '^([^:]*):exec:({[^}]*})')
-  local ordinal = tonumber(string.sub(core_key, -9, -6), 16)
-  if not prefix or not ordinal or ordinal == 0 then return nil end
-  local id = string.sub(core_key, -41, -10) .. '0000'
-  local nodes_key = prefix .. ':flow:' .. tag .. ':' .. id .. ':nodes'
-  local run = runs[nodes_key]
+-- The row of an execution by its id, in the partition of the call; nil for one that has none.
+function row.of(c, execution_id)
+  if string.byte(execution_id, -22) ~= 56 then return nil end
+  local name = string.sub(execution_id, -36)
+  local r = rows[name]
+  if r == nil then
+    local ordinal = tonumber(string.sub(name, -4), 16)
+    local run = ordinal and ordinal > 0 and row.run(c, string.sub(name, 1, 32) .. '0000')
+    r = run and row.at(run, ordinal) or false
+    rows[name] = r
+  end
+  return r or nil
+end
+
+local function find(core_key, name)
+  local ordinal = tonumber(string.sub(name, -4), 16)
+  if not ordinal or ordinal == 0 then return nil end
+  local id = string.sub(name, 1, 32) .. '0000'
+  local run = runs[id]
   if run == nil then
-    run = load_run(prefix, tag, id, nodes_key) or false
-    runs[nodes_key] = run
+    local prefix, tag = string.match(core_key, '^([^:]*):exec:({[^}]*})')
+    run = prefix and load_run(prefix, tag, id, prefix .. ':flow:' .. tag .. ':' .. id .. ':nodes') or false
+    runs[id] = run
   end
   return run and row.at(run, ordinal)
 end
 
 -- The row behind the key of an execution's record; nil for one that has none.
 function row.of_key(core_key)
-  if string.byte(core_key, -27) ~= 56 then return nil end
-  local r = rows_by_key[core_key]
+  if string.byte(core_key, -27) ~= 56 or string.sub(core_key, -5) ~= ':core' then return nil end
+  local name = string.sub(core_key, -41, -6)
+  local r = rows[name]
   if r == nil then
-    r = find(core_key) or false
-    rows_by_key[core_key] = r
+    r = find(core_key, name) or false
+    rows[name] = r
   end
   return r or nil
 end
@@ -249,6 +263,6 @@ end
 -- A run is removed: nothing of it is written any more.
 function row.drop(run)
   run.dirty, run.head_dirty = {}, nil
-  runs[run.key] = false
-  rows_by_key = {}
+  runs[run.id] = false
+  rows = {}
 end

@@ -2,15 +2,17 @@
 -- on from it have been resolved since it ended, in the order of the graph, and that of the node behind an edge how many are open
 -- there.
 
--- Roots of a run that one call makes eligible; the rest is left to the keeper.
+-- Roots of a run that one call makes eligible; the rest is left to the keeper. One that is held back, or opens as a waitpoint,
+-- counts as so many.
 local ROOTS_PER_CALL = 256
+local COST_OF_SPECIAL = 4
 
 -- The entry of the backlog that stands for roots which are left: the id of the run itself.
 local function roots_entry(run) return run.tag .. ':' .. run.id end
 
 local function is_held_back(node) return node.wait or node.delay end
 
--- Makes one root eligible, as its row says already unless something else holds it back.
+-- Makes one root eligible, as its row says already unless something else holds it back. Gives what that costs.
 local function release_root(c, run, ordinal, batch, fair_key)
   local g = graph_store.of_run(run)
   local node = graph_store.node(g, ordinal)
@@ -18,7 +20,7 @@ local function release_root(c, run, ordinal, batch, fair_key)
   if is_held_back(node) or not batch then
     local core_key = key.exec_core(c, execution_id)
     dependency.ready(c, execution_id, core_key, record.read(core_key, dependency.CHILD_FIELDS))
-    return
+    return is_held_back(node) and COST_OF_SPECIAL or 1
   end
   local lane = node.lane_id
   local score = run.created - node.priority_number * record.PRIORITY_STEP
@@ -27,20 +29,36 @@ local function release_root(c, run, ordinal, batch, fair_key)
   if queue_key then batch_writes.gather(batch, 'ZADD', queue_key, score, execution_id) end
   wake.eligible(c, lane, execution_id, node.priority)
   if node.start_timeout then order.limit_start(c, execution_id, tonumber(node.start_timeout)) end
-  if not c.known_lanes then c.known_lanes = {} end
-  if not c.known_lanes[lane] then
-    c.known_lanes[lane] = true
-    if redis.call('SADD', key.ffx_lanes(c), lane) == 1 then pauses.lane_added(c, lane) end
+  return 1
+end
+
+-- The lanes of all nodes of a run are in the partition's list of lanes.
+local function note_lanes(c, g)
+  local known = c.known_lanes
+  if not known then
+    known = {}
+    c.known_lanes = known
+  end
+  for _, lane in ipairs(graph_store.lanes(g)) do
+    if not known[lane] then
+      known[lane] = true
+      if redis.call('SADD', key.ffx_lanes(c), lane) == 1 then pauses.lane_added(c, lane) end
+    end
   end
 end
 
 -- Makes the roots of a new run eligible, as many as one call may.
 function row_edges.release_roots(c, run, g, batch, of)
+  note_lanes(c, g)
   local roots = g.root_ordinals or graph_store.roots(g)
   if #roots <= ROOTS_PER_CALL then g.root_ordinals = roots end
-  for i = 1, math.min(#roots, ROOTS_PER_CALL) do release_root(c, run, roots[i], batch, is_set(of.fair_key) and of.fair_key or nil) end
-  if #roots <= ROOTS_PER_CALL then return end
-  redis.call('HSET', key.flow_core(c, run.id), 'roots_left', number.text(#roots - ROOTS_PER_CALL))
+  local fair_key, left, at = is_set(of.fair_key) and of.fair_key or nil, ROOTS_PER_CALL, 0
+  while left > 0 and at < #roots do
+    at = at + 1
+    left = left - release_root(c, run, roots[at], batch, fair_key)
+  end
+  if at == #roots then return end
+  redis.call('HSET', key.flow_core(c, run.id), 'roots_left', number.text(#roots - at))
   redis.call('RPUSH', key.ffx_backlog(c), roots_entry(run))
   c.more = true
 end
@@ -52,12 +70,12 @@ local function release_more(c, run)
   local left = flow and flow.public_flow_state == 'open' and tonumber(flow.roots_left) or 0
   if left > 0 then
     local roots = graph_store.roots(graph_store.of_run(run))
-    local n = math.min(left, c.budget)
-    for i = #roots - left + 1, #roots - left + n do
-      local r = row.at(run, roots[i])
-      if r.phase == 1 and r.total == 0 then release_root(c, run, roots[i]) end
+    while left > 0 and c.budget > 0 do
+      local ordinal = roots[#roots - left + 1]
+      local r = row.at(run, ordinal)
+      c.budget = c.budget - (r.phase == 1 and r.total == 0 and release_root(c, run, ordinal) or 1)
+      left = left - 1
     end
-    c.budget, left = c.budget - n, left - n
   end
   if left > 0 then
     redis.call('HSET', flow_key, 'roots_left', number.text(left))
@@ -88,12 +106,28 @@ local function add_edges(c, wave, item, r, flow)
   return to == count
 end
 
+-- A run that is over needs to be told nothing, and is not when it runs again.
+local function tell_nobody(r)
+  local count = graph_store.edge_count(graph_store.of_row(r).downs)
+  if r.told == count then return end
+  r.told = count
+  row.touch(r)
+end
+
+function graph.on_last_end(c, execution_id)
+  local r = row.of_key(key.exec_core(c, execution_id))
+  if r then tell_nobody(r) end
+end
+
 -- The edges of an ended node with a row: see propagate.add_row_edges.
 function row_edges.add(c, wave, item)
   local r = row.of_key(key.exec_core(c, item.execution_id))
   if not r then return false end
   local flow = flow_record.read(c, item.flow_id)
-  if flow.public_flow_state ~= 'open' then return true end
+  if flow.public_flow_state ~= 'open' then
+    tell_nobody(r)
+    return true
+  end
   item.node = item.node or graph_store.of_row(r).name
   if not add_edges(c, wave, item, r, flow) then
     redis.call('RPUSH', key.ffx_backlog(c), item.execution_id)
@@ -113,7 +147,10 @@ function row_edges.drain(c, entry)
   -- One that runs again by now resolves all its edges when it ends.
   if not r or r.phase ~= 4 then return true end
   local flow = flow_record.read(c, run.id)
-  if flow.public_flow_state ~= 'open' then return true end
+  if flow.public_flow_state ~= 'open' then
+    tell_nobody(r)
+    return true
+  end
   local wave = propagate.new_wave()
   local item = { execution_id = entry, flow_id = run.id, outcome = row.OUTCOME[r.outcome], node = graph_store.of_row(r).name }
   local all = add_edges(c, wave, item, r, flow)
@@ -122,32 +159,44 @@ function row_edges.drain(c, entry)
 end
 propagate.drain_row = row_edges.drain
 
--- How the upstreams of a node stand in a run of which nodes were replayed: how many edges are open, whatever has been counted, and
--- whether one can never be satisfied. A node that was replayed itself waits for upstreams that have failed to be replayed, too.
-local function look_at_upstreams(r)
-  local ups, open, impossible = graph_store.of_row(r).ups, 0, false
+-- Whether the edge from an ended node to another one has been resolved.
+function row_edges.is_resolved(up, ordinal)
+  local downs = graph_store.of_row(up).downs
+  if up.told >= graph_store.edge_count(downs) then return true end
+  for i = 1, up.told do
+    if graph_store.edge(downs, i) == ordinal then return true end
+  end
+  return false
+end
+
+-- How many edges of the graph that lead to a node are open, in a run of which nodes were replayed, whatever has been counted. A
+-- node that was replayed itself waits for upstreams that have failed to be replayed, too.
+local function count_open(r)
+  local ups, open = graph_store.of_row(r).ups, 0
   local waits = record.read_node(r, { 'replay_count' }).replay_count ~= '0'
   for i = 1, graph_store.edge_count(ups) do
     local upstream, kind = graph_store.edge(ups, i)
     local up = row.at(r.run, upstream)
-    if up.phase ~= 4 then
+    if up.phase ~= 4 or not row_edges.is_resolved(up, r.ordinal)
+      or waits and dependency.verdict(kind, row.OUTCOME[up.outcome]) ~= 'success' then
       open = open + 1
-    elseif dependency.verdict(kind, row.OUTCOME[up.outcome]) ~= 'success' then
-      if waits then open = open + 1 else impossible = true end
     end
   end
-  return open, impossible
+  return open
 end
 
 -- Takes edges off the open ones of a node, and gives how many are left; nil for an execution without a row. A negative count
--- adds to them.
+-- adds to them. What was replayed resolves its edges again, so that they are counted anew, with those of the contract's calls.
 function dependency.take_row_edges(core_key, count)
   local r = row.of_key(core_key)
   if not r then return nil end
-  if row.is_replayed(r.run) and not row.is_extended(r.run) then
-    r.open = look_at_upstreams(r)
-  else
+  if not row.is_replayed(r.run) then
     r.open = math.max(0, r.open - count)
+  else
+    r.open = count_open(r)
+    if row.is_extended(r.run) then
+      r.open = r.open + redis.call('SCARD', string.sub(core_key, 1, -5) .. 'deps:unresolved')
+    end
   end
   row.touch(r)
   return r.open
@@ -156,15 +205,6 @@ end
 function dependency.open_row_edges(core_key)
   local r = row.of_key(core_key)
   return r and r.open or nil
-end
-
--- Whether the edge from an ended node to another one has been resolved.
-function row_edges.is_resolved(up, ordinal)
-  local downs = graph_store.of_row(up).downs
-  for i = 1, math.min(up.told, graph_store.edge_count(downs)) do
-    if graph_store.edge(downs, i) == ordinal then return true end
-  end
-  return false
 end
 
 -- A node runs again: its edges are resolved again when it ends.
@@ -176,20 +216,28 @@ function row_edges.reopen(execution_key)
 end
 graph.reopen_edges = row_edges.reopen
 
+function replay.note_row(core_key)
+  local r = row.of_key(core_key)
+  if not r or row.is_replayed(r.run) then return end
+  r.run.flags = r.run.flags + row.REPLAYED
+  row.touch_run(r.run)
+end
+
 -- A skipped node waits for its upstreams once more, but for those that have ended by now as their edges want it.
 function replay.reopen_row(c, execution_id)
   local r = row.of_key(key.exec_core(c, execution_id))
   if not r then return nil end
-  if not row.is_replayed(r.run) then
-    r.run.flags = r.run.flags + row.REPLAYED
-    row.touch_run(r.run)
-  end
-  local ups, open = graph_store.of_row(r).ups, 0
-  for i = 1, graph_store.edge_count(ups) do
-    local upstream, kind = graph_store.edge(ups, i)
+  local node, open, satisfied = graph_store.of_row(r), 0, {}
+  for i = 1, graph_store.edge_count(node.ups) do
+    local upstream, kind = graph_store.edge(node.ups, i)
     local up = row.at(r.run, upstream)
-    if up.phase ~= 4 or dependency.verdict(kind, row.OUTCOME[up.outcome]) ~= 'success' then open = open + 1 end
+    if up.phase ~= 4 or dependency.verdict(kind, row.OUTCOME[up.outcome]) ~= 'success' then
+      open = open + 1
+    else
+      satisfied[#satisfied + 1] = upstream
+    end
   end
+  if node.join then row_joins.satisfy(r, satisfied) end
   r.open = open
   row.touch(r)
   return open

@@ -41,6 +41,12 @@ function edge_state.close_node(k, all)
   return true
 end
 
+function edge_state.open_node(c, child_id, count)
+  local r = row.of_key(key.exec_core(c, child_id))
+  r.open = r.open + count
+  row.touch(r)
+end
+
 -- Calls a function with each upstream of a join, the kind of its edge, and its letter.
 local function each(r, visit)
   local ups, letters = graph_store.of_row(r).ups, redis.call('GET', states_key(r)) or ''
@@ -84,6 +90,15 @@ function edge_state.recount_nodes(c, flow_id, child_id)
   r.open = open
   row.touch(r)
   return satisfied, open
+end
+
+-- Edges to a join that are satisfied, whatever was known of them.
+function row_joins.satisfy(r, upstreams)
+  local letters = redis.call('GET', states_key(r)) or ''
+  for _, upstream in ipairs(upstreams) do
+    local letter = string.sub(letters, upstream + 1, upstream + 1)
+    if letter ~= SATISFIED and letter ~= LATE then write(r, upstream, SATISFIED) end
+  end
 end
 
 -- A join begins anew: nothing is known of its edges.

@@ -186,7 +186,7 @@ changeable_field('lane_id', 'lane_id')
 changeable_field('current_lane', 'lane_id')
 changeable_field('priority', 'priority')
 
--- Until it is claimed or delayed otherwise, a node has the delay that its graph says, from the creation of its run on.
+-- The delay of a node counts from the creation of its run. It is shown until it is over.
 CHANGEABLE.delay_until = true
 function READ.delay_until(r)
   if flag(r, row.MORE) or r.more then
@@ -194,7 +194,8 @@ function READ.delay_until(r)
     if text then return text end
   end
   local delay = graph_store.of_row(r).delay
-  return delay and r.total == 0 and number.text(r.run.created + tonumber(delay)) or nil
+  local at = delay and r.run.created + tonumber(delay)
+  return at and at > call.clock() and number.time(at) or nil
 end
 function WRITE.delay_until(r, text) write_more(r, 'delay_until', text) end
 

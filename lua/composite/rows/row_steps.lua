@@ -4,9 +4,13 @@
 function claim.read_fresh(core_key)
   local r = row.of_key(core_key)
   if not r or r.phase ~= 1 or r.attempt ~= 2 or r.total ~= 0 or r.elig ~= 1 and r.elig ~= 3 or r.flags ~= 0 then return nil end
-  local node = graph_store.of_row(r)
-  if not node.plain then return nil end
-  local run = r.run
+  if not graph_store.of_row(r).plain then return nil end
+  return claim.of_row(r)
+end
+
+-- The core of such a node.
+function claim.of_row(r)
+  local run, node = r.run, graph_store.of_row(r)
   return {
     row = r, lifecycle_phase = 'runnable', ownership_state = 'unowned', terminal_outcome = 'none', managed = '1', retry_count = '0',
     current_lease_epoch = '0', total_attempt_count = '0', attempt_state = 'pending_first_attempt',
@@ -50,13 +54,15 @@ function fence.read_held(c, core_key, args)
   }
 end
 
-function terminal.succeed_row(c, core)
-  local r = core.row
+function row_steps.succeed(c, r)
   r.phase, r.owner, r.elig, r.why, r.outcome, r.attempt, r.public = 4, 1, 9, 1, 2, 7, 7
   row_record.set_flag(r, row.LEASED, false)
+  if not lease.is_plain(core) then record.clear_node(r, 'lease_last_renewed_at', 'lease_renewal_deadline') end
   r.expires, r.worker, r.ended, r.changed = 0, 0, c.now, c.now
   row.touch(r)
 end
+
+function terminal.succeed_row(c, core) row_steps.succeed(c, core.row) end
 
 -- The members and neighbours that are nodes of a graph.
 

@@ -15,12 +15,12 @@ function join_spec.parse(name, text, upstreams)
   elseif upstreams < 1 then
     return refuse(name, 'a join needs upstreams')
   elseif variant == 'any_of' then
-    return { variant = 'any_of', on_satisfied = on_satisfied, k = 0, expected = upstreams }
+    return { variant = 'any_of', on_satisfied = on_satisfied, k = 0, expected = upstreams, n = upstreams }
   elseif variant ~= 'quorum' then
     return refuse(name, 'policy_variant must be any_of or quorum, got: ' .. variant)
   end
   local k, err = number.whole('node ' .. name .. ': k', k_text)
   if err then return nil, err end
   if k < 1 or k > upstreams then return refuse(name, 'quorum k is ' .. k_text .. ', must be 1 to ' .. number.digits(upstreams)) end
-  return { variant = 'quorum', on_satisfied = on_satisfied, k = k, expected = upstreams }
+  return { variant = 'quorum', on_satisfied = on_satisfied, k = k, expected = upstreams, n = upstreams }
 end

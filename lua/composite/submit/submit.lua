@@ -106,7 +106,10 @@ local function submit(c, batch, A, n, run)
   local g = graph_store.use(c, A.graph)
   if not g then return nil, reply.err('graph_unknown') end
   local err = g.head.waits and waitpoint_token.check_secret(key.waitpoint_secrets(c))
-  if err then return nil, err end
+  if err then
+    redis.call('HINCRBY', g.key, 'runs', -1)
+    return nil, err
+  end
   if g.has_joins == nil then g.has_joins = #graph_store.joins(g) > 0 end
   local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g))
   r.known_graph = g

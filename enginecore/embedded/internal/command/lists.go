@@ -1,6 +1,7 @@
 package command
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/datatype"
@@ -27,6 +28,7 @@ func listCommands() []Command {
 		{"lrange", 4, 0, cmdLRange},
 		{"lrem", 4, Write, cmdLRem},
 		{"lindex", 3, 0, cmdLIndex},
+		{"lpos", 3, 0, cmdLPos},
 		{"ltrim", 4, Write, cmdLTrim},
 		{"lmove", 5, Write, cmdLMove},
 	}
@@ -189,6 +191,20 @@ func cmdLIndex(c *Call) resp.Reply {
 		return resp.Nil
 	}
 	return resp.Bulk(l.Items()[i])
+}
+
+// cmdLPos takes no options.
+func cmdLPos(c *Call) resp.Reply {
+	l, ok := c.list()
+	if !ok {
+		return wrongTypeReply()
+	}
+	if l != nil {
+		if i := slices.Index(l.Items(), c.Args[2]); i >= 0 {
+			return resp.Int(i)
+		}
+	}
+	return resp.Nil
 }
 
 func cmdLTrim(c *Call) resp.Reply {

@@ -12,56 +12,16 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
 
-// whole submits a managed flow with one call. The nodes come in the order given.
-func (g *graph) whole(nodes []string, edges ...[2]string) {
-	g.t.Helper()
-	g.submit(g.wholeCall(nodes, edges...))
-}
-
-func (g *graph) submit(call enginerpc.SubmitFlowCall) {
-	g.t.Helper()
-	reply, err := g.e.SubmitFlow(g.ctx, call)
-	require.NoError(g.t, err)
-	require.False(g.t, reply.More)
-}
-
-// wholeCall is the call that whole sends.
-func (g *graph) wholeCall(nodes []string, edges ...[2]string) enginerpc.SubmitFlowCall {
-	upstreams := make(map[string]int64)
-	call := enginerpc.SubmitFlowCall{
-		Partition: g.p, FlowID: g.id, FlowName: "whole", RunID: string(g.id), Namespace: "n", GraphHash: "g", InputHash: "i",
-		Definition: []byte("{}"), NodeTotal: int64(len(nodes)), EdgeTotal: int64(len(edges)), Last: true,
-		ResultExecutionID: g.node(nodes[len(nodes)-1]),
-	}
-	for _, edge := range edges {
-		upstreams[edge[1]]++
-		call.Edges = append(call.Edges, enginerpc.SubmitFlowEdge{
-			EdgeID: g.edge(edge[0], edge[1]), UpstreamExecutionID: g.node(edge[0]), DownstreamExecutionID: g.node(edge[1]),
-			DependencyKind: "success_only", InputName: edge[0],
-		})
-	}
-	for _, name := range nodes {
-		call.Nodes = append(call.Nodes, enginerpc.SubmitFlowNode{
-			ExecutionID: g.node(name), Name: name, Kind: groupKind, LaneID: g.lane, UpstreamCount: upstreams[name],
-			InputCount: upstreams[name], Policy: []byte("{}"), Tags: []byte("{}"),
-		})
-	}
-	return call
-}
-
-// TestOnward adds an edge to a node whose record names its only edge: its completion resolves both.
-func TestOnward(t *testing.T) {
+// TestLateEdge adds an edge to a run: the completion of its upstream resolves it with those of the graph.
+func TestLateEdge(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
 		g.whole([]string{"a", "b", "c", "d"}, [2]string{"a", "b"}, [2]string{"b", "d"}, [2]string{"c", "d"})
-		assert.Equal(t, "+"+string(g.node("b")), g.core("a")["onward"])
-		assert.Empty(t, g.core("d")["onward"])
 		b.Check(t, invariant.AnyTime)
 
 		g.stage("a", "d")
 		assert.Equal(t, "3", g.apply("a", "d", "a"))
-		assert.Empty(t, g.core("a")["onward"])
 		g.claim()
 		g.end("a", "success")
 		g.claim()

@@ -1,0 +1,383 @@
+package invariant
+
+import (
+	"strconv"
+	"strings"
+)
+
+// rowEdge is an edge of a graph that leads to a node, and how it stands: unsatisfied, satisfied or impossible.
+type rowEdge struct {
+	up          *execution
+	kind, state string
+	late        bool // it was satisfied when its join had been decided
+}
+
+// graphEdgeID is an id for the n-th edge of a graph that leads to a node, where others have that of their record.
+func graphEdgeID(ordinal, n int) string {
+	return graphEdgePrefix + strconv.Itoa(ordinal) + " " + strconv.Itoa(n)
+}
+
+const graphEdgePrefix = "graph "
+
+func ofGraph(edge string) bool { return strings.HasPrefix(edge, graphEdgePrefix) }
+
+// fillEdges gives a run the edges of its graph, as records would have them, and its nodes what they know of them.
+func (p *partition) fillEdges(f *flowRecord) {
+	for i := range f.run.rows {
+		down := p.execution(nodeID(p.tag, f.id, i+1))
+		n := f.run.definition.node(i + 1)
+		if n == nil {
+			continue
+		}
+		for at, edge := range n.ups {
+			up := p.execution(nodeID(p.tag, f.id, edge.ordinal))
+			id, input := graphEdgeID(i+1, at+1), ""
+			if edge.carries {
+				input = up.get("node")
+			}
+			f.edges[id] = map[string]string{
+				"edge_id": id, "flow_id": f.id, "upstream_execution_id": up.id, "downstream_execution_id": down.id,
+				"dependency_kind": edge.kind, "data_passing_ref": input,
+			}
+			f.link(up.id, down.id, id)
+			state, late := p.stateOf(f, up, down, edge)
+			down.edges = append(down.edges, rowEdge{up: up, kind: edge.kind, state: state, late: late})
+		}
+	}
+}
+
+// link enters an edge into the lists of its ends.
+func (f *flowRecord) link(up, down, edge string) {
+	if f.out[up].set == nil {
+		f.out[up] = value{kind: "set", set: make(set)}
+	}
+	if f.in[down].set == nil {
+		f.in[down] = value{kind: "set", set: make(set)}
+	}
+	f.out[up].set[edge], f.in[down].set[edge] = true, true
+}
+
+// letters are how the edges of a join stand, in its string.
+var letters = map[byte]string{'s': "satisfied", 'l': "satisfied", 'f': "impossible", 'c': "impossible", 'x': "impossible", 'k': "impossible"}
+
+// stateOf is how an edge of a graph stands: that of a join by the join's string, any other by the end of its upstream,
+// once that has been told.
+func (p *partition) stateOf(f *flowRecord, up, down *execution, edge graphEdge) (state string, late bool) {
+	if n := f.run.definition.node(down.row.ordinal); n.get("join") != "" {
+		text := f.joins[down.id].text
+		if edge.ordinal >= len(text) || letters[text[edge.ordinal]] == "" {
+			return "unsatisfied", false
+		}
+		return letters[text[edge.ordinal]], text[edge.ordinal] == 'l'
+	}
+	switch {
+	case up.row == nil || !up.terminal() || !f.run.definition.tells(up.row, down.row.ordinal):
+		return "unsatisfied", false
+	case satisfies(edge.kind, up.get("terminal_outcome")):
+		return "satisfied", false
+	}
+	return "impossible", false
+}
+
+// tells reports whether the edge from one node to another is among those that have been resolved.
+func (g *graph) tells(up *row, ordinal int) bool {
+	n := g.node(up.ordinal)
+	if n == nil {
+		return false
+	}
+	for i := range min(up.told, len(n.downs)) {
+		if n.downs[i].ordinal == ordinal {
+			return true
+		}
+	}
+	return false
+}
+
+// rows checks the form of runs with rows, and that what belongs to them agrees.
+func (c *checker) rows(p *partition) {
+	uses := make(map[string]int)
+	for _, f := range p.flows {
+		if f.run == nil {
+			c.rowless(f)
+			continue
+		}
+		uses[f.run.graph]++
+		c.run(p, f)
+	}
+	for hash, g := range p.graphs {
+		for _, fault := range g.faults {
+			c.fault(RuleRows, g.key, "%s", fault)
+		}
+		if got := number(g.hash["runs"]); got != uses[hash] {
+			c.fault(RuleRows, g.key, "is used by %d runs, it says %s", uses[hash], g.hash["runs"])
+		}
+		c.graph(g)
+	}
+	c.registry(p)
+}
+
+// rowless checks that a flow without rows has none of what belongs to them.
+func (c *checker) rowless(f *flowRecord) {
+	for _, part := range []string{"more", "results"} {
+		if _, found := f.parts[part]; found {
+			c.fault(RuleRows, f.key, "has no nodes, but %s", part)
+		}
+	}
+	for join := range f.joins {
+		c.fault(RuleRows, f.key, "has no nodes, but the edges of join %s", join)
+	}
+}
+
+// graph checks that both ends of every edge of a graph know it.
+func (c *checker) graph(g *graph) {
+	type ends struct{ up, down int }
+	ups := make(map[ends]graphEdge)
+	for i := range g.nodes {
+		for _, e := range g.nodes[i].ups {
+			ups[ends{e.ordinal, i + 1}] = e
+		}
+	}
+	for i := range g.nodes {
+		if g.hash["@"+g.nodes[i].get("name")] != strconv.Itoa(i+1) {
+			c.fault(RuleRows, g.key, "node %q is %d, by its name it is %q", g.nodes[i].get("name"), i+1, g.hash["@"+g.nodes[i].get("name")])
+		}
+		for _, e := range g.nodes[i].downs {
+			other, found := ups[ends{i + 1, e.ordinal}]
+			if !found || other.kind != e.kind || other.carries != e.carries {
+				c.fault(RuleRows, g.key, "the edge from node %d to %d is not that of the other end", i+1, e.ordinal)
+			}
+			delete(ups, ends{i + 1, e.ordinal})
+		}
+	}
+	for e := range ups {
+		c.fault(RuleRows, g.key, "node %d does not know its edge to %d", e.up, e.down)
+	}
+	if edges := number(g.hash["edges"]); g.complete() {
+		n := 0
+		for i := range g.nodes {
+			n += len(g.nodes[i].ups)
+		}
+		if n != edges {
+			c.fault(RuleRows, g.key, "edges is %d, it has %d", edges, n)
+		}
+	}
+}
+
+// registry checks the numbers of workers.
+func (c *checker) registry(p *partition) {
+	workers, key := p.indexes["workers"].hash, p.key("ffx:"+p.tag+":workers")
+	for field, text := range workers {
+		both, isWorker := strings.CutPrefix(field, "@")
+		switch _, _, ok := splitWorker(text); {
+		case field == "last":
+		case isWorker:
+			if workers[text] != both {
+				c.fault(RuleRows, key, "%s is number %s, which is %q", both, text, workers[text])
+			}
+		case !ok || workers["@"+text] != field || number(field) < 1 || number(field) > number(workers["last"]):
+			c.fault(RuleRows, key, "%s is %q, whose number is %q, the last one %s", field, text, workers["@"+text], workers["last"])
+		}
+	}
+}
+
+// run checks the rows of one run against its graph and what belongs to them.
+func (c *checker) run(p *partition, f *flowRecord) {
+	g := f.run.definition
+	switch {
+	case f.core == nil:
+		return // reported as such
+	case g == nil || !g.complete():
+		c.fault(RuleRows, f.run.key, "its graph %s does not exist", f.run.graph)
+		return
+	case len(g.nodes) != f.run.count:
+		c.fault(RuleRows, f.run.key, "has %d nodes, its graph %d", f.run.count, len(g.nodes))
+		return
+	}
+	if at := f.core["created_at"]; at != strconv.FormatInt(f.run.created, 10) {
+		c.fault(RuleRows, f.run.key, "was created at %d, the record of the run says %s", f.run.created, at)
+	}
+	if !f.run.extended && len(f.parts["members"].set) > 0 {
+		c.fault(RuleRows, f.run.key, "has further members, but is not marked as extended")
+	}
+	if f.purging() {
+		return
+	}
+	for i := range f.run.rows {
+		c.row(p, f, p.executions[nodeID(p.tag, f.id, i+1)])
+	}
+	for ordinal, fields := range f.more() {
+		if ordinal < 1 || ordinal > f.run.count {
+			c.fault(RuleRows, p.key("flow:"+p.tag+":"+f.id+":more"), "has fields of node %d: %v", ordinal, fields)
+		} else if !f.run.rows[ordinal-1].flag(flagMore) {
+			c.fault(RuleRows, f.run.key, "node %d is not marked as having further fields, but has %v", ordinal, fields)
+		}
+	}
+	for ordinal := range f.parts["results"].hash {
+		if n, err := strconv.Atoi(ordinal); err != nil || n < 1 || n > f.run.count {
+			c.fault(RuleRows, p.key("flow:"+p.tag+":"+f.id+":results"), "has a result of node %q", ordinal)
+		}
+	}
+	for id := range f.joins {
+		if e := p.executions[id]; e == nil || e.row == nil || e.row.run != f || g.node(e.row.ordinal).get("join") == "" {
+			c.fault(RuleRows, p.key("flow:"+p.tag+":"+f.id+":join:"+id), "is of no join")
+		}
+	}
+}
+
+// row checks one row.
+func (c *checker) row(p *partition, f *flowRecord, e *execution) {
+	r, n := e.row, f.run.definition.node(e.row.ordinal)
+	for i, field := range stateFields {
+		if v := r.states[i]; v < 1 || v > len(field.values) && v != elseNumber || v == elseNumber && e.get(field.name) == "" {
+			c.fault(RuleState, e.key, "%s has the number %d", field.name, v)
+		}
+	}
+	switch {
+	case r.told > len(n.downs):
+		c.fault(RuleDeps, e.key, "%d edges have been told, %d lead on", r.told, len(n.downs))
+	case r.told > 0 && !e.terminal():
+		c.fault(RuleDeps, e.key, "%d edges have been told, but it is %s", r.told, e.get("lifecycle_phase"))
+	case r.open > len(n.ups)+len(e.parts["deps:unresolved"].set):
+		c.fault(RuleDeps, e.key, "%d edges are open, %d lead to it", r.open, len(n.ups))
+	}
+	if r.flag(flagLeased) != (e.get("lifecycle_phase") == "active") {
+		c.fault(RuleLease, e.key, "shows a lease: %t, in phase %s", r.flag(flagLeased), e.get("lifecycle_phase"))
+	}
+	if text := p.indexes["workers"].hash[strconv.Itoa(int(r.worker))]; r.worker > 0 && text == "" {
+		c.fault(RuleLease, e.key, "is held by worker number %d, which nobody knows", r.worker)
+	}
+	if (r.worker > 0) != r.flag(flagLeased) {
+		c.fault(RuleLease, e.key, "shows a lease: %t, of worker number %d", r.flag(flagLeased), r.worker)
+	}
+	if r.flag(flagLeased) && r.lease == noLease {
+		c.fault(RuleLease, e.key, "shows a lease, but has none")
+	}
+	join := p.joinOf(e)
+	if (n.get("join") != "") != (join != nil) && join == nil {
+		c.fault(RuleDeps, e.key, "is a join by its graph, but has no edge group")
+	}
+	if _, found := f.joins[e.id]; !found && join != nil && n.get("join") != "" && f.joinTold(e) {
+		c.fault(RuleDeps, e.key, "an upstream has been told, but nothing is known of its edges")
+	}
+	c.rowIndexes(p, e)
+}
+
+// joinTold reports whether an upstream of a join has told its end, in a run of which nothing runs again.
+func (f *flowRecord) joinTold(e *execution) bool {
+	if f.core["rerun_count"] != "" || f.run.replayed {
+		return false
+	}
+	for _, edge := range e.edges {
+		if edge.up.row != nil && f.run.definition.tells(edge.up.row, e.row.ordinal) {
+			return true
+		}
+	}
+	return false
+}
+
+// rowIndexes checks that a row is in none of the indexes that rows are not in.
+func (c *checker) rowIndexes(p *partition, e *execution) {
+	if p.index("all_executions")[e.id] {
+		c.fault(RuleKeys, p.key("idx:"+p.tag+":all_executions"), "holds %s, which has a row", e.id)
+	}
+	for instance, v := range p.workers {
+		if v.set[e.id] {
+			c.fault(RuleLease, p.key("idx:"+p.tag+":worker:"+instance+":leases"), "holds %s, which has a row", e.id)
+		}
+	}
+}
+
+// unlisted reports whether a lane index holds no executions with rows: their rows alone tell.
+func unlisted(index string) bool {
+	return index == "terminal" || index == "active" || index == "blocked:dependencies"
+}
+
+// openEdges is how many edges of the graph a node waits for, by how they stand. known is false where that does not follow
+// from the ends of the upstreams: a run that is over tells no node, and one that has ended does not count what it is told.
+func (e *execution) openEdges(f *flowRecord, join edgeGroup) (open int, known bool) {
+	if join.fired() {
+		return 0, true
+	}
+	for _, edge := range e.edges {
+		if edge.state == "unsatisfied" {
+			open++
+		}
+	}
+	return open, f.open() && !e.terminal() && !f.run.replayed
+}
+
+// rowDeps checks how the edges stand that lead to a node with a row. It returns how many of them are impossible.
+func (c *checker) rowDeps(p *partition, e *execution, join edgeGroup, unresolved int) (impossible int) {
+	f := e.row.run
+	if open, known := e.openEdges(f, join); known && e.row.open != open+unresolved {
+		c.fault(RuleDeps, e.key, "%d edges are open, must be %d", e.row.open, open+unresolved)
+	}
+	for i, edge := range e.edges {
+		if edge.state == "impossible" {
+			impossible++
+		}
+		if edge.up.row == nil {
+			c.fault(RuleRows, e.key, "edge %d leads from a node that does not exist", i+1)
+			continue
+		}
+		waits := number(e.get("replay_count")) > 0
+		if edge.state == "unsatisfied" && edge.up.terminal() && !e.terminal() && !join.fired() && !waits && f.open() && !f.rerunning() &&
+			!p.inBacklog(edge.up.id) {
+			c.fault(RuleStuck, e.key, "upstream %s has ended (%s), but the edge is not resolved and not in the backlog", edge.up.id,
+				edge.up.get("terminal_outcome"))
+		}
+		if join != nil {
+			c.joinEdge(e, edge)
+		}
+	}
+	return impossible
+}
+
+// joinEdge checks how an edge of a join stands against the end of its upstream.
+func (c *checker) joinEdge(e *execution, edge rowEdge) {
+	if edge.state == "unsatisfied" || number(edge.up.get("replay_count")) > 0 {
+		return
+	}
+	want := "impossible"
+	if satisfies(edge.kind, edge.up.get("terminal_outcome")) {
+		want = "satisfied"
+	}
+	if !edge.up.terminal() || edge.state != want {
+		c.fault(RuleDeps, e.key, "the edge from %s is %s, whose outcome is %s", edge.up.id, edge.state, edge.up.get("terminal_outcome"))
+	}
+}
+
+func (p *partition) inBacklog(id string) bool {
+	if p.backlogSet == nil {
+		p.backlogSet = make(set)
+		for _, entry := range p.indexes["backlog"].list {
+			p.backlogSet[entry] = true
+		}
+	}
+	return p.backlogSet[id]
+}
+
+// rootLeft reports whether a node is one of those roots of a wide run that the keeper has yet to let go.
+func (p *partition) rootLeft(e *execution) bool {
+	if e.row == nil || len(e.edges) > 0 {
+		return false
+	}
+	f := e.row.run
+	left := number(f.core["roots_left"])
+	if left == 0 || f.run.definition == nil {
+		return false
+	}
+	behind := 0
+	for i := e.row.ordinal; i < len(f.run.definition.nodes); i++ {
+		if len(f.run.definition.nodes[i].ups) == 0 {
+			behind++
+		}
+	}
+	return behind < left
+}
+
+// owed reports whether a run that is over has yet to end a member.
+func (f *flowRecord) owed(e *execution) bool {
+	from := number(f.core["owed_from"])
+	return f.parts["pending_cancels"].set[e.id] || from > 0 && e.row != nil && e.row.ordinal >= from
+}
