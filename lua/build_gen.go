@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "202-a0f6ba26d8ab9a2f"
+const build = "203-ab0827e400ee0e45"

@@ -57,12 +57,14 @@ end
 function row_steps.succeed(c, r)
   r.phase, r.owner, r.elig, r.why, r.outcome, r.attempt, r.public = 4, 1, 9, 1, 2, 7, 7
   row_record.set_flag(r, row.LEASED, false)
-  if not lease.is_plain(core) then record.clear_node(r, 'lease_last_renewed_at', 'lease_renewal_deadline') end
   r.expires, r.worker, r.ended, r.changed = 0, 0, c.now, c.now
   row.touch(r)
 end
 
-function terminal.succeed_row(c, core) row_steps.succeed(c, core.row) end
+function terminal.succeed_row(c, core)
+  row_steps.succeed(c, core.row)
+  if not lease.is_plain(core) then record.clear_node(core.row, 'lease_last_renewed_at', 'lease_renewal_deadline') end
+end
 
 -- The members and neighbours that are nodes of a graph.
 
