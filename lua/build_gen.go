@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "203-ab0827e400ee0e45"
+const build = "204-ea68b88a4291a6df"
