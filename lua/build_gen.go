@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "198-74312f11f579a66d"
+const build = "199-4d8b9ab752341d3b"

@@ -2,8 +2,8 @@
 -- graph and puts it with the first run that the partition has of it; the last run that is purged takes it away.
 --
 -- The hash of a graph holds `nodes` (how many), `edges`, `runs` (how many use it), `definition` (JSON), chunks of CHUNK nodes
--- (n1, n2 …, msgpack), of their first rows (r1 …), of the ordinals of nodes without upstreams (o1 …) and of joins (j1 …), the
--- ordinal of each node under `@<name>`, and `complete` once all is in.
+-- (n1, n2 …, msgpack), of their first rows (r1 …), of the ordinals of nodes without upstreams (o1 …) and of joins (j1 …), of their
+-- lanes (l1 …), the ordinal of each node under `@<name>`, and `complete` once all is in.
 
 local CHUNK = 32
 graph_store.CHUNK = CHUNK
@@ -168,6 +168,21 @@ end
 function graph_store.roots(g) return ordinals(joined(g, 'o')) end
 function graph_store.joins(g) return ordinals(joined(g, 'j')) end
 
+-- The lanes of the nodes, each once.
+function graph_store.lanes(g)
+  local kept = g.lanes
+  if kept then return kept end
+  local lanes, seen = {}, {}
+  for lane in string.gmatch(joined(g, 'l'), '[^\n]+') do
+    if not seen[lane] then
+      seen[lane] = true
+      lanes[#lanes + 1] = lane
+    end
+  end
+  if g.head.nodes <= MAX_KEPT_NODES then g.lanes = lanes end
+  return lanes
+end
+
 local NODE_NUMBERS = { 'input_count', 'delay', 'start_timeout', 'attempt_timeout' }
 
 -- Numbers of a node: nil, and the error reply when something about it is bad.
@@ -236,16 +251,21 @@ function F.ffx_put_graph(K, A)
     values[#values + 1] = field
     values[#values + 1] = value
   end
-  local roots, joins, waits = {}, {}, false
+  local roots, joins, lanes, waits = {}, {}, {}, false
   for i, node in ipairs(A.nodes) do
     local ordinal = first + i - 1
     add('@' .. node.name, number.text(ordinal))
     if node.ups == '' then roots[#roots + 1] = struct.pack('<H', ordinal) end
+    if not lanes[node.lane_id] then
+      lanes[node.lane_id] = true
+      lanes[#lanes + 1] = node.lane_id .. '\n'
+    end
     if node.wait ~= '' then waits = true end
     if node.join ~= '' then joins[#joins + 1] = struct.pack('<H', ordinal) end
   end
   add('o' .. at, table.concat(roots))
   add('j' .. at, table.concat(joins))
+  add('l' .. at, table.concat(lanes))
   if waits then add('waits', '1') end
   if is_set(A.definition) then add('definition', A.definition) end
   if A.last == '1' then

@@ -23,11 +23,13 @@ row.NO_LEASE = '------------------------------------'
 -- of its attempt does not follow from the lease, and is in `more`.
 row.MORE, row.RECORDED, row.LEASED, row.OTHER_ATTEMPT = 1, 2, 4, 8
 
--- Flags of a run: nodes or edges have been added by the contract's calls; a node was replayed, so an edge may be resolved again.
-row.EXTENDED, row.REPLAYED = 1, 2
+-- Flags of a run: nodes or edges have been added by the contract's calls; a node was replayed, so an edge may be resolved again; it
+-- is being purged.
+row.EXTENDED, row.REPLAYED, row.PURGING = 1, 2, 4
 
 function row.is_extended(run) return run.flags % 2 == 1 end
 function row.is_replayed(run) return run.flags % 4 >= 2 end
+function row.is_purging(run) return run.flags % 8 >= 4 end
 
 -- The values of state fields, by their number in a row.
 row.PHASE = { 'runnable', 'active', 'suspended', 'terminal' }
@@ -75,8 +77,15 @@ end
 -- The runs that the call has loaded, by the keys of their strings, and the rows, by the keys of their records.
 local runs, rows_by_key = {}, {}
 
+-- Whether the call removes runs: for others, the nodes of a run that is being purged are gone.
+local removes = false
+
+-- The call removes runs.
+function row.begin_removal() removes = true end
+
 -- Begins a call: nothing is loaded.
 function row.forget()
+  removes = false
   if next(runs) then runs, rows_by_key = {}, {} end
 end
 
@@ -186,7 +195,8 @@ local function find(core_key)
     run = load_run(prefix, tag, id, nodes_key) or false
     runs[nodes_key] = run
   end
-  return run and row.at(run, ordinal)
+  if not run or row.is_purging(run) and not removes then return nil end
+  return row.at(run, ordinal)
 end
 
 -- The row behind the key of an execution's record; nil for one that has none.

@@ -27,10 +27,16 @@ local function release_root(c, run, ordinal, batch, fair_key)
   if queue_key then batch_writes.gather(batch, 'ZADD', queue_key, score, execution_id) end
   wake.eligible(c, lane, execution_id, node.priority)
   if node.start_timeout then order.limit_start(c, execution_id, tonumber(node.start_timeout)) end
+end
+
+-- The lanes of a graph become known to the partition.
+function row_edges.add_lanes(c, g)
   if not c.known_lanes then c.known_lanes = {} end
-  if not c.known_lanes[lane] then
-    c.known_lanes[lane] = true
-    if redis.call('SADD', key.ffx_lanes(c), lane) == 1 then pauses.lane_added(c, lane) end
+  for _, lane in ipairs(graph_store.lanes(g)) do
+    if not c.known_lanes[lane] then
+      c.known_lanes[lane] = true
+      if redis.call('SADD', key.ffx_lanes(c), lane) == 1 then pauses.lane_added(c, lane) end
+    end
   end
 end
 
@@ -65,6 +71,16 @@ local function release_more(c, run)
   end
   redis.call('HDEL', flow_key, 'roots_left')
   return true
+end
+
+-- Releases further roots of a run that was submitted before, as many as one call may.
+function row_edges.release_left(c, flow_id)
+  local run = row.run(c, flow_id)
+  if not run then return end
+  local before = c.budget
+  c.budget = ROOTS_PER_CALL
+  if not release_more(c, run) then c.more = true end
+  c.budget = before
 end
 
 -- Adds the edges that lead on from an ended node to a wave, from the first that has not been resolved on, as far as the call's

@@ -114,6 +114,9 @@ const maxPuts = 3
 func (s *starter) Send(ctx context.Context, key StartKey, call enginerpc.SubmitCall) (enginerpc.SubmitReply, error) {
 	for puts := 0; ; puts++ {
 		reply, err := s.store.Submit(ctx, call)
+		if err == nil && reply.More {
+			s.releaseRoots(ctx, call)
+		}
 		if !errors.Is(err, enginecore.ErrGraphUnknown) || puts == maxPuts {
 			return reply, err
 		}
@@ -122,6 +125,15 @@ func (s *starter) Send(ctx context.Context, key StartKey, call enginerpc.SubmitC
 				return reply, fmt.Errorf("storing the graph: %w", err)
 			}
 		}
+	}
+}
+
+// releaseRoots makes the roots of runs eligible that the call which created the runs has left. What it does not come to is
+// done by a keeper.
+func (s *starter) releaseRoots(ctx context.Context, call enginerpc.SubmitCall) {
+	for more := true; more; {
+		reply, err := s.store.Submit(ctx, call)
+		more = err == nil && reply.More
 	}
 }
 
