@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "204-ea68b88a4291a6df"
+const build = "205-3545c09183ccba2c"
