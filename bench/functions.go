@@ -213,11 +213,7 @@ func (c *costs) composite() error {
 	}
 	claimed := make([]enginerpc.ClaimedExecution, functionCalls)
 	steps := []func() error{
-		func() error {
-			return measured(c, "ffx_submit_flow (2 nodes)", func(int) (enginerpc.SubmitFlowReply, error) {
-				return c.core.SubmitFlow(c.ctx, costFlow(partition))
-			})
-		},
+		func() error { return c.submissions(partition) },
 		func() error {
 			return measured(c, "ffx_claim (1)", func(i int) (enginerpc.ClaimReply, error) {
 				call := enginerpc.ClaimCall{Partition: partition, ClaimRequest: request}
@@ -261,6 +257,11 @@ func (c *costs) composite() error {
 		func() error {
 			return measured(c, "ffx_tick (nothing due)", func(int) (enginerpc.TickReply, error) {
 				return c.core.Tick(c.ctx, enginerpc.TickCall{Partition: partition, Limit: 128})
+			})
+		},
+		func() error {
+			return measured(c, "ffx_find_node", func(i int) (enginerpc.FindNodeReply, error) {
+				return c.core.FindNode(c.ctx, enginerpc.FindNodeCall{Partition: partition, FlowID: claimed[i].FlowID, Node: "second"})
 			})
 		},
 		func() error {
@@ -313,29 +314,5 @@ func (c *costs) completion(
 	return enginerpc.CompleteCall{
 		Partition: p, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
 		AttemptID: claimed.AttemptID, Result: make([]byte, 256), ClaimRequest: next,
-	}
-}
-
-func costFlow(p enginecore.Partition) enginerpc.SubmitFlowCall {
-	id := enginecore.FlowID(uuid.NewString())
-	first, second := enginecore.ExecutionIDFor(p, id, "first"), enginecore.ExecutionIDFor(p, id, "second")
-	policy := []byte(`{"max_reclaim_count":5,"input":{"input":true}}`)
-	return enginerpc.SubmitFlowCall{
-		Partition: p, FlowID: id, FlowName: "cost", RunID: string(id), Namespace: "bench", GraphHash: "g",
-		InputHash:  "i",
-		Definition: make([]byte, 256), Input: make([]byte, 256), ResultExecutionID: second, NodeTotal: 2, EdgeTotal: 1,
-		Last: true,
-		Nodes: []enginerpc.SubmitFlowNode{
-			{ExecutionID: first, Name: "first", Kind: "noop", LaneID: costLane, UsesFlowInput: true, Policy: policy},
-			{
-				ExecutionID: second, Name: "second", Kind: "noop", LaneID: costLane, InputCount: 1, UpstreamCount: 1,
-				Policy: policy,
-			},
-		},
-		Edges: []enginerpc.SubmitFlowEdge{{
-			EdgeID: enginecore.EdgeIDFor(id, "first", "second"), UpstreamExecutionID: first,
-			DownstreamExecutionID: second,
-			DependencyKind:        "success_only", InputName: "first",
-		}},
 	}
 }

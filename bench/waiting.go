@@ -315,22 +315,10 @@ func memory(ctx context.Context, s settings) (figures []figure, err error) {
 			if err != nil {
 				return err
 			}
-			core := enginerpc.ConnOf(e)
-			for _, p := range core.Partitioning().FlowPartitions() {
-				for more := true; more; {
-					reply, err := core.Compact(ctx, enginerpc.CompactCall{Partition: p})
-					if err != nil {
-						return err
-					}
-					more = reply.More
-				}
-			}
-			compact, err := serverStats(ctx, e)
 			figures = []figure{
 				{"memory per finished node", "B", float64(after.since(before).memory) / float64(nodes*flows)},
-				{"after compaction", "B", float64(compact.since(before).memory) / float64(nodes*flows)},
 			}
-			return err
+			return nil
 		})
 	})
 	return figures, err

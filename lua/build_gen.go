@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "205-bc41c58bc25c3121"
+const build = "206-470a84c6e358801e"

@@ -223,38 +223,6 @@ func TestCopiesAreLikeAlone(t *testing.T) {
 	})
 }
 
-// TestEdgesThatComeTwice sends edges of a run in pieces that overlap: each counts once.
-func TestEdgesThatComeTwice(t *testing.T) {
-	t.Parallel()
-	one := activity.New("one", func(context.Context, int) (int, error) { return 1, nil })
-	sum := activity.New("sum", func(_ context.Context, list []int) (int, error) { return len(list), nil })
-	f := flow.New[int, int]("pieces")
-	var ones []flow.Ref[int]
-	for i := range 4 {
-		ones = append(ones, flow.Node(f, fmt.Sprintf("n%d", i), one, f.Input()))
-	}
-	flow.Return(f, flow.Node(f, "sum", sum, flow.List(ones...)))
-	def, err := f.Build()
-	require.NoError(t, err)
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx := enginetest.Context(t)
-		plans := plansInPartition(t, b, def, 7, 7)
-		_, err := runtime.SubmitAlone(ctx, b.Client, plans[0])
-		require.NoError(t, err)
-		require.NoError(t, runtime.SubmitInPieces(ctx, b.Client, plans[1], []int{0, 1}, []int{1, 2, 2}, []int{0, 1}, []int{3, 2}))
-		b.Check(t, invariant.AnyTime)
-		b.Worker(t, []activity.Handler{one, sum})
-		for _, plan := range plans {
-			run, err := runtime.Attach(b.Client.Run(def.Name(), plan.Run), def)
-			require.NoError(t, err)
-			out, err := run.Result(ctx)
-			require.NoError(t, err)
-			assert.Equal(t, 4, out)
-		}
-		b.Settle(t)
-	})
-}
-
 // TestOutcomesTogether sends runs of which some exist or are refused: each has its own outcome.
 func TestOutcomesTogether(t *testing.T) {
 	t.Parallel()
@@ -294,7 +262,7 @@ func TestManyStartsAtOnce(t *testing.T) {
 		p.Intercept(func(chunk []byte) proxy.Fate {
 			mu.Lock()
 			defer mu.Unlock()
-			if lost < 3 && bytes.Contains(chunk, []byte("ffx_submit_many")) {
+			if lost < 3 && bytes.Contains(chunk, []byte("ffx_submit")) {
 				lost++
 				return proxy.Cut
 			}
@@ -339,7 +307,7 @@ func TestStartsThatAreGivenUp(t *testing.T) {
 		}
 		require.NoError(t, start(ctx, plans[0]))
 		stalled := make(chan struct{})
-		p.Intercept(proxy.StallAfter("ffx_submit_flow", 1, stalled))
+		p.Intercept(proxy.StallAfter("ffx_submit", 1, stalled))
 		impatient, giveUp := context.WithCancel(ctx)
 		first := make(chan error, 1)
 		go func() { first <- start(ctx, plans[1]) }()
@@ -408,38 +376,9 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 	})
 }
 
-// TestStartsWithoutRestore starts runs on servers that refuse to dump or to restore records: they are written like
-// others, and the server is not asked again.
-func TestStartsWithoutRestore(t *testing.T) {
-	t.Parallel()
-	onServers(t, func(t *testing.T, kind testserver.Kind) {
-		double := activity.New("double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
-		f := flow.New[int, int]("written")
-		flow.Return(f, flow.Node(f, "only", double, f.Input()))
-		def, err := f.Build()
-		require.NoError(t, err)
-		for _, refused := range []string{"dump", "restore"} {
-			ctx := enginetest.Context(t)
-			server := testserver.Start(t, testserver.Options{Kind: kind})
-			server.Command(t, "ACL", "SETUSER", "default", "-"+refused)
-			b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
-			plans := plansInPartition(t, b, def, 7, 7, 7)
-			for _, plan := range plans {
-				_, err = runtime.SubmitAlone(ctx, b.Client, plan)
-				require.NoError(t, err)
-			}
-			written := recordsOf(t, b, plans[0], def)
-			assert.Equal(t, written, recordsOf(t, b, plans[1], def), refused)
-			assert.Equal(t, written, recordsOf(t, b, plans[2], def), refused)
-			assert.Regexp(t, "cmdstat_"+refused+":.*rejected_calls=1,", server.Command(t, "INFO", "commandstats"))
-			b.Check(t, invariant.AnyTime)
-		}
-	})
-}
-
-// TestCopiesWithKeys starts runs together with keys that take turns, and then others without: each stands in the queue
+// TestStartsWithKeys starts runs together with keys that take turns, and then others without: each stands in the queue
 // of its key, and those without one share a queue while keys wait.
-func TestCopiesWithKeys(t *testing.T) {
+func TestStartsWithKeys(t *testing.T) {
 	t.Parallel()
 	type order struct{ Tenant string }
 	serve := activity.New("serve", func(_ context.Context, o order) (string, error) { return o.Tenant, nil })

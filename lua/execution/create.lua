@@ -83,6 +83,9 @@ local function parse_times(A)
   }
 end
 
+-- @hook Why an execution cannot have an id; nil when it can.
+function create.refuse_id(execution_id) return nil end
+
 -- @function ff_create_execution
 -- @summary  Creates the execution record and places it in one scheduling set. The set follows from the state,
 --           whichever of the two the caller named.
@@ -123,6 +126,8 @@ function F.ff_create_execution(K, A)
     if existing then return reply.duplicate(existing) end
   end
   if record.exists(K.core) == 1 then return reply.duplicate(A.execution_id) end
+  local refusal = create.refuse_id(A.execution_id)
+  if refusal then return reply.err('invalid_input', refusal) end
   local capabilities
   capabilities, err = capability.of_policy(A.policy_json)
   if err then return err end

@@ -156,6 +156,7 @@ function F.ff_apply_dependency_to_child(K, A)
     dependency_kind = A.dependency_kind or 'success_only', input_name = A.data_passing_ref or '',
   })
   redis.call('SADD', K.all_edges, A.edge_id)
+  if child.managed then graph.on_extended(c, A.flow_id) end
   if not late then redis.call('SADD', K.unresolved, A.edge_id) end
   local count = not late and dependency.take_row_edges(K.core, -1) or dependency.open_row_edges(K.core)
   count = count or redis.call('HINCRBY', K.meta, 'unsatisfied_required_count', late and 0 or 1)

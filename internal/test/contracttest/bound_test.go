@@ -2,6 +2,7 @@ package contracttest
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
 
 // boundHazards are weaknesses about what a caller or a stored policy may go up to.
@@ -131,21 +133,14 @@ var boundHazards = []hazard{
 			must(b, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(h.id)})
 			must(b, b.resumedCall(h.id))
 			want(t, name+": none", left(h.id), 0)
-			fields, err := b.do("HEXISTS", b.keys.ExecCore(h.id), "remaining_attempt_timeout").AsInt64()
-			want(t, name+": field", fields, 0)
-			want(t, name+": error", err, nil)
+			_, there := b.record(h.id)["remaining_attempt_timeout"]
+			want(t, name+": field", there, false)
 		}
 	}},
 	{"H-29 a node that is given back begins anew, with its whole timeout", func(t *testing.T, b *bench) {
-		call := enginerpc.SubmitFlowCall{
-			Partition: partition, FlowID: enginecore.FlowID(uuid.NewString()), FlowName: "name", RunID: "run", Namespace: "ns",
-			GraphHash: "g", InputHash: "i", Definition: []byte("{}"), NodeTotal: 1, Last: true,
-			Nodes: []enginerpc.SubmitFlowNode{{
-				ExecutionID: newExecutionID(), Name: "node", Kind: "kind", LaneID: lane, Policy: []byte("{}"), AttemptTimeout: time.Hour,
-			}},
-		}
-		must(b, call)
-		id := call.Nodes[0].ExecutionID
+		id := b.submitRun([]enginerpc.PutGraphNode{
+			{Name: "node", Kind: "kind", LaneID: lane, Policy: []byte("{}"), AttemptTimeout: time.Hour},
+		}).ExecutionID("node")
 		index := b.keys.IndexAttemptTimeout(partition)
 		claim := func() enginerpc.ClaimedExecution {
 			reply := must(b, enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
@@ -192,16 +187,15 @@ var boundHazards = []hazard{
 // writesSeldom checks that a refusal stores its time in a field of the execution's record at most every ten seconds.
 func (b *bench) writesSeldom(t *testing.T, e enginecore.ExecutionID, field string, refuse func() string, code string) {
 	t.Helper()
-	record := b.keys.ExecCore(e)
 	want(t, "refusal", refuse(), code)
 	now := time.Now().UnixMilli()
 	want(t, "time is there", b.core(e, field) != "", true)
 	recent := fmt.Sprint(now - 5000)
-	b.do("HSET", record, field, recent)
+	b.set(e, field, recent)
 	want(t, "refusal", refuse(), code)
 	want(t, "time of a refusal soon after", b.core(e, field), recent)
 	old := fmt.Sprint(now - 10001)
-	b.do("HSET", record, field, old)
+	b.set(e, field, old)
 	want(t, "refusal", refuse(), code)
 	want(t, "time of a later one is new", b.core(e, field) != old, true)
 }
@@ -223,44 +217,28 @@ func (b *bench) length(stream string) int64 {
 	return n
 }
 
-// TestSubmittedNodesAreNew submits flows with a node whose execution exists already.
-func TestSubmittedNodesAreNew(t *testing.T) {
+// TestNodesAreNotCreated creates executions with the ids of nodes.
+func TestNodesAreNotCreated(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {
-		b.submit()
-		foreign := b.create()
-		before := b.core(foreign, "created_at")
-		call := enginerpc.SubmitFlowCall{
-			Partition: partition, FlowID: enginecore.FlowID(uuid.NewString()), FlowName: "name", RunID: "run", Namespace: "ns",
-			GraphHash: "g", InputHash: "i", Definition: []byte("{}"), NodeTotal: 2,
-			Nodes: []enginerpc.SubmitFlowNode{
-				{ExecutionID: newExecutionID(), Name: "own", Kind: "kind", LaneID: lane, Policy: []byte("{}")},
-				{ExecutionID: foreign, Name: "taken", Kind: "kind", LaneID: lane, Policy: []byte("{}")},
-			},
-		}
-		want(t, "refusal", refused(b, call), "invalid_input")
-		want(t, "flow", b.exists(b.keys.FlowCore(partition, call.FlowID)), false)
-		want(t, "own node", b.exists(b.keys.ExecCore(call.Nodes[0].ExecutionID)), false)
-		want(t, "flow of the foreign execution", b.core(foreign, "flow_id"), "")
-		want(t, "its creation", b.core(foreign, "created_at"), before)
-
-		// Chunks that are sent again converge.
-		call.Nodes = call.Nodes[:1]
-		must(b, call)
-		must(b, call)
-		call.Nodes[0].ExecutionID, call.Nodes[0].Name = foreign, "taken"
-		want(t, "refusal of a later chunk", refused(b, call), "invalid_input")
-		call.Nodes[0].ExecutionID = newExecutionID()
-		must(b, call)
-		call.Nodes, call.Last = nil, true
-		want(t, "state", must(b, call).State, "open")
+		s := b.submit()
+		before := b.record(s.second)
+		create := b.newCreate()
+		create.ExecutionID = s.second
+		want(t, "creation of a node", must(b, create).Status, enginerpc.StatusDuplicate)
+		create.ExecutionID = enginecore.NodeExecutionID(partition, s.flow, 3)
+		want(t, "creation of a node that the run does not have", refused(b, create), "invalid_input")
+		create.ExecutionID = enginecore.NodeExecutionID(partition, enginecore.FlowIDFor("ns", "name", "another"), 1)
+		want(t, "creation of a node of no run", refused(b, create), "invalid_input")
+		want(t, "record", b.exists(b.keys.ExecCore(create.ExecutionID)), false)
+		want(t, "node", maps.Equal(b.record(s.second), before), true)
 	})
 }
 
 // TestStrictAuthority turns off what the contract leaves to the caller's word.
 func TestStrictAuthority(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b *bench) {
+	eachForm(t, func(t *testing.T, b *bench) {
 		for _, strict := range []bool{false, true} {
 			refusal := ""
 			if strict {
@@ -298,10 +276,12 @@ func TestStrictAuthority(t *testing.T) {
 		cancel.Source, cancel.LeaseID, cancel.LeaseEpoch = "worker", h.lease, h.epoch
 		want(t, "cancel by the lease's holder", refused(b, cancel), "")
 		want(t, "cancel by an operator", refused(b, b.cancelCall(b.running().id)), "")
-		flow := enginecore.FlowID(uuid.NewString())
-		must(b, enginerpc.CreateFlowCall{Partition: partition, FlowID: flow, FlowKind: "kind", Namespace: "ns"})
 		cancel = b.cancelCall(b.running().id)
-		must(b, enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: cancel.ExecutionID})
+		flow := rowread.FlowID(cancel.ExecutionID)
+		if b.nodes == nil {
+			flow = b.openFlow()
+			must(b, enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: cancel.ExecutionID})
+		}
 		cancel.Source = "flow_cascade"
 		want(t, "cascade of a flow that goes on", refused(b, cancel), "fence_required")
 		must(b, enginerpc.ContractCancelFlowCall{Partition: partition, FlowID: flow, Reason: "r", CancellationPolicy: "cancel_all"})

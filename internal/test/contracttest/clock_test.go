@@ -55,7 +55,7 @@ func TestClocks(t *testing.T) {
 		must(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: blocked, BlockingReason: "waiting_for_quota", Now: then})
 		recent("blocked", b.core(blocked, "last_transition_at"))
 		recentScore("its block", b.keys.LaneBlockedQuota(partition, lane), blocked)
-		b.do("HSET", b.keys.ExecCore(blocked), "last_transition_at", "")
+		b.set(blocked, "last_transition_at", "")
 		must(b, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: blocked, Now: then})
 		recent("unblocked", b.core(blocked, "last_transition_at"))
 		must(b, enginerpc.ContractCancelFlowCall{Partition: partition, FlowID: flow, Reason: "r", CancellationPolicy: "cancel_all", Now: then})

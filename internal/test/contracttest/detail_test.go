@@ -26,7 +26,7 @@ func newWaitpointID() enginecore.WaitpointID { return enginecore.WaitpointID(uui
 // call is told first, and only a call that has nothing else against it is refused for its number.
 func TestBadNumbersComeLast(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b *bench) {
+	eachForm(t, func(t *testing.T, b *bench) {
 		b.secret()
 		h, ended, idle := b.running(), b.running(), b.create()
 		b.complete(ended, "")
@@ -96,7 +96,7 @@ func TestBadNumbersComeLast(t *testing.T) {
 // TestSignalsToOtherWaitpoints signals waitpoints of a suspended execution that it does not wait at.
 func TestSignalsToOtherWaitpoints(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b *bench) {
+	eachForm(t, func(t *testing.T, b *bench) {
 		never, closed := b.pending(b.running()), b.pending(b.running())
 		for _, w := range []waiting{never, closed} {
 			must(b, b.suspendCall(w.held, newWaitpointID(), forGo))
@@ -129,7 +129,7 @@ func (b *bench) pendingAgain(w waiting) waiting {
 // TestSuspensionRecords checks which records a call leaves that names waitpoints that are not there.
 func TestSuspensionRecords(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b *bench) {
+	eachForm(t, func(t *testing.T, b *bench) {
 		t.Run("the record of the last suspension goes even when the next is refused", func(t *testing.T) {
 			b := b.in(t)
 			w := b.suspended(forGo)

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
@@ -23,6 +24,9 @@ type bench struct {
 	client rueidis.Client
 	keys   enginerpc.Keys
 	prefix string
+
+	// nodes are those that create takes, of runs; nil: it creates records as the contract does.
+	nodes *nodePool
 }
 
 func newBench(t *testing.T, kind testserver.Kind) *bench {
@@ -70,6 +74,24 @@ func each(t *testing.T, test func(t *testing.T, b *bench)) {
 	}
 }
 
+// eachForm runs a test on every engine twice: on executions that the contract's calls have created, and on nodes of
+// runs, which have rows.
+func eachForm(t *testing.T, test func(t *testing.T, b *bench)) {
+	t.Helper()
+	for _, kind := range testserver.Kinds(t) {
+		for _, form := range []string{"records", "nodes"} {
+			t.Run(string(kind)+" "+form, func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t, kind)
+				if form == "nodes" {
+					b.nodes = &nodePool{}
+				}
+				test(t, b)
+			})
+		}
+	}
+}
+
 // raw runs a library function with texts as they are, past the typed calls.
 func (b *bench) raw(ctx context.Context, function string, keys, args []string) rueidis.RedisResult {
 	return b.client.Do(ctx, b.client.B().Fcall().Function(function).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
@@ -111,7 +133,39 @@ func (b *bench) field(key, name string) string {
 // core is one field of an execution's record.
 func (b *bench) core(e enginecore.ExecutionID, name string) string {
 	b.tb.Helper()
-	return b.field(b.keys.ExecCore(e), name)
+	return b.record(e)[name]
+}
+
+// record is what is stored of an execution.
+func (b *bench) record(e enginecore.ExecutionID) map[string]string {
+	b.tb.Helper()
+	record, err := rowread.Record(context.Background(), b.client, b.keys, e)
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	return record
+}
+
+// set writes a field of an execution's record.
+func (b *bench) set(e enginecore.ExecutionID, name, value string) {
+	b.tb.Helper()
+	if err := rowread.Set(context.Background(), b.client, b.keys, e, name, value); err != nil {
+		b.tb.Fatal(err)
+	}
+}
+
+// rows is the header of a run's rows.
+func (b *bench) rows(flow enginecore.FlowID) rowread.Head {
+	b.tb.Helper()
+	text, err := b.do("GET", b.keys.FlowNodes(partition, flow)).ToString()
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	head, _, err := rowread.Parse(text)
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	return head
 }
 
 // score is a member's score, or false when it is not in the sorted set.

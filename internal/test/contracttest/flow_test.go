@@ -46,7 +46,7 @@ func TestFlowMembers(t *testing.T) {
 		ended, foreign, moved := b.running(), b.create(), b.create()
 		b.complete(ended, "")
 		must(b, enginerpc.AddExecutionToFlowCall{FlowID: other, ExecutionID: foreign})
-		b.do("HSET", b.keys.ExecCore(moved), "flow_id", "elsewhere")
+		b.set(moved, "flow_id", "elsewhere")
 		b.do("SADD", b.keys.FlowMembers(partition, flow), string(moved))
 		index := b.keys.IndexFlowIndex(partition)
 		b.expect(t,
@@ -57,7 +57,7 @@ func TestFlowMembers(t *testing.T) {
 			line{"again", add(flow, ended.id), "1|ALREADY_SATISFIED|" + string(ended.id) + "|1"},
 		)
 		want(t, "revision", b.field(core, "graph_revision"), "1")
-		b.do("HSET", b.keys.ExecCore(ended.id), "flow_id", "")
+		b.set(ended.id, "flow_id", "")
 		b.do("SREM", index, string(flow))
 		b.expect(t,
 			line{"one of another flow", add(flow, foreign), "0|already_member_of_different_flow:" + string(other)},
@@ -151,7 +151,7 @@ func TestStageEdges(t *testing.T) {
 
 func TestResolveEdges(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b *bench) {
+	eachForm(t, func(t *testing.T, b *bench) {
 		resolve := func(e edge, outcome string) wire {
 			return wireOf(b, enginerpc.ResolveDependencyCall{
 				DownstreamExecutionID: e.down, LaneID: lane, UpstreamExecutionID: e.up, EdgeID: e.id, UpstreamOutcome: outcome,
@@ -161,6 +161,9 @@ func TestResolveEdges(t *testing.T) {
 			e := b.staged(b.create(), b.create())
 			b.expect(t, line{"before it is applied", resolve(e, outcome), "0|invalid_dependency"})
 			b.apply(e)
+			if b.nodes != nil {
+				continue // what follows takes the child's record away
+			}
 			core, meta := b.keys.ExecCore(e.down), b.keys.ExecDepsMeta(e.down)
 			b.do("RENAME", core, core+":away")
 			b.expect(t, line{"without a child, " + outcome, resolve(e, outcome), "1|OK|" + reply + "|"})
@@ -183,9 +186,17 @@ func TestResolveEdges(t *testing.T) {
 		e = b.staged(up.id, b.create())
 		b.apply(e)
 		b.complete(up, "result")
-		b.expect(t, line{"with a result", resolve(e, "success"), "1|OK|satisfied|data_injected"})
+		if b.nodes == nil { // edges of runs are resolved with the end of their upstreams
+			b.expect(t, line{"with a result", resolve(e, "success"), "1|OK|satisfied|data_injected"})
+			payload, _ := b.do("GET", b.keys.ExecPayload(e.down)).ToString()
+			want(t, "payload", payload, "result")
+		}
+		up = b.running()
+		e = b.staged(up.id, b.create())
+		b.complete(up, "result")
+		b.apply(e)
 		payload, _ := b.do("GET", b.keys.ExecPayload(e.down)).ToString()
-		want(t, "payload", payload, "result")
+		want(t, "payload of an edge that was applied afterwards", payload, "result")
 		e = b.staged(b.create(), b.create())
 		b.apply(e)
 		b.cancel(e.down)

@@ -49,6 +49,7 @@ func newGenerator(b *bench, seed uint64) *generator {
 		g.flows = append(g.flows, enginecore.FlowID(uuid.NewString()))
 		g.waitpoints = append(g.waitpoints, enginecore.WaitpointID(uuid.NewString()))
 	}
+	g.flows[2] = enginecore.FlowIDFor("ns", "name", uuid.NewString())
 	g.kinds = allKinds()
 	return g
 }
@@ -69,10 +70,7 @@ func (g *generator) focus() focus { return g.focusOn(pick(g.r, g.executions...))
 
 func (g *generator) focusOn(id enginecore.ExecutionID) focus {
 	f := focus{id: id, wait: pick(g.r, g.waitpoints...), flow: pick(g.r, g.flows...)}
-	core, err := g.b.do("HGETALL", g.b.keys.ExecCore(f.id)).AsStrMap()
-	if err != nil {
-		g.b.tb.Fatal(err)
-	}
+	core := g.b.record(f.id)
 	f.core = core
 	if id := core["current_waitpoint_id"]; id != "" && g.r.IntN(4) > 0 {
 		f.wait = enginecore.WaitpointID(id)
@@ -188,6 +186,7 @@ var texts = map[string][]string{
 	"ReasonCode": {"waiting_for_signal", "manual_pause"}, "Ts": {""}, "Cursor": {"", "0"}, "FromID": {"-"}, "ToID": {"+"}, "After": {""},
 	"WorkerCapabilitiesCSV": {"", "gpu"}, "ExpectedBlockingReason": {""}, "ExecutionKind": {"kind"}, "DedupKey": {""},
 	"WaitpointKey": {"key"}, "Step": {"ask", "more"}, "Condition": {"{}", `{"required_signal_names":["go"]}`},
+	"Graph": {"5d41402abc4b2a76b9719d911017c592"}, "Ups": {""}, "Downs": {""}, "Join": {"", ""}, "Policy": {"{}"}, "Retention": {""},
 	"Wait": {"", "", `{"waitpoint_id":"00000000-0000-4000-8000-000000000009","waitpoint_key":"key","condition":{}}`},
 }
 
@@ -289,6 +288,8 @@ func (g *generator) number(f focus, name string) int64 {
 		return atoi(f.core["current_attempt_index"])
 	case "ExpectedGraphRevision":
 		return atoi(g.b.field(g.b.keys.FlowCore(partition, f.flow), "graph_revision"))
+	case "First", "Run", "Node":
+		return 1
 	case "MaxPayloadBytes":
 		return 100
 	}
@@ -318,7 +319,7 @@ func allKinds() []callKind {
 		kind[enginerpc.ReportUsageAndCheckCall](), kind[enginerpc.ResetBudgetCall](), kind[enginerpc.ResolveDependencyCall](),
 		kind[enginerpc.ResumeExecutionCall](), kind[enginerpc.RevokeLeaseCall](),
 		kind[enginerpc.RotateWaitpointHMACSecretCall](), kind[enginerpc.SetExecutionTagsCall](),
-		kind[enginerpc.SetFlowTagsCall](), kind[enginerpc.StageDependencyEdgeCall](), kind[enginerpc.SubmitFlowCall](),
+		kind[enginerpc.SetFlowTagsCall](), kind[enginerpc.StageDependencyEdgeCall](), kind[enginerpc.PutGraphCall](), kind[enginerpc.SubmitCall](),
 		kind[enginerpc.SuspendExecutionCall](), kind[enginerpc.TickCall](), kind[enginerpc.UnblockExecutionCall](),
 		kind[enginerpc.UpdateProgressCall](), kind[enginerpc.SetEdgeGroupPolicyCall](),
 		kind[enginerpc.SuspendCall](), kind[enginerpc.RecordStepCall](), kind[enginerpc.OpenWaitpointCall](),

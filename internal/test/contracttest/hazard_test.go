@@ -108,7 +108,7 @@ var hazards = []hazard{
 		want(t, "refusal", refused(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: id, BlockingReason: "waiting_for_budget"}), "execution_not_eligible")
 		id = b.create()
 		must(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: id, BlockingReason: "waiting_for_budget"})
-		b.do("HSET", b.keys.ExecCore(id), "delay_until", fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()))
+		b.set(id, "delay_until", fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()))
 		must(b, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: id})
 		want(t, "eligibility", b.core(id, "eligibility_state"), "not_eligible_until_time")
 	}},
@@ -375,11 +375,14 @@ var hazards = []hazard{
 
 func TestHazards(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b *bench) {
+	eachForm(t, func(t *testing.T, b *bench) {
 		for _, hazard := range slices.Concat(hazards, budgetHazards, boundHazards) {
 			t.Run(hazard.id, func(t *testing.T) {
 				own := *b
 				own.tb = t
+				if b.nodes != nil {
+					own.nodes = &nodePool{}
+				}
 				for _, key := range b.list() {
 					b.do("DEL", key)
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 )
 
 // submitted is a flow that was submitted whole: `first`, and `second` that depends on it.
@@ -20,22 +21,25 @@ type submitted struct {
 
 func (b *bench) submit() submitted {
 	b.tb.Helper()
-	s := submitted{flow: enginecore.FlowID(uuid.NewString()), first: newExecutionID(), second: newExecutionID()}
-	node := func(id enginecore.ExecutionID, name string, upstreams int64) enginerpc.SubmitFlowNode {
-		return enginerpc.SubmitFlowNode{
-			ExecutionID: id, Name: name, Kind: "kind", LaneID: lane, InputCount: upstreams, UpstreamCount: upstreams, Policy: []byte("{}"), Tags: []byte("{}"),
-		}
+	run := b.submitRun([]enginerpc.PutGraphNode{
+		{Name: "first", Kind: "kind", LaneID: lane, Policy: []byte("{}"), Tags: []byte("{}")},
+		{Name: "second", Kind: "kind", LaneID: lane, InputCount: 1, Policy: []byte("{}"), Tags: []byte("{}")},
+	}, runsubmit.Edge{Up: "first", Down: "second", Carries: true})
+	return submitted{flow: run.FlowID, first: run.ExecutionID("first"), second: run.ExecutionID("second")}
+}
+
+// submitRun submits a new run of a graph.
+func (b *bench) submitRun(nodes []enginerpc.PutGraphNode, edges ...runsubmit.Edge) *runsubmit.Run {
+	b.tb.Helper()
+	runID := uuid.NewString()
+	run := &runsubmit.Run{
+		Partition: partition, FlowID: enginecore.FlowIDFor("ns", "name", runID), FlowName: "name", RunID: runID, Namespace: "ns",
+		Creator: "test", GraphHash: "g", InputHash: "i", Definition: []byte("{}"), Nodes: nodes, Edges: edges,
 	}
-	must(b, enginerpc.SubmitFlowCall{
-		Partition: partition, FlowID: s.flow, FlowName: "name", RunID: "run", Namespace: "ns", GraphHash: "g", InputHash: "i",
-		Definition: []byte("{}"), NodeTotal: 2, EdgeTotal: 1, Last: true,
-		Nodes: []enginerpc.SubmitFlowNode{node(s.first, "first", 0), node(s.second, "second", 1)},
-		Edges: []enginerpc.SubmitFlowEdge{{
-			EdgeID: enginecore.EdgeID(uuid.NewString()), UpstreamExecutionID: s.first, DownstreamExecutionID: s.second,
-			DependencyKind: "success_only", InputName: "in",
-		}},
-	})
-	return s
+	if _, err := run.Submit(context.Background(), b.Conn); err != nil {
+		b.tb.Fatal(err)
+	}
+	return run
 }
 
 // TestReplayReopensFlow ends a submitted flow with functions of the contract and replays its executions.
@@ -44,24 +48,25 @@ func TestReplayReopensFlow(t *testing.T) {
 	each(t, func(t *testing.T, b *bench) {
 		s := b.submit()
 		flow := func(name string) string { return b.field(b.keys.FlowCore(partition, s.flow), name) }
+		openNodes := func() int { return b.rows(s.flow).Open }
 		b.fail(b.claim(s.first), "")
 		want(t, "state after the failure", flow("public_flow_state"), "failed")
 		want(t, "second", b.core(s.second, "terminal_outcome"), "skipped")
-		want(t, "open nodes", flow("open_nodes"), "0")
+		want(t, "open nodes", openNodes(), 0)
 
 		b.replay(s.first)
 		want(t, "state after the replay", flow("public_flow_state"), "open")
-		want(t, "open nodes", flow("open_nodes"), "1")
+		want(t, "open nodes", openNodes(), 1)
 		want(t, "failed node", flow("failed_node"), "")
 		want(t, "waiting for", b.replay(s.second).WaitingFor, 1)
-		want(t, "open nodes", flow("open_nodes"), "2")
+		want(t, "open nodes", openNodes(), 2)
 
 		b.complete(b.claim(s.first), "one")
 		want(t, "second", b.core(s.second, "eligibility_state"), "eligible_now")
 		b.complete(b.claim(s.second), "two")
 		want(t, "state in the end", flow("public_flow_state"), "completed")
 		want(t, "outcome", flow("outcome"), "success")
-		want(t, "open nodes", flow("open_nodes"), "0")
+		want(t, "open nodes", openNodes(), 0)
 	})
 }
 
@@ -136,7 +141,7 @@ func TestCompletionHandsOn(t *testing.T) {
 		next := reply.Executions[0]
 		want(t, "next", next.ExecutionID, s.second)
 		want(t, "inputs", len(next.Inputs), 1)
-		want(t, "name", next.Inputs[0].Name, "in")
+		want(t, "name", next.Inputs[0].Name, "first")
 		want(t, "result", string(next.Inputs[0].Result), "one")
 		want(t, "state", b.core(s.second, "ownership_state"), "leased")
 		if _, eligible := b.score(b.keys.LaneEligible(partition, lane), string(s.second)); eligible {

@@ -13,7 +13,7 @@ import (
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	const future = "9999999999999"
-	each(t, func(t *testing.T, b *bench) {
+	eachForm(t, func(t *testing.T, b *bench) {
 		secrets := b.keys.WaitpointSecrets(partition)
 		for _, x := range []struct {
 			name string

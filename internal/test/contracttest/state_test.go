@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
 
 // state is one that an execution can be in, and what each call answers then.
@@ -230,11 +231,14 @@ var stateTable = []state{
 		replay: 0|execution_not_terminal`},
 }
 
+// nodeReplies are the replies that are others for nodes of runs, by state: edges lead to them in their own flow.
+var nodeReplies = map[string]string{"behind its dependencies": "apply: 1|OK|2"}
+
 // lapsed is a lease that has run out, which nobody has marked.
 func (b *bench) lapsed() held {
 	b.tb.Helper()
 	h := b.running()
-	b.do("HSET", b.keys.ExecCore(h.id), "lease_expires_at", "1")
+	b.set(h.id, "lease_expires_at", "1")
 	return h
 }
 
@@ -247,6 +251,10 @@ func (b *bench) callsOn(h held) map[string]wire {
 	cancel := b.cancelCall(h.id)
 	byHolder := cancel
 	byHolder.Source, byHolder.LeaseID, byHolder.LeaseEpoch = "", h.lease, h.epoch
+	flow := enginecore.FlowID(uuid.NewString())
+	if rowread.Ordinal(h.id) > 0 {
+		flow = rowread.FlowID(h.id)
+	}
 	return map[string]wire{
 		"complete": wireOf(b, enginerpc.CompleteExecutionCall{
 			AttemptIndex: h.index, WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try,
@@ -293,7 +301,7 @@ func (b *bench) callsOn(h held) map[string]wire {
 		"mark":   wireOf(b, enginerpc.MarkLeaseExpiredIfDueCall{ExecutionID: h.id}),
 		"tags":   {function: "ff_set_execution_tags", keys: []string{b.keys.ExecCore(h.id), b.keys.ExecTags(h.id)}, args: []string{"a.b", "c"}},
 		"apply": wireOf(b, enginerpc.ApplyDependencyToChildCall{
-			DownstreamExecutionID: h.id, LaneID: lane, FlowID: enginecore.FlowID(uuid.NewString()), EdgeID: enginecore.EdgeID(uuid.NewString()),
+			DownstreamExecutionID: h.id, LaneID: lane, FlowID: flow, EdgeID: enginecore.EdgeID(uuid.NewString()),
 			UpstreamExecutionID: newExecutionID(), GraphRevision: 1,
 		}),
 		"evaluate": wireOf(b, enginerpc.EvaluateFlowEligibilityCall{ExecutionID: h.id}),
@@ -307,23 +315,22 @@ var needsGrant = map[string]bool{"claim": true, "resume": true, "take-over": tru
 // TestEveryState makes each call on an execution in each state.
 func TestEveryState(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b *bench) {
+	eachForm(t, func(t *testing.T, b *bench) {
 		b.secret()
 		for _, s := range stateTable {
-			for names, begin := range s.expected(t) {
-				for _, name := range strings.Fields(names) {
-					h := s.make(b)
-					call, ok := b.callsOn(h)[name]
-					if !ok {
-						t.Fatalf("no call is named %q", name)
-					}
-					if needsGrant[name] {
-						b.do("HSET", b.keys.ExecClaimGrant(h.id), "worker_id", worker)
-					}
-					begin := strings.NewReplacer("<lease>", string(h.lease), "<attempt>", string(h.try)).Replace(begin)
-					if got := b.say(call); !strings.HasPrefix(got, begin) || strings.HasPrefix(begin, "0") && got != begin {
-						t.Errorf("%s, %s: reply %s, want %s", s.name, name, got, begin)
-					}
+			for name, begin := range s.expected(b) {
+				b.replenish()
+				h := s.make(b)
+				call, ok := b.callsOn(h)[name]
+				if !ok {
+					t.Fatalf("no call is named %q", name)
+				}
+				if needsGrant[name] {
+					b.do("HSET", b.keys.ExecClaimGrant(h.id), "worker_id", worker)
+				}
+				begin := strings.NewReplacer("<lease>", string(h.lease), "<attempt>", string(h.try)).Replace(begin)
+				if got := b.say(call); !strings.HasPrefix(got, begin) || strings.HasPrefix(begin, "0") && got != begin {
+					t.Errorf("%s, %s: reply %s, want %s", s.name, name, got, begin)
 				}
 			}
 		}
@@ -331,19 +338,26 @@ func TestEveryState(t *testing.T) {
 }
 
 // expected is what calls answer in a state, by their names.
-func (s state) expected(t *testing.T) map[string]string {
-	t.Helper()
+func (s state) expected(b *bench) map[string]string {
+	b.tb.Helper()
+	replies := s.replies
+	if b.nodes != nil {
+		replies += "\n" + nodeReplies[s.name]
+	}
 	out := make(map[string]string)
-	var names string
-	for _, line := range strings.Split(s.replies, "\n") {
+	var names []string
+	for line := range strings.SplitSeq(strings.TrimSpace(replies), "\n") {
 		more, begin, ends := strings.Cut(line, ": ")
-		names += " " + more
+		names = append(names, strings.Fields(more)...)
 		if ends {
-			out[names], names = begin, ""
+			for _, name := range names {
+				out[name] = begin
+			}
+			names = nil
 		}
 	}
-	if names != "" {
-		t.Fatalf("%s: no reply for %q", s.name, names)
+	if len(names) > 0 {
+		b.tb.Fatalf("%s: no reply for %q", s.name, names)
 	}
 	return out
 }

@@ -14,7 +14,7 @@ import (
 // TestFrames appends frames with every default and bound.
 func TestFrames(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b *bench) {
+	eachForm(t, func(t *testing.T, b *bench) {
 		h := b.running()
 		stream, meta := b.keys.StreamFrames(h.id, h.index), b.keys.StreamMeta(h.id, h.index)
 		full := wireOf(b, enginerpc.AppendFrameCall{

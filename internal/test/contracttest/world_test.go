@@ -30,6 +30,9 @@ func (b *bench) create(change ...func(*enginerpc.CreateExecutionCall)) enginecor
 	for _, c := range change {
 		c(&call)
 	}
+	if b.nodes != nil {
+		return b.nodes.take(b, call)
+	}
 	must(b, call)
 	return call.ExecutionID
 }
@@ -180,6 +183,9 @@ type edge struct {
 
 func (b *bench) staged(up, down enginecore.ExecutionID) edge {
 	b.tb.Helper()
+	if b.nodes != nil {
+		return b.stagedInRun(up, down)
+	}
 	e := edge{flow: enginecore.FlowID(uuid.NewString()), id: enginecore.EdgeID(uuid.NewString()), up: up, down: down}
 	must(b, enginerpc.CreateFlowCall{Partition: partition, FlowID: e.flow, FlowKind: "kind", Namespace: "ns"})
 	for _, member := range []enginecore.ExecutionID{up, down} {

@@ -50,6 +50,9 @@ func Record(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id 
 	if err != nil {
 		return nil, err
 	}
+	if delay, err := strconv.ParseInt(out["delay"], 10, 64); err == nil && row.Attempts == 0 {
+		out["delay_until"] = strconv.FormatInt(head.Created+delay, 10)
+	}
 	maps.Copy(out, row.Fields(MoreOf(more, ordinal)))
 	out["execution_id"], out["flow_id"] = string(id), string(flow)
 	out["partition_id"], out["created_at"] = strconv.Itoa(int(p.Index)), strconv.FormatInt(head.Created, 10)
@@ -83,12 +86,13 @@ func hash(ctx context.Context, client rueidis.Client, key string) (map[string]st
 	return client.Do(ctx, client.B().Hgetall().Key(key).Build()).AsStrMap()
 }
 
-// columns are where fields that a test may set are in a row: the offset and the width in bytes.
+// columns are where fields that a test may set are in a row: the offset and the width in bytes. open is how many edges
+// are.
 var columns = map[string][2]int{
 	"lifecycle_phase": {0, 1}, "ownership_state": {1, 1}, "eligibility_state": {2, 1}, "blocking_reason": {3, 1}, "terminal_outcome": {4, 1},
 	"attempt_state": {5, 1}, "public_state": {6, 1}, "current_attempt_index": {8, 2}, "total_attempt_count": {10, 2}, "retry_count": {12, 2},
 	"lease_reclaim_count": {14, 1}, "current_lease_epoch": {15, 4}, "lease_expires_at": {23, 6}, "lease_acquired_at": {29, 6},
-	"started_at": {35, 6}, "completed_at": {41, 6}, "last_transition_at": {47, 6},
+	"open": {19, 2}, "started_at": {35, 6}, "completed_at": {41, 6}, "last_transition_at": {47, 6},
 }
 
 // Set writes a field of an execution's record or row. Fields that the graph or the run says cannot be set.

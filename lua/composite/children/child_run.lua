@@ -267,7 +267,9 @@ function F.ffx_await_child(K, A)
     eligibility = 'blocked_by_dependencies', reason = 'waiting_for_children', detail = A.detail,
     public = 'waiting_children', suspension = 'waiting_children', released = 'waiting_children',
   })
-  redis.call('ZADD', key.lane_blocked_dependencies(c, record.lane(core)), tonumber(core.created_at) or 0, A.execution_id)
+  if not record.node(core_key) then
+    redis.call('ZADD', key.lane_blocked_dependencies(c, record.lane(core)), tonumber(core.created_at) or 0, A.execution_id)
+  end
   redis.call('ZADD', key.ffx_unwanted(c), c.now + FIRST_LOOK_MS, awaiting(A.execution_id, A.child_flow_id))
   event_log.add_for(c, core, 'waiting_children', core.current_attempt_index, A.detail)
   return claim_next()

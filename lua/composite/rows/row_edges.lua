@@ -85,6 +85,16 @@ local function release_more(c, run)
   return true
 end
 
+-- Releases further roots of a run that was submitted before, as many as one call may.
+function row_edges.release_left(c, flow_id)
+  local run = row.run(c, flow_id)
+  if not run then return end
+  local before = c.budget
+  c.budget = ROOTS_PER_CALL
+  if not release_more(c, run) then c.more = true end
+  c.budget = before
+end
+
 -- Adds the edges that lead on from an ended node to a wave, from the first that has not been resolved on, as far as the call's
 -- budget goes. Reports whether that is all of them.
 local function add_edges(c, wave, item, r, flow)

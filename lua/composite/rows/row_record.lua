@@ -167,8 +167,12 @@ run_field('namespace', 'namespace')
 run_field('creator_identity', 'creator_identity')
 run_field('budget_ids', 'budget_ids')
 
+-- Fields that may be in `more` although something else says them, too.
+local CHANGEABLE = { current_attempt_id = true, current_lease_id = true, attached = true, replay_count = true }
+
 -- Lanes and priorities are the graph's until somebody changes them.
 local function changeable_field(field, name)
+  CHANGEABLE[field] = true
   READ[field] = function(r)
     if flag(r, row.MORE) or r.more then
       local text = read_more(r, { field })[field]
@@ -183,6 +187,7 @@ changeable_field('current_lane', 'lane_id')
 changeable_field('priority', 'priority')
 
 -- The delay of a node counts from the creation of its run. It is shown until it is over.
+CHANGEABLE.delay_until = true
 function READ.delay_until(r)
   if flag(r, row.MORE) or r.more then
     local text = read_more(r, { 'delay_until' }).delay_until
@@ -266,8 +271,19 @@ end
 -- The row behind the key of an execution's record.
 function record.node(core_key) return row.of_key(core_key) end
 
+-- Reads those of some fields that may be in `more` with one command.
+local function read_ahead(r, fields)
+  local wanted = {}
+  for i = 1, #fields do
+    local field = fields[i]
+    if not READ[field] or CHANGEABLE[field] then wanted[#wanted + 1] = field end
+  end
+  if #wanted > 0 then read_more(r, wanted) end
+end
+
 -- The named fields of a row, as record.read gives them.
 function record.read_node(r, fields)
+  if flag(r, row.MORE) then read_ahead(r, fields) end
   local out, missing = {}, nil
   for i = 1, #fields do
     local field = fields[i]

@@ -18,6 +18,12 @@ function graph.on_extended(c, flow_id)
   end
 end
 
+-- Ids of version 8 that end in an ordinal are those of nodes. One of another execution would hide it as soon as its run is there.
+function create.refuse_id(execution_id)
+  if row.ordinal(execution_id) == 0 then return nil end
+  return 'execution ids of version 8 are those of nodes of runs, got: ' .. execution_id
+end
+
 -- How many nodes of a run are open, as text; nil for flows without rows.
 function run_rows.open_nodes(c, flow_id)
   local run = row.run(c, flow_id)
