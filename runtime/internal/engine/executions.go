@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"context"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+)
+
+// ReadExecutions reads fields of the records of executions, which may be in several partitions. The records have the
+// order of the ids; the record of an execution that does not exist is nil. The ids must be well formed.
+func (e *Session) ReadExecutions(ctx context.Context, ids []enginecore.ExecutionID, fields []string) ([]Record, error) {
+	if !Has[GraphStore](e.Backend) {
+		return e.readExecutionHashes(ctx, ids, fields)
+	}
+	places := make(map[enginecore.Partition][]enginecore.ExecutionID)
+	for _, id := range ids {
+		p, err := id.Partition()
+		if err != nil {
+			return nil, err
+		}
+		places[p] = append(places[p], id)
+	}
+	found := make(map[enginecore.ExecutionID]Record, len(ids))
+	for p, some := range places {
+		reply, err := e.Core.ReadExecutions(ctx, enginerpc.ReadExecutionsCall{
+			Partition: p, Fields: strings.Join(fields, ","), Executions: some,
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range reply.Executions {
+			record := make(Record, len(x.Values))
+			for _, value := range x.Values {
+				record[value.Name] = string(value.Value)
+			}
+			found[x.ExecutionID] = record
+		}
+	}
+	records := make([]Record, len(ids))
+	for i, id := range ids {
+		records[i] = found[id]
+	}
+	return records, nil
+}
+
+// readExecutionHashes reads the records of an engine in contract mode, which are all hashes.
+func (e *Session) readExecutionHashes(ctx context.Context, ids []enginecore.ExecutionID, fields []string) ([]Record, error) {
+	reads := make(rueidis.Commands, len(ids))
+	for i, id := range ids {
+		reads[i] = e.Client.B().Hmget().Key(e.Core.Keys().ExecCore(id)).Field(fields...).Build()
+	}
+	records := make([]Record, len(ids))
+	for i, result := range e.Client.DoMulti(ctx, reads...) {
+		if err := result.Error(); err != nil {
+			return nil, ReadError("HMGET", err)
+		}
+		records[i] = hashrecord.Read(result, fields)
+	}
+	return records, nil
+}
