@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "206-470a84c6e358801e"
+const build = "207-98ebf9d35a8b4675"

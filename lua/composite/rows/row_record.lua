@@ -48,22 +48,56 @@ local function read_more(r, fields)
   return more
 end
 
+-- Fields that are written together, by write_together: a list, and each of them by its name.
+local together
+
+local function write_one(r, field)
+  local text = r.more[field]
+  if text then redis.call('HSET', r.run.more_key, more_field(r, field), text) else redis.call('HDEL', r.run.more_key, more_field(r, field)) end
+end
+
 local function write_more(r, field, text)
   local more = more_of(r)
   if text == nil then
     if more[field] == false or not flag(r, row.MORE) then return end
-    redis.call('HDEL', r.run.more_key, more_field(r, field))
     more[field] = false
-    return
+  else
+    text = tostring(text)
+    if more[field] == text then return end
+    if not flag(r, row.MORE) then
+      set_flag(r, row.MORE, true)
+      row.touch(r)
+    end
+    more[field] = text
   end
-  text = tostring(text)
-  if more[field] == text then return end
-  if not flag(r, row.MORE) then
-    set_flag(r, row.MORE, true)
-    row.touch(r)
+  if not together then
+    write_one(r, field)
+  elseif not together[field] then
+    together[field] = true
+    together[#together + 1] = field
   end
-  redis.call('HSET', r.run.more_key, more_field(r, field), text)
-  more[field] = text
+end
+
+-- Writes what a function writes beside a row with one command for all fields that are set, and one for those that are unset.
+local function write_together(r, write)
+  together = {}
+  write()
+  local fields = together
+  together = nil
+  if #fields == 1 then write_one(r, fields[1]) end
+  if #fields < 2 then return end
+  local set, unset = {}, {}
+  for _, field in ipairs(fields) do
+    local text = r.more[field]
+    if text then
+      set[#set + 1] = more_field(r, field)
+      set[#set + 1] = text
+    else
+      unset[#unset + 1] = more_field(r, field)
+    end
+  end
+  if #set > 0 then redis.call('HSET', r.run.more_key, unpack(set)) end
+  if #unset > 0 then redis.call('HDEL', r.run.more_key, unpack(unset)) end
 end
 
 -- State fields: their column and values. A value that has no number is in `more`.
@@ -303,31 +337,30 @@ function record.read_node(r, fields)
   return out
 end
 
+local function write_field(r, field, text)
+  local write = WRITE[field]
+  if write then
+    write(r, text)
+  elseif not READ[field] then
+    write_more(r, field, text)
+  end
+end
+
 -- Writes fields of a row: names and values in turn.
 function record.set_node(r, ...)
-  local values = { ... }
-  for i = 1, select('#', ...), 2 do
-    local field, value = values[i], values[i + 1]
-    local write = WRITE[field]
-    if write then
-      write(r, value)
-    elseif not READ[field] then
-      write_more(r, field, value)
-    end
-  end
+  local values, count = { ... }, select('#', ...)
+  write_together(r, function()
+    for i = 1, count, 2 do write_field(r, values[i], values[i + 1]) end
+  end)
   row.touch(r)
 end
 
 -- Unsets fields of a row.
 function record.clear_node(r, ...)
-  for _, field in ipairs({ ... }) do
-    local write = WRITE[field]
-    if write then
-      write(r, nil)
-    elseif not READ[field] then
-      write_more(r, field, nil)
-    end
-  end
+  local fields = { ... }
+  write_together(r, function()
+    for _, field in ipairs(fields) do write_field(r, field, nil) end
+  end)
   row.touch(r)
 end
 
