@@ -1,0 +1,69 @@
+package enginetest_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+)
+
+// wide describes a run of a root, many nodes behind it, and one behind all of those.
+func (g *graph) wide(many []string) {
+	var edges [][2]string
+	for _, name := range many {
+		edges = append(edges, [2]string{"root", name}, [2]string{name, "end"})
+	}
+	g.whole(append(append([]string{"root"}, many...), "end"), edges...)
+}
+
+// TestWideRun completes a run whose root leads to more nodes than a call tells, all of which lead to one.
+func TestWideRun(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g := newGraph(t, b)
+		many := numbered(1998)
+		g.wide(many)
+		require.True(t, g.end("root", "success"), "some must be left for later")
+		b.Check(t, invariant.AnyTime)
+		g.drain(128)
+		g.claim()
+		for some := range slices.Chunk(many, 50) {
+			call := g.completions(some...)
+			call.Count = 0
+			outcomes, _ := g.completeMany(call)
+			require.NotContains(t, outcomes, "stale_lease")
+		}
+		b.Check(t, invariant.AnyTime)
+		g.end("end", "success")
+		assert.Equal(t, "success", g.result().Outcome)
+		b.Check(t, invariant.Quiescent)
+	})
+}
+
+// TestCancelOfAWideRun cancels and purges a run of many nodes in bounded calls.
+func TestCancelOfAWideRun(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newWaitFixture(t, b)
+		l.wide(numbered(1998))
+		require.True(t, l.graph.end("root", "success"))
+		l.cancelFlow()
+		l.tick()
+		assert.Equal(t, "cancelled", l.graph.result().Outcome)
+		assert.Equal(t, "cancelled", l.state("n1997"))
+		b.Check(t, invariant.Quiescent)
+		for more := true; more; {
+			reply, err := l.e.PurgeFlow(l.ctx, enginerpc.PurgeFlowCall{Partition: l.p, FlowID: l.id})
+			require.NoError(t, err)
+			more = reply.More
+		}
+		require.Empty(t, l.flowCore())
+		require.Empty(t, l.core("n1997"))
+		b.Check(t, invariant.Quiescent)
+	})
+}
