@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
-	"github.com/flowfabric/flowfabric-go/internal/test/runrows"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 )
 
@@ -93,9 +93,20 @@ func (g *graph) set(key string) []string {
 
 func (g *graph) core(name string) map[string]string {
 	g.t.Helper()
-	core, err := runrows.Core(g.ctx, g.e, g.node(name))
+	core, err := rowread.Record(g.ctx, g.e.Client(), g.e.Keys(), g.node(name))
 	require.NoError(g.t, err)
 	return core
+}
+
+// rows are the head and the nodes of the run.
+func (g *graph) rows() (rowread.Head, []rowread.Row) {
+	g.t.Helper()
+	client := g.e.Client()
+	text, err := client.Do(g.ctx, client.B().Get().Key(g.e.Keys().FlowNodes(g.p, g.id)).Build()).ToString()
+	require.NoError(g.t, err)
+	head, rows, err := rowread.Parse(text)
+	require.NoError(g.t, err)
+	return head, rows
 }
 
 func (g *graph) state(name string) string { return g.core(name)["public_state"] }

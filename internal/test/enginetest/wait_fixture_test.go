@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
-	"github.com/flowfabric/flowfabric-go/internal/test/runrows"
 	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 )
 
@@ -212,9 +212,7 @@ func (l *waitFixture) send(node, name, source, payload string) string {
 
 func (l *waitFixture) result(name string) string {
 	l.t.Helper()
-	text, err := runrows.Result(l.ctx, l.e, l.node(name))
-	require.NoError(l.t, err)
-	return text
+	return l.hash(l.e.Keys().FlowResults(l.p, l.id))[strconv.Itoa(l.run.Ordinal(name))]
 }
 
 func (l *waitFixture) journal(name string) map[string]string {
