@@ -36,7 +36,7 @@ func TestKeyReconciliation(t *testing.T) {
 
 		p, keys := place.Partition, d.keys
 		nobody := "00000000-0000-0000-0000-000000000000"
-		id := string(place.ExecutionID("only"))
+		id := string(b.Node(t, place, "only"))
 		for _, w := range []struct {
 			index    string
 			commands [][]string
@@ -46,7 +46,7 @@ func TestKeyReconciliation(t *testing.T) {
 			{"runs", [][]string{{"ZADD", keys.FfxTaggedRuns(p, "team.name", "y"), "5", string(place.FlowID)}}},
 			{"runs", [][]string{{"ZADD", keys.FfxTaggedRuns(p, "team.name", "gone: since"), "5", nobody}}},
 			{"worker_leases", [][]string{{"SADD", keys.IndexWorkerLeases(p, "w"), id}}},
-			{"all_executions", [][]string{{"DEL", keys.IndexAllExecutions(p)}, {"DEL", keys.LaneEligible(p, "default")}, {"DEL", keys.FlowMembers(p, place.FlowID)}}},
+			{"lane:eligible", [][]string{{"DEL", keys.LaneEligible(p, "default")}}},
 			{"flow_index", [][]string{{"DEL", keys.IndexFlowIndex(p)}, {"DEL", keys.FfxAllRuns(p)}, {"DEL", keys.FfxRuns(p, "lost")}}},
 		} {
 			for _, command := range w.commands {
