@@ -119,9 +119,9 @@ function F.ff_move_to_waiting_children(K, A)
     how.eligibility, how.reason, how.detail, how.public = 'eligible_now', 'waiting_for_worker', '', 'waiting'
   end
   suspend_lease.interrupt(c, A.execution_id, K.core, core, f, how, K)
-  if blocked then
+  if blocked and not record.node(K.core) then
     redis.call('ZADD', K.blocked_dependencies, tonumber(core.created_at) or 0, A.execution_id)
-  else
+  elseif not blocked then
     requeue.make_eligible(c, A.execution_id, core)
   end
   if core.managed then

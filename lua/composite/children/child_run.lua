@@ -267,7 +267,9 @@ function F.ffx_await_child(K, A)
     eligibility = 'blocked_by_dependencies', reason = 'waiting_for_children', detail = A.detail,
     public = 'waiting_children', suspension = 'waiting_children', released = 'waiting_children',
   })
-  redis.call('ZADD', key.lane_blocked_dependencies(c, record.lane(core)), tonumber(core.created_at) or 0, A.execution_id)
+  if not record.node(core_key) then
+    redis.call('ZADD', key.lane_blocked_dependencies(c, record.lane(core)), tonumber(core.created_at) or 0, A.execution_id)
+  end
   redis.call('ZADD', key.ffx_unwanted(c), c.now + FIRST_LOOK_MS, awaiting(A.execution_id, A.child_flow_id))
   event_log.add_for(c, core, 'waiting_children', core.current_attempt_index, A.detail)
   return claim_next()
@@ -329,7 +331,9 @@ function F.ffx_child_ended(K, A)
   end
   if is_waiting(core) then
     redis.call('ZREM', key.ffx_unwanted(c), awaiting(A.execution_id, A.child_flow_id))
-    redis.call('ZREM', key.lane_blocked_dependencies(c, record.lane(core)), A.execution_id)
+    if not record.node(core_key) then
+      redis.call('ZREM', key.lane_blocked_dependencies(c, record.lane(core)), A.execution_id)
+    end
     requeue.ready(c, A.execution_id, core_key, core, {})
   end
   settle.run(c)
