@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "204-ea68b88a4291a6df"
+const build = "205-9ed8e18d5159d2c8"

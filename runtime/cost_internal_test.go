@@ -28,10 +28,22 @@ func (readyCalls) Complete(context.Context, enginerpc.CompleteCall) (enginerpc.C
 	return enginerpc.CompleteReply{Status: enginerpc.StatusOK}, nil
 }
 
-// SubmitFlow ends the run at once, with its input as the result.
-func (r readyCalls) SubmitFlow(_ context.Context, call enginerpc.SubmitFlowCall) (enginerpc.SubmitFlowReply, error) {
-	r.completions.Deliver(call.FlowID, submit.RunCompletion{HasResult: true, Outcome: "success", Result: string(call.Input)})
-	return enginerpc.SubmitFlowReply{Status: enginerpc.StatusOK}, nil
+// Submit ends each run at once, with its input as the result.
+func (r readyCalls) Submit(_ context.Context, call enginerpc.SubmitCall) (enginerpc.SubmitReply, error) {
+	reply := enginerpc.SubmitReply{Outcomes: make([]enginerpc.SubmissionOutcome, len(call.Runs))}
+	for i, run := range call.Runs {
+		r.completions.Deliver(run.FlowID, submit.RunCompletion{HasResult: true, Outcome: "success", Result: string(run.Input)})
+		reply.Outcomes[i].Code = string(enginerpc.StatusOK)
+	}
+	return reply, nil
+}
+
+func (readyCalls) PutGraph(context.Context, enginerpc.PutGraphCall) (enginerpc.PutGraphReply, error) {
+	return enginerpc.PutGraphReply{}, nil
+}
+
+func (readyCalls) FindNode(context.Context, enginerpc.FindNodeCall) (enginerpc.FindNodeReply, error) {
+	return enginerpc.FindNodeReply{}, nil
 }
 
 // costBench has a client and a shift of a worker on an engine that answers at once.
@@ -59,7 +71,7 @@ func newCostBench(tb testing.TB) *costBench {
 	_, err = client.submitter.Completions.Wait(ctx, "any", enginecore.Partition{Family: enginecore.FlowFamily})
 	require.NoError(tb, err) // from here on the client hears
 	e.session.Backend = readyCalls{e.session.Backend, client.submitter.Completions}
-	client.submitter.Starts = nil
+	client.submitter.Starts = submit.NewStarter(e.session)
 
 	w, err := NewWorker(e, WorkerConfig{})
 	require.NoError(tb, err)
@@ -79,9 +91,9 @@ func (b *costBench) runTask(tb testing.TB, claimed enginerpc.ClaimedExecution) {
 func (b *costBench) claimed(tb testing.TB) enginerpc.ClaimedExecution {
 	plan, err := NewPlan(b.client, b.flow, 1)
 	require.NoError(tb, err)
-	node := plan.Nodes()[0]
+	node := plan.Compiled.Nodes[0]
 	return enginerpc.ClaimedExecution{
-		ExecutionID: node.ExecutionID, Node: node.Name, Kind: node.Kind, FlowID: plan.FlowID, FlowName: plan.Flow, RunID: plan.Run,
+		ExecutionID: plan.ExecutionID(node.Name), Node: node.Name, Kind: node.Kind, FlowID: plan.FlowID, FlowName: plan.Flow, RunID: plan.Run,
 		AttemptID: "550e8400-e29b-41d4-a716-446655440000", LeaseID: "550e8400-e29b-41d4-a716-446655440001", LeaseEpoch: 1,
 		Policy: node.Policy, FlowInput: []byte("1"), InputsComplete: true, JournalComplete: true,
 		DeadlineAt: time.Now().Add(time.Hour),

@@ -42,11 +42,8 @@ func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 
 // SubmitTogether sends runs of one flow and partition with one call and returns the codes of their outcomes.
 func SubmitTogether(ctx context.Context, c *Client, plans ...*Plan) ([]string, error) {
-	requests := make([]submit.StartRequest, len(plans))
-	for i, plan := range plans {
-		requests[i] = submit.NewStartRequest(plan, nil)
-	}
-	reply, err := c.submitter.Starts.Send(ctx, submit.StartCall(submit.StartKeyOf(plans[0]), requests))
+	key := submit.StartKeyOf(plans[0])
+	reply, err := c.submitter.Starts.Send(ctx, key, submit.StartCall(key, plans))
 	codes := make([]string, len(reply.Outcomes))
 	for i, outcome := range reply.Outcomes {
 		codes[i] = outcome.Code
@@ -57,31 +54,6 @@ func SubmitTogether(ctx context.Context, c *Client, plans ...*Plan) ([]string, e
 // SubmitAlone sends a run by itself.
 func SubmitAlone(ctx context.Context, c *Client, plan *Plan) (existed bool, err error) {
 	return c.submitter.Send(ctx, plan)
-}
-
-// SubmitInPieces sends a run in several calls: its nodes, then for each piece the edges at these places, then the call
-// that lets it go.
-func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int) error {
-	nodes := plan.Nodes()
-	edges := plan.Edges(nodes)
-	call := plan.Header(nodes, len(edges))
-	call.Nodes = nodes
-	if _, err := c.submitter.SendOne(ctx, plan, call); err != nil {
-		return err
-	}
-	call.Nodes = nil
-	for _, piece := range pieces {
-		call.Edges = nil
-		for _, i := range piece {
-			call.Edges = append(call.Edges, edges[i])
-		}
-		if _, err := c.submitter.SendOne(ctx, plan, call); err != nil {
-			return err
-		}
-	}
-	call.Edges, call.Last = nil, true
-	_, err := c.submitter.SendOne(ctx, plan, call)
-	return err
 }
 
 // OnlyMessages returns the config of a worker that does for an hour what messages tell it: it neither sweeps nor renews

@@ -20,6 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -231,37 +232,24 @@ func TestJoinIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		id := enginecore.FlowIDFor("ns", "f", "r")
 		p, err := core.FlowPartition(id)
 		require.NoError(t, err)
-		node := func(name string, upstreams int64) enginerpc.SubmitFlowNode {
-			return enginerpc.SubmitFlowNode{
-				ExecutionID: enginecore.ExecutionIDFor(p, id, name), Name: name, Kind: "k", LaneID: "default",
-				UpstreamCount: upstreams, Policy: []byte("{}"), Tags: []byte("{}"),
-			}
-		}
-		nodes := []enginerpc.SubmitFlowNode{node("a", 0), node("b", 1)}
-		join := func(policy, rest string, k int64) enginerpc.SubmitFlowJoin {
-			return enginerpc.SubmitFlowJoin{ExecutionID: nodes[1].ExecutionID, PolicyVariant: policy, OnSatisfied: rest, K: k}
-		}
-		elsewhere := join("any_of", "let_run", 0)
-		elsewhere.ExecutionID = enginecore.ExecutionIDFor(p, id, "c")
-		root := join("any_of", "let_run", 0)
-		root.ExecutionID = nodes[0].ExecutionID
-		for says, joins := range map[string][]enginerpc.SubmitFlowJoin{
-			"node b: quorum k is 2, must be 1 to 1":                               {join("quorum", "let_run", 2)},
-			"node b: quorum k is 0, must be 1 to 1":                               {join("quorum", "let_run", 0)},
-			"node b: policy_variant must be any_of or quorum, got: all_of":        {join("all_of", "let_run", 0)},
-			"node b: on_satisfied must be cancel_remaining or let_run, got: both": {join("any_of", "both", 0)},
-			"node b: two joins":              {join("any_of", "let_run", 0), join("any_of", "let_run", 0)},
-			"node a: a join needs upstreams": {root},
-			"a join must come with its node, got: " + string(elsewhere.ExecutionID): {elsewhere},
+		for says, joins := range map[string][2]string{
+			"node b: quorum k is 2, must be 1 to 1":                               {"", "quorum let_run 2"},
+			"node b: quorum k is 0, must be 1 to 1":                               {"", "quorum let_run 0"},
+			"node b: policy_variant must be any_of or quorum, got: all_of":        {"", "all_of let_run 0"},
+			"node b: on_satisfied must be cancel_remaining or let_run, got: both": {"", "any_of both 0"},
+			"node a: a join needs upstreams":                                      {"any_of let_run 0", ""},
+			`node b: a join must be "<policy> <on_satisfied> <k>", got: any_of`:   {"", "any_of"},
 		} {
-			_, err := core.SubmitFlow(ctx, enginerpc.SubmitFlowCall{
+			run := runsubmit.Run{
 				Partition: p, FlowID: id, FlowName: "f", RunID: "r", Namespace: "ns", GraphHash: "g", InputHash: "i",
-				Definition: []byte("{}"), NodeTotal: 2, EdgeTotal: 1, Last: true, Nodes: nodes, Joins: joins,
-				Edges: []enginerpc.SubmitFlowEdge{{
-					EdgeID: enginecore.EdgeIDFor(id, "a", "b"), UpstreamExecutionID: nodes[0].ExecutionID,
-					DownstreamExecutionID: nodes[1].ExecutionID, DependencyKind: "success_only",
-				}},
-			})
+				Definition: []byte("{}"),
+				Nodes: []enginerpc.PutGraphNode{
+					{Name: "a", Kind: "k", LaneID: "default", Policy: []byte("{}"), Tags: []byte("{}"), Join: joins[0]},
+					{Name: "b", Kind: "k", LaneID: "default", Policy: []byte("{}"), Tags: []byte("{}"), Join: joins[1]},
+				},
+				Edges: []runsubmit.Edge{{Up: "a", Down: "b"}},
+			}
+			_, err := run.Submit(ctx, core)
 			require.ErrorContains(t, err, says)
 			require.Empty(t, partitionKeys(t, b), says)
 		}

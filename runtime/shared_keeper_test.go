@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -252,14 +254,21 @@ func TestKeepersThatMayNotBeCounted(t *testing.T) {
 
 // The keeper of workers has the config that the engine was opened with.
 func TestConfigOfWorkersKeeper(t *testing.T) {
+	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		a := addOne()
-		b.KeepingWorker(t, []activity.Handler{a})
-		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 2), 1)
+		c, err := admin.New(b.Engine)
 		require.NoError(t, err)
-		_, err = run.Result(ctx)
+		id, _, err := c.CreateExecution(ctx, admin.ExecutionSpec{Kind: "nobody"})
 		require.NoError(t, err)
-		compacted(t, b)
-	}, runtime.OpenConfig{Keeper: runtime.KeeperConfig{CompactAfter: time.Nanosecond}})
+		_, err = c.CancelExecution(ctx, id, "enough")
+		require.NoError(t, err)
+		b.KeepingWorker(t, []activity.Handler{addOne()})
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if _, err := c.Execution(ctx, id); !errors.Is(err, enginecore.ErrExecutionNotFound) {
+				return fmt.Sprintf("the execution is kept, or: %v", err)
+			}
+			return ""
+		})
+	}, runtime.OpenConfig{Keeper: runtime.KeeperConfig{RetainExecutions: time.Nanosecond}})
 }

@@ -414,6 +414,28 @@ func decodeListedWaitpoint(r *fields, out *ListedWaitpoint) {
 	out.WaitpointToken = textValue[string](r, "waitpoint_token")
 }
 
+// NodeID is an element of replies or calls.
+type NodeID struct {
+	ExecutionID enginecore.ExecutionID
+}
+
+func decodeNodeID(r *fields, out *NodeID) {
+	out.ExecutionID = executionIDValue(r, "execution_id")
+}
+
+// ReadExecution is an element of replies or calls.
+type ReadExecution struct {
+	ExecutionID enginecore.ExecutionID
+	Values      []Pair
+	Tags        []Pair
+}
+
+func decodeReadExecution(r *fields, out *ReadExecution) {
+	out.ExecutionID = executionIDValue(r, "execution_id")
+	out.Values = pairs(r, "values")
+	out.Tags = pairs(r, "tags")
+}
+
 // Run is an element of replies or calls.
 type Run struct {
 	FlowID    enginecore.FlowID

@@ -408,6 +408,16 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test"}},
+		{"ffx2_list_nodes", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ListNodesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Cursor: "cursor of test", Limit: 6, FlowID: "flow_id of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"cursor of test", "6", "flow_id of test"}},
+		{"ffx2_read_executions", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReadExecutionsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Fields: "fields of test", Executions: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"fields of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
 		{"ffx2_purge_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PurgeFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test"})
 		},
@@ -1154,6 +1164,14 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ProjectFlowsCall{}.info(), m, ProjectFlowsCall{}.decode)
 			},
 			ProjectFlowsReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Unmanaged: 10, Projected: 10}},
+		{"ffx2_list_nodes OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000"}}, "next_cursor of test"},
+			func(m message) (any, error) { return decodeReply(ListNodesCall{}.info(), m, ListNodesCall{}.decode) },
+			ListNodesReply{Status: StatusOK, Nodes: []NodeID{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}}, NextCursor: "next_cursor of test"}},
+		{"ffx2_read_executions OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", []any{"name", "\x00value"}, []any{"name", "\x00value"}}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", []any{"name", "\x00value"}, []any{"name", "\x00value"}}}},
+			func(m message) (any, error) {
+				return decodeReply(ReadExecutionsCall{}.info(), m, ReadExecutionsCall{}.decode)
+			},
+			ReadExecutionsReply{Status: StatusOK, Executions: []ReadExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Values: []Pair{{"name", []byte("\x00value")}}, Tags: []Pair{{"name", []byte("\x00value")}}}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Values: []Pair{{"name", []byte("\x00value")}}, Tags: []Pair{{"name", []byte("\x00value")}}}}}},
 		{"ffx2_purge_flow OK", []any{1, "OK", "8", "1", "budgets of test"},
 			func(m message) (any, error) { return decodeReply(PurgeFlowCall{}.info(), m, PurgeFlowCall{}.decode) },
 			PurgeFlowReply{Status: StatusOK, Members: 8, More: true, Budgets: "budgets of test"}},
@@ -1846,6 +1864,14 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_project_flows", func(m message) error {
 			_, err := decodeReply(ProjectFlowsCall{}.info(), m, ProjectFlowsCall{}.decode)
+			return err
+		}},
+		{"ffx2_list_nodes", func(m message) error {
+			_, err := decodeReply(ListNodesCall{}.info(), m, ListNodesCall{}.decode)
+			return err
+		}},
+		{"ffx2_read_executions", func(m message) error {
+			_, err := decodeReply(ReadExecutionsCall{}.info(), m, ReadExecutionsCall{}.decode)
 			return err
 		}},
 		{"ffx2_purge_flow", func(m message) error {

@@ -106,7 +106,8 @@ type SubmitReply struct {
 // success, failed, cancelled and expired; a negative time, and none, is for ever. Runs with a
 // `fair_key` take turns with those of other keys in their lanes. A run that a schedule starts brings
 // the one fire that it is of: a fire creates one run at most, also when that run has been purged, and
-// none after `start_before`. The rest of many roots is left to the keeper: `more`.
+// none after `start_before`. Of many roots, one call releases some: `more` says that the same call
+// again releases others. Those that nobody asks for are released by the keeper.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrGraphUnknown, ErrFlowPurging, ErrFlowIDConflict, ErrFireTooLate, ErrInvalidInput,

@@ -59,7 +59,7 @@ func (conn *Conn) storedProtocol(ctx context.Context) (int, error) {
 	text, err := conn.client.Do(ctx, conn.client.B().Get().Key(key).Build()).ToString()
 	switch {
 	case rueidis.IsRedisNil(err):
-		return 1, nil
+		return 1, conn.refuseFormerRuns(ctx)
 	case err != nil:
 		return 0, fmt.Errorf("protocol of the stored data: %w", connectError(err))
 	}
@@ -72,6 +72,40 @@ func (conn *Conn) storedProtocol(ctx context.Context) (int, error) {
 			"run a newer version of it", enginecore.ErrIncompatibleLibrary, stored, conn.library.protocol, conn.library.build)
 	}
 	return stored, nil
+}
+
+// refuseFormerRuns returns an error if there are runs of protocol 1, whose form this program does not read. Protocol 1
+// did not say with its data that they are of it.
+func (conn *Conn) refuseFormerRuns(ctx context.Context) error {
+	b := conn.client.B()
+	config := conn.keys.ConfigPartitions()
+	text, err := conn.client.Do(ctx, b.Hget().Key(config).Field(fieldFlowPartitions).Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return nil // there are no data yet
+	} else if err != nil {
+		return fmt.Errorf("partition counts: %w", connectError(err))
+	}
+	count, err := strconv.Atoi(text)
+	if err != nil {
+		return nil // partitions says so
+	}
+	reads := make(rueidis.Commands, count)
+	for i := range reads {
+		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}
+		reads[i] = b.Exists().Key(conn.keys.FfxAllRuns(p)).Build()
+	}
+	for _, reply := range conn.client.DoMulti(ctx, reads...) {
+		exists, err := reply.AsBool()
+		switch {
+		case err != nil:
+			return fmt.Errorf("protocol of the stored data: %w", connectError(err))
+		case exists:
+			return fmt.Errorf("%w: the runs under the prefix %s were stored by a program of protocol 1, whose form this program, "+
+				"of protocol %d with build %s, cannot read: let that program finish and purge them, or use another prefix "+
+				"or database", enginecore.ErrIncompatibleLibrary, conn.keys.Prefix(), conn.library.protocol, conn.library.build)
+		}
+	}
+	return nil
 }
 
 // storeProtocol keeps programs away that this program's library does not serve, whatever becomes of the library.

@@ -8,10 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -46,8 +48,8 @@ func TestCrashBetweenParentAndChild(t *testing.T) {
 	t.Parallel()
 	const items = 150 // more than one call submits
 	workers := []crash{
-		{"ffx_link_child", 1}, {"ffx_submit_flow", 1}, {"ffx_await_child", 1}, {"ffx_link_child", 2}, {"ffx_submit_flow", 3},
-		{"ffx_submit_flow", 5}, {"ffx_await_child", 2}, {"ffx_read_results", 1},
+		{"ffx_link_child", 1}, {"ffx_submit", 1}, {"ffx_await_child", 1}, {"ffx_link_child", 2}, {"ffx_submit", 3},
+		{"ffx_submit", 5}, {"ffx_await_child", 2}, {"ffx_read_results", 1},
 	}
 	keepers := []crash{{"ffx_child_ended", 1}, {"ffx_end_errand", 1}, {"ffx_child_ended", 2}, {"ffx_end_errand", 2}}
 	test := func(t *testing.T, kind testserver.Kind, at crash, worker bool) {
@@ -176,13 +178,13 @@ func TestOrphansAreEnded(t *testing.T) {
 		core := enginerpc.ConnOf(b.Engine)
 		def := plusOne(t, "orphan", double())
 		place := b.Locate(t, def.Name(), "r")
-		id := place.ExecutionID("add")
-		_, err := core.SubmitFlow(ctx, enginerpc.SubmitFlowCall{
+		run := runsubmit.Run{
 			Partition: place.Partition, FlowID: place.FlowID, FlowName: "orphan", RunID: "r", Namespace: "default", GraphHash: "g", InputHash: "i",
-			Definition: []byte("{}"), NodeTotal: 1, Last: true,
-			Nodes:  []enginerpc.SubmitFlowNode{{ExecutionID: id, Name: "add", Kind: "nobody", LaneID: "default", Policy: []byte("{}")}},
-			Parent: []enginerpc.SubmitFlowParent{{ExecutionID: string(place.ExecutionID("gone"))}},
-		})
+			Definition: []byte("{}"),
+			Nodes:      []enginerpc.PutGraphNode{{Name: "add", Kind: "nobody", LaneID: "default", Policy: []byte("{}")}},
+			Parents:    []enginerpc.SubmitParent{{ExecutionID: string(enginecore.NodeExecutionID(place.Partition, place.FlowID, 2))}},
+		}
+		_, err := run.Submit(ctx, core)
 		require.NoError(t, err)
 		b.Check(t, invariant.AnyTime)
 		// The first look is some seconds away.

@@ -462,6 +462,18 @@ redis.register_function{ function_name = 'ffx2_project_flows', flags = { 'allow-
   return call.finish(F.ffx_project_flows({ partition = keys[1] }, { limit = args[1], cursor = args[2] }))
 end }
 
+redis.register_function{ function_name = 'ffx2_list_nodes', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'limit', 2) end
+  call.begin(keys[1])
+  return F.ffx_list_nodes({ partition = keys[1] }, { cursor = args[1], limit = args[2], flow_id = args[3] })
+end }
+
+redis.register_function{ function_name = 'ffx2_read_executions', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return F.ffx_read_executions({ partition = keys[1] }, { fields = args[1], executions = rest(args, 2) })
+end }
+
 redis.register_function{ function_name = 'ffx2_purge_flow', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])

@@ -26,11 +26,13 @@ row.LEASE_BYTES = 36
 -- of its attempt does not follow from the lease, and is in `more`.
 row.MORE, row.RECORDED, row.LEASED, row.OTHER_ATTEMPT = 1, 2, 4, 8
 
--- Flags of a run: nodes or edges have been added by the contract's calls; a node was replayed, so an edge may be resolved again.
-row.EXTENDED, row.REPLAYED = 1, 2
+-- Flags of a run: nodes or edges have been added by the contract's calls; a node was replayed, so an edge may be resolved again; it
+-- is being purged.
+row.EXTENDED, row.REPLAYED, row.PURGING = 1, 2, 4
 
 function row.is_extended(run) return run.flags % 2 == 1 end
 function row.is_replayed(run) return run.flags % 4 >= 2 end
+function row.is_purging(run) return run.flags % 8 >= 4 end
 
 -- The values of state fields, by their number in a row.
 row.PHASE = { 'runnable', 'active', 'suspended', 'terminal' }
@@ -84,8 +86,15 @@ end
 -- is not there.
 local runs, rows = {}, {}
 
+-- Whether the call removes runs: for others, the nodes of a run that is being purged are gone.
+local removes = false
+
+-- The call removes runs.
+function row.begin_removal() removes = true end
+
 -- Begins a call: nothing is loaded.
 function row.forget()
+  removes = false
   if next(runs) then runs, rows = {}, {} end
 end
 
@@ -186,6 +195,7 @@ function row.of(c, execution_id)
   if r == nil then
     local ordinal = tonumber(string.sub(name, -4), 16)
     local run = ordinal and ordinal > 0 and row.run(c, string.sub(name, 1, 32) .. '0000')
+    if run and row.is_purging(run) and not removes then run = nil end
     r = run and row.at(run, ordinal) or false
     rows[name] = r
   end
@@ -202,7 +212,8 @@ local function find(core_key, name)
     run = prefix and load_run(prefix, tag, id, prefix .. ':flow:' .. tag .. ':' .. id .. ':nodes') or false
     runs[id] = run
   end
-  return run and row.at(run, ordinal)
+  if not run or row.is_purging(run) and not removes then return nil end
+  return row.at(run, ordinal)
 end
 
 -- The row behind the key of an execution's record; nil for one that has none.

@@ -32,16 +32,12 @@ local function release_root(c, run, ordinal, batch, fair_key)
   return 1
 end
 
--- The lanes of all nodes of a run are in the partition's list of lanes.
-local function note_lanes(c, g)
-  local known = c.known_lanes
-  if not known then
-    known = {}
-    c.known_lanes = known
-  end
+-- The lanes of a graph become known to the partition.
+function row_edges.add_lanes(c, g)
+  if not c.known_lanes then c.known_lanes = {} end
   for _, lane in ipairs(graph_store.lanes(g)) do
-    if not known[lane] then
-      known[lane] = true
+    if not c.known_lanes[lane] then
+      c.known_lanes[lane] = true
       if redis.call('SADD', key.ffx_lanes(c), lane) == 1 then pauses.lane_added(c, lane) end
     end
   end
@@ -49,7 +45,6 @@ end
 
 -- Makes the roots of a new run eligible, as many as one call may.
 function row_edges.release_roots(c, run, g, batch, of)
-  note_lanes(c, g)
   local roots = g.root_ordinals or graph_store.roots(g)
   if #roots <= ROOTS_PER_CALL then g.root_ordinals = roots end
   local fair_key, left, at = is_set(of.fair_key) and of.fair_key or nil, ROOTS_PER_CALL, 0
@@ -83,6 +78,16 @@ local function release_more(c, run)
   end
   redis.call('HDEL', flow_key, 'roots_left')
   return true
+end
+
+-- Releases further roots of a run that was submitted before, as many as one call may.
+function row_edges.release_left(c, flow_id)
+  local run = row.run(c, flow_id)
+  if not run then return end
+  local before = c.budget
+  c.budget = ROOTS_PER_CALL
+  if not release_more(c, run) then c.more = true end
+  c.budget = before
 end
 
 -- Adds the edges that lead on from an ended node to a wave, from the first that has not been resolved on, as far as the call's

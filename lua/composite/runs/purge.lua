@@ -164,9 +164,11 @@ local function remove_members(c, work, flow_id)
   return gone, redis.call('EXISTS', members_key) == 0
 end
 
--- A lane that holds nothing is not looked at any more.
+-- A lane that holds nothing is not looked at any more. Nodes of runs that wait for others, or run, are in no index of a lane,
+-- so this is for partitions without runs. `lanes` are those of what is removed.
 function purge.forget_lanes(c, lanes)
-  for lane in pairs(lanes) do
+  if not next(lanes) or redis.call('EXISTS', key.ffx_all_runs(c)) == 1 then return end
+  for _, lane in ipairs(redis.call('SMEMBERS', key.ffx_lanes(c))) do
     if redis.call('EXISTS', key.lane_eligible(c, lane), key.lane_delayed(c, lane), key.lane_active(c, lane),
       key.lane_terminal(c, lane), key.lane_suspended(c, lane), key.lane_blocked_dependencies(c, lane),
       key.lane_blocked_budget(c, lane), key.lane_blocked_quota(c, lane), key.lane_blocked_route(c, lane),
@@ -180,6 +182,11 @@ end
 -- The run is in no list any more, and nothing of it can be started again.
 local function withdraw(c, flow_id, flow_key, flow)
   redis.call('HSET', flow_key, 'purging', c.now_text)
+  local run = row.run(c, flow_id)
+  if run then
+    run.flags = run.flags + row.PURGING
+    row.touch_run(run)
+  end
   run_list.remove(c, flow_id, flow.flow_kind or '')
 end
 
@@ -204,6 +211,7 @@ end
 local function remove_run(c, flow_id, flow_key, flow, work)
   if not flow.purging then withdraw(c, flow_id, flow_key, flow) end
   work.joins, work.flow, work.budgets = flow.joins, flow, budget_gate.of(c, flow_id, flow.budgets)
+  row.begin_removal()
   local gone, all = remove_members(c, work, flow_id)
   if all then
     if flow.budgets then budget_gate.forget(c, flow_id, work.budgets) end

@@ -19,6 +19,7 @@ function purge_rows.remove(c, work, run, remove_member)
   while at < to and work.left > 0 do
     local r = row.at(run, at + 1)
     work.lanes[row_record.lane(r)] = true
+    if graph_store.of_row(r).join then row_joins.forget(r) end
     if may_have_keys(r) and not remove_member(c, work, run.id, row.execution_id(run, at + 1)) then break end
     at = at + 1
   end

@@ -47,7 +47,7 @@ local RUN_FIELDS = {
   'nodes_failed', 'nodes_cancelled', 'nodes_expired', 'nodes_skipped', 'failed_node', 'paused', 'purging', 'node_total',
   'parent_execution_id', 'namespace',
 }
-local RUN_ID, CLOSED_AT, FLOW_NAME, NODE_COUNT, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE = 2, 6, 7, 8, 13, 16, 17, 18, 19
+local RUN_ID, CLOSED_AT, FLOW_NAME, NODE_COUNT, OPEN, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE = 2, 6, 7, 8, 9, 13, 16, 17, 18, 19
 
 -- What a search wants, checked: nil and the error reply when it cannot be.
 local function parse(A)
@@ -83,7 +83,7 @@ end
 
 -- The rank, from the newest on, of what comes behind a run in a list. The run itself need not be there any more. Without
 -- an id: of the first one that is not newer than `at`.
-local function rank_behind(list_key, at, flow_id)
+function run_list.rank_behind(list_key, at, flow_id)
   if not at then return 0 end
   local text = number.digits(at)
   local low = redis.call('ZCOUNT', list_key, '(' .. text, '+inf')
@@ -117,6 +117,7 @@ local function found(c, q, flow_id)
   if q.closed and not is_set(run[CLOSED_AT]) then return nil end
   -- While a large flow is being submitted, its record does not have all nodes yet.
   run[NODE_COUNT] = run[NODE_TOTAL] or run[NODE_COUNT]
+  run[OPEN] = run_rows.open_nodes(c, flow_id) or run[OPEN]
   for i = NODE_COUNT, SKIPPED do run[i] = is_set(run[i]) and run[i] or '0' end
   for i = 1, PURGING do run[i] = run[i] or '' end
   run[PURGING], run[NODE_TOTAL], run[PARENT], run[NAMESPACE] = redis.call('HGETALL', tags_key), nil, nil, nil
@@ -151,7 +152,7 @@ function F.ffx_list_runs(K, A)
   if err then return err end
   local c = call.open(K.partition)
   local list_key = list_of(c, q)
-  local rank = rank_behind(list_key, q.before, A.before_id)
+  local rank = run_list.rank_behind(list_key, q.before, A.before_id)
   local filtered = q.states or q.closed or q.tags[1] or not q.children or is_set(q.namespace)
   local batch = filtered and math.max(q.limit, BATCH) or q.limit
   local runs, looked_at = {}, 0

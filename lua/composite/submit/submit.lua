@@ -3,7 +3,7 @@
 local MAX_RUNS = 64
 
 -- What a run that exists is judged by.
-local FLOW_FIELDS = { 'graph_hash', 'input_hash', 'public_flow_state', 'purging', 'parent_execution_id' }
+local FLOW_FIELDS = { 'graph_hash', 'input_hash', 'public_flow_state', 'purging', 'parent_execution_id', 'roots_left' }
 
 local function run_at(A, place, what)
   local at = number.finite(place)
@@ -100,7 +100,11 @@ local OK = { 'OK', '', '', '' }
 local function submit(c, batch, A, n, run)
   local flow_key = key.flow_core(c, run.flow_id)
   local flow = record.read(flow_key, FLOW_FIELDS, true)
-  if flow then return outcome_of(flow, A, run) end
+  if flow then
+    local outcome = outcome_of(flow, A, run)
+    if flow.roots_left and outcome[1] == 'ALREADY_SATISFIED' then row_edges.release_left(c, run.flow_id) end
+    return outcome
+  end
   local late = schedule.refuse_fire(c, n.fire)
   if late then return late end
   local g = graph_store.use(c, A.graph)
@@ -117,6 +121,7 @@ local function submit(c, batch, A, n, run)
   run_record.write(c, batch, flow_key, A, run, g, n.deadline)
   if n.fire then schedule.note_fire(c, n.fire, flow_key) end
   write_special(c, r, run, g)
+  row_edges.add_lanes(c, g)
   row_edges.release_roots(c, r, g, batch, run)
   return OK
 end
@@ -133,7 +138,8 @@ end
 --           after their end (ms): one time for all outcomes, or four, for success, failed, cancelled and expired; a
 --           negative time, and none, is for ever. Runs with a `fair_key` take turns with those of other keys in their
 --           lanes. A run that a schedule starts brings the one fire that it is of: a fire creates one run at most, also when
---           that run has been purged, and none after `start_before`. The rest of many roots is left to the keeper: `more`.
+--           that run has been purged, and none after `start_before`. Of many roots, one call releases some: `more` says that the
+--           same call again releases others. Those that nobody asks for are released by the keeper.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      graph              text

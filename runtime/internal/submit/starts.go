@@ -59,8 +59,8 @@ func startSize(plan **RunPlan) int {
 	return size
 }
 
-// newStarter returns nil when the backend stores no graphs.
-func newStarter(e *engine.Session) *starter {
+// NewStarter returns nil when the backend stores no graphs.
+func NewStarter(e *engine.Session) *starter {
 	store, err := engine.Capability[engine.GraphStore](e.Backend)
 	if err != nil {
 		return nil
@@ -92,7 +92,7 @@ func (s *starter) submit(ctx context.Context, plan *RunPlan) (existed bool, err 
 
 // Start starts runs with one call, and stores their graph first if the partition does not have it.
 func (s *starter) Start(ctx context.Context, key StartKey, plans []*RunPlan) []startResult {
-	reply, err := s.send(ctx, key, startCall(key, plans))
+	reply, err := s.Send(ctx, key, StartCall(key, plans))
 	if err == nil && len(reply.Outcomes) != len(plans) {
 		err = errors.New("the reply tells of another number of runs")
 	}
@@ -110,9 +110,13 @@ func (s *starter) Start(ctx context.Context, key StartKey, plans []*RunPlan) []s
 // maxPuts bounds how often a graph is stored for one start: it is removed with the last run of it.
 const maxPuts = 3
 
-func (s *starter) send(ctx context.Context, key StartKey, call enginerpc.SubmitCall) (enginerpc.SubmitReply, error) {
+// Send makes a call that starts runs of a key. If the partition does not have their graph, it stores that first.
+func (s *starter) Send(ctx context.Context, key StartKey, call enginerpc.SubmitCall) (enginerpc.SubmitReply, error) {
 	for puts := 0; ; puts++ {
 		reply, err := s.store.Submit(ctx, call)
+		if err == nil && reply.More {
+			s.releaseRoots(ctx, call)
+		}
 		if !errors.Is(err, enginecore.ErrGraphUnknown) || puts == maxPuts {
 			return reply, err
 		}
@@ -121,6 +125,15 @@ func (s *starter) send(ctx context.Context, key StartKey, call enginerpc.SubmitC
 				return reply, fmt.Errorf("storing the graph: %w", err)
 			}
 		}
+	}
+}
+
+// releaseRoots makes the roots of runs eligible that the call which created the runs has left. What it does not come to is
+// done by a keeper.
+func (s *starter) releaseRoots(ctx context.Context, call enginerpc.SubmitCall) {
+	for more := true; more; {
+		reply, err := s.store.Submit(ctx, call)
+		more = err == nil && reply.More
 	}
 }
 
@@ -142,8 +155,8 @@ func outcomeOf(plan *RunPlan, o enginerpc.SubmissionOutcome) startResult {
 	return startResult{err: submitError(plan, err)}
 }
 
-// startCall returns the call that starts several runs with a key in common.
-func startCall(key StartKey, plans []*RunPlan) enginerpc.SubmitCall {
+// StartCall returns the call that starts several runs with a key in common.
+func StartCall(key StartKey, plans []*RunPlan) enginerpc.SubmitCall {
 	compiled := key.compiled
 	call := enginerpc.SubmitCall{
 		Partition: key.partition, Graph: compiled.formHash(), GraphHash: compiled.Hash, FlowName: compiled.Graph.Name,

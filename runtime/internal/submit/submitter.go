@@ -31,7 +31,7 @@ type Submitter struct {
 // wait.
 func NewSubmitter(s *engine.Session) *Submitter {
 	return &Submitter{
-		session: s, RunIDs: newRunIDAllocator(s), Completions: newCompletionListener(s), Starts: newStarter(s),
+		session: s, RunIDs: newRunIDAllocator(s), Completions: newCompletionListener(s), Starts: NewStarter(s),
 	}
 }
 

@@ -1,0 +1,96 @@
+-- The nodes of runs, as executions of a partition are listed and read.
+
+-- What one call gives at most.
+local MAX_PAGE = 1000
+
+-- Runs without nodes that one call passes.
+local MAX_RUNS = 200
+
+-- @record node_id execution_id:execution_id
+
+-- Adds the ids of nodes of a run from an ordinal on. Gives the ordinal behind the last, nil when that is all.
+local function add_nodes(c, ids, flow_id, from, limit)
+  local run = row.run(c, flow_id)
+  if not run or row.is_purging(run) then return nil end
+  local to = math.min(run.count, from + limit - #ids - 1)
+  for ordinal = from, to do ids[#ids + 1] = { row.execution_id(run, ordinal) } end
+  return to < run.count and to + 1 or nil
+end
+
+-- The nodes of all runs, the newest run first. Gives the cursor to go on with, "" at the end.
+local function list_all(c, ids, cursor, limit)
+  local list_key = key.ffx_all_runs(c)
+  local at, last, from = string.match(cursor, '^(%d+) (%S+) (%d+)$')
+  if at and from ~= '0' then
+    local rest = add_nodes(c, ids, last, tonumber(from), limit)
+    if rest then return at .. ' ' .. last .. ' ' .. number.text(rest) end
+  end
+  local rank = run_list.rank_behind(list_key, tonumber(at), last)
+  for _ = 1, MAX_RUNS do
+    if #ids >= limit then break end
+    local page = redis.call('ZRANGE', list_key, rank, rank, 'REV', 'WITHSCORES')
+    if not page[1] then return '' end
+    last, at, rank = page[1], number.text(tonumber(page[2])), rank + 1
+    local rest = add_nodes(c, ids, last, 1, limit)
+    if rest then return at .. ' ' .. last .. ' ' .. number.text(rest) end
+  end
+  return at .. ' ' .. last .. ' 0'
+end
+
+-- @function ffx_list_nodes
+-- @summary  Ids of the nodes of runs in one partition, in pages: of one run, or of all. Executions that were created call by call
+--           are not among them.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      cursor             text optional
+-- @arg      limit              int
+-- @arg      flow_id            flow_id optional
+-- @reply    OK nodes:list(node_id) next_cursor:text
+-- @error    invalid_input message:text
+function F.ffx_list_nodes(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  local c, ids = call.open(K.partition), {}
+  limit = math.max(1, math.min(limit, MAX_PAGE))
+  if is_set(A.flow_id) then
+    local rest = add_nodes(c, ids, A.flow_id, tonumber(A.cursor) or 1, limit)
+    return reply.ok(ids, rest and number.text(rest) or '')
+  end
+  return reply.ok(ids, list_all(c, ids, A.cursor or '', limit))
+end
+
+-- @record read_execution execution_id:execution_id values:pairs tags:pairs
+
+-- The tags of an execution: those of its node, and those that it was given.
+local function tags_of(c, execution_id)
+  local r = row.of_key(key.exec_core(c, execution_id))
+  local tags = r and record.tags_of(graph_store.of_row(r).tags) or {}
+  for _, text in ipairs(redis.call('HGETALL', key.exec_tags(c, execution_id))) do tags[#tags + 1] = text end
+  return tags
+end
+
+-- @function ffx_read_executions
+-- @summary  Fields and tags of executions of one partition. Those that are not there are left out.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      fields             csv
+-- @args     executions         execution_id
+-- @reply    OK executions:list(read_execution)
+function F.ffx_read_executions(K, A)
+  local c, fields, found = call.open(K.partition), {}, {}
+  for field in string.gmatch(A.fields, '[^,]+') do fields[#fields + 1] = field end
+  for _, execution_id in ipairs(A.executions) do
+    local record_of = record.read(key.exec_core(c, execution_id), fields)
+    if record_of then
+      local values = {}
+      for _, field in ipairs(fields) do
+        if record_of[field] then
+          values[#values + 1] = field
+          values[#values + 1] = record_of[field]
+        end
+      end
+      found[#found + 1] = { execution_id, values, tags_of(c, execution_id) }
+    end
+  end
+  return reply.ok(found)
+end
