@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "205-9ed8e18d5159d2c8"
+const build = "206-2252964b18d0fbeb"
