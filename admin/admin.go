@@ -119,7 +119,14 @@ func (c *Client) coreOf(ctx context.Context, id enginecore.ExecutionID, fields .
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
-	return c.one(ctx, c.keys.ExecCore(id), append(fields, "lifecycle_phase"), enginecore.ErrExecutionNotFound)
+	fields = append(fields, "lifecycle_phase")
+	if isNode(id) {
+		nodes, err := c.readNodes(ctx, []string{string(id)}, fields)
+		if n, found := nodes[string(id)]; err != nil || found {
+			return n.fields, err
+		}
+	}
+	return c.one(ctx, c.keys.ExecCore(id), fields, enginecore.ErrExecutionNotFound)
 }
 
 // now is the server's clock, which calls of the contract take from their caller.

@@ -230,6 +230,15 @@ func (c *Client) Execution(ctx context.Context, id enginecore.ExecutionID) (Exec
 	if err := checkID(id); err != nil {
 		return Execution{}, err
 	}
+	nodes, err := c.readNodes(ctx, []string{string(id)}, executionFields)
+	if err != nil {
+		return Execution{}, of(err, "get", "execution", string(id))
+	}
+	if n, found := nodes[string(id)]; found {
+		e := executionOf(id, n.fields)
+		e.Tags = n.tags
+		return e, nil
+	}
 	results, err := c.read(ctx, c.hmget(c.keys.ExecCore(id), executionFields),
 		c.client.B().Hgetall().Key(c.keys.ExecTags(id)).Build())
 	if err != nil {
@@ -265,6 +274,11 @@ func (c *Client) ExecutionState(ctx context.Context, id enginecore.ExecutionID) 
 func (c *Client) ExecutionResult(
 	ctx context.Context, id enginecore.ExecutionID,
 ) (result []byte, found bool, err error) {
+	if isNode(id) {
+		if result, found, err = c.nodeResult(ctx, id); found || err != nil {
+			return result, found, err
+		}
+	}
 	return c.bytes(ctx, id, c.keys.ExecResult(id))
 }
 
@@ -279,7 +293,12 @@ func (c *Client) bytes(ctx context.Context, id enginecore.ExecutionID, key strin
 	if err := checkID(id); err != nil {
 		return nil, false, err
 	}
-	value, err := c.client.Do(ctx, c.client.B().Get().Key(key).Build()).AsBytes()
+	return valueOf(c.client.Do(ctx, c.client.B().Get().Key(key).Build()))
+}
+
+// valueOf returns the text of an answer, and whether there is one.
+func valueOf(answer rueidis.RedisResult) ([]byte, bool, error) {
+	value, err := answer.AsBytes()
 	if rueidis.IsRedisNil(err) {
 		return nil, false, nil
 	}

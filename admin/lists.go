@@ -182,12 +182,23 @@ func (c *Client) executionIDs(
 			return key
 		}
 	}
-	return c.scan(ctx, s, cursor, limit)
+	if strings.HasPrefix(cursor, nodesCursor) {
+		return c.nodeIDs(ctx, q, s.partitions, cursor, limit)
+	}
+	ids, next, err := c.scan(ctx, s, cursor, limit)
+	if _, beside := q.Index.isOfIndex(Execution{}); next == "" && (beside || q.Index == "") {
+		next = fmt.Sprintf("%s%d.", nodesCursor, s.partitions[0].Index)
+	}
+	return ids, next, err
 }
 
 func (c *Client) readExecutions(ctx context.Context, q ExecutionQuery, ids []string) ([]Execution, error) {
 	commands := make([]rueidis.Completed, 0, 2*len(ids))
 	tags := q.WithTags || len(q.Tags) > 0
+	found, ids, err := c.findNodes(ctx, q, ids)
+	if err != nil {
+		return nil, err
+	}
 	for _, id := range ids {
 		commands = append(commands, c.hmget(c.keys.ExecCore(enginecore.ExecutionID(id)), executionFields))
 		if tags {
@@ -198,7 +209,6 @@ func (c *Client) readExecutions(ctx context.Context, q ExecutionQuery, ids []str
 	if err != nil {
 		return nil, err
 	}
-	var found []Execution
 	step := len(commands) / max(1, len(ids))
 	for i, id := range ids {
 		r := hashrecord.Read(results[i*step], executionFields)
@@ -214,6 +224,32 @@ func (c *Client) readExecutions(ctx context.Context, q ExecutionQuery, ids []str
 		}
 	}
 	return found, nil
+}
+
+// findNodes reads those of the executions that are nodes of runs and returns them, as far as they are wanted, and the ids
+// of the others.
+func (c *Client) findNodes(
+	ctx context.Context, q ExecutionQuery, ids []string,
+) (found []Execution, others []string, err error) {
+	nodes, err := c.readNodes(ctx, ids, executionFields)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, id := range ids {
+		n, is := nodes[id]
+		if !is {
+			others = append(others, id)
+			continue
+		}
+		e := executionOf(enginecore.ExecutionID(id), n.fields)
+		if inIndex, known := q.Index.isOfIndex(e); known && !inIndex || !hasTags(n.tags, q.Tags) {
+			continue
+		}
+		if e.Tags = n.tags; q.wants(e) {
+			found = append(found, e)
+		}
+	}
+	return found, others, nil
 }
 
 func (q ExecutionQuery) wants(e Execution) bool {

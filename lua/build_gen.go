@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "207-98ebf9d35a8b4675"
+const build = "208-d7b59ee34f6f390a"

@@ -66,7 +66,7 @@ func TestContractSendsNoCompositeCall(t *testing.T) {
 	partition := enginecore.Partition{Family: enginecore.FlowFamily}
 	_, err := enginerpc.ConnOf(b.Engine).Tick(ctx, enginerpc.TickCall{Partition: partition, Limit: 1})
 	require.ErrorIs(t, err, enginecore.ErrContractOnly)
-	require.ErrorContains(t, err, "ffx_tick")
+	require.ErrorContains(t, err, enginerpc.FunctionName(enginerpc.TickCall{}))
 	pipeline := enginerpc.ConnOf(b.Engine).Pipeline()
 	result := enginerpc.Add[enginerpc.TickReply](pipeline, enginerpc.TickCall{Partition: partition, Limit: 1})
 	require.NoError(t, pipeline.Run(ctx))

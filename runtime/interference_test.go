@@ -68,8 +68,8 @@ type member struct {
 
 func (o *operator) read(node string) member {
 	id := o.trial.plan.ExecutionID(node)
-	client := o.core.Client()
-	fields, err := client.Do(o.ctx, client.B().Hgetall().Key(o.core.Keys().ExecCore(id)).Build()).AsStrMap()
+	fields, err := nodeFields(o.ctx, o.core, id, "current_attempt_index", "current_worker_instance_id", "lane_id",
+		"lifecycle_phase", "eligibility_state", "terminal_outcome", "total_attempt_count")
 	if err != nil {
 		o.t.Errorf("read core: %v", err)
 	}
@@ -252,9 +252,8 @@ func (o *operator) work(m member) {
 	n := &o.trial.sketch.nodes[i]
 	inputs := make([]string, len(n.data))
 	for k, up := range n.data {
-		client := o.core.Client()
-		text, err := client.Do(o.ctx, client.B().Get().Key(o.core.Keys().ExecResult(o.trial.plan.ExecutionID(nodeName(up)))).Build()).ToString()
-		if err != nil || json.Unmarshal([]byte(text), &inputs[k]) != nil {
+		result, err := resultOf(o.ctx, o.workerPool.bench, o.trial.plan.ExecutionID(nodeName(up)))
+		if err != nil || json.Unmarshal(result, &inputs[k]) != nil {
 			o.t.Errorf("node %s started, but its upstream %s has no result: %v", m.node, nodeName(up), err)
 		}
 	}

@@ -210,7 +210,7 @@ func TestNamespacesAreApart(t *testing.T) {
 		id := enginecore.FlowIDFor("theirs", x.flow, x.run)
 		p, err := enginerpc.ConnOf(ours.Engine).FlowPartition(id)
 		require.NoError(t, err)
-		x.wait = runtime.Waitpoint{ExecutionID: enginecore.ExecutionIDFor(p, id, "ok"), ID: enginecore.WaitpointIDFor(id, "ok")}
+		x.wait = runtime.Waitpoint{ExecutionID: enginecore.NodeExecutionID(p, id, 1), ID: enginecore.WaitpointIDFor(id, "ok")}
 		view := func() []any {
 			c := theirs.Client
 			described, err := c.Run(x.flow, x.run).Describe(ctx)

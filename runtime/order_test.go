@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -366,15 +365,16 @@ func TestItemsShareAsTheirRun(t *testing.T) {
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []int{1, 2, 3}, out)
-		client, items := enginerpc.ConnOf(b.Engine).Client(), 0
-		for _, key := range b.Settle(t).KeyNames() {
-			if !strings.Contains(key, ":exec:") || !strings.HasSuffix(key, ":core") {
-				continue
-			}
-			core, err := client.Do(ctx, client.B().Hmget().Key(key).Field("execution_kind", "fair_key", "priority").Build()).AsStrSlice()
+		b.Settle(t)
+		core, items := enginerpc.ConnOf(b.Engine), 0
+		nodes, err := nodesOf(ctx, core)
+		require.NoError(t, err)
+		for _, id := range nodes {
+			fields, err := nodeFields(ctx, core, id, "execution_kind", "fair_key", "priority")
 			require.NoError(t, err)
-			require.Equal(t, []string{"a", "6"}, core[1:], core[0])
-			if core[0] == "item" {
+			require.Equal(t, "a", fields["fair_key"], fields["execution_kind"])
+			require.Equal(t, "6", fields["priority"], fields["execution_kind"])
+			if fields["execution_kind"] == "item" {
 				items++
 			}
 		}

@@ -148,7 +148,18 @@ func TestPurgeInParts(t *testing.T) {
 		})
 		defs := c.variety(t)
 		wide := map[string]*flow.Definition[none, string]{"wide": defs["wide"]}
+		// Rows of more than one call.
+		big := flow.New[none, string]("wide")
+		leaves := make([]flow.Ref[string], 1200)
+		for i := range leaves {
+			leaves[i] = flow.Node(big, fmt.Sprintf("leaf-%d", i), c.act, flow.Const("ok"))
+		}
+		flow.Return(big, flow.Node(big, "sum", c.sum, flow.List(leaves...)))
+		defs["wide"] = definitionOf(t, big)
+		wide["wide"] = defs["wide"]
 		run := runAll(t, b, wide, "id")[0]
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
 		b.Settle(t)
 		require.NoError(t, worker.Stop())
 		plan, err := runtime.NewPlan(b.Client, defs["wide"], none{}, runtime.WithID("id"))
@@ -162,10 +173,7 @@ func TestPurgeInParts(t *testing.T) {
 		listed, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "wide"}, "", 10)
 		require.NoError(t, err)
 		require.Empty(t, listed.Runs)
-		d, err := run.Describe(ctx)
-		require.NoError(t, err)
-		require.NotEmpty(t, d.Nodes)
-		_, err = core.ReplayExecution(ctx, enginerpc.ReplayExecutionCall{ExecutionID: d.Nodes[0].ExecutionID, LaneID: "wide"})
+		_, err = core.ReplayExecution(ctx, enginerpc.ReplayExecutionCall{ExecutionID: d.Nodes[1100].ExecutionID, LaneID: "default"})
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
 
 		again, err := runtime.Start(ctx, b.Client, defs["wide"], none{}, runtime.WithID("id"))

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -241,13 +242,17 @@ func TestRerunFrom(t *testing.T) {
 		b.Worker(t, []activity.Handler{s.act}, runtime.WorkerConfig{Concurrency: 4})
 		run := s.start(t, b, s.flow(t, "order", "a:", "b: a", "other: a", "c: b other", "sum: c a"))
 		s.called()
-		core := enginerpc.ConnOf(b.Engine)
-		plan, err := runtime.NewPlan(b.Client, s.flow(t, "order", "a:"), none{}, runtime.WithID(run.ID()))
+		d, err := run.Describe(ctx)
 		require.NoError(t, err)
+		ids := map[string]enginecore.ExecutionID{}
+		for _, n := range d.Nodes {
+			ids[n.Name] = n.ExecutionID
+		}
 		stored := func(node string) string {
-			text, err := core.Client().Do(ctx, core.Client().B().Get().Key(core.Keys().ExecResult(plan.ExecutionID(node))).Build()).ToString()
+			result, err := resultOf(ctx, b, ids[node])
 			require.NoError(t, err)
-			return text
+			require.NotNil(t, result)
+			return string(result)
 		}
 		before := stored("c")
 		gate := s.gate("c")

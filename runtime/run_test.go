@@ -48,6 +48,6 @@ func TestChain(t *testing.T) {
 			require.False(t, run.Existed())
 		}
 		s := b.Settle(t)
-		require.Greater(t, s.Keys(), 100)
+		require.Greater(t, s.Keys(), 40)
 	})
 }

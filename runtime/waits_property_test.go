@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -362,9 +361,9 @@ func (n *sceneNode) reviewResult(t *testing.T, ctx context.Context, b *enginetes
 	core := enginerpc.ConnOf(b.Engine)
 	p, err := core.FlowPartition(set.run.FlowID())
 	require.NoError(t, err)
-	client := core.Client()
-	key := core.Keys().ExecResult(enginecore.ExecutionIDFor(p, set.run.FlowID(), n.name))
-	data, err := client.Do(ctx, client.B().Get().Key(key).Build()).AsBytes()
+	node, err := core.FindNode(ctx, enginerpc.FindNodeCall{Partition: p, FlowID: set.run.FlowID(), Node: n.name})
+	require.NoError(t, err)
+	data, err := resultOf(ctx, b, node.ExecutionID)
 	require.NoError(t, err)
 	if n.wait {
 		want, ended := set.ended[n.name+"/"]

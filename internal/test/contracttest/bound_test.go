@@ -235,6 +235,26 @@ func TestNodesAreNotCreated(t *testing.T) {
 	})
 }
 
+// TestManyReclaims takes an execution over more often than a row can count.
+func TestManyReclaims(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, b *bench) {
+		h := b.claim(b.create(withPolicy(`{"max_reclaim_count":257}`)))
+		b.set(h.id, "lease_reclaim_count", "254")
+		for _, count := range []string{"255", "256", "257"} {
+			b.revoke(h)
+			must(b, enginerpc.IssueReclaimGrantCall{Grant: b.grantCall(h.id)})
+			reply := must(b, b.reclaimCall(h))
+			h.lease, h.epoch, h.index, h.try = reply.LeaseID, reply.LeaseEpoch, reply.AttemptIndex, reply.AttemptID
+			want(t, "reclaims", b.core(h.id, "lease_reclaim_count"), count)
+		}
+		b.revoke(h)
+		must(b, enginerpc.IssueReclaimGrantCall{Grant: b.grantCall(h.id)})
+		want(t, "one more", refused(b, b.reclaimCall(h)), "max_retries_exhausted")
+		b.replay(h.id)
+	})
+}
+
 // TestStrictAuthority turns off what the contract leaves to the caller's word.
 func TestStrictAuthority(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,19 @@ func (b *Bench) Locate(tb testing.TB, flow, run string) RunPlace {
 	return RunPlace{FlowID: id, Partition: partition}
 }
 
-// ExecutionID returns the id of a node of the run.
+// Node returns the id of a node of a run that was started.
+func (b *Bench) Node(tb testing.TB, p RunPlace, node string) enginecore.ExecutionID {
+	tb.Helper()
+	if b.Contract() {
+		return p.ExecutionID(node)
+	}
+	call := enginerpc.FindNodeCall{Partition: p.Partition, FlowID: p.FlowID, Node: node}
+	reply, err := enginerpc.ConnOf(b.Engine).FindNode(Context(tb), call)
+	require.NoError(tb, err)
+	return reply.ExecutionID
+}
+
+// ExecutionID returns the id of a node of a run that is created call by call, as in contract mode.
 func (p RunPlace) ExecutionID(node string) enginecore.ExecutionID {
 	return enginecore.ExecutionIDFor(p.Partition, p.FlowID, node)
 }

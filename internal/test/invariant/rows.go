@@ -16,7 +16,7 @@ const (
 	noAttempt  = 65535
 	noLease    = "------------------------------------"
 	otherLease = "++++++++++++++++++++++++++++++++++++" // it is in more, as lease
-	elseNumber = 255 // the value of a state field is in more
+	elseNumber = 255                                    // the value of a state field is in more
 )
 
 // Flags of a row and of a run.

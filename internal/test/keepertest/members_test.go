@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -39,31 +40,47 @@ func TestCountsOfLargeRuns(t *testing.T) {
 		_, err = runtime.Start(d.ctx, b.Client, def, 1, runtime.WithID("wide"))
 		require.NoError(t, err)
 		core := d.keys.FlowCore(place.Partition, place.FlowID)
-		open := func() string { return d.text("HGET", core, "open_nodes") }
+		client := d.core.Client()
+		open := func() int {
+			t.Helper()
+			n, err := rowread.Open(d.ctx, client, d.keys, place.Partition, place.FlowID)
+			require.NoError(t, err)
+			return n
+		}
+		setOpen := func(n int) {
+			t.Helper()
+			require.NoError(t, rowread.SetOpen(d.ctx, client, d.keys, place.Partition, place.FlowID, n))
+		}
+		for more := true; more; { // the roots beyond those of one call
+			reply, err := d.core.Tick(d.ctx, enginerpc.TickCall{Partition: place.Partition, Limit: 1000})
+			require.NoError(t, err)
+			more = reply.More
+		}
 		require.Zero(t, d.run("member_reconciliation").Done)
 
-		d.do("HSET", core, "open_nodes", "77", "nodes_failed", "5")
+		setOpen(77)
+		d.do("HSET", core, "nodes_failed", "5")
 		lane := d.keys.LaneEligible(place.Partition, "default")
-		d.do("ZREM", lane, string(place.ExecutionID("n7")))
+		d.do("ZREM", lane, string(b.Node(t, place, "n7")))
 		require.Equal(t, map[string]int64{"flow_counts": 2, "lane:eligible": 1}, d.countMembers(place, func() {}))
-		require.Equal(t, fmt.Sprint(nodes), open())
+		require.Equal(t, nodes, open())
 
-		d.do("HSET", core, "open_nodes", "77")
+		setOpen(77)
 		pages := 0
 		require.Empty(t, d.countMembers(place, func() {
 			if pages++; pages == 2 {
-				_, err := d.CancelExecution(d.ctx, place.ExecutionID("n9"), "enough")
+				_, err := d.CancelExecution(d.ctx, b.Node(t, place, "n9"), "enough")
 				require.NoError(t, err)
 			}
 		}))
 		require.Equal(t, 3, pages, "it gives up")
-		require.Equal(t, "76", open())
+		require.Equal(t, 76, open())
 		if nodes > 2000 {
 			require.Positive(t, d.run("member_reconciliation").Done)
 		} else {
 			d.countMembers(place, func() {})
 		}
-		require.NotEqual(t, "76", open())
+		require.NotEqual(t, 76, open())
 		b.Check(t, invariant.AnyTime)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -32,11 +33,12 @@ func TestKeyReconciliation(t *testing.T) {
 		require.NoError(t, err)
 		_, err = runtime.Schedule(d.ctx, b.Client, "nightly", def, 1, runtime.ScheduleConfig{Every: 24 * time.Hour})
 		require.NoError(t, err)
-		require.Zero(t, d.run("key_reconciliation").Done)
-
 		p, keys := place.Partition, d.keys
+		beside := enginecore.Partition{Family: enginecore.FlowFamily, Index: (p.Index + 1) % 4}
+		d.create(admin.ExecutionSpec{ID: enginecore.NewExecutionID(beside)})
+		require.Zero(t, d.run("key_reconciliation").Done)
 		nobody := "00000000-0000-0000-0000-000000000000"
-		id := string(place.ExecutionID("only"))
+		id := string(b.Node(t, place, "only"))
 		for _, w := range []struct {
 			index    string
 			commands [][]string
@@ -46,7 +48,7 @@ func TestKeyReconciliation(t *testing.T) {
 			{"runs", [][]string{{"ZADD", keys.FfxTaggedRuns(p, "team.name", "y"), "5", string(place.FlowID)}}},
 			{"runs", [][]string{{"ZADD", keys.FfxTaggedRuns(p, "team.name", "gone: since"), "5", nobody}}},
 			{"worker_leases", [][]string{{"SADD", keys.IndexWorkerLeases(p, "w"), id}}},
-			{"all_executions", [][]string{{"DEL", keys.IndexAllExecutions(p)}, {"DEL", keys.LaneEligible(p, "default")}, {"DEL", keys.FlowMembers(p, place.FlowID)}}},
+			{"all_executions", [][]string{{"DEL", keys.IndexAllExecutions(beside)}, {"DEL", keys.LaneEligible(beside, "default")}}},
 			{"flow_index", [][]string{{"DEL", keys.IndexFlowIndex(p)}, {"DEL", keys.FfxAllRuns(p)}, {"DEL", keys.FfxRuns(p, "lost")}}},
 		} {
 			for _, command := range w.commands {

@@ -86,6 +86,23 @@ func hash(ctx context.Context, client rueidis.Client, key string) (map[string]st
 	return client.Do(ctx, client.B().Hgetall().Key(key).Build()).AsStrMap()
 }
 
+// Open returns how many nodes of a run have not ended.
+func Open(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, p enginecore.Partition, flow enginecore.FlowID) (int, error) {
+	nodes, err := client.Do(ctx, client.B().Get().Key(keys.FlowNodes(p, flow)).Build()).ToString()
+	if err != nil {
+		return 0, err
+	}
+	head, _, err := Parse(nodes)
+	return head.Open, err
+}
+
+// SetOpen writes how many nodes of a run have not ended.
+func SetOpen(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, p enginecore.Partition, flow enginecore.FlowID, n int) error {
+	const offset = 4
+	text := string(binary.LittleEndian.AppendUint32(nil, uint32(n)))
+	return client.Do(ctx, client.B().Setrange().Key(keys.FlowNodes(p, flow)).Offset(offset).Value(text).Build()).Error()
+}
+
 // columns are where fields that a test may set are in a row: the offset and the width in bytes. open is how many edges
 // are.
 var columns = map[string][2]int{

@@ -5,6 +5,7 @@ package rowread
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -179,7 +180,10 @@ func (r Row) Fields(more map[string]string) map[string]string {
 		}
 	}
 	out["total_attempt_count"], out["retry_count"] = strconv.Itoa(r.Attempts), strconv.Itoa(r.Retries)
-	out["lease_reclaim_count"], out["current_lease_epoch"] = strconv.Itoa(r.Reclaims), strconv.FormatInt(r.Epoch, 10)
+	out["current_lease_epoch"] = strconv.FormatInt(r.Epoch, 10)
+	if _, more := out["lease_reclaim_count"]; r.Reclaims < math.MaxUint8 || !more {
+		out["lease_reclaim_count"] = strconv.Itoa(r.Reclaims)
+	}
 	out["managed"] = "1"
 	if r.Index >= 0 {
 		out["current_attempt_index"] = strconv.Itoa(r.Index)

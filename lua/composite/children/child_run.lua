@@ -331,7 +331,9 @@ function F.ffx_child_ended(K, A)
   end
   if is_waiting(core) then
     redis.call('ZREM', key.ffx_unwanted(c), awaiting(A.execution_id, A.child_flow_id))
-    redis.call('ZREM', key.lane_blocked_dependencies(c, record.lane(core)), A.execution_id)
+    if not record.node(core_key) then
+      redis.call('ZREM', key.lane_blocked_dependencies(c, record.lane(core)), A.execution_id)
+    end
     requeue.ready(c, A.execution_id, core_key, core, {})
   end
   settle.run(c)

@@ -118,11 +118,20 @@ local function state_field(field, column, values)
   end
 end
 
--- Whole numbers.
-local function number_field(field, column)
-  READ[field] = function(r) return number.text(r[column]) end
-  WRITE[field] = function(r, text) r[column] = tonumber(text) or 0 end
+-- Whole numbers. One that is `max` or more is in `more`.
+local function number_field(field, column, max)
+  READ[field] = function(r)
+    if r[column] == max then return read_more(r, { field })[field] or number.text(max) end
+    return number.text(r[column])
+  end
+  WRITE[field] = function(r, text)
+    local n = tonumber(text) or 0
+    r[column] = math.min(n, max)
+    if n >= max then write_more(r, field, text) end
+  end
 end
+
+local MAX_BYTE, MAX_SHORT, MAX_LONG = 255, 65535, 4294967295
 
 -- Times (Unix ms); 0 is none.
 local function time_field(field, column)
@@ -151,10 +160,10 @@ local function define()
   state_field('terminal_outcome', 'outcome', row.OUTCOME)
   state_field('attempt_state', 'attempt', row.ATTEMPT)
   state_field('public_state', 'public', row.PUBLIC)
-  number_field('total_attempt_count', 'total')
-  number_field('retry_count', 'retries')
-  number_field('lease_reclaim_count', 'reclaims')
-  number_field('current_lease_epoch', 'epoch')
+  number_field('total_attempt_count', 'total', MAX_SHORT)
+  number_field('retry_count', 'retries', MAX_SHORT)
+  number_field('lease_reclaim_count', 'reclaims', MAX_BYTE)
+  number_field('current_lease_epoch', 'epoch', MAX_LONG)
   time_field('lease_expires_at', 'expires')
   time_field('lease_acquired_at', 'acquired')
   time_field('started_at', 'started')

@@ -1,0 +1,140 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+)
+
+// The nodes of runs that were submitted whole have no hashes of their own: the library reads and lists them.
+
+// isNode reports whether an execution is a node of a run that was submitted whole: its id is a UUID of version 8 that ends
+// in an ordinal.
+func isNode(id enginecore.ExecutionID) bool {
+	uuid := id.UUID()
+	return len(uuid) == 36 && uuid[14] == '8' && !strings.HasSuffix(uuid, "0000")
+}
+
+// nodeRecord is what is read of a node.
+type nodeRecord struct {
+	fields hashrecord.Record
+	tags   map[string]string
+}
+
+// nodesPerRead is how many nodes one call reads.
+const nodesPerRead = 100
+
+// readNodes reads fields and tags of those executions that are nodes and exist.
+func (c *Client) readNodes(ctx context.Context, ids []string, fields []string) (map[string]nodeRecord, error) {
+	byPartition := map[enginecore.Partition][]enginecore.ExecutionID{}
+	for _, text := range ids {
+		if id := enginecore.ExecutionID(text); isNode(id) {
+			p, err := id.Partition()
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+			}
+			byPartition[p] = append(byPartition[p], id)
+		}
+	}
+	found := map[string]nodeRecord{}
+	for p, of := range byPartition {
+		for some := range slices.Chunk(of, nodesPerRead) {
+			reply, err := c.core.ReadExecutions(ctx, enginerpc.ReadExecutionsCall{
+				Partition: p, Fields: strings.Join(fields, ","), Executions: some,
+			})
+			if err != nil {
+				return nil, err
+			}
+			for _, x := range reply.Executions {
+				n := nodeRecord{fields: make(hashrecord.Record, len(x.Values))}
+				for _, v := range x.Values {
+					n.fields[v.Name] = string(v.Value)
+				}
+				for _, tag := range x.Tags {
+					if n.tags == nil {
+						n.tags = map[string]string{}
+					}
+					n.tags[tag.Name] = string(tag.Value)
+				}
+				found[string(x.ExecutionID)] = n
+			}
+		}
+	}
+	return found, nil
+}
+
+// nodeResult reads the result of a node.
+func (c *Client) nodeResult(ctx context.Context, id enginecore.ExecutionID) ([]byte, bool, error) {
+	p, err := id.Partition()
+	if err != nil {
+		return nil, false, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	uuid := id.UUID()
+	run, last := uuid[:len(uuid)-4]+"0000", uuid[len(uuid)-4:]
+	ordinal, err := strconv.ParseUint(last, 16, 16)
+	if err != nil {
+		return nil, false, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	key := c.keys.FlowResults(p, enginecore.FlowID(run))
+	read := c.client.B().Hget().Key(key).Field(strconv.FormatUint(ordinal, 10)).Build()
+	return valueOf(c.client.Do(ctx, read))
+}
+
+// isOfIndex reports whether a node is what an index lists that has no nodes of runs. known is false for an index that has
+// them.
+func (i Index) isOfIndex(e Execution) (is, known bool) {
+	switch i {
+	case IndexActive:
+		return e.Phase == enginecore.PhaseActive, true
+	case IndexTerminal:
+		return e.Phase == enginecore.PhaseTerminal, true
+	case IndexBlockedDependencies:
+		return e.Eligibility == enginecore.EligibilityBlockedByDeps, true
+	}
+	return false, false
+}
+
+// nodesCursor begins the cursor of a page of nodes, which come behind all other executions: "nodes.<partition>.<rest>".
+const nodesCursor = "nodes."
+
+// nodeIDs lists nodes from a cursor on, about limit of them.
+func (c *Client) nodeIDs(
+	ctx context.Context, q ExecutionQuery, partitions []enginecore.Partition, cursor string, limit int,
+) (ids []string, next string, err error) {
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	index, rest, _ := strings.Cut(strings.TrimPrefix(cursor, nodesCursor), ".")
+	number, err := strconv.ParseUint(index, 10, 16)
+	at := slices.IndexFunc(partitions, func(p enginecore.Partition) bool { return uint64(p.Index) == number })
+	if err != nil || at < 0 {
+		return nil, "", fmt.Errorf("%w: %.80q", ErrCursor, cursor)
+	}
+	for limit = min(limit, maxLimit); len(ids) < limit && at < len(partitions); {
+		reply, err := c.core.ListNodes(ctx, enginerpc.ListNodesCall{
+			Partition: partitions[at], Cursor: rest, Limit: int64(limit - len(ids)), FlowID: q.Flow,
+		})
+		if errors.Is(err, enginecore.ErrContractOnly) {
+			return nil, "", nil // there are none
+		} else if err != nil {
+			return nil, "", err
+		}
+		for _, n := range reply.Nodes {
+			ids = append(ids, string(n.ExecutionID))
+		}
+		if rest = reply.NextCursor; rest == "" {
+			at++
+		}
+	}
+	if at == len(partitions) {
+		return ids, "", nil
+	}
+	return ids, fmt.Sprintf("%s%d.%s", nodesCursor, partitions[at].Index, rest), nil
+}
