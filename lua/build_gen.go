@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "199-4d8b9ab752341d3b"
+const build = "200-35b13ac9b96ebe4b"

@@ -118,11 +118,9 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	require.NoError(t, setUp.Stop())
 	x.worker = b.Worker(t, x.handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Lanes: []string{busyLane}, Concurrency: 1}))
 	x.awaitStates(t, map[string]runtime.NodeState{"active": "active"})
-	client := enginerpc.ConnOf(b.Engine).Client()
-	var err error
-	x.holder, err = client.Do(x.ctx, client.B().Hget().Key(enginerpc.ConnOf(b.Engine).Keys().ExecCore(x.plan.ExecutionID("active"))).
-		Field("current_worker_instance_id").Build()).ToString()
+	fields, err := nodeFields(x.ctx, enginerpc.ConnOf(b.Engine), x.plan.ExecutionID("active"), "current_worker_instance_id")
 	require.NoError(t, err)
+	x.holder = fields["current_worker_instance_id"]
 	return x
 }
 

@@ -71,7 +71,7 @@ local function line_up(c, lane, fair_key)
 end
 
 -- The queue that an execution of the eligible set belongs into, with its key in the line: nil when the lane has none.
--- `core` needs nothing but its fair_key, which is noted on records that have none and share the empty one.
+-- `core` needs nothing but its fair_key, which is noted on records that have none and share the empty one, but for rows.
 function order.queue_for(c, lane, execution_id, core)
   local fair_key = core.fair_key
   if not is_set(fair_key) then
@@ -128,7 +128,11 @@ function order.leave(c, lane, execution_id, core, eligible_key)
     redis.call('ZREM', eligible_key, execution_id)
   end
   local fair_key = core.fair_key
-  if not fair_key then return end
+  if not fair_key then
+    -- A row has no note that its execution shares the queue of the empty key.
+    if not order.is_fair(c, lane) or not record.node(key.exec_core(c, execution_id)) then return end
+    fair_key = ''
+  end
   local queue_key = key.ffx_queue(c, lane, fair_key)
   if redis.call('ZREM', queue_key, execution_id) == 0 or redis.call('EXISTS', queue_key) == 1 then return end
   order.step_out(c, lane, fair_key)

@@ -27,6 +27,11 @@ local function more_of(r)
   return more
 end
 
+-- Fields that many calls read of a node which has any in `more`: they are read together with the first of all.
+local COMMON = {
+  'lane_id', 'current_lane', 'priority', 'attached', 'limits', 'admission', 'blocking_detail', 'current_attempt_id', 'replay_count',
+}
+
 local function read_more(r, fields)
   local more = more_of(r)
   if not flag(r, row.MORE) then
@@ -36,13 +41,21 @@ local function read_more(r, fields)
     return more
   end
   local names, wanted = {}, {}
-  for _, field in ipairs(fields) do
-    if more[field] == nil then
-      wanted[#wanted + 1] = field
-      names[#names + 1] = more_field(r, field)
+  local function want(list)
+    for _, field in ipairs(list) do
+      if more[field] == nil then
+        more[field] = false
+        wanted[#wanted + 1] = field
+        names[#names + 1] = more_field(r, field)
+      end
     end
   end
+  want(fields)
   if #names > 0 then
+    if not r.has_common then
+      r.has_common = true
+      want(COMMON)
+    end
     for i, value in ipairs(redis.call('HMGET', r.run.more_key, unpack(names))) do more[wanted[i]] = value end
   end
   return more
@@ -53,7 +66,7 @@ local function write_more(r, field, text)
   if more[field] == text then return end
   if text == nil then
     if more[field] == false or not flag(r, row.MORE) then return end
-    redis.call('HDEL', r.run.more_key, more_field(r, field))
+    row.write_more(r.run, more_field(r, field), false)
     more[field] = false
     return
   end
@@ -61,7 +74,7 @@ local function write_more(r, field, text)
     set_flag(r, row.MORE, true)
     row.touch(r)
   end
-  redis.call('HSET', r.run.more_key, more_field(r, field), text)
+  row.write_more(r.run, more_field(r, field), text)
   more[field] = tostring(text)
 end
 

@@ -126,12 +126,11 @@ func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verd
 		return verdict{}, err
 	}
 	Admitter{s.session}.Promote(ctx, []enginerpc.Candidate{candidate}, 1)
-	admission, err := client.Do(ctx,
-		client.B().Hmget().Key(keys.ExecCore(x.id)).Field("admission").Build()).AsStrSlice()
+	records, err := s.session.Core.ReadRecords(ctx, []enginecore.ExecutionID{x.id}, "admission")
 	if err != nil {
 		return verdict{}, err
 	}
-	if len(admission) == 1 && admission[0] != "" {
+	if records[0]["admission"] != "" {
 		return admitted(), nil
 	}
 	return verdict{reason: alreadyBlocked, release: func(context.Context) {}}, nil

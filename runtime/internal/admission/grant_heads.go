@@ -8,7 +8,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -104,16 +103,13 @@ var grantFields = []string{
 
 // readRecords reads the records of candidates.
 func (s *grantSearch) readRecords(ctx context.Context, list []grantCandidate) error {
-	client, keys := s.session.Client, s.session.Core.Keys()
-	reads := make(rueidis.Commands, len(list))
+	ids := make([]enginecore.ExecutionID, len(list))
 	for i := range list {
-		reads[i] = client.B().Hmget().Key(keys.ExecCore(list[i].id)).Field(grantFields...).Build()
+		ids[i] = list[i].id
 	}
-	for i, result := range client.DoMulti(ctx, reads...) {
-		if err := result.Error(); err != nil {
-			return err
-		}
-		list[i].record = hashrecord.Read(result, grantFields)
+	records, err := s.session.Core.ReadRecords(ctx, ids, grantFields...)
+	for i := range records {
+		list[i].record = records[i]
 	}
-	return nil
+	return err
 }

@@ -3,12 +3,8 @@ package keeper
 import (
 	"context"
 
-	"github.com/redis/rueidis"
-
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 var admittedFields = []string{"lifecycle_phase"}
@@ -44,25 +40,23 @@ func (m *maintainer) dropAdmissions(
 func (m *maintainer) unusedAdmissions(
 	ctx context.Context, admitted []enginerpc.Admitted, isUnused func(phase string, guarded bool) bool,
 ) ([]enginerpc.DropAdmissionsAdmission, error) {
-	client := m.Session.Client
 	var unused []enginerpc.DropAdmissionsAdmission
 	var asked []enginerpc.Admitted
-	var questions rueidis.Commands
+	var ids []enginecore.ExecutionID
 	for _, a := range admitted {
 		id := enginecore.ExecutionID(a.Execution)
 		if _, err := id.Partition(); err != nil {
 			unused = append(unused, enginerpc.DropAdmissionsAdmission(a))
 			continue
 		}
-		asked = append(asked, a)
-		questions = append(questions,
-			client.B().Hmget().Key(m.Session.Core.Keys().ExecCore(id)).Field(admittedFields...).Build())
+		asked, ids = append(asked, a), append(ids, id)
 	}
-	for i, answer := range client.DoMulti(ctx, questions...) {
-		if err := answer.Error(); err != nil {
-			return nil, engine.ReadError("HMGET", err)
-		}
-		if isUnused(hashrecord.Read(answer, admittedFields)["lifecycle_phase"], asked[i].Guarded) {
+	records, err := m.Session.Core.ReadRecords(ctx, ids, admittedFields...)
+	if err != nil {
+		return nil, err
+	}
+	for i, record := range records {
+		if isUnused(record["lifecycle_phase"], asked[i].Guarded) {
 			unused = append(unused, enginerpc.DropAdmissionsAdmission(asked[i]))
 		}
 	}
