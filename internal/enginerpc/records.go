@@ -14,6 +14,9 @@ import (
 func (conn *Conn) ReadRecords(
 	ctx context.Context, ids []enginecore.ExecutionID, fields ...string,
 ) ([]map[string]string, error) {
+	if err := conn.connected(); err != nil {
+		return nil, err
+	}
 	records := make([]map[string]string, len(ids))
 	nodes := map[enginecore.Partition][]enginecore.ExecutionID{}
 	places := make(map[enginecore.ExecutionID]int, len(ids))
