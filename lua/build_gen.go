@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "208-d7b59ee34f6f390a"
+const build = "209-c5213fb11ec4d517"

@@ -244,7 +244,7 @@ func TestLostClaims(t *testing.T) {
 		a, sum := addOne(), adder()
 		near.Keeper(t)
 		claims := make(chan struct{})
-		p.Intercept(proxy.StallAfter("ffx_claim", 1, claims))
+		p.Intercept(proxy.StallAfter("ffx2_claim", 1, claims))
 		w := far.Worker(t, []activity.Handler{a, sum}, runtime.WorkerConfig{Lease: 2 * time.Second})
 		run, err := runtime.Start(ctx, near.Client, wide(t, a, sum, 20), 1)
 		require.NoError(t, err)
@@ -367,7 +367,7 @@ func TestClientKilledWhileSubmitting(t *testing.T) {
 				p := proxy.Start(t, server.Addr())
 				far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), prefix)
 				stalled := make(chan struct{})
-				p.Intercept(proxy.StallAfter("ffx_put_graph", calls, stalled))
+				p.Intercept(proxy.StallAfter("ffx2_put_graph", calls, stalled))
 				dying, die := context.WithCancel(ctx)
 				started := make(chan error, 1)
 				go func() {

@@ -170,13 +170,13 @@ func TestGrantByBudgetAndQuota(t *testing.T) {
 			Partition: quotaAt, QuotaPolicyID: quota, MaxConcurrent: 1, WindowSeconds: 60, Now: time.Now(),
 		})
 		require.NoError(t, err)
-		def := single(t, passing("pass"))
-		for i := range 2 {
-			run, err := runtime.Start(ctx, b.Client, def, i)
+		for range 2 {
+			id := enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily})
+			_, err := core.CreateExecution(ctx, enginerpc.CreateExecutionCall{
+				ExecutionID: id, Namespace: "default", LaneID: "default", ExecutionKind: "pass", CreatorIdentity: "test", PartitionID: "0",
+			})
 			require.NoError(t, err)
-			d, err := run.Describe(ctx)
-			require.NoError(t, err)
-			set(keys.ExecCore(d.Nodes[0].ExecutionID), "budget_ids", " "+string(budget)+" ", "quota_policy_id", string(quota))
+			set(keys.ExecCore(id), "budget_ids", " "+string(budget)+" ", "quota_policy_id", string(quota))
 		}
 		s := enginetest.NewGrantIssuer(t, b.Engine)
 		_, err = s.ClaimForWorker(ctx, requestFor("w"))
@@ -297,16 +297,16 @@ func TestGrantOfAbandoned(t *testing.T) {
 func grantAll(ctx context.Context, t *testing.T, b *enginetest.Bench, s *runtime.GrantIssuer, held bool) []string {
 	t.Helper()
 	var order []string
-	client, keys := enginerpc.ConnOf(b.Engine).Client(), enginerpc.ConnOf(b.Engine).Keys()
+	core := enginerpc.ConnOf(b.Engine)
 	for {
 		grant, err := s.ClaimForWorker(ctx, requestFor("w"))
 		if errors.Is(err, runtime.ErrNoGrant) {
 			return order
 		}
 		require.NoError(t, err)
-		core, err := client.Do(ctx, client.B().Hmget().Key(keys.ExecCore(grant.ExecutionID)).Field("fair_key", "priority").Build()).AsStrSlice()
+		fields, err := nodeFields(ctx, core, grant.ExecutionID, "fair_key", "priority")
 		require.NoError(t, err)
-		order = append(order, core[0]+core[1])
+		order = append(order, fields["fair_key"]+fields["priority"])
 		if !held {
 			_, err = claimBy(ctx, b, grant)
 			require.NoError(t, err)

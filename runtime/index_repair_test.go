@@ -118,11 +118,9 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	require.NoError(t, setUp.Stop())
 	x.worker = b.Worker(t, x.handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Lanes: []string{busyLane}, Concurrency: 1}))
 	x.awaitStates(t, map[string]runtime.NodeState{"active": "active"})
-	client := enginerpc.ConnOf(b.Engine).Client()
-	var err error
-	x.holder, err = client.Do(x.ctx, client.B().Hget().Key(enginerpc.ConnOf(b.Engine).Keys().ExecCore(x.plan.ExecutionID("active"))).
-		Field("current_worker_instance_id").Build()).ToString()
+	fields, err := nodeFields(x.ctx, enginerpc.ConnOf(b.Engine), x.plan.ExecutionID("active"), "current_worker_instance_id")
 	require.NoError(t, err)
+	x.holder = fields["current_worker_instance_id"]
 	return x
 }
 
@@ -230,10 +228,7 @@ func damages() [][]damage {
 		{
 			{"ZREM $idx:lane:default:eligible $id:eligible", "lane:eligible"},
 			{"ZREM $idx:lane:busy:delayed $id:delayed", "lane:delayed"},
-			{"ZREM $idx:lane:busy:active $id:active", "lane:active"},
 			{"ZREM $idx:lane:default:suspended $id:answer", "lane:suspended"},
-			{"ZREM $idx:lane:busy:terminal $id:first", "lane:terminal"},
-			{"ZREM $idx:lane:default:blocked:dependencies $id:blocked", "lane:blocked_dependencies"},
 			{"ZREM $idx:lane:busy:blocked:operator $id:held", "lane:blocked_operator"},
 			{"ZREM $idx:lane:busy:blocked:route $id:routed", "lane:blocked_route"},
 			{"ZREM $ffx:held $id:held", "held"},
@@ -260,12 +255,9 @@ func damages() [][]damage {
 		},
 		{
 			{"ZREM $idx:lease_expiry $id:active", "lease_expiry"},
-			{"SREM $idx:worker:$holder:leases $id:active", "worker_leases"},
 			{"ZREM $idx:attempt_timeout $id:active", "attempt_timeout"},
 			{"ZREM $idx:suspension_timeout $id:answer", "suspension_timeout"},
 			{"ZREM $ffx:start_deadlines $id:eligible", "start_deadlines"},
-			{"SREM $idx:all_executions $id:blocked", "all_executions"},
-			{"SREM $flow:members $id:blocked", "members"},
 			{"SREM $idx:flow_index $flow", "flow_index"},
 			{"ZREM $ffx:runs:fixture $flow", "runs"},
 			{"ZREM $ffx:all_runs $flow", "runs"},
@@ -296,14 +288,10 @@ func damages() [][]damage {
 			{"SADD $idx:pending_cancel_groups $flow|nothing", "pending_cancel_groups"},
 		},
 		{
-			{"SREM $exec:blocked:deps:unresolved $edge:active>blocked", "unresolved"},
-			{"HSET $exec:blocked:deps:meta unsatisfied_required_count 1", "unresolved"},
-			{"SADD $exec:blocked:deps:unresolved nothing", "unresolved"},
-			{"SREM $exec:blocked:deps:all_edges $edge:active>blocked", "all_edges"},
 			{"HSET $flow:edgegroup:$joined failed 1", "edge_groups"},
-			{"HSET $flow:core open_nodes 77", "flow_counts"},
+			{"SETRANGE $flow:nodes 4 M", "flow_counts"},
 			{"HSET $flow:core nodes_failed 1", "flow_counts"},
-			{"HSET $over:core open_nodes -1 nodes_cancelled 1", "flow_counts"},
+			{"HSET $over:core nodes_cancelled 1", "flow_counts"},
 		},
 	}
 }

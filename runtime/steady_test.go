@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -71,16 +70,15 @@ func (s *steady) start(t *testing.T, name string, a *activity.Activity[int, int]
 // notLost tells which execution of the lane is still leased.
 func (s *steady) notLost(t *testing.T) string {
 	t.Helper()
-	client, keys := enginerpc.ConnOf(s.Engine).Client(), enginerpc.ConnOf(s.Engine).Keys()
-	for _, p := range enginerpc.ConnOf(s.Engine).Partitioning().FlowPartitions() {
-		ids, err := client.Do(s.ctx, client.B().Zrange().Key(keys.LaneActive(p, "lost")).Min("0").Max("-1").Build()).AsStrSlice()
+	core := enginerpc.ConnOf(s.Engine)
+	ids, err := nodesOf(s.ctx, core)
+	require.NoError(t, err)
+	for _, id := range ids {
+		fields, err := nodeFields(s.ctx, core, id, "lane_id", "lifecycle_phase", "ownership_state")
 		require.NoError(t, err)
-		for _, id := range ids {
-			owner, err := client.Do(s.ctx, client.B().Hget().Key(keys.ExecCore(enginecore.ExecutionID(id))).Field("ownership_state").Build()).ToString()
-			require.NoError(t, err)
-			if owner != "lease_expired_reclaimable" {
-				return id + " is " + owner
-			}
+		if owner := fields["ownership_state"]; fields["lane_id"] == "lost" && fields["lifecycle_phase"] == "active" &&
+			owner != "lease_expired_reclaimable" {
+			return string(id) + " is " + owner
 		}
 	}
 	return ""

@@ -231,8 +231,8 @@ func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
 	}
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		for _, call := range []string{
-			"ffx_read_inputs", "ffx_record_step", "ff_list_waitpoint_hmac_kids", "HSETNX", "ffx_open_waitpoint", "ffx_use_budget",
-			"ffx_suspend", "ffx_read_journal",
+			"ffx2_read_inputs", "ffx2_record_step", "ff_list_waitpoint_hmac_kids", "HSETNX", "ffx2_open_waitpoint", "ffx2_use_budget",
+			"ffx2_suspend", "ffx2_read_journal",
 		} {
 			t.Run(call, func(t *testing.T) { test(t, kind, call) })
 		}
@@ -252,7 +252,7 @@ func TestLostRepliesOfASuspension(t *testing.T) {
 		resumed := make(chan struct{})
 		var calls atomic.Int32
 		p.Intercept(func(chunk []byte) proxy.Fate {
-			if !bytes.Contains(chunk, []byte("ffx_suspend")) {
+			if !bytes.Contains(chunk, []byte("ffx2_suspend")) {
 				return proxy.Pass
 			}
 			switch calls.Add(1) {

@@ -71,7 +71,7 @@ local function line_up(c, lane, fair_key)
 end
 
 -- The queue that an execution of the eligible set belongs into, with its key in the line: nil when the lane has none.
--- `core` needs nothing but its fair_key, which is noted on records that have none and share the empty one.
+-- `core` needs nothing but its fair_key, which is noted on records that have none and share the empty one, but for rows.
 function order.queue_for(c, lane, execution_id, core)
   local fair_key = core.fair_key
   if not is_set(fair_key) then

@@ -48,10 +48,10 @@ func TestCrashBetweenParentAndChild(t *testing.T) {
 	t.Parallel()
 	const items = 150 // more than one call submits
 	workers := []crash{
-		{"ffx_link_child", 1}, {"ffx_submit", 1}, {"ffx_await_child", 1}, {"ffx_link_child", 2}, {"ffx_submit", 3},
-		{"ffx_submit", 5}, {"ffx_await_child", 2}, {"ffx_read_results", 1},
+		{"ffx2_link_child", 1}, {"ffx2_submit", 1}, {"ffx2_await_child", 1}, {"ffx2_link_child", 2}, {"ffx2_submit", 3},
+		{"ffx2_submit", 4}, {"ffx2_put_graph", 3}, {"ffx2_await_child", 2}, {"ffx2_read_results", 1},
 	}
-	keepers := []crash{{"ffx_child_ended", 1}, {"ffx_end_errand", 1}, {"ffx_child_ended", 2}, {"ffx_end_errand", 2}}
+	keepers := []crash{{"ffx2_child_ended", 1}, {"ffx2_end_errand", 1}, {"ffx2_child_ended", 2}, {"ffx2_end_errand", 2}}
 	test := func(t *testing.T, kind testserver.Kind, at crash, worker bool) {
 		t.Parallel() // most of it is waiting for leases to run out
 		ctx := enginetest.Context(t)

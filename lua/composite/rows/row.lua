@@ -257,6 +257,35 @@ local function write_rows(run)
   run.dirty = {}
 end
 
+-- Sets a field of the hash `more` of a run, or unsets it with false, when the call ends.
+function row.write_more(run, field, text)
+  local writes = run.more_writes
+  if not writes then
+    writes = { fields = {}, texts = {} }
+    run.more_writes = writes
+  end
+  if writes.texts[field] == nil then writes.fields[#writes.fields + 1] = field end
+  writes.texts[field] = text
+end
+
+local function write_more(run)
+  local writes = run.more_writes
+  if not writes then return end
+  run.more_writes = nil
+  local set, unset = {}, {}
+  for _, field in ipairs(writes.fields) do
+    local text = writes.texts[field]
+    if text then
+      set[#set + 1] = field
+      set[#set + 1] = text
+    else
+      unset[#unset + 1] = field
+    end
+  end
+  if #set > 0 then call.chunked('HSET', run.more_key, set) end
+  if #unset > 0 then call.chunked('HDEL', run.more_key, unset) end
+end
+
 -- Writes what the call has changed.
 function row.flush()
   for _, run in next, runs do
@@ -265,6 +294,7 @@ function row.flush()
         run.head_dirty = nil
         redis.call('SETRANGE', run.key, 0, struct.pack(HEAD, FORM, run.count, run.flags, run.open, run.created, run.graph))
       end
+      write_more(run)
       write_rows(run)
     end
   end
@@ -272,7 +302,7 @@ end
 
 -- A run is removed: nothing of it is written any more.
 function row.drop(run)
-  run.dirty, run.head_dirty = {}, nil
+  run.dirty, run.head_dirty, run.more_writes = {}, nil, nil
   runs[run.id] = false
   rows = {}
 end

@@ -90,7 +90,11 @@ function row_edges.release_left(c, flow_id)
   if not run then return end
   local before = c.budget
   c.budget = ROOTS_PER_CALL
-  if not release_more(c, run) then c.more = true end
+  if release_more(c, run) then
+    redis.call('LREM', key.ffx_backlog(c), 1, roots_entry(run))
+  else
+    c.more = true
+  end
   c.budget = before
 end
 

@@ -27,6 +27,11 @@ local function more_of(r)
   return more
 end
 
+-- Fields that many calls read of a node which has any in `more`: they are read together with the first of all.
+local COMMON = {
+  'lane_id', 'current_lane', 'priority', 'attached', 'limits', 'admission', 'blocking_detail', 'current_attempt_id', 'replay_count',
+}
+
 local function read_more(r, fields)
   local more = more_of(r)
   if not flag(r, row.MORE) then
@@ -36,68 +41,42 @@ local function read_more(r, fields)
     return more
   end
   local names, wanted = {}, {}
-  for _, field in ipairs(fields) do
-    if more[field] == nil then
-      wanted[#wanted + 1] = field
-      names[#names + 1] = more_field(r, field)
+  local function want(list)
+    for _, field in ipairs(list) do
+      if more[field] == nil then
+        more[field] = false
+        wanted[#wanted + 1] = field
+        names[#names + 1] = more_field(r, field)
+      end
     end
   end
+  want(fields)
   if #names > 0 then
+    if not r.has_common then
+      r.has_common = true
+      want(COMMON)
+    end
     for i, value in ipairs(redis.call('HMGET', r.run.more_key, unpack(names))) do more[wanted[i]] = value end
   end
   return more
-end
-
--- Fields that are written together, by write_together: a list, and each of them by its name.
-local together
-
-local function write_one(r, field)
-  local text = r.more[field]
-  if text then redis.call('HSET', r.run.more_key, more_field(r, field), text) else redis.call('HDEL', r.run.more_key, more_field(r, field)) end
 end
 
 local function write_more(r, field, text)
   local more = more_of(r)
   if text == nil then
     if more[field] == false or not flag(r, row.MORE) then return end
+    row.write_more(r.run, more_field(r, field), false)
     more[field] = false
-  else
-    text = tostring(text)
-    if more[field] == text then return end
-    if not flag(r, row.MORE) then
-      set_flag(r, row.MORE, true)
-      row.touch(r)
-    end
-    more[field] = text
+    return
   end
-  if not together then
-    write_one(r, field)
-  elseif not together[field] then
-    together[field] = true
-    together[#together + 1] = field
+  text = tostring(text)
+  if more[field] == text then return end
+  if not flag(r, row.MORE) then
+    set_flag(r, row.MORE, true)
+    row.touch(r)
   end
-end
-
--- Writes what a function writes beside a row with one command for all fields that are set, and one for those that are unset.
-local function write_together(r, write)
-  together = {}
-  write()
-  local fields = together
-  together = nil
-  if #fields == 1 then write_one(r, fields[1]) end
-  if #fields < 2 then return end
-  local set, unset = {}, {}
-  for _, field in ipairs(fields) do
-    local text = r.more[field]
-    if text then
-      set[#set + 1] = more_field(r, field)
-      set[#set + 1] = text
-    else
-      unset[#unset + 1] = more_field(r, field)
-    end
-  end
-  if #set > 0 then redis.call('HSET', r.run.more_key, unpack(set)) end
-  if #unset > 0 then redis.call('HDEL', r.run.more_key, unpack(unset)) end
+  row.write_more(r.run, more_field(r, field), text)
+  more[field] = text
 end
 
 -- State fields: their column and values. A value that has no number is in `more`.
@@ -357,19 +336,14 @@ end
 
 -- Writes fields of a row: names and values in turn.
 function record.set_node(r, ...)
-  local values, count = { ... }, select('#', ...)
-  write_together(r, function()
-    for i = 1, count, 2 do write_field(r, values[i], values[i + 1]) end
-  end)
+  local values = { ... }
+  for i = 1, select('#', ...), 2 do write_field(r, values[i], values[i + 1]) end
   row.touch(r)
 end
 
 -- Unsets fields of a row.
 function record.clear_node(r, ...)
-  local fields = { ... }
-  write_together(r, function()
-    for _, field in ipairs(fields) do write_field(r, field, nil) end
-  end)
+  for _, field in ipairs({ ... }) do write_field(r, field, nil) end
   row.touch(r)
 end
 

@@ -114,5 +114,5 @@ func (s *grantSearch) readRecords(ctx context.Context, list []grantCandidate) er
 	for i := range list {
 		list[i].record = records[i]
 	}
-	return nil
+	return err
 }
