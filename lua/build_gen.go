@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "195-f0e0d0f460992e14"
+const build = "196-d4bc47df47c070b0"
