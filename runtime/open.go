@@ -27,6 +27,8 @@ var (
 	errUnmadeEngine = invalid("the engine was not made by Open")
 )
 
+var errNoContext = invalid("the context is nil")
+
 // made returns an error unless Open has returned the engine, which may be closed by now.
 func (e *Engine) made() error {
 	switch {
@@ -94,6 +96,9 @@ const (
 // Opening a directory ends all leases in it, because the workers that held them lived in the process before: what they
 // ran is taken up at once.
 func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("open engine: %w", errNoContext)
+	}
 	config = config.withDefaults()
 	target, err := parseURL(url)
 	if err == nil {

@@ -27,6 +27,9 @@ type Run[Out any] struct {
 func Start[In, Out any](
 	ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption,
 ) (*Run[Out], error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("start run: %w", errNoContext)
+	}
 	plan, err := planRun(c, def, in, opts)
 	if err != nil {
 		return nil, err
