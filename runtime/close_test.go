@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -146,5 +147,22 @@ func TestClosedEngine(t *testing.T) {
 			_, err := made()
 			require.ErrorIs(t, err, enginecore.ErrClosed, what)
 		}
+	})
+}
+
+// An engine that cannot be reached has no findings about rights, and calls in all partitions tell their error once.
+func TestInspectWithoutServer(t *testing.T) {
+	t.Parallel()
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		ctx := enginetest.Context(t)
+		server := testserver.Start(t, testserver.Options{Kind: kind})
+		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
+		server.Kill()
+		_, err := b.Engine.Inspect(ctx)
+		require.ErrorIs(t, err, enginecore.ErrNotReachable)
+		soon, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		defer cancel()
+		_, err = b.Client.Pauses(soon)
+		require.ErrorContains(t, err, "4 partitions: ")
 	})
 }
