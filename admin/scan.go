@@ -155,14 +155,14 @@ func (c *Client) scanOne(
 			continue
 		}
 		if ctx.Err() != nil {
-			return nil, place{}, readError(context.Cause(ctx))
+			return nil, place{}, fmt.Errorf("read: %w", context.Cause(ctx))
 		}
 		if !passes(err) || time.Now().After(deadline) {
 			return nil, place{}, readError(err)
 		}
 		select { // the client learns meanwhile who has the slot
 		case <-ctx.Done():
-			return nil, place{}, readError(context.Cause(ctx))
+			return nil, place{}, fmt.Errorf("read: %w", context.Cause(ctx))
 		case <-time.After(readPause):
 		}
 	}

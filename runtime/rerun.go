@@ -61,8 +61,9 @@ type Rerun struct {
 // stays what others see. Each node can be run again ten times. Result of a Run waits for the new end then.
 //
 // The error wraps ErrRunOpen while the run is not over, ErrRunNotFound, ErrUnknownNode for a node that the run does not
-// have, ErrInvalid for a text that is no scope, ErrNothingToRerun when the scope has no nodes, ErrRerunLimit, or in contract mode ErrNotInContract; nothing has
-// been changed then. A call that was interrupted later is carried out by keepers.
+// have, ErrInvalid for a text that is no scope, ErrNothingToRerun when the scope has no nodes, ErrRerunLimit, or in
+// contract mode ErrNotInContract; nothing has been changed then. A call that was interrupted later is carried out by
+// keepers.
 func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
 	if err := r.ready(); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 type Worker struct{ worker *worker.Worker }
 
 // NewWorker returns a worker of an engine. Register activities and call Run. The error joins all faults of the config
-// and matches ErrInvalid, or enginecore.ErrClosed for an engine that is closed; it is ErrNotInContract for a worker with
-// ClaimThrough on an engine that cannot grant.
+// and matches ErrInvalid, or enginecore.ErrClosed for an engine that is closed; it is ErrNotInContract for a worker
+// with ClaimThrough on an engine that cannot grant.
 func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 	resolved, err := config.resolve("")
 	if err := errors.Join(e.open(), err); err != nil {
@@ -58,8 +58,8 @@ func (w *Worker) Register(handlers ...activity.Handler) error {
 // back without spending an attempt. It returns nil after such a stop. A worker runs once. The keeper that the workers
 // of an engine share ends with the last of them.
 //
-// While the engine is away, it keeps trying; what runs goes on until its lease is over. When the engine is closed before
-// ctx ends, the contexts of functions end, and Run returns enginecore.ErrClosed.
+// While the engine is away, it keeps trying; what runs goes on until its lease is over. When the engine is closed
+// before ctx ends, the contexts of functions end, and Run returns enginecore.ErrClosed.
 func (w *Worker) Run(ctx context.Context) error {
 	if w == nil || w.worker == nil {
 		return errUnmadeWorker
