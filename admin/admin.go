@@ -31,11 +31,14 @@ type Client struct {
 }
 
 // New returns a client of an open engine. It sends nothing. The engine stays open until the client was used for the
-// last time. The error matches ErrInvalid: there is no engine.
+// last time. The error matches ErrInvalid, there is no engine, or enginecore.ErrClosed.
 func New(engine *runtime.Engine) (*Client, error) {
 	core := enginerpc.ConnOf(engine)
 	if core == nil {
 		return nil, fault("engine", "is nil or was not made by Open")
+	}
+	if err := core.ClosedErr(); err != nil {
+		return nil, fmt.Errorf("admin: %w", err)
 	}
 	return &Client{engine: engine, core: core, keys: core.Keys(), client: core.Client()}, nil
 }

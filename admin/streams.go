@@ -162,10 +162,14 @@ func (c *Client) awaitFramesOn(
 	limit int64,
 ) ([]Frame, error) {
 	wire, release := c.client.Dedicate()
-	defer release()
 	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
 	stop := context.AfterFunc(ctx, wire.Close)
-	defer stop()
+	defer func() {
+		if !stop() {
+			wire.Close() // before the next user gets the connection
+		}
+		release()
+	}()
 	return c.framesAfter(context.WithoutCancel(ctx), wire, id, attempt, after, max(wait, time.Millisecond), limit)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -17,8 +18,8 @@ type Client struct {
 	submitter *submit.Submitter
 }
 
-// NewClient returns a client of an engine. Close it before the engine. The error matches ErrInvalid: there is no
-// engine.
+// NewClient returns a client of an engine. Close it before the engine. The error matches ErrInvalid, there is no
+// engine, or enginecore.ErrClosed.
 func NewClient(e *Engine) (*Client, error) {
 	if err := e.open(); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -26,7 +27,8 @@ func NewClient(e *Engine) (*Client, error) {
 	return &Client{session: e.session, submitter: submit.NewSubmitter(e.session)}, nil
 }
 
-// Close ends what the client listens to. Result, Watch and Stream that wait return enginecore.ErrClosed.
+// Close ends what the client listens to. Result, Watch and Stream that wait return enginecore.ErrClosed, and so do all
+// later calls of the client and its runs.
 func (c *Client) Close() {
 	if c != nil && c.submitter != nil {
 		c.submitter.Close()
@@ -91,6 +93,8 @@ var (
 	errUnmadeClient = invalid("the client was not made by NewClient")
 )
 
+var errClientClosed = fmt.Errorf("the client: %w", enginecore.ErrClosed)
+
 // ready returns why the client cannot be used; nil when it can.
 func (c *Client) ready() error {
 	switch {
@@ -98,6 +102,12 @@ func (c *Client) ready() error {
 		return errNoClient
 	case c.session == nil:
 		return errUnmadeClient
+	}
+	if err := c.session.ClosedErr(); err != nil {
+		return err
+	}
+	if c.submitter.Closed() {
+		return errClientClosed
 	}
 	return nil
 }

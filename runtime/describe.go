@@ -75,7 +75,7 @@ func (d *RunDescription) DOT() string { return d.drawn((*flowgraph.Graph).DOT) }
 func (d *RunDescription) Outline() string { return d.drawn((*flowgraph.Graph).Outline) }
 
 func (d *RunDescription) drawn(as func(*flowgraph.Graph) string) string {
-	if d.graph == nil {
+	if d == nil || d.graph == nil {
 		return ""
 	}
 	return as(d.graph)

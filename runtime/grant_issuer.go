@@ -23,8 +23,8 @@ import (
 // several goroutines.
 type GrantIssuer struct{ issuer *admission.GrantIssuer }
 
-// NewGrantIssuer returns a grant issuer of an engine. It sends nothing. The error matches ErrInvalid: there is no
-// engine.
+// NewGrantIssuer returns a grant issuer of an engine. It sends nothing. The error matches ErrInvalid, there is no
+// engine, or enginecore.ErrClosed.
 func NewGrantIssuer(e *Engine) (*GrantIssuer, error) {
 	if err := e.open(); err != nil {
 		return nil, fmt.Errorf("grant issuer: %w", err)

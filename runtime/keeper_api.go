@@ -17,7 +17,8 @@ import (
 // there.
 type Keeper struct{ keeper *keeper.Keeper }
 
-// NewKeeper returns a keeper of an engine. The error joins all faults of the config and matches ErrInvalid.
+// NewKeeper returns a keeper of an engine. The error joins all faults of the config and matches ErrInvalid,
+// or enginecore.ErrClosed for an engine that is closed.
 func NewKeeper(e *Engine, config KeeperConfig) (*Keeper, error) {
 	resolved, err := config.resolve("")
 	if err := errors.Join(e.open(), err); err != nil {
@@ -36,7 +37,8 @@ func (k *Keeper) check() error {
 	return nil
 }
 
-// Run keeps until ctx ends and returns nil then. While the engine is away, it keeps trying. It may run once at a time.
+// Run keeps until ctx ends and returns nil then. While the engine is away, it keeps trying. It returns
+// enginecore.ErrClosed when the engine is closed first. It may run once at a time.
 func (k *Keeper) Run(ctx context.Context) error {
 	if err := k.check(); err != nil {
 		return err

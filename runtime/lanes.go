@@ -3,7 +3,6 @@ package runtime
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -132,16 +131,18 @@ func (c *Client) resume(ctx context.Context, subject, name string) error {
 		calls = append(calls, enginerpc.ResumeCall{Partition: p, Subject: subject, Name: name})
 	}
 	for len(calls) > 0 {
-		answers, err := engine.SendAll(ctx, c.session.Core, calls)
+		answers, _ := engine.SendAll(ctx, c.session.Core, calls) // the answers have the errors
+		var faults []error
 		var rest []enginerpc.ResumeCall
 		for i, a := range answers {
-			err = errors.Join(err, a.Err)
-			if a.Err == nil && a.Reply.NextCursor != "" {
+			if a.Err != nil {
+				faults = append(faults, a.Err)
+			} else if a.Reply.NextCursor != "" {
 				calls[i].Cursor = a.Reply.NextCursor
 				rest = append(rest, calls[i])
 			}
 		}
-		if err != nil {
+		if err := enginerpc.JoinSame("partitions", faults); err != nil {
 			return fmt.Errorf("resume %s %s: %w", subjectName(subject), name, err)
 		}
 		calls = rest

@@ -27,8 +27,10 @@ var (
 	errUnmadeEngine = invalid("the engine was not made by Open")
 )
 
-// open tells why the engine cannot be used.
-func (e *Engine) open() error {
+var errNoContext = invalid("the context is nil")
+
+// made returns an error unless Open has returned the engine, which may be closed by now.
+func (e *Engine) made() error {
 	switch {
 	case e == nil:
 		return errNoEngine
@@ -38,16 +40,24 @@ func (e *Engine) open() error {
 	return nil
 }
 
+// open returns why the engine cannot be used: it was not made by Open, or it is closed (enginecore.ErrClosed).
+func (e *Engine) open() error {
+	if err := e.made(); err != nil {
+		return err
+	}
+	return e.session.ClosedErr()
+}
+
 // Embedded is the engine of this process, or nil when the engine is a server or nil.
 func (e *Engine) Embedded() *embedded.Engine {
-	if e.open() != nil {
+	if e.made() != nil {
 		return nil
 	}
 	return e.session.InProcess
 }
 
 // InMemory reports whether the engine is in this process and kept nowhere else, so that everything ends with Close.
-func (e *Engine) InMemory() bool { return e.open() == nil && e.session.InMemory }
+func (e *Engine) InMemory() bool { return e.made() == nil && e.session.InMemory }
 
 // Partition counts of a new engine in this process.
 const (
@@ -86,6 +96,9 @@ const (
 // Opening a directory ends all leases in it, because the workers that held them lived in the process before: what they
 // ran is taken up at once.
 func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("open engine: %w", errNoContext)
+	}
 	config = config.withDefaults()
 	target, err := parseURL(url)
 	if err == nil {
@@ -192,7 +205,7 @@ func checkExists(dir string) error {
 // Close ends the connection and, in this process, the engine. Result, Watch and Stream that wait return
 // enginecore.ErrClosed. Further calls do nothing, and neither does one of a nil engine.
 func (e *Engine) Close() error {
-	if e.open() != nil {
+	if e.made() != nil {
 		return nil
 	}
 	return e.session.Close()

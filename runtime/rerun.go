@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -36,6 +37,15 @@ func (s RerunScope) nodes() submit.RerunScope {
 	return submit.RerunScope{Mode: string(s)}
 }
 
+// check returns an error unless the scope is one.
+func (s RerunScope) check() error {
+	scope := s.nodes()
+	if scope.Node != "" || s == RerunFailed() || s == RerunAll() {
+		return nil
+	}
+	return invalid("scope %q: must be RerunFailed, RerunAll, or RerunFrom with the name of a node", string(s))
+}
+
 // Rerun is how a run was run again the last time.
 type Rerun struct {
 	At time.Time
@@ -51,14 +61,15 @@ type Rerun struct {
 // stays what others see. Each node can be run again ten times. Result of a Run waits for the new end then.
 //
 // The error wraps ErrRunOpen while the run is not over, ErrRunNotFound, ErrUnknownNode for a node that the run does not
-// have, ErrNothingToRerun when the scope is empty, ErrRerunLimit, or in contract mode ErrNotInContract; nothing has
-// been changed then. A call that was interrupted later is carried out by keepers.
+// have, ErrInvalid for a text that is no scope, ErrNothingToRerun when the scope has no nodes, ErrRerunLimit, or in
+// contract mode ErrNotInContract; nothing has been changed then. A call that was interrupted later is carried out by
+// keepers.
 func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
 	if err := r.ready(); err != nil {
 		return err
 	}
 	by, err := actionOf(opts)
-	if err == nil {
+	if err = errors.Join(err, scope.check()); err == nil {
 		err = r.rerun(ctx, scope, by)
 	}
 	if err != nil {

@@ -27,6 +27,9 @@ type Run[Out any] struct {
 func Start[In, Out any](
 	ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption,
 ) (*Run[Out], error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("start run: %w", errNoContext)
+	}
 	plan, err := planRun(c, def, in, opts)
 	if err != nil {
 		return nil, err
@@ -99,7 +102,7 @@ func checkDefinition[In, Out any](def *flow.Definition[In, Out]) error {
 }
 
 // Existed reports whether the run was there before Start was called. It is true of every run from Attach.
-func (r *Run[Out]) Existed() bool { return r.existed }
+func (r *Run[Out]) Existed() bool { return r != nil && r.existed }
 
 // errNoRun is the answer to a wait for the run of a call of Start whose error was passed over.
 var errNoRun = invalid("the run is nil: look at the error of Start or Attach")

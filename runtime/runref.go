@@ -11,8 +11,8 @@ import (
 // holds no state of the run: each call asks the engine, in the namespace of the client. It may be used by several
 // goroutines, as long as its client is open.
 //
-// The error of every call wraps ErrInvalid when the id is not valid, and, unless its comment says otherwise,
-// ErrRunNotFound when there is no such run.
+// The error of every call wraps ErrInvalid when the id is not valid, enginecore.ErrClosed when the client or the engine
+// is closed, and, unless its comment says otherwise, ErrRunNotFound when there is no such run.
 type RunRef struct {
 	client    *Client
 	flow, id  string
@@ -49,17 +49,35 @@ func (r *RunRef) ready() error {
 	if r == nil || r.client == nil && r.fault == nil {
 		return errUnmadeRun
 	}
-	return r.fault
+	if r.fault != nil {
+		return r.fault
+	}
+	return r.client.ready()
 }
 
 // FlowName returns the name of the run's flow.
-func (r *RunRef) FlowName() string { return r.flow }
+func (r *RunRef) FlowName() string {
+	if r == nil {
+		return ""
+	}
+	return r.flow
+}
 
 // ID returns the run's id, which is unique within namespace and flow.
-func (r *RunRef) ID() string { return r.id }
+func (r *RunRef) ID() string {
+	if r == nil {
+		return ""
+	}
+	return r.id
+}
 
 // FlowID returns the id by which the engine knows the run; empty when the run's id is not valid.
-func (r *RunRef) FlowID() enginecore.FlowID { return r.flowID }
+func (r *RunRef) FlowID() enginecore.FlowID {
+	if r == nil {
+		return ""
+	}
+	return r.flowID
+}
 
 // errorf returns err with what was being done to the run: "cancel run r of flow f: err".
 func (r *RunRef) errorf(doing string, err error) error {

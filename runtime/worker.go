@@ -18,7 +18,8 @@ import (
 type Worker struct{ worker *worker.Worker }
 
 // NewWorker returns a worker of an engine. Register activities and call Run. The error joins all faults of the config
-// and matches ErrInvalid, or is ErrNotInContract for a worker with ClaimThrough on an engine that cannot grant.
+// and matches ErrInvalid, or enginecore.ErrClosed for an engine that is closed; it is ErrNotInContract for a worker
+// with ClaimThrough on an engine that cannot grant.
 func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 	resolved, err := config.resolve("")
 	if err := errors.Join(e.open(), err); err != nil {
@@ -36,8 +37,13 @@ func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 
 var errUnmadeWorker = invalid("the worker was not made by NewWorker")
 
-// Instance identifies this worker in the engine. It is random.
-func (w *Worker) Instance() enginecore.WorkerInstanceID { return w.worker.Instance }
+// Instance identifies this worker in the engine. It is random; empty for a worker that was not made by NewWorker.
+func (w *Worker) Instance() enginecore.WorkerInstanceID {
+	if w == nil || w.worker == nil {
+		return ""
+	}
+	return w.worker.Instance
+}
 
 // Register adds activities, before Run. The error matches ErrInvalid and names every activity that is faulty, whose
 // name or old name is taken by another one, or that came too late.
@@ -52,7 +58,8 @@ func (w *Worker) Register(handlers ...activity.Handler) error {
 // back without spending an attempt. It returns nil after such a stop. A worker runs once. The keeper that the workers
 // of an engine share ends with the last of them.
 //
-// While the engine is away, it keeps trying; what runs goes on until its lease is over.
+// While the engine is away, it keeps trying; what runs goes on until its lease is over. When the engine is closed
+// before ctx ends, the contexts of functions end, and Run returns enginecore.ErrClosed.
 func (w *Worker) Run(ctx context.Context) error {
 	if w == nil || w.worker == nil {
 		return errUnmadeWorker
@@ -85,6 +92,9 @@ type WorkerStats struct {
 
 // Stats counts what the worker has done. It may be called at any time.
 func (w *Worker) Stats() WorkerStats {
+	if w == nil || w.worker == nil {
+		return WorkerStats{}
+	}
 	c := &w.worker.Counts
 	return WorkerStats{
 		Claims: c.Claims.Load(), EmptyClaims: c.EmptyClaims.Load(), Executions: c.Executions.Load(),
