@@ -10,7 +10,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,8 +73,8 @@ import ("context"; "fmt"; "net/http"; "os"; "time"
 // declaration matches a declaration that fills lines from the left margin, or a line.
 var declaration = regexp.MustCompile(`(?ms)^(func \w|type |var \().*?^[})]\n|^(type|func) [^\n]*\}\n`)
 
-// The Go code of every page compiles: that of a program as one file, other blocks each as a function. What a page
-// leaves unused is no fault.
+// The Go code of every page compiles: a page that begins with a package clause as one file, each block that is a whole
+// program by itself, other blocks each as a function. What a page leaves unused is no fault.
 func TestCodeOfPages(t *testing.T) {
 	t.Parallel()
 	check := checker(t)
@@ -93,6 +95,12 @@ func TestCodeOfPages(t *testing.T) {
 		require.True(t, fragments, "%s: what its code takes for granted is not known", page)
 		source := imports + granted.declarations + "\n"
 		for _, block := range blocks {
+			if strings.HasPrefix(block, wholeProgram) {
+				for _, fault := range check(block) {
+					t.Errorf("%s: %v", page, fault)
+				}
+				continue
+			}
 			for _, text := range declaration.FindAllString(block, -1) {
 				source += text
 			}
@@ -104,6 +112,29 @@ func TestCodeOfPages(t *testing.T) {
 		}
 	}
 	require.Empty(t, takenForGranted, "pages without such code")
+}
+
+// wholeProgram begins a block that readers can copy and run.
+const wholeProgram = "package main\n"
+
+// The whole program of README.md runs as it is, in memory, and prints what the page says.
+func TestProgramOfREADME(t *testing.T) {
+	t.Parallel()
+	readme := pages(t)["README.md"]
+	_, blocks := split(readme, "go")
+	program := slices.IndexFunc(blocks, func(block string) bool { return strings.HasPrefix(block, wholeProgram) })
+	require.GreaterOrEqual(t, program, 0, "README.md has no program")
+	_, printed := split(readme, "text")
+	require.NotEmpty(t, printed)
+	file := filepath.Join(t.TempDir(), "main.go")
+	require.NoError(t, os.WriteFile(file, []byte(blocks[program]), 0o600))
+	run := exec.CommandContext(t.Context(), "go", "run", file)
+	run.Env = append(os.Environ(), "FLOWFABRIC_URL=")
+	var logs strings.Builder
+	run.Stderr = &logs
+	out, err := run.Output()
+	require.NoError(t, err, logs.String())
+	require.Equal(t, printed[0], string(out))
 }
 
 // checker returns a function that returns the compiler's errors, except for unused names.
