@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// Client starts, watches and stops runs. It may be used by several goroutines.
+// Client starts, observes and stops runs. It is safe for concurrent use.
 type Client struct {
 	session  *engine.Session
 	compiled submit.CompiledCache
@@ -17,8 +17,8 @@ type Client struct {
 	submitter *submit.Submitter
 }
 
-// NewClient returns a client of an engine. Close it before the engine. The error matches ErrInvalid: there is no
-// engine.
+// NewClient returns a client of an engine. Close the client before the engine. The error matches ErrInvalid when e is
+// nil or was not returned by Open.
 func NewClient(e *Engine) (*Client, error) {
 	if err := e.open(); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -33,7 +33,7 @@ func (c *Client) Close() {
 	}
 }
 
-// StartOption adjusts one call of Start: WithID, WithTag and WithActor.
+// StartOption adjusts a call of Start: WithID, WithTag or WithActor.
 type StartOption interface {
 	// start reports whether the option is one, not nil.
 	start(*startConfig) bool
@@ -73,9 +73,9 @@ func WithID(id string) StartOption {
 	return startFunc(func(c *startConfig) { c.id, c.named = id, true })
 }
 
-// WithTag attaches a text to the run, by which Client.Runs finds it: beside the tags of its flow, or instead of the one
-// with the same key. Keys and values are those of flow.Tag, and so is their number. A run that exists keeps the tags
-// that it has.
+// WithTag attaches a tag to the run, by which Client.Runs finds it. It adds to the tags of the flow, or replaces the
+// one with the same key. The rules for keys, values and their number are those of flow.Tag. When Start returns a run
+// that exists, the tags of that run do not change.
 func WithTag(key, value string) StartOption {
 	return startFunc(func(c *startConfig) {
 		if c.tags == nil {

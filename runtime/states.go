@@ -6,20 +6,20 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// RunState is how a run stands. A word that is not among the constants comes from a newer engine; programs should let
-// it pass.
+// RunState is the state of a run. A state that is not among the constants comes from a newer engine; programs should
+// accept it.
 type RunState string
 
-// The states of runs. A run that has failed, expired or was cancelled may still have nodes that are ending: ClosedAt of
-// RunDescription and RunSummary tells.
+// States of runs. A run that has failed, expired or was cancelled may still have nodes that are ending, until ClosedAt
+// of RunDescription or RunSummary.
 const (
-	// RunRunning: the run has not ended and nothing stops it. It may be paused, or wait.
+	// RunRunning: the run has not ended. It may be paused or wait for something.
 	RunRunning RunState = "running"
-	// RunSucceeded: all nodes have ended, and no failure or cancel counts.
+	// RunSucceeded: all nodes have ended, and joins tolerated the failures and cancellations, if any.
 	RunSucceeded RunState = "succeeded"
-	// RunFailed: a node failed or expired, and no join has made up for it.
+	// RunFailed: a node failed or expired, and no join tolerated it.
 	RunFailed RunState = "failed"
-	// RunCancelled: the run was cancelled, or nodes of it were and none failed.
+	// RunCancelled: the run was cancelled, or nodes of it were and no node failed.
 	RunCancelled RunState = "cancelled"
 	// RunExpired: the run did not end before its deadline.
 	RunExpired RunState = "expired"
