@@ -74,7 +74,7 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flo
 	}
 	draft, err := newDraft(c.session, name, config, compiled, input)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	if draft.Spec.FireField != "" {
 		var probe In

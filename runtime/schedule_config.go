@@ -3,6 +3,7 @@ package runtime
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -86,20 +87,19 @@ func (c ScheduleConfig) withDefaults() ScheduleConfig {
 	return c
 }
 
-// check returns all faults of a config with defaults for the runs of a flow, joined, but for those of the timetable.
-func (c ScheduleConfig) check(flow *submit.CompiledFlow) error {
-	var faults []error
+// check returns all faults of a config with defaults for runs of a flow with this input, except those of the timetable.
+func (c ScheduleConfig) check(flow *submit.CompiledFlow, input []byte) (faults []error) {
 	fault := func(format string, args ...any) { faults = append(faults, invalid(format, args...)) }
 	for _, field := range []struct {
 		name  string
 		value time.Duration
-	}{{"Every", c.Every}, {"Jitter", c.Jitter}, {"CatchUp", c.CatchUp}} {
+	}{{"Jitter", c.Jitter}, {"CatchUp", c.CatchUp}} {
 		if field.value%time.Millisecond != 0 {
 			fault("%s %s: must be whole milliseconds", field.name, field.value)
 		}
 	}
 	if c.CatchUp < minCatchUp || c.CatchUp > maxCatchUp {
-		fault("CatchUp %s: must be %s to %s", c.CatchUp, minCatchUp, maxCatchUp)
+		fault("CatchUp %s: must be %s to %d days", c.CatchUp, minCatchUp, maxCatchUp/(24*time.Hour))
 	}
 	switch c.Overlap {
 	case OverlapQueue:
@@ -122,16 +122,34 @@ func (c ScheduleConfig) check(flow *submit.CompiledFlow) error {
 	}
 	if c.FireTimeField != "" && flow.Graph.Codec != submit.StoredJSONCodec {
 		fault("FireTimeField %q: the input must be JSON, and is %s", c.FireTimeField, flow.Graph.Codec)
+	} else if c.FireTimeField != "" {
+		if _, err := schedule.WithFireTime(input, c.FireTimeField, time.Unix(0, 0)); err != nil {
+			fault("FireTimeField %q: %w", c.FireTimeField, err)
+		}
 	}
-	if _, err := submit.TagsOf(flow, c.Tags); err != nil {
-		fault("Tags: %w", err)
+	_, err := submit.TagsOf(flow, c.Tags)
+	for _, tag := range flowgraph.Faults(err) {
+		fault("Tags: %w: %s", tag.Kind, tag.Detail)
 	}
 	if err := c.Retention.keep().Check(); err != nil {
 		fault("Retention: %w", err)
 	}
-	faults = append(faults, engine.CheckText("PauseReason", c.PauseReason, engine.MaxReason),
+	return append(faults, engine.CheckText("PauseReason", c.PauseReason, engine.MaxReason),
 		engine.CheckText("Actor", c.Actor, engine.MaxActor))
-	return errors.Join(faults...)
+}
+
+// checkTimes returns the faults of the timetable. It has the durations as they are given, not in milliseconds.
+func (c ScheduleConfig) checkTimes() (faults []error) {
+	if c.Cron == "" && c.Every == 0 {
+		return []error{invalid("Cron, Every: one of them must be set")}
+	}
+	_, err := timetable.New(timetable.Spec{
+		Cron: c.Cron, Zone: c.TimeZone, Every: c.Every, Start: c.StartingAt, End: c.EndingAt, Jitter: c.Jitter,
+	})
+	for _, fault := range timetable.Faults(err) {
+		faults = append(faults, invalid("%w", fault))
+	}
+	return faults
 }
 
 // spec returns the stored form of a config with defaults, for a schedule of the session's namespace.
@@ -156,31 +174,32 @@ func (c ScheduleConfig) spec(e *engine.Session, name string, flow *submit.Compil
 	return spec
 }
 
-// newDraft checks a declaration. The error joins what is wrong with it.
+// newDraft checks a declaration. The error joins what is wrong with it; each fault begins with the name of the schedule.
 func newDraft(e *engine.Session, name string, config ScheduleConfig, flow *submit.CompiledFlow,
 	input []byte) (*schedule.Draft, error) {
+	named := func(err error) error { return fmt.Errorf("schedule %.140q: %w", name, err) }
 	config = config.withDefaults()
-	faults := []error{config.check(flow)}
-	if err := activityspec.CheckName(name); err != nil {
-		faults = append(faults, invalid("%w", err))
-	}
-	spec := config.spec(e, name, flow, input)
-	var times *timetable.Timetable
-	if config.Cron == "" && config.Every == 0 {
-		faults = append(faults, invalid("Cron, Every: one of them must be set"))
-	} else {
-		var err error
-		if times, err = spec.Timetable(); err != nil {
-			faults = append(faults, invalid("%w", err))
+	var faults []error
+	for _, fault := range append(config.check(flow, input), config.checkTimes()...) {
+		if fault != nil {
+			faults = append(faults, named(fault))
 		}
+	}
+	if err := activityspec.CheckName(name); err != nil {
+		faults = append(faults, named(invalid("%w", err)))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
+	spec := config.spec(e, name, flow, input)
+	times, err := spec.Timetable()
+	if err != nil {
+		return nil, named(err)
+	}
 	// What the engine would not take is found now, not when it fires.
 	fire := schedule.PendingFire{At: time.Now().UnixMilli(), Triggered: true}
 	if _, err := schedule.PlanFire(e, &spec, flow, input, 0, fire); err != nil {
-		return nil, err
+		return nil, named(err)
 	}
 	return &schedule.Draft{
 		Spec: spec, Times: times, Content: schedule.Content{Definition: flow.Definition, Input: input},

@@ -87,7 +87,7 @@ func (k Keep) Check() error {
 		case keep == unknownOutcome:
 			return fmt.Errorf("%w: it names an outcome other than %v", ErrRetention, Outcomes())
 		case keep > MaxKeep:
-			return fmt.Errorf("%w: %s after %s, the limit is %s", ErrRetention, keep, outcome, MaxKeep)
+			return fmt.Errorf("%w: %s after %s, the limit is 100 years", ErrRetention, keep, outcome)
 		case keep < 0 && keep != KeepForever:
 			return fmt.Errorf("%w: %s after %s is negative; KeepForever is for ever", ErrRetention, keep, outcome)
 		case keep > 0 && keep%time.Millisecond != 0:
