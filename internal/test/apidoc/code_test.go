@@ -49,14 +49,7 @@ var takenForGranted = map[string]struct{ declarations, statements string }{
 		declarations: "func Send(context.Context, string) (string, error) { panic(\"\") }\nvar fetch *activity.Activity[string, string]",
 		statements:   `f := flow.New[string, string]("f")`,
 	},
-	"docs/concepts/order.md": {declarations: "type Order struct{}\ntype Receipt struct{}"},
-	"docs/how-to/limit-what-runs.md": {
-		declarations: "func Update(context.Context, string) (string, error) { panic(\"\") }\nvar imp *activity.Activity[string, string]",
-		statements:   `f := flow.New[string, string]("f")`,
-	},
-	"docs/how-to/grant-to-workers.md": {
-		statements: "var instance enginecore.WorkerInstanceID\nvar allowed []string\nvar remote runtime.Granter",
-	},
+	"docs/concepts/order.md":           {declarations: "type Order struct{}\ntype Receipt struct{}"},
 	"docs/operations/contract-mode.md": {},
 	"docs/operations/keeper.md":        {},
 	"docs/operations/observability.md": {statements: "var worker *runtime.Worker\nvar keeper *runtime.Keeper"},
