@@ -67,8 +67,13 @@ func startConfigOf(opts []StartOption) (startConfig, error) {
 	return c, errors.Join(append(faults, engine.CheckText("actor", c.actor, engine.MaxActor))...)
 }
 
-// WithID is the id of the run. It is unique within namespace and flow: starting a run that exists, with the same graph
-// and input, is the same run again, whether it is under way or over. Defaults to a random UUID.
+// WithID sets the run id, which is unique within a namespace and flow. If a run with that id, the same graph and the
+// same input exists, Start returns it, whether it is open or over. An id is valid UTF-8 of 1 to 256 bytes without
+// control characters. Defaults to a random UUID.
+//
+// The id of a child run consists of the flow, the id and the node of its parent, separated by "/", such as
+// "monthly/2026-11/each". A run of the sub-flow that is started with the same id would be in its place, so do not use
+// ids of this form for flows that are also sub-flows.
 func WithID(id string) StartOption {
 	return startFunc(func(c *startConfig) { c.id, c.named = id, true })
 }

@@ -87,7 +87,8 @@ func (c ScheduleConfig) withDefaults() ScheduleConfig {
 	return c
 }
 
-// check returns all faults of a config with defaults for runs of a flow with this input, except those of the timetable.
+// check returns all faults of a config with defaults, for runs of a flow with this input, except those of the
+// timetable.
 func (c ScheduleConfig) check(flow *submit.CompiledFlow, input []byte) (faults []error) {
 	fault := func(format string, args ...any) { faults = append(faults, invalid(format, args...)) }
 	for _, field := range []struct {
@@ -174,7 +175,7 @@ func (c ScheduleConfig) spec(e *engine.Session, name string, flow *submit.Compil
 	return spec
 }
 
-// newDraft checks a declaration. The error joins what is wrong with it; each fault begins with the name of the schedule.
+// newDraft checks a declaration. The error joins all faults; each begins with the name of the schedule.
 func newDraft(e *engine.Session, name string, config ScheduleConfig, flow *submit.CompiledFlow,
 	input []byte) (*schedule.Draft, error) {
 	named := func(err error) error { return fmt.Errorf("schedule %.140q: %w", name, err) }

@@ -22,7 +22,8 @@ const (
 	FlowReopened Kind = "flow_reopened"
 	// FlowRerun: nodes of a run that was over are run again; Detail is the scope. A Replayed of each follows.
 	FlowRerun Kind = "flow_rerun"
-	// A run ends with one of these. The text of FlowSucceeded has the outcome of the run, flow.Succeeded, not its state.
+	// A run ends with one of these. The text of FlowSucceeded has the outcome of the run, flow.Succeeded, not its
+	// state.
 	FlowSucceeded Kind = "flow_success"
 	FlowFailed    Kind = "flow_failed"
 	FlowCancelled Kind = "flow_cancelled"
