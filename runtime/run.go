@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -47,9 +48,13 @@ func planRun[In, Out any](
 	if err := usable(c, def); err != nil {
 		return nil, fmt.Errorf("start run: %w", err)
 	}
-	config, err := startConfigOf(opts)
+	compiled, err := c.compiled.Get(def)
 	if err != nil {
-		return nil, fmt.Errorf("flow %s: start: %w", def.Name(), err)
+		return nil, err
+	}
+	config, tags, err := checkStart(compiled, opts)
+	if err != nil {
+		return nil, err
 	}
 	if !config.named {
 		config.id = c.submitter.RunIDs.Next(def.Name())
@@ -58,20 +63,32 @@ func planRun[In, Out any](
 	if err != nil {
 		return nil, fmt.Errorf("flow %s: input: %w", def.Name(), err)
 	}
-	compiled, err := c.compiled.Get(def)
-	if err != nil {
-		return nil, err
-	}
 	plan, err := submit.NewPlan(c.session, compiled, config.id, input)
 	if err != nil {
 		return nil, err
 	}
 	plan.Creator = config.actor
-	plan.OwnTags = len(config.tags) > 0
-	if plan.Tags, err = submit.TagsOf(compiled, config.tags); err != nil {
-		return nil, invalid("%w", err)
-	}
+	plan.OwnTags, plan.Tags = len(config.tags) > 0, tags
 	return plan, nil
+}
+
+// checkStart returns what the options of a start say, with all tags of the run. The error joins all faults of them.
+func checkStart(flow *submit.CompiledFlow, opts []StartOption) (startConfig, []enginerpc.SubmitFlowTag, error) {
+	config, err := startConfigOf(opts)
+	var faults []error
+	if err != nil {
+		faults = append(faults, fmt.Errorf("flow %s: start: %w", flow.Graph.Name, err))
+	}
+	if config.named {
+		if err := submit.CheckRunID(config.id); err != nil {
+			faults = append(faults, fmt.Errorf("flow %s: %w", flow.Graph.Name, err))
+		}
+	}
+	tags, err := submit.TagsOf(flow, config.tags)
+	if err != nil {
+		faults = append(faults, invalid("%w", err))
+	}
+	return config, tags, errors.Join(faults...)
 }
 
 // Attach adds the result type of a flow to a reference to a run. It sends nothing, so the run need not exist. It

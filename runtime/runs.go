@@ -180,7 +180,9 @@ type RunPage struct {
 // returns the runs that it found together with an error that names the partitions.
 func (c *Client) ListRuns(ctx context.Context, q RunQuery, cursor string, limit int) (RunPage, error) {
 	limit, err := listLimit(limit)
-	if err == nil {
+	if err != nil {
+		err = errors.Join(err, q.Check())
+	} else {
 		err = c.ready()
 	}
 	if err != nil {

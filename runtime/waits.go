@@ -47,7 +47,8 @@ type Waitpoint struct {
 	State       WaitState
 	// OpenedAt is when the waitpoint was opened.
 	OpenedAt time.Time
-	// TimeoutAt is when OnTimeout happens; zero without a timeout. Of a pending waitpoint, it is when it is closed.
+	// TimeoutAt is when OnTimeout takes effect; for a pending waitpoint, when it is closed. Both are empty without a
+	// timeout, and after an escalation (Escalated), when no timeout is left.
 	TimeoutAt time.Time
 	OnTimeout activity.TimeoutBehavior
 	// Escalated reports whether the timeout has passed with activity.Escalate, so that the wait continues.
@@ -169,6 +170,9 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	}
 	if err := engine.CheckReason(call.Reason); err != nil {
 		return fail(err)
+	}
+	if w.ID == "" || w.ExecutionID == "" {
+		return r.errorf("end a wait of", invalid("the waitpoint has no id: use one that Waitpoints returned"))
 	}
 	partition, err := w.ExecutionID.Partition()
 	if err != nil {
