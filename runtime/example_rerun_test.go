@@ -17,7 +17,7 @@ import (
 func ExampleRunRef_Rerun() {
 	ctx := context.Background()
 	var open atomic.Bool
-	greet := activity.New("hello", func(_ context.Context, name string) (string, error) { return "Hello " + name, nil })
+	hello := activity.New("hello", func(_ context.Context, name string) (string, error) { return "Hello " + name, nil })
 	deliver := activity.New("deliver", func(_ context.Context, text string) (string, error) {
 		if !open.Load() {
 			return "", activity.NonRetryable(errors.New("the shop is closed"))
@@ -25,7 +25,7 @@ func ExampleRunRef_Rerun() {
 		return text + ", delivered", nil
 	})
 	f := flow.New[string, string]("order")
-	flow.Return(f, flow.Node(f, "deliver", deliver, flow.Node(f, "hello", greet, f.Input())))
+	flow.Return(f, flow.Node(f, "deliver", deliver, flow.Node(f, "hello", hello, f.Input())))
 	def, err := f.Build()
 	if err != nil {
 		log.Fatal(err)

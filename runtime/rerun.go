@@ -72,7 +72,7 @@ func (r *RunRef) rerun(ctx context.Context, scope RerunScope, by action) error {
 		return err
 	}
 	submitter := r.client.submitter
-	run, err := submitter.ReadNodes(ctx, r.flow, r.id, r.flowID, r.partition)
+	run, err := submitter.ReadNodes(ctx, r.flowID, r.partition)
 	if err != nil {
 		return err
 	}
