@@ -290,7 +290,7 @@ func (c *child) rerun(ctx context.Context, try string) error {
 func (c *child) beginRerun(ctx context.Context, submitter *submit.Submitter, call enginerpc.RerunCall) error {
 	run, err := submitter.ReadNodes(ctx, c.id, c.part)
 	if err != nil {
-		return err
+		return fmt.Errorf("rerun run %s of flow %s: %w", c.runID, c.name, err)
 	}
 	nodes, err := run.InScope(submit.RerunScope{Mode: submit.RerunFailed})
 	if err == nil {
