@@ -16,13 +16,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// ErrInvalid marks an argument that makes no sense. Nothing has been sent then.
+// ErrInvalid matches errors about invalid arguments. Nothing was sent.
 var ErrInvalid = errors.New("invalid argument")
 
 // ErrQuotaNotFound is returned for a quota policy that does not exist.
 var ErrQuotaNotFound = errors.New("quota policy not found")
 
-// Client operates on the data of one engine. It may be used by several goroutines, and needs no closing.
+// Client reads and changes the data of one engine. It is safe for concurrent use and needs no closing.
 type Client struct {
 	engine *runtime.Engine
 	core   *enginerpc.Conn
@@ -56,8 +56,8 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// MaxReason bounds the reason that a call takes for the record, in bytes. It has no control characters. Calls refuse
-// others with ErrInvalid before anything is written.
+// MaxReason is the largest size of a reason, in bytes. Calls refuse longer reasons, and those with control characters,
+// with ErrInvalid before anything is written.
 const MaxReason = 2048
 
 // checkID refuses an execution id that has not the form of one.
