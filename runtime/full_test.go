@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -307,9 +308,17 @@ func endWhileRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, ref
 	t.Helper()
 	work := newHoldWork("done")
 	def := work.define(t, "now")
+	handlers, config := []activity.Handler{work}, runtime.WorkerConfig{Lease: time.Second}
+	bystander := b.Worker(t, handlers, runtime.WorkerConfig{Lanes: []string{"other"}})
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		if len(channels(t, ctx, b)) < 2 {
+			return "the worker does not listen to its lane and to messages of its own"
+		}
+		return ""
+	})
+	listened := channels(t, ctx, b)
 	run, err := runtime.Start(ctx, b.Client, def, "")
 	require.NoError(t, err)
-	handlers, config := []activity.Handler{work}, runtime.WorkerConfig{Lease: time.Second}
 	holder := b.Worker(t, handlers, config)
 	enginetest.Eventually(t, enginetest.Patience, func() string {
 		if len(work.begun()) == 0 {
@@ -317,7 +326,6 @@ func endWhileRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, ref
 		}
 		return ""
 	})
-	bystander := b.Worker(t, handlers, runtime.WorkerConfig{Lanes: []string{"other"}})
 	keeper := b.Keeper(t)
 	waiting, leave := context.WithCancel(ctx)
 	waited := make(chan error, 1)
@@ -353,7 +361,14 @@ func endWhileRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, ref
 	require.ErrorIs(t, <-waited, context.Canceled)
 	require.NoError(t, holder.Stop())
 	require.NoError(t, b.Worker(t, handlers, config).Stop())
-	time.Sleep(2 * time.Second) // what has ended is not listened to any more
+	if b.Kind != testserver.Embedded {
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if got := channels(t, ctx, b); !slices.Equal(listened, got) {
+				return fmt.Sprintf("not only %q is subscribed, but %q", listened, got)
+			}
+			return ""
+		})
+	}
 
 	restore()
 	close(work.released)
@@ -363,6 +378,17 @@ func endWhileRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, ref
 	require.NoError(t, err)
 	require.Equal(t, "done", result)
 	require.NoError(t, bystander.Stop())
+}
+
+// channels are those to which workers and keepers of a server are subscribed, sorted. Clients listen on for a while
+// after the end of a wait.
+func channels(t *testing.T, ctx context.Context, b *enginetest.Bench) []string {
+	t.Helper()
+	client := enginerpc.ConnOf(b.Engine).Client()
+	list, err := client.Do(ctx, client.B().PubsubChannels().Build()).AsStrSlice()
+	require.NoError(t, err)
+	list = slices.DeleteFunc(list, func(channel string) bool { return strings.Contains(channel, ":done:") })
+	return slices.Sorted(slices.Values(list))
 }
 
 // A user that loses the right to send messages does not break calls half-way: a message is a hint.
