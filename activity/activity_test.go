@@ -105,6 +105,7 @@ func TestDeclarationFaults(t *testing.T) {
 		"first":           {activity.New("x", half, activity.Retry(activity.Fixed{Delay: -1})), "first delay -1ms is not positive"},
 		"max":             {activity.New("x", half, activity.Retry(activity.Exponential{First: time.Hour, Max: time.Second})), "shorter than the first"},
 		"jitter":          {activity.New("x", half, activity.Retry(activity.Exponential{JitterPermille: 1001})), "jitter of 1001"},
+		"limits":          {activity.New("x", half, activity.Limit("a", activity.AtOnce(-1), activity.AtMost(1, 0))), "limit \"a\": at most 1 per"},
 		"timeout":         {activity.New("x", half, activity.StartToClose(-1)), "start-to-close timeout -1ms is negative"},
 		"heartbeat":       {activity.New("x", half, activity.HeartbeatTimeout(-time.Hour)), "heartbeat timeout -1h0m0s is negative"},
 		"schedule":        {activity.New("x", half, activity.ScheduleToStart(-time.Hour)), "schedule-to-start timeout"},

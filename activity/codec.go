@@ -18,6 +18,8 @@ type Codec interface {
 
 // JSON is the default codec: encoding/json, without the escaping of <, > and &. It refuses values without a JSON form,
 // such as NaN and channels, and refuses bytes after the value; fields that the target type does not have are ignored.
+// As encoding/json does, it replaces bytes of a string that are not valid UTF-8 by U+FFFD without an error: pass binary
+// data as []byte, which is encoded in base64.
 type JSON struct{}
 
 // Name returns "json".

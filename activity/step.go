@@ -3,6 +3,7 @@ package activity
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
@@ -27,6 +28,9 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	fail := func(err error) (T, error) { return zero, fmt.Errorf("step %q: %w", name, err) }
 	if err := activityspec.CheckName(name); err != nil {
 		return fail(NonRetryable(err))
+	}
+	if fn == nil {
+		return fail(NonRetryable(errors.New("the function is nil")))
 	}
 	steps, ok := activitycontext.StepsFrom(ctx)
 	if !ok {

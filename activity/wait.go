@@ -36,19 +36,25 @@ func Signals(names ...string) WaitOption {
 	return func(w *activityspec.Wait) { w.Signals = append(w.Signals, names...) }
 }
 
-// MatchAll ends the wait after one signal of each name in Signals.
+// MatchAll ends the wait after one signal of each name in Signals. It cannot be combined with AtLeast or
+// AtLeastDistinct.
 func MatchAll() WaitOption {
-	return func(w *activityspec.Wait) { w.All, w.Count, w.Distinct = true, 0, false }
+	return func(w *activityspec.Wait) {
+		w.All = true
+		if w.Count == 1 {
+			w.Count = 0 // the default, for which All stands; a count of AtLeast stays, and is a fault
+		}
+	}
 }
 
 // AtLeast ends the wait with the n-th signal that counts, of one name or of several.
 func AtLeast(n int) WaitOption {
-	return func(w *activityspec.Wait) { w.All, w.Count, w.Distinct = false, n, false }
+	return func(w *activityspec.Wait) { w.Count, w.Distinct = n, false }
 }
 
 // AtLeastDistinct ends the wait after accepted signals from n different sources.
 func AtLeastDistinct(n int) WaitOption {
-	return func(w *activityspec.Wait) { w.All, w.Count, w.Distinct = false, n, true }
+	return func(w *activityspec.Wait) { w.Count, w.Distinct = n, true }
 }
 
 // Decisive names signals of which one ends the wait at once, whatever else is required: a single rejection where

@@ -16,13 +16,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// ErrInvalid marks an argument that makes no sense. Nothing has been sent then.
+// ErrInvalid matches errors about invalid arguments. Nothing was sent.
 var ErrInvalid = errors.New("invalid argument")
 
 // ErrQuotaNotFound is returned for a quota policy that does not exist.
 var ErrQuotaNotFound = errors.New("quota policy not found")
 
-// Client operates on the data of one engine. It may be used by several goroutines, and needs no closing.
+// Client reads and changes the data of one engine. It is safe for concurrent use and needs no closing.
 type Client struct {
 	engine *runtime.Engine
 	core   *enginerpc.Conn
@@ -31,11 +31,14 @@ type Client struct {
 }
 
 // New returns a client of an open engine. It sends nothing. The engine stays open until the client was used for the
-// last time. The error matches ErrInvalid: there is no engine.
+// last time. The error matches ErrInvalid, there is no engine, or enginecore.ErrClosed.
 func New(engine *runtime.Engine) (*Client, error) {
 	core := enginerpc.ConnOf(engine)
 	if core == nil {
 		return nil, fault("engine", "is nil or was not made by Open")
+	}
+	if err := core.ClosedErr(); err != nil {
+		return nil, fmt.Errorf("admin: %w", err)
 	}
 	return &Client{engine: engine, core: core, keys: core.Keys(), client: core.Client()}, nil
 }
@@ -53,8 +56,8 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// MaxReason bounds the reason that a call takes for the record, in bytes. It has no control characters. Calls refuse
-// others with ErrInvalid before anything is written.
+// MaxReason is the largest size of a reason, in bytes. Calls refuse longer reasons, and those with control characters,
+// with ErrInvalid before anything is written.
 const MaxReason = 2048
 
 // checkID refuses an execution id that has not the form of one.

@@ -21,22 +21,23 @@ import (
 // maxDimensions is the most dimensions that a budget has and a report names.
 const maxDimensions = 64
 
-// BudgetSpec is what CreateBudget makes.
+// BudgetSpec describes a budget for CreateBudget.
 type BudgetSpec struct {
-	// ID is the budget's id; without one, a random one is made.
+	// ID is the id of the budget. Defaults to a random one.
 	ID enginecore.BudgetID
-	// ScopeType and ScopeID say what the budget is of, for the record.
+	// ScopeType and ScopeID name what the budget is for; the engine only stores them.
 	ScopeType, ScopeID string
-	// EnforcementMode, OnHardLimit and OnSoftLimit are kept for those who look at them; defaults are "strict", "fail"
-	// and "warn".
+	// EnforcementMode, OnHardLimit and OnSoftLimit are stored for other tools. They default to "strict", "fail" and
+	// "warn".
 	EnforcementMode, OnHardLimit, OnSoftLimit string
-	// ResetInterval is how often the usage begins at zero again; 0 is never.
+	// ResetInterval is the interval at which the usage is reset to zero; 0 means never.
 	ResetInterval time.Duration
-	// Dimensions are what is counted, by name: at least one, at most 64.
+	// Dimensions are the dimensions with their limits, 1 to 64.
 	Dimensions map[string]Limits
 }
 
-// Limits bound one dimension. A report that would exceed Hard is refused, one beyond Soft is told so; 0 is no limit.
+// Limits are the limits of one dimension. A report that would exceed Hard is refused; one that exceeds Soft is applied
+// and reported. 0 means no limit.
 type Limits struct{ Hard, Soft int64 }
 
 func (n *BudgetSpec) prepare() error {
@@ -82,8 +83,8 @@ func (c *Client) budgetPartition(id enginecore.BudgetID) (enginecore.Partition, 
 	return p, nil
 }
 
-// CreateBudget creates a budget in one atomic step, and returns its id and whether it existed already; then it is left
-// as it is.
+// CreateBudget creates a budget, in one atomic step. It returns the id and whether the budget existed; an existing
+// budget is not changed.
 func (c *Client) CreateBudget(ctx context.Context, n BudgetSpec) (id enginecore.BudgetID, existed bool, err error) {
 	if n.ID == "" {
 		n.ID = enginecore.BudgetID(uuid.NewString())
@@ -113,20 +114,20 @@ func (c *Client) CreateBudget(ctx context.Context, n BudgetSpec) (id enginecore.
 	return reply.BudgetID, reply.Status == enginerpc.StatusAlreadySatisfied, of(err, "create", "budget", string(n.ID))
 }
 
-// UsageReport is what became of a report.
+// UsageReport is the result of ReportUsage.
 type UsageReport struct {
-	// Applied tells that the usage was added by this call. It was not when the report had been applied before
-	// (Repeated) or would have exceeded a hard limit (Hard).
+	// Applied reports whether this call added the usage. It did not if the report was applied before (Repeated) or
+	// would have exceeded a hard limit (Hard).
 	Applied, Repeated, Hard bool
-	// Dimension, Usage and Limit are those of the limit that was met, hard or soft; Dimension is empty when none was.
+	// Dimension, Usage and Limit describe the limit that was reached, hard or soft; Dimension is empty if none was.
 	Dimension    string
 	Usage, Limit int64
 }
 
-// ReportUsage adds to the usage of a budget, all dimensions or none, in one atomic step. A report that would exceed a
-// hard limit changes no usage. With a dedup key, at most 256 bytes, reports with that key count once within 24 hours,
-// so it may be sent again when the error wraps enginecore.ErrOutcomeUnknown. It wraps enginecore.ErrBudgetNotFound, and
-// ErrInvalid for usage that is empty or has more than 64 dimensions.
+// ReportUsage adds to the usage of a budget in all given dimensions, in one atomic step. A report that would exceed a
+// hard limit changes no dimension. Reports with the same dedup key, of at most 256 bytes, count once within 24 hours,
+// so such a report can be repeated when the error wraps enginecore.ErrOutcomeUnknown. The error also wraps
+// enginecore.ErrBudgetNotFound, or ErrInvalid for usage that is empty or has more than 64 dimensions.
 func (c *Client) ReportUsage(
 	ctx context.Context, id enginecore.BudgetID, usage map[string]int64, dedupKey string,
 ) (UsageReport, error) {
@@ -165,8 +166,8 @@ func (c *Client) ReportUsage(
 	}, nil
 }
 
-// ResetBudget sets the usage of a budget to zero in one atomic step, and returns when that happens next by itself; zero
-// is never. It wraps enginecore.ErrBudgetNotFound.
+// ResetBudget sets the usage of a budget to zero, in one atomic step. It returns the time of the next automatic reset;
+// zero means never. The error wraps enginecore.ErrBudgetNotFound.
 func (c *Client) ResetBudget(ctx context.Context, id enginecore.BudgetID) (next time.Time, err error) {
 	p, err := c.budgetPartition(id)
 	if err != nil {
@@ -180,28 +181,28 @@ func (c *Client) ResetBudget(ctx context.Context, id enginecore.BudgetID) (next 
 	return reply.NextResetAt, of(err, "reset", "budget", string(id))
 }
 
-// Budget is a budget as its records tell.
+// Budget is the record of a budget.
 type Budget struct {
 	ID                                        enginecore.BudgetID
 	ScopeType, ScopeID                        string
 	EnforcementMode, OnHardLimit, OnSoftLimit string
 	ResetInterval                             time.Duration
-	// Usage is what has been reported since the last reset, by dimension.
+	// Usage is the amount reported since the last reset, by dimension.
 	Usage map[string]int64
 	// Limits are the limits by dimension.
 	Limits map[string]Limits
-	// HardBreaches and SoftBreaches count the reports that met a limit when none had before; LastBreachAt and
-	// LastBreach are time and dimension of the last one.
+	// HardBreaches and SoftBreaches count the reports that were the first to reach a limit; LastBreachAt and LastBreach
+	// are the time and the dimension of the last one.
 	HardBreaches, SoftBreaches int
 	LastBreachAt               time.Time
 	LastBreach                 string
-	// BreachedAt is since when a hard limit is reached, as keepers saw it; zero when none is.
+	// BreachedAt is when a keeper saw that a hard limit was reached; zero when none is.
 	BreachedAt time.Time
 	// NextResetAt and CreatedAt are zero when unset.
 	NextResetAt, CreatedAt time.Time
 }
 
-// Budget returns a budget. Definition, limits and usage are read one after the other. It wraps
+// Budget returns a budget. It reads definition, limits and usage one after another. The error wraps
 // enginecore.ErrBudgetNotFound.
 func (c *Client) Budget(ctx context.Context, id enginecore.BudgetID) (Budget, error) {
 	p, err := c.budgetPartition(id)
@@ -253,7 +254,8 @@ func (c *Client) Budget(ctx context.Context, id enginecore.BudgetID) (Budget, er
 	return b, nil
 }
 
-// Budgets yields the ids of all budgets, in no particular order, some perhaps twice. An error ends the sequence.
+// Budgets yields the ids of all budgets in no particular order; an id may be yielded twice. An error ends the
+// iteration.
 func (c *Client) Budgets(ctx context.Context) iter.Seq2[enginecore.BudgetID, error] {
 	s := source{
 		partitions: partitionsOf(enginecore.BudgetFamily, c.core.Partitioning().Budget),

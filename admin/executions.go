@@ -14,37 +14,37 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
-// ExecutionSpec is what CreateExecution makes.
+// ExecutionSpec describes an execution for CreateExecution.
 type ExecutionSpec struct {
-	// ID is the execution's id. Without one, a random id is made: in the partition of Flow when that is set, else in
-	// that of the lane.
+	// ID is the id of the execution. Defaults to a random one, in the partition of Flow or, without Flow, in that of
+	// the lane.
 	ID enginecore.ExecutionID
-	// Flow is where an execution without an ID is to become a member; AddExecution makes it one.
+	// Flow places an execution without an ID in the partition of this flow, so that AddExecution can make it a member.
 	Flow enginecore.FlowID
 	// Namespace defaults to "default".
 	Namespace string
 	// Lane defaults to "default".
 	Lane enginecore.LaneID
-	// Kind says what is to be done; workers choose by it. It must be set.
+	// Kind is the activity that workers run. It must be set.
 	Kind string
-	// Payload is what the worker gets.
+	// Payload is the input that the worker receives.
 	Payload []byte
-	// Priority is 0 to 9000; larger ones start earlier.
+	// Priority is 0 to 9000; executions with higher priorities start earlier.
 	Priority int
-	// Creator says who asks for it, for the record. Defaults to "admin".
+	// Creator is recorded as the creator. Defaults to "admin".
 	Creator string
-	// IdempotencyKey makes calls with the same key and namespace, in one partition, one execution for IdempotencyTTL,
-	// which defaults to 24 hours. It needs a namespace without ':'.
+	// IdempotencyKey makes calls with the same key, namespace and partition return the same execution for
+	// IdempotencyTTL, which defaults to 24 hours. It requires a namespace without ':'.
 	IdempotencyKey string
 	IdempotencyTTL time.Duration
 	// Tags have keys such as "team.name".
 	Tags map[string]string
-	// Policy is the JSON of the execution's policy; empty is none. Among others, it names the capabilities that a
-	// worker must have.
+	// Policy is the policy of the execution in JSON; empty means none. It has, among others, the capabilities that a
+	// worker must offer.
 	Policy json.RawMessage
-	// DelayUntil is when it may start; zero is at once.
+	// DelayUntil is the earliest start; zero means at once.
 	DelayUntil time.Time
-	// DeadlineAt is when it expires; zero is never.
+	// DeadlineAt is when the execution expires; zero means never.
 	DeadlineAt time.Time
 }
 
@@ -113,12 +113,11 @@ func (c *Client) chooseID(n *ExecutionSpec) error {
 	return nil
 }
 
-// CreateExecution creates an execution in one atomic step. It returns its id, and whether it existed already: an
-// execution with that ID, or one with the idempotency key, whose id is then returned. Sent again it creates nothing
-// more.
+// CreateExecution creates an execution, in one atomic step. It returns the id and whether the execution existed,
+// because one has that ID or the same idempotency key. Repeating the call creates nothing more.
 //
-// The error wraps ErrInvalid for arguments that make no sense, enginecore.ErrInvalidPolicyJSON and
-// enginecore.ErrInvalidCapabilities for a bad policy.
+// The error wraps ErrInvalid for invalid arguments, and enginecore.ErrInvalidPolicyJSON or
+// enginecore.ErrInvalidCapabilities for an invalid policy.
 func (c *Client) CreateExecution(
 	ctx context.Context, n ExecutionSpec,
 ) (id enginecore.ExecutionID, existed bool, err error) {
@@ -153,7 +152,7 @@ func (c *Client) CreateExecution(
 	return reply.ExecutionID, reply.Status == enginerpc.StatusDuplicate, nil
 }
 
-// Execution is an execution as its record tells.
+// Execution is the record of an execution.
 type Execution struct {
 	ID        enginecore.ExecutionID
 	Namespace string
@@ -161,9 +160,9 @@ type Execution struct {
 	Kind      string
 	Creator   string
 	Priority  int
-	// Flow is the flow that it is a member of; empty when there is none.
+	// Flow is the flow of which the execution is a member; empty if none.
 	Flow enginecore.FlowID
-	// State is the one-word state; the seven that follow are the engine's own.
+	// State is the public state; Phase to Attempt are the engine's seven dimensions of it.
 	State       enginecore.PublicState
 	Phase       enginecore.LifecyclePhase
 	Ownership   enginecore.OwnershipState
@@ -171,23 +170,23 @@ type Execution struct {
 	Blocking    enginecore.BlockingReason
 	Outcome     enginecore.TerminalOutcome
 	Attempt     enginecore.AttemptState
-	// BlockingDetail says in words what it waits for.
+	// BlockingDetail describes in English what the execution waits for.
 	BlockingDetail string
-	// AttemptIndex is that of the current or last attempt, counted from 0. Attempts, Retries, Reclaims and Replays
-	// count the attempts begun, those after a failure, those after a lost worker, and how often it was run again after
-	// its end.
+	// AttemptIndex is the index of the current or last attempt, counted from 0. Attempts counts the attempts that were
+	// started, Retries those after a failure, Reclaims those after the loss of a worker, and Replays the resets after
+	// an end.
 	AttemptIndex                         enginecore.AttemptIndex
 	Attempts, Retries, Reclaims, Replays int
-	// Worker, Lease and LeaseEpoch are those of who holds it; LeaseExpiresAt is zero when nobody does.
+	// Worker, Lease and LeaseEpoch identify the lease; LeaseExpiresAt is zero without one.
 	Worker         enginecore.WorkerInstanceID
 	Lease          enginecore.LeaseID
 	LeaseEpoch     enginecore.LeaseEpoch
 	LeaseExpiresAt time.Time
-	// FailureReason, CancellationReason and CancelledBy say why it ended; empty otherwise.
+	// FailureReason, CancellationReason and CancelledBy describe why the execution ended; empty otherwise.
 	FailureReason, CancellationReason, CancelledBy string
-	// CreatedAt, StartedAt, CompletedAt and DelayUntil are zero when unset.
+	// CreatedAt, StartedAt, CompletedAt and DelayUntil are zero when they do not apply.
 	CreatedAt, StartedAt, CompletedAt, DelayUntil time.Time
-	// Tags are its tags. Not set by listings that were not asked for them.
+	// Tags are the tags of the execution. Listings set them only with WithTags.
 	Tags map[string]string
 }
 
@@ -224,8 +223,8 @@ func executionOf(id enginecore.ExecutionID, r hashrecord.Record) Execution {
 	}
 }
 
-// Execution returns an execution with its tags: its record is of one moment, the tags are read beside it. It wraps
-// enginecore.ErrExecutionNotFound when there is none with that id.
+// Execution returns an execution with its tags. The record is of one moment; the tags are read separately. The error
+// wraps enginecore.ErrExecutionNotFound.
 func (c *Client) Execution(ctx context.Context, id enginecore.ExecutionID) (Execution, error) {
 	if err := checkID(id); err != nil {
 		return Execution{}, err
@@ -262,15 +261,15 @@ func tagsOf(result rueidis.RedisResult) map[string]string {
 	return tags
 }
 
-// ExecutionState returns the one-word state of an execution: one read of one field. It wraps
-// enginecore.ErrExecutionNotFound when there is none with that id.
+// ExecutionState returns the public state of an execution by reading one field. The error wraps
+// enginecore.ErrExecutionNotFound.
 func (c *Client) ExecutionState(ctx context.Context, id enginecore.ExecutionID) (enginecore.PublicState, error) {
 	r, err := c.coreOf(ctx, id, "public_state")
 	return enginecore.PublicState(r["public_state"]), of(err, "state of", "execution", string(id))
 }
 
-// ExecutionResult returns the stored result of an execution, byte by byte, and whether there is one: an execution that
-// has not succeeded has none, nor has one that does not exist.
+// ExecutionResult returns the stored result of an execution, and whether there is one. An execution that has not
+// succeeded or does not exist has none.
 func (c *Client) ExecutionResult(
 	ctx context.Context, id enginecore.ExecutionID,
 ) (result []byte, found bool, err error) {
@@ -282,7 +281,7 @@ func (c *Client) ExecutionResult(
 	return c.bytes(ctx, id, c.keys.ExecResult(id))
 }
 
-// ExecutionPayload returns what an execution was created with, and whether there is anything.
+// ExecutionPayload returns the payload of an execution, and whether it has one.
 func (c *Client) ExecutionPayload(
 	ctx context.Context, id enginecore.ExecutionID,
 ) (payload []byte, found bool, err error) {
@@ -314,12 +313,12 @@ const sourceOperator = "operator_override"
 // cancelFields are what a cancel needs to know beforehand.
 var cancelFields = []string{"lane_id", "current_attempt_index", "current_worker_instance_id", "current_waitpoint_id"}
 
-// CancelExecution ends an execution as cancelled, whatever it does, in one atomic step; that it is the caller who may
-// do so is not checked. Members of a flow that was submitted whole take what depends on them along. A worker that runs
-// it learns of it at once from our library, and with its next renewal otherwise.
+// CancelExecution cancels an execution in any state, in one atomic step. It does not check who holds the lease. For a
+// member of a managed flow, downstream members are skipped or continue as their joins allow. A worker of this library
+// that runs the execution is notified at once, others learn of it when they renew the lease.
 //
-// It returns the phase before. The error wraps enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive when
-// it has ended already, and enginecore.ErrOutcomeUnknown when the reply was lost: look at its state then.
+// It returns the previous phase. The error wraps enginecore.ErrExecutionNotFound; enginecore.ErrExecutionNotActive when
+// the execution has ended; or enginecore.ErrOutcomeUnknown when the reply was lost: read the state then.
 func (c *Client) CancelExecution(
 	ctx context.Context, id enginecore.ExecutionID, reason string,
 ) (enginecore.LifecyclePhase, error) {
@@ -342,9 +341,9 @@ func cancelCall(id enginecore.ExecutionID, r hashrecord.Record, reason string) e
 	}
 }
 
-// ChangePriority gives an eligible execution another priority, 0 to 9000, in one atomic step, and returns the one
-// before. It wraps enginecore.ErrExecutionNotFound, and enginecore.ErrExecutionNotEligible for one that does not wait
-// for a worker.
+// ChangePriority sets the priority of an eligible execution, 0 to 9000, in one atomic step, and returns the previous
+// one. The error wraps enginecore.ErrExecutionNotFound, or enginecore.ErrExecutionNotEligible when the execution does
+// not wait for a worker.
 func (c *Client) ChangePriority(ctx context.Context, id enginecore.ExecutionID, priority int) (before int, err error) {
 	if priority < 0 || priority > maxPriority {
 		return 0, fault("priority", "%d is not between 0 and %d", priority, maxPriority)
@@ -359,12 +358,12 @@ func (c *Client) ChangePriority(ctx context.Context, id enginecore.ExecutionID, 
 	return int(reply.OldPriority), of(err, "change priority of", "execution", string(id))
 }
 
-// ReplayExecution runs an execution again that has ended, in one atomic step. It returns the state that follows:
-// waiting, or waiting_children where upstreams have not ended. A member of a flow that was skipped waits for its
-// upstreams once more; those that failed must be replayed as well.
+// ReplayExecution resets an execution that has ended so that it runs again, in one atomic step. It returns the new
+// state: waiting, or waiting_children when upstreams have not ended. A member that was skipped waits for its upstreams
+// again; those that failed must be replayed as well.
 //
 // The error wraps enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotTerminal,
-// enginecore.ErrMaxReplaysExhausted and, when the reply was lost, enginecore.ErrOutcomeUnknown.
+// enginecore.ErrMaxReplaysExhausted or, when the reply was lost, enginecore.ErrOutcomeUnknown.
 func (c *Client) ReplayExecution(ctx context.Context, id enginecore.ExecutionID) (enginecore.PublicState, error) {
 	state, err := c.replay(ctx, id)
 	return state, of(err, "replay", "execution", string(id))
@@ -399,18 +398,18 @@ func (c *Client) replay(ctx context.Context, id enginecore.ExecutionID) (enginec
 	return enginecore.PublicWaiting, nil
 }
 
-// Revocation is what RevokeLease has done.
+// Revocation is the result of RevokeLease.
 type Revocation struct {
-	// Lease and Epoch are those of the lease that was taken away.
+	// Lease and Epoch identify the revoked lease.
 	Lease enginecore.LeaseID
 	Epoch enginecore.LeaseEpoch
-	// Already reports that there was nothing to do: the lease had been revoked before, or had expired.
+	// Already reports whether there was nothing to do, because the lease had been revoked before or had expired.
 	Already bool
 }
 
-// RevokeLease takes the lease of a running execution away at once, in one atomic step: its worker may not commit any
-// more, and another one takes it over as after a crash. With expected, only that lease is taken away; empty is
-// whichever there is. It wraps enginecore.ErrExecutionNotFound, and enginecore.ErrNoActiveLease when no worker has it.
+// RevokeLease revokes the lease of a running execution, in one atomic step: its worker can no longer commit, and
+// another worker takes the execution over as after a crash. If expected is not empty, only that lease is revoked. The
+// error wraps enginecore.ErrExecutionNotFound, or enginecore.ErrNoActiveLease when no worker holds a lease.
 func (c *Client) RevokeLease(
 	ctx context.Context, id enginecore.ExecutionID, expected enginecore.LeaseID, reason string,
 ) (Revocation, error) {

@@ -15,26 +15,27 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
-// ErrPartition is returned by AddExecution for an execution that lives in another partition than the flow: they could
-// not change in one step.
+// ErrPartition is returned by AddExecution for an execution in another partition than the flow, because the two cannot
+// be changed in one atomic step.
 var ErrPartition = errors.New("execution and flow live in different partitions")
 
-// ErrPartlyCancelled is returned by CancelFlowAndWait when some members could not be cancelled. Keepers go on with
-// them.
+// ErrPartlyCancelled is returned by CancelFlowAndWait when some members could not be cancelled. Keepers continue to
+// cancel them.
 var ErrPartlyCancelled = errors.New("some members are not cancelled yet")
 
-// FlowSpec is what CreateFlow makes.
+// FlowSpec describes a flow for CreateFlow.
 type FlowSpec struct {
-	// ID is the flow's id; without one, a random one is made.
+	// ID is the id of the flow. Defaults to a random one.
 	ID enginecore.FlowID
-	// Kind names what the flow is. It must be set.
+	// Kind is the kind of the flow. It must be set.
 	Kind string
 	// Namespace defaults to "default".
 	Namespace string
 }
 
-// CreateFlow creates a flow without members in one atomic step, and returns its id and whether it existed already; then
-// it is left as it is. Flows with nodes are started with runtime.Start, which submits a whole graph in one step.
+// CreateFlow creates a flow without members, in one atomic step. It returns the id and whether the flow existed; an
+// existing flow is not changed. To start a flow with nodes, use runtime.Start, which submits the whole graph in one
+// step.
 func (c *Client) CreateFlow(ctx context.Context, n FlowSpec) (id enginecore.FlowID, existed bool, err error) {
 	if n.Kind == "" {
 		return "", false, fault("kind", "must not be empty")
@@ -59,11 +60,11 @@ func (c *Client) CreateFlow(ctx context.Context, n FlowSpec) (id enginecore.Flow
 	return reply.FlowID, reply.Status == enginerpc.StatusAlreadySatisfied, of(err, "create", "flow", string(n.ID))
 }
 
-// AddExecution makes an execution a member of a flow in one atomic step. It returns the number of members that the flow
-// has then, and whether the execution was a member already.
+// AddExecution makes an execution a member of a flow, in one atomic step. It returns the number of members that the
+// flow has then, and whether the execution was already a member.
 //
 // The error wraps ErrPartition, enginecore.ErrFlowNotFound, enginecore.ErrFlowAlreadyTerminal,
-// enginecore.ErrExecutionNotFound and enginecore.ErrAlreadyMemberOfDifferentFlow.
+// enginecore.ErrExecutionNotFound or enginecore.ErrAlreadyMemberOfDifferentFlow.
 func (c *Client) AddExecution(
 	ctx context.Context, flow enginecore.FlowID, id enginecore.ExecutionID,
 ) (members int, already bool, err error) {
@@ -92,11 +93,11 @@ func (c *Client) AddExecution(
 // Edge is a dependency between two members of a flow.
 type Edge struct {
 	Flow enginecore.FlowID
-	// ID is the edge's id; StageEdge makes a random one where it is empty.
+	// ID is the id of the edge. Defaults to a random one.
 	ID enginecore.EdgeID
 	// Upstream must succeed before Downstream may start.
 	Upstream, Downstream enginecore.ExecutionID
-	// Input is the name under which the downstream gets the upstream's result; empty passes nothing on.
+	// Input is the name under which the downstream receives the upstream's result; empty passes no result.
 	Input string
 }
 
@@ -105,13 +106,13 @@ func (e *Edge) check() error { return errors.Join(checkID(e.Upstream), checkID(e
 // edgeKind is the only kind of edge that the contract has.
 const edgeKind = "success_only"
 
-// StageEdge adds an edge to a flow's graph, in one atomic step, when the graph still has the expected revision, which
-// every change of the graph raises by one; FlowInfo has it. It returns the edge's id and the revision that follows. The
-// edge counts for the downstream when ApplyEdge has been called.
+// StageEdge adds an edge to the graph of a flow, in one atomic step, if the graph has the expected revision. Every
+// change of the graph increases FlowInfo.Revision by one. It returns the id of the edge and the new revision. The edge
+// has no effect on the downstream until ApplyEdge.
 //
 // The error wraps enginecore.ErrStaleGraphRevision when the graph has changed, enginecore.ErrFlowNotFound,
 // enginecore.ErrFlowAlreadyTerminal, enginecore.ErrExecutionNotInFlow, enginecore.ErrCycleDetected,
-// enginecore.ErrSelfReferencingEdge and enginecore.ErrDependencyAlreadyExists.
+// enginecore.ErrSelfReferencingEdge or enginecore.ErrDependencyAlreadyExists.
 func (c *Client) StageEdge(ctx context.Context, e Edge, revision int64) (enginecore.EdgeID, int64, error) {
 	if e.ID == "" {
 		e.ID = enginecore.EdgeID(uuid.NewString())
@@ -130,10 +131,10 @@ func (c *Client) StageEdge(ctx context.Context, e Edge, revision int64) (enginec
 	return e.ID, reply.GraphRevision, of(err, "stage edge of", "flow", string(e.Flow))
 }
 
-// ApplyEdge tells the downstream of a staged edge that it has to wait for it, in one atomic step. The revision is the
-// one that StageEdge returned. It returns how many edges the downstream waits for; 0 and true when the edge had been
-// applied before. It wraps enginecore.ErrExecutionNotFound, and enginecore.ErrExecutionAlreadyInFlow when the
-// downstream is a member of another flow.
+// ApplyEdge makes the downstream of a staged edge wait for its upstream, in one atomic step. The revision is the one
+// that StageEdge returned. It returns the number of edges for which the downstream waits, or 0 and true when the edge
+// was already applied. The error wraps enginecore.ErrExecutionNotFound, or enginecore.ErrExecutionAlreadyInFlow when
+// the downstream is a member of another flow.
 func (c *Client) ApplyEdge(ctx context.Context, e Edge, revision int64) (unsatisfied int, already bool, err error) {
 	if e.ID == "" {
 		return 0, false, fault("edge id", "must not be empty")
@@ -164,25 +165,25 @@ func (c *Client) ApplyEdge(ctx context.Context, e Edge, revision int64) (unsatis
 	return int(hashrecord.Int(reply.Unresolved)), false, nil
 }
 
-// FlowInfo is a flow as its record tells.
+// FlowInfo is the record of a flow.
 type FlowInfo struct {
 	ID        enginecore.FlowID
 	Kind      string
 	Namespace string
 	// State is FlowOpen, FlowCompleted, FlowFailed or FlowCancelled of package enginecore.
 	State enginecore.FlowState
-	// Members and Edges count those that the graph has, Revision its changes.
+	// Members and Edges count those of the graph; Revision counts its changes.
 	Members, Edges int
 	Revision       int64
-	// CancelReason and CancelPolicy are set when it was cancelled.
+	// CancelReason and CancelPolicy are set when the flow was cancelled.
 	CancelReason string
 	CancelPolicy CancelPolicy
-	// CreatedAt, CancelledAt and ClosedAt are zero when unset. ClosedAt is kept for flows that were submitted whole.
+	// CreatedAt, CancelledAt and ClosedAt are zero when they do not apply. Only managed flows have ClosedAt.
 	CreatedAt, CancelledAt, ClosedAt time.Time
-	// Managed tells that the flow was submitted whole, with runtime.Start; Run is its run id then.
+	// Managed reports whether runtime.Start submitted the flow with its whole graph; Run is its run id then.
 	Managed bool
 	Run     string
-	// Tags are its tags. Not set by listings that were not asked for them.
+	// Tags are the tags of the flow. Listings set them only with WithTags.
 	Tags map[string]string
 }
 
@@ -202,8 +203,8 @@ func flowOf(id enginecore.FlowID, r hashrecord.Record) FlowInfo {
 	}
 }
 
-// Flow returns a flow with its tags: its record is of one moment, the tags are read beside it. It wraps
-// enginecore.ErrFlowNotFound when there is none with that id. RunRef.Describe of package runtime tells more of a run.
+// Flow returns a flow with its tags. The record is of one moment; the tags are read separately. The error wraps
+// enginecore.ErrFlowNotFound. For a run, runtime.RunRef.Describe returns more.
 func (c *Client) Flow(ctx context.Context, id enginecore.FlowID) (FlowInfo, error) {
 	p, err := c.flowPartition(id)
 	if err != nil {
@@ -223,36 +224,36 @@ func (c *Client) Flow(ctx context.Context, id enginecore.FlowID) (FlowInfo, erro
 	return info, nil
 }
 
-// CancelPolicy says what the cancel of a flow does to its members.
+// CancelPolicy determines how the cancellation of a flow affects its members.
 type CancelPolicy string
 
-// Policies of a cancel.
+// Policies for cancelling a flow.
 const (
-	// CancelAll cancels the flow and all its members. The default.
+	// CancelAll cancels the flow and all its members. It is the default.
 	CancelAll CancelPolicy = "cancel_all"
-	// CancelPending leaves running members to their end. Other FlowFabric servers leave all members alone.
+	// CancelPending cancels the members that do not run. Other FlowFabric servers cancel no member.
 	CancelPending CancelPolicy = "cancel_pending"
-	// CancelFlowOnly marks the flow and leaves its members alone, except those of a flow that was submitted whole.
+	// CancelFlowOnly marks the flow as cancelled and leaves its members alone, except those of a managed flow.
 	CancelFlowOnly CancelPolicy = "flow_only"
 )
 
-// FlowCancel says how a flow is to be cancelled.
+// FlowCancel describes the cancellation of a flow.
 type FlowCancel struct {
-	// Reason is for the record.
+	// Reason is recorded with the flow and its members.
 	Reason string
-	// Policy is CancelAll, CancelPending or CancelFlowOnly; empty is CancelAll.
+	// Policy is CancelAll, CancelPending or CancelFlowOnly. Defaults to CancelAll.
 	Policy CancelPolicy
 }
 
-// FlowCancelled is what a cancel has done.
+// FlowCancelled is the result of a cancellation.
 type FlowCancelled struct {
-	// Policy is that of the cancel, which may have been another one's earlier.
+	// Policy is the policy in effect, which an earlier call may have set.
 	Policy CancelPolicy
-	// Already tells that the flow was over before.
+	// Already reports whether the flow was over before the call.
 	Already bool
-	// Members are the members of the flow, at most a thousand of one that was over before.
+	// Members are the members of the flow; at most 1,000 if the flow was over before.
 	Members []enginecore.ExecutionID
-	// Failed are the members that could not be cancelled, and why. Set by CancelFlowAndWait.
+	// Failed has the members that could not be cancelled, with the error of each. Only CancelFlowAndWait sets it.
 	Failed map[enginecore.ExecutionID]error
 }
 
@@ -265,9 +266,9 @@ const (
 	maxMembersShown = 1000
 )
 
-// CancelFlow marks a flow as cancelled, in one atomic step, and leaves its members to the keepers, or to the server of
-// another FlowFabric, which begin as soon as they look, ours at once. A flow that is over is no error: Already tells.
-// It wraps enginecore.ErrFlowNotFound.
+// CancelFlow marks a flow as cancelled, in one atomic step. Keepers, or the server of another FlowFabric, cancel its
+// members afterwards; keepers of this library start at once. Cancelling a flow that is over is not an error;
+// FlowCancelled.Already reports it. The error wraps enginecore.ErrFlowNotFound.
 func (c *Client) CancelFlow(ctx context.Context, id enginecore.FlowID, how FlowCancel) (FlowCancelled, error) {
 	cancelled, err := c.cancelFlow(ctx, id, how, time.Millisecond) // 0 would be the default
 	if err != nil {
@@ -288,10 +289,10 @@ func (c *Client) tellKeepers(ctx context.Context, id enginecore.FlowID) {
 	c.client.Do(ctx, c.client.B().Publish().Channel(c.keys.ChannelDue()).Message(message).Build())
 }
 
-// CancelFlowAndWait marks a flow as cancelled, in one atomic step, and cancels its members itself, each in a step of
-// its own and some at a time; when it returns without an error, they have ended. Members that cannot be cancelled are
-// in Failed, and the error wraps ErrPartlyCancelled; keepers go on with them, and so does another call. Where the
-// policy leaves the members alone, it is CancelFlow.
+// CancelFlowAndWait marks a flow as cancelled, in one atomic step, and cancels its members, each in a step of its own
+// and several at a time. When it returns nil, all of them have ended. FlowCancelled.Failed lists the members that could
+// not be cancelled, and the error wraps ErrPartlyCancelled; keepers continue with them, and the call can be repeated.
+// With a policy that leaves the members alone, it does the same as CancelFlow.
 func (c *Client) CancelFlowAndWait(ctx context.Context, id enginecore.FlowID, how FlowCancel) (FlowCancelled, error) {
 	cancelled, err := c.cancelFlow(ctx, id, how, cancelGrace)
 	if err == nil && !cancelled.Already && cancelled.Policy == CancelAll {

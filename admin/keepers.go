@@ -8,28 +8,28 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// ErrUnknownKeeperTask is returned for a keeper task that does not exist, or that this engine does not have because it
-// is in contract mode. Its text lists the names.
+// ErrUnknownKeeperTask is returned for a keeper task that does not exist, or that the engine lacks in contract mode.
+// Its text lists the names.
 var ErrUnknownKeeperTask = keepertask.ErrUnknown
 
 // KeeperTask describes one kind of a keeper's work.
 type KeeperTask struct {
-	// Name is how RunKeeperTask, runtime.KeeperStats, metrics and logs call the task, for example "lease_expiry".
+	// Name is the name of the task in RunKeeperTask, runtime.KeeperStats, metrics and logs, for example "lease_expiry".
 	Name string
-	// Summary says in a sentence what the task does.
+	// Summary describes the task in a sentence.
 	Summary string
-	// ContractName is what the FlowFabric contract calls the scanner that does the same; RunKeeperTask takes that name,
-	// too. Empty for tasks that only this library has.
+	// ContractName is the name of the corresponding scanner of the FlowFabric contract, which RunKeeperTask accepts as
+	// well. Empty for tasks that only this library has.
 	ContractName string
-	// Every is the longest time between two looks at a partition, by a keeper with the default configuration. What is
-	// due earlier is done when it is due, as long as messages arrive.
+	// Every is the longest time between two steps in a partition, by a keeper with the default configuration. Items
+	// that are due earlier are processed when they are due, as long as messages arrive.
 	Every time.Duration
-	// InContractMode reports whether keepers in contract mode have the task; they leave the others to the server's
-	// scanners.
+	// InContractMode reports whether keepers in contract mode run the task; they leave the others to the scanners of
+	// the server.
 	InContractMode bool
 }
 
-// KeeperTasks describes all tasks of keepers, sorted by name.
+// KeeperTasks returns all keeper tasks, sorted by name.
 func (c *Client) KeeperTasks() []KeeperTask {
 	keeper, err := runtime.NewKeeper(c.engine, runtime.KeeperConfig{})
 	if err != nil {
@@ -43,31 +43,32 @@ func (c *Client) KeeperTasks() []KeeperTask {
 	return tasks
 }
 
-// KeeperTaskReport is what RunKeeperTask has done.
+// KeeperTaskReport is the result of RunKeeperTask.
 type KeeperTaskReport struct {
 	// Task is the name of the task.
 	Task string
-	// Partitions counts the partitions that were looked at, Steps the looks.
+	// Partitions is the number of partitions, Steps the number of calls for them.
 	Partitions, Steps int
-	// Done counts what was worked on: executions, runs, edges, waitpoints.
+	// Done counts the items that were processed: executions, runs, edges or waitpoints.
 	Done int64
 	// Lag is how late the latest item was, by the engine's clock.
 	Lag time.Duration
-	// Remaining counts partitions in which work is left, or may be left because a step failed or the context ended.
+	// Remaining counts partitions with work left, including those where work may be left because a step failed or ctx
+	// ended.
 	Remaining int
 	// Repaired counts, by index, the entries that did not match the records; nil for tasks that repair no index.
 	Repaired map[string]int64
-	// Took is how long it took.
+	// Took is how long the call took.
 	Took time.Duration
 }
 
-// RunKeeperTask carries out one task of keepers in all partitions, in all namespaces, until none of it is due, whether
-// or not keepers run. It skips partitions in which a step fails and continues with the others. The config is that of
-// the deployment's keepers: retention and compaction go by it.
+// RunKeeperTask runs one keeper task in all partitions and all namespaces until nothing is due, whether or not keepers
+// run. A partition in which a step fails is skipped; the others continue. The config should be that of the deployment's
+// keepers, because it determines retention.
 //
-// The report is valid also with an error, which joins the errors of the partitions. The error is ErrUnknownKeeperTask,
-// and nothing is done, for a task that does not exist or that contract mode lacks; it matches runtime.ErrInvalid for a
-// bad config.
+// The report is valid also with an error, which joins the errors of the partitions. The error is ErrUnknownKeeperTask
+// for a task that does not exist or that contract mode lacks, and matches runtime.ErrInvalid for an invalid config;
+// nothing was done then.
 func (c *Client) RunKeeperTask(
 	ctx context.Context, name string, config runtime.KeeperConfig,
 ) (KeeperTaskReport, error) {

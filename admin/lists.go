@@ -14,13 +14,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
-// ErrCursor marks a cursor that does not come from a page of the same listing.
+// ErrCursor is returned for a cursor that no page of the same listing returned.
 var ErrCursor = errors.New("bad cursor")
 
-// Index is one of the indexes of a lane, in which an execution stands by what it does.
+// Index is an index of a lane, which has the executions in a certain state.
 type Index string
 
-// The indexes of a lane.
+// Indexes of a lane.
 const (
 	IndexEligible            Index = "eligible"
 	IndexDelayed             Index = "delayed"
@@ -34,24 +34,23 @@ const (
 	IndexBlockedOperator     Index = "blocked:operator"
 )
 
-// ExecutionQuery says which executions are wanted. The zero value is all of them. An execution must satisfy everything
-// that is set.
+// ExecutionQuery selects executions. An execution must satisfy all fields that are set; the zero value selects all.
 type ExecutionQuery struct {
-	// Lane is the lane of the execution.
+	// Lane selects executions of this lane.
 	Lane enginecore.LaneID
-	// States are the states of which it must be in one.
+	// States selects executions in any of these states.
 	States []enginecore.PublicState
-	// Flow is the flow that it must be a member of. Only its members are looked at.
+	// Flow selects members of this flow. Only its members are read.
 	Flow enginecore.FlowID
-	// Tags are tags that it must have, with their values.
+	// Tags selects executions that have all of these tags with these values.
 	Tags map[string]string
-	// Index looks only at what stands in that index of Lane, which must be set then. It cannot be combined with Flow.
+	// Index reads only the executions in this index of Lane, which must be set. It cannot be combined with Flow.
 	Index Index
-	// WithTags fills in the tags of what is found, at the cost of one more read for each.
+	// WithTags sets Execution.Tags, which costs one more read per execution.
 	WithTags bool
 }
 
-// Check returns what Client.ListExecutions would refuse the query for, without an engine. The error wraps ErrInvalid.
+// Check validates the query without an engine. The error wraps ErrInvalid; Client.ListExecutions would return the same.
 func (q ExecutionQuery) Check() error {
 	var faults []error
 	if q.Index != "" {
@@ -98,24 +97,25 @@ func (c *Client) indexKey(p enginecore.Partition, lane enginecore.LaneID, index 
 	return build(p, lane), true
 }
 
-// ExecutionPage is a part of the executions that a query finds.
+// ExecutionPage is one page of the result of a query.
 type ExecutionPage struct {
 	Executions []Execution
-	// Next is where the following page begins, empty when there is none. A page may be empty and still have a next one.
+	// Next is the cursor of the next page; empty on the last page. A page may be empty and still have a next one.
 	Next string
 }
 
-// ListExecutions lists executions, in no particular order, from a cursor on, which is the Next of the page before with
-// the same query, or empty. About limit of them (1 to 1000, 0 for 100) are looked at for a page; those that the query
-// leaves out make it shorter, and a small set that is stored in one piece may make it longer.
+// ListExecutions returns a page of executions in no particular order, beginning at the cursor, which is empty or
+// ExecutionPage.Next of the previous page of the same query. It examines about limit executions (1 to 1000; 0 means
+// 100). Those that do not satisfy the query make the page shorter; a small set that is stored in one piece may make it
+// longer.
 //
-// Every execution that is there, and satisfies the query, from the first page to the last is in one of them. One that
-// changes meanwhile is shown as it stands when it is read; one may be listed twice, also when it has not changed. With
-// Index, one that leaves the index and comes back in between may be missing. Where a server has restarted, another one
-// has taken over from it, or a slot has moved since the page before, the partition at hand is listed again from its
-// beginning, so that nothing is left out.
+// Every execution that exists and satisfies the query from the first page to the last is in one of the pages. One that
+// changes meanwhile is returned as it was when it was read. An execution may be returned twice, also when it has not
+// changed. With Index, one that leaves the index and returns to it meanwhile may be missing. If a server restarted,
+// failed over or moved a slot since the previous page, the current partition is listed again from its beginning, so
+// that nothing is missed.
 //
-// It wraps ErrInvalid for a query that makes no sense, ErrCursor for a bad cursor.
+// The error wraps ErrInvalid for an invalid query, or ErrCursor for an invalid cursor.
 func (c *Client) ListExecutions(
 	ctx context.Context, q ExecutionQuery, cursor string, limit int,
 ) (ExecutionPage, error) {
@@ -130,7 +130,7 @@ func (c *Client) ListExecutions(
 	return ExecutionPage{found, next}, nil
 }
 
-// Executions is ListExecutions to the end. An error ends the sequence.
+// Executions yields all executions that ListExecutions returns, page by page. An error ends the iteration.
 func (c *Client) Executions(ctx context.Context, q ExecutionQuery) iter.Seq2[Execution, error] {
 	return all(func(cursor string) ([]Execution, string, error) {
 		page, err := c.ListExecutions(ctx, q, cursor, 0)
@@ -266,8 +266,8 @@ func hasTags(tags, wanted map[string]string) bool {
 	return true
 }
 
-// Members yields the members of a flow, in no particular order. Every member that stays one is yielded, some perhaps
-// twice. A flow that does not exist has none. An error ends the sequence.
+// Members yields the members of a flow in no particular order. Every execution that remains a member is yielded; one
+// may be yielded twice. A flow that does not exist has no members. An error ends the iteration.
 func (c *Client) Members(ctx context.Context, flow enginecore.FlowID) iter.Seq2[enginecore.ExecutionID, error] {
 	return all(func(cursor string) ([]enginecore.ExecutionID, string, error) {
 		ids, next, err := c.executionIDs(ctx, ExecutionQuery{Flow: flow}, cursor, 0)
@@ -283,27 +283,28 @@ func typed[T ~string](texts []string) []T {
 	return out
 }
 
-// FlowQuery says which flows are wanted. The zero value is all of them. A flow must satisfy everything that is set.
+// FlowQuery selects flows. A flow must satisfy all fields that are set; the zero value selects all.
 type FlowQuery struct {
-	// Kind is the kind of the flow; of one that was submitted whole, its name.
+	// Kind selects flows of this kind, which for a managed flow is its name.
 	Kind string
-	// States are the states of which it must be in one: FlowOpen, FlowCompleted, FlowFailed or FlowCancelled.
+	// States selects flows in any of these states: FlowOpen, FlowCompleted, FlowFailed or FlowCancelled of package
+	// enginecore.
 	States []enginecore.FlowState
-	// Tags are tags that it must have, with their values.
+	// Tags selects flows that have all of these tags with these values.
 	Tags map[string]string
-	// WithTags fills in the tags of what is found, at the cost of one more read for each.
+	// WithTags sets FlowInfo.Tags, which costs one more read per flow.
 	WithTags bool
 }
 
-// FlowPage is a part of the flows that a query finds.
+// FlowPage is one page of the result of a query.
 type FlowPage struct {
 	Flows []FlowInfo
-	// Next is where the following page begins, empty when there is none. A page may be empty and still have a next one.
+	// Next is the cursor of the next page; empty on the last page. A page may be empty and still have a next one.
 	Next string
 }
 
-// ListFlows lists flows of whatever tool has made them, in no particular order, as ListExecutions lists executions and
-// with the same promises. Client.Runs of package runtime finds runs by index, the newest first.
+// ListFlows returns a page of flows of all tools in no particular order, with the cursor, the limit and the guarantees
+// of ListExecutions. runtime.Client.Runs finds runs by index, the newest first.
 func (c *Client) ListFlows(ctx context.Context, q FlowQuery, cursor string, limit int) (FlowPage, error) {
 	s := source{partitions: c.core.Partitioning().FlowPartitions(), key: c.keys.IndexFlowIndex}
 	ids, next, places, err := c.scanPlaces(ctx, s, cursor, limit)
@@ -337,7 +338,7 @@ func (c *Client) ListFlows(ctx context.Context, q FlowQuery, cursor string, limi
 	return page, nil
 }
 
-// Flows is ListFlows to the end. An error ends the sequence.
+// Flows yields all flows that ListFlows returns, page by page. An error ends the iteration.
 func (c *Client) Flows(ctx context.Context, q FlowQuery) iter.Seq2[FlowInfo, error] {
 	return all(func(cursor string) ([]FlowInfo, string, error) {
 		page, err := c.ListFlows(ctx, q, cursor, 0)

@@ -13,14 +13,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// QuotaSpec is what CreateQuota makes.
+// QuotaSpec describes a quota policy for CreateQuota.
 type QuotaSpec struct {
-	// ID is the policy's id; without one, a random one is made.
+	// ID is the id of the policy. Defaults to a random one.
 	ID enginecore.QuotaPolicyID
-	// Window is the time, in whole seconds, within which at most MaxStarts executions start; MaxStarts 0 is no limit.
+	// Window is the time window, in whole seconds, within which at most MaxStarts executions start. MaxStarts 0 means
+	// no limit.
 	Window    time.Duration
 	MaxStarts int64
-	// MaxConcurrent is how many run at a time; 0 is no limit.
+	// MaxConcurrent is the number of executions that run at a time; 0 means no limit.
 	MaxConcurrent int64
 }
 
@@ -46,8 +47,9 @@ func (c *Client) quotaPartition(id enginecore.QuotaPolicyID) (enginecore.Partiti
 	return p, nil
 }
 
-// CreateQuota creates a quota policy in one atomic step, and returns its id and whether it existed already; then it is
-// left as it is. Limits that flows declare make theirs themselves: Client.Quotas of package runtime shows those.
+// CreateQuota creates a quota policy, in one atomic step. It returns the id and whether the policy existed; an existing
+// policy is not changed. The engine creates the policies of limits that flows declare; runtime.Client.Limits lists
+// those.
 func (c *Client) CreateQuota(ctx context.Context, n QuotaSpec) (id enginecore.QuotaPolicyID, existed bool, err error) {
 	if n.ID == "" {
 		n.ID = enginecore.QuotaPolicyID(uuid.NewString())
@@ -72,13 +74,13 @@ func (c *Client) CreateQuota(ctx context.Context, n QuotaSpec) (id enginecore.Qu
 		string(n.ID))
 }
 
-// Quota is a quota policy as its records tell.
+// Quota is the record of a quota policy.
 type Quota struct {
 	ID            enginecore.QuotaPolicyID
 	Window        time.Duration
 	MaxStarts     int64
 	MaxConcurrent int64
-	// Started counts those admitted within the window, Running those that hold a place.
+	// Started counts the executions admitted within the window, Running those that hold a permit.
 	Started, Running int64
 	CreatedAt        time.Time
 }
@@ -87,7 +89,7 @@ var quotaFields = []string{
 	"requests_per_window_seconds", "max_requests_per_window", "active_concurrency_cap", "created_at",
 }
 
-// Quota returns a quota policy with its counts, by several reads. It wraps ErrQuotaNotFound.
+// Quota returns a quota policy with its counts, by several reads. The error wraps ErrQuotaNotFound.
 func (c *Client) Quota(ctx context.Context, id enginecore.QuotaPolicyID) (Quota, error) {
 	q, err := c.quota(ctx, id)
 	return q, of(err, "status of", "quota", string(id))
@@ -122,7 +124,8 @@ func (c *Client) quota(ctx context.Context, id enginecore.QuotaPolicyID) (Quota,
 	return q, nil
 }
 
-// Quotas yields the ids of all quota policies, in no particular order, some perhaps twice. An error ends the sequence.
+// Quotas yields the ids of all quota policies in no particular order; an id may be yielded twice. An error ends the
+// iteration.
 func (c *Client) Quotas(ctx context.Context) iter.Seq2[enginecore.QuotaPolicyID, error] {
 	s := source{
 		partitions: partitionsOf(enginecore.QuotaFamily, c.core.Partitioning().Quota), key: c.keys.IndexQuotaPolicies,

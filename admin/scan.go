@@ -154,12 +154,15 @@ func (c *Client) scanOne(
 			from = place{server: next.server}
 			continue
 		}
-		if !passes(err) || ctx.Err() != nil || time.Now().After(deadline) {
+		if ctx.Err() != nil {
+			return nil, place{}, fmt.Errorf("read: %w", context.Cause(ctx))
+		}
+		if !passes(err) || time.Now().After(deadline) {
 			return nil, place{}, readError(err)
 		}
 		select { // the client learns meanwhile who has the slot
 		case <-ctx.Done():
-			return nil, place{}, readError(context.Cause(ctx))
+			return nil, place{}, fmt.Errorf("read: %w", context.Cause(ctx))
 		case <-time.After(readPause):
 		}
 	}
@@ -188,12 +191,21 @@ func (c *Client) scanOn(
 	ctx context.Context, s source, p enginecore.Partition, cursor uint64, count int,
 ) ([]string, place, error) {
 	wire, release := c.client.Dedicate()
-	defer release()
+	// A connection on which the client library has waited for ctx is unsubscribed from everything when it is released.
+	// The library panics, in a goroutine of its own, if the server refuses the PING after that, as one that cannot
+	// persist does. Closing the connection ends a read as well.
+	stop := context.AfterFunc(ctx, wire.Close)
+	defer func() {
+		if !stop() {
+			wire.Close() // before the next user gets the connection
+		}
+		release()
+	}()
 	scan := wire.B().Sscan().Key(s.key(p)).Cursor(cursor).Count(int64(count)).Build()
 	if s.sorted {
 		scan = wire.B().Zscan().Key(s.key(p)).Cursor(cursor).Count(int64(count)).Build()
 	}
-	results := wire.DoMulti(ctx, scan, wire.B().Info().Section("server").Build())
+	results := wire.DoMulti(context.WithoutCancel(ctx), scan, wire.B().Info().Section("server").Build())
 	entry, err := results[0].AsScanEntry()
 	if err != nil {
 		return nil, place{}, err

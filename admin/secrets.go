@@ -9,11 +9,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// Secret is what the tokens of waitpoints are signed with.
+// Secret is a secret that signs the tokens of waitpoints.
 type Secret struct {
-	// KID is its id: not empty, without ':'.
+	// KID is the id of the secret: not empty, without ':'.
 	KID string
-	// Hex is the secret, an even number of hex digits.
+	// Hex is the secret in hexadecimal, an even number of digits.
 	Hex string
 }
 
@@ -30,19 +30,20 @@ func (s Secret) check() error {
 	return nil
 }
 
-// SecretRotation is what has become of a rotation.
+// SecretRotation is the result of RotateSecret.
 type SecretRotation struct {
-	// Rotated counts the partitions that sign with the secret since this call, Unchanged those that did before.
+	// Rotated is the number of partitions that this call changed, Unchanged the number that used the secret before.
 	Rotated, Unchanged int
-	// Failed are the partitions that still sign with another one, and why.
+	// Failed has the partitions that still use another secret, with the error of each.
 	Failed map[enginecore.Partition]error
 }
 
-// RotateSecret makes a secret the one that tokens are signed with, in every partition, each in an atomic step of its
-// own. Tokens that were signed with the one before stay valid for the grace time.
+// RotateSecret makes a secret the one that signs tokens, in every partition, each in an atomic step of its own. Tokens
+// signed with the previous secret stay valid for the grace time.
 //
-// Where partitions fail, the error wraps the first one's, and SecretRotation.Failed lists them; call again with the
-// same secret to go on. A secret id that is known with another secret is refused: enginecore.ErrRotationConflict.
+// When partitions fail, the error wraps that of the first one, and SecretRotation.Failed lists all; repeat the call
+// with the same secret to continue. A secret id that is known with another secret is refused with
+// enginecore.ErrRotationConflict.
 func (c *Client) RotateSecret(ctx context.Context, secret Secret, grace time.Duration) (SecretRotation, error) {
 	if grace < 0 {
 		return SecretRotation{}, fault("grace", "%s is negative", grace)

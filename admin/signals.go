@@ -12,38 +12,39 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// Signal is what DeliverSignal hands to a waitpoint.
+// Signal is a signal for DeliverSignal.
 type Signal struct {
-	// Execution, Waitpoint and Token say where it goes; Waitpoints has them.
+	// Execution, Waitpoint and Token identify the waitpoint; Client.Waitpoints returns them.
 	Execution enginecore.ExecutionID
 	Waitpoint enginecore.WaitpointID
 	Token     string
-	// ID is the signal's id; without one, a random one is made.
+	// ID is the id of the signal. Defaults to a random one.
 	ID enginecore.SignalID
-	// Name is compared with the condition of the waitpoint. It must be set.
+	// Name is matched against the condition of the waitpoint. It must be set.
 	Name string
-	// Category, SourceType and SourceIdentity say what kind of signal it is and whose, for the record. They default to
-	// "operator", "admin" and "admin".
+	// Category, SourceType and SourceIdentity are recorded with the signal. They default to "operator", "admin" and
+	// "admin".
 	Category, SourceType, SourceIdentity string
-	// Payload is what the waiting execution gets.
+	// Payload is what the waiting execution receives.
 	Payload []byte
-	// CorrelationID is for the record.
+	// CorrelationID is recorded with the signal.
 	CorrelationID string
-	// IdempotencyKey makes signals with the same key to one waitpoint one signal for IdempotencyTTL, 24 hours by
-	// default.
+	// IdempotencyKey makes signals with the same key to the same waitpoint one signal for IdempotencyTTL, which
+	// defaults to 24 hours.
 	IdempotencyKey string
 	IdempotencyTTL time.Duration
-	// ResumeDelay is how long the execution stays aside when the signal decides its wait.
+	// ResumeDelay delays the execution when the signal ends its wait.
 	ResumeDelay time.Duration
 }
 
-// Delivery is what became of a signal.
+// Delivery is the engine's reply to a signal.
 type Delivery struct {
-	// ID is that of the signal; of a duplicate, that of the first one.
+	// ID is the id of the signal; for a duplicate, that of the first delivery.
 	ID enginecore.SignalID
-	// Duplicate tells that a signal with the same idempotency key was there first, and nothing has changed.
+	// Duplicate reports whether a signal with the same idempotency key was delivered before, so that nothing was
+	// changed.
 	Duplicate bool
-	// Effect says what the signal has done; empty for a duplicate.
+	// Effect is the effect of the signal; empty for a duplicate.
 	Effect enginecore.SignalEffect
 }
 
@@ -53,14 +54,14 @@ const (
 	defaultSignalMaxlen = 10000
 )
 
-// DeliverSignal hands a signal to an open waitpoint, in one atomic step; an execution whose wait it decides goes on. To
-// a waitpoint that was made ahead of its wait the signal is kept until the wait begins, by a second call when the first
-// one says so. Client.Signal of package runtime is the way for those of a run.
+// DeliverSignal delivers a signal to an open waitpoint, in one atomic step. An execution whose wait the signal ends
+// continues. For a pending waitpoint, whose wait has not begun, the signal is kept, by a second call when the first
+// reply asks for it. For waitpoints of runs, use runtime.Client.Signal.
 //
 // The error wraps enginecore.ErrInvalidToken, enginecore.ErrTokenExpired, enginecore.ErrWaitpointNotFound,
 // enginecore.ErrWaitpointClosed, enginecore.ErrTargetNotSignalable, enginecore.ErrSignalLimitExceeded,
-// enginecore.ErrSignalTooLarge and, when the reply was lost, enginecore.ErrOutcomeUnknown: with an idempotency key, it
-// may be sent again then.
+// enginecore.ErrSignalTooLarge or, when the reply was lost, enginecore.ErrOutcomeUnknown; a signal with an idempotency
+// key can be sent again then.
 func (c *Client) DeliverSignal(ctx context.Context, s Signal) (Delivery, error) {
 	if s.Name == "" {
 		return Delivery{}, fault("name", "must not be empty")

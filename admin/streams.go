@@ -16,23 +16,23 @@ import (
 const (
 	defaultFrames = 100
 	maxFrames     = 1000
-	// MaxTailWait is the longest time that one TailStream waits.
+	// MaxTailWait is the longest time that a call of TailStream waits.
 	MaxTailWait = 30 * time.Second
 )
 
-// Frame is one entry of an attempt's output stream.
+// Frame is one frame of the output stream of an attempt.
 type Frame struct {
-	// ID is where the frame stands; its first part is its time in Unix ms.
+	// ID is the position of the frame; its first part is the time in Unix milliseconds.
 	ID string
-	// Fields are what its worker wrote, among them frame_type, payload and encoding.
+	// Fields are those that the worker wrote, including frame_type, payload and encoding.
 	Fields map[string][]byte
 }
 
-// Frames are a part of an output stream.
+// Frames is a part of an output stream.
 type Frames struct {
 	Frames []Frame
-	// ClosedAt is when the stream was closed, for ClosedReason; zero while more may come, and for an attempt that has
-	// written nothing.
+	// ClosedAt is when the stream was closed, for ClosedReason; zero while the stream is open, and for an attempt
+	// without frames.
 	ClosedAt     time.Time
 	ClosedReason enginecore.StreamCloseReason
 }
@@ -42,9 +42,10 @@ var (
 	concreteID = regexp.MustCompile(`^\d+-\d+$`)
 )
 
-// ReadStream returns the frames of an attempt between two ids, both included, oldest first, at most limit (1 to 1000, 0
-// for 100), in one atomic step. An empty id is the start or the end of the stream; to go on, read from the last id and
-// leave out its frame, or use TailStream. RunRef.Stream of package runtime follows a node of a run over its attempts.
+// ReadStream returns the frames of an attempt between two ids, both inclusive, the oldest first, at most limit (1 to
+// 1000; 0 means 100), in one atomic step. An empty id means the beginning or the end of the stream. To continue, read
+// from the last id and omit its frame, or use TailStream. runtime.RunRef.Stream follows a node of a run over its
+// attempts.
 func (c *Client) ReadStream(
 	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, from, to string, limit int,
 ) (Frames, error) {
@@ -89,10 +90,9 @@ func frameLimit(limit int) int64 {
 	return int64(min(limit, maxFrames))
 }
 
-// TailStream returns the frames of an attempt after an id (empty is before the first), as ReadStream does, and waits up
-// to wait, at most MaxTailWait, while there are none. It waits on a connection of its own, so it delays nobody; frames
-// and the end of the stream are read one after the other, so a stream that is closed may have a last frame for another
-// call.
+// TailStream returns the frames of an attempt after an id (empty means from the first one), as ReadStream does. If
+// there are none, it waits for frames up to wait, at most MaxTailWait, on a connection of its own. It reads the frames
+// before the end of the stream, so a closed stream may have a last frame for another call.
 func (c *Client) TailStream(
 	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration,
 	limit int,
@@ -162,10 +162,14 @@ func (c *Client) awaitFramesOn(
 	limit int64,
 ) ([]Frame, error) {
 	wire, release := c.client.Dedicate()
-	defer release()
 	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
 	stop := context.AfterFunc(ctx, wire.Close)
-	defer stop()
+	defer func() {
+		if !stop() {
+			wire.Close() // before the next user gets the connection
+		}
+		release()
+	}()
 	return c.framesAfter(context.WithoutCancel(ctx), wire, id, attempt, after, max(wait, time.Millisecond), limit)
 }
 

@@ -12,12 +12,13 @@ import (
 
 // FlowSummary counts the members of a flow.
 type FlowSummary struct {
-	// State is what the members amount to; empty when nobody has counted them. Members that a join had no use for any
-	// more do not make a flow fail.
+	// State is the state that follows from the members; empty before the first count. Members that a join no longer
+	// needs do not make a flow fail.
 	State enginecore.FlowState
-	// Members is how many there are, Counted how many the counts are of: all, or of a large flow some at random.
+	// Members is the number of members, Counted the number of those that the counts cover: all of them or, for a large
+	// flow, a random sample.
 	Members, Counted int
-	// ByState counts those by state. States that none is in are missing.
+	// ByState counts members by state. States without members are missing.
 	ByState map[enginecore.PublicState]int
 	// UpdatedAt is when the counts last changed, by the engine's clock.
 	UpdatedAt time.Time
@@ -25,9 +26,9 @@ type FlowSummary struct {
 
 const membersPrefix = "members_"
 
-// FlowSummary returns how the members of a flow stood when a keeper or another server last counted them, which keepers
-// do every 15 seconds (keeper task flow_projection). It is zero when nobody has yet, and for runs of package runtime,
-// whose Describe is always up to date. It wraps enginecore.ErrFlowNotFound.
+// FlowSummary returns the counts of a flow's members by state, as of the last count by a keeper or another server;
+// keepers count every 15 seconds (keeper task flow_projection). It is zero before the first count, and for runs of
+// package runtime, whose Describe is always current. The error wraps enginecore.ErrFlowNotFound.
 func (c *Client) FlowSummary(ctx context.Context, id enginecore.FlowID) (FlowSummary, error) {
 	p, err := c.flowPartition(id)
 	if err != nil {

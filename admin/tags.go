@@ -8,8 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// TagExecution adds tags to an execution, in any phase, in one atomic step; those that it has under the same keys are
-// replaced. It wraps enginecore.ErrExecutionNotFound and enginecore.ErrInvalidTagKey.
+// TagExecution adds tags to an execution in any phase, in one atomic step, replacing those with the same keys. The
+// error wraps enginecore.ErrExecutionNotFound or enginecore.ErrInvalidTagKey.
 func (c *Client) TagExecution(ctx context.Context, id enginecore.ExecutionID, tags map[string]string) error {
 	if err := checkID(id); err != nil {
 		return err
@@ -21,9 +21,8 @@ func (c *Client) TagExecution(ctx context.Context, id enginecore.ExecutionID, ta
 	return of(err, "tag", "execution", string(id))
 }
 
-// TagFlow adds tags to a flow, whatever its state, in one atomic step; those that it has under the same keys are
-// replaced. Client.Runs of package runtime finds runs by them. It wraps enginecore.ErrFlowNotFound and
-// enginecore.ErrInvalidTagKey.
+// TagFlow adds tags to a flow in any state, in one atomic step, replacing those with the same keys. runtime.Client.Runs
+// finds runs by them. The error wraps enginecore.ErrFlowNotFound or enginecore.ErrInvalidTagKey.
 func (c *Client) TagFlow(ctx context.Context, id enginecore.FlowID, tags map[string]string) error {
 	p, err := c.flowPartition(id)
 	if err != nil {

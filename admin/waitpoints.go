@@ -17,13 +17,13 @@ import (
 // Waitpoint is an open waitpoint of an execution.
 type Waitpoint struct {
 	ID enginecore.WaitpointID
-	// Key is the name that its maker gave it.
+	// Key is the name that the creator of the waitpoint chose.
 	Key string
 	// State is WaitpointPending or WaitpointActive of package enginecore.
 	State enginecore.WaitpointState
-	// Token lets whoever has it send signals to the waitpoint: treat it as a secret.
+	// Token authorizes signals to the waitpoint. Handle it like a password.
 	Token string
-	// Signals are the names of the signals that it waits for; empty is any.
+	// Signals are the names of the signals that count; empty means that all names count.
 	Signals []string
 	// CreatedAt, ActivatedAt and ExpiresAt are zero when unset.
 	CreatedAt, ActivatedAt, ExpiresAt time.Time
@@ -37,9 +37,9 @@ const waitpointPage = 100
 // maxMatchers bounds the names of signals that are read of one waitpoint.
 const maxMatchers = 1000
 
-// Waitpoints lists the open waitpoints of an execution by id, with their tokens, by several reads: what changes between
-// them may be shown half. Of other FlowFabric tools, a waitpoint that was made ahead of its wait is listed when the
-// wait begins. It wraps enginecore.ErrExecutionNotFound. RunRef.Waitpoints of package runtime lists those of a run.
+// Waitpoints returns the open waitpoints of an execution with their tokens, sorted by id. It uses several reads, and
+// may return a change in part. A pending waitpoint of another FlowFabric tool is returned only once its wait begins.
+// The error wraps enginecore.ErrExecutionNotFound. runtime.RunRef.Waitpoints returns those of a run.
 func (c *Client) Waitpoints(ctx context.Context, id enginecore.ExecutionID) ([]Waitpoint, error) {
 	list, err := c.waitpoints(ctx, id)
 	return list, of(err, "waitpoints of", "execution", string(id))
@@ -138,9 +138,9 @@ func (c *Client) nameSignals(ctx context.Context, p enginecore.Partition, open [
 	return nil
 }
 
-// CloseWaitpoint closes an open waitpoint of an execution with its condition, in one atomic step, so that signals to it
-// are refused. An execution that waits for it goes on waiting for its timeout. It wraps enginecore.ErrWaitpointNotFound
-// and enginecore.ErrWaitpointNotOpen.
+// CloseWaitpoint closes an open waitpoint of an execution and its condition, in one atomic step, so that signals to it
+// are refused. An execution that waits there keeps waiting until its timeout. The error wraps
+// enginecore.ErrWaitpointNotFound or enginecore.ErrWaitpointNotOpen.
 func (c *Client) CloseWaitpoint(
 	ctx context.Context, id enginecore.ExecutionID, waitpoint enginecore.WaitpointID, reason string,
 ) error {

@@ -117,6 +117,9 @@ func TestWaitpointFaults(t *testing.T) {
 	node := flow.Node(f, "node", ident[string]("str"), f.Input())
 	flow.Waitpoint[int](f, "bad names", activity.Signals("a b", "x", "x"))
 	flow.Waitpoint[int](f, "all-of-none", activity.MatchAll())
+	flow.Waitpoint[int](f, "all-and-five", activity.Signals("x"), activity.MatchAll(), activity.AtLeast(5))
+	flow.Waitpoint[int](f, "five-and-all", activity.Signals("x"), activity.AtLeast(5), activity.MatchAll())
+	flow.Waitpoint[int](f, "huge", activity.AtLeast(1<<30))
 	flow.Waitpoint[int](f, "few", activity.AtLeast(0))
 	flow.Waitpoint[int](f, "many", activity.AtLeast(600), activity.Signals("a", "b"))
 	flow.Waitpoint[int](f, "both", activity.Signals("yes"), activity.Decisive("yes"))
@@ -130,10 +133,13 @@ func TestWaitpointFaults(t *testing.T) {
 		`node "bad names": name: bad name`,
 		`node "bad names": wait: bad option: signal: name "a b" has the character ' '`,
 		`signal "x" is named twice`,
+		`node "all-and-five": wait: bad option: all signals are waited for (MatchAll), and also at least 5`,
+		`node "five-and-all": wait: bad option: all signals are waited for (MatchAll), and also at least 5`,
+		`node "huge": wait: bad option: 1073741824 signals are waited for, the limit is 1024`,
 		`node "all-of-none": wait: bad option: all signals are waited for, but none is named`,
 		`node "few": wait: bad option: 0 signals are waited for, it must be at least 1`,
 		`node "many": wait: bad option: 600 signals of 2 names are waited for, the limit of their product is 1024`,
-		`node "both": wait: bad option: signal "yes" is named twice`,
+		`node "both": wait: bad option: signal "yes" is named twice: by Signals and by Decisive`,
 		`node "never": wait: bad option: timeout -1ns is not positive`,
 		`node "long": wait: bad option: timeout 87600h0m1s, the limit is 87600h0m0s`,
 		`unknown behaviour "whatever" after the timeout`,
@@ -148,8 +154,8 @@ func TestWaitpointFaults(t *testing.T) {
 			t.Errorf("no %q in:\n%v", want, err)
 		}
 	}
-	if found := len(flow.Faults(err)); found != 14 {
-		t.Errorf("%d faults, not 14:\n%v", found, err)
+	if found := len(flow.Faults(err)); found != 17 {
+		t.Errorf("%d faults, not 17:\n%v", found, err)
 	}
 }
 

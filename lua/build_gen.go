@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "209-c5213fb11ec4d517"
+const build = "210-58ebed5546e07faa"

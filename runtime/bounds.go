@@ -4,19 +4,20 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// Categories of failures that a worker gives besides those of package activity.
+// Categories of failures that workers assign, in addition to those of package activity.
 const (
 	// CategoryTooLarge is the category of a result above MaxResult.
 	CategoryTooLarge = engine.CategoryTooLarge
-	// CategoryStepLimit is the category of a failure to record a step or a wait because the execution has too many, or
-	// too large ones.
+	// CategoryStepLimit is the category of an execution that could not record a step or a wait, because it has too many
+	// of them or they are too large.
 	CategoryStepLimit = engine.CategoryJournalFull
-	// CategoryChild is the category of a node whose own run, of its sub-flow or its items, was cancelled, has expired,
-	// or is not there any more. When a node of that run has failed, the category is that node's.
+	// CategoryChild is the category of a map or sub-flow node whose child run was cancelled, expired, or no longer
+	// exists. When a node of the child run failed, the category is that of the failed node.
 	CategoryChild = engine.CategoryChild
 )
 
-// Limits of a run that are checked before anything is sent. The encoded definition of a flow has at most 8 MiB besides.
+// Limits of a run that the client and the worker check before they send anything. In addition, the encoded definition
+// of a flow has at most 8 MiB.
 const (
 	// MaxInput is the largest encoded input of a run: 1 MiB.
 	MaxInput = 1 << 20

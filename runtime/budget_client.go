@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// CreateBudget creates a budget, whose limits count whatever flows declare; its scope is that of the reference. The
-// error wraps ErrBudgetExists when it is there, created or used before.
+// CreateBudget creates a budget. Its limits apply whatever flows declare for it. The error wraps ErrBudgetExists when
+// the budget exists, because it was created or used before.
 func (c *Client) CreateBudget(ctx context.Context, ref BudgetRef, opts ...flow.BudgetOption) error {
 	status, err := c.setBudget(ctx, ref, true, opts)
 	if err == nil && status == enginerpc.StatusAlreadySatisfied {
@@ -28,10 +28,10 @@ func (c *Client) CreateBudget(ctx context.Context, ref BudgetRef, opts ...flow.B
 	return nil
 }
 
-// SetBudget replaces the limits, the interval and the effect of a budget, whatever flows declare from then on, or
-// creates it. What is spent stays. Where that leaves room in a budget that was used up, the nodes that wait for it go
-// on at once, in the order in which they would have started. A budget whose limits are below what is spent lets nothing
-// be spent.
+// SetBudget replaces the limits, the interval and the effect of a budget, or creates the budget. They apply from then
+// on, whatever flows declare. The spent amounts are kept. If an exhausted budget has room again, the nodes that wait
+// for it continue at once, in the order in which they would have started. If less is allowed than is spent already,
+// nothing more can be spent.
 func (c *Client) SetBudget(ctx context.Context, ref BudgetRef, opts ...flow.BudgetOption) error {
 	if _, err := c.setBudget(ctx, ref, false, opts); err != nil {
 		return fmt.Errorf("set budget %s: %w", ref, err)
@@ -93,8 +93,8 @@ func (c *Client) findBudget(ref BudgetRef) (engine.BudgetStore, enginecore.Parti
 	return core, p, id, err
 }
 
-// ResetBudget makes what is spent of a budget 0, and lets the nodes go that wait for it. What is reserved stays; resets
-// that are due later stay as they are.
+// ResetBudget sets the spent amounts of a budget to 0, so that nodes that wait for it continue. Reserved amounts are
+// kept, and the times of later resets do not change.
 func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	fault := func(err error) error { return fmt.Errorf("reset budget %s: %w", ref, err) }
 	core, p, id, err := c.findBudget(ref)
@@ -122,8 +122,9 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	return nil
 }
 
-// DeleteBudget removes a budget with all that is spent and reserved of it; nodes that wait for it go on. Its next use
-// by a run whose flow declares it makes a new one. A budget that does not exist is no error.
+// DeleteBudget deletes a budget with its spent and reserved amounts; nodes that wait for it continue. When a run of a
+// flow that declares the budget uses it again, the engine creates it anew. Deleting a budget that does not exist is not
+// an error.
 func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
 	core, p, id, err := c.findBudget(ref)
 	if err != nil {
@@ -149,7 +150,7 @@ func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
 	}
 }
 
-// Budget returns how a budget stands. The error wraps ErrBudgetNotFound for one that was neither created nor used.
+// Budget returns the state of a budget. The error wraps ErrBudgetNotFound when it was neither created nor used.
 func (c *Client) Budget(ctx context.Context, ref BudgetRef) (BudgetState, error) {
 	core, p, id, err := c.findBudget(ref)
 	if err != nil {
@@ -167,8 +168,8 @@ func (c *Client) Budget(ctx context.Context, ref BudgetRef) (BudgetState, error)
 	return s, nil
 }
 
-// Budgets lists the budgets of the client's namespace that were created or used, by name, flow and key, with how they
-// stand.
+// Budgets returns the states of all budgets of the client's namespace that were created or used, sorted by name, flow
+// and key.
 func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 	core, err := offered[engine.BudgetStore](c)
 	if err != nil {

@@ -16,21 +16,21 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// BudgetRef names a budget: a shared one by its Name, and its Key if it has one; that of a flow by Name and Flow; that
-// of a run by Name, Flow and Run.
+// BudgetRef names a budget: a shared budget by Name, and Key if it has keys; the budget of a flow by Name and Flow; the
+// budget of a run by Name, Flow and Run.
 type BudgetRef struct {
 	Name string
-	// Key is the value by which a shared budget is told apart.
+	// Key selects the budget of one key of a shared budget with flow.PerKey; empty for a budget without keys.
 	Key string
-	// Flow and Run are the flow, and the run, that have the budget to themselves.
+	// Flow and Run name the owner of a budget of a flow or of a run; empty for a shared budget.
 	Flow, Run string
-	// FlowID is set by Client.Budgets and Describe instead of Flow and Run when the run is not there any more, so that
-	// its names are not known. Calls refuse such a reference with ErrInvalid. With Flow and Run it must be that of the
+	// FlowID is set by Client.Budgets and Describe instead of Flow and Run when the run was purged and its names are
+	// not known. Calls refuse such a reference with ErrInvalid. If Flow and Run are set, it must be the flow id of that
 	// run.
 	FlowID enginecore.FlowID
 }
 
-// String names the budget for people.
+// String returns the reference in readable form, for texts and logs.
 func (r BudgetRef) String() string { return submit.BudgetRef(r).String() }
 
 // check reports what is wrong with a reference in a namespace.
@@ -54,28 +54,30 @@ func (r BudgetRef) check(namespace enginecore.Namespace) error {
 	return invalid("budget reference: %w", err)
 }
 
-// BudgetState is how a budget stands.
+// BudgetState is the state of a budget: its limits, and what is spent and reserved.
 type BudgetState struct {
-	// Ref names it, for all calls that take a reference.
+	// Ref refers to the budget, for all calls that take a reference.
 	Ref BudgetRef
-	// FlowID is that of the run that has the budget to itself; empty for a budget of a flow and a shared one.
+	// FlowID is the flow id of the run that owns the budget; empty for the budget of a flow and for a shared budget.
 	FlowID enginecore.FlowID
 	Effect flow.BudgetEffect
-	// Every is the time between resets, ResetsAt the next one; zero where it is not reset.
+	// Every is the interval between resets and ResetsAt the time of the next one; both are zero for a budget without
+	// resets.
 	Every    time.Duration
 	ResetsAt time.Time
-	// Set tells that CreateBudget or SetBudget has said what counts, not flows.
+	// Set reports whether CreateBudget or SetBudget determined the limits. If it is false, the limits are those that
+	// flows declare.
 	Set bool
-	// UsedUp says in words why nodes that have the budget do not start; empty when they do.
+	// UsedUp describes in English why nodes that use the budget do not start; empty when they do.
 	UsedUp string
-	// Amounts are its dimensions, by name.
+	// Amounts are the states of the dimensions, by name.
 	Amounts []activity.BudgetAmount
-	// Breaches counts how often a hard limit began to refuse something, SoftBreaches how often a soft one was passed,
-	// Resets the resets.
+	// Breaches counts how often a hard limit began to refuse amounts, SoftBreaches how often a soft limit was exceeded,
+	// and Resets the resets.
 	Breaches, SoftBreaches, Resets int
 }
 
-// Amount returns how a dimension stands; the zero value when the budget does not have it.
+// Amount returns the state of a dimension, or the zero value when the budget does not have the dimension.
 func (s BudgetState) Amount(dimension string) activity.BudgetAmount {
 	i := slices.IndexFunc(s.Amounts, func(a activity.BudgetAmount) bool { return a.Dimension == dimension })
 	if i < 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// ActionOption adjusts what an operator does to a run. It is a StartOption as well.
+// ActionOption adjusts an operation on a run, such as Cancel or Rerun. It is also a StartOption.
 type ActionOption func(*action)
 
 type action struct{ actor string }
@@ -27,8 +27,9 @@ func (o ActionOption) start(c *startConfig) bool {
 	return true
 }
 
-// WithActor says who acts or starts the run, for the record, in at most 256 bytes without control characters; the call
-// refuses others with ErrInvalid. Defaults to "client" for what is done to a run, and to nobody for Start.
+// WithActor names the person or program that starts the run or operates on it; the engine records the name. It has at
+// most 256 bytes without control characters, otherwise the call returns ErrInvalid. Defaults to "client" for operations
+// on runs, and to an empty name for Start.
 func WithActor(actor string) ActionOption { return func(a *action) { a.actor = actor } }
 
 func actionOf(opts []ActionOption) (action, error) {
@@ -36,19 +37,19 @@ func actionOf(opts []ActionOption) (action, error) {
 	return a, errors.Join(apply(&a, opts), engine.CheckText("actor", a.actor, engine.MaxActor))
 }
 
-// Cancel stops the run: nothing of it starts any more, and running activities see their context cancelled. It returns
-// when every node has been told. A call that was interrupted may be repeated; keepers do what it has left over.
-// Cancelling a cancelled run is no error.
+// Cancel cancels the run: no further node starts, and the contexts of running activities end. It returns when every
+// node was notified. If the call is interrupted, keepers complete the cancellation, or the call can be repeated.
+// Cancelling a cancelled run is not an error.
 //
-// The reason has at most 2,048 bytes and no control characters. The error wraps ErrInvalid for others, ErrRunNotFound,
-// or ErrRunOver when the run is over otherwise.
+// The reason has at most 2,048 bytes and no control characters; otherwise the error wraps ErrInvalid. It wraps
+// ErrRunOver when the run has ended otherwise, and ErrRunNotFound when it does not exist.
 func (r *RunRef) Cancel(ctx context.Context, reason string, opts ...ActionOption) error {
 	return r.cancel(ctx, submit.CancelAll, reason, opts)
 }
 
-// CancelPending stops what has not started: nodes that run may end and keep their results, but get no further attempt;
-// everything else of the run is cancelled, and so is the run once the last of them has ended. Cancel may still follow.
-// Its errors are those of Cancel, and ErrNotInContract in contract mode.
+// CancelPending cancels the nodes that do not run. Running nodes may finish and keep their results, but get no further
+// attempt; when the last of them has ended, the run is cancelled. Cancel may follow. The errors are those of Cancel
+// and, in contract mode, ErrNotInContract.
 func (r *RunRef) CancelPending(ctx context.Context, reason string, opts ...ActionOption) error {
 	return r.cancel(ctx, submit.CancelPending, reason, opts)
 }
@@ -97,11 +98,11 @@ func nodeFault(err error) error {
 	return runFault(err)
 }
 
-// CancelNode cancels one node of the run, whether it waits or runs; what depends on it is skipped, or goes on by its
-// joins. The run goes on, and counts as cancelled if nothing of it fails. Cancelling a cancelled node is no error.
+// CancelNode cancels one node of the run, whether it waits or runs. Downstream nodes are skipped, or start as their
+// joins allow. The run continues, and ends as cancelled if no node fails. Cancelling a cancelled node is not an error.
 //
-// The reason is as in Cancel. The error wraps ErrInvalid, ErrUnknownNode when the run has no such node or there is no
-// such run, ErrNodeOver when the node has ended otherwise, or in contract mode ErrNotInContract.
+// The rules for the reason are those of Cancel. The error wraps ErrInvalid; ErrUnknownNode when the run does not exist
+// or has no such node; ErrNodeOver when the node has ended otherwise; or, in contract mode, ErrNotInContract.
 func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...ActionOption) error {
 	if err := r.ready(); err != nil {
 		return err

@@ -17,15 +17,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
 )
 
-// ChildRun is the run that a node stands for: that of the items of a map, or of a sub-flow. Client.Run takes its names
-// as those of any run.
+// ChildRun describes the child run of a map or sub-flow node. Client.Run accepts its Flow and Run like those of any
+// run.
 type ChildRun struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
-	// State is that of RunDescription; empty while the run is not there yet, or when it has been purged.
+	// State is the state of the child run; empty before it is created and after it was purged.
 	State RunState
-	// Total counts its nodes, which are the items of a map; Open those that have not ended, the others how those ended
-	// that have.
+	// Total is the number of nodes of the child run, which for a map are its items. Open is the number of nodes that
+	// have not ended; the others count nodes by outcome.
 	Total, Open, Succeeded, Failed, Expired, Cancelled, Skipped int
 }
 
@@ -80,25 +80,24 @@ func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
 
 // MapItem is the state of one item of a map.
 type MapItem struct {
-	// Index is its place in the list, from 0 on; Name that of its node in the run of the items.
+	// Index is the position in the list, counted from 0. Name is the name of the item's node in the child run.
 	Index int
 	Name  string
-	// State and Attempts are those of NodeDescription.
+	// State and Attempts are as in NodeDescription.
 	State    NodeState
 	Attempts int
-	// Result is what it has brought, nil unless it has succeeded.
+	// Result is the item's encoded result; nil unless the item succeeded.
 	Result json.RawMessage
-	// Reason and Category describe the last failure, or why it was cancelled.
+	// Reason and Category describe the last failure, or why the item was cancelled.
 	Reason, Category string
 }
 
-// ErrNoItems is returned for a node that has no items: it is no map, or has not begun.
+// ErrNoItems is yielded by Items for a node that is not a map, or a map that has not started.
 var ErrNoItems = errors.New("node has no items")
 
-// Items yields the items of a map node, in the order of the list, from the given index on. It reads them in pages, so a
-// long list is neither read nor held at once; what happens meanwhile may show. An error is yielded last: it wraps
-// ErrRunNotFound, ErrUnknownNode, ErrNoItems, or in contract mode ErrNotInContract. The items of an empty list are
-// none, and that is no error.
+// Items yields the items of a map node in the order of the list, beginning at the index from. It reads them in pages,
+// so changes during the iteration may be included in part. The items of an empty list are none, without an error. An
+// error is yielded last. It wraps ErrRunNotFound, ErrUnknownNode, ErrNoItems, or in contract mode ErrNotInContract.
 func (r *RunRef) Items(ctx context.Context, node string, from int) iter.Seq2[MapItem, error] {
 	return func(yield func(MapItem, error) bool) {
 		if err := r.ready(); err != nil {

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// Client starts, watches and stops runs. It may be used by several goroutines.
+// Client starts, observes and stops runs. It is safe for concurrent use.
 type Client struct {
 	session  *engine.Session
 	compiled submit.CompiledCache
@@ -17,8 +18,8 @@ type Client struct {
 	submitter *submit.Submitter
 }
 
-// NewClient returns a client of an engine. Close it before the engine. The error matches ErrInvalid: there is no
-// engine.
+// NewClient returns a client of an engine. Close it before the engine. The error matches ErrInvalid, there is no
+// engine, or enginecore.ErrClosed.
 func NewClient(e *Engine) (*Client, error) {
 	if err := e.open(); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -26,14 +27,15 @@ func NewClient(e *Engine) (*Client, error) {
 	return &Client{session: e.session, submitter: submit.NewSubmitter(e.session)}, nil
 }
 
-// Close ends what the client listens to. Result, Watch and Stream that wait return enginecore.ErrClosed.
+// Close ends what the client listens to. Result, Watch and Stream that wait return enginecore.ErrClosed, and so do all
+// later calls of the client and its runs.
 func (c *Client) Close() {
 	if c != nil && c.submitter != nil {
 		c.submitter.Close()
 	}
 }
 
-// StartOption adjusts one call of Start: WithID, WithTag and WithActor.
+// StartOption adjusts a call of Start: WithID, WithTag or WithActor.
 type StartOption interface {
 	// start reports whether the option is one, not nil.
 	start(*startConfig) bool
@@ -67,15 +69,20 @@ func startConfigOf(opts []StartOption) (startConfig, error) {
 	return c, errors.Join(append(faults, engine.CheckText("actor", c.actor, engine.MaxActor))...)
 }
 
-// WithID is the id of the run. It is unique within namespace and flow: starting a run that exists, with the same graph
-// and input, is the same run again, whether it is under way or over. Defaults to a random UUID.
+// WithID sets the run id, which is unique within a namespace and flow. If a run with that id, the same graph and the
+// same input exists, Start returns it, whether it is open or over. An id is valid UTF-8 of 1 to 256 bytes without
+// control characters. Defaults to a random UUID.
+//
+// The id of a child run consists of the flow, the id and the node of its parent, separated by "/", such as
+// "monthly/2026-11/each". A run of the sub-flow that is started with the same id would be in its place, so do not use
+// ids of this form for flows that are also sub-flows.
 func WithID(id string) StartOption {
 	return startFunc(func(c *startConfig) { c.id, c.named = id, true })
 }
 
-// WithTag attaches a text to the run, by which Client.Runs finds it: beside the tags of its flow, or instead of the one
-// with the same key. Keys and values are those of flow.Tag, and so is their number. A run that exists keeps the tags
-// that it has.
+// WithTag attaches a tag to the run, by which Client.Runs finds it. It adds to the tags of the flow, or replaces the
+// one with the same key. The rules for keys, values and their number are those of flow.Tag. When Start returns a run
+// that exists, the tags of that run do not change.
 func WithTag(key, value string) StartOption {
 	return startFunc(func(c *startConfig) {
 		if c.tags == nil {
@@ -91,6 +98,8 @@ var (
 	errUnmadeClient = invalid("the client was not made by NewClient")
 )
 
+var errClientClosed = fmt.Errorf("the client: %w", enginecore.ErrClosed)
+
 // ready returns why the client cannot be used; nil when it can.
 func (c *Client) ready() error {
 	switch {
@@ -98,6 +107,12 @@ func (c *Client) ready() error {
 		return errNoClient
 	case c.session == nil:
 		return errUnmadeClient
+	}
+	if err := c.session.ClosedErr(); err != nil {
+		return err
+	}
+	if c.submitter.Closed() {
+		return errClientClosed
 	}
 	return nil
 }

@@ -8,9 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -93,11 +95,74 @@ func TestCloseEndsWaits(t *testing.T) {
 				for what, wait := range waits {
 					require.ErrorIs(t, wait(), enginecore.ErrClosed, what)
 				}
-				if whole == "engine" {
-					_, err = runtime.Start(ctx, c, def, 2)
-					require.ErrorIs(t, err, enginecore.ErrClosed)
-				}
+				_, err = runtime.Start(ctx, c, def, 2)
+				require.ErrorIs(t, err, enginecore.ErrClosed)
+				_, err = run.Describe(ctx)
+				require.ErrorIs(t, err, enginecore.ErrClosed)
+				_, err = c.Run(def.Name(), run.ID()).Describe(ctx)
+				require.ErrorIs(t, err, enginecore.ErrClosed)
+				_, err = c.Lanes(ctx)
+				require.ErrorIs(t, err, enginecore.ErrClosed)
 			})
 		}
+	})
+}
+
+// What works with an engine ends with ErrClosed when the engine is closed, and so does what is made of it later.
+func TestClosedEngine(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		e, err := runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: b.Prefix})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, e.Close()) })
+		newWorker := func() *runtime.Worker {
+			w := enginetest.NewWorker(t, e, runtime.WorkerConfig{})
+			require.NoError(t, w.Register(addOne()))
+			return w
+		}
+		working, idle := newWorker(), newWorker()
+		keeping, waiting := enginetest.NewKeeper(t, e, runtime.KeeperConfig{}), enginetest.NewKeeper(t, e, runtime.KeeperConfig{})
+		ends := make(chan error, 2)
+		go func() { ends <- working.Run(ctx) }()
+		go func() { ends <- keeping.Run(ctx) }()
+		eventuallyReady(t, working.Check)
+		eventuallyReady(t, keeping.Check)
+		require.NoError(t, e.Close())
+		for range 2 {
+			require.ErrorIs(t, <-ends, enginecore.ErrClosed)
+		}
+		require.ErrorIs(t, idle.Run(ctx), enginecore.ErrClosed)
+		require.ErrorIs(t, waiting.Run(ctx), enginecore.ErrClosed)
+		for what, made := range map[string]func() (any, error){
+			"client":       func() (any, error) { return runtime.NewClient(e) },
+			"worker":       func() (any, error) { return runtime.NewWorker(e, runtime.WorkerConfig{}) },
+			"keeper":       func() (any, error) { return runtime.NewKeeper(e, runtime.KeeperConfig{}) },
+			"grant issuer": func() (any, error) { return runtime.NewGrantIssuer(e) },
+			"operator":     func() (any, error) { return admin.New(e) },
+			"inspection":   func() (any, error) { return e.Inspect(ctx) },
+			"check":        func() (any, error) { return nil, e.Check(ctx) },
+			"rotation":     func() (any, error) { return e.RotateSecrets(ctx, 0) },
+		} {
+			_, err := made()
+			require.ErrorIs(t, err, enginecore.ErrClosed, what)
+		}
+	})
+}
+
+// An engine that cannot be reached has no findings about rights, and calls in all partitions tell their error once.
+func TestInspectWithoutServer(t *testing.T) {
+	t.Parallel()
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		ctx := enginetest.Context(t)
+		server := testserver.Start(t, testserver.Options{Kind: kind})
+		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
+		server.Kill()
+		_, err := b.Engine.Inspect(ctx)
+		require.ErrorIs(t, err, enginecore.ErrNotReachable)
+		soon, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		defer cancel()
+		_, err = b.Client.Pauses(soon)
+		require.ErrorContains(t, err, "4 partitions: ")
 	})
 }

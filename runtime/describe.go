@@ -23,41 +23,41 @@ import (
 type RunDescription struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
-	// State is how the run stands. A run may have failed, expired or be cancelled while its last nodes are still
-	// ending; ClosedAt tells.
+	// State is the state of the run. A run that has failed, expired or was cancelled may still have open nodes until
+	// ClosedAt.
 	State RunState
-	// FailedNode failed first, with FailureReason. Empty when none has.
+	// FailedNode is the node that failed first, with FailureReason and FailureCategory; all are empty when no node
+	// failed.
 	FailedNode, FailureReason, FailureCategory string
 	// CancelReason and CancelledBy are set when the run was cancelled.
 	CancelReason, CancelledBy string
 	CreatedAt                 time.Time
-	// ClosedAt is when the last node ended; zero before.
+	// ClosedAt is when the last node ended; zero while nodes are open.
 	ClosedAt time.Time
 	// DeadlineAt is when the run expires; zero without a deadline.
 	DeadlineAt time.Time
-	// Overdue is for how long the run is beyond DeadlineAt, by the engine's clock; zero up to a second, and when it is
-	// over.
+	// Overdue is how far the run is past DeadlineAt without having expired, by the engine's clock; zero for delays of
+	// up to a second and when the run is over.
 	Overdue time.Duration
-	// NoKeeper tells that the run or a node is overdue and no keeper is connected. It is false where the server may not
-	// be asked.
+	// NoKeeper reports whether the run or a node is overdue and no keeper is connected. It is false when the server
+	// does not allow the question.
 	NoKeeper bool
-	// PausedAt is when the run was paused, for PauseReason; zero when it is not.
+	// PausedAt and PauseReason describe the pause of the run; PausedAt is zero when the run is not paused.
 	PausedAt    time.Time
 	PauseReason string
-	// Reruns is how often nodes of the run were run again, and LastRerun how that was the last time.
+	// Reruns counts the reruns of the run; LastRerun describes the last one.
 	Reruns    int
 	LastRerun Rerun
-	// Schedule is the schedule that started the run and FireAt the time that the run is for; empty and zero for a run
-	// that was started otherwise.
+	// Schedule is the schedule that started the run, and FireAt the time of the fire; empty and zero for other runs.
 	Schedule string
 	FireAt   time.Time
-	// Parent is the node of another run that this one belongs to, as a sub-flow or the items of a map; empty otherwise.
+	// Parent is the map or sub-flow node of another run whose child run this is; empty for other runs.
 	Parent enginecore.ExecutionID
 	// OpenNodes is the number of nodes that have not ended.
 	OpenNodes int
-	// Budgets are those of the flow, by name, with how they stand at the moment.
+	// Budgets are the states of the flow's budgets, by name.
 	Budgets []BudgetState
-	// Nodes are in the order of the flow's declaration.
+	// Nodes are the nodes of the run, in the order of their declaration.
 	Nodes []NodeDescription
 
 	// graph is the flow that the run executes; nil when the run has none.
@@ -65,17 +65,17 @@ type RunDescription struct {
 	budgets string // as they are stored
 }
 
-// Mermaid returns the flow that the run executes as flow.Definition.Mermaid does; empty where the run stores no flow.
+// Mermaid returns the graph of the run in the format of flow.Definition.Mermaid; empty when the run stores no graph.
 func (d *RunDescription) Mermaid() string { return d.drawn((*flowgraph.Graph).Mermaid) }
 
-// DOT returns the flow that the run executes as flow.Definition.DOT does; empty where the run stores no flow.
+// DOT returns the graph of the run in the format of flow.Definition.DOT; empty when the run stores no graph.
 func (d *RunDescription) DOT() string { return d.drawn((*flowgraph.Graph).DOT) }
 
-// Outline returns the flow that the run executes as flow.Definition.Outline does; empty where the run stores no flow.
+// Outline returns the graph of the run in the format of flow.Definition.Outline; empty when the run stores no graph.
 func (d *RunDescription) Outline() string { return d.drawn((*flowgraph.Graph).Outline) }
 
 func (d *RunDescription) drawn(as func(*flowgraph.Graph) string) string {
-	if d.graph == nil {
+	if d == nil || d.graph == nil {
 		return ""
 	}
 	return as(d.graph)
@@ -86,28 +86,31 @@ type NodeDescription struct {
 	Name, Activity, Lane string
 	ExecutionID          enginecore.ExecutionID
 	State                NodeState
-	// Why says in words what the node waits for; empty when it runs or has ended.
+	// Why describes in English what the node waits for; empty when it runs or has ended.
 	Why string
-	// Attempts counts the attempts begun. Retries counts those after a failure, Reclaims those after a lost worker.
+	// Attempts counts the attempts that were started, Retries those that followed a failure, and Reclaims those that
+	// followed the loss of a worker.
 	Attempts, Retries, Reclaims int
-	// Replays counts how often the node was run again after its end.
+	// Replays counts how often the node was reset after its end and run again.
 	Replays int
-	// Worker is the instance that runs the node; empty when none does.
+	// Worker is the worker instance that runs the node; empty when none does.
 	Worker enginecore.WorkerInstanceID
-	// Percent and Message are the last progress report.
+	// Percent and Message are the last reported progress.
 	Percent float64
 	Message string
 	// Reason and Category describe the last failure, or why the node was cancelled.
 	Reason, Category string
-	// CreatedAt, StartedAt (first attempt), ClaimedAt (by the present or last worker), CompletedAt and DueAt (next
-	// attempt, or end of a delay) are zero when unset.
+	// CreatedAt, StartedAt (first attempt), ClaimedAt (by the current or last worker), CompletedAt and DueAt (next
+	// attempt, or end of a delay) are zero when they do not apply.
 	CreatedAt, StartedAt, ClaimedAt, CompletedAt, DueAt time.Time
-	// LeaseExpiresAt is when another worker may take the node over; zero when no worker has it.
+	// LeaseExpiresAt is when the lease ends unless the worker renews it, so that another worker can take the node over;
+	// zero without a lease.
 	LeaseExpiresAt time.Time
-	// Overdue is how late keepers are with what the node waits for, by the engine's clock: with its retry, the end of
-	// its delay or wait, or the end of a lost worker's lease. Zero up to a second.
+	// Overdue is how late keepers are with what the node waits for, by the engine's clock: its retry, the end of its
+	// delay or wait, or the recovery of a lost lease. Delays of up to a second are reported as zero.
 	Overdue time.Duration
-	// Child is the run that a map or sub-flow stands for; nil for other nodes, and before it is begun.
+	// Child describes the child run of a map or sub-flow node; nil for other nodes, and before the child run is
+	// created.
 	Child *ChildRun
 	// Waits are the open waitpoints of the node, without their tokens.
 	Waits []Waitpoint
@@ -116,9 +119,9 @@ type NodeDescription struct {
 // describePage is the number of nodes read at once.
 const describePage = 200
 
-// Describe returns the state of the run, its nodes and its budgets. Runs of more than 200 nodes are read in several
-// calls, and waits, pauses, budgets and the runs of maps and sub-flows in calls of their own: what happens meanwhile
-// may show in part. The error wraps ErrRunNotFound when there is no such run.
+// Describe returns the state of the run, its nodes and its budgets. It reads runs of more than 200 nodes in several
+// calls, and waits, pauses, budgets and child runs in further calls, so changes during Describe may be included in
+// part. The error wraps ErrRunNotFound when the run does not exist.
 func (r *RunRef) Describe(ctx context.Context) (*RunDescription, error) {
 	if err := r.ready(); err != nil {
 		return nil, err

@@ -1,4 +1,5 @@
-// Package runtime runs flows: it opens an engine, starts and watches runs, and works.
+// Package runtime runs flows on an engine. It provides clients, which start and observe runs; workers, which execute
+// activities; and keepers, which carry out what is due by time.
 //
 //	engine, err := runtime.Open(ctx, os.Getenv("FLOWFABRIC_URL"), runtime.OpenConfig{}) // "" is an engine in this process
 //
@@ -10,25 +11,26 @@
 //	run, err := runtime.Start(ctx, client, census, Source{Dir: dir}, runtime.WithID("census-2026"))
 //	summary, err := run.Result(ctx)
 //
-// Any program with a client refers to the run by its names, and asks or tells it what a RunRef can:
+// Any program with a client can refer to that run by the names of its flow and its id, and use the methods of RunRef:
 //
 //	description, err := client.Run("census", "census-2026").Describe(ctx)
 //
-// A small program or a test starts all of that with OpenLocal. Engines, workers and keepers are configured by structs
-// whose zero values are good for most programs; their constructors return all faults of a config at once, as errors
-// that match ErrInvalid.
+// OpenLocal opens an engine and starts a worker and a client in one call, for small programs and tests. Engines,
+// workers and keepers are configured by structs whose zero values suit most programs. Their constructors validate the
+// whole config and return all faults at once, in an error that matches ErrInvalid.
 //
-// # Who does what
+// # Components
 //
 // A Client plans the run of a flow.Definition and submits it in one atomic call. A Worker claims executions whose
-// dependencies are satisfied, keeps their leases while the functions run, and reports how they ended; the report
-// resolves the dependencies of what comes next in the same call. A Keeper does what is due by time: retries, lost
-// leases, timeouts, deadlines; workers run one beside them. All three may run in one process or in many.
+// dependencies are satisfied, renews their leases while the functions run, and reports how they ended; the engine
+// resolves the dependencies of downstream nodes in the same call. A Keeper carries out what is due by time: retries,
+// recovery of lost leases, timeouts and deadlines. Worker processes run one by default. All three may run in one
+// process or in many.
 //
-// # What is guaranteed
+// # Guarantees
 //
-// A run that was started becomes terminal as long as workers and the engine live. No node starts before its upstreams
-// succeeded, and none after its run was cancelled. Functions run at least once, and again after a failure or a lost
-// worker; of each attempt at most one result is committed, and a committed result never changes. Starting a run again
-// under the same id is the same run.
+// Every run that was started ends, as long as workers and the engine are available. No node starts before its upstreams
+// have succeeded, and none starts after its run was cancelled. Functions run at least once: a function runs again after
+// a failure or when its worker is lost. At most one result of each attempt is committed, and a committed result never
+// changes. Starting a run again with the same id, flow and input returns the same run.
 package runtime

@@ -8,10 +8,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// ErrInvalid is matched by all errors about an argument, or a field of a config, that cannot be used: an engine URL, a
-// run id, a text for the record, a query, a schedule, a signal, an activity that a worker cannot take, an input without
-// the value that a limit, a budget or FairBy takes its key from. The text names the thing, the value and the rule.
-// Nothing has been written, and the same call fails again.
+// ErrInvalid matches every error about an argument or a field of a config that cannot be used: an engine URL, a run id,
+// a reason or an actor, a query, a schedule, a signal, an activity that a worker cannot register, or an input that
+// lacks the value from which a limit, a budget or FairBy takes its key. The text names the argument, its value and the
+// rule. Nothing was written, and the same call would fail again.
 var ErrInvalid = engine.ErrInvalid
 
 // invalid returns an error that wraps ErrInvalid.
@@ -19,45 +19,46 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
 }
 
-// Errors of budgets, for errors.Is. Those of functions are in package activity.
+// Errors of budgets, for errors.Is. Package activity has those that functions see.
 var (
-	// ErrBudgetNotFound is returned for a budget that does not exist, also by Start for a shared one that was not
-	// created and that the flow gives no limits.
+	// ErrBudgetNotFound is returned for a budget that does not exist. Start returns it when a flow uses a shared budget
+	// that was not created and declares no limits for it.
 	ErrBudgetNotFound = submit.ErrBudgetNotFound
-	// ErrBudgetExists is returned by CreateBudget.
+	// ErrBudgetExists is returned by CreateBudget when the budget exists, because it was created or used before.
 	ErrBudgetExists = submit.ErrBudgetExists
 )
 
-// Errors of runs and workers, for errors.Is. Those of the connection are enginecore's: ErrUnavailable, and with it
-// ErrFull where a server takes in nothing for want of memory or disk; ErrOutcomeUnknown, ErrUnauthorized.
+// Errors of runs and workers, for errors.Is. Package enginecore has those of the connection: ErrUnavailable, which
+// ErrFull also matches when a server refuses writes for lack of memory or disk; ErrOutcomeUnknown and ErrUnauthorized.
 var (
-	// ErrRunConflict is returned by Start when the run id is taken by a run with another graph or another input.
+	// ErrRunConflict is returned by Start when the run id belongs to a run with another graph or another input.
 	ErrRunConflict = engine.ErrRunConflict
-	// ErrRunNotFound is returned when there is no run of that flow with that id.
+	// ErrRunNotFound is returned when the flow has no run with that id.
 	ErrRunNotFound = engine.ErrRunNotFound
-	// ErrRunOpen is returned by Purge and Rerun when the run is not over.
+	// ErrRunOpen is returned by Purge and Rerun when the run has not ended.
 	ErrRunOpen = engine.ErrRunOpen
-	// ErrNothingToRerun is returned by Rerun when its scope holds no node, and of a run that was stopped before all of
+	// ErrNothingToRerun is returned by Rerun when the scope selects no node, and when the run was stopped before all of
 	// it was submitted.
 	ErrNothingToRerun = engine.ErrNothingToRerun
-	// ErrRerunLimit is returned by Rerun when a node has been run again as often as it may.
+	// ErrRerunLimit is returned by Rerun when a selected node has already been run again ten times.
 	ErrRerunLimit = engine.ErrRerunLimit
-	// ErrUnknownNode is returned for a node that the run does not have.
+	// ErrUnknownNode is returned when the run has no node of that name.
 	ErrUnknownNode = engine.ErrUnknownNode
-	// ErrNodeOver is returned by CancelNode when the node has ended already.
+	// ErrNodeOver is returned by CancelNode and SetNodePriority when the node has ended.
 	ErrNodeOver = engine.ErrNodeOver
-	// ErrRunOver is returned by Cancel when the run has ended already.
+	// ErrRunOver is returned by calls that need an open run, such as Cancel, Pause and SetPriority, when the run has
+	// ended.
 	ErrRunOver = engine.ErrRunOver
-	// ErrRunFailed matches the *RunError of a run of which a node failed.
+	// ErrRunFailed matches the *RunError of a failed run.
 	ErrRunFailed = engine.ErrRunFailed
-	// ErrRunCancelled matches the *RunError of a run that was cancelled.
+	// ErrRunCancelled matches the *RunError of a cancelled run.
 	ErrRunCancelled = engine.ErrRunCancelled
 	// ErrRunExpired matches the *RunError of a run that exceeded its deadline.
 	ErrRunExpired = engine.ErrRunExpired
-	// ErrNoResult is returned by Result when the run is over without a failure, but the node whose result it returns
-	// did not run: only a replay of single nodes with other tools leads there.
+	// ErrNoResult is returned by Result when the run succeeded, but the node whose result flow.Return selects did not
+	// run. This happens only after other tools replayed single nodes of the run.
 	ErrNoResult = engine.ErrNoResult
-	// ErrTooLarge marks an input or a result above its limit.
+	// ErrTooLarge is returned for an input, a result or a signal that exceeds its limit.
 	ErrTooLarge = engine.ErrTooLarge
 )
 
@@ -65,20 +66,24 @@ var (
 // a flow, by the steps and waits of an activity, and by calls. It is the same error as enginecore.ErrContractOnly, so
 // it matches whichever of the two packages refuses.
 var (
+	// ErrNotInContract is returned in contract mode by everything that needs more than the contract provides: by Start
+	// for such a flow, by steps and waits of activities, and by calls of clients. It is the same error as
+	// enginecore.ErrContractOnly, so errors.Is matches either.
 	ErrNotInContract = engine.ErrNotInContract
 )
 
-// Causes of the context of a running activity, for context.Cause and errors.Is.
+// Causes that end the context of a running activity, for context.Cause and errors.Is.
 var (
-	// ErrLeaseLost: the worker may no longer speak for the execution, and another one may have taken it over.
+	// ErrLeaseLost: the worker no longer holds the lease of the execution; another worker may have taken the execution
+	// over.
 	ErrLeaseLost = engine.ErrLeaseLost
 	// ErrCancelled: the execution was cancelled.
 	ErrCancelled = engine.ErrCancelled
-	// ErrStopping: the worker stops and gives the execution back.
+	// ErrStopping: the worker stops and releases the execution.
 	ErrStopping = engine.ErrStopping
 	// ErrHeartbeatTimeout: the activity did not call Heartbeat in time.
 	ErrHeartbeatTimeout = engine.ErrHeartbeatTimeout
-	// ErrStartToClose: the attempt took longer than its start-to-close timeout.
+	// ErrStartToClose: the attempt exceeded its start-to-close timeout.
 	ErrStartToClose = engine.ErrStartToClose
 	// ErrDeadline: the run exceeded its deadline.
 	ErrDeadline = engine.ErrDeadline
@@ -86,21 +91,27 @@ var (
 
 // ErrNoGrant is returned by GrantIssuer.ClaimForWorker when it found nothing that the worker may run.
 var (
+	// ErrNoGrant is returned by GrantIssuer.ClaimForWorker when it found no execution that the worker may run.
 	ErrNoGrant = admission.ErrNoGrant
 )
 
 // ErrNotReady is wrapped by the checks of workers and keepers, and says with them what is missing.
 var (
+	// ErrNotReady is wrapped by the errors of Engine.Check, Worker.Check and Keeper.Check; their texts say what is
+	// missing.
 	ErrNotReady = engine.ErrNotReady
 )
 
 // ErrInvalidToken is the answer to a token that is malformed, altered, made for another waitpoint or signed with a
 // secret that is not valid any more. It does not tell which, and nothing has been changed.
 var (
+	// ErrInvalidToken is returned for a token that is malformed, altered, issued for another waitpoint, or signed with
+	// a secret that is no longer valid. The error does not tell which. Nothing was changed.
 	ErrInvalidToken = engine.ErrInvalidToken
 )
 
 // ErrTooManyWatches is yielded by Watch and Stream when as many of them as OpenConfig.MaxWatches allows go on already.
 var (
+	// ErrTooManyWatches is yielded by Watch and Stream when OpenConfig.MaxWatches of them are active already.
 	ErrTooManyWatches = engine.ErrTooManyWatches
 )

@@ -8,47 +8,47 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// CategoryWorkerLost is the category of a node that has failed because too many workers were lost while they ran it.
+// CategoryWorkerLost is the category of a node that failed because too many workers were lost while they ran it.
 const CategoryWorkerLost = engine.CategoryWorkerLost
 
-// NodeFailure is how one node of a run ended that did not succeed.
+// NodeFailure describes a node that did not succeed.
 type NodeFailure struct {
 	Node string
 	// Outcome is flow.Failed, flow.Expired or flow.Cancelled.
 	Outcome flow.Outcome
-	// Category and Reason are those of the last attempt's failure. A node that was cancelled has the reason of that and
-	// no category.
+	// Category and Reason describe the failure of the last attempt. A cancelled node has the reason of the cancellation
+	// and no category.
 	Category, Reason string
 	// At is when the node ended, by the engine's clock.
 	At time.Time
-	// Attempts counts the attempts begun.
+	// Attempts counts the attempts that were started.
 	Attempts int
-	// MadeUpFor reports that the failure is not the run's: another upstream has satisfied the join behind the node.
+	// MadeUpFor reports whether a join tolerated the failure because other upstreams succeeded, so that it does not
+	// fail the run.
 	MadeUpFor bool
 }
 
-// RunError is how a run ended that did not succeed. It matches ErrRunFailed, ErrRunCancelled or ErrRunExpired.
+// RunError describes a run that did not succeed. It matches ErrRunFailed, ErrRunCancelled or ErrRunExpired.
 type RunError struct {
 	Flow, Run string
 	// Outcome is flow.Failed, flow.Cancelled or flow.Expired.
 	Outcome flow.Outcome
-	// Node is the node that failed first; for a run of which only nodes were cancelled (CancelNode), the first of
-	// those. Empty when the whole run was cancelled or has expired.
+	// Node is the node that failed first. If no node failed and some were cancelled by CancelNode, it is the first of
+	// those. Empty when the whole run was cancelled or expired.
 	Node string
-	// Reason is the error of that node, or why it or the run was cancelled.
+	// Reason is the error of that node, or the reason of the cancellation.
 	Reason string
-	// Category is the category of the failure: one of activity's or of this package's, or one that the activity chose.
-	// Empty for a cancel, CategoryTimeout of package activity for a run that has expired.
+	// Category is the category of the failure: a constant of package activity or of this package, or one that the
+	// activity chose. It is empty for a cancelled run, and activity.CategoryTimeout for an expired one.
 	Category string
-	// Failures are the nodes that failed, expired or were cancelled by CancelNode, the earliest first: also those
-	// behind failure edges, which were to make up for another failure, and those that a join has made up for. Nodes
-	// that ended because the whole run did are not among them. At most 100 are listed, and OmittedFailures counts the
-	// others. The list is empty when it could not be read.
+	// Failures are the nodes that failed, expired or were cancelled by CancelNode, the earliest first. They include
+	// nodes behind failure edges and failures that a join tolerated, but not nodes that ended because the whole run
+	// did. At most 100 are listed; OmittedFailures counts the others. The list is empty when it could not be read.
 	Failures        []NodeFailure
 	OmittedFailures int
 }
 
-// Error names the run, the node and the reason, and how many more nodes have failed.
+// Error returns a text with the run, the node, the reason and the number of other failed nodes.
 func (e *RunError) Error() string {
 	return submit.FailureText(e.Flow, e.Run, string(e.Outcome), e.Node, e.Reason, e.others())
 }
@@ -64,7 +64,7 @@ func (e *RunError) others() int {
 	return count
 }
 
-// Unwrap returns the sentinel of the outcome.
+// Unwrap returns ErrRunFailed, ErrRunCancelled or ErrRunExpired.
 func (e *RunError) Unwrap() error { return submit.OutcomeError(string(e.Outcome)) }
 
 // newRunError converts a failure for callers of the API.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -144,14 +146,16 @@ func TestFullServer(t *testing.T) {
 		for range running {
 			held = append(held, start(now, ""))
 		}
-		queued := []*runtime.Run[string]{start(now, ""), start(now, "")}
-		waitsForWorker := start(later, "")
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if n := len(work.begun()); n != running {
 				return fmt.Sprintf("%d functions run, not %d", n, running)
 			}
 			return ""
 		})
+		// Had they been started earlier, the worker could have claimed one of them before one that is to be held: a
+		// lane has no order across partitions.
+		queued := []*runtime.Run[string]{start(now, ""), start(now, "")}
+		waitsForWorker := start(later, "")
 
 		var stored []*runtime.Run[string]
 		for range 80 {
@@ -173,6 +177,7 @@ func TestFullServer(t *testing.T) {
 			return d.Nodes[0].LeaseExpiresAt
 		}
 		first := leaseEnd()
+		require.NotZero(t, first, "its function runs, so it has a lease")
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if !leaseEnd().After(first) {
 				return "a renewal"
@@ -211,12 +216,37 @@ func TestFullServer(t *testing.T) {
 	})
 }
 
+// cannotPersist are options of a server that refusePersistence works on.
+var cannotPersist = []string{"save 3600 1", "enable-protected-configs yes"}
+
+// refusePersistence makes a server fail to save, after which it refuses all writes, until restore is called.
+func refusePersistence(t *testing.T, ctx context.Context, b *enginetest.Bench) (restore func()) {
+	t.Helper()
+	save := func(dir, status string) {
+		command(t, ctx, b, "CONFIG", "SET", "dir", dir)
+		if status == "err" {
+			require.NoError(t, os.Remove(dir))
+		}
+		command(t, ctx, b, "BGSAVE")
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if got := info(t, ctx, b, "persistence", "rdb_last_bgsave_status"); got != status {
+				return "the last save is " + got
+			}
+			return ""
+		})
+	}
+	dir := filepath.Join(t.TempDir(), "gone")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	save(dir, "err")
+	return func() { save(t.TempDir(), "ok") }
+}
+
 // A server that cannot persist refuses all writes. What functions have brought is kept until it can.
 func TestServerThatCannotPersist(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
-		server := testserver.Start(t, testserver.Options{Kind: kind, Args: []string{"save 3600 1", "enable-protected-configs yes"}})
+		server := testserver.Start(t, testserver.Options{Kind: kind, Args: cannotPersist})
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
 		b.Keeper(t)
 		work := newHoldWork("done")
@@ -231,22 +261,7 @@ func TestServerThatCannotPersist(t *testing.T) {
 			return ""
 		})
 
-		save := func(dir, status string) {
-			command(t, ctx, b, "CONFIG", "SET", "dir", dir)
-			if status == "err" {
-				require.NoError(t, os.Remove(dir))
-			}
-			command(t, ctx, b, "BGSAVE")
-			enginetest.Eventually(t, enginetest.Patience, func() string {
-				if got := info(t, ctx, b, "persistence", "rdb_last_bgsave_status"); got != status {
-					return "the last save is " + got
-				}
-				return ""
-			})
-		}
-		dir := filepath.Join(t.TempDir(), "gone")
-		require.NoError(t, os.Mkdir(dir, 0o700))
-		save(dir, "err")
+		restore := refusePersistence(t, ctx, b)
 		requireRefused(t, ctx, b, def)
 		require.ErrorIs(t, b.Engine.Check(ctx), enginecore.ErrFull)
 		_, err = run.Describe(ctx)
@@ -266,13 +281,114 @@ func TestServerThatCannotPersist(t *testing.T) {
 		})
 		require.Equal(t, begunOnce(run), work.begun())
 
-		save(t.TempDir(), "ok")
+		restore()
 		result, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "done", result)
 		require.Equal(t, begunOnce(run), work.begun(), "the function did not run twice")
 		require.NotContains(t, b.Log(), "result.not_committed")
 	})
+}
+
+// Workers, keepers, waits and listings end while a server refuses all writes, also its PING, as one that cannot persist
+// does. Others of the same engine go on, and all work goes on once the server takes writes again.
+func TestEndWhileServerCannotPersist(t *testing.T) {
+	t.Parallel()
+	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
+		ctx := enginetest.Context(t)
+		server := testserver.Start(t, testserver.Options{Kind: kind, Args: cannotPersist})
+		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
+		endWhileRefused(t, ctx, b, func() (restore func()) { return refusePersistence(t, ctx, b) })
+	})
+}
+
+// endWhileRefused ends everything that listens, one after the other, while the engine refuses writes from the call of
+// refuse on until that of restore.
+func endWhileRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, refuse func() (restore func())) {
+	t.Helper()
+	work := newHoldWork("done")
+	def := work.define(t, "now")
+	handlers, config := []activity.Handler{work}, runtime.WorkerConfig{Lease: time.Second}
+	bystander := b.Worker(t, handlers, runtime.WorkerConfig{Lanes: []string{"other"}})
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		if len(channels(t, ctx, b)) < 2 {
+			return "the worker does not listen to its lane and to messages of its own"
+		}
+		return ""
+	})
+	listened := channels(t, ctx, b)
+	run, err := runtime.Start(ctx, b.Client, def, "")
+	require.NoError(t, err)
+	holder := b.Worker(t, handlers, config)
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		if len(work.begun()) == 0 {
+			return "the function does not run"
+		}
+		return ""
+	})
+	keeper := b.Keeper(t)
+	waiting, leave := context.WithCancel(ctx)
+	waited := make(chan error, 1)
+	go func() {
+		_, err := run.Result(waiting)
+		waited <- err
+	}()
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		if n, _ := runtime.KeepersSeen(ctx, b.Engine); n == 0 {
+			return "the keeper does not listen"
+		}
+		return ""
+	})
+
+	restore := refuse()
+	require.NoError(t, keeper.Stop())
+	if b.Kind != testserver.Embedded { // which refuses reads as well
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if n, known := runtime.KeepersSeen(ctx, b.Engine); n != 0 || !known {
+				return "the channel of keepers is still subscribed"
+			}
+			return ""
+		})
+		operator, err := admin.New(b.Engine)
+		require.NoError(t, err)
+		listing, cancel := context.WithCancel(context.WithoutCancel(ctx)) // without a deadline
+		for _, err := range operator.Flows(listing, admin.FlowQuery{}) {
+			require.NoError(t, err)
+		}
+		cancel()
+	}
+	leave()
+	require.ErrorIs(t, <-waited, context.Canceled)
+	require.NoError(t, holder.Stop())
+	require.NoError(t, b.Worker(t, handlers, config).Stop())
+	if b.Kind != testserver.Embedded {
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if got := channels(t, ctx, b); !slices.Equal(listened, got) {
+				return fmt.Sprintf("not only %q is subscribed, but %q", listened, got)
+			}
+			return ""
+		})
+	}
+
+	restore()
+	close(work.released)
+	b.Keeper(t)
+	b.Worker(t, handlers, config)
+	result, err := run.Result(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "done", result)
+	require.NoError(t, bystander.Stop())
+}
+
+// channels are those to which workers and keepers of a server are subscribed, sorted. Clients listen on for a while
+// after the end of a wait.
+func channels(t *testing.T, ctx context.Context, b *enginetest.Bench) []string {
+	t.Helper()
+	client := enginerpc.ConnOf(b.Engine).Client()
+	list, err := client.Do(ctx, client.B().PubsubChannels().Build()).AsStrSlice()
+	require.NoError(t, err)
+	list = slices.DeleteFunc(list, func(channel string) bool { return strings.Contains(channel, ":done:") })
+	return slices.Sorted(slices.Values(list))
 }
 
 // A user that loses the right to send messages does not break calls half-way: a message is a hint.

@@ -9,22 +9,22 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 )
 
-// GrantIssuer claims on behalf of workers that are not trusted with admission: it checks budgets, quotas, limits and
-// capabilities, and issues grants. Its grants are those of the contract, so workers and schedulers of other FlowFabric
-// programs may work on the same lanes, and it works in contract mode. It blocks an execution that it may not grant,
-// with the reason in the record, and considers it again when the reason is gone.
+// GrantIssuer issues grants to workers that are not trusted with admission: it checks budgets, quotas, limits and
+// capabilities for them. Its grants are those of the contract, so workers and schedulers of other FlowFabric programs
+// can use the same lanes, and it works in contract mode. An execution that it may not grant is blocked, with the reason
+// in its record, and considered again when the reason no longer applies.
 //
-// A grant is for the execution that a claim of the worker would lease next in that partition: turns of the keys of
-// FairBy, ageing, priority, pauses and budgets of flows count as they do for workers that claim for themselves. Of the
-// partitions that a call looks into, it takes the one from which this GrantIssuer has granted nothing for the longest
-// time. In contract mode, grants follow the contract: the first partition that has something, there priority, then age.
+// A GrantIssuer grants the execution that a claim by the worker itself would lease next in that partition: fairness
+// keys, aging, priorities, pauses and budgets apply as they do to workers that claim for themselves. Of the partitions
+// that a call probes, it uses the one from which it has granted nothing for the longest time. In contract mode it
+// follows the contract: the first partition that has an execution, then priority, then age.
 //
-// Keep one GrantIssuer for the life of a process: where its next call looks depends on those before. It may be used by
-// several goroutines.
+// Keep one GrantIssuer for the life of the process, because it remembers which partitions it probed. It is safe for
+// concurrent use.
 type GrantIssuer struct{ issuer *admission.GrantIssuer }
 
-// NewGrantIssuer returns a grant issuer of an engine. It sends nothing. The error matches ErrInvalid: there is no
-// engine.
+// NewGrantIssuer returns a grant issuer of an engine. It sends nothing. The error matches ErrInvalid, there is no
+// engine, or enginecore.ErrClosed.
 func NewGrantIssuer(e *Engine) (*GrantIssuer, error) {
 	if err := e.open(); err != nil {
 		return nil, fmt.Errorf("grant issuer: %w", err)
@@ -34,10 +34,10 @@ func NewGrantIssuer(e *Engine) (*GrantIssuer, error) {
 
 var errUnmadeIssuer = invalid("the grant issuer was not made by NewGrantIssuer")
 
-// ClaimForWorker grants the worker one execution. It looks at the first ones that wait in each partition that it
-// probes, asks for room in their budgets and quotas, and writes one grant. It returns ErrNoGrant when there is nothing,
-// which in a deployment with more partitions than it probes says nothing of the others: call again. Other errors are
-// ErrInvalid for a bad request, and those of the engine; when a budget or a quota cannot be asked, nothing is granted.
+// ClaimForWorker grants one execution to the worker. It looks at the first waiting executions of each partition that it
+// probes, acquires room in their budgets and quotas, and writes one grant. It returns ErrNoGrant when it found nothing;
+// since it may not probe every partition, others can have work, so call it again. Other errors match ErrInvalid for an
+// invalid request, or are those of the engine. When a budget or a quota cannot be read, nothing is granted.
 func (g *GrantIssuer) ClaimForWorker(ctx context.Context, r GrantRequest) (Grant, error) {
 	if g == nil || g.issuer == nil {
 		return Grant{}, errUnmadeIssuer
@@ -46,40 +46,41 @@ func (g *GrantIssuer) ClaimForWorker(ctx context.Context, r GrantRequest) (Grant
 	return Grant(granted), err
 }
 
-// GrantRequest names the worker of a grant, and what it may be granted.
+// GrantRequest describes the worker that requests a grant, and what it can run.
 type GrantRequest struct {
-	// Lane to take from.
+	// Lane is the lane to grant from.
 	Lane string
-	// WorkerID and Instance name the worker. The grant is good for this instance only.
+	// WorkerID and Instance identify the worker. Only this instance can use the grant.
 	WorkerID enginecore.WorkerID
 	Instance enginecore.WorkerInstanceID
-	// Capabilities that the worker offers: it may run what requires a subset of them.
+	// Capabilities are those that the worker offers. It is granted only executions that require a subset of them.
 	Capabilities []string
-	// Activities that the worker knows; others are set aside for a worker that does. Nil is all.
+	// Activities are the names that the worker has registered; other executions are set aside for other workers. Nil
+	// means all activities.
 	Activities []string
-	// TTL is how long the worker has to claim by the grant: 1 ms to 1 min.
+	// TTL is how long the worker may use the grant: 1 ms to 1 min.
 	TTL time.Duration
-	// Partition to take from; nil looks into 32 of them, others from call to call.
+	// Partition restricts the request to one partition. Nil probes 32 partitions, different ones from call to call.
 	Partition *enginecore.Partition
 }
 
-// Grant lets one worker instance claim one execution, for a short time. After ExpiresAt the execution may be granted to
-// another worker.
+// Grant is a time-limited right of one worker instance to claim one execution. After ExpiresAt, the execution may be
+// granted to another worker.
 type Grant struct {
 	ExecutionID enginecore.ExecutionID
 	Partition   enginecore.Partition
 	Lane        enginecore.LaneID
 	WorkerID    enginecore.WorkerID
 	Instance    enginecore.WorkerInstanceID
-	// Key is where the engine keeps the grant.
+	// Key is the key under which the engine stores the grant.
 	Key       string
 	ExpiresAt time.Time
-	// Reclaim reports that another worker lost the execution: it is claimed with ff_reclaim_execution, others with
-	// ff_claim_execution or, as that says, ff_claim_resumed_execution.
+	// Reclaim reports whether another worker lost the execution. Such a grant is claimed with ff_reclaim_execution,
+	// others with ff_claim_execution or, if that says so, with ff_claim_resumed_execution.
 	Reclaim bool
 }
 
-// Granter issues grants. A GrantIssuer is one; so is a client of a service around a GrantIssuer.
+// Granter issues grants. GrantIssuer implements it; a client of a service around a GrantIssuer can, too.
 type Granter interface {
 	ClaimForWorker(ctx context.Context, r GrantRequest) (Grant, error)
 }

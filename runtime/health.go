@@ -7,12 +7,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/inspect"
 )
 
-// Check asks the engine whether it answers, has the function library that this program needs, takes work and keeps it.
-// It loads the library where it is missing, as Open does. The errors are those of Open, such as
-// enginecore.ErrNotReachable, or match ErrNotReady: the server evicts keys, refuses writes because its memory or its
-// disk is full (enginecore.ErrFull), is a replica, or has no log on disk (appendonly no), unless
-// OpenConfig.AllowVolatile says that this is intended; an engine of this process cannot write its log, and the error
-// wraps that of the operating system. Inspect tells more.
+// Check reports whether the engine is ready: it answers, has the function library that this program needs, accepts work
+// and keeps it. Check loads a missing library, as Open does. The error is one of those of Open, such as
+// enginecore.ErrNotReachable, or matches ErrNotReady: the server evicts keys, refuses writes because its memory or disk
+// is full (also matching enginecore.ErrFull), is a replica, or has no append-only file (appendonly no), unless
+// OpenConfig.AllowVolatile is set; or the embedded engine cannot write its log, and the error wraps that of the
+// operating system. Inspect reports more.
 func (e *Engine) Check(ctx context.Context) error {
 	if err := e.open(); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 // Inspect looks at everything around the engine that can lose work, delay it or stop it: the servers' persistence,
 // eviction, memory, last writes, replicas and versions, the rights of the user, the function library, keepers and how
 // late they are, and the workers of lanes on which work waits. It changes nothing. What the user may not look at is
-// left out, and says so. The error tells that the engine cannot be used at all; servers that do not answer are
-// findings.
+// left out, and says so. The error wraps ErrInvalid for an engine that was not made by Open, enginecore.ErrClosed, the
+// cause of ctx, or enginecore.ErrNotReachable if no server answers; some that do not answer are findings.
 func (e *Engine) Inspect(ctx context.Context) (inspection.Report, error) {
 	if err := e.open(); err != nil {
 		return inspection.Report{}, err

@@ -9,15 +9,17 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
-// Keeper does what is due: it wakes delayed and retried executions, marks lost leases, ends what exceeded its time,
-// works off what calls left for later, and repairs indexes that do not match the records. admin.Client.KeeperTasks
-// lists all of it. At least one must run: workers run one beside them, which OpenConfig.Keeper configures, unless
-// WorkerConfig.NoKeeper leaves it out. NewKeeper makes keepers that run alone; any number may run, in any processes.
-// Keepers of one engine share the partitions among them. Those of workers stand by while one made by NewKeeper is
-// there.
+// Keeper carries out what is due by time: it makes delayed and retried executions eligible, recovers lost leases, ends
+// executions and runs whose time is up, finishes large operations that calls left incomplete, and repairs indexes that
+// do not match the records. admin.Client.KeeperTasks lists its tasks.
+//
+// At least one keeper must run. Workers run one, which OpenConfig.Keeper configures, unless WorkerConfig.NoKeeper is
+// set. NewKeeper creates keepers that run without workers. Any number may run, in any processes; the keepers of one
+// engine divide the partitions among themselves. Keepers of workers stand by while a keeper made by NewKeeper runs.
 type Keeper struct{ keeper *keeper.Keeper }
 
-// NewKeeper returns a keeper of an engine. The error joins all faults of the config and matches ErrInvalid.
+// NewKeeper returns a keeper of an engine. The error joins all faults of the config and matches ErrInvalid,
+// or enginecore.ErrClosed for an engine that is closed.
 func NewKeeper(e *Engine, config KeeperConfig) (*Keeper, error) {
 	resolved, err := config.resolve("")
 	if err := errors.Join(e.open(), err); err != nil {
@@ -36,7 +38,8 @@ func (k *Keeper) check() error {
 	return nil
 }
 
-// Run keeps until ctx ends and returns nil then. While the engine is away, it keeps trying. It may run once at a time.
+// Run keeps until ctx ends and returns nil then. While the engine is away, it keeps trying. It returns
+// enginecore.ErrClosed when the engine is closed first. It may run once at a time.
 func (k *Keeper) Run(ctx context.Context) error {
 	if err := k.check(); err != nil {
 		return err
@@ -44,9 +47,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return k.keeper.Run(ctx)
 }
 
-// Check reports whether the keeper runs and does its work: it is not ready when the last step failed in each of its
-// partitions, nor without a successful step for 21 s. It asks nobody and returns at once; the error matches
-// ErrNotReady.
+// Check reports whether the keeper runs and makes progress. It fails when the last step failed in every partition of
+// the keeper, or when no step succeeded for 21 s. It sends nothing and returns at once. The error matches ErrNotReady.
 func (k *Keeper) Check(context.Context) error {
 	if err := k.check(); err != nil {
 		return err
@@ -54,30 +56,31 @@ func (k *Keeper) Check(context.Context) error {
 	return k.keeper.Ready()
 }
 
-// KeeperStats is what a keeper has done since it was made.
+// KeeperStats counts what a keeper has done since it was created.
 type KeeperStats struct {
-	// Keepers counts the keepers of the engine that this one knows of, with itself.
+	// Keepers is the number of keepers of the engine that this keeper knows, including itself.
 	Keepers int
-	// Partitions counts those of flows that this one sees to.
+	// Partitions is the number of flow partitions that this keeper serves.
 	Partitions int
 	// Tasks are the keeper tasks of this keeper, by name, such as "lease_expiry".
 	Tasks map[string]KeeperTaskStats
 }
 
-// KeeperTaskStats is what a keeper has done of one task.
+// KeeperTaskStats counts what a keeper has done for one keeper task.
 type KeeperTaskStats struct {
-	// LastRun is when it was last carried out; zero before the first time.
+	// LastRun is when the task last ran; zero before the first time.
 	LastRun time.Time
-	// Steps counts looks at partitions, Done what was worked on in them: executions, runs, edges, waitpoints.
+	// Steps counts calls for one partition, and Done the items that they processed: executions, runs, edges or
+	// waitpoints.
 	Steps, Done int64
-	// Errors counts partitions in which a step failed, Panics steps that panicked.
+	// Errors counts steps that failed, Panics steps that panicked.
 	Errors, Panics int64
-	// Lag is how late the last item was that was due, by the engine's clock; MaxLag is the longest of all. Both are
-	// zero for tasks that nothing is due for.
+	// Lag is how late the last due item was processed, by the engine's clock, and MaxLag the largest lag so far. Both
+	// are zero for tasks without due times.
 	Lag, MaxLag time.Duration
 }
 
-// Stats tells what the keeper has done so far. It may be called at any time.
+// Stats returns counts of what the keeper has done. It may be called at any time.
 func (k *Keeper) Stats() KeeperStats {
 	if k == nil || k.keeper == nil {
 		return KeeperStats{}

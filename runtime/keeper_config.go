@@ -9,24 +9,25 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
-// KeeperConfig configures a keeper. The zero value is good for most programs.
+// KeeperConfig configures a keeper. The zero value suits most programs.
 type KeeperConfig struct {
-	// Lanes are lanes to look after besides "default" and those that flows use, for executions that other tools create.
-	// Defaults to none; a lane that only such executions use is then found by the keeper task index_reconciliation.
+	// Lanes are lanes to serve in addition to "default" and the lanes that flows use. Name lanes here that only
+	// executions created by other tools use; without that, the keeper task index_reconciliation finds them later.
+	// Defaults to none.
 	Lanes []string
-	// HeartbeatInterval is how often the keeper tells the other keepers of the engine that it is there, 10 ms to 1 min.
-	// When one dies, the others take over its partitions three to four of its heartbeats later; when it is stopped, at
-	// once. Defaults to 1 s.
+	// HeartbeatInterval is how often the keeper announces itself to the other keepers of the engine, 10 ms to 1 min.
+	// When a keeper dies, the others take over its partitions after three to four of its heartbeat intervals; when it
+	// is stopped, at once. Defaults to 1 s.
 	HeartbeatInterval time.Duration
-	// ReconcileEvery is how often the keeper begins to go through the records and indexes of a partition, to mend what
-	// does not fit together. A partition with many records takes a few of these times; admin.Client.RunKeeperTask goes
-	// through all at once. At least 100 ms. Defaults to 10 min. Without effect in contract mode.
+	// ReconcileEvery is how often the keeper starts to check the records and indexes of a partition and repairs what
+	// does not match. A partition with many records takes several of these intervals; admin.Client.RunKeeperTask checks
+	// all of it in one call. At least 100 ms. Defaults to 10 min. Without effect in contract mode.
 	ReconcileEvery time.Duration
-	// RetainExecutions is how long executions that belong to no managed flow are kept after their end, with payload,
-	// result, attempts, streams and all else that belongs to them: those that ff_create_execution or package admin has
-	// created. The retention_ttl_ms of the stream_policy in an execution's policy goes before. Runs have flow.Retention
-	// instead. Defaults to 24 h; a negative time keeps those for ever whose policy says nothing. Without effect in
-	// contract mode.
+	// RetainExecutions is how long the keeper keeps executions that do not belong to a flow, counted from their end.
+	// These are the executions that other tools create with ff_create_execution, or that package admin creates. The
+	// keeper then deletes each with its payload, result, attempts and streams. A retention_ttl_ms in the stream_policy
+	// of an execution overrides this time. Runs have flow.Retention instead. Defaults to 24 h; a negative duration
+	// keeps executions that have no retention_ttl_ms. Without effect in contract mode.
 	RetainExecutions time.Duration
 
 	// libraryCheck is the interval of the checks that the server still has the library, for tests. Defaults to that of

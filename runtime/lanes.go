@@ -3,7 +3,6 @@ package runtime
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,31 +13,33 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// LaneState is what stands in a lane, over all partitions.
+// LaneState counts the executions of a lane, over all partitions.
 type LaneState struct {
 	Name string
-	// Paused tells that nothing of the lane is claimed; PausedSince and PauseReason describe it.
+	// Paused reports whether the lane is paused, so that workers claim nothing from it. PausedSince and PauseReason
+	// describe the pause.
 	Paused      bool
 	PausedSince time.Time
 	PauseReason string
-	// Eligible nodes wait for a worker, Delayed ones for a time, Active ones run, Suspended ones wait for a signal.
+	// Eligible nodes wait for a worker, Delayed nodes for a time, and Suspended nodes for signals; Active nodes run.
 	Eligible, Delayed, Active, Suspended int
-	// Blocked counts the nodes that something else keeps from being eligible.
+	// Blocked counts the nodes that are not eligible, by what they wait for.
 	Blocked LaneWaiting
-	// Oldest is when the oldest eligible node was created; zero when none is eligible. Of the nodes with a priority
-	// only the first one is looked at.
+	// Oldest is the creation time of the oldest eligible node; zero when none is eligible. Of the nodes with a
+	// priority, only the first one is considered.
 	Oldest time.Time
 }
 
 // LaneWaiting counts nodes by what they wait for.
 type LaneWaiting struct {
-	// Dependencies: upstreams. Budget and Quota: room under a limit. Route: a worker that knows the activity and offers
-	// the capabilities. Operator: the end of a pause.
+	// Dependencies counts nodes that wait for upstreams; Budget and Quota, for room in a budget or under a limit;
+	// Route, for a worker that has registered the activity and offers the capabilities; Operator, for the end of a
+	// pause.
 	Dependencies, Budget, Quota, Route, Operator int
 }
 
-// Lanes lists the lanes that were ever used or paused, by name. The counts of different partitions are not of the very
-// same moment.
+// Lanes returns the lanes that were ever used or paused, sorted by name. It reads the partitions one after another, so
+// the counts are not of one moment.
 func (c *Client) Lanes(ctx context.Context) ([]LaneState, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
@@ -71,10 +72,10 @@ func readLane(l enginerpc.LaneState) LaneState {
 	return lane
 }
 
-// PauseLane keeps workers from claiming anything of a lane until ResumeLane. What runs goes on; nothing times out for
-// being paused, except by the deadline of its run. The pause is kept by the engine: it holds for workers that come
-// later, and over restarts. The lane need not be in use yet. Pausing it again changes nothing, except that a call which
-// failed half-way is completed; so when the error is not nil, repeat it.
+// PauseLane pauses a lane: workers claim nothing from it until ResumeLane. Functions that run continue. Paused nodes do
+// not time out, except by the deadline of their run. The engine stores the pause, so it also applies to workers that
+// start later and survives restarts. The lane need not be in use yet. Pausing a paused lane changes nothing, except
+// that it completes a call that failed half-way; after an error, repeat the call.
 func (c *Client) PauseLane(ctx context.Context, lane, reason string) error {
 	if _, err := enginecore.ParseLaneID(lane); err != nil {
 		return invalid("pause lane: %w", err)
@@ -82,7 +83,7 @@ func (c *Client) PauseLane(ctx context.Context, lane, reason string) error {
 	return c.pause(ctx, engine.PausedLane, lane, reason)
 }
 
-// ResumeLane ends the pause of a lane. A lane that is not paused is no error.
+// ResumeLane ends the pause of a lane. Resuming a lane that is not paused is not an error.
 func (c *Client) ResumeLane(ctx context.Context, lane string) error {
 	if _, err := enginecore.ParseLaneID(lane); err != nil {
 		return invalid("resume lane: %w", err)
@@ -90,8 +91,8 @@ func (c *Client) ResumeLane(ctx context.Context, lane string) error {
 	return c.resume(ctx, engine.PausedLane, lane)
 }
 
-// PauseActivity is PauseLane for the nodes of one activity, on all lanes. Old names of an activity are names of their
-// own.
+// PauseActivity pauses an activity as PauseLane pauses a lane: no node of the activity starts, on any lane. An old name
+// of an activity (activity.Alias) is a separate name here.
 func (c *Client) PauseActivity(ctx context.Context, name, reason string) error {
 	if err := activityspec.CheckName(name); err != nil {
 		return invalid("pause activity: %w", err)
@@ -99,7 +100,7 @@ func (c *Client) PauseActivity(ctx context.Context, name, reason string) error {
 	return c.pause(ctx, engine.PausedActivity, name, reason)
 }
 
-// ResumeActivity ends the pause of an activity. One that is not paused is no error.
+// ResumeActivity ends the pause of an activity. Resuming an activity that is not paused is not an error.
 func (c *Client) ResumeActivity(ctx context.Context, name string) error {
 	if err := activityspec.CheckName(name); err != nil {
 		return invalid("resume activity: %w", err)
@@ -132,16 +133,18 @@ func (c *Client) resume(ctx context.Context, subject, name string) error {
 		calls = append(calls, enginerpc.ResumeCall{Partition: p, Subject: subject, Name: name})
 	}
 	for len(calls) > 0 {
-		answers, err := engine.SendAll(ctx, c.session.Core, calls)
+		answers, _ := engine.SendAll(ctx, c.session.Core, calls) // the answers have the errors
+		var faults []error
 		var rest []enginerpc.ResumeCall
 		for i, a := range answers {
-			err = errors.Join(err, a.Err)
-			if a.Err == nil && a.Reply.NextCursor != "" {
+			if a.Err != nil {
+				faults = append(faults, a.Err)
+			} else if a.Reply.NextCursor != "" {
 				calls[i].Cursor = a.Reply.NextCursor
 				rest = append(rest, calls[i])
 			}
 		}
-		if err != nil {
+		if err := enginerpc.JoinSame("partitions", faults); err != nil {
 			return fmt.Errorf("resume %s %s: %w", subjectName(subject), name, err)
 		}
 		calls = rest
@@ -156,16 +159,16 @@ func subjectName(subject string) string {
 	return subject
 }
 
-// LanePause is one lane or activity that is paused.
+// LanePause describes a paused lane or a paused activity.
 type LanePause struct {
-	// Activity or Lane is set.
+	// Activity or Lane is set, not both.
 	Activity, Lane string
 	Since          time.Time
 	Reason         string
 }
 
-// Pauses lists the lanes and activities that are paused, lanes first, by name. Paused runs are not among them; Describe
-// tells.
+// Pauses returns the paused lanes and activities, lanes first, sorted by name. Paused runs are not included; Describe
+// reports the pause of a run.
 func (c *Client) Pauses(ctx context.Context) ([]LanePause, error) {
 	if err := c.ready(); err != nil {
 		return nil, err

@@ -9,18 +9,18 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// LocalConfig says what OpenLocal starts.
+// LocalConfig configures OpenLocal.
 type LocalConfig struct {
-	// URL names the engine, as for Open. Defaults to one in this process, in memory.
+	// URL selects the engine, as for Open. Defaults to an engine in this process, in memory.
 	URL string
-	// Activities are what the worker runs. At least one is needed.
+	// Activities are registered with the worker. At least one is needed.
 	Activities []activity.Handler
 	// Open configures the engine, Worker the worker.
 	Open   OpenConfig
 	Worker WorkerConfig
 }
 
-// Local is everything that a small program or a test needs, in one process: engine, client, keeper and a worker.
+// Local is an engine with a client, a worker and a keeper in one process, for small programs and tests.
 type Local struct {
 	engine *Engine
 	client *Client
@@ -32,8 +32,8 @@ type Local struct {
 	faults []error
 }
 
-// OpenLocal opens the engine and starts a worker on it, with its keeper. Close ends all of it; the end of ctx does not.
-// The errors are those of Open, NewWorker and Worker.Register.
+// OpenLocal opens the engine and starts a worker with its keeper. They run until Close; the end of ctx does not stop
+// them. The errors are those of Open, NewWorker and Worker.Register.
 func OpenLocal(ctx context.Context, config LocalConfig) (*Local, error) {
 	if err := config.check(); err != nil {
 		return nil, fmt.Errorf("local: %w", err)
@@ -74,7 +74,7 @@ func (l *Local) note(err error) {
 	}
 }
 
-// Engine is the open engine. Close closes it. Of a nil Local it is nil.
+// Engine returns the engine, which Local.Close closes. It returns nil if l is nil.
 func (l *Local) Engine() *Engine {
 	if l == nil {
 		return nil
@@ -82,7 +82,7 @@ func (l *Local) Engine() *Engine {
 	return l.engine
 }
 
-// Client starts and watches runs. Close closes it. Of a nil Local it is nil, and calls of such a client return an
+// Client returns the client, which Local.Close closes. It returns nil if l is nil; calls of a nil client return an
 // error.
 func (l *Local) Client() *Client {
 	if l == nil {
@@ -91,7 +91,7 @@ func (l *Local) Client() *Client {
 	return l.client
 }
 
-// Stop stops the worker as Worker.Run says, with its keeper. Engine and client stay usable until Close.
+// Stop stops the worker and its keeper, as Worker.Run describes. Engine and client remain usable until Close.
 func (l *Local) Stop() {
 	if l == nil || l.engine == nil {
 		return

@@ -110,6 +110,32 @@ func TestConstructorsWithoutEngine(t *testing.T) {
 	}
 }
 
+// What is nil, or made without its constructor, has zero values, and no context is an argument that cannot be used.
+func TestAccessorsOfNothing(t *testing.T) {
+	t.Parallel()
+	enginetest.Only(t, testserver.Embedded)
+	for _, w := range []*runtime.Worker{nil, {}} {
+		require.Zero(t, w.Stats())
+		require.Empty(t, w.Instance())
+	}
+	var ref *runtime.RunRef
+	require.Empty(t, ref.ID()+ref.FlowName()+string(ref.FlowID()))
+	var d *runtime.RunDescription
+	require.Empty(t, d.Mermaid()+d.DOT()+d.Outline())
+	var none context.Context
+	_, err := runtime.Open(none, "embedded:", runtime.OpenConfig{})
+	require.ErrorIs(t, err, runtime.ErrInvalid)
+	b := enginetest.New(t, testserver.Embedded)
+	def := chainOf(t, addOne(), 1)
+	_, err = runtime.Start(none, b.Client, def, 1)
+	require.ErrorIs(t, err, runtime.ErrInvalid)
+	for _, scope := range []runtime.RerunScope{"", "bogus", "from "} {
+		err := b.Client.Run(def.Name(), "run").Rerun(t.Context(), scope)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		require.ErrorContains(t, err, fmt.Sprintf("scope %q: must be ", string(scope)))
+	}
+}
+
 // Fields of which one takes back what the other says are a mistake.
 func TestFieldsThatExcludeEachOther(t *testing.T) {
 	t.Parallel()

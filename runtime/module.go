@@ -11,7 +11,7 @@ import (
 // What other packages of this module get from engines and keepers, and programs do not.
 func init() {
 	enginerpc.ConnOf = func(engine any) *enginerpc.Conn {
-		if e, _ := engine.(*Engine); e.open() == nil {
+		if e, _ := engine.(*Engine); e.made() == nil {
 			return e.session.Core
 		}
 		return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
-// Engine is an open connection to an engine, in this process or on a server. Its methods may be called from several
-// goroutines. Clients, workers and keepers share it and end before it is closed.
+// Engine is an open connection to an engine in this process or on a server. It is safe for concurrent use. Clients,
+// workers and keepers share it; end them before you close it.
 type Engine struct{ session *engine.Session }
 
 // Why an engine cannot be used.
@@ -27,8 +27,10 @@ var (
 	errUnmadeEngine = invalid("the engine was not made by Open")
 )
 
-// open tells why the engine cannot be used.
-func (e *Engine) open() error {
+var errNoContext = invalid("the context is nil")
+
+// made returns an error unless Open has returned the engine, which may be closed by now.
+func (e *Engine) made() error {
 	switch {
 	case e == nil:
 		return errNoEngine
@@ -38,16 +40,24 @@ func (e *Engine) open() error {
 	return nil
 }
 
+// open returns why the engine cannot be used: it was not made by Open, or it is closed (enginecore.ErrClosed).
+func (e *Engine) open() error {
+	if err := e.made(); err != nil {
+		return err
+	}
+	return e.session.ClosedErr()
+}
+
 // Embedded is the engine of this process, or nil when the engine is a server or nil.
 func (e *Engine) Embedded() *embedded.Engine {
-	if e.open() != nil {
+	if e.made() != nil {
 		return nil
 	}
 	return e.session.InProcess
 }
 
 // InMemory reports whether the engine is in this process and kept nowhere else, so that everything ends with Close.
-func (e *Engine) InMemory() bool { return e.open() == nil && e.session.InMemory }
+func (e *Engine) InMemory() bool { return e.made() == nil && e.session.InMemory }
 
 // Partition counts of a new engine in this process.
 const (
@@ -59,33 +69,37 @@ const (
 // Open connects to the engine that the URL names:
 //
 //	""  embedded:                          in this process, in memory
-//	embedded:DIR                           in this process, kept in a directory; ?fsync=always|everysec|never
+//	embedded:DIR                           in this process, stored in a directory; ?fsync=always|everysec|never
 //	redis://  valkey://                    one server: [user[:password]@]host[:port][/database]
 //	rediss://  valkeys://                  the same over TLS
 //	redis+cluster://  valkey+cluster://    a cluster: host[:port][,host[:port]…]
 //	redis+sentinel://  valkey+sentinel://  a server behind sentinels: host[:port][,…]/name-of-the-primary
 //
-// Programs on several databases of one server hear each other's messages: give each database a prefix of its own
-// (OpenConfig.Prefix), or keepers and workers count those of other databases among theirs, and work waits for them; and
-// Result may return what a run of the same flow and id has returned in another database.
+// Programs that use several databases of one server must give each database its own prefix (OpenConfig.Prefix), because
+// publish/subscribe channels are shared by all databases. With one prefix, keepers and workers would count those of the
+// other databases as peers and leave work to them, and Result could return the result of a run of the same flow and id
+// in another database.
 //
-// A server's URL and embedded take ?contract=15, which is contract mode (ContractConfig). A server's takes client_name,
-// db, dial_timeout, write_timeout (times such as 5s), max_retries=0, protocol=2 and, with TLS, skip_verify besides.
-// Others are an error.
+// The URLs of servers and of the embedded engine accept ?contract=15, which selects contract mode (ContractConfig).
+// Those of servers also accept client_name, db, dial_timeout, write_timeout (durations such as 5s), max_retries=0,
+// protocol=2 and, with TLS, skip_verify. Open refuses other parameters.
 //
-// Open and every call end with their contexts, also while a connection is being made. A server that does not answer for
-// 3.3 s, a third of a worker's default lease, is given up, and connections are made anew. Of these, 2.3 s are what an
-// answer may take, which write_timeout replaces.
+// Open and every call end when their context ends, also while a connection is being made. The library gives up on a
+// connection to a server that does not answer for 3.3 s, a third of a worker's default lease, and connects again. Of
+// these 3.3 s, 2.3 s are the time for a reply, which write_timeout replaces.
 //
-// It loads the function library where it is missing or older, but not in contract mode. The error names what is wrong:
+// Open loads the function library if it is missing or older, except in contract mode. The error wraps
 // enginecore.ErrNotReachable, ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary, ErrNoLibrary or
-// ErrIncompatibleLibrary, embedded.ErrLocked for a directory that another process uses, ErrInvalid for a URL that
-// cannot be read and for the faults of the config, of which it joins all. What rights of the user are missing, on
-// commands, keys and channels, it says before anything is written, with the ACL rules that give them.
+// ErrIncompatibleLibrary; embedded.ErrLocked for a directory that another process uses; or ErrInvalid for an invalid
+// URL or config, of which it joins all faults. If the user lacks rights on commands, keys or channels, the error lists
+// the missing ACL rules, and nothing was written.
 //
-// Opening a directory ends all leases in it, because the workers that held them lived in the process before: what they
-// ran is taken up at once.
+// Opening a directory ends all leases in it, because the workers that held them ended with the previous process.
+// Workers can claim those executions at once.
 func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("open engine: %w", errNoContext)
+	}
 	config = config.withDefaults()
 	target, err := parseURL(url)
 	if err == nil {
@@ -192,7 +206,7 @@ func checkExists(dir string) error {
 // Close ends the connection and, in this process, the engine. Result, Watch and Stream that wait return
 // enginecore.ErrClosed. Further calls do nothing, and neither does one of a nil engine.
 func (e *Engine) Close() error {
-	if e.open() != nil {
+	if e.made() != nil {
 		return nil
 	}
 	return e.session.Close()

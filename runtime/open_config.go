@@ -21,88 +21,86 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// OpenConfig configures Open. The zero value is good for most programs.
+// OpenConfig configures Open. The zero value suits most programs.
 type OpenConfig struct {
 	// Prefix begins every key and channel, so that applications can share a server without sharing data: 1 to 32
 	// characters of a-z, 0-9 and -. Defaults to "ff".
 	Prefix string
-	// Namespace separates the runs of several applications or tenants under one prefix: a run id belongs to a namespace
-	// and a flow, and schedules, limits and budgets belong to a namespace. Workers, keepers, lanes, what is paused and
-	// the secret of tokens are those of all namespaces. It guards against accidents and is no security boundary: who
-	// may open one may open any. A name has at most 128 bytes without control characters. Defaults to "default".
+	// Namespace separates the runs of several applications or tenants under one prefix. Run ids, schedules, limits and
+	// budgets belong to a namespace; workers, keepers, lanes, pauses of lanes and activities, and the secret of tokens
+	// are shared by all namespaces. It prevents accidents but is not a security boundary: whoever can open one
+	// namespace can open all. A name has at most 128 bytes without control characters. Defaults to "default".
 	Namespace string
-	// Partitions is the number of partitions that a new deployment gets for its flows, 1 to 65,536. A deployment that
-	// exists keeps its own. Defaults to 64 on a server and 8 in this process.
+	// Partitions is the number of flow partitions of a new deployment, 1 to 65,536. An existing deployment keeps its
+	// number. Defaults to 64 on a server and 8 in this process.
 	Partitions int
 
-	// Logger receives what happens besides the results: lost leases, reconnections, failed attempts. Defaults to
-	// slog.Default().
+	// Logger receives events such as lost leases, reconnections and failed attempts. Defaults to slog.Default().
 	Logger *slog.Logger
-	// TracerProvider makes the spans of submissions and activities. Defaults to OpenTelemetry's global one.
+	// TracerProvider creates the spans of submissions and activities. Defaults to the global one of OpenTelemetry.
 	TracerProvider trace.TracerProvider
-	// MeterProvider makes the metrics of clients, workers and keepers. Defaults to OpenTelemetry's global one.
+	// MeterProvider creates the metrics of clients, workers and keepers. Defaults to the global one of OpenTelemetry.
 	MeterProvider metric.MeterProvider
 
-	// TLSConfig replaces what a URL with TLS (rediss or valkeys) means by default: the certificate authorities of the
-	// system, and no certificate of the client's own. A nil RootCAs and an empty ServerName, which is then the host of
-	// the URL, keep their defaults. A URL without TLS is an error. Defaults to nil.
+	// TLSConfig configures TLS for a URL with TLS (rediss or valkeys). A nil RootCAs means the certificate authorities
+	// of the system, an empty ServerName the host of the URL. Open refuses it for a URL without TLS. Defaults to nil,
+	// which also means no client certificate.
 	TLSConfig *tls.Config
-	// MaxWatches is how many Watch and Stream of the engine may go on at a time, 1 to 100,000: each has a connection to
-	// the server of its own while it waits. One more yields ErrTooManyWatches at once. Defaults to 1,000.
+	// MaxWatches is how many Watch and Stream calls of the engine may be active at a time, 1 to 100,000. Each uses its
+	// own connection to the server while it waits. Further calls yield ErrTooManyWatches at once. Defaults to 1,000.
 	MaxWatches int
-	// WaitpointSecret is what the tokens of waitpoints are signed with. It is stored, for each partition, when a
-	// waitpoint is opened there for the first time, and by Engine.RotateSecrets. Defaults to a random secret, so that
-	// only one who can read the engine's data can make tokens.
+	// WaitpointSecret signs the tokens of waitpoints. The engine stores it in each partition when the first waitpoint
+	// of the partition is opened, and when Engine.RotateSecrets is called. Defaults to a random secret, so that only
+	// someone who can read the engine's data can make tokens.
 	WaitpointSecret WaitpointSecret
-	// Retention is how long runs are kept after they ended, where their flow does not say so itself with
-	// flow.Retention. It is stored with a run when it starts, so a later change counts for later runs. Keepers purge
-	// what is due. Defaults to 7 days.
+	// Retention is how long runs are kept after their end, unless their flow sets flow.Retention. It is stored with a
+	// run when it starts, so a change applies to later runs. Keepers purge runs whose time is up. Defaults to 7 days.
 	Retention Retention
-	// Keeper configures the keeper that the workers of this engine share. Keepers made by NewKeeper have their own.
+	// Keeper configures the keeper that the workers of this engine share. NewKeeper has a config of its own.
 	Keeper KeeperConfig
-	// Contract puts the engine in contract mode. Defaults to nil, which is not contract mode unless the URL has
-	// ?contract=15.
+	// Contract selects contract mode. Defaults to nil: no contract mode, unless the URL has ?contract=15.
 	Contract *ContractConfig
 
-	// MustExist makes Open refuse an engine of this process that would be made anew: a directory in which no engine has
-	// been opened before, of which it makes nothing then, and an engine in memory. The error wraps fs.ErrNotExist. A
-	// server is there or not.
+	// MustExist makes Open fail rather than create a new embedded engine: for a directory without an engine, which Open
+	// leaves unchanged, and for an engine in memory. The error matches fs.ErrNotExist. It has no effect on servers.
+	// Defaults to false.
 	MustExist bool
-	// AllowVolatile says that what a server has may be lost with it: one without a log on disk (appendonly no) is
-	// neither warned of by Open nor a failure of Engine.Check. For tests and development, and for servers that others
-	// keep safe.
+	// AllowVolatile accepts a server that can lose data when it restarts: without an append-only file (appendonly no),
+	// Open does not warn and Engine.Check does not fail. Set it for tests and development, and for servers whose data
+	// is protected otherwise. Defaults to false.
 	AllowVolatile bool
-	// ReplaceForeignLibrary lets Open replace a function library named flowfabric that is not this project's. Contract
-	// mode, which leaves every library in place, excludes it.
+	// ReplaceForeignLibrary lets Open replace a function library named flowfabric that does not belong to this project.
+	// It cannot be combined with contract mode, which replaces no library. Defaults to false.
 	ReplaceForeignLibrary bool
 
 	// retryFor is for how long a call is sent again before it fails, for tests. Defaults to that of package enginerpc.
 	retryFor time.Duration
 }
 
-// ContractConfig configures contract mode, in which an engine uses nothing but the ff_* functions of the FlowFabric
-// contract, version 15, against whatever library of that version the server already has; it is neither loaded nor
-// replaced. So flows run on a stock FlowFabric server, beside its own programs. Open fails with enginecore.ErrNoLibrary
-// or ErrIncompatibleLibrary where the library is missing or of another version.
+// ContractConfig configures contract mode. In contract mode, an engine calls only the ff_* functions of the FlowFabric
+// contract, version 15, of the library that is already loaded on the server. Open neither loads nor replaces a library,
+// so flows can run on a stock FlowFabric server beside its own programs. Open fails with enginecore.ErrNoLibrary or
+// ErrIncompatibleLibrary when the library is missing or has another version.
 //
-// Each step is then a call of its own: runs are slower, and what one composite call does at once can be seen half done
-// in between. Everything is repeated until it is done. Start refuses a flow that the contract cannot serve, with
-// ErrNotInContract. In this process (embedded) the library is ours without its composite calls.
+// Each step of a run is a separate call in contract mode. Runs are therefore slower, and other programs can observe a
+// step that is half done; workers and keepers repeat every step until it is complete. Start refuses a flow that the
+// contract cannot serve with ErrNotInContract. The embedded engine runs this project's library without its composite
+// functions.
 type ContractConfig struct {
-	// PollInterval is how often workers and keepers look for what other programs have made ready or due: of what this
-	// library does, its own learn at once. At least 10 ms. Defaults to 1 s.
+	// PollInterval is the interval at which workers and keepers look for work that other programs have made eligible or
+	// due. They need no poll for changes that this library makes. At least 10 ms. Defaults to 1 s.
 	PollInterval time.Duration
-	// ReconcileInterval is how often a keeper looks for steps that nobody has taken, because a process ended between
-	// two calls or another program ended an execution. At least 10 ms. Defaults to 5 s.
+	// ReconcileInterval is the interval at which a keeper looks for steps that are half done, because a process ended
+	// between two calls or another program ended an execution. At least 10 ms. Defaults to 5 s.
 	ReconcileInterval time.Duration
 }
 
-// Retention is how long runs are kept after their end, by their outcome: up to 100 years, and flow.KeepForever keeps
+// Retention is how long runs are kept after their end, by outcome: up to 100 years, or flow.KeepForever, which keeps
 // them until they are purged by hand.
 type Retention struct {
-	// Default is for the outcomes that have no time of their own. Defaults to 7 days.
+	// Default applies to outcomes whose own field is zero. Defaults to 7 days.
 	Default time.Duration
-	// Succeeded, Failed, Cancelled and Expired are for runs that ended so. Each defaults to Default.
+	// Succeeded, Failed, Cancelled and Expired apply to runs with that outcome. Each defaults to Default.
 	Succeeded, Failed, Cancelled, Expired time.Duration
 }
 
@@ -115,18 +113,18 @@ func (r Retention) keep() flowgraph.Keep {
 		With(cmp.Or(r.Expired, r.Default), flowgraph.Expired)
 }
 
-// WaitpointSecret is a secret that signs the tokens of waitpoints. The zero value stands for a random one.
+// WaitpointSecret is a secret that signs the tokens of waitpoints. The zero value means a random secret.
 type WaitpointSecret struct {
-	// KID identifies the secret: 1 to 32 characters of a-z, 0-9 and -.
+	// KID is the id of the secret: 1 to 32 characters of a-z, 0-9 and -.
 	KID string
-	// Hex is the secret itself: 16 to 64 random bytes in hex.
+	// Hex is the secret itself: 16 to 64 random bytes in hexadecimal.
 	Hex string
 }
 
-// String names the secret by its KID, so that it does not get into logs.
+// String returns a text with the KID but without the secret, so that the secret is not written to logs.
 func (s WaitpointSecret) String() string { return fmt.Sprintf("waitpoint secret %q", s.KID) }
 
-// GoString is String.
+// GoString returns the same text as String.
 func (s WaitpointSecret) GoString() string { return s.String() }
 
 // given returns the secret for the engine, nil for the zero value.

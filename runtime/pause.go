@@ -7,9 +7,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// Pause keeps the nodes of the run from starting until Resume. What runs goes on, and so do delays, signals and the
-// run's deadline. Pausing a paused run is no error. The reason is as in Cancel; the error wraps ErrInvalid,
-// ErrRunNotFound, ErrRunOver when the run is over, or in contract mode ErrNotInContract.
+// Pause keeps the nodes of the run from starting until Resume. Running functions, delays, signals and the deadline of
+// the run continue. Pausing a paused run is not an error. The rules for the reason are those of Cancel. The error wraps
+// ErrInvalid, ErrRunNotFound, ErrRunOver when the run has ended, or in contract mode ErrNotInContract.
 func (r *RunRef) Pause(ctx context.Context, reason string) error {
 	if err := r.ready(); err != nil {
 		return err
@@ -25,8 +25,8 @@ func (r *RunRef) Pause(ctx context.Context, reason string) error {
 	return nil
 }
 
-// Resume ends the pause of the run. A run that is not paused is no error. It makes a large run eligible in several
-// calls; when one fails, repeat it. Its errors are those of Pause.
+// Resume ends the pause of the run. Resuming a run that is not paused is not an error. Resume makes the nodes of a
+// large run eligible in several calls; after an error, repeat it. The errors are those of Pause.
 func (r *RunRef) Resume(ctx context.Context) error {
 	if err := r.ready(); err != nil {
 		return err

@@ -12,14 +12,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// SetPriority changes the priority of all nodes of the run that have not ended, whatever they wait for, and of the
-// items and nodes of its maps and sub-flows, those that have started and those that it starts later. What waits for a
-// worker moves to its new place in its lane at once, and what waits for a place under a limit moves in the queue of the
-// limit; what runs keeps the new priority for its next attempt. A rerun keeps the priority, too.
+// SetPriority changes the priority of all nodes of the run that have not ended, and of all nodes of its child runs,
+// including those that are created later. Nodes that wait for a worker or for a permit of a limit move to their new
+// position in the queue at once; running nodes use the new priority for their next attempt. A rerun keeps the priority.
 //
-// Large runs, and the runs of maps and sub-flows, are changed in several steps; when one fails, repeat the call. A map
-// or sub-flow that starts while the priority changes may keep the old one. The error wraps ErrInvalid, ErrRunNotFound,
-// ErrRunOver, or in contract mode ErrNotInContract.
+// Large runs and child runs are changed in several steps; after an error, repeat the call. A map or sub-flow that
+// starts during the call may keep the old priority. The error wraps ErrInvalid, ErrRunNotFound, ErrRunOver, or in
+// contract mode ErrNotInContract.
 func (r *RunRef) SetPriority(ctx context.Context, priority int) error {
 	if err := r.ready(); err != nil {
 		return err
@@ -30,7 +29,8 @@ func (r *RunRef) SetPriority(ctx context.Context, priority int) error {
 	return nil
 }
 
-// SetNodePriority is SetPriority for one node of the run. Its error may wrap ErrUnknownNode or ErrNodeOver as well.
+// SetNodePriority changes the priority of one node of the run, as SetPriority does for all. The error may also wrap
+// ErrUnknownNode or ErrNodeOver.
 func (r *RunRef) SetNodePriority(ctx context.Context, node string, priority int) error {
 	if err := r.ready(); err != nil {
 		return err

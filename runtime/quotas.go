@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// Limits lists the limits of the client's namespace that are in use or were set, by name and key, with how they stand.
+// Limits returns the state of the limits of the client's namespace that are in use or were set, sorted by name and key.
 func (c *Client) Limits(ctx context.Context) ([]LimitState, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
@@ -48,8 +48,9 @@ func (c *Client) Limits(ctx context.Context) ([]LimitState, error) {
 	return slices.CompactFunc(list, func(a, b LimitState) bool { return a.Name == b.Name && a.Key == b.Key }), nil
 }
 
-// SetLimit replaces what flows declare for a limit, for all that have it, also those that wait already. The key is
-// empty for a limit without KeyFrom. Room that it makes is used at once; what runs goes on. ResetLimit ends it.
+// SetLimit replaces what flows declare for a limit, for all nodes that have it, including those that wait already. The
+// key is empty for a limit without KeyFrom. Nodes that wait start at once if the new values allow it; running ones
+// continue. ResetLimit undoes it.
 func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activity.LimitOption) error {
 	spec := activityspec.NewLimit(name, opts...)
 	err := spec.Validate()
@@ -63,8 +64,8 @@ func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activit
 	return c.setLimit(ctx, key, spec, true)
 }
 
-// ResetLimit makes what flows declare count again, from the next start of a node on. A limit that is not set is no
-// error.
+// ResetLimit undoes SetLimit: what flows declare for the limit applies again, from the next start of a node on.
+// Resetting a limit that is not set is not an error.
 func (c *Client) ResetLimit(ctx context.Context, name, key string) error {
 	if err := activityspec.CheckName(name); err != nil {
 		return invalid("reset limit: %w", err)
@@ -92,16 +93,17 @@ func (c *Client) setLimit(ctx context.Context, key string, spec activityspec.Lim
 	return nil
 }
 
-// LimitState is how a limit stands.
+// LimitState is the state of a limit.
 type LimitState struct {
-	// Name and Key are those of the limit; Key is empty for a limit without one.
+	// Name and Key identify the limit; Key is empty for a limit without keys.
 	Name, Key string
-	// AtMost, Per and AtOnce are the limits that count at present.
+	// AtMost, Per and AtOnce are the values that apply at present.
 	AtMost int
 	Per    time.Duration
 	AtOnce int
-	// Set tells that SetLimit has replaced what flows declare.
+	// Set reports whether SetLimit replaced what flows declare.
 	Set bool
-	// Running executions hold a place, Started ones did so within the last Per, Waiting ones wait for one.
+	// Running is the number of executions that hold a permit, Started the number that started within the last Per, and
+	// Waiting the number that wait for a permit.
 	Running, Started, Waiting int
 }

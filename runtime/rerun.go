@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -12,20 +13,20 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// RerunScope says which nodes of a run are run again: RerunFailed, RerunFrom or RerunAll. Its text is "failed", "from "
-// with the node's name, or "all".
+// RerunScope selects the nodes that a rerun runs again: RerunFailed, RerunFrom or RerunAll. Its text is "failed", "from
+// " with the name of the node, or "all".
 type RerunScope string
 
-// RerunFailed runs again what did not succeed: nodes that failed, expired or were cancelled, and what was skipped
-// because of them. What succeeded keeps its result, except where it ran because a node had failed (flow.OnFailure,
-// flow.Always). Failures that a join has borne stay as they are.
+// RerunFailed selects the nodes that did not succeed: those that failed, expired or were cancelled, and those that were
+// skipped because of them. Nodes that succeeded keep their results, except those that ran because a node had failed
+// (flow.OnFailure, flow.Always). Failures that a join tolerated are not selected.
 func RerunFailed() RerunScope { return submit.RerunFailed }
 
-// RerunFrom runs a node again and everything that depends on it, whatever became of it. If another upstream of these
-// has not succeeded, they are skipped as before.
+// RerunFrom selects a node and everything downstream of it, whatever their outcomes. Selected nodes whose other
+// upstreams did not succeed are skipped as before.
 func RerunFrom(node string) RerunScope { return RerunScope(submit.RerunFrom + node) }
 
-// RerunAll runs every node again.
+// RerunAll selects every node.
 func RerunAll() RerunScope { return submit.RerunAll }
 
 // nodes returns the scope in the form that selects nodes.
@@ -36,29 +37,39 @@ func (s RerunScope) nodes() submit.RerunScope {
 	return submit.RerunScope{Mode: string(s)}
 }
 
+// check returns an error unless the scope is one.
+func (s RerunScope) check() error {
+	scope := s.nodes()
+	if scope.Node != "" || s == RerunFailed() || s == RerunAll() {
+		return nil
+	}
+	return invalid("scope %q: must be RerunFailed, RerunAll, or RerunFrom with the name of a node", string(s))
+}
+
 // Rerun is how a run was run again the last time.
 type Rerun struct {
 	At time.Time
-	// By is who asked for it, and Scope which nodes.
+	// By is the actor who requested the rerun, Scope the selected nodes.
 	By    string
 	Scope RerunScope
-	// Nodes is how many there were.
+	// Nodes is the number of nodes that were run again.
 	Nodes int
 }
 
-// Rerun runs nodes of the run, which must be over, again, under the same run id and with the same input. The run is
-// open then, with all of the time that its deadline allows. Until a node has succeeded once more, its former result
-// stays what others see. Each node can be run again ten times. Result of a Run waits for the new end then.
+// Rerun runs the selected nodes of a run that is over again, with the same run id and input. The run becomes open, with
+// the whole time of its deadline. A node keeps its previous result until it succeeds again. Each node can be run again
+// ten times. Run.Result waits for the new end.
 //
 // The error wraps ErrRunOpen while the run is not over, ErrRunNotFound, ErrUnknownNode for a node that the run does not
-// have, ErrNothingToRerun when the scope is empty, ErrRerunLimit, or in contract mode ErrNotInContract; nothing has
-// been changed then. A call that was interrupted later is carried out by keepers.
+// have, ErrInvalid for a text that is no scope, ErrNothingToRerun when the scope has no nodes, ErrRerunLimit, or in
+// contract mode ErrNotInContract; nothing has been changed then. A call that was interrupted later is carried out by
+// keepers.
 func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
 	if err := r.ready(); err != nil {
 		return err
 	}
 	by, err := actionOf(opts)
-	if err == nil {
+	if err = errors.Join(err, scope.check()); err == nil {
 		err = r.rerun(ctx, scope, by)
 	}
 	if err != nil {
@@ -72,7 +83,7 @@ func (r *RunRef) rerun(ctx context.Context, scope RerunScope, by action) error {
 		return err
 	}
 	submitter := r.client.submitter
-	run, err := submitter.ReadNodes(ctx, r.flow, r.id, r.flowID, r.partition)
+	run, err := submitter.ReadNodes(ctx, r.flowID, r.partition)
 	if err != nil {
 		return err
 	}

@@ -6,27 +6,32 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// Run is a run of a flow that returns an Out, made by Start or Attach. Its other methods are those of RunRef.
+// Run is a reference to a run of a flow whose result has type Out. Start and Attach return it. Its other methods are
+// those of RunRef.
 type Run[Out any] struct {
 	*RunRef
 	decode  func([]byte) (Out, error)
 	existed bool
 }
 
-// Start starts a run of a flow. Where the call is interrupted, a second one with the same ID goes on with it: the
-// engine makes nothing runnable before the whole flow is there.
+// Start starts a run of a flow. If the call is interrupted, call Start again with the same id to complete it: the
+// engine makes no node eligible before the whole run is stored.
 //
-// The error wraps ErrRunConflict when the id is taken by a run with another graph or input, ErrTooLarge for an input
-// above MaxInput, ErrInvalid for a bad id, actor or tag, for too many tags and for an input without the key of a limit,
-// a budget or FairBy; nothing has been written then. It wraps enginecore.ErrFull when the server has no room for new
-// work: start the run again later, with the same ID.
+// The error wraps ErrRunConflict when the id belongs to a run with another graph or input; ErrTooLarge for an input
+// above MaxInput; or ErrInvalid for an invalid id, actor or tag, for too many tags, and for an input without the value
+// from which a limit, a budget or FairBy takes its key. Nothing was written then. It wraps enginecore.ErrFull when the
+// server has no room for new work; start the run again later, with the same id.
 func Start[In, Out any](
 	ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption,
 ) (*Run[Out], error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("start run: %w", errNoContext)
+	}
 	plan, err := planRun(c, def, in, opts)
 	if err != nil {
 		return nil, err
@@ -46,9 +51,13 @@ func planRun[In, Out any](
 	if err := usable(c, def); err != nil {
 		return nil, fmt.Errorf("start run: %w", err)
 	}
-	config, err := startConfigOf(opts)
+	compiled, err := c.compiled.Get(def)
 	if err != nil {
-		return nil, fmt.Errorf("flow %s: start: %w", def.Name(), err)
+		return nil, err
+	}
+	config, tags, err := checkStart(compiled, opts)
+	if err != nil {
+		return nil, err
 	}
 	if !config.named {
 		config.id = c.submitter.RunIDs.Next(def.Name())
@@ -57,25 +66,37 @@ func planRun[In, Out any](
 	if err != nil {
 		return nil, fmt.Errorf("flow %s: input: %w", def.Name(), err)
 	}
-	compiled, err := c.compiled.Get(def)
-	if err != nil {
-		return nil, err
-	}
 	plan, err := submit.NewPlan(c.session, compiled, config.id, input)
 	if err != nil {
 		return nil, err
 	}
 	plan.Creator = config.actor
-	plan.OwnTags = len(config.tags) > 0
-	if plan.Tags, err = submit.TagsOf(compiled, config.tags); err != nil {
-		return nil, invalid("%w", err)
-	}
+	plan.OwnTags, plan.Tags = len(config.tags) > 0, tags
 	return plan, nil
 }
 
-// Attach gives a reference to a run the result type of its flow. It sends nothing, so the run need not exist. It
-// returns an error when the definition is that of another flow than the reference names, ErrInvalid when the reference
-// has a bad id.
+// checkStart returns what the options of a start say, with all tags of the run. The error joins all faults of them.
+func checkStart(flow *submit.CompiledFlow, opts []StartOption) (startConfig, []enginerpc.SubmitTag, error) {
+	config, err := startConfigOf(opts)
+	var faults []error
+	if err != nil {
+		faults = append(faults, fmt.Errorf("flow %s: start: %w", flow.Graph.Name, err))
+	}
+	if config.named {
+		if err := submit.CheckRunID(config.id); err != nil {
+			faults = append(faults, fmt.Errorf("flow %s: %w", flow.Graph.Name, err))
+		}
+	}
+	tags, err := submit.TagsOf(flow, config.tags)
+	if err != nil {
+		faults = append(faults, invalid("%w", err))
+	}
+	return config, tags, errors.Join(faults...)
+}
+
+// Attach adds the result type of a flow to a reference to a run. It sends nothing, so the run need not exist. It
+// returns an error when def is not the definition of the flow that the reference names, or ErrInvalid when the run id
+// is invalid.
 func Attach[In, Out any](ref *RunRef, def *flow.Definition[In, Out]) (*Run[Out], error) {
 	if err := errors.Join(ref.ready(), checkDefinition(def)); err != nil {
 		return nil, fmt.Errorf("attach to run: %w", err)
@@ -99,15 +120,15 @@ func checkDefinition[In, Out any](def *flow.Definition[In, Out]) error {
 }
 
 // Existed reports whether the run was there before Start was called. It is true of every run from Attach.
-func (r *Run[Out]) Existed() bool { return r.existed }
+func (r *Run[Out]) Existed() bool { return r != nil && r.existed }
 
 // errNoRun is the answer to a wait for the run of a call of Start whose error was passed over.
 var errNoRun = invalid("the run is nil: look at the error of Start or Attach")
 
-// Result waits until the run is over and returns its result. A run that did not succeed gives a *RunError, which
-// matches ErrRunFailed, ErrRunCancelled or ErrRunExpired; ErrNoResult is wrapped when the run succeeded without the
-// node whose result it returns. When ctx ends first, the error is the cause of that; it wraps enginecore.ErrClosed when
-// the client or the engine is closed first. After a rerun, Result waits for the new end.
+// Result waits until the run is over and returns its result. If the run did not succeed, the error is a *RunError,
+// which matches ErrRunFailed, ErrRunCancelled or ErrRunExpired. The error wraps ErrNoResult when the run succeeded but
+// the node with its result did not run. When ctx ends first, the error is the cause of that; it wraps
+// enginecore.ErrClosed when the client or the engine is closed first. After a rerun, Result waits for the new end.
 func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	var zero Out
 	if r == nil {

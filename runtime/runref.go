@@ -11,12 +11,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// RunRef refers to one run by the name of its flow and its id. Client.Run makes one, and every Run has one. A RunRef
-// holds no state of the run: each call asks the engine, in the namespace of the client. It may be used by several
-// goroutines, as long as its client is open.
+// RunRef refers to one run by the name of its flow and its id. Client.Run returns one, and Run embeds one. A RunRef
+// holds no state of the run: each call asks the engine, in the namespace of the client. It is safe for concurrent use,
+// as long as its client is open.
 //
-// The error of every call wraps ErrInvalid when the id is not valid, and, unless its comment says otherwise,
-// ErrRunNotFound when there is no such run.
+// The error of every call wraps ErrInvalid when the id is not valid, enginecore.ErrClosed when the client or the engine
+// is closed, and, unless its comment says otherwise, ErrRunNotFound when there is no such run.
 type RunRef struct {
 	client    *Client
 	flow, id  string
@@ -25,8 +25,8 @@ type RunRef struct {
 	fault     error // why nothing can be asked: the error of every call
 }
 
-// Run refers to a run of a flow, which need not exist. It sends nothing: what is wrong with the client or with the id
-// is the error of the first call.
+// Run returns a reference to a run of a flow. It sends nothing, and the run need not exist: an invalid client or id is
+// reported by the first call on the reference.
 func (c *Client) Run(flowName, runID string) *RunRef {
 	r := &RunRef{client: c, flow: flowName, id: runID}
 	r.flowID, r.partition, r.fault = c.locate(flowName, runID)
@@ -53,17 +53,35 @@ func (r *RunRef) ready() error {
 	if r == nil || r.client == nil && r.fault == nil {
 		return errUnmadeRun
 	}
-	return r.fault
+	if r.fault != nil {
+		return r.fault
+	}
+	return r.client.ready()
 }
 
 // FlowName returns the name of the run's flow.
-func (r *RunRef) FlowName() string { return r.flow }
+func (r *RunRef) FlowName() string {
+	if r == nil {
+		return ""
+	}
+	return r.flow
+}
 
 // ID returns the run's id, which is unique within namespace and flow.
-func (r *RunRef) ID() string { return r.id }
+func (r *RunRef) ID() string {
+	if r == nil {
+		return ""
+	}
+	return r.id
+}
 
 // FlowID returns the id by which the engine knows the run; empty when the run's id is not valid.
-func (r *RunRef) FlowID() enginecore.FlowID { return r.flowID }
+func (r *RunRef) FlowID() enginecore.FlowID {
+	if r == nil {
+		return ""
+	}
+	return r.flowID
+}
 
 // errorf returns err with what was being done to the run: "cancel run r of flow f: err".
 func (r *RunRef) errorf(doing string, err error) error {

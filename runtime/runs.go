@@ -15,24 +15,22 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/runsearch"
 )
 
-// RunQuery says which runs of the client's namespace are wanted. The zero value is all of them. A run must satisfy
-// everything that is set.
+// RunQuery selects runs of the client's namespace. A run must satisfy all fields that are set; the zero value selects
+// all runs.
 type RunQuery struct {
 	// Flow is the name of the flow.
 	Flow string
-	// States are the states of which the run must be in one.
+	// States selects runs in any of these states. Defaults to all states.
 	States []RunState
-	// Tags are tags that the run must have, with their values: those of its flow (flow.Tag), and those it was started
-	// with (WithTag).
+	// Tags selects runs that have all of these tags with these values, from their flow (flow.Tag) or their start
+	// (WithTag).
 	Tags map[string]string
-	// CreatedFrom and CreatedBefore bound the time when the run was started: the first one is included, the second is
-	// not.
+	// CreatedFrom (inclusive) and CreatedBefore (exclusive) bound the start time of the run.
 	CreatedFrom, CreatedBefore time.Time
-	// FinishedFrom and FinishedBefore bound the time when the last node ended. With one of them, only runs that are
-	// over are found, and they come in the order of their end.
+	// FinishedFrom (inclusive) and FinishedBefore (exclusive) bound the time at which the last node ended. With either,
+	// only runs that are over are selected, in the order of their end.
 	FinishedFrom, FinishedBefore time.Time
-	// Children also finds the runs that nodes of other runs stand for, those of maps and sub-flows. With a Flow they
-	// are found in any case.
+	// Children includes the child runs of maps and sub-flows. A query with Flow includes them in any case.
 	Children bool
 }
 
@@ -45,7 +43,7 @@ func (q RunQuery) onlyFlow() bool {
 		q.CreatedBefore.IsZero() && !q.finished()
 }
 
-// Check returns what Client.Runs would refuse the query for, without an engine. The error matches ErrInvalid.
+// Check validates the query without an engine. The error matches ErrInvalid; Client.Runs would return the same.
 func (q RunQuery) Check() error {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -83,29 +81,30 @@ func (q RunQuery) stored() runsearch.Query {
 	}
 }
 
-// RunSummary is one run in a listing.
+// RunSummary describes one run in a listing.
 type RunSummary struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
 	State     RunState
 	CreatedAt time.Time
-	// ClosedAt is zero while a node is open.
+	// ClosedAt is when the last node ended; zero while nodes are open.
 	ClosedAt time.Time
-	// FailedNode failed first; empty when none has.
+	// FailedNode is the node that failed first; empty when none failed.
 	FailedNode string
 	// PausedAt is when the run was paused; zero when it is not.
 	PausedAt time.Time
 	// Nodes counts the nodes of the run.
 	Nodes RunNodes
-	// Tags are those of the flow and those that the run was started with. Not set in contract mode.
+	// Tags are those of the flow and those given to Start. Not set in contract mode.
 	Tags map[string]string
 }
 
-// RunNodes counts the nodes of a run. In contract mode only All and Open are counted.
+// RunNodes counts the nodes of a run by outcome. Only All and Open are set in contract mode.
 type RunNodes struct {
-	// All nodes; Open ones have not ended.
+	// All counts all nodes, Open those that have not ended.
 	All, Open int
-	// Those that ended otherwise than by success.
+	// Failed, Cancelled, Expired and Skipped count the nodes with that outcome; the other nodes that are not open
+	// succeeded.
 	Failed, Cancelled, Expired, Skipped int
 }
 
@@ -136,15 +135,19 @@ func summarizeAll(runs []enginerpc.Run) []RunSummary {
 	return list
 }
 
-// Runs finds runs of the client's namespace, the newest first; with FinishedFrom or FinishedBefore, those that ended
-// last come first. It reads on while the loop asks for more, a bounded number of runs per call and partition at a time.
-// Every run that is there and satisfies the query all the while is yielded exactly once, whatever is started, ends or
-// is purged meanwhile; one that changes meanwhile may be yielded as it was, be missing, or, in the order of ends, come
-// twice. An error ends the sequence.
+// Runs yields the runs of the client's namespace that satisfy the query, the newest first. With FinishedFrom or
+// FinishedBefore, they come in the order of their end, the latest first.
 //
-// The cost: by flow, by tag and without either, runs are found in lists of their own; all else is looked at run by run,
-// so bound the time of a query for few runs among very many. It matches ErrInvalid for a query that makes no sense, and
-// ErrNotInContract in contract mode, where ListRuns and package admin remain.
+// Runs reads pages as the loop consumes them: each call to the engine examines a bounded number of runs per partition.
+// A run that exists and satisfies the query during the whole iteration is yielded exactly once, whatever is started,
+// ends or is purged meanwhile. A run that changes meanwhile may be yielded in its old state, be missing, or, in the
+// order of ends, be yielded twice. An error ends the sequence.
+//
+// The engine has indexes by flow, by tag and over all runs; everything else is checked run by run. Bound the time of a
+// query that selects few runs among very many.
+//
+// The error matches ErrInvalid for an invalid query. In contract mode it is ErrNotInContract; use ListRuns or package
+// admin there.
 func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[RunSummary, error] {
 	return func(yield func(RunSummary, error) bool) {
 		s, err := c.search(q, "", runsearch.Batch)
@@ -159,25 +162,27 @@ func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[RunSummary, err
 	}
 }
 
-// RunPage is a part of the runs that a query finds.
+// RunPage is one page of the result of a query.
 type RunPage struct {
 	Runs []RunSummary
-	// Next is where the following page begins, empty when there is none. A page may be empty or short and still have a
+	// Next is the cursor of the next page; empty on the last page. A page may have few runs or none and still have a
 	// next one.
 	Next string
 }
 
-// ListRuns is Runs by pages: at most limit runs (0 for 50, and never more than 500) from a cursor on, which is the Next
-// of the page before with the same query, or empty. Pages together have what Runs yields. The work of a call is
-// bounded, whatever there is. The cursor stays good, also when the run that it names is purged; one from elsewhere
-// gives ErrCursor.
+// ListRuns returns one page of what Runs yields: at most limit runs, beginning at the cursor. A limit of 0 is 50, and
+// never more than 500 are returned. The cursor is empty for the first page, and then RunPage.Next of the previous page
+// of the same query. The work of a call is bounded. A cursor remains valid, also when the run that it names is purged;
+// any other text returns ErrCursor.
 //
-// In contract mode, where there are no lists of runs, a query may only name a Flow, which is looked for among the
-// latest runs of all flows, and there is one page; other queries give ErrNotInContract. The runs of partitions that
-// could not be asked are missing then, and the error, which comes together with what was found, says so.
+// In contract mode there are no indexes of runs. A query may only set Flow, and ListRuns searches the latest runs of
+// all flows and returns one page; other queries return ErrNotInContract. If some partitions cannot be read, ListRuns
+// returns the runs that it found together with an error that names the partitions.
 func (c *Client) ListRuns(ctx context.Context, q RunQuery, cursor string, limit int) (RunPage, error) {
 	limit, err := listLimit(limit)
-	if err == nil {
+	if err != nil {
+		err = errors.Join(err, q.Check())
+	} else {
 		err = c.ready()
 	}
 	if err != nil {

@@ -14,45 +14,45 @@ import (
 var (
 	// ErrScheduleNotFound is returned when there is no schedule of that name.
 	ErrScheduleNotFound = schedule.ErrScheduleNotFound
-	// ErrScheduleFull is returned by TriggerSchedule when as many fires wait to be started as may.
+	// ErrScheduleFull is returned by TriggerSchedule when the maximum number of fires waits to be started.
 	ErrScheduleFull = schedule.ErrScheduleFull
 	// ErrFireSkipped is returned by TriggerSchedule when the overlap policy starts nothing because a run is open.
 	ErrFireSkipped = schedule.ErrFireSkipped
 )
 
-// OverlapPolicy says what becomes of a fire while the run that the schedule started last is open. Its text is part of
-// the stored form.
+// OverlapPolicy determines what happens to a fire while the run that the schedule started last is open. Its text is
+// part of the stored form.
 type OverlapPolicy string
 
-// The policies.
+// Overlap policies.
 const (
-	// OverlapSkip starts nothing for the fire. This is the default.
+	// OverlapSkip skips the fire: no run is started. It is the default.
 	OverlapSkip = OverlapPolicy(schedule.OverlapSkip)
-	// OverlapQueue starts fires one after the other, each when the run before has ended. At most QueueLimit of them
-	// wait; what comes while the queue is full is skipped.
+	// OverlapQueue starts fires one after another, each when the previous run has ended. At most QueueLimit fires wait;
+	// further ones are skipped.
 	OverlapQueue = OverlapPolicy(schedule.OverlapQueue)
-	// OverlapCancelPrevious cancels the run and starts the fire when it has ended. Of several fires that wait for that,
-	// the last one is started and the others are skipped.
+	// OverlapCancelPrevious cancels the open run and starts the fire when that run has ended. When several fires wait
+	// for that, the last one is started and the others are skipped.
 	OverlapCancelPrevious = OverlapPolicy(schedule.OverlapCancelPrevious)
-	// OverlapAllow starts every fire at once.
+	// OverlapAllow starts every fire at once, also while earlier runs are open.
 	OverlapAllow = OverlapPolicy(schedule.OverlapAllow)
 )
 
-// Schedule makes a schedule that starts runs of a flow with an input, or changes the one of that name in the client's
-// namespace: to call it again with the same arguments, at every start of a program, changes nothing. What starts the
-// runs is any keeper; it needs not know the flow. The name has the form of a flow's name. The config says when it fires
-// and how its runs are started; Cron or Every must be set.
+// Schedule creates a schedule, which starts a run of a flow with the given input at each time that the config
+// determines. If the client's namespace has a schedule of that name, Schedule updates it; with the same arguments
+// nothing changes, so a program can call Schedule whenever it starts. Any keeper starts the runs; it does not need the
+// flow's definition. The rules for the name are those for names of flows.
 //
-// A run has the id "name@time", with the fire's time in RFC 3339 and UTC, and Describe tells the schedule and the time.
-// Each fire starts one run, however many keepers there are and wherever one of them stops. The engine's clock decides
-// what is due.
+// The id of a run is "name@time", with the time of the fire in RFC 3339 and UTC; Describe returns the schedule and the
+// time. Each fire starts one run, however many keepers there are and wherever one of them stops. The engine's clock
+// decides what is due.
 //
-// A change counts for runs that are not being started yet. Fires that are due or wait are kept; where the timing or the
-// bounds changed, the next fire is the first after the change, by the engine's clock. Whether the schedule is paused,
-// its numbers and its history stay.
+// An update applies to runs that are not being started yet. Fires that are due or wait are kept. If the timing or the
+// bounds changed, the next fire is the first one after the update, by the engine's clock. An update does not change
+// whether the schedule is paused, its counts or its history.
 //
-// The error joins all faults of the name and the config and matches ErrInvalid, or is ErrTooLarge and others of Start
-// for what could not be started, and nothing has been written then; ErrNotInContract in contract mode.
+// The error matches ErrInvalid and joins all faults of the name and the config. It wraps ErrTooLarge, or another error
+// of Start, when the run could not be started, and ErrNotInContract in contract mode. Nothing was written then.
 func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flow.Definition[In, Out], in In,
 	config ScheduleConfig) (*ScheduleDescription, error) {
 	fail := func(err error) (*ScheduleDescription, error) {
@@ -74,7 +74,7 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flo
 	}
 	draft, err := newDraft(c.session, name, config, compiled, input)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	if draft.Spec.FireField != "" {
 		var probe In

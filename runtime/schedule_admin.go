@@ -37,10 +37,10 @@ func (c *Client) changeSchedule(
 	return nil
 }
 
-// PauseSchedule makes a schedule start nothing but what is triggered, until ResumeSchedule. Runs that are open go on. A
-// fire that came due before the pause is kept, whether a keeper has seen it or not: it waits, and starts after
-// ResumeSchedule, unless the overlap policy skips it or it is older than the catch-up window. Pausing it again changes
-// the reason. The error wraps ErrScheduleNotFound when there is none.
+// PauseSchedule pauses a schedule: until ResumeSchedule, only TriggerSchedule starts runs. Open runs continue. A fire
+// that came due before the pause waits, whether or not a keeper has seen it, and starts after ResumeSchedule, unless
+// the overlap policy skips it or it is older than the catch-up window. Pausing a paused schedule changes the reason.
+// The error wraps ErrScheduleNotFound when the schedule does not exist.
 func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 	if err := engine.CheckReason(reason); err != nil {
 		return fmt.Errorf("pause schedule %.140q: %w", name, err)
@@ -55,19 +55,19 @@ func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 	return nil
 }
 
-// ResumeSchedule ends a pause: fires that waited when it began are started, under the overlap policy. Those that came
-// due during the pause are not made up: the next one is the first after now, by the engine's clock. A schedule that is
-// not paused is left alone.
+// ResumeSchedule ends the pause of a schedule. Fires that waited when the pause began are started under the overlap
+// policy. Fires that came due during the pause are not made up; the next fire is the first one after the call, by the
+// engine's clock. Resuming a schedule that is not paused is not an error.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 	return c.changeSchedule(ctx, "resume", name, func(r *schedule.Record) (bool, error) { return r.Resume(), nil })
 }
 
 // TriggerSchedule fires a schedule now, by the engine's clock, also while it is paused or after its end, and returns
-// the id of the run. When it returns, the run has been started, or waits for the end of the run before, as the overlap
-// policy has it. The timetable goes on as it would have.
+// the id of the run. On return, the run was started, or waits for the end of the previous run if the overlap policy
+// says so. The timetable does not change.
 //
-// The error wraps ErrScheduleNotFound, ErrScheduleFull when as many fires wait as may, or ErrFireSkipped when the
-// overlap policy starts nothing because a run is open. Where the call is interrupted after the fire was written, a
+// The error wraps ErrScheduleNotFound; ErrScheduleFull when the maximum number of fires waits; or ErrFireSkipped when
+// the overlap policy starts nothing because a run is open. If the call is interrupted after the fire was recorded, a
 // keeper starts the run.
 func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string, err error) {
 	var fire schedule.PendingFire
@@ -90,9 +90,10 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string
 	return schedule.RunOf(name, fire), nil
 }
 
-// DeleteSchedule removes a schedule with its history. Its runs stay; fires that wait are dropped. Where a keeper is
-// just starting a run, it waits for that, about ten seconds if the keeper has stopped in the middle. The error wraps
-// ErrScheduleNotFound when there is none. A schedule of the same name may be made afterwards.
+// DeleteSchedule deletes a schedule and its history. Fires that wait are dropped; runs are kept. If a keeper is
+// starting a run of the schedule, DeleteSchedule waits until the run was started, or for about ten seconds if that
+// keeper stopped in between. Afterwards, the name can be used again. The error wraps ErrScheduleNotFound when the
+// schedule does not exist.
 func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
 	p, id, err := c.locateSchedule(name)
 	if err == nil {

@@ -3,6 +3,7 @@ package runtime
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -14,55 +15,53 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// ScheduleConfig configures a schedule. Cron or Every must be set; the zero values of the other fields are good for
-// most schedules.
+// ScheduleConfig configures a schedule. Cron or Every must be set; the zero values of the other fields suit most
+// schedules.
 type ScheduleConfig struct {
 	// Cron is an expression of five fields (minute, hour, day of month, month, day of week), or one of @hourly, @daily,
-	// @weekly, @monthly and @yearly, of at most 256 bytes. It excludes Every.
+	// @weekly, @monthly and @yearly, of at most 256 bytes. Set either Cron or Every.
 	//
-	// Where the clock of the time zone is changed, an expression that names its hours, such as "30 2 * * *", fires once
-	// for each time of day: a time that the clock leaves out fires when it has jumped, one that comes twice fires the
-	// first time. Any other expression, such as "*/30 * * * *", goes with the passage of time: it fires whenever the
-	// clock shows what it matches.
+	// When the clock of the time zone changes, an expression with fixed hours, such as "30 2 * * *", fires once for
+	// each time of day: a time that the change skips fires right after the change, and a time that occurs twice fires
+	// the first time. Any other expression, such as "*/30 * * * *", fires whenever the clock shows a matching time.
 	Cron string
 	// TimeZone is the time zone of Cron, by its name in the IANA database, such as "Europe/Berlin". Defaults to UTC.
 	TimeZone string
-	// Every is the interval between fires, 1 s to ten years in whole milliseconds, counted from StartingAt, or without
-	// it from the beginning of 1970 in UTC: every hour is on the hour. It does not depend on when the schedule was
-	// made. It excludes Cron.
+	// Every is the interval between fires, 1 s to ten years in whole milliseconds. It is counted from StartingAt or,
+	// without that, from the beginning of 1970 in UTC, not from the creation of the schedule: every hour means on the
+	// hour. Set either Cron or Every.
 	Every time.Duration
-	// StartingAt is the earliest time of a fire, EndingAt the latest. What lies before the schedule was made is not
-	// made up. A schedule that has ended stays until it is deleted. Each defaults to no bound.
+	// StartingAt is the earliest time of a fire and EndingAt the latest. Times before the creation of the schedule are
+	// not made up. A schedule that has ended stays until it is deleted. Each defaults to no bound.
 	StartingAt, EndingAt time.Time
-	// Jitter delays each fire by less than this, at most an hour and less than Every, in whole milliseconds, so that
-	// schedules of one time do not start all at once. The delay derives from the schedule's name and the fire's time:
-	// it is the same on every keeper. Defaults to none.
+	// Jitter bounds the delay of each fire, so that schedules with the same times do not all start at once: at most an
+	// hour and less than Every, in whole milliseconds. A fire is delayed by less than Jitter. The delay derives from
+	// the name of the schedule and the time of the fire, so it is the same on every keeper. Defaults to none.
 	Jitter time.Duration
-	// CatchUp is how far back fires are made up that nobody started in time because no keeper ran or the engine was
-	// away: 10 s to 366 days in whole milliseconds, and at most 100 fires. They are started under the overlap policy
-	// like others, the oldest first; older ones count as missed. Defaults to 1 h.
+	// CatchUp is how far back the keepers make up fires that were not started in time, because no keeper ran or the
+	// engine was unavailable: 10 s to 366 days in whole milliseconds. At most 100 fires are made up, the oldest first,
+	// under the overlap policy; earlier ones count as missed. Defaults to 1 h.
 	CatchUp time.Duration
-	// Overlap is what becomes of a fire while the run before is open. Defaults to OverlapSkip.
+	// Overlap determines what happens to a fire while the previous run is open. Defaults to OverlapSkip.
 	Overlap OverlapPolicy
-	// QueueLimit is the number of fires that wait under OverlapQueue, 1 to 100. Other policies have no queue and no
-	// limit. Defaults to 10.
+	// QueueLimit is the number of fires that may wait under OverlapQueue, 1 to 100. It cannot be set with other
+	// policies. Defaults to 10.
 	QueueLimit int
-	// StartPaused makes a new schedule paused until Client.ResumeSchedule. A schedule that exists stays as it is in
-	// this respect. PauseReason says why, as in Client.PauseSchedule. Defaults to false.
+	// StartPaused creates the schedule paused, with PauseReason as for Client.PauseSchedule, until
+	// Client.ResumeSchedule. It does not change an existing schedule. Defaults to false.
 	StartPaused bool
 	PauseReason string
 
-	// FireTimeField is a top-level field of the input into which the time of the fire is written (RFC 3339, in UTC).
-	// The input must be a JSON object. Defaults to none.
+	// FireTimeField is a top-level field of the input that is set to the time of the fire (RFC 3339, in UTC). The input
+	// must be a JSON object. Defaults to none.
 	FireTimeField string
-	// Tags are attached to the runs of the schedule, as WithTag attaches them, beside those of the flow and
-	// "flowfabric.schedule", which has the schedule's name. Defaults to none.
+	// Tags are attached to the runs of the schedule, as by WithTag, in addition to the tags of the flow and to
+	// "flowfabric.schedule", which has the name of the schedule. Defaults to none.
 	Tags map[string]string
-	// Retention is how long the runs of the schedule are kept after they ended. Each outcome without a time defaults to
-	// what the flow says with flow.Retention, or else to OpenConfig.Retention.
+	// Retention is how long the runs of the schedule are kept after their end. Outcomes without a time default to
+	// flow.Retention of the flow, or else to OpenConfig.Retention.
 	Retention Retention
-	// Actor says who made the schedule, for the record of its runs, as WithActor says who starts a run. Defaults to
-	// "schedule".
+	// Actor is recorded as the actor that starts the runs, as by WithActor. Defaults to "schedule".
 	Actor string
 }
 
@@ -88,20 +87,20 @@ func (c ScheduleConfig) withDefaults() ScheduleConfig {
 	return c
 }
 
-// check returns all faults of a config with defaults for the runs of a flow, joined, but for those of the timetable.
-func (c ScheduleConfig) check(flow *submit.CompiledFlow) error {
-	var faults []error
+// check returns all faults of a config with defaults, for runs of a flow with this input, except those of the
+// timetable.
+func (c ScheduleConfig) check(flow *submit.CompiledFlow, input []byte) (faults []error) {
 	fault := func(format string, args ...any) { faults = append(faults, invalid(format, args...)) }
 	for _, field := range []struct {
 		name  string
 		value time.Duration
-	}{{"Every", c.Every}, {"Jitter", c.Jitter}, {"CatchUp", c.CatchUp}} {
+	}{{"Jitter", c.Jitter}, {"CatchUp", c.CatchUp}} {
 		if field.value%time.Millisecond != 0 {
 			fault("%s %s: must be whole milliseconds", field.name, field.value)
 		}
 	}
 	if c.CatchUp < minCatchUp || c.CatchUp > maxCatchUp {
-		fault("CatchUp %s: must be %s to %s", c.CatchUp, minCatchUp, maxCatchUp)
+		fault("CatchUp %s: must be %s to %d days", c.CatchUp, minCatchUp, maxCatchUp/(24*time.Hour))
 	}
 	switch c.Overlap {
 	case OverlapQueue:
@@ -124,16 +123,34 @@ func (c ScheduleConfig) check(flow *submit.CompiledFlow) error {
 	}
 	if c.FireTimeField != "" && flow.Graph.Codec != submit.StoredJSONCodec {
 		fault("FireTimeField %q: the input must be JSON, and is %s", c.FireTimeField, flow.Graph.Codec)
+	} else if c.FireTimeField != "" {
+		if _, err := schedule.WithFireTime(input, c.FireTimeField, time.Unix(0, 0)); err != nil {
+			fault("FireTimeField %q: %w", c.FireTimeField, err)
+		}
 	}
-	if _, err := submit.TagsOf(flow, c.Tags); err != nil {
-		fault("Tags: %w", err)
+	_, err := submit.TagsOf(flow, c.Tags)
+	for _, tag := range flowgraph.Faults(err) {
+		fault("Tags: %w: %s", tag.Kind, tag.Detail)
 	}
 	if err := c.Retention.keep().Check(); err != nil {
 		fault("Retention: %w", err)
 	}
-	faults = append(faults, engine.CheckText("PauseReason", c.PauseReason, engine.MaxReason),
+	return append(faults, engine.CheckText("PauseReason", c.PauseReason, engine.MaxReason),
 		engine.CheckText("Actor", c.Actor, engine.MaxActor))
-	return errors.Join(faults...)
+}
+
+// checkTimes returns the faults of the timetable. It has the durations as they are given, not in milliseconds.
+func (c ScheduleConfig) checkTimes() (faults []error) {
+	if c.Cron == "" && c.Every == 0 {
+		return []error{invalid("Cron, Every: one of them must be set")}
+	}
+	_, err := timetable.New(timetable.Spec{
+		Cron: c.Cron, Zone: c.TimeZone, Every: c.Every, Start: c.StartingAt, End: c.EndingAt, Jitter: c.Jitter,
+	})
+	for _, fault := range timetable.Faults(err) {
+		faults = append(faults, invalid("%w", fault))
+	}
+	return faults
 }
 
 // spec returns the stored form of a config with defaults, for a schedule of the session's namespace.
@@ -158,31 +175,32 @@ func (c ScheduleConfig) spec(e *engine.Session, name string, flow *submit.Compil
 	return spec
 }
 
-// newDraft checks a declaration. The error joins what is wrong with it.
+// newDraft checks a declaration. The error joins all faults; each begins with the name of the schedule.
 func newDraft(e *engine.Session, name string, config ScheduleConfig, flow *submit.CompiledFlow,
 	input []byte) (*schedule.Draft, error) {
+	named := func(err error) error { return fmt.Errorf("schedule %.140q: %w", name, err) }
 	config = config.withDefaults()
-	faults := []error{config.check(flow)}
-	if err := activityspec.CheckName(name); err != nil {
-		faults = append(faults, invalid("%w", err))
-	}
-	spec := config.spec(e, name, flow, input)
-	var times *timetable.Timetable
-	if config.Cron == "" && config.Every == 0 {
-		faults = append(faults, invalid("Cron, Every: one of them must be set"))
-	} else {
-		var err error
-		if times, err = spec.Timetable(); err != nil {
-			faults = append(faults, invalid("%w", err))
+	var faults []error
+	for _, fault := range append(config.check(flow, input), config.checkTimes()...) {
+		if fault != nil {
+			faults = append(faults, named(fault))
 		}
+	}
+	if err := activityspec.CheckName(name); err != nil {
+		faults = append(faults, named(invalid("%w", err)))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
+	spec := config.spec(e, name, flow, input)
+	times, err := spec.Timetable()
+	if err != nil {
+		return nil, named(err)
+	}
 	// What the engine would not take is found now, not when it fires.
 	fire := schedule.PendingFire{At: time.Now().UnixMilli(), Triggered: true}
 	if _, err := schedule.PlanFire(e, &spec, flow, input, 0, fire); err != nil {
-		return nil, err
+		return nil, named(err)
 	}
 	return &schedule.Draft{
 		Spec: spec, Times: times, Content: schedule.Content{Definition: flow.Definition, Input: input},

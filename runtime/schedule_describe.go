@@ -14,13 +14,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 )
 
-// ScheduleDescription is a schedule at one moment. Times are those of the engine's clock.
+// ScheduleDescription is the state of a schedule at one moment. Times are those of the engine's clock.
 type ScheduleDescription struct {
 	Name, Flow string
-	// Cron and TimeZone, or Every, and the fields below are those of ScheduleConfig, with the defaults in place.
+	// Cron and TimeZone, or Every, and the fields below are those of ScheduleConfig with defaults applied.
 	Cron, TimeZone string
 	Every          time.Duration
-	// StartingAt and EndingAt are zero without such a bound.
+	// StartingAt and EndingAt are zero when there is no such bound.
 	StartingAt, EndingAt time.Time
 	Jitter, CatchUp      time.Duration
 	Overlap              OverlapPolicy
@@ -29,62 +29,63 @@ type ScheduleDescription struct {
 	Tags       map[string]string
 
 	CreatedAt, UpdatedAt time.Time
-	// PausedAt is when it was paused, for PauseReason; zero when it is not.
+	// PausedAt and PauseReason describe the pause; PausedAt is zero when the schedule is not paused.
 	PausedAt    time.Time
 	PauseReason string
-	// NextFire is the next time by the timetable, to which a jitter adds. Zero when there is none; while the schedule
-	// is paused, nothing happens at that time.
+	// NextFire is the time of the next fire, before jitter; zero when there is none. A paused schedule does not fire at
+	// that time.
 	NextFire time.Time
-	// LastFire is the time of the last fire, whatever became of it; zero when there was none.
+	// LastFire is the time of the last fire, whatever its outcome; zero when there was none.
 	LastFire time.Time
-	// LastRun is the run that was started last and LastRunFlow its flow; empty when there was none.
+	// LastRun is the id of the run that was started last, and LastRunFlow its flow; empty when there was none.
 	LastRun, LastRunFlow string
-	// LastRunState is how that run stands; empty when there was none or it was purged.
+	// LastRunState is the state of that run; empty when there was none or it was purged.
 	LastRunState RunState
-	// Waiting is the number of fires whose run is still to be started.
+	// Waiting is the number of fires whose runs have not been started yet.
 	Waiting int
-	// Started, Skipped, Missed and Failed count fires by their outcome.
+	// Started, Skipped, Missed and Failed count fires by outcome.
 	Started, Skipped, Missed, Failed int64
-	// History holds the last fires, the newest first, at most 50. Only DescribeSchedule fills it.
+	// History has the last fires, the newest first, at most 50. Only DescribeSchedule sets it.
 	History []ScheduleFire
 }
 
-// ScheduleFireOutcome is what became of a fire. Its text is part of the stored form.
+// ScheduleFireOutcome is the outcome of a fire. Its text is part of the stored form.
 type ScheduleFireOutcome string
 
-// The outcomes.
+// Outcomes of fires.
 const (
-	// ScheduleFireStarted has a run.
+	// ScheduleFireStarted is a fire whose run was started.
 	ScheduleFireStarted = ScheduleFireOutcome(schedule.FireStarted)
-	// ScheduleFireSkipped was not started because of the overlap policy, or because the timetable was changed while the
-	// jitter delayed it.
+	// ScheduleFireSkipped is a fire that was not started because of the overlap policy, or because the timetable was
+	// changed while the jitter delayed it.
 	ScheduleFireSkipped = ScheduleFireOutcome(schedule.FireSkipped)
-	// ScheduleFireMissed was not started because no keeper was there within the catch-up window, or too many were to be
-	// made up.
+	// ScheduleFireMissed is a fire that was not started because no keeper ran within the catch-up window, or because
+	// too many fires were to be made up.
 	ScheduleFireMissed = ScheduleFireOutcome(schedule.FireMissed)
-	// ScheduleFireFailed could not be started.
+	// ScheduleFireFailed is a fire whose run could not be started; ScheduleFire.Reason has the error.
 	ScheduleFireFailed = ScheduleFireOutcome(schedule.FireFailed)
 )
 
-// ScheduleFire is one fire of a schedule, or several in a row that were missed.
+// ScheduleFire describes one fire of a schedule, or several consecutive fires that were missed.
 type ScheduleFire struct {
-	// At is the time that the fire is for, Until that of the last one of several.
+	// At is the time of the fire. If Count is more than 1, it is the time of the first fire and Until that of the last
+	// one.
 	At, Until time.Time
-	// Count is the number of fires, 1 unless several were missed.
+	// Count is the number of fires; 1 unless several were missed.
 	Count int64
-	// DoneAt is when the outcome was known.
+	// DoneAt is when the outcome was determined.
 	DoneAt  time.Time
 	Outcome ScheduleFireOutcome
-	// Flow and Run name the run that was started.
+	// Flow and Run identify the run that was started; empty if none was.
 	Flow, Run string
-	// Reason says why none was.
+	// Reason is why no run was started.
 	Reason string
-	// Triggered tells a fire of TriggerSchedule.
+	// Triggered reports whether TriggerSchedule caused the fire.
 	Triggered bool
 }
 
-// DescribeSchedule returns a schedule of the client's namespace with its history. The error wraps ErrScheduleNotFound
-// when there is none.
+// DescribeSchedule returns the state of a schedule of the client's namespace, with its history. The error wraps
+// ErrScheduleNotFound when the schedule does not exist.
 func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDescription, error) {
 	fail := func(err error) (*ScheduleDescription, error) {
 		return nil, fmt.Errorf("describe schedule %.140q: %w", name, err)
@@ -107,9 +108,9 @@ func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDe
 	return d, nil
 }
 
-// Schedules yields the schedules of the client's namespace, in no particular order, without their histories. They are
-// read page by page while the iteration goes on; one that is made or deleted meanwhile may be in it or not. An error
-// ends it.
+// Schedules yields the schedules of the client's namespace without their histories, in no particular order. It reads
+// them in pages; a schedule that is created or deleted during the iteration may be included or not. An error ends the
+// iteration.
 func (c *Client) Schedules(ctx context.Context) iter.Seq2[*ScheduleDescription, error] {
 	return func(yield func(*ScheduleDescription, error) bool) {
 		if _, err := offered[engine.ScheduleCalls](c); err != nil {

@@ -11,23 +11,23 @@ import (
 // defaultSecretGrace is what RotateSecrets takes for 0.
 const defaultSecretGrace = 7 * 24 * time.Hour
 
-// SecretRotation is what has become of a RotateSecrets.
+// SecretRotation is the result of Engine.RotateSecrets.
 type SecretRotation struct {
-	// KID is the id of the secret that is current now.
+	// KID is the id of the secret that signs tokens now.
 	KID string
-	// Rotated counts the partitions that sign with it since this call, Unchanged those that did before.
+	// Rotated is the number of partitions that this call changed, Unchanged the number that used the secret before.
 	Rotated, Unchanged int
-	// Failed are the partitions that still sign with another one, and why.
+	// Failed has the partitions that still use another secret, with the error of each.
 	Failed map[enginecore.Partition]error
 }
 
-// RotateSecrets makes another secret the one that tokens are signed with, in every partition:
-// OpenConfig.WaitpointSecret, or a new random one. Tokens that were signed with the one before stay valid for the grace
-// time, 0 for 7 days. The secret is that of all namespaces, and so are the tokens that a short grace makes invalid: it
-// is for operators.
+// RotateSecrets replaces the secret that signs tokens, in every partition, by OpenConfig.WaitpointSecret or, if that is
+// zero, by a new random one. Tokens signed with the previous secret stay valid for the grace time; 0 means 7 days. All
+// namespaces share the secret, so a short grace time invalidates tokens of all of them.
 //
-// Where partitions fail, the error says so and SecretRotation.Failed lists them; call again to go on. What has been
-// rotated stays as it is then, with a WaitpointSecret from any process, otherwise from this engine.
+// When partitions fail, RotateSecrets returns an error and lists them in SecretRotation.Failed; call it again to
+// continue. Partitions that were rotated are not rotated again: with a WaitpointSecret from any process, otherwise only
+// from this Engine.
 func (e *Engine) RotateSecrets(ctx context.Context, grace time.Duration) (SecretRotation, error) {
 	if err := e.open(); err != nil {
 		return SecretRotation{}, err

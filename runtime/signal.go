@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// Limits of a signal that are checked before anything is sent.
+// Limits of a signal that the client checks before it sends anything.
 const (
 	// MaxSignalPayload is the largest encoded payload of a signal: 64 KiB.
 	MaxSignalPayload = 64 << 10
@@ -27,48 +27,49 @@ const (
 
 // Signal is a message to a waitpoint.
 type Signal struct {
-	// Name says what is signalled, such as "approve". It follows the rule of names of package activity.
+	// Name is the kind of signal, such as "approve". The rules for it are those for names of activities.
 	Name string
-	// Payload is encoded as JSON; a json.RawMessage is taken as it is, nil is null.
+	// Payload is encoded as JSON. A json.RawMessage is sent unchanged; nil is sent as null.
 	Payload any
-	// Source says who signals, for the record and for waits that count different sources: at most 256 bytes of
+	// Source identifies the sender, for the record and for waits that count distinct sources: at most 256 bytes of
 	// UTF-8 without control characters. Defaults to "client".
 	Source string
-	// IdempotencyKey tells signals apart: one with the same key to the same waitpoint is the same signal, and gets the
-	// first one's answer. Defaults to a random one, so that each call is a signal of its own.
+	// IdempotencyKey identifies the signal: a second signal with the same key for the same waitpoint is a duplicate and
+	// gets the result of the first. Defaults to a random key, so that each call sends a new signal.
 	IdempotencyKey string
 }
 
-// SignalOutcome is what has become of a signal.
+// SignalOutcome is what the engine did with a signal.
 type SignalOutcome string
 
-// The outcomes of a signal.
+// Outcomes of signals.
 const (
-	// SignalAccepted: it was taken, and the wait goes on or has not begun; SignalResult.Counts tells whether it helps.
+	// SignalAccepted: the signal was recorded, and the wait continues or has not begun; SignalResult.Counts reports
+	// whether the signal counts towards its end.
 	SignalAccepted SignalOutcome = "accepted"
-	// SignalResumed: it ended the wait.
+	// SignalResumed: the signal ended the wait.
 	SignalResumed SignalOutcome = "resumed"
-	// SignalDuplicate: it has been delivered before; SignalResult.First says with what outcome.
+	// SignalDuplicate: the signal was delivered before; SignalResult.First is the outcome of that delivery.
 	SignalDuplicate SignalOutcome = "duplicate"
-	// SignalClosed: the wait is over.
+	// SignalClosed: the wait was over.
 	SignalClosed SignalOutcome = "closed"
-	// SignalExpired: the wait's time was up.
+	// SignalExpired: the wait had timed out.
 	SignalExpired SignalOutcome = "expired"
 )
 
-// SignalResult is the answer to a signal.
+// SignalResult is the engine's reply to a signal.
 type SignalResult struct {
 	Outcome SignalOutcome
-	// SignalID identifies the signal; of a duplicate, the first one.
+	// SignalID identifies the signal; for a duplicate, the first delivery.
 	SignalID string
-	// First is the outcome of the first delivery when this one was a duplicate.
+	// First is the outcome of the first delivery of a duplicate; empty otherwise.
 	First SignalOutcome
-	// Counts tells that an accepted signal, or the first one of a duplicate, is one of those that are waited for. One
-	// of another name, or from a source that has been heard, is taken and does not count.
+	// Counts reports whether an accepted signal, or the first delivery of a duplicate, counts towards the end of the
+	// wait. A signal with another name, or from a source that was counted already, is recorded but does not count.
 	Counts bool
 }
 
-// Answer is the outcome of the first delivery: that of this one, unless it was a duplicate.
+// Answer returns the outcome of the first delivery: First for a duplicate, Outcome otherwise.
 func (d SignalResult) Answer() SignalOutcome {
 	if d.Outcome == SignalDuplicate && d.First != "" {
 		return d.First
@@ -76,12 +77,13 @@ func (d SignalResult) Answer() SignalOutcome {
 	return d.Outcome
 }
 
-// Signal delivers a signal to the waitpoint of the token, from anywhere: the token says which run it is. To deliver one
-// signal twice, with the same IdempotencyKey, is harmless. A wait that is over or expired is an outcome, not an error.
+// Signal delivers a signal to the waitpoint that the token identifies, from any program that can reach the engine.
+// Delivering a signal twice with the same IdempotencyKey has no further effect. A wait that is over or has expired is
+// reported as an outcome, not as an error.
 //
-// The error is ErrInvalidToken for a token that gives no right, or matches ErrInvalid for a bad name or source and a
-// payload that does not encode, or ErrTooLarge where the signal, or all signals of the execution together, exceed a
-// limit; nothing has been changed then.
+// The error is ErrInvalidToken for a token that is not valid, ErrTooLarge when the signal, or all signals of the
+// execution together, exceed a limit, or matches ErrInvalid for an invalid name or source and for a payload that cannot
+// be encoded. Nothing was changed then.
 func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (SignalResult, error) {
 	if err := c.ready(); err != nil {
 		return SignalResult{}, err

@@ -6,20 +6,21 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// RunState is how a run stands. A word that is not among the constants comes from a newer engine; programs should let
-// it pass.
+// RunState is the state of a run. A state that is not among the constants comes from a newer engine; programs should
+// accept it.
 type RunState string
 
-// The states of runs. A run that has failed, expired or was cancelled may still have nodes that are ending: ClosedAt of
-// RunDescription and RunSummary tells.
+// States of runs. A run that has failed, expired or was cancelled may still have nodes that are ending, until ClosedAt
+// of RunDescription or RunSummary.
 const (
-	// RunRunning: the run has not ended and nothing stops it. It may be paused, or wait.
+	// RunRunning: the run has not ended. It may be paused or wait for something.
 	RunRunning RunState = "running"
-	// RunSucceeded: all nodes have ended, and no failure or cancel counts.
+	// RunSucceeded: all nodes have ended, and joins tolerated the failures and cancellations, if any. The outcome of
+	// the run is flow.Succeeded, whose text is "success".
 	RunSucceeded RunState = "succeeded"
-	// RunFailed: a node failed or expired, and no join has made up for it.
+	// RunFailed: a node failed or expired, and no join tolerated it.
 	RunFailed RunState = "failed"
-	// RunCancelled: the run was cancelled, or nodes of it were and none failed.
+	// RunCancelled: the run was cancelled, or nodes of it were and no node failed.
 	RunCancelled RunState = "cancelled"
 	// RunExpired: the run did not end before its deadline.
 	RunExpired RunState = "expired"
@@ -43,34 +44,38 @@ func runState(state, outcome string) RunState {
 	}
 }
 
-// NodeState is how a node of a run, or an item of a map, stands. The text is the engine's public state. A word that is
-// not among the constants comes from a newer engine; programs should let it pass.
+// NodeState is the state of a node of a run, or of an item of a map. Its text is the engine's public state, some words
+// of which come from the FlowFabric contract and are wider than they sound: see the constants. A state that is not
+// among the constants comes from a newer engine; programs should accept it.
 type NodeState string
 
-// The states of nodes.
+// States of nodes. NodeDescription.Why says what a node that has not ended waits for.
 const (
-	// NodeWaiting: nothing is missing but a worker, or the end of a pause or of something else that NodeDescription.Why
-	// names.
+	// NodeWaiting: the node waits for a free worker, or for the end of a pause.
 	NodeWaiting = NodeState(enginecore.PublicWaiting)
-	// NodeDelayed: it is due later, mostly for a retry.
+	// NodeDelayed: the node is due later, in most cases for a retry.
 	NodeDelayed = NodeState(enginecore.PublicDelayed)
-	// NodeRateLimited: it waits for room under a limit or budget.
+	// NodeRateLimited: the node is blocked although its upstreams have ended: it waits for room under a limit or in a
+	// budget, for a worker that has registered its activity and offers its capabilities, or for the end of a pause of
+	// its activity or run. The text is "rate_limited" in all these cases.
 	NodeRateLimited = NodeState(enginecore.PublicRateLimited)
-	// NodeWaitingChildren: it waits for its upstreams, or for the run of its map or sub-flow.
+	// NodeWaitingChildren: the node waits for its upstreams. A map or sub-flow node is also in this state while its
+	// child run is open. The text is "waiting_children" in both cases.
 	NodeWaitingChildren = NodeState(enginecore.PublicWaitingChildren)
-	// NodeActive: a worker runs it.
+	// NodeActive: a worker runs the node.
 	NodeActive = NodeState(enginecore.PublicActive)
-	// NodeSuspended: it waits for signals.
+	// NodeSuspended: the node waits for signals.
 	NodeSuspended = NodeState(enginecore.PublicSuspended)
-	// NodeSucceeded: its function has returned a result. The text is "completed".
+	// NodeSucceeded: the node has a result. The text is "completed"; the outcome of the node is flow.Succeeded, whose
+	// text is "success".
 	NodeSucceeded = NodeState(enginecore.PublicCompleted)
-	// NodeFailed: an attempt failed and no other follows.
+	// NodeFailed: an attempt failed and no other one follows.
 	NodeFailed = NodeState(enginecore.PublicFailed)
-	// NodeCancelled: it was cancelled, by itself or with its run.
+	// NodeCancelled: the node was cancelled, by itself or with its run.
 	NodeCancelled = NodeState(enginecore.PublicCancelled)
-	// NodeExpired: a deadline or timeout has ended it.
+	// NodeExpired: a timeout of the node or the deadline of the run ended it.
 	NodeExpired = NodeState(enginecore.PublicExpired)
-	// NodeSkipped: it did not run because of how its upstreams ended.
+	// NodeSkipped: the node did not run because of the outcomes of its upstreams.
 	NodeSkipped = NodeState(enginecore.PublicSkipped)
 )
 

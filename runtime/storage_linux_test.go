@@ -8,27 +8,63 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// TestFullDisk runs flows on a disk that becomes full and gets room again. Check tells both, runs go on by themselves,
-// and a result that was told is the result at any later time, also after the directory was opened again.
-func TestFullDisk(t *testing.T) {
-	t.Parallel()
+// smallDisk returns a directory on a file system of 6 MiB.
+func smallDisk(t *testing.T) string {
+	t.Helper()
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=6m"); err != nil {
 		t.Skip("mounting a file system is refused here; package embedded tests made-up faults:", err)
 	}
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(disk, syscall.MNT_DETACH)) })
+	return disk
+}
+
+// TestEndOnFullDisk ends what listens to an embedded engine on a full disk.
+func TestEndOnFullDisk(t *testing.T) {
+	t.Parallel()
+	enginetest.Only(t, testserver.Embedded)
+	disk := smallDisk(t)
+	b := enginetest.Open(t, testserver.Embedded, "embedded:"+filepath.Join(disk, "data"), enginetest.NewPrefix())
+	endWhileRefused(t, enginetest.Context(t), b, func() (restore func()) {
+		ballast := filepath.Join(disk, "ballast")
+		require.Error(t, os.WriteFile(ballast, make([]byte, 8<<20), 0o600))
+		def := newHoldWork("").define(t, "fill", activity.Lane("nobody"))
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			soon, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			if _, err := runtime.Start(soon, b.Client, def, strings.Repeat("x", 50_000)); err == nil {
+				return "the disk is not full yet"
+			}
+			return ""
+		})
+		require.ErrorIs(t, b.Engine.Check(t.Context()), syscall.ENOSPC)
+		return func() {
+			require.NoError(t, os.Remove(ballast))
+			eventuallyReady(t, b.Engine.Check)
+		}
+	})
+}
+
+// TestFullDisk runs flows on a disk that becomes full and gets room again. Check tells both, runs go on by themselves,
+// and a result that was told is the result at any later time, also after the directory was opened again.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t)
 	ballast := filepath.Join(disk, "ballast")
 	require.NoError(t, os.WriteFile(ballast, make([]byte, 4<<20), 0o600))
 

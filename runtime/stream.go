@@ -18,27 +18,27 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
 )
 
-// ErrCursor marks a cursor that Stream did not give, or Client.ListRuns for such a query, or the id of an event that is
-// none.
+// ErrCursor is returned for a cursor that Stream did not yield, or that ListRuns did not return for the same query, and
+// for the id of an event that does not exist.
 var ErrCursor = engine.ErrCursor
 
-// StreamFrame is one entry of what a node's attempts emit by activity.Emit.
+// StreamFrame is one frame that an attempt emitted with activity.Emit.
 type StreamFrame struct {
-	// Cursor is where the frame stands; Stream goes on after it.
+	// Cursor is the position of the frame, for StreamAfter.
 	Cursor string
-	// Attempt counts from 1.
+	// Attempt is the number of the attempt, counted from 1.
 	Attempt int
-	// Kind is what Emit was given.
+	// Kind is the kind that was passed to Emit.
 	Kind string
-	// At is when the engine took the frame.
+	// At is when the engine stored the frame.
 	At time.Time
-	// Payload is the JSON form of what was emitted or, if it was a []byte, just that.
+	// Payload is the emitted value: a []byte as it is, anything else in JSON.
 	Payload []byte
-	// JSON tells which.
+	// JSON reports whether the payload is JSON.
 	JSON bool
 }
 
-// Decode fills what target points to from the JSON of the payload.
+// Decode decodes the JSON of the payload into target.
 func (f StreamFrame) Decode(target any) error {
 	if !f.JSON {
 		return fmt.Errorf("frame %s was emitted as bytes, not as a value", f.Cursor)
@@ -46,7 +46,7 @@ func (f StreamFrame) Decode(target any) error {
 	return json.Unmarshal(f.Payload, target)
 }
 
-// StreamOption adjusts Stream.
+// StreamOption adjusts a call of Stream.
 type StreamOption func(*streamConfig)
 
 type streamConfig struct {
@@ -54,23 +54,22 @@ type streamConfig struct {
 	now   bool
 }
 
-// StreamAfter begins after the frame with that cursor. The default is the first frame of the first attempt.
+// StreamAfter begins after the frame with this cursor. Defaults to the beginning of the first attempt.
 func StreamAfter(cursor string) StreamOption { return func(c *streamConfig) { c.after = cursor } }
 
-// UpToNow ends after what has been emitted until now, and does not wait for more.
+// UpToNow ends the stream after the frames that exist already, without waiting for more.
 func UpToNow() StreamOption { return func(c *streamConfig) { c.now = true } }
 
 // framePage is the number of frames read at once: at most 4 MiB, with frames of full size.
 const framePage = 64
 
-// Stream yields the frames that a node's attempts emit, in order, one attempt after the other, as they come, until the
-// node has ended or ctx ends. It waits for frames on a connection of its own, so it delays nothing else, however slow
-// the reader is, and goes on after the connection broke. Frames that the engine has dropped, because an attempt emitted
-// more than is kept, are passed over.
+// Stream yields the frames that the attempts of a node emit, in order, as they are emitted, until the node has ended or
+// ctx ends. It waits on a connection of its own, so a slow reader delays nothing else, and reconnects after the
+// connection broke. If an attempt emitted more frames than the engine keeps, Stream skips the dropped ones.
 //
-// An error is yielded last. It wraps ErrRunNotFound, ErrUnknownNode for a node that the run does not have, ErrCursor
-// for a bad StreamAfter, enginecore.ErrClosed when the client or the engine is closed, or ErrTooManyWatches: a stream
-// that waits counts as a Watch for OpenConfig.MaxWatches.
+// An error is yielded last. It wraps ErrRunNotFound; ErrUnknownNode when the run has no such node; ErrCursor for an
+// invalid StreamAfter; enginecore.ErrClosed when the client or the engine is closed; or ErrTooManyWatches, because a
+// stream that waits counts towards OpenConfig.MaxWatches.
 func (r *RunRef) Stream(ctx context.Context, node string, opts ...StreamOption) iter.Seq2[StreamFrame, error] {
 	config := streamConfig{}
 	fault := apply(&config, opts)

@@ -23,17 +23,18 @@ var ErrWaitOver = errors.New("wait is over")
 // WaitState is the state of a waitpoint.
 type WaitState string
 
-// The states of a waitpoint.
+// States of waitpoints.
 const (
-	// WaitPending: opened by activity.OpenWaitpoint; the function has not come to its Await yet. Signals are kept.
+	// WaitPending: activity.OpenWaitpoint opened the waitpoint and the function has not called Await yet. Signals are
+	// kept.
 	WaitPending WaitState = "pending"
-	// WaitOpen: something waits for its signals.
+	// WaitOpen: a node or an activity waits for the signals of the waitpoint.
 	WaitOpen WaitState = "open"
 	// WaitClosed: the wait is over.
 	WaitClosed WaitState = "closed"
 )
 
-// Waitpoint is a place where a run waits, or has waited, for signals.
+// Waitpoint is a place at which a run waits, or has waited, for signals.
 type Waitpoint struct {
 	Flow, Run string
 	// Node is the waitpoint node, or the node whose activity waits.
@@ -44,21 +45,22 @@ type Waitpoint struct {
 	ID          enginecore.WaitpointID
 	ExecutionID enginecore.ExecutionID
 	State       WaitState
-	// OpenedAt is when the waitpoint was made.
+	// OpenedAt is when the waitpoint was opened.
 	OpenedAt time.Time
-	// TimeoutAt is when OnTimeout happens; zero without a timeout. Of a pending waitpoint, it is when it is closed.
+	// TimeoutAt is when OnTimeout takes effect; for a pending waitpoint, when it is closed. Both are empty without a
+	// timeout, and after an escalation (Escalated), when no timeout is left.
 	TimeoutAt time.Time
 	OnTimeout activity.TimeoutBehavior
-	// Escalated tells that the timeout has passed and the wait goes on.
+	// Escalated reports whether the timeout has passed with activity.Escalate, so that the wait continues.
 	Escalated bool
-	// Signals are the names that count; none: every name.
+	// Signals are the names of the signals that count; empty means that all names count.
 	Signals []string
-	// All asks for one signal of each name. Distinct counts one signal of each source only.
+	// All reports whether one signal of each name is required; Distinct, whether only one signal of each source counts.
 	All, Distinct bool
-	// Needed is the number of signals that end the wait, Received how many of them have come. Of a pending waitpoint,
-	// Needed is 0, as nobody has said how many, and Received counts all that are kept.
+	// Needed is the number of signals that end the wait, and Received how many of them have arrived. For a pending
+	// waitpoint, Needed is 0, because the function has not set it yet, and Received counts all signals that are kept.
 	Needed, Received int
-	// Token gives the right to signal the waitpoint. Handle it like a password.
+	// Token authorizes signals to the waitpoint. Handle it like a password.
 	Token activity.Token
 }
 
@@ -84,17 +86,17 @@ func (w *Waitpoint) why() string {
 	return text
 }
 
-// WaitpointsOption adjusts Waitpoints.
+// WaitpointsOption adjusts a call of Waitpoints.
 type WaitpointsOption func(*waitsConfig)
 
 type waitsConfig struct{ closed bool }
 
-// WithClosed lists waitpoints that are over as well.
+// WithClosed includes waitpoints whose wait is over.
 func WithClosed() WaitpointsOption { return func(c *waitsConfig) { c.closed = true } }
 
-// Waitpoints lists the open waitpoints of the run, with their tokens, the oldest first. Those of its maps and sub-flows
-// belong to runs of their own: NodeDescription.Child names them. The error wraps ErrRunNotFound, or in contract mode
-// ErrNotInContract.
+// Waitpoints returns the open waitpoints of the run with their tokens, the oldest first. Waitpoints of maps and
+// sub-flows belong to their child runs, which NodeDescription.Child names. The error wraps ErrRunNotFound, or in
+// contract mode ErrNotInContract.
 func (r *RunRef) Waitpoints(ctx context.Context, opts ...WaitpointsOption) ([]Waitpoint, error) {
 	if err := r.ready(); err != nil {
 		return nil, err
@@ -141,9 +143,9 @@ func (r *RunRef) readWaitpoints(ctx context.Context, closed bool) (waits []Waitp
 	}
 }
 
-// ResumeWait ends a wait of the run without its signals, as an operator may: it goes on as if a signal with that
-// payload, which is encoded as JSON, had ended it. The error wraps ErrWaitOver when the wait has ended and for one that
-// the run does not have, ErrInvalid for a payload that does not encode, or ErrTooLarge for one above MaxSignalPayload.
+// ResumeWait ends a wait of the run without signals, on behalf of an operator: the wait continues as if a signal with
+// that payload, encoded as JSON, had ended it. The error wraps ErrWaitOver when the wait has ended or does not belong
+// to the run, ErrInvalid for a payload that cannot be encoded, or ErrTooLarge for one above MaxSignalPayload.
 func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error {
 	data, err := encodePayload(payload)
 	if err != nil {
@@ -152,8 +154,8 @@ func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error
 	return r.endWait(ctx, w, enginerpc.EndWaitCall{Resume: true, Result: data})
 }
 
-// CancelWait ends a wait of the run and cancels its node. The reason is as in Cancel. The error wraps ErrWaitOver as
-// that of ResumeWait does, or ErrInvalid.
+// CancelWait ends a wait of the run and cancels its node. The rules for the reason are those of Cancel. The error wraps
+// ErrWaitOver as for ResumeWait, or ErrInvalid.
 func (r *RunRef) CancelWait(ctx context.Context, w Waitpoint, reason string) error {
 	return r.endWait(ctx, w, enginerpc.EndWaitCall{Reason: reason})
 }
@@ -168,6 +170,9 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	}
 	if err := engine.CheckReason(call.Reason); err != nil {
 		return fail(err)
+	}
+	if w.ID == "" || w.ExecutionID == "" {
+		return r.errorf("end a wait of", invalid("the waitpoint has no id: use one that Waitpoints returned"))
 	}
 	partition, err := w.ExecutionID.Partition()
 	if err != nil {
@@ -232,6 +237,6 @@ func (c *Client) drain(ctx context.Context, p enginecore.Partition) {
 	}
 }
 
-// ParseToken reads the text of a token, as activity.Token.Reveal gave it. Its error is ErrInvalidToken for a text that
-// cannot be one; whether a token is genuine, only the engine knows.
+// ParseToken parses the text that activity.Token.Reveal returned. It returns ErrInvalidToken for a text that cannot be
+// a token. It does not verify the signature; the engine does when the token is used.
 func ParseToken(text string) (activity.Token, error) { return engine.ParseToken(text) }

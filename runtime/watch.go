@@ -22,19 +22,19 @@ const (
 // errEnough ends an iteration whose reader has stopped.
 var errEnough = errors.New("the reader has stopped")
 
-// ErrEventsLost is yielded by Watch when events after the given id have been dropped, because the run has had more than
-// the engine keeps. The events after it follow.
+// ErrEventsLost is yielded by Watch when the engine has dropped events after the given id, because the run had more
+// events than the engine keeps. The remaining events follow.
 var ErrEventsLost = errors.New("events were dropped")
 
-// Watch yields what happens in the run, in order and without gaps, from the event after the given id on ("" is from its
-// start), as it happens, until the run is over or ctx ends. Of a run that was run again, earlier ends are events like
-// others. It waits for news on a connection of its own, so it delays nothing else, and goes on after the connection
-// broke. As many of them may go on at a time as OpenConfig.MaxWatches says.
+// Watch yields the events of the run in order and without gaps, as they happen, until the run is over or ctx ends. It
+// begins after the event with the given id, or with the first event for "". If the run was run again, its earlier ends
+// are events like any others. Watch waits on a connection of its own, so it delays nothing else, and reconnects after
+// the connection broke. OpenConfig.MaxWatches bounds the number of active calls.
 //
-// An error that ends it is yielded last. It wraps ErrRunNotFound, also when the run is purged meanwhile, ErrCursor for
-// the id of no event, enginecore.ErrClosed when the client or the engine is closed, or ErrTooManyWatches. The engine
-// keeps at least about the last 20,000 events of a run; ErrEventsLost tells where some are missing, and does not end
-// the watch. In contract mode, events are made up from the states of nodes, once per poll interval.
+// The engine keeps at least about the last 20,000 events of a run. If some are missing, Watch yields ErrEventsLost and
+// continues. Any other error ends the iteration. It wraps ErrRunNotFound, also when the run is purged meanwhile;
+// ErrCursor for the id of an event that does not exist; enginecore.ErrClosed when the client or the engine is closed;
+// or ErrTooManyWatches. In contract mode, Watch derives events from the states of the nodes, once per poll interval.
 func (r *RunRef) Watch(ctx context.Context, after string) iter.Seq2[runevent.Event, error] {
 	return func(yield func(runevent.Event, error) bool) {
 		if err := r.ready(); err != nil {

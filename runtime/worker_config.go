@@ -18,38 +18,38 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
 )
 
-// WorkerConfig configures a worker. The zero value is good for most programs.
+// WorkerConfig configures a worker. The zero value suits most programs.
 type WorkerConfig struct {
-	// Name names the worker for the record; instances of one deployment share it. It has at most 128 bytes and neither
-	// white space nor control characters. Defaults to "worker".
+	// Name names the worker in records and logs; the instances of a deployment share one. It has at most 128 bytes
+	// without white space and control characters. Defaults to "worker".
 	Name string
 	// Concurrency is the number of activities that run at a time, 1 to 10,000. Defaults to 16.
 	Concurrency int
-	// Lanes are the queues that the worker serves, each once and as eagerly as the others. Defaults to the lane
-	// "default".
+	// Lanes are the lanes from which the worker claims, each with equal weight. Defaults to the lane "default".
 	Lanes []string
-	// Capabilities are what the worker offers to nodes that require some. Defaults to none.
+	// Capabilities are those that the worker offers to nodes that require some. Defaults to none.
 	Capabilities []string
-	// Lease is the time after which another worker may take over what this one runs, if it stops renewing: 300 ms to 1
-	// h. It is renewed every third of it. Defaults to 10 s.
+	// Lease is the time after which another worker may take over an execution if this worker stops renewing: 300 ms to
+	// 1 h. The worker renews every third of it. Defaults to 10 s.
 	Lease time.Duration
-	// Grace is the time that running activities get to finish when the worker stops; then their contexts end and the
-	// executions are given back, up to 2 s later, which functions have to notice the end of their contexts. Defaults to
-	// 10 s; a negative time gives back at once.
+	// Grace is how long running functions may continue when the worker stops. Then their contexts end, and the
+	// executions are released up to 2 s later, which is the time for functions to return. Defaults to 10 s; a negative
+	// duration releases at once.
 	Grace time.Duration
-	// OnBudget is called when an activity of this worker passes a limit of a budget: a soft one when that begins, a
-	// hard one once for each attempt. The function that reports waits for it, so it should not take long; a panic is
-	// the activity's. It is called at most once for each, and not at all where the worker is lost first; the event in
-	// the run's log, which Watch yields, is certain. Defaults to nil, which calls nothing.
+	// OnBudget is called when an activity of this worker exceeds a limit of a budget: for a soft limit when its excess
+	// begins, for a hard limit once per attempt. It runs within the activity's call that reports usage or reserves an
+	// amount, so it should return soon; a panic in it counts as the activity's. It is called at most once for each
+	// breach, and not at all if the worker is lost first; the event in the run's log, which Watch yields, is reliable.
+	// Defaults to nil, which calls nothing.
 	OnBudget func(context.Context, BudgetBreach)
-	// ClaimThrough makes the worker claim nothing by itself: it requests grants, and runs what it is granted. It is for
-	// workers that are not trusted with budgets, quotas and capabilities; the GrantIssuer runs elsewhere, behind a
-	// service that checks the capabilities that the worker offers. What a completion makes ready is not handed on to
-	// the worker either, so each execution costs a grant and a claim. Defaults to nil: the worker claims by itself.
+	// ClaimThrough makes the worker request grants instead of claiming for itself, for workers that are not trusted
+	// with budgets, quotas and capabilities. The GrantIssuer runs elsewhere, in a service that verifies the
+	// capabilities that the worker offers. Executions that a completion makes eligible are not handed to this worker,
+	// so each execution costs a grant and a claim. Defaults to nil: the worker claims for itself.
 	ClaimThrough Granter
-	// NoKeeper leaves out the keeper that the workers of an engine share (OpenConfig.Keeper): what is due by time then
-	// waits for a keeper made by NewKeeper or one of other workers. A worker that sees none warns (keeper.missing).
-	// Defaults to false.
+	// NoKeeper leaves out the keeper that the workers of an Engine share (OpenConfig.Keeper). What is due by time then
+	// waits for a keeper made by NewKeeper or a keeper of other workers. A worker that sees no keeper logs
+	// keeper.missing. Defaults to false.
 	NoKeeper bool
 
 	// sweep is the interval at which the worker looks for work without being told, for tests. Defaults by the kind of
@@ -57,19 +57,20 @@ type WorkerConfig struct {
 	sweep time.Duration
 }
 
-// BudgetBreach describes a run exceeding a limit of a budget.
+// BudgetBreach reports that an attempt exceeded a limit of a budget.
 type BudgetBreach struct {
-	// Flow, Run, Node and Attempt name the attempt.
+	// Flow, Run, Node and Attempt identify the attempt.
 	Flow, Run, Node string
 	Attempt         int
-	// Budget and Key are those of the budget, Dimension is the one exceeded.
+	// Budget and Key name the budget, Dimension the dimension whose limit was exceeded.
 	Budget, Key, Dimension string
-	// Hard reports that an amount, Asked, was refused; otherwise more than the soft limit has been spent.
+	// Hard reports whether the hard limit refused an amount, which is Asked. If it is false, more than the soft limit
+	// has been spent.
 	Hard  bool
 	Asked int64
 	// Amount is the state of the dimension.
 	Amount activity.BudgetAmount
-	// Words describe the breach for people, as the event in the run's log does.
+	// Words describe the breach in English, as the event in the run's log does.
 	Words string
 }
 

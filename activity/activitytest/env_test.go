@@ -180,7 +180,7 @@ func TestAwaitFaults(t *testing.T) {
 	for want, try := range map[string]func() error{
 		"there is no worker":                      func() error { _, err := activity.Await[int](t.Context(), "w"); return err },
 		`await "a b": name`:                       func() error { _, err := activity.Await[int](with, "a b"); return err },
-		"2000 signals of 1 names are waited for":  func() error { _, err := activity.Await[int](with, "w", activity.AtLeast(2000)); return err },
+		"2000 signals are waited for":             func() error { _, err := activity.Await[int](with, "w", activity.AtLeast(2000)); return err },
 		"payload does not decode into int":        func() error { _, err := activity.Await[int](with, "text"); return err },
 		`step "a#2": name "a#2" has the char`:     func() error { _, err := activity.Step(with, "a#2", one); return err },
 		`open waitpoint "w": there is no worker`:  func() error { _, err := activity.OpenWaitpoint(t.Context(), "w"); return err },

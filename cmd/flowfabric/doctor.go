@@ -58,7 +58,7 @@ func prepareDoctor(flags *flag.FlagSet) action {
 			out.row(f, f.Severity.String(), string(f.Code), f.Subject, f.Found, f.Remedy)
 		}
 		if bad := len(report.AtLeast(inspection.Warning)); bad > 0 {
-			faults = append(faults, fmt.Errorf("%w: findings that need attention: %d", errUnwell, bad))
+			faults = append(faults, fmt.Errorf("%w: findings of severity warning or worse: %d", errUnwell, bad))
 		}
 		return errors.Join(faults...)
 	}}

@@ -107,7 +107,7 @@ func checkSubject(args []string) error {
 	case len(args) == 2 && (args[0] == "lane" || args[0] == "activity"), len(args) == 3 && args[0] == "run":
 		return nil
 	}
-	return fmt.Errorf("%w: wanted are: lane NAME, activity NAME, or run FLOW RUN, got %q; a reason goes with -reason",
+	return fmt.Errorf("%w: want lane NAME, activity NAME, or run FLOW RUN, got %q; a reason goes with -reason",
 		errUsage, args)
 }
 

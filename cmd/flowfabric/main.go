@@ -184,7 +184,7 @@ func need(names []string, checks ...func() error) func(args []string) error {
 		case len(args) != len(names) && len(names) == 0:
 			return fmt.Errorf("%w: the command takes no arguments, got %q", errUsage, args)
 		case len(args) != len(names):
-			return fmt.Errorf("%w: wanted are %d arguments, %s, got %d", errUsage, len(names), strings.Join(names, " "),
+			return fmt.Errorf("%w: want %d arguments (%s), got %d", errUsage, len(names), strings.Join(names, " "),
 				len(args))
 		}
 		for _, check := range checks {

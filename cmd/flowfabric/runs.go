@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"strconv"
@@ -65,8 +66,8 @@ func prepareRuns(flags *flag.FlagSet) action {
 	tags := tagFlag{}
 	name := flags.String("flow", "", "only runs of this flow")
 	state := flags.String("state", "", "only these states, with commas: running, succeeded, failed, cancelled, expired")
-	since := flags.Duration("since", 0, "only runs that were started within this time")
-	finished := flags.Duration("finished", 0, "only runs that ended within this time, the last ones first")
+	since := within(flags, "since", "only runs that were started within this `duration`, such as 90m or 24h")
+	finished := within(flags, "finished", "only runs that ended within this `duration`, the last ones first")
 	limit := flags.Int("limit", 50, "at most so many; 0 is all")
 	flags.Var(tags, "tag", "only runs with this tag, key=value; may be given several times")
 	query := func() runtime.RunQuery {
@@ -296,4 +297,16 @@ func preparePurge(*flag.FlagSet) action {
 	return action{need([]string{"FLOW", "RUN"}), func(ctx context.Context, s *session, out *output, args []string) error {
 		return done(out, "purged", s.client.Run(args[0], args[1]).Purge(ctx))
 	}}
+}
+
+// within declares a flag for a duration, 0 by default. Its error says what a duration looks like.
+func within(flags *flag.FlagSet, name, usage string) *time.Duration {
+	d := new(time.Duration)
+	flags.Func(name, usage, func(text string) (err error) {
+		if *d, err = time.ParseDuration(text); err != nil {
+			return errors.New("give a duration such as 90m or 24h")
+		}
+		return nil
+	})
+	return d
 }

@@ -213,7 +213,7 @@ func TestDifferentialStruct(t *testing.T) {
 			}
 		}
 		g := gen{rand.New(rand.NewPCG(11, 12+seedOffset))}
-		for range 2000 {
+		for range 700 {
 			format := g.structFormat()
 			values := g.many(0, 12, g.luaValue)
 			data := g.bytes(80)
@@ -461,16 +461,16 @@ func TestDifferentialMsgPack(t *testing.T) {
 			compareLua(t, ours, theirs, showLua+"return results("+expr+")")
 		}
 		g := gen{rand.New(rand.NewPCG(21, 22+seedOffset))}
-		for range 1000 {
+		for range 300 {
 			values := strings.Join(g.many(1, 4, func() string { return g.luaTree(4, true) }), ", ")
 			compareLua(t, ours, theirs, showLua+"local packed = cmsgpack.pack("+values+") return {packed, results(cmsgpack.unpack(packed))}")
 		}
-		for range 500 { // what one side packs, both unpack
+		for range 150 { // what one side packs, both unpack
 			values := g.luaTree(5, false)
 			packed := ours.must(t, "FCALL", "ev", "0", "return cmsgpack.pack("+values+")").text
 			compareLua(t, ours, theirs, showLua+"return {#cmsgpack.pack("+values+"), results(cmsgpack.unpack(args[2]))}", packed)
 		}
-		for range 1500 {
+		for range 400 {
 			data := g.bytes(40)
 			if g.IntN(2) == 0 {
 				data = string([]byte{byte(g.IntN(256))}) + data
@@ -486,7 +486,7 @@ func TestDifferentialMsgPack(t *testing.T) {
 func TestDifferentialBit(t *testing.T) {
 	onServers(t, func(t *testing.T, ours, theirs *rawClient) {
 		g := gen{rand.New(rand.NewPCG(31, 32+seedOffset))}
-		for range 1500 {
+		for range 400 {
 			call := g.pick("band", "bor", "bxor", "lshift", "rshift", "arshift", "rol", "ror", "tohex", "tobit", "bnot", "bswap")
 			args := strings.Join(g.many(1, 3, g.luaValue), ", ")
 			compareLua(t, ours, theirs, showLua+"return results(pcall(bit."+call+", "+args+"))")

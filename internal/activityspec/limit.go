@@ -58,10 +58,10 @@ func (s Limit) Validate() error {
 	if slices.Contains(s.KeyFrom, "") {
 		errs = append(errs, fmt.Errorf("key from %q: a field has no name", strings.Join(s.KeyFrom, ".")))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("limit %q: %w", s.Name, err)
+	for i, err := range errs {
+		errs[i] = fmt.Errorf("limit %q: %w", s.Name, err)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // String describes the limit in words.

@@ -80,7 +80,10 @@ func (w Wait) Validate() error {
 		if err := CheckName(name); err != nil {
 			fault("signal: %w", err)
 		}
-		if seen[name] {
+		switch {
+		case seen[name] && slices.Contains(w.Decisive, name) && slices.Contains(w.Signals, name):
+			fault("signal %q is named twice: by Signals and by Decisive, which must differ", name)
+		case seen[name]:
 			fault("signal %q is named twice", name)
 		}
 		seen[name] = true
@@ -89,12 +92,14 @@ func (w Wait) Validate() error {
 	case w.All && len(w.Signals) == 0:
 		fault("all signals are waited for, but none is named")
 	case w.All && (w.Count != 0 || w.Distinct):
-		fault("all signals are waited for, and %d: only one of the two is possible", w.Count)
+		fault("all signals are waited for (MatchAll), and also at least %d: only one of the two is possible", w.Count)
 	case !w.All && w.Count < 1:
 		fault("%d signals are waited for, it must be at least 1", w.Count)
-	case w.Count*max(1, len(w.Signals)) > maxSignals:
-		fault("%d signals of %d names are waited for, the limit of their product is %d", w.Count,
-			max(1, len(w.Signals)), maxSignals)
+	case len(w.Signals) <= 1 && w.Count > maxSignals:
+		fault("%d signals are waited for, the limit is %d", w.Count, maxSignals)
+	case len(w.Signals) > 1 && w.Count > maxSignals/len(w.Signals):
+		fault("%d signals of %d names are waited for, the limit of their product is %d", w.Count, len(w.Signals),
+			maxSignals)
 	}
 	w.validateTimeout(fault)
 	return errors.Join(errs...)

@@ -524,10 +524,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "worker_instance_id of test", "7", "7", "4"}},
 		{"ffx2_exchange", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ExchangeCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Want: 5, Releases: []ExchangeRelease{{Execution: "execution of test", Token: 6, Refund: true, Grant: 6}, {Execution: "execution of test", Token: 6, Refund: true, Grant: 6}}, Requests: []ExchangeRequest{{Execution: "execution of test", Token: 6, Score: "score of test"}, {Execution: "execution of test", Token: 6, Score: "score of test"}}})
+			return Wire(k, ExchangeCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Want: 5, Full: "full of test", Releases: []ExchangeRelease{{Execution: "execution of test", Token: 6, Refund: true, Grant: 6, Needs: "needs of test"}, {Execution: "execution of test", Token: 6, Refund: true, Grant: 6, Needs: "needs of test"}}, Requests: []ExchangeRequest{{Execution: "execution of test", Token: 6, Score: "score of test", Needs: "needs of test", Ready: true}, {Execution: "execution of test", Token: 6, Score: "score of test", Needs: "needs of test", Ready: true}}})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
-			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "5", "2", "execution of test", "6", "1", "6", "execution of test", "6", "1", "6", "2", "execution of test", "6", "score of test", "execution of test", "6", "score of test"}},
+			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "5", "full of test", "2", "execution of test", "6", "1", "6", "needs of test", "execution of test", "6", "1", "6", "needs of test", "2", "execution of test", "6", "score of test", "needs of test", "1", "execution of test", "6", "score of test", "needs of test", "1"}},
 		{"ffx2_quotas", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, QuotasCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, Cursor: "cursor of test"})
 		},

@@ -21,6 +21,8 @@ type ExchangeCall struct {
 	WindowMs int64
 	Cap      int64
 	Want     int64
+	// Full: optional.
+	Full     string
 	Releases []ExchangeRelease
 	Requests []ExchangeRequest
 }
@@ -31,6 +33,7 @@ type ExchangeRelease struct {
 	Token     int64
 	Refund    bool
 	Grant     int64
+	Needs     string
 }
 
 // ExchangeRequest is an element of ExchangeCall.Requests.
@@ -38,6 +41,8 @@ type ExchangeRequest struct {
 	Execution string
 	Token     int64
 	Score     string
+	Needs     string
+	Ready     bool
 }
 
 // ExchangeReply is the answer to ExchangeCall.
@@ -54,7 +59,9 @@ type ExchangeReply struct {
 // of the call. Who got none waits in the queue of the quota; `contended` tells that somebody does. A
 // request without a score does not wait: it gets a place that nobody waits for, or none. `want` is how
 // many the caller can use at once. `room` is how many more places there are before the limit comes
-// near; 0 while somebody waits.
+// near; 0 while somebody waits. `needs` are the other quotas of an execution, and `ready` tells that
+// it holds a place of them. `full` are quotas that have refused executions which give places back: for
+// a while, these go to nobody who needs one of those too, until somebody asks who is `ready`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -67,7 +74,7 @@ func (ExchangeCall) info() callInfo {
 }
 
 func (c ExchangeCall) encode(w *wire) {
-	w.reserve(1, 9+4*len(c.Releases)+3*len(c.Requests))
+	w.reserve(1, 10+5*len(c.Releases)+5*len(c.Requests))
 	w.partition(c.Partition, enginecore.QuotaFamily)
 	w.need("quota_policy_id", string(c.QuotaPolicyID))
 	w.key(w.keys.quotaRecord(w.tag, c.QuotaPolicyID))
@@ -78,6 +85,7 @@ func (c ExchangeCall) encode(w *wire) {
 	w.int(c.WindowMs)
 	w.int(c.Cap)
 	w.int(c.Want)
+	w.text(c.Full)
 	w.int(int64(len(c.Releases)))
 	for i := range c.Releases {
 		x := &c.Releases[i]
@@ -85,6 +93,7 @@ func (c ExchangeCall) encode(w *wire) {
 		w.int(x.Token)
 		w.bool(x.Refund)
 		w.int(x.Grant)
+		w.text(x.Needs)
 	}
 	w.int(int64(len(c.Requests)))
 	for i := range c.Requests {
@@ -92,6 +101,8 @@ func (c ExchangeCall) encode(w *wire) {
 		w.text(x.Execution)
 		w.int(x.Token)
 		w.text(x.Score)
+		w.text(x.Needs)
+		w.bool(x.Ready)
 	}
 }
 

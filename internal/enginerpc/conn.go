@@ -35,6 +35,8 @@ type Options struct {
 	// ErrIncompatibleLibrary where it is missing or of another version, other calls with ErrContractOnly. The defaults
 	// of Partitions are then those of other FlowFabric servers: 256, 32 and 32.
 	ContractOnly bool
+	// Closed is closed before the client is. Defaults to none.
+	Closed <-chan struct{}
 	// Logger receives a line when the library is loaded. Defaults to none.
 	Logger *slog.Logger
 
@@ -62,6 +64,7 @@ type Conn struct {
 	library      libraryFile
 	foreign      bool // Options.ReplaceForeignLibrary
 	contractOnly bool // Options.ContractOnly
+	closed       <-chan struct{}
 
 	wires    wirePool
 	load     sync.Mutex // one goroutine at a time looks after the library
@@ -93,6 +96,7 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Conn, erro
 		logger:       o.Logger,
 		foreign:      o.ReplaceForeignLibrary,
 		contractOnly: o.ContractOnly,
+		closed:       o.Closed,
 		outdated:     outdated{closed: make(chan struct{})},
 	}
 	if conn.retryFor <= 0 {
@@ -223,6 +227,19 @@ func connectError(err error) error {
 			enginecore.ErrUnsupportedServer, text)
 	}
 	return fmt.Errorf("server error: %s", text)
+}
+
+// ClosedErr returns an error that wraps enginecore.ErrClosed once Options.Closed is closed; nil before.
+func (conn *Conn) ClosedErr() error {
+	if err := conn.connected(); err != nil {
+		return err
+	}
+	select {
+	case <-conn.closed:
+		return fmt.Errorf("the engine: %w", enginecore.ErrClosed)
+	default:
+		return nil
+	}
 }
 
 // ConnectError gives the error of creating a client the same meaning as Connect's errors have, since

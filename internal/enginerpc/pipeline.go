@@ -100,7 +100,7 @@ func (p *Pipeline) Run(ctx context.Context) error {
 		})
 	}
 	again.Wait()
-	return errors.Join(errs...)
+	return JoinSame("calls", errs)
 }
 
 // maxPipelineRetries bounds how many calls of one pipeline are retried at a time.

@@ -32,6 +32,8 @@ var ErrRetention = errors.New("bad retention")
 // Whole milliseconds.
 type Keep struct {
 	Succeeded, Failed, Cancelled, Expired time.Duration
+	// unknown is a name given to With that is no outcome; Check reports it.
+	unknown Outcome
 }
 
 // With returns k with another retention for the outcomes, all of them if none is named. Check reports invalid outcomes.
@@ -40,20 +42,17 @@ func (k Keep) With(keep time.Duration, outcomes ...Outcome) Keep {
 		keep = activityspec.Milliseconds(keep)
 	}
 	if len(outcomes) == 0 {
-		return Keep{keep, keep, keep, keep}
+		return Keep{Succeeded: keep, Failed: keep, Cancelled: keep, Expired: keep, unknown: k.unknown}
 	}
 	for _, outcome := range outcomes {
 		if place := k.of(outcome); place != nil {
 			*place = keep
 		} else {
-			// Kept as something that Check refuses, so that no call on the way has to return an error.
-			k.Succeeded = unknownOutcome
+			k.unknown = outcome // for Check, so that no call on the way has to return an error
 		}
 	}
 	return k
 }
-
-const unknownOutcome = MaxKeep + 2*time.Millisecond
 
 func (k *Keep) of(outcome Outcome) *time.Duration {
 	switch outcome {
@@ -82,12 +81,13 @@ func (k Keep) For(outcome Outcome) time.Duration {
 
 // Check returns the faults of k as an error that matches ErrRetention, or nil.
 func (k Keep) Check() error {
+	if k.unknown != "" {
+		return fmt.Errorf("%w: %.40q is no outcome; the outcomes are %v", ErrRetention, k.unknown, Outcomes())
+	}
 	for _, outcome := range Outcomes() {
 		switch keep := k.For(outcome); {
-		case keep == unknownOutcome:
-			return fmt.Errorf("%w: it names an outcome other than %v", ErrRetention, Outcomes())
 		case keep > MaxKeep:
-			return fmt.Errorf("%w: %s after %s, the limit is %s", ErrRetention, keep, outcome, MaxKeep)
+			return fmt.Errorf("%w: %s after %s, the limit is 100 years", ErrRetention, keep, outcome)
 		case keep < 0 && keep != KeepForever:
 			return fmt.Errorf("%w: %s after %s is negative; KeepForever is for ever", ErrRetention, keep, outcome)
 		case keep > 0 && keep%time.Millisecond != 0:

@@ -76,7 +76,7 @@ func (v *Validation) flow() {
 	}
 	switch {
 	case g.Deadline < 0:
-		v.Faults.Add("", "deadline", ErrOption, "%s is negative", g.Deadline)
+		v.Faults.Add("", "deadline", ErrOption, "it is negative")
 	case g.Deadline%time.Millisecond != 0:
 		v.Faults.Add("", "deadline", ErrOption, "%s is not in whole milliseconds", g.Deadline)
 	}

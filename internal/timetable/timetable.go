@@ -71,13 +71,29 @@ func New(spec Spec) (*Timetable, error) {
 	return t, nil
 }
 
+// Faults returns the faults that an error of New joins.
+func Faults(err error) []error {
+	joined, several := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+		return nil
+	case !several:
+		return []error{err}
+	}
+	var faults []error
+	for _, inner := range joined.Unwrap() {
+		faults = append(faults, Faults(inner)...)
+	}
+	return faults
+}
+
 // fault is an error that begins with the name of a field.
 func fault(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
 func checkEvery(spec Spec) error {
 	switch {
 	case spec.Every < minEvery || spec.Every > maxEvery:
-		return fault("Every %s: must be %s to %s", spec.Every, minEvery, maxEvery)
+		return fault("Every %s: must be %s to ten years", spec.Every, minEvery)
 	case spec.Every%time.Millisecond != 0:
 		return fault("Every %s: must be whole milliseconds", spec.Every)
 	case spec.Jitter >= spec.Every:

@@ -20,9 +20,10 @@ const (
 	BudgetHard Kind = "budget_hard"
 	// FlowReopened: a node of a run that was over is replayed.
 	FlowReopened Kind = "flow_reopened"
-	// FlowRerun: nodes of a run that was over are run again; Detail is the mode. An Replayed of each follows.
+	// FlowRerun: nodes of a run that was over are run again; Detail is the scope. A Replayed of each follows.
 	FlowRerun Kind = "flow_rerun"
-	// A run ends with one of these.
+	// A run ends with one of these. The text of FlowSucceeded has the outcome of the run, flow.Succeeded, not its
+	// state.
 	FlowSucceeded Kind = "flow_success"
 	FlowFailed    Kind = "flow_failed"
 	FlowCancelled Kind = "flow_cancelled"

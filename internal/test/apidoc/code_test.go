@@ -10,7 +10,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,14 +49,7 @@ var takenForGranted = map[string]struct{ declarations, statements string }{
 		declarations: "func Send(context.Context, string) (string, error) { panic(\"\") }\nvar fetch *activity.Activity[string, string]",
 		statements:   `f := flow.New[string, string]("f")`,
 	},
-	"docs/concepts/order.md": {declarations: "type Order struct{}\ntype Receipt struct{}"},
-	"docs/how-to/limit-what-runs.md": {
-		declarations: "func Update(context.Context, string) (string, error) { panic(\"\") }\nvar imp *activity.Activity[string, string]",
-		statements:   `f := flow.New[string, string]("f")`,
-	},
-	"docs/how-to/grant-to-workers.md": {
-		statements: "var instance enginecore.WorkerInstanceID\nvar allowed []string\nvar remote runtime.Granter",
-	},
+	"docs/concepts/order.md":           {declarations: "type Order struct{}\ntype Receipt struct{}"},
 	"docs/operations/contract-mode.md": {},
 	"docs/operations/keeper.md":        {},
 	"docs/operations/observability.md": {statements: "var worker *runtime.Worker\nvar keeper *runtime.Keeper"},
@@ -71,8 +66,8 @@ import ("context"; "fmt"; "net/http"; "os"; "time"
 // declaration matches a declaration that fills lines from the left margin, or a line.
 var declaration = regexp.MustCompile(`(?ms)^(func \w|type |var \().*?^[})]\n|^(type|func) [^\n]*\}\n`)
 
-// The Go code of every page compiles: that of a program as one file, other blocks each as a function. What a page
-// leaves unused is no fault.
+// The Go code of every page compiles: a page that begins with a package clause as one file, each block that is a whole
+// program by itself, other blocks each as a function. What a page leaves unused is no fault.
 func TestCodeOfPages(t *testing.T) {
 	t.Parallel()
 	check := checker(t)
@@ -93,6 +88,12 @@ func TestCodeOfPages(t *testing.T) {
 		require.True(t, fragments, "%s: what its code takes for granted is not known", page)
 		source := imports + granted.declarations + "\n"
 		for _, block := range blocks {
+			if strings.HasPrefix(block, wholeProgram) {
+				for _, fault := range check(block) {
+					t.Errorf("%s: %v", page, fault)
+				}
+				continue
+			}
 			for _, text := range declaration.FindAllString(block, -1) {
 				source += text
 			}
@@ -104,6 +105,29 @@ func TestCodeOfPages(t *testing.T) {
 		}
 	}
 	require.Empty(t, takenForGranted, "pages without such code")
+}
+
+// wholeProgram begins a block that readers can copy and run.
+const wholeProgram = "package main\n"
+
+// The whole program of README.md runs as it is, in memory, and prints what the page says.
+func TestProgramOfREADME(t *testing.T) {
+	t.Parallel()
+	readme := pages(t)["README.md"]
+	_, blocks := split(readme, "go")
+	program := slices.IndexFunc(blocks, func(block string) bool { return strings.HasPrefix(block, wholeProgram) })
+	require.GreaterOrEqual(t, program, 0, "README.md has no program")
+	_, printed := split(readme, "text")
+	require.NotEmpty(t, printed)
+	file := filepath.Join(t.TempDir(), "main.go")
+	require.NoError(t, os.WriteFile(file, []byte(blocks[program]), 0o600))
+	run := exec.CommandContext(t.Context(), "go", "run", file)
+	run.Env = append(os.Environ(), "FLOWFABRIC_URL=")
+	var logs strings.Builder
+	run.Stderr = &logs
+	out, err := run.Output()
+	require.NoError(t, err, logs.String())
+	require.Equal(t, printed[0], string(out))
 }
 
 // checker returns a function that returns the compiler's errors, except for unused names.

@@ -7,10 +7,13 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -286,8 +289,25 @@ func (s symbolTable) imported(pkg *symbols, name string) *symbols {
 	if within, ok := strings.CutPrefix(path, module+"/"); ok {
 		return s.load(filepath.Join(root, filepath.FromSlash(within)), false)
 	}
+	if dir := filepath.Join(goRoot(), "src", filepath.FromSlash(path)); isDir(dir) {
+		return s.load(dir, false)
+	}
 	if found, err := build.Import(path, root, 0); err == nil {
 		return s.load(found.Dir, false)
 	}
 	return nil
+}
+
+// goRoot is where the sources of the standard library are.
+var goRoot = sync.OnceValue(func() string {
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		panic(fmt.Sprintf("go env GOROOT: %v", err))
+	}
+	return strings.TrimSpace(string(out))
+})
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }

@@ -286,7 +286,7 @@ func TestRefused(t *testing.T) {
 			`has the character ' '`:               make("nightly report", runtime.ScheduleConfig{Every: time.Hour}),
 			"is 129 bytes long":                   make(strings.Repeat("x", 129), runtime.ScheduleConfig{Every: time.Hour}),
 			"CatchUp 9s":                          hourly(runtime.ScheduleConfig{CatchUp: 9 * time.Second}),
-			"CatchUp 8808h0m0s":                   hourly(runtime.ScheduleConfig{CatchUp: 367 * 24 * time.Hour}),
+			"to 366 days":                         hourly(runtime.ScheduleConfig{CatchUp: 367 * 24 * time.Hour}),
 			"Every 1h0m0.0000005s: must be whole": make("s", runtime.ScheduleConfig{Every: time.Hour + 500}),
 			"CatchUp 10.0000005s: must be whole":  hourly(runtime.ScheduleConfig{CatchUp: 10*time.Second + 500}),
 			"Jitter 1h0m0s: must be less":         hourly(runtime.ScheduleConfig{Jitter: time.Hour}),
@@ -301,7 +301,8 @@ func TestRefused(t *testing.T) {
 			`PauseReason "later": must be empty`: hourly(runtime.ScheduleConfig{PauseReason: "later"}),
 			"Retention: bad retention: -2h":      hourly(runtime.ScheduleConfig{Retention: runtime.Retention{Failed: -2 * time.Hour}}),
 			`Actor "two`:                         hourly(runtime.ScheduleConfig{Actor: "two\nlines"}),
-			`Tags: `:                             hourly(runtime.ScheduleConfig{Tags: map[string]string{"Cost": "7"}}),
+			"Every 1ns: must be 1s to ten years": make("s", runtime.ScheduleConfig{Every: 1}),
+			`Tags: bad tag: key "Cost"`:          hourly(runtime.ScheduleConfig{Tags: map[string]string{"Cost": "7"}}),
 		} {
 			require.ErrorIs(t, err, runtime.ErrInvalid, text)
 			require.ErrorContains(t, err, text)
@@ -310,6 +311,18 @@ func TestRefused(t *testing.T) {
 		for _, text := range []string{"character", "Cron", "TimeZone", "CatchUp", "Overlap"} {
 			require.ErrorContains(t, err, text, "everything at once")
 		}
+		for line := range strings.Lines(err.Error()) {
+			require.True(t, strings.HasPrefix(line, `schedule "a b": invalid argument: `), line)
+		}
+		require.ErrorContains(t, make("s", runtime.ScheduleConfig{Cron: "@daily", Every: 1}), "only one of them may be set")
+		echo := activity.New("echo", func(_ context.Context, text string) (string, error) { return text, nil })
+		f := flow.New[string, string]("text")
+		flow.Return(f, flow.Node(f, "echo", echo, f.Input()))
+		texts, err := f.Build()
+		require.NoError(t, err)
+		_, err = runtime.Schedule(ctx, b.Client, "s", texts, "x", runtime.ScheduleConfig{Every: time.Hour, FireTimeField: "when"})
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		require.ErrorContains(t, err, `FireTimeField "when": the input is not a JSON object`)
 		big := job{Name: strings.Repeat("x", runtime.MaxInput)}
 		_, err = runtime.Schedule(ctx, b.Client, "s", l.def, big, runtime.ScheduleConfig{Every: time.Hour})
 		require.ErrorIs(t, err, runtime.ErrTooLarge)

@@ -692,21 +692,28 @@ local function ffx_exchange_releases(args, at)
     token = args[at + 2],
     refund = args[at + 3],
     grant = args[at + 4],
+    needs = args[at + 5],
   }
 end
 
 local function ffx_exchange_requests(args, at)
-  return { execution = args[at + 1], token = args[at + 2], score = args[at + 3] }
+  return {
+    execution = args[at + 1],
+    token = args[at + 2],
+    score = args[at + 3],
+    needs = args[at + 4],
+    ready = args[at + 5],
+  }
 end
 
 redis.register_function{ function_name = 'ffx2_exchange', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7, 'rate', 4, 'window_ms', 5, 'cap', 6, 'want', 7) end
   call.begin(keys[1])
-  local releases_count = args[8]
-  local releases, at = group(args, 8, 4, ffx_exchange_releases)
+  local releases_count = args[9]
+  local releases, at = group(args, 9, 5, ffx_exchange_releases)
   local requests_count = args[at]
   local requests
-  requests, at = group(args, at, 3, ffx_exchange_requests)
+  requests, at = group(args, at, 5, ffx_exchange_requests)
   return call.finish(F.ffx_exchange({ definition = keys[1] }, {
     quota_policy_id = args[1],
     name = args[2],
@@ -715,6 +722,7 @@ redis.register_function{ function_name = 'ffx2_exchange', flags = { 'allow-oom' 
     window_ms = args[5],
     cap = args[6],
     want = args[7],
+    full = args[8],
     releases = releases,
     releases_count = releases_count,
     requests = requests,

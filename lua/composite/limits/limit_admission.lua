@@ -67,20 +67,24 @@ local function rooms_of(request)
   return request.rooms
 end
 
--- The quota that an execution asks first, when a worker may lease the execution ahead of its place.
+-- The quotas of an execution, when all of them have room, so that a worker may lease the execution ahead of its places.
 local function roomy(request, core)
   if not is_set(request.rooms) then return nil end
-  local quota_policy_id = string.match(core.limits, '"q":"([^"]+)"')
-  return quota_policy_id and (rooms_of(request)[quota_policy_id] or 0) > 0 and quota_policy_id or nil
+  local rooms, quotas = rooms_of(request), {}
+  for quota_policy_id in string.gmatch(core.limits, '"q":"([^"]+)"') do
+    if (rooms[quota_policy_id] or 0) <= 0 then return nil end
+    quotas[#quotas + 1] = quota_policy_id
+  end
+  return #quotas > 0 and quotas or nil
 end
 
 function limit_admission.may_lease_ahead(request, core) return roomy(request, core) ~= nil end
 
 -- Makes a runnable execution one that is leased before it has its place. Gives whether it may be.
 function limit_admission.lease_ahead(request, core)
-  local quota_policy_id = roomy(request, core)
-  if not quota_policy_id then return false end
-  request.rooms[quota_policy_id] = request.rooms[quota_policy_id] - 1
+  local quotas = roomy(request, core)
+  if not quotas then return false end
+  for _, quota_policy_id in ipairs(quotas) do request.rooms[quota_policy_id] = request.rooms[quota_policy_id] - 1 end
   local epoch = number.text(epoch_of(core))
   core.admission = encode.admission(epoch, epoch, true)
   core.leased_ahead = core.admission

@@ -21,8 +21,15 @@ local LEFT_OVER_MS = 20
 -- Due times further away than this (ms) need no message.
 local MESSAGE_WITHIN_MS = 9000
 
+-- For this time (ms) after another limit refused an execution, the queue skips executions that need that limit too.
+local SKIP_MS = 200
+
+-- Executions at the head of a queue that one call looks at while it has to skip some.
+local MAX_LOOKED_AT = 1000
+
 local DEFINITION_FIELDS = {
   'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window', 'active_concurrency_cap', 'pinned',
+  'skipped',
 }
 
 function quota_permits.keys_of(c, id)
@@ -30,6 +37,7 @@ function quota_permits.keys_of(c, id)
     id = id, record = key.quota_record(c, id), window = key.quota_window(c, id), holders = key.quota_holders(c, id),
     concurrency = key.quota_concurrency(c, id), admitted_set = key.quota_admitted_set(c, id),
     waiting = key.quota_waiting(c, id), blocks = key.quota_blocks(c, id), due = key.quota_due(c),
+    skipped = {}, skipped_text = '', ready = {}, ready_count = 0, ready_needs = {},
   }
 end
 
@@ -41,9 +49,47 @@ function quota_permits.limits_from(stored)
   }
 end
 
+-- Executions with several limits wait at the one that refused them, and return the permits of the others. If such a
+-- returned permit went to the next execution that needs the refusing limit as well, that limit would refuse it too, and
+-- so on down the queue. The field `skipped` holds the limits that refused executions of this quota lately, as
+-- "<quota> <until>\n" each: until then (ms), the queue skips executions that need them. An execution that holds the
+-- permit of such a limit ends the skipping, since the limit has room again.
+function quota_permits.read_skipped(c, q, text)
+  q.skipped, q.skipped_text = {}, text or ''
+  for id, till in string.gmatch(q.skipped_text, '(%S+) (%d+)\n') do
+    if tonumber(till) > c.now then q.skipped[id] = tonumber(till) end
+  end
+end
+
+-- Begins to skip the limits in `full`, separated by commas, which have refused executions of this call.
+local function skip_full(c, q, full)
+  for id in string.gmatch(full or '', '[^,]+') do q.skipped[id] = c.now + SKIP_MS end
+end
+
+-- Ends the skipping of the limits whose permits executions of this call hold, except of those in `full`.
+local function end_skipping(q, full)
+  local refusing = ',' .. (full or '') .. ','
+  for id in pairs(q.ready_needs) do
+    if not string.find(refusing, ',' .. id .. ',', 1, true) then
+      q.skipped[id] = nil
+      q.all_skipped = false
+    end
+  end
+end
+
+local function write_skipped(q)
+  local list = {}
+  for id, till in pairs(q.skipped) do list[#list + 1] = id .. ' ' .. number.text(till) .. '\n' end
+  table.sort(list)
+  local text = table.concat(list)
+  if text == q.skipped_text then return end
+  if text == '' then redis.call('HDEL', q.record, 'skipped') else redis.call('HSET', q.record, 'skipped', text) end
+end
+
 -- Writes the limits that a caller brings, unless an operator has set others. Gives those that count.
 function quota_permits.define(c, q, A, n)
   local stored = record.read(q.record, DEFINITION_FIELDS)
+  quota_permits.read_skipped(c, q, stored and stored.skipped)
   local seconds = string.format('%.3f', n.window_ms / 1000)
   if stored and stored.quota_policy_id and (stored.pinned and not n.pin
     or stored.requests_per_window_seconds == seconds and stored.max_requests_per_window == A.rate
@@ -60,10 +106,15 @@ function quota_permits.define(c, q, A, n)
   return { window = n.window_ms, rate = n.rate, cap = n.cap }
 end
 
--- A member of the queue is `execution token`, a place `token since grant`. The grant numbers the answers by which a place
+-- A member of the queue is `execution token needs`, where `needs` are the other limits of the execution, separated by
+-- commas, and is left out when there are none. A place is `token since grant`. The grant numbers the answers by which a place
 -- was given: who gives one back that it does not need names its own, so it cannot take the place from somebody who was
 -- given the same one later.
 function quota_permits.split(text) return string.match(text, '^(%S+) (%S+) ?(%S*)$') end
+
+local function member_of(execution_id, token, needs)
+  return execution_id .. ' ' .. token .. (is_set(needs) and ' ' .. needs or '')
+end
 
 local function next_grant(q) return number.text(redis.call('HINCRBY', q.record, 'grants', 1)) end
 
@@ -106,10 +157,10 @@ end
 
 -- Gives the place of an execution back, when it is held under this very token. `refund`: it was not used, so it does
 -- not count for the rate. `answer` is the number of the one by which it was given, or 0. It is written down by write_requests.
-local function release(q, execution_id, token, refund, answer)
+local function release(q, execution_id, token, refund, answer, needs)
   local held, _, given = quota_permits.split(q.places[execution_id] or '')
   if held ~= token then
-    redis.call('ZREM', q.waiting, execution_id .. ' ' .. token)
+    redis.call('ZREM', q.waiting, member_of(execution_id, token, needs))
     return
   end
   if answer ~= '0' and answer ~= given then return end
@@ -171,15 +222,55 @@ end
 -- more only while the limit is far away, since those others have to be told first.
 local function beyond(c, q, l, want) return math.max(want, quota_permits.spare(c, q, l)) end
 
+-- Whether the queue skips an execution that needs these limits too: one of them has refused, or its permits are with
+-- executions of this call.
+local function is_skipped(q, needs)
+  for id in string.gmatch(needs, '[^,]+') do
+    if q.skipped[id] or q.ready_needs[id] then return true end
+  end
+  return false
+end
+
+-- Removes the first `n` members that are not to be skipped from the queue. Gives them, and whether there are no more.
+local function pop_unskipped(q, n)
+  local taken, skipped = {}, 0
+  local first = redis.call('ZRANGE', q.waiting, 0, MAX_LOOKED_AT - 1)
+  for _, member in ipairs(first) do
+    if #taken == n then break end
+    local _, _, needs = quota_permits.split(member)
+    if q.ready[member] or not is_skipped(q, needs or '') then
+      taken[#taken + 1] = member
+    else
+      skipped = skipped + 1
+    end
+  end
+  if #taken > 0 then call.chunked('ZREM', q.waiting, taken) end
+  q.all_skipped = #taken < n and skipped > 0
+  return taken, #taken < n
+end
+
+-- Removes the first `n` members from the queue.
+local function pop_first(q, n)
+  local first = redis.call('ZPOPMIN', q.waiting, n)
+  local taken = {}
+  for i = 1, #first, 2 do taken[#taken + 1] = first[i] end
+  return taken, #taken < n
+end
+
 -- Takes the first `n` from the queue. Those whose execution holds a place under the same or a later token are dropped:
 -- they are from before that lease.
 local function next_in_queue(q, n)
-  local first = redis.call('ZPOPMIN', q.waiting, n)
+  local first, last
+  if next(q.skipped) or q.ready_count > 0 then
+    first, last = pop_unskipped(q, n)
+  else
+    first, last = pop_first(q, n)
+  end
   local list, ids = {}, {}
-  for i = 1, #first, 2 do
-    local execution_id, token = quota_permits.split(first[i])
+  for _, member in ipairs(first) do
+    local execution_id, token = quota_permits.split(member)
     ids[#ids + 1] = execution_id
-    list[#list + 1] = { execution_id, token, first[i] }
+    list[#list + 1] = { execution_id, token, execution_id .. ' ' .. token }
   end
   if #ids == 0 then return list, true end
   local latest = {}
@@ -194,7 +285,7 @@ local function next_in_queue(q, n)
       kept[#kept + 1] = entry
     end
   end
-  return kept, #first < 2 * n
+  return kept, last
 end
 
 -- Writes down who got a place. Gives how many of them had none before.
@@ -231,7 +322,7 @@ function quota_permits.grant(c, q, l, most, out)
     most = most - #list
     free, at = quota_permits.room(c, q, l)
     if last then
-      q.waits = false
+      q.waits = q.all_skipped or false
       break
     end
   end
@@ -257,7 +348,9 @@ end
 function quota_permits.schedule(c, q, l, free, at, now_due)
   local waiting = quota_permits.waits(q)
   local next_at
-  if waiting and free > 0 then
+  if waiting and free > 0 and q.all_skipped then
+    next_at = c.now + SKIP_MS
+  elseif waiting and free > 0 then
     next_at = c.now + LEFT_OVER_MS
   elseif waiting then
     next_at = math.min(at or c.now + VERIFY_SOON_MS, c.now + VERIFY_SOON_MS)
@@ -300,14 +393,20 @@ local function request_place(q, entry, out)
       return
     end
     if (tonumber(token) or 0) > (tonumber(entry.token) or 0) then return end
-    release(q, entry.execution, token, false, '0')
+    release(q, entry.execution, token, false, '0', entry.needs)
   end
   if entry.score == '' then
     q.at_once[#q.at_once + 1] = { entry.execution, entry.token, entry.execution .. ' ' .. entry.token }
     return
   end
+  local member = member_of(entry.execution, entry.token, entry.needs)
+  if entry.ready == '1' then
+    q.ready[member] = true
+    q.ready_count = q.ready_count + 1
+    for id in string.gmatch(entry.needs, '[^,]+') do q.ready_needs[id] = true end
+  end
   q.joining[#q.joining + 1] = entry.score
-  q.joining[#q.joining + 1] = entry.execution .. ' ' .. entry.token
+  q.joining[#q.joining + 1] = member
 end
 
 -- @record place execution:text token:int grant:int
@@ -317,7 +416,9 @@ end
 --           `granted` tells who got one, which may be others than those of the call. Who got none waits in the queue of
 --           the quota; `contended` tells that somebody does. A request without a score does not wait: it gets a place that
 --           nobody waits for, or none. `want` is how many the caller can use at once. `room` is how many more places there
---           are before the limit comes near; 0 while somebody waits.
+--           are before the limit comes near; 0 while somebody waits. `needs` are the other quotas of an execution, and
+--           `ready` tells that it holds a place of them. `full` are quotas that have refused executions which give places
+--           back: for a while, these go to nobody who needs one of those too, until somebody asks who is `ready`.
 -- @flags    derives repeatable
 -- @key      definition         quota.record
 -- @arg      quota_policy_id    quota_policy_id
@@ -327,8 +428,9 @@ end
 -- @arg      window_ms          int
 -- @arg      cap                int
 -- @arg      want               int
--- @group    releases           execution:text token:int refund:bool grant:int
--- @group    requests           execution:text token:int score:text
+-- @arg      full               csv optional
+-- @group    releases           execution:text token:int refund:bool grant:int needs:csv
+-- @group    requests           execution:text token:int score:text needs:csv ready:bool
 -- @reply    OK granted:list(place) contended:bool room:int
 -- @error    invalid_input message:text
 function F.ffx_exchange(K, A)
@@ -344,12 +446,17 @@ function F.ffx_exchange(K, A)
   local q = quota_permits.keys_of(c, A.quota_policy_id)
   local l = quota_permits.define(c, q, A, n)
   read_places(q, A.releases, A.requests)
-  for _, entry in ipairs(A.releases) do release(q, entry.execution, entry.token, entry.refund == '1', entry.grant) end
+  skip_full(c, q, A.full)
+  for _, entry in ipairs(A.releases) do
+    release(q, entry.execution, entry.token, entry.refund == '1', entry.grant, entry.needs)
+  end
   local out = {}
   for _, entry in ipairs(A.requests) do request_place(q, entry, out) end
   write_requests(c, q)
-  local free, at = quota_permits.grant(c, q, l, beyond(c, q, l, math.max(n.want, #q.released)), out)
+  local free, at = quota_permits.grant(c, q, l, beyond(c, q, l, math.max(n.want, #q.released, q.ready_count)), out)
   free, at = grant_at_once(c, q, l, free, at, out)
+  end_skipping(q, A.full)
+  write_skipped(q)
   quota_permits.write_count(q)
   local _, waiting = quota_permits.schedule(c, q, l, free, at)
   return reply.ok(out, waiting and '1' or '0', waiting and '0' or number.text(quota_permits.spare(c, q, l)))

@@ -47,7 +47,8 @@ function F.ffx_quota_tick(K)
   for _, id in ipairs(redis.call('ZRANGE', key.quota_due(c), '-inf', c.now, 'BYSCORE', 'LIMIT', 0, MAX_DUE)) do
     local q = quota_permits.keys_of(c, id)
     local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
-      'active_concurrency_cap', 'pinned', 'name', 'key' }) or {}
+      'active_concurrency_cap', 'pinned', 'skipped', 'name', 'key' }) or {}
+    quota_permits.read_skipped(c, q, stored.skipped)
     local l = quota_permits.limits_from(stored)
     local out = {}
     local free, at = quota_permits.grant(c, q, l, quota_permits.MAX_GRANTS, out)

@@ -28,6 +28,8 @@ type Claimant interface {
 	TakeReturns(limit enginecore.QuotaPolicyID) []PermitReturn
 	// UpdateLimit records the state of a limit as the limit's last reply reported it.
 	UpdateLimit(limit enginecore.QuotaPolicyID, state LimitState)
+	// IsContended reports whether executions wait for a permit of a limit, by its last recorded state.
+	IsContended(limit enginecore.QuotaPolicyID) bool
 }
 
 // LimitState is the state of a limit as its last reply reported it. It may be out of date; then a permit is
@@ -96,7 +98,7 @@ func (a Admitter) Acquire(ctx context.Context, held []PermitReturn, by Claimant,
 			Candidate: enginerpc.Candidate{ExecutionID: h.execution, Token: h.token}, limits: h.Limits,
 		}
 	}
-	p.run(candidates, nil)
+	p.run(candidates)
 	for i, c := range candidates {
 		acquired(i, c.isComplete())
 	}
@@ -129,3 +131,6 @@ func (promoter) TakeReturns(enginecore.QuotaPolicyID) []PermitReturn { return ni
 
 // UpdateLimit does nothing: a promoter keeps no state of limits.
 func (promoter) UpdateLimit(enginecore.QuotaPolicyID, LimitState) {}
+
+// IsContended returns false: a promoter keeps no state of limits.
+func (promoter) IsContended(enginecore.QuotaPolicyID) bool { return false }

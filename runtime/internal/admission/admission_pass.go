@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -13,10 +14,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// maxDeliveries bounds the rounds in which one pass acquires further permits for executions that have several
-// limits. A keeper offers the remaining ones again.
-const maxDeliveries = 16
-
 // admissionPass acquires permits for candidates and admits the executions that got them. It also admits
 // executions of other calls to which a limit grants a permit in the same reply.
 type admissionPass struct {
@@ -26,6 +23,8 @@ type admissionPass struct {
 	slots    int // number of executions that the claimant can take
 	admitted []admission
 	leased   []LeasedExecution
+	// contended holds the limits whose last reply in this pass reported that executions wait.
+	contended map[enginecore.QuotaPolicyID]bool
 }
 
 // admission is an execution with permits that were granted to it.
@@ -35,6 +34,9 @@ type admission struct {
 	complete  bool // under all its limits
 	limits    []submit.StoredLimit
 	grants    []int64 // of the limits
+	// verified is set if a verification found the permit, rather than a reply that granted it just now. Then
+	// another pass may be about to return it.
+	verified bool
 }
 
 func (a admission) permits() PermitReturn {
@@ -42,7 +44,9 @@ func (a admission) permits() PermitReturn {
 }
 
 func (a Admitter) newPass(ctx context.Context, by Claimant, slots int) *admissionPass {
-	return &admissionPass{Admitter: a, ctx: ctx, by: by, slots: slots}
+	return &admissionPass{
+		Admitter: a, ctx: ctx, by: by, slots: slots, contended: make(map[enginecore.QuotaPolicyID]bool),
+	}
 }
 
 // slotsLeft returns the number of further executions that the claimant can take.
@@ -62,6 +66,9 @@ func (c *candidate) permit() permitKey {
 	return permitKey{c.limits[len(c.grants)].Quota, string(c.ExecutionID), c.Token}
 }
 
+// needs lists the limits of the candidate other than the one whose permit it needs next.
+func (c *candidate) needs() string { return otherLimits(c.limits, len(c.grants)) }
+
 // acquireAll decodes the limits of candidates and acquires their permits. earlier holds the permits that
 // these executions already have.
 func (p *admissionPass) acquireAll(list []enginerpc.Candidate, earlier map[enginecore.ExecutionID]admission) {
@@ -72,48 +79,95 @@ func (p *admissionPass) acquireAll(list []enginerpc.Candidate, earlier map[engin
 			p.warn("the admission pass cannot admit an execution", errors.Join(err, errors.New(string(c.ExecutionID))))
 			continue
 		}
-		candidates = append(candidates, &candidate{Candidate: c, limits: limits})
+		next := &candidate{Candidate: c, limits: limits}
+		p.order(next.limits)
+		if first, ok := earlier[c.ExecutionID]; ok {
+			next.hold(first)
+		}
+		candidates = append(candidates, next)
 	}
-	p.run(candidates, earlier)
+	p.run(candidates)
+}
+
+// order sorts the limits of a candidate by how likely they are to refuse it, so that it seldom has to return
+// permits: those for which executions wait, then those of a rate.
+func (p *admissionPass) order(limits []submit.StoredLimit) {
+	rank := func(l submit.StoredLimit) int {
+		switch {
+		case p.contended[l.Quota] || p.by.IsContended(l.Quota):
+			return 0
+		case l.Rate > 0:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(limits, func(a, b submit.StoredLimit) int { return cmp.Compare(rank(a), rank(b)) })
+}
+
+// hold makes the limit of a permit that the candidate has the first one. A verified permit is requested again,
+// so that a concurrent pass which returns it does not take it from this one.
+func (c *candidate) hold(first admission) {
+	i := slices.IndexFunc(c.limits, func(l submit.StoredLimit) bool { return l.Quota == first.limits[0].Quota })
+	if i < 0 {
+		return
+	}
+	held := c.limits[i]
+	c.limits = slices.Insert(slices.Delete(c.limits, i, i+1), 0, held)
+	if !first.verified {
+		c.grants = slices.Clone(first.grants)
+	}
 }
 
 // run acquires the permits of candidates, one limit after the other. A candidate that a limit refuses returns
-// the permits that it holds, so that it blocks no other execution while it waits. Candidates that get all of
-// their permits are added to admitted.
-func (p *admissionPass) run(candidates []*candidate, earlier map[enginecore.ExecutionID]admission) {
-	var refused []PermitReturn
+// the permits that it holds with the next calls, so that it blocks no other execution while it waits.
+// Candidates that get all of their permits are added to admitted.
+func (p *admissionPass) run(candidates []*candidate) {
+	candidates = slices.DeleteFunc(slices.Clone(candidates), p.admitIfComplete)
+	var returns []limitReturn
 	for len(candidates) > 0 {
-		granted, answered := p.requestPermits(candidates)
+		granted, answered := p.requestPermits(candidates, returns)
+		returns = nil
 		var next []*candidate
 		for _, c := range candidates {
 			limit := c.limits[len(c.grants)]
 			grant, ok := granted[c.permit()]
 			if !ok {
 				if answered[limit.Quota] {
-					refused = append(refused, c.returns(limit, earlier)...)
+					returns = append(returns, c.returns()...)
 				}
 				continue
 			}
-			if c.grants = append(c.grants, grant); !c.isComplete() {
+			if c.grants = append(c.grants, grant); !p.admitIfComplete(c) {
 				next = append(next, c)
-				continue
 			}
-			p.admitted = append(p.admitted, admission{c.ExecutionID, c.Token, true, c.limits, c.grants})
 		}
 		candidates = next
 	}
-	p.returnPermits(refused, true)
+	p.sendReturns(returns)
 }
 
-// returns lists the permits that a candidate returns when a limit refuses it.
-func (c *candidate) returns(refusing submit.StoredLimit, earlier map[enginecore.ExecutionID]admission) []PermitReturn {
-	var returns []PermitReturn
-	if len(c.grants) > 0 {
-		returns = append(returns, PermitReturn{c.ExecutionID, c.Token, c.limits[:len(c.grants)], c.grants})
+// admitIfComplete adds a candidate to admitted if it has all of its permits, and reports whether it has.
+func (p *admissionPass) admitIfComplete(c *candidate) bool {
+	if c.isComplete() {
+		p.admitted = append(p.admitted, admission{
+			execution: c.ExecutionID, token: c.Token, complete: true, limits: c.limits, grants: c.grants,
+		})
 	}
-	// An earlier permit counts unless it has been granted again since.
-	if first, ok := earlier[c.ExecutionID]; ok && first.limits[0].Quota != refusing.Quota {
-		returns = append(returns, PermitReturn{c.ExecutionID, c.Token, first.limits, first.grants})
+	return c.isComplete()
+}
+
+// returns lists the permits that a candidate returns when its next limit refuses it. If the candidate waits for
+// that limit, the others do not grant these permits to executions that it would refuse as well.
+func (c *candidate) returns() []limitReturn {
+	var full enginecore.QuotaPolicyID
+	if c.Score != "" {
+		full = c.limits[len(c.grants)].Quota
+	}
+	returns := make([]limitReturn, len(c.grants))
+	for i, grant := range c.grants {
+		returns[i] = limitReturn{c.limits[i], full, enginerpc.ExchangeRelease{
+			Execution: string(c.ExecutionID), Token: c.Token, Refund: true, Grant: grant,
+		}}
 	}
 	return returns
 }
@@ -122,7 +176,8 @@ func (c *candidate) returns(refusing submit.StoredLimit, earlier map[enginecore.
 // not know whether the execution needs further permits.
 func (p *admissionPass) addGrant(limit submit.StoredLimit, to permitKey, grant int64) {
 	p.admitted = append(p.admitted, admission{
-		enginecore.ExecutionID(to.execution), to.token, false, []submit.StoredLimit{limit}, []int64{grant},
+		execution: enginecore.ExecutionID(to.execution), token: to.token, limits: []submit.StoredLimit{limit},
+		grants: []int64{grant},
 	})
 }
 
@@ -139,9 +194,10 @@ func (p *admissionPass) warn(message string, err error) {
 }
 
 // deliver admits the executions that have permits, and repeats this for executions that get permits
-// meanwhile, at most maxDeliveries times.
+// meanwhile. That ends: a limit that was told of another one's refusal grants nothing that the other would
+// refuse again.
 func (p *admissionPass) deliver() {
-	for deliveries := 1; len(p.admitted) > 0 && p.ctx.Err() == nil; deliveries++ {
+	for len(p.admitted) > 0 && p.ctx.Err() == nil {
 		batch := p.admitted
 		p.admitted = nil
 		earlier := make(map[enginecore.ExecutionID]admission)
@@ -149,12 +205,6 @@ func (p *admissionPass) deliver() {
 			earlier[a.execution] = a
 		}
 		gone, incomplete := p.notifyAll(batch)
-		if deliveries >= maxDeliveries {
-			for _, c := range incomplete {
-				gone = append(gone, earlier[c.ExecutionID].permits())
-			}
-			incomplete = nil
-		}
 		p.returnPermits(gone, true)
 		p.acquireAll(incomplete, earlier)
 	}

@@ -9,11 +9,13 @@
 //
 //  1. It requests the next permit of each candidate, with one Exchange call for each limit (requestPermits).
 //  2. A candidate that is granted the permit continues with its next limit. A candidate that is refused returns the
-//     permits that it holds and waits in the queue of the limit that refused it.
+//     permits that it holds and waits in the queue of the limit that refused it. The other limits then skip, for a
+//     while, waiting executions that need the limit which refused, since it would refuse them too. Limits for which
+//     executions wait are asked first.
 //  3. Candidates with the permits of all their limits are admitted, with one Admit call for each partition
 //     (notifyExecutions). The claimant of the pass leases as many as it has slots; the others become eligible.
 //  4. Replies of limits also carry permits that were granted to other, waiting executions. The pass admits those too,
-//     and acquires the further permits that they need, at most maxDeliveries times.
+//     and acquires the further permits that they need.
 //
 // The claimant decides what happens to admitted executions: the run of a worker leases them into its free slots, a
 // promoter (of keepers, clients and grant issuers) leases nothing. A call that fails is logged and not repeated here:

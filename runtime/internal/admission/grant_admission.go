@@ -177,8 +177,7 @@ func (s *grantSearch) admitByQuota(ctx context.Context, x *grantCandidate) (verd
 	window := int64(math.Ceil(number(fields[1], 60)))
 	reply, err := core.CheckAdmissionAndRecord(ctx, enginerpc.CheckAdmissionAndRecordCall{
 		Partition: at, QuotaPolicyID: id, Now: s.now, WindowSeconds: window, RateLimit: int64(rate),
-		ConcurrencyCap: int64(most),
-		ExecutionID:    x.id,
+		ConcurrencyCap: int64(most), ExecutionID: x.id,
 	})
 	if err != nil {
 		return verdict{}, err

@@ -43,8 +43,8 @@ func (s *grantSearch) readHeads(ctx context.Context) ([]partitionHeads, error) {
 	for i, at := range s.partitions {
 		indexes[i] = s.indexes(at)
 		for _, index := range indexes[i] {
-			reads = append(reads, client.B().Zrange().Key(index.key).Min("0").Max(strconv.FormatInt(index.last,
-				10)).Build())
+			last := strconv.FormatInt(index.last, 10)
+			reads = append(reads, client.B().Zrange().Key(index.key).Min("0").Max(last).Build())
 		}
 	}
 	results := client.DoMulti(ctx, reads...)
@@ -96,9 +96,8 @@ func (s *grantSearch) indexes(at enginecore.Partition) []grantIndex {
 // grantFields are the fields of an execution's record that decide whether it can be granted.
 var grantFields = []string{
 	"budget_ids", "quota_policy_id", "limits", "admission", "blocking_reason", "priority", "lifecycle_phase",
-	"ownership_state",
-	"eligibility_state", "lane_id", "execution_kind", "required_capabilities", "flow_id", "created_at",
-	"current_lease_epoch",
+	"ownership_state", "eligibility_state", "lane_id", "execution_kind", "required_capabilities", "flow_id",
+	"created_at", "current_lease_epoch",
 }
 
 // readRecords reads the records of candidates.

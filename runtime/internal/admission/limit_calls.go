@@ -1,6 +1,10 @@
 package admission
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
@@ -14,6 +18,43 @@ type limitCalls map[enginecore.QuotaPolicyID]*limitCall
 type limitCall struct {
 	enginerpc.ExchangeCall
 	limit submit.StoredLimit
+	full  map[enginecore.QuotaPolicyID]bool // for the call's field of this name
+}
+
+// limitReturn is the return of a permit to its limit. full is the other limit for which the execution waits
+// instead; empty if it waits for none.
+type limitReturn struct {
+	limit   submit.StoredLimit
+	full    enginecore.QuotaPolicyID
+	release enginerpc.ExchangeRelease
+}
+
+// otherLimits lists the limits but the one with index i, separated by commas, in the order of their ids: all
+// calls about an execution name them alike.
+func otherLimits(limits []submit.StoredLimit, i int) string {
+	if len(limits) < 2 {
+		return ""
+	}
+	others := make([]enginecore.QuotaPolicyID, 0, len(limits)-1)
+	for k, l := range limits {
+		if k != i {
+			others = append(others, l.Quota)
+		}
+	}
+	return joinLimits(others)
+}
+
+// joinLimits returns the ids of limits as a list separated by commas, in their order. It sorts ids.
+func joinLimits(ids []enginecore.QuotaPolicyID) string {
+	slices.Sort(ids)
+	var list strings.Builder
+	for i, id := range ids {
+		if i > 0 {
+			list.WriteByte(',')
+		}
+		list.WriteString(string(id))
+	}
+	return list.String()
 }
 
 // to returns the call to a limit, which it adds if there is none yet.
@@ -22,23 +63,41 @@ func (calls limitCalls) to(session *engine.Session, limit submit.StoredLimit) *l
 	if call == nil {
 		// The call itself refuses a malformed id.
 		partition, _ := session.Core.Partitioning().QuotaPartition(limit.Quota)
-		call = &limitCall{limit.Exchange(partition), limit}
+		call = &limitCall{ExchangeCall: limit.Exchange(partition), limit: limit}
 		calls[limit.Quota] = call
 	}
 	return call
 }
 
-// requestPermits requests the next permit of each candidate. It returns the grants by permit, and the limits
-// that replied. Permits that a limit granted to other executions in its reply are added to admitted.
-func (p *admissionPass) requestPermits(candidates []*candidate) (
+// add adds returns to the calls.
+func (calls limitCalls) add(session *engine.Session, returns []limitReturn) {
+	for _, r := range returns {
+		call := calls.to(session, r.limit)
+		call.Releases = append(call.Releases, r.release)
+		if r.full == "" {
+			continue
+		}
+		if call.full == nil {
+			call.full = make(map[enginecore.QuotaPolicyID]bool)
+		}
+		call.full[r.full] = true
+	}
+}
+
+// requestPermits requests the next permit of each candidate, and sends returns with the same calls. It returns
+// the grants by permit, and the limits that replied. Permits that a limit granted to other executions in its
+// reply are added to admitted.
+func (p *admissionPass) requestPermits(candidates []*candidate, returns []limitReturn) (
 	granted map[permitKey]int64, answered map[enginecore.QuotaPolicyID]bool,
 ) {
 	requested := make(map[permitKey]bool, len(candidates))
 	calls := make(limitCalls)
+	calls.add(p.Session, returns)
 	for _, c := range candidates {
 		call := calls.to(p.Session, c.limits[len(c.grants)])
 		call.Requests = append(call.Requests, enginerpc.ExchangeRequest{
-			Execution: string(c.ExecutionID), Token: c.Token, Score: c.Score,
+			Execution: string(c.ExecutionID), Token: c.Token, Score: c.Score, Needs: c.needs(),
+			Ready: len(c.grants) > 0,
 		})
 		requested[c.permit()] = true
 	}
@@ -59,17 +118,25 @@ func (p *admissionPass) returnPermits(returns []PermitReturn, refund bool) {
 	if len(returns) == 0 {
 		return
 	}
-	calls := make(limitCalls)
+	var list []limitReturn
 	for _, r := range returns {
 		for i, limit := range r.Limits {
 			release := enginerpc.ExchangeRelease{Execution: string(r.execution), Token: r.token, Refund: refund}
 			if r.grants != nil {
 				release.Grant = r.grants[i]
+			} else {
+				release.Needs = otherLimits(r.Limits, i)
 			}
-			call := calls.to(p.Session, limit)
-			call.Releases = append(call.Releases, release)
+			list = append(list, limitReturn{limit: limit, release: release})
 		}
 	}
+	p.sendReturns(list)
+}
+
+// sendReturns sends the returns of permits. Executions that get them are added to admitted.
+func (p *admissionPass) sendReturns(returns []limitReturn) {
+	calls := make(limitCalls)
+	calls.add(p.Session, returns)
 	p.send(calls, p.addGrant, nil)
 }
 
@@ -85,6 +152,7 @@ func (p *admissionPass) send(
 	limits := make([]submit.StoredLimit, 0, len(calls))
 	for _, call := range calls {
 		call.Want = int64(p.slotsLeft())
+		call.Full = joinLimits(slices.Collect(maps.Keys(call.full)))
 		for _, r := range p.by.TakeReturns(call.QuotaPolicyID) {
 			call.Releases = append(call.Releases,
 				enginerpc.ExchangeRelease{Execution: string(r.execution), Token: r.token})
@@ -102,6 +170,7 @@ func (p *admissionPass) send(
 		if answered != nil {
 			answered[limit] = true
 		}
+		p.contended[limit] = a.Reply.Contended
 		p.by.UpdateLimit(limit, LimitState{a.Reply.Contended, a.Reply.Room})
 		for _, g := range a.Reply.Granted {
 			grant(limits[i], permitKey{limit, g.Execution, g.Token}, g.Grant)

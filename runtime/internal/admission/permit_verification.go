@@ -68,7 +68,8 @@ func (p *admissionPass) verify(checks []enginerpc.QuotaCheck, limits map[enginec
 			check := checked[partitions[n]][i]
 			limit := limits[check.QuotaPolicyID]
 			p.settle(state.State, admission{
-				state.ExecutionID, state.Token, false, []submit.StoredLimit{limit}, []int64{check.Grant},
+				execution: state.ExecutionID, token: state.Token, limits: []submit.StoredLimit{limit},
+				grants: []int64{check.Grant}, verified: true,
 			})
 		}
 	}

@@ -31,7 +31,7 @@
 //
 // It has none of the other capabilities: RunControl (cancelling a node, priorities, reruns, purging), RunIndex (run
 // search), WaitStore (steps, waits, signals), PauseStore, BudgetStore, ScheduleCalls, LimitStore, GrantedClaims,
-// batched starts and completions, child runs and Maintenance (reconciliation, retention, compaction). Callers get
+// batched starts and completions, child runs and Maintenance (reconciliation, retention). Callers get
 // engine.ErrNotInContract before anything is sent. SubmitFlow refuses flows that use waitpoints, maps, sub-flows,
 // joins, edges other than "success only", limits, budgets, schedule-to-start timeouts or retention with the same
 // error.

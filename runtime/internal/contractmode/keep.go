@@ -168,10 +168,10 @@ func (t *contractTick) readDue(ctx context.Context) error {
 			list *[]string
 		}{engine.TaskDelayedPromotion, c.keys.LaneDelayed(p, lane), &byLane[i]})
 	}
+	last := engine.Decimal(max(t.call.Limit, 1) - 1)
 	commands := make(rueidis.Commands, len(indexes))
 	for i, index := range indexes {
-		commands[i] = c.client.B().Zrange().Key(index.key).Min("0").Max(engine.Decimal(max(t.call.Limit,
-			1) - 1)).Withscores().Build()
+		commands[i] = c.client.B().Zrange().Key(index.key).Min("0").Max(last).Withscores().Build()
 	}
 	results, err := c.read(ctx, commands...)
 	if err != nil {

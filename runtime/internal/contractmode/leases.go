@@ -283,62 +283,45 @@ func (c *contract) Release(ctx context.Context, call enginerpc.ReleaseCall) (eng
 // renewHistoryGrace is how long the record of a lease is kept after its end, as other FlowFabric clients expect.
 const renewHistoryGrace = 5 * time.Second
 
-// RenewAll renews the leases of several partitions, one call for each lease, in one round trip. The answers are in
-// the order of the calls; the error joins theirs.
-func (c *contract) RenewAll(
-	ctx context.Context, calls []enginerpc.RenewCall,
-) ([]engine.CallResult[enginerpc.RenewReply], error) {
+// Renew renews the leases of a partition, one call for each lease, in one round trip.
+func (c *contract) Renew(ctx context.Context, call enginerpc.RenewCall) (enginerpc.RenewReply, error) {
 	_, _ = c.readClock(ctx) // after a failure, the last reading is used
 	b := c.batch()
-	renewals := make([][]*engine.CallResult[enginerpc.RenewLeaseReply], len(calls))
-	for i, call := range calls {
-		for _, l := range call.Leases {
-			var attempt enginecore.AttemptIndex
-			if lease := c.leases.get(l.LeaseID); lease != nil {
-				attempt = lease.attempt
-			}
-			renewals[i] = append(renewals[i], addOnce[enginerpc.RenewLeaseReply](b, enginerpc.RenewLeaseCall{
-				ExecutionID: l.ExecutionID, AttemptIndex: attempt, AttemptID: l.AttemptID, LeaseID: l.LeaseID,
-				LeaseEpoch: l.LeaseEpoch, LeaseTTL: call.LeaseTTL, LeaseHistoryGrace: renewHistoryGrace,
-			}))
+	renewed := make([]*engine.CallResult[enginerpc.RenewLeaseReply], len(call.Leases))
+	for i, l := range call.Leases {
+		var attempt enginecore.AttemptIndex
+		if lease := c.leases.get(l.LeaseID); lease != nil {
+			attempt = lease.attempt
 		}
+		renewed[i] = addOnce[enginerpc.RenewLeaseReply](b, enginerpc.RenewLeaseCall{
+			ExecutionID: l.ExecutionID, AttemptIndex: attempt, AttemptID: l.AttemptID, LeaseID: l.LeaseID,
+			LeaseEpoch: l.LeaseEpoch, LeaseTTL: call.LeaseTTL, LeaseHistoryGrace: renewHistoryGrace,
+		})
 	}
-	_ = b.run(ctx) // the errors are in the answers
-	answers := make([]engine.CallResult[enginerpc.RenewReply], len(calls))
-	var faults []error
-	for i, call := range calls {
-		answers[i] = c.renewal(ctx, call, renewals[i])
-		faults = append(faults, answers[i].Err)
-	}
-	return answers, errors.Join(faults...)
-}
-
-// renewal returns the answer to one call from those of its leases.
-func (c *contract) renewal(
-	ctx context.Context, call enginerpc.RenewCall, renewed []*engine.CallResult[enginerpc.RenewLeaseReply],
-) engine.CallResult[enginerpc.RenewReply] {
-	a := engine.CallResult[enginerpc.RenewReply]{Reply: enginerpc.RenewReply{Status: enginerpc.StatusOK}}
+	_ = b.run(ctx) // each result has its error
+	reply := enginerpc.RenewReply{Status: enginerpc.StatusOK}
+	var fault error
 	for i, l := range call.Leases {
 		var refusal *enginecore.Error
 		switch err := renewed[i].Err; {
 		case err == nil:
-			a.Reply.ExpiresAt = renewed[i].Reply.ExpiresAt
+			reply.ExpiresAt = renewed[i].Reply.ExpiresAt
 			c.leases.renewed(l.LeaseID, call.LeaseTTL)
 			if c.endOverdue(ctx, call.Partition, l) {
-				a.Reply.Lost = append(a.Reply.Lost,
+				reply.Lost = append(reply.Lost,
 					enginerpc.LostLease{ExecutionID: l.ExecutionID, Code: string(enginecore.ErrExecutionNotActive)})
 			}
 		case errors.As(err, &refusal):
-			a.Reply.Lost = append(a.Reply.Lost,
+			reply.Lost = append(reply.Lost,
 				enginerpc.LostLease{ExecutionID: l.ExecutionID, Code: string(refusal.Code)})
 		default:
-			a.Err = err
+			fault = err
 		}
 	}
-	if a.Err == nil && call.ReportOrphans {
-		a.Reply.Orphans, a.Err = c.unknownLeases(ctx, call)
+	if fault == nil && call.ReportOrphans {
+		reply.Orphans, fault = c.unknownLeases(ctx, call)
 	}
-	return a
+	return reply, fault
 }
 
 // endOverdue fails an attempt whose function still runs after its start-to-close timeout and a grace period, as the

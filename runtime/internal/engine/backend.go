@@ -29,9 +29,7 @@ type Backend interface {
 	Fail(context.Context, enginerpc.FailCall) (enginerpc.FailReply, error)
 	Release(context.Context, enginerpc.ReleaseCall) (enginerpc.ReleaseReply, error)
 	Announce(context.Context, enginerpc.AnnounceCall) (enginerpc.AnnounceReply, error)
-	// RenewAll renews the leases of several partitions. The replies are in the order of the calls; the error joins
-	// theirs.
-	RenewAll(context.Context, []enginerpc.RenewCall) ([]CallResult[enginerpc.RenewReply], error)
+	Renew(context.Context, enginerpc.RenewCall) (enginerpc.RenewReply, error)
 	// Claimable returns keys of a shard, at least one of which exists when the shard has something to claim.
 	Claimable(p enginecore.Partition, lane enginecore.LaneID) []string
 	// PollEvery is how often a worker has to look for work that no message announces; 0 when all work is announced.
@@ -97,13 +95,6 @@ var _ interface {
 	CompositeLibrary
 	Maintenance
 } = nativeBackend{}
-
-// RenewAll implements [Backend].
-func (b nativeBackend) RenewAll(
-	ctx context.Context, calls []enginerpc.RenewCall,
-) ([]CallResult[enginerpc.RenewReply], error) {
-	return SendAll(ctx, b.Conn, calls)
-}
 
 // KeepAll implements [Backend].
 func (b nativeBackend) KeepAll(

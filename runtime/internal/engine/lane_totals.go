@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -62,14 +61,15 @@ func InAllPartitions[R any, C enginerpc.Call[R]](
 	for _, p := range s.Partitions() {
 		calls = append(calls, callFor(p))
 	}
-	results, err := SendAll[R](ctx, s.Core, calls)
+	results, _ := SendAll[R](ctx, s.Core, calls) // the results have the errors
 	replies := []R{}
+	var faults []error
 	for _, r := range results {
 		if r.Err != nil {
-			err = errors.Join(err, r.Err)
+			faults = append(faults, r.Err)
 			continue
 		}
 		replies = append(replies, r.Reply)
 	}
-	return replies, err
+	return replies, enginerpc.JoinSame("partitions", faults)
 }

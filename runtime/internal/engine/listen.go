@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +16,10 @@ const (
 	maxListenPause   = time.Second
 )
 
+// dropAfter is how long a channel without listeners stays subscribed while others have listeners. The changes of
+// workers that come and go together share one new connection.
+const dropAfter = time.Second
+
 // hub subscribes to channels for all users of an engine, on a connection of its own that exists while there are
 // listeners.
 //
@@ -26,6 +28,10 @@ const (
 // answered; with enough messages the answer is never read, and everything on that connection hangs. The hub therefore
 // subscribes to each channel once, and the goroutine that reads only puts messages into a mailbox, from which another
 // goroutine passes them on: a server drops a subscriber that reads more slowly than others publish.
+//
+// The hub never unsubscribes from a channel. The client library sends a PING after every UNSUBSCRIBE and panics, in a
+// goroutine of its own, when the server refuses it, as one that cannot persist does (MISCONF). When channels are not
+// wanted any more, the hub closes the connection, after dropAfter, and subscribes to the others on a new one.
 type hub struct {
 	client rueidis.Client
 	logger *slog.Logger
@@ -131,8 +137,8 @@ func (h *hub) run() {
 		if h.over() {
 			return
 		}
-		if errors.Is(err, errNobodyListens) {
-			continue // there are listeners again
+		if errors.Is(err, errNobodyListens) || errors.Is(err, errChannelLeft) {
+			continue // there are listeners again, or still
 		}
 		if time.Since(begun) > maxListenPause {
 			pause = firstListenPause
@@ -167,7 +173,11 @@ func (h *hub) over() bool {
 // errNobodyListens ends a connection that is not needed any more.
 var errNobodyListens = errors.New("nobody listens")
 
-// connect receives the messages of all wanted channels until the connection breaks or there are no listeners.
+// errChannelLeft ends a connection that is subscribed to a channel without listeners.
+var errChannelLeft = errors.New("a channel has no listeners any more")
+
+// connect receives the messages of all wanted channels until the connection breaks, a channel is not wanted any more,
+// or there are no listeners.
 func (h *hub) connect() error {
 	wire, release := h.client.Dedicate()
 	defer release()
@@ -188,18 +198,19 @@ func (h *hub) connect() error {
 		},
 	})
 	held := make(map[string]bool)
+	var drop <-chan time.Time // nil while all that is held is wanted
 	for {
 		missing, needless, wanted := h.compare(held)
-		if !wanted {
+		switch {
+		case !wanted:
 			return errNobodyListens
+		case !needless:
+			drop = nil
+		case drop == nil:
+			drop = time.After(dropAfter)
 		}
 		if len(missing) > 0 {
 			if err := wire.Do(h.ctx, wire.B().Subscribe().Channel(missing...).Build()).Error(); err != nil {
-				return err
-			}
-		}
-		if len(needless) > 0 {
-			if err := wire.Do(h.ctx, wire.B().Unsubscribe().Channel(needless...).Build()).Error(); err != nil {
 				return err
 			}
 		}
@@ -208,13 +219,16 @@ func (h *hub) connect() error {
 			return err
 		case <-h.ctx.Done():
 			return h.ctx.Err()
+		case <-drop:
+			return errChannelLeft
 		case <-h.changed:
 		}
 	}
 }
 
-// compare brings held up to date with what the listeners want, and lists the differences.
-func (h *hub) compare(held map[string]bool) (missing, needless []string, wanted bool) {
+// compare returns the wanted channels that are not in held, and adds them to it. needless reports whether held has
+// channels that are not wanted, wanted whether any channel is.
+func (h *hub) compare(held map[string]bool) (missing []string, needless, wanted bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for channel := range h.byChannel {
@@ -223,15 +237,7 @@ func (h *hub) compare(held map[string]bool) (missing, needless []string, wanted 
 			held[channel] = true
 		}
 	}
-	for _, channel := range slices.Collect(maps.Keys(held)) {
-		if h.byChannel[channel] == nil {
-			needless = append(needless, channel)
-			delete(held, channel)
-			// Listeners that join from here on wait for a new confirmation.
-			delete(h.confirmed, channel)
-		}
-	}
-	return missing, needless, len(h.byChannel) > 0
+	return missing, len(held) > len(h.byChannel), len(h.byChannel) > 0
 }
 
 // forget marks all channels as not subscribed.

@@ -2,21 +2,21 @@ package engine
 
 import "context"
 
-// Listeners counts the subscribers of each channel over all servers (PUBSUB NUMSUB). known is false when a server
+// Listeners counts the subscribers of each channel over all servers (PUBSUB NUMSUB). The error is that of a server that
 // refuses the command or does not answer; the others are counted nevertheless.
-func (s *Session) Listeners(ctx context.Context, channels ...string) (total map[string]int64, known bool) {
-	total, known = make(map[string]int64, len(channels)), true
+func (s *Session) Listeners(ctx context.Context, channels ...string) (total map[string]int64, fault error) {
+	total = make(map[string]int64, len(channels))
 	for _, node := range s.Client.Nodes() {
 		counts, err := node.Do(ctx, node.B().PubsubNumsub().Channel(channels...).Build()).AsIntMap()
 		if err != nil {
-			known = false
+			fault = err
 			continue
 		}
 		for channel, n := range counts {
 			total[channel] += n
 		}
 	}
-	return total, known
+	return total, fault
 }
 
 // KeepersSeen counts the connections that subscribe to the keepers' channel, including those of keepers on stand-by.
@@ -24,6 +24,6 @@ func (s *Session) Listeners(ctx context.Context, channels ...string) (total map[
 // server notices, after the time of its tcp-keepalive setting.
 func (s *Session) KeepersSeen(ctx context.Context) (seen int64, known bool) {
 	channel := s.Core.Keys().ChannelKeepers()
-	counts, known := s.Listeners(ctx, channel)
-	return counts[channel], known || counts[channel] > 0
+	counts, fault := s.Listeners(ctx, channel)
+	return counts[channel], fault == nil || counts[channel] > 0
 }

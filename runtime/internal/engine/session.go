@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -67,6 +68,7 @@ type Connection struct {
 // of c. After an error, the caller must call Close.
 func (s *Session) Connect(ctx context.Context, c Connection) error {
 	s.closed, s.end = context.WithCancel(context.Background())
+	c.Core.Closed = s.closed.Done()
 	option, isEmbedded := c.Client, s.InProcess != nil
 	if !isEmbedded {
 		s.Silence = timely(&option)
@@ -128,8 +130,8 @@ func (s *Session) PartitionsOf(family enginecore.Family) []enginecore.Partition 
 	return list
 }
 
-// WhileServed returns a context that ends with ctx, or when the engine stops serving this version of the program; its
-// cause is then [enginerpc.Conn.OutdatedErr]. The caller must call the returned function.
+// WhileServed returns a context that ends with ctx, when the session is closed, or when the engine stops serving this
+// version of the program. [Session.ServedErr] returns why. The caller must call the returned function.
 func (s *Session) WhileServed(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -137,6 +139,8 @@ func (s *Session) WhileServed(ctx context.Context) (context.Context, context.Can
 		select {
 		case <-s.Core.Outdated():
 			cancel(s.Core.OutdatedErr())
+		case <-s.Closed().Done():
+			cancel(s.ClosedErr())
 		case <-done:
 		}
 	}()
@@ -144,6 +148,19 @@ func (s *Session) WhileServed(ctx context.Context) (context.Context, context.Can
 		close(done)
 		cancel(nil)
 	}
+}
+
+// ServedErr returns why a context of WhileServed has ended: [enginerpc.Conn.OutdatedErr], or an error that wraps
+// enginecore.ErrClosed if the session was closed before the context given to WhileServed ended. It returns nil if that
+// one ended, and while neither has.
+func (s *Session) ServedErr(ctx context.Context) error {
+	if err := s.Core.OutdatedErr(); err != nil {
+		return err
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, enginecore.ErrClosed) {
+		return cause
+	}
+	return nil
 }
 
 // LibraryCheck is the time between two checks of the server's library by a worker or keeper.
@@ -163,6 +180,14 @@ func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 				EventLibraryUnchecked.Attr(), slog.Any("error", err))
 		}
 	}
+}
+
+// ClosedErr returns an error that wraps enginecore.ErrClosed once the session is closed; nil before.
+func (s *Session) ClosedErr() error {
+	if s.Closed().Err() != nil {
+		return fmt.Errorf("the engine: %w", enginecore.ErrClosed)
+	}
+	return nil
 }
 
 // Closed returns a context that ends when the session is closed.

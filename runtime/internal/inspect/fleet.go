@@ -25,9 +25,13 @@ const (
 // inspectKeepers counts the programs with keepers.
 func (x inspector) inspectKeepers(ctx context.Context, i *findings) {
 	const subject = "keepers"
-	n, known := x.KeepersSeen(ctx)
+	channel := x.Core.Keys().ChannelKeepers()
+	counts, err := x.Listeners(ctx, channel)
+	n := counts[channel]
 	switch {
-	case !known:
+	case n == 0 && err != nil && !forbidden(err):
+		i.add(inspection.LookFailed, inspection.Error, subject, err.Error(), "see that the server runs and can be reached")
+	case n == 0 && err != nil:
 		i.add(inspection.NotAllowed, inspection.Info, subject,
 			"the user may not count who hears a channel", "ACL SETUSER <user> +pubsub|numsub")
 	case n == 0 && engine.Has[engine.Maintenance](x.Backend):
@@ -108,8 +112,8 @@ func (x inspector) inspectWorkers(ctx context.Context, i *findings) {
 	for at, lane := range lanes {
 		channels[at] = x.Core.Keys().ChannelWake(lane.LaneID)
 	}
-	counts, known := x.Listeners(ctx, channels...)
-	if !known {
+	counts, err := x.Listeners(ctx, channels...)
+	if err != nil {
 		return // inspectKeepers says so
 	}
 	for at, lane := range lanes {

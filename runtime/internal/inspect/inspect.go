@@ -29,14 +29,16 @@ const warnWithin = time.Second
 type inspector struct{ *engine.Session }
 
 // Engine inspects everything around the engine of a session that can lose, delay or stop work. The error is that of
-// ctx; servers that do not answer are findings.
+// ctx, or wraps enginecore.ErrNotReachable if no server answers; some that do not answer are findings.
 func Engine(ctx context.Context, s *engine.Session) (inspection.Report, error) {
 	var found findings
 	x := inspector{s}
 	if x.InProcess != nil {
 		x.inspectEmbedded(ctx, &found)
 	} else {
-		x.inspectServers(ctx, &found, true)
+		if err := x.inspectServers(ctx, &found, true); err != nil {
+			return found.report(), err
+		}
 		x.inspectRights(ctx, &found)
 		x.inspectLibrary(ctx, &found)
 	}
@@ -54,7 +56,7 @@ func Warn(ctx context.Context, s *engine.Session) {
 	ctx, cancel := context.WithTimeout(ctx, warnWithin)
 	defer cancel()
 	var found findings
-	inspector{s}.inspectServers(ctx, &found, true)
+	_ = inspector{s}.inspectServers(ctx, &found, true) // what cannot be looked at is left out
 	bad := slices.DeleteFunc(found.report().AtLeast(inspection.Warning), func(f inspection.Finding) bool {
 		return f.Code == inspection.LookFailed
 	})
@@ -71,7 +73,7 @@ func Ready(ctx context.Context, s *engine.Session) error {
 		return nil
 	}
 	var found findings
-	inspector{s}.inspectServers(ctx, &found, false)
+	_ = inspector{s}.inspectServers(ctx, &found, false) // which is what the check of the library says
 	return found.refusal(s.Volatile)
 }
 
@@ -99,8 +101,9 @@ func (x inspector) inspectEmbedded(ctx context.Context, i *findings) {
 	judgeFsync(i, subject, facts, "open it with ?fsync=always")
 }
 
-// inspectServers looks at all primaries. `settings`: also at what only CONFIG tells.
-func (x inspector) inspectServers(ctx context.Context, i *findings, settings bool) {
+// inspectServers looks at all primaries. `settings`: also at what only CONFIG tells. The error is that of ctx, or wraps
+// enginecore.ErrNotReachable if none answers.
+func (x inspector) inspectServers(ctx context.Context, i *findings, settings bool) error {
 	nodes := x.Client.Nodes()
 	addresses := slices.Sorted(maps.Keys(nodes))
 	facts := make([]serverFacts, len(addresses))
@@ -109,12 +112,25 @@ func (x inspector) inspectServers(ctx context.Context, i *findings, settings boo
 		looking.Go(func() { facts[at] = look(ctx, nodes[address], settings) })
 	}
 	looking.Wait()
+	answered, unreachable := false, error(nil)
 	for at, address := range addresses {
 		if len(addresses) > 1 && facts[at].info["role"] == "slave" {
 			continue // its primary is looked at
 		}
 		judge(i, address, facts[at], x.Volatile)
+		if _, refused := rueidis.IsRedisErr(facts[at].err); refused || facts[at].err == nil {
+			answered = true
+		} else {
+			unreachable = fmt.Errorf("inspect: server %s: %w", address, enginerpc.ConnectError(facts[at].err))
+		}
 	}
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("inspect: %w", context.Cause(ctx))
+	case answered:
+		return nil
+	}
+	return unreachable
 }
 
 // inspectRights finds out which rights on commands, keys and channels the user lacks.

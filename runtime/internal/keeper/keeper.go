@@ -59,6 +59,9 @@ func New(s *engine.Session, config Config) *Keeper {
 // stopped meanwhile. Run returns an error if metrics cannot be registered, or if the engine has come to require a
 // newer program.
 func (k *Keeper) Run(ctx context.Context) error {
+	if err := k.Session.ClosedErr(); err != nil {
+		return fmt.Errorf("keeper: %w", err)
+	}
 	defer k.liveness.Begin()()
 	unwatch, err := k.watchMetrics()
 	if err != nil {
@@ -73,7 +76,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	running.Go(func() { k.Session.GuardLibrary(ctx, k.LibraryCheck) })
 	k.work(ctx)
 	running.Wait()
-	if err := k.Session.Core.OutdatedErr(); err != nil {
+	if err := k.Session.ServedErr(ctx); err != nil {
 		return fmt.Errorf("keeper: %w", err)
 	}
 	return nil

@@ -3,7 +3,6 @@ package runsearch
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -37,5 +36,5 @@ func Latest(ctx context.Context, s *engine.Session, flowName string, limit int) 
 	slices.SortFunc(runs, func(a, b enginerpc.Run) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.FlowID, b.FlowID))
 	})
-	return runs[:min(limit, len(runs))], errors.Join(faults...)
+	return runs[:min(limit, len(runs))], enginerpc.JoinSame("partitions", faults)
 }

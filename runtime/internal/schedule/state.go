@@ -284,7 +284,7 @@ func (s *State) dropPlans() string {
 func WithFireTime(input []byte, field string, at time.Time) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(input, &fields); err != nil || fields == nil {
-		return nil, fmt.Errorf("the input is no JSON object, so it has no field %q for the fire time", field)
+		return nil, errors.New("the input is not a JSON object, so it cannot have a field for the time of the fire")
 	}
 	fields[field], _ = json.Marshal(at.UTC().Format(time.RFC3339Nano))
 	return json.Marshal(fields)

@@ -85,9 +85,9 @@ type runNode struct {
 // runNodesPage is the number of nodes read by one call.
 const runNodesPage = 200
 
-// ReadNodes reads the nodes of a run. Its error wraps [engine.ErrRunNotFound].
+// ReadNodes reads the nodes of a run. Its error wraps [engine.ErrRunNotFound] and does not name the run.
 func (s *Submitter) ReadNodes(
-	ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition,
+	ctx context.Context, id enginecore.FlowID, p enginecore.Partition,
 ) (*RunNodes, error) {
 	call := enginerpc.DescribeFlowCall{Partition: p, FlowID: id, Limit: runNodesPage}
 	run := &RunNodes{}
@@ -95,7 +95,7 @@ func (s *Submitter) ReadNodes(
 	for first := true; first || call.Cursor != ""; first = false {
 		reply, err := s.session.Backend.DescribeFlow(ctx, call)
 		if errors.Is(err, enginecore.ErrFlowNotFound) {
-			return nil, fmt.Errorf("run %s of flow %s: %w", runID, flowName, engine.ErrRunNotFound)
+			return nil, engine.ErrRunNotFound
 		}
 		if err == nil && first {
 			run.ClosedAt = reply.ClosedAt
@@ -104,7 +104,7 @@ func (s *Submitter) ReadNodes(
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
+			return nil, fmt.Errorf("describe: %w", err)
 		}
 		for _, n := range reply.Nodes {
 			node := runNode{n.Node, n.ExecutionID, enginecore.PublicState(n.State), n.CreatedAt}

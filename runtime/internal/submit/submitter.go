@@ -39,6 +39,9 @@ func NewSubmitter(s *engine.Session) *Submitter {
 // enginecore.ErrClosed.
 func (s *Submitter) Close() { s.Completions.close() }
 
+// Closed reports whether the submitter or its session is closed.
+func (s *Submitter) Closed() bool { return s.Completions.closed.Err() != nil }
+
 // WhileOpen returns a context that ends with ctx, or when the submitter or the session is closed; its cause is then
 // enginecore.ErrClosed. The caller must call the returned function.
 func (s *Submitter) WhileOpen(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -288,9 +288,9 @@ func (c *child) rerun(ctx context.Context, try string) error {
 // beginRerun selects the nodes to rerun and sends them to the engine. If the engine becomes unavailable, it
 // is unknown how many of them were received.
 func (c *child) beginRerun(ctx context.Context, submitter *submit.Submitter, call enginerpc.RerunCall) error {
-	run, err := submitter.ReadNodes(ctx, c.name, c.runID, c.id, c.part)
+	run, err := submitter.ReadNodes(ctx, c.id, c.part)
 	if err != nil {
-		return err
+		return fmt.Errorf("rerun run %s of flow %s: %w", c.runID, c.name, err)
 	}
 	nodes, err := run.InScope(submit.RerunScope{Mode: submit.RerunFailed})
 	if err == nil {

@@ -61,6 +61,11 @@ func (c runClaimant) UpdateLimit(limit enginecore.QuotaPolicyID, state admission
 	c.run.limits.update(limit, state)
 }
 
+// IsContended reports whether executions wait for a permit of a limit, by its last recorded state.
+func (c runClaimant) IsContended(limit enginecore.QuotaPolicyID) bool {
+	return c.run.limits.isContendedLimit(limit)
+}
+
 // tasks returns a task for each execution that was leased to the claimant.
 func (c runClaimant) tasks(leased []admission.LeasedExecution) []*Task {
 	tasks := make([]*Task, len(leased))

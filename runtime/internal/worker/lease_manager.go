@@ -26,8 +26,11 @@ type leaseManager struct {
 	mu    sync.Mutex
 	tasks map[enginecore.ExecutionID]*Task
 	// former are tasks whose function has not returned although the worker has claimed the execution again.
-	former  map[*Task]struct{}
-	unknown map[enginecore.LeaseID]bool // leases that one comparison has found
+	former map[*Task]struct{}
+	// renewing are the partitions in which a renewal is under way.
+	renewing map[enginecore.Partition]bool
+	// unknown are leases that the last comparison has found for the first time.
+	unknown map[enginecore.Partition]map[enginecore.LeaseID]bool
 	// early are cancellations of leases that this worker does not know yet: a message can arrive before the
 	// reply of the claim.
 	early   map[enginecore.LeaseID]earlyCancel
@@ -47,7 +50,9 @@ const maxEarly = 1024
 func newLeaseManager(s *services) *leaseManager {
 	return &leaseManager{
 		run: s, ttl: s.worker.config.Lease, tasks: make(map[enginecore.ExecutionID]*Task),
-		unknown: make(map[enginecore.LeaseID]bool), early: make(map[enginecore.LeaseID]earlyCancel),
+		renewing: make(map[enginecore.Partition]bool),
+		unknown:  make(map[enginecore.Partition]map[enginecore.LeaseID]bool),
+		early:    make(map[enginecore.LeaseID]earlyCancel),
 	}
 }
 
@@ -218,8 +223,8 @@ func (b *leaseManager) abandonAll() []string {
 	return names
 }
 
-// keep renews the leases until ctx ends, and ends the contexts of tasks whose leases were not renewed in
-// time.
+// keep renews the leases and the live key until ctx ends, and ends the contexts of tasks whose leases were not renewed
+// in time.
 func (b *leaseManager) keep(ctx context.Context) {
 	renew := time.NewTicker(b.ttl / 3)
 	defer renew.Stop()
@@ -227,7 +232,7 @@ func (b *leaseManager) keep(ctx context.Context) {
 	defer check.Stop()
 	var renewing sync.WaitGroup
 	defer renewing.Wait()
-	var busy atomic.Bool
+	var touching atomic.Bool
 	for {
 		select {
 		case <-ctx.Done():
@@ -236,11 +241,12 @@ func (b *leaseManager) keep(ctx context.Context) {
 			b.cancelExpired()
 			b.checkOverstays()
 		case <-renew.C:
-			// A renewal can block for as long as the engine is unavailable; the checks continue meanwhile.
-			if busy.CompareAndSwap(false, true) {
+			// Both can block for as long as a server is unavailable; the checks continue meanwhile.
+			renewing.Go(func() { b.renew(ctx) })
+			if touching.CompareAndSwap(false, true) {
 				renewing.Go(func() {
-					defer busy.Store(false)
-					b.renew(ctx)
+					defer touching.Store(false)
+					b.touchLiveKey(ctx)
 				})
 			}
 		}
@@ -260,8 +266,9 @@ func (b *leaseManager) cancelExpired() {
 	}
 }
 
-// renew renews all leases once. If a call has failed since the last time, it compares the leases with those
-// of the engine in all partitions.
+// renew renews all leases once, in all partitions at a time. A partition whose server does not answer delays no other
+// one, and is left out until its call has ended. If a call of the worker has failed since the last time, renew compares
+// the leases with those of the engine, in the partitions without leases too.
 func (b *leaseManager) renew(ctx context.Context) {
 	held := b.snapshot()
 	compare := b.run.uncertain.Swap(false)
@@ -272,38 +279,61 @@ func (b *leaseManager) renew(ctx context.Context) {
 			}
 		}
 	}
-	b.touchLiveKey(ctx)
-	if len(held) == 0 {
-		return
-	}
-	sentAt := time.Now()
-	renewals := make([]enginerpc.RenewCall, 0, len(held))
-	for p, tasks := range held {
-		renewals = append(renewals, b.renewal(p, tasks, compare))
-	}
 	deadline, cancel := context.WithTimeout(ctx, b.ttl)
 	defer cancel()
-	answers, err := b.run.session.Backend.RenewAll(deadline, renewals)
-	if err != nil && ctx.Err() == nil {
+	var calls sync.WaitGroup
+	errs := make([]error, 0, len(held))
+	for p, tasks := range held {
+		if !b.beginRenewal(p) {
+			if compare {
+				b.run.markUncertain()
+			}
+			continue
+		}
+		errs = append(errs, nil)
+		failed := &errs[len(errs)-1]
+		calls.Go(func() {
+			defer b.endRenewal(p)
+			*failed = b.renewIn(deadline, p, tasks, compare)
+		})
+	}
+	calls.Wait()
+	if err := enginerpc.JoinSame("partitions", errs); err != nil && ctx.Err() == nil {
 		b.run.markUncertain()
 		b.run.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker could not renew leases and retries",
 			engine.EventRenewalFailed.Attr(), slog.Any("error", err))
 	}
-	seen := make(map[enginecore.LeaseID]bool)
-	for i, a := range answers {
-		if a.Err != nil {
-			continue
-		}
-		p := renewals[i].Partition
-		b.renewed(held[p], a.Reply.Lost, sentAt)
-		b.releaseUnknown(p, a.Reply.Orphans, seen)
-	}
+}
+
+// beginRenewal reports whether no renewal is under way in a partition; one is then, until endRenewal.
+func (b *leaseManager) beginRenewal(p enginecore.Partition) bool {
 	b.mu.Lock()
-	b.unknown = seen
-	b.mu.Unlock()
-	if len(seen) > 0 {
-		b.run.markUncertain()
+	defer b.mu.Unlock()
+	if b.renewing[p] {
+		return false
 	}
+	b.renewing[p] = true
+	return true
+}
+
+func (b *leaseManager) endRenewal(p enginecore.Partition) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.renewing, p)
+}
+
+// renewIn renews the leases of one partition.
+func (b *leaseManager) renewIn(ctx context.Context, p enginecore.Partition, tasks []*Task, compare bool) error {
+	sentAt := time.Now()
+	reply, err := b.run.session.Backend.Renew(ctx, b.renewal(p, tasks, compare))
+	if err != nil {
+		return err
+	}
+	b.renewed(tasks, reply.Lost, sentAt)
+	if compare {
+		b.releaseUnknown(p, reply.Orphans)
+	}
+	return nil
 }
 
 // renewal returns the call that renews the leases of one partition.
@@ -340,41 +370,52 @@ func (b *leaseManager) renewed(tasks []*Task, lost []enginerpc.LostLease, sentAt
 	}
 }
 
-// releaseUnknown releases leases that the engine has for this worker and that the worker does not know, because
-// the reply of the claim was lost. It releases a lease when a second comparison finds it, since at the first
+// releaseUnknown releases leases that the engine has for this worker in a partition and that the worker does not know,
+// because the reply of the claim was lost. It releases a lease when a second comparison finds it, since at the first
 // one the reply may be in flight.
-func (b *leaseManager) releaseUnknown(
-	p enginecore.Partition, unknown []enginerpc.HeldLease, seen map[enginecore.LeaseID]bool,
-) {
+func (b *leaseManager) releaseUnknown(p enginecore.Partition, unknown []enginerpc.HeldLease) {
+	seen := make(map[enginecore.LeaseID]bool)
 	for _, lease := range unknown {
 		b.mu.Lock()
 		known := b.tasks[lease.ExecutionID] != nil
-		again := b.unknown[lease.LeaseID]
+		again := b.unknown[p][lease.LeaseID]
 		if again && !known {
 			// If the reply of the claim arrives after all, the function does not begin.
 			b.rememberCancel(lease.LeaseID,
 				fmt.Errorf("%w: it was given back before the claim had its reply", engine.ErrLeaseLost))
 		}
 		b.mu.Unlock()
-		if known {
-			continue
-		}
-		if !again {
+		switch {
+		case known:
+		case !again:
 			seen[lease.LeaseID] = true
-			continue
+		default:
+			_, err := b.run.session.Backend.Release(b.run.base, enginerpc.ReleaseCall{
+				Partition: p, ExecutionID: lease.ExecutionID, LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch,
+				AttemptID: lease.AttemptID, Reason: "the reply of the claim was lost",
+			})
+			b.run.session.Logger.LogAttrs(b.run.base, slog.LevelInfo,
+				"flowfabric: the worker released an execution whose claim had no reply", engine.EventUnknownReleased.Attr(),
+				slog.String("execution", string(lease.ExecutionID)), slog.Any("error", err))
 		}
-		_, err := b.run.session.Backend.Release(b.run.base, enginerpc.ReleaseCall{
-			Partition: p, ExecutionID: lease.ExecutionID, LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch,
-			AttemptID: lease.AttemptID, Reason: "the reply of the claim was lost",
-		})
-		b.run.session.Logger.LogAttrs(b.run.base, slog.LevelInfo,
-			"flowfabric: the worker released an execution whose claim had no reply", engine.EventUnknownReleased.Attr(),
-			slog.String("execution", string(lease.ExecutionID)), slog.Any("error", err))
+	}
+	b.mu.Lock()
+	if len(seen) > 0 {
+		b.unknown[p] = seen
+	} else {
+		delete(b.unknown, p)
+	}
+	b.mu.Unlock()
+	if len(seen) > 0 {
+		b.run.markUncertain()
 	}
 }
 
 // touchLiveKey extends the live key and records whether it is set.
 func (b *leaseManager) touchLiveKey(ctx context.Context) {
+	running := ctx
+	ctx, cancel := context.WithTimeout(ctx, b.ttl)
+	defer cancel()
 	client := b.run.session.Client
 	err := b.setLiveKey(ctx)
 	if err == nil {
@@ -389,7 +430,7 @@ func (b *leaseManager) touchLiveKey(ctx context.Context) {
 	switch {
 	case err == nil:
 		b.run.worker.liveness.Touch()
-	case ctx.Err() == nil:
+	case running.Err() == nil:
 		b.run.markUncertain()
 	}
 }

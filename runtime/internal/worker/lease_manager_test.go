@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,14 +49,12 @@ func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
 			lease := []enginerpc.HeldLease{{
 				ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: 1, AttemptID: "try",
 			}}
-			seen := make(map[enginecore.LeaseID]bool)
-			book.releaseUnknown(enginecore.Partition{}, lease, seen)
-			require.Equal(t, map[enginecore.LeaseID]bool{"lease": true}, seen, "it is seen for the first time")
-			book.unknown = seen
+			book.releaseUnknown(enginecore.Partition{}, lease)
+			require.Empty(t, late.released, "it is seen for the first time")
 			if before {
 				late.arrives()
 			}
-			book.releaseUnknown(enginecore.Partition{}, lease, make(map[enginecore.LeaseID]bool))
+			book.releaseUnknown(enginecore.Partition{}, lease)
 			require.Equal(t, !before, task.settled.Load())
 			if before {
 				require.Empty(t, late.released)
@@ -66,4 +65,54 @@ func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
 			require.ErrorIs(t, context.Cause(task.ctx), engine.ErrLeaseLost)
 		})
 	}
+}
+
+// deadPrimary answers renewals in all partitions but one, where they wait until the test ends.
+type deadPrimary struct {
+	engine.Backend
+	dead  enginecore.Partition
+	calls chan enginecore.Partition
+}
+
+func (d *deadPrimary) Renew(ctx context.Context, call enginerpc.RenewCall) (enginerpc.RenewReply, error) {
+	d.calls <- call.Partition
+	if call.Partition == d.dead {
+		<-ctx.Done()
+		return enginerpc.RenewReply{}, ctx.Err()
+	}
+	return enginerpc.RenewReply{}, nil
+}
+
+// A partition whose server does not answer delays the renewals of no other one.
+func TestDeadPrimaryDelaysNoOtherRenewal(t *testing.T) {
+	t.Parallel()
+	backend := &deadPrimary{dead: enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}, calls: make(chan enginecore.Partition, 16)}
+	s := &services{
+		base: t.Context(), worker: &Worker{config: Config{Lease: time.Hour}},
+		session: &engine.Session{Backend: backend, Logger: slog.New(slog.DiscardHandler)},
+	}
+	leases := newLeaseManager(s)
+	tasks := make([]*Task, 3)
+	for i := range tasks {
+		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}
+		id := enginecore.ExecutionID(p.Tag() + ":x")
+		tasks[i] = s.NewTask(dispatch.LaneShard{Partition: p}, enginerpc.ClaimedExecution{ExecutionID: id}, time.Now())
+		require.True(t, leases.add(tasks[i]))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var rounds sync.WaitGroup
+	round := func() {
+		before := []time.Time{tasks[0].leaseEnd(), tasks[1].leaseEnd(), tasks[2].leaseEnd()}
+		rounds.Go(func() { leases.renew(ctx) })
+		for _, i := range []int{0, 2} {
+			require.Eventually(t, func() bool { return tasks[i].leaseEnd().After(before[i]) }, time.Minute, time.Millisecond)
+		}
+		require.Equal(t, before[1], tasks[1].leaseEnd())
+	}
+	round()
+	require.Eventually(t, func() bool { return len(backend.calls) == 3 }, time.Minute, time.Millisecond)
+	round()
+	cancel()
+	rounds.Wait()
+	require.Len(t, backend.calls, 5, "no second renewal in the partition of the dead primary")
 }

@@ -57,6 +57,13 @@ func (c *limitCache) isContended(returns []admission.PermitReturn) bool {
 	return false
 }
 
+// isContendedLimit reports whether an execution waits for a permit of a limit, by the last reported state.
+func (c *limitCache) isContendedLimit(limit enginecore.QuotaPolicyID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.states[limit].Contended
+}
+
 // rooms returns the lines "<limit> <room>" that tell a claim how many executions it may lease before their
 // permits are acquired. unused returns how many further permits of a limit the worker holds in a pool.
 func (c *limitCache) rooms(unused func(enginecore.QuotaPolicyID) int64) string {

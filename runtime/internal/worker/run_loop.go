@@ -76,6 +76,9 @@ func NewRun(base context.Context, w *Worker) *Run {
 // Run claims and runs executions until ctx ends. It can be called once. It returns nil after a clean stop,
 // and the names of functions that did not return in time as an error.
 func (w *Worker) Run(ctx context.Context) error {
+	if err := w.session.ClosedErr(); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
 	if err := w.begin(); err != nil {
 		return err
 	}
@@ -83,17 +86,20 @@ func (w *Worker) Run(ctx context.Context) error {
 	return NewRun(context.WithoutCancel(ctx), w).run(ctx)
 }
 
-// run claims and runs executions until ctx ends or the engine no longer serves this program. Then it waits
+// run claims and runs executions until ctx ends or the engine is closed or no longer serves this program. Then it waits
 // for the tasks and ends the goroutines of the run. It returns nil after a clean stop.
 func (s *Run) run(ctx context.Context) error {
 	ctx, release := s.session.WhileServed(ctx)
 	defer release()
 	s.warnOfShortLease(ctx)
 	if err := s.leases.register(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
+		if ctx.Err() == nil {
+			return fmt.Errorf("worker: %w", err)
 		}
-		return fmt.Errorf("worker: %w", err)
+		if err := s.session.ServedErr(ctx); err != nil {
+			return fmt.Errorf("worker: %w", err)
+		}
+		return nil
 	}
 	unwatch, err := s.worker.observe(s.leases.size)
 	if err != nil {
@@ -130,8 +136,8 @@ func (s *Run) run(ctx context.Context) error {
 	s.drain.wait()
 	s.leases.deregister()
 	err = errors.Join(err, leaveKeeper())
-	if outdated := s.core.OutdatedErr(); outdated != nil {
-		return errors.Join(fmt.Errorf("worker: %w", outdated), err)
+	if unserved := s.session.ServedErr(ctx); unserved != nil {
+		return errors.Join(fmt.Errorf("worker: %w", unserved), err)
 	}
 	return err
 }
@@ -155,8 +161,8 @@ func (s *Run) dispatch(ctx context.Context) {
 }
 
 // finish waits for running functions within the grace time, then ends their contexts and releases the
-// executions of those that do not return, which its error names. If the engine no longer serves this program,
-// nothing can be reported, and the contexts end at once.
+// executions of those that do not return, which its error names. If the engine is closed, or no longer serves this
+// program, nothing can be reported, and the contexts end at once.
 func (s *Run) finish() error {
 	done := make(chan struct{})
 	go func() {
@@ -166,6 +172,8 @@ func (s *Run) finish() error {
 	cause := engine.ErrStopping
 	select {
 	case <-s.core.Outdated():
+		cause = engine.ErrLeaseLost
+	case <-s.session.Closed().Done():
 		cause = engine.ErrLeaseLost
 	case <-done:
 		return nil
