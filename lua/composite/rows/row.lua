@@ -244,7 +244,7 @@ local function write_rows(run)
   if #dirty > 1 then table.sort(dirty, function(a, b) return a.ordinal < b.ordinal end) end
   local i = 1
   while i <= #dirty do
-    -- Neighbours go with one command.
+    -- Adjacent rows go with one command.
     local first, parts = dirty[i], { pack(dirty[i]) }
     while dirty[i + 1] and dirty[i + 1].ordinal == dirty[i].ordinal + 1 do
       i = i + 1

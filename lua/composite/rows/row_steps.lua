@@ -66,7 +66,7 @@ function terminal.succeed_row(c, core)
   if not lease.is_plain(core) then record.clear_node(core.row, 'lease_last_renewed_at', 'lease_renewal_deadline') end
 end
 
--- The members and neighbours that are nodes of a graph.
+-- The members of a run and their adjacency, where they are nodes of a graph.
 
 function member_list.node_count(c, flow_id)
   local run = row.run(c, flow_id)
@@ -80,19 +80,19 @@ function member_list.is_node(c, flow_id, execution_id)
   return r ~= nil and r.run.id == flow_id
 end
 
-function neighbours.node_counts(c, execution_id)
+function adjacency.node_counts(c, execution_id)
   local r = row.of_key(key.exec_core(c, execution_id))
   if not r then return 0, 0 end
   local node = graph_store.of_row(r)
   return graph_store.edge_count(node.downs), graph_store.edge_count(node.ups)
 end
 
-function neighbours.node_downstream(c, execution_id, n)
+function adjacency.node_downstream(c, execution_id, n)
   local r = row.of_key(key.exec_core(c, execution_id))
   return row.execution_id(r.run, (graph_store.edge(graph_store.of_row(r).downs, n)))
 end
 
-function neighbours.node_upstream(c, execution_id, n)
+function adjacency.node_upstream(c, execution_id, n)
   local r = row.of_key(key.exec_core(c, execution_id))
   return row.execution_id(r.run, (graph_store.edge(graph_store.of_row(r).ups, n)))
 end

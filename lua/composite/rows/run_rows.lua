@@ -30,7 +30,7 @@ function run_rows.open_nodes(c, flow_id)
   return run and number.text(run.open) or nil
 end
 
--- Loads the rows of a page of members, which are neighbours, with one command.
+-- Loads the rows of a page of members, which are adjacent, with one command.
 function run_rows.load(c, ids)
   local first, last
   for _, execution_id in ipairs(ids) do
