@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "211-c5e6abe0906b8f56"
+const build = "212-ec83e066cd6153e0"

@@ -167,6 +167,15 @@ function row.load(run, from, to)
   end
 end
 
+-- Calls a function with the ordinal, phase and eligibility of each row from one ordinal to another, as they are stored.
+function row.each_state(run, from, to, visit)
+  local first, last = HEAD_BYTES + (from - 1) * ROW_BYTES, HEAD_BYTES + to * ROW_BYTES
+  local bytes = last <= #run.bytes and string.sub(run.bytes, first + 1, last) or redis.call('GETRANGE', run.key, first, last - 1)
+  for at = 1, #bytes, ROW_BYTES do
+    visit(from + (at - 1) / ROW_BYTES, string.byte(bytes, at), string.byte(bytes, at + 2))
+  end
+end
+
 -- The time of creation of a run as text.
 function row.created_text(run)
   run.created_text = number.time(run.created)

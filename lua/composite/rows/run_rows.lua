@@ -61,6 +61,20 @@ function run_rows.next_open(c, run, from, limit, looked_at)
   return ids, at <= run.count and at or nil
 end
 
+-- Calls a function for each node of a run from an ordinal on that runs, or waits for upstreams: with its lane, and whether it
+-- runs. For calls that change nothing. Gives how many nodes were looked at, at most `limit`, and the ordinal to go on with, nil behind the last.
+function run_rows.count_states(c, flow_id, from, limit, visit)
+  local run = row.run(c, flow_id)
+  if not run or run.open == 0 or row.is_purging(run) or from > run.count then return 0, nil end
+  local to = math.min(run.count, from + limit - 1)
+  local g = graph_store.of_run(run)
+  row.each_state(run, from, to, function(ordinal, phase, eligibility)
+    if phase ~= 2 and (phase ~= 1 or eligibility ~= 3) then return end
+    visit(graph_store.node(g, ordinal).lane_id, phase == 2)
+  end)
+  return to - from + 1, to < run.count and to + 1 or nil
+end
+
 -- @function ffx_find_node
 -- @summary  The execution of a node of a run, by the node's name.
 -- @flags    derives readonly
