@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "212-ec83e066cd6153e0"
+const build = "213-a5b83a45538445f3"

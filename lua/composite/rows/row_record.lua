@@ -190,7 +190,7 @@ run_field('creator_identity', 'creator_identity')
 run_field('budget_ids', 'budget_ids')
 
 -- Fields that may be in `more` although something else says them, too.
-local CHANGEABLE = { current_attempt_id = true, current_lease_id = true, attached = true, replay_count = true }
+local CHANGEABLE = { current_attempt_id = true, attached = true, replay_count = true }
 
 -- Lanes and priorities are the graph's until somebody changes them.
 local function changeable_field(field, name)
@@ -217,7 +217,7 @@ function READ.delay_until(r)
   end
   local delay = graph_store.of_row(r).delay
   local at = delay and r.run.created + tonumber(delay)
-  return at and at > call.clock() and number.time(at) or nil
+  return at and at > call.time() and number.time(at) or nil
 end
 function WRITE.delay_until(r, text) write_more(r, 'delay_until', text) end
 

@@ -11,7 +11,7 @@ local function registry_key(run) return run.prefix .. ':ffx:' .. run.tag .. ':wo
 
 local function known_in(workers_key)
   local entry = known[workers_key]
-  local now = call.clock()
+  local now = call.time()
   if not entry or now - entry.since > READ_ANEW_MS or now < entry.since then
     entry = { since = now, numbers = {}, texts = {} }
     known[workers_key] = entry
