@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "210-58ebed5546e07faa"
+const build = "211-c682cdea8f0a413c"

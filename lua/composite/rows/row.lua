@@ -175,7 +175,12 @@ end
 
 -- Id of the execution of a node.
 function row.execution_id(run, ordinal)
-  return run.tag .. ':' .. string.sub(run.id, 1, 32) .. string.format('%04x', ordinal)
+  local stem = run.stem
+  if not stem then
+    stem = run.tag .. ':' .. string.sub(run.id, 1, 32)
+    run.stem = stem
+  end
+  return stem .. string.format('%04x', ordinal)
 end
 
 -- The ordinal that the id of an execution names; 0 for ids that are none of a row.
@@ -238,23 +243,43 @@ end
 -- What the header says has changed.
 function row.touch_run(run) run.head_dirty = true end
 
+local function before(a, b) return a.ordinal < b.ordinal end
+
+-- Rows between two changed ones, or between the header and the first, that go with the same command, unchanged, rather than
+-- cost another command.
+local MAX_BETWEEN = 8
+
+-- Writes the header and the rows that have changed, with one command where they lie close to each other.
 local function write_rows(run)
-  local dirty = run.dirty
-  if #dirty == 0 then return end
-  if #dirty > 1 then table.sort(dirty, function(a, b) return a.ordinal < b.ordinal end) end
-  local i = 1
-  while i <= #dirty do
-    -- Neighbours go with one command.
-    local first, parts = dirty[i], { pack(dirty[i]) }
-    while dirty[i + 1] and dirty[i + 1].ordinal == dirty[i].ordinal + 1 do
-      i = i + 1
-      parts[#parts + 1] = pack(dirty[i])
-    end
-    redis.call('SETRANGE', run.key, HEAD_BYTES + (first.ordinal - 1) * ROW_BYTES, table.concat(parts))
-    i = i + 1
+  local dirty, count = run.dirty, #run.dirty
+  if count > 1 then table.sort(dirty, before) end
+  local from, parts, n, last = 0, nil, 0, 0 -- where the bytes of parts begin, and the ordinal of the last row among them
+  if run.head_dirty then
+    run.head_dirty = nil
+    parts, n = { struct.pack(HEAD, FORM, run.count, run.flags, run.open, run.created, run.graph) }, 1
   end
-  for _, r in ipairs(dirty) do r.dirty = nil end
-  run.dirty = {}
+  local bytes = run.bytes
+  for i = 1, count do
+    local r = dirty[i]
+    local ordinal = r.ordinal
+    r.dirty, dirty[i] = nil, nil
+    local between = ordinal - last - 1
+    local until_row = HEAD_BYTES + (ordinal - 1) * ROW_BYTES
+    if parts and (between == 0 or between <= MAX_BETWEEN and until_row <= #bytes) then
+      if between > 0 then
+        n = n + 1
+        parts[n] = string.sub(bytes, HEAD_BYTES + last * ROW_BYTES + 1, until_row)
+      end
+      n = n + 1
+    else
+      if parts then redis.call('SETRANGE', run.key, from, table.concat(parts)) end
+      from, parts, n = until_row, {}, 1
+    end
+    parts[n] = pack(r)
+    last = ordinal
+  end
+  if not parts then return end
+  redis.call('SETRANGE', run.key, from, n == 1 and parts[1] or table.concat(parts))
 end
 
 -- Sets a field of the hash `more` of a run, or unsets it with false, when the call ends.
@@ -290,10 +315,6 @@ end
 function row.flush()
   for _, run in next, runs do
     if run then
-      if run.head_dirty then
-        run.head_dirty = nil
-        redis.call('SETRANGE', run.key, 0, struct.pack(HEAD, FORM, run.count, run.flags, run.open, run.created, run.graph))
-      end
       write_more(run)
       write_rows(run)
     end
