@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "211-c682cdea8f0a413c"
+const build = "213-83f4b39f098bc1b5"

@@ -27,12 +27,14 @@ row.LEASE_BYTES = 36
 row.MORE, row.RECORDED, row.LEASED, row.OTHER_ATTEMPT = 1, 2, 4, 8
 
 -- Flags of a run: nodes or edges have been added by the contract's calls; a node was replayed, so an edge may be resolved again; it
--- is being purged.
-row.EXTENDED, row.REPLAYED, row.PURGING = 1, 2, 4
+-- is being purged. It is plain while it is open, no node of it has ended but with success, and nothing has made its record one of
+-- those that calls on its nodes must look at.
+row.EXTENDED, row.REPLAYED, row.PURGING, row.PLAIN = 1, 2, 4, 8
 
 function row.is_extended(run) return run.flags % 2 == 1 end
 function row.is_replayed(run) return run.flags % 4 >= 2 end
 function row.is_purging(run) return run.flags % 8 >= 4 end
+function row.is_plain(run) return run.flags % 16 >= 8 end
 
 -- The values of state fields, by their number in a row.
 row.PHASE = { 'runnable', 'active', 'suspended', 'terminal' }
@@ -131,10 +133,10 @@ end
 
 -- Creates a run with the rows of its nodes as they begin, in one piece; what the call changes of them is written when it
 -- ends.
-function row.create(c, flow_id, count, graph_hash, initial)
+function row.create(c, flow_id, count, graph_hash, initial, flags)
   local nodes_key = key.flow_nodes(c, flow_id)
-  local run = new_run(c.at.prefix, c.at.tag, flow_id, nodes_key, count, 0, count, c.now, graph_hash)
-  run.bytes = struct.pack(HEAD, FORM, count, 0, count, c.now, graph_hash) .. initial
+  local run = new_run(c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash)
+  run.bytes = struct.pack(HEAD, FORM, count, flags, count, c.now, graph_hash) .. initial
   redis.call('SET', nodes_key, run.bytes)
   runs[flow_id] = run
   return run
@@ -206,16 +208,27 @@ function row.of(c, execution_id)
   return r or nil
 end
 
-local function find(core_key, name)
-  local ordinal = tonumber(string.sub(name, -4), 16)
-  if not ordinal or ordinal == 0 then return nil end
-  local id = string.sub(name, 1, 32) .. '0000'
+-- The run with an id, found by a key of its own or of one of its nodes, whose kind is `kind`.
+local function find_run(any_key, kind, id)
   local run = runs[id]
   if run == nil then
-    local prefix, tag = string.match(core_key, '^([^:]*):exec:({[^}]*})')
+    local prefix, tag = string.match(any_key, '^([^:]*):' .. kind .. ':({[^}]*})')
     run = prefix and load_run(prefix, tag, id, prefix .. ':flow:' .. tag .. ':' .. id .. ':nodes') or false
     runs[id] = run
   end
+  return run or nil
+end
+
+-- The run behind the key of a flow's record; nil for flows without rows.
+function row.of_flow_key(flow_key)
+  if string.byte(flow_key, -27) ~= 56 or string.sub(flow_key, -5) ~= ':core' then return nil end
+  return find_run(flow_key, 'flow', string.sub(flow_key, -41, -6))
+end
+
+local function find(core_key, name)
+  local ordinal = tonumber(string.sub(name, -4), 16)
+  if not ordinal or ordinal == 0 then return nil end
+  local run = find_run(core_key, 'exec', string.sub(name, 1, 32) .. '0000')
   if not run or row.is_purging(run) and not removes then return nil end
   return row.at(run, ordinal)
 end
