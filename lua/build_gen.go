@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "213-a5b83a45538445f3"
+const build = "214-2d693a4e3a22550f"
