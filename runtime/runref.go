@@ -87,8 +87,8 @@ func (r *RunRef) errorf(doing string, err error) error {
 	return fmt.Errorf("%s run %s of flow %s: %w", doing, r.id, r.flow, err)
 }
 
-// executionID returns the id under which the engine runs a node. Its error wraps ErrUnknownNode when the run has no such
-// node, and ErrRunNotFound when there is no such run.
+// executionID returns the id under which the engine runs a node. Its error wraps ErrUnknownNode when the run has no
+// such node, and ErrRunNotFound when there is no such run.
 func (r *RunRef) executionID(ctx context.Context, node string) (enginecore.ExecutionID, error) {
 	store, err := engine.Capability[engine.GraphStore](r.client.session.Backend)
 	if err != nil { // the run was created node by node

@@ -9,8 +9,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// ReadRecords reads fields of executions, in the order of ids: nil for one that does not exist, and without the fields that
-// a record lacks. Nodes of runs that were submitted whole have no hashes of their own; the library reads those.
+// ReadRecords reads fields of executions, in the order of ids: nil for one that does not exist, and without the fields
+// that a record lacks. Nodes of runs that were submitted whole have no hashes of their own; the library reads those.
 func (conn *Conn) ReadRecords(
 	ctx context.Context, ids []enginecore.ExecutionID, fields ...string,
 ) ([]map[string]string, error) {
@@ -65,7 +65,8 @@ func (conn *Conn) ReadRecords(
 	return records, nil
 }
 
-// isNode reports whether an id is that of a node of a run that was submitted whole: a UUID of version 8 with an ordinal.
+// isNode reports whether an id is that of a node of a run that was submitted whole: a UUID of version 8 with an
+// ordinal.
 func isNode(id enginecore.ExecutionID) bool {
 	uuid := id.UUID()
 	return len(uuid) == 36 && uuid[14] == '8' && !strings.HasSuffix(uuid, "0000")

@@ -40,8 +40,8 @@ func (s *Session) LaneTotals(ctx context.Context) ([]enginerpc.LaneState, error)
 	return lanes, nil
 }
 
-// countLaneNodes counts the nodes of runs that run or wait for upstreams, which are in no index of their lane: page by page,
-// all partitions side by side.
+// countLaneNodes counts the nodes of runs that run or wait for upstreams, which are in no index of their lane: page by
+// page, all partitions side by side.
 func (s *Session) countLaneNodes(ctx context.Context, add func(enginerpc.LaneState)) error {
 	calls := make([]enginerpc.CountLaneNodesCall, 0, s.Core.Partitioning().Flow)
 	for _, p := range s.Partitions() {
@@ -57,10 +57,14 @@ func (s *Session) countLaneNodes(ctx context.Context, add func(enginerpc.LaneSta
 				continue
 			}
 			for _, part := range r.Reply.Lanes {
-				add(enginerpc.LaneState{LaneID: part.LaneID, Active: part.Active, BlockedDependencies: part.BlockedDependencies})
+				add(enginerpc.LaneState{
+					LaneID: part.LaneID, Active: part.Active, BlockedDependencies: part.BlockedDependencies,
+				})
 			}
 			if r.Reply.NextCursor != "" {
-				rest = append(rest, enginerpc.CountLaneNodesCall{Partition: calls[i].Partition, Cursor: r.Reply.NextCursor})
+				rest = append(rest, enginerpc.CountLaneNodesCall{
+					Partition: calls[i].Partition, Cursor: r.Reply.NextCursor,
+				})
 			}
 		}
 		calls = rest
