@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "210-58ebed5546e07faa"
+const build = "211-9b326fca92a9a3bd"

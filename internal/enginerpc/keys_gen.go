@@ -570,15 +570,6 @@ func (k Keys) flowInput(tag string, flowID enginecore.FlowID) string {
 	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":input"
 }
 
-// FlowDefinition is <prefix>:flow:{tag}:{flow_id}:definition.
-func (k Keys) FlowDefinition(partition enginecore.Partition, flowID enginecore.FlowID) string {
-	return k.flowDefinition(partition.Tag(), flowID)
-}
-
-func (k Keys) flowDefinition(tag string, flowID enginecore.FlowID) string {
-	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":definition"
-}
-
 // FlowBudgets is <prefix>:flow:{tag}:{flow_id}:budgets.
 func (k Keys) FlowBudgets(partition enginecore.Partition, flowID enginecore.FlowID) string {
 	return k.flowBudgets(partition.Tag(), flowID)
@@ -595,15 +586,6 @@ func (k Keys) FlowEvents(partition enginecore.Partition, flowID enginecore.FlowI
 
 func (k Keys) flowEvents(tag string, flowID enginecore.FlowID) string {
 	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":events"
-}
-
-// FlowHeld is <prefix>:flow:{tag}:{flow_id}:held.
-func (k Keys) FlowHeld(partition enginecore.Partition, flowID enginecore.FlowID) string {
-	return k.flowHeld(partition.Tag(), flowID)
-}
-
-func (k Keys) flowHeld(tag string, flowID enginecore.FlowID) string {
-	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":held"
 }
 
 // FlowRerun is <prefix>:flow:{tag}:{flow_id}:rerun.
@@ -1089,15 +1071,6 @@ func (k Keys) FfxUnwanted(partition enginecore.Partition) string {
 
 func (k Keys) ffxUnwanted(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":unwanted"
-}
-
-// FfxCompaction is <prefix>:ffx:{tag}:compaction.
-func (k Keys) FfxCompaction(partition enginecore.Partition) string {
-	return k.ffxCompaction(partition.Tag())
-}
-
-func (k Keys) ffxCompaction(tag string) string {
-	return k.prefix + ":ffx:" + tag + ":compaction"
 }
 
 // FfxCompacting is <prefix>:ffx:{tag}:compacting.

@@ -6,34 +6,19 @@ local FLOW_OVER = { cancelled = true, completed = true, failed = true }
 local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins', 'paused',
   'budgets', 'budget_ids', 'children', 'fail_fast' }
 
--- The same of a flow that has none of the last six: its record says so with the field `bare`, which flow_record.set takes away.
-local function read_flow(flow_key)
-  local v = redis.call('HMGET', flow_key, 'bare', 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context')
-  if not is_set(v[1]) then return record.read(flow_key, FLOW_FIELDS) or {} end
-  return {
-    flow_kind = v[2] or nil, run_id = v[3] or nil, public_flow_state = v[4] or nil, deadline_at = v[5] or nil,
-    trace_context = v[6] or nil,
-  }
-end
-
 -- The flow of an execution as the call finds it, read once; an empty table without one.
 function flow_record.read(c, flow_id)
   local flows = c.flows
   local flow = flows and flows[flow_id]
   if flow then return flow end
   if not is_set(flow_id) then return {} end
-  flow = read_flow(key.flow_core(c, flow_id))
+  flow = record.read(key.flow_core(c, flow_id), FLOW_FIELDS) or {}
   if not flows then
     flows = {}
     c.flows = flows
   end
   flows[flow_id] = flow
   return flow
-end
-
--- Gives a flow a field that few flows have, and that calls which work on its nodes look at.
-function flow_record.set(flow_key, field, value)
-  redis.call('HSET', flow_key, field, value, 'bare', '')
 end
 
 -- The call has changed a flow, or its like.

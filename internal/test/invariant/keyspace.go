@@ -330,7 +330,7 @@ func (p *partition) sortFlow(text string, v value) string {
 	}
 	types := map[string]string{
 		"core": "hash", "members": "set", "tags": "hash", "pending_cancels": "set", "input": "string",
-		"definition": "string", "budgets": "string", "events": "stream", "summary": "hash", "grant": "hash",
+		"budgets": "string", "events": "stream", "summary": "hash", "grant": "hash",
 		"rerun": "set", "nodes": "string", "more": "hash", "results": "hash",
 	}
 	want, known := types[kind]
