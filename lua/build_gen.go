@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "211-9b326fca92a9a3bd"
+const build = "213-ecd3d926c3ceeb3b"

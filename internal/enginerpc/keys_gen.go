@@ -892,6 +892,15 @@ func (k Keys) ffxGraph(tag string, graphHash string) string {
 	return k.prefix + ":ffx:" + tag + ":graph:" + graphHash
 }
 
+// FfxUnusedGraphs is <prefix>:ffx:{tag}:unused_graphs.
+func (k Keys) FfxUnusedGraphs(partition enginecore.Partition) string {
+	return k.ffxUnusedGraphs(partition.Tag())
+}
+
+func (k Keys) ffxUnusedGraphs(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":unused_graphs"
+}
+
 // FfxWorkers is <prefix>:ffx:{tag}:workers.
 func (k Keys) FfxWorkers(partition enginecore.Partition) string {
 	return k.ffxWorkers(partition.Tag())
@@ -1274,6 +1283,20 @@ func (k Keys) ParseFlowCore(key string) (tag string, flowID enginecore.FlowID, o
 		return "", "", false
 	}
 	return tag, enginecore.FlowID(rest), true
+}
+
+// ParseFfxGraph returns the hash tag and the parameters of a key that FfxGraph returned, false for any
+// other.
+func (k Keys) ParseFfxGraph(key string) (tag string, graphHash string, ok bool) {
+	tag, rest, ok := k.cutTag(key, ":ffx:")
+	if !ok {
+		return "", "", false
+	}
+	rest, ok = strings.CutPrefix(rest, ":graph:")
+	if !ok {
+		return "", "", false
+	}
+	return tag, rest, true
 }
 
 // ParseFfxRuns returns the hash tag and the parameters of a key that FfxRuns returned, false for any

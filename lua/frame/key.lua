@@ -105,7 +105,8 @@
 -- Keys of the composite calls. None of them exists while only ff_* functions are used.
 -- @template ffx.protocol               ffx:min_protocol
 -- @template ffx.partition              ffx:{tag}
--- @template ffx.graph                  ffx:{tag}:graph:{graph_hash}
+-- @template ffx.graph                  ffx:{tag}:graph:{graph_hash} parsed
+-- @template ffx.unused_graphs          ffx:{tag}:unused_graphs
 -- @template ffx.workers                ffx:{tag}:workers
 -- @template ffx.lanes                  ffx:{tag}:lanes
 -- @template ffx.reclaimable            ffx:{tag}:lane:{lane_id:escaped}:reclaimable

@@ -202,7 +202,10 @@ local function changeable_field(field, name)
     end
     return graph_store.of_row(r)[name]
   end
-  WRITE[field] = function(r, text) write_more(r, field, text) end
+  WRITE[field] = function(r, text)
+    if text and tostring(text) == graph_store.of_row(r)[name] then text = nil end
+    write_more(r, field, text)
+  end
 end
 changeable_field('lane_id', 'lane_id')
 changeable_field('current_lane', 'lane_id')

@@ -94,6 +94,20 @@ local function write_special(c, r, run, g)
   end
 end
 
+-- Whether the graph has the nodes whose limits the call brings. Nil, or the error reply.
+local function check_limits(c, A)
+  if #A.limits == 0 then return nil end
+  local nodes = graph_store.node_count(c, A.graph)
+  if not nodes then return reply.err('graph_unknown') end
+  for _, entry in ipairs(A.limits) do
+    local ordinal = number.finite(entry.node)
+    if ordinal % 1 ~= 0 or ordinal < 1 or ordinal > nodes then
+      return reply.err('invalid_input', 'limits must name a node by its ordinal, got: ' .. entry.node)
+    end
+  end
+  return nil
+end
+
 local OK = { 'OK', '', '', '' }
 
 -- Creates one run. Gives its outcome, or nil and the error reply that goes for all.
@@ -111,7 +125,7 @@ local function submit(c, batch, A, n, run)
   if not g then return nil, reply.err('graph_unknown') end
   local err = g.head.waits and waitpoint_token.check_secret(key.waitpoint_secrets(c))
   if err then
-    redis.call('HINCRBY', g.key, 'runs', -1)
+    graph_store.leave(c, A.graph)
     return nil, err
   end
   if g.has_joins == nil then g.has_joins = #graph_store.joins(g) > 0 end
@@ -166,6 +180,8 @@ function F.ffx_submit(K, A)
   local n, err = parse(A)
   if err then return err end
   local c = call.open(K.partition)
+  err = check_limits(c, A)
+  if err then return err end
   recovery.state(c) -- as long as there is nothing that would have to be gone through
   local batch = batch_writes.new()
   local outcomes = {}
