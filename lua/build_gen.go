@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "213-ecd3d926c3ceeb3b"
+const build = "214-c33008cd3b06772c"

@@ -113,6 +113,7 @@ func (c *checker) rows(p *partition) {
 		}
 		c.graph(g)
 	}
+	c.unusedGraphs(p, uses)
 	c.registry(p)
 }
 
@@ -159,6 +160,21 @@ func (c *checker) graph(g *graph) {
 		}
 		if n != edges {
 			c.fault(RuleRows, g.key, "edges is %d, it has %d", edges, n)
+		}
+	}
+}
+
+// unusedGraphs checks that the index of graphs that no run uses holds those and no others.
+func (c *checker) unusedGraphs(p *partition, uses map[string]int) {
+	unused, key := p.indexes["unused_graphs"].scores, p.key("ffx:"+p.tag+":unused_graphs")
+	for hash, g := range p.graphs {
+		if _, listed := unused[hash]; listed != (uses[hash] == 0) {
+			c.fault(RuleRows, g.key, "is used by %d runs, but in the index of those that are not: %t", uses[hash], listed)
+		}
+	}
+	for hash := range unused {
+		if p.graphs[hash] == nil {
+			c.fault(RuleRows, key, "holds %s, which does not exist", hash)
 		}
 	}
 }
@@ -224,6 +240,50 @@ func (c *checker) run(p *partition, f *flowRecord) {
 	}
 }
 
+// leftovers are the fields that say nothing of a node that has ended.
+var leftovers = []string{
+	"blocking_detail", "delay_until", "pending_retry_reason", "pending_previous_attempt_index", "pending_replay_attempt",
+	"pending_replay_reason", "pending_replay_requested_by", "remaining_attempt_timeout", "lease_expired_at", "lease_revoked_at",
+	"lease_revoke_reason", "lease_last_renewed_at", "lease_renewal_deadline", "current_suspension_id", "current_waitpoint_id",
+	"prior_eligibility_state", "prior_blocking_reason", "prior_blocking_detail",
+}
+
+// moreOf checks the fields of a node that have no column.
+func (c *checker) moreOf(f *flowRecord, e *execution) {
+	r, fields := e.row, f.more()[e.row.ordinal]
+	n := f.run.definition.node(r.ordinal)
+	for field, text := range map[string]string{"lane_id": n.get("lane_id"), "current_lane": n.get("lane_id"), "priority": n.get("priority")} {
+		if own, found := fields[field]; found && own == text {
+			c.fault(RuleRows, e.key, "%s is %s beside the row, as the graph says already", field, own)
+		}
+	}
+	if r.lease == otherLease && fields["lease"] == "" {
+		c.fault(RuleLease, e.key, "the lease is said to be beside the row, but is not")
+	}
+	if !e.terminal() {
+		return
+	}
+	for _, field := range leftovers {
+		if text, found := fields[field]; found {
+			c.fault(RuleRows, e.key, "has ended, but %s is still %q", field, text)
+		}
+	}
+}
+
+// joinLetters checks that the string of a join knows of its own edges alone.
+func (c *checker) joinLetters(f *flowRecord, e *execution) {
+	text := f.joins[e.id].text
+	ups := make(map[int]bool)
+	for _, edge := range f.run.definition.node(e.row.ordinal).ups {
+		ups[edge.ordinal] = true
+	}
+	for at := range len(text) {
+		if letter := text[at]; letter != 0 && (!ups[at] || letters[letter] == "") {
+			c.fault(RuleDeps, e.key, "knows %q of an edge from node %d", letter, at)
+		}
+	}
+}
+
 // row checks one row.
 func (c *checker) row(p *partition, f *flowRecord, e *execution) {
 	r, n := e.row, f.run.definition.node(e.row.ordinal)
@@ -259,6 +319,8 @@ func (c *checker) row(p *partition, f *flowRecord, e *execution) {
 	if _, found := f.joins[e.id]; !found && join != nil && n.get("join") != "" && (f.open() || join.fired()) && f.joinTold(e) {
 		c.fault(RuleDeps, e.key, "an upstream has been told, but nothing is known of its edges")
 	}
+	c.joinLetters(f, e)
+	c.moreOf(f, e)
 	c.rowIndexes(p, e)
 }
 
