@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "214-c33008cd3b06772c"
+const build = "215-fc3539193db115ec"

@@ -48,8 +48,8 @@ local NODE_NUMBERS = { 'input_count', 'delay', 'start_timeout', 'attempt_timeout
 
 -- Numbers of a node: nil, and the error reply when something about it is bad. `part`: see graph_check.part.
 local function check_node(node, ordinal, part)
-  if node.name == '' or node.kind == '' or node.lane_id == '' then
-    return nil, refuse('node ' .. number.digits(ordinal) .. ' must have a name, a kind and a lane')
+  if node.name == '' or node.lane_id == '' or node.kind == '' and node.wait == '' then
+    return nil, refuse('node ' .. number.digits(ordinal) .. ' must have a name, a lane and, unless it is a waitpoint, a kind')
   end
   local what, numbers, err = 'node ' .. node.name, {}, nil
   for _, name in ipairs(NODE_NUMBERS) do
