@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "215-fc3539193db115ec"
+const build = "217-e480429f950f9e2e"

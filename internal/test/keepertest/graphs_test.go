@@ -210,6 +210,8 @@ func TestWorkersOfNoRow(t *testing.T) {
 	held := start(2)
 	<-begun
 	require.EqualValues(t, 5, d.count("HLEN", workers))
+	d.run("index_reconciliation")
+	require.EqualValues(t, 5, d.count("HLEN", workers), "both may come back soon")
 	clock.Jump(2 * time.Minute)
 	d.run("index_reconciliation")
 	require.EqualValues(t, 3, d.count("HLEN", workers), "the first is gone, the second has a lease")

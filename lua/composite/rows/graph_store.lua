@@ -126,27 +126,25 @@ local function head_of(g)
   return g.head
 end
 
--- How many nodes a graph of the call's partition has; nil when the partition does not have it.
-function graph_store.node_count(c, graph_hash)
+-- The graph of the call's partition with a hash, with its head; nil when the partition does not have it.
+function graph_store.find(c, graph_hash)
   local g = entry(key.ffx_graph(c, graph_hash))
-  local head = g.head or head_of(g)
-  return head and head.nodes
+  return (g.head or head_of(g)) and g
 end
 
--- One run more uses a graph of the call's partition. Gives the graph with its head, or nil when the partition does not have it.
-function graph_store.use(c, graph_hash)
-  local graph_key = key.ffx_graph(c, graph_hash)
-  local g = entry(graph_key)
-  local uses = redis.call('HINCRBY', graph_key, 'runs', 1)
-  if (uses == 1 or not g.head) and not head_of(g) then
-    if redis.call('HINCRBY', graph_key, 'runs', -1) == 0 and redis.call('HLEN', graph_key) == 1 then redis.call('DEL', graph_key) end
-    return nil
+-- One run more uses a graph that graph_store.find gave. Reports whether there still is one: it may have gone meanwhile.
+function graph_store.use(c, g, graph_hash)
+  local uses = redis.call('HINCRBY', g.key, 'runs', 1)
+  if uses > 1 then return true end
+  if head_of(g) then
+    redis.call('ZREM', key.ffx_unused_graphs(c), graph_hash)
+    return true
   end
-  if uses == 1 then redis.call('ZREM', key.ffx_unused_graphs(c), graph_hash) end
-  return g
+  if redis.call('HINCRBY', g.key, 'runs', -1) == 0 and redis.call('HLEN', g.key) == 1 then redis.call('DEL', g.key) end
+  return false
 end
 
--- A run that was about to use a graph does not, or one uses it no more.
+-- One run less uses a graph.
 function graph_store.leave(c, graph_hash)
   if redis.call('HINCRBY', key.ffx_graph(c, graph_hash), 'runs', -1) <= 0 then set_unused(c, graph_hash) end
 end

@@ -288,7 +288,7 @@ end
 
 -- Writes what the call has changed.
 function row.flush()
-  for _, run in next, runs do
+  for _, run in next, runs, nil do
     if run then
       if run.head_dirty then
         run.head_dirty = nil

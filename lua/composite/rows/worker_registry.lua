@@ -89,7 +89,7 @@ function worker_registry.forget_gone(c)
   local used = in_use(c)
   if not used then return 0 end
   local entry, gone = known_in(workers_key), {}
-  for _, known_as in next, entry.numbers do used[known_as.n] = true end
+  for _, known_as in next, entry.numbers, nil do used[known_as.n] = true end
   local values = redis.call('HGETALL', workers_key)
   for i = 1, #values, 2 do
     local n = tonumber(values[i])
