@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "217-e480429f950f9e2e"
+const build = "218-185c9ec201182d57"

@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A graph that was stored and never used, and one whose last run was purged, goes after an hour; that of a run stays.
+// A graph of which no run was submitted goes after an hour, one that was used goes with its last run.
 func TestUnusedGraphs(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -39,7 +39,6 @@ func TestUnusedGraphs(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(d.ctx)
 		require.NoError(t, err)
-		place := b.Locate(t, def.Name(), "kept")
 		require.Len(t, d.keysLike(":graph:"), 2)
 		b.Check(t, invariant.AnyTime)
 
@@ -57,20 +56,22 @@ func TestUnusedGraphs(t *testing.T) {
 		require.ErrorContains(t, err, "part 1 of the graph is missing")
 
 		require.NoError(t, run.Purge(d.ctx))
-		require.Len(t, d.keysLike(":graph:"), 1)
-		b.Check(t, invariant.AnyTime)
-		require.EqualValues(t, 1, d.count("DEL", d.keys.FfxUnusedGraphs(place.Partition)))
+		require.Empty(t, d.keysLike("graph"), "it goes with its last run")
+		_, err = d.core.PutGraph(d.ctx, put[0])
+		require.NoError(t, err)
+		require.EqualValues(t, 1, d.count("DEL", d.keys.FfxUnusedGraphs(p)))
 		require.Equal(t, map[string]int64{"unused_graphs": 1}, d.run("key_reconciliation").Repaired)
 		b.Check(t, invariant.AnyTime)
-		again, err := runtime.Start(d.ctx, b.Client, def, 4, runtime.WithID("kept"))
+		_, err = d.core.PutGraph(d.ctx, put[1])
 		require.NoError(t, err)
-		require.Empty(t, d.unused(place.Partition))
-		_, err = again.Result(d.ctx)
+		submit := enginerpc.SubmitCall{
+			Partition: p, Graph: abandoned, GraphHash: "h", FlowName: "chain",
+			Runs: []enginerpc.SubmitRun{{FlowID: enginecore.FlowIDFor("test", "chain", "x"), RunID: "x"}},
+		}
+		_, err = d.core.Submit(d.ctx, submit)
 		require.NoError(t, err)
-		require.NoError(t, again.Purge(d.ctx))
-		past(place.Partition)
-		require.EqualValues(t, 1, d.run("retention").Done)
-		require.Empty(t, d.keysLike(":graph:"))
+		require.Empty(t, d.unused(p))
+		b.Check(t, invariant.AnyTime)
 	})
 }
 

@@ -1,5 +1,6 @@
 -- Graphs, each stored once in a partition for all runs of it: what is the same for a node in all of them. The client compiles a
--- graph and puts it with the first run that the partition has of it; it goes an hour after the last run of it: see graph_upkeep.
+-- graph and puts it with the first run that the partition has of it; it goes with the last run of it, or when no run of it comes: see
+-- graph_upkeep.
 --
 -- The hash of a graph holds `nodes` (how many), `edges`, `runs` (how many use it), `definition` (JSON), chunks of CHUNK nodes
 -- (n1, n2 …, msgpack), of their first rows (r1 …), of the ordinals of nodes without upstreams (o1 …) and of joins (j1 …), of
@@ -107,7 +108,7 @@ function graph_store.ordinal(run, name)
   return tonumber(redis.call('HGET', graph_store.of_run(run).key, '@' .. name) or nil)
 end
 
--- How long a graph is kept that no run uses (ms).
+-- How long a graph is kept of which no run comes (ms).
 graph_store.KEPT_MS = 3600000
 
 -- No run uses a graph: it is in the index of such graphs, with the time at which it goes.
@@ -144,13 +145,16 @@ function graph_store.use(c, g, graph_hash)
   return false
 end
 
--- One run less uses a graph.
-function graph_store.leave(c, graph_hash)
-  if redis.call('HINCRBY', key.ffx_graph(c, graph_hash), 'runs', -1) <= 0 then set_unused(c, graph_hash) end
-end
-
 -- A graph is gone.
 function graph_store.forget(graph_key) known[graph_key] = nil end
+
+-- One run less uses a graph, which goes with the last one.
+function graph_store.leave(c, graph_hash)
+  local graph_key = key.ffx_graph(c, graph_hash)
+  if redis.call('HINCRBY', graph_key, 'runs', -1) > 0 then return end
+  redis.call('UNLINK', graph_key)
+  graph_store.forget(graph_key)
+end
 
 -- What is kept of small graphs only.
 local MAX_KEPT_NODES = 128
@@ -264,7 +268,7 @@ end
 
 -- @function ffx_put_graph
 -- @summary  Brings nodes of a graph into a partition, 32 of them in a call but the last, in order. Runs of the graph can be
---           submitted once `last` has come. Sent again it changes nothing. A graph that no run has used for an hour goes.
+--           submitted once `last` has come. Sent again it changes nothing. A graph of which no run is submitted for an hour goes.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      graph              text

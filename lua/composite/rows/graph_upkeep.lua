@@ -1,9 +1,9 @@
--- Removing graphs that no run has used for an hour.
+-- Removing graphs of which no run was submitted for an hour.
 
 -- What one call removes: a graph may have many nodes.
 local GRAPHS_PER_CALL = 16
 
--- Removes graphs that no run has used for long enough. Gives how many are gone.
+-- Removes graphs that have waited long enough for a run. Gives how many are gone.
 function graph_upkeep.remove_due(c)
   local unused_key = key.ffx_unused_graphs(c)
   local due, gone = scan.due(c, unused_key, GRAPHS_PER_CALL), 0
