@@ -221,6 +221,13 @@ type damage struct {
 	commands, index string
 }
 
+func (x *fixture) spoil(t *testing.T, w damage) {
+	t.Helper()
+	for command := range strings.SplitSeq(w.commands, ";") {
+		x.do(t, command)
+	}
+}
+
 var nobody = "{fp:0}:00000000-0000-0000-0000-000000000000"
 
 // damages are in groups, of which each is repaired in one go besides one by one.
@@ -292,7 +299,7 @@ func damages() [][]damage {
 			{"HSET $flow:edgegroup:$joined failed 1", "edge_groups"},
 			{"SETRANGE $flow:nodes 4 M", "flow_counts"},
 			{"HSET $flow:core nodes_failed 1", "flow_counts"},
-			{"HSET $over:core nodes_cancelled 1", "flow_counts"},
+			{"SETRANGE $over:nodes 4 M;HSET $over:core nodes_cancelled 1", "flow_counts"},
 		},
 	}
 }
@@ -306,7 +313,7 @@ func TestIndexReconciliation(t *testing.T) {
 			x := newFixture(t, b)
 			require.NoError(t, x.faults(t))
 			for _, w := range group {
-				x.do(t, w.commands)
+				x.spoil(t, w)
 				require.Error(t, x.faults(t), w.commands)
 				report, err := b.RunKeeperTask(x.ctx, "index_reconciliation")
 				require.NoError(t, err)
@@ -318,7 +325,7 @@ func TestIndexReconciliation(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, report.Repaired, "what is in order is left alone")
 			for _, w := range group {
-				x.do(t, w.commands)
+				x.spoil(t, w)
 			}
 			_, err = b.RunKeeperTask(x.ctx, "index_reconciliation")
 			require.NoError(t, err)
