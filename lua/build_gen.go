@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "218-185c9ec201182d57"
+const build = "214-659e2184d547f9fe"

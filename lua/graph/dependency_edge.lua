@@ -97,7 +97,7 @@ end
 -- Counts an edge in the child's group, which comes into being when the call brings its key. Gives the group, or nil.
 local function count_edge(c, K, A, child, g)
   if not g and not is_set(K.group) then return nil end
-  if not g and child.managed then redis.call('HSET', key.flow_core(c, A.flow_id), 'joins', '1') end
+  if not g and child.managed then flow_record.set(key.flow_core(c, A.flow_id), 'joins', '1') end
   return edge_group.add_edges(g and g.key or K.group, g, 1)
 end
 

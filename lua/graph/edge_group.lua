@@ -133,7 +133,7 @@ function F.ff_set_edge_group_policy(K, A)
   end
   edge_group.write(c, K.group, p)
   if p.expected == 0 then redis.call('HDEL', K.group, 'expected_edges') end
-  if flow.managed then redis.call('HSET', K.flow, 'joins', '1') end
+  if flow.managed then flow_record.set(K.flow, 'joins', '1') end
   return reply.ok('set')
 end
 

@@ -218,7 +218,7 @@ function F.ffx_pause_flow(K, A)
   if not flow then return reply.err('flow_not_found') end
   if flow_record.is_over(flow) then return reply.err('flow_already_terminal') end
   if flow.paused then return reply.already() end
-  redis.call('HSET', flow_key, 'paused', stored(c, A.reason))
+  flow_record.set(flow_key, 'paused', stored(c, A.reason))
   event_log.add(c, A.flow_id, 'flow_paused')
   return reply.ok()
 end

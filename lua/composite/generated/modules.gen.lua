@@ -36,6 +36,7 @@ local row_complete = {}
 local row_edges = {}
 local row_inputs = {}
 local row_joins = {}
+local row_lease = {}
 local row_record = {}
 local row_steps = {}
 local run_list = {}

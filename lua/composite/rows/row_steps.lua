@@ -27,16 +27,19 @@ function requeue.mark_fresh(c, core)
   row.touch(r)
 end
 
-function claim.start_fresh(c, execution_id, core, w)
-  local r = core.row
-  local expires = c.now + w.ttl
+-- Leases a node to a worker as its first attempt.
+function row_steps.start(c, r, execution_id, w)
   r.phase, r.owner, r.elig, r.why, r.attempt, r.public = 2, 2, 9, 1, 3, 5
   r.flags, r.index, r.total, r.epoch = row.LEASED, 0, 1, 1
   r.lease, r.worker = w.lease_id, worker_registry.number(r.run, w.worker_instance_id, w.worker_id)
-  r.expires, r.acquired, r.started, r.changed = expires, c.now, c.now, c.now
+  r.expires, r.acquired, r.started, r.changed = c.now + w.ttl, c.now, c.now, c.now
   row.touch(r)
-  call.enter(c, key.index_lease_expiry(c), execution_id, expires)
-  return { epoch = '1', expires = number.time(expires), attempt_id = w.attempt_id, index = '0', type = 'initial' }
+  call.enter(c, key.index_lease_expiry(c), execution_id, r.expires)
+end
+
+function claim.start_fresh(c, execution_id, core, w)
+  row_steps.start(c, core.row, execution_id, w)
+  return { epoch = '1', expires = number.time(core.row.expires), attempt_id = w.attempt_id, index = '0', type = 'initial' }
 end
 
 -- The core of a node whose lease, which stands, is the one that a completion names.
