@@ -219,6 +219,7 @@ func (c *checker) run(p *partition, f *flowRecord) {
 	if f.purging() {
 		return
 	}
+	c.plain(p, f)
 	for i := range f.run.rows {
 		c.row(p, f, p.executions[nodeID(p.tag, f.id, i+1)])
 	}
@@ -237,6 +238,26 @@ func (c *checker) run(p *partition, f *flowRecord) {
 	for id := range f.joins {
 		if e := p.executions[id]; e == nil || e.row == nil || e.row.run != f || g.node(e.row.ordinal).get("join") == "" {
 			c.fault(RuleRows, p.key("flow:"+p.tag+":"+f.id+":join:"+id), "is of no join")
+		}
+	}
+}
+
+// plain checks the mark of a run of whose record calls read little.
+func (c *checker) plain(p *partition, f *flowRecord) {
+	if f.run.flags&flagPlain == 0 {
+		return
+	}
+	if !f.open() {
+		c.fault(RuleRows, f.run.key, "is marked as plain, but is %s", f.core["public_flow_state"])
+	}
+	for _, field := range []string{"joins", "paused", "budgets", "budget_ids", "children", "fail_fast"} {
+		if f.core[field] != "" {
+			c.fault(RuleRows, f.run.key, "is marked as plain, but %s is %q", field, f.core[field])
+		}
+	}
+	for id := range f.members() {
+		if e := p.executions[id]; e != nil && e.terminal() && e.get("terminal_outcome") != "success" {
+			c.fault(RuleRows, f.run.key, "is marked as plain, but %s is %s", id, e.get("terminal_outcome"))
 		}
 	}
 }
