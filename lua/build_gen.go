@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "214-2d693a4e3a22550f"
+const build = "215-0e81aa4aff2dec79"

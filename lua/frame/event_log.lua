@@ -61,7 +61,7 @@ end
 
 -- Writes what the call has logged. The frame of every call that may write ends with it.
 function event_log.write()
-  for stream, entry in next, unwritten do
+  for stream, entry in next, unwritten, nil do
     unwritten[stream] = nil
     write_entry(stream, entry)
   end

@@ -335,7 +335,7 @@ end
 
 -- Writes what the call has changed.
 function row.flush()
-  for _, run in next, runs do
+  for _, run in next, runs, nil do
     if run then
       write_more(run)
       write_rows(run)
