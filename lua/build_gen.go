@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "210-58ebed5546e07faa"
+const build = "212-ee4dd068702af0fa"
