@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "212-ee4dd068702af0fa"
+const build = "213-95ad3298d5bb1c2c"

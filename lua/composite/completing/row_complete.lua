@@ -67,7 +67,7 @@ function row_complete.commit(c, completion)
   local flow = flow_record.read(c, run.id)
   local count = graph_store.edge_count(node.downs)
   c.budget = c.budget or call.WORK_BUDGET
-  if flow.joins or flow.public_flow_state ~= 'open' or run.flags ~= 0 or count > c.budget or not leads_on_plainly(node)
+  if flow.joins or flow.public_flow_state ~= 'open' or run.flags % row.FAIR ~= 0 or count > c.budget or not leads_on_plainly(node)
     or call.in_doubt(c) then
     return false
   end

@@ -27,12 +27,13 @@ row.LEASE_BYTES = 36
 row.MORE, row.RECORDED, row.LEASED, row.OTHER_ATTEMPT = 1, 2, 4, 8
 
 -- Flags of a run: nodes or edges have been added by the contract's calls; a node was replayed, so an edge may be resolved again; it
--- is being purged.
-row.EXTENDED, row.REPLAYED, row.PURGING = 1, 2, 4
+-- is being purged; it has a key by which it shares lanes.
+row.EXTENDED, row.REPLAYED, row.PURGING, row.FAIR = 1, 2, 4, 8
 
 function row.is_extended(run) return run.flags % 2 == 1 end
 function row.is_replayed(run) return run.flags % 4 >= 2 end
 function row.is_purging(run) return run.flags % 8 >= 4 end
+function row.is_fair(run) return run.flags >= 8 end
 
 -- The values of state fields, by their number in a row.
 row.PHASE = { 'runnable', 'active', 'suspended', 'terminal' }
@@ -130,11 +131,11 @@ function row.run(c, flow_id)
 end
 
 -- Creates a run with the rows of its nodes as they begin, in one piece; what the call changes of them is written when it
--- ends.
-function row.create(c, flow_id, count, graph_hash, initial)
-  local nodes_key = key.flow_nodes(c, flow_id)
-  local run = new_run(c.at.prefix, c.at.tag, flow_id, nodes_key, count, 0, count, c.now, graph_hash)
-  run.bytes = struct.pack(HEAD, FORM, count, 0, count, c.now, graph_hash) .. initial
+-- ends. `is_fair`: it has a key by which it shares lanes.
+function row.create(c, flow_id, count, graph_hash, initial, is_fair)
+  local nodes_key, flags = key.flow_nodes(c, flow_id), is_fair and row.FAIR or 0
+  local run = new_run(c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash)
+  run.bytes = struct.pack(HEAD, FORM, count, flags, count, c.now, graph_hash) .. initial
   redis.call('SET', nodes_key, run.bytes)
   runs[flow_id] = run
   return run
@@ -238,22 +239,51 @@ end
 -- What the header says has changed.
 function row.touch_run(run) run.head_dirty = true end
 
-local function write_rows(run)
-  local dirty = run.dirty
-  if #dirty == 0 then return end
-  if #dirty > 1 then table.sort(dirty, function(a, b) return a.ordinal < b.ordinal end) end
-  local i = 1
-  while i <= #dirty do
-    -- Neighbours go with one command.
-    local first, parts = dirty[i], { pack(dirty[i]) }
-    while dirty[i + 1] and dirty[i + 1].ordinal == dirty[i].ordinal + 1 do
-      i = i + 1
-      parts[#parts + 1] = pack(dirty[i])
+local function by_ordinal(a, b) return a.ordinal < b.ordinal end
+
+-- Sorts the rows that have changed, which mostly come in their order.
+local function sort(dirty)
+  for i = 2, #dirty do
+    if dirty[i].ordinal < dirty[i - 1].ordinal then
+      table.sort(dirty, by_ordinal)
+      return
     end
-    redis.call('SETRANGE', run.key, HEAD_BYTES + (first.ordinal - 1) * ROW_BYTES, table.concat(parts))
-    i = i + 1
   end
-  for _, r in ipairs(dirty) do r.dirty = nil end
+end
+
+-- So much between two changes is written again as it is, where the call has read it: that takes less than a further command.
+local MAX_GAP = FIRST_READ
+
+local function pack_head(run)
+  return struct.pack(HEAD, FORM, run.count, run.flags, run.open, run.created, run.graph)
+end
+
+-- Writes the header and the rows that have changed, with one command where they are close to each other.
+local function write_rows(run)
+  local dirty, parts, count, from, to = run.dirty, {}, 0, 0, 0
+  if run.head_dirty then
+    run.head_dirty = nil
+    parts[1], count, to = pack_head(run), 1, HEAD_BYTES
+  end
+  sort(dirty)
+  for i = 1, #dirty do
+    local r = dirty[i]
+    local at = HEAD_BYTES + (r.ordinal - 1) * ROW_BYTES
+    if count > 0 and at > to then
+      if at <= #run.bytes and at - to <= MAX_GAP then
+        count = count + 1
+        parts[count] = string.sub(run.bytes, to + 1, at)
+      else
+        redis.call('SETRANGE', run.key, from, table.concat(parts))
+        parts, count = {}, 0
+      end
+    end
+    if count == 0 then from = at end
+    count = count + 1
+    parts[count], to, r.dirty = pack(r), at + ROW_BYTES, nil
+  end
+  if count == 0 then return end
+  redis.call('SETRANGE', run.key, from, table.concat(parts))
   run.dirty = {}
 end
 
@@ -290,10 +320,6 @@ end
 function row.flush()
   for _, run in next, runs do
     if run then
-      if run.head_dirty then
-        run.head_dirty = nil
-        redis.call('SETRANGE', run.key, 0, struct.pack(HEAD, FORM, run.count, run.flags, run.open, run.created, run.graph))
-      end
       write_more(run)
       write_rows(run)
     end

@@ -224,7 +224,7 @@ function WRITE.delay_until(r, text) write_more(r, 'delay_until', text) end
 -- The key of a run by which it shares lanes is the same for all of its nodes that are no waitpoints.
 run_field('run_fair_key', 'fair_key')
 function READ.fair_key(r)
-  if graph_store.of_row(r).wait then return nil end
+  if not row.is_fair(r.run) or graph_store.of_row(r).wait then return nil end
   return READ.run_fair_key(r)
 end
 

@@ -115,7 +115,7 @@ local function submit(c, batch, A, n, run)
     return nil, err
   end
   if g.has_joins == nil then g.has_joins = #graph_store.joins(g) > 0 end
-  local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g))
+  local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), is_set(run.fair_key))
   r.known_graph = g
   run.result_execution_id = row.execution_id(r, g.head.result)
   run_record.write(c, batch, flow_key, A, run, g, n.deadline)
