@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "213-95ad3298d5bb1c2c"
+const build = "214-c662a7a2e8e6dde1"
