@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "214-c662a7a2e8e6dde1"
+const build = "215-29f77f94104f20ca"

@@ -99,18 +99,28 @@ function row.forget()
   if next(runs) then runs, rows = {}, {} end
 end
 
--- Bytes that the first look at a run reads: of a small one, all of it.
-local FIRST_READ = 2048
+-- Bytes that the first look at a run reads: of a small one, all of it. And the place of the last of them, as commands take it.
+local FIRST_READ, LAST_OF_FIRST_READ = 2048, '2047'
 
 local function new_run(prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
   return {
-    prefix = prefix, tag = tag, id = id, key = nodes_key, more_key = prefix .. ':flow:' .. tag .. ':' .. id .. ':more',
-    count = count, flags = flags, open = open, created = created, graph = graph_hash, rows = {}, dirty = {},
+    prefix = prefix, tag = tag, id = id, key = nodes_key, stem = tag .. ':' .. string.sub(id, 1, 32), count = count,
+    flags = flags, open = open, created = created, graph = graph_hash, rows = {}, dirty = {},
   }
 end
 
+-- The key of the hash `more` of a run, which few calls need.
+function row.more_key(run)
+  local more_key = run.more_key
+  if not more_key then
+    more_key = run.prefix .. ':flow:' .. run.tag .. ':' .. run.id .. ':more'
+    run.more_key = more_key
+  end
+  return more_key
+end
+
 local function load_run(prefix, tag, id, nodes_key)
-  local bytes = redis.call('GETRANGE', nodes_key, 0, FIRST_READ - 1)
+  local bytes = redis.call('GETRANGE', nodes_key, '0', LAST_OF_FIRST_READ)
   if #bytes < HEAD_BYTES then return nil end
   local form, count, flags, open, created, graph_hash = struct.unpack(HEAD, bytes)
   if form ~= FORM then error('rows of an unknown form: ' .. nodes_key) end
@@ -174,9 +184,18 @@ function row.created_text(run)
   return run.created_text
 end
 
+-- Small ordinals as the ids of executions have them.
+local ORDINALS, MAX_ORDINALS = {}, 256
+
+local function ordinal_text(ordinal)
+  local text = string.format('%04x', ordinal)
+  if ordinal <= MAX_ORDINALS then ORDINALS[ordinal] = text end
+  return text
+end
+
 -- Id of the execution of a node.
 function row.execution_id(run, ordinal)
-  return run.tag .. ':' .. string.sub(run.id, 1, 32) .. string.format('%04x', ordinal)
+  return run.stem .. (ORDINALS[ordinal] or ordinal_text(ordinal))
 end
 
 -- The ordinal that the id of an execution names; 0 for ids that are none of a row.
@@ -260,7 +279,7 @@ end
 
 -- Writes the header and the rows that have changed, with one command where they are close to each other.
 local function write_rows(run)
-  local dirty, parts, count, from, to = run.dirty, {}, 0, 0, 0
+  local dirty, parts, count, from, to = run.dirty, {}, 0, '0', 0
   if run.head_dirty then
     run.head_dirty = nil
     parts[1], count, to = pack_head(run), 1, HEAD_BYTES
@@ -312,8 +331,8 @@ local function write_more(run)
       unset[#unset + 1] = field
     end
   end
-  if #set > 0 then call.chunked('HSET', run.more_key, set) end
-  if #unset > 0 then call.chunked('HDEL', run.more_key, unset) end
+  if #set > 0 then call.chunked('HSET', row.more_key(run), set) end
+  if #unset > 0 then call.chunked('HDEL', row.more_key(run), unset) end
 end
 
 -- Writes what the call has changed.

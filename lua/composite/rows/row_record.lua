@@ -56,7 +56,7 @@ local function read_more(r, fields)
       r.has_common = true
       want(COMMON)
     end
-    for i, value in ipairs(redis.call('HMGET', r.run.more_key, unpack(names))) do more[wanted[i]] = value end
+    for i, value in ipairs(redis.call('HMGET', row.more_key(r.run), unpack(names))) do more[wanted[i]] = value end
   end
   return more
 end

@@ -30,13 +30,14 @@ end
 function claim.start_fresh(c, execution_id, core, w)
   local r = core.row
   local expires = c.now + w.ttl
+  local expires_text = number.time(expires)
   r.phase, r.owner, r.elig, r.why, r.attempt, r.public = 2, 2, 9, 1, 3, 5
   r.flags, r.index, r.total, r.epoch = row.LEASED, 0, 1, 1
   r.lease, r.worker = w.lease_id, worker_registry.number(r.run, w.worker_instance_id, w.worker_id, c.now)
   r.expires, r.acquired, r.started, r.changed = expires, c.now, c.now, c.now
   row.touch(r)
-  call.enter(c, key.index_lease_expiry(c), execution_id, expires)
-  return { epoch = '1', expires = number.time(expires), attempt_id = w.attempt_id, index = '0', type = 'initial' }
+  call.enter(c, key.index_lease_expiry(c), execution_id, expires_text)
+  return { epoch = '1', expires = expires_text, attempt_id = w.attempt_id, index = '0', type = 'initial' }
 end
 
 -- The core of a node whose lease, which stands, is the one that a completion names.
