@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "215-29f77f94104f20ca"
+const build = "217-fcc78518fe9c06ea"

@@ -99,8 +99,9 @@ function row.forget()
   if next(runs) then runs, rows = {}, {} end
 end
 
--- Bytes that the first look at a run reads: of a small one, all of it. And the place of the last of them, as commands take it.
-local FIRST_READ, LAST_OF_FIRST_READ = 2048, '2047'
+-- The last byte that the first look at a run reads: of a small one, all of it. The server's interpreter goes through all bytes of
+-- each text that it makes, so that more would take longer than a further command.
+local LAST_OF_FIRST_READ = '1023'
 
 local function new_run(prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
   return {
@@ -151,17 +152,20 @@ function row.create(c, flow_id, count, graph_hash, initial, is_fair)
   return run
 end
 
--- The row of a node by its ordinal.
+-- The row of a node by its ordinal. The next one, which mostly is wanted too, is read with it.
 function row.at(run, ordinal)
   local r = run.rows[ordinal]
   if r then return r end
   if ordinal < 1 or ordinal > run.count then return nil end
-  local from = HEAD_BYTES + (ordinal - 1) * ROW_BYTES
-  if from + ROW_BYTES <= #run.bytes then
-    r = unpack_at(run.bytes, from + 1, run, ordinal)
-  else
-    r = unpack_at(redis.call('GETRANGE', run.key, from, from + ROW_BYTES - 1), 1, run, ordinal)
+  local bytes, at = run.bytes, HEAD_BYTES + (ordinal - 1) * ROW_BYTES
+  if at + ROW_BYTES > #bytes then
+    bytes = redis.call('GETRANGE', run.key, at, at + 2 * ROW_BYTES - 1)
+    at = 0
+    if ordinal < run.count and not run.rows[ordinal + 1] then
+      run.rows[ordinal + 1] = unpack_at(bytes, ROW_BYTES + 1, run, ordinal + 1)
+    end
   end
+  r = unpack_at(bytes, at + 1, run, ordinal)
   run.rows[ordinal] = r
   return r
 end
@@ -270,8 +274,9 @@ local function sort(dirty)
   end
 end
 
--- So much between two changes is written again as it is, where the call has read it: that takes less than a further command.
-local MAX_GAP = FIRST_READ
+-- So many bytes between two changes are written again as they are, where the call has read them: that takes less than a further
+-- command.
+local MAX_GAP = 512
 
 local function pack_head(run)
   return struct.pack(HEAD, FORM, run.count, run.flags, run.open, run.created, run.graph)
