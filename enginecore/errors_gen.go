@@ -83,7 +83,7 @@ const (
 	ErrFlowPurging Code = "flow_purging"
 	// ErrGrantAlreadyExists comes from ff_issue_claim_grant, ff_issue_reclaim_grant.
 	ErrGrantAlreadyExists Code = "grant_already_exists"
-	// ErrGraphUnknown comes from ffx_submit.
+	// ErrGraphUnknown comes from ffx_read_graph, ffx_submit.
 	ErrGraphUnknown Code = "graph_unknown"
 	// ErrHMACSecretNotInitialized comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
 	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint.
@@ -111,17 +111,17 @@ const (
 	// ff_buffer_signal_for_pending_waitpoint, ff_suspend_execution, ff_resume_execution,
 	// ff_create_pending_waitpoint, ff_resolve_dependency, ff_set_edge_group_policy, ff_create_flow,
 	// ff_cancel_flow, ff_change_priority, ff_create_budget, ff_report_usage_and_check, ff_reset_budget,
-	// ff_check_admission_and_record, ffx_put_graph, ffx_submit, ffx_claim_granted, ffx_set_priority,
-	// ffx_claim, ffx_grant_next, ffx_pause, ffx_resume, ffx_renew, ffx_complete, ffx_complete_many,
-	// ffx_fail, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal, ffx_signal,
-	// ffx_list_waitpoints, ffx_end_wait, ffx_project_flows, ffx_list_nodes, ffx_rerun, ffx_list_runs,
-	// ffx_describe_flow, ffx_flow_failures, ffx_read_events, ffx_cancel_flow, ffx_trim, ffx_link_child,
-	// ffx_await_child, ffx_child_ended, ffx_read_results, ffx_admit, ffx_verify_admissions,
-	// ffx_hold_places, ffx_exchange, ffx_set_quota, ffx_set_budget_gates, ffx_verify_budget_use,
-	// ffx_budget_done, ffx_use_budget, ffx_set_budget, ffx_write_schedule, ffx_read_schedule,
-	// ffx_delete_schedule, ffx_count_members, ffx_reconcile_quotas, ffx_drop_admissions,
-	// ffx_reconcile_budgets, ffx_reconcile, ffx_reconcile_edges, ffx_check_keys, ffx_reconcile_siblings,
-	// ffx_tick, ffx_keep. Details: message.
+	// ff_check_admission_and_record, ffx_read_graph, ffx_put_graph, ffx_submit, ffx_claim_granted,
+	// ffx_set_priority, ffx_claim, ffx_grant_next, ffx_pause, ffx_resume, ffx_renew, ffx_complete,
+	// ffx_complete_many, ffx_fail, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal,
+	// ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_project_flows, ffx_list_nodes, ffx_rerun,
+	// ffx_list_runs, ffx_describe_flow, ffx_flow_failures, ffx_read_events, ffx_cancel_flow, ffx_trim,
+	// ffx_link_child, ffx_await_child, ffx_child_ended, ffx_read_results, ffx_admit,
+	// ffx_verify_admissions, ffx_hold_places, ffx_exchange, ffx_set_quota, ffx_set_budget_gates,
+	// ffx_verify_budget_use, ffx_budget_done, ffx_use_budget, ffx_set_budget, ffx_write_schedule,
+	// ffx_read_schedule, ffx_delete_schedule, ffx_count_members, ffx_reconcile_quotas,
+	// ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile, ffx_reconcile_edges, ffx_check_keys,
+	// ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
 	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint.

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "215-0e81aa4aff2dec79"
+const build = "218-6993351ab0078b47"

@@ -141,5 +141,12 @@ func Do[R any, C Call[R]](ctx context.Context, conn *Conn, c C) (R, error) {
 	if err != nil {
 		return zero, err
 	}
-	return decodeReply(info, m, c.decode)
+	reply, claimed, err := readReply(info, m, c.decode)
+	if err == nil && len(claimed) > 0 {
+		err = conn.describe(ctx, claimed)
+	}
+	if err != nil {
+		return zero, err
+	}
+	return reply, nil
 }

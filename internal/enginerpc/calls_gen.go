@@ -187,6 +187,19 @@ func decodeSigningKey(r *fields, out *SigningKey) {
 	out.ExpiresAt = timeValue(r, "expires_at")
 }
 
+// GraphNode is an element of replies or calls.
+type GraphNode struct {
+	Name   string
+	Kind   string
+	Policy []byte
+}
+
+func decodeGraphNode(r *fields, out *GraphNode) {
+	out.Name = textValue[string](r, "name")
+	out.Kind = textValue[string](r, "kind")
+	out.Policy = bytesValue(r, "policy")
+}
+
 // SubmissionOutcome is an element of replies or calls.
 type SubmissionOutcome struct {
 	Code   string
@@ -238,6 +251,7 @@ type ClaimedExecution struct {
 	Journal         []JournalEntry
 	Admission       string
 	Budgets         string
+	Graph           string
 }
 
 func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
@@ -266,6 +280,7 @@ func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	out.Journal = list(r, "journal", decodeJournalEntry)
 	out.Admission = textValue[string](r, "admission")
 	out.Budgets = textValue[string](r, "budgets")
+	out.Graph = textValue[string](r, "graph")
 }
 
 // JournalEntry is an element of replies or calls.

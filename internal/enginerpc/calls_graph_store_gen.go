@@ -9,6 +9,52 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
+// ReadGraphCall holds the arguments of Conn.ReadGraph.
+type ReadGraphCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition enginecore.Partition
+	Graph     string
+	First     int64
+}
+
+// ReadGraphReply is the answer to ReadGraphCall.
+type ReadGraphReply struct {
+	// Status is StatusOK.
+	Status Status
+	Nodes  []GraphNode
+}
+
+// ReadGraph runs ffx2_read_graph. What claims leave out of the nodes of a graph: of at most CHUNK of
+// them, from one of the places 1, 33, 65 … on.
+//
+// It only reads. Error codes: ErrGraphUnknown, ErrInvalidInput.
+func (conn *Conn) ReadGraph(ctx context.Context, c ReadGraphCall) (ReadGraphReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (ReadGraphCall) info() callInfo {
+	return callInfo{name: "ffx2_read_graph", readOnly: true, repeatable: true, open: true}
+}
+
+func (c ReadGraphCall) encode(w *wire) {
+	w.reserve(1, 2)
+	w.partition(c.Partition, enginecore.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(c.Graph)
+	w.int(c.First)
+}
+
+func (ReadGraphCall) decode(r *fields) (out ReadGraphReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Nodes = list(r, "nodes", decodeGraphNode)
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
 // PutGraphCall holds the arguments of Conn.PutGraph.
 type PutGraphCall struct {
 	// Partition is where the call works; its tag is part of every key.

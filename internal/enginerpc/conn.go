@@ -67,6 +67,7 @@ type Conn struct {
 	closed       <-chan struct{}
 
 	wires    wirePool
+	graphs   graphCache
 	load     sync.Mutex // one goroutine at a time looks after the library
 	outdated outdated
 }

@@ -26,9 +26,10 @@ type fields struct {
 	items    []rueidis.RedisMessage
 	at       int
 	parent   *fields
-	name     string // of the list in the parent
-	index    int    // of this element in that list
-	err      error  // at the root only
+	name     string             // of the list in the parent
+	index    int                // of this element in that list
+	err      error              // at the root only
+	claimed  []ClaimedExecution // at the root only
 }
 
 func (r *fields) root() *fields {
@@ -280,6 +281,9 @@ func list[T any](r *fields, name string, decode func(*fields, *T)) []T {
 		decode(&child, &out[i])
 		child.end()
 	}
+	if claimed, ok := any(out).([]ClaimedExecution); ok {
+		r.root().claimed = claimed
+	}
 	return out
 }
 
@@ -363,8 +367,14 @@ func pairs(r *fields, name string) []Pair {
 	return out
 }
 
-// reply reads the envelope of a reply: a refusal becomes an *Error, a success is given to decode.
+// decodeReply reads the envelope of a reply: a refusal becomes an *Error, a success is given to decode.
 func decodeReply[R any](info callInfo, m rueidis.RedisMessage, decode func(*fields) R) (R, error) {
+	out, _, err := readReply(info, m, decode)
+	return out, err
+}
+
+// readReply does what decodeReply does, and also returns the claimed executions of the reply, which shares them.
+func readReply[R any](info callInfo, m rueidis.RedisMessage, decode func(*fields) R) (R, []ClaimedExecution, error) {
 	var zero R
 	r := fields{function: info.name, open: info.open}
 	if info.form == formRaw {
@@ -372,43 +382,43 @@ func decodeReply[R any](info callInfo, m rueidis.RedisMessage, decode func(*fiel
 			r.items = []rueidis.RedisMessage{m}
 			out := decode(&r)
 			if r.err != nil {
-				return zero, r.err
+				return zero, nil, r.err
 			}
-			return out, nil
+			return out, r.claimed, nil
 		}
 	}
 	if !m.IsArray() {
-		return zero, &enginecore.DecodeError{
+		return zero, nil, &enginecore.DecodeError{
 			Function: info.name, Field: "", Problem: kindOf(&m) + " in place of an array",
 		}
 	}
 	items, err := m.ToArray()
 	if err != nil || len(items) == 0 {
-		return zero, &enginecore.DecodeError{Function: info.name, Field: "", Problem: "empty array"}
+		return zero, nil, &enginecore.DecodeError{Function: info.name, Field: "", Problem: "empty array"}
 	}
 	r.items = items
 	if first := &items[0]; first.IsInt64() || info.form != formBare {
 		n, err := first.ToInt64()
 		if err != nil || n != 0 && n != 1 {
-			return zero, &enginecore.DecodeError{Function: info.name, Field: "", Problem: "does not begin with 0 or 1"}
+			return zero, nil, &enginecore.DecodeError{Function: info.name, Field: "", Problem: "does not begin with 0 or 1"}
 		}
 		r.at = 1
 		if n == 0 {
-			return zero, refusal(&r)
+			return zero, nil, refusal(&r)
 		}
 	}
 	if info.form == formRaw {
-		return zero, &enginecore.DecodeError{Function: info.name, Field: "", Problem: "an array in place of a string"}
+		return zero, nil, &enginecore.DecodeError{Function: info.name, Field: "", Problem: "an array in place of a string"}
 	}
 	r.status = textValue[Status](&r, "status")
 	if r.err == nil {
 		out := decode(&r)
 		r.end()
 		if r.err == nil {
-			return out, nil
+			return out, r.claimed, nil
 		}
 	}
-	return zero, r.err
+	return zero, nil, r.err
 }
 
 // refusal reads a code and its details. A code may carry a value behind a colon, which becomes a detail.

@@ -5,7 +5,8 @@
 local MAX_INLINE_INPUTS = 256
 local MAX_INLINE_BYTES = 1048576
 
--- @record    claimed_execution execution_id:execution_id node:text kind:text flow_id:flow_id flow_name:text run_id:text attempt_index:attempt_index attempt_id:attempt_id attempt_type:text lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms deadline_at:unix_ms retry_count:int created_at:unix_ms policy:json trace_context:text payload:bytes flow_input:bytes inputs_complete:bool inputs:list(node_input) journal_complete:bool journal:list(journal_entry) admission:text budgets:text
+-- Node, activity, flow and policy of a node with a row are empty, for its graph and its execution id say them: see ffx_read_graph.
+-- @record    claimed_execution execution_id:execution_id node:text kind:text flow_id:flow_id flow_name:text run_id:text attempt_index:attempt_index attempt_id:attempt_id attempt_type:text lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms deadline_at:unix_ms retry_count:int created_at:unix_ms policy:json trace_context:text payload:bytes flow_input:bytes inputs_complete:bool inputs:list(node_input) journal_complete:bool journal:list(journal_entry) admission:text budgets:text graph:text
 -- @record    journal_entry name:text value:bytes
 -- @record    node_input name:text result:bytes
 
@@ -40,10 +41,12 @@ local function results_of(inputs, names, result_keys)
   return inputs, true
 end
 
+local NONE = {}
+
 -- Results of the upstreams that feed an execution, as {name, result} pairs, and whether that is all of them.
 function claim_reply.inputs(c, execution_id, core)
   local count = tonumber(core.input_count) or 0
-  if count == 0 then return {}, true end
+  if count == 0 then return NONE, true end
   local next_up = c.next_up
   if next_up and #(next_up.fed[execution_id] or {}) == count then
     local fed, bytes = next_up.fed[execution_id], 0
@@ -63,9 +66,28 @@ function claim_reply.inputs(c, execution_id, core)
   return results_of(inputs, names, result_keys)
 end
 
+-- What claim_reply.describe gives of a node with a row.
+local function describe_node(c, r, execution_id, core, flow, attempt, lease_id)
+  local run = r.run
+  local inputs, complete = claim_reply.inputs(c, execution_id, core)
+  local flow_input = ''
+  if core.uses_flow_input then flow_input = redis.call('GET', key.flow_input(c, run.id)) or '' end
+  local steps, all_steps = NONE, true
+  if core.journal then steps, all_steps = journal.inline(c, execution_id, core) end
+  return {
+    execution_id, '', '', '', flow.flow_kind or '', flow.run_id or '', attempt.index, attempt.attempt_id, attempt.type, lease_id,
+    attempt.epoch, attempt.expires, flow.deadline_at or '', core.retry_count or '0', run.created_text or row.created_text(run), '',
+    flow.trace_context or '', '', flow_input, complete and '1' or '0', inputs, all_steps and '1' or '0', steps,
+    core.limits and limit_admission.permits_due(core) or '', flow.budgets and budget_gate.of(c, run.id, flow.budgets) or '',
+    run.graph,
+  }
+end
+
 -- All that a worker needs to run what it leased, in the order of the record claimed_execution.
 function claim_reply.describe(c, execution_id, core, attempt, lease_id)
   local flow = flow_record.read(c, core.flow_id)
+  local r = core.row or row.of(c, execution_id)
+  if r then return describe_node(c, r, execution_id, core, flow, attempt, lease_id) end
   local inputs, complete = claim_reply.inputs(c, execution_id, core)
   local payload = ''
   if not core.managed then payload = redis.call('GET', key.exec_payload(c, execution_id)) or '' end
@@ -80,6 +102,6 @@ function claim_reply.describe(c, execution_id, core, attempt, lease_id)
     attempt.expires, deadline or '', core.retry_count or '0', core.created_at or '',
     policies.text(c, execution_id) or '', flow.trace_context or '', payload, flow_input,
     complete and '1' or '0', inputs, all_steps and '1' or '0', steps, limit_admission.permits_due(core),
-    budget_gate.of(c, core.flow_id, flow.budgets),
+    budget_gate.of(c, core.flow_id, flow.budgets), '',
   }
 end

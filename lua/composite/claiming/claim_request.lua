@@ -31,22 +31,44 @@ function claim_request.parse(A)
   }
 end
 
--- Ends of the ids of the first lease, which is the most frequent one.
-local FIRST_SUFFIX = '00000000000'
+-- Ends of the ids of the first leases of a claim.
+local SUFFIXES, MAX_SUFFIXES = {}, 64
+
+local function suffix_of(n)
+  local suffix = SUFFIXES[n]
+  if not suffix then
+    suffix = string.format('%011x', n)
+    if n < MAX_SUFFIXES then SUFFIXES[n] = suffix end
+  end
+  return suffix
+end
 
 -- The request, with the ids of its n-th lease. They derive from the claim's id, so a repeated claim finds its leases again.
 -- What it leases because those are over has other ids than they had: the time is part of them.
 function claim_request.lease_for(c, request, n)
   local base = string.sub(request.claim_id, 1, 24)
-  local suffix = n == 0 and FIRST_SUFFIX or string.format('%011x', n)
-  if request.repeated then suffix = string.format('%07x%04x', c.now % 268435456, n + 1) end
+  local suffix = request.repeated and string.format('%07x%04x', c.now % 268435456, n + 1) or suffix_of(n)
   request.lease_id, request.attempt_id = base .. '0' .. suffix, base .. '1' .. suffix
   return request
 end
 
+-- What has been looked for in the list of kinds of the claim before, which mostly is the same: whether each is in there. No more
+-- than so many.
+local last_kinds, found_kinds, found_count = nil, {}, 0
+local MAX_FOUND = 64
+
 -- Without a list of kinds, it is all of them.
 function claim_request.knows(request, kind)
-  return not request.kinds or decode.has_kind(request.kinds, kind or '')
+  local kinds = request.kinds
+  if not kinds then return true end
+  if kinds ~= last_kinds or found_count >= MAX_FOUND then last_kinds, found_kinds, found_count = kinds, {}, 0 end
+  kind = kind or ''
+  local found = found_kinds[kind]
+  if found == nil then
+    found = decode.has_kind(kinds, kind)
+    found_kinds[kind], found_count = found, found_count + 1
+  end
+  return found
 end
 
 -- Why this worker cannot run an execution: nil, or a text for the record.

@@ -2,8 +2,9 @@
 
 -- Whether the calling user may run a command with its arguments. A server without rights allows all.
 local function allowed(words)
-  if not redis.acl_check_cmd then return true end
-  local known, may = pcall(redis.acl_check_cmd, unpack(words))
+  local check = server.redis().acl_check_cmd
+  if not check then return true end
+  local known, may = pcall(check, unpack(words))
   return known and may
 end
 

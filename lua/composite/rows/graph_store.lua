@@ -210,6 +210,31 @@ function graph_store.lanes(g)
   return lanes
 end
 
+-- @record graph_node name:text kind:text policy:json
+
+-- @function ffx_read_graph
+-- @summary  What claims leave out of the nodes of a graph: of at most CHUNK of them, from one of the places 1, 33, 65 … on.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      graph              text
+-- @arg      first              int
+-- @reply    OK nodes:list(graph_node)
+-- @error    graph_unknown
+-- @error    invalid_input message:text
+function F.ffx_read_graph(K, A)
+  local first, err = number.whole('first', A.first)
+  if err then return err end
+  local c = call.open(K.partition)
+  local chunk = redis.call('HGET', key.ffx_graph(c, A.graph), 'n' .. number.digits(math.floor((first - 1) / CHUNK) + 1))
+  if not chunk then return reply.err('graph_unknown') end
+  local nodes = {}
+  for i, values in ipairs(cmsgpack.unpack(chunk)) do
+    local node = read_node(values)
+    nodes[i] = { node.name or '', node.kind or '', node.policy or '' }
+  end
+  return reply.ok(nodes)
+end
+
 local function positive(n) return n > 0 and number.text(n) or '' end
 
 -- A node of a call as its chunk has it: its fields in order.

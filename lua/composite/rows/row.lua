@@ -28,13 +28,14 @@ row.MORE, row.RECORDED, row.LEASED, row.OTHER_ATTEMPT = 1, 2, 4, 8
 
 -- Flags of a run: nodes or edges have been added by the contract's calls; a node was replayed, so an edge may be resolved again; it
 -- is being purged. It is plain while it is open, no node of it has ended but with success, and nothing has made its record one of
--- those that calls on its nodes must look at.
-row.EXTENDED, row.REPLAYED, row.PURGING, row.PLAIN = 1, 2, 4, 8
+-- those that calls on its nodes must look at. It has a key by which it shares lanes.
+row.EXTENDED, row.REPLAYED, row.PURGING, row.PLAIN, row.FAIR = 1, 2, 4, 8, 16
 
 function row.is_extended(run) return run.flags % 2 == 1 end
 function row.is_replayed(run) return run.flags % 4 >= 2 end
 function row.is_purging(run) return run.flags % 8 >= 4 end
 function row.is_plain(run) return run.flags % 16 >= 8 end
+function row.is_fair(run) return run.flags >= 16 end
 
 -- The values of state fields, by their number in a row.
 row.PHASE = { 'runnable', 'active', 'suspended', 'terminal' }
@@ -100,18 +101,29 @@ function row.forget()
   if next(runs) then runs, rows = {}, {} end
 end
 
--- Bytes that the first look at a run reads: of a small one, all of it.
-local FIRST_READ = 2048
+-- The last byte that the first look at a run reads: of a small one, all of it. The server's interpreter goes through all bytes of
+-- each text that it makes, so that more would take longer than a further command.
+local LAST_OF_FIRST_READ = '1023'
 
 local function new_run(prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
   return {
-    prefix = prefix, tag = tag, id = id, key = nodes_key, more_key = prefix .. ':flow:' .. tag .. ':' .. id .. ':more',
-    count = count, flags = flags, open = open, created = created, graph = graph_hash, rows = {}, dirty = {},
+    prefix = prefix, tag = tag, id = id, key = nodes_key, stem = tag .. ':' .. string.sub(id, 1, 32), count = count,
+    flags = flags, open = open, created = created, graph = graph_hash, rows = {}, dirty = {},
   }
 end
 
+-- The key of the hash `more` of a run, which few calls need.
+function row.more_key(run)
+  local more_key = run.more_key
+  if not more_key then
+    more_key = run.prefix .. ':flow:' .. run.tag .. ':' .. run.id .. ':more'
+    run.more_key = more_key
+  end
+  return more_key
+end
+
 local function load_run(prefix, tag, id, nodes_key)
-  local bytes = redis.call('GETRANGE', nodes_key, 0, FIRST_READ - 1)
+  local bytes = redis.call('GETRANGE', nodes_key, '0', LAST_OF_FIRST_READ)
   if #bytes < HEAD_BYTES then return nil end
   local form, count, flags, open, created, graph_hash = struct.unpack(HEAD, bytes)
   if form ~= FORM then error('rows of an unknown form: ' .. nodes_key) end
@@ -142,17 +154,20 @@ function row.create(c, flow_id, count, graph_hash, initial, flags)
   return run
 end
 
--- The row of a node by its ordinal.
+-- The row of a node by its ordinal. The next one, which mostly is wanted too, is read with it.
 function row.at(run, ordinal)
   local r = run.rows[ordinal]
   if r then return r end
   if ordinal < 1 or ordinal > run.count then return nil end
-  local from = HEAD_BYTES + (ordinal - 1) * ROW_BYTES
-  if from + ROW_BYTES <= #run.bytes then
-    r = unpack_at(run.bytes, from + 1, run, ordinal)
-  else
-    r = unpack_at(redis.call('GETRANGE', run.key, from, from + ROW_BYTES - 1), 1, run, ordinal)
+  local bytes, at = run.bytes, HEAD_BYTES + (ordinal - 1) * ROW_BYTES
+  if at + ROW_BYTES > #bytes then
+    bytes = redis.call('GETRANGE', run.key, at, at + 2 * ROW_BYTES - 1)
+    at = 0
+    if ordinal < run.count and not run.rows[ordinal + 1] then
+      run.rows[ordinal + 1] = unpack_at(bytes, ROW_BYTES + 1, run, ordinal + 1)
+    end
   end
+  r = unpack_at(bytes, at + 1, run, ordinal)
   run.rows[ordinal] = r
   return r
 end
@@ -184,14 +199,18 @@ function row.created_text(run)
   return run.created_text
 end
 
+-- Small ordinals as the ids of executions have them.
+local ORDINALS, MAX_ORDINALS = {}, 256
+
+local function ordinal_text(ordinal)
+  local text = string.format('%04x', ordinal)
+  if ordinal <= MAX_ORDINALS then ORDINALS[ordinal] = text end
+  return text
+end
+
 -- Id of the execution of a node.
 function row.execution_id(run, ordinal)
-  local stem = run.stem
-  if not stem then
-    stem = run.tag .. ':' .. string.sub(run.id, 1, 32)
-    run.stem = stem
-  end
-  return stem .. string.format('%04x', ordinal)
+  return run.stem .. (ORDINALS[ordinal] or ordinal_text(ordinal))
 end
 
 -- The ordinal that the id of an execution names; 0 for ids that are none of a row.
@@ -265,43 +284,53 @@ end
 -- What the header says has changed.
 function row.touch_run(run) run.head_dirty = true end
 
-local function before(a, b) return a.ordinal < b.ordinal end
+local function by_ordinal(a, b) return a.ordinal < b.ordinal end
 
--- Rows between two changed ones, or between the header and the first, that go with the same command, unchanged, rather than
--- cost another command.
-local MAX_BETWEEN = 8
+-- Sorts the rows that have changed, which mostly come in their order.
+local function sort(dirty)
+  for i = 2, #dirty do
+    if dirty[i].ordinal < dirty[i - 1].ordinal then
+      table.sort(dirty, by_ordinal)
+      return
+    end
+  end
+end
 
--- Writes the header and the rows that have changed, with one command where they lie close to each other.
+-- So many bytes between two changes are written again as they are, where the call has read them: that takes less than a further
+-- command.
+local MAX_GAP = 512
+
+local function pack_head(run)
+  return struct.pack(HEAD, FORM, run.count, run.flags, run.open, run.created, run.graph)
+end
+
+-- Writes the header and the rows that have changed, with one command where they are close to each other.
 local function write_rows(run)
-  local dirty, count = run.dirty, #run.dirty
-  if count > 1 then table.sort(dirty, before) end
-  local from, parts, n, last = 0, nil, 0, 0 -- where the bytes of parts begin, and the ordinal of the last row among them
+  local dirty, parts, count, from, to = run.dirty, {}, 0, '0', 0
   if run.head_dirty then
     run.head_dirty = nil
-    parts, n = { struct.pack(HEAD, FORM, run.count, run.flags, run.open, run.created, run.graph) }, 1
+    parts[1], count, to = pack_head(run), 1, HEAD_BYTES
   end
-  local bytes = run.bytes
-  for i = 1, count do
+  sort(dirty)
+  for i = 1, #dirty do
     local r = dirty[i]
-    local ordinal = r.ordinal
-    r.dirty, dirty[i] = nil, nil
-    local between = ordinal - last - 1
-    local until_row = HEAD_BYTES + (ordinal - 1) * ROW_BYTES
-    if parts and (between == 0 or between <= MAX_BETWEEN and until_row <= #bytes) then
-      if between > 0 then
-        n = n + 1
-        parts[n] = string.sub(bytes, HEAD_BYTES + last * ROW_BYTES + 1, until_row)
+    local at = HEAD_BYTES + (r.ordinal - 1) * ROW_BYTES
+    if count > 0 and at > to then
+      if at <= #run.bytes and at - to <= MAX_GAP then
+        count = count + 1
+        parts[count] = string.sub(run.bytes, to + 1, at)
+      else
+        redis.call('SETRANGE', run.key, from, table.concat(parts))
+        parts, count = {}, 0
       end
-      n = n + 1
-    else
-      if parts then redis.call('SETRANGE', run.key, from, table.concat(parts)) end
-      from, parts, n = until_row, {}, 1
     end
-    parts[n] = pack(r)
-    last = ordinal
+    if count == 0 then from = at end
+    count = count + 1
+    parts[count], to, r.dirty = pack(r), at + ROW_BYTES, nil
   end
-  if not parts then return end
-  redis.call('SETRANGE', run.key, from, n == 1 and parts[1] or table.concat(parts))
+  if count == 0 then return end
+  redis.call('SETRANGE', run.key, from, table.concat(parts))
+  run.dirty = {}
 end
 
 -- Sets a field of the hash `more` of a run, or unsets it with false, when the call ends.
@@ -329,8 +358,8 @@ local function write_more(run)
       unset[#unset + 1] = field
     end
   end
-  if #set > 0 then call.chunked('HSET', run.more_key, set) end
-  if #unset > 0 then call.chunked('HDEL', run.more_key, unset) end
+  if #set > 0 then call.chunked('HSET', row.more_key(run), set) end
+  if #unset > 0 then call.chunked('HDEL', row.more_key(run), unset) end
 end
 
 -- Writes what the call has changed.

@@ -25,9 +25,10 @@ local function describe(c, execution_id, r, node, flow, w)
   local inputs, complete = inputs_of(c, execution_id, r, node)
   local flow_input = node.uses_flow_input and redis.call('GET', key.flow_input(c, run.id)) or ''
   return {
-    execution_id, node.name, node.kind, run.id, flow.flow_kind or '', flow.run_id or '', '0', w.attempt_id, 'initial', w.lease_id, '1',
-    number.time(r.expires), flow.deadline_at or '', '0', run.created_text or row.created_text(run), node.policy or '',
-    flow.trace_context or '', '', flow_input, complete and '1' or '0', inputs, '1', NOTHING, '', budget_gate.of(c, run.id, flow.budgets),
+    execution_id, '', '', '', flow.flow_kind or '', flow.run_id or '', '0', w.attempt_id, 'initial', w.lease_id, '1',
+    number.time(r.expires), flow.deadline_at or '', '0', run.created_text or row.created_text(run), '', flow.trace_context or '', '',
+    flow_input, complete and '1' or '0', inputs, '1', NOTHING, '', flow.budgets and budget_gate.of(c, run.id, flow.budgets) or '',
+    run.graph,
   }
 end
 

@@ -58,7 +58,7 @@ local function read_more(r, fields)
       r.has_common = true
       want(COMMON)
     end
-    for i, value in ipairs(redis.call('HMGET', r.run.more_key, unpack(names))) do more[wanted[i]] = value end
+    for i, value in ipairs(redis.call('HMGET', row.more_key(r.run), unpack(names))) do more[wanted[i]] = value end
   end
   return more
 end
@@ -229,7 +229,7 @@ function WRITE.delay_until(r, text) write_more(r, 'delay_until', text) end
 -- The key of a run by which it shares lanes is the same for all of its nodes that are no waitpoints.
 run_field('run_fair_key', 'fair_key')
 function READ.fair_key(r)
-  if graph_store.of_row(r).wait then return nil end
+  if not row.is_fair(r.run) or graph_store.of_row(r).wait then return nil end
   return READ.run_fair_key(r)
 end
 

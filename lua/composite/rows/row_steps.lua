@@ -31,7 +31,7 @@ end
 function row_steps.start(c, r, execution_id, w)
   r.phase, r.owner, r.elig, r.why, r.attempt, r.public = 2, 2, 9, 1, 3, 5
   r.flags, r.index, r.total, r.epoch = row.LEASED, 0, 1, 1
-  r.lease, r.worker = w.lease_id, worker_registry.number(r.run, w.worker_instance_id, w.worker_id)
+  r.lease, r.worker = w.lease_id, worker_registry.number(r.run, w.worker_instance_id, w.worker_id, c.now)
   r.expires, r.acquired, r.started, r.changed = c.now + w.ttl, c.now, c.now, c.now
   row.touch(r)
   call.enter(c, key.index_lease_expiry(c), execution_id, r.expires)

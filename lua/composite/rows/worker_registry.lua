@@ -1,20 +1,20 @@
 -- Numbers of workers: a row names the worker that has its lease by a number of its partition. The hash `workers` has
 -- `<number>` → the instance and the worker as one text (see text_of_both), `@<that text>` → number, and `last`.
 
--- What the interpreter has read: by the key of the hash, the last number of each instance, and who has a number. It is read anew after some
--- time, for the hash may be gone meanwhile.
+-- What the interpreter has read: by prefix and partition, the last number of each instance, and who has a number. It is read anew
+-- after some time, for the hash may be gone meanwhile.
 local known, known_count = {}, 0
 local MAX_KNOWN = 4096
 local READ_ANEW_MS = 60000
 
-local function registry_key(run) return run.prefix .. ':ffx:' .. run.tag .. ':workers' end
-
-local function known_in(workers_key)
-  local entry = known[workers_key]
-  local now = call.time()
+-- What is known of the partition of a run or of a call. `now`: the time, when the caller has it.
+local function known_of(place, now)
+  local partitions = call.list_in(known, place.prefix)
+  local entry = partitions[place.tag]
+  now = now or call.time()
   if not entry or now - entry.since > READ_ANEW_MS or now < entry.since then
-    entry = { since = now, numbers = {}, texts = {} }
-    known[workers_key] = entry
+    entry = { key = place.prefix .. ':ffx:' .. place.tag .. ':workers', since = now, numbers = {}, texts = {} }
+    partitions[place.tag] = entry
   end
   return entry
 end
@@ -27,13 +27,12 @@ end
 -- A worker and its instance as one text: any two texts that are not empty.
 local function text_of_both(instance, worker) return #instance .. ' ' .. instance .. worker end
 
--- The number of a worker's instance, a new one when it has none.
-function worker_registry.number(run, instance, worker)
-  local workers_key = registry_key(run)
-  local entry = known_in(workers_key)
+-- The number of a worker's instance, a new one when it has none. `now`: the time, when the caller has it.
+function worker_registry.number(run, instance, worker, now)
+  local entry = known_of(run, now)
   local latest = entry.numbers[instance]
   if latest and latest.worker == worker then return latest.n end
-  local both = text_of_both(instance, worker)
+  local workers_key, both = entry.key, text_of_both(instance, worker)
   local n = tonumber(redis.call('HGET', workers_key, '@' .. both) or nil)
   if not n then
     n = redis.call('HINCRBY', workers_key, 'last', 1)
@@ -47,11 +46,10 @@ end
 local NOBODY = { instance = '', worker = '' }
 
 local function who(run, n)
-  local workers_key = registry_key(run)
-  local entry = known_in(workers_key)
+  local entry = known_of(run)
   local known_as = entry.texts[n]
   if not known_as then
-    local both = redis.call('HGET', workers_key, number.text(n))
+    local both = redis.call('HGET', entry.key, number.text(n))
     if not both then return NOBODY end
     local at = string.find(both, ' ', 1, true)
     local last = at + tonumber(string.sub(both, 1, at - 1))
@@ -88,7 +86,7 @@ function worker_registry.forget_gone(c)
   if redis.call('HLEN', workers_key) == 0 then return 0 end
   local used = in_use(c)
   if not used then return 0 end
-  local entry, gone = known_in(workers_key), {}
+  local entry, gone = known_of(c.at, c.now), {}
   for _, known_as in next, entry.numbers, nil do used[known_as.n] = true end
   local values = redis.call('HGETALL', workers_key)
   for i = 1, #values, 2 do

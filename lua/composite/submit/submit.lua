@@ -128,6 +128,7 @@ local function submit(c, batch, A, n, run)
   if not graph_store.use(c, g, A.graph) then return nil, reply.err('graph_unknown') end
   if g.has_joins == nil then g.has_joins = #graph_store.joins(g) > 0 end
   local flags = not (g.has_joins or run.budgets or run.parent) and row.PLAIN or 0
+  if is_set(run.fair_key) then flags = flags + row.FAIR end
   local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), flags)
   r.known_graph = g
   run.result_execution_id = row.execution_id(r, g.head.result)

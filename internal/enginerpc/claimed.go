@@ -1,0 +1,132 @@
+package enginerpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// graphChunk is how many nodes of a graph one ReadGraph returns.
+const graphChunk = 32
+
+// maxGraphBytes bounds the texts of the nodes that a graphCache keeps. When it is exceeded, the cache drops all of them.
+const maxGraphBytes = 16 << 20
+
+// graphCache keeps what replies of claims leave out: the nodes of graphs. A graph never changes, as its hash identifies it. The
+// zero value is empty. It is safe for concurrent use.
+type graphCache struct {
+	mu     sync.RWMutex
+	chunks map[graphPart][]GraphNode
+	bytes  int
+	reads  singleflight.Group
+}
+
+// graphPart identifies graphChunk nodes of a graph by its hash and the ordinal of the first of them.
+type graphPart struct {
+	graph string
+	first int
+}
+
+func (p graphPart) flight() string { return p.graph + " " + strconv.Itoa(p.first) }
+
+func (g *graphCache) get(part graphPart) ([]GraphNode, bool) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	nodes, found := g.chunks[part]
+	return nodes, found
+}
+
+func (g *graphCache) put(part graphPart, nodes []GraphNode) {
+	bytes := len(part.graph)
+	for _, n := range nodes {
+		bytes += len(n.Name) + len(n.Kind) + len(n.Policy)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.bytes += bytes; g.chunks == nil || g.bytes > maxGraphBytes {
+		g.chunks, g.bytes = make(map[graphPart][]GraphNode), bytes
+	}
+	g.chunks[part] = nodes
+}
+
+// describe sets the fields of executions that the reply of a claim leaves out because their graphs say them: Node, Kind, FlowID
+// and Policy, which is shared and must not be changed. They stay empty if the graph is gone, as it is when the run was purged
+// after the claim. The error wraps enginecore.ErrOutcomeUnknown: the claim itself was carried out.
+func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) error {
+	for i := range claimed {
+		x := &claimed[i]
+		if x.Graph == "" {
+			continue
+		}
+		ordinal := 0
+		if x.FlowID, ordinal = flowNode(x.ExecutionID); ordinal == 0 {
+			return &enginecore.DecodeError{
+				Function: "claim", Field: "execution_id", Problem: fmt.Sprintf("%q names no node of a graph", x.ExecutionID),
+			}
+		}
+		nodes, err := conn.graphNodes(ctx, x, graphPart{x.Graph, (ordinal-1)/graphChunk*graphChunk + 1})
+		if err != nil {
+			return fmt.Errorf("%w: the graph of a claimed execution could not be read: %w", enginecore.ErrOutcomeUnknown, err)
+		}
+		if at := (ordinal - 1) % graphChunk; at < len(nodes) {
+			x.Node, x.Kind, x.Policy = nodes[at].Name, nodes[at].Kind, nodes[at].Policy
+		}
+	}
+	return nil
+}
+
+// uuidLength is the length of a UUID as text, and flowPrefix how much of it the executions of a flow share with its id.
+const (
+	uuidLength = 36
+	flowPrefix = 32
+)
+
+// flowNode returns the flow of an execution and the ordinal of its node there, as enginecore.NodeExecutionID takes them; 0 for the
+// id of an execution that is no node of a flow that was submitted whole.
+func flowNode(id enginecore.ExecutionID) (enginecore.FlowID, int) {
+	text := id.UUID()
+	if len(text) != uuidLength {
+		return "", 0
+	}
+	ordinal, err := strconv.ParseUint(text[flowPrefix:], 16, 16)
+	if err != nil {
+		return "", 0
+	}
+	return enginecore.FlowID(text[:flowPrefix] + "0000"), int(ordinal)
+}
+
+// graphNodes returns the nodes of a part of a graph that the partition of an execution has.
+func (conn *Conn) graphNodes(ctx context.Context, x *ClaimedExecution, part graphPart) ([]GraphNode, error) {
+	if nodes, found := conn.graphs.get(part); found {
+		return nodes, nil
+	}
+	p, err := x.ExecutionID.Partition()
+	if err != nil {
+		return nil, err
+	}
+	read := func() (any, error) {
+		reply, err := conn.ReadGraph(ctx, ReadGraphCall{Partition: p, Graph: part.graph, First: int64(part.first)})
+		if err == nil {
+			conn.graphs.put(part, reply.Nodes)
+		}
+		return reply.Nodes, err
+	}
+	nodes, err, shared := conn.graphs.reads.Do(part.flight(), read)
+	if err != nil && shared && ctx.Err() == nil {
+		// The call may have been that of another caller, whose context has ended or whose partition lacks the graph.
+		nodes, err = read()
+	}
+	if errors.Is(err, enginecore.ErrGraphUnknown) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nodes.([]GraphNode), nil
+}
