@@ -60,17 +60,13 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 	if _, err := r.result(ctx); err != nil {
 		return err
 	}
-	tail := engine.Tail{Watches: session.Watches}
-	defer tail.Close()
-	behind, ended, over, looked := true, false, false, time.Time{}
+	news := session.Backend.FollowEvents(r.partition, r.flowID)
+	defer news.Close()
+	ended, over, looked := false, false, time.Time{}
 	for {
-		page, err := r.readEvents(ctx, after, watchPage)
+		page, lost, err := r.readEvents(ctx, after, watchPage)
 		if errors.Is(err, enginecore.ErrInvalidInput) {
 			err = fmt.Errorf("%w: %q is the id of no event", ErrCursor, after)
-		}
-		lost := false
-		if err == nil && behind {
-			lost, err = r.eventsLost(ctx, after)
 		}
 		if err != nil {
 			return err
@@ -85,7 +81,6 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 				return errEnough
 			}
 		}
-		behind = len(page) == watchPage
 		switch {
 		case len(page) > 0:
 			over = false
@@ -103,7 +98,7 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 				continue // events may have come meanwhile
 			}
 		}
-		if err := session.Backend.AwaitEvents(ctx, &tail, r.partition, r.flowID, after); err != nil {
+		if err := news.Await(ctx); err != nil {
 			return err
 		}
 	}
@@ -123,29 +118,21 @@ func (r *RunRef) whyEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// eventsLost tells whether events after the given id have been dropped. The first event of a run is its submission, as
-// long as it is there.
-func (r *RunRef) eventsLost(ctx context.Context, after string) (bool, error) {
-	oldest, err := r.readEvents(ctx, "", 1)
-	if err != nil || len(oldest) == 0 || runevent.Kind(oldest[0].Event) == runevent.FlowSubmitted {
-		return false, err
-	}
-	return after == "" || engine.EntryBefore(after, oldest[0].ID), nil
-}
-
-// readEvents reads a page, as soon as the engine can be reached.
-func (r *RunRef) readEvents(ctx context.Context, after string, limit int64) ([]enginerpc.FlowEvent, error) {
+// readEvents reads a page, as soon as the engine can be reached, and reports whether events before it were dropped.
+func (r *RunRef) readEvents(
+	ctx context.Context, after string, limit int64,
+) (page []enginerpc.FlowEvent, lost bool, err error) {
 	for {
 		reply, err := r.client.session.Backend.ReadEvents(ctx, enginerpc.ReadEventsCall{
 			Partition: r.partition, FlowID: r.flowID, After: after, Limit: limit,
 		})
 		switch {
 		case err == nil:
-			return reply.Events, nil
+			return reply.Events, reply.Lost, nil
 		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
+			return nil, false, context.Cause(ctx)
 		case !errors.Is(err, enginecore.ErrUnavailable):
-			return nil, err
+			return nil, false, err
 		}
 		engine.Sleep(ctx, engine.TailPause)
 	}
