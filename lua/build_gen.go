@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "212-348b95b76923a059"
+const build = "213-d8beb54f45340c16"

@@ -64,7 +64,7 @@ func UpToNow() StreamOption { return func(c *streamConfig) { c.now = true } }
 const framePage = 64
 
 // Stream yields the frames that the attempts of a node emit, in order, as they are emitted, until the node has ended or
-// ctx ends. It waits on a connection of its own, so a slow reader delays nothing else, and reconnects after the
+// ctx ends. It waits on connections of its own, so a slow reader delays nothing else, and reconnects after the
 // connection broke. If an attempt emitted more frames than the engine keeps, Stream skips the dropped ones.
 //
 // An error is yielded last. It wraps ErrRunNotFound; ErrUnknownNode when the run has no such node; ErrCursor for an
@@ -101,10 +101,10 @@ func (r *RunRef) stream(
 	}
 	s := frameReader{
 		run: r, node: node, soFar: config.now, tail: engine.Tail{Watches: watches},
-		news: r.client.session.Backend.FollowEvents(r.partition, r.flowID),
+		events: r.client.session.Backend.FollowEvents(r.partition, r.flowID),
 	}
 	defer s.tail.Close()
-	defer s.news.Close()
+	defer s.events.Close()
 	ctx, end := r.client.submitter.WhileOpen(ctx)
 	defer end()
 	defer func() { err = r.whyEnded(ctx, err) }()
@@ -131,7 +131,7 @@ type frameReader struct {
 	execution enginecore.ExecutionID
 	soFar     bool
 	tail      engine.Tail
-	news      engine.EventFollower
+	events    engine.EventFollower
 
 	attempt enginecore.AttemptIndex
 	entry   string // the last one of the attempt's stream
@@ -214,7 +214,7 @@ func (s *frameReader) await(ctx context.Context) error {
 		stop()
 	}()
 	for {
-		err := s.news.Await(waiting)
+		err := s.events.Await(waiting)
 		if waiting.Err() != nil && ctx.Err() == nil {
 			return <-framed
 		}

@@ -22,19 +22,22 @@ const (
 // errEnough ends an iteration whose reader has stopped.
 var errEnough = errors.New("the reader has stopped")
 
-// ErrEventsLost is yielded by Watch when the engine has dropped events after the given id, because the run had more
-// events than the engine keeps. The remaining events follow.
+// ErrEventsLost is yielded by Watch when events after the given id, or the last yielded one, are gone: the run had more
+// than the engine keeps, or the server has lost its latest writes. All events that are left follow, so some may be
+// yielded a second time.
 var ErrEventsLost = errors.New("events were dropped")
 
 // Watch yields the events of the run in order and without gaps, as they happen, until the run is over or ctx ends. It
-// begins after the event with the given id, or with the first event for "". If the run was run again, its earlier ends
-// are events like any others. Watch waits on a connection of its own, so it delays nothing else, and reconnects after
-// the connection broke. OpenConfig.MaxWatches bounds the number of active calls.
+// begins after the event with the given id, or with the first event for "" and for the id of an event of an earlier run
+// with the same id, which was purged. If the run was run again, its earlier ends are events like any others. All
+// watches of an engine wait on a connection of their own, so they delay nothing else, and reconnect after it broke. A
+// slow reader misses no event. OpenConfig.MaxWatches bounds the number of active calls.
 //
-// The engine keeps at least about the last 20,000 events of a run. If some are missing, Watch yields ErrEventsLost and
-// continues. Any other error ends the iteration. It wraps ErrRunNotFound, also when the run is purged meanwhile;
-// ErrCursor for the id of an event that does not exist; enginecore.ErrClosed when the client or the engine is closed;
-// or ErrTooManyWatches. In contract mode, Watch derives events from the states of the nodes, once per poll interval.
+// The engine keeps at least about the last 20,000 events of a run. If some after the given id are missing, Watch yields
+// ErrEventsLost and continues with the oldest that is left. Any other error ends the iteration. It wraps
+// ErrRunNotFound, also when the run is purged meanwhile; ErrCursor for a text that is the id of no event;
+// enginecore.ErrClosed when the client or the engine is closed; or ErrTooManyWatches. In contract mode, Watch derives
+// events from the states of the nodes, once per poll interval.
 func (r *RunRef) Watch(ctx context.Context, after string) iter.Seq2[runevent.Event, error] {
 	return func(yield func(runevent.Event, error) bool) {
 		if err := r.ready(); err != nil {
@@ -60,8 +63,8 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 	if _, err := r.result(ctx); err != nil {
 		return err
 	}
-	news := session.Backend.FollowEvents(r.partition, r.flowID)
-	defer news.Close()
+	events := session.Backend.FollowEvents(r.partition, r.flowID)
+	defer events.Close()
 	ended, over, looked := false, false, time.Time{}
 	for {
 		page, lost, err := r.readEvents(ctx, after, watchPage)
@@ -98,7 +101,7 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 				continue // events may have come meanwhile
 			}
 		}
-		if err := news.Await(ctx); err != nil {
+		if err := events.Await(ctx); err != nil {
 			return err
 		}
 	}

@@ -16,8 +16,8 @@ local MAX_EVENTS = 64
 -- Empty elements that are taken out at a time when a log is too long.
 local MAX_EMPTY = 1024
 
--- Entries kept of the feed, roughly: a reader that sees more than FeedPage of them at once (runtime/internal/engine) looks at all
--- that it follows, so it must not be less than that.
+-- Entries kept of the feed, at least: more than a reader takes at once (feedPage in runtime/internal/engine/feed.go). One that gets
+-- as many looks at all that it follows, as others may be gone.
 local MAX_FEED = '500'
 
 -- Flows that an entry of the feed names.
@@ -58,7 +58,7 @@ local function write_entry(flow_id, entry)
   local list = key.flow_events(c, flow_id)
   local length = redis.call('RPUSH', list, table.concat(entry, '\n'))
   if length > MAX_ENTRIES + SLACK then shorten(c, flow_id, list, length) end
-  if length == 1 then return length end -- it is new
+  if length == 1 then return length end -- the flow is new
   local feed = key.ffx_feed(c)
   local flows = touched[feed]
   if not flows then

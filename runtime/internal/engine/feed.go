@@ -209,7 +209,7 @@ func (r *feedReader) run() {
 			block = shortFeedBlock
 		}
 		began := time.Now()
-		news, err := r.wait(ctx, feeds, block)
+		found, err := r.wait(ctx, feeds, block)
 		interrupted := ctx.Err() != nil
 		cancel()
 		switch {
@@ -222,7 +222,7 @@ func (r *feedReader) run() {
 				return
 			}
 			Sleep(r.feeds.watches.ctx, TailPause)
-		case news:
+		case found:
 			Sleep(r.feeds.watches.ctx, feedPause-time.Since(began))
 		default:
 			block = min(2*block, r.feeds.watches.Held)
@@ -230,8 +230,8 @@ func (r *feedReader) run() {
 	}
 }
 
-// begin returns the feeds to read, and a context that ends when others are added, unless the read is a short one. Without
-// feeds the reader is over, and the next follower starts another one.
+// begin returns the feeds to read, and a context that ends when others are added, unless the read is a short one.
+// Without feeds the reader is over, and the next follower starts another one.
 func (r *feedReader) begin(block time.Duration) (context.Context, context.CancelFunc, []*feed, bool) {
 	r.feeds.mu.Lock()
 	defer r.feeds.mu.Unlock()
@@ -258,7 +258,7 @@ func (r *feedReader) begin(block time.Duration) (context.Context, context.Cancel
 }
 
 // wait waits for news of the feeds and tells their followers. It reports whether there were any.
-func (r *feedReader) wait(ctx context.Context, feeds []*feed, block time.Duration) (news bool, err error) {
+func (r *feedReader) wait(ctx context.Context, feeds []*feed, block time.Duration) (found bool, err error) {
 	w := r.feeds.watches
 	if r.wire == nil {
 		if r.wire, r.release, err = w.connection(ctx); err != nil {
