@@ -45,9 +45,13 @@ func TestWatchesShareAReader(t *testing.T) {
 	for _, kind := range testserver.Kinds(t) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
+			// A server of its own, whose connections are counted.
+			isServer := kind != testserver.Embedded && kind != testserver.OnCluster
 			url := ""
-			if kind != testserver.Embedded {
+			if isServer {
 				url = testserver.Start(t, testserver.Options{Kind: kind}).URL()
+			} else {
+				url = enginetest.URL(t, kind)
 			}
 			b := enginetest.Open(t, kind, url, enginetest.NewPrefix(), runtime.OpenConfig{Partitions: 16})
 			ctx := enginetest.Context(t)
@@ -76,7 +80,7 @@ func TestWatchesShareAReader(t *testing.T) {
 				})
 			}
 			submitted.Wait()
-			if kind != testserver.Embedded {
+			if isServer {
 				enginetest.Eventually(t, enginetest.Patience, func() string {
 					if n := readers(t, b); n != 1 {
 						return fmt.Sprintf("%d connections wait for streams", n)
