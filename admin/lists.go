@@ -226,8 +226,8 @@ func (c *Client) readExecutions(ctx context.Context, q ExecutionQuery, ids []str
 	return found, nil
 }
 
-// findNodes reads those of the executions that are nodes of runs and returns them, as far as they are wanted, and the ids
-// of the others.
+// findNodes reads those of the executions that are nodes of runs and returns them, as far as they are wanted, and the
+// ids of the others.
 func (c *Client) findNodes(
 	ctx context.Context, q ExecutionQuery, ids []string,
 ) (found []Execution, others []string, err error) {

@@ -15,8 +15,8 @@ import (
 
 // The nodes of runs that were submitted whole have no hashes of their own: the library reads and lists them.
 
-// isNode reports whether an execution is a node of a run that was submitted whole: its id is a UUID of version 8 that ends
-// in an ordinal.
+// isNode reports whether an execution is a node of a run that was submitted whole: its id is a UUID of version 8 that
+// ends in an ordinal.
 func isNode(id enginecore.ExecutionID) bool {
 	uuid := id.UUID()
 	return len(uuid) == 36 && uuid[14] == '8' && !strings.HasSuffix(uuid, "0000")
@@ -87,8 +87,8 @@ func (c *Client) nodeResult(ctx context.Context, id enginecore.ExecutionID) ([]b
 	return valueOf(c.client.Do(ctx, read))
 }
 
-// isOfIndex reports whether a node is what an index lists that has no nodes of runs. known is false for an index that has
-// them.
+// isOfIndex reports whether a node is what an index lists that has no nodes of runs. known is false for an index that
+// has them.
 func (i Index) isOfIndex(e Execution) (is, known bool) {
 	switch i {
 	case IndexActive:

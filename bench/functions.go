@@ -261,7 +261,9 @@ func (c *costs) composite() error {
 		},
 		func() error {
 			return measured(c, "ffx_find_node (by name)", func(i int) (enginerpc.FindNodeReply, error) {
-				return c.core.FindNode(c.ctx, enginerpc.FindNodeCall{Partition: partition, FlowID: claimed[i].FlowID, Node: "second"})
+				return c.core.FindNode(c.ctx, enginerpc.FindNodeCall{
+					Partition: partition, FlowID: claimed[i].FlowID, Node: "second",
+				})
 			})
 		},
 		func() error {

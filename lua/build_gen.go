@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "213-d8beb54f45340c16"
+const build = "216-7e0243cf177d1533"

@@ -117,6 +117,9 @@ func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...Ac
 		return r.errorf(doing, err)
 	}
 	id, err := r.executionID(ctx, node)
+	if errors.Is(err, engine.ErrRunNotFound) {
+		err = engine.ErrUnknownNode
+	}
 	if err != nil {
 		return r.errorf(doing, err)
 	}

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -88,16 +87,13 @@ func (r *RunRef) errorf(doing string, err error) error {
 	return fmt.Errorf("%s run %s of flow %s: %w", doing, r.id, r.flow, err)
 }
 
-// executionID returns the id under which the engine runs a node. Its error wraps ErrUnknownNode when the run has no such
-// node or there is no such run.
+// executionID returns the id under which the engine runs a node. Its error wraps ErrUnknownNode when the run has no
+// such node, and ErrRunNotFound when there is no such run.
 func (r *RunRef) executionID(ctx context.Context, node string) (enginecore.ExecutionID, error) {
 	store, err := engine.Capability[engine.GraphStore](r.client.session.Backend)
 	if err != nil { // the run was created node by node
 		return enginecore.ExecutionIDFor(r.partition, r.flowID, node), nil
 	}
 	reply, err := store.FindNode(ctx, enginerpc.FindNodeCall{Partition: r.partition, FlowID: r.flowID, Node: node})
-	if errors.Is(err, enginecore.ErrFlowNotFound) || errors.Is(err, enginecore.ErrExecutionNotFound) {
-		err = engine.ErrUnknownNode
-	}
-	return reply.ExecutionID, err
+	return reply.ExecutionID, nodeFault(err)
 }

@@ -290,6 +290,19 @@ func decodeNodeInput(r *fields, out *NodeInput) {
 	out.Result = bytesValue(r, "result")
 }
 
+// LaneNodes is an element of replies or calls.
+type LaneNodes struct {
+	LaneID              enginecore.LaneID
+	Active              int64
+	BlockedDependencies int64
+}
+
+func decodeLaneNodes(r *fields, out *LaneNodes) {
+	out.LaneID = textValue[enginecore.LaneID](r, "lane_id")
+	out.Active = intValue[int64](r, "active")
+	out.BlockedDependencies = intValue[int64](r, "blocked_dependencies")
+}
+
 // LaneState is an element of replies or calls.
 type LaneState struct {
 	LaneID              enginecore.LaneID

@@ -308,6 +308,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "1500", "kinds of test", "capabilities of test", "passed_over of test"}},
+		{"ffx2_count_lane_nodes", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, CountLaneNodesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Cursor: "cursor of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"cursor of test"}},
 		{"ffx2_pause", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PauseCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Subject: "subject of test", Name: "name of test", Reason: "reason of test"})
 		},
@@ -1065,6 +1070,11 @@ func goldenReplies() []goldenReply {
 		{"ffx2_grant_next OK", []any{1, "OK", "execution_id of test", "1", "1"},
 			func(m message) (any, error) { return decodeReply(GrantNextCall{}.info(), m, GrantNextCall{}.decode) },
 			GrantNextReply{Status: StatusOK, ExecutionID: "execution_id of test", Granted: true, Reclaim: true}},
+		{"ffx2_count_lane_nodes OK", []any{1, "OK", []any{[]any{"lane_id of test", "7", "21"}, []any{"lane_id of test", "7", "21"}}, "next_cursor of test"},
+			func(m message) (any, error) {
+				return decodeReply(CountLaneNodesCall{}.info(), m, CountLaneNodesCall{}.decode)
+			},
+			CountLaneNodesReply{Status: StatusOK, Lanes: []LaneNodes{{LaneID: "lane_id of test", Active: 7, BlockedDependencies: 21}, {LaneID: "lane_id of test", Active: 7, BlockedDependencies: 21}}, NextCursor: "next_cursor of test"}},
 		{"ffx2_pause OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(PauseCall{}.info(), m, PauseCall{}.decode) },
 			PauseReply{Status: StatusOK}},
@@ -1784,6 +1794,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_grant_next", func(m message) error {
 			_, err := decodeReply(GrantNextCall{}.info(), m, GrantNextCall{}.decode)
+			return err
+		}},
+		{"ffx2_count_lane_nodes", func(m message) error {
+			_, err := decodeReply(CountLaneNodesCall{}.info(), m, CountLaneNodesCall{}.decode)
 			return err
 		}},
 		{"ffx2_pause", func(m message) error {

@@ -49,9 +49,9 @@ type PutGraphReply struct {
 	Status Status
 }
 
-// PutGraph runs ffx2_put_graph. Brings nodes of a graph into a partition, CHUNK of them in a call but
-// the last, in order. Runs of the graph can be submitted once `last` has come. Sent again it changes
-// nothing.
+// PutGraph runs ffx2_put_graph. Brings nodes of a graph into a partition, 32 of them in a call but the
+// last, in order. Runs of the graph can be submitted once `last` has come. Sent again it changes
+// nothing. A graph of which no run is submitted for an hour goes.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

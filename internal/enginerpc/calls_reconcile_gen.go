@@ -167,9 +167,10 @@ type CheckKeysReply struct {
 
 // CheckKeys runs ffx2_check_keys. Looks at records and lists that were found among the keys of a
 // partition: an execution, flow or schedule that is missing from the list of all of them is entered
-// wherever it belongs; from a list of runs ("runs:<flow>" or "tagged_runs:<tag, escaped>:<value>") and
-// from the set of a worker's leases goes what does not belong there. What is `left` is more than
-// `limit` entries and for the next call. `repaired` counts by index what was not in order.
+// wherever it belongs, as is a graph that no run uses; from a list of runs ("runs:<flow>" or
+// "tagged_runs:<tag, escaped>:<value>") and from the set of a worker's leases goes what does not
+// belong there. What is `left` is more than `limit` entries and for the next call. `repaired` counts
+// by index what was not in order.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

@@ -570,15 +570,6 @@ func (k Keys) flowInput(tag string, flowID enginecore.FlowID) string {
 	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":input"
 }
 
-// FlowDefinition is <prefix>:flow:{tag}:{flow_id}:definition.
-func (k Keys) FlowDefinition(partition enginecore.Partition, flowID enginecore.FlowID) string {
-	return k.flowDefinition(partition.Tag(), flowID)
-}
-
-func (k Keys) flowDefinition(tag string, flowID enginecore.FlowID) string {
-	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":definition"
-}
-
 // FlowBudgets is <prefix>:flow:{tag}:{flow_id}:budgets.
 func (k Keys) FlowBudgets(partition enginecore.Partition, flowID enginecore.FlowID) string {
 	return k.flowBudgets(partition.Tag(), flowID)
@@ -595,15 +586,6 @@ func (k Keys) FlowEvents(partition enginecore.Partition, flowID enginecore.FlowI
 
 func (k Keys) flowEvents(tag string, flowID enginecore.FlowID) string {
 	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":events"
-}
-
-// FlowHeld is <prefix>:flow:{tag}:{flow_id}:held.
-func (k Keys) FlowHeld(partition enginecore.Partition, flowID enginecore.FlowID) string {
-	return k.flowHeld(partition.Tag(), flowID)
-}
-
-func (k Keys) flowHeld(tag string, flowID enginecore.FlowID) string {
-	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":held"
 }
 
 // FlowRerun is <prefix>:flow:{tag}:{flow_id}:rerun.
@@ -908,6 +890,15 @@ func (k Keys) FfxGraph(partition enginecore.Partition, graphHash string) string 
 
 func (k Keys) ffxGraph(tag string, graphHash string) string {
 	return k.prefix + ":ffx:" + tag + ":graph:" + graphHash
+}
+
+// FfxUnusedGraphs is <prefix>:ffx:{tag}:unused_graphs.
+func (k Keys) FfxUnusedGraphs(partition enginecore.Partition) string {
+	return k.ffxUnusedGraphs(partition.Tag())
+}
+
+func (k Keys) ffxUnusedGraphs(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":unused_graphs"
 }
 
 // FfxWorkers is <prefix>:ffx:{tag}:workers.
@@ -1292,6 +1283,20 @@ func (k Keys) ParseFlowCore(key string) (tag string, flowID enginecore.FlowID, o
 		return "", "", false
 	}
 	return tag, enginecore.FlowID(rest), true
+}
+
+// ParseFfxGraph returns the hash tag and the parameters of a key that FfxGraph returned, false for any
+// other.
+func (k Keys) ParseFfxGraph(key string) (tag string, graphHash string, ok bool) {
+	tag, rest, ok := k.cutTag(key, ":ffx:")
+	if !ok {
+		return "", "", false
+	}
+	rest, ok = strings.CutPrefix(rest, ":graph:")
+	if !ok {
+		return "", "", false
+	}
+	return tag, rest, true
 }
 
 // ParseFfxRuns returns the hash tag and the parameters of a key that FfxRuns returned, false for any

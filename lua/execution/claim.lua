@@ -141,7 +141,10 @@ function claim.start(c, execution_id, core_key, core, w, left)
   if w.attached then values[9], values[10] = 'attached', w.attached end
   local epoch, expires = take_lease(c, execution_id, core_key, core, w, w.attempt_id, values,
     to_unset(core, attempt_type))
-  attempt_record.open(c, execution_id, index_text, w, epoch, w.attempt_id, attempt_type, extra, core.managed)
+  -- The first attempt of a node with a row stands in the row: see attempt_record.
+  if index > 0 or attempt_type ~= 'initial' or not record.node(core_key) then
+    attempt_record.open(c, execution_id, index_text, w, epoch, w.attempt_id, attempt_type, extra, core.managed)
+  end
   if not core.managed then
     lease.history(c, execution_id, 'event', 'acquired', 'lease_id', w.lease_id, 'lease_epoch', epoch,
       'attempt_id', w.attempt_id, 'attempt_index', index_text, 'worker_id', w.worker_id, 'ts', c.now_text)

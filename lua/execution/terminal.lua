@@ -67,9 +67,19 @@ local function write_success(c, core_key, core)
   if not lease.is_plain(core) then record.clear(core_key, 'lease_last_renewed_at', 'lease_renewal_deadline') end
 end
 
+-- What rows have beside them, and that says nothing of a node that has ended. Hashes keep it, as the contract has it.
+local LEFT_BESIDE_ROWS = {
+  'delay_until', 'pending_retry_reason', 'pending_previous_attempt_index', 'pending_replay_attempt', 'pending_replay_reason',
+  'pending_replay_requested_by', 'remaining_attempt_timeout', 'lease_expired_at', 'lease_revoked_at', 'lease_revoke_reason',
+  'prior_eligibility_state', 'prior_blocking_reason', 'prior_blocking_detail',
+}
+
 local function write_end(c, core_key, core, t)
   -- The text of a waiting record is gone once it has been claimed; a skip or a cancel may come before.
   local blank = { 'blocking_detail', unpack(t.blank) }
+  if record.node(core_key) then
+    for _, field in ipairs(LEFT_BESIDE_ROWS) do blank[#blank + 1] = field end
+  end
   record.set(core_key,
     'lifecycle_phase', 'terminal',
     'ownership_state', 'unowned',

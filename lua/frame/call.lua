@@ -3,6 +3,12 @@
 -- @hook Reports whether what a partition counts may be wrong, because its records have not been checked since the server started.
 function call.in_doubt(c) return false end
 
+-- The time at which the call, or the last one that had a context, was opened.
+local opened_at
+
+-- The time of the call in whole milliseconds, for whom has no context.
+function call.time() return opened_at or call.clock() end
+
 -- Server clock in whole milliseconds.
 function call.clock()
   local t = redis.call('TIME')
@@ -40,6 +46,7 @@ function call.open(first_key)
   local at = place_of(first_key)
   if not at then error('key carries no hash tag: ' .. first_key) end
   local now = call.clock()
+  opened_at = now
   return {
     at = at,
     tag = at.tag,

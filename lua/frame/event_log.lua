@@ -97,11 +97,11 @@ end
 
 -- Writes what the call has logged. The frame of every call that may write ends with it.
 function event_log.write()
-  for flow_id, entry in next, unwritten do
+  for flow_id, entry in next, unwritten, nil do
     unwritten[flow_id] = nil
     write_entry(flow_id, entry)
   end
-  for feed, flows in next, touched do
+  for feed, flows in next, touched, nil do
     touched[feed] = nil
     local text = #flows > MAX_FEED_FLOWS and '*' or table.concat(flows, ' ')
     redis.call('XADD', feed, 'MAXLEN', '~', MAX_FEED, '*', 'flows', text)

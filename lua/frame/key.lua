@@ -66,10 +66,8 @@
 -- @template flow.tags                  flow:{tag}:{flow_id}:tags
 -- @template flow.pending_cancels       flow:{tag}:{flow_id}:pending_cancels
 -- @template flow.input                 flow:{tag}:{flow_id}:input
--- @template flow.definition            flow:{tag}:{flow_id}:definition
 -- @template flow.budgets               flow:{tag}:{flow_id}:budgets
 -- @template flow.events                flow:{tag}:{flow_id}:events
--- @template flow.held                  flow:{tag}:{flow_id}:held
 -- @template flow.rerun                 flow:{tag}:{flow_id}:rerun
 -- @template flow.rerun_left            flow:{tag}:{flow_id}:rerun:left
 -- @template flow.rerun_inbox           flow:{tag}:{flow_id}:rerun:inbox
@@ -107,7 +105,8 @@
 -- Keys of the composite calls. None of them exists while only ff_* functions are used.
 -- @template ffx.protocol               ffx:min_protocol
 -- @template ffx.partition              ffx:{tag}
--- @template ffx.graph                  ffx:{tag}:graph:{graph_hash}
+-- @template ffx.graph                  ffx:{tag}:graph:{graph_hash} parsed
+-- @template ffx.unused_graphs          ffx:{tag}:unused_graphs
 -- @template ffx.workers                ffx:{tag}:workers
 -- @template ffx.lanes                  ffx:{tag}:lanes
 -- @template ffx.feed                   ffx:{tag}:feed

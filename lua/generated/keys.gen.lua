@@ -361,14 +361,6 @@ function key.flow_input(c, flow_id)
   return text
 end
 
-function key.flow_definition(c, flow_id)
-  local at = c.at
-  if at.flow_definition_of == flow_id then return at.flow_definition end
-  local text = (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':definition'
-  at.flow_definition_of, at.flow_definition = flow_id, text
-  return text
-end
-
 function key.flow_budgets(c, flow_id)
   local at = c.at
   if at.flow_budgets_of == flow_id then return at.flow_budgets end
@@ -382,14 +374,6 @@ function key.flow_events(c, flow_id)
   if at.flow_events_of == flow_id then return at.flow_events end
   local text = (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':events'
   at.flow_events_of, at.flow_events = flow_id, text
-  return text
-end
-
-function key.flow_held(c, flow_id)
-  local at = c.at
-  if at.flow_held_of == flow_id then return at.flow_held end
-  local text = (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':held'
-  at.flow_held_of, at.flow_held = flow_id, text
   return text
 end
 
@@ -588,6 +572,11 @@ end
 function key.ffx_graph(c, graph_hash)
   local at = c.at
   return (at.of_ffx_graph or keep(at, 'of_ffx_graph', at.prefix .. ':ffx:' .. at.tag .. ':graph:')) .. graph_hash
+end
+
+function key.ffx_unused_graphs(c)
+  local at = c.at
+  return at.ffx_unused_graphs or keep(at, 'ffx_unused_graphs', at.prefix .. ':ffx:' .. at.tag .. ':unused_graphs')
 end
 
 function key.ffx_workers(c)

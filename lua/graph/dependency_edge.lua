@@ -6,12 +6,12 @@ local MAX_CYCLE_NODES = 1000
 
 -- Whether `upstream` can be reached from `downstream`. Nothing has to be searched when no path can exist.
 local function closes_cycle(c, flow_id, upstream, downstream)
-  if neighbours.count_downstream(c, flow_id, downstream) == 0 or neighbours.count_upstream(c, flow_id, upstream) == 0 then
+  if adjacency.count_downstream(c, flow_id, downstream) == 0 or adjacency.count_upstream(c, flow_id, upstream) == 0 then
     return false
   end
   local queue, seen, head = { downstream }, { [downstream] = true }, 1
   while queue[head] do
-    for _, next_id in ipairs(neighbours.downstream(c, flow_id, queue[head])) do
+    for _, next_id in ipairs(adjacency.downstream(c, flow_id, queue[head])) do
       if next_id == upstream then return true end
       if not seen[next_id] then
         if #queue >= MAX_CYCLE_NODES then return true end

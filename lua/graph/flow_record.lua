@@ -6,15 +6,11 @@ local FLOW_OVER = { cancelled = true, completed = true, failed = true }
 local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins', 'paused',
   'budgets', 'budget_ids', 'children', 'fail_fast' }
 
--- The same of a flow that has none of the last six: its record says so with the field `bare`, which flow_record.set takes away.
-local function read_flow(flow_key)
-  local v = redis.call('HMGET', flow_key, 'bare', 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context')
-  if not is_set(v[1]) then return record.read(flow_key, FLOW_FIELDS) or {} end
-  return {
-    flow_kind = v[2] or nil, run_id = v[3] or nil, public_flow_state = v[4] or nil, deadline_at = v[5] or nil,
-    trace_context = v[6] or nil,
-  }
-end
+-- @hook The same of a run that its rows call plain, with what its end needs to know; nil for others. It has none of the last six.
+function flow_record.of_plain(c, flow_id) return nil end
+
+-- @hook The record of a flow says something by which its run is no longer plain.
+function flow_record.on_unusual(flow_key) end
 
 -- The flow of an execution as the call finds it, read once; an empty table without one.
 function flow_record.read(c, flow_id)
@@ -22,7 +18,7 @@ function flow_record.read(c, flow_id)
   local flow = flows and flows[flow_id]
   if flow then return flow end
   if not is_set(flow_id) then return {} end
-  flow = read_flow(key.flow_core(c, flow_id))
+  flow = flow_record.of_plain(c, flow_id) or record.read(key.flow_core(c, flow_id), FLOW_FIELDS) or {}
   if not flows then
     flows = {}
     c.flows = flows
@@ -33,7 +29,8 @@ end
 
 -- Gives a flow a field that few flows have, and that calls which work on its nodes look at.
 function flow_record.set(flow_key, field, value)
-  redis.call('HSET', flow_key, field, value, 'bare', '')
+  redis.call('HSET', flow_key, field, value)
+  flow_record.on_unusual(flow_key)
 end
 
 -- The call has changed a flow, or its like.
@@ -48,6 +45,7 @@ end
 -- Marks a flow as over; what is still open follows.
 function flow_record.mark_over(c, flow_key, state, ...)
   redis.call('HSET', flow_key, 'public_flow_state', state, 'last_mutation_at', c.now_text, ...)
+  flow_record.on_unusual(flow_key)
   flow_record.forget(c)
 end
 

@@ -89,6 +89,7 @@ function graph.node_ended(c, execution_id, core, t)
   event_log.add_for(c, core, t.outcome, core.current_attempt_index, t.reason)
   if t.outcome ~= 'success' then
     redis.call('HINCRBY', flow_key, 'nodes_' .. t.outcome, 1)
+    flow_record.on_unusual(flow_key)
     local flow = flow_record.read(c, flow_id)
     if flow.children then graph.on_parent_failed(c, execution_id, t.outcome, t.reason) end
     local tolerated = tolerated_failures.tolerate(c, flow_key, execution_id, core, t)
@@ -176,9 +177,13 @@ local CLOSE_FIELDS = { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_ex
 
 -- All nodes have ended, so the flow has.
 function graph.close(c, flow_id, flow_key)
-  local flow = record.read(flow_key, CLOSE_FIELDS)
-  local state, outcome = flow.public_flow_state, flow.outcome
-  if not flow_record.is_over(flow) then
+  local flow = flow_record.of_plain(c, flow_id)
+  local state, outcome = 'completed', 'success'
+  if not flow then
+    flow = record.read(flow_key, CLOSE_FIELDS)
+    state, outcome = flow.public_flow_state, flow.outcome
+  end
+  if state ~= 'completed' and not flow_record.is_over(flow) then
     state, outcome = judge(flow)
     if outcome == 'success' and flow.failed_node then
       redis.call('HDEL', flow_key, 'failed_node', 'failure_reason', 'failure_category')
@@ -187,6 +192,7 @@ function graph.close(c, flow_id, flow_key)
   outcome = outcome or 'cancelled'
   redis.call('HSET', flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text,
     'last_mutation_at', c.now_text)
+  flow_record.on_unusual(flow_key)
   flow_record.forget(c)
   call.enter(c, key.ffx_closed_flows(c), flow_id, c.now_text)
   graph.on_closed(c, flow_id, flow_key, flow, outcome)

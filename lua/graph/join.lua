@@ -17,7 +17,7 @@ end
 
 -- Edges that a join has or will have: applied, staged, or announced with its policy.
 local function edges_of(c, g, flow_id, child_id)
-  return math.max(g.n, g.expected_edges, neighbours.count_upstream(c, flow_id, child_id))
+  return math.max(g.n, g.expected_edges, adjacency.count_upstream(c, flow_id, child_id))
 end
 
 local function bucket_of(outcome)

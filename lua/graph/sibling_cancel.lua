@@ -19,8 +19,8 @@ end
 -- Looking takes from the call's budget.
 local function is_needed_elsewhere(c, flow_id, upstream_id, child_id)
   if redis.call('HGET', key.flow_core(c, flow_id), 'result_execution_id') == upstream_id then return true end
-  if neighbours.count_downstream(c, flow_id, upstream_id) > MAX_CONSUMERS then return true end
-  for _, consumer in ipairs(neighbours.downstream(c, flow_id, upstream_id)) do
+  if adjacency.count_downstream(c, flow_id, upstream_id) > MAX_CONSUMERS then return true end
+  for _, consumer in ipairs(adjacency.downstream(c, flow_id, upstream_id)) do
     if consumer ~= child_id then
       c.budget = c.budget - 1
       if still_waits(c, flow_id, consumer) then return true end
@@ -104,7 +104,7 @@ function sibling_cancel.begin(c, k, g, flow_id, child_id, managed)
   local pending_key = is_set(k.pending_cancel_groups) and k.pending_cancel_groups or key.index_pending_cancel_groups(c)
   redis.call('HSET', g.key, 'cancel_siblings_reason', reason)
   c.budget = c.budget or call.WORK_BUDGET
-  local sibling_ids = neighbours.upstream(c, flow_id, child_id)
+  local sibling_ids = adjacency.upstream(c, flow_id, child_id)
   if #sibling_ids > c.budget then
     call.chunked('SADD', key.flow_siblings(c, flow_id, child_id), sibling_ids)
     sibling_ids = pop_later(c, flow_id, child_id, managed and math.min(c.budget, CANCELLED_AT_A_TIME) or c.budget)

@@ -8,10 +8,10 @@ local MAX_CONSUMERS = 256
 local function leads_to_joins(c, flow_id, execution_id)
   local queue, seen, head, looked = { execution_id }, { [execution_id] = true }, 1, 0
   while queue[head] do
-    local edges = neighbours.count_downstream(c, flow_id, queue[head])
+    local edges = adjacency.count_downstream(c, flow_id, queue[head])
     looked = looked + edges
     if edges == 0 or looked > MAX_CONSUMERS then return false end
-    for _, consumer in ipairs(neighbours.downstream(c, flow_id, queue[head])) do
+    for _, consumer in ipairs(adjacency.downstream(c, flow_id, queue[head])) do
       if not seen[consumer] and not edge_group.is_join(c, flow_id, consumer) then queue[#queue + 1] = consumer end
       seen[consumer] = true
     end
@@ -72,8 +72,8 @@ function tolerated_failures.note_impossible(c, e)
   local first_id = redis.call('HGET', flow_key, 'absorbed_node')
   if first_id and note_failure_of(c, flow_key, first_id) then return end
   if e.upstream_id and note_failure_of(c, flow_key, e.upstream_id) then return end
-  if neighbours.count_upstream(c, e.flow_id, e.child_id) > call.WORK_BUDGET then return end
-  for _, upstream_id in ipairs(neighbours.upstream(c, e.flow_id, e.child_id)) do
+  if adjacency.count_upstream(c, e.flow_id, e.child_id) > call.WORK_BUDGET then return end
+  for _, upstream_id in ipairs(adjacency.upstream(c, e.flow_id, e.child_id)) do
     if note_failure_of(c, flow_key, upstream_id) then return end
   end
 end

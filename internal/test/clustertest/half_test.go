@@ -116,6 +116,7 @@ func refusedByImporter(t *testing.T, target *testserver.Server, core *enginerpc.
 	defer node.Close()
 	key := core.Keys().Prefix() + ":ffx:" + p.Tag()
 	results := node.DoMulti(t.Context(), node.B().Asking().Build(),
-		node.B().Fcall().Function("ffx_lanes").Numkeys(1).Key(key).Build())
+		node.B().Fcall().Function(enginerpc.FunctionName(enginerpc.LanesCall{})).Numkeys(1).Key(key).Build())
 	require.Error(t, results[1].Error())
+	require.NotContains(t, results[1].Error().Error(), "Function not found")
 }

@@ -34,7 +34,7 @@ func TestWorkIsFoundWithoutItsMessage(t *testing.T) {
 	client := core.Client()
 	place := b.Locate(t, def.Name(), lost.ID())
 	key := core.Keys().LaneEligible(place.Partition, "default")
-	entry := string(place.ExecutionID("same"))
+	entry := string(b.Node(t, place, "same"))
 	score, err := client.Do(ctx, client.B().Zscore().Key(key).Member(entry).Build()).AsFloat64()
 	require.NoError(t, err)
 	require.NoError(t, client.Do(ctx, client.B().Zrem().Key(key).Member(entry).Build()).Error())

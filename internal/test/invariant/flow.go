@@ -218,21 +218,8 @@ func (f *flowRecord) openNodes() int {
 	return number(f.core["open_nodes"])
 }
 
-// bare checks the mark of a flow that calls read little of.
-func (c *checker) bare(f *flowRecord) {
-	if f.core["bare"] == "" {
-		return
-	}
-	for _, field := range []string{"joins", "paused", "budgets", "budget_ids", "children", "fail_fast"} {
-		if f.core[field] != "" {
-			c.fault(RuleFlow, f.key, "is marked as bare, but %s is %q", field, f.core[field])
-		}
-	}
-}
-
 // managedFlow checks the guarantees of composite calls for their flows.
 func (c *checker) managedFlow(p *partition, f *flowRecord) {
-	c.bare(f)
 	open := 0
 	outcomes := make(map[string]int)
 	replayed := false

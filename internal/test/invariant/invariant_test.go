@@ -269,6 +269,10 @@ func (s *stage) expand(word string) string {
 		return keys.FlowEdgegroup(place.FlowID, id)
 	case "graph":
 		return keys.FfxGraph(p, s.graph)
+	case "graphhash":
+		return s.graph
+	case "unused":
+		return keys.FfxUnusedGraphs(p)
 	case "workers":
 		return keys.FfxWorkers(p)
 	case "lanes":
@@ -291,7 +295,7 @@ type column struct{ at, bytes int }
 var rowColumns = map[string]column{
 	"phase": {0, 1}, "owner": {1, 1}, "elig": {2, 1}, "why": {3, 1}, "outcome": {4, 1}, "attempt": {5, 1}, "public": {6, 1},
 	"flags": {7, 1}, "index": {8, 2}, "total": {10, 2}, "open": {19, 2}, "told": {21, 2}, "expires": {23, 6}, "ended": {41, 6},
-	"worker": {53, 4},
+	"worker": {53, 4}, "lease": {57, 36},
 }
 
 var headColumns = map[string]column{"form": {0, 1}, "flags": {3, 1}, "open": {4, 4}, "created": {8, 6}, "graph": {14, 2}}
@@ -305,11 +309,14 @@ func (s *stage) rowCommand(words []string) []string {
 	} else {
 		at.at += 46 + 93*(ordinals[node]-1)
 	}
-	n, err := strconv.Atoi(words[3])
-	if err != nil || at.bytes == 0 {
-		panic("a bad command: " + strings.Join(words, " "))
+	bytes := []byte(words[3])
+	if at.bytes <= 8 {
+		n, err := strconv.Atoi(words[3])
+		if err != nil || at.bytes == 0 {
+			panic("a bad command: " + strings.Join(words, " "))
+		}
+		bytes = binary.LittleEndian.AppendUint64(nil, uint64(n))[:at.bytes]
 	}
-	bytes := binary.LittleEndian.AppendUint64(nil, uint64(n))[:at.bytes]
 	return []string{"SETRANGE", s.keys().FlowNodes(place.Partition, place.FlowID), strconv.Itoa(at.at), string(bytes)}
 }
 

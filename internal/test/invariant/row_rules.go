@@ -113,6 +113,7 @@ func (c *checker) rows(p *partition) {
 		}
 		c.graph(g)
 	}
+	c.unusedGraphs(p, uses)
 	c.registry(p)
 }
 
@@ -128,8 +129,11 @@ func (c *checker) rowless(f *flowRecord) {
 	}
 }
 
-// graph checks that both ends of every edge of a graph know it.
+// graph checks that both ends of every edge of a graph that is complete know it.
 func (c *checker) graph(g *graph) {
+	if !g.complete() {
+		return // the other ends of edges may be missing yet
+	}
 	type ends struct{ up, down int }
 	ups := make(map[ends]graphEdge)
 	for i := range g.nodes {
@@ -142,6 +146,9 @@ func (c *checker) graph(g *graph) {
 			c.fault(RuleRows, g.key, "node %q is %d, by its name it is %q", g.nodes[i].get("name"), i+1, g.hash["@"+g.nodes[i].get("name")])
 		}
 		for _, e := range g.nodes[i].downs {
+			if e.ordinal > len(g.nodes) && !g.complete() {
+				continue // its client has not stored the other end yet
+			}
 			other, found := ups[ends{i + 1, e.ordinal}]
 			if !found || other.kind != e.kind || other.carries != e.carries {
 				c.fault(RuleRows, g.key, "the edge from node %d to %d is not that of the other end", i+1, e.ordinal)
@@ -152,13 +159,26 @@ func (c *checker) graph(g *graph) {
 	for e := range ups {
 		c.fault(RuleRows, g.key, "node %d does not know its edge to %d", e.up, e.down)
 	}
-	if edges := number(g.hash["edges"]); g.complete() {
-		n := 0
-		for i := range g.nodes {
-			n += len(g.nodes[i].ups)
+	n := 0
+	for i := range g.nodes {
+		n += len(g.nodes[i].ups)
+	}
+	if edges := number(g.hash["edges"]); n != edges {
+		c.fault(RuleRows, g.key, "edges is %d, it has %d", edges, n)
+	}
+}
+
+// unusedGraphs checks that the index of graphs that no run uses holds those and no others.
+func (c *checker) unusedGraphs(p *partition, uses map[string]int) {
+	unused, key := p.indexes["unused_graphs"].scores, p.key("ffx:"+p.tag+":unused_graphs")
+	for hash, g := range p.graphs {
+		if _, listed := unused[hash]; listed != (uses[hash] == 0) {
+			c.fault(RuleRows, g.key, "is used by %d runs, but in the index of those that are not: %t", uses[hash], listed)
 		}
-		if n != edges {
-			c.fault(RuleRows, g.key, "edges is %d, it has %d", edges, n)
+	}
+	for hash := range unused {
+		if p.graphs[hash] == nil {
+			c.fault(RuleRows, key, "holds %s, which does not exist", hash)
 		}
 	}
 }
@@ -202,6 +222,7 @@ func (c *checker) run(p *partition, f *flowRecord) {
 	if f.purging() {
 		return
 	}
+	c.plain(p, f)
 	for i := range f.run.rows {
 		c.row(p, f, p.executions[nodeID(p.tag, f.id, i+1)])
 	}
@@ -220,6 +241,70 @@ func (c *checker) run(p *partition, f *flowRecord) {
 	for id := range f.joins {
 		if e := p.executions[id]; e == nil || e.row == nil || e.row.run != f || g.node(e.row.ordinal).get("join") == "" {
 			c.fault(RuleRows, p.key("flow:"+p.tag+":"+f.id+":join:"+id), "is of no join")
+		}
+	}
+}
+
+// plain checks the mark of a run of whose record calls read little.
+func (c *checker) plain(p *partition, f *flowRecord) {
+	if f.run.flags&flagPlain == 0 {
+		return
+	}
+	if !f.open() {
+		c.fault(RuleRows, f.run.key, "is marked as plain, but is %s", f.core["public_flow_state"])
+	}
+	for _, field := range []string{"joins", "paused", "budgets", "budget_ids", "children", "fail_fast"} {
+		if f.core[field] != "" {
+			c.fault(RuleRows, f.run.key, "is marked as plain, but %s is %q", field, f.core[field])
+		}
+	}
+	for id := range f.members() {
+		if e := p.executions[id]; e != nil && e.terminal() && e.get("terminal_outcome") != "success" {
+			c.fault(RuleRows, f.run.key, "is marked as plain, but %s is %s", id, e.get("terminal_outcome"))
+		}
+	}
+}
+
+// leftovers are the fields that say nothing of a node that has ended.
+var leftovers = []string{
+	"blocking_detail", "delay_until", "pending_retry_reason", "pending_previous_attempt_index", "pending_replay_attempt",
+	"pending_replay_reason", "pending_replay_requested_by", "remaining_attempt_timeout", "lease_expired_at", "lease_revoked_at",
+	"lease_revoke_reason", "lease_last_renewed_at", "lease_renewal_deadline", "current_suspension_id", "current_waitpoint_id",
+	"prior_eligibility_state", "prior_blocking_reason", "prior_blocking_detail",
+}
+
+// moreOf checks the fields of a node that have no column.
+func (c *checker) moreOf(f *flowRecord, e *execution) {
+	r, fields := e.row, f.more()[e.row.ordinal]
+	n := f.run.definition.node(r.ordinal)
+	for field, text := range map[string]string{"lane_id": n.get("lane_id"), "current_lane": n.get("lane_id"), "priority": n.get("priority")} {
+		if own, found := fields[field]; found && own == text {
+			c.fault(RuleRows, e.key, "%s is %s beside the row, as the graph says already", field, own)
+		}
+	}
+	if r.lease == otherLease && fields["lease"] == "" {
+		c.fault(RuleLease, e.key, "the lease is said to be beside the row, but is not")
+	}
+	if !e.terminal() {
+		return
+	}
+	for _, field := range leftovers {
+		if text, found := fields[field]; found {
+			c.fault(RuleRows, e.key, "has ended, but %s is still %q", field, text)
+		}
+	}
+}
+
+// joinLetters checks that the string of a join knows of its own edges alone.
+func (c *checker) joinLetters(f *flowRecord, e *execution) {
+	text := f.joins[e.id].text
+	ups := make(map[int]bool)
+	for _, edge := range f.run.definition.node(e.row.ordinal).ups {
+		ups[edge.ordinal] = true
+	}
+	for at := range len(text) {
+		if letter := text[at]; letter != 0 && (!ups[at] || letters[letter] == "") {
+			c.fault(RuleDeps, e.key, "knows %q of an edge from node %d", letter, at)
 		}
 	}
 }
@@ -259,6 +344,8 @@ func (c *checker) row(p *partition, f *flowRecord, e *execution) {
 	if _, found := f.joins[e.id]; !found && join != nil && n.get("join") != "" && (f.open() || join.fired()) && f.joinTold(e) {
 		c.fault(RuleDeps, e.key, "an upstream has been told, but nothing is known of its edges")
 	}
+	c.joinLetters(f, e)
+	c.moreOf(f, e)
 	c.rowIndexes(p, e)
 }
 

@@ -30,6 +30,8 @@ const (
 const (
 	flagExtended = 1 << iota
 	flagReplayed
+	flagPurging
+	flagPlain
 )
 
 // Values of state fields by their number, from 1 on.

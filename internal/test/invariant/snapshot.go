@@ -277,4 +277,3 @@ func parseValue(r rueidis.RedisResult, kind string) (value, error) {
 	}
 	return v, err
 }
-

@@ -113,8 +113,8 @@ func (r *reader) scalar() string {
 	case kind >= 0xcc && kind <= 0xcf:
 		return strconv.FormatUint(r.uint(1<<(kind-0xcc)), 10)
 	case kind >= 0xd0 && kind <= 0xd3:
-		shift := 64 - 8<<(kind-0xd0)
-		return strconv.FormatInt(int64(r.uint(1<<(kind-0xd0))<<shift)>>shift, 10)
+		unused := 64 - 8<<(kind-0xd0) // bits above the number
+		return strconv.FormatInt(int64(r.uint(1<<(kind-0xd0))<<unused)>>unused, 10)
 	case kind == 0xcb:
 		return strconv.FormatFloat(math.Float64frombits(r.uint(8)), 'f', -1, 64)
 	case kind == 0xca:

@@ -103,13 +103,13 @@ func SetOpen(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, p 
 	return client.Do(ctx, client.B().Setrange().Key(keys.FlowNodes(p, flow)).Offset(offset).Value(text).Build()).Error()
 }
 
-// columns are where fields that a test may set are in a row: the offset and the width in bytes. open is how many edges
-// are.
+// columns are where fields that a test may set are in a row: the offset and the width in bytes. open and told are
+// how many edges to the node are, and how many from it have been resolved.
 var columns = map[string][2]int{
 	"lifecycle_phase": {0, 1}, "ownership_state": {1, 1}, "eligibility_state": {2, 1}, "blocking_reason": {3, 1}, "terminal_outcome": {4, 1},
 	"attempt_state": {5, 1}, "public_state": {6, 1}, "current_attempt_index": {8, 2}, "total_attempt_count": {10, 2}, "retry_count": {12, 2},
 	"lease_reclaim_count": {14, 1}, "current_lease_epoch": {15, 4}, "lease_expires_at": {23, 6}, "lease_acquired_at": {29, 6},
-	"open": {19, 2}, "started_at": {35, 6}, "completed_at": {41, 6}, "last_transition_at": {47, 6},
+	"open": {19, 2}, "told": {21, 2}, "started_at": {35, 6}, "completed_at": {41, 6}, "last_transition_at": {47, 6},
 }
 
 // Set writes a field of an execution's record or row. Fields that the graph or the run says cannot be set.

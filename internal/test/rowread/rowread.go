@@ -1,5 +1,3 @@
-// Package rowread reads the records of executions that are rows of their runs, for tests that look at what is stored.
-// The layout is that of lua/composite/rows/row.lua.
 package rowread
 
 import (

@@ -41,7 +41,7 @@ local function results_of(inputs, names, result_keys)
 end
 
 -- Results of the upstreams that feed an execution, as {name, result} pairs, and whether that is all of them.
-local function inputs_of(c, execution_id, core)
+function claim_reply.inputs(c, execution_id, core)
   local count = tonumber(core.input_count) or 0
   if count == 0 then return {}, true end
   local next_up = c.next_up
@@ -66,7 +66,7 @@ end
 -- All that a worker needs to run what it leased, in the order of the record claimed_execution.
 function claim_reply.describe(c, execution_id, core, attempt, lease_id)
   local flow = flow_record.read(c, core.flow_id)
-  local inputs, complete = inputs_of(c, execution_id, core)
+  local inputs, complete = claim_reply.inputs(c, execution_id, core)
   local payload = ''
   if not core.managed then payload = redis.call('GET', key.exec_payload(c, execution_id)) or '' end
   local flow_input = ''

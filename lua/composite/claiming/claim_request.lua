@@ -45,13 +45,13 @@ function claim_request.lease_for(c, request, n)
 end
 
 -- Without a list of kinds, it is all of them.
-local function knows(request, kind)
+function claim_request.knows(request, kind)
   return not request.kinds or decode.has_kind(request.kinds, kind or '')
 end
 
 -- Why this worker cannot run an execution: nil, or a text for the record.
 function claim_request.unfit(request, core)
-  if not knows(request, core.execution_kind) then
+  if not claim_request.knows(request, core.execution_kind) then
     return 'no running worker knows activity "' .. (core.execution_kind or '') .. '"'
   end
   if not is_set(core.required_capabilities) then return nil end

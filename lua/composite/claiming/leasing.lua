@@ -4,7 +4,8 @@
 local TIMEOUT_GRACE_MS = 1000
 leasing.TIMEOUT_GRACE_MS = TIMEOUT_GRACE_MS
 
-local function arm_timeout(c, execution_id, core)
+-- Notes when the attempt of an execution is over that has a timeout.
+function leasing.arm_timeout(c, execution_id, core)
   local timeout = tonumber(core.attempt_timeout)
   if not timeout then return end
   local at = c.now + timeout + TIMEOUT_GRACE_MS
@@ -26,7 +27,7 @@ function leasing.lease_runnable(c, request, execution_id, core_key, core, n, lef
     attempt = claim.start(c, execution_id, core_key, core, w, left and key.lane_eligible(c, request.lane))
   end
   -- A new attempt has all of its time, whatever an earlier one had left.
-  if attempt.type ~= 'resumed' or not is_set(core.remaining_attempt_timeout) then arm_timeout(c, execution_id, core) end
+  if attempt.type ~= 'resumed' or not is_set(core.remaining_attempt_timeout) then leasing.arm_timeout(c, execution_id, core) end
   if core.managed then
     event_log.add_for(c, core, attempt.type == 'resumed' and 'resumed' or 'started', attempt.index,
       request.worker_instance_id)
@@ -42,7 +43,7 @@ function leasing.take_over(c, request, execution_id, core_key, core, n)
   if core.limits then limit_admission.carry(c, execution_id, core) end
   local attempt = claim.take_over(c, execution_id, core_key, core, w)
   if not attempt then return nil end
-  arm_timeout(c, execution_id, core)
+  leasing.arm_timeout(c, execution_id, core)
   if core.managed then event_log.add_for(c, core, 'reclaimed', attempt.index, request.worker_instance_id) end
   return claim_reply.describe(c, execution_id, core, attempt, w.lease_id)
 end

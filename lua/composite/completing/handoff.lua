@@ -29,17 +29,6 @@ function handoff.add(c, next_up, execution_id, core_key, core)
   return true
 end
 
--- The same for a node whose core is one that claim.of_row gave.
-function handoff.add_row(c, next_up, execution_id, core, flow)
-  local request = next_up.request
-  if #next_up >= request.count or core.lane_id ~= request.lane or claim_request.unfit(request, core) or flow.paused
-    or budget_gate.closed(c, flow) then
-    return false
-  end
-  next_up[#next_up + 1] = { execution_id = execution_id, core = core }
-  return true
-end
-
 -- Leases the executions of the list, but none before more urgent ones of the lane, and appends their descriptions to `out`.
 function handoff.lease(c, request, out)
   local next_up = c.next_up
@@ -51,7 +40,9 @@ function handoff.lease(c, request, out)
   request.drained = not urgent
   for _, task in ipairs(next_up) do
     local core = task.core
-    if urgent and not claim_order.may_pass(c, request, core, urgent) or core.limits and not limit_admission.lease_ahead(request, core) then
+    if not core then
+      out[#out + 1] = row_lease.take(c, request, task, urgent, #out)
+    elseif urgent and not claim_order.may_pass(c, request, core, urgent) or core.limits and not limit_admission.lease_ahead(request, core) then
       dependency.ready(c, task.execution_id, task.core_key, core)
     else
       out[#out + 1] = leasing.lease_runnable(c, request, task.execution_id, task.core_key, core, #out, true)

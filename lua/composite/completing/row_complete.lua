@@ -28,14 +28,13 @@ end
 
 -- A node that may run now is leased with the others that the call makes ready, or enters its lane.
 local function release(c, flow, r, execution_id)
-  local node = graph_store.of_row(r)
-  local core = is_fresh(r, node) and claim.of_row(r)
-  if not core then
+  local node, next_up = graph_store.of_row(r), c.next_up
+  if not is_fresh(r, node) then
     local core_key = key.exec_core(c, execution_id)
-    dependency.release(c, execution_id, { managed = true, child_id = execution_id, core = core_key, next_up = c.next_up },
+    dependency.release(c, execution_id, { managed = true, child_id = execution_id, core = core_key, next_up = next_up },
       record.read(core_key, dependency.HANDOFF_FIELDS))
-  elseif not (c.next_up and handoff.add_row(c, c.next_up, execution_id, core, flow)) then
-    requeue.ready_fresh(c, execution_id, core)
+  elseif not (next_up and row_lease.add(c, next_up, execution_id, r, node, flow)) then
+    requeue.ready_fresh(c, execution_id, claim.of_row(r))
   end
 end
 
@@ -67,7 +66,7 @@ function row_complete.commit(c, completion)
   local flow = flow_record.read(c, run.id)
   local count = graph_store.edge_count(node.downs)
   c.budget = c.budget or call.WORK_BUDGET
-  if flow.joins or flow.public_flow_state ~= 'open' or run.flags ~= 0 or count > c.budget or not leads_on_plainly(node)
+  if flow.joins or flow.public_flow_state ~= 'open' or run.flags % row.PLAIN ~= 0 or count > c.budget or not leads_on_plainly(node)
     or call.in_doubt(c) then
     return false
   end

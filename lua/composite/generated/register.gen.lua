@@ -207,6 +207,12 @@ redis.register_function{ function_name = 'ffx2_grant_next', flags = { 'allow-oom
   }))
 end }
 
+redis.register_function{ function_name = 'ffx2_count_lane_nodes', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
+  call.begin(keys[1])
+  return F.ffx_count_lane_nodes({ partition = keys[1] }, { cursor = args[1] })
+end }
+
 redis.register_function{ function_name = 'ffx2_pause', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])

@@ -191,6 +191,10 @@ function reconcile.steps(c, lanes, workers)
   for _, index in ipairs(reconcile.of_flows(c)) do
     step(index.name, index.is_set and 'SSCAN' or 'ZSCAN', index.key, function(id) return check_flow(c, index, id) end)
   end
+  step('unused_graphs', 'ZSCAN', key.ffx_unused_graphs(c), function(graph_hash)
+    graph_upkeep.repair(c, graph_hash)
+    return 1
+  end)
   step('schedules', 'SSCAN', key.ffx_schedules(c), function(id) return check_schedule(c, id) end)
   step('schedules_due', 'ZSCAN', key.ffx_schedules_due(c), function(id) return check_schedule(c, id) end)
   step('children', 'ZSCAN', key.ffx_children(c), function(id)
@@ -199,6 +203,7 @@ function reconcile.steps(c, lanes, workers)
     end
     return 1
   end)
+  step('workers', nil, nil, function() worker_registry.forget_gone(c) end)
   for _, worker in ipairs(workers) do
     local index_key = key.index_worker_leases(c, worker)
     step('worker/' .. worker, 'SSCAN', index_key, function(id) return check_holder(c, worker, index_key, id) end)
@@ -329,6 +334,11 @@ function ORPHAN_CHECKS.worker(c, worker, cursor, limit)
   return #found, rest
 end
 
+function ORPHAN_CHECKS.graph(c, graph_hash)
+  graph_upkeep.repair(c, graph_hash)
+  return 1
+end
+
 -- A list of runs: of a flow, or of those with a tag.
 function ORPHAN_CHECKS.list(c, name, cursor, limit)
   local list_key = key.ffx_partition(c) .. ':' .. name
@@ -348,7 +358,7 @@ end
 
 -- @function ffx_check_keys
 -- @summary  Looks at records and lists that were found among the keys of a partition: an execution, flow or schedule that is
---           missing from the list of all of them is entered wherever it belongs; from a list of runs ("runs:<flow>" or
+--           missing from the list of all of them is entered wherever it belongs, as is a graph that no run uses; from a list of runs ("runs:<flow>" or
 --           "tagged_runs:<tag, escaped>:<value>") and from the set of a worker's leases goes what does not belong there. What is `left`
 --           is more than `limit` entries and for the next call. `repaired` counts by index what was not in order.
 -- @flags    derives repeatable

@@ -40,7 +40,7 @@ local function correct(c, index, hash, field, is, want)
 end
 
 -- The counts of a group, by its edges.
-local function repair_group(c, g, edges)
+function repair_edges.group(c, g, edges)
   local counts = { n = 0, succeeded = 0, failed = 0, skipped = 0 }
   for _, dep in pairs(edges) do
     counts.n = counts.n + 1
@@ -60,7 +60,7 @@ function repair_edges.execution(c, execution_id, core)
   local edges = read_edges(c, execution_id, core)
   if not edges then return end
   local g = edge_group.read(key.flow_edgegroup(c, core.flow_id, execution_id))
-  if g and g.is_join then repair_group(c, g, edges) end
+  if g and g.is_join then repair_edges.group(c, g, edges) end
   local fired = edge_group.has_fired(g)
   local unresolved_key, meta_key = key.exec_deps_unresolved(c, execution_id), key.exec_deps_meta(c, execution_id)
   local open = 0

@@ -29,12 +29,20 @@ local function count_open(r)
   return open, impossible
 end
 
+-- The counts of a join, by the letters of its edges.
+local function repair_join(c, r, execution_id)
+  local g = edge_group.read(key.flow_edgegroup(c, r.run.id, execution_id))
+  if g and g.is_join then repair_edges.group(c, g, row_joins.states(r)) end
+end
+
 -- The count of open edges of a blocked node, by its upstreams. A node that waits for none goes on.
 function repair_rows.edges_to(c, execution_id, core)
   if not repair_edges.settled_flow(c, core) then return end
   local r = row.of_key(key.exec_core(c, execution_id))
   local node = graph_store.of_row(r)
-  if r.run.flags % 2 == 1 or node.join or graph_store.edge_count(node.ups) > MAX_EDGES or (tonumber(core.replay_count) or 0) > 0 then return end
+  if row.is_extended(r.run) or graph_store.edge_count(node.ups) > MAX_EDGES then return end
+  if node.join then return repair_join(c, r, execution_id) end
+  if (tonumber(core.replay_count) or 0) > 0 then return end
   -- In a run of which nodes were replayed, the count is only right when an edge has just been resolved.
   if row.is_replayed(r.run) and row_edges.count_open(r) > 0 then return end
   local open, impossible = count_open(r)

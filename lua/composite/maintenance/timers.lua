@@ -203,7 +203,10 @@ end
 -- is due (ms), `signs` further keys that exist when there is something to do. A `free` task bounds itself and takes nothing from the others.
 function timers.list()
   return {
-    { name = 'retention', work = purge.run_due, clocks = one(key.ffx_purge_due), free = true },
+    {
+      name = 'retention', work = function(c) return purge.run_due(c) + graph_upkeep.remove_due(c) end,
+      clocks = function(c) return { key.ffx_purge_due(c), key.ffx_unused_graphs(c) } end, free = true,
+    },
     { name = 'propagation', work = work_backlog, signs = one(key.ffx_backlog) },
     {
       name = 'delayed_promotion', work = promote_delayed,

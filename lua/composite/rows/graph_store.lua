@@ -1,9 +1,11 @@
 -- Graphs, each stored once in a partition for all runs of it: what is the same for a node in all of them. The client compiles a
--- graph and puts it with the first run that the partition has of it; the last run that is purged takes it away.
+-- graph and puts it with the first run that the partition has of it; it goes with the last run of it, or when no run of it comes: see
+-- graph_upkeep.
 --
 -- The hash of a graph holds `nodes` (how many), `edges`, `runs` (how many use it), `definition` (JSON), chunks of CHUNK nodes
 -- (n1, n2 …, msgpack), of their first rows (r1 …), of the ordinals of nodes without upstreams (o1 …) and of joins (j1 …), of
--- their lanes (l1 …, msgpack, each once), the ordinal of each node under `@<name>`, and `complete` once all is in.
+-- their lanes (l1 …, msgpack, each once), the ordinal of each node under `@<name>`, and `complete` once all is in; until then the
+-- totals of the edges of each chunk (c1 …, see graph_check.totals).
 
 local CHUNK = 32
 graph_store.CHUNK = CHUNK
@@ -106,30 +108,52 @@ function graph_store.ordinal(run, name)
   return tonumber(redis.call('HGET', graph_store.of_run(run).key, '@' .. name) or nil)
 end
 
--- One run more uses a graph of the call's partition. Gives the graph with its head, or nil when the partition does not have it.
-function graph_store.use(c, graph_hash)
-  local graph_key = key.ffx_graph(c, graph_hash)
-  local g = entry(graph_key)
-  local uses = redis.call('HINCRBY', graph_key, 'runs', 1)
-  if uses == 1 or not g.head then
-    local head = redis.call('HMGET', graph_key, 'complete', 'nodes', 'edges', 'result', 'waits')
-    if not head[1] then
-      known[graph_key] = nil
-      if redis.call('HINCRBY', graph_key, 'runs', -1) == 0 and redis.call('HLEN', graph_key) == 1 then redis.call('DEL', graph_key) end
-      return nil
-    end
-    g.head = { nodes = tonumber(head[2]), edges = tonumber(head[3]), result = tonumber(head[4]), waits = is_set(head[5]) }
-  end
-  return g
+-- How long a graph is kept of which no run comes (ms).
+graph_store.KEPT_MS = 3600000
+
+-- No run uses a graph: it is in the index of such graphs, with the time at which it goes.
+local function set_unused(c, graph_hash)
+  redis.call('ZADD', key.ffx_unused_graphs(c), c.now + graph_store.KEPT_MS, graph_hash)
 end
 
--- One run less uses the graph of a run.
-function graph_store.leave(run)
-  local graph_key = graph_store.of_run(run).key
-  if redis.call('HINCRBY', graph_key, 'runs', -1) <= 0 then
-    redis.call('UNLINK', graph_key)
-    known[graph_key] = nil
+-- What a graph of the call's partition says of itself; nil when the partition does not have it.
+local function head_of(g)
+  local head = redis.call('HMGET', g.key, 'complete', 'nodes', 'edges', 'result', 'waits')
+  if not head[1] then
+    known[g.key] = nil
+    return nil
   end
+  g.head = { nodes = tonumber(head[2]), edges = tonumber(head[3]), result = tonumber(head[4]), waits = is_set(head[5]) }
+  return g.head
+end
+
+-- The graph of the call's partition with a hash, with its head; nil when the partition does not have it.
+function graph_store.find(c, graph_hash)
+  local g = entry(key.ffx_graph(c, graph_hash))
+  return (g.head or head_of(g)) and g
+end
+
+-- One run more uses a graph that graph_store.find gave. Reports whether there still is one: it may have gone meanwhile.
+function graph_store.use(c, g, graph_hash)
+  local uses = redis.call('HINCRBY', g.key, 'runs', 1)
+  if uses > 1 then return true end
+  if head_of(g) then
+    redis.call('ZREM', key.ffx_unused_graphs(c), graph_hash)
+    return true
+  end
+  if redis.call('HINCRBY', g.key, 'runs', -1) == 0 and redis.call('HLEN', g.key) == 1 then redis.call('DEL', g.key) end
+  return false
+end
+
+-- A graph is gone.
+function graph_store.forget(graph_key) known[graph_key] = nil end
+
+-- One run less uses a graph, which goes with the last one.
+function graph_store.leave(c, graph_hash)
+  local graph_key = key.ffx_graph(c, graph_hash)
+  if redis.call('HINCRBY', graph_key, 'runs', -1) > 0 then return end
+  redis.call('UNLINK', graph_key)
+  graph_store.forget(graph_key)
 end
 
 -- What is kept of small graphs only.
@@ -186,36 +210,65 @@ function graph_store.lanes(g)
   return lanes
 end
 
-local NODE_NUMBERS = { 'input_count', 'delay', 'start_timeout', 'attempt_timeout' }
-
--- Numbers of a node: nil, and the error reply when something about it is bad.
-local function check_node(node)
-  local what, numbers, err = 'node ' .. node.name, {}, nil
-  for _, name in ipairs(NODE_NUMBERS) do
-    numbers[name], err = number.whole(what .. ': ' .. name, node[name])
-    if err then return nil, err end
-  end
-  numbers.priority, err = number.priority(what .. ': priority', node.priority)
-  if err then return nil, err end
-  if #node.ups % EDGE_BYTES ~= 0 or #node.downs % EDGE_BYTES ~= 0 then
-    return nil, reply.err('invalid_input', what .. ': lists of edges must have entries of ' .. EDGE_BYTES .. ' bytes')
-  end
-  if node.wait ~= '' then
-    err = select(2, wait.parse_node(what, node.wait))
-    if err then return nil, err end
-  end
-  if node.join ~= '' then
-    err = select(2, join_spec.parse(node.name, node.join, #node.ups / EDGE_BYTES))
-    if err then return nil, err end
-  end
-  return numbers
-end
-
 local function positive(n) return n > 0 and number.text(n) or '' end
 
+-- A node of a call as its chunk has it: its fields in order.
+local function stored_node(node, numbers)
+  return {
+    node.name, node.kind, node.lane_id, number.exact(numbers.priority), node.uses_flow_input == '1' and '1' or '', number.text(numbers.input_count),
+    node.capabilities, node.policy, node.tags, positive(numbers.start_timeout), positive(numbers.attempt_timeout),
+    positive(numbers.delay), node.wait, node.join, node.ups, node.downs,
+  }
+end
+
+-- The fields of a graph that a call brings: those of chunk `at`.
+local function fields_of(A, part, at)
+  local chunk, rows, roots, joins, lanes, seen, waits = {}, {}, {}, {}, {}, {}, false
+  local values = {}
+  for i, node in ipairs(A.nodes) do
+    local ordinal = part.first + i - 1
+    chunk[i], rows[i] = stored_node(node, part.numbers[i]), row.initial(#node.ups / EDGE_BYTES)
+    record.append(values, '@' .. node.name, number.text(ordinal))
+    if node.ups == '' then roots[#roots + 1] = struct.pack('<H', ordinal) end
+    if not seen[node.lane_id] then lanes[#lanes + 1], seen[node.lane_id] = node.lane_id, true end
+    if node.wait ~= '' then waits = true end
+    if node.join ~= '' then joins[#joins + 1] = struct.pack('<H', ordinal) end
+  end
+  local pieces_of = { n = cmsgpack.pack(chunk), r = table.concat(rows), o = table.concat(roots), j = table.concat(joins), l = cmsgpack.pack(lanes) }
+  for letter, piece in pairs(pieces_of) do
+    values[#values + 1] = letter .. at
+    values[#values + 1] = piece
+  end
+  if waits then record.append(values, 'waits', '1') end
+  record.append(values, 'definition', A.definition)
+  return values
+end
+
+-- The last call of a graph: checks all of it, and adds what says that it is complete. Nil, or the error reply.
+local function complete(graph_key, A, part, chunks, values)
+  local fields, totals = {}, { graph_check.totals(part) }
+  for i = 1, chunks do fields[i] = 'c' .. number.digits(i) end
+  if chunks > 1 then
+    totals = redis.call('HMGET', graph_key, unpack(fields))
+    totals[chunks] = graph_check.totals(part)
+  end
+  local nodes = part.first + #A.nodes - 1
+  local err = graph_check.whole(totals, nodes, A)
+  if err then return err end
+  record.append(values, 'nodes', number.text(nodes))
+  for _, name in ipairs({ 'edges', 'result' }) do
+    values[#values + 1] = name
+    values[#values + 1] = A[name]
+  end
+  record.append(values, 'complete', '1')
+  redis.call('HSET', graph_key, unpack(values))
+  if chunks > 1 then call.chunked('HDEL', graph_key, fields) end
+  return nil
+end
+
 -- @function ffx_put_graph
--- @summary  Brings nodes of a graph into a partition, CHUNK of them in a call but the last, in order. Runs of the graph can be
---           submitted once `last` has come. Sent again it changes nothing.
+-- @summary  Brings nodes of a graph into a partition, 32 of them in a call but the last, in order. Runs of the graph can be
+--           submitted once `last` has come. Sent again it changes nothing. A graph of which no run is submitted for an hour goes.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      graph              text
@@ -228,52 +281,28 @@ local function positive(n) return n > 0 and number.text(n) or '' end
 -- @reply    OK
 -- @error    invalid_input message:text
 function F.ffx_put_graph(K, A)
-  local first, err = number.whole('first', A.first)
+  local part, err = graph_check.part(A, CHUNK)
   if err then return err end
-  if not A.nodes or #A.nodes > CHUNK or first % CHUNK ~= 1 or #A.graph ~= 32 then
-    return reply.err('invalid_input', 'a call must bring at most ' .. CHUNK .. ' nodes, from one of the places 1, 33, 65 … on')
-  end
-  local chunk, rows = {}, {}
-  for i, node in ipairs(A.nodes) do
-    local numbers
-    numbers, err = check_node(node)
-    if err then return err end
-    chunk[i] = {
-      node.name, node.kind, node.lane_id, number.exact(numbers.priority), node.uses_flow_input == '1' and '1' or '', number.text(numbers.input_count),
-      node.capabilities, node.policy, node.tags, positive(numbers.start_timeout), positive(numbers.attempt_timeout),
-      positive(numbers.delay), node.wait, node.join, node.ups, node.downs,
-    }
-    rows[i] = row.initial(#node.ups / EDGE_BYTES)
-  end
   local c = call.open(K.partition)
   local graph_key = key.ffx_graph(c, A.graph)
-  if redis.call('HEXISTS', graph_key, 'complete') == 1 then return reply.ok() end
-  local at = number.digits(math.floor((first - 1) / CHUNK) + 1)
-  local values = { 'n' .. at, cmsgpack.pack(chunk), 'r' .. at, table.concat(rows) }
-  local function add(field, value)
-    values[#values + 1] = field
-    values[#values + 1] = value
+  local known_as = redis.call('HMGET', graph_key, 'complete', 'runs')
+  if known_as[1] then
+    if (tonumber(known_as[2] or nil) or 0) <= 0 then set_unused(c, A.graph) end
+    return reply.ok()
   end
-  local roots, joins, lanes, seen, waits = {}, {}, {}, {}, false
-  for i, node in ipairs(A.nodes) do
-    local ordinal = first + i - 1
-    add('@' .. node.name, number.text(ordinal))
-    if node.ups == '' then roots[#roots + 1] = struct.pack('<H', ordinal) end
-    if not seen[node.lane_id] then lanes[#lanes + 1], seen[node.lane_id] = node.lane_id, true end
-    if node.wait ~= '' then waits = true end
-    if node.join ~= '' then joins[#joins + 1] = struct.pack('<H', ordinal) end
-  end
-  add('o' .. at, table.concat(roots))
-  add('j' .. at, table.concat(joins))
-  add('l' .. at, cmsgpack.pack(lanes))
-  if waits then add('waits', '1') end
-  if is_set(A.definition) then add('definition', A.definition) end
+  err = graph_check.names(graph_key, A, part)
+  if err then return err end
+  local chunks = math.floor((part.first - 1) / CHUNK) + 1
+  local at = number.digits(chunks)
+  local values = fields_of(A, part, at)
   if A.last == '1' then
-    add('nodes', number.text(first + #A.nodes - 1))
-    add('edges', A.edges)
-    add('result', A.result)
-    add('complete', '1')
+    err = complete(graph_key, A, part, chunks, values)
+    if err then return err end
+  else
+    values[#values + 1] = 'c' .. at
+    values[#values + 1] = graph_check.totals(part)
+    redis.call('HSET', graph_key, unpack(values))
   end
-  redis.call('HSET', graph_key, unpack(values))
+  set_unused(c, A.graph)
   return reply.ok()
 end

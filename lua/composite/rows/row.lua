@@ -27,12 +27,14 @@ row.LEASE_BYTES = 36
 row.MORE, row.RECORDED, row.LEASED, row.OTHER_ATTEMPT = 1, 2, 4, 8
 
 -- Flags of a run: nodes or edges have been added by the contract's calls; a node was replayed, so an edge may be resolved again; it
--- is being purged.
-row.EXTENDED, row.REPLAYED, row.PURGING = 1, 2, 4
+-- is being purged. It is plain while it is open, no node of it has ended but with success, and nothing has made its record one of
+-- those that calls on its nodes must look at.
+row.EXTENDED, row.REPLAYED, row.PURGING, row.PLAIN = 1, 2, 4, 8
 
 function row.is_extended(run) return run.flags % 2 == 1 end
 function row.is_replayed(run) return run.flags % 4 >= 2 end
 function row.is_purging(run) return run.flags % 8 >= 4 end
+function row.is_plain(run) return run.flags % 16 >= 8 end
 
 -- The values of state fields, by their number in a row.
 row.PHASE = { 'runnable', 'active', 'suspended', 'terminal' }
@@ -131,10 +133,10 @@ end
 
 -- Creates a run with the rows of its nodes as they begin, in one piece; what the call changes of them is written when it
 -- ends.
-function row.create(c, flow_id, count, graph_hash, initial)
+function row.create(c, flow_id, count, graph_hash, initial, flags)
   local nodes_key = key.flow_nodes(c, flow_id)
-  local run = new_run(c.at.prefix, c.at.tag, flow_id, nodes_key, count, 0, count, c.now, graph_hash)
-  run.bytes = struct.pack(HEAD, FORM, count, 0, count, c.now, graph_hash) .. initial
+  local run = new_run(c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash)
+  run.bytes = struct.pack(HEAD, FORM, count, flags, count, c.now, graph_hash) .. initial
   redis.call('SET', nodes_key, run.bytes)
   runs[flow_id] = run
   return run
@@ -167,6 +169,15 @@ function row.load(run, from, to)
   end
 end
 
+-- Calls a function with the ordinal, phase and eligibility of each row from one ordinal to another, as they are stored.
+function row.each_state(run, from, to, visit)
+  local first, last = HEAD_BYTES + (from - 1) * ROW_BYTES, HEAD_BYTES + to * ROW_BYTES
+  local bytes = last <= #run.bytes and string.sub(run.bytes, first + 1, last) or redis.call('GETRANGE', run.key, first, last - 1)
+  for at = 1, #bytes, ROW_BYTES do
+    visit(from + (at - 1) / ROW_BYTES, string.byte(bytes, at), string.byte(bytes, at + 2))
+  end
+end
+
 -- The time of creation of a run as text.
 function row.created_text(run)
   run.created_text = number.time(run.created)
@@ -175,7 +186,12 @@ end
 
 -- Id of the execution of a node.
 function row.execution_id(run, ordinal)
-  return run.tag .. ':' .. string.sub(run.id, 1, 32) .. string.format('%04x', ordinal)
+  local stem = run.stem
+  if not stem then
+    stem = run.tag .. ':' .. string.sub(run.id, 1, 32)
+    run.stem = stem
+  end
+  return stem .. string.format('%04x', ordinal)
 end
 
 -- The ordinal that the id of an execution names; 0 for ids that are none of a row.
@@ -201,16 +217,27 @@ function row.of(c, execution_id)
   return r or nil
 end
 
-local function find(core_key, name)
-  local ordinal = tonumber(string.sub(name, -4), 16)
-  if not ordinal or ordinal == 0 then return nil end
-  local id = string.sub(name, 1, 32) .. '0000'
+-- The run with an id, found by a key of its own or of one of its nodes, whose kind is `kind`.
+local function find_run(any_key, kind, id)
   local run = runs[id]
   if run == nil then
-    local prefix, tag = string.match(core_key, '^([^:]*):exec:({[^}]*})')
+    local prefix, tag = string.match(any_key, '^([^:]*):' .. kind .. ':({[^}]*})')
     run = prefix and load_run(prefix, tag, id, prefix .. ':flow:' .. tag .. ':' .. id .. ':nodes') or false
     runs[id] = run
   end
+  return run or nil
+end
+
+-- The run behind the key of a flow's record; nil for flows without rows.
+function row.of_flow_key(flow_key)
+  if string.byte(flow_key, -27) ~= 56 or string.sub(flow_key, -5) ~= ':core' then return nil end
+  return find_run(flow_key, 'flow', string.sub(flow_key, -41, -6))
+end
+
+local function find(core_key, name)
+  local ordinal = tonumber(string.sub(name, -4), 16)
+  if not ordinal or ordinal == 0 then return nil end
+  local run = find_run(core_key, 'exec', string.sub(name, 1, 32) .. '0000')
   if not run or row.is_purging(run) and not removes then return nil end
   return row.at(run, ordinal)
 end
@@ -238,23 +265,43 @@ end
 -- What the header says has changed.
 function row.touch_run(run) run.head_dirty = true end
 
+local function before(a, b) return a.ordinal < b.ordinal end
+
+-- Rows between two changed ones, or between the header and the first, that go with the same command, unchanged, rather than
+-- cost another command.
+local MAX_BETWEEN = 8
+
+-- Writes the header and the rows that have changed, with one command where they lie close to each other.
 local function write_rows(run)
-  local dirty = run.dirty
-  if #dirty == 0 then return end
-  if #dirty > 1 then table.sort(dirty, function(a, b) return a.ordinal < b.ordinal end) end
-  local i = 1
-  while i <= #dirty do
-    -- Neighbours go with one command.
-    local first, parts = dirty[i], { pack(dirty[i]) }
-    while dirty[i + 1] and dirty[i + 1].ordinal == dirty[i].ordinal + 1 do
-      i = i + 1
-      parts[#parts + 1] = pack(dirty[i])
-    end
-    redis.call('SETRANGE', run.key, HEAD_BYTES + (first.ordinal - 1) * ROW_BYTES, table.concat(parts))
-    i = i + 1
+  local dirty, count = run.dirty, #run.dirty
+  if count > 1 then table.sort(dirty, before) end
+  local from, parts, n, last = 0, nil, 0, 0 -- where the bytes of parts begin, and the ordinal of the last row among them
+  if run.head_dirty then
+    run.head_dirty = nil
+    parts, n = { struct.pack(HEAD, FORM, run.count, run.flags, run.open, run.created, run.graph) }, 1
   end
-  for _, r in ipairs(dirty) do r.dirty = nil end
-  run.dirty = {}
+  local bytes = run.bytes
+  for i = 1, count do
+    local r = dirty[i]
+    local ordinal = r.ordinal
+    r.dirty, dirty[i] = nil, nil
+    local between = ordinal - last - 1
+    local until_row = HEAD_BYTES + (ordinal - 1) * ROW_BYTES
+    if parts and (between == 0 or between <= MAX_BETWEEN and until_row <= #bytes) then
+      if between > 0 then
+        n = n + 1
+        parts[n] = string.sub(bytes, HEAD_BYTES + last * ROW_BYTES + 1, until_row)
+      end
+      n = n + 1
+    else
+      if parts then redis.call('SETRANGE', run.key, from, table.concat(parts)) end
+      from, parts, n = until_row, {}, 1
+    end
+    parts[n] = pack(r)
+    last = ordinal
+  end
+  if not parts then return end
+  redis.call('SETRANGE', run.key, from, n == 1 and parts[1] or table.concat(parts))
 end
 
 -- Sets a field of the hash `more` of a run, or unsets it with false, when the call ends.
@@ -288,12 +335,8 @@ end
 
 -- Writes what the call has changed.
 function row.flush()
-  for _, run in next, runs do
+  for _, run in next, runs, nil do
     if run then
-      if run.head_dirty then
-        run.head_dirty = nil
-        redis.call('SETRANGE', run.key, 0, struct.pack(HEAD, FORM, run.count, run.flags, run.open, run.created, run.graph))
-      end
       write_more(run)
       write_rows(run)
     end

@@ -92,6 +92,13 @@ function edge_state.recount_nodes(c, flow_id, child_id)
   return satisfied, open
 end
 
+-- How the edges of the graph that lead to a join stand, in their order.
+function row_joins.states(r)
+  local states = {}
+  each(r, function(_, _, letter) states[#states + 1] = state_of(letter) end)
+  return states
+end
+
 -- Edges to a join that are satisfied, whatever was known of them.
 function row_joins.satisfy(r, upstreams)
   local letters = redis.call('GET', states_key(r)) or ''

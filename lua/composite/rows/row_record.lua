@@ -27,9 +27,11 @@ local function more_of(r)
   return more
 end
 
--- Fields that many calls read of a node which has any in `more`: they are read together with the first of all.
+-- Fields that many calls read, or unset, of a node which has any in `more`: they are read together with the first of all, and those
+-- that are not there need not be unset.
 local COMMON = {
   'lane_id', 'current_lane', 'priority', 'attached', 'limits', 'admission', 'blocking_detail', 'current_attempt_id', 'replay_count',
+  'lease_last_renewed_at', 'lease_renewal_deadline', 'lease_expired_at', 'lease_revoked_at', 'lease_revoke_reason',
 }
 
 local function read_more(r, fields)
@@ -190,7 +192,7 @@ run_field('creator_identity', 'creator_identity')
 run_field('budget_ids', 'budget_ids')
 
 -- Fields that may be in `more` although something else says them, too.
-local CHANGEABLE = { current_attempt_id = true, current_lease_id = true, attached = true, replay_count = true }
+local CHANGEABLE = { current_attempt_id = true, attached = true, replay_count = true }
 
 -- Lanes and priorities are the graph's until somebody changes them.
 local function changeable_field(field, name)
@@ -202,7 +204,10 @@ local function changeable_field(field, name)
     end
     return graph_store.of_row(r)[name]
   end
-  WRITE[field] = function(r, text) write_more(r, field, text) end
+  WRITE[field] = function(r, text)
+    if text and tostring(text) == graph_store.of_row(r)[name] then text = nil end
+    write_more(r, field, text)
+  end
 end
 changeable_field('lane_id', 'lane_id')
 changeable_field('current_lane', 'lane_id')
@@ -217,7 +222,7 @@ function READ.delay_until(r)
   end
   local delay = graph_store.of_row(r).delay
   local at = delay and r.run.created + tonumber(delay)
-  return at and at > call.clock() and number.time(at) or nil
+  return at and at > call.time() and number.time(at) or nil
 end
 function WRITE.delay_until(r, text) write_more(r, 'delay_until', text) end
 

@@ -27,16 +27,19 @@ function requeue.mark_fresh(c, core)
   row.touch(r)
 end
 
-function claim.start_fresh(c, execution_id, core, w)
-  local r = core.row
-  local expires = c.now + w.ttl
+-- Leases a node to a worker as its first attempt.
+function row_steps.start(c, r, execution_id, w)
   r.phase, r.owner, r.elig, r.why, r.attempt, r.public = 2, 2, 9, 1, 3, 5
   r.flags, r.index, r.total, r.epoch = row.LEASED, 0, 1, 1
   r.lease, r.worker = w.lease_id, worker_registry.number(r.run, w.worker_instance_id, w.worker_id)
-  r.expires, r.acquired, r.started, r.changed = expires, c.now, c.now, c.now
+  r.expires, r.acquired, r.started, r.changed = c.now + w.ttl, c.now, c.now, c.now
   row.touch(r)
-  call.enter(c, key.index_lease_expiry(c), execution_id, expires)
-  return { epoch = '1', expires = number.time(expires), attempt_id = w.attempt_id, index = '0', type = 'initial' }
+  call.enter(c, key.index_lease_expiry(c), execution_id, r.expires)
+end
+
+function claim.start_fresh(c, execution_id, core, w)
+  row_steps.start(c, core.row, execution_id, w)
+  return { epoch = '1', expires = number.time(core.row.expires), attempt_id = w.attempt_id, index = '0', type = 'initial' }
 end
 
 -- The core of a node whose lease, which stands, is the one that a completion names.
@@ -66,7 +69,7 @@ function terminal.succeed_row(c, core)
   if not lease.is_plain(core) then record.clear_node(core.row, 'lease_last_renewed_at', 'lease_renewal_deadline') end
 end
 
--- The members and neighbours that are nodes of a graph.
+-- The members of a run and their adjacency, where they are nodes of a graph.
 
 function member_list.node_count(c, flow_id)
   local run = row.run(c, flow_id)
@@ -80,19 +83,19 @@ function member_list.is_node(c, flow_id, execution_id)
   return r ~= nil and r.run.id == flow_id
 end
 
-function neighbours.node_counts(c, execution_id)
+function adjacency.node_counts(c, execution_id)
   local r = row.of_key(key.exec_core(c, execution_id))
   if not r then return 0, 0 end
   local node = graph_store.of_row(r)
   return graph_store.edge_count(node.downs), graph_store.edge_count(node.ups)
 end
 
-function neighbours.node_downstream(c, execution_id, n)
+function adjacency.node_downstream(c, execution_id, n)
   local r = row.of_key(key.exec_core(c, execution_id))
   return row.execution_id(r.run, (graph_store.edge(graph_store.of_row(r).downs, n)))
 end
 
-function neighbours.node_upstream(c, execution_id, n)
+function adjacency.node_upstream(c, execution_id, n)
   local r = row.of_key(key.exec_core(c, execution_id))
   return row.execution_id(r.run, (graph_store.edge(graph_store.of_row(r).ups, n)))
 end

@@ -18,6 +18,38 @@ function graph.on_extended(c, flow_id)
   end
 end
 
+-- Records of plain runs that the interpreter knows, by the keys of their rows, as flow_record.read gives them, with the creation of
+-- the run; what they say does not change. Bounded: beyond that, all are dropped.
+local known, known_count = {}, 0
+local MAX_KNOWN = 1024
+
+local PLAIN_FIELDS = { 'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'result_execution_id' }
+
+local function read_plain(c, run)
+  local flow = record.read(key.flow_core(c, run.id), PLAIN_FIELDS)
+  if not flow then return nil end
+  flow.public_flow_state, flow.created = 'open', run.created
+  if known_count >= MAX_KNOWN then known, known_count = {}, 0 end
+  known_count = known_count + 1
+  known[run.key] = flow
+  return flow
+end
+
+function flow_record.of_plain(c, flow_id)
+  local run = row.run(c, flow_id)
+  if not run or not row.is_plain(run) then return nil end
+  local flow = known[run.key]
+  if flow and flow.created == run.created then return flow end
+  return read_plain(c, run)
+end
+
+function flow_record.on_unusual(flow_key)
+  local run = row.of_flow_key(flow_key)
+  if not run or not row.is_plain(run) then return end
+  run.flags = run.flags - row.PLAIN
+  row.touch_run(run)
+end
+
 -- Ids of version 8 that end in an ordinal are those of nodes. One of another execution would hide it as soon as its run is there.
 function create.refuse_id(execution_id)
   if row.ordinal(execution_id) == 0 then return nil end
@@ -30,7 +62,7 @@ function run_rows.open_nodes(c, flow_id)
   return run and number.text(run.open) or nil
 end
 
--- Loads the rows of a page of members, which are neighbours, with one command.
+-- Loads the rows of a page of members, which are adjacent, with one command.
 function run_rows.load(c, ids)
   local first, last
   for _, execution_id in ipairs(ids) do
@@ -59,6 +91,20 @@ function run_rows.next_open(c, run, from, limit, looked_at)
     at = at + 1
   end
   return ids, at <= run.count and at or nil
+end
+
+-- Calls a function for each node of a run from an ordinal on that runs, or waits for upstreams: with its lane, and whether it
+-- runs. For calls that change nothing. Gives how many nodes were looked at, at most `limit`, and the ordinal to go on with, nil behind the last.
+function run_rows.count_states(c, flow_id, from, limit, visit)
+  local run = row.run(c, flow_id)
+  if not run or run.open == 0 or row.is_purging(run) or from > run.count then return 0, nil end
+  local to = math.min(run.count, from + limit - 1)
+  local g = graph_store.of_run(run)
+  row.each_state(run, from, to, function(ordinal, phase, eligibility)
+    if phase ~= 2 and (phase ~= 1 or eligibility ~= 3) then return end
+    visit(graph_store.node(g, ordinal).lane_id, phase == 2)
+  end)
+  return to - from + 1, to < run.count and to + 1 or nil
 end
 
 -- @function ffx_find_node

@@ -11,7 +11,7 @@ local function registry_key(run) return run.prefix .. ':ffx:' .. run.tag .. ':wo
 
 local function known_in(workers_key)
   local entry = known[workers_key]
-  local now = call.clock()
+  local now = call.time()
   if not entry or now - entry.since > READ_ANEW_MS or now < entry.since then
     entry = { since = now, numbers = {}, texts = {} }
     known[workers_key] = entry
@@ -65,3 +65,40 @@ end
 function worker_registry.instance(run, n) return who(run, n).instance end
 
 function worker_registry.worker(run, n) return who(run, n).worker end
+
+-- Rows that one call goes through to find the numbers in use, and numbers that it takes away.
+local MAX_ROWS, MAX_REMOVED = 2000, 1000
+
+-- Numbers of workers that rows of the partition name: those that have a lease. Nil when there are too many to look at in one call.
+local function in_use(c)
+  local expiry_key = key.index_lease_expiry(c)
+  if redis.call('ZCARD', expiry_key) > MAX_ROWS then return nil end
+  local used = {}
+  for _, execution_id in ipairs(redis.call('ZRANGE', expiry_key, 0, -1)) do
+    local r = row.of(c, execution_id)
+    if r then used[r.worker] = true end
+  end
+  return used
+end
+
+-- Takes away the numbers of workers that no row names and that have not been given or looked for here for a while. Such a worker gets
+-- another number if it comes back. Gives how many are gone.
+function worker_registry.forget_gone(c)
+  local workers_key = key.ffx_workers(c)
+  if redis.call('HLEN', workers_key) == 0 then return 0 end
+  local used = in_use(c)
+  if not used then return 0 end
+  local entry, gone = known_in(workers_key), {}
+  for _, known_as in next, entry.numbers, nil do used[known_as.n] = true end
+  local values = redis.call('HGETALL', workers_key)
+  for i = 1, #values, 2 do
+    local n = tonumber(values[i])
+    if n and not used[n] and #gone < 2 * MAX_REMOVED then
+      gone[#gone + 1] = values[i]
+      gone[#gone + 1] = '@' .. values[i + 1]
+      entry.texts[n] = nil
+    end
+  end
+  call.chunked('HDEL', workers_key, gone)
+  return #gone / 2
+end

@@ -192,11 +192,10 @@ end
 
 function purge.remove_record(c, flow_id, flow_key)
   event_log.drop_flow(flow_id)
+  purge_rows.finish(c, flow_id)
   redis.call('UNLINK', flow_key, key.flow_members(c, flow_id), key.flow_tags(c, flow_id),
     key.flow_pending_cancels(c, flow_id), key.flow_input(c, flow_id),
-    key.flow_events(c, flow_id), key.flow_budgets(c, flow_id), key.flow_summary(c, flow_id), key.flow_more(c, flow_id),
-    key.flow_results(c, flow_id))
-  purge_rows.finish(c, flow_id)
+    key.flow_events(c, flow_id), key.flow_budgets(c, flow_id), key.flow_summary(c, flow_id))
   redis.call('UNLINK', unpack(rerun.keys(c, flow_id)))
   redis.call('SREM', key.ffx_reruns(c), flow_id)
   redis.call('ZREM', key.ffx_closed_flows(c), flow_id)

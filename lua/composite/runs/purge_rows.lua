@@ -28,11 +28,12 @@ function purge_rows.remove(c, work, run, remove_member)
   return false
 end
 
--- The rows go with the record of their run, and the graph with its last run.
+-- Removes the rows of a run, which uses its graph no more. The record of the run goes after them: should the server come back with
+-- a part of a call, the purge goes on.
 function purge_rows.finish(c, flow_id)
   local run = row.run(c, flow_id)
   if not run then return end
-  graph_store.leave(run)
   row.drop(run)
-  redis.call('UNLINK', key.flow_nodes(c, flow_id))
+  redis.call('UNLINK', key.flow_nodes(c, flow_id), key.flow_more(c, flow_id), key.flow_results(c, flow_id))
+  graph_store.leave(c, run.graph)
 end

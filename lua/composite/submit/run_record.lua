@@ -2,12 +2,10 @@
 
 local append, gather = record.append, batch_writes.gather
 
--- The record of a run. What is read with every node comes first. `bare`: see flow_record.read.
+-- The record of a run. What is read with every node comes first.
 local function write_core(c, flow_key, A, run, g, deadline)
   local parent = run.parent
-  local bare = not g.has_joins and not run.budgets and not (parent and parent.fail_fast == '1')
   local values = {
-    'bare', bare and '1' or '',
     'public_flow_state', 'open',
     'flow_kind', A.flow_name,
     'run_id', run.run_id,

@@ -94,6 +94,20 @@ local function write_special(c, r, run, g)
   end
 end
 
+-- Whether the graph has the nodes whose limits the call brings. Nil, or the error reply.
+local function check_limits(c, A)
+  if #A.limits == 0 then return nil end
+  local g = graph_store.find(c, A.graph)
+  if not g then return reply.err('graph_unknown') end
+  for _, entry in ipairs(A.limits) do
+    local ordinal = number.finite(entry.node)
+    if ordinal % 1 ~= 0 or ordinal < 1 or ordinal > g.head.nodes then
+      return reply.err('invalid_input', 'limits must name a node by its ordinal, got: ' .. entry.node)
+    end
+  end
+  return nil
+end
+
 local OK = { 'OK', '', '', '' }
 
 -- Creates one run. Gives its outcome, or nil and the error reply that goes for all.
@@ -107,15 +121,14 @@ local function submit(c, batch, A, n, run)
   end
   local late = schedule.refuse_fire(c, n.fire)
   if late then return late end
-  local g = graph_store.use(c, A.graph)
+  local g = graph_store.find(c, A.graph)
   if not g then return nil, reply.err('graph_unknown') end
   local err = g.head.waits and waitpoint_token.check_secret(key.waitpoint_secrets(c))
-  if err then
-    redis.call('HINCRBY', g.key, 'runs', -1)
-    return nil, err
-  end
+  if err then return nil, err end
+  if not graph_store.use(c, g, A.graph) then return nil, reply.err('graph_unknown') end
   if g.has_joins == nil then g.has_joins = #graph_store.joins(g) > 0 end
-  local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g))
+  local flags = not (g.has_joins or run.budgets or run.parent) and row.PLAIN or 0
+  local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), flags)
   r.known_graph = g
   run.result_execution_id = row.execution_id(r, g.head.result)
   run_record.write(c, batch, flow_key, A, run, g, n.deadline)
@@ -166,6 +179,8 @@ function F.ffx_submit(K, A)
   local n, err = parse(A)
   if err then return err end
   local c = call.open(K.partition)
+  err = check_limits(c, A)
+  if err then return err end
   recovery.state(c) -- as long as there is nothing that would have to be gone through
   local batch = batch_writes.new()
   local outcomes = {}

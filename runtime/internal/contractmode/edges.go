@@ -64,7 +64,9 @@ func (s *contractSubmission) stageEdges(ctx context.Context) error {
 
 // unstaged reads the flow's graph revision, and returns the edges that are not staged yet. It need not read the edges
 // of a flow that has none.
-func (s *contractSubmission) unstaged(ctx context.Context, edges []engine.SubmissionEdge, again bool) ([]engine.SubmissionEdge, int64, error) {
+func (s *contractSubmission) unstaged(
+	ctx context.Context, edges []engine.SubmissionEdge, again bool,
+) ([]engine.SubmissionEdge, int64, error) {
 	c, call := s.contract, s.call
 	fields := []string{"graph_revision", "edge_count"}
 	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(call.Partition, call.FlowID), fields))

@@ -49,7 +49,9 @@ func (e *Session) ReadExecutions(ctx context.Context, ids []enginecore.Execution
 }
 
 // readExecutionHashes reads the records of an engine in contract mode, which are all hashes.
-func (e *Session) readExecutionHashes(ctx context.Context, ids []enginecore.ExecutionID, fields []string) ([]Record, error) {
+func (e *Session) readExecutionHashes(
+	ctx context.Context, ids []enginecore.ExecutionID, fields []string,
+) ([]Record, error) {
 	reads := make(rueidis.Commands, len(ids))
 	for i, id := range ids {
 		reads[i] = e.Client.B().Hmget().Key(e.Core.Keys().ExecCore(id)).Field(fields...).Build()

@@ -18,13 +18,19 @@ func (s *Session) LaneTotals(ctx context.Context) ([]enginerpc.LaneState, error)
 		return nil, fmt.Errorf("list lanes: %w", err)
 	}
 	byName := make(map[enginecore.LaneID]*enginerpc.LaneState)
+	add := func(part enginerpc.LaneState) {
+		if byName[part.LaneID] == nil {
+			byName[part.LaneID] = &enginerpc.LaneState{LaneID: part.LaneID}
+		}
+		addLane(byName[part.LaneID], part)
+	}
 	for _, reply := range replies {
 		for _, part := range reply.Lanes {
-			if byName[part.LaneID] == nil {
-				byName[part.LaneID] = &enginerpc.LaneState{LaneID: part.LaneID}
-			}
-			addLane(byName[part.LaneID], part)
+			add(part)
 		}
+	}
+	if err := s.countLaneNodes(ctx, add); err != nil {
+		return nil, fmt.Errorf("list lanes: count nodes: %w", err)
 	}
 	lanes := make([]enginerpc.LaneState, 0, len(byName))
 	for _, lane := range byName {
@@ -32,6 +38,38 @@ func (s *Session) LaneTotals(ctx context.Context) ([]enginerpc.LaneState, error)
 	}
 	slices.SortFunc(lanes, func(a, b enginerpc.LaneState) int { return cmp.Compare(a.LaneID, b.LaneID) })
 	return lanes, nil
+}
+
+// countLaneNodes counts the nodes of runs that run or wait for upstreams, which are in no index of their lane: page by
+// page, all partitions side by side.
+func (s *Session) countLaneNodes(ctx context.Context, add func(enginerpc.LaneState)) error {
+	calls := make([]enginerpc.CountLaneNodesCall, 0, s.Core.Partitioning().Flow)
+	for _, p := range s.Partitions() {
+		calls = append(calls, enginerpc.CountLaneNodesCall{Partition: p})
+	}
+	var faults []error
+	for len(calls) > 0 {
+		results, _ := SendAll(ctx, s.Core, calls) // the results have the errors
+		var rest []enginerpc.CountLaneNodesCall
+		for i, r := range results {
+			if r.Err != nil {
+				faults = append(faults, r.Err)
+				continue
+			}
+			for _, part := range r.Reply.Lanes {
+				add(enginerpc.LaneState{
+					LaneID: part.LaneID, Active: part.Active, BlockedDependencies: part.BlockedDependencies,
+				})
+			}
+			if r.Reply.NextCursor != "" {
+				rest = append(rest, enginerpc.CountLaneNodesCall{
+					Partition: calls[i].Partition, Cursor: r.Reply.NextCursor,
+				})
+			}
+		}
+		calls = rest
+	}
+	return enginerpc.JoinSame("partitions", faults)
 }
 
 // addLane adds the counts of one partition.

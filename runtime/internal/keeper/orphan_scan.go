@@ -168,6 +168,9 @@ func (s *orphanScan) recordOf(key string) (string, orphan, bool) {
 		_, err := enginecore.ParseScheduleID(string(id))
 		return tag, orphan{kind: "schedule", name: string(id)}, err == nil // others belong to a schedule
 	}
+	if tag, hash, ok := keys.ParseFfxGraph(key); ok {
+		return tag, orphan{kind: "graph", name: hash}, true
+	}
 	tag, _, ok := keys.ParseFfxRuns(key)
 	if !ok {
 		tag, _, _, ok = keys.ParseFfxTaggedRuns(key)

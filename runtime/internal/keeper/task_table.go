@@ -59,7 +59,7 @@ func (k *Keeper) taskTable() []keepertask.Task {
 			"notifies nodes of the end of their child runs; ends and purges child runs that no node needs",
 		},
 		{engine.TaskAdmission, "", SweepEvery, "acquires permits for executions whose worker did not"},
-		{engine.TaskRetention, "", SweepEvery, "purges runs whose retention is over"},
+		{engine.TaskRetention, "", SweepEvery, "purges runs whose retention is over, and graphs of which no run was submitted for an hour"},
 		{engine.TaskSuspensionTimeout, "suspension_timeout", SweepEvery, "ends waits that have timed out"},
 		{
 			engine.TaskPendingWaitpointExpiry, "pending_wp_expiry", SweepEvery,

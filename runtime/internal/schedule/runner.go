@@ -343,7 +343,8 @@ func PlanFire(
 		return nil, err
 	}
 	plan.Fires = []enginerpc.SubmitFire{{
-		ScheduleID: spec.ID(), Name: spec.Name, Incarnation: fmt.Sprint(incarnation), Serial: fire.Serial, FireAt: UnixTime(fire.At),
+		ScheduleID: spec.ID(), Name: spec.Name, Incarnation: fmt.Sprint(incarnation), Serial: fire.Serial,
+		FireAt: UnixTime(fire.At),
 	}}
 	return plan, nil
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// CompiledFlow is the encoded form of a definition, which the plans of all its runs share. It must not be changed once a
-// run of it was planned.
+// CompiledFlow is the encoded form of a definition, which the plans of all its runs share. It must not be changed
+// once a run of it was planned.
 type CompiledFlow struct {
 	Graph       *flowgraph.Graph
 	Hash        string
@@ -88,7 +88,9 @@ func compileNode(n *flowgraph.Node) (enginerpc.PutGraphNode, error) {
 }
 
 // Flags of an edge in the lists of a node: its kind, and whether it carries the upstream's result.
-var edgeKinds = map[flowgraph.EdgeKind]byte{flowgraph.SuccessOnly: 0, flowgraph.OnFailureOnly: 1, flowgraph.AnyOutcome: 2}
+var edgeKinds = map[flowgraph.EdgeKind]byte{
+	flowgraph.SuccessOnly: 0, flowgraph.OnFailureOnly: 1, flowgraph.AnyOutcome: 2,
+}
 
 const edgeCarries = 4
 
@@ -131,7 +133,8 @@ func (c *CompiledFlow) putCalls(p enginecore.Partition) []enginerpc.PutGraphCall
 	for first := 0; first < len(c.Nodes); first += NodesPerPut {
 		last := min(len(c.Nodes), first+NodesPerPut)
 		call := enginerpc.PutGraphCall{
-			Partition: p, Graph: c.formHash(), First: int64(first + 1), Last: last == len(c.Nodes), Edges: int64(c.Edges),
+			Partition: p, Graph: c.formHash(), First: int64(first + 1), Last: last == len(c.Nodes),
+			Edges:  int64(c.Edges),
 			Result: int64(c.nodeNumbers[c.Graph.Return]), Nodes: c.Nodes[first:last],
 		}
 		if first == 0 {

@@ -56,7 +56,9 @@ func DecodeLimits(text string) ([]StoredLimit, error) {
 const MaxLimitKey = 256
 
 // limitsOf resolves the limits of every node of a flow that has some, by the name of the node.
-func limitsOf(namespace enginecore.Namespace, g *flowgraph.Graph, input []byte) (map[string]enginerpc.SubmitLimit, error) {
+func limitsOf(
+	namespace enginecore.Namespace, g *flowgraph.Graph, input []byte,
+) (map[string]enginerpc.SubmitLimit, error) {
 	var byNode map[string]enginerpc.SubmitLimit
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
@@ -78,7 +80,9 @@ func limitsOf(namespace enginecore.Namespace, g *flowgraph.Graph, input []byte) 
 	return byNode, nil
 }
 
-func limitsOfNode(namespace enginecore.Namespace, n *flowgraph.Node, input []byte, codec string) (enginerpc.SubmitLimit, error) {
+func limitsOfNode(
+	namespace enginecore.Namespace, n *flowgraph.Node, input []byte, codec string,
+) (enginerpc.SubmitLimit, error) {
 	var limits []StoredLimit
 	var words []string
 	for _, spec := range n.Limits {

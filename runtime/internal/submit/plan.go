@@ -93,7 +93,8 @@ func NewPlanIn(
 	return &RunPlan{
 		stepwise: err != nil,
 		Flow:     compiled.Graph.Name, Run: runID, FlowID: id, Partition: partition, namespace: namespace,
-		Compiled: compiled, Tags: compiled.tags, Input: input, limits: limits, FairKey: fair, InputHash: HashInput(input),
+		Compiled: compiled, Tags: compiled.tags, Input: input, limits: limits, FairKey: fair,
+		InputHash: HashInput(input),
 		Retention: RetentionOf(e.Keep, compiled.Graph.Keep), Budgets: budgets,
 	}, nil
 }

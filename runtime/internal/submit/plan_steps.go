@@ -20,9 +20,11 @@ type PlanStep struct {
 func (p *RunPlan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "flow %s, run %s\n", p.Flow, p.Run)
-	fmt.Fprintf(&b, "id %s in partition %s, graph %.12s, input %d bytes\n", p.FlowID, p.Partition, p.Compiled.Hash, len(p.Input))
+	fmt.Fprintf(&b, "id %s in partition %s, graph %.12s, input %d bytes\n",
+		p.FlowID, p.Partition, p.Compiled.Hash, len(p.Input))
 	for i, call := range p.Compiled.putCalls(p.Partition) {
-		fmt.Fprintf(&b, "call %d: ffx_put_graph with %d nodes, if the partition does not have the graph\n", i+1, len(call.Nodes))
+		fmt.Fprintf(&b, "call %d: ffx_put_graph with %d nodes, if the partition does not have the graph\n",
+			i+1, len(call.Nodes))
 	}
 	b.WriteString("then: ffx_submit, which does what these do:\n")
 	for _, step := range p.Steps() {
@@ -68,7 +70,8 @@ func (p *RunPlan) Steps() []PlanStep {
 func (p *RunPlan) joinStep(n *flowgraph.Node) PlanStep {
 	subject := fmt.Sprintf("%s: %s of %d, %s", n.Name, n.Join.Policy, len(n.Upstreams), onSatisfied(n))
 	if n.Join.Policy == flowgraph.JoinQuorum {
-		subject = fmt.Sprintf("%s: %s, %d of %d, %s", n.Name, n.Join.Policy, n.Join.Needed, len(n.Upstreams), onSatisfied(n))
+		subject = fmt.Sprintf("%s: %s, %d of %d, %s",
+			n.Name, n.Join.Policy, n.Join.Needed, len(n.Upstreams), onSatisfied(n))
 	}
 	return PlanStep{enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{}), subject}
 }

@@ -128,8 +128,8 @@ func (s *starter) Send(ctx context.Context, key StartKey, call enginerpc.SubmitC
 	}
 }
 
-// releaseRoots makes the roots of runs eligible that the call which created the runs has left. What it does not come to is
-// done by a keeper.
+// releaseRoots makes the roots of runs eligible that the call which created the runs has left. What it does not come to
+// is done by a keeper.
 func (s *starter) releaseRoots(ctx context.Context, call enginerpc.SubmitCall) {
 	for more := true; more; {
 		reply, err := s.store.Submit(ctx, call)
@@ -160,13 +160,15 @@ func StartCall(key StartKey, plans []*RunPlan) enginerpc.SubmitCall {
 	compiled := key.compiled
 	call := enginerpc.SubmitCall{
 		Partition: key.partition, Graph: compiled.formHash(), GraphHash: compiled.Hash, FlowName: compiled.Graph.Name,
-		Namespace: string(key.namespace), Deadline: compiled.Graph.Deadline, CreatorIdentity: key.creator, Retention: key.retention,
-		Tags: compiled.tags, Runs: make([]enginerpc.SubmitRun, len(plans)),
+		Namespace: string(key.namespace), Deadline: compiled.Graph.Deadline, CreatorIdentity: key.creator,
+		Retention: key.retention,
+		Tags:      compiled.tags, Runs: make([]enginerpc.SubmitRun, len(plans)),
 	}
 	for i, plan := range plans {
 		call.Runs[i] = enginerpc.SubmitRun{
-			FlowID: plan.FlowID, RunID: plan.Run, InputHash: plan.InputHash, Input: plan.Input, TraceContext: plan.trace,
-			FairKey: plan.FairKey,
+			FlowID: plan.FlowID, RunID: plan.Run, InputHash: plan.InputHash, Input: plan.Input,
+			TraceContext: plan.trace,
+			FairKey:      plan.FairKey,
 		}
 		run := int64(i + 1)
 		for _, b := range encodeBudgets(plan.Budgets) {

@@ -22,9 +22,10 @@ func (p *RunPlan) edges(nodes []engine.SubmissionNode) []engine.SubmissionEdge {
 		n := &p.Compiled.Graph.Nodes[i]
 		for _, up := range n.Upstreams {
 			edge := engine.SubmissionEdge{
-				EdgeID:              enginecore.EdgeIDFor(p.FlowID, up.Node, n.Name),
-				UpstreamExecutionID: nodes[p.Compiled.nodeNumbers[up.Node]-1].ExecutionID, DownstreamExecutionID: nodes[i].ExecutionID,
-				DependencyKind: string(up.Kind),
+				EdgeID:                enginecore.EdgeIDFor(p.FlowID, up.Node, n.Name),
+				UpstreamExecutionID:   nodes[p.Compiled.nodeNumbers[up.Node]-1].ExecutionID,
+				DownstreamExecutionID: nodes[i].ExecutionID,
+				DependencyKind:        string(up.Kind),
 			}
 			if up.Data {
 				edge.InputName = up.Node
@@ -42,8 +43,10 @@ func (p *RunPlan) nodes() []engine.SubmissionNode {
 		n := &p.Compiled.Nodes[i]
 		nodes[i] = engine.SubmissionNode{
 			ExecutionID: p.ExecutionID(n.Name), Name: n.Name, Kind: n.Kind, LaneID: n.LaneID, Priority: n.Priority,
-			UsesFlowInput: n.UsesFlowInput, InputCount: n.InputCount, UpstreamCount: int64(len(p.Compiled.Graph.Nodes[i].Upstreams)),
-			Capabilities: n.Capabilities, Policy: n.Policy, Tags: n.Tags, StartTimeout: n.StartTimeout, AttemptTimeout: n.AttemptTimeout,
+			UsesFlowInput: n.UsesFlowInput, InputCount: n.InputCount,
+			UpstreamCount: int64(len(p.Compiled.Graph.Nodes[i].Upstreams)),
+			Capabilities:  n.Capabilities, Policy: n.Policy, Tags: n.Tags, StartTimeout: n.StartTimeout,
+			AttemptTimeout: n.AttemptTimeout,
 		}
 	}
 	return nodes
@@ -58,8 +61,9 @@ func (p *RunPlan) steps() iter.Seq[engine.FlowSubmission] {
 		call := engine.FlowSubmission{
 			Partition: p.Partition, FlowID: p.FlowID, FlowName: p.Flow, RunID: p.Run, Namespace: string(p.namespace),
 			GraphHash: p.Compiled.Hash, InputHash: p.InputHash, Definition: p.Compiled.Definition, Input: p.Input,
-			CreatorIdentity: p.Creator, TraceContext: p.trace, NodeTotal: int64(len(nodes)), EdgeTotal: int64(len(edges)),
-			Tags: p.Tags, Deadline: p.Compiled.Graph.Deadline, Retention: p.Retention, FairKey: p.FairKey,
+			CreatorIdentity: p.Creator, TraceContext: p.trace, NodeTotal: int64(len(nodes)),
+			EdgeTotal: int64(len(edges)),
+			Tags:      p.Tags, Deadline: p.Compiled.Graph.Deadline, Retention: p.Retention, FairKey: p.FairKey,
 		}
 		if number := p.Compiled.nodeNumbers[p.Compiled.Graph.Return]; number > 0 {
 			call.ResultExecutionID = nodes[number-1].ExecutionID

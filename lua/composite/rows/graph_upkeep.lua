@@ -1,0 +1,30 @@
+-- Removing graphs of which no run was submitted for an hour.
+
+-- What one call removes: a graph may have many nodes.
+local GRAPHS_PER_CALL = 16
+
+-- Removes graphs that have waited long enough for a run. Gives how many are gone.
+function graph_upkeep.remove_due(c)
+  local unused_key = key.ffx_unused_graphs(c)
+  local due, gone = scan.due(c, unused_key, GRAPHS_PER_CALL), 0
+  for _, graph_hash in ipairs(due) do
+    local graph_key = key.ffx_graph(c, graph_hash)
+    if (tonumber(redis.call('HGET', graph_key, 'runs') or nil) or 0) <= 0 then
+      gone = gone + redis.call('UNLINK', graph_key)
+      graph_store.forget(graph_key)
+    end
+    redis.call('ZREM', unused_key, graph_hash)
+  end
+  if #due == GRAPHS_PER_CALL then c.more = true end
+  return gone
+end
+
+-- Enters a graph into the index, or takes it out, by what it says of itself.
+function graph_upkeep.repair(c, graph_hash)
+  local unused_key, runs = key.ffx_unused_graphs(c), redis.call('HGET', key.ffx_graph(c, graph_hash), 'runs')
+  if (tonumber(runs or nil) or 0) > 0 or redis.call('EXISTS', key.ffx_graph(c, graph_hash)) == 0 then
+    repair_index.drop(c, 'unused_graphs', 'ZREM', unused_key, graph_hash)
+  else
+    repair_index.place(c, 'unused_graphs', unused_key, graph_hash, c.now + graph_store.KEPT_MS, false)
+  end
+end
