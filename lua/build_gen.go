@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "218-6993351ab0078b47"
+const build = "219-8453ad62f38ac947"

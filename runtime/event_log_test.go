@@ -34,27 +34,33 @@ func readLog(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], after str
 	}
 }
 
-// logEntries are the entries of the stream in which a run's log is kept.
-func logEntries(t *testing.T, b *enginetest.Bench, run *runtime.Run[int]) []rueidis.XRangeSlice {
+// logOf returns the log of a run: its key, and that of the flow's record.
+func logOf(t *testing.T, b *enginetest.Bench, run *runtime.Run[int]) (client rueidis.Client, log, core string) {
 	t.Helper()
-	core := enginerpc.ConnOf(b.Engine)
-	p, err := core.FlowPartition(run.FlowID())
+	conn := enginerpc.ConnOf(b.Engine)
+	p, err := conn.FlowPartition(run.FlowID())
 	require.NoError(t, err)
-	read := core.Client().B().Xrange().Key(core.Keys().FlowEvents(p, run.FlowID())).Start("-").End("+").Build()
-	entries, err := core.Client().Do(t.Context(), read).AsXRangeSlices()
+	return conn.Client(), conn.Keys().FlowEvents(p, run.FlowID()), conn.Keys().FlowCore(p, run.FlowID())
+}
+
+// logEntries are the elements of the list in which a run's log is kept.
+func logEntries(t *testing.T, b *enginetest.Bench, run *runtime.Run[int]) []string {
+	t.Helper()
+	client, log, _ := logOf(t, b, run)
+	entries, err := client.Do(t.Context(), client.B().Lrange().Key(log).Start(0).Stop(-1).Build()).AsStrSlice()
 	require.NoError(t, err)
 	return entries
 }
 
-// logAsBefore appends an event as builds did that wrote an entry for each.
-func logAsBefore(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], event, node, attempt, detail string) {
+// fillLog appends elements to a log that have one event each, of a run that begins to be long.
+func fillLog(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], count int, element string) {
 	t.Helper()
-	core := enginerpc.ConnOf(b.Engine)
-	p, err := core.FlowPartition(run.FlowID())
-	require.NoError(t, err)
-	write := core.Client().B().Xadd().Key(core.Keys().FlowEvents(p, run.FlowID())).Id("*").
-		FieldValue().FieldValue("event", event).FieldValue("node", node).FieldValue("attempt", attempt).FieldValue("detail", detail).Build()
-	require.NoError(t, core.Client().Do(t.Context(), write).Error())
+	client, log, _ := logOf(t, b, run)
+	for count > 0 {
+		chunk := slices.Repeat([]string{element}, min(count, 1000))
+		require.NoError(t, client.Do(t.Context(), client.B().Rpush().Key(log).Element(chunk...).Build()).Error())
+		count -= len(chunk)
+	}
 }
 
 // gated is a flow of a node that runs until the gate is opened, and others that wait for it.
@@ -85,7 +91,7 @@ func textOf(e enginerpc.FlowEvent) string {
 }
 
 // A log that is read by pages of any size, or from any of its events on, has the same events in the same order, though
-// many of them share an entry and some were written by an earlier build.
+// many of them share an element.
 func TestEventLogByPages(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -96,32 +102,38 @@ func TestEventLogByPages(t *testing.T) {
 		def := gated(t, gate, others)
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
-		logAsBefore(t, b, run, "flow_paused", "", "", "by an old build")
-		logAsBefore(t, b, run, "budget_soft", "first", "0", "of it, too")
 		b.Worker(t, def.Handlers())
 		awaitRunning(t, run, "first")
-		require.NoError(t, run.Cancel(ctx, "no  longer wanted"))
+		core := enginerpc.ConnOf(b.Engine)
+		p, err := core.FlowPartition(run.FlowID())
+		require.NoError(t, err)
+		for more := true; more; {
+			reply, err := core.CancelFlow(ctx, enginerpc.CancelFlowCall{
+				Partition: p, FlowID: run.FlowID(), Reason: "no  longer\nwanted\\n \\",
+			})
+			require.NoError(t, err)
+			more = reply.More
+		}
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
-		logAsBefore(t, b, run, "flow_resumed", "", "", "")
 
 		all := readLog(t, b, run, "", 500)
 		texts := make([]string, len(all))
 		for i, e := range all {
 			texts[i] = textOf(e)
 		}
-		require.Equal(t, []string{"flow_submitted|||", "flow_paused|||by an old build", "budget_soft|first|0|of it, too"}, texts[:3])
-		require.Equal(t, []string{"started", "first", "0"}, strings.Split(texts[3], "|")[:3])
-		require.Equal(t, "flow_cancel_requested|||no  longer wanted", texts[4])
-		require.Equal(t, []string{"flow_cancelled|||", "flow_resumed|||"}, texts[len(texts)-2:])
-		cancelled := texts[5 : len(texts)-2]
+		require.Equal(t, "flow_submitted|||", texts[0])
+		require.Equal(t, []string{"started", "first", "0"}, strings.Split(texts[1], "|")[:3])
+		require.Equal(t, "flow_cancel_requested|||no  longer\nwanted\\n \\", texts[2])
+		require.Equal(t, "flow_cancelled|||", texts[len(texts)-1])
+		cancelled := texts[3 : len(texts)-1]
 		require.Len(t, cancelled, others+1)
 		require.Len(t, slices.Compact(slices.Sorted(slices.Values(cancelled))), others+1)
 
 		entries := logEntries(t, b, run)
-		require.Less(t, len(entries), 12, "events of one call share entries")
+		require.Less(t, len(entries), 12, "events of one call share elements")
 		for _, e := range entries {
-			require.LessOrEqual(t, len(e.FieldValues), 64, e.ID)
+			require.LessOrEqual(t, strings.Count(e, "\n"), 64)
 		}
 		for limit := range int64(len(all) + 2) {
 			if limit > 0 {
@@ -143,8 +155,8 @@ func TestEventLogByPages(t *testing.T) {
 	})
 }
 
-// A watch from the middle of an entry on yields the rest of it at once, and what follows as it happens.
-func TestWatchFromWithinAnEntry(t *testing.T) {
+// A watch from the middle of an element on yields the rest of it at once, and what follows as it happens.
+func TestWatchFromWithinAnElement(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -180,7 +192,7 @@ func TestWatchFromWithinAnEntry(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{"started second", "success second", "flow_success "}, seen)
-		for _, bad := range []string{"1", "1-2-3", "1-2.", "1-2.x", ".1", "1-2.3.4"} {
+		for _, bad := range []string{"1", "1-2", "1-2.3", "1-2-3-4", "1-2-3.", "1-2-3.x", "-1-2.1", "1-2-3.4.5"} {
 			for _, err := range run.Watch(ctx, bad) {
 				require.ErrorIs(t, err, runtime.ErrCursor, bad)
 			}
@@ -226,5 +238,133 @@ func awaitRunning(t *testing.T, run *runtime.Run[int], node string) {
 			}
 		}
 		return node + " does not run yet"
+	})
+}
+
+// A log is bounded; who asks for events that are gone is told so, and goes on with those that are left.
+func TestEventsLost(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		gate := make(chan struct{})
+		def := gated(t, gate, 1)
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		first := readLog(t, b, run, "", 500)
+		require.Len(t, first, 1)
+		fillLog(t, b, run, 20_300, "5\nflow_paused   ")
+		require.NoError(t, run.Pause(ctx, "one more"))
+		require.NoError(t, run.Resume(ctx))
+		require.Len(t, logEntries(t, b, run), 20_001)
+		b.Worker(t, def.Handlers())
+		close(gate)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+
+		all := readLog(t, b, run, "", 500)
+		require.Len(t, all, 20_001+5)
+		require.Equal(t, "flow_paused", all[0].Event)
+		require.Equal(t, all[10_000:], readLog(t, b, run, all[9_999].ID, 500), "positions stay")
+		for _, after := range []string{"", first[0].ID} {
+			lost, seen := 0, 0
+			for event, err := range run.Watch(ctx, after) {
+				if err != nil {
+					require.ErrorIs(t, err, runtime.ErrEventsLost)
+					require.Zero(t, seen)
+					lost++
+					continue
+				}
+				if seen%1000 == 0 {
+					require.Equal(t, all[seen].ID, event.ID)
+				}
+				seen++
+			}
+			require.Equal(t, 1, lost, after)
+			require.Equal(t, len(all), seen, after)
+		}
+		for _, err := range run.Watch(ctx, all[len(all)-10].ID) {
+			require.NoError(t, err)
+		}
+		b.Wipe(t) // what was put into the log has not happened
+	})
+}
+
+// Reports of progress that others have replaced do not push out what else is in the log, and what is at its end keeps
+// its ids when they are taken out.
+func TestProgressDoesNotFillTheLog(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		reports, gate := make(chan int), make(chan struct{})
+		act := activity.New("reports", func(ctx context.Context, n int) (int, error) {
+			for i := range reports {
+				if err := activity.Progress(ctx, float64(i), ""); err != nil {
+					return 0, err
+				}
+			}
+			<-gate
+			return n, nil
+		})
+		def := oneNode(t, "reports", act)
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		b.Worker(t, def.Handlers())
+		report := func(percent int) {
+			t.Helper()
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				reports <- percent // reports that follow each other closely are dropped
+				if log := readLog(t, b, run, "", 500); log[len(log)-1].Detail != fmt.Sprint(percent)+" " {
+					return "not reported yet"
+				}
+				return ""
+			})
+		}
+		report(1)
+		report(2)
+		before := readLog(t, b, run, "", 500)
+		require.Equal(t, []string{"flow_submitted", "started", "progress"}, []string{before[0].Event, before[1].Event, before[2].Event})
+		require.Len(t, before, 3)
+		fillLog(t, b, run, 20_300, "")
+		report(3)
+		require.Less(t, len(logEntries(t, b, run)), 20_300-1000)
+		report(4)
+		close(reports)
+		log := readLog(t, b, run, "", 500)
+		require.Equal(t, []string{"flow_submitted", "started"}, []string{log[0].Event, log[1].Event})
+		require.Equal(t, "4 ", log[len(log)-1].Detail)
+		last := log[len(log)-1].ID
+		require.Empty(t, readLog(t, b, run, last, 500))
+		close(gate)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		require.Len(t, readLog(t, b, run, last, 500), 2)
+		b.Wipe(t) // what was put into the log has not happened
+	})
+}
+
+// The id of an event of a run that was purged and begun again with the same id asks for all events of the later one.
+func TestEventsOfAnotherCreation(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		pass := activity.New("pass", func(_ context.Context, n int) (int, error) { return n, nil })
+		def := oneNode(t, "again", pass)
+		b.Worker(t, def.Handlers())
+		var last string
+		for range 2 {
+			run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("one"))
+			require.NoError(t, err)
+			_, err = run.Result(ctx)
+			require.NoError(t, err)
+			var seen []string
+			for event, err := range run.Watch(ctx, last) {
+				require.NoError(t, err)
+				seen = append(seen, string(event.Kind))
+			}
+			require.Equal(t, []string{"flow_submitted", "started", "success", "flow_success"}, seen)
+			log := readLog(t, b, run, "", 500)
+			last = log[1].ID
+			require.NoError(t, run.Purge(ctx))
+		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -113,4 +114,44 @@ func TestCostOfBudget(t *testing.T) {
 	require.LessOrEqual(t, reservedCalls, freeCalls+2.2)
 	t.Logf("%.1f commands and %.2f calls for each run, with a budget %.1f and %.2f, with a report %.1f and %.2f, with a reservation %.1f and %.2f",
 		free, freeCalls, idle, idleCalls, used, usedCalls, reserved, reservedCalls)
+}
+
+// A call writes the events of a run with one command, and tells those who watch runs of the partition with another one.
+// No other test runs meanwhile.
+func TestCostOfEvents(t *testing.T) {
+	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 1})
+	ctx := enginetest.Context(t)
+	const nodes = 10
+	def := chainOf(t, addOne(), nodes)
+	worker := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{Concurrency: 1})
+	require.NoError(t, worker.Register(def.Handlers()...))
+	stop := started(t, worker.Run)
+	client := enginerpc.ConnOf(b.Engine).Client()
+	calls := func() (list []int) {
+		text, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()
+		require.NoError(t, err)
+		for _, command := range []string{"rpush", "xadd", "copy", "rename", "ltrim"} {
+			_, rest, _ := strings.Cut(text, "cmdstat_"+command+":calls=")
+			count, _, _ := strings.Cut(rest, ",")
+			n, _ := strconv.Atoi(count)
+			list = append(list, n)
+		}
+		return list
+	}
+	before := calls()
+	run, err := runtime.Start(ctx, b.Client, def, 1)
+	require.NoError(t, err)
+	_, err = run.Result(ctx)
+	require.NoError(t, err)
+	after := calls()
+	stop()
+	counts := make([]int, len(after))
+	for i := range after {
+		counts[i] = after[i] - before[i]
+	}
+	t.Logf("RPUSH, XADD, COPY, RENAME, LTRIM: %v", counts)
+	// The submission and the claim of the first node, and each completion, which starts the next one.
+	require.LessOrEqual(t, counts[0], nodes+2)
+	require.LessOrEqual(t, counts[1], nodes+1)
+	require.Equal(t, []int{0, 0, 0}, counts[2:])
 }

@@ -46,8 +46,9 @@ type OpenConfig struct {
 	// of the system, an empty ServerName the host of the URL. Open refuses it for a URL without TLS. Defaults to nil,
 	// which also means no client certificate.
 	TLSConfig *tls.Config
-	// MaxWatches is how many Watch and Stream calls of the engine may be active at a time, 1 to 100,000. Each uses its
-	// own connection to the server while it waits. Further calls yield ErrTooManyWatches at once. Defaults to 1,000.
+	// MaxWatches is how many Watch and Stream calls of the engine may be active at a time, 1 to 100,000. All share one
+	// connection that waits for events, in a cluster one for each partition; a Stream that waits has another one.
+	// Further calls yield ErrTooManyWatches at once. Defaults to 1,000.
 	MaxWatches int
 	// WaitpointSecret signs the tokens of waitpoints. The engine stores it in each partition when the first waitpoint
 	// of the partition is opened, and when Engine.RotateSecrets is called. Defaults to a random secret, so that only

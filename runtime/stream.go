@@ -64,7 +64,7 @@ func UpToNow() StreamOption { return func(c *streamConfig) { c.now = true } }
 const framePage = 64
 
 // Stream yields the frames that the attempts of a node emit, in order, as they are emitted, until the node has ended or
-// ctx ends. It waits on a connection of its own, so a slow reader delays nothing else, and reconnects after the
+// ctx ends. It waits on connections of its own, so a slow reader delays nothing else, and reconnects after the
 // connection broke. If an attempt emitted more frames than the engine keeps, Stream skips the dropped ones.
 //
 // An error is yielded last. It wraps ErrRunNotFound; ErrUnknownNode when the run has no such node; ErrCursor for an
@@ -101,8 +101,10 @@ func (r *RunRef) stream(
 	}
 	s := frameReader{
 		run: r, node: node, soFar: config.now, tail: engine.Tail{Watches: watches},
+		events: r.client.session.Backend.FollowEvents(r.partition, r.flowID),
 	}
 	defer s.tail.Close()
+	defer s.events.Close()
 	ctx, end := r.client.submitter.WhileOpen(ctx)
 	defer end()
 	defer func() { err = r.whyEnded(ctx, err) }()
@@ -121,14 +123,15 @@ func (r *RunRef) stream(
 	return s.read(ctx, yield)
 }
 
-// frameReader follows one node. A read of frames that waits is woken by the events of the run as well, which tell when
-// an attempt follows and when the node has ended: all frames of an attempt are there before the event that ends it.
+// frameReader follows one node. While it waits for frames it reads the events of the run as well, which tell when an
+// attempt follows and when the node has ended: all frames of an attempt are there before the event that ends it.
 type frameReader struct {
 	run       *RunRef
 	node      string
 	execution enginecore.ExecutionID
 	soFar     bool
 	tail      engine.Tail
+	events    engine.EventFollower
 
 	attempt enginecore.AttemptIndex
 	entry   string // the last one of the attempt's stream
@@ -193,13 +196,36 @@ func (s *frameReader) read(ctx context.Context, yield func(StreamFrame, error) b
 			if err := s.lookAt(ctx); err != nil {
 				return err
 			}
-			keys := s.run.client.session.Core.Keys()
-			if err := s.tail.Await(ctx, []string{
-				keys.StreamFrames(s.execution, s.attempt), keys.FlowEvents(s.run.partition, s.run.flowID),
-			},
-				[]string{cmp.Or(s.entry, engine.FromStart), cmp.Or(engine.EntryOf(s.event), engine.FromStart)}); err != nil {
+			if err := s.await(ctx); err != nil {
 				return err
 			}
+		}
+	}
+}
+
+// await returns when the attempt has frames that were not read, when it is not the last one any more, or when the node
+// has ended.
+func (s *frameReader) await(ctx context.Context) error {
+	waiting, stop := context.WithCancel(ctx)
+	framed := make(chan error, 1)
+	key := s.run.client.session.Core.Keys().StreamFrames(s.execution, s.attempt)
+	go func() {
+		framed <- s.tail.Await(waiting, key, cmp.Or(s.entry, engine.FromStart))
+		stop()
+	}()
+	for {
+		err := s.events.Await(waiting)
+		if waiting.Err() != nil && ctx.Err() == nil {
+			return <-framed
+		}
+		if err == nil {
+			err = s.readEvents(ctx)
+		}
+		if err != nil || s.attempt < s.newest || s.over {
+			stop()
+			<-framed
+			s.tail.Close() // it was ended while it waited
+			return err
 		}
 	}
 }
@@ -217,7 +243,7 @@ func (s *frameReader) lookAt(ctx context.Context) error {
 // readEvents brings the reader up to date with what has happened to the node.
 func (s *frameReader) readEvents(ctx context.Context) error {
 	for {
-		page, err := s.run.readEvents(ctx, s.event, maxWatchPage)
+		page, _, err := s.run.readEvents(ctx, s.event, maxWatchPage)
 		if err != nil {
 			return err
 		}

@@ -22,19 +22,22 @@ const (
 // errEnough ends an iteration whose reader has stopped.
 var errEnough = errors.New("the reader has stopped")
 
-// ErrEventsLost is yielded by Watch when the engine has dropped events after the given id, because the run had more
-// events than the engine keeps. The remaining events follow.
+// ErrEventsLost is yielded by Watch when events after the given id, or the last yielded one, are gone: the run had more
+// than the engine keeps, or the server has lost its latest writes. All events that are left follow, so some may be
+// yielded a second time.
 var ErrEventsLost = errors.New("events were dropped")
 
 // Watch yields the events of the run in order and without gaps, as they happen, until the run is over or ctx ends. It
-// begins after the event with the given id, or with the first event for "". If the run was run again, its earlier ends
-// are events like any others. Watch waits on a connection of its own, so it delays nothing else, and reconnects after
-// the connection broke. OpenConfig.MaxWatches bounds the number of active calls.
+// begins after the event with the given id, or with the first event for "" and for the id of an event of an earlier run
+// with the same id, which was purged. If the run was run again, its earlier ends are events like any others. All
+// watches of an engine wait on a connection of their own, so they delay nothing else, and reconnect after it broke. A
+// slow reader misses no event. OpenConfig.MaxWatches bounds the number of active calls.
 //
-// The engine keeps at least about the last 20,000 events of a run. If some are missing, Watch yields ErrEventsLost and
-// continues. Any other error ends the iteration. It wraps ErrRunNotFound, also when the run is purged meanwhile;
-// ErrCursor for the id of an event that does not exist; enginecore.ErrClosed when the client or the engine is closed;
-// or ErrTooManyWatches. In contract mode, Watch derives events from the states of the nodes, once per poll interval.
+// The engine keeps at least about the last 20,000 events of a run. If some after the given id are missing, Watch yields
+// ErrEventsLost and continues with the oldest that is left. Any other error ends the iteration. It wraps
+// ErrRunNotFound, also when the run is purged meanwhile; ErrCursor for a text that is the id of no event;
+// enginecore.ErrClosed when the client or the engine is closed; or ErrTooManyWatches. In contract mode, Watch derives
+// events from the states of the nodes, once per poll interval.
 func (r *RunRef) Watch(ctx context.Context, after string) iter.Seq2[runevent.Event, error] {
 	return func(yield func(runevent.Event, error) bool) {
 		if err := r.ready(); err != nil {
@@ -60,17 +63,13 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 	if _, err := r.result(ctx); err != nil {
 		return err
 	}
-	tail := engine.Tail{Watches: session.Watches}
-	defer tail.Close()
-	behind, ended, over, looked := true, false, false, time.Time{}
+	events := session.Backend.FollowEvents(r.partition, r.flowID)
+	defer events.Close()
+	ended, over, looked := false, false, time.Time{}
 	for {
-		page, err := r.readEvents(ctx, after, watchPage)
+		page, lost, err := r.readEvents(ctx, after, watchPage)
 		if errors.Is(err, enginecore.ErrInvalidInput) {
 			err = fmt.Errorf("%w: %q is the id of no event", ErrCursor, after)
-		}
-		lost := false
-		if err == nil && behind {
-			lost, err = r.eventsLost(ctx, after)
 		}
 		if err != nil {
 			return err
@@ -85,7 +84,6 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 				return errEnough
 			}
 		}
-		behind = len(page) == watchPage
 		switch {
 		case len(page) > 0:
 			over = false
@@ -103,7 +101,7 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 				continue // events may have come meanwhile
 			}
 		}
-		if err := session.Backend.AwaitEvents(ctx, &tail, r.partition, r.flowID, after); err != nil {
+		if err := events.Await(ctx); err != nil {
 			return err
 		}
 	}
@@ -123,29 +121,21 @@ func (r *RunRef) whyEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// eventsLost tells whether events after the given id have been dropped. The first event of a run is its submission, as
-// long as it is there.
-func (r *RunRef) eventsLost(ctx context.Context, after string) (bool, error) {
-	oldest, err := r.readEvents(ctx, "", 1)
-	if err != nil || len(oldest) == 0 || runevent.Kind(oldest[0].Event) == runevent.FlowSubmitted {
-		return false, err
-	}
-	return after == "" || engine.EntryBefore(after, oldest[0].ID), nil
-}
-
-// readEvents reads a page, as soon as the engine can be reached.
-func (r *RunRef) readEvents(ctx context.Context, after string, limit int64) ([]enginerpc.FlowEvent, error) {
+// readEvents reads a page, as soon as the engine can be reached, and reports whether events before it were dropped.
+func (r *RunRef) readEvents(
+	ctx context.Context, after string, limit int64,
+) (page []enginerpc.FlowEvent, lost bool, err error) {
 	for {
 		reply, err := r.client.session.Backend.ReadEvents(ctx, enginerpc.ReadEventsCall{
 			Partition: r.partition, FlowID: r.flowID, After: after, Limit: limit,
 		})
 		switch {
 		case err == nil:
-			return reply.Events, nil
+			return reply.Events, reply.Lost, nil
 		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
+			return nil, false, context.Cause(ctx)
 		case !errors.Is(err, enginecore.ErrUnavailable):
-			return nil, err
+			return nil, false, err
 		}
 		engine.Sleep(ctx, engine.TailPause)
 	}

@@ -192,7 +192,7 @@ func (g gen) sets() []string {
 
 func (g gen) lists() []string {
 	k := []string{g.keyOf("list")}
-	switch g.IntN(12) {
+	switch g.IntN(13) {
 	case 0, 1:
 		return cat(g.pick("LPUSH", "RPUSH", "LPUSHX", "RPUSHX"), k, g.many(1, 5, g.member))
 	case 2, 3:
@@ -209,6 +209,8 @@ func (g gen) lists() []string {
 		return cat("LTRIM", k, []string{g.pick("0", "1", "-6"), g.pick("-1", "6", "-2")})
 	case 10:
 		return cat("LPOS", k, []string{g.member()})
+	case 11:
+		return cat("LSET", k, []string{g.idx(), g.member()})
 	}
 	return cat("LMOVE", k, []string{g.keyOf("list")}, []string{g.pick("LEFT", "RIGHT", "UP"), g.pick("LEFT", "RIGHT")})
 }

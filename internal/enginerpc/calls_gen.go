@@ -629,6 +629,7 @@ func decodeFlowFailure(r *fields, out *FlowFailure) {
 // FlowEvent is an element of replies or calls.
 type FlowEvent struct {
 	ID      string
+	At      time.Time
 	Event   string
 	Node    string
 	Attempt string
@@ -637,6 +638,7 @@ type FlowEvent struct {
 
 func decodeFlowEvent(r *fields, out *FlowEvent) {
 	out.ID = textValue[string](r, "id")
+	out.At = timeValue(r, "at")
 	out.Event = textValue[string](r, "event")
 	out.Node = textValue[string](r, "node")
 	out.Attempt = textValue[string](r, "attempt")

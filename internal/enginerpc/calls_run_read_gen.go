@@ -336,11 +336,14 @@ type ReadEventsCall struct {
 type ReadEventsReply struct {
 	// Status is StatusOK.
 	Status Status
+	Lost   bool
 	Events []FlowEvent
 }
 
 // ReadEvents runs ffx2_read_events. Events of a flow's log after the one with the given id, oldest
-// first. The first part of an id is its time in Unix ms.
+// first. From the first event on when the id is that of an event of another flow, which had this id
+// before and is removed. lost tells that events behind the given one are gone, and those that are left
+// follow.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ReadEvents(ctx context.Context, c ReadEventsCall) (ReadEventsReply, error) {
@@ -364,6 +367,7 @@ func (ReadEventsCall) decode(r *fields) (out ReadEventsReply) {
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
+		out.Lost = boolValue(r, "lost")
 		out.Events = list(r, "events", decodeFlowEvent)
 	default:
 		r.unknownStatus()

@@ -919,6 +919,15 @@ func (k Keys) ffxLanes(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":lanes"
 }
 
+// FfxFeed is <prefix>:ffx:{tag}:feed.
+func (k Keys) FfxFeed(partition enginecore.Partition) string {
+	return k.ffxFeed(partition.Tag())
+}
+
+func (k Keys) ffxFeed(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":feed"
+}
+
 // FfxReclaimable is <prefix>:ffx:{tag}:lane:{lane_id:escaped}:reclaimable.
 func (k Keys) FfxReclaimable(partition enginecore.Partition, laneID enginecore.LaneID) string {
 	return k.ffxReclaimable(partition.Tag(), laneID)
@@ -1080,15 +1089,6 @@ func (k Keys) FfxUnwanted(partition enginecore.Partition) string {
 
 func (k Keys) ffxUnwanted(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":unwanted"
-}
-
-// FfxCompacting is <prefix>:ffx:{tag}:compacting.
-func (k Keys) FfxCompacting(partition enginecore.Partition) string {
-	return k.ffxCompacting(partition.Tag())
-}
-
-func (k Keys) ffxCompacting(tag string) string {
-	return k.prefix + ":ffx:" + tag + ":compacting"
 }
 
 // FfxPurgeDue is <prefix>:ffx:{tag}:purge_due.

@@ -10,6 +10,40 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
+// LoggedText is the text `{event} {node} {attempt} {detail}`.
+type LoggedText struct {
+	Event   string
+	Node    string
+	Attempt string
+	Detail  string
+}
+
+// Text returns the text that ParseLoggedText reads.
+func (m LoggedText) Text() string {
+	return m.Event + " " + m.Node + " " + m.Attempt + " " + m.Detail
+}
+
+// ParseLoggedText reads `{event} {node} {attempt} {detail}`. It returns false for any other text.
+func ParseLoggedText(text string) (m LoggedText, ok bool) {
+	part, text, ok := strings.Cut(text, " ")
+	if !ok {
+		return LoggedText{}, false
+	}
+	m.Event = part
+	part, text, ok = strings.Cut(text, " ")
+	if !ok {
+		return LoggedText{}, false
+	}
+	m.Node = part
+	part, text, ok = strings.Cut(text, " ")
+	if !ok {
+		return LoggedText{}, false
+	}
+	m.Attempt = part
+	m.Detail = text
+	return m, true
+}
+
 // WorkMessage is the message `work {partition} {mark}` on `ffx:wake:{lane_id}` and
 // `ffx:rota:{slot}:{lane_id}`.
 type WorkMessage struct {

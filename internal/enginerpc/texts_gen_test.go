@@ -10,6 +10,12 @@ import (
 
 func goldenTexts() []goldenText {
 	return []goldenText{
+		{"logged", "event-of-test node-of-test attempt-of-test detail of test",
+			func() (string, error) {
+				return LoggedText{Event: "event-of-test", Node: "node-of-test", Attempt: "attempt-of-test", Detail: "detail of test"}.Text(), nil
+			},
+			func(s string) (any, bool) { return ParseLoggedText(s) },
+			LoggedText{Event: "event-of-test", Node: "node-of-test", Attempt: "attempt-of-test", Detail: "detail of test"}},
 		{"work", "work 7 mark of test",
 			func() (string, error) {
 				return WorkMessage{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Mark: "mark of test"}.Text(), nil

@@ -6,10 +6,8 @@
 -- The flow's event log keeps the last report of each execution, so that many of them do not push out what else happened.
 local function log_progress(c, core_key, core, A)
   local before = record.value(core_key, 'progress_event')
-  if before then redis.call('XDEL', key.flow_events(c, core.flow_id), before) end
-  local id = event_log.add_alone(c, core.flow_id, 'progress', core.node or core.execution_id, core.current_attempt_index,
-    encode.progress(A.progress_pct or '', A.progress_message or ''))
-  record.set(core_key, 'progress_event', id)
+  local detail = encode.progress(A.progress_pct or '', A.progress_message or '')
+  record.set(core_key, 'progress_event', event_log.replace_progress(c, core, before, detail))
 end
 
 -- @function ff_update_progress

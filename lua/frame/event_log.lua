@@ -1,41 +1,85 @@
--- The event log of a flow: a stream with what happened, in order. What one call logs of a flow goes into one entry, which is
--- written when the call ends; its time is that of the entry's id.
+-- The event log of a flow: a list with what happened, in order. What one call logs of a flow is one element, which is written
+-- when the call ends. The feed of the partition names the flows that a call has logged of, for those who wait for news: but for
+-- those that the call has created, which nobody waits for.
 --
--- Each field of an entry is an event: its name is the kind, its value `node attempt detail`, cut behind the last that there
--- is. Entries of earlier builds hold one event in four fields, the first of which is `event`.
+-- An element is the time of the call (Unix ms), and for each event a line with what it is. Line feeds and backslashes in a
+-- detail are escaped. An empty element is what is left of a report of progress that a later one replaced.
 
--- Entries kept of a flow's event log, roughly.
-local MAX_ENTRIES = '20000'
+-- @text logged {event:word} {node:word} {attempt:word} {detail}
 
--- Events of one entry.
+-- Elements kept of a flow's event log; so many more, and those that are too many go together.
+local MAX_ENTRIES, SLACK = 20000, 256
+
+-- Events of one element.
 local MAX_EVENTS = 64
 
--- What the call has logged and not written yet: for each stream, kinds and values in turn. It lives from call to call, as
--- the frame of each call writes it in the end.
+-- Empty elements that are taken out at a time when a log is too long.
+local MAX_EMPTY = 1024
+
+-- Entries kept of the feed, at least: more than a reader takes at once (feedPage in runtime/internal/engine/feed.go). One that gets
+-- as many looks at all that it follows, as others may be gone.
+local MAX_FEED = '500'
+
+-- Flows that an entry of the feed names.
+local MAX_FEED_FLOWS = 32
+
+-- What the call has logged and not written yet, by flow: the time and the lines in turn, with the context of the call. It lives from
+-- call to call, as the frame of each call writes it in the end.
 local unwritten = {}
 
-local function write_entry(stream, entry)
-  return redis.call('XADD', stream, 'MAXLEN', '~', MAX_ENTRIES, '*', unpack(entry))
+-- The flows of which the call has written, by the key of the feed.
+local touched = {}
+
+local function escaped(detail)
+  if not string.find(detail, '[\\\n]') then return detail end
+  return (string.gsub(string.gsub(detail, '\\', '\\\\'), '\n', '\\n'))
 end
 
-local function value_of(node, attempt, detail)
-  if is_set(detail) then return (node or '') .. ' ' .. (attempt or '') .. ' ' .. detail end
-  if is_set(attempt) then return (node or '') .. ' ' .. attempt end
-  return node or ''
+local function unescaped(detail)
+  if not string.find(detail, '\\', 1, true) then return detail end
+  return (string.gsub(detail, '\\(.)', { n = '\n', ['\\'] = '\\' }))
+end
+
+-- Takes the oldest elements off a log that is too long: first those that are empty. The positions of what is left count on from
+-- the last element, so those at the end stay what they are.
+local function shorten(c, flow_id, list, length)
+  local gone = redis.call('LREM', list, MAX_EMPTY, '')
+  local over = length - gone - MAX_ENTRIES
+  if over > 0 then
+    redis.call('LTRIM', list, over, -1)
+    gone = gone + over
+  end
+  redis.call('HINCRBY', key.flow_core(c, flow_id), 'events_base', gone)
+end
+
+-- Writes an element and gives how many there are.
+local function write_entry(flow_id, entry)
+  local c = entry.c
+  local list = key.flow_events(c, flow_id)
+  local length = redis.call('RPUSH', list, table.concat(entry, '\n'))
+  if length > MAX_ENTRIES + SLACK then shorten(c, flow_id, list, length) end
+  if length == 1 then return length end -- the flow is new
+  local feed = key.ffx_feed(c)
+  local flows = touched[feed]
+  if not flows then
+    touched[feed] = { flow_id }
+  elseif flows[#flows] ~= flow_id then
+    flows[#flows + 1] = flow_id
+  end
+  return length
 end
 
 -- An event of a flow.
 function event_log.add(c, flow_id, event, node, attempt, detail)
-  local stream = key.flow_events(c, flow_id)
-  local entry = unwritten[stream]
+  local line = encode.logged(event, node or '', attempt or '', is_set(detail) and escaped(detail) or '')
+  local entry = unwritten[flow_id]
   if not entry then
-    unwritten[stream] = { event, value_of(node, attempt, detail) }
+    unwritten[flow_id] = { c.now_text, line, c = c }
     return
   end
-  local n = #entry
-  entry[n + 1] = event
-  entry[n + 2] = value_of(node, attempt, detail)
-  if n + 2 == 2 * MAX_EVENTS then event_log.write_flow(c, flow_id) end
+  local n = #entry + 1
+  entry[n] = line
+  if n > MAX_EVENTS then event_log.write_flow(flow_id) end
 end
 
 -- An event of a member of a flow.
@@ -43,89 +87,139 @@ function event_log.add_for(c, core, event, attempt, detail)
   event_log.add(c, core.flow_id, event, core.node or core.execution_id, attempt, detail)
 end
 
--- Writes what the call has logged of a flow so far, for those who work on the stream itself.
-function event_log.write_flow(c, flow_id)
-  local stream = key.flow_events(c, flow_id)
-  local entry = unwritten[stream]
+-- Writes what the call has logged of a flow so far, for those who work on the list itself. Gives the number of elements.
+function event_log.write_flow(flow_id)
+  local entry = unwritten[flow_id]
   if not entry then return end
-  unwritten[stream] = nil
-  return write_entry(stream, entry)
-end
-
--- The same at once, as an entry of its own, of which it gives the id.
-function event_log.add_alone(c, flow_id, event, node, attempt, detail)
-  event_log.write_flow(c, flow_id)
-  event_log.add(c, flow_id, event, node, attempt, detail)
-  return event_log.write_flow(c, flow_id)
+  unwritten[flow_id] = nil
+  return write_entry(flow_id, entry)
 end
 
 -- Writes what the call has logged. The frame of every call that may write ends with it.
 function event_log.write()
-  for stream, entry in next, unwritten, nil do
-    unwritten[stream] = nil
-    write_entry(stream, entry)
+  for flow_id, entry in next, unwritten, nil do
+    unwritten[flow_id] = nil
+    write_entry(flow_id, entry)
+  end
+  for feed, flows in next, touched, nil do
+    touched[feed] = nil
+    local text = #flows > MAX_FEED_FLOWS and '*' or table.concat(flows, ' ')
+    redis.call('XADD', feed, 'MAXLEN', '~', MAX_FEED, '*', 'flows', text)
   end
 end
 
 -- A flow is removed with its log.
-function event_log.drop_flow(c, flow_id)
-  unwritten[key.flow_events(c, flow_id)] = nil
+function event_log.drop_flow(flow_id)
+  unwritten[flow_id] = nil
 end
 
 -- A call that was broken off by an error has left events behind, which may belong to keys that this one must not touch.
 function event_log.drop()
   if next(unwritten) then unwritten = {} end
+  if next(touched) then touched = {} end
 end
 
--- Entries that are read at a time.
+-- The number of elements of a flow's log that are gone.
+local function base_of(c, flow_id)
+  return tonumber(redis.call('HGET', key.flow_core(c, flow_id), 'events_base') or '0')
+end
+
+-- Logs a report of progress of a member in place of the one before. What this gives is to be passed as `before` the next time.
+function event_log.replace_progress(c, core, before, detail)
+  local flow_id = core.flow_id
+  event_log.write_flow(flow_id)
+  local list, base = key.flow_events(c, flow_id), base_of(c, flow_id)
+  local node = core.node or core.execution_id
+  local position, base_then = string.match(before or '', '^(%d+) (%d+)$')
+  local index = position and tonumber(position) - base or -1
+  if index >= 0 then
+    -- Since the log was trimmed, another element may be in that place.
+    local there = tonumber(base_then) == base
+    if not there then
+      local text = redis.call('LINDEX', list, index)
+      there = text and string.find(text, '\nprogress ' .. node .. ' ', 1, true)
+    end
+    if there then redis.pcall('LSET', list, index, '') end
+  end
+  event_log.add_for(c, core, 'progress', core.current_attempt_index, detail)
+  local length = event_log.write_flow(flow_id)
+  return number.text(base + length - 1) .. ' ' .. number.text(base)
+end
+
+-- Elements that are read at a time.
 local READ_ENTRIES = 100
 
--- Appends the events of an entry to a list until that has `limit`, but for the first `skip`. All but the last one of an entry
--- carry their place in it behind the entry's id, so that reading goes on right behind every one of them.
-local function split_entry(events, limit, id, fields, skip)
-  if fields[1] == 'event' then
-    local by_name = {}
-    for i = 1, #fields, 2 do by_name[fields[i]] = fields[i + 1] end
-    events[#events + 1] = { id, by_name.event, by_name.node or '', by_name.attempt or '', by_name.detail or '' }
-    return
-  end
-  local count = #fields / 2
-  for i = skip + 1, math.min(count, skip + limit - #events) do
-    local node, attempt, detail = string.match(fields[2 * i], '^([^ ]*) ?([^ ]*) ?(.*)$')
-    events[#events + 1] = { i < count and id .. '.' .. i or id, fields[2 * i - 1], node, attempt, detail }
+-- Appends the events of an element to a list until that has `limit`, but for the first `skip`. All but the last one of an
+-- element carry their place in it behind the element's id, so that reading goes on right behind every one of them.
+local function split_entry(events, limit, position, text, skip)
+  local at, from = string.match(text, '^(%d+)\n()')
+  if not at then return end
+  local id, place = position .. '-' .. at, 0
+  while from do
+    local line_end = string.find(text, '\n', from, true)
+    place = place + 1
+    if place > skip then
+      if #events == limit then return end
+      local event, node, attempt, detail = decode.logged(string.sub(text, from, line_end and line_end - 1 or -1))
+      events[#events + 1] = { line_end and id .. '.' .. place or id, at, event, node, attempt, unescaped(detail) }
+    end
+    from = line_end and line_end + 1
   end
 end
 
--- Where reading goes on behind an event: what XRANGE begins with, the entry that it is in unless it is the last one there,
--- and its place in it. Nil when the text is the id of no event.
-local function position_of(after)
-  if not is_set(after) then return '-' end
-  if string.match(after, '^%d+%-%d+$') then return '(' .. after end
-  local entry, place = string.match(after, '^(%d+%-%d+)%.(%d+)$')
-  return entry, entry, tonumber(place)
+-- What the id of an event says: the creation of its flow, the position of its element and the time of that, and its place there,
+-- unless it is the last one. Nil for another text.
+local function parse_id(id)
+  local created, position, at, place = string.match(id, '^(%d+)%-(%d+)%-(%d+)%.(%d+)$')
+  if created then return created, tonumber(position), at, tonumber(place) end
+  created, position, at = string.match(id, '^(%d+)%-(%d+)%-(%d+)$')
+  return created, tonumber(position), at, math.huge
 end
 
--- Up to `limit` events of a flow behind the one with the id `after`, from the first on when that is not set. Nil when it is
--- the id of no event.
+-- The index of the element at a position and with a time; nil when it is gone. Positions grow when empty elements in front of them
+-- are taken out.
+local function find_entry(list, index, at)
+  if index < 0 then return nil end
+  for i, text in ipairs(redis.call('LRANGE', list, index, index + MAX_EMPTY)) do
+    if i == 1 and text == '' or string.match(text, '^%d+') == at then return index + i - 1 end
+  end
+  return nil
+end
+
+-- Where reading goes on behind an event, from the beginning when there is none: the index of an element, the events of it that
+-- are left out, and whether events in between are lost. Nil when the text is the id of no event.
+local function start_of(list, created, base, after)
+  if not is_set(after) then return 0, 0, base > 0 end
+  local flow_created, position, at, place = parse_id(after)
+  if not flow_created then return nil end
+  if flow_created ~= created then return 0, 0, base > 0 end
+  local index = position - base
+  local text = index >= 0 and redis.call('LINDEX', list, index)
+  if text and (text == '' or string.match(text, '^%d+') == at) then return index, place, false end
+  index = find_entry(list, index + 1, at)
+  if index then return index, place, false end
+  return 0, 0, true
+end
+
+-- Up to `limit` events of a flow behind the one with the id `after`, from the first on when that is not set, or is one of another
+-- flow that had this id before; and whether events behind it are lost. Nil when it is the id of no event.
 function event_log.read(c, flow_id, after, limit)
-  local stream, events = key.flow_events(c, flow_id), {}
-  local from, begun, place = position_of(after)
+  local list, events = key.flow_events(c, flow_id), {}
+  local core = redis.call('HMGET', key.flow_core(c, flow_id), 'created_at', 'events_base')
+  local created, base = core[1] or '0', tonumber(core[2] or '0')
+  local from, skip, lost = start_of(list, created, base, after)
   if not from then return nil end
   local count = math.min(limit + 1, READ_ENTRIES)
   repeat
-    local entries = redis.call('XRANGE', stream, from, '+', 'COUNT', count)
-    for _, entry in ipairs(entries) do
-      local id = entry[1]
-      split_entry(events, limit, id, entry[2], id == begun and place or 0)
-      if #events == limit then return events end
-      from = '(' .. id
+    local entries = redis.call('LRANGE', list, from, from + count - 1)
+    for i, text in ipairs(entries) do
+      split_entry(events, limit, created .. '-' .. number.text(base + from + i - 1), text, skip)
+      if #events == limit then return events, lost end
+      skip = 0
     end
-  until #entries < count
-  return events
-end
-
--- A stream keeps room for 4 KB; a copy takes what it needs.
-function event_log.shrink(c, stream_key)
-  local copy = key.ffx_compacting(c)
-  if redis.call('COPY', stream_key, copy, 'REPLACE') == 1 then redis.call('RENAME', copy, stream_key) end
+    from = from + #entries
+    local full = #entries == count
+    count = READ_ENTRIES * 10
+  until not full
+  return events, lost
 end

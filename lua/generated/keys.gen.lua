@@ -589,6 +589,11 @@ function key.ffx_lanes(c)
   return at.ffx_lanes or keep(at, 'ffx_lanes', at.prefix .. ':ffx:' .. at.tag .. ':lanes')
 end
 
+function key.ffx_feed(c)
+  local at = c.at
+  return at.ffx_feed or keep(at, 'ffx_feed', at.prefix .. ':ffx:' .. at.tag .. ':feed')
+end
+
 function key.ffx_reclaimable(c, lane_id)
   local at = c.at
   if at.ffx_reclaimable_of == lane_id then return at.ffx_reclaimable end
@@ -686,11 +691,6 @@ end
 function key.ffx_unwanted(c)
   local at = c.at
   return at.ffx_unwanted or keep(at, 'ffx_unwanted', at.prefix .. ':ffx:' .. at.tag .. ':unwanted')
-end
-
-function key.ffx_compacting(c)
-  local at = c.at
-  return at.ffx_compacting or keep(at, 'ffx_compacting', at.prefix .. ':ffx:' .. at.tag .. ':compacting')
 end
 
 function key.ffx_purge_due(c)

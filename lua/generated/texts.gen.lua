@@ -2,6 +2,12 @@
 -- message and encode write messages and texts from their parameters in order. decode reads texts: the parameters in order,
 -- as texts, a mark as a boolean, and of JSON and bytes at the end the position where they begin; nil for another text.
 
+function encode.logged(event, node, attempt, detail) return event .. ' ' .. node .. ' ' .. attempt .. ' ' .. detail end
+
+function decode.logged(text)
+  return string.match(text, '^([^ ]*) ([^ ]*) ([^ ]*) (.*)$')
+end
+
 function message.work(partition, mark) return 'work ' .. partition .. ' ' .. mark end
 
 function message.none(partition) return 'none ' .. partition end

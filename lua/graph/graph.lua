@@ -198,8 +198,6 @@ function graph.close(c, flow_id, flow_key)
   graph.on_closed(c, flow_id, flow_key, flow, outcome)
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   event_log.add(c, flow_id, 'flow_' .. outcome)
-  event_log.write_flow(c, flow_id)
-  event_log.shrink(c, key.flow_events(c, flow_id))
   local result = outcome == 'success' and c.completed and c.completed[flow.result_execution_id or ''] or nil
   wake.done(c, flow_id, outcome, result)
 end

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // Events of a flow's log.
@@ -29,25 +31,32 @@ func isFlowEnd(event string) bool {
 
 // logged is one event of a flow's log.
 type logged struct {
-	entry
+	index               int   // of its element
+	ms                  int64 // when it happened
 	kind, node, attempt string
 }
 
-// happenedIn lists the events of a log's entries: each field is one, but in entries of earlier builds, where four make
-// one.
-func happenedIn(entries []entry) (list []logged) {
-	for _, e := range entries {
-		if e.get("event") != "" {
-			list = append(list, logged{e, e.get("event"), e.get("node"), e.get("attempt")})
+// happenedIn lists the events of a log's elements. An element that is empty has none. malformed is the index of the
+// first element of another form, or -1.
+func happenedIn(elements []string) (list []logged, malformed int) {
+	for i, element := range elements {
+		if element == "" {
 			continue
 		}
-		for _, f := range e.fields {
-			node, rest, _ := strings.Cut(f.Value, " ")
-			attempt, _, _ := strings.Cut(rest, " ")
-			list = append(list, logged{e, f.Field, node, attempt})
+		lines := strings.Split(element, "\n")
+		ms, err := strconv.ParseInt(lines[0], 10, 64)
+		if err != nil || len(lines) == 1 {
+			return list, i
+		}
+		for _, line := range lines[1:] {
+			e, ok := enginerpc.ParseLoggedText(line)
+			if !ok {
+				return list, i
+			}
+			list = append(list, logged{i, ms, e.Event, e.Node, e.Attempt})
 		}
 	}
-	return list
+	return list, -1
 }
 
 // history is the state derived from the log so far.
@@ -68,12 +77,16 @@ type history struct {
 func (c *checker) events(p *partition, f *flowRecord) {
 	log, exists := f.parts["events"]
 	key := p.key("flow:" + p.tag + ":" + f.id + ":events")
-	if !exists || len(log.stream) == 0 {
+	if !exists || len(log.list) == 0 {
 		c.fault(RuleEvents, key, "there is no event log")
 		return
 	}
-	happened := happenedIn(log.stream)
-	if happened[0].kind != "flow_submitted" {
+	happened, malformed := happenedIn(log.list)
+	if malformed >= 0 {
+		c.fault(RuleEvents, key, "element %d is malformed: %q", malformed, log.list[malformed])
+		return
+	}
+	if len(happened) == 0 || happened[0].kind != "flow_submitted" {
 		return // its beginning has been trimmed
 	}
 	nodes := make(map[string]*execution)
@@ -136,13 +149,13 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry logged, n
 	switch {
 	case event == "flow_cancel_requested" || event == "flow_deadline":
 		if h.stopped != "" {
-			c.fault(RuleEvents, key, "%s: %s although the flow was stopped by %s", entry.id, event, h.stopped)
+			c.fault(RuleEvents, key, "%d: %s although the flow was stopped by %s", entry.index, event, h.stopped)
 		}
 		h.stopped = event
 		return
 	case isFlowEnd(event):
 		if h.closed != "" {
-			c.fault(RuleEvents, key, "%s: %s although %s came before", entry.id, event, h.closed)
+			c.fault(RuleEvents, key, "%d: %s although %s came before", entry.index, event, h.closed)
 		}
 		h.closed = event
 		return
@@ -154,7 +167,7 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry logged, n
 	}
 	e := nodes[node]
 	if e == nil {
-		c.fault(RuleEvents, key, "%s: %s of node %q, which is no member", entry.id, event, node)
+		c.fault(RuleEvents, key, "%d: %s of node %q, which is no member", entry.index, event, node)
 		return
 	}
 	switch event {
@@ -165,7 +178,7 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry logged, n
 		return // what follows from a use of a budget may be told later
 	}
 	if h.ended[node] != "" {
-		c.fault(RuleEvents, key, "%s: %s of node %s, which is %s already", entry.id, event, node, h.ended[node])
+		c.fault(RuleEvents, key, "%d: %s of node %s, which is %s already", entry.index, event, node, h.ended[node])
 	}
 	switch {
 	case isEnd(event):
@@ -175,7 +188,7 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry logged, n
 		c.start(p, f, key, entry, e, h)
 		if event != "resumed" && event != "suspended" {
 			if h.started[node+" "+number] {
-				c.fault(RuleEvents, key, "%s: attempt %s of node %s begins again", entry.id, number, node)
+				c.fault(RuleEvents, key, "%d: attempt %s of node %s begins again", entry.index, number, node)
 			}
 			h.started[node+" "+number] = true
 		}
@@ -242,17 +255,17 @@ func (c *checker) start(p *partition, f *flowRecord, key string, entry logged, e
 		if h.satisfied(f.edges[edge]["dependency_kind"], up.node(), e.node()) {
 			succeeded++
 		} else if join == nil {
-			c.fault(RuleOrder, key, "%s: %s of node %s, but upstream %s had not ended as it must (%q)", entry.id, event, e.node(), up.node(),
+			c.fault(RuleOrder, key, "%d: %s of node %s, but upstream %s had not ended as it must (%q)", entry.index, event, e.node(), up.node(),
 				h.ended[up.node()])
 		}
 	}
 	if join != nil && succeeded < join.needed() {
-		c.fault(RuleOrder, key, "%s: %s of node %s, but only %d of its upstreams had succeeded", entry.id, event, e.node(), succeeded)
+		c.fault(RuleOrder, key, "%d: %s of node %s, but only %d of its upstreams had succeeded", entry.index, event, e.node(), succeeded)
 	}
 	if h.stopped != "" {
-		c.fault(RuleOrder, key, "%s: %s of node %s after %s", entry.id, event, e.node(), h.stopped)
+		c.fault(RuleOrder, key, "%d: %s of node %s after %s", entry.index, event, e.node(), h.stopped)
 	}
-	if at, err := strconv.ParseInt(f.core["cancelled_at"], 10, 64); err == nil && entry.ms() > at {
-		c.fault(RuleOrder, key, "%s: %s of node %s, but the flow was cancelled at %d", entry.id, event, e.node(), at)
+	if at, err := strconv.ParseInt(f.core["cancelled_at"], 10, 64); err == nil && entry.ms > at {
+		c.fault(RuleOrder, key, "%d: %s of node %s, but the flow was cancelled at %d", entry.index, event, e.node(), at)
 	}
 }

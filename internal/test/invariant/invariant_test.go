@@ -328,7 +328,7 @@ func (s *stage) do(t *testing.T, command string) {
 		words = s.rowCommand(words)
 	default:
 		for i := range words {
-			words[i] = strings.ReplaceAll(s.expand(words[i]), "␣", " ")
+			words[i] = strings.NewReplacer("␣", " ", "⏎", "\n").Replace(s.expand(words[i]))
 		}
 	}
 	client := enginerpc.ConnOf(s.Engine).Client()

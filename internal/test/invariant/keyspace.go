@@ -330,7 +330,7 @@ func (p *partition) sortFlow(text string, v value) string {
 	}
 	types := map[string]string{
 		"core": "hash", "members": "set", "tags": "hash", "pending_cancels": "set", "input": "string",
-		"budgets": "string", "events": "stream", "summary": "hash", "grant": "hash",
+		"budgets": "string", "events": "list", "summary": "hash", "grant": "hash",
 		"rerun": "set", "nodes": "string", "more": "hash", "results": "hash",
 	}
 	want, known := types[kind]
@@ -439,7 +439,7 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	types := map[string]string{
 		"schedules": "set", "schedules_due": "zset", "all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
 		"purge_due": "zset", "unused_graphs": "zset", "reruns": "set", "workers": "hash", "pauses": "hash", "held": "zset", "unadmitted": "zset",
-		"children": "zset", "unwanted": "zset",
+		"children": "zset", "unwanted": "zset", "feed": "stream",
 		"budget_gates": "hash",
 	}
 	want, known := types[text]

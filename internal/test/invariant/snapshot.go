@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"sort"
-	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -277,11 +276,4 @@ func parseValue(r rueidis.RedisResult, kind string) (value, error) {
 		}
 	}
 	return v, err
-}
-
-// ms is the time of a stream entry in Unix ms.
-func (e entry) ms() int64 {
-	text, _, _ := strings.Cut(e.id, "-")
-	n, _ := strconv.ParseInt(text, 10, 64)
-	return n
 }

@@ -191,7 +191,7 @@ local function withdraw(c, flow_id, flow_key, flow)
 end
 
 function purge.remove_record(c, flow_id, flow_key)
-  event_log.drop_flow(c, flow_id)
+  event_log.drop_flow(flow_id)
   purge_rows.finish(c, flow_id)
   redis.call('UNLINK', flow_key, key.flow_members(c, flow_id), key.flow_tags(c, flow_id),
     key.flow_pending_cancels(c, flow_id), key.flow_input(c, flow_id),

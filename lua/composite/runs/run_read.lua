@@ -167,23 +167,24 @@ function F.ffx_read_inputs(K, A)
   return reply.ok(page[1] == '0' and '' or page[1], inputs)
 end
 
--- @record flow_event id:text event:text node:text attempt:text detail:text
+-- @record flow_event id:text at:unix_ms event:text node:text attempt:text detail:text
 
 -- @function ffx_read_events
--- @summary  Events of a flow's log after the one with the given id, oldest first. The first part of an id is its time in
---           Unix ms.
+-- @summary  Events of a flow's log after the one with the given id, oldest first. From the first event on when the id is that of
+--           an event of another flow, which had this id before and is removed. lost tells that events behind the given one are
+--           gone, and those that are left follow.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
 -- @arg      after              text optional
 -- @arg      limit              int
--- @reply    OK events:list(flow_event)
+-- @reply    OK lost:bool events:list(flow_event)
 -- @error    invalid_input message:text
 function F.ffx_read_events(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
   local c = call.open(K.partition)
-  local events = event_log.read(c, A.flow_id, A.after, math.max(1, math.min(limit, MAX_PAGE)))
+  local events, lost = event_log.read(c, A.flow_id, A.after, math.max(1, math.min(limit, MAX_PAGE)))
   if not events then return reply.err('invalid_input', 'after must be the id of an event, got: ' .. A.after) end
-  return reply.ok(events)
+  return reply.ok(lost and '1' or '0', events)
 end

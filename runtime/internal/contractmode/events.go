@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -15,14 +16,22 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
-// AwaitEvents waits for one poll interval: the contract has no event log to wait for. It returns the cause of ctx if
-// that has ended.
-func (c *contract) AwaitEvents(
-	ctx context.Context, _ *engine.Tail, _ enginecore.Partition, _ enginecore.FlowID, _ string,
-) error {
-	engine.Sleep(ctx, c.config.Poll)
+// FollowEvents implements [engine.Backend]. The contract has no event log to wait for, so each wait is a poll interval.
+func (c *contract) FollowEvents(enginecore.Partition, enginecore.FlowID) engine.EventFollower {
+	return eventPoller{c.config.Poll}
+}
+
+// eventPoller waits for the same time whenever it is asked to.
+type eventPoller struct{ every time.Duration }
+
+// Await implements [engine.EventFollower].
+func (p eventPoller) Await(ctx context.Context) error {
+	engine.Sleep(ctx, p.every)
 	return context.Cause(ctx)
 }
+
+// Close implements [engine.EventFollower].
+func (eventPoller) Close() {}
 
 // ReadEvents composes the events of a run from its records and the lease histories of its nodes, up to the last
 // complete millisecond, of a run that is over all of them. It cannot return what the records do not keep: of several
@@ -68,13 +77,23 @@ func (c *contract) ReadEvents(ctx context.Context, call enginerpc.ReadEventsCall
 		if !complete && !e.at.Before(now) || int64(len(reply.Events)) == call.Limit {
 			break
 		}
-		e.ID = engine.Decimal(e.at.UnixMilli()) + "-" + engine.Decimal(e.number)
-		if call.After == "" || engine.EntryBefore(call.After, e.ID) {
+		e.ID, e.At = engine.Decimal(e.at.UnixMilli())+"-"+engine.Decimal(e.number), e.at
+		if call.After == "" || isBefore(call.After, e.ID) {
 			reply.Events = append(reply.Events, e.FlowEvent)
 		}
 	}
 	return reply, nil
 }
+
+// isBefore reports whether the event with the id a precedes that with the id b.
+func isBefore(a, b string) bool {
+	aTime, aNumber, _ := strings.Cut(a, "-")
+	bTime, bNumber, _ := strings.Cut(b, "-")
+	return cmp.Or(compareDigits(aTime, bTime), compareDigits(aNumber, bNumber)) < 0
+}
+
+// compareDigits compares numbers without leading zeros.
+func compareDigits(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
 // contractEvent is an event with its position: number orders the events of one millisecond.
 type contractEvent struct {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -19,8 +18,8 @@ type Backend interface {
 	DescribeFlow(context.Context, enginerpc.DescribeFlowCall) (enginerpc.DescribeFlowReply, error)
 	ListRuns(context.Context, enginerpc.ListRunsCall) (enginerpc.ListRunsReply, error)
 	ReadEvents(context.Context, enginerpc.ReadEventsCall) (enginerpc.ReadEventsReply, error)
-	// AwaitEvents returns when a run may have events after the given one; "" is the position before the first.
-	AwaitEvents(ctx context.Context, tail *Tail, p enginecore.Partition, id enginecore.FlowID, after string) error
+	// FollowEvents returns what tells of new events of a run. The caller closes it.
+	FollowEvents(p enginecore.Partition, id enginecore.FlowID) EventFollower
 
 	Claim(context.Context, enginerpc.ClaimCall) (enginerpc.ClaimReply, error)
 	ReadInputs(context.Context, enginerpc.ReadInputsCall) (enginerpc.ReadInputsReply, error)
@@ -76,7 +75,10 @@ func SendAll[R any, C enginerpc.Call[R]](ctx context.Context, p pipeliner, calls
 
 // nativeBackend is the backend of an engine with the whole library. It has all capabilities but OverdueIndexes,
 // LaneDirectory and CompletionFollower, which are parts of its tick and of its calls.
-type nativeBackend struct{ *enginerpc.Conn }
+type nativeBackend struct {
+	*enginerpc.Conn
+	feeds *feeds
+}
 
 var _ interface {
 	Backend
@@ -103,11 +105,9 @@ func (b nativeBackend) KeepAll(
 	return SendAll(ctx, b.Conn, calls)
 }
 
-// AwaitEvents implements [Backend]. It waits on the stream of the run's events.
-func (b nativeBackend) AwaitEvents(
-	ctx context.Context, tail *Tail, p enginecore.Partition, id enginecore.FlowID, after string,
-) error {
-	return tail.Await(ctx, []string{b.Keys().FlowEvents(p, id)}, []string{cmp.Or(EntryOf(after), FromStart)})
+// FollowEvents implements [Backend]. It hears of events by the feed of the partition.
+func (b nativeBackend) FollowEvents(p enginecore.Partition, id enginecore.FlowID) EventFollower {
+	return b.feeds.follow(p, id)
 }
 
 // Claimable implements [Backend]: the keys are the eligible and the abandoned executions.

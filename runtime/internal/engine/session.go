@@ -27,6 +27,7 @@ type Session struct {
 	Client    rueidis.Client
 	dialer    *dialer // nil in this process
 	Watches   *watches
+	feeds     *feeds
 	Silence   time.Duration // after which a server that does not answer is given up; 0 in this process
 	Hub       *hub
 	InProcess *embedded.Engine // nil when the engine is a server
@@ -84,7 +85,8 @@ func (s *Session) Connect(ctx context.Context, c Connection) error {
 	if s.Core, err = enginerpc.Connect(ctx, s.Client, c.Core); err != nil {
 		return err
 	}
-	s.Backend = nativeBackend{s.Core}
+	s.feeds = newFeeds(s.Watches, s.Core.Keys(), s.Client.Mode() == rueidis.ClientModeCluster)
+	s.Backend = nativeBackend{s.Core, s.feeds}
 	if c.NewBackend != nil {
 		if s.Backend, err = c.NewBackend(ctx, s); err != nil {
 			return err
@@ -212,6 +214,7 @@ func (s *Session) Close() error {
 	}
 	if s.Watches != nil {
 		s.Watches.close()
+		s.feeds.wait()
 	}
 	closeClient(s.Client, s.dialer)
 	if s.InProcess != nil {

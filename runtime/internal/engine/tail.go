@@ -7,7 +7,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -21,7 +20,7 @@ const (
 	TailPause = 200 * time.Millisecond
 )
 
-// Tail waits for new entries of streams on a connection of its own, so that blocking reads delay no other calls.
+// Tail waits for new entries of a stream on a connection of its own, so that blocking reads delay no other calls.
 // Watches must be set; the caller calls Close at the end. It is for use by one goroutine.
 type Tail struct {
 	Watches *watches
@@ -29,12 +28,12 @@ type Tail struct {
 	release func()
 }
 
-// Await returns nil when one of the streams may have entries after its id in after, which has one id for each key. All
-// keys must be in one partition. It replaces broken connections until ctx ends, and then returns the cause of ctx. It
-// fails at once if the engine refuses the read for want of rights ([enginecore.ErrUnauthorized]).
-func (t *Tail) Await(ctx context.Context, keys, after []string) error {
+// Await returns nil when the stream may have entries after the given id. It replaces broken connections until ctx ends,
+// and then returns the cause of ctx. It fails at once if the engine refuses the read for want of rights
+// (enginecore.ErrUnauthorized).
+func (t *Tail) Await(ctx context.Context, key, after string) error {
 	for {
-		err := t.read(ctx, keys, after)
+		err := t.read(ctx, key, after)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -45,16 +44,14 @@ func (t *Tail) Await(ctx context.Context, keys, after []string) error {
 		if errors.Is(err, errConnecting) {
 			continue // nothing was sent, and the next try waits for the connection that is being made
 		}
-		if _, refused := rueidis.IsRedisErr(err); refused {
-			if err = enginerpc.ConnectError(err); errors.Is(err, enginecore.ErrUnauthorized) {
-				return err
-			}
+		if isUnauthorized(err) {
+			return enginerpc.ConnectError(err)
 		}
 		Sleep(ctx, TailPause)
 	}
 }
 
-func (t *Tail) read(ctx context.Context, keys, after []string) error {
+func (t *Tail) read(ctx context.Context, key, after string) error {
 	if t.wire == nil {
 		var err error
 		if t.wire, t.release, err = t.Watches.connection(ctx); err != nil {
@@ -64,8 +61,8 @@ func (t *Tail) read(ctx context.Context, keys, after []string) error {
 	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
 	stop := context.AfterFunc(ctx, t.wire.Close)
 	defer stop()
-	read := t.wire.B().Xread().Count(1).Block(t.Watches.Held.Milliseconds()).Streams().Key(keys...).Id(after...).Build()
-	answered, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.Watches.patience())
+	read := t.wire.B().Xread().Count(1).Block(t.Watches.Held.Milliseconds()).Streams().Key(key).Id(after).Build()
+	answered, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.Watches.patience(t.Watches.Held))
 	defer cancel()
 	if err := t.wire.Do(answered, read).Error(); err != nil && !rueidis.IsRedisNil(err) {
 		return err

@@ -31,6 +31,9 @@ const (
 	watchRingScale   = 2
 )
 
+// maxFeedReaders bounds the readers of feeds: in a cluster, one for each partition.
+const maxFeedReaders = 1 << 16
+
 // watches holds the connections on which Watch and Stream wait. A client of its own makes them, with small buffers,
 // when the first watch waits.
 type watches struct {
@@ -47,7 +50,7 @@ type watches struct {
 }
 
 func newWatches(option rueidis.ClientOption, embedded bool, most int) *watches {
-	option.BlockingPoolSize = most
+	option.BlockingPoolSize = most + maxFeedReaders
 	option.ReadBufferEachConn, option.WriteBufferEachConn, option.RingScaleEachConn = watchReadBuffer, watchWriteBuffer, watchRingScale
 	option.PipelineMultiplex = -1
 	w := &watches{
@@ -104,12 +107,12 @@ func (w *watches) made(ctx context.Context) (rueidis.Client, error) {
 	return client, err
 }
 
-// patience is how long the answer to a blocking read may take.
-func (w *watches) patience() time.Duration {
+// patience is how long the answer to a read may take that the engine holds for the given time.
+func (w *watches) patience(held time.Duration) time.Duration {
 	if w.embedded {
-		return w.Held + time.Minute
+		return held + time.Minute
 	}
-	return w.Held + w.option.ConnWriteTimeout
+	return held + w.option.ConnWriteTimeout
 }
 
 // close closes all connections. Later requests for one fail.

@@ -29,6 +29,7 @@ func listCommands() []Command {
 		{"lrem", 4, Write, cmdLRem},
 		{"lindex", 3, 0, cmdLIndex},
 		{"lpos", 3, 0, cmdLPos},
+		{"lset", 4, Write, cmdLSet},
 		{"ltrim", 4, Write, cmdLTrim},
 		{"lmove", 5, Write, cmdLMove},
 	}
@@ -191,6 +192,29 @@ func cmdLIndex(c *Call) resp.Reply {
 		return resp.Nil
 	}
 	return resp.Bulk(l.Items()[i])
+}
+
+func cmdLSet(c *Call) resp.Reply {
+	l, ok := c.list()
+	if !ok {
+		return wrongTypeReply()
+	}
+	if l == nil {
+		return resp.Err("no such key")
+	}
+	i, ok := numfmt.ParseInt(c.Args[2])
+	if !ok {
+		return resp.Err(TextNotInt)
+	}
+	if i < 0 {
+		i += int64(l.Len())
+	}
+	if i < 0 || i >= int64(l.Len()) {
+		return resp.Err("index out of range")
+	}
+	l.Set(int(i), c.Args[3])
+	c.Dirty++
+	return resp.OK
 }
 
 // cmdLPos takes no options.

@@ -12,6 +12,9 @@ func (l *List) Len() int { return len(l.buf) - l.head }
 // Items returns the elements. They are shared with the list, and valid until it changes.
 func (l *List) Items() []string { return l.buf[l.head:] }
 
+// Set replaces the element at an index.
+func (l *List) Set(i int, v string) { l.buf[l.head+i] = v }
+
 // PushBack adds an element at the end.
 func (l *List) PushBack(v string) { l.buf = append(l.buf, v) }
 
