@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "210-58ebed5546e07faa"
+const build = "212-0a1578e3e7a216de"
