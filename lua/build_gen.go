@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "212-0a1578e3e7a216de"
+const build = "213-8c3457464d834879"

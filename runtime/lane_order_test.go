@@ -28,7 +28,7 @@ func onOneServer(t *testing.T, test func(t *testing.T, b *enginetest.Bench)) {
 			t.Skip("each partition of a cluster has an order of its own")
 		}
 		test(t, b)
-	})
+	}, runtime.OpenConfig{Partitions: 64})
 }
 
 // On one server, a run of top priority is next, however many others wait in whatever partitions.
