@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "213-8c3457464d834879"
+const build = "214-2f8f0f31c618ef22"

@@ -277,14 +277,14 @@ local function tell_others(c, request, taken, remaining)
 end
 
 -- @function ffx_claim
--- @summary  Leases up to `count` executions of a lane in one partition, or of all partitions of a server that has them all:
---           fresh, resumed and abandoned ones alike. Executions that the worker cannot run are set aside until one comes that can; with `aside`, such are
---           looked through as well. After a lost reply, send it again with `repeated`, and the same leases come
---           back. A worker that is not alone lets the others know when it leaves nothing (tell_none), also when there
---           was nothing (tell_empty), or more than it could take (tell_more): the former those that heard of it at the
---           same slot of the wake ring (`place`), or all; the latter as many as it takes. On a server with all
---           partitions, what was set aside is looked for in the named partition, and executions outside of managed flows that
---           wait there come before the lane.
+-- @summary  Leases up to `count` executions of a lane in one partition, or of all partitions of a server that has them
+--           all: fresh, resumed and abandoned ones alike. Executions that the worker cannot run are set aside until one
+--           comes that can; with `aside`, such are looked through as well. After a lost reply, send it again with
+--           `repeated`, and the same leases come back. A worker that is not alone lets the others know when it leaves
+--           nothing (tell_none), also when there was nothing (tell_empty), or more than it could take (tell_more): the
+--           former those that heard of it at the same slot of the wake ring (`place`), or all; the latter as many as it
+--           takes. On a server with all partitions, what was set aside is looked for in the named partition, and
+--           executions outside of managed flows that wait there come before the lane.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @arg      tell_none          bool

@@ -1,7 +1,8 @@
 -- Pauses of lanes, activities and runs, and the numbers of executions in each lane.
 
--- While a lane or an activity is paused in a partition, or on a server that has all partitions, the eligible set of every lane
--- that this concerns begins with this member. A claim reads the head of the set anyway, so it costs nothing to find out that nothing is paused.
+-- While a lane or an activity is paused in a partition, or on a server that has all partitions, the eligible set of every
+-- lane that this concerns begins with this member. A claim reads the head of the set anyway, so it costs nothing to find
+-- out that nothing is paused.
 pauses.MARK = 'paused'
 
 -- Executions that are held are looked at again after this time (ms), in case a resumption was cut short.
@@ -162,8 +163,8 @@ local function check_subject(A)
 end
 
 -- @function ffx_pause
--- @summary  Pauses a lane or an activity in one partition, on a server that has all of them in all: nothing of it is claimed until it is resumed. What runs goes
---           on.
+-- @summary  Pauses a lane or an activity in one partition, on a server that has all of them in all: nothing of it is
+--           claimed until it is resumed. What runs goes on.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      subject            text
@@ -185,8 +186,8 @@ function F.ffx_pause(K, A)
 end
 
 -- @function ffx_resume
--- @summary  Ends the pause of a lane or an activity in one partition, on a server that has all of them in all. Lets go what was held, a bounded number per call:
---           go on with next_cursor until it is empty.
+-- @summary  Ends the pause of a lane or an activity in one partition, on a server that has all of them in all. Lets
+--           go what was held, a bounded number per call: go on with next_cursor until it is empty.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      subject            text
@@ -281,8 +282,8 @@ end
 local function count(index_key) return number.text(redis.call('ZCARD', index_key)) end
 
 -- @function ffx_lanes
--- @summary  The lanes of a partition with what stands in each of their indexes. On a server that has all partitions, what is
---           eligible is counted in partition 0, but for executions outside of managed flows.
+-- @summary  The lanes of a partition with what stands in each of their indexes. On a server that has all partitions,
+--           what is eligible is counted in partition 0, but for executions outside of managed flows.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @reply    OK lanes:list(lane_state)
@@ -305,8 +306,8 @@ end
 -- @record pause subject:text name:text text:text
 
 -- @function ffx_pauses
--- @summary  The lanes and activities that are paused in a partition, or on a server that has all partitions. The text is the time of the pause in ms and,
---           behind a blank, its reason.
+-- @summary  The lanes and activities that are paused in a partition, or on a server that has all partitions. The text
+--           is the time of the pause in ms and, behind a blank, its reason.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @reply    OK pauses:list(pause)

@@ -9,9 +9,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// LaneShard is what a claim takes work from: a lane in a partition. Where one server has all partitions, the engine keeps
-// one order for the whole lane in partition 0, and wake-ups name that shard; other shards of the lane are queued only for
-// executions that were set aside in their partition or that no run owns.
+// LaneShard is what a claim takes work from: a lane in a partition. Where one server has all partitions, the engine
+// keeps one order for the whole lane in partition 0, and wake-ups name that shard; other shards of the lane are queued
+// only for executions that were set aside in their partition or that no run owns.
 type LaneShard struct {
 	Lane      enginecore.LaneID
 	Partition enginecore.Partition

@@ -8,8 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
 )
 
-// lease is an execution that the engine has leased to this worker: its lane and partition, the data of the claim, and the
-// end of the lease.
+// lease is an execution that the engine has leased to this worker: its lane and partition, the data of the claim,
+// and the end of the lease.
 type lease struct {
 	shard dispatch.LaneShard
 	// source is the shard from which more work of the lane is claimed. It differs from shard where the partitions of a
