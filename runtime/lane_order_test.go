@@ -185,3 +185,61 @@ func TestClaimAcrossPartitions(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 	})
 }
+
+// What a server keeps for all partitions is rebuilt from records: after a loss, and from the sets of single partitions, as a
+// deployment has them that comes from a cluster.
+func TestLaneIsRebuilt(t *testing.T) {
+	t.Parallel()
+	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {
+		const runs = 30
+		u := newLineUp(t, b)
+		core := enginerpc.ConnOf(b.Engine)
+		client, keys := core.Client(), core.Keys()
+		fair, one := u.l.flow(t, "fair", 1, false, flow.FairBy("Tenant")), u.l.flow(t, "one", 1, false)
+		for i := range runs {
+			u.start(t, fair, strconv.Itoa(i%3), "fair")
+			u.start(t, one, "", "plain")
+		}
+		home := enginecore.Partition{Family: enginecore.FlowFamily}
+		set := keys.LaneEligible(home, activity.DefaultLane)
+		waiting, err := client.Do(u.ctx, client.B().Zrangebyscore().Key(set).Min("(-inf").Max("+inf").Withscores().Build()).AsZScores()
+		require.NoError(t, err)
+		require.Len(t, waiting, 2*runs)
+		for _, key := range []string{
+			set, keys.FfxTurns(home, activity.DefaultLane), keys.FfxQueue(home, activity.DefaultLane, "1"),
+			keys.FfxQueue(home, activity.DefaultLane, ""), keys.FfxOrder(home, activity.DefaultLane),
+		} {
+			require.NoError(t, client.Do(u.ctx, client.B().Del().Key(key).Build()).Error())
+		}
+		for _, x := range waiting[:runs] {
+			p, err := enginecore.ExecutionID(x.Member).Partition()
+			require.NoError(t, err)
+			own := client.B().Zadd().Key(keys.LaneEligible(p, activity.DefaultLane)).ScoreMember().ScoreMember(x.Score, x.Member)
+			require.NoError(t, client.Do(u.ctx, own.Build()).Error())
+		}
+		_, err = b.RunKeeperTask(u.ctx, "index_reconciliation")
+		require.NoError(t, err)
+		report, err := b.RunKeeperTask(u.ctx, "index_reconciliation")
+		require.NoError(t, err)
+		require.Empty(t, report.Repaired)
+		b.Check(t, invariant.AnyTime)
+		u.goOn(t, 2*runs)
+	})
+}
+
+// What waits in the set of a single partition is claimed there, also without a repair.
+func TestOwnSetIsClaimed(t *testing.T) {
+	t.Parallel()
+	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx, core, l := enginetest.Context(t), enginerpc.ConnOf(b.Engine), newLedger()
+		client, keys := core.Client(), core.Keys()
+		startAt(ctx, t, b, l.flow(t, "one", 1, false), "one", 7, "")
+		home := enginecore.Partition{Family: enginecore.FlowFamily}
+		at := enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}
+		set, own := keys.LaneEligible(home, activity.DefaultLane), keys.LaneEligible(at, activity.DefaultLane)
+		require.NoError(t, client.Do(ctx, client.B().Rename().Key(set).Newkey(own).Build()).Error())
+		b.Worker(t, []activity.Handler{l.work})
+		b.Settle(t)
+		require.Len(t, l.ran(), 1)
+	})
+}
