@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "214-2f8f0f31c618ef22"
+const build = "216-96c3132ab0832d5e"

@@ -87,7 +87,7 @@ function call.at(c, execution_id)
   local found = contexts[tag]
   if not found then
     found = { at = place_beside(root.at, tag), tag = tag, now = root.now, now_text = root.now_text, more = false, root = root }
-    contexts[tag] = found
+    contexts[tag], contexts[#contexts + 1] = found, found
   end
   return found
 end

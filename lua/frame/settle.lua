@@ -8,7 +8,7 @@ local NOTHING = {}
 -- Everything that follows from the call's transitions: edges, then messages.
 function settle.run(c)
   settle.propagate(c)
-  for _, beside in next, c.contexts or NOTHING do settle.propagate(beside) end
+  for _, beside in ipairs(c.contexts or NOTHING) do settle.propagate(beside) end
   call.write_gathered(c)
   wake.flush(c)
 end

@@ -175,5 +175,5 @@ function wake.flush(c)
     end
   end
   flush_partition(c)
-  for _, beside in next, c.contexts or NOTHING do flush_partition(beside) end
+  for _, beside in ipairs(c.contexts or NOTHING) do flush_partition(beside) end
 end
