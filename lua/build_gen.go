@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "219-8453ad62f38ac947"
+const build = "217-8cc8908141d36014"

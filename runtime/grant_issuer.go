@@ -60,7 +60,9 @@ type GrantRequest struct {
 	Activities []string
 	// TTL is how long the worker may use the grant: 1 ms to 1 min.
 	TTL time.Duration
-	// Partition restricts the request to one partition. Nil probes 32 partitions, different ones from call to call.
+	// Partition restricts the request to what waits in one partition. Nil probes 32 partitions, different ones from
+	// call to call. On a server that has all partitions, executions that can start wait in partition 0, whatever
+	// partition is their own.
 	Partition *enginecore.Partition
 }
 

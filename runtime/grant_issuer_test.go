@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -348,26 +349,34 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 	}
 }
 
-// Of the partitions that one call looks into, it takes the one from which nothing was granted for the longest time.
-func TestGrantsTakeTurnsAmongPartitions(t *testing.T) {
+// On one server, grants follow the order of the lane, in whatever partitions its executions are. In a cluster, the partitions
+// take turns.
+func TestGrantsFollowTheLane(t *testing.T) {
 	t.Parallel()
+	const partitions, rounds = 6, 4
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		const partitions = 6
 		ctx, l, s := enginetest.Context(t), newLedger(), enginetest.NewGrantIssuer(t, b.Engine)
-		many := l.flow(t, "many", 20, false)
+		many := l.flow(t, "many", rounds, false)
 		for p := range partitions {
 			startAt(ctx, t, b, many, "many", p, "")
+			enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 0) // each run is younger than the one before
 		}
-		for round := range 4 {
-			seen := make(map[enginecore.Partition]bool)
-			for range partitions {
-				grant, err := s.ClaimForWorker(ctx, requestFor("w"))
-				require.NoError(t, err)
-				require.False(t, seen[grant.Partition], "%s again in round %d", grant.Partition, round)
-				seen[grant.Partition] = true
+		clustered := enginerpc.ConnOf(b.Engine).Client().Mode() == rueidis.ClientModeCluster
+		seen := make(map[enginecore.Partition]int)
+		for n := range partitions * rounds {
+			grant, err := s.ClaimForWorker(ctx, requestFor("w"))
+			require.NoError(t, err)
+			of, err := grant.ExecutionID.Partition()
+			require.NoError(t, err)
+			require.Equal(t, of, grant.Partition)
+			if !clustered {
+				require.EqualValues(t, n/rounds, grant.Partition.Index, "grant %d", n)
+				continue
 			}
+			require.Equal(t, n/partitions, seen[grant.Partition], "%s again", grant.Partition)
+			seen[grant.Partition]++
 		}
-	}, runtime.OpenConfig{Partitions: 6})
+	}, runtime.OpenConfig{Partitions: partitions})
 }
 
 // A budget of a run whose effect is to block its nodes, a paused run and a paused lane keep grants away as they keep

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -34,67 +34,6 @@ func startAt(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	}
 }
 
-// Of the partitions that a claim lists, it visits the one that was visited longest ago by any worker: between two
-// visits of a partition, there are at most as many claims that list it as there are partitions, whoever makes them and
-// whatever else they list. One server does that; one of a cluster visits the partition that it is asked for.
-func TestClaimVisitsLongestAgo(t *testing.T) {
-	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		const partitions, workers, claims = 9, 4, 400
-		ctx, core, l := enginetest.Context(t), enginerpc.ConnOf(b.Engine), newLedger()
-		def := l.flow(t, "many", claims/4, false)
-		for p := range partitions {
-			startAt(ctx, t, b, def, "many", p, "")
-		}
-		clustered := core.Client().Mode() == rueidis.ClientModeCluster
-		since := make([]int, partitions) // claims that have listed a partition since its last visit
-		taken := make(map[enginecore.ExecutionID]bool)
-		for range claims {
-			list := []byte(strings.Repeat("0", partitions))
-			list[rand.IntN(partitions)] = '1'
-			for p := range list {
-				if rand.IntN(2) == 0 {
-					list[p] = '1'
-				}
-			}
-			asked := rand.IntN(partitions)
-			call := enginerpc.ClaimCall{
-				Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(asked)}, List: string(list),
-				ClaimRequest: enginerpc.ClaimRequest{
-					LaneID: activity.DefaultLane, WorkerID: "w", WorkerInstanceID: enginecore.WorkerInstanceID(fmt.Sprint("w", rand.IntN(workers))),
-					ClaimID: uuid.NewString(), Count: 1, LeaseTTL: time.Minute, Kinds: "\nwork\n",
-				},
-			}
-			reply, err := core.Claim(ctx, call)
-			require.NoError(t, err)
-			require.Len(t, reply.Executions, 1)
-			id := reply.Executions[0].ExecutionID
-			require.False(t, taken[id])
-			taken[id] = true
-			at, err := id.Partition()
-			require.NoError(t, err)
-			require.EqualValues(t, at.Index, reply.Visited)
-			call.Repeated = true
-			again, err := core.Claim(ctx, call)
-			require.NoError(t, err)
-			require.Equal(t, reply.Visited, again.Visited, "a repeated claim finds what it has leased")
-			require.Equal(t, id, again.Executions[0].ExecutionID)
-			if clustered {
-				require.EqualValues(t, asked, reply.Visited)
-				continue
-			}
-			require.EqualValues(t, '1', list[reply.Visited])
-			for p := range since {
-				if list[p] == '1' {
-					since[p]++
-				}
-				require.LessOrEqual(t, since[p], partitions, "partition %d", p)
-			}
-			since[reply.Visited] = 0
-		}
-	}, runtime.OpenConfig{Partitions: 9})
-}
-
 // begun is an execution that has begun: where, and what lets it end.
 type begun struct {
 	worker    int
@@ -106,19 +45,20 @@ type begun struct {
 // held is for longer than a slot may take what its completions hand on, so that each execution takes a claim.
 const held = 25 * time.Millisecond
 
-// While one partition is flooded, each other one with work is visited within as many claims of all workers together as
-// partitions have work, and with up to twice as many partitions as workers, that is within 2 × workers claims. The
-// workers keep very different paces. In a cluster, each worker has a round of its own: it visits each within as many of
-// its claims.
+// In a cluster, each partition has an order of its own, and each worker claims from the partitions with work in turn: while one
+// of them is flooded, a worker claims from each other one within twice as many of its claims as partitions have work. The
+// workers keep very different paces.
 //
 // It does not run in parallel with others, which may keep a worker from hearing of its peers.
 func TestEveryPartitionIsVisited(t *testing.T) {
+	enginetest.Only(t, testserver.Valkey)
 	const workers = 3
+	cluster := testserver.StartCluster(t, testserver.Valkey, 3)
 	for _, partitions := range []int{2 * workers, 4 * workers} {
 		t.Run(fmt.Sprintf("%d partitions", partitions), func(t *testing.T) {
-			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-				testVisits(t, b, workers, partitions)
-			}, runtime.OpenConfig{Partitions: partitions})
+			b := enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix(),
+				runtime.OpenConfig{Partitions: partitions})
+			testVisits(t, b, workers, partitions)
 		})
 	}
 }
@@ -175,8 +115,7 @@ func testVisits(t *testing.T, b *enginetest.Bench, workers, partitions int) {
 		}
 	}
 	roll.call(ctx, t, workers)
-	own := enginerpc.ConnOf(b.Engine).Client().Mode() == rueidis.ClientModeCluster
-	since := make(map[string]int) // claims since the last visit, of one worker in a cluster
+	since := make(map[string]int) // claims of a worker since its last visit
 	longest := 0
 	for claim := range perPartition * (partitions - 1) {
 		// The first worker makes most claims, the last one few.
@@ -187,17 +126,12 @@ func testVisits(t *testing.T, b *enginetest.Bench, workers, partitions int) {
 		require.Equal(t, x.worker, got.worker)
 		waiting[got.partition]--
 		for partition, left := range waiting {
-			name := partition
-			if own {
-				name = fmt.Sprintf("%s of worker %d", partition, got.worker)
-			}
+			name := fmt.Sprintf("%s of worker %d", partition, got.worker)
 			since[name]++
 			if left == 0 && partition != got.partition {
 				delete(since, name)
 				continue
 			}
-			// The server's bound is one visit in so many claims, see TestClaimVisitsLongestAgo. A worker that a busy
-			// machine keeps from hearing of the others chooses for itself meanwhile.
 			require.LessOrEqual(t, since[name], 2*partitions, "claim %d: partition %s", claim, name)
 			longest = max(longest, since[name])
 			if partition == got.partition {

@@ -17,10 +17,6 @@ type ClaimCall struct {
 	TellMore  bool
 	// Place: optional.
 	Place string
-	// List: optional.
-	List string
-	// Places: optional.
-	Places string
 	ClaimRequest
 }
 
@@ -31,19 +27,17 @@ type ClaimReply struct {
 	Remaining  int64
 	Executions []ClaimedExecution
 	Candidates []Candidate
-	Visited    int64
 }
 
-// Claim runs ffx2_claim. Leases up to `count` executions of a lane in one partition: fresh, resumed
-// and abandoned ones alike. Executions that the worker cannot run are set aside until one comes that
-// can; with `aside`, such are looked through as well. After a lost reply, send it again with
-// `repeated`, and the same leases come back. A worker that is not alone lets the others know when it
-// leaves nothing (tell_none), also when there was nothing (tell_empty), or more than it could take
-// (tell_more): the former those that heard of it at the same slot of the wake ring (`place`), or all;
-// the latter as many as it takes. With a `list`, the claim visits the listed partition whose last such
-// visit by any worker is longest ago, and `visited` names it; a server of a cluster visits the one
-// that it is asked for. The list is a text partition_hint with a digit for each partition from {fp:0}
-// on, and `places` a list of ring_slot. They take the place of `aside` and of what is to be told.
+// Claim runs ffx2_claim. Leases up to `count` executions of a lane in one partition, or of all
+// partitions of a server that has them all: fresh, resumed and abandoned ones alike. Executions that
+// the worker cannot run are set aside until one comes that can; with `aside`, such are looked through
+// as well. After a lost reply, send it again with `repeated`, and the same leases come back. A worker
+// that is not alone lets the others know when it leaves nothing (tell_none), also when there was
+// nothing (tell_empty), or more than it could take (tell_more): the former those that heard of it at
+// the same slot of the wake ring (`place`), or all; the latter as many as it takes. On a server with
+// all partitions, what was set aside is looked for in the named partition, and executions outside of
+// managed flows that wait there come before the lane.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrInvalidCapabilities.
@@ -56,15 +50,13 @@ func (ClaimCall) info() callInfo {
 }
 
 func (c ClaimCall) encode(w *wire) {
-	w.reserve(1, 17)
+	w.reserve(1, 15)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.bool(c.TellNone)
 	w.bool(c.TellEmpty)
 	w.bool(c.TellMore)
 	w.text(c.Place)
-	w.text(c.List)
-	w.text(c.Places)
 	c.ClaimRequest.encode(w)
 }
 
@@ -75,7 +67,6 @@ func (ClaimCall) decode(r *fields) (out ClaimReply) {
 		out.Remaining = intValue[int64](r, "remaining")
 		out.Executions = list(r, "executions", decodeClaimedExecution)
 		out.Candidates = list(r, "candidates", decodeCandidate)
-		out.Visited = intValue[int64](r, "visited")
 	default:
 		r.unknownStatus()
 	}

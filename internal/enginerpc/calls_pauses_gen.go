@@ -24,8 +24,8 @@ type PauseReply struct {
 	Status Status
 }
 
-// Pause runs ffx2_pause. Pauses a lane or an activity in one partition: nothing of it is claimed until
-// it is resumed. What runs goes on.
+// Pause runs ffx2_pause. Pauses a lane or an activity in one partition, on a server that has all of
+// them in all: nothing of it is claimed until it is resumed. What runs goes on.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -75,8 +75,9 @@ type ResumeReply struct {
 	NextCursor string
 }
 
-// Resume runs ffx2_resume. Ends the pause of a lane or an activity in one partition. Lets go what was
-// held, a bounded number per call: go on with next_cursor until it is empty.
+// Resume runs ffx2_resume. Ends the pause of a lane or an activity in one partition, on a server that
+// has all of them in all. Lets go what was held, a bounded number per call: go on with next_cursor
+// until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -219,7 +220,9 @@ type LanesReply struct {
 	Lanes  []LaneState
 }
 
-// Lanes runs ffx2_lanes. The lanes of a partition with what stands in each of their indexes.
+// Lanes runs ffx2_lanes. The lanes of a partition with what stands in each of their indexes. On a
+// server that has all partitions, what is eligible is counted in partition 0, but for executions
+// outside of managed flows.
 //
 // It only reads.
 func (conn *Conn) Lanes(ctx context.Context, c LanesCall) (LanesReply, error) {
@@ -260,8 +263,8 @@ type PausesReply struct {
 	Pauses []Pause
 }
 
-// Pauses runs ffx2_pauses. The lanes and activities that are paused in a partition. The text is the
-// time of the pause in ms and, behind a blank, its reason.
+// Pauses runs ffx2_pauses. The lanes and activities that are paused in a partition, or on a server
+// that has all partitions. The text is the time of the pause in ms and, behind a blank, its reason.
 //
 // It only reads.
 func (conn *Conn) Pauses(ctx context.Context, c PausesCall) (PausesReply, error) {

@@ -955,6 +955,15 @@ func (k Keys) ffxTurns(tag string, laneID enginecore.LaneID) string {
 	return k.prefix + ":ffx:" + tag + ":lane:" + escapePart(string(laneID)) + ":turns"
 }
 
+// FfxLanePartitions is <prefix>:ffx:{tag}:lane:{lane_id:escaped}:partitions.
+func (k Keys) FfxLanePartitions(partition enginecore.Partition, laneID enginecore.LaneID) string {
+	return k.ffxLanePartitions(partition.Tag(), laneID)
+}
+
+func (k Keys) ffxLanePartitions(tag string, laneID enginecore.LaneID) string {
+	return k.prefix + ":ffx:" + tag + ":lane:" + escapePart(string(laneID)) + ":partitions"
+}
+
 // FfxQueue is <prefix>:ffx:{tag}:lane:{lane_id:escaped}:queue:{fair_key}.
 func (k Keys) FfxQueue(partition enginecore.Partition, laneID enginecore.LaneID, fairKey string) string {
 	return k.ffxQueue(partition.Tag(), laneID, fairKey)

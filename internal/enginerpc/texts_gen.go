@@ -374,33 +374,6 @@ func KindSet(elements []string) string { return "\n" + strings.Join(elements, "\
 // InKindSet reports whether a set that KindSet returned has an element.
 func InKindSet(set, element string) bool { return strings.Contains(set, "\n"+element+"\n") }
 
-// RingSlotText is an element ` {partition}@{slot} ` of a list.
-type RingSlotText struct {
-	Partition enginecore.Partition
-	Slot      string
-}
-
-// AppendText appends the element to a list.
-func (m RingSlotText) AppendText(list []byte) []byte {
-	list = append(list, " "...)
-	list = strconv.AppendUint(list, uint64(m.Partition.Index), 10)
-	list = append(list, "@"...)
-	list = append(list, m.Slot...)
-	list = append(list, " "...)
-	return list
-}
-
-// The digits of the text partition_hint, one character for each element: `none=0 listed=1 shared=2
-// early=3 assigned=4 set_aside=+4`. What begins with + is added to another digit.
-const (
-	PartitionHintNone     = 0
-	PartitionHintListed   = 1
-	PartitionHintShared   = 2
-	PartitionHintEarly    = 3
-	PartitionHintAssigned = 4
-	PartitionHintSetAside = 4
-)
-
 // PauseText is the text `{since} {reason}`.
 type PauseText struct {
 	Since  time.Time

@@ -86,12 +86,6 @@ func goldenTexts() []goldenText {
 			},
 			nil,
 			RoomText{QuotaPolicyID: "quota_policy_id-of-test", Permits: 8}},
-		{"ring_slot", " 7@slot-of-test ",
-			func() (string, error) {
-				return string(RingSlotText{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Slot: "slot-of-test"}.AppendText(nil)), nil
-			},
-			nil,
-			RingSlotText{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Slot: "slot-of-test"}},
 		{"pause", "1795188498438 reason of test",
 			func() (string, error) {
 				return PauseText{Since: time.UnixMilli(1795188498438), Reason: "reason of test"}.Text(), nil

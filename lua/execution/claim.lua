@@ -114,8 +114,8 @@ local function to_unset(core, attempt_type)
   return blank
 end
 
--- Starts a new attempt of a runnable record. `left` is an eligible set that it is not in, `w.attached` a mark of
--- lease.attach. Gives {lease_epoch, expires_at, attempt_id, index, type}.
+-- Starts a new attempt of a runnable record. `left` tells that it is not in the eligible set of its lane, `w.attached` is a mark
+-- of lease.attach. Gives {lease_epoch, expires_at, attempt_id, index, type}.
 function claim.start(c, execution_id, core_key, core, w, left)
   local index = tonumber(core.total_attempt_count) or 0
   local index_text = number.text(index)
@@ -130,7 +130,7 @@ function claim.start(c, execution_id, core_key, core, w, left)
       'replayed_from_attempt_index', core.pending_previous_attempt_index or '' }
   end
   local lane = record.lane(core)
-  if left ~= key.lane_eligible(c, lane) then order.leave(c, lane, execution_id, core) end
+  if not left then order.leave(c, lane, execution_id, core) end
   if core.start_timeout then redis.call('ZREM', key.ffx_start_deadlines(c), execution_id) end
   local values = {
     'current_attempt_index', index_text,

@@ -107,7 +107,7 @@ function F.ff_claim_execution(K, A)
     worker_id = A.worker_id, worker_instance_id = A.worker_instance_id, lane = A.lane_id,
     lease_id = A.lease_id, attempt_id = A.attempt_id, ttl = n.ttl, renewal = n.renewal,
     attached = timed and lease.attach(core) or nil,
-  }, K.eligible)
+  }, order.index(c, record.lane(core), core, K.eligible) == order.index(c, record.lane(core), core))
   if #n.policy > 0 then
     call.chunked('HSET', key.attempt_policy(c, A.execution_id, attempt.index), n.policy)
   end

@@ -62,13 +62,14 @@ function F.ff_issue_claim_grant(K, A)
   local ttl, err = number.whole('grant_ttl_ms', A.grant_ttl_ms)
   if err then return err end
   local c = call.open(K.core)
-  local core = record.read(K.core, { 'lifecycle_phase', 'eligibility_state', 'required_capabilities' })
+  local core = record.read(K.core,
+    { 'lifecycle_phase', 'eligibility_state', 'required_capabilities', 'managed', 'lane_id', 'current_lane' })
   if not core then return reply.err('execution_not_found') end
   if core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'eligible_now' then
     return reply.err('execution_not_eligible')
   end
   if redis.call('EXISTS', K.claim_grant) == 1 then return reply.err('grant_already_exists') end
-  if not redis.call('ZSCORE', K.eligible, A.execution_id) then
+  if not redis.call('ZSCORE', order.index(c, record.lane(core), core, K.eligible), A.execution_id) then
     return reply.err('execution_not_in_eligible_set')
   end
   err = check_capabilities(c, K.core, core.required_capabilities, A.worker_capabilities_csv)

@@ -43,7 +43,7 @@ function lease.drop(c, execution_id, core, named_worker_set, plain)
   call.leave(c, 'ZREM', key.index_lease_expiry(c), execution_id)
   if is_row then
     if core.ownership_state ~= 'leased' then
-      redis.call('ZREM', key.ffx_reclaimable(c, record.running_lane(core)), execution_id)
+      redis.call('ZREM', key.ffx_reclaimable(call.home(c), record.running_lane(core)), execution_id)
     end
     return
   end
@@ -53,7 +53,7 @@ function lease.drop(c, execution_id, core, named_worker_set, plain)
   end
   lease.leave_worker(c, execution_id, core, named_worker_set)
   if core.ownership_state ~= 'leased' then
-    redis.call('ZREM', key.ffx_reclaimable(c, record.running_lane(core)), execution_id)
+    redis.call('ZREM', key.ffx_reclaimable(call.home(c), record.running_lane(core)), execution_id)
   end
 end
 
@@ -110,7 +110,7 @@ end
 -- Makes an expired or revoked execution visible to claiming workers.
 function lease.offer_reclaim(c, execution_id, core)
   local lane = record.running_lane(core)
-  redis.call('ZADD', key.ffx_reclaimable(c, lane), c.now, execution_id)
+  redis.call('ZADD', key.ffx_reclaimable(call.home(c), lane), c.now, execution_id)
   wake.workers(c, lane)
 end
 

@@ -1,10 +1,15 @@
 -- The eligible executions of a lane: the eligible set and, while executions with a fair key wait there (core field
 -- `fair_key`), a queue for each key; executions without a key share the queue of the empty one. Executions enter and
 -- leave an eligible set only by order.enter and order.leave. claim_order.chooser decides which one a claim takes.
+--
+-- A server that has all partitions keeps one order for each lane, in the keys of partition 0 (call.home): members are ids of
+-- executions, which carry their partitions. In a cluster, each partition keeps its own, and so it does everywhere for
+-- executions outside of managed flows, whose eligible sets the contract names.
 
 -- What a call knows of a lane: whether keys wait (fair), the last place in the line of keys (last), and the keys that it
 -- has lined up.
 local function memo(c, lane)
+  c = c.root or c
   local all = c.order
   if not all then
     all = {}
@@ -21,7 +26,7 @@ end
 -- Whether the keys of a lane take turns.
 function order.is_fair(c, lane)
   local known = memo(c, lane)
-  if known.fair == nil then known.fair = redis.call('EXISTS', key.ffx_turns(c, lane)) == 1 end
+  if known.fair == nil then known.fair = redis.call('EXISTS', key.ffx_turns(call.home(c), lane)) == 1 end
   return known.fair
 end
 
@@ -29,7 +34,7 @@ end
 function order.last_place(c, lane)
   local known = memo(c, lane)
   if not known.last then
-    local last = redis.call('ZRANGE', key.ffx_turns(c, lane), -1, -1, 'WITHSCORES')
+    local last = redis.call('ZRANGE', key.ffx_turns(call.home(c), lane), -1, -1, 'WITHSCORES')
     known.last = tonumber(last[2] or nil) or 0
   end
   known.last = known.last + 1
@@ -39,6 +44,7 @@ end
 -- From here to order.write_gathered, executions that enter an eligible set wait to do so together. Nobody else may read
 -- those sets meanwhile, or take out what has entered them.
 function order.gather(c)
+  c = c.root or c
   c.entering = {}
 end
 
@@ -47,6 +53,7 @@ local function write_entering(c)
 end
 
 function order.write_gathered(c)
+  c = c.root or c
   if not c.entering then return end
   write_entering(c)
   c.entering = nil
@@ -59,15 +66,16 @@ local function line_up(c, lane, fair_key)
   known.lined_up[fair_key] = true
   if not order.is_fair(c, lane) then
     known.fair = true
-    if c.entering then
-      write_entering(c)
-      c.entering = {}
+    local root = c.root or c
+    if root.entering then
+      write_entering(root)
+      root.entering = {}
     end
-    if redis.call('EXISTS', key.lane_eligible(c, lane)) == 1 then
-      redis.call('HSET', key.ffx_order(c, lane), 'adopted_to', '0')
+    if redis.call('EXISTS', key.lane_eligible(call.home(c), lane)) == 1 then
+      redis.call('HSET', key.ffx_order(call.home(c), lane), 'adopted_to', '0')
     end
   end
-  redis.call('ZADD', key.ffx_turns(c, lane), 'NX', order.last_place(c, lane), fair_key)
+  redis.call('ZADD', key.ffx_turns(call.home(c), lane), 'NX', order.last_place(c, lane), fair_key)
 end
 
 -- The queue that an execution of the eligible set belongs into, with its key in the line: nil when the lane has none.
@@ -80,16 +88,29 @@ function order.queue_for(c, lane, execution_id, core)
     fair_key = ''
   end
   line_up(c, lane, fair_key)
-  return key.ffx_queue(c, lane, fair_key)
+  return key.ffx_queue(call.home(c), lane, fair_key)
+end
+
+-- The eligible set that an execution belongs into. `named` is what a call of the contract names.
+function order.index(c, lane, core, named)
+  local home = call.home(c)
+  if home ~= c and core.managed then return key.lane_eligible(home, lane) end
+  return named or key.lane_eligible(c, lane)
+end
+
+-- Reports whether an execution has its place in the order of the lane, whose keys may take turns.
+function order.is_ordered(c, core)
+  return core.managed or call.home(c) == c
 end
 
 -- Puts an execution into the eligible set of its lane, or to its place there when it is in already.
 function order.enter(c, lane, execution_id, core, eligible_key)
   local score = record.eligible_score(core)
-  local queue_key = order.queue_for(c, lane, execution_id, core)
-  eligible_key = eligible_key or key.lane_eligible(c, lane)
-  if c.entering then
-    local members = call.list_in(c.entering, eligible_key)
+  local queue_key = order.is_ordered(c, core) and order.queue_for(c, lane, execution_id, core)
+  eligible_key = order.index(c, lane, core, eligible_key)
+  local entering = (c.root or c).entering
+  if entering then
+    local members = call.list_in(entering, eligible_key)
     local n = #members
     members[n + 1], members[n + 2] = score, execution_id
   else
@@ -100,8 +121,8 @@ end
 
 -- Takes a key of which nothing waits out of the line.
 function order.step_out(c, lane, fair_key)
-  redis.call('ZREM', key.ffx_turns(c, lane), fair_key)
-  redis.call('HDEL', key.ffx_order(c, lane), 'claims ' .. fair_key, 'seen ' .. fair_key)
+  redis.call('ZREM', key.ffx_turns(call.home(c), lane), fair_key)
+  redis.call('HDEL', key.ffx_order(call.home(c), lane), 'claims ' .. fair_key, 'seen ' .. fair_key)
   local known = memo(c, lane)
   known.fair, known.lined_up[fair_key] = nil, nil
 end
@@ -109,33 +130,53 @@ end
 -- From here to order.write_leaving, executions that leave an eligible set do so together. Whoever reads those sets, or puts in
 -- again what has left them, ends it first.
 function order.leave_together(c)
+  c = c.root or c
   c.leaving = {}
 end
 
 function order.write_leaving(c)
+  c = c.root or c
   if not c.leaving then return end
   for eligible_key, members in pairs(c.leaving) do call.chunked('ZREM', eligible_key, members) end
   c.leaving = nil
 end
 
--- Takes an execution out of the eligible set of its lane, if it is there.
-function order.leave(c, lane, execution_id, core, eligible_key)
-  eligible_key = eligible_key or key.lane_eligible(c, lane)
-  if c.leaving then
-    local members = call.list_in(c.leaving, eligible_key)
+-- Takes an execution out of an eligible set, and out of the queue of its key if that is given.
+function order.leave_index(c, lane, execution_id, eligible_key, fair_key)
+  local leaving = (c.root or c).leaving
+  if leaving then
+    local members = call.list_in(leaving, eligible_key)
     members[#members + 1] = execution_id
   else
     redis.call('ZREM', eligible_key, execution_id)
   end
-  local fair_key = core.fair_key
-  if not fair_key then
-    -- A node of a run notes nothing.
-    if not order.is_fair(c, lane) or not record.node(key.exec_core(c, execution_id)) then return end
-    fair_key = ''
-  end
-  local queue_key = key.ffx_queue(c, lane, fair_key)
+  if not fair_key then return end
+  local queue_key = key.ffx_queue(call.home(c), lane, fair_key)
   if redis.call('ZREM', queue_key, execution_id) == 0 or redis.call('EXISTS', queue_key) == 1 then return end
   order.step_out(c, lane, fair_key)
+end
+
+-- The key in whose queue an execution stands if it is eligible; nil when it stands in none.
+function order.key_of(c, lane, execution_id, core)
+  local fair_key = core.fair_key
+  -- A node of a run notes nothing when it has no key.
+  if not fair_key and order.is_fair(c, lane) and record.node(key.exec_core(c, execution_id)) then return '' end
+  return fair_key
+end
+
+-- Takes an execution out of the eligible set of its lane, if it is there.
+function order.leave(c, lane, execution_id, core, eligible_key)
+  local fair_key = order.key_of(c, lane, execution_id, core)
+  order.leave_index(c, lane, execution_id, order.index(c, lane, core, eligible_key), fair_key)
+end
+
+-- An execution that waits has become one of a managed flow.
+function order.adopt(c, core_key, execution_id)
+  local core = record.read(core_key, { 'lane_id', 'current_lane', 'managed', 'created_at', 'priority', 'fair_key' })
+  local lane = record.lane(core)
+  local former, index = key.lane_eligible(c, lane), order.index(c, lane, core)
+  if former == index or redis.call('ZREM', former, execution_id) == 0 then return end
+  order.enter(c, lane, execution_id, core)
 end
 
 -- An execution has so long (ms) to start.

@@ -61,12 +61,6 @@ function call.partition(c)
   return c.at.partition
 end
 
--- Context of a call in another partition than that of its first key. Only where one server has them all.
-function call.beside(first_key, partition)
-  local at = place_of(first_key)
-  return call.open(at.prefix .. ':ffx:{fp:' .. number.text(partition) .. '}')
-end
-
 -- Whether the server is, or may be, one of a cluster; nil before that was asked.
 local clustered
 
@@ -76,6 +70,45 @@ function call.is_clustered()
     clustered = type(info) ~= 'table' or not string.find(info.err or '', 'cluster support disabled', 1, true)
   end
   return clustered
+end
+
+-- A call on a server that has all partitions may work in several of them: each has a context of its own, and what the call
+-- gathers for all of them is kept in the context that it was opened with, the root.
+
+local HOME_TAG = '{fp:0}'
+
+local function place_beside(at, tag)
+  return place_of(at.prefix .. ':ffx:' .. tag)
+end
+
+-- The context of a call in the partition of an execution, which is that of the call but for calls that lease executions of
+-- other partitions. On a server of a cluster, an execution of another partition is none that the call finds.
+function call.at(c, execution_id)
+  local tag = c.tag
+  if string.sub(execution_id, 1, #tag) == tag or call.is_clustered() then return c end
+  tag = string.match(execution_id, '^{fp:%d+}')
+  if not tag then return c end
+  local root = c.root or c
+  if tag == root.tag then return root end
+  local contexts = call.list_in(root, 'contexts')
+  local found = contexts[tag]
+  if not found then
+    found = { at = place_beside(root.at, tag), tag = tag, now = root.now, now_text = root.now_text, more = false, root = root }
+    contexts[tag], contexts[#contexts + 1] = found, found
+  end
+  return found
+end
+
+-- Where the partitions of a server keep what they share, for the builders of keys: in partition 0. In a cluster, each partition
+-- has its own. It is kept from call to call, so nothing of a call may be noted there.
+function call.home(c)
+  local at = c.at
+  local home = at.home
+  if home == nil then
+    home = not call.is_clustered() and at.tag ~= HOME_TAG and { at = place_beside(at, HOME_TAG), tag = HOME_TAG }
+    at.home = home
+  end
+  return home or c
 end
 
 -- @hook A call begins: what an earlier one that was broken off has left in memory is forgotten.
@@ -128,6 +161,7 @@ local GATHERED = { 'ZREM', 'SREM', 'ZADD', 'SADD' }
 local ENTERS_WITH = { ZREM = 'ZADD', SREM = 'SADD' }
 
 function call.gather(c)
+  c = c.root or c
   c.gathered = c.gathered or { ZREM = {}, SREM = {}, ZADD = {}, SADD = {} }
 end
 
@@ -154,6 +188,7 @@ end
 
 -- A member leaves an index: `command` is ZREM or SREM.
 function call.leave(c, command, index, member)
+  c = c.root or c
   if not c.gathered then
     redis.call(command, index, member)
     return
@@ -165,6 +200,7 @@ end
 
 -- A member enters an index: a sorted set with its score, else a set.
 function call.enter(c, index, member, score)
+  c = c.root or c
   if not c.gathered then
     if score then redis.call('ZADD', index, score, member) else redis.call('SADD', index, member) end
     return
@@ -176,6 +212,7 @@ end
 
 -- Writes what the call has gathered so far.
 function call.write_gathered(c)
+  c = c.root or c
   if not c.gathered then return end
   for _, command in ipairs(GATHERED) do
     local lists = c.gathered[command]

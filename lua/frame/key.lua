@@ -113,6 +113,7 @@
 -- @template ffx.reclaimable            ffx:{tag}:lane:{lane_id:escaped}:reclaimable
 -- @template ffx.order                  ffx:{tag}:lane:{lane_id:escaped}:order
 -- @template ffx.turns                  ffx:{tag}:lane:{lane_id:escaped}:turns
+-- @template ffx.lane_partitions        ffx:{tag}:lane:{lane_id:escaped}:partitions
 -- @template ffx.queue                  ffx:{tag}:lane:{lane_id:escaped}:queue:{fair_key}
 -- @template ffx.backlog                ffx:{tag}:backlog
 -- @template ffx.unresolved_edges       ffx:{tag}:unresolved:{execution_id}

@@ -40,12 +40,13 @@ end
 
 -- What a call has added to the eligible set of a lane: count and urgent; nil when it has added nothing.
 function wake.added(c, lane)
+  c = c.root or c
   return c.lanes and c.lanes[lane]
 end
 
 -- A member was added to the eligible set of a lane.
 function wake.eligible(c, lane, execution_id, priority)
-  local lanes = call.list_in(c, 'lanes')
+  local lanes = call.list_in(c.root or c, 'lanes')
   local added = lanes[lane]
   if not added then
     added = { count = 0, urgent = false }
@@ -106,21 +107,21 @@ function wake.slot(at)
 end
 
 -- Tells all workers of a lane that there is something to claim. The time makes messages differ: by it, workers find out
--- who answers first.
+-- who answers first. It names the partition that keeps the order of the lane.
 function wake.all(c, lane)
-  wake.send(key.channel_wake(c, lane), message.work(call.partition(c), c.now_text))
+  wake.send(key.channel_wake(c, lane), message.work(call.partition(call.home(c)), c.now_text))
 end
 
 -- Tells the workers of the present slot, or of a given one, that there is something to claim; all workers when this server
 -- knows of no listener to the slot.
 function wake.workers(c, lane, slot)
   local channel = key.channel_wake_ring(c, number.text(slot or wake.slot(c.now)), lane)
-  if wake.send(channel, message.work(call.partition(c), c.now_text)) == 0 then wake.all(c, lane) end
+  if wake.send(channel, message.work(call.partition(call.home(c)), c.now_text)) == 0 then wake.all(c, lane) end
 end
 
 -- Passes a wake-up on to as many further workers as needed: one that was woken at a slot took `taken` executions and left some.
 function wake.pass_on(c, lane, slot, taken)
-  if redis.call('ZCARD', key.lane_eligible(c, lane)) > WOKEN_PER_SLOT * taken then return wake.all(c, lane) end
+  if redis.call('ZCARD', key.lane_eligible(call.home(c), lane)) > WOKEN_PER_SLOT * taken then return wake.all(c, lane) end
   wake.workers(c, lane, ((tonumber(slot) or 0) + WOKEN_PER_SLOT) % SLOTS)
 end
 
@@ -153,15 +154,8 @@ local function publish_done(c, messages)
   end
 end
 
--- Publishes what the call gathered: a lane only when its set was empty before or a more urgent member came.
-function wake.flush(c)
-  for lane, added in pairs(c.lanes or NOTHING) do
-    if added.count > 0 then
-      if added.urgent or redis.call('ZCOUNT', key.lane_eligible(c, lane), '(-inf', '+inf') <= added.count then
-        wake.workers(c, lane)
-      end
-    end
-  end
+-- What concerns one partition.
+local function flush_partition(c)
   if c.due_at then
     wake.send(key.channel_due(c), message.due(call.partition(c), number.text(c.due_at)))
   end
@@ -169,4 +163,17 @@ function wake.flush(c)
     wake.send(key.channel_worker(c, cancel[1]), cancel[2])
   end
   if c.finished then publish_done(c, c.finished) end
+end
+
+-- Publishes what the call gathered: a lane only when its set was empty before or a more urgent member came.
+function wake.flush(c)
+  for lane, added in pairs(c.lanes or NOTHING) do
+    if added.count > 0 then
+      if added.urgent or redis.call('ZCOUNT', key.lane_eligible(call.home(c), lane), '(-inf', '+inf') <= added.count then
+        wake.workers(c, lane)
+      end
+    end
+  end
+  flush_partition(c)
+  for _, beside in ipairs(c.contexts or NOTHING) do flush_partition(beside) end
 end

@@ -618,6 +618,14 @@ function key.ffx_turns(c, lane_id)
   return text
 end
 
+function key.ffx_lane_partitions(c, lane_id)
+  local at = c.at
+  if at.ffx_lane_partitions_of == lane_id then return at.ffx_lane_partitions end
+  local text = (at.of_ffx_lane or keep(at, 'of_ffx_lane', at.prefix .. ':ffx:' .. at.tag .. ':lane:')) .. key.escape(lane_id) .. ':partitions'
+  at.ffx_lane_partitions_of, at.ffx_lane_partitions = lane_id, text
+  return text
+end
+
 function key.ffx_queue(c, lane_id, fair_key)
   local at = c.at
   return (at.of_ffx_lane or keep(at, 'of_ffx_lane', at.prefix .. ':ffx:' .. at.tag .. ':lane:')) .. key.escape(lane_id) .. ':queue:' .. fair_key

@@ -31,15 +31,6 @@ function decode.room_list(text) return string.gmatch(text, '([^ ]*) (%-?%d+)\n')
 
 function decode.has_kind(set, element) return string.find(set, '\n' .. element .. '\n', 1, true) ~= nil end
 
-function decode.ring_slot_of(text, partition) return string.match(text, ' ' .. partition .. '%@([^ ]*) ') end
-
-decode.PARTITION_HINT_NONE = 0
-decode.PARTITION_HINT_LISTED = 1
-decode.PARTITION_HINT_SHARED = 2
-decode.PARTITION_HINT_EARLY = 3
-decode.PARTITION_HINT_ASSIGNED = 4
-decode.PARTITION_HINT_SET_ASIDE = 4
-
 function encode.pause(since, reason) return since .. ' ' .. reason end
 
 function decode.pause(text)

@@ -65,6 +65,7 @@ function F.ff_add_execution_to_flow(K, A)
   redis.call('HSET', K.flow, 'last_mutation_at', c.now_text)
   if flow.managed and core.lifecycle_phase ~= 'terminal' then
     record.set(K.core, 'managed', '1', 'attached', 'lease')
+    order.adopt(c, K.core, A.execution_id)
     graph.add_open(c, A.flow_id, K.flow, 1)
     graph.on_extended(c, A.flow_id)
   end

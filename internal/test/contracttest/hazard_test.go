@@ -100,7 +100,7 @@ var hazards = []hazard{
 			AttemptIndex: h.index, WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try,
 		})
 		want(t, "eligibility", b.core(h.id, "eligibility_state"), "eligible_now")
-		_, there := b.score(b.keys.LaneEligible(partition, lane), string(h.id))
+		_, there := b.score(b.eligibleSet(), string(h.id))
 		want(t, "in the eligible set", there, true)
 	}},
 	{"A9 a delayed execution is not blocked, and unblocking keeps a delay", func(t *testing.T, b *bench) {

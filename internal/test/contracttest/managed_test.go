@@ -154,8 +154,8 @@ func TestCompletionHandsOn(t *testing.T) {
 
 		// What is more urgent goes first, and what would have been handed on waits for its turn.
 		s = b.submit()
-		h := b.claim(s.first)
-		urgent := b.create(func(c *enginerpc.CreateExecutionCall) { c.Priority = 5 })
+		h, urgent := b.claim(s.first), b.submit().first
+		must(b, enginerpc.ChangePriorityCall{LaneID: lane, ExecutionID: urgent, NewPriority: 5})
 		reply = must(b, b.completing(h, "one"))
 		if len(reply.Executions) != 1 || reply.Remaining != 1 {
 			t.Fatalf("got %+v", reply)

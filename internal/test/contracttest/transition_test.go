@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
@@ -198,12 +200,22 @@ func (b *bench) forgetEdges(id enginecore.ExecutionID) {
 // onlyOfRecords are the indexes that nodes of runs do not enter: their rows tell.
 var onlyOfRecords = map[string]bool{"active": true, "terminal": true, "blocked_dependencies": true, "worker": true}
 
+// eligibleSet is the key of the eligible executions of the lane: those of runs wait in partition 0 of a server that has all of
+// them.
+func (b *bench) eligibleSet() string {
+	p := partition
+	if b.nodes != nil && b.client.Mode() != rueidis.ClientModeCluster {
+		p.Index = 0
+	}
+	return b.keys.LaneEligible(p, lane)
+}
+
 // indexesOf are the indexes that an execution is in, by their names.
 func (b *bench) indexesOf(id enginecore.ExecutionID) string {
 	b.tb.Helper()
 	var in []string
 	for name, key := range map[string]string{
-		"eligible": b.keys.LaneEligible(partition, lane), "delayed": b.keys.LaneDelayed(partition, lane), "active": b.keys.LaneActive(partition, lane),
+		"eligible": b.eligibleSet(), "delayed": b.keys.LaneDelayed(partition, lane), "active": b.keys.LaneActive(partition, lane),
 		"terminal": b.keys.LaneTerminal(partition, lane), "suspended": b.keys.LaneSuspended(partition, lane),
 		"blocked_dependencies": b.keys.LaneBlockedDependencies(partition, lane), "blocked_budget": b.keys.LaneBlockedBudget(partition, lane),
 		"blocked_quota": b.keys.LaneBlockedQuota(partition, lane), "blocked_route": b.keys.LaneBlockedRoute(partition, lane),

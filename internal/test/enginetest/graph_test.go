@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -73,6 +74,15 @@ func (g *graph) node(name string) enginecore.ExecutionID {
 }
 
 func (g *graph) edge(up, down string) enginecore.EdgeID { return enginecore.EdgeIDFor(g.id, up, down) }
+
+// home is the partition that keeps the order of the lane: partition 0 on a server that has all of them.
+func (g *graph) home() enginecore.Partition {
+	p := g.p
+	if g.e.Client().Mode() != rueidis.ClientModeCluster {
+		p.Index = 0
+	}
+	return p
+}
 
 func (g *graph) hash(key string) map[string]string {
 	g.t.Helper()

@@ -131,7 +131,8 @@ func TestChildrenEnterTheLaneTogether(t *testing.T) {
 		completions.Count = 0
 		outcomes, _ := g.completeMany(completions)
 		require.Equal(t, []string{"OK", "OK"}, outcomes)
-		assert.Equal(t, "0", g.hash(g.e.Keys().FfxOrder(g.p, g.lane))["adopted_to"], "the first claims look for those without a key")
+		order := g.hash(g.e.Keys().FfxOrder(g.home(), g.lane))
+		assert.Equal(t, "0", order["adopted_to"], "the first claims look for those without a key")
 		b.Check(t, invariant.AnyTime)
 		claimed := map[string]int{}
 		for range 4 {

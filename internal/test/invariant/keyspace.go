@@ -15,6 +15,7 @@ type partition struct {
 	reclaimable []laneIndex
 	turns       []laneIndex // the keys that wait in a lane
 	queues      []queue
+	sharesLanes bool             // other partitions have their eligible executions in the sets of this one
 	unresolved  map[string]value // upstream → edges that wait in the backlog
 	runs        map[string]value // flow name → flow ids
 	tagged      map[string]value // tag name, ":", tag value → flow ids
@@ -127,6 +128,7 @@ func newSnapshot(prefix string, values map[string]value) *Snapshot {
 			s.faults = append(s.faults, Violation{RuleKeys, key, fault})
 		}
 	}
+	s.spreadLanes()
 	for _, p := range s.partitions {
 		s.fillRows(p)
 	}
@@ -395,6 +397,9 @@ func (p *partition) sortLane(key, text string, v value) string {
 		return wrongType(v, "zset")
 	case "order":
 		return wrongType(v, "hash")
+	case "partitions":
+		p.sharesLanes = true
+		return wrongType(v, "set")
 	}
 	return unknownKey
 }

@@ -62,15 +62,19 @@ func Read(ctx context.Context, client rueidis.Client, prefix string) (*Snapshot,
 	}
 	settled := make(map[string]value, len(before))
 	open := map[string]bool{}
-	for key := range before {
-		open[tagOf(key)] = true
+	together := sharesLanes(before)
+	for tag := range byTag(before, together) {
+		open[tag] = true
 	}
 	for range stableReads {
 		after, err := readOnce(ctx, client, prefix)
 		if err != nil {
 			return nil, err
 		}
-		old, now := byTag(before), byTag(after)
+		if !together && sharesLanes(after) {
+			return Read(ctx, client, prefix) // the first lane has come into use
+		}
+		old, now := byTag(before, together), byTag(after, together)
 		for tag := range now {
 			if _, known := old[tag]; !known {
 				open[tag] = true
@@ -135,10 +139,11 @@ func tagOf(key string) string {
 	return "{" + inner + "}"
 }
 
-func byTag(values map[string]value) map[string]map[string]value {
+// byTag groups keys by what is read until it agrees: by their hash tags, or those of all flow partitions together.
+func byTag(values map[string]value, together bool) map[string]map[string]value {
 	out := make(map[string]map[string]value)
 	for key, v := range values {
-		tag := tagOf(key)
+		tag := settlesWith(key, together)
 		if out[tag] == nil {
 			out[tag] = make(map[string]value)
 		}

@@ -55,7 +55,6 @@ function F.ffx_claim_granted(K, A)
   redis.call('DEL', grant_key)
   local leased
   leased, err = lease_granted(c, request, A, core_key, core)
-  if leased then wake.due(c, c.now + request.ttl) end
   settle.run(c)
   return err or reply.ok(leased and { leased } or {})
 end

@@ -19,15 +19,17 @@ local ADOPTED_PER_CLAIM = 100
 
 -- Brings what came before the first key into the queue of those without one, some at a time.
 local function adopt(c, lane)
-  local state_key = key.ffx_order(c, lane)
+  local home = call.home(c)
+  local state_key = key.ffx_order(home, lane)
   local cursor = redis.call('HGET', state_key, 'adopted_to')
   if not cursor then return end
-  local page = redis.call('ZSCAN', key.lane_eligible(c, lane), cursor, 'COUNT', ADOPTED_PER_CLAIM)
+  local page = redis.call('ZSCAN', key.lane_eligible(home, lane), cursor, 'COUNT', ADOPTED_PER_CLAIM)
   for i = 1, #page[2], 2 do
     local execution_id = page[2][i]
     if execution_id ~= pauses.MARK then
-      local core = { fair_key = record.value(key.exec_core(c, execution_id), 'fair_key') or nil }
-      redis.call('ZADD', order.queue_for(c, lane, execution_id, core), page[2][i + 1], execution_id)
+      local at = call.at(c, execution_id)
+      local core = { fair_key = record.value(key.exec_core(at, execution_id), 'fair_key') or nil }
+      redis.call('ZADD', order.queue_for(at, lane, execution_id, core), page[2][i + 1], execution_id)
     end
   end
   if page[1] == '0' then
@@ -72,7 +74,7 @@ end
 -- looked at as there are priorities; where there are very many, the search goes on next time behind `field`.
 local function longest_waiting(c, request, index_key, field)
   order.write_leaving(c)
-  local state_key = key.ffx_order(c, request.lane)
+  local state_key = key.ffx_order(call.home(c), request.lane)
   local behind = tonumber(redis.call('HGET', state_key, field) or nil)
   local from, around = behind and below(c, behind) or '(-inf', not behind
   local oldest, oldest_at, last
@@ -103,7 +105,7 @@ end
 
 -- Counts a claim from an index whose head has this score: whether it is one that takes what has waited longest.
 local function is_aged(c, lane, field, score)
-  return priority_of(c, score) > 0 and redis.call('HINCRBY', key.ffx_order(c, lane), field, 1) % AGED_EVERY == 0
+  return priority_of(c, score) > 0 and redis.call('HINCRBY', key.ffx_order(call.home(c), lane), field, 1) % AGED_EVERY == 0
 end
 
 -- What is next from an index with a head, by ageing.
@@ -118,12 +120,12 @@ local MAX_LOST = 16
 
 -- What is next of the key whose turn it is, and the key, which goes to the end of the line. Nil when no key waits.
 local function by_turn(c, request)
-  local lane = request.lane
-  local turns_key = key.ffx_turns(c, lane)
+  local lane, home = request.lane, call.home(c)
+  local turns_key = key.ffx_turns(home, lane)
   for _ = 1, MAX_LOST do
     local fair_key = redis.call('ZRANGE', turns_key, 0, 0)[1]
     if not fair_key then return nil end
-    local queue_key = key.ffx_queue(c, lane, fair_key)
+    local queue_key = key.ffx_queue(home, lane, fair_key)
     local heads = redis.call('ZRANGE', queue_key, 0, last_looked_at(request), 'WITHSCORES')
     if heads[1] then
       redis.call('ZADD', turns_key, order.last_place(c, lane), fair_key)
@@ -136,17 +138,16 @@ local function by_turn(c, request)
 end
 
 -- Prepares to choose among more than a claim takes. Gives a function that tells what is next, in the place of a head of
--- the eligible set and its score, and the key from whose queue it is.
-function claim_order.chooser(c, request)
+-- the eligible set `eligible_key` and its score, and the key from whose queue it is.
+function claim_order.chooser(c, request, eligible_key)
   local lane = request.lane
-  if order.is_fair(c, lane) then
+  if eligible_key == key.lane_eligible(call.home(c), lane) and order.is_fair(c, lane) then
     adopt(c, lane)
     return function(head)
       local execution_id, fair_key = by_turn(c, request)
       return execution_id or head, fair_key
     end
   end
-  local eligible_key = key.lane_eligible(c, lane)
   return function(head, score)
     if request.aged then
       request.aged = nil

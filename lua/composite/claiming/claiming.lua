@@ -25,14 +25,14 @@ end
 
 -- Key and core of an eligible execution that this worker may have, but for its limits; nil when it may not, and then it is out
 -- of the way.
-local function suitable(c, request, execution_id)
+local function suitable(c, request, execution_id, eligible_key)
   local core_key = key.exec_core(c, execution_id)
   local core = claim.read_fresh(core_key) or record.read(core_key, claim.FIRST_FIELDS)
   if core and not core.row and not (core.managed and core.attempt_state == 'pending_first_attempt') then
     core = record.read(core_key, claim.FIELDS)
   end
   if not core or core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'eligible_now' then
-    order.leave(c, request.lane, execution_id, core or {})
+    order.leave_index(c, request.lane, execution_id, eligible_key, order.key_of(c, request.lane, execution_id, core or {}))
     return nil
   end
   if core.managed and flow_record.is_over(flow_record.read(c, core.flow_id)) then
@@ -55,9 +55,9 @@ local function suitable(c, request, execution_id)
 end
 
 -- Leases one eligible execution; nil when it cannot be leased, and then it is out of the way, at the latest with
--- limit_admission.flush. `score` is that of its place.
-local function take_eligible(c, request, execution_id, n, score)
-  local core_key, core = suitable(c, request, execution_id)
+-- limit_admission.flush. It was found in the set `eligible_key`; `score` is that of its place.
+local function take_eligible(c, request, execution_id, n, eligible_key, score)
+  local core_key, core = suitable(c, request, execution_id, eligible_key)
   if not core_key then return nil end
   if core.limits and not limit_admission.admitted(core) and not limit_admission.lease_ahead(request, core) then
     limit_admission.await(c, request, execution_id, core, nil, score)
@@ -101,7 +101,7 @@ local function suitable_abandoned(c, request, execution_id)
   local core_key = key.exec_core(c, execution_id)
   local core = record.read(core_key, claim.FIELDS)
   if not core or not claim.is_abandoned(core) then
-    redis.call('ZREM', key.ffx_reclaimable(c, request.lane), execution_id)
+    redis.call('ZREM', key.ffx_reclaimable(call.home(c), request.lane), execution_id)
     return nil
   end
   if claim_request.unfit(request, core) or is_paused(c, request, core) then return nil, nil, true end
@@ -132,7 +132,7 @@ local function take_from(c, request, index_key, take, out, limit)
     local heads = redis.call('ZRANGE', index_key, stayed, stayed + wanted)
     if math.min(wanted, #heads) > 1 then call.gather(c) end
     for i = 1, math.min(wanted, #heads) do
-      local taken, stays = take(c, request, heads[i], #out)
+      local taken, stays = take(call.at(c, heads[i]), request, heads[i], #out)
       if taken then out[#out + 1] = taken else passed = passed + 1 end
       if stays then stayed = stayed + 1 end
     end
@@ -142,10 +142,21 @@ local function take_from(c, request, index_key, take, out, limit)
   return passed, stayed, false
 end
 
+-- The eligible set that a claim takes from: that of the lane for all partitions of the server, unless executions outside of
+-- managed flows wait in the partition that ffx_claim names.
+local function index_of(c, request)
+  if not request.eligible_key then
+    local home, own = key.lane_eligible(call.home(c), request.lane), key.lane_eligible(c, request.lane)
+    request.eligible_key = request.named and own ~= home and redis.call('EXISTS', own) == 1 and own or home
+  end
+  return request.eligible_key
+end
+
 -- Takes from the eligible set, in the order of the lane, until the request is filled or too many entries were passed over.
 -- What others have been promised (request.spoken_for tells) stays where it is.
 local function take_from_lane(c, request, take, out)
-  local eligible_key = key.lane_eligible(c, request.lane)
+  local eligible_key = index_of(c, request)
+  if eligible_key ~= key.lane_eligible(call.home(c), request.lane) and pauses.stops(c, request.lane) then return end
   local passed, from, spoken_for = 0, 0, request.spoken_for
   while #out < request.count and passed < MAX_PASSED_OVER and from <= MAX_PASSED_ASIDE do
     limit_admission.flush(c)
@@ -157,7 +168,7 @@ local function take_from_lane(c, request, take, out)
       if pauses.stops(c, request.lane) then return end
       from = 1
     else
-      local choose = #heads > 2 * wanted and claim_order.chooser(c, request)
+      local choose = #heads > 2 * wanted and claim_order.chooser(c, request, eligible_key)
       if wanted > 1 and #heads > 2 then
         call.gather(c)
         order.leave_together(c)
@@ -169,13 +180,14 @@ local function take_from_lane(c, request, take, out)
           from = from + 1
         else
           if choose then execution_id, fair_key = choose(execution_id, tonumber(score)) end
-          local taken = take(c, request, execution_id, #out, execution_id == heads[i] and score or nil)
+          local at = call.at(c, execution_id)
+          local taken = take(at, request, execution_id, #out, eligible_key, execution_id == heads[i] and score or nil)
           if taken then
             out[#out + 1] = taken
           else
             passed = passed + 1
             -- A record that is gone does not tell its key.
-            if fair_key then order.leave(c, request.lane, execution_id, { fair_key = fair_key }) end
+            if fair_key then order.leave_index(c, request.lane, execution_id, eligible_key, fair_key) end
           end
         end
         i = i + 2
@@ -189,18 +201,18 @@ local function take_from_lane(c, request, take, out)
 end
 
 -- Promises one execution of the lane: of those that nobody is promised, the one that a claim of the same worker would lease.
--- `promise` gets its id and core, and tells what becomes of it, or nil when it is not to be had.
+-- `promise` gets the context of its partition, its id and core, and tells what becomes of it, or nil when it is not to be had.
 function claiming.select_next(c, request, promise)
   local out = {}
-  take_from(c, request, key.ffx_reclaimable(c, request.lane), function(_, _, execution_id)
+  take_from(c, request, key.ffx_reclaimable(call.home(c), request.lane), function(at, _, execution_id)
     if request.spoken_for(execution_id) then return nil, true end
-    local core_key, core, stays = suitable_abandoned(c, request, execution_id)
-    return core_key and promise(execution_id, core), stays
+    local core_key, core, stays = suitable_abandoned(at, request, execution_id)
+    return core_key and promise(at, execution_id, core), stays
   end, out, MAX_PASSED_OVER)
   if not out[1] then
-    take_from_lane(c, request, function(_, _, execution_id)
-      local core_key, core = suitable(c, request, execution_id)
-      return core_key and promise(execution_id, core)
+    take_from_lane(c, request, function(at, _, execution_id, _, eligible_key)
+      local core_key, core = suitable(at, request, execution_id, eligible_key)
+      return core_key and promise(at, execution_id, core)
     end, out)
   end
   return out[1]
@@ -216,7 +228,7 @@ function claiming.claim(c, request)
   local out = {}
   handoff.lease(c, request, out)
   if not request.skip_abandoned then
-    local passed, stayed, all = take_from(c, request, key.ffx_reclaimable(c, request.lane), take_abandoned, out,
+    local passed, stayed, all = take_from(c, request, key.ffx_reclaimable(call.home(c), request.lane), take_abandoned, out,
       MAX_PASSED_OVER)
     -- Not when the search was cut short, else the worker would ask for the rest again and again.
     if passed < MAX_PASSED_OVER then request.unfit, request.none_abandoned = stayed, all end
@@ -225,7 +237,6 @@ function claiming.claim(c, request)
     take_from(c, request, key.lane_blocked_route(c, request.lane), take_set_aside, out, MAX_PASSED_ASIDE)
   end
   if #out < request.count then take_from_lane(c, request, take_eligible, out) end
-  if #out > 0 then wake.due(c, c.now + request.ttl) end
   return out
 end
 
@@ -245,13 +256,13 @@ function claiming.remaining(c, request)
   if request.count <= 0 then return '0' end
   local abandoned = 0
   if request.unfit and not request.none_abandoned then
-    abandoned = math.max(0, redis.call('ZCARD', key.ffx_reclaimable(c, request.lane)) - request.unfit)
+    abandoned = math.max(0, redis.call('ZCARD', key.ffx_reclaimable(call.home(c), request.lane)) - request.unfit)
   end
   if c.pauses and pauses.stops(c, request.lane) then return '0' end
   if request.drained == false then return number.text(1 + abandoned) end
   local added = wake.added(c, request.lane)
   if request.drained and not (added and added.count > 0) then return number.text(abandoned) end
-  return number.text(redis.call('ZCOUNT', key.lane_eligible(c, request.lane), '(-inf', '+inf') + abandoned)
+  return number.text(redis.call('ZCOUNT', index_of(c, request), '(-inf', '+inf') + abandoned)
 end
 
 -- Tells the other workers how a claim has left the lane: those that wait for their turn need not come, or more of them
@@ -266,35 +277,33 @@ local function tell_others(c, request, taken, remaining)
 end
 
 -- @function ffx_claim
--- @summary  Leases up to `count` executions of a lane in one partition: fresh, resumed and abandoned ones alike.
---           Executions that the worker cannot run are set aside until one comes that can; with `aside`, such are
---           looked through as well. After a lost reply, send it again with `repeated`, and the same leases come
---           back. A worker that is not alone lets the others know when it leaves nothing (tell_none), also when there
---           was nothing (tell_empty), or more than it could take (tell_more): the former those that heard of it at the
---           same slot of the wake ring (`place`), or all; the latter as many as it takes. With a `list`, the claim visits the listed
---           partition whose last such visit by any worker is longest ago, and `visited` names it; a server of a cluster
---           visits the one that it is asked for. The list is a text partition_hint with a digit for
---           each partition from {fp:0} on, and `places` a list of ring_slot. They take the place of `aside` and of what is to be
---           told.
+-- @summary  Leases up to `count` executions of a lane in one partition, or of all partitions of a server that has them
+--           all: fresh, resumed and abandoned ones alike. Executions that the worker cannot run are set aside until one
+--           comes that can; with `aside`, such are looked through as well. After a lost reply, send it again with
+--           `repeated`, and the same leases come back. A worker that is not alone lets the others know when it leaves
+--           nothing (tell_none), also when there was nothing (tell_empty), or more than it could take (tell_more): the
+--           former those that heard of it at the same slot of the wake ring (`place`), or all; the latter as many as it
+--           takes. On a server with all partitions, what was set aside is looked for in the named partition, and
+--           executions outside of managed flows that wait there come before the lane.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @arg      tell_none          bool
 -- @arg      tell_empty         bool
 -- @arg      tell_more          bool
 -- @arg      place              text optional
--- @arg      list               text optional
--- @arg      places             text optional
 -- @include  claim_request
--- @reply    OK remaining:int executions:list(claimed_execution) candidates:list(candidate) visited:int
+-- @reply    OK remaining:int executions:list(claimed_execution) candidates:list(candidate)
 -- @error    invalid_input message:text
 -- @error    invalid_capabilities reason:text
 function F.ffx_claim(K, A)
   local request, err = claim_request.parse(A)
   if err then return err end
-  local c = partition_choice.open(K.partition, request, A)
+  request.named = true
+  request.tell = { none = A.tell_none == '1', empty = A.tell_empty == '1', more = A.tell_more == '1', place = A.place }
+  local c = call.open(K.partition)
   local executions = claiming.claim(c, request)
   local remaining = claiming.remaining(c, request)
   tell_others(c, request, #executions, remaining)
   settle.run(c)
-  return reply.ok(remaining, executions, request.candidates or {}, call.partition(c))
+  return reply.ok(remaining, executions, request.candidates or {})
 end

@@ -37,15 +37,15 @@ function F.ffx_grant_next(K, A)
   offered, err = capability.parse(A.capabilities, 'worker')
   if err then return err end
   local c = call.open(K.partition)
-  local request = { lane = A.lane_id, count = 1, offered = offered, kinds = is_set(A.kinds) and A.kinds or nil }
+  local request = { lane = A.lane_id, count = 1, named = true, offered = offered, kinds = is_set(A.kinds) and A.kinds or nil }
   local passed_over = '\n' .. (A.passed_over or '') .. '\n'
   function request.spoken_for(execution_id)
-    return redis.call('EXISTS', key.exec_claim_grant(c, execution_id)) == 1
+    return redis.call('EXISTS', key.exec_claim_grant(call.at(c, execution_id), execution_id)) == 1
       or string.find(passed_over, '\n' .. execution_id .. '\n', 1, true) ~= nil
   end
-  local found = claiming.select_next(c, request, function(execution_id, core)
-    local granted = not is_to_ask(c, execution_id, core)
-    if granted then grant.write(c, key.exec_claim_grant(c, execution_id), A, ttl) end
+  local found = claiming.select_next(c, request, function(at, execution_id, core)
+    local granted = not is_to_ask(at, execution_id, core)
+    if granted then grant.write(at, key.exec_claim_grant(at, execution_id), A, ttl) end
     return { execution_id, granted and '1' or '0', claim.is_abandoned(core) and '1' or '0' }
   end)
   settle.run(c)

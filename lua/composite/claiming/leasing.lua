@@ -24,7 +24,7 @@ function leasing.lease_runnable(c, request, execution_id, core_key, core, n, lef
   elseif core.attempt_state == 'attempt_interrupted' then
     attempt = claim.resume(c, execution_id, core_key, core, w)
   else
-    attempt = claim.start(c, execution_id, core_key, core, w, left and key.lane_eligible(c, request.lane))
+    attempt = claim.start(c, execution_id, core_key, core, w, left)
   end
   -- A new attempt has all of its time, whatever an earlier one had left.
   if attempt.type ~= 'resumed' or not is_set(core.remaining_attempt_timeout) then leasing.arm_timeout(c, execution_id, core) end
@@ -32,12 +32,13 @@ function leasing.lease_runnable(c, request, execution_id, core_key, core, n, lef
     event_log.add_for(c, core, attempt.type == 'resumed' and 'resumed' or 'started', attempt.index,
       request.worker_instance_id)
   end
+  wake.due(c, c.now + request.ttl)
   return claim_reply.describe(c, execution_id, core, attempt, w.lease_id)
 end
 
 -- Leases an abandoned execution anew; nil when it was given up instead.
 function leasing.take_over(c, request, execution_id, core_key, core, n)
-  redis.call('ZREM', key.ffx_reclaimable(c, request.lane), execution_id)
+  redis.call('ZREM', key.ffx_reclaimable(call.home(c), request.lane), execution_id)
   if run_stop.end_late(c, execution_id, core_key, core) then return nil end
   local w = claim_request.lease_for(c, request, n)
   if core.limits then limit_admission.carry(c, execution_id, core) end
@@ -45,6 +46,7 @@ function leasing.take_over(c, request, execution_id, core_key, core, n)
   if not attempt then return nil end
   leasing.arm_timeout(c, execution_id, core)
   if core.managed then event_log.add_for(c, core, 'reclaimed', attempt.index, request.worker_instance_id) end
+  wake.due(c, c.now + request.ttl)
   return claim_reply.describe(c, execution_id, core, attempt, w.lease_id)
 end
 
@@ -55,10 +57,8 @@ function leasing.lease_admitted(c, request, execution_id, core_key, core, n)
   return leasing.lease_runnable(c, request, execution_id, core_key, core, n)
 end
 
--- The leases that an earlier try of the same claim made.
-function leasing.of_claim(c, request)
-  local base = string.sub(request.claim_id, 1, 24)
-  local out = {}
+-- The leases in a partition that an earlier try of the same claim made.
+local function append_of_claim(c, request, base, out)
   for _, execution_id in ipairs(worker_leases.of(c, request.worker_instance_id)) do
     local core = record.read(key.exec_core(c, execution_id), claim.FIELDS)
     if core and core.ownership_state == 'leased' and string.sub(core.current_lease_id or '', 1, 24) == base then
@@ -69,6 +69,18 @@ function leasing.of_claim(c, request)
         epoch = core.current_lease_epoch, expires = core.lease_expires_at,
       }, core.current_lease_id)
     end
+  end
+end
+
+-- The leases that an earlier try of the same claim made, in whatever partition that uses the lane.
+function leasing.of_claim(c, request)
+  local base, out, home = string.sub(request.claim_id, 1, 24), {}, call.home(c)
+  append_of_claim(c, request, base, out)
+  if call.is_clustered() then return out end
+  if home ~= c then append_of_claim(call.at(c, home.tag), request, base, out) end
+  for _, partition in ipairs(redis.call('SMEMBERS', key.ffx_lane_partitions(home, request.lane))) do
+    local beside = call.at(c, '{fp:' .. partition .. '}')
+    if beside ~= c then append_of_claim(beside, request, base, out) end
   end
   return out
 end

@@ -1,7 +1,8 @@
 -- Pauses of lanes, activities and runs, and the numbers of executions in each lane.
 
--- While a lane or an activity is paused in a partition, the eligible set of every lane that this concerns begins with
--- this member. A claim reads the head of the set anyway, so it costs nothing to find out that nothing is paused.
+-- While a lane or an activity is paused in a partition, or on a server that has all partitions, the eligible set of every
+-- lane that this concerns begins with this member. A claim reads the head of the set anyway, so it costs nothing to find
+-- out that nothing is paused.
 pauses.MARK = 'paused'
 
 -- Executions that are held are looked at again after this time (ms), in case a resumption was cut short.
@@ -20,11 +21,12 @@ local function reason_of(text)
   return is_set(reason) and reason or nil
 end
 
--- Pauses of the partition by subject and name, read once in a call.
+-- Pauses of the partition, or of the server, by subject and name, read once in a call.
 function pauses.of(c)
+  c = c.root or c
   if not c.pauses then
     c.pauses = { lane = {}, kind = {} }
-    local flat = redis.call('HGETALL', key.ffx_pauses(c))
+    local flat = redis.call('HGETALL', key.ffx_pauses(call.home(c)))
     for i = 1, #flat, 2 do
       local subject, name = string.match(flat[i], '^(%l+) (.*)$')
       if SUBJECTS[subject] then c.pauses[subject][name] = flat[i + 1] end
@@ -41,8 +43,9 @@ function pauses.stops(c, lane) return pauses.of(c).lane[lane] ~= nil end
 function pauses.why(c, core, flow)
   local text = flow.paused
   local what = 'the run is paused'
-  if not text and c.pauses then
-    text = c.pauses.kind[core.execution_kind or '']
+  local known = (c.root or c).pauses
+  if not text and known then
+    text = known.kind[core.execution_kind or '']
     what = 'activity "' .. (core.execution_kind or '') .. '" is paused'
   end
   if not text then return nil end
@@ -110,36 +113,44 @@ end
 -- Whether a lane is to be marked, as the pauses of the partition say. One that is not in use here gets its mark when it is.
 local function is_marked(c, lane)
   local p = pauses.of(c)
-  return p.lane[lane] ~= nil or next(p.kind) ~= nil and redis.call('SISMEMBER', key.ffx_lanes(c), lane) == 1
+  return p.lane[lane] ~= nil or next(p.kind) ~= nil and redis.call('SISMEMBER', key.ffx_lanes(call.home(c)), lane) == 1
 end
 
 -- Sets or removes the mark of a lane.
 local function mark(c, lane)
   if is_marked(c, lane) then
-    redis.call('ZADD', key.lane_eligible(c, lane), '-inf', pauses.MARK)
+    redis.call('ZADD', key.lane_eligible(call.home(c), lane), '-inf', pauses.MARK)
   else
-    redis.call('ZREM', key.lane_eligible(c, lane), pauses.MARK)
+    redis.call('ZREM', key.lane_eligible(call.home(c), lane), pauses.MARK)
   end
 end
 
 -- Sets the mark of a lane right, and tells whether it was not.
 function pauses.repair_mark(c, lane)
-  local wanted = is_marked(c, lane)
+  local wanted = call.home(c) == c and is_marked(c, lane)
   local found = redis.call('ZSCORE', key.lane_eligible(c, lane), pauses.MARK)
   if wanted == (found ~= nil and found ~= false) and (not wanted or tonumber(found) == nil or tonumber(found) < 0) then return false end
-  mark(c, lane)
+  if wanted then mark(c, lane) else redis.call('ZREM', key.lane_eligible(c, lane), pauses.MARK) end
   return true
 end
 
--- A lane has come into use in this partition.
-function pauses.lane_added(c, lane)
-  if redis.call('EXISTS', key.ffx_pauses(c)) == 1 then mark(c, lane) end
+-- Notes that a lane is in use in this partition. Reports whether it was not before. Where partitions share the order of a lane,
+-- they are listed with it.
+function pauses.note_lane(c, lane)
+  if redis.call('SADD', key.ffx_lanes(c), lane) == 0 then return false end
+  local home = call.home(c)
+  if home ~= c then
+    redis.call('SADD', key.ffx_lane_partitions(home, lane), call.partition(c))
+    redis.call('SADD', key.ffx_lanes(home), lane)
+  end
+  if redis.call('EXISTS', key.ffx_pauses(home)) == 1 then mark(c, lane) end
+  return true
 end
 
--- Marks all lanes of the partition anew after a change.
+-- Marks all lanes anew after a change.
 local function mark_all(c)
   c.pauses = nil
-  for _, lane in ipairs(redis.call('SMEMBERS', key.ffx_lanes(c))) do mark(c, lane) end
+  for _, lane in ipairs(redis.call('SMEMBERS', key.ffx_lanes(call.home(c)))) do mark(c, lane) end
 end
 
 local function check_subject(A)
@@ -152,8 +163,8 @@ local function check_subject(A)
 end
 
 -- @function ffx_pause
--- @summary  Pauses a lane or an activity in one partition: nothing of it is claimed until it is resumed. What runs goes
---           on.
+-- @summary  Pauses a lane or an activity in one partition, on a server that has all of them in all: nothing of it is
+--           claimed until it is resumed. What runs goes on.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      subject            text
@@ -166,16 +177,17 @@ function F.ffx_pause(K, A)
   local err = check_subject(A)
   if err then return err end
   local c = call.open(K.partition)
-  if A.subject == 'lane' then redis.call('SADD', key.ffx_lanes(c), A.name) end
-  local added = redis.call('HSETNX', key.ffx_pauses(c), A.subject .. ' ' .. A.name, stored(c, A.reason))
+  local home = call.home(c)
+  if A.subject == 'lane' then redis.call('SADD', key.ffx_lanes(home), A.name) end
+  local added = redis.call('HSETNX', key.ffx_pauses(home), A.subject .. ' ' .. A.name, stored(c, A.reason))
   mark_all(c)
   if added == 0 then return reply.already() end
   return reply.ok()
 end
 
 -- @function ffx_resume
--- @summary  Ends the pause of a lane or an activity in one partition. Lets go what was held, a bounded number per call:
---           go on with next_cursor until it is empty.
+-- @summary  Ends the pause of a lane or an activity in one partition, on a server that has all of them in all. Lets
+--           go what was held, a bounded number per call: go on with next_cursor until it is empty.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      subject            text
@@ -187,9 +199,10 @@ function F.ffx_resume(K, A)
   local err = check_subject(A)
   if err then return err end
   local c = call.open(K.partition)
-  if redis.call('HDEL', key.ffx_pauses(c), A.subject .. ' ' .. A.name) == 1 then mark_all(c) end
+  local home = call.home(c)
+  if redis.call('HDEL', key.ffx_pauses(home), A.subject .. ' ' .. A.name) == 1 then mark_all(c) end
   if A.subject == 'lane' then
-    if redis.call('EXISTS', key.lane_eligible(c, A.name)) == 1 then wake.workers(c, A.name) end
+    if redis.call('EXISTS', key.lane_eligible(home, A.name)) == 1 then wake.workers(c, A.name) end
     return reply.ok('0', '')
   end
   local page = redis.call('ZSCAN', key.ffx_held(c), is_set(A.cursor) and A.cursor or '0', 'COUNT', MAX_RECHECKED)
@@ -269,7 +282,8 @@ end
 local function count(index_key) return number.text(redis.call('ZCARD', index_key)) end
 
 -- @function ffx_lanes
--- @summary  The lanes of a partition with what stands in each of their indexes.
+-- @summary  The lanes of a partition with what stands in each of their indexes. On a server that has all partitions,
+--           what is eligible is counted in partition 0, but for executions outside of managed flows.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @reply    OK lanes:list(lane_state)
@@ -292,8 +306,8 @@ end
 -- @record pause subject:text name:text text:text
 
 -- @function ffx_pauses
--- @summary  The lanes and activities that are paused in a partition. The text is the time of the pause in ms and,
---           behind a blank, its reason.
+-- @summary  The lanes and activities that are paused in a partition, or on a server that has all partitions. The text
+--           is the time of the pause in ms and, behind a blank, its reason.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @reply    OK pauses:list(pause)

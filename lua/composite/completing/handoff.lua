@@ -33,8 +33,7 @@ end
 function handoff.lease(c, request, out)
   local next_up = c.next_up
   if not next_up or #next_up == 0 then return end
-  local eligible_key = key.lane_eligible(c, request.lane)
-  local head = redis.call('ZRANGE', eligible_key, 0, 0, 'WITHSCORES')
+  local head = redis.call('ZRANGE', key.lane_eligible(call.home(c), request.lane), 0, 0, 'WITHSCORES')
   -- Behind the mark of a pause, everything goes the long way.
   local urgent = head[1] == pauses.MARK and -math.huge or tonumber(head[2] or nil)
   request.drained = not urgent

@@ -15,7 +15,6 @@ local handoff = {}
 local join_spec = {}
 local leasing = {}
 local limit_admission = {}
-local partition_choice = {}
 local pauses = {}
 local permit_pool = {}
 local policy_check = {}

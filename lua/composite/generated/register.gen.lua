@@ -176,26 +176,24 @@ redis.register_function{ function_name = 'ffx2_set_priority', flags = { 'allow-o
 end }
 
 redis.register_function{ function_name = 'ffx2_claim', flags = { 'allow-oom' }, callback = function(keys, args)
-  if #keys < 1 or #args < 15 then return call.refuse(keys, 1, args, 15, 'count', 12, 'lease_ttl', 13) end
+  if #keys < 1 or #args < 13 then return call.refuse(keys, 1, args, 13, 'count', 10, 'lease_ttl', 11) end
   call.begin(keys[1])
   return call.finish(F.ffx_claim({ partition = keys[1] }, {
     tell_none = args[1],
     tell_empty = args[2],
     tell_more = args[3],
     place = args[4],
-    list = args[5],
-    places = args[6],
-    lane_id = args[7],
-    worker_id = args[8],
-    worker_instance_id = args[9],
-    claim_id = args[10],
-    repeated = args[11],
-    count = args[12],
-    lease_ttl = args[13],
-    aside = args[14],
-    kinds = args[15],
-    capabilities = args[16],
-    rooms = args[17],
+    lane_id = args[5],
+    worker_id = args[6],
+    worker_instance_id = args[7],
+    claim_id = args[8],
+    repeated = args[9],
+    count = args[10],
+    lease_ttl = args[11],
+    aside = args[12],
+    kinds = args[13],
+    capabilities = args[14],
+    rooms = args[15],
   }))
 end }
 

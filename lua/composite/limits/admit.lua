@@ -20,7 +20,7 @@ local function release_to_lane(c, execution_id, core_key, core, admission_text)
   if core.fair_key or order.is_fair(c, lane) then
     order.enter(c, lane, execution_id, core)
   else
-    limit_admission.add_later(c, key.lane_eligible(c, lane), record.eligible_score(core), execution_id)
+    limit_admission.add_later(c, order.index(c, lane, core), record.eligible_score(core), execution_id)
   end
   if core.managed then order.announce(c, execution_id, core, lane) end
 end
@@ -88,7 +88,6 @@ function F.ffx_admit(K, A)
     end
   end
   limit_admission.flush(c)
-  if #out > 0 then wake.due(c, c.now + request.ttl) end
   settle.run(c)
   return reply.ok(out, gone, incomplete)
 end

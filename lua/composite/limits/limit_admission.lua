@@ -128,6 +128,7 @@ end
 -- What a call moves between indexes, by key: `removed` members and `added` ones with their scores. limit_admission.flush carries it
 -- out, with one command for each key.
 local function moves_of(c)
+  c = c.root or c
   if not c.moves then c.moves = { removed = {}, added = {} } end
   return c.moves
 end
@@ -144,6 +145,7 @@ limit_admission.add_later = add_later
 
 -- Carries out what has been moved. Whoever reads an index or publishes what it holds calls it before.
 function limit_admission.flush(c)
+  c = c.root or c
   local moves = c.moves
   if not moves then return end
   c.moves = nil
@@ -165,7 +167,7 @@ function limit_admission.await(c, request, execution_id, core, from, score)
     'last_mutation_at', c.now_text,
   }, {})
   if not score then
-    score = redis.call('ZSCORE', key.lane_eligible(c, lane), execution_id) or c.now_text
+    score = redis.call('ZSCORE', order.index(c, lane, core), execution_id) or c.now_text
     if from then redis.call('ZREM', from, execution_id) else order.leave(c, lane, execution_id, core) end
     redis.call('ZADD', key.lane_blocked_quota(c, lane), c.now, execution_id)
     redis.call('ZADD', key.ffx_unadmitted(c), c.now + OFFER_AGAIN_MS, execution_id)
@@ -173,7 +175,7 @@ function limit_admission.await(c, request, execution_id, core, from, score)
     if core.fair_key then
       order.leave(c, lane, execution_id, core)
     else
-      remove_later(c, key.lane_eligible(c, lane), execution_id)
+      remove_later(c, order.index(c, lane, core), execution_id)
     end
     add_later(c, key.lane_blocked_quota(c, lane), c.now, execution_id)
     add_later(c, key.ffx_unadmitted(c), c.now + OFFER_AGAIN_MS, execution_id)

@@ -71,10 +71,14 @@ end
 -- An entry of a lane index: right, or the record is entered where it belongs and the entry goes.
 local function check_lane(c, lane, name, index_key, execution_id)
   if execution_id == pauses.MARK then return 0 end
+  c = call.at(c, execution_id)
   local core = repair_index.read(c, execution_id)
   if core then
     local home_lane, home_name = repair_index.home(c, core)
-    if (home_name or core.is_row) and (home_lane ~= lane or home_name ~= name) then repair_index.drop(c, 'lane:' .. name, 'ZREM', index_key, execution_id) end
+    if (home_name or core.is_row)
+      and (home_lane ~= lane or home_name ~= name or repair_index.key_of(c, core, lane, name) ~= index_key) then
+      repair_index.drop(c, 'lane:' .. name, 'ZREM', index_key, execution_id)
+    end
     repair_execution.execution(c, execution_id, core)
   else
     repair_index.drop(c, 'lane:' .. name, 'ZREM', index_key, execution_id)
@@ -83,6 +87,7 @@ local function check_lane(c, lane, name, index_key, execution_id)
 end
 
 local function check_reclaimable(c, lane, index_key, execution_id)
+  c = call.at(c, execution_id)
   local core = repair_index.read(c, execution_id)
   if not core or core.lifecycle_phase ~= 'active' or core.ownership_state == 'leased' or record.running_lane(core) ~= lane then
     repair_index.drop(c, 'reclaimable', 'ZREM', index_key, execution_id)
@@ -117,12 +122,13 @@ end
 
 -- An entry of the queue of a key.
 local function check_queued(c, lane, fair_key, execution_id)
+  c = call.at(c, execution_id)
   local core = repair_index.read(c, execution_id)
   if core and core.eligibility_state == 'eligible_now' and core.lifecycle_phase == 'runnable' and record.lane(core) == lane
     and (core.fair_key or '') == fair_key then
     return 1
   end
-  repair_index.drop(c, 'queue', 'ZREM', key.ffx_queue(c, lane, fair_key), execution_id)
+  repair_index.drop(c, 'queue', 'ZREM', key.ffx_queue(call.home(c), lane, fair_key), execution_id)
   return 1
 end
 

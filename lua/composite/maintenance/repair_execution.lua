@@ -3,7 +3,7 @@
 
 -- Where keys take turns, what waits stands in the queue of its key, too, and the key in line.
 local function repair_queue(c, execution_id, core, lane, score)
-  if not redis.call('ZSCORE', key.ffx_turns(c, lane), core.fair_key or '') then repair_index.note(c, 'turns') end
+  if not redis.call('ZSCORE', key.ffx_turns(call.home(c), lane), core.fair_key or '') then repair_index.note(c, 'turns') end
   repair_index.place(c, 'queue', order.queue_for(c, lane, execution_id, core), execution_id, score, true)
 end
 
@@ -11,14 +11,13 @@ end
 -- key did.
 local function is_queued(c, core, lane)
   return is_set(core.fair_key)
-    or order.is_fair(c, lane) and redis.call('HEXISTS', key.ffx_order(c, lane), 'adopted_to') == 0
+    or order.is_fair(c, lane) and redis.call('HEXISTS', key.ffx_order(call.home(c), lane), 'adopted_to') == 0
 end
 
 -- The lanes of a partition are those of its managed flows, and those on which other executions have been found.
 local function learn_lane(c, core, lane)
-  if not core.managed and core.lifecycle_phase == 'terminal' or redis.call('SADD', key.ffx_lanes(c), lane) == 0 then return end
+  if not core.managed and core.lifecycle_phase == 'terminal' or not pauses.note_lane(c, lane) then return end
   if core.managed then repair_index.note(c, 'lanes') end
-  pauses.lane_added(c, lane)
 end
 
 local function repair_lane(c, execution_id, core)
@@ -26,8 +25,8 @@ local function repair_lane(c, execution_id, core)
   learn_lane(c, core, lane or record.lane(core))
   -- The place of what is suspended follows from its suspension.
   if not index or index == 'suspended' then return end
-  if index == 'eligible' and is_queued(c, core, lane) then repair_queue(c, execution_id, core, lane, score) end
-  if not repair_index.place(c, 'lane:' .. index, key['lane_' .. index](c, lane), execution_id, score, exact) then return end
+  if index == 'eligible' and order.is_ordered(c, core) and is_queued(c, core, lane) then repair_queue(c, execution_id, core, lane, score) end
+  if not repair_index.place(c, 'lane:' .. index, repair_index.key_of(c, core, lane, index), execution_id, score, exact) then return end
   if not core.managed then return end
   if index == 'eligible' then
     order.announce(c, execution_id, core, lane)
@@ -54,7 +53,7 @@ local function repair_lease(c, execution_id, core)
   end
   -- Whoever looks for lapsed leases offers it anew, to workers or to its limits.
   if not leased and core.admission ~= limit_admission.WAITING
-    and not redis.call('ZSCORE', key.ffx_reclaimable(c, record.running_lane(core)), execution_id)
+    and not redis.call('ZSCORE', key.ffx_reclaimable(call.home(c), record.running_lane(core)), execution_id)
     and tonumber(redis.call('ZSCORE', expiry_key, execution_id)) > c.now then
     redis.call('ZADD', expiry_key, c.now, execution_id)
     repair_index.note(c, 'reclaimable')

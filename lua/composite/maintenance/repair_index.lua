@@ -3,6 +3,7 @@
 
 -- Notes that an entry of an index was repaired.
 function repair_index.note(c, index)
+  c = c.root or c
   c.repaired = c.repaired or {}
   c.repaired[index] = (c.repaired[index] or 0) + 1
 end
@@ -49,6 +50,12 @@ local FIELDS = {
 }
 
 function repair_index.read(c, execution_id) return record.read(key.exec_core(c, execution_id), FIELDS) end
+
+-- The key of an index of a lane that an execution belongs into.
+function repair_index.key_of(c, core, lane, index)
+  if index == 'eligible' then return order.index(c, lane, core) end
+  return key['lane_' .. index](c, lane)
+end
 
 local BY_ELIGIBILITY = {
   eligible_now = 'eligible', not_eligible_until_time = 'delayed', blocked_by_dependencies = 'blocked_dependencies',

@@ -24,7 +24,7 @@ local function release_root(c, run, ordinal, batch, fair_key)
   end
   local lane = node.lane_id
   local score = run.created - node.priority_number * record.PRIORITY_STEP
-  batch_writes.gather(batch, 'ZADD', key.lane_eligible(c, lane), score, execution_id)
+  batch_writes.gather(batch, 'ZADD', key.lane_eligible(call.home(c), lane), score, execution_id)
   local queue_key = order.queue_for(c, lane, execution_id, { fair_key = fair_key or '' })
   if queue_key then batch_writes.gather(batch, 'ZADD', queue_key, score, execution_id) end
   wake.eligible(c, lane, execution_id, node.priority)
@@ -42,7 +42,7 @@ local function note_lanes(c, g)
   for _, lane in ipairs(graph_store.lanes(g)) do
     if not known[lane] then
       known[lane] = true
-      if redis.call('SADD', key.ffx_lanes(c), lane) == 1 then pauses.lane_added(c, lane) end
+      pauses.note_lane(c, lane)
     end
   end
 end

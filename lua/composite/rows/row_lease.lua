@@ -45,5 +45,6 @@ function row_lease.take(c, request, task, urgent, n)
   row_steps.start(c, r, execution_id, w)
   if node.attempt_timeout then leasing.arm_timeout(c, execution_id, node) end
   event_log.add(c, run.id, 'started', node.name, '0', request.worker_instance_id)
+  wake.due(c, c.now + request.ttl)
   return describe(c, execution_id, r, node, flow_record.read(c, run.id), w)
 end

@@ -164,17 +164,28 @@ local function remove_members(c, work, flow_id)
   return gone, redis.call('EXISTS', members_key) == 0
 end
 
+-- Takes a lane that holds nothing off the list of a partition, and reports whether it did. It stays where other partitions use it.
+local function forget_lane(c, lane)
+  if redis.call('EXISTS', key.lane_eligible(c, lane), key.lane_delayed(c, lane), key.lane_active(c, lane),
+    key.lane_terminal(c, lane), key.lane_suspended(c, lane), key.lane_blocked_dependencies(c, lane),
+    key.lane_blocked_budget(c, lane), key.lane_blocked_quota(c, lane), key.lane_blocked_route(c, lane),
+    key.lane_blocked_operator(c, lane), key.ffx_reclaimable(c, lane), key.ffx_lane_partitions(c, lane)) > 0 then
+    return false
+  end
+  redis.call('SREM', key.ffx_lanes(c), lane)
+  claim_order.forget(c, lane)
+  return true
+end
+
 -- A lane that holds nothing is not looked at any more. Nodes of runs that wait for others, or run, are in no index of a lane,
 -- so this is for partitions without runs. `lanes` are those of what is removed.
 function purge.forget_lanes(c, lanes)
   if not next(lanes) or redis.call('EXISTS', key.ffx_all_runs(c)) == 1 then return end
+  local home = call.home(c)
   for _, lane in ipairs(redis.call('SMEMBERS', key.ffx_lanes(c))) do
-    if redis.call('EXISTS', key.lane_eligible(c, lane), key.lane_delayed(c, lane), key.lane_active(c, lane),
-      key.lane_terminal(c, lane), key.lane_suspended(c, lane), key.lane_blocked_dependencies(c, lane),
-      key.lane_blocked_budget(c, lane), key.lane_blocked_quota(c, lane), key.lane_blocked_route(c, lane),
-      key.lane_blocked_operator(c, lane), key.ffx_reclaimable(c, lane)) == 0 then
-      redis.call('SREM', key.ffx_lanes(c), lane)
-      claim_order.forget(c, lane)
+    if forget_lane(c, lane) and home ~= c then
+      redis.call('SREM', key.ffx_lane_partitions(home, lane), call.partition(c))
+      if redis.call('EXISTS', key.ffx_all_runs(home)) == 0 then forget_lane(home, lane) end
     end
   end
 end

@@ -37,7 +37,8 @@ type GrantRequest struct {
 	Activities []string
 	// TTL is the time within which the worker must claim by the grant: 1 ms to MaxGrantTTL.
 	TTL time.Duration
-	// Partition restricts the search to one partition; nil searches up to 32 partitions, in rotation.
+	// Partition restricts the search to what waits in one partition; nil searches up to 32 partitions, in rotation.
+	// Where one server has all partitions, what is eligible waits in partition 0, whatever its own one.
 	Partition *enginecore.Partition
 }
 

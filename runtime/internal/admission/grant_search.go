@@ -88,6 +88,10 @@ func (g *GrantIssuer) newSearch(ctx context.Context, r GrantRequest) (*grantSear
 	for i := range min(searchedPartitions, len(all)) {
 		s.partitions = append(s.partitions, all[(first+i)%len(all)])
 	}
+	// Partition 0 keeps the order of the lane for all partitions of the server.
+	if g.session.IsOneServer() && !slices.Contains(s.partitions, all[0]) {
+		s.partitions = append(s.partitions, all[0])
+	}
 	return s, nil
 }
 
@@ -127,8 +131,12 @@ func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (Issu
 			return IssuedGrant{}, false, err
 		}
 		id := enginecore.ExecutionID(reply.ExecutionID)
+		at, err := id.Partition()
+		if err != nil {
+			return IssuedGrant{}, false, err
+		}
 		if reply.Granted {
-			return s.grantOf(heads.partition, id, reply.Reclaim), true, nil
+			return s.grantOf(at, id, reply.Reclaim), true, nil
 		}
 		asked := []grantCandidate{{id: id}}
 		if err := s.readRecords(ctx, asked); err != nil {
@@ -137,7 +145,7 @@ func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (Issu
 		// Another worker may have claimed the execution meanwhile. Acquiring permits for its next lease would
 		// then give up the permits of the current one.
 		if s.isClaimable(&asked[0]) {
-			grant, granted, err := s.admitAndGrant(ctx, heads.partition, &asked[0])
+			grant, granted, err := s.admitAndGrant(ctx, at, &asked[0])
 			if err != nil || granted {
 				return grant, granted, err
 			}

@@ -5,14 +5,14 @@
 //
 //   - [Queue] holds the free slots of the worker, the shards where work may be waiting, and the wake-ups for
 //     which the worker is responsible.
-//   - [ClaimTarget] is what the queue returns for the next claim: the shard, the number of slots reserved, what the
-//     claim tells other workers, and a partition hint if the server is to choose among several shards.
+//   - [ClaimTarget] is what the queue returns for the next claim: the shard, the number of slots reserved, and what the
+//     claim tells other workers.
 //   - [PeerSet] tracks the other workers of each lane. From them it derives the worker's turn in responding to a
 //     wake-up and the slots of the wake ring that the worker subscribes to.
 //
 // Package worker feeds the queue with wake-ups, sweeps and replies (Add, AddShared, AddAssigned, AddSetAside,
-// MarkEmpty). Its dispatch loop calls Take whenever Changed has a value, sends the claim, and ends it with ResolveHint
-// or DropHint and with FinishClaim; ReleaseSlot follows when a slot has no more work. Queue and PeerSet are
+// MarkEmpty). Its dispatch loop calls Take whenever Changed has a value, sends the claim, and ends it with FinishClaim;
+// ReleaseSlot follows when a slot has no more work. Queue and PeerSet are
 // safe for concurrent use.
 //
 // The package imports enginecore for ids and internal/stablehash, and no other package of runtime: it knows neither

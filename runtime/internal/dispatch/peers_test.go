@@ -80,23 +80,23 @@ func TestQueueLeavesShardsToOthers(t *testing.T) {
 	b.AddShared(open, after(time.Millisecond))
 	b.MarkEmpty(taken)
 	<-b.Changed
-	v, ok := b.Take(false)
+	v, ok := b.Take()
 	if !ok || v.LaneShard != open || !v.Shared || !v.Early {
 		t.Fatalf("%+v %v", v, ok)
 	}
 	// Without a free slot it is noted at once, but others need not be told by this worker then that nothing was there.
 	b.AddShared(taken, after(time.Hour))
-	if _, ok := b.Take(false); ok {
+	if _, ok := b.Take(); ok {
 		t.Error("a visit without a slot")
 	}
 	b.FinishClaim(1)
-	if v, ok := b.Take(false); !ok || v.LaneShard != taken || !v.Shared || v.Early {
+	if v, ok := b.Take(); !ok || v.LaneShard != taken || !v.Shared || v.Early {
 		t.Errorf("%+v %v", v, ok)
 	}
 	b.FinishClaim(1)
 	b.AddSetAside(taken)
 	b.MarkEmpty(taken)
-	if v, ok := b.Take(false); !ok || !v.SetAside {
+	if v, ok := b.Take(); !ok || !v.SetAside {
 		t.Errorf("what was set aside is not what others have taken: %+v %v", v, ok)
 	}
 	b.AddShared(open, after(time.Hour))

@@ -9,7 +9,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// LaneShard is the part of a lane that one partition holds: the unit that a claim takes work from.
+// LaneShard is what a claim takes work from: a lane in a partition. Where one server has all partitions, the engine
+// keeps one order for the whole lane in partition 0, and wake-ups name that shard; other shards of the lane are queued
+// only for executions that were set aside in their partition or that no run owns.
 type LaneShard struct {
 	Lane      enginecore.LaneID
 	Partition enginecore.Partition
@@ -19,7 +21,6 @@ type LaneShard struct {
 // makes it; the zero value is no target.
 type ClaimTarget struct {
 	LaneShard
-	partitionHint
 	Slots    int  // reserved for the executions that the claim leases
 	SetAside bool // claim executions that were set aside, too
 	// Shared is set when other workers received the wake-up as well: the claim tells them when it leaves nothing.
@@ -49,11 +50,9 @@ type Queue struct {
 	free       int
 	claims     int // in flight
 	queue      []ClaimTarget
-	queued     map[LaneShard]int              // version of the latest wake-up of each shard in the queue
-	version    int                            // of the latest wake-up
-	lanes      map[enginecore.LaneID]laneLoad // counts of the queue, by lane
-	setAside   map[LaneShard]bool             // shards with executions that were set aside and this worker can run
-	delayed    map[LaneShard]*time.Timer      // shards that other workers claim from first
+	queued     map[LaneShard]bool        // shards in the queue
+	setAside   map[LaneShard]bool        // shards with executions that were set aside and this worker can run
+	delayed    map[LaneShard]*time.Timer // shards that other workers claim from first
 	broadcasts map[LaneShard]pendingBroadcast
 	closed     bool
 }
@@ -64,8 +63,7 @@ const maxClaims = 4
 // NewQueue returns an empty queue of a worker with the given number of slots, all free.
 func NewQueue(slots int) *Queue {
 	return &Queue{
-		Changed: make(chan struct{}, 1), free: slots, queued: make(map[LaneShard]int),
-		lanes:    make(map[enginecore.LaneID]laneLoad),
+		Changed: make(chan struct{}, 1), free: slots, queued: make(map[LaneShard]bool),
 		setAside: make(map[LaneShard]bool), delayed: make(map[LaneShard]*time.Timer),
 		broadcasts: make(map[LaneShard]pendingBroadcast),
 	}
@@ -96,7 +94,7 @@ func (q *Queue) AddShared(s LaneShard, turn func() (wait time.Duration, first bo
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.dropBroadcast(s)
-	if q.closed || q.bumpIfQueued(s) || q.delayed[s] != nil {
+	if q.closed || q.queued[s] || q.delayed[s] != nil {
 		return
 	}
 	if q.free == 0 {
@@ -129,7 +127,7 @@ func (q *Queue) AddAssigned(s LaneShard, slot int, wait, patience time.Duration,
 		}
 	})
 	q.broadcasts[s] = pendingBroadcast{strconv.Itoa(slot), timer, broadcast}
-	if q.bumpIfQueued(s) || q.delayed[s] != nil {
+	if q.queued[s] || q.delayed[s] != nil {
 		return
 	}
 	if q.free == 0 {
@@ -176,16 +174,6 @@ func (q *Queue) MarkEmpty(s LaneShard) {
 	}
 }
 
-// bumpIfQueued reports whether a shard is in the queue, and notes a new wake-up of it if so. It needs the lock.
-func (q *Queue) bumpIfQueued(s LaneShard) bool {
-	_, queued := q.queued[s]
-	if queued {
-		q.version++
-		q.queued[s] = q.version
-	}
-	return queued
-}
-
 // remove removes a shard from the queue. It needs the lock.
 func (q *Queue) remove(s LaneShard) {
 	i := slices.IndexFunc(q.queue, func(v ClaimTarget) bool { return v.LaneShard == s })
@@ -194,18 +182,15 @@ func (q *Queue) remove(s LaneShard) {
 	}
 	q.queue = slices.Delete(q.queue, i, i+1)
 	delete(q.queued, s)
-	q.lanes[s.Lane] = q.lanes[s.Lane].withQueued(-1)
 }
 
 // enqueue adds a target to the queue unless its shard is there. It needs the lock.
 func (q *Queue) enqueue(v ClaimTarget) {
 	q.dropDelayed(v.LaneShard)
-	if q.closed || q.bumpIfQueued(v.LaneShard) {
+	if q.closed || q.queued[v.LaneShard] {
 		return
 	}
-	q.version++
-	q.queued[v.LaneShard] = q.version
-	q.lanes[v.Lane] = q.lanes[v.Lane].withQueued(1)
+	q.queued[v.LaneShard] = true
 	q.queue = append(q.queue, v)
 	if q.free > 0 {
 		signalChange(q.Changed)
@@ -221,38 +206,21 @@ func (q *Queue) dropDelayed(s LaneShard) {
 }
 
 // Take returns the target of the next claim, with slots reserved for it; ok is false when there is no shard, no free
-// slot, or maxClaims claims are in flight. The caller ends the claim with [Queue.ResolveHint] or
-// [Queue.DropHint], and with [Queue.FinishClaim].
-//
-// When several shards of the lane are queued and the server can choose among them (canChoose), the target has a
-// partition hint, and the shards stay in the queue until ResolveHint removes the one that the claim visited.
-func (q *Queue) Take(canChoose bool) (v ClaimTarget, ok bool) {
+// slot, or maxClaims claims are in flight. The caller ends the claim with [Queue.FinishClaim].
+func (q *Queue) Take() (v ClaimTarget, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || q.free == 0 || q.claims >= maxClaims {
+	if q.closed || q.free == 0 || q.claims >= maxClaims || len(q.queue) == 0 {
 		return ClaimTarget{}, false
 	}
-	i := slices.IndexFunc(q.queue, func(v ClaimTarget) bool { return q.lanes[v.Lane].unclaimed() > 0 })
-	if i < 0 {
-		return ClaimTarget{}, false
+	v = q.queue[0]
+	v.Slots = max(1, q.free/min(len(q.queue), maxClaims-q.claims))
+	q.remove(v.LaneShard)
+	if h, pending := q.dropBroadcast(v.LaneShard); pending {
+		v.Shared, v.Early, v.RingSlot = true, true, h.slot
 	}
-	v = q.queue[i]
-	rivals := 0
-	for _, l := range q.lanes {
-		rivals += max(0, l.unclaimed())
-	}
-	v.Slots = max(1, q.free/min(rivals, maxClaims-q.claims))
-	if canChoose && q.lanes[v.Lane].queued > 1 {
-		q.queue = append(slices.Delete(q.queue, i, i+1), v)
-		v.partitionHint = q.makeHint(v.Lane)
-	} else {
-		q.remove(v.LaneShard)
-		if h, pending := q.dropBroadcast(v.LaneShard); pending {
-			v.Shared, v.Early, v.RingSlot = true, true, h.slot
-		}
-		v.SetAside = q.setAside[v.LaneShard]
-		delete(q.setAside, v.LaneShard)
-	}
+	v.SetAside = q.setAside[v.LaneShard]
+	delete(q.setAside, v.LaneShard)
 	q.free -= v.Slots
 	q.claims++
 	return v, true

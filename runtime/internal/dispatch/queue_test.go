@@ -26,52 +26,14 @@ func TestQueueVisitsInTurn(t *testing.T) {
 			b.Add(at(rand.IntN(shards)))
 			b.AddSetAside(at(rand.IntN(shards)))
 		}
-		v, ok := b.Take(false)
+		v, ok := b.Take()
 		require.True(t, ok)
 		require.LessOrEqual(t, claim-last[v.LaneShard], shards, "%v", v.LaneShard)
 		last[v.LaneShard] = claim
-		_, again := b.Take(false)
+		_, again := b.Take()
 		require.False(t, again, "there is one slot")
 		b.Add(v.LaneShard) // it left work there
 		b.FinishClaim(v.Slots)
 	}
 	require.Len(t, last, shards)
-}
-
-// Where the server chooses which shard a claim visits, each lane has its turn, no more claims are in flight than shards
-// wait, and a wake-up of a shard during a claim makes for another one.
-func TestQueueLeavesTheChoice(t *testing.T) {
-	t.Parallel()
-	at := func(lane enginecore.LaneID, i int) LaneShard {
-		return LaneShard{lane, enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}}
-	}
-	b := NewQueue(16)
-	defer b.Close()
-	b.Add(at("a", 1))
-	b.AddSetAside(at("a", 4))
-	b.Add(at("b", 2))
-	first, ok := b.Take(true)
-	require.True(t, ok)
-	require.Equal(t, "01005", first.Digits)
-	second, ok := b.Take(true)
-	require.True(t, ok)
-	require.Equal(t, "01005", second.Digits, "what a claim under way may visit stays on the list")
-	third, ok := b.Take(true)
-	require.True(t, ok)
-	require.Equal(t, at("b", 2), third.LaneShard)
-	require.Empty(t, third.Digits, "there is one of the lane")
-	_, ok = b.Take(true)
-	require.False(t, ok, "there are as many claims as shards")
-
-	b.Add(at("a", 1)) // new work, of which the claims may not know
-	require.True(t, b.ResolveHint(first, at("a", 4)))
-	require.False(t, b.ResolveHint(second, at("a", 1)))
-	b.FinishClaim(first.Slots)
-	b.FinishClaim(second.Slots)
-	again, ok := b.Take(true)
-	require.True(t, ok)
-	require.Equal(t, at("a", 1), again.LaneShard)
-	require.Empty(t, again.Digits)
-	_, ok = b.Take(true)
-	require.False(t, ok, "the other one has been visited")
 }

@@ -53,7 +53,7 @@ func TestQueueHandsOff(t *testing.T) {
 		b.AddAssigned(at(i), 17, wait, patience, func() { handed <- i })
 	}
 	hear(0, 0, time.Hour)
-	v, ok := b.Take(false)
+	v, ok := b.Take()
 	require.True(t, ok)
 	require.Equal(t, ClaimTarget{LaneShard: at(0), Slots: 1, Shared: true, Early: true, RingSlot: "17"}, v)
 
@@ -68,7 +68,7 @@ func TestQueueHandsOff(t *testing.T) {
 
 	// It comes itself later, too.
 	b.FinishClaim(1)
-	v, ok = b.Take(false)
+	v, ok = b.Take()
 	require.True(t, ok)
 	require.Equal(t, at(1), v.LaneShard)
 	require.Empty(t, v.RingSlot, "all have heard of it")

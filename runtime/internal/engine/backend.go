@@ -93,7 +93,7 @@ var _ interface {
 	GrantedClaims
 	GraphStore
 	BatchedCompletions
-	partitionChoice
+	laneOrder
 	CompositeLibrary
 	Maintenance
 } = nativeBackend{}
@@ -130,4 +130,4 @@ func (nativeBackend) TickTasks() []TaskID {
 	}
 }
 
-func (nativeBackend) choosesPartitions() {}
+func (nativeBackend) ordersLanes() {}

@@ -99,8 +99,8 @@ type BatchedCompletions interface {
 	CompleteMany(context.Context, enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error)
 }
 
-// partitionChoice marks a backend whose Claim takes several partitions and picks one of those on its server.
-type partitionChoice interface{ choosesPartitions() }
+// laneOrder marks a backend whose Claim takes executions of all partitions that one server has.
+type laneOrder interface{ ordersLanes() }
 
 // CompositeLibrary reports the version of this project's function library, which another build can replace.
 type CompositeLibrary interface {
@@ -145,8 +145,8 @@ type CompletionFollower interface {
 	FollowCompletions(ctx context.Context)
 }
 
-// IsOneServer reports whether one server has all partitions, so that a claim can leave the choice of the partition to
-// the server. It is false for a cluster and for a backend whose Claim takes one partition only.
+// IsOneServer reports whether one server has all partitions, so that it keeps one order for each lane, in partition 0.
+// It is false for a cluster and for a backend whose Claim takes one partition only.
 func (s *Session) IsOneServer() bool {
-	return Has[partitionChoice](s.Backend) && s.Client.Mode() != rueidis.ClientModeCluster
+	return Has[laneOrder](s.Backend) && s.Client.Mode() != rueidis.ClientModeCluster
 }

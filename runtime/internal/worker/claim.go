@@ -20,7 +20,7 @@ func (s *Run) claim(ctx context.Context, v dispatch.ClaimTarget) {
 	}
 	call := enginerpc.ClaimCall{
 		Partition: v.Partition, ClaimRequest: s.claimRequest(v.Lane, v.Slots), TellNone: v.Shared, TellEmpty: v.Early,
-		TellMore: v.RingSlot != "", Place: v.RingSlot, List: v.Digits, Places: v.RingSlots,
+		TellMore: v.RingSlot != "", Place: v.RingSlot,
 	}
 	call.Aside = v.SetAside
 	if s.peers.Size() == 0 {
@@ -37,11 +37,6 @@ func (s *Run) claim(ctx context.Context, v dispatch.ClaimTarget) {
 		s.claimFailed(ctx, v, sentAt, err)
 		return
 	}
-	at := v.LaneShard
-	if v.Digits != "" {
-		at.Partition.Index = uint16(reply.Visited)
-	}
-	aside := s.queue.ResolveHint(v, at)
 	s.peers.ObserveClaim(time.Since(sentAt))
 	s.worker.Counts.claimed(len(reply.Executions))
 	if len(reply.Executions) > 0 {
@@ -50,17 +45,17 @@ func (s *Run) claim(ctx context.Context, v dispatch.ClaimTarget) {
 		s.measureClaim(sentAt, v, engine.OutcomeEmpty)
 	}
 	// The first task runs in this goroutine unless the candidates of the reply have to be admitted first.
-	first := s.launch(at, reply.Executions, sentAt, len(reply.Candidates) == 0)
+	first := s.launch(v.LaneShard, reply.Executions, sentAt, len(reply.Candidates) == 0)
 	unused := v.Slots - len(reply.Executions)
 	if len(reply.Candidates) > 0 {
 		unused -= s.admit(v.Lane, reply.Candidates, unused)
 	}
 	s.queue.FinishClaim(unused)
 	switch {
-	case aside && len(reply.Executions) == v.Slots:
-		s.queue.AddSetAside(at)
+	case v.SetAside && len(reply.Executions) == v.Slots:
+		s.queue.AddSetAside(v.LaneShard)
 	case reply.Remaining > 0:
-		s.queue.Add(at)
+		s.queue.Add(v.LaneShard)
 	}
 	if first != nil {
 		s.work(first)
@@ -76,7 +71,6 @@ func (s *Run) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sentAt ti
 		slog.String("lane", string(v.Lane)),
 		slog.String("partition", v.Partition.Tag()), slog.Any("error", err))
 	engine.Sleep(ctx, claimPause)
-	s.queue.DropHint(v)
 	s.queue.FinishClaim(v.Slots)
 	if v.SetAside {
 		s.queue.AddSetAside(v.LaneShard)

@@ -66,11 +66,20 @@ func (c runClaimant) IsContended(limit enginecore.QuotaPolicyID) bool {
 	return c.run.limits.isContendedLimit(limit)
 }
 
+// sourceOf returns the shard from which the executions of a lane in a partition are claimed: where one server has all
+// partitions, they wait in partition 0.
+func (s *Run) sourceOf(lane enginecore.LaneID, p enginecore.Partition) dispatch.LaneShard {
+	if s.session.IsOneServer() {
+		p.Index = 0
+	}
+	return dispatch.LaneShard{Lane: lane, Partition: p}
+}
+
 // tasks returns a task for each execution that was leased to the claimant.
 func (c runClaimant) tasks(leased []admission.LeasedExecution) []*Task {
 	tasks := make([]*Task, len(leased))
 	for i, x := range leased {
-		tasks[i] = c.run.NewTask(dispatch.LaneShard{Lane: c.lane, Partition: x.Partition}, x.Claimed, x.SentAt)
+		tasks[i] = c.run.NewTask(c.run.sourceOf(c.lane, x.Partition), x.Claimed, x.SentAt)
 	}
 	return tasks
 }

@@ -8,10 +8,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
 )
 
-// lease is an execution that the engine has leased to this worker: its shard, the data of the claim, and the
-// end of the lease.
+// lease is an execution that the engine has leased to this worker: its lane and partition, the data of the claim,
+// and the end of the lease.
 type lease struct {
-	shard   dispatch.LaneShard
+	shard dispatch.LaneShard
+	// source is the shard from which more work of the lane is claimed. It differs from shard where the partitions of a
+	// server share the order of a lane.
+	source  dispatch.LaneShard
 	claimed enginerpc.ClaimedExecution
 	// begun is when the worker received the lease, by its own clock.
 	begun time.Time

@@ -39,9 +39,6 @@ type Run struct {
 	limits        limitCache
 	permits       permitQueue
 	pools         permitPools
-	// mayChoose is set if one server has all partitions, so that it can choose which of them a claim takes
-	// work from.
-	mayChoose bool
 }
 
 // NewRun returns a run of a worker. base is the context of its calls and functions, and does not end
@@ -57,8 +54,7 @@ func NewRun(base context.Context, w *Worker) *Run {
 			WorkerID: enginecore.WorkerID(w.config.ID), WorkerInstanceID: w.Instance, LeaseTTL: w.config.Lease,
 			Kinds: w.kinds(), Capabilities: strings.Join(w.config.Capabilities, ","),
 		},
-		drain:     drainer{calls: w.session.Backend, logger: w.session.Logger},
-		mayChoose: !w.config.Through && w.session.IsOneServer(),
+		drain: drainer{calls: w.session.Backend, logger: w.session.Logger},
 	}
 	s.leases = newLeaseManager(&s.services)
 	s.pools = permitPools{
@@ -146,7 +142,7 @@ func (s *Run) run(ctx context.Context) error {
 func (s *Run) dispatch(ctx context.Context) {
 	for {
 		for {
-			v, ok := s.queue.Take(s.mayChoose && s.peers.Size() > 0)
+			v, ok := s.queue.Take()
 			if !ok {
 				break
 			}

@@ -152,9 +152,9 @@ func (s *Run) resume(t *Task, ended attemptOutcome, brought []byte) bool {
 // next returns the task that follows in the slot of a finished one, and starts what else the reply to its
 // report requires: draining, returning surplus executions and admitting spare candidates.
 func (s *Run) next(over *Task, h handoff) *Task {
-	at := over.shard
+	at := over.source
 	if h.more {
-		s.drain.start(s.base, at.Partition)
+		s.drain.start(s.base, over.shard.Partition)
 	}
 	if h.remaining {
 		s.queue.Add(at)

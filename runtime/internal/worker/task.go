@@ -29,7 +29,11 @@ type Task struct {
 // NewTask returns the task of an execution that a call sent at sentAt has leased from a shard. Its context is
 // derived from the Base of the run. The caller calls Cancel when the attempt has ended.
 func (s *services) NewTask(from dispatch.LaneShard, claimed enginerpc.ClaimedExecution, sentAt time.Time) *Task {
-	t := &Task{attempt: attempt{lease: lease{shard: from, claimed: claimed, begun: time.Now()}, run: s}}
+	t := &Task{attempt: attempt{lease: lease{shard: from, source: from, claimed: claimed, begun: time.Now()}, run: s}}
+	// A claim from a shard can lease executions of all partitions that share the order of its lane.
+	if p, err := claimed.ExecutionID.Partition(); err == nil {
+		t.shard.Partition = p
+	}
 	t.progress.attempt, t.usage.attempt, t.overstay.attempt = &t.attempt, &t.attempt, &t.attempt
 	t.ctx, t.cancel = context.WithCancelCause(engine.ExtractTrace(s.base, claimed.TraceContext))
 	t.extendLease(sentAt)
