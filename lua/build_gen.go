@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "217-8cc8908141d36014"
+const build = "218-8b737a25619850bb"

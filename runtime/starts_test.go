@@ -121,6 +121,7 @@ func contentOf(t *testing.T, ctx context.Context, client rueidis.Client, key str
 	}
 	read, known := map[string]func() rueidis.Completed{
 		"string": b.Get().Key(key).Build, "hash": b.Hgetall().Key(key).Build,
+		"list":   b.Lrange().Key(key).Start(0).Stop(-1).Build,
 		"stream": b.Xrange().Key(key).Start("-").End("+").Build,
 	}[kind]
 	require.True(t, known, "key %s is a %s", key, kind)

@@ -113,6 +113,13 @@ function event_log.drop_flow(flow_id)
   unwritten[flow_id] = nil
 end
 
+-- The partition has no flows any more, so nobody waits for news of them.
+function event_log.drop_feed(c)
+  local feed = key.ffx_feed(c)
+  touched[feed] = nil
+  redis.call('UNLINK', feed)
+end
+
 -- A call that was broken off by an error has left events behind, which may belong to keys that this one must not touch.
 function event_log.drop()
   if next(unwritten) then unwritten = {} end

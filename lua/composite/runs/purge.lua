@@ -215,6 +215,7 @@ function purge.remove_record(c, flow_id, flow_key)
   redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id)
   redis.call('ZREM', key.index_cancel_backlog(c), flow_id)
   redis.call('SREM', key.index_flow_index(c), flow_id)
+  if redis.call('EXISTS', key.index_flow_index(c)) == 0 then event_log.drop_feed(c) end
 end
 
 -- Removes a part of a closed run, or all of it. Gives how many members are gone, and whether that is all.
