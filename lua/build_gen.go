@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "218-8b737a25619850bb"
+const build = "219-30eaa42cc9486976"

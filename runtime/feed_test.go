@@ -172,7 +172,6 @@ func TestWatchWithoutHints(t *testing.T) {
 		for event, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
 			if seen = append(seen, event.Kind); len(seen) == 2 {
-				time.Sleep(100 * time.Millisecond) // the watch waits by then
 				require.NoError(t, client.Do(ctx, client.B().Unlink().Key(feed).Build()).Error())
 				close(gate)
 			}

@@ -205,7 +205,7 @@ end
 -- @error    invalid_input message:text
 -- @error    execution_not_found
 -- @error    set:lease_fence
--- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events ffx.feed
 function F.ff_renew_lease(K, A)
   local ttl, err = number.lease_ttl(A.lease_ttl_ms)
   if err then return err end

@@ -133,7 +133,7 @@ end
 -- @reply    OK outcome:text delay_until:unix_ms?
 -- @error    execution_not_found
 -- @error    set:lease_fence
--- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events ffx.feed
 function F.ff_fail_execution(K, A)
   local c = call.open(K.core)
   local core = record.read(K.core, fence.FIELDS)

@@ -56,7 +56,7 @@ end
 -- @error    invalid_input message:text
 -- @error    execution_not_found
 -- @error    set:lease_fence
--- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events ffx.feed
 function F.ff_delay_execution(K, A)
   local c = call.open(K.core)
   local core = record.read(K.core, fence.FIELDS)
@@ -102,7 +102,7 @@ end
 -- @reply    OK
 -- @error    execution_not_found
 -- @error    set:lease_fence
--- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events ffx.feed
 function F.ff_move_to_waiting_children(K, A)
   local c = call.open(K.core)
   local core = record.read(K.core, fence.FIELDS)

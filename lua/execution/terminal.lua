@@ -178,7 +178,7 @@ end
 -- @reply    OK outcome:text
 -- @error    execution_not_found
 -- @error    set:lease_fence
--- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events ffx.feed
 function F.ff_complete_execution(K, A)
   local c = call.open(K.core)
   local core = fence.read_completion(c, K.core, A)

@@ -131,6 +131,9 @@ local function base_of(c, flow_id)
   return tonumber(redis.call('HGET', key.flow_core(c, flow_id), 'events_base') or '0')
 end
 
+-- How many elements a flow's log has had, with those that are gone.
+function event_log.count(c, flow_id) return base_of(c, flow_id) + redis.call('LLEN', key.flow_events(c, flow_id)) end
+
 -- Logs a report of progress of a member in place of the one before. What this gives is to be passed as `before` the next time.
 function event_log.replace_progress(c, core, before, detail)
   local flow_id = core.flow_id

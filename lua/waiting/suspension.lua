@@ -137,7 +137,7 @@ end
 -- @error    pending_waitpoint_expired
 -- @error    waitpoint_not_token_bound
 -- @error    set:signing
--- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events ffx.feed
 -- @writes_on waitpoint_not_found suspension waitpoints
 -- @writes_on waitpoint_not_pending suspension waitpoints
 -- @writes_on invalid_waitpoint_for_execution suspension waitpoints

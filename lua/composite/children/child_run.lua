@@ -181,7 +181,7 @@ end
 -- @error    execution_not_found
 -- @error    set:lease_fence
 -- @error    invalid_input message:text
--- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events ffx.feed
 function F.ffx_link_child(K, A)
   local proposed, err = number.whole('number', A.number)
   if err then return err end
@@ -237,7 +237,7 @@ end
 -- @error    set:lease_fence
 -- @error    invalid_input message:text
 -- @error    invalid_capabilities reason:text
--- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events ffx.feed
 function F.ffx_await_child(K, A)
   local request, err = claim_request.parse(A)
   if err then return err end

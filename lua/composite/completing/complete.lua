@@ -52,7 +52,7 @@ end
 -- @error    set:lease_fence
 -- @error    invalid_input message:text
 -- @error    invalid_capabilities reason:text
--- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events ffx.feed
 function F.ffx_complete(K, A)
   local request, err = claim_request.parse(A)
   if err then return err end

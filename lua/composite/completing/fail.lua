@@ -44,7 +44,7 @@ end
 -- @error    execution_not_found
 -- @error    set:lease_fence
 -- @error    invalid_input message:text
--- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events ffx.feed
 function F.ffx_fail(K, A)
   local retry_after, err = number.optional('retry_after', A.retry_after, nil)
   if err then return err end
@@ -91,7 +91,7 @@ end
 -- @reply    ALREADY_SATISFIED
 -- @error    execution_not_found
 -- @error    set:lease_fence
--- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events ffx.feed
 function F.ffx_release(K, A)
   local c = call.open(K.partition)
   local core_key = key.exec_core(c, A.execution_id)

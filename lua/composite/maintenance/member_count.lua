@@ -4,10 +4,9 @@
 
 local COUNTED = { 'all', 'open', 'success', 'failed', 'expired', 'cancelled', 'skipped' }
 
--- What changes with every step of a run: its last event, and what it counts of its members.
+-- What changes with every step of a run: the number of its events, and what it counts of its members.
 local function mark_of(c, flow_id, flow)
-  local last = redis.call('XREVRANGE', key.flow_events(c, flow_id), '+', '-', 'COUNT', 1)[1]
-  local parts = { last and last[1] or '' }
+  local parts = { number.text(event_log.count(c, flow_id)) }
   for _, field in ipairs({ 'open_nodes', 'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'nodes_skipped', 'graph_revision', 'closed_at' }) do
     parts[#parts + 1] = flow[field] or ''
   end

@@ -75,7 +75,7 @@ end
 -- @error    invalid_input message:text
 -- @error    invalid_capabilities reason:text
 -- @error    set:signing
--- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events ffx.feed
 function F.ffx_suspend(K, A)
   local request, err = claim_request.parse(A)
   if err then return err end
@@ -139,7 +139,7 @@ end
 -- @error    set:lease_fence
 -- @error    journal_full message:text
 -- @error    invalid_input message:text
--- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events ffx.feed
 function F.ffx_record_step(K, A)
   local err = journal.check_step(A.step)
   if err then return err end
@@ -182,7 +182,7 @@ end
 -- @error    journal_full message:text
 -- @error    invalid_input message:text
 -- @error    set:signing
--- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events ffx.feed
 function F.ffx_open_waitpoint(K, A)
   local err = journal.check_step(A.step)
   if err then return err end
