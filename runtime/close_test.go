@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -163,6 +164,8 @@ func TestInspectWithoutServer(t *testing.T) {
 		soon, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
 		_, err = b.Client.Pauses(soon)
-		require.ErrorContains(t, err, "4 partitions: ")
+		// One partition may have been asked for the last time before the others: there are two errors at most.
+		require.ErrorContains(t, err, " partitions: ")
+		require.LessOrEqual(t, strings.Count(err.Error(), "ffx_pauses"), 2)
 	})
 }

@@ -439,7 +439,7 @@ func TestAwaitMistakes(t *testing.T) {
 				_, err := activity.Await[int](ctx, "typed")
 				return err
 			},
-			"200000 signals of 1 names are waited for": func(ctx context.Context) error {
+			"200000 signals are waited for, the limit is 1024": func(ctx context.Context) error {
 				_, err := activity.Await[int](ctx, "w", activity.AtLeast(200_000))
 				return err
 			},
