@@ -142,7 +142,7 @@ func (s *frameReader) checkNode(ctx context.Context) error {
 	session := s.run.client.session
 	client, key := session.Client, session.Core.Keys().ExecCore(s.execution)
 	if there, err := client.Do(ctx, client.B().Exists().Key(key).Build()).AsBool(); err != nil || there {
-		return enginerpc.CommandError("EXISTS", err)
+		return enginerpc.CommandError(ctx, "EXISTS", err)
 	}
 	d, err := s.run.Describe(ctx)
 	if err == nil && d.graph != nil && d.graph.Node(s.node) == nil {
@@ -242,7 +242,7 @@ func (s *frameReader) readFrames(ctx context.Context, yield func(StreamFrame, er
 		call.FromID = "(" + s.entry
 	}
 	reply, err := s.run.client.session.Core.ReadAttemptStream(ctx, call)
-	if errors.Is(err, enginecore.ErrUnavailable) && ctx.Err() == nil {
+	if engine.IsUnreached(err) && ctx.Err() == nil {
 		engine.Sleep(ctx, engine.TailPause)
 		return true, nil
 	}

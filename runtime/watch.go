@@ -113,7 +113,7 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 // because ctx has ended or the engine is closed. Other errors are returned as they are.
 func (r *RunRef) whyEnded(ctx context.Context, err error) error {
 	switch {
-	case !errors.Is(err, enginecore.ErrUnavailable):
+	case !engine.IsUnreached(err):
 		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
