@@ -42,7 +42,7 @@ func (c *Client) SetBudget(ctx context.Context, ref BudgetRef, opts ...flow.Budg
 func (c *Client) setBudget(
 	ctx context.Context, ref BudgetRef, onlyNew bool, opts []flow.BudgetOption,
 ) (enginerpc.Status, error) {
-	core, p, id, err := c.findBudget(ref)
+	core, p, id, err := c.findBudget(ctx, ref)
 	if err != nil {
 		return "", err
 	}
@@ -80,8 +80,10 @@ func (c *Client) setBudget(
 }
 
 // findBudget tells where a budget lives.
-func (c *Client) findBudget(ref BudgetRef) (engine.BudgetStore, enginecore.Partition, enginecore.BudgetID, error) {
-	core, err := offered[engine.BudgetStore](c)
+func (c *Client) findBudget(
+	ctx context.Context, ref BudgetRef,
+) (engine.BudgetStore, enginecore.Partition, enginecore.BudgetID, error) {
+	core, err := offered[engine.BudgetStore](ctx, c)
 	if err != nil {
 		return core, enginecore.Partition{}, "", err
 	}
@@ -97,7 +99,7 @@ func (c *Client) findBudget(ref BudgetRef) (engine.BudgetStore, enginecore.Parti
 // kept, and the times of later resets do not change.
 func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	fault := func(err error) error { return fmt.Errorf("reset budget %s: %w", ref, err) }
-	core, p, id, err := c.findBudget(ref)
+	core, p, id, err := c.findBudget(ctx, ref)
 	if err != nil {
 		return fault(err)
 	}
@@ -126,7 +128,7 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 // flow that declares the budget uses it again, the engine creates it anew. Deleting a budget that does not exist is not
 // an error.
 func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
-	core, p, id, err := c.findBudget(ref)
+	core, p, id, err := c.findBudget(ctx, ref)
 	if err != nil {
 		return fmt.Errorf("remove budget %s: %w", ref, err)
 	}
@@ -152,7 +154,7 @@ func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
 
 // Budget returns the state of a budget. The error wraps ErrBudgetNotFound when it was neither created nor used.
 func (c *Client) Budget(ctx context.Context, ref BudgetRef) (BudgetState, error) {
-	core, p, id, err := c.findBudget(ref)
+	core, p, id, err := c.findBudget(ctx, ref)
 	if err != nil {
 		return BudgetState{}, fmt.Errorf("budget %s: %w", ref, err)
 	}
@@ -171,7 +173,7 @@ func (c *Client) Budget(ctx context.Context, ref BudgetRef) (BudgetState, error)
 // Budgets returns the states of all budgets of the client's namespace that were created or used, sorted by name, flow
 // and key.
 func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
-	core, err := offered[engine.BudgetStore](c)
+	core, err := offered[engine.BudgetStore](ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("list budgets: %w", err)
 	}

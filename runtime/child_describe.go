@@ -100,7 +100,7 @@ var ErrNoItems = errors.New("node has no items")
 // error is yielded last. It wraps ErrRunNotFound, ErrUnknownNode, ErrNoItems, or in contract mode ErrNotInContract.
 func (r *RunRef) Items(ctx context.Context, node string, from int) iter.Seq2[MapItem, error] {
 	return func(yield func(MapItem, error) bool) {
-		if err := r.ready(); err != nil {
+		if err := r.ready(ctx); err != nil {
 			yield(MapItem{}, err)
 			return
 		}
@@ -156,7 +156,7 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]Ma
 	if err != nil {
 		return nil, err
 	}
-	core, err := offered[engine.ChildRuns](c)
+	core, err := offered[engine.ChildRuns](ctx, c)
 	if err != nil {
 		return nil, err
 	}

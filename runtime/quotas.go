@@ -17,7 +17,7 @@ import (
 
 // Limits returns the state of the limits of the client's namespace that are in use or were set, sorted by name and key.
 func (c *Client) Limits(ctx context.Context) ([]LimitState, error) {
-	if err := c.ready(); err != nil {
+	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
 	var list []LimitState
@@ -74,7 +74,7 @@ func (c *Client) ResetLimit(ctx context.Context, name, key string) error {
 }
 
 func (c *Client) setLimit(ctx context.Context, key string, spec activityspec.Limit, pin bool) error {
-	if err := c.ready(); err != nil {
+	if err := c.ready(ctx); err != nil {
 		return err
 	}
 	id := enginecore.QuotaIDFor(c.session.Namespace, spec.Name, key)

@@ -74,7 +74,7 @@ func (r *RunRef) Stream(ctx context.Context, node string, opts ...StreamOption) 
 	config := streamConfig{}
 	fault := apply(&config, opts)
 	return func(yield func(StreamFrame, error) bool) {
-		if err := r.ready(); err != nil {
+		if err := r.ready(ctx); err != nil {
 			yield(StreamFrame{}, err)
 			return
 		}

@@ -98,7 +98,7 @@ func WithClosed() WaitpointsOption { return func(c *waitsConfig) { c.closed = tr
 // sub-flows belong to their child runs, which NodeDescription.Child names. The error wraps ErrRunNotFound, or in
 // contract mode ErrNotInContract.
 func (r *RunRef) Waitpoints(ctx context.Context, opts ...WaitpointsOption) ([]Waitpoint, error) {
-	if err := r.ready(); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
 	config := waitsConfig{}
@@ -162,7 +162,7 @@ func (r *RunRef) CancelWait(ctx context.Context, w Waitpoint, reason string) err
 
 // endWait ends a wait as the call says.
 func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWaitCall) error {
-	if err := r.ready(); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return err
 	}
 	fail := func(err error) error {
