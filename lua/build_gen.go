@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "196-d4bc47df47c070b0"
+const build = "197-8e016a3d57d957f4"

@@ -16,9 +16,9 @@ import (
 // Record holds fields of one stored hash; hashrecord.Read decodes it from the reply of an HMGET.
 type Record = hashrecord.Record
 
-// ReadError classifies the error of a plain read: a refusal of the server keeps its class, the error of a read that ctx
-// ended wraps the cause of ctx, and everything else is [enginecore.ErrUnavailable], and [enginecore.ErrClosed] too after
-// Session.Close. The error names the command.
+// ReadError classifies the error of a plain read: a refusal of the server keeps its class, the error of a read that
+// ctx ended wraps the cause of ctx, and everything else is [enginecore.ErrUnavailable], and [enginecore.ErrClosed]
+// too after Session.Close. The error names the command.
 func ReadError(ctx context.Context, command string, err error) error {
 	if _, refused := rueidis.IsRedisErr(err); refused {
 		return fmt.Errorf("%s: %w", command, enginerpc.ConnectError(err))
