@@ -47,7 +47,7 @@ func callsWithContext(
 			return err
 		},
 		"stream": func(ctx context.Context) (err error) {
-			for _, err = range run.Stream(ctx, "n0") {
+			for _, err = range run.Stream(ctx, "n0", "") {
 			}
 			return err
 		},

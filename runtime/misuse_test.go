@@ -42,16 +42,6 @@ func TestNilOptions(t *testing.T) {
 		"rerun": func() error {
 			return b.Client.Run(def.Name(), "there").Rerun(ctx, runtime.RerunAll(), runtime.WithActor("x"), nil)
 		},
-		"waits": func() error {
-			_, err := b.Client.Run(def.Name(), "there").Waitpoints(ctx, runtime.WithClosed(), nil)
-			return err
-		},
-		"stream": func() error {
-			for _, err := range b.Client.Run(def.Name(), "there").Stream(ctx, "n0", runtime.UpToNow(), nil) {
-				return err
-			}
-			return nil
-		},
 		"limit": func() error { return b.Client.SetLimit(ctx, "l", "", activity.AtOnce(1), nil) },
 	} {
 		require.ErrorContains(t, call(), "option 2 is nil", name)
