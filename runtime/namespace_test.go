@@ -72,6 +72,10 @@ var acrossNamespaces = map[string]struct {
 		_, err := c.Run(x.flow, x.run).Waitpoints(ctx)
 		return err
 	}, runtime.ErrRunNotFound},
+	"AllWaitpoints": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).AllWaitpoints(ctx)
+		return err
+	}, runtime.ErrRunNotFound},
 	"Items": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return errorOf2(c.Run(x.flow, x.run).Items(ctx, x.node, 0))
 	}, runtime.ErrRunNotFound},
@@ -80,6 +84,9 @@ var acrossNamespaces = map[string]struct {
 	}, runtime.ErrRunNotFound},
 	"Stream": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return errorOf2(c.Run(x.flow, x.run).Stream(ctx, x.node, ""))
+	}, runtime.ErrRunNotFound},
+	"Frames": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errorOf2(c.Run(x.flow, x.run).Frames(ctx, x.node, ""))
 	}, runtime.ErrRunNotFound},
 	"Runs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return none2(c.Runs(ctx, runtime.RunQuery{Flow: x.flow}))
