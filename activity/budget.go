@@ -121,7 +121,7 @@ func Reserve(ctx context.Context, dimension string, n int64) (*Reservation, erro
 // amount counts, and the error is a *BudgetError. Calls after the first Settle or Release have no effect.
 func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 	if actual < 0 || actual > maxUsage {
-		return badUsage("settle", "", fmt.Errorf("%d, must be 0 to %d", actual, int64(maxUsage)))
+		return badUsage("settle", "", fmt.Errorf("amount %d: must be 0 to %d", actual, int64(maxUsage)))
 	}
 	if r == nil || r.held == nil {
 		return nil
@@ -186,7 +186,7 @@ func checkUsage(what, dimension string, n int64) error {
 		return badUsage(what, dimension, fmt.Errorf("dimension: %w", err))
 	}
 	if n < 0 || n > maxUsage {
-		return badUsage(what, dimension, fmt.Errorf("amount %d, must be 0 to %d", n, int64(maxUsage)))
+		return badUsage(what, dimension, fmt.Errorf("amount %d: must be 0 to %d", n, int64(maxUsage)))
 	}
 	return nil
 }

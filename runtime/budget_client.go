@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -48,7 +49,7 @@ func (c *Client) setBudget(
 	}
 	spec := flowgraph.NewBudget(ref.Name, opts...)
 	if len(spec.KeyFrom) > 0 {
-		return "", invalid("budget reference: it takes no key from an input")
+		return "", invalid("PerKey(%s): must not be set here: BudgetRef.Key names the key", strings.Join(spec.KeyFrom, "."))
 	}
 	// The reference says whose it is.
 	spec.Scope = submit.BudgetRef(ref).Scope()
@@ -56,7 +57,7 @@ func (c *Client) setBudget(
 		return "", invalid("%w", err)
 	}
 	if !spec.Declares() {
-		return "", invalid("budget: no dimension: it needs HardLimit, SoftLimit or Counted")
+		return "", invalid("no dimension: at least one HardLimit, SoftLimit or Counted must be given")
 	}
 	var flowID enginecore.FlowID
 	if ref.Run != "" {

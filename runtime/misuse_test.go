@@ -249,7 +249,7 @@ func TestNamesThatCannotBeShown(t *testing.T) {
 		require.ErrorContains(t, err, `"yesterday" is the id of no event`)
 	}
 	err = b.Client.SetLimit(ctx, "l", "", activity.AtOnce(1), activity.KeyFrom("tenant"))
-	require.ErrorContains(t, err, `key from "tenant"`)
+	require.ErrorContains(t, err, `KeyFrom(tenant): must not be set here`)
 	_, err = runtime.Open(context.Background(), "redis://127.0.0.1:1?tls=yes", runtime.OpenConfig{})
 	require.ErrorIs(t, err, runtime.ErrInvalid)
 	require.ErrorContains(t, err, `unknown option "tls" of a server: there are contract, `)

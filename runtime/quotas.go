@@ -55,7 +55,7 @@ func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activit
 	spec := activityspec.NewLimit(name, opts...)
 	err := spec.Validate()
 	if len(spec.KeyFrom) > 0 {
-		err = errors.Join(err, fmt.Errorf("limit %q: key from %q: it is set for the key %q", name,
+		err = errors.Join(err, fmt.Errorf("limit %q: KeyFrom(%s): must not be set here: the limit is set for the key %q", name,
 			strings.Join(spec.KeyFrom, "."), key))
 	}
 	if err != nil {

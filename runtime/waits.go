@@ -89,10 +89,14 @@ func (w *Waitpoint) why() string {
 // Waitpoints returns the open waitpoints of the run with their tokens, the oldest first. Waitpoints of maps and
 // sub-flows belong to their child runs, which NodeDescription.Child names. The error wraps ErrRunNotFound, or in
 // contract mode ErrNotInContract.
-func (r *RunRef) Waitpoints(ctx context.Context) ([]Waitpoint, error) { return r.waitpoints(ctx, false) }
+func (r *RunRef) Waitpoints(ctx context.Context) ([]Waitpoint, error) {
+	return r.waitpoints(ctx, false)
+}
 
 // AllWaitpoints returns what Waitpoints does, and the waitpoints whose wait is over.
-func (r *RunRef) AllWaitpoints(ctx context.Context) ([]Waitpoint, error) { return r.waitpoints(ctx, true) }
+func (r *RunRef) AllWaitpoints(ctx context.Context) ([]Waitpoint, error) {
+	return r.waitpoints(ctx, true)
+}
 
 func (r *RunRef) waitpoints(ctx context.Context, closed bool) (waits []Waitpoint, err error) {
 	if err := r.ready(ctx); err != nil {
