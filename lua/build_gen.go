@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "197-8e016a3d57d957f4"
+const build = "198-5efdbb708f2db558"
