@@ -69,7 +69,7 @@ func ExampleClient_Limits_rate() {
 		return
 	}
 	defer local.Close()
-	for range 500 {
+	for range time.Tick(10 * time.Millisecond) {
 		limits, err := local.Client().Limits(ctx)
 		if err != nil {
 			fmt.Println(err)
@@ -79,7 +79,6 @@ func ExampleClient_Limits_rate() {
 			fmt.Printf("%s: %d have started, %d waits\n", limits[0].Name, limits[0].Started, limits[0].Waiting)
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	// Output: api: 2 have started, 1 waits
 }
