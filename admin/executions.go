@@ -283,7 +283,7 @@ func (c *Client) bytes(ctx context.Context, id enginecore.ExecutionID, key strin
 		return nil, false, nil
 	}
 	if err != nil {
-		return nil, false, readError(err)
+		return nil, false, readError(ctx, err)
 	}
 	return value, true, nil
 }
@@ -360,7 +360,7 @@ func (c *Client) replay(ctx context.Context, id enginecore.ExecutionID) (enginec
 		edges, err := c.client.Do(ctx, c.client.B().Smembers().Key(c.keys.FlowIn(enginecore.FlowID(r["flow_id"]),
 			id)).Build()).AsStrSlice()
 		if err != nil {
-			return "", readError(err)
+			return "", readError(ctx, err)
 		}
 		for _, edge := range edges {
 			call.Edges = append(call.Edges, enginecore.EdgeID(edge))

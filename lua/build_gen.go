@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "196-d4bc47df47c070b0"
+const build = "198-5efdbb708f2db558"

@@ -40,7 +40,7 @@ func closeWaits(ctx context.Context, c *runtime.Client, run, attached *runtime.R
 		},
 		"stream": func() (last error) {
 			begun()
-			for _, err := range c.Run("waits", run.ID()).Stream(ctx, "n") {
+			for _, err := range c.Run("waits", run.ID()).Stream(ctx, "n", "") {
 				last = err
 			}
 			return last

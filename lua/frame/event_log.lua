@@ -1,8 +1,8 @@
--- The event log of a flow: a stream with what happened, in order. What one call logs of a flow goes into one entry, which is
--- written when the call ends; its time is that of the entry's id.
+-- The event log of a flow: a stream with what happened, in order. What one call logs of a flow goes into one entry,
+-- which is written when the call ends; its time is that of the entry's id.
 --
--- Each field of an entry is an event: its name is the kind, its value `node attempt detail`, cut behind the last that there
--- is. Entries of earlier builds hold one event in four fields, the first of which is `event`.
+-- Each field of an entry is an event: its name is the kind, its value `node attempt detail`, cut behind the last that
+-- there is. Entries of earlier builds hold one event in four fields, the first of which is `event`.
 
 -- Entries kept of a flow's event log, roughly.
 local MAX_ENTRIES = '20000'
@@ -10,8 +10,8 @@ local MAX_ENTRIES = '20000'
 -- Events of one entry.
 local MAX_EVENTS = 64
 
--- What the call has logged and not written yet: for each stream, kinds and values in turn. It lives from call to call, as
--- the frame of each call writes it in the end.
+-- What the call has logged and not written yet: for each stream, kinds and values in turn. It lives from call to call,
+-- as the frame of each call writes it in the end.
 local unwritten = {}
 
 local function write_entry(stream, entry)
@@ -80,8 +80,8 @@ end
 -- Entries that are read at a time.
 local READ_ENTRIES = 100
 
--- Appends the events of an entry to a list until that has `limit`, but for the first `skip`. All but the last one of an entry
--- carry their place in it behind the entry's id, so that reading goes on right behind every one of them.
+-- Appends the events of an entry to a list until that has `limit`, but for the first `skip`. All but the last one of an
+-- entry carry their place in it behind the entry's id, so that reading goes on right behind every one of them.
 local function split_entry(events, limit, id, fields, skip)
   if fields[1] == 'event' then
     local by_name = {}
@@ -96,8 +96,8 @@ local function split_entry(events, limit, id, fields, skip)
   end
 end
 
--- Where reading goes on behind an event: what XRANGE begins with, the entry that it is in unless it is the last one there,
--- and its place in it. Nil when the text is the id of no event.
+-- Where reading goes on behind an event: what XRANGE begins with, the entry that it is in unless it is the last one
+-- there, and its place in it. Nil when the text is the id of no event.
 local function position_of(after)
   if not is_set(after) then return '-' end
   if string.match(after, '^%d+%-%d+$') then return '(' .. after end
@@ -105,8 +105,8 @@ local function position_of(after)
   return entry, entry, tonumber(place)
 end
 
--- Up to `limit` events of a flow behind the one with the id `after`, from the first on when that is not set. Nil when it is
--- the id of no event.
+-- Up to `limit` events of a flow behind the one with the id `after`, from the first on when that is not set. Nil when
+-- it is the id of no event.
 function event_log.read(c, flow_id, after, limit)
   local stream, events = key.flow_events(c, flow_id), {}
   local from, begun, place = position_of(after)

@@ -60,7 +60,7 @@ func (m *maintainer) unusedAdmissions(
 	}
 	for i, answer := range client.DoMulti(ctx, questions...) {
 		if err := answer.Error(); err != nil {
-			return nil, engine.ReadError("HMGET", err)
+			return nil, engine.ReadError(ctx, "HMGET", err)
 		}
 		if isUnused(hashrecord.Read(answer, admittedFields)["lifecycle_phase"], asked[i].Guarded) {
 			unused = append(unused, enginerpc.DropAdmissionsAdmission(asked[i]))
