@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,28 +134,18 @@ func Suspended(err error) (step string, ok bool) {
 	return s.Step, true
 }
 
-// OpenOption adjusts OpenWaitpoint.
-type OpenOption func(*openConfig)
-
-type openConfig struct{ within time.Duration }
-
 // defaultWithin is how long an opened waitpoint stays open before its Await is reached.
 const defaultWithin = 24 * time.Hour
 
-// Within limits the time from opening a waitpoint to its Await; after it, early signals are lost. Defaults to 24 hours,
-// at most 10 years.
-func Within(d time.Duration) OpenOption {
-	return func(c *openConfig) { c.within = activityspec.Milliseconds(d) }
-}
-
 // OpenWaitpoint opens the waitpoint of the next Await (or AwaitSignals) of that name before the function waits there,
 // and returns its token, for an external system that sends the signal. A signal that arrives before the Await is kept.
-// Further calls before the Await, also after a retry, return the same token.
+// Further calls before the Await, also after a retry, return the same token. within limits the time from opening the
+// waitpoint to its Await, after which early signals are lost: 0 means 24 hours, and at most are 10 years.
 //
 // To hand the token over only once, open the waitpoint and send the token in one step:
 //
 //	_, err := activity.Step(ctx, "ask", func(ctx context.Context) (struct{}, error) {
-//		token, err := activity.OpenWaitpoint(ctx, "answer")
+//		token, err := activity.OpenWaitpoint(ctx, "answer", 0)
 //		if err != nil {
 //			return struct{}{}, err
 //		}
@@ -162,27 +153,20 @@ func Within(d time.Duration) OpenOption {
 //	})
 //	…
 //	answer, err := activity.Await[Answer](ctx, "answer")
-func OpenWaitpoint(ctx context.Context, name string, opts ...OpenOption) (Token, error) {
+func OpenWaitpoint(ctx context.Context, name string, within time.Duration) (Token, error) {
 	fail := func(err error) (Token, error) { return Token{}, fmt.Errorf("open waitpoint %q: %w", name, err) }
 	if err := activityspec.CheckName(name); err != nil {
 		return fail(NonRetryable(err))
 	}
-	config := openConfig{within: defaultWithin}
-	for i, opt := range opts {
-		if opt == nil {
-			return fail(NonRetryable(fmt.Errorf("option %d is nil", i+1)))
-		}
-		opt(&config)
-	}
-	if config.within <= 0 || config.within > activityspec.MaxWait {
-		return fail(NonRetryable(fmt.Errorf("it is to stay open for %s, not for more than 0 and at most %s",
-			config.within, activityspec.MaxWait)))
+	stay := activityspec.Milliseconds(cmp.Or(within, defaultWithin))
+	if stay <= 0 || stay > activityspec.MaxWait {
+		return fail(NonRetryable(fmt.Errorf("within %s: must be positive and at most %s", within, activityspec.MaxWait)))
 	}
 	steps, ok := activitycontext.StepsFrom(ctx)
 	if !ok {
 		return fail(NonRetryable(ErrNoWorker))
 	}
-	text, err := steps.Open(ctx, stepName(name, steps.Counted(activitycontext.AwaitKind, name)+1), config.within)
+	text, err := steps.Open(ctx, stepName(name, steps.Counted(activitycontext.AwaitKind, name)+1), stay)
 	if err != nil {
 		return fail(err)
 	}

@@ -54,41 +54,31 @@ func (e *BudgetError) Error() string {
 // Unwrap returns ErrBudgetExceeded.
 func (e *BudgetError) Unwrap() error { return ErrBudgetExceeded }
 
-// UsageOption adjusts ReportUsage.
-type UsageOption func(*usage)
-
-type usage struct {
-	key   string
-	keyed bool
-}
-
-// UsageKey makes a report count once for the execution across all its attempts, for 30 days: reports with the
-// same key and dimension after the first do nothing. The key is a name by the rule of the package.
-func UsageKey(key string) UsageOption { return func(u *usage) { u.key, u.keyed = key, true } }
-
 // ReportUsage counts n as used in the budgets of the run that have the dimension. It returns a *BudgetError if a hard
 // limit would be exceeded; that budget then does not count it, others do.
 //
 // A call counts once, however often the worker has to repeat it. A function that runs again, after a failure, a signal
 // or on another worker, uses and reports the amount again. Put the work and its report into one Step if neither is
-// repeated, or name the report by UsageKey.
+// repeated, or use ReportUsageOnce.
 //
 // Without budgets, and outside a worker and activitytest, reports are ignored. In a run with budgets, a dimension that
 // none of them has is ErrUnknownDimension. A negative amount is ErrUsage, 0 is no report. While the engine is
 // unavailable, the call waits until ctx ends.
-func ReportUsage(ctx context.Context, dimension string, n int64, opts ...UsageOption) error {
-	var u usage
-	for i, opt := range opts {
-		if opt == nil {
-			return badUsage("report", dimension, fmt.Errorf("option %d is nil", i+1))
-		}
-		opt(&u)
+func ReportUsage(ctx context.Context, dimension string, n int64) error {
+	return reportUsage(ctx, dimension, n, "")
+}
+
+// ReportUsageOnce is ReportUsage for work that is done once however many attempts the execution has: for 30 days,
+// reports of the execution with the same key and dimension after the first do nothing. The key is a name by the rule of
+// the package.
+func ReportUsageOnce(ctx context.Context, key, dimension string, n int64) error {
+	if err := activityspec.CheckName(key); err != nil {
+		return badUsage("report", dimension, fmt.Errorf("key: %w", err))
 	}
-	if u.keyed {
-		if err := activityspec.CheckName(u.key); err != nil {
-			return badUsage("report", dimension, fmt.Errorf("key: %w", err))
-		}
-	}
+	return reportUsage(ctx, dimension, n, key)
+}
+
+func reportUsage(ctx context.Context, dimension string, n int64, key string) error {
 	if err := checkUsage("report", dimension, n); err != nil {
 		return err
 	}
@@ -96,7 +86,7 @@ func ReportUsage(ctx context.Context, dimension string, n int64, opts ...UsageOp
 	if !ok {
 		return nil
 	}
-	if err := budgets.ReportUsage(ctx, dimension, n, u.key); err != nil {
+	if err := budgets.ReportUsage(ctx, dimension, n, key); err != nil {
 		return fmt.Errorf("report %d %s: %w", n, dimension, err)
 	}
 	return nil
@@ -131,7 +121,7 @@ func Reserve(ctx context.Context, dimension string, n int64) (*Reservation, erro
 // amount counts, and the error is a *BudgetError. Calls after the first Settle or Release have no effect.
 func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 	if actual < 0 || actual > maxUsage {
-		return badUsage("settle", "", fmt.Errorf("%d, must be 0 to %d", actual, int64(maxUsage)))
+		return badUsage("settle", "", fmt.Errorf("amount %d: must be 0 to %d", actual, int64(maxUsage)))
 	}
 	if r == nil || r.held == nil {
 		return nil
@@ -196,7 +186,7 @@ func checkUsage(what, dimension string, n int64) error {
 		return badUsage(what, dimension, fmt.Errorf("dimension: %w", err))
 	}
 	if n < 0 || n > maxUsage {
-		return badUsage(what, dimension, fmt.Errorf("amount %d, must be 0 to %d", n, int64(maxUsage)))
+		return badUsage(what, dimension, fmt.Errorf("amount %d: must be 0 to %d", n, int64(maxUsage)))
 	}
 	return nil
 }

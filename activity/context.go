@@ -2,7 +2,7 @@ package activity
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"math"
 	"strings"
 	"time"
@@ -63,7 +63,7 @@ func Heartbeat(ctx context.Context) error {
 // function. When ctx has ended it returns the cause. Outside a worker it does nothing else.
 func Progress(ctx context.Context, percent float64, message string) error {
 	if math.IsNaN(percent) {
-		return fmt.Errorf("progress: percent is not a number")
+		return errors.New("progress: percent NaN: must be a number from 0 to 100")
 	}
 	if err := Heartbeat(ctx); err != nil {
 		return err

@@ -24,7 +24,7 @@ func AtOnce(n int) LimitOption { return func(s *activityspec.Limit) { s.AtOnce =
 func KeyFrom(path ...string) LimitOption {
 	return func(s *activityspec.Limit) {
 		if len(path) == 0 {
-			s.Faults = append(s.Faults, errors.New("key from: it names no field"))
+			s.Faults = append(s.Faults, errors.New("KeyFrom: the path must name at least one field of the input"))
 		}
 		s.KeyFrom = path
 	}

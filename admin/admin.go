@@ -85,16 +85,18 @@ func (c *Client) read(ctx context.Context, commands ...rueidis.Completed) ([]rue
 	results := c.client.DoMulti(ctx, commands...)
 	for i := range results {
 		if err := results[i].Error(); err != nil && !rueidis.IsRedisNil(err) {
-			return nil, readError(err)
+			return nil, readError(ctx, err)
 		}
 	}
 	return results, nil
 }
 
 // readError gives the error of a read the meaning that those of calls have.
-func readError(err error) error {
-	if _, refused := rueidis.IsRedisErr(err); refused || errors.Is(err, context.Canceled) ||
-		errors.Is(err, context.DeadlineExceeded) {
+func readError(ctx context.Context, err error) error {
+	if ended := enginerpc.Unanswered(ctx, err); ended != nil {
+		return fmt.Errorf("read: %w", ended)
+	}
+	if _, refused := rueidis.IsRedisErr(err); refused {
 		return fmt.Errorf("read: %w", enginerpc.ConnectError(err))
 	}
 	return fmt.Errorf("read: %w: %w", enginecore.ErrUnavailable, err)

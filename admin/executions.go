@@ -292,17 +292,17 @@ func (c *Client) bytes(ctx context.Context, id enginecore.ExecutionID, key strin
 	if err := checkID(id); err != nil {
 		return nil, false, err
 	}
-	return valueOf(c.client.Do(ctx, c.client.B().Get().Key(key).Build()))
+	return valueOf(ctx, c.client.Do(ctx, c.client.B().Get().Key(key).Build()))
 }
 
 // valueOf returns the text of an answer, and whether there is one.
-func valueOf(answer rueidis.RedisResult) ([]byte, bool, error) {
+func valueOf(ctx context.Context, answer rueidis.RedisResult) ([]byte, bool, error) {
 	value, err := answer.AsBytes()
 	if rueidis.IsRedisNil(err) {
 		return nil, false, nil
 	}
 	if err != nil {
-		return nil, false, readError(err)
+		return nil, false, readError(ctx, err)
 	}
 	return value, true, nil
 }
@@ -379,7 +379,7 @@ func (c *Client) replay(ctx context.Context, id enginecore.ExecutionID) (enginec
 		edges, err := c.client.Do(ctx, c.client.B().Smembers().Key(c.keys.FlowIn(enginecore.FlowID(r["flow_id"]),
 			id)).Build()).AsStrSlice()
 		if err != nil {
-			return "", readError(err)
+			return "", readError(ctx, err)
 		}
 		for _, edge := range edges {
 			call.Edges = append(call.Edges, enginecore.EdgeID(edge))

@@ -84,7 +84,7 @@ func (c *Client) nodeResult(ctx context.Context, id enginecore.ExecutionID) ([]b
 	}
 	key := c.keys.FlowResults(p, enginecore.FlowID(run))
 	read := c.client.B().Hget().Key(key).Field(strconv.FormatUint(ordinal, 10)).Build()
-	return valueOf(c.client.Do(ctx, read))
+	return valueOf(ctx, c.client.Do(ctx, read))
 }
 
 // isOfIndex reports whether a node is what an index lists that has no nodes of runs. known is false for an index that

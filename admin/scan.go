@@ -158,7 +158,7 @@ func (c *Client) scanOne(
 			return nil, place{}, fmt.Errorf("read: %w", context.Cause(ctx))
 		}
 		if !passes(err) || time.Now().After(deadline) {
-			return nil, place{}, readError(err)
+			return nil, place{}, readError(ctx, err)
 		}
 		select { // the client learns meanwhile who has the slot
 		case <-ctx.Done():

@@ -116,7 +116,7 @@ func (c *Client) tail(
 ) (Frames, error) {
 	frames, err := c.framesAfter(ctx, c.client, id, attempt, after, 0, limit)
 	if err != nil {
-		err = readError(err)
+		err = readError(ctx, err)
 	}
 	closed, closeErr := c.closed(ctx, id, attempt)
 	if err = errors.Join(err, closeErr); err != nil || len(frames) > 0 || wait == 0 || !closed.ClosedAt.IsZero() {
@@ -146,7 +146,7 @@ func (c *Client) awaitFrames(
 		case err == nil:
 			return frames, nil
 		case !passes(err):
-			return nil, readError(err)
+			return nil, readError(ctx, err)
 		case time.Until(until) <= readPause:
 			return nil, nil
 		}

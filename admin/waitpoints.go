@@ -58,7 +58,7 @@ func (c *Client) waitpoints(ctx context.Context, id enginecore.ExecutionID) ([]W
 		entry, err := c.client.Do(ctx,
 			c.client.B().Sscan().Key(c.keys.ExecWaitpoints(id)).Cursor(cursor).Count(waitpointPage).Build()).AsScanEntry()
 		if err != nil {
-			return nil, readError(err)
+			return nil, readError(ctx, err)
 		}
 		ids = append(ids, entry.Elements...)
 		if cursor = entry.Cursor; cursor == 0 {

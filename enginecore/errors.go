@@ -97,7 +97,8 @@ type ServerError struct {
 func (e *ServerError) Error() string { return e.Function + ": server error: " + e.Message }
 
 // ErrUnavailable marks an error of a server that could not be reached or said "not now". Nothing has happened,
-// or the call only reads or is safe to repeat.
+// or the call only reads or is safe to repeat. Of a call whose context ended before an answer came, the error wraps the
+// cause of the context, and ErrUnavailable only if an earlier try of the call had failed so.
 var ErrUnavailable = errors.New("engine unavailable")
 
 // ErrClosed marks an error of a call that came after this program closed the engine or the client, or was waiting then:

@@ -79,7 +79,7 @@ func Shared() BudgetOption {
 func PerKey(path ...string) BudgetOption {
 	return func(s *flowgraph.Budget) {
 		if len(path) == 0 {
-			s.Faults = append(s.Faults, errors.New("the path of its key is empty"))
+			s.Faults = append(s.Faults, errors.New("PerKey: the path must name at least one field of the input"))
 		}
 		s.Scope, s.KeyFrom = flowgraph.ScopeShared, path
 	}
@@ -90,7 +90,7 @@ func ResetEvery(d time.Duration) BudgetOption {
 	return func(s *flowgraph.Budget) {
 		s.Every = activityspec.Milliseconds(d)
 		if d < flowgraph.MinBudgetReset || d > flowgraph.MaxBudgetReset {
-			s.Faults = append(s.Faults, fmt.Errorf("reset every %s, must be %s to %s", d, flowgraph.MinBudgetReset,
+			s.Faults = append(s.Faults, fmt.Errorf("ResetEvery %s: must be %s to %s", d, flowgraph.MinBudgetReset,
 				flowgraph.MaxBudgetReset))
 		}
 	}

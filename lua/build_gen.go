@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "219-30eaa42cc9486976"
+const build = "220-ea69f4f94c7fb5c5"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -42,13 +43,13 @@ func (c *Client) SetBudget(ctx context.Context, ref BudgetRef, opts ...flow.Budg
 func (c *Client) setBudget(
 	ctx context.Context, ref BudgetRef, onlyNew bool, opts []flow.BudgetOption,
 ) (enginerpc.Status, error) {
-	core, p, id, err := c.findBudget(ref)
+	core, p, id, err := c.findBudget(ctx, ref)
 	if err != nil {
 		return "", err
 	}
 	spec := flowgraph.NewBudget(ref.Name, opts...)
 	if len(spec.KeyFrom) > 0 {
-		return "", invalid("budget reference: it takes no key from an input")
+		return "", invalid("PerKey(%s): must not be set here: BudgetRef.Key names the key", strings.Join(spec.KeyFrom, "."))
 	}
 	// The reference says whose it is.
 	spec.Scope = submit.BudgetRef(ref).Scope()
@@ -56,7 +57,7 @@ func (c *Client) setBudget(
 		return "", invalid("%w", err)
 	}
 	if !spec.Declares() {
-		return "", invalid("budget: no dimension: it needs HardLimit, SoftLimit or Counted")
+		return "", invalid("no dimension: at least one HardLimit, SoftLimit or Counted must be given")
 	}
 	var flowID enginecore.FlowID
 	if ref.Run != "" {
@@ -80,8 +81,10 @@ func (c *Client) setBudget(
 }
 
 // findBudget tells where a budget lives.
-func (c *Client) findBudget(ref BudgetRef) (engine.BudgetStore, enginecore.Partition, enginecore.BudgetID, error) {
-	core, err := offered[engine.BudgetStore](c)
+func (c *Client) findBudget(
+	ctx context.Context, ref BudgetRef,
+) (engine.BudgetStore, enginecore.Partition, enginecore.BudgetID, error) {
+	core, err := offered[engine.BudgetStore](ctx, c)
 	if err != nil {
 		return core, enginecore.Partition{}, "", err
 	}
@@ -97,7 +100,7 @@ func (c *Client) findBudget(ref BudgetRef) (engine.BudgetStore, enginecore.Parti
 // kept, and the times of later resets do not change.
 func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	fault := func(err error) error { return fmt.Errorf("reset budget %s: %w", ref, err) }
-	core, p, id, err := c.findBudget(ref)
+	core, p, id, err := c.findBudget(ctx, ref)
 	if err != nil {
 		return fault(err)
 	}
@@ -126,7 +129,7 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 // flow that declares the budget uses it again, the engine creates it anew. Deleting a budget that does not exist is not
 // an error.
 func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
-	core, p, id, err := c.findBudget(ref)
+	core, p, id, err := c.findBudget(ctx, ref)
 	if err != nil {
 		return fmt.Errorf("remove budget %s: %w", ref, err)
 	}
@@ -152,7 +155,7 @@ func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
 
 // Budget returns the state of a budget. The error wraps ErrBudgetNotFound when it was neither created nor used.
 func (c *Client) Budget(ctx context.Context, ref BudgetRef) (BudgetState, error) {
-	core, p, id, err := c.findBudget(ref)
+	core, p, id, err := c.findBudget(ctx, ref)
 	if err != nil {
 		return BudgetState{}, fmt.Errorf("budget %s: %w", ref, err)
 	}
@@ -171,7 +174,7 @@ func (c *Client) Budget(ctx context.Context, ref BudgetRef) (BudgetState, error)
 // Budgets returns the states of all budgets of the client's namespace that were created or used, sorted by name, flow
 // and key.
 func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
-	core, err := offered[engine.BudgetStore](c)
+	core, err := offered[engine.BudgetStore](ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("list budgets: %w", err)
 	}

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -39,15 +38,15 @@ func (r BudgetRef) check(namespace enginecore.Namespace) error {
 	switch {
 	case err != nil:
 	case r.Key != "" && r.Flow != "":
-		err = errors.New("a budget of a flow has no key")
+		err = fmt.Errorf("the Key %.80q: must be empty for a budget of a flow or of a run", r.Key)
 	case r.Run != "" && r.Flow == "":
-		err = errors.New("a run needs its flow")
+		err = fmt.Errorf("the Run %.80q: Flow must be set, too", r.Run)
 	case r.FlowID != "" && r.Run == "":
-		err = fmt.Errorf("flow id %.80q: the reference needs the names of flow and run as well", r.FlowID)
+		err = fmt.Errorf("the FlowID %.80q: Flow and Run must be set, too", r.FlowID)
 	case r.FlowID != "" && r.FlowID != enginecore.FlowIDFor(namespace, r.Flow, r.Run):
-		err = fmt.Errorf("flow id %.80q is not that of run %s of flow %s", r.FlowID, r.Run, r.Flow)
+		err = fmt.Errorf("the FlowID %.80q: is not that of run %s of flow %s", r.FlowID, r.Run, r.Flow)
 	case len(r.Key) > submit.MaxLimitKey:
-		err = fmt.Errorf("the key has %d bytes, at most %d are allowed", len(r.Key), submit.MaxLimitKey)
+		err = fmt.Errorf("the Key has %d bytes, at most %d are allowed", len(r.Key), submit.MaxLimitKey)
 	default:
 		return nil
 	}

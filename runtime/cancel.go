@@ -55,7 +55,7 @@ func (r *RunRef) CancelPending(ctx context.Context, reason string, opts ...Actio
 }
 
 func (r *RunRef) cancel(ctx context.Context, policy, reason string, opts []ActionOption) error {
-	if err := r.ready(); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return err
 	}
 	by, err := actionOf(opts)
@@ -63,7 +63,7 @@ func (r *RunRef) cancel(ctx context.Context, policy, reason string, opts []Actio
 		return r.errorf("cancel", err)
 	}
 	if policy != submit.CancelAll {
-		if _, err := offered[engine.RunControl](r.client); err != nil {
+		if _, err := offered[engine.RunControl](ctx, r.client); err != nil {
 			return r.errorf("cancel", err)
 		}
 	}
@@ -104,11 +104,11 @@ func nodeFault(err error) error {
 // The rules for the reason are those of Cancel. The error wraps ErrInvalid; ErrUnknownNode when the run does not exist
 // or has no such node; ErrNodeOver when the node has ended otherwise; or, in contract mode, ErrNotInContract.
 func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...ActionOption) error {
-	if err := r.ready(); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return err
 	}
 	doing := fmt.Sprintf("cancel node %q of", node)
-	core, err := offered[engine.RunControl](r.client)
+	core, err := offered[engine.RunControl](ctx, r.client)
 	if err != nil {
 		return r.errorf(doing, err)
 	}

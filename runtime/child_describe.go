@@ -100,7 +100,7 @@ var ErrNoItems = errors.New("node has no items")
 // error is yielded last. It wraps ErrRunNotFound, ErrUnknownNode, ErrNoItems, or in contract mode ErrNotInContract.
 func (r *RunRef) Items(ctx context.Context, node string, from int) iter.Seq2[MapItem, error] {
 	return func(yield func(MapItem, error) bool) {
-		if err := r.ready(); err != nil {
+		if err := r.ready(ctx); err != nil {
 			yield(MapItem{}, err)
 			return
 		}
@@ -140,13 +140,13 @@ func (r *RunRef) childOf(ctx context.Context, node string) (*ChildRun, error) {
 		spec := d.graph.Node(node)
 		switch {
 		case spec == nil || spec.Map == nil:
-			return nil, fmt.Errorf("%w: it is no map", ErrNoItems)
+			return nil, fmt.Errorf("%w: the node is not a map", ErrNoItems)
 		case n.Child != nil:
 			return n.Child, nil
 		case n.State == NodeSucceeded:
 			return nil, nil
 		}
-		return nil, fmt.Errorf("%w: it is %s", ErrNoItems, n.State)
+		return nil, fmt.Errorf("%w: the node is %s", ErrNoItems, n.State)
 	}
 	return nil, engine.ErrUnknownNode
 }
@@ -156,7 +156,7 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]Ma
 	if err != nil {
 		return nil, err
 	}
-	core, err := offered[engine.ChildRuns](c)
+	core, err := offered[engine.ChildRuns](ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]Ma
 		}
 	}
 	if len(items) == 0 {
-		return nil, fmt.Errorf("the engine gave none of %d items", child.Total-next)
+		return nil, fmt.Errorf("the engine returned none of the items %d to %d", next, child.Total-1)
 	}
 	return items, nil
 }

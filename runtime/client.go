@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -100,8 +101,24 @@ var (
 
 var errClientClosed = fmt.Errorf("the client: %w", enginecore.ErrClosed)
 
-// ready returns why the client cannot be used; nil when it can.
-func (c *Client) ready() error {
+// ready returns why the client cannot be used for a call with ctx; nil when it can.
+func (c *Client) ready(ctx context.Context) error {
+	if err := c.made(); err != nil {
+		return err
+	}
+	return checkContext(ctx)
+}
+
+// checkContext returns an error for a nil context.
+func checkContext(ctx context.Context) error {
+	if ctx == nil {
+		return errNoContext
+	}
+	return nil
+}
+
+// made returns an error unless NewClient has returned the client and neither it nor the engine is closed.
+func (c *Client) made() error {
 	switch {
 	case c == nil:
 		return errNoClient
@@ -118,8 +135,8 @@ func (c *Client) ready() error {
 }
 
 // offered returns a capability of the engine's backend, for a client that can be used.
-func offered[C any](c *Client) (store C, err error) {
-	if err := c.ready(); err != nil {
+func offered[C any](ctx context.Context, c *Client) (store C, err error) {
+	if err := c.ready(ctx); err != nil {
 		return store, err
 	}
 	return engine.Capability[C](c.session.Backend)
@@ -127,7 +144,7 @@ func offered[C any](c *Client) (store C, err error) {
 
 // usable returns what of a client and a definition is missing.
 func usable[In, Out any](c *Client, def *flow.Definition[In, Out]) error {
-	if err := c.ready(); err != nil {
+	if err := c.made(); err != nil {
 		return err
 	}
 	return checkDefinition(def)

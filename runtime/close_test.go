@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func closeWaits(ctx context.Context, c *runtime.Client, run, attached *runtime.R
 		},
 		"stream": func() (last error) {
 			begun()
-			for _, err := range c.Run("waits", run.ID()).Stream(ctx, "n") {
+			for _, err := range c.Run("waits", run.ID()).Stream(ctx, "n", "") {
 				last = err
 			}
 			return last
@@ -163,6 +164,8 @@ func TestInspectWithoutServer(t *testing.T) {
 		soon, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
 		_, err = b.Client.Pauses(soon)
-		require.ErrorContains(t, err, "4 partitions: ")
+		// One partition may have been asked for the last time before the others: there are two errors at most.
+		require.ErrorContains(t, err, " partitions: ")
+		require.LessOrEqual(t, strings.Count(err.Error(), "ffx_pauses"), 2)
 	})
 }

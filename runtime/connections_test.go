@@ -197,7 +197,7 @@ func TestCallsEndWhileConnecting(t *testing.T) {
 				return err
 			},
 			"watch":  func(ctx context.Context) error { return lastError(run.Watch(ctx, "")) },
-			"stream": func(ctx context.Context) error { return lastError(run.Stream(ctx, "asks")) },
+			"stream": func(ctx context.Context) error { return lastError(run.Stream(ctx, "asks", "")) },
 			"runs": func(ctx context.Context) error {
 				return lastError(far.Client.Runs(ctx, runtime.RunQuery{Flow: "waits"}))
 			},
@@ -360,9 +360,9 @@ func TestTooManyWatches(t *testing.T) {
 			<-begun
 		}
 		require.ErrorIs(t, lastError(run.Watch(ctx, "")), runtime.ErrTooManyWatches)
-		require.ErrorIs(t, lastError(run.Stream(ctx, "asks")), runtime.ErrTooManyWatches)
+		require.ErrorIs(t, lastError(run.Stream(ctx, "asks", "")), runtime.ErrTooManyWatches)
 		require.ErrorContains(t, lastError(run.Watch(ctx, "")), "2 go on")
-		require.NoError(t, lastError(run.Stream(ctx, "asks", runtime.UpToNow())))
+		require.NoError(t, lastError(run.Frames(ctx, "asks", "")))
 		stops[0]()
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			for _, err := range run.Watch(ctx, "") {

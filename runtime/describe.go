@@ -123,7 +123,7 @@ const describePage = 200
 // calls, and waits, pauses, budgets and child runs in further calls, so changes during Describe may be included in
 // part. The error wraps ErrRunNotFound when the run does not exist.
 func (r *RunRef) Describe(ctx context.Context) (*RunDescription, error) {
-	if err := r.ready(); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
 	d, now, err := r.readDescription(ctx)

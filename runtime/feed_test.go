@@ -205,7 +205,7 @@ func TestStreamHearsOfEnds(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		var frames []string
-		for frame, err := range run.Stream(ctx, "node") {
+		for frame, err := range run.Stream(ctx, "node", "") {
 			require.NoError(t, err)
 			frames = append(frames, frame.Kind)
 			close(gate)

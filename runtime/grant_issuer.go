@@ -42,6 +42,9 @@ func (g *GrantIssuer) ClaimForWorker(ctx context.Context, r GrantRequest) (Grant
 	if g == nil || g.issuer == nil {
 		return Grant{}, errUnmadeIssuer
 	}
+	if err := checkContext(ctx); err != nil {
+		return Grant{}, fmt.Errorf("claim for worker: %w", err)
+	}
 	granted, err := g.issuer.ClaimForWorker(ctx, admission.GrantRequest(r))
 	return Grant(granted), err
 }

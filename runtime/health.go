@@ -14,7 +14,7 @@ import (
 // OpenConfig.AllowVolatile is set; or the embedded engine cannot write its log, and the error wraps that of the
 // operating system. Inspect reports more.
 func (e *Engine) Check(ctx context.Context) error {
-	if err := e.open(); err != nil {
+	if err := e.ready(ctx); err != nil {
 		return err
 	}
 	if e.session.InProcess != nil {

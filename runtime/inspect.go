@@ -13,7 +13,7 @@ import (
 // left out, and says so. The error wraps ErrInvalid for an engine that was not made by Open, enginecore.ErrClosed, the
 // cause of ctx, or enginecore.ErrNotReachable if no server answers; some that do not answer are findings.
 func (e *Engine) Inspect(ctx context.Context) (inspection.Report, error) {
-	if err := e.open(); err != nil {
+	if err := e.ready(ctx); err != nil {
 		return inspection.Report{}, err
 	}
 	return inspect.Engine(ctx, e.session)

@@ -44,6 +44,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	if err := k.check(); err != nil {
 		return err
 	}
+	if err := checkContext(ctx); err != nil {
+		return fmt.Errorf("keeper: %w", err)
+	}
 	return k.keeper.Run(ctx)
 }
 

@@ -41,7 +41,7 @@ type LaneWaiting struct {
 // Lanes returns the lanes that were ever used or paused, sorted by name. It reads the partitions one after another, so
 // the counts are not of one moment.
 func (c *Client) Lanes(ctx context.Context) ([]LaneState, error) {
-	if err := c.ready(); err != nil {
+	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
 	totals, err := c.session.LaneTotals(ctx)
@@ -109,7 +109,7 @@ func (c *Client) ResumeActivity(ctx context.Context, name string) error {
 }
 
 func (c *Client) pause(ctx context.Context, subject, name, reason string) error {
-	if err := c.ready(); err != nil {
+	if err := c.ready(ctx); err != nil {
 		return err
 	}
 	err := engine.CheckReason(reason)
@@ -125,7 +125,7 @@ func (c *Client) pause(ctx context.Context, subject, name, reason string) error 
 }
 
 func (c *Client) resume(ctx context.Context, subject, name string) error {
-	if err := c.ready(); err != nil {
+	if err := c.ready(ctx); err != nil {
 		return err
 	}
 	calls := make([]enginerpc.ResumeCall, 0, c.session.Core.Partitioning().Flow)
@@ -170,7 +170,7 @@ type LanePause struct {
 // Pauses returns the paused lanes and activities, lanes first, sorted by name. Paused runs are not included; Describe
 // reports the pause of a run.
 func (c *Client) Pauses(ctx context.Context) ([]LanePause, error) {
-	if err := c.ready(); err != nil {
+	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
 	replies, err := engine.InAllPartitions(ctx, c.session, func(p enginecore.Partition) enginerpc.PausesCall { return enginerpc.PausesCall{Partition: p} })

@@ -72,6 +72,10 @@ var acrossNamespaces = map[string]struct {
 		_, err := c.Run(x.flow, x.run).Waitpoints(ctx)
 		return err
 	}, runtime.ErrRunNotFound},
+	"AllWaitpoints": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).AllWaitpoints(ctx)
+		return err
+	}, runtime.ErrRunNotFound},
 	"Items": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return errorOf2(c.Run(x.flow, x.run).Items(ctx, x.node, 0))
 	}, runtime.ErrRunNotFound},
@@ -79,7 +83,10 @@ var acrossNamespaces = map[string]struct {
 		return errorOf2(c.Run(x.flow, x.run).Watch(ctx, ""))
 	}, runtime.ErrRunNotFound},
 	"Stream": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return errorOf2(c.Run(x.flow, x.run).Stream(ctx, x.node))
+		return errorOf2(c.Run(x.flow, x.run).Stream(ctx, x.node, ""))
+	}, runtime.ErrRunNotFound},
+	"Frames": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errorOf2(c.Run(x.flow, x.run).Frames(ctx, x.node, ""))
 	}, runtime.ErrRunNotFound},
 	"Runs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return none2(c.Runs(ctx, runtime.RunQuery{Flow: x.flow}))
@@ -215,7 +222,7 @@ func TestNamespacesAreApart(t *testing.T) {
 			c := theirs.Client
 			described, err := c.Run(x.flow, x.run).Describe(ctx)
 			require.NoError(t, err)
-			waits, err := c.Run(x.flow, x.run).Waitpoints(ctx, runtime.WithClosed())
+			waits, err := c.Run(x.flow, x.run).AllWaitpoints(ctx)
 			require.NoError(t, err)
 			budgets, err := c.Budgets(ctx)
 			require.NoError(t, err)

@@ -48,6 +48,14 @@ func (e *Engine) open() error {
 	return e.session.ClosedErr()
 }
 
+// ready returns why the engine cannot be used for a call with ctx; nil when it can.
+func (e *Engine) ready(ctx context.Context) error {
+	if err := e.open(); err != nil {
+		return err
+	}
+	return checkContext(ctx)
+}
+
 // Embedded is the engine of this process, or nil when the engine is a server or nil.
 func (e *Engine) Embedded() *embedded.Engine {
 	if e.made() != nil {
@@ -97,8 +105,8 @@ const (
 // Opening a directory ends all leases in it, because the workers that held them ended with the previous process.
 // Workers can claim those executions at once.
 func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
-	if ctx == nil {
-		return nil, fmt.Errorf("open engine: %w", errNoContext)
+	if err := checkContext(ctx); err != nil {
+		return nil, fmt.Errorf("open engine: %w", err)
 	}
 	config = config.withDefaults()
 	target, err := parseURL(url)

@@ -11,7 +11,7 @@ import (
 // the run continue. Pausing a paused run is not an error. The rules for the reason are those of Cancel. The error wraps
 // ErrInvalid, ErrRunNotFound, ErrRunOver when the run has ended, or in contract mode ErrNotInContract.
 func (r *RunRef) Pause(ctx context.Context, reason string) error {
-	if err := r.ready(); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return err
 	}
 	err := engine.CheckReason(reason)
@@ -28,7 +28,7 @@ func (r *RunRef) Pause(ctx context.Context, reason string) error {
 // Resume ends the pause of the run. Resuming a run that is not paused is not an error. Resume makes the nodes of a
 // large run eligible in several calls; after an error, repeat it. The errors are those of Pause.
 func (r *RunRef) Resume(ctx context.Context) error {
-	if err := r.ready(); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return err
 	}
 	call := enginerpc.ResumeFlowCall{Partition: r.partition, FlowID: r.flowID}

@@ -20,7 +20,7 @@ import (
 // starts during the call may keep the old priority. The error wraps ErrInvalid, ErrRunNotFound, ErrRunOver, or in
 // contract mode ErrNotInContract.
 func (r *RunRef) SetPriority(ctx context.Context, priority int) error {
-	if err := r.ready(); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return err
 	}
 	if err := r.setPriority(ctx, "", priority); err != nil {
@@ -32,7 +32,7 @@ func (r *RunRef) SetPriority(ctx context.Context, priority int) error {
 // SetNodePriority changes the priority of one node of the run, as SetPriority does for all. The error may also wrap
 // ErrUnknownNode or ErrNodeOver.
 func (r *RunRef) SetNodePriority(ctx context.Context, node string, priority int) error {
-	if err := r.ready(); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return err
 	}
 	err := engine.ErrUnknownNode
@@ -50,7 +50,7 @@ func (r *RunRef) setPriority(ctx context.Context, node string, priority int) err
 	if priority < 0 || priority > activity.MaxPriority {
 		return invalid("priority %d: must be 0 to %d", priority, activity.MaxPriority)
 	}
-	core, err := offered[engine.RunControl](r.client)
+	core, err := offered[engine.RunControl](ctx, r.client)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 // the call is interrupted, repeat it. The run id can be used again afterwards. The error wraps ErrRunOpen while a node
 // of the run is open, ErrRunNotFound, or in contract mode ErrNotInContract.
 func (r *RunRef) Purge(ctx context.Context) error {
-	if err := r.ready(); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return err
 	}
 	return r.client.submitter.Purge(ctx, r.flow, r.id, r.flowID, r.partition)

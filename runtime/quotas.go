@@ -17,7 +17,7 @@ import (
 
 // Limits returns the state of the limits of the client's namespace that are in use or were set, sorted by name and key.
 func (c *Client) Limits(ctx context.Context) ([]LimitState, error) {
-	if err := c.ready(); err != nil {
+	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
 	var list []LimitState
@@ -55,7 +55,7 @@ func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activit
 	spec := activityspec.NewLimit(name, opts...)
 	err := spec.Validate()
 	if len(spec.KeyFrom) > 0 {
-		err = errors.Join(err, fmt.Errorf("limit %q: key from %q: it is set for the key %q", name,
+		err = errors.Join(err, fmt.Errorf("limit %q: KeyFrom(%s): must not be set here: the limit is set for the key %q", name,
 			strings.Join(spec.KeyFrom, "."), key))
 	}
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *Client) ResetLimit(ctx context.Context, name, key string) error {
 }
 
 func (c *Client) setLimit(ctx context.Context, key string, spec activityspec.Limit, pin bool) error {
-	if err := c.ready(); err != nil {
+	if err := c.ready(ctx); err != nil {
 		return err
 	}
 	id := enginecore.QuotaIDFor(c.session.Namespace, spec.Name, key)

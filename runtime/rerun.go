@@ -65,7 +65,7 @@ type Rerun struct {
 // contract mode ErrNotInContract; nothing has been changed then. A call that was interrupted later is carried out by
 // keepers.
 func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
-	if err := r.ready(); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return err
 	}
 	by, err := actionOf(opts)
@@ -79,7 +79,7 @@ func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOpti
 }
 
 func (r *RunRef) rerun(ctx context.Context, scope RerunScope, by action) error {
-	if _, err := offered[engine.RunControl](r.client); err != nil {
+	if _, err := offered[engine.RunControl](ctx, r.client); err != nil {
 		return err
 	}
 	submitter := r.client.submitter

@@ -29,8 +29,8 @@ type Run[Out any] struct {
 func Start[In, Out any](
 	ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption,
 ) (*Run[Out], error) {
-	if ctx == nil {
-		return nil, fmt.Errorf("start run: %w", errNoContext)
+	if err := checkContext(ctx); err != nil {
+		return nil, fmt.Errorf("start run: %w", err)
 	}
 	plan, err := planRun(c, def, in, opts)
 	if err != nil {
@@ -98,7 +98,7 @@ func checkStart(flow *submit.CompiledFlow, opts []StartOption) (startConfig, []e
 // returns an error when def is not the definition of the flow that the reference names, or ErrInvalid when the run id
 // is invalid.
 func Attach[In, Out any](ref *RunRef, def *flow.Definition[In, Out]) (*Run[Out], error) {
-	if err := errors.Join(ref.ready(), checkDefinition(def)); err != nil {
+	if err := errors.Join(ref.made(), checkDefinition(def)); err != nil {
 		return nil, fmt.Errorf("attach to run: %w", err)
 	}
 	if def.Name() != ref.flow {
@@ -134,7 +134,7 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	if r == nil {
 		return zero, errNoRun
 	}
-	if err := r.ready(); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return zero, err
 	}
 	reply, err := r.client.submitter.AwaitResult(ctx, r.flow, r.id, r.flowID, r.partition)

@@ -34,7 +34,7 @@ func (c *Client) Run(flowName, runID string) *RunRef {
 
 // locate finds where a run lives.
 func (c *Client) locate(flowName, runID string) (enginecore.FlowID, enginecore.Partition, error) {
-	if err := c.ready(); err != nil {
+	if err := c.made(); err != nil {
 		return "", enginecore.Partition{}, err
 	}
 	if err := submit.CheckRunID(runID); err != nil {
@@ -47,15 +47,23 @@ func (c *Client) locate(flowName, runID string) (enginecore.FlowID, enginecore.P
 
 var errUnmadeRun = invalid("the run was not made by Start, Attach or Client.Run")
 
-// ready returns why the run cannot be asked; nil when it can.
-func (r *RunRef) ready() error {
+// ready returns why the run cannot be asked with ctx; nil when it can.
+func (r *RunRef) ready(ctx context.Context) error {
+	if err := r.made(); err != nil {
+		return err
+	}
+	return checkContext(ctx)
+}
+
+// made returns an error unless the reference names a run of a client that can be used.
+func (r *RunRef) made() error {
 	if r == nil || r.client == nil && r.fault == nil {
 		return errUnmadeRun
 	}
 	if r.fault != nil {
 		return r.fault
 	}
-	return r.client.ready()
+	return r.client.made()
 }
 
 // FlowName returns the name of the run's flow.

@@ -150,7 +150,7 @@ func summarizeAll(runs []enginerpc.Run) []RunSummary {
 // admin there.
 func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[RunSummary, error] {
 	return func(yield func(RunSummary, error) bool) {
-		s, err := c.search(q, "", runsearch.Batch)
+		s, err := c.search(ctx, q, "", runsearch.Batch)
 		for err == nil {
 			var run enginerpc.Run
 			var found bool
@@ -183,7 +183,7 @@ func (c *Client) ListRuns(ctx context.Context, q RunQuery, cursor string, limit 
 	if err != nil {
 		err = errors.Join(err, q.Check())
 	} else {
-		err = c.ready()
+		err = c.ready(ctx)
 	}
 	if err != nil {
 		return RunPage{}, fmt.Errorf("list runs: %w", err)
@@ -203,8 +203,8 @@ func (c *Client) ListRuns(ctx context.Context, q RunQuery, cursor string, limit 
 }
 
 // search begins a search for runs behind a cursor, of which so many are wanted.
-func (c *Client) search(q RunQuery, cursor string, want int) (*runsearch.Search, error) {
-	index, err := offered[engine.RunIndex](c)
+func (c *Client) search(ctx context.Context, q RunQuery, cursor string, want int) (*runsearch.Search, error) {
+	index, err := offered[engine.RunIndex](ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (c *Client) search(q RunQuery, cursor string, want int) (*runsearch.Search,
 
 // searchPage finds one page of runs.
 func (c *Client) searchPage(ctx context.Context, q RunQuery, cursor string, limit int) (RunPage, error) {
-	s, err := c.search(q, cursor, limit)
+	s, err := c.search(ctx, q, cursor, limit)
 	if err != nil {
 		return RunPage{}, err
 	}

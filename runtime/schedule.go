@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -58,7 +59,7 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flo
 	fail := func(err error) (*ScheduleDescription, error) {
 		return nil, fmt.Errorf("schedule %.140q: %w", name, err)
 	}
-	if err := usable(c, def); err != nil {
+	if err := errors.Join(usable(c, def), checkContext(ctx)); err != nil {
 		return fail(err)
 	}
 	if _, err := engine.Capability[engine.ScheduleCalls](c.session.Backend); err != nil {

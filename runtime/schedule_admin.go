@@ -11,8 +11,10 @@ import (
 )
 
 // locateSchedule finds where a schedule of the client's namespace lives.
-func (c *Client) locateSchedule(name string) (enginecore.Partition, enginecore.ScheduleID, error) {
-	if _, err := offered[engine.ScheduleCalls](c); err != nil {
+func (c *Client) locateSchedule(
+	ctx context.Context, name string,
+) (enginecore.Partition, enginecore.ScheduleID, error) {
+	if _, err := offered[engine.ScheduleCalls](ctx, c); err != nil {
 		return enginecore.Partition{}, "", err
 	}
 	if err := activityspec.CheckName(name); err != nil {
@@ -27,7 +29,7 @@ func (c *Client) locateSchedule(name string) (enginecore.Partition, enginecore.S
 func (c *Client) changeSchedule(
 	ctx context.Context, do, name string, change func(*schedule.Record) (bool, error),
 ) error {
-	p, id, err := c.locateSchedule(name)
+	p, id, err := c.locateSchedule(ctx, name)
 	if err == nil {
 		err = schedule.Store{Session: c.session}.ChangeKept(ctx, p, id, change)
 	}
@@ -45,7 +47,7 @@ func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 	if err := engine.CheckReason(reason); err != nil {
 		return fmt.Errorf("pause schedule %.140q: %w", name, err)
 	}
-	p, id, err := c.locateSchedule(name)
+	p, id, err := c.locateSchedule(ctx, name)
 	if err == nil {
 		err = schedule.Store{Session: c.session}.Pause(ctx, p, id, reason)
 	}
@@ -78,7 +80,7 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string
 	if err != nil {
 		return "", err
 	}
-	p, id, err := c.locateSchedule(name)
+	p, id, err := c.locateSchedule(ctx, name)
 	if err == nil {
 		runner := schedule.NewRunner(c.session, false)
 		defer runner.Close()
@@ -95,7 +97,7 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string
 // keeper stopped in between. Afterwards, the name can be used again. The error wraps ErrScheduleNotFound when the
 // schedule does not exist.
 func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
-	p, id, err := c.locateSchedule(name)
+	p, id, err := c.locateSchedule(ctx, name)
 	if err == nil {
 		runner := schedule.NewRunner(c.session, false)
 		defer runner.Close()

@@ -90,7 +90,7 @@ func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDe
 	fail := func(err error) (*ScheduleDescription, error) {
 		return nil, fmt.Errorf("describe schedule %.140q: %w", name, err)
 	}
-	p, id, err := c.locateSchedule(name)
+	p, id, err := c.locateSchedule(ctx, name)
 	if err != nil {
 		return fail(err)
 	}
@@ -113,7 +113,7 @@ func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDe
 // iteration.
 func (c *Client) Schedules(ctx context.Context) iter.Seq2[*ScheduleDescription, error] {
 	return func(yield func(*ScheduleDescription, error) bool) {
-		if _, err := offered[engine.ScheduleCalls](c); err != nil {
+		if _, err := offered[engine.ScheduleCalls](ctx, c); err != nil {
 			yield(nil, fmt.Errorf("list schedules: %w", err))
 			return
 		}

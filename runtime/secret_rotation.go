@@ -29,7 +29,7 @@ type SecretRotation struct {
 // continue. Partitions that were rotated are not rotated again: with a WaitpointSecret from any process, otherwise only
 // from this Engine.
 func (e *Engine) RotateSecrets(ctx context.Context, grace time.Duration) (SecretRotation, error) {
-	if err := e.open(); err != nil {
+	if err := e.ready(ctx); err != nil {
 		return SecretRotation{}, err
 	}
 	if grace < 0 {

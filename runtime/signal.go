@@ -85,7 +85,7 @@ func (d SignalResult) Answer() SignalOutcome {
 // execution together, exceed a limit, or matches ErrInvalid for an invalid name or source and for a payload that cannot
 // be encoded. Nothing was changed then.
 func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (SignalResult, error) {
-	if err := c.ready(); err != nil {
+	if err := c.ready(ctx); err != nil {
 		return SignalResult{}, err
 	}
 	parts, err := engine.OpenToken(token)

@@ -109,7 +109,7 @@ func TestReconcilersMeetSteadyStates(t *testing.T) {
 			return n, activity.ReportUsage(ctx, "calls", 1)
 		})
 		asks := activity.New("asks", func(ctx context.Context, _ int) (int, error) {
-			if _, err := activity.OpenWaitpoint(ctx, "later"); err != nil {
+			if _, err := activity.OpenWaitpoint(ctx, "later", 0); err != nil {
 				return 0, err
 			}
 			return activity.Await[int](ctx, "answer")

@@ -24,7 +24,7 @@ var ErrCursor = engine.ErrCursor
 
 // StreamFrame is one frame that an attempt emitted with activity.Emit.
 type StreamFrame struct {
-	// Cursor is the position of the frame, for StreamAfter.
+	// Cursor is the position of the frame, for the next call of Stream or Frames.
 	Cursor string
 	// Attempt is the number of the attempt, counted from 1.
 	Attempt int
@@ -46,20 +46,6 @@ func (f StreamFrame) Decode(target any) error {
 	return json.Unmarshal(f.Payload, target)
 }
 
-// StreamOption adjusts a call of Stream.
-type StreamOption func(*streamConfig)
-
-type streamConfig struct {
-	after string
-	now   bool
-}
-
-// StreamAfter begins after the frame with this cursor. Defaults to the beginning of the first attempt.
-func StreamAfter(cursor string) StreamOption { return func(c *streamConfig) { c.after = cursor } }
-
-// UpToNow ends the stream after the frames that exist already, without waiting for more.
-func UpToNow() StreamOption { return func(c *streamConfig) { c.now = true } }
-
 // framePage is the number of frames read at once: at most 4 MiB, with frames of full size.
 const framePage = 64
 
@@ -67,22 +53,27 @@ const framePage = 64
 // ctx ends. It waits on connections of its own, so a slow reader delays nothing else, and reconnects after the
 // connection broke. If an attempt emitted more frames than the engine keeps, Stream skips the dropped ones.
 //
-// An error is yielded last. It wraps ErrRunNotFound; ErrUnknownNode when the run has no such node; ErrCursor for an
-// invalid StreamAfter; enginecore.ErrClosed when the client or the engine is closed; or ErrTooManyWatches, because a
-// stream that waits counts towards OpenConfig.MaxWatches.
-func (r *RunRef) Stream(ctx context.Context, node string, opts ...StreamOption) iter.Seq2[StreamFrame, error] {
-	config := streamConfig{}
-	fault := apply(&config, opts)
+// It begins behind the frame with the cursor after, or with the first frame of the first attempt if that is empty.
+//
+// An error is yielded last. It wraps ErrRunNotFound; ErrUnknownNode when the run has no such node; ErrCursor for a
+// cursor that no frame has; enginecore.ErrClosed when the client or the engine is closed; or ErrTooManyWatches, because
+// a stream that waits counts towards OpenConfig.MaxWatches.
+func (r *RunRef) Stream(ctx context.Context, node, after string) iter.Seq2[StreamFrame, error] {
+	return r.frames(ctx, node, after, false)
+}
+
+// Frames yields the frames of a node that exist already, as Stream does, and waits for no others.
+func (r *RunRef) Frames(ctx context.Context, node, after string) iter.Seq2[StreamFrame, error] {
+	return r.frames(ctx, node, after, true)
+}
+
+func (r *RunRef) frames(ctx context.Context, node, after string, soFar bool) iter.Seq2[StreamFrame, error] {
 	return func(yield func(StreamFrame, error) bool) {
-		if err := r.ready(); err != nil {
+		if err := r.ready(ctx); err != nil {
 			yield(StreamFrame{}, err)
 			return
 		}
-		err := fault
-		if err == nil {
-			err = r.stream(ctx, node, config, yield)
-		}
-		if err != nil && !errors.Is(err, errEnough) {
+		if err := r.stream(ctx, node, after, soFar, yield); err != nil && !errors.Is(err, errEnough) {
 			yield(StreamFrame{}, fmt.Errorf("stream of node %s, run %s of flow %s: %w", node, r.id, r.flow, err))
 		}
 	}
@@ -90,17 +81,17 @@ func (r *RunRef) Stream(ctx context.Context, node string, opts ...StreamOption) 
 
 // stream yields frames until the node has ended, its reader has stopped or an error ends it.
 func (r *RunRef) stream(
-	ctx context.Context, node string, config streamConfig, yield func(StreamFrame, error) bool,
+	ctx context.Context, node, after string, soFar bool, yield func(StreamFrame, error) bool,
 ) (err error) {
 	watches := r.client.session.Watches
-	if !config.now {
+	if !soFar {
 		if err := watches.Begin(); err != nil {
 			return err
 		}
 		defer watches.End()
 	}
 	s := frameReader{
-		run: r, node: node, soFar: config.now, tail: engine.Tail{Watches: watches},
+		run: r, node: node, soFar: soFar, tail: engine.Tail{Watches: watches},
 		events: r.client.session.Backend.FollowEvents(r.partition, r.flowID),
 	}
 	defer s.tail.Close()
@@ -117,7 +108,7 @@ func (r *RunRef) stream(
 	if err := s.checkNode(ctx); err != nil {
 		return err
 	}
-	if err := s.seek(config.after); err != nil {
+	if err := s.seek(after); err != nil {
 		return err
 	}
 	return s.read(ctx, yield)
@@ -148,7 +139,7 @@ func (s *frameReader) checkNode(ctx context.Context) error {
 	session := s.run.client.session
 	client, key := session.Client, session.Core.Keys().ExecCore(s.execution)
 	if there, err := client.Do(ctx, client.B().Exists().Key(key).Build()).AsBool(); err != nil || there {
-		return enginerpc.CommandError("EXISTS", err)
+		return enginerpc.CommandError(ctx, "EXISTS", err)
 	}
 	d, err := s.run.Describe(ctx)
 	if err == nil && d.graph != nil && d.graph.Node(s.node) == nil {
@@ -271,7 +262,7 @@ func (s *frameReader) readFrames(ctx context.Context, yield func(StreamFrame, er
 		call.FromID = "(" + s.entry
 	}
 	reply, err := s.run.client.session.Core.ReadAttemptStream(ctx, call)
-	if errors.Is(err, enginecore.ErrUnavailable) && ctx.Err() == nil {
+	if engine.IsUnreached(err) && ctx.Err() == nil {
 		engine.Sleep(ctx, engine.TailPause)
 		return true, nil
 	}

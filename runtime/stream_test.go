@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -60,7 +61,7 @@ func TestStreamTail(t *testing.T) {
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
 		var frames []runtime.StreamFrame
-		for frame, err := range run.Stream(ctx, "node") {
+		for frame, err := range run.Stream(ctx, "node", "") {
 			require.NoError(t, err)
 			if len(frames) == 0 {
 				close(seen)
@@ -80,9 +81,10 @@ func TestStreamTail(t *testing.T) {
 			require.Error(t, frame.Decode(&attempt))
 		}
 		// From a cursor, and when everything is over.
-		for _, opts := range [][]runtime.StreamOption{nil, {runtime.UpToNow()}} {
+		ref := b.Client.Run("chatty", run.ID())
+		for _, read := range []func(context.Context, string, string) iter.Seq2[runtime.StreamFrame, error]{ref.Stream, ref.Frames} {
 			again := 0
-			for frame, err := range b.Client.Run("chatty", run.ID()).Stream(ctx, "node", append(opts, runtime.StreamAfter(frames[99].Cursor))...) {
+			for frame, err := range read(ctx, "node", frames[99].Cursor) {
 				require.NoError(t, err)
 				require.Equal(t, frames[100+again].Cursor, frame.Cursor)
 				again++
@@ -102,17 +104,17 @@ func TestStreamFaults(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, oneNode(t, "quiet", quiet), 1)
 		require.NoError(t, err)
 		for _, cursor := range []string{"x", "0/1-1", "1/1", "1/1-x", "1/(1-1"} {
-			for _, err := range run.Stream(ctx, "node", runtime.StreamAfter(cursor)) {
+			for _, err := range run.Stream(ctx, "node", cursor) {
 				require.ErrorIs(t, err, runtime.ErrCursor)
 			}
 		}
-		for _, err := range b.Client.Run("quiet", "nobody").Stream(ctx, "node") {
+		for _, err := range b.Client.Run("quiet", "nobody").Stream(ctx, "node", "") {
 			require.ErrorIs(t, err, runtime.ErrRunNotFound)
 		}
-		for _, err := range run.Stream(ctx, "nod") {
+		for _, err := range run.Stream(ctx, "nod", "") {
 			require.ErrorIs(t, err, runtime.ErrUnknownNode)
 		}
-		for range run.Stream(ctx, "node", runtime.UpToNow()) {
+		for range run.Frames(ctx, "node", "") {
 			t.Fatal("a frame")
 		}
 		// Waiting for news ends with the context, and not with the read.
@@ -120,7 +122,7 @@ func TestStreamFaults(t *testing.T) {
 		enough := errors.New("enough")
 		timer := time.AfterFunc(50*time.Millisecond, func() { cancel(enough) })
 		defer timer.Stop()
-		for _, err := range run.Stream(waiting, "node") {
+		for _, err := range run.Stream(waiting, "node", "") {
 			require.ErrorIs(t, err, enough)
 		}
 		for event, err := range run.Watch(waiting, "") {
@@ -153,7 +155,7 @@ func TestStreamKeepsTheLast(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		want := 90
-		for frame, err := range run.Stream(ctx, "node") {
+		for frame, err := range run.Stream(ctx, "node", "") {
 			require.NoError(t, err)
 			var got int
 			require.NoError(t, frame.Decode(&got))

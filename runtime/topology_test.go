@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,9 +29,15 @@ func TestTLS(t *testing.T) {
 		if kind == testserver.Redis {
 			url = "rediss://" + server.TLSAddr
 		}
-		_, err := runtime.Open(ctx, url, runtime.OpenConfig{})
-		require.ErrorContains(t, err, "certificate")
-		_, err = runtime.Open(ctx, server.URL(), runtime.OpenConfig{TLSConfig: &tls.Config{RootCAs: server.Roots}})
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			_, err := runtime.Open(ctx, url, runtime.OpenConfig{})
+			require.Error(t, err)
+			if !strings.Contains(err.Error(), "certificate") {
+				return err.Error() // the server had no time to show it
+			}
+			return ""
+		})
+		_, err := runtime.Open(ctx, server.URL(), runtime.OpenConfig{TLSConfig: &tls.Config{RootCAs: server.Roots}})
 		require.ErrorIs(t, err, runtime.ErrInvalid, "a URL without TLS must not go on in the clear")
 
 		b := enginetest.Open(t, kind, url, enginetest.NewPrefix(), runtime.OpenConfig{

@@ -86,29 +86,26 @@ func (w *Waitpoint) why() string {
 	return text
 }
 
-// WaitpointsOption adjusts a call of Waitpoints.
-type WaitpointsOption func(*waitsConfig)
-
-type waitsConfig struct{ closed bool }
-
-// WithClosed includes waitpoints whose wait is over.
-func WithClosed() WaitpointsOption { return func(c *waitsConfig) { c.closed = true } }
-
 // Waitpoints returns the open waitpoints of the run with their tokens, the oldest first. Waitpoints of maps and
 // sub-flows belong to their child runs, which NodeDescription.Child names. The error wraps ErrRunNotFound, or in
 // contract mode ErrNotInContract.
-func (r *RunRef) Waitpoints(ctx context.Context, opts ...WaitpointsOption) ([]Waitpoint, error) {
-	if err := r.ready(); err != nil {
+func (r *RunRef) Waitpoints(ctx context.Context) ([]Waitpoint, error) {
+	return r.waitpoints(ctx, false)
+}
+
+// AllWaitpoints returns what Waitpoints does, and the waitpoints whose wait is over.
+func (r *RunRef) AllWaitpoints(ctx context.Context) ([]Waitpoint, error) {
+	return r.waitpoints(ctx, true)
+}
+
+func (r *RunRef) waitpoints(ctx context.Context, closed bool) (waits []Waitpoint, err error) {
+	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	config := waitsConfig{}
-	err := apply(&config, opts)
-	if err == nil && !engine.Has[engine.WaitStore](r.client.session.Backend) {
+	if !engine.Has[engine.WaitStore](r.client.session.Backend) {
 		err = engine.ErrNotInContract
-	}
-	var waits []Waitpoint
-	if err == nil {
-		waits, err = r.readWaitpoints(ctx, config.closed)
+	} else {
+		waits, err = r.readWaitpoints(ctx, closed)
 	}
 	if err != nil {
 		return nil, r.errorf("waitpoints of", runFault(err))
@@ -162,7 +159,7 @@ func (r *RunRef) CancelWait(ctx context.Context, w Waitpoint, reason string) err
 
 // endWait ends a wait as the call says.
 func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWaitCall) error {
-	if err := r.ready(); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return err
 	}
 	fail := func(err error) error {

@@ -293,10 +293,10 @@ func largeTalk(t *testing.T) *flow.Definition[int, int] {
 				return 0, err
 			}
 		}
-		if err := activity.ReportUsage(ctx, "tokens", 1, activity.UsageKey("once")); err != nil {
+		if err := activity.ReportUsageOnce(ctx, "once", "tokens", 1); err != nil {
 			return 0, err
 		}
-		if _, err := activity.OpenWaitpoint(ctx, "w"); err != nil {
+		if _, err := activity.OpenWaitpoint(ctx, "w", 0); err != nil {
 			return 0, err
 		}
 		return activity.Await[int](ctx, "w")

@@ -88,7 +88,7 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 		firstFrame := make(chan struct{})
 		go func() {
 			seen := 0
-			for _, err := range run.Stream(ctx, "node") {
+			for _, err := range run.Stream(ctx, "node", "") {
 				if err != nil {
 					t.Error(err)
 					break

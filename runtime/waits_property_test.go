@@ -89,7 +89,7 @@ func sceneRun(ctx context.Context, task sceneTask) ([]int, error) {
 			return nil, err
 		}
 		if early {
-			if _, err := activity.OpenWaitpoint(ctx, "w"); err != nil {
+			if _, err := activity.OpenWaitpoint(ctx, "w", 0); err != nil {
 				return nil, err
 			}
 		}

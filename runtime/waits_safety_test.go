@@ -209,7 +209,7 @@ func TestTokensNeverShow(t *testing.T) {
 		for event, err := range run.Watch(ctx, "") {
 			fmt.Fprintf(&out, "%+v %v\n", event, err)
 		}
-		for frame, err := range run.Stream(ctx, "talk") {
+		for frame, err := range run.Stream(ctx, "talk", "") {
 			fmt.Fprintf(&out, "%s %+v %v\n", frame.Payload, frame, err)
 		}
 		out.WriteString(b.Log())
@@ -226,7 +226,7 @@ func TestTokensNeverShow(t *testing.T) {
 // talker hands the token of its wait over, and shows it wherever a function can show something.
 func talker(asked chan<- activity.Token) *activity.Activity[int, int] {
 	return activity.New("talk", func(ctx context.Context, n int) (int, error) {
-		token, err := activity.OpenWaitpoint(ctx, "inside")
+		token, err := activity.OpenWaitpoint(ctx, "inside", 0)
 		if err != nil {
 			return 0, err
 		}

@@ -113,7 +113,7 @@ func TestWaitpointNode(t *testing.T) {
 		open, err := run.Waitpoints(ctx)
 		require.NoError(t, err)
 		require.Empty(t, open)
-		all, err := run.Waitpoints(ctx, runtime.WithClosed())
+		all, err := run.AllWaitpoints(ctx)
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 		require.Equal(t, runtime.WaitClosed, all[0].State)
@@ -356,11 +356,11 @@ func opensAhead(tokens chan<- activity.Token, signalled <-chan struct{}) *activi
 		if _, err := activity.Step(ctx, "hand over", func(context.Context) (int, error) { return 0, nil }); err == nil {
 			return 0, errors.New("a bad name was taken")
 		}
-		token, err := activity.OpenWaitpoint(ctx, "answer")
+		token, err := activity.OpenWaitpoint(ctx, "answer", 0)
 		if err != nil {
 			return 0, err
 		}
-		same, err := activity.OpenWaitpoint(ctx, "answer")
+		same, err := activity.OpenWaitpoint(ctx, "answer", 0)
 		if err != nil || same.Reveal() != token.Reveal() {
 			return 0, fmt.Errorf("another token, %w", err)
 		}

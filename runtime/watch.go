@@ -40,7 +40,7 @@ var ErrEventsLost = errors.New("events were dropped")
 // events from the states of the nodes, once per poll interval.
 func (r *RunRef) Watch(ctx context.Context, after string) iter.Seq2[runevent.Event, error] {
 	return func(yield func(runevent.Event, error) bool) {
-		if err := r.ready(); err != nil {
+		if err := r.ready(ctx); err != nil {
 			yield(runevent.Event{}, err)
 			return
 		}
@@ -111,7 +111,7 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 // because ctx has ended or the engine is closed. Other errors are returned as they are.
 func (r *RunRef) whyEnded(ctx context.Context, err error) error {
 	switch {
-	case !errors.Is(err, enginecore.ErrUnavailable):
+	case !engine.IsUnreached(err):
 		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

@@ -64,6 +64,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w == nil || w.worker == nil {
 		return errUnmadeWorker
 	}
+	if err := checkContext(ctx); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
 	return w.worker.Run(ctx)
 }
 

@@ -22,7 +22,7 @@ type answer struct {
 // survey asks until three people have said yes.
 func survey(ctx context.Context, topic string) (int, error) {
 	asked, err := activity.Step(ctx, "ask", func(ctx context.Context) (string, error) {
-		token, err := activity.OpenWaitpoint(ctx, "answer", activity.Within(time.Hour))
+		token, err := activity.OpenWaitpoint(ctx, "answer", time.Hour)
 		return "asked about " + topic + ": " + fmt.Sprint(token), err
 	})
 	if err != nil {
@@ -178,13 +178,13 @@ func TestAwaitFaults(t *testing.T) {
 	env.Signal("text", "x", "text")
 	with := env.Context(t.Context())
 	for want, try := range map[string]func() error{
-		"there is no worker":                      func() error { _, err := activity.Await[int](t.Context(), "w"); return err },
-		`await "a b": name`:                       func() error { _, err := activity.Await[int](with, "a b"); return err },
-		"2000 signals are waited for":             func() error { _, err := activity.Await[int](with, "w", activity.AtLeast(2000)); return err },
-		"payload does not decode into int":        func() error { _, err := activity.Await[int](with, "text"); return err },
-		`step "a#2": name "a#2" has the char`:     func() error { _, err := activity.Step(with, "a#2", one); return err },
-		`open waitpoint "w": there is no worker`:  func() error { _, err := activity.OpenWaitpoint(t.Context(), "w"); return err },
-		`open waitpoint "w": it is to stay open `: func() error { _, err := activity.OpenWaitpoint(with, "w", activity.Within(-1)); return err },
+		"there is no worker":                     func() error { _, err := activity.Await[int](t.Context(), "w"); return err },
+		`await "a b": name`:                      func() error { _, err := activity.Await[int](with, "a b"); return err },
+		"2000 signals are waited for":            func() error { _, err := activity.Await[int](with, "w", activity.AtLeast(2000)); return err },
+		"payload does not decode into int":       func() error { _, err := activity.Await[int](with, "text"); return err },
+		`step "a#2": name "a#2" has the char`:    func() error { _, err := activity.Step(with, "a#2", one); return err },
+		`open waitpoint "w": there is no worker`: func() error { _, err := activity.OpenWaitpoint(t.Context(), "w", 0); return err },
+		`open waitpoint "w": within -1ns: must `: func() error { _, err := activity.OpenWaitpoint(with, "w", -1); return err },
 	} {
 		err := try()
 		if err == nil || !strings.Contains(err.Error(), want) || !activity.IsNonRetryable(err) {

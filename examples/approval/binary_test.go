@@ -180,7 +180,7 @@ func testInterrupted(t *testing.T, b built) {
 	run.until("waits for 2 people")
 	require.NoError(t, run.cmd.Process.Signal(os.Interrupt))
 	require.Equal(t, exitInterrupted, run.end(), run.stderr.String())
-	require.Contains(t, run.printed(), "Interrupted; what was running is given back. The same command goes on with v1.\n")
+	require.Contains(t, run.printed(), "Interrupted; what was running is released. The same command goes on with v1.\n")
 	require.Empty(t, run.stderr.String())
 }
 

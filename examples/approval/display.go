@@ -84,8 +84,8 @@ func words(e runevent.Event) string {
 		return "its process is gone"
 	case runevent.Reclaimed:
 		return "is taken over"
-	case runevent.GivenBack:
-		return "is given back"
+	case runevent.Released:
+		return "is released by its worker"
 	}
 	return ""
 }

@@ -31,7 +31,7 @@ func deployCommand(ctx context.Context, p program, o options) error {
 		deployed, err := work(ctx, engine, client, started, p, o)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			fmt.Fprintf(p.stdout, "\nInterrupted; what was running is given back. The same command goes on with %s.\n",
+			fmt.Fprintf(p.stdout, "\nInterrupted; what was running is released. The same command goes on with %s.\n",
 				o.version)
 			return errInterrupted
 		case err != nil:

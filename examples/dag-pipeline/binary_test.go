@@ -317,7 +317,7 @@ func (b built) testInterrupted(t *testing.T, engine string) {
 	inTheMiddle(first)
 	require.NoError(t, first.cmd.Process.Signal(os.Interrupt))
 	require.Equal(t, exitInterrupted, first.end(), &first.stderr)
-	require.Contains(t, first.printed(), "Interrupted. 4 of 13 nodes are finished, what was running is given back.")
+	require.Contains(t, first.printed(), "Interrupted. 4 of 13 nodes are finished, what was running is released.")
 	require.Contains(t, first.printed(), "The same command goes on with run ")
 	shorten(t, tree)
 

@@ -193,7 +193,7 @@ func farewell(started *runtime.Run[Edition], o options, stdout io.Writer) error 
 	defer cancel()
 	fmt.Fprintf(stdout, "\nInterrupted. ")
 	if state, err := started.Describe(ctx); err == nil {
-		fmt.Fprintf(stdout, "%d of %d nodes are finished, what was running is given back. ", len(finished(state)),
+		fmt.Fprintf(stdout, "%d of %d nodes are finished, what was running is released. ", len(finished(state)),
 			len(state.Nodes))
 	}
 	if o.inMemory() {

@@ -107,12 +107,12 @@ func (w *wire) command(b rueidis.Builder) rueidis.Completed {
 }
 
 // Decode reads the result of a command that Command built from c.
-func Decode[R any](c Call[R], result rueidis.RedisResult) (R, error) {
+func Decode[R any](ctx context.Context, c Call[R], result rueidis.RedisResult) (R, error) {
 	info := c.info()
 	m, err := result.ToMessage()
 	if err != nil {
 		var zero R
-		_, err = classify(info, err)
+		_, err = classify(ctx, info, err)
 		return zero, err
 	}
 	return decodeReply(info, m, c.decode)
@@ -124,7 +124,8 @@ func Decode[R any](c Call[R], result rueidis.RedisResult) (R, error) {
 // sent again after a short pause, and so it is after a broken connection if it only reads or is safe to
 // repeat; the pauses grow to a quarter of a second and end with ctx or after Options.RetryFor. A library that
 // the server has lost is loaded again. Errors are *Error for refusals, *CallError, *DecodeError, *ServerError, or wrap
-// ErrUnavailable, ErrOutcomeUnknown, or ErrIncompatibleLibrary, after which Outdated is closed.
+// ErrUnavailable, ErrOutcomeUnknown, or ErrIncompatibleLibrary, after which Outdated is closed. Where ctx ended before
+// an answer came, they wrap its cause, and ErrUnavailable only if an earlier try failed for another reason.
 func Do[R any, C Call[R]](ctx context.Context, conn *Conn, c C) (R, error) {
 	var zero R
 	info := c.info()

@@ -173,6 +173,9 @@ func (conn *Conn) Now(ctx context.Context) (time.Time, error) {
 	}
 	reply, err := conn.client.Do(ctx, conn.client.B().Time().Build()).AsStrSlice()
 	if err != nil {
+		if ended := Unanswered(ctx, err); ended != nil {
+			return time.Time{}, fmt.Errorf("server time: %w", ended)
+		}
 		return time.Time{}, fmt.Errorf("server time: %w", connectError(err))
 	}
 	if len(reply) == 2 {

@@ -356,7 +356,7 @@ func TestRefusalIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Decode(c, conn.Client().Do(t.Context(), command)); !errors.Is(err, enginecore.ErrFlowNotFound) {
+	if _, err := Decode(t.Context(), c, conn.Client().Do(t.Context(), command)); !errors.Is(err, enginecore.ErrFlowNotFound) {
 		t.Errorf("Decode: %v", err)
 	}
 }
@@ -399,7 +399,8 @@ func TestBrokenConnection(t *testing.T) {
 	s.Kill()
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := conn.Version(short, VersionCall{}); !errors.Is(err, enginecore.ErrUnavailable) || enginecore.ClassOf(err) != enginecore.ClassRetryable {
+	if _, err := conn.Version(short, VersionCall{}); !errors.Is(err, enginecore.ErrUnavailable) ||
+		!errors.Is(err, context.DeadlineExceeded) || enginecore.ClassOf(err) != enginecore.ClassRetryable {
 		t.Errorf("server away: %v", err)
 	}
 	answered := make(chan error)

@@ -48,7 +48,7 @@ func (conn *Conn) permit(function string) error {
 func (conn *Conn) checkContract(ctx context.Context, node rueidis.Client) error {
 	probe := ContractVersionCall{}
 	w := &wire{name: probe.info().name}
-	reply, err := Decode(probe, node.Do(ctx, w.command(node.B())))
+	reply, err := Decode(ctx, probe, node.Do(ctx, w.command(node.B())))
 	if isMissing(err) {
 		return fmt.Errorf("%w: %s is unknown to it, and in contract mode no library is loaded; start a FlowFabric server on it, "+
 			"or load a library of version %s", enginecore.ErrNoLibrary, w.name, ContractVersionNumber)

@@ -2,6 +2,8 @@ package enginerpc
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -181,9 +183,15 @@ func TestClassify(t *testing.T) {
 		{rueidis.ErrClosing, false, giveUp, enginecore.ErrClosed},
 		{rueidis.ErrClosing, true, giveUp, enginecore.ErrClosed},
 	} {
-		verdict, err := classify(callInfo{name: "f", repeatable: x.repeatable}, x.err)
+		verdict, err := classify(t.Context(), callInfo{name: "f", repeatable: x.repeatable}, x.err)
 		if verdict != x.verdict || err == nil || x.is != nil && !errors.Is(err, x.is) {
 			t.Errorf("%v (repeatable %v): %d %v", x.err, x.repeatable, verdict, err)
+		}
+		if errors.Is(err, enginecore.ErrFull) && !errors.Is(err, enginecore.ErrUnavailable) {
+			t.Errorf("%v is full, but not unavailable", err)
+		}
+		if text := fmt.Sprint(err); strings.Contains(text, "engine unavailable: engine") || strings.Contains(text, "full: engine") {
+			t.Errorf("says a thing twice: %s", text)
 		}
 	}
 }

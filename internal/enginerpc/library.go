@@ -182,7 +182,7 @@ func (conn *Conn) inspectLibrary(ctx context.Context, node rueidis.Client) (deci
 			"set Options.ReplaceForeignLibrary to replace it", enginecore.ErrForeignLibrary, lua.Name)
 	}
 	w := &wire{name: probe.info().name}
-	version, err := Decode(probe, node.Do(ctx, w.command(node.B())))
+	version, err := Decode(ctx, probe, node.Do(ctx, w.command(node.B())))
 	if err != nil {
 		return keepLibrary, fmt.Errorf("version of the server's library: %w", err)
 	}

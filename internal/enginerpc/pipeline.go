@@ -88,15 +88,15 @@ func (p *Pipeline) Run(ctx context.Context) error {
 			settle(m, nil)
 			continue
 		}
-		verdict, wrapped := classify(c.info, err)
-		if verdict == giveUp || ctx.Err() != nil {
-			settle(m, wrapped)
+		verdict, fault := judge(ctx, c.info, err)
+		if verdict == giveUp {
+			settle(m, named(c.info.name, fault))
 			continue
 		}
 		again.Go(func() {
 			limit <- struct{}{}
 			defer func() { <-limit }()
-			settle(conn.send(ctx, c.info, c.wire))
+			settle(conn.sendAfter(ctx, c.info, c.wire, fault))
 		})
 	}
 	again.Wait()

@@ -37,45 +37,66 @@ const (
 
 // send runs one call until it is answered, may not be repeated, or time is up.
 func (conn *Conn) send(ctx context.Context, info callInfo, w *wire) (message, error) {
-	if err := ctx.Err(); err != nil {
-		return message{}, fmt.Errorf("%s: not sent: %w", info.name, err)
+	if ctx.Err() != nil {
+		return message{}, fmt.Errorf("%s: not sent: %w", info.name, causeOf(ctx))
 	}
+	return conn.sendAfter(ctx, info, w, nil)
+}
+
+// sendAfter does what send does for a call whose last try failed with before, if it is not nil.
+func (conn *Conn) sendAfter(ctx context.Context, info callInfo, w *wire, before error) (message, error) {
 	deadline := time.Now().Add(conn.retryFor)
 	pause := firstPause
 	loaded := false
-	var before error // of the last try that the server refused
 	for {
 		m, err := conn.client.Do(ctx, w.command(conn.client.B())).ToMessage()
 		if err == nil {
 			return m, nil
 		}
-		verdict, wrapped := classify(info, err)
+		verdict, fault := judge(ctx, info, err)
 		if verdict == loadLibrary && !loaded {
 			loaded = true
 			if err := conn.restoreLibrary(ctx); err != nil {
-				if errors.Is(err, enginecore.ErrNotReachable) {
-					err = fmt.Errorf("%w: %w", enginecore.ErrUnavailable, err)
-				}
-				return message{}, fmt.Errorf("%s: its function is gone from the server: %w", info.name, err)
+				return message{}, named(info.name, libraryGone(ctx, err))
 			}
 			continue
 		}
-		if ctx.Err() != nil && before != nil && !errors.Is(wrapped, before) {
-			// The caller's time is up. What kept the call until then says more.
-			return message{}, fmt.Errorf("%w; before that: %w", wrapped, before)
+		if before != nil && IsUnanswered(fault) {
+			fault = withBefore(fault, before)
 		}
 		if verdict != tryAgain || time.Now().Add(pause).After(deadline) {
-			return message{}, wrapped
+			return message{}, named(info.name, fault)
 		}
 		if !sleep(ctx, pause/2+rand.N(pause/2+1)) {
-			return message{}, wrapped
+			return message{}, named(info.name, withBefore(endedContext(ctx), fault))
 		}
+		before = fault
 		limit := maxPause
-		if errors.Is(wrapped, enginecore.ErrFull) {
-			before, limit = enginecore.ErrFull, fullPause
+		if errors.Is(fault, enginecore.ErrFull) {
+			limit = fullPause
 		}
 		pause = min(2*pause, limit)
 	}
+}
+
+// withBefore adds the error of the try before to that of a call whose context has ended: it says what kept the call. Of
+// a call with an unknown outcome it is text alone, since that outcome is not what the try before leaves.
+func withBefore(ended, before error) error {
+	if errors.Is(ended, enginecore.ErrOutcomeUnknown) {
+		return fmt.Errorf("%w; before that: %v", ended, before)
+	}
+	return fmt.Errorf("%w; before that: %w", ended, before)
+}
+
+// libraryGone is the error of a call whose function the server does not have, where the library could not be loaded.
+func libraryGone(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w; before that: its function is gone from the server", endedContext(ctx))
+	case errors.Is(err, enginecore.ErrNotReachable):
+		err = fmt.Errorf("%w: %w", enginecore.ErrUnavailable, err)
+	}
+	return fmt.Errorf("its function is gone from the server: %w", err)
 }
 
 // sleep waits and reports whether ctx still lives.
@@ -101,11 +122,16 @@ var full = [...]string{"OOM ", "MISCONF "}
 func fullError(text string) error {
 	for _, s := range full {
 		if strings.HasPrefix(text, s) {
-			return fmt.Errorf("%w: %w: %s", enginecore.ErrFull, enginecore.ErrUnavailable, text)
+			return &unavailable{fmt.Errorf("%w: %s", enginecore.ErrFull, text)}
 		}
 	}
 	return nil
 }
+
+// unavailable matches enginecore.ErrUnavailable, which its text does not name, since it says more.
+type unavailable struct{ error }
+
+func (e *unavailable) Unwrap() []error { return []error{e.error, enginecore.ErrUnavailable} }
 
 // slotMoving are errors that the generated prologue provokes before the first write while a slot moves or the
 // cluster is not whole.
@@ -117,53 +143,80 @@ var slotMoving = [...]string{
 }
 
 // classify turns an error of the client into the engine's error and says whether to go on.
-func classify(info callInfo, err error) (verdict, error) {
+func classify(ctx context.Context, info callInfo, err error) (verdict, error) {
+	verdict, fault := judge(ctx, info, err)
+	return verdict, named(info.name, fault)
+}
+
+// named puts the name of a function or command before an error that does not have it.
+func named(name string, err error) error {
+	switch err.(type) {
+	case *enginecore.ServerError, *enginecore.DecodeError:
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// judge is classify without the name of the function.
+func judge(ctx context.Context, info callInfo, err error) (verdict, error) {
 	if server, ok := rueidis.IsRedisErr(err); ok {
-		text := server.Error()
-		for _, s := range notNow {
-			if strings.HasPrefix(text, s) {
-				return tryAgain, fmt.Errorf("%s: %w: %s", info.name, enginecore.ErrUnavailable, text)
-			}
-		}
-		if err := fullError(text); err != nil {
-			return tryAgain, fmt.Errorf("%s: %w", info.name, err)
-		}
-		for _, s := range slotMoving {
-			if strings.Contains(text, s) {
-				return tryAgain, fmt.Errorf("%s: %w: %s", info.name, enginecore.ErrUnavailable, text)
-			}
-		}
-		if strings.HasPrefix(text, "Function not found") {
-			return loadLibrary, &enginecore.ServerError{Function: info.name, Message: text}
-		}
-		if unauthorized(text) {
-			return giveUp, fmt.Errorf("%s: %w: %s", info.name, enginecore.ErrUnauthorized, text)
-		}
-		return giveUp, &enginecore.ServerError{Function: info.name, Message: text}
+		return judgeReply(info, server.Error())
 	}
 	if rueidis.IsRedisNil(err) {
 		return giveUp, &enginecore.DecodeError{Function: info.name, Field: "", Problem: "nil in place of an array"}
 	}
-	if errors.Is(err, rueidis.ErrClosing) {
-		if info.repeatable || info.readOnly {
-			return giveUp, fmt.Errorf("%s: %w: %w: %w", info.name, enginecore.ErrUnavailable, enginecore.ErrClosed, err)
-		}
-		return giveUp, fmt.Errorf("%s: %w: %w: %w", info.name, enginecore.ErrOutcomeUnknown, enginecore.ErrClosed, err)
-	}
 	var op *net.OpError
 	unsent := errors.As(err, &op) && op.Op == "dial"
-	if info.repeatable || info.readOnly || unsent {
-		return tryAgain, fmt.Errorf("%s: %w: %w", info.name, enginecore.ErrUnavailable, err)
+	harmless := info.repeatable || info.readOnly || unsent
+	if hasEnded(ctx, err) {
+		ended := unanswered(ctx, err, harmless)
+		if !harmless {
+			ended = fmt.Errorf("%w: %w", enginecore.ErrOutcomeUnknown, ended)
+		}
+		return giveUp, ended
 	}
-	return giveUp, fmt.Errorf("%s: %w: %w", info.name, enginecore.ErrOutcomeUnknown, err)
+	closed := errors.Is(err, rueidis.ErrClosing)
+	switch {
+	case closed && harmless:
+		return giveUp, &unavailable{enginecore.ErrClosed}
+	case closed:
+		return giveUp, fmt.Errorf("%w: %w", enginecore.ErrOutcomeUnknown, enginecore.ErrClosed)
+	case harmless:
+		return tryAgain, fmt.Errorf("%w: %w", enginecore.ErrUnavailable, err)
+	}
+	return giveUp, fmt.Errorf("%w: %w", enginecore.ErrOutcomeUnknown, err)
+}
+
+// judgeReply judges a call by the text of the server's error reply.
+func judgeReply(info callInfo, text string) (verdict, error) {
+	for _, s := range notNow {
+		if strings.HasPrefix(text, s) {
+			return tryAgain, fmt.Errorf("%w: %s", enginecore.ErrUnavailable, text)
+		}
+	}
+	if err := fullError(text); err != nil {
+		return tryAgain, err
+	}
+	for _, s := range slotMoving {
+		if strings.Contains(text, s) {
+			return tryAgain, fmt.Errorf("%w: %s", enginecore.ErrUnavailable, text)
+		}
+	}
+	if strings.HasPrefix(text, "Function not found") {
+		return loadLibrary, &enginecore.ServerError{Function: info.name, Message: text}
+	}
+	if unauthorized(text) {
+		return giveUp, fmt.Errorf("%w: %s", enginecore.ErrUnauthorized, text)
+	}
+	return giveUp, &enginecore.ServerError{Function: info.name, Message: text}
 }
 
 // CommandError classifies the error of a command that only reads or is safe to repeat, as those of such calls are.
-func CommandError(command string, err error) error {
+func CommandError(ctx context.Context, command string, err error) error {
 	if err == nil {
 		return nil
 	}
-	_, wrapped := classify(callInfo{name: command, repeatable: true}, err)
+	_, wrapped := classify(ctx, callInfo{name: command, repeatable: true}, err)
 	return wrapped
 }
 

@@ -69,7 +69,7 @@ func (conn *Conn) checkRightsOn(ctx context.Context, node rueidis.Client) error 
 	call := MissingRightsCall{Commands: slices.Concat(read, write, publish, subscribe, conn.samples(otherCommands))}
 	w := &wire{name: call.info().name}
 	call.encode(w)
-	reply, err := Decode(call, node.Do(ctx, w.command(node.B())))
+	reply, err := Decode(ctx, call, node.Do(ctx, w.command(node.B())))
 	if server, ok := errors.AsType[*enginecore.ServerError](err); ok &&
 		strings.Contains(server.Message, "Function not found") {
 		return conn.probeRights(ctx, node) // somebody is just replacing the library

@@ -10,7 +10,8 @@ local function parse_lease(A)
   return n
 end
 
--- Limits and policy of the attempt that a claim asks for, converted before anything is written. Nil, or the error reply.
+-- Limits and policy of the attempt that a claim asks for, converted before anything is written. Nil, or the error
+-- reply.
 local function parse_attempt(A, n)
   local err
   n.timeout, err = number.optional('attempt_timeout_ms', A.attempt_timeout_ms, 0)

@@ -47,7 +47,8 @@ number.MAX_EXACT = 9007199254740991
 
 local MAX_UNSIGNED = '18446744073709551615'
 
--- Shortest text from which a number is read again exactly, as the contract shows numbers that go straight to the server.
+-- Shortest text from which a number is read again exactly, as the contract shows numbers that go straight to the
+-- server.
 function number.exact(n)
   local text = number.text(n)
   if tonumber(text) == n then return text end

@@ -1,9 +1,9 @@
 -- Messages to workers, keepers and clients. They are hints: a lost one costs time, never work, because workers and
 -- keepers also poll slowly. Only executions of managed flows cause them.
 
--- To workers: something to claim; nothing left; an execution set aside that the worker who met it cannot run; a worker that
--- serves the lane, or no longer does, which workers tell each other; and that a lease has ended. The mark makes messages differ:
--- the library sends its time (ms).
+-- To workers: something to claim; nothing left; an execution set aside that the worker who met it cannot run; a worker
+-- that serves the lane, or no longer does, which workers tell each other; and that a lease has ended. The mark makes
+-- messages differ: the library sends its time (ms).
 
 -- @message  work    channel.wake,channel.wake_ring work {partition} {mark}
 -- @message  none    channel.wake,channel.wake_ring none {partition}
@@ -30,8 +30,8 @@
 -- default lease, so that a claim needs none.
 local SWEEP_MS = 9000
 
--- Sends a message and gives how many heard it; nil when it could not be sent, for want of rights on the channel for instance:
--- a call that has written must not end half-way for a hint. The only place of the library that publishes.
+-- Sends a message and gives how many heard it; nil when it could not be sent, for want of rights on the channel for
+-- instance: a call that has written must not end half-way for a hint. The only place of the library that publishes.
 function wake.send(channel, text)
   local heard = redis.pcall('PUBLISH', channel, text)
   if type(heard) == 'number' then return heard end
@@ -91,9 +91,9 @@ end
 -- A flow that was over runs again, so that its end is to come.
 function wake.reopened(c, flow_id) tell_done(c, flow_id, 'reopened') end
 
--- Wake-ups of a lane go to few of its workers: those that listen to the slot of the wake ring that it is at that time. A slot
--- lasts SLOT_MS and comes once per round of SLOTS, in another order in every round, so that work that comes at a steady pace
--- does not always meet the same slots. Workers use the same rule.
+-- Wake-ups of a lane go to few of its workers: those that listen to the slot of the wake ring that it is at that time.
+-- A slot lasts SLOT_MS and comes once per round of SLOTS, in another order in every round, so that work that comes at a
+-- steady pace does not always meet the same slots. Workers use the same rule.
 local SLOT_MS, SLOTS = 20, 256
 
 -- So many workers listen to each slot.
@@ -112,14 +112,15 @@ function wake.all(c, lane)
   wake.send(key.channel_wake(c, lane), message.work(call.partition(call.home(c)), c.now_text))
 end
 
--- Tells the workers of the present slot, or of a given one, that there is something to claim; all workers when this server
--- knows of no listener to the slot.
+-- Tells the workers of the present slot, or of a given one, that there is something to claim; all workers when this
+-- server knows of no listener to the slot.
 function wake.workers(c, lane, slot)
   local channel = key.channel_wake_ring(c, number.text(slot or wake.slot(c.now)), lane)
   if wake.send(channel, message.work(call.partition(call.home(c)), c.now_text)) == 0 then wake.all(c, lane) end
 end
 
--- Passes a wake-up on to as many further workers as needed: one that was woken at a slot took `taken` executions and left some.
+-- Passes a wake-up on to as many further workers as needed: one that was woken at a slot took `taken` executions and
+-- left some.
 function wake.pass_on(c, lane, slot, taken)
   if redis.call('ZCARD', key.lane_eligible(call.home(c), lane)) > WOKEN_PER_SLOT * taken then return wake.all(c, lane) end
   wake.workers(c, lane, ((tonumber(slot) or 0) + WOKEN_PER_SLOT) % SLOTS)

@@ -83,10 +83,10 @@ function F.ff_create_budget(K, A)
   return reply.ok(A.budget_id)
 end
 
--- Budgets that flows use have the field `gate`. Once one is used up whose effect is to block, its gate is closed: the field
--- `closed` says why, and the executions that it concerns, which live in other slots, do not start. `gate` grows with every
--- change, so that those who tell them, in whichever order, leave the latest one. It follows the clock, so that it grows also
--- where the budget was removed in between.
+-- Budgets that flows use have the field `gate`. Once one is used up whose effect is to block, its gate is closed: the
+-- field `closed` says why, and the executions that it concerns, which live in other slots, do not start. `gate` grows
+-- with every change, so that those who tell them, in whichever order, leave the latest one. It follows the clock, so
+-- that it grows also where the budget was removed in between.
 
 -- @text gate_task gate {budget_id}
 
@@ -131,7 +131,8 @@ end
 function budget.describe(stored, d)
   local of = is_set(stored.key) and ' of "' .. stored.key .. '"' or ''
   local held = (d.reserved or 0) > 0 and ' and ' .. number.digits(d.reserved) .. ' reserved' or ''
-  return 'budget "' .. (stored.name or '') .. '"' .. of .. ': ' .. number.digits(d.used) .. ' of ' .. number.digits(d.hard)
+  return 'budget "' .. (stored.name or '') .. '"' .. of .. ': ' .. number.digits(d.used) .. ' of '
+    .. number.digits(d.hard)
     .. ' ' .. d.name .. ' used' .. held
 end
 
@@ -148,8 +149,8 @@ function budget.schedule_reset(k, budget_id, at)
   redis.call('ZADD', k.resets, at, budget_id)
 end
 
--- The dimensions of a report with what is used, reserved and allowed, each once with its deltas added up. Nil and the error
--- reply when a number is bad. Only a budget that flows use can have reservations: `reserved` is their key then.
+-- The dimensions of a report with what is used, reserved and allowed, each once with its deltas added up. Nil and the
+-- error reply when a number is bad. Only a budget that flows use can have reservations: `reserved` is their key then.
 local function read_dimensions(K, dims, reserved)
   local list, by_name = {}, {}
   for _, dim in ipairs(dims) do

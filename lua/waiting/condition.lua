@@ -116,7 +116,9 @@ end
 -- Fields that tell which signal the i-th matcher took, as a flat list.
 local function taken(state, i)
   local matcher, prefix = state.matchers[i], 'matcher:' .. (i - 1) .. ':'
-  local fields = { prefix .. 'satisfied', matcher.signal_id and '1' or '0', prefix .. 'signal_id', matcher.signal_id or '' }
+  local fields = {
+    prefix .. 'satisfied', matcher.signal_id and '1' or '0', prefix .. 'signal_id', matcher.signal_id or '',
+  }
   if matcher.signal_id and state.distinct then append(fields, { prefix .. 'source', matcher.source or '' }) end
   if matcher.signal_id and state.collect then append(fields, { prefix .. 'order', number.text(matcher.order) }) end
   return fields

@@ -4,8 +4,8 @@ local DEFAULT_DEDUP_MS = 86400000
 local DEFAULT_STREAM_LENGTH = 1000
 local DEFAULT_MAX_SIGNALS = 10000
 
--- Numbers of a signal, or nil and the error reply. Without a positive time, signals are not recognised when they come again;
--- without a positive maximum, there is none. `delayed`: a resumption may be delayed.
+-- Numbers of a signal, or nil and the error reply. Without a positive time, signals are not recognised when they come
+-- again; without a positive maximum, there is none. `delayed`: a resumption may be delayed.
 local function parse_numbers(A, delayed)
   local n, err = {}, nil
   n.dedup_ttl_ms = 0
@@ -15,7 +15,8 @@ local function parse_numbers(A, delayed)
   end
   n.signal_maxlen, err = number.count('signal_maxlen', A.signal_maxlen, DEFAULT_STREAM_LENGTH)
   if err then return nil, err end
-  n.max_signals_per_execution, err = number.optional('max_signals_per_execution', A.max_signals_per_execution, DEFAULT_MAX_SIGNALS)
+  n.max_signals_per_execution, err =
+    number.optional('max_signals_per_execution', A.max_signals_per_execution, DEFAULT_MAX_SIGNALS)
   if err then return nil, err end
   if delayed then n.resume_delay_ms, err = number.optional('resume_delay_ms', A.resume_delay_ms, 0) end
   if err then return nil, err end
@@ -39,7 +40,8 @@ signal.WAITPOINT_FIELDS = {
 local function authorise(c, K, A)
   local w = record.read(K.waitpoint, signal.WAITPOINT_FIELDS)
   if not w or not w.created_at then return nil, reply.err('invalid_token') end
-  local code = waitpoint_token.check(c, K.secrets, A.waitpoint_token, A.waitpoint_id, w.waitpoint_key or '', w.created_at)
+  local code =
+    waitpoint_token.check(c, K.secrets, A.waitpoint_token, A.waitpoint_id, w.waitpoint_key or '', w.created_at)
   if code then
     record.note_refusal(c, K.core, 'last_hmac_validation_failed_at')
     return nil, reply.err(code)
@@ -143,7 +145,8 @@ function signal.satisfy(c, K, A, core, delay, state)
   }, K, { payload = A.payload or '', state = state })
 end
 
--- Hands a signal to an active waitpoint, after all checks. `w` is the waitpoint, `state` its condition. Gives the effect.
+-- Hands a signal to an active waitpoint, after all checks. `w` is the waitpoint, `state` its condition. Gives the
+-- effect.
 function signal.deliver(c, K, A, core, w, state, n, delay)
   local effect = 'no_op'
   local place = condition.match(state, A.signal_name, A.signal_id, A.source_identity)

@@ -29,8 +29,8 @@ local function close_one(hash, c, known, satisfied, ...)
 end
 
 -- Closes what exists of a suspension's records, so no later signal finds it open. `o`: satisfied (its condition was
--- met, or it was resumed), condition_reason (when the condition says another reason), known (a set: those of the records
--- that are written without asking whether they exist).
+-- met, or it was resumed), condition_reason (when the condition says another reason), known (a set: those of the
+-- records that are written without asking whether they exist).
 function suspension_record.close(c, k, reason, o)
   o = o or NOTHING
   local known = o.known or NOTHING
@@ -88,9 +88,9 @@ local function write_suspension(K, A, w, now_text)
   if A.step then redis.call('HSET', K.suspension, 'step', A.step) end
 end
 
--- Writes the records of a suspension that begins. `A` holds the arguments of ff_suspend_execution and, when a function of
--- a managed flow waits, its step; `w` the waitpoint. Gives the id of the early signal that has met the condition already, or
--- nil; the records are closed then.
+-- Writes the records of a suspension that begins. `A` holds the arguments of ff_suspend_execution and, when a function
+-- of a managed flow waits, its step; `w` the waitpoint. Gives the id of the early signal that has met the condition
+-- already, or nil; the records are closed then.
 function suspension_record.begin(c, K, A, w, state)
   activate(c, K, A, w)
   local decided = w.pending and apply_buffered(K, state) or nil

@@ -52,9 +52,10 @@ const (
 	Resumed Kind = "resumed"
 	// Retry: an attempt failed and another will follow; Detail is the reason.
 	Retry Kind = "retry"
-	// Delayed: the attempt was put off. GivenBack: a worker that stops gave it back.
-	Delayed   Kind = "delayed"
-	GivenBack Kind = "given_back"
+	// Delayed: the attempt was put off. Released: a worker that stops released the execution, and the attempt goes on
+	// elsewhere.
+	Delayed  Kind = "delayed"
+	Released Kind = "released"
 	// LeaseExpired: the worker was lost. Reclaimed: another one has taken over.
 	// LeaseRevoked: an operator has taken the execution from its worker.
 	LeaseExpired Kind = "lease_expired"

@@ -123,7 +123,7 @@ func TestApplication(t *testing.T) {
 		in := order{Tenant: "acme", Items: []string{"a", "bb"}}
 		run, err := runtime.Start(ctx, c, def, in, runtime.WithID("r"), runtime.WithTag("customer.id", "7"))
 		require.NoError(t, err)
-		for _, err := range c.Run("everything", "r").Stream(ctx, "first") {
+		for _, err := range c.Run("everything", "r").Stream(ctx, "first", "") {
 			require.NoError(t, err)
 		}
 		waits, err := run.Waitpoints(ctx)

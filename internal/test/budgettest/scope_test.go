@@ -173,7 +173,7 @@ func TestRetriesSpendAnew(t *testing.T) {
 		a := activity.New("retry", func(ctx context.Context, in string) (string, error) {
 			err := errors.Join(
 				activity.ReportUsage(ctx, "anew", 1), activity.ReportUsage(ctx, "anew", 1),
-				activity.ReportUsage(ctx, "keyed", 1, activity.UsageKey("call")))
+				activity.ReportUsageOnce(ctx, "call", "keyed", 1))
 			if _, stepErr := activity.Step(ctx, "ask", func(ctx context.Context) (int, error) {
 				return 1, activity.ReportUsage(ctx, "once", 1)
 			}); stepErr != nil {

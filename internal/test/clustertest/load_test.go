@@ -120,7 +120,7 @@ func (x *load) tasksDone() string {
 // spend.
 func (x *load) order() *flow.Definition[int, int] {
 	spend := func(ctx context.Context) error {
-		return activity.ReportUsage(ctx, "tokens", 1, activity.UsageKey("work"))
+		return activity.ReportUsageOnce(ctx, "work", "tokens", 1)
 	}
 	list := activity.New("list", func(ctx context.Context, n int) ([]int, error) {
 		x.called(ctx)

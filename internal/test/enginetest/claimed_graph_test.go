@@ -40,7 +40,7 @@ func TestClaimedGraph(t *testing.T) {
 		sent := call(1)
 		command, err := enginerpc.Command(g.e, sent)
 		require.NoError(t, err)
-		bare, err := enginerpc.Decode(sent, g.e.Client().Do(g.ctx, command))
+		bare, err := enginerpc.Decode(g.ctx, sent, g.e.Client().Do(g.ctx, command))
 		require.NoError(t, err)
 		require.Len(t, bare.Executions, 1)
 		assert.NotEmpty(t, bare.Executions[0].Graph)

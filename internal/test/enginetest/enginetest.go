@@ -293,17 +293,22 @@ func (b *Bench) Wipe(tb testing.TB) {
 	}
 }
 
-// Eventually waits for a condition, which returns what is missing, or "" when it holds.
+// Eventually waits for a condition, which returns what is missing, or "" when it holds. A failure shows the last two
+// different texts: the last one may only say that the test's time is up.
 func Eventually(tb testing.TB, within time.Duration, condition func() string) {
 	tb.Helper()
 	deadline := time.Now().Add(within)
+	last, before := "", ""
 	for {
 		missing := condition()
 		if missing == "" {
 			return
 		}
+		if missing != last {
+			last, before = missing, last
+		}
 		if time.Now().After(deadline) {
-			tb.Fatalf("not within %s: %s", within, missing)
+			tb.Fatalf("not within %s: %s; before that: %s", within, last, before)
 		}
 		time.Sleep(2 * time.Millisecond) // between two probes
 	}

@@ -59,7 +59,7 @@ func (d *diary) spend(ctx context.Context, e entry, amount int64) error {
 	}
 	e.What, e.Amount = spends, amount
 	d.note(e)
-	if err := activity.ReportUsage(ctx, spending, amount, activity.UsageKey("work")); err != nil {
+	if err := activity.ReportUsageOnce(ctx, "work", spending, amount); err != nil {
 		return err
 	}
 	e.What = spent

@@ -109,10 +109,10 @@ function F.ffx_release(K, A)
   end
   suspend_lease.interrupt(c, A.execution_id, core_key, core, f, {
     eligibility = 'eligible_now', reason = 'waiting_for_worker', detail = A.reason or '', public = 'waiting',
-    suspension = 'released', released = 'given_back', from_start = true,
+    suspension = 'released', released = 'by_worker', from_start = true,
   })
   requeue.make_eligible(c, A.execution_id, core)
-  if core.managed then event_log.add_for(c, core, 'given_back', core.current_attempt_index, A.reason) end
+  if core.managed then event_log.add_for(c, core, 'released', core.current_attempt_index, A.reason) end
   wake.flush(c)
   return reply.ok()
 end

@@ -99,7 +99,7 @@ func (c *contract) now() time.Time {
 func (c *contract) readClock(ctx context.Context) (time.Time, error) {
 	now, err := c.core.Now(ctx)
 	if err != nil {
-		return time.Time{}, engine.ReadError("TIME", err)
+		return time.Time{}, engine.ReadError(ctx, "TIME", err)
 	}
 	c.clock.Read(now)
 	return now, nil
@@ -113,7 +113,7 @@ func (c *contract) read(ctx context.Context, commands ...rueidis.Completed) ([]r
 	results := c.client.DoMulti(ctx, commands...)
 	for i := range results {
 		if err := results[i].Error(); err != nil && !rueidis.IsRedisNil(err) {
-			return nil, engine.ReadError("read", err)
+			return nil, engine.ReadError(ctx, "read", err)
 		}
 	}
 	return results, nil

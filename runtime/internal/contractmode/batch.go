@@ -40,7 +40,9 @@ func addOnce[R any, C enginerpc.Call[R]](b *contractBatch, call C) *engine.CallR
 		return a
 	}
 	b.commands = append(b.commands, command)
-	b.settle = append(b.settle, func(_ context.Context, r rueidis.RedisResult) { a.Reply, a.Err = enginerpc.Decode[R](call, r) })
+	b.settle = append(b.settle, func(ctx context.Context, r rueidis.RedisResult) {
+		a.Reply, a.Err = enginerpc.Decode[R](ctx, call, r)
+	})
 	return a
 }
 
@@ -54,7 +56,7 @@ func addAgain[R any, C enginerpc.Call[R]](b *contractBatch, call C) *engine.Call
 	}
 	b.commands = append(b.commands, command)
 	b.settle = append(b.settle, func(ctx context.Context, r rueidis.RedisResult) {
-		if a.Reply, a.Err = enginerpc.Decode[R](call, r); engine.IsUnavailable(a.Err) {
+		if a.Reply, a.Err = enginerpc.Decode[R](ctx, call, r); engine.IsUnavailable(a.Err) {
 			a.Reply, a.Err = callAgain[R](ctx, b.contract, call)
 		}
 	})
@@ -71,13 +73,13 @@ func (b *contractBatch) run(ctx context.Context) error {
 	for i, result := range b.contract.client.DoMulti(ctx, b.commands...) {
 		b.settle[i](ctx, result)
 		if err := result.NonRedisError(); err != nil && fault == nil {
-			fault = engine.ReadError("read", err)
+			fault = engine.ReadError(ctx, "read", err)
 		}
 	}
 	// A refusal of a read, by a server that is loading or busy, does not mean that the key is missing.
 	for _, result := range b.reads {
 		if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) && fault == nil {
-			fault = engine.ReadError("read", err)
+			fault = engine.ReadError(ctx, "read", err)
 		}
 	}
 	return fault

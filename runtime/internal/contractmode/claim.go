@@ -164,7 +164,7 @@ func (c *contract) take(
 		if errors.Is(err, enginecore.ErrMaxRetriesExhausted) {
 			ended = append(ended, contractEnd{id: x.id, flow: enginecore.FlowID(x.core["flow_id"]), outcome: "failed"})
 		}
-		if errors.Is(err, enginecore.ErrOutcomeUnknown) || errors.Is(err, enginecore.ErrUnavailable) {
+		if engine.IsUnavailable(err) {
 			fault = err
 		}
 		if err != nil {

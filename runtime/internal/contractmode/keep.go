@@ -180,7 +180,7 @@ func (t *contractTick) readDue(ctx context.Context) error {
 	for i, index := range indexes {
 		entries, err := results[i].AsZScores()
 		if err != nil {
-			return engine.ReadError("ZRANGE", err)
+			return engine.ReadError(ctx, "ZRANGE", err)
 		}
 		*index.list = t.dueOf(entries)
 		if len(*index.list) > 0 {

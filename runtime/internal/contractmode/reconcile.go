@@ -50,7 +50,7 @@ func (t *contractTick) learnLanes(ctx context.Context, state *reconcileState) er
 	entry, err := c.client.Do(ctx,
 		c.client.B().Sscan().Key(c.keys.IndexFlowIndex(p)).Cursor(state.flows).Count(reconcilePage).Build()).AsScanEntry()
 	if err != nil {
-		return engine.ReadError("SSCAN", err)
+		return engine.ReadError(ctx, "SSCAN", err)
 	}
 	state.flows = entry.Cursor
 	commands := make(rueidis.Commands, len(entry.Elements))

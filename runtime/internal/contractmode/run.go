@@ -379,7 +379,7 @@ func (c *contract) ListRuns(ctx context.Context, call enginerpc.ListRunsCall) (e
 		entry, err := c.client.Do(ctx,
 			c.client.B().Sscan().Key(c.keys.IndexFlowIndex(call.Partition)).Cursor(cursor).Count(contractPage).Build()).AsScanEntry()
 		if err != nil {
-			return reply, engine.ReadError("SSCAN", err)
+			return reply, engine.ReadError(ctx, "SSCAN", err)
 		}
 		commands := make(rueidis.Commands, len(entry.Elements))
 		for i, id := range entry.Elements {

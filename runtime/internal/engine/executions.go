@@ -59,7 +59,7 @@ func (e *Session) readExecutionHashes(
 	records := make([]Record, len(ids))
 	for i, result := range e.Client.DoMulti(ctx, reads...) {
 		if err := result.Error(); err != nil {
-			return nil, ReadError("HMGET", err)
+			return nil, ReadError(ctx, "HMGET", err)
 		}
 		records[i] = hashrecord.Read(result, fields)
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -15,11 +16,15 @@ import (
 // Record holds fields of one stored hash; hashrecord.Read decodes it from the reply of an HMGET.
 type Record = hashrecord.Record
 
-// ReadError classifies the error of a plain read: a refusal of the server keeps its class, everything else is
-// [enginecore.ErrUnavailable], and [enginecore.ErrClosed] too after Session.Close. The error names the command.
-func ReadError(command string, err error) error {
+// ReadError classifies the error of a plain read: a refusal of the server keeps its class, the error of a read that
+// ctx ended wraps the cause of ctx, and everything else is [enginecore.ErrUnavailable], and [enginecore.ErrClosed]
+// too after Session.Close. The error names the command.
+func ReadError(ctx context.Context, command string, err error) error {
 	if _, refused := rueidis.IsRedisErr(err); refused {
 		return fmt.Errorf("%s: %w", command, enginerpc.ConnectError(err))
+	}
+	if ended := enginerpc.Unanswered(ctx, err); ended != nil {
+		return fmt.Errorf("%s: %w", command, ended)
 	}
 	if errors.Is(err, rueidis.ErrClosing) {
 		err = fmt.Errorf("%w: %w", enginecore.ErrClosed, err)

@@ -6,12 +6,17 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// IsUnavailable reports whether a call failed because the engine was not reached or did not answer. The call may have
-// been carried out; one that is safe to repeat may be sent again.
-func IsUnavailable(err error) bool {
-	return errors.Is(err, enginecore.ErrOutcomeUnknown) || errors.Is(err, enginecore.ErrUnavailable)
+// IsUnavailable reports whether a call failed because the engine was not reached or did not answer, be it that the
+// context of the call ended first. The call may have been carried out; one that is safe to repeat may be sent again.
+func IsUnavailable(err error) bool { return IsOutcomeUnknown(err) || IsUnreached(err) }
+
+// IsUnreached reports whether a call that only reads or is safe to repeat failed because the engine was not reached or
+// did not answer, be it that the context of the call ended first.
+func IsUnreached(err error) bool {
+	return errors.Is(err, enginecore.ErrUnavailable) || enginerpc.IsUnanswered(err)
 }
 
 // IsOutcomeUnknown reports whether a call that failed may have been carried out.

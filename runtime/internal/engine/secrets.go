@@ -117,7 +117,7 @@ func (b *keyring) create(ctx context.Context, p enginecore.Partition, s *Waitpoi
 	client, key := b.core.Client(), b.core.Keys().WaitpointSecrets(p)
 	for _, set := range [][2]string{{"secret:" + s.KeyID, s.Hex}, {"current_kid", s.KeyID}} {
 		if err := client.Do(ctx, client.B().Hsetnx().Key(key).Field(set[0]).Value(set[1]).Build()).Error(); err != nil {
-			return enginerpc.CommandError("HSETNX", err)
+			return enginerpc.CommandError(ctx, "HSETNX", err)
 		}
 	}
 	return nil

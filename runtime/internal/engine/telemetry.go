@@ -123,7 +123,7 @@ const (
 	OutcomeFailed        = "failed"
 	outcomeRetried       = "retried"
 	OutcomeSuspended     = "suspended"
-	OutcomeGivenBack     = "given_back"
+	OutcomeReleased      = "released"
 	OutcomeLeaseLost     = "lease_lost"
 	OutcomeEndedByEngine = "ended_by_engine"
 	OutcomeNotCommitted  = "not_committed"

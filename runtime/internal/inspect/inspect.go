@@ -45,7 +45,10 @@ func Engine(ctx context.Context, s *engine.Session) (inspection.Report, error) {
 	x.inspectKeepers(ctx, &found)
 	x.inspectLag(ctx, &found)
 	x.inspectWorkers(ctx, &found)
-	return found.report(), ctx.Err()
+	if ctx.Err() != nil {
+		return found.report(), fmt.Errorf("inspect: %w", context.Cause(ctx))
+	}
+	return found.report(), nil
 }
 
 // Warn logs settings of the servers that can lose or stop work. It costs one round trip and logs nothing if that fails.

@@ -194,7 +194,7 @@ func (s *orphanScan) check(ctx context.Context) (map[string]int64, error) {
 	total := make(map[string]int64)
 	for i, a := range answers {
 		p := partitions[i]
-		if errors.Is(a.Err, enginecore.ErrUnavailable) {
+		if engine.IsUnreached(a.Err) {
 			delete(s.found, p)
 			continue
 		}

@@ -42,7 +42,7 @@ func (m *maintainer) workOverdue(
 ) (int64, string, error) {
 	now, err := m.Session.Core.Now(ctx)
 	if err != nil {
-		return 0, cursor, engine.ReadError("TIME", err)
+		return 0, cursor, engine.ReadError(ctx, "TIME", err)
 	}
 	var offset int64
 	if cursor != "" {
@@ -55,7 +55,7 @@ func (m *maintainer) workOverdue(
 		client.B().Zrangebyscore().Key(index.Key(p)).Min("-inf").Max(strconv.FormatInt(now.UnixMilli(), 10)).
 			Limit(offset, overduePage).Build()).AsStrSlice()
 	if err != nil {
-		return 0, cursor, engine.ReadError("ZRANGEBYSCORE", err)
+		return 0, cursor, engine.ReadError(ctx, "ZRANGEBYSCORE", err)
 	}
 	if len(due) == 0 {
 		return 0, "", nil

@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -116,7 +115,7 @@ func (t *PartitionTimer) Failed(p enginecore.Partition, now time.Time, err error
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failing[p] = err
-	away := errors.Is(err, enginecore.ErrUnavailable)
+	away := engine.IsUnreached(err)
 	pause := MinPause
 	if !away {
 		pause = min(MaxPause, MinPause<<min(t.failures[p], 5))

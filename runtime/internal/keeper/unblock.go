@@ -99,7 +99,7 @@ func (u *unblocker) visit(
 			ids, err := client.Do(ctx, client.B().Zrange().Key(set.key).Min(strconv.Itoa(offset)).
 				Max(strconv.Itoa(offset+unblockPage-1)).Build()).AsStrSlice()
 			if err != nil {
-				return count, cursor, engine.ReadError("ZRANGE", err)
+				return count, cursor, engine.ReadError(ctx, "ZRANGE", err)
 			}
 			full = full || len(ids) == unblockPage
 			released, err := u.release(ctx, lane, set.reason, engine.ExecutionIDs(ids))
@@ -128,7 +128,7 @@ func (u *unblocker) release(
 	var faults []error
 	for i, result := range u.Session.Client.DoMulti(ctx, commands...) {
 		if err := result.Error(); err != nil {
-			faults = append(faults, engine.ReadError("HMGET", err))
+			faults = append(faults, engine.ReadError(ctx, "HMGET", err))
 			continue
 		}
 		core := hashrecord.Read(result, unblockFields)
@@ -145,7 +145,7 @@ func (u *unblocker) release(
 	}
 	now, err := u.Session.Core.Now(ctx)
 	if err != nil {
-		return 0, errors.Join(append(faults, engine.ReadError("TIME", err))...)
+		return 0, errors.Join(append(faults, engine.ReadError(ctx, "TIME", err))...)
 	}
 	for i := range calls {
 		calls[i].Now = now
@@ -221,7 +221,7 @@ func (u *unblocker) isBreached(ctx context.Context, id enginecore.BudgetID) (boo
 	limits, err := results[0].AsStrMap()
 	usage, err2 := results[1].AsStrMap()
 	if err := errors.Join(err, err2); err != nil {
-		return false, engine.ReadError("HGETALL", err)
+		return false, engine.ReadError(ctx, "HGETALL", err)
 	}
 	for field, text := range limits {
 		dimension, hard := strings.CutPrefix(field, "hard:")
@@ -247,12 +247,12 @@ func (u *unblocker) isFull(ctx context.Context, id enginecore.QuotaPolicyID) (bo
 	}
 	now, err := u.Session.Core.Now(ctx)
 	if err != nil {
-		return false, engine.ReadError("TIME", err)
+		return false, engine.ReadError(ctx, "TIME", err)
 	}
 	keys, client := u.Session.Core.Keys(), u.Session.Client
 	result := client.Do(ctx, client.B().Hmget().Key(keys.QuotaRecord(p, id)).Field(quotaFields...).Build())
 	if err := result.Error(); err != nil {
-		return false, engine.ReadError("HMGET", err)
+		return false, engine.ReadError(ctx, "HMGET", err)
 	}
 	quota := hashrecord.Read(result, quotaFields)
 	window := quota.Int("requests_per_window_seconds")
@@ -264,11 +264,11 @@ func (u *unblocker) isFull(ctx context.Context, id enginecore.QuotaPolicyID) (bo
 		client.B().Get().Key(keys.QuotaConcurrency(p, id)).Build())
 	admitted, err := results[0].AsInt64()
 	if err != nil {
-		return false, engine.ReadError("ZCOUNT", err)
+		return false, engine.ReadError(ctx, "ZCOUNT", err)
 	}
 	running, err := results[1].AsInt64()
 	if err != nil && !rueidis.IsRedisNil(err) {
-		return false, engine.ReadError("GET", err)
+		return false, engine.ReadError(ctx, "GET", err)
 	}
 	rate, most := quota.Int("max_requests_per_window"), quota.Int("active_concurrency_cap")
 	return rate > 0 && admitted >= rate || most > 0 && running >= most, nil
@@ -282,7 +282,7 @@ func (u *unblocker) advertised(ctx context.Context) (map[string]bool, error) {
 		page, err := client.Do(ctx,
 			client.B().Sscan().Key(keys.Workers()).Cursor(cursor).Count(unblockPage).Build()).AsScanEntry()
 		if err != nil {
-			return nil, engine.ReadError("SSCAN", err)
+			return nil, engine.ReadError(ctx, "SSCAN", err)
 		}
 		commands := make(rueidis.Commands, len(page.Elements))
 		for i, worker := range page.Elements {
@@ -291,7 +291,7 @@ func (u *unblocker) advertised(ctx context.Context) (map[string]bool, error) {
 		for _, result := range client.DoMulti(ctx, commands...) {
 			text, err := result.ToString()
 			if err != nil && !rueidis.IsRedisNil(err) {
-				return nil, engine.ReadError("GET", err)
+				return nil, engine.ReadError(ctx, "GET", err)
 			}
 			for _, token := range strings.Split(text, ",") {
 				all[token] = true

@@ -251,5 +251,5 @@ func (c *completer) release(l *lease, reason string) report {
 		Partition: l.shard.Partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
 		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, Reason: reason,
 	})
-	return report{metric: engine.OutcomeGivenBack, err: err}
+	return report{metric: engine.OutcomeReleased, err: err}
 }

@@ -382,7 +382,7 @@ func (b *leaseManager) releaseUnknown(p enginecore.Partition, unknown []enginerp
 		if again && !known {
 			// If the reply of the claim arrives after all, the function does not begin.
 			b.rememberCancel(lease.LeaseID,
-				fmt.Errorf("%w: it was given back before the claim had its reply", engine.ErrLeaseLost))
+				fmt.Errorf("%w: the worker released the execution before the reply of the claim came", engine.ErrLeaseLost))
 		}
 		b.mu.Unlock()
 		switch {

@@ -183,7 +183,7 @@ func (s *Run) finish() error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("worker: gave back what still runs after its context ended: %s", strings.Join(names, ", "))
+	return fmt.Errorf("worker: released executions whose functions still run after the end of their context: %s", strings.Join(names, ", "))
 }
 
 // waitFor reports whether done is closed within limit.

@@ -1,0 +1,83 @@
+package enginerpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// errUnanswered marks errors of calls to which no answer came before the context of their caller ended.
+var errUnanswered = errors.New("not answered before the context ended")
+
+// IsUnanswered reports whether a call or command failed because its context ended before an answer came. Whether the
+// engine is available is not known then.
+func IsUnanswered(err error) bool { return errors.Is(err, errUnanswered) }
+
+// Unanswered returns the error of a command that ctx ended: it wraps the cause of ctx, and also
+// enginecore.ErrUnavailable if err says more than that ctx has ended. It returns nil if err is a reply of the server,
+// or ctx has not ended.
+func Unanswered(ctx context.Context, err error) error {
+	if _, replied := rueidis.IsRedisErr(err); replied || !hasEnded(ctx, err) {
+		return nil
+	}
+	return unanswered(ctx, err, true)
+}
+
+// unanswered returns the error of a call whose context has ended. err is the client's error, which is left out where it
+// says the same. harmless says that the call may be repeated, so that other errors mean that the engine is unavailable.
+func unanswered(ctx context.Context, err error, harmless bool) error {
+	ended := endedContext(ctx)
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, os.ErrDeadlineExceeded):
+		return ended
+	case errors.Is(err, rueidis.ErrClosing):
+		err = enginecore.ErrClosed
+	}
+	if harmless {
+		return fmt.Errorf("%w; before that: %w: %w", ended, enginecore.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w; before that: %w", ended, err)
+}
+
+// hasEnded reports whether the context of a call that failed with err has ended. The client sets the deadline of ctx on
+// the connection, too, whose timer may be the first to fire.
+func hasEnded(ctx context.Context, err error) bool {
+	if ctx.Err() != nil {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	if !ok || time.Now().Before(deadline) || !errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	<-ctx.Done()
+	return true
+}
+
+// endedContext returns the error of a call whose context has ended.
+func endedContext(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", errUnanswered, causeOf(ctx))
+}
+
+// causeOf returns the cause of a context that has ended, which also matches ctx.Err().
+func causeOf(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ctx.Err()) {
+		return cause
+	}
+	return &contextCause{cause, ctx.Err()}
+}
+
+// contextCause is the cause of a context's end, with the error of the context.
+type contextCause struct {
+	error
+	ended error
+}
+
+func (e *contextCause) Unwrap() []error { return []error{e.error, e.ended} }
