@@ -51,6 +51,19 @@ func (s Store) Read(
 	return r, reply.History, err
 }
 
+// whyGone returns what it means that the plan of a schedule is gone that was read before: enginecore.ErrScheduleChanged
+// if another process has written or removed the schedule since, else the error itself.
+func (s Store) whyGone(ctx context.Context, r *Record, gone error) error {
+	now, _, err := s.Read(ctx, r.part, r.id, 0)
+	switch {
+	case errors.Is(err, ErrScheduleNotFound), err == nil && now.version != r.version:
+		return fmt.Errorf("%w: %w", enginecore.ErrScheduleChanged, gone)
+	case err != nil:
+		return err
+	}
+	return gone
+}
+
 // Content is what a schedule starts: the encoded definition of the flow and the input of its runs.
 type Content struct{ Definition, Input []byte }
 
