@@ -77,7 +77,8 @@ func (c *costs) submissions(p enginecore.Partition) error {
 			return err
 		}
 	}
-	err = measured(c, fmt.Sprintf("ffx_submit (%d runs of 2 nodes)", costBatch), func(int) (enginerpc.SubmitReply, error) {
+	what := fmt.Sprintf("ffx_submit (%d runs of 2 nodes)", costBatch)
+	err = measured(c, what, func(int) (enginerpc.SubmitReply, error) {
 		return c.submit(p, several, costBatch)
 	})
 	if err != nil {

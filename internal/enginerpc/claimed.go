@@ -15,11 +15,12 @@ import (
 // graphChunk is how many nodes of a graph one ReadGraph returns.
 const graphChunk = 32
 
-// maxGraphBytes bounds the texts of the nodes that a graphCache keeps. When it is exceeded, the cache drops all of them.
+// maxGraphBytes bounds the texts of the nodes that a graphCache keeps. When it is exceeded, the cache drops all of
+// them.
 const maxGraphBytes = 16 << 20
 
-// graphCache keeps what replies of claims leave out: the nodes of graphs. A graph never changes, as its hash identifies it. The
-// zero value is empty. It is safe for concurrent use.
+// graphCache keeps what replies of claims leave out: the nodes of graphs. A graph never changes, as its hash identifies
+// it. The zero value is empty. It is safe for concurrent use.
 type graphCache struct {
 	mu     sync.RWMutex
 	chunks map[graphPart][]GraphNode
@@ -55,9 +56,9 @@ func (g *graphCache) put(part graphPart, nodes []GraphNode) {
 	g.chunks[part] = nodes
 }
 
-// describe sets the fields of executions that the reply of a claim leaves out because their graphs say them: Node, Kind, FlowID
-// and Policy, which is shared and must not be changed. They stay empty if the graph is gone, as it is when the run was purged
-// after the claim. The error wraps enginecore.ErrOutcomeUnknown: the claim itself was carried out.
+// describe sets the fields of executions that the reply of a claim leaves out because their graphs say them: Node,
+// Kind, FlowID and Policy, which is shared and must not be changed. They stay empty if the graph is gone, as it is when
+// the run was purged after the claim. The error wraps enginecore.ErrOutcomeUnknown: the claim itself was carried out.
 func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) error {
 	for i := range claimed {
 		x := &claimed[i]
@@ -67,12 +68,14 @@ func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) erro
 		ordinal := 0
 		if x.FlowID, ordinal = flowNode(x.ExecutionID); ordinal == 0 {
 			return &enginecore.DecodeError{
-				Function: "claim", Field: "execution_id", Problem: fmt.Sprintf("%q names no node of a graph", x.ExecutionID),
+				Function: "claim", Field: "execution_id",
+				Problem: fmt.Sprintf("%q names no node of a graph", x.ExecutionID),
 			}
 		}
 		nodes, err := conn.graphNodes(ctx, x, graphPart{x.Graph, (ordinal-1)/graphChunk*graphChunk + 1})
 		if err != nil {
-			return fmt.Errorf("%w: the graph of a claimed execution could not be read: %w", enginecore.ErrOutcomeUnknown, err)
+			return fmt.Errorf("%w: the graph of a claimed execution could not be read: %w",
+				enginecore.ErrOutcomeUnknown, err)
 		}
 		if at := (ordinal - 1) % graphChunk; at < len(nodes) {
 			x.Node, x.Kind, x.Policy = nodes[at].Name, nodes[at].Kind, nodes[at].Policy
@@ -87,8 +90,8 @@ const (
 	flowPrefix = 32
 )
 
-// flowNode returns the flow of an execution and the ordinal of its node there, as enginecore.NodeExecutionID takes them; 0 for the
-// id of an execution that is no node of a flow that was submitted whole.
+// flowNode returns the flow of an execution and the ordinal of its node there, as enginecore.NodeExecutionID takes
+// them; 0 for the id of an execution that is no node of a flow that was submitted whole.
 func flowNode(id enginecore.ExecutionID) (enginecore.FlowID, int) {
 	text := id.UUID()
 	if len(text) != uuidLength {

@@ -400,7 +400,9 @@ func readReply[R any](info callInfo, m rueidis.RedisMessage, decode func(*fields
 	if first := &items[0]; first.IsInt64() || info.form != formBare {
 		n, err := first.ToInt64()
 		if err != nil || n != 0 && n != 1 {
-			return zero, nil, &enginecore.DecodeError{Function: info.name, Field: "", Problem: "does not begin with 0 or 1"}
+			return zero, nil, &enginecore.DecodeError{
+				Function: info.name, Field: "", Problem: "does not begin with 0 or 1",
+			}
 		}
 		r.at = 1
 		if n == 0 {
@@ -408,7 +410,9 @@ func readReply[R any](info callInfo, m rueidis.RedisMessage, decode func(*fields
 		}
 	}
 	if info.form == formRaw {
-		return zero, nil, &enginecore.DecodeError{Function: info.name, Field: "", Problem: "an array in place of a string"}
+		return zero, nil, &enginecore.DecodeError{
+			Function: info.name, Field: "", Problem: "an array in place of a string",
+		}
 	}
 	r.status = textValue[Status](&r, "status")
 	if r.err == nil {

@@ -100,9 +100,10 @@ func (conn *Conn) refuseFormerRuns(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("protocol of the stored data: %w", connectError(err))
 		case exists:
-			return fmt.Errorf("%w: the runs under the prefix %s were stored by a program of protocol 1, whose form this program, "+
-				"of protocol %d with build %s, cannot read: let that program finish and purge them, or use another prefix "+
-				"or database", enginecore.ErrIncompatibleLibrary, conn.keys.Prefix(), conn.library.protocol, conn.library.build)
+			return fmt.Errorf("%w: the runs under the prefix %s were stored by a program of protocol 1, whose form this "+
+				"program, of protocol %d with build %s, cannot read: let that program finish and purge them, or use "+
+				"another prefix or database",
+				enginecore.ErrIncompatibleLibrary, conn.keys.Prefix(), conn.library.protocol, conn.library.build)
 		}
 	}
 	return nil

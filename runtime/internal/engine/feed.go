@@ -277,7 +277,8 @@ func (r *feedReader) wait(ctx context.Context, feeds []*feed, block time.Duratio
 	for i, f := range feeds {
 		keys[i], after[i] = f.key, f.last
 	}
-	command := r.wire.B().Xread().Count(feedPage).Block(block.Milliseconds()).Streams().Key(keys...).Id(after...).Build()
+	read := r.wire.B().Xread().Count(feedPage).Block(block.Milliseconds())
+	command := read.Streams().Key(keys...).Id(after...).Build()
 	entries, err := r.wire.Do(answered, command).AsXRead()
 	if rueidis.IsRedisNil(err) {
 		return false, nil
