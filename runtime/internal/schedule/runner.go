@@ -245,7 +245,7 @@ func (s *Runner) start(ctx context.Context, r *Record, i int) (more bool, err er
 	fire := &r.State.Waiting[i]
 	flowName, plan, failure := s.plan(ctx, r, fire)
 	if errors.Is(failure, enginecore.ErrScheduleNotFound) {
-		return false, s.store.whyGone(ctx, r, failure)
+		return false, s.store.missingPlan(ctx, r, failure)
 	}
 	if failure != nil && !isFinal(failure) {
 		return false, failure

@@ -51,9 +51,9 @@ func (s Store) Read(
 	return r, reply.History, err
 }
 
-// whyGone returns what it means that the plan of a schedule is gone that was read before: enginecore.ErrScheduleChanged
-// if another process has written or removed the schedule since, else the error itself.
-func (s Store) whyGone(ctx context.Context, r *Record, gone error) error {
+// missingPlan returns the error for a schedule whose plan the engine does not have: enginecore.ErrScheduleChanged if
+// another process has written or removed the schedule since r was read, else gone, the error of the read.
+func (s Store) missingPlan(ctx context.Context, r *Record, gone error) error {
 	now, _, err := s.Read(ctx, r.part, r.id, 0)
 	switch {
 	case errors.Is(err, ErrScheduleNotFound), err == nil && now.version != r.version:

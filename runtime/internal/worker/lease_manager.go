@@ -266,7 +266,7 @@ func (b *leaseManager) cancelExpired() {
 	}
 }
 
-// renew renews all leases once, in all partitions at a time. A partition whose server does not answer delays no other
+// renew renews all leases once, in all partitions at once. A partition whose server does not answer delays no other
 // one, and is left out until its call has ended. If a call of the worker has failed since the last time, renew compares
 // the leases with those of the engine, in the partitions without leases too.
 func (b *leaseManager) renew(ctx context.Context) {
@@ -282,7 +282,8 @@ func (b *leaseManager) renew(ctx context.Context) {
 	deadline, cancel := context.WithTimeout(ctx, b.ttl)
 	defer cancel()
 	var calls sync.WaitGroup
-	errs := make([]error, 0, len(held))
+	errs := make([]error, len(held))
+	next := 0
 	for p, tasks := range held {
 		if !b.beginRenewal(p) {
 			if compare {
@@ -290,11 +291,11 @@ func (b *leaseManager) renew(ctx context.Context) {
 			}
 			continue
 		}
-		errs = append(errs, nil)
-		failed := &errs[len(errs)-1]
+		i := next
+		next++
 		calls.Go(func() {
 			defer b.endRenewal(p)
-			*failed = b.renewIn(deadline, p, tasks, compare)
+			errs[i] = b.renewIn(deadline, p, tasks, compare)
 		})
 	}
 	calls.Wait()
@@ -305,7 +306,7 @@ func (b *leaseManager) renew(ctx context.Context) {
 	}
 }
 
-// beginRenewal reports whether no renewal is under way in a partition; one is then, until endRenewal.
+// beginRenewal notes that a renewal is under way in a partition until endRenewal. It reports false if one was already.
 func (b *leaseManager) beginRenewal(p enginecore.Partition) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
