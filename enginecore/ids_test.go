@@ -67,10 +67,10 @@ func TestDerivedIDs(t *testing.T) {
 	p := Partition{FlowFamily, 7}
 	flow := FlowIDFor("prod", "census", "2026-11-20")
 	for _, x := range []struct{ got, want string }{
-		{string(flow), "bc6f4c01-55f2-5803-a740-5283901debf4"},
-		{string(ExecutionIDFor(p, flow, "scan")), "{fp:7}:8d820b10-f1e2-5b73-b5c5-926285425f5c"},
-		{string(EdgeIDFor(flow, "scan", "count-0")), "f900b8f0-3d20-5e6a-9d41-655fd83f6b43"},
-		{string(WaitpointIDFor(flow, "scan")), "a470c64d-2c2f-5b57-9cba-2b34e87e9381"},
+		{string(flow), "bc6f4c01-55f2-8803-a740-5283901d0000"},
+		{string(ExecutionIDFor(p, flow, "scan")), "{fp:7}:cd081abf-eb79-5ab5-b09b-78f4866eb54b"},
+		{string(EdgeIDFor(flow, "scan", "count-0")), "070a5b22-3876-5c8a-97d4-54405dddb8e4"},
+		{string(WaitpointIDFor(flow, "scan")), "f75796fd-85c1-5fef-87f8-458f0c1c746e"},
 	} {
 		if x.got != x.want {
 			t.Errorf("got %s, want %s", x.got, x.want)

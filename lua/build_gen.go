@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "220-ea69f4f94c7fb5c5"
+const build = "222-6520438a63144cb3"

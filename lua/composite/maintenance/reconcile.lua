@@ -64,8 +64,11 @@ end
 
 local function check_flow(c, index, flow_id)
   local looked = repair_flow.flow(c, flow_id)
-  if not looked then repair_index.drop(c, index.name, index.is_set and 'SREM' or 'ZREM', index.key, flow_id) end
-  return looked or 1
+  if looked then return looked end
+  repair_index.drop(c, index.name, index.is_set and 'SREM' or 'ZREM', index.key, flow_id)
+  -- Of a submission that was broken off, there may be rows.
+  if row.run(c, flow_id) then purge.remove_record(c, flow_id, key.flow_core(c, flow_id)) end
+  return 1
 end
 
 -- An entry of a lane index: right, or the record is entered where it belongs and the entry goes.

@@ -133,15 +133,15 @@ function graph_store.find(c, graph_hash)
   return (g.head or head_of(g)) and g
 end
 
--- One run more uses a graph that graph_store.find gave. Reports whether there still is one: it may have gone meanwhile.
-function graph_store.use(c, g, graph_hash)
-  local uses = redis.call('HINCRBY', g.key, 'runs', 1)
-  if uses > 1 then return true end
+-- So many runs more use a graph that graph_store.find gave. Reports whether there still is one: it may have gone meanwhile.
+function graph_store.use(c, g, graph_hash, count)
+  local uses = redis.call('HINCRBY', g.key, 'runs', count)
+  if uses > count then return true end
   if head_of(g) then
     redis.call('ZREM', key.ffx_unused_graphs(c), graph_hash)
     return true
   end
-  if redis.call('HINCRBY', g.key, 'runs', -1) == 0 and redis.call('HLEN', g.key) == 1 then redis.call('DEL', g.key) end
+  if redis.call('HINCRBY', g.key, 'runs', -count) == 0 and redis.call('HLEN', g.key) == 1 then redis.call('DEL', g.key) end
   return false
 end
 

@@ -344,9 +344,10 @@ function row.write_more(run, field, text)
   writes.texts[field] = text
 end
 
-local function write_more(run)
+-- Sets what is to be set of the hash `more`, and gives what is to be unset; nil when that is nothing.
+local function set_more(run)
   local writes = run.more_writes
-  if not writes then return end
+  if not writes then return nil end
   run.more_writes = nil
   local set, unset = {}, {}
   for _, field in ipairs(writes.fields) do
@@ -359,15 +360,17 @@ local function write_more(run)
     end
   end
   if #set > 0 then call.chunked('HSET', row.more_key(run), set) end
-  if #unset > 0 then call.chunked('HDEL', row.more_key(run), unset) end
+  return #unset > 0 and unset or nil
 end
 
--- Writes what the call has changed.
+-- Writes what the call has changed: of `more`, what a row needs comes before the row, and what it does not need any more goes
+-- behind it. Should the server come back with a part of the call, the keeper finds what the row says.
 function row.flush()
   for _, run in next, runs, nil do
     if run then
-      write_more(run)
+      local unset = set_more(run)
       write_rows(run)
+      if unset then call.chunked('HDEL', row.more_key(run), unset) end
     end
   end
 end

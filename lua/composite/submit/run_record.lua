@@ -54,20 +54,24 @@ local function gather_tags(c, batch, flow_name, tags)
   batch.lists = run_list.of(c, flow_name, batch.tags)
 end
 
--- Creates the record of a run, and enters it into the lists.
-function run_record.write(c, batch, flow_key, A, run, g, deadline)
+-- Enters a run that is to be created into the lists, and stores what belongs to it beside its record.
+function run_record.enter(c, batch, A, run, deadline)
   local flow_id = run.flow_id
-  write_core(c, flow_key, A, run, g, deadline)
-  event_log.add(c, flow_id, 'flow_submitted')
+  gather(batch, 'SADD', key.index_flow_index(c), flow_id)
   if run.budgets then batch_writes.text(batch, key.flow_budgets(c, flow_id), run.budgets.text) end
-  if run.parent then child_run.submitted(c, flow_id) end
   if is_set(run.input) then batch_writes.text(batch, key.flow_input(c, flow_id), run.input) end
   gather_tags(c, batch, A.flow_name, run.tags or A.tags)
   if #batch.tags > 0 then call.chunked('HSET', key.flow_tags(c, flow_id), batch.tags) end
   for i = 1, #batch.lists do gather(batch, 'ZADD', batch.lists[i], c.now_text, flow_id) end
-  gather(batch, 'SADD', key.index_flow_index(c), flow_id)
   if deadline then
     gather(batch, 'ZADD', key.ffx_flow_deadlines(c), c.now + deadline, flow_id)
     wake.due(c, c.now + deadline)
   end
+end
+
+-- Creates the record of a run.
+function run_record.write(c, flow_key, A, run, g, deadline)
+  write_core(c, flow_key, A, run, g, deadline)
+  event_log.add(c, run.flow_id, 'flow_submitted')
+  if run.parent then child_run.submitted(c, run.flow_id) end
 end

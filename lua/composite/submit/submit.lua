@@ -110,33 +110,53 @@ end
 
 local OK = { 'OK', '', '', '' }
 
--- Creates one run. Gives its outcome, or nil and the error reply that goes for all.
-local function submit(c, batch, A, n, run)
-  local flow_key = key.flow_core(c, run.flow_id)
-  local flow = record.read(flow_key, FLOW_FIELDS, true)
-  if flow then
-    local outcome = outcome_of(flow, A, run)
-    if flow.roots_left and outcome[1] == 'ALREADY_SATISFIED' then row_edges.release_left(c, run.flow_id) end
-    return outcome
-  end
-  local late = schedule.refuse_fire(c, n.fire)
-  if late then return late end
+-- The outcome of a run that there is already, or that must not be created; nil for one that is to be created.
+local function judge(c, A, n, run)
+  local flow = record.read(key.flow_core(c, run.flow_id), FLOW_FIELDS, true)
+  if not flow then return schedule.refuse_fire(c, n.fire) end
+  local outcome = outcome_of(flow, A, run)
+  if flow.roots_left and outcome[1] == 'ALREADY_SATISFIED' then row_edges.release_left(c, run.flow_id) end
+  return outcome
+end
+
+-- The graph of the runs of a call, which are so many more that use it. Nil and the error reply when they cannot be created.
+local function graph_for(c, A, count)
   local g = graph_store.find(c, A.graph)
   if not g then return nil, reply.err('graph_unknown') end
   local err = g.head.waits and waitpoint_token.check_secret(key.waitpoint_secrets(c))
   if err then return nil, err end
-  if not graph_store.use(c, g, A.graph) then return nil, reply.err('graph_unknown') end
+  if not graph_store.use(c, g, A.graph, count) then return nil, reply.err('graph_unknown') end
   if g.has_joins == nil then g.has_joins = #graph_store.joins(g) > 0 end
+  return g
+end
+
+-- Creates a run that is in the lists already, and gathers its roots in a batch.
+local function create_run(c, batch, A, n, run, g)
+  local flow_key = key.flow_core(c, run.flow_id)
   local flags = not (g.has_joins or run.budgets or run.parent) and row.PLAIN or 0
   if is_set(run.fair_key) then flags = flags + row.FAIR end
   local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), flags)
   r.known_graph = g
   run.result_execution_id = row.execution_id(r, g.head.result)
-  run_record.write(c, batch, flow_key, A, run, g, n.deadline)
+  run_record.write(c, flow_key, A, run, g, n.deadline)
   if n.fire then schedule.note_fire(c, n.fire, flow_key) end
   write_special(c, r, run, g)
   row_edges.release_roots(c, r, g, batch, run)
-  return OK
+end
+
+-- Creates runs. They are in the lists, with their inputs, before they have records: should the server come back with a part of
+-- the call, what has a record is complete or is found by the lists. Nil, or the error reply.
+local function create_all(c, A, n, runs)
+  if #runs == 0 then return nil end
+  local g, err = graph_for(c, A, #runs)
+  if err then return err end
+  local batch = batch_writes.new()
+  for i = 1, #runs do run_record.enter(c, batch, A, runs[i], n.deadline) end
+  batch_writes.finish(batch)
+  batch = batch_writes.new()
+  for i = 1, #runs do create_run(c, batch, A, n, runs[i], g) end
+  batch_writes.finish(batch)
+  return nil
 end
 
 -- @record    submission_outcome code:text what:text stored:text given:text
@@ -183,13 +203,15 @@ function F.ffx_submit(K, A)
   err = check_limits(c, A)
   if err then return err end
   recovery.state(c) -- as long as there is nothing that would have to be gone through
-  local batch = batch_writes.new()
-  local outcomes = {}
+  local outcomes, runs, seen, again = {}, {}, {}, {}
   for i, run in ipairs(A.runs) do
-    outcomes[i], err = submit(c, batch, A, n, run)
-    if err then return err end
+    local outcome = not seen[run.flow_id] and judge(c, A, n, run)
+    if seen[run.flow_id] then again[#again + 1] = i elseif not outcome then runs[#runs + 1] = run end
+    outcomes[i], seen[run.flow_id] = outcome or OK, true
   end
-  batch_writes.finish(batch)
+  err = create_all(c, A, n, runs)
+  if err then return err end
+  for _, i in ipairs(again) do outcomes[i] = judge(c, A, n, A.runs[i]) end
   settle.run(c)
   return reply.ok(outcomes, c.more and '1' or '0')
 end
