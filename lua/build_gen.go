@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "222-6520438a63144cb3"
+const build = "223-05d2d8507e9746d6"

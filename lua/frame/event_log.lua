@@ -30,7 +30,7 @@ local unwritten = {}
 -- The flows of which the call has written, by the key of the feed.
 local touched = {}
 
-local function escaped(detail)
+function event_log.escaped(detail)
   if not string.find(detail, '[\\\n]') then return detail end
   return (string.gsub(string.gsub(detail, '\\', '\\\\'), '\n', '\\n'))
 end
@@ -52,11 +52,10 @@ local function shorten(c, flow_id, list, length)
   redis.call('HINCRBY', key.flow_core(c, flow_id), 'events_base', gone)
 end
 
--- Writes an element and gives how many there are.
-local function write_entry(flow_id, entry)
-  local c = entry.c
+-- Writes an element and gives how many there are: a text with the time of the call and a line for each event.
+function event_log.push(c, flow_id, text)
   local list = key.flow_events(c, flow_id)
-  local length = redis.call('RPUSH', list, table.concat(entry, '\n'))
+  local length = redis.call('RPUSH', list, text)
   if length > MAX_ENTRIES + SLACK then shorten(c, flow_id, list, length) end
   if length == 1 then return length end -- the flow is new
   local feed = key.ffx_feed(c)
@@ -71,7 +70,7 @@ end
 
 -- An event of a flow.
 function event_log.add(c, flow_id, event, node, attempt, detail)
-  local line = encode.logged(event, node or '', attempt or '', is_set(detail) and escaped(detail) or '')
+  local line = encode.logged(event, node or '', attempt or '', is_set(detail) and event_log.escaped(detail) or '')
   local entry = unwritten[flow_id]
   if not entry then
     unwritten[flow_id] = { c.now_text, line, c = c }
@@ -92,14 +91,14 @@ function event_log.write_flow(flow_id)
   local entry = unwritten[flow_id]
   if not entry then return end
   unwritten[flow_id] = nil
-  return write_entry(flow_id, entry)
+  return event_log.push(entry.c, flow_id, table.concat(entry, '\n'))
 end
 
 -- Writes what the call has logged. The frame of every call that may write ends with it.
 function event_log.write()
   for flow_id, entry in next, unwritten, nil do
     unwritten[flow_id] = nil
-    write_entry(flow_id, entry)
+    event_log.push(entry.c, flow_id, table.concat(entry, '\n'))
   end
   for feed, flows in next, touched, nil do
     touched[feed] = nil

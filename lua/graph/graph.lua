@@ -175,6 +175,24 @@ local CLOSE_FIELDS = { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_ex
   'failed_node', 'retention', 'result_execution_id', 'parent_execution_id', 'node_count', 'absorbed_failures',
   'absorbed_cancels', 'cancelled_siblings', 'joins_impossible' }
 
+-- A flow has ended.
+local function finish(c, flow_id, flow_key, flow, state, outcome)
+  redis.call('HSET', flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text,
+    'last_mutation_at', c.now_text)
+  call.enter(c, key.ffx_closed_flows(c), flow_id, c.now_text)
+  graph.on_closed(c, flow_id, flow_key, flow, outcome)
+  if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
+  local result = outcome == 'success' and c.completed and c.completed[flow.result_execution_id or ''] or nil
+  wake.done(c, flow_id, outcome, result)
+end
+
+-- All nodes of a flow have ended with success, which its rows say already, with `flow` as flow_record.of_plain gives it. The caller
+-- logs what this gives.
+function graph.close_plain(c, flow_id, flow)
+  finish(c, flow_id, key.flow_core(c, flow_id), flow, 'completed', 'success')
+  return encode.logged('flow_success', '', '', '')
+end
+
 -- All nodes have ended, so the flow has.
 function graph.close(c, flow_id, flow_key)
   local flow = flow_record.of_plain(c, flow_id)
@@ -190,16 +208,10 @@ function graph.close(c, flow_id, flow_key)
     end
   end
   outcome = outcome or 'cancelled'
-  redis.call('HSET', flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text,
-    'last_mutation_at', c.now_text)
+  finish(c, flow_id, flow_key, flow, state, outcome)
   flow_record.on_unusual(flow_key)
   flow_record.forget(c)
-  call.enter(c, key.ffx_closed_flows(c), flow_id, c.now_text)
-  graph.on_closed(c, flow_id, flow_key, flow, outcome)
-  if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   event_log.add(c, flow_id, 'flow_' .. outcome)
-  local result = outcome == 'success' and c.completed and c.completed[flow.result_execution_id or ''] or nil
-  wake.done(c, flow_id, outcome, result)
 end
 
 -- A managed flow was cancelled with the contract's own call, which leaves its members to the keeper.

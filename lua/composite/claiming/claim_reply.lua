@@ -4,6 +4,7 @@
 -- Beyond these, and beyond so many bytes of one execution, they are read with ffx_read_inputs.
 local MAX_INLINE_INPUTS = 256
 local MAX_INLINE_BYTES = 1048576
+claim_reply.MAX_INLINE_BYTES = MAX_INLINE_BYTES
 
 -- Node, activity, flow and policy of a node with a row are empty, for its graph and its execution id say them: see ffx_read_graph.
 -- @record    claimed_execution execution_id:execution_id node:text kind:text flow_id:flow_id flow_name:text run_id:text attempt_index:attempt_index attempt_id:attempt_id attempt_type:text lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms deadline_at:unix_ms retry_count:int created_at:unix_ms policy:json trace_context:text payload:bytes flow_input:bytes inputs_complete:bool inputs:list(node_input) journal_complete:bool journal:list(journal_entry) admission:text budgets:text graph:text
@@ -43,6 +44,14 @@ end
 
 local NONE = {}
 
+-- Counts results that are to be handed out. Reports whether they may be.
+function claim_reply.may_hand_out(c, count)
+  local handed_out = (c.inputs_handed_out or 0) + count
+  if handed_out > MAX_INLINE_INPUTS then return false end
+  c.inputs_handed_out = handed_out
+  return true
+end
+
 -- Results of the upstreams that feed an execution, as {name, result} pairs, and whether that is all of them.
 function claim_reply.inputs(c, execution_id, core)
   local count = tonumber(core.input_count) or 0
@@ -54,9 +63,7 @@ function claim_reply.inputs(c, execution_id, core)
     if bytes > MAX_INLINE_BYTES then return {}, false end
     return fed, true
   end
-  local handed_out = (c.inputs_handed_out or 0) + count
-  if handed_out > MAX_INLINE_INPUTS then return {}, false end
-  c.inputs_handed_out = handed_out
+  if not claim_reply.may_hand_out(c, count) then return {}, false end
   local g = flow_record.read(c, core.flow_id).joins and edge_group.of(c, core.flow_id, execution_id) or nil
   local inputs, complete = row_inputs.read(c, execution_id, g, MAX_INLINE_BYTES)
   if not inputs then inputs, complete = {}, true end

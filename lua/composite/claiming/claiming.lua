@@ -225,7 +225,7 @@ function claiming.claim(c, request)
     local earlier = leasing.of_claim(c, request)
     if #earlier > 0 then return earlier end
   end
-  local out = {}
+  local out = c.next_up and c.next_up.leased or {}
   handoff.lease(c, request, out)
   if not request.skip_abandoned then
     local passed, stayed, all = take_from(c, request, key.ffx_reclaimable(call.home(c), request.lane), take_abandoned, out,

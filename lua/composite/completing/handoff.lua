@@ -1,9 +1,22 @@
 -- The handoff of a completion: executions that it makes ready are leased to the completing worker in the same call.
 
 -- A list of executions that a call makes ready and leases to its worker, without entering them into the eligible set. It holds
--- the request of the call and, in `fed`, by execution the {name, result} pairs that the call hands to it.
+-- the request of the call and, in `fed`, by execution the {name, result} pairs that the call hands to it. In `leased` are the
+-- descriptions of those that are leased already, which count as well.
 function handoff.new(request)
-  return { request = request, fed = {} }
+  return { request = request, fed = {}, leased = {}, logged_instance = event_log.escaped(request.worker_instance_id or '') }
+end
+
+-- The score of the first of the lane of a request, before which nothing less urgent may be leased; nil when nothing waits there. It
+-- is looked at once in a call.
+function handoff.head(c, next_up)
+  if next_up.looked then return next_up.urgent end
+  local request = next_up.request
+  local head = redis.call('ZRANGE', key.lane_eligible(call.home(c), request.lane), 0, 0, 'WITHSCORES')
+  -- Behind the mark of a pause, everything goes the long way.
+  next_up.urgent = head[1] == pauses.MARK and -math.huge or tonumber(head[2] or nil)
+  next_up.looked, request.drained = true, not next_up.urgent
+  return next_up.urgent
 end
 
 -- An edge of an execution that the call has completed hands its result to a child under a name, if it has one.
@@ -18,7 +31,7 @@ end
 function handoff.add(c, next_up, execution_id, core_key, core)
   local request = next_up.request
   local flow = flow_record.read(c, core.flow_id)
-  if #next_up >= request.count or not core.managed or core.wait or core.lane_id ~= request.lane
+  if #next_up + #next_up.leased >= request.count or not core.managed or core.wait or core.lane_id ~= request.lane
     or core.attempt_state ~= 'pending_first_attempt' or core.total_attempt_count ~= '0'
     or core.delay_until and (number.finite(core.delay_until) or 0) > c.now or claim_request.unfit(request, core)
     or core.limits and not limit_admission.may_lease_ahead(request, core) or flow.paused
@@ -33,15 +46,10 @@ end
 function handoff.lease(c, request, out)
   local next_up = c.next_up
   if not next_up or #next_up == 0 then return end
-  local head = redis.call('ZRANGE', key.lane_eligible(call.home(c), request.lane), 0, 0, 'WITHSCORES')
-  -- Behind the mark of a pause, everything goes the long way.
-  local urgent = head[1] == pauses.MARK and -math.huge or tonumber(head[2] or nil)
-  request.drained = not urgent
+  local urgent = handoff.head(c, next_up)
   for _, task in ipairs(next_up) do
     local core = task.core
-    if not core then
-      out[#out + 1] = row_lease.take(c, request, task, urgent, #out)
-    elseif urgent and not claim_order.may_pass(c, request, core, urgent) or core.limits and not limit_admission.lease_ahead(request, core) then
+    if urgent and not claim_order.may_pass(c, request, core, urgent) or core.limits and not limit_admission.lease_ahead(request, core) then
       dependency.ready(c, task.execution_id, task.core_key, core)
     else
       out[#out + 1] = leasing.lease_runnable(c, request, task.execution_id, task.core_key, core, #out, true)

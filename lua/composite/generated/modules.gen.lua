@@ -31,6 +31,7 @@ local repair_rows = {}
 local repair_wait = {}
 local rerun = {}
 local row = {}
+local row_bytes = {}
 local row_complete = {}
 local row_edges = {}
 local row_inputs = {}

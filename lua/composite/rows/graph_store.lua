@@ -77,6 +77,9 @@ function graph_store.of_run(run)
   return g
 end
 
+-- The graph with a hash, in the partition of the call.
+function graph_store.of_call(c, graph_hash) return entry(key.ffx_graph(c, graph_hash)) end
+
 -- What a graph says of a node.
 function graph_store.node(g, ordinal)
   local node = g.nodes[ordinal]
@@ -102,6 +105,33 @@ function graph_store.edge(list, i)
 end
 
 function graph_store.edge_count(list) return #list / EDGE_BYTES end
+
+-- Edges that lead on from a node which are kept as lists.
+local MAX_LISTED = 256
+
+local function list_successors(node)
+  local count = graph_store.edge_count(node.downs)
+  if count > MAX_LISTED then return false end
+  local successors, last = { count = count, carries = {} }, 0
+  for i = 1, count do
+    local ordinal, kind, carries = graph_store.edge(node.downs, i)
+    if kind == 'on_failure' or ordinal <= last then return false end
+    last = ordinal
+    successors[i], successors.carries[i] = ordinal, carries
+  end
+  return successors
+end
+
+-- The ordinals of the nodes behind a node, in their order, all of whose edges its success satisfies; `carries` says which of them get
+-- its result, and `count` how many they are. False where there are other edges, or many.
+function graph_store.successors(node)
+  local successors = node.successors
+  if successors == nil then
+    successors = list_successors(node)
+    node.successors = successors
+  end
+  return successors
+end
 
 -- The ordinal of a node by its name, or nil.
 function graph_store.ordinal(run, name)

@@ -7,6 +7,7 @@
 -- Form of the string, number of nodes, flags, open nodes, time of creation, and hash of the graph.
 local HEAD = '<BHBI4I6c32'
 local HEAD_BYTES = 46
+row.HEAD_BYTES = HEAD_BYTES
 local FORM = 1
 
 -- States: phase, ownership, eligibility, blocking reason, outcome, attempt, public state. Then flags, index of the current
@@ -15,6 +16,7 @@ local FORM = 1
 -- the worker, and the lease.
 local ROW = '<BBBBBBBBHHHBI4HHI6I6I6I6I6I4c36'
 local ROW_BYTES = 93
+row.ROW_BYTES = ROW_BYTES
 
 row.NO_ATTEMPT = 65535
 row.NO_LEASE = '------------------------------------'
@@ -64,6 +66,7 @@ local function pack(r)
   return struct.pack(ROW, r.phase, r.owner, r.elig, r.why, r.outcome, r.attempt, r.public, r.flags, r.index, r.total,
     r.retries, r.reclaims, r.epoch, r.open, r.told, r.expires, r.acquired, r.started, r.ended, r.changed, r.worker, r.lease)
 end
+row.pack = pack
 
 -- The row at a place of a string. The table is made with all of its fields at once, since one that grows costs more than all else.
 local function unpack_at(bytes, from, run, ordinal)
@@ -104,6 +107,7 @@ end
 -- The last byte that the first look at a run reads: of a small one, all of it. The server's interpreter goes through all bytes of
 -- each text that it makes, so that more would take longer than a further command.
 local LAST_OF_FIRST_READ = '1023'
+row.LAST_OF_FIRST_READ = LAST_OF_FIRST_READ
 
 local function new_run(prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
   return {
@@ -142,6 +146,9 @@ function row.run(c, flow_id)
   end
   return run or nil
 end
+
+-- Reports whether the call has loaded a run.
+function row.is_loaded(flow_id) return runs[flow_id] ~= nil end
 
 -- Creates a run with the rows of its nodes as they begin, in one piece; what the call changes of them is written when it
 -- ends.
@@ -212,6 +219,9 @@ end
 function row.execution_id(run, ordinal)
   return run.stem .. (ORDINALS[ordinal] or ordinal_text(ordinal))
 end
+
+-- The same by what all executions of the run begin with.
+function row.with_ordinal(stem, ordinal) return stem .. (ORDINALS[ordinal] or ordinal_text(ordinal)) end
 
 -- The ordinal that the id of an execution names; 0 for ids that are none of a row.
 function row.ordinal(execution_id)

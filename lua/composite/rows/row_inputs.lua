@@ -3,29 +3,29 @@
 -- Results that are read together: few enough that not much is read in vain where they are large.
 local RESULTS_AT_A_TIME = 16
 
--- The ordinals and names of upstreams that bring results to a node. Of a join `g`, those that were there when it was satisfied.
-local function feeders(c, r, g, from, to)
-  local g_of_run, node = graph_store.of_run(r.run), graph_store.of_row(r)
+-- The ordinals and names of upstreams that bring results to a node of a graph. Of a join with a row, those that were there when it
+-- was satisfied.
+local function feeders_of(of_graph, node, from, to, joined)
   local ordinals, names = {}, {}
   for i = from, to do
     local upstream, _, carries = graph_store.edge(node.ups, i)
-    if carries and (not g or row_joins.feeds(r, upstream)) then
-      ordinals[#ordinals + 1], names[#names + 1] = upstream, graph_store.node(g_of_run, upstream).name
+    if carries and (not joined or row_joins.feeds(joined, upstream)) then
+      ordinals[#ordinals + 1], names[#names + 1] = upstream, graph_store.node(of_graph, upstream).name
     end
   end
   return ordinals, names
 end
 
--- Results of the upstreams of a node as {name, result} pairs, up to so many bytes, and whether that is all of them; nil for an
--- execution without a row.
-function row_inputs.read(c, execution_id, g, max_bytes)
-  local r = row.of_key(key.exec_core(c, execution_id))
-  if not r then return nil end
-  local ordinals, names = feeders(c, r, g, 1, graph_store.edge_count(graph_store.of_row(r).ups))
+local function feeders(r, g, from, to)
+  return feeders_of(graph_store.of_run(r.run), graph_store.of_row(r), from, to, g and r)
+end
+
+-- Results of nodes as {name, result} pairs, up to so many bytes, and whether that is all of them.
+local function results_of(c, flow_id, ordinals, names, max_bytes)
   local inputs, bytes = {}, 0
   for from = 1, #ordinals, RESULTS_AT_A_TIME do
     local to = math.min(from + RESULTS_AT_A_TIME - 1, #ordinals)
-    for i, result in ipairs(redis.call('HMGET', key.flow_results(c, r.run.id), unpack(ordinals, from, to))) do
+    for i, result in ipairs(redis.call('HMGET', key.flow_results(c, flow_id), unpack(ordinals, from, to))) do
       result = result or ''
       bytes = bytes + #result
       if bytes > max_bytes then return inputs, false end
@@ -35,13 +35,28 @@ function row_inputs.read(c, execution_id, g, max_bytes)
   return inputs, true
 end
 
+-- The same of the upstreams of a node that is no join.
+function row_inputs.of_node(c, flow_id, of_graph, node, max_bytes)
+  local ordinals, names = feeders_of(of_graph, node, 1, graph_store.edge_count(node.ups))
+  return results_of(c, flow_id, ordinals, names, max_bytes)
+end
+
+-- Results of the upstreams of a node as {name, result} pairs, up to so many bytes, and whether that is all of them; nil for an
+-- execution without a row.
+function row_inputs.read(c, execution_id, g, max_bytes)
+  local r = row.of_key(key.exec_core(c, execution_id))
+  if not r then return nil end
+  local ordinals, names = feeders(r, g, 1, graph_store.edge_count(graph_store.of_row(r).ups))
+  return results_of(c, r.run.id, ordinals, names, max_bytes)
+end
+
 -- A page of them, from the n-th edge on: {name, result} pairs, and where the next page begins, nil behind the last.
 function row_inputs.page(c, execution_id, g, from, limit)
   local r = row.of_key(key.exec_core(c, execution_id))
   if not r then return nil end
   local count = graph_store.edge_count(graph_store.of_row(r).ups)
   local to = math.min(count, from + limit - 1)
-  local ordinals, names = feeders(c, r, g, from, to)
+  local ordinals, names = feeders(r, g, from, to)
   local inputs = #ordinals > 0 and redis.call('HMGET', key.flow_results(c, r.run.id), unpack(ordinals)) or {}
   for i, name in ipairs(names) do inputs[i] = { name, inputs[i] or '' } end
   return inputs, to < count and to + 1 or nil

@@ -1,50 +1,60 @@
--- Leasing a node that a completion makes ready to the completing worker, by its row and its graph alone.
-
--- Adds a node that needs nothing beyond the least to the executions that the call leases in the end. Reports whether it did.
-function row_lease.add(c, next_up, execution_id, r, node, flow)
-  local request, n = next_up.request, #next_up
-  if n >= request.count or node.lane_id ~= request.lane or not claim_request.knows(request, node.kind) or flow.paused
-    or budget_gate.closed(c, flow) then
-    return false
-  end
-  next_up[n + 1] = { execution_id = execution_id, row = r }
-  return true
-end
+-- Leasing a node that a completion makes ready to the completing worker, by its graph and the record of its run alone.
 
 local NOTHING = {}
 
--- The results that lead to a node, and whether that is all of them: what the call has at hand, or what is stored.
-local function inputs_of(c, execution_id, r, node)
-  if node.input_count == '0' then return NOTHING, true end
-  return claim_reply.inputs(c, execution_id, { input_count = node.input_count, flow_id = r.run.id })
-end
-
--- What claim_reply.describe gives of the same.
-local function describe(c, execution_id, r, node, flow, w)
-  local run = r.run
-  local inputs, complete = inputs_of(c, execution_id, r, node)
-  local flow_input = node.uses_flow_input and redis.call('GET', key.flow_input(c, run.id)) or ''
-  return {
-    execution_id, '', '', '', flow.flow_kind or '', flow.run_id or '', '0', w.attempt_id, 'initial', w.lease_id, '1',
-    number.time(r.expires), flow.deadline_at or '', '0', run.created_text or row.created_text(run), '', flow.trace_context or '', '',
-    flow_input, complete and '1' or '0', inputs, '1', NOTHING, '', flow.budgets and budget_gate.of(c, run.id, flow.budgets) or '',
-    run.graph,
+-- What the executions that the call leases have in common, for their rows and their descriptions. It is kept with the list of them.
+local function terms_of(c, next_up)
+  local terms = next_up.terms
+  if terms then return terms end
+  local request = next_up.request
+  local expires = c.now + request.ttl
+  terms = {
+    expires = expires, expires_text = number.time(expires),
+    rows = row_bytes.lease_of(row_bytes.time(expires), c.packed_now,
+      worker_registry.number(c.at, request.worker_instance_id, request.worker_id, c.now)),
   }
+  next_up.terms = terms
+  wake.due(c, expires)
+  return terms
 end
 
--- Leases a node that was added, as the n-th of the call, and gives its description. Where others of its lane come first, of which
--- the first has the score `urgent`, it enters the lane instead, and the result is nil.
-function row_lease.take(c, request, task, urgent, n)
-  local r, execution_id = task.row, task.execution_id
-  local run, node = r.run, graph_store.of_row(r)
-  if urgent and not claim_order.may_pass(c, request, { created_at = run.created, priority = node.priority_number }, urgent) then
-    requeue.ready_fresh(c, execution_id, claim.of_row(r))
-    return nil
+-- The results that lead to a node, and whether that is all of them: the one that the call has at hand, or what is stored.
+local function inputs_of(c, flow_id, flow, node, name, result)
+  local count = node.input_count
+  if count == '0' then return NOTHING, true end
+  if count == '1' and name then
+    if #result > claim_reply.MAX_INLINE_BYTES then return NOTHING, false end
+    return { { name, result } }, true
   end
+  if not claim_reply.may_hand_out(c, tonumber(count)) then return NOTHING, false end
+  return row_inputs.of_node(c, flow_id, flow.graph, node, claim_reply.MAX_INLINE_BYTES)
+end
+
+-- Whether the call may lease a node to its worker now.
+local function may_lease(c, next_up, flow, node)
+  local request = next_up.request
+  if #next_up + #next_up.leased >= request.count or node.lane_id ~= request.lane or not claim_request.knows(request, node.kind) then
+    return false
+  end
+  local urgent = handoff.head(c, next_up)
+  return not urgent or claim_order.may_pass(c, request, { created_at = flow.created, priority = node.priority_number }, urgent)
+end
+
+-- Leases a node of a plain run that waits for nothing any more, and adds its description to what the call has leased. `result` is
+-- that of the completion, which comes under a name where it goes there. Gives its row; nil when it is to enter its lane.
+function row_lease.take(c, next_up, flow_id, flow, execution_id, node, name, result)
+  if not may_lease(c, next_up, flow, node) then return nil end
+  local request, leased, terms = next_up.request, next_up.leased, terms_of(c, next_up)
+  local n = #leased
   local w = claim_request.lease_for(c, request, n)
-  row_steps.start(c, r, execution_id, w)
+  call.enter(c, key.index_lease_expiry(c), execution_id, terms.expires)
   if node.attempt_timeout then leasing.arm_timeout(c, execution_id, node) end
-  event_log.add(c, run.id, 'started', node.name, '0', request.worker_instance_id)
-  wake.due(c, c.now + request.ttl)
-  return describe(c, execution_id, r, node, flow_record.read(c, run.id), w)
+  local inputs, complete = inputs_of(c, flow_id, flow, node, name, result)
+  leased[n + 1] = {
+    execution_id, '', '', '', flow.flow_kind or '', flow.run_id or '', '0', w.attempt_id, 'initial', w.lease_id, '1', terms.expires_text,
+    flow.deadline_at or '', '0', flow.created_text, '', flow.trace_context or '', '',
+    node.uses_flow_input and redis.call('GET', key.flow_input(c, flow_id)) or '', complete and '1' or '0', inputs, '1', NOTHING, '', '',
+    flow.graph_hash,
+  }
+  return row_bytes.active(terms.rows, w.lease_id)
 end

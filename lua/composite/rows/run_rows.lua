@@ -19,28 +19,41 @@ function graph.on_extended(c, flow_id)
 end
 
 -- Records of plain runs that the interpreter knows, by the keys of their rows, as flow_record.read gives them, with the creation of
--- the run; what they say does not change. Bounded: beyond that, all are dropped.
+-- the run and its graph; what they say does not change. Bounded: beyond that, all are dropped.
 local known, known_count = {}, 0
 local MAX_KNOWN = 1024
 
-local PLAIN_FIELDS = { 'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'result_execution_id' }
+local PLAIN_FIELDS = { 'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'result_execution_id', 'fair_key' }
 
-local function read_plain(c, run)
-  local flow = record.read(key.flow_core(c, run.id), PLAIN_FIELDS)
+local function read_plain(c, flow_id, nodes_key, created, graph_hash)
+  local flow = record.read(key.flow_core(c, flow_id), PLAIN_FIELDS)
   if not flow then return nil end
-  flow.public_flow_state, flow.created = 'open', run.created
+  flow.public_flow_state, flow.created, flow.graph_hash = 'open', created, graph_hash
+  flow.created_text, flow.graph = number.time(created), graph_store.of_call(c, graph_hash)
   if known_count >= MAX_KNOWN then known, known_count = {}, 0 end
   known_count = known_count + 1
-  known[run.key] = flow
+  known[nodes_key] = flow
   return flow
+end
+
+local function plain_flow(c, flow_id, nodes_key, created, graph_hash)
+  local flow = known[nodes_key]
+  if flow and flow.created == created and flow.graph_hash == graph_hash then return flow end
+  return read_plain(c, flow_id, nodes_key, created, graph_hash)
 end
 
 function flow_record.of_plain(c, flow_id)
   local run = row.run(c, flow_id)
   if not run or not row.is_plain(run) then return nil end
-  local flow = known[run.key]
-  if flow and flow.created == run.created then return flow end
-  return read_plain(c, run)
+  return plain_flow(c, flow_id, run.key, run.created, run.graph)
+end
+
+-- The same of a run by the bytes that its rows begin with, and how many of its nodes are open.
+function run_rows.plain(c, flow_id, nodes_key, bytes)
+  if #bytes < row.HEAD_BYTES then return nil end
+  local flags, open, created, graph_hash = struct.unpack('<BI4I6c32', bytes, 4)
+  if flags ~= row.PLAIN and flags ~= row.PLAIN + row.FAIR then return nil end
+  return plain_flow(c, flow_id, nodes_key, created, graph_hash), open
 end
 
 function flow_record.on_unusual(flow_key)
