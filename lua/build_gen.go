@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "223-05d2d8507e9746d6"
+const build = "226-305ea5630a45fac2"

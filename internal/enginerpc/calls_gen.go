@@ -226,61 +226,103 @@ func decodeChildRun(r *fields, out *ChildRun) {
 
 // ClaimedExecution is an element of replies or calls.
 type ClaimedExecution struct {
-	ExecutionID     enginecore.ExecutionID
-	Node            string
-	Kind            string
-	FlowID          enginecore.FlowID
-	FlowName        string
-	RunID           string
-	AttemptIndex    enginecore.AttemptIndex
-	AttemptID       enginecore.AttemptID
-	AttemptType     string
-	LeaseID         enginecore.LeaseID
-	LeaseEpoch      enginecore.LeaseEpoch
-	LeaseExpiresAt  time.Time
-	DeadlineAt      time.Time
-	RetryCount      int64
-	CreatedAt       time.Time
-	Policy          []byte
-	TraceContext    string
-	Payload         []byte
-	FlowInput       []byte
-	InputsComplete  bool
-	Inputs          []NodeInput
+	ExecutionID    enginecore.ExecutionID
+	LeaseID        enginecore.LeaseID
+	LeaseExpiresAt time.Time
+	FlowName       string
+	RunID          string
+	CreatedAt      time.Time
+	DeadlineAt     time.Time
+	TraceContext   string
+	Graph          string
+	FlowInput      []byte
+	InputsComplete bool
+	Inputs         []NodeInput
+	// Node: optional.
+	Node string
+	// Kind: optional.
+	Kind string
+	// FlowID: optional.
+	FlowID enginecore.FlowID
+	// AttemptIndex: optional.
+	AttemptIndex enginecore.AttemptIndex
+	// AttemptID: optional.
+	AttemptID enginecore.AttemptID
+	// AttemptType: optional.
+	AttemptType string
+	// LeaseEpoch: optional.
+	LeaseEpoch enginecore.LeaseEpoch
+	// RetryCount: optional.
+	RetryCount int64
+	// Policy: optional.
+	Policy []byte
+	// Payload: optional.
+	Payload []byte
+	// JournalComplete: optional.
 	JournalComplete bool
-	Journal         []JournalEntry
-	Admission       string
-	Budgets         string
-	Graph           string
+	// Journal: optional.
+	Journal []JournalEntry
+	// Admission: optional.
+	Admission string
+	// Budgets: optional.
+	Budgets string
 }
 
 func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	out.ExecutionID = executionIDValue(r, "execution_id")
-	out.Node = textValue[string](r, "node")
-	out.Kind = textValue[string](r, "kind")
-	out.FlowID = textValue[enginecore.FlowID](r, "flow_id")
+	out.LeaseID = textValue[enginecore.LeaseID](r, "lease_id")
+	out.LeaseExpiresAt = timeValue(r, "lease_expires_at")
 	out.FlowName = textValue[string](r, "flow_name")
 	out.RunID = textValue[string](r, "run_id")
-	out.AttemptIndex = intValue[enginecore.AttemptIndex](r, "attempt_index")
-	out.AttemptID = textValue[enginecore.AttemptID](r, "attempt_id")
-	out.AttemptType = textValue[string](r, "attempt_type")
-	out.LeaseID = textValue[enginecore.LeaseID](r, "lease_id")
-	out.LeaseEpoch = intValue[enginecore.LeaseEpoch](r, "lease_epoch")
-	out.LeaseExpiresAt = timeValue(r, "lease_expires_at")
-	out.DeadlineAt = timeValue(r, "deadline_at")
-	out.RetryCount = intValue[int64](r, "retry_count")
 	out.CreatedAt = timeValue(r, "created_at")
-	out.Policy = bytesValue(r, "policy")
+	out.DeadlineAt = timeValue(r, "deadline_at")
 	out.TraceContext = textValue[string](r, "trace_context")
-	out.Payload = bytesValue(r, "payload")
+	out.Graph = textValue[string](r, "graph")
 	out.FlowInput = bytesValue(r, "flow_input")
 	out.InputsComplete = boolValue(r, "inputs_complete")
 	out.Inputs = list(r, "inputs", decodeNodeInput)
-	out.JournalComplete = boolValue(r, "journal_complete")
-	out.Journal = list(r, "journal", decodeJournalEntry)
-	out.Admission = textValue[string](r, "admission")
-	out.Budgets = textValue[string](r, "budgets")
-	out.Graph = textValue[string](r, "graph")
+	if r.left() > 0 {
+		out.Node = textValue[string](r, "node")
+	}
+	if r.left() > 0 {
+		out.Kind = textValue[string](r, "kind")
+	}
+	if r.left() > 0 {
+		out.FlowID = textValue[enginecore.FlowID](r, "flow_id")
+	}
+	if r.left() > 0 {
+		out.AttemptIndex = intValue[enginecore.AttemptIndex](r, "attempt_index")
+	}
+	if r.left() > 0 {
+		out.AttemptID = textValue[enginecore.AttemptID](r, "attempt_id")
+	}
+	if r.left() > 0 {
+		out.AttemptType = textValue[string](r, "attempt_type")
+	}
+	if r.left() > 0 {
+		out.LeaseEpoch = intValue[enginecore.LeaseEpoch](r, "lease_epoch")
+	}
+	if r.left() > 0 {
+		out.RetryCount = intValue[int64](r, "retry_count")
+	}
+	if r.left() > 0 {
+		out.Policy = bytesValue(r, "policy")
+	}
+	if r.left() > 0 {
+		out.Payload = bytesValue(r, "payload")
+	}
+	if r.left() > 0 {
+		out.JournalComplete = boolValue(r, "journal_complete")
+	}
+	if r.left() > 0 {
+		out.Journal = list(r, "journal", decodeJournalEntry)
+	}
+	if r.left() > 0 {
+		out.Admission = textValue[string](r, "admission")
+	}
+	if r.left() > 0 {
+		out.Budgets = textValue[string](r, "budgets")
+	}
 }
 
 // JournalEntry is an element of replies or calls.

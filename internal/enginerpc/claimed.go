@@ -56,14 +56,19 @@ func (g *graphCache) put(part graphPart, nodes []GraphNode) {
 	g.chunks[part] = nodes
 }
 
-// describe sets the fields of executions that the reply of a claim leaves out because their graphs say them: Node,
-// Kind, FlowID and Policy, which is shared and must not be changed. They stay empty if the graph is gone, as it is when
+// describe sets the fields of executions that the reply of a claim leaves out. Of a first attempt that needs nothing
+// beyond the least, these are the attempt and its journal, which is empty. Graphs say Node, Kind, FlowID and Policy,
+// which is shared and must not be changed. They stay empty if the graph is gone, as it is when
 // the run was purged after the claim. The error wraps enginecore.ErrOutcomeUnknown: the claim itself was carried out.
 func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) error {
 	for i := range claimed {
 		x := &claimed[i]
 		if x.Graph == "" {
 			continue
+		}
+		if x.AttemptID == "" {
+			x.AttemptID, x.AttemptType = firstAttempt(x.LeaseID), "initial"
+			x.LeaseEpoch, x.JournalComplete = 1, true
 		}
 		ordinal := 0
 		if x.FlowID, ordinal = flowNode(x.ExecutionID); ordinal == 0 {
@@ -82,6 +87,17 @@ func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) erro
 		}
 	}
 	return nil
+}
+
+// attemptDigit is the place of the digit in which the id of a first attempt differs from that of its lease.
+const attemptDigit = 24
+
+// firstAttempt returns the id of the attempt that a claim has begun with a lease.
+func firstAttempt(lease enginecore.LeaseID) enginecore.AttemptID {
+	if len(lease) <= attemptDigit {
+		return ""
+	}
+	return enginecore.AttemptID(lease[:attemptDigit] + "1" + lease[attemptDigit+1:])
 }
 
 // uuidLength is the length of a UUID as text, and flowPrefix how much of it the executions of a flow share with its id.

@@ -52,9 +52,9 @@ local function shorten(c, flow_id, list, length)
   redis.call('HINCRBY', key.flow_core(c, flow_id), 'events_base', gone)
 end
 
--- Writes an element and gives how many there are: a text with the time of the call and a line for each event.
-function event_log.push(c, flow_id, text)
-  local list = key.flow_events(c, flow_id)
+-- Writes an element of the log of a flow, whose key is `list`: the time of the call and a line for each event. Gives how many there
+-- are.
+function event_log.push(c, flow_id, list, text)
   local length = redis.call('RPUSH', list, text)
   if length > MAX_ENTRIES + SLACK then shorten(c, flow_id, list, length) end
   if length == 1 then return length end -- the flow is new
@@ -91,14 +91,14 @@ function event_log.write_flow(flow_id)
   local entry = unwritten[flow_id]
   if not entry then return end
   unwritten[flow_id] = nil
-  return event_log.push(entry.c, flow_id, table.concat(entry, '\n'))
+  return event_log.push(entry.c, flow_id, key.flow_events(entry.c, flow_id), table.concat(entry, '\n'))
 end
 
 -- Writes what the call has logged. The frame of every call that may write ends with it.
 function event_log.write()
   for flow_id, entry in next, unwritten, nil do
     unwritten[flow_id] = nil
-    event_log.push(entry.c, flow_id, table.concat(entry, '\n'))
+    event_log.push(entry.c, flow_id, key.flow_events(entry.c, flow_id), table.concat(entry, '\n'))
   end
   for feed, flows in next, touched, nil do
     touched[feed] = nil

@@ -6,8 +6,10 @@ local MAX_INLINE_INPUTS = 256
 local MAX_INLINE_BYTES = 1048576
 claim_reply.MAX_INLINE_BYTES = MAX_INLINE_BYTES
 
--- Node, activity, flow and policy of a node with a row are empty, for its graph and its execution id say them: see ffx_read_graph.
--- @record    claimed_execution execution_id:execution_id node:text kind:text flow_id:flow_id flow_name:text run_id:text attempt_index:attempt_index attempt_id:attempt_id attempt_type:text lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms deadline_at:unix_ms retry_count:int created_at:unix_ms policy:json trace_context:text payload:bytes flow_input:bytes inputs_complete:bool inputs:list(node_input) journal_complete:bool journal:list(journal_entry) admission:text budgets:text graph:text
+-- Node, activity, flow and policy of a node with a row are empty, for its graph and its execution id say them: see ffx_read_graph. With
+-- the inputs ends the description of a node that is leased for its first attempt and needs nothing beyond the least: its attempt
+-- is the first, whose id follows from the lease.
+-- @record    claimed_execution execution_id:execution_id lease_id:lease_id lease_expires_at:unix_ms flow_name:text run_id:text created_at:unix_ms deadline_at:unix_ms trace_context:text graph:text flow_input:bytes inputs_complete:bool inputs:list(node_input) node:text? kind:text? flow_id:flow_id? attempt_index:attempt_index? attempt_id:attempt_id? attempt_type:text? lease_epoch:lease_epoch? retry_count:int? policy:json? payload:bytes? journal_complete:bool? journal:list(journal_entry)? admission:text? budgets:text?
 -- @record    journal_entry name:text value:bytes
 -- @record    node_input name:text result:bytes
 
@@ -82,11 +84,11 @@ local function describe_node(c, r, execution_id, core, flow, attempt, lease_id)
   local steps, all_steps = NONE, true
   if core.journal then steps, all_steps = journal.inline(c, execution_id, core) end
   return {
-    execution_id, '', '', '', flow.flow_kind or '', flow.run_id or '', attempt.index, attempt.attempt_id, attempt.type, lease_id,
-    attempt.epoch, attempt.expires, flow.deadline_at or '', core.retry_count or '0', run.created_text or row.created_text(run), '',
-    flow.trace_context or '', '', flow_input, complete and '1' or '0', inputs, all_steps and '1' or '0', steps,
-    core.limits and limit_admission.permits_due(core) or '', flow.budgets and budget_gate.of(c, run.id, flow.budgets) or '',
-    run.graph,
+    execution_id, lease_id, attempt.expires, flow.flow_kind or '', flow.run_id or '', run.created_text or row.created_text(run),
+    flow.deadline_at or '', flow.trace_context or '', run.graph, flow_input, complete and '1' or '0', inputs,
+    '', '', '', attempt.index, attempt.attempt_id, attempt.type, attempt.epoch, core.retry_count or '0', '', '',
+    all_steps and '1' or '0', steps, core.limits and limit_admission.permits_due(core) or '',
+    flow.budgets and budget_gate.of(c, run.id, flow.budgets) or '',
   }
 end
 
@@ -104,11 +106,10 @@ function claim_reply.describe(c, execution_id, core, attempt, lease_id)
   local deadline = flow.deadline_at
   if not core.managed then deadline = redis.call('ZSCORE', key.index_execution_deadline(c), execution_id) end
   return {
-    execution_id, core.node or '', core.execution_kind or '', core.flow_id or '', flow.flow_kind or '',
-    flow.run_id or '', attempt.index, attempt.attempt_id, attempt.type, lease_id, attempt.epoch,
-    attempt.expires, deadline or '', core.retry_count or '0', core.created_at or '',
-    policies.text(c, execution_id) or '', flow.trace_context or '', payload, flow_input,
-    complete and '1' or '0', inputs, all_steps and '1' or '0', steps, limit_admission.permits_due(core),
-    budget_gate.of(c, core.flow_id, flow.budgets), '',
+    execution_id, lease_id, attempt.expires, flow.flow_kind or '', flow.run_id or '', core.created_at or '', deadline or '',
+    flow.trace_context or '', '', flow_input, complete and '1' or '0', inputs,
+    core.node or '', core.execution_kind or '', core.flow_id or '', attempt.index, attempt.attempt_id, attempt.type, attempt.epoch,
+    core.retry_count or '0', policies.text(c, execution_id) or '', payload, all_steps and '1' or '0', steps,
+    limit_admission.permits_due(core), budget_gate.of(c, core.flow_id, flow.budgets),
   }
 end

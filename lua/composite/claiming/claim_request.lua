@@ -43,12 +43,22 @@ local function suffix_of(n)
   return suffix
 end
 
--- The request, with the ids of its n-th lease. They derive from the claim's id, so a repeated claim finds its leases again.
--- What it leases because those are over has other ids than they had: the time is part of them.
+-- The id of the n-th lease of a request. It derives from the claim's id, so a repeated claim finds its leases again. What it leases
+-- because those are over has other ids than they had: the time is part of them.
+function claim_request.lease_id(c, request, n)
+  local base = request.base
+  if not base then
+    base = string.sub(request.claim_id, 1, 24) .. '0'
+    request.base = base
+  end
+  if request.repeated then return base .. string.format('%07x%04x', c.now % 268435456, n + 1) end
+  return base .. (SUFFIXES[n] or suffix_of(n))
+end
+
+-- The request, with the id of its n-th lease, and of the attempt that begins with it.
 function claim_request.lease_for(c, request, n)
-  local base = string.sub(request.claim_id, 1, 24)
-  local suffix = request.repeated and string.format('%07x%04x', c.now % 268435456, n + 1) or suffix_of(n)
-  request.lease_id, request.attempt_id = base .. '0' .. suffix, base .. '1' .. suffix
+  request.lease_id = claim_request.lease_id(c, request, n)
+  request.attempt_id = row_record.attempt_of(request.lease_id)
   return request
 end
 

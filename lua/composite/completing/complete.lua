@@ -26,6 +26,7 @@ end
 
 -- What a worker gets after its completions: remaining, executions and candidates of the reply.
 local function claim_next(c, request)
+  row_complete.flush(c)
   graph.count_ends(c)
   propagate.run(c)
   local executions = claiming.claim(c, request)

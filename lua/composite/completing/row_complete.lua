@@ -5,53 +5,28 @@
 -- Bytes between two rows are written again as they are, up to so many: that takes less than a further command.
 local MAX_GAP = 256
 
--- The flags of a run and how many of its nodes are open, in the header: where they are, and where what follows them is.
-local FLAGS, BEHIND_OPEN = 3, 8
-
 local function place_of(ordinal) return row.HEAD_BYTES + (ordinal - 1) * row.ROW_BYTES end
 
--- The row of a node, by the bytes that were read first if it is among them.
-local function row_at(nodes_key, bytes, ordinal)
+-- The bytes that have the row of a node, and where it begins there. `bytes`: those that were read first.
+local function find_row(flow, bytes, ordinal)
   local at = place_of(ordinal)
-  if at + row.ROW_BYTES <= #bytes then return string.sub(bytes, at + 1, at + row.ROW_BYTES) end
-  return redis.call('GETRANGE', nodes_key, at, at + row.ROW_BYTES - 1)
+  if at + row.ROW_BYTES <= #bytes then return bytes, at end
+  return redis.call('GETRANGE', flow.nodes_key, at, at + row.ROW_BYTES - 1), 0
 end
 
--- The rows of the nodes behind a node, and how many edges that lead to them are open; false where one of them is not of the usual
--- case. They are valid until the next call of this function.
-local child_rows, child_open = {}, {}
+-- Of the nodes behind a node, the bytes that have their rows, where they begin there, and how many edges that lead to them are open.
+-- They are valid until the next completion.
+local child_bytes, child_at, child_open = {}, {}, {}
 
-local function read_children(nodes_key, bytes, g, successors)
+-- Looks at the nodes behind a node. Reports whether all of them are of the usual case.
+local function read_children(flow, bytes, successors)
   for i = 1, successors.count do
-    local child = row_at(nodes_key, bytes, successors[i])
-    local open = row_bytes.open_edges(child)
-    if not open or open < 1 or open == 1 and not graph_store.node(g, successors[i]).plain then return false end
-    child_rows[i], child_open[i] = child, open
+    local child, at = find_row(flow, bytes, successors[i])
+    local open = row_bytes.open_edges(child, at)
+    if not open or open < 1 or open == 1 and not graph_store.node(flow.graph, successors[i]).plain then return false end
+    child_bytes[i], child_at[i], child_open[i] = child, at, open
   end
   return true
-end
-
--- What is to be written of the rows, in pieces: those of the piece at hand, where it begins and ends, and the bytes that were read.
-local parts, part_count, piece_from, piece_to = {}, 0, 0, 0
-
-local function write_piece(nodes_key)
-  if part_count == 0 then return end
-  redis.call('SETRANGE', nodes_key, piece_from, table.concat(parts, '', 1, part_count))
-  part_count = 0
-end
-
-local function write(nodes_key, bytes, at, text)
-  if part_count > 0 and at ~= piece_to then
-    if at > piece_to and at <= #bytes and at - piece_to <= MAX_GAP then
-      part_count = part_count + 1
-      parts[part_count] = string.sub(bytes, piece_to + 1, at)
-    else
-      write_piece(nodes_key)
-    end
-  end
-  if part_count == 0 then piece_from = at end
-  part_count = part_count + 1
-  parts[part_count], piece_to = text, at + #text
 end
 
 -- The line of a node in the event log, but for what follows the attempt.
@@ -70,7 +45,7 @@ local function release(c, flow_id, flow, ordinal, stem, name, result)
   local node, next_up = graph_store.node(flow.graph, ordinal), c.next_up
   local execution_id = row.with_ordinal(stem, ordinal)
   local active = next_up and row_lease.take(c, next_up, flow_id, flow, execution_id, node, name, result)
-  if active then return active, line_of(node, 'started', 'line_started') .. next_up.logged_instance end
+  if active then return active, (node.line_started or line_of(node, 'started', 'line_started')) .. next_up.logged_instance end
   local core = {
     created_at = flow.created_text, priority = node.priority, managed = '1', fair_key = flow.fair_key or '',
     start_timeout = node.start_timeout,
@@ -80,83 +55,108 @@ local function release(c, flow_id, flow, ordinal, stem, name, result)
   return row_bytes.ready(c.packed_now), ''
 end
 
--- Resolves the edges that lead on from a node. Gives the events.
-local function resolve_edges(c, flow_id, flow, nodes_key, bytes, node, successors, stem, result)
-  local events, count = '', successors.count
-  if count > 1 then order.gather(c) end
-  for i = 1, count do
-    local ordinal, open, text, event = successors[i], child_open[i], nil, nil
-    if open > 1 then
-      text = row_bytes.waiting(child_rows[i], open - 1)
-    else
-      text, event = release(c, flow_id, flow, ordinal, stem, successors.carries[i] and node.name, result)
-      if event ~= '' then events = events .. event end
-    end
-    write(nodes_key, bytes, place_of(ordinal), text)
-  end
-  if count > 1 then order.write_gathered(c) end
-  return events
+-- The row of the i-th node behind a node, with the edge between them resolved. Gives its event, too.
+local function resolve_edge(c, flow_id, flow, node, successors, i, stem, result)
+  local open = child_open[i]
+  if open > 1 then return row_bytes.waiting(child_bytes[i], child_at[i], open - 1), '' end
+  return release(c, flow_id, flow, successors[i], stem, successors.carries[i] and node.name, result)
 end
 
--- Writes what a success changes of the rows of its run. Gives the events, the last of them with the end of the run.
-local function succeed(c, flow_id, flow, nodes_key, bytes, open, ordinal, held, node, successors, stem, result)
-  if open == 1 then
-    local flags = string.byte(bytes, FLAGS + 1)
-    write(nodes_key, bytes, FLAGS, struct.pack('<BI4', flags - row.PLAIN, 0))
+-- Writes rows, the first of them at a place, and before them the number of open nodes at another.
+local function write(flow, bytes, head_at, head, at, rows)
+  if at <= #bytes and at - row.BEHIND_OPEN <= MAX_GAP then
+    redis.call('SETRANGE', flow.nodes_key, head_at, head .. string.sub(bytes, row.BEHIND_OPEN + 1, at) .. rows)
   else
-    write(nodes_key, bytes, FLAGS + 1, struct.pack('<I4', open - 1))
+    redis.call('SETRANGE', flow.nodes_key, head_at, head)
+    redis.call('SETRANGE', flow.nodes_key, at, rows)
   end
-  write(nodes_key, bytes, place_of(ordinal), row_bytes.done(held, successors.count, c.packed_now))
-  local events = line_of(node, 'success', 'line_success')
-  if successors.count > 0 then
-    events = events .. resolve_edges(c, flow_id, flow, nodes_key, bytes, node, successors, stem, result)
+end
+
+-- Resolves the edges to several nodes, or to one that does not follow at once. Writes their rows, and gives the events.
+local function resolve_edges(c, flow_id, flow, node, successors, stem, result)
+  local events, rows, first = {}, {}, successors[1]
+  order.gather(c)
+  for i = 1, successors.count do
+    rows[#rows + 1], events[i] = resolve_edge(c, flow_id, flow, node, successors, i, stem, result)
+    local next_one = successors[i + 1]
+    if next_one ~= successors[i] + 1 then
+      redis.call('SETRANGE', flow.nodes_key, place_of(first), table.concat(rows))
+      rows, first = {}, next_one
+    end
   end
-  write_piece(nodes_key)
+  order.write_gathered(c)
+  return table.concat(events)
+end
+
+-- Writes what a success changes of the rows of its run. Gives the events.
+local function succeed(c, flow_id, flow, bytes, open, ordinal, done, node, successors, stem, result)
+  local head_at, head = row.FLAGS + 1, nil
+  if open == 1 then
+    head_at, head = row.FLAGS, struct.pack('<BI4', string.byte(bytes, row.FLAGS + 1) - row.PLAIN, 0)
+  else
+    head = struct.pack('<I4', open - 1)
+  end
+  local events = node.line_success or line_of(node, 'success', 'line_success')
+  if successors.count == 1 and successors[1] == ordinal + 1 then
+    local child, event = resolve_edge(c, flow_id, flow, node, successors, 1, stem, result)
+    write(flow, bytes, head_at, head, place_of(ordinal), done .. child)
+    return events .. event
+  end
+  write(flow, bytes, head_at, head, place_of(ordinal), done)
+  if successors.count > 0 then events = events .. resolve_edges(c, flow_id, flow, node, successors, stem, result) end
   return events
 end
 
--- What the call needs to know of a completion of the usual case: the bytes of its run, the record, how many nodes are open, its row, its
--- node and the nodes behind it. Nil for others.
-local function find(c, completion, flow_id, ordinal, nodes_key)
-  local bytes = redis.call('GETRANGE', nodes_key, '0', row.LAST_OF_FIRST_READ)
-  local flow, open = run_rows.plain(c, flow_id, nodes_key, bytes)
-  if not flow then return nil end
-  local held = row_at(nodes_key, bytes, ordinal)
-  if not row_bytes.is_held(held, completion.lease_id, c.now) or row_record.attempt_of(completion.lease_id) ~= completion.attempt_id then
-    return nil
+-- What leaves the index of leases with a completion, and what enters it; row_complete.flush writes it for all completions of the call.
+local function leave_lease(c, execution_id)
+  local left = c.leases_left
+  if not left then
+    left = {}
+    c.leases_left, c.leases_entered = left, {}
+    c.packed_now = row_bytes.time(c.now)
   end
-  local node = graph_store.node(flow.graph, ordinal)
-  local successors = graph_store.successors(node)
-  c.budget = c.budget or call.WORK_BUDGET
-  if not successors or successors.count > c.budget or successors.count > 0 and successors[1] <= ordinal
-    or not read_children(nodes_key, bytes, flow.graph, successors) then
-    return nil
-  end
-  c.budget = c.budget - successors.count
-  return bytes, flow, open, held, node, successors
+  left[#left + 1] = execution_id
+end
+
+-- Writes the index of leases.
+function row_complete.flush(c)
+  local left = c.leases_left
+  if not left then return end
+  local index_key, entered = key.index_lease_expiry(c), c.leases_entered
+  c.leases_left = nil
+  call.chunked('ZREM', index_key, left)
+  call.chunked('ZADD', index_key, entered)
 end
 
 -- Commits a completion if it is of the usual kind. Reports whether it did.
 function row_complete.commit(c, completion)
-  local execution_id = completion.execution_id
-  local ordinal = row.ordinal(execution_id)
-  if ordinal == 0 or completion.lease_epoch ~= '1' or call.in_doubt(c) then return false end
-  local flow_id = row.run_id(execution_id)
+  local execution_id, sub = completion.execution_id, string.sub
+  if string.byte(execution_id, -22) ~= 56 or completion.lease_epoch ~= '1' or call.in_doubt(c) then return false end
+  local flow_id = sub(execution_id, -36, -5) .. '0000'
   if row.is_loaded(flow_id) then return false end
-  local nodes_key = key.flow_nodes(c, flow_id)
-  local bytes, flow, open, held, node, successors = find(c, completion, flow_id, ordinal, nodes_key)
-  if not bytes then return false end
+  local flow, bytes, open = run_rows.plain(c, flow_id)
+  if not flow then return false end
+  local ordinal, lease_id = tonumber(sub(execution_id, -4), 16), completion.lease_id
+  local held, at = find_row(flow, bytes, ordinal)
+  if not row_bytes.is_held(held, at, lease_id, c.now) or row_record.attempt_of(lease_id) ~= completion.attempt_id then return false end
+  local node = graph_store.node(flow.graph, ordinal)
+  local successors = graph_store.successors(node)
+  local left = c.budget or call.WORK_BUDGET
+  if not successors or successors.count > left or successors.count > 0 and successors[1] <= ordinal
+    or not read_children(flow, bytes, successors) then
+    return false
+  end
+  c.budget = left - successors.count
   local result = completion.result
-  if result ~= '' then redis.call('HSET', key.flow_results(c, flow_id), ordinal, result) end
-  c.packed_now = c.packed_now or row_bytes.time(c.now)
-  local events = succeed(c, flow_id, flow, nodes_key, bytes, open, ordinal, held, node, successors,
-    string.sub(execution_id, 1, -5), result)
-  call.leave(c, 'ZREM', key.index_lease_expiry(c), execution_id)
+  if result ~= '' then redis.call('HSET', flow.results_key, ordinal, result) end
+  leave_lease(c, execution_id)
+  local done = row_bytes.done(held, at, lease_id, successors.count, c.packed_now)
+  local events = succeed(c, flow_id, flow, bytes, open, ordinal, done, node, successors, sub(execution_id, 1, -5), result)
   if node.attempt_timeout then call.leave(c, 'ZREM', key.index_attempt_timeout(c), execution_id) end
   if open == 1 then
     if flow.result_execution_id == execution_id then call.list_in(c, 'completed')[execution_id] = result end
     events = events .. '\n' .. graph.close_plain(c, flow_id, flow)
   end
-  event_log.push(c, flow_id, c.now_text .. events)
+  event_log.push(c, flow_id, flow.events_key, c.now_text .. events)
   return true
 end

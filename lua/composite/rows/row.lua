@@ -8,6 +8,8 @@
 local HEAD = '<BHBI4I6c32'
 local HEAD_BYTES = 46
 row.HEAD_BYTES = HEAD_BYTES
+-- Where the flags are, and behind them how many nodes are open; and where what follows them is.
+row.FLAGS, row.BEHIND_OPEN = 3, 8
 local FORM = 1
 
 -- States: phase, ownership, eligibility, blocking reason, outcome, attempt, public state. Then flags, index of the current

@@ -32,23 +32,25 @@ end
 -- Packs a time.
 function row_bytes.time(at) return struct.pack('<I6', at) end
 
--- Reports whether a node runs its first attempt, which has done nothing but run, under a lease that has not ended.
-function row_bytes.is_held(bytes, lease_id, now)
+-- Reports whether a node runs its first attempt, which has done nothing but run, under a lease that has not ended. Its row is in
+-- `bytes` behind so many others.
+function row_bytes.is_held(bytes, at, lease_id, now)
   if not ACTIVE then prepare() end
   local sub = string.sub
-  return sub(bytes, 1, EXPIRES - 1) == ACTIVE and sub(bytes, LEASE) == lease_id and struct.unpack('<I6', bytes, EXPIRES) > now
+  return sub(bytes, at + 1, at + EXPIRES - 1) == ACTIVE and sub(bytes, at + LEASE, at + row.ROW_BYTES) == lease_id
+    and struct.unpack('<I6', bytes, at + EXPIRES) > now
 end
 
 -- How many edges that lead to a node are open, which has never been anything but waiting for them; nil for another one.
-function row_bytes.open_edges(bytes)
-  if string.sub(bytes, 1, STATES) ~= WAITING then return nil end
-  local low, high = string.byte(bytes, OPEN, OPEN + 1)
+function row_bytes.open_edges(bytes, at)
+  if string.sub(bytes, at + 1, at + STATES) ~= WAITING then return nil end
+  local low, high = string.byte(bytes, at + OPEN, at + OPEN + 1)
   return low + 256 * high
 end
 
 -- The row of such a node with so many open edges.
-function row_bytes.waiting(bytes, open)
-  return WAITING .. struct.pack('<H', open) .. string.sub(bytes, TOLD)
+function row_bytes.waiting(bytes, at, open)
+  return WAITING .. struct.pack('<H', open) .. string.sub(bytes, at + TOLD, at + row.ROW_BYTES)
 end
 
 -- The row of such a node that may run from now on. `now`: packed.
@@ -68,7 +70,7 @@ local function done_of(told)
   return done
 end
 
--- The row of a node that has succeeded, of whose edges so many are resolved. `bytes`: its row before.
-function row_bytes.done(bytes, told, now)
-  return (DONE[told] or done_of(told)) .. string.sub(bytes, ACQUIRED, ACQUIRED + 11) .. now .. now .. NO_WORKER .. string.sub(bytes, LEASE)
+-- The row of a node that has succeeded under a lease, of whose edges so many are resolved. `bytes`, `at`: its row before.
+function row_bytes.done(bytes, at, lease_id, told, now)
+  return (DONE[told] or done_of(told)) .. string.sub(bytes, at + ACQUIRED, at + ACQUIRED + 11) .. now .. now .. NO_WORKER .. lease_id
 end

@@ -33,10 +33,13 @@ end
 -- Whether the call may lease a node to its worker now.
 local function may_lease(c, next_up, flow, node)
   local request = next_up.request
-  if #next_up + #next_up.leased >= request.count or node.lane_id ~= request.lane or not claim_request.knows(request, node.kind) then
-    return false
+  if #next_up + #next_up.leased >= request.count or node.lane_id ~= request.lane then return false end
+  if node.known_to ~= request.kinds then
+    if not claim_request.knows(request, node.kind) then return false end
+    node.known_to = request.kinds
   end
-  local urgent = handoff.head(c, next_up)
+  local urgent = next_up.urgent
+  if not next_up.looked then urgent = handoff.head(c, next_up) end
   return not urgent or claim_order.may_pass(c, request, { created_at = flow.created, priority = node.priority_number }, urgent)
 end
 
@@ -45,16 +48,15 @@ end
 function row_lease.take(c, next_up, flow_id, flow, execution_id, node, name, result)
   if not may_lease(c, next_up, flow, node) then return nil end
   local request, leased, terms = next_up.request, next_up.leased, terms_of(c, next_up)
-  local n = #leased
-  local w = claim_request.lease_for(c, request, n)
-  call.enter(c, key.index_lease_expiry(c), execution_id, terms.expires)
+  local n, entered = #leased, c.leases_entered
+  local lease_id, e = claim_request.lease_id(c, request, n), #entered
+  entered[e + 1], entered[e + 2] = terms.expires, execution_id
   if node.attempt_timeout then leasing.arm_timeout(c, execution_id, node) end
   local inputs, complete = inputs_of(c, flow_id, flow, node, name, result)
   leased[n + 1] = {
-    execution_id, '', '', '', flow.flow_kind or '', flow.run_id or '', '0', w.attempt_id, 'initial', w.lease_id, '1', terms.expires_text,
-    flow.deadline_at or '', '0', flow.created_text, '', flow.trace_context or '', '',
-    node.uses_flow_input and redis.call('GET', key.flow_input(c, flow_id)) or '', complete and '1' or '0', inputs, '1', NOTHING, '', '',
-    flow.graph_hash,
+    execution_id, lease_id, terms.expires_text, flow.flow_kind, flow.run_id, flow.created_text, flow.deadline_at or '',
+    flow.trace_context or '', flow.graph_hash, node.uses_flow_input and redis.call('GET', key.flow_input(c, flow_id)) or '',
+    complete and '1' or '0', inputs,
   }
-  return row_bytes.active(terms.rows, w.lease_id)
+  return row_bytes.active(terms.rows, lease_id)
 end

@@ -18,42 +18,52 @@ function graph.on_extended(c, flow_id)
   end
 end
 
--- Records of plain runs that the interpreter knows, by the keys of their rows, as flow_record.read gives them, with the creation of
--- the run and its graph; what they say does not change. Bounded: beyond that, all are dropped.
+-- Records of plain runs that the interpreter knows, as flow_record.read gives them, each with the place of its run, keys and graph of
+-- it, and how its header goes on behind the number of open nodes; what they say does not change. Bounded: beyond that, all are
+-- dropped.
 local known, known_count = {}, 0
 local MAX_KNOWN = 1024
 
 local PLAIN_FIELDS = { 'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'result_execution_id', 'fair_key' }
 
-local function read_plain(c, flow_id, nodes_key, created, graph_hash)
+local IDENTITY, IDENTITY_BYTES = '<I6c32', 38
+
+local function read_plain(c, flow_id, identity)
   local flow = record.read(key.flow_core(c, flow_id), PLAIN_FIELDS)
   if not flow then return nil end
-  flow.public_flow_state, flow.created, flow.graph_hash = 'open', created, graph_hash
-  flow.created_text, flow.graph = number.time(created), graph_store.of_call(c, graph_hash)
+  local created, graph_hash = struct.unpack(IDENTITY, identity)
+  flow.at, flow.identity, flow.public_flow_state = c.at, identity, 'open'
+  flow.created, flow.created_text = created, number.time(created)
+  flow.graph, flow.graph_hash = graph_store.of_call(c, graph_hash), graph_hash
+  flow.flow_kind, flow.run_id = flow.flow_kind or '', flow.run_id or ''
+  flow.nodes_key, flow.results_key, flow.events_key = key.flow_nodes(c, flow_id), key.flow_results(c, flow_id), key.flow_events(c, flow_id)
   if known_count >= MAX_KNOWN then known, known_count = {}, 0 end
   known_count = known_count + 1
-  known[nodes_key] = flow
+  known[flow_id] = flow
   return flow
-end
-
-local function plain_flow(c, flow_id, nodes_key, created, graph_hash)
-  local flow = known[nodes_key]
-  if flow and flow.created == created and flow.graph_hash == graph_hash then return flow end
-  return read_plain(c, flow_id, nodes_key, created, graph_hash)
 end
 
 function flow_record.of_plain(c, flow_id)
   local run = row.run(c, flow_id)
   if not run or not row.is_plain(run) then return nil end
-  return plain_flow(c, flow_id, run.key, run.created, run.graph)
+  local flow = known[flow_id]
+  if flow and flow.at == c.at and flow.created == run.created and flow.graph_hash == run.graph then return flow end
+  return read_plain(c, flow_id, struct.pack(IDENTITY, run.created, run.graph))
 end
 
--- The same of a run by the bytes that its rows begin with, and how many of its nodes are open.
-function run_rows.plain(c, flow_id, nodes_key, bytes)
-  if #bytes < row.HEAD_BYTES then return nil end
-  local flags, open, created, graph_hash = struct.unpack('<BI4I6c32', bytes, 4)
+-- The record of a plain run that the call has not loaded, the bytes that its rows begin with, and how many of its nodes are open; nil
+-- for another run.
+function run_rows.plain(c, flow_id)
+  local flow = known[flow_id]
+  if flow and flow.at ~= c.at then flow = nil end
+  local bytes = redis.call('GETRANGE', flow and flow.nodes_key or key.flow_nodes(c, flow_id), '0', row.LAST_OF_FIRST_READ)
+  local head_bytes = row.HEAD_BYTES
+  if #bytes < head_bytes then return nil end
+  local flags, open = struct.unpack('<BI4', bytes, row.FLAGS + 1)
   if flags ~= row.PLAIN and flags ~= row.PLAIN + row.FAIR then return nil end
-  return plain_flow(c, flow_id, nodes_key, created, graph_hash), open
+  local identity = string.sub(bytes, head_bytes - IDENTITY_BYTES + 1, head_bytes)
+  if not flow or flow.identity ~= identity then flow = read_plain(c, flow_id, identity) end
+  return flow, bytes, open
 end
 
 function flow_record.on_unusual(flow_key)
