@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "226-305ea5630a45fac2"
+const build = "228-953e56be2026ad04"

@@ -100,7 +100,7 @@ type CompleteManyReply struct {
 	Status     Status
 	More       bool
 	Remaining  int64
-	Outcomes   []CompletionOutcome
+	Outcomes   []string
 	Executions []ClaimedExecution
 	Candidates []Candidate
 }
@@ -144,7 +144,7 @@ func (CompleteManyCall) decode(r *fields) (out CompleteManyReply) {
 	case r.status == StatusOK:
 		out.More = boolValue(r, "more")
 		out.Remaining = intValue[int64](r, "remaining")
-		out.Outcomes = list(r, "outcomes", decodeCompletionOutcome)
+		out.Outcomes = listOf(r, "outcomes", textValue[string])
 		out.Executions = list(r, "executions", decodeClaimedExecution)
 		out.Candidates = list(r, "candidates", decodeCandidate)
 	default:

@@ -430,15 +430,6 @@ func decodeHeldLease(r *fields, out *HeldLease) {
 	out.AttemptID = textValue[enginecore.AttemptID](r, "attempt_id")
 }
 
-// CompletionOutcome is an element of replies or calls.
-type CompletionOutcome struct {
-	Code string
-}
-
-func decodeCompletionOutcome(r *fields, out *CompletionOutcome) {
-	out.Code = textValue[string](r, "code")
-}
-
 // ListedWaitpoint is an element of replies or calls.
 type ListedWaitpoint struct {
 	ExecutionID     enginecore.ExecutionID

@@ -34,14 +34,11 @@ func (g *graph) completeMany(call enginerpc.CompleteManyCall) (outcomes []string
 	g.t.Helper()
 	reply, err := g.e.CompleteMany(g.ctx, call)
 	require.NoError(g.t, err)
-	for _, outcome := range reply.Outcomes {
-		outcomes = append(outcomes, outcome.Code)
-	}
 	nodes = make(map[string]enginerpc.ClaimedExecution)
 	for _, x := range reply.Executions {
 		nodes[x.Node], g.leases[x.Node] = x, x
 	}
-	return outcomes, nodes
+	return reply.Outcomes, nodes
 }
 
 // TestCompleteMany completes several nodes with one call. One is refused, which is nothing to the others; a repeated

@@ -72,8 +72,6 @@ end
 -- Completions that one call may bring.
 local MAX_COMPLETIONS = 64
 
--- @record    completion_outcome code:text
-
 -- @function ffx_complete_many
 -- @summary  Commits the results of several executions of one worker, as ffx_complete does for each, and leases it up to
 --           `count` executions that come next. The outcomes stand in the order of the completions: OK,
@@ -83,7 +81,7 @@ local MAX_COMPLETIONS = 64
 -- @key      partition          ffx.partition
 -- @include  claim_request
 -- @group    completions        execution_id:execution_id lease_id:lease_id lease_epoch:lease_epoch attempt_id:attempt_id result:bytes
--- @reply    OK more:bool remaining:int outcomes:list(completion_outcome) executions:list(claimed_execution) candidates:list(candidate)
+-- @reply    OK more:bool remaining:int outcomes:list(text) executions:list(claimed_execution) candidates:list(candidate)
 -- @error    invalid_input message:text
 -- @error    invalid_capabilities reason:text
 function F.ffx_complete_many(K, A)
@@ -102,7 +100,7 @@ function F.ffx_complete_many(K, A)
   local outcomes = {}
   for i, completion in ipairs(completions) do
     local repeated, refusal = commit(c, completion)
-    outcomes[i] = { refusal and refusal[2] or repeated and 'ALREADY_SATISFIED' or 'OK' }
+    outcomes[i] = refusal and refusal[2] or repeated and 'ALREADY_SATISFIED' or 'OK'
   end
   local remaining, executions, candidates = claim_next(c, request)
   return reply.ok(c.more and '1' or '0', remaining, outcomes, executions, candidates)

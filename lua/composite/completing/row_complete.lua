@@ -134,9 +134,10 @@ function row_complete.commit(c, completion)
   if string.byte(execution_id, -22) ~= 56 or completion.lease_epoch ~= '1' or call.in_doubt(c) then return false end
   local flow_id = sub(execution_id, -36, -5) .. '0000'
   if row.is_loaded(flow_id) then return false end
-  local flow, bytes, open = run_rows.plain(c, flow_id)
-  if not flow then return false end
   local ordinal, lease_id = tonumber(sub(execution_id, -4), 16), completion.lease_id
+  if not ordinal then return false end
+  local flow, bytes, open = run_rows.plain(c, flow_id, ordinal)
+  if not flow then return false end
   local held, at = find_row(flow, bytes, ordinal)
   if not row_bytes.is_held(held, at, lease_id, c.now) or row_record.attempt_of(lease_id) ~= completion.attempt_id then return false end
   local node = graph_store.node(flow.graph, ordinal)

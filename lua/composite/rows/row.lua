@@ -108,7 +108,7 @@ end
 
 -- The last byte that the first look at a run reads: of a small one, all of it. The server's interpreter goes through all bytes of
 -- each text that it makes, so that more would take longer than a further command.
-local LAST_OF_FIRST_READ = '1023'
+local LAST_OF_FIRST_READ = 1023
 row.LAST_OF_FIRST_READ = LAST_OF_FIRST_READ
 
 local function new_run(prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)

@@ -40,7 +40,12 @@ local function may_lease(c, next_up, flow, node)
   end
   local urgent = next_up.urgent
   if not next_up.looked then urgent = handoff.head(c, next_up) end
-  return not urgent or claim_order.may_pass(c, request, { created_at = flow.created, priority = node.priority_number }, urgent)
+  if not urgent then return true end
+  -- What is older and no less urgent comes first, and so do all where keys take turns.
+  if node.priority_number == 0 and (urgent < flow.created or next_up.fair) then return false end
+  if node.priority_number == 0 and next_up.fair == false then return true end
+  next_up.fair = order.is_fair(c, request.lane)
+  return claim_order.may_pass(c, request, { created_at = flow.created, priority = node.priority_number }, urgent)
 end
 
 -- Leases a node of a plain run that waits for nothing any more, and adds its description to what the call has leased. `result` is

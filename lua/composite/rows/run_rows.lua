@@ -51,13 +51,18 @@ function flow_record.of_plain(c, flow_id)
   return read_plain(c, flow_id, struct.pack(IDENTITY, run.created, run.graph))
 end
 
+-- Rows behind that of a node which are read with it.
+local MORE_ROWS = 2
+
 -- The record of a plain run that the call has not loaded, the bytes that its rows begin with, and how many of its nodes are open; nil
--- for another run.
-function run_rows.plain(c, flow_id)
+-- for another run. The row of a node is among the bytes unless many are before it.
+function run_rows.plain(c, flow_id, ordinal)
   local flow = known[flow_id]
   if flow and flow.at ~= c.at then flow = nil end
-  local bytes = redis.call('GETRANGE', flow and flow.nodes_key or key.flow_nodes(c, flow_id), '0', row.LAST_OF_FIRST_READ)
   local head_bytes = row.HEAD_BYTES
+  local last = head_bytes + (ordinal + MORE_ROWS) * row.ROW_BYTES - 1
+  if last > row.LAST_OF_FIRST_READ + MORE_ROWS * row.ROW_BYTES then last = head_bytes - 1 end
+  local bytes = redis.call('GETRANGE', flow and flow.nodes_key or key.flow_nodes(c, flow_id), 0, last)
   if #bytes < head_bytes then return nil end
   local flags, open = struct.unpack('<BI4', bytes, row.FLAGS + 1)
   if flags ~= row.PLAIN and flags ~= row.PLAIN + row.FAIR then return nil end

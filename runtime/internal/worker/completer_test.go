@@ -50,7 +50,7 @@ func (c *fullCalls) completeMany(
 	ctx context.Context, call enginerpc.CompleteManyCall,
 ) (enginerpc.CompleteManyReply, error) {
 	c.repeated = call.Repeated
-	outcomes := make([]enginerpc.CompletionOutcome, len(call.Completions))
+	outcomes := make([]string, len(call.Completions))
 	return enginerpc.CompleteManyReply{Outcomes: outcomes}, c.refuse(ctx)
 }
 

@@ -96,7 +96,7 @@ func (b *completionBatcher) completeMany(
 	for i, one := range batch {
 		mine := &results[i]
 		mine.handoff.sentAt = sentAt
-		code := enginerpc.Status(reply.Outcomes[i].Code)
+		code := enginerpc.Status(reply.Outcomes[i])
 		switch {
 		case code != enginerpc.StatusOK && code != enginerpc.StatusAlreadySatisfied:
 			mine.refused = true

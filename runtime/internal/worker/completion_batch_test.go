@@ -40,7 +40,7 @@ func (c *manyCompletions) CompleteMany(
 		if c.refused[one.ExecutionID] {
 			code = string(enginecore.ErrStaleLease)
 		}
-		reply.Outcomes = append(reply.Outcomes, enginerpc.CompletionOutcome{Code: code})
+		reply.Outcomes = append(reply.Outcomes, code)
 	}
 	return reply, nil
 }
