@@ -95,3 +95,29 @@ func TestCompleteManyBounds(t *testing.T) {
 		assert.Equal(t, "active", g.core("a")["lifecycle_phase"])
 	})
 }
+
+// TestCompleteManyRepeatedFirst repeats a call whose first try never arrived. Of the nodes that it makes ready, one is leased
+// with the completion itself and one after all completions; the worker gets both.
+func TestCompleteManyRepeatedFirst(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g := newGraph(t, b)
+		g.managed("", nil, [2]string{"a1", "b1"}, [2]string{"a2", "b2"})
+		g.claim()
+		x := g.leases["a2"]
+		_, err := g.e.Release(g.ctx, enginerpc.ReleaseCall{
+			Partition: g.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
+		})
+		require.NoError(t, err)
+		g.claim()
+		require.Greater(t, g.leases["a2"].LeaseEpoch, x.LeaseEpoch)
+
+		call := g.completions("a1", "a2")
+		call.Repeated = true
+		outcomes, nodes := g.completeMany(call)
+		assert.Equal(t, []string{"OK", "OK"}, outcomes)
+		assert.Contains(t, nodes, "b1")
+		assert.Contains(t, nodes, "b2")
+		b.Check(t, invariant.AnyTime)
+	})
+}

@@ -221,11 +221,12 @@ end
 -- Leases up to request.count executions.
 function claiming.claim(c, request)
   if request.count <= 0 then return {} end
-  if request.repeated then
+  local out = c.next_up and c.next_up.leased or {}
+  -- What the call itself has leased by now says that the earlier try did not get as far.
+  if request.repeated and #out == 0 then
     local earlier = leasing.of_claim(c, request)
     if #earlier > 0 then return earlier end
   end
-  local out = c.next_up and c.next_up.leased or {}
   handoff.lease(c, request, out)
   if not request.skip_abandoned then
     local passed, stayed, all = take_from(c, request, key.ffx_reclaimable(call.home(c), request.lane), take_abandoned, out,

@@ -46,10 +46,7 @@ local function release(c, flow_id, flow, ordinal, stem, name, result)
   local execution_id = row.with_ordinal(stem, ordinal)
   local active = next_up and row_lease.take(c, next_up, flow_id, flow, execution_id, node, name, result)
   if active then return active, (node.line_started or line_of(node, 'started', 'line_started')) .. next_up.logged_instance end
-  local core = {
-    created_at = flow.created_text, priority = node.priority, managed = '1', fair_key = flow.fair_key or '',
-    start_timeout = node.start_timeout,
-  }
+  local core = { created_at = flow.created_text, priority = node.priority, managed = '1', fair_key = flow.fair_key or '' }
   order.enter(c, node.lane_id, execution_id, core)
   order.announce(c, execution_id, core, node.lane_id)
   return row_bytes.ready(c.packed_now), ''
