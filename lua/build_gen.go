@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "228-953e56be2026ad04"
+const build = "229-cd94e549d6bb60a2"
