@@ -61,8 +61,9 @@ var twinRunFields = []string{
 // compare compares all that is stored of both runs.
 func (x *twins) compare() {
 	x.t.Helper()
+	open := x.openEdges()
 	for i, n := range x.graph {
-		rows, records := x.node(x.rows, i), x.node(x.records, i)
+		rows, records := x.node(x.rows, i, open[0][i]), x.node(x.records, i, open[1][i])
 		if slices.Equal(rows, records) {
 			continue
 		}
@@ -78,7 +79,7 @@ func (x *twins) compare() {
 }
 
 // node is what an execution is, one text for each field.
-func (x *twins) node(s *twinSide, i int) []string {
+func (x *twins) node(s *twinSide, i, open int) []string {
 	x.t.Helper()
 	core := x.record(s.ids[i])
 	var out []string
@@ -95,32 +96,32 @@ func (x *twins) node(s *twinSide, i int) []string {
 		out = append(out, fmt.Sprint(name, " ", core[name] != ""))
 	}
 	if core["lifecycle_phase"] != "terminal" {
-		out = append(out, "open edges "+x.open(s, i))
+		out = append(out, fmt.Sprint("open edges ", open))
+	} else {
+		out = append(out, "result "+x.result(s, i))
 	}
-	out = append(out, "result "+x.result(s, i))
-	if n := x.graph[i]; n.join.variant != "" {
-		group := x.keys.FlowEdgegroup(s.flow, s.ids[i])
+	if x.graph[i].join.variant != "" {
+		group := x.hash(x.keys.FlowEdgegroup(s.flow, s.ids[i]))
 		for _, name := range []string{"group_state", "succeeded", "failed", "skipped", "n", "k", "cancel_siblings_reason"} {
-			out = append(out, "group's "+name+" "+x.field(group, name))
+			out = append(out, "group's "+name+" "+group[name])
 		}
 	}
 	return out
 }
 
-// open is how many edges to a node are open.
-func (x *twins) open(s *twinSide, i int) string {
-	if s == x.rows {
-		return strconv.Itoa(x.rowsOf(s)[i].Open)
+func (x *twins) hash(key string) map[string]string {
+	x.t.Helper()
+	fields, err := x.do("HGETALL", key).AsStrMap()
+	if err != nil {
+		x.t.Fatal(err)
 	}
-	if n := x.field(x.keys.ExecDepsMeta(s.ids[i]), "unsatisfied_required_count"); n != "" {
-		return n
-	}
-	return "0"
+	return fields
 }
 
-func (x *twins) rowsOf(s *twinSide) []rowread.Row {
+// openEdges are how many edges to each node are open, of rows and of records.
+func (x *twins) openEdges() (open [2][]int) {
 	x.t.Helper()
-	text, err := x.do("GET", x.keys.FlowNodes(partition, s.flow)).ToString()
+	text, err := x.do("GET", x.keys.FlowNodes(partition, x.rows.flow)).ToString()
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -128,7 +129,11 @@ func (x *twins) rowsOf(s *twinSide) []rowread.Row {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	return rows
+	for i, id := range x.records.ids {
+		open[0] = append(open[0], rows[i].Open)
+		open[1] = append(open[1], int(atoi(x.field(x.keys.ExecDepsMeta(id), "unsatisfied_required_count"))))
+	}
+	return open
 }
 
 // result is what a node has given.
@@ -144,9 +149,10 @@ func (x *twins) result(s *twinSide, i int) string {
 func (x *twins) run(s *twinSide) string {
 	x.t.Helper()
 	out := []string{fmt.Sprint("open ", x.bench.rows(s.flow).Open)}
+	core := x.hash(x.keys.FlowCore(partition, s.flow))
 	for _, name := range twinRunFields {
-		if value := x.field(x.keys.FlowCore(partition, s.flow), name); value != "" {
-			out = append(out, name+" "+x.plain(s, value))
+		if core[name] != "" {
+			out = append(out, name+" "+x.plain(s, core[name]))
 		}
 	}
 	return strings.Join(out, ", ")
