@@ -85,9 +85,9 @@ func admission(ctx context.Context, s settings) (figures []figure, err error) {
 		figures = append(figures, figure{way.name + " commands", "/run", each(i, commands)},
 			figure{way.name + " server CPU", "µs/run", each(i, micros)})
 		if i > 0 {
-			figures = append(figures, figure{
-				way.name + " adds server CPU", "%", 100 * (each(i, micros)/each(0, micros) - 1),
-			})
+			figures = append(figures,
+				figure{way.name + " adds server CPU", "%", 100 * (each(i, micros)/each(0, micros) - 1)},
+				figure{way.name + " adds", "µs/run", each(i, micros) - each(0, micros)})
 		}
 	}
 	return figures, nil

@@ -21,59 +21,78 @@ type goal struct {
 	unit   string
 	atMost bool
 	target float64
-	once   bool // measured in the first round only, because it takes long
+	once   bool // measured in the first round only
 	adjust func(*settings)
 }
 
 // manyClients keep 100 runs under way.
 func manyClients(s *settings) { s.clients = 100 }
 
+// onValkey is a goal on a server without an append-only file.
+func onValkey(g goal) goal {
+	g.engine, g.aof = "valkey", "no"
+	return g
+}
+
+// atMost is a goal that is an upper bound.
+func atMost(work, figure, unit string, target float64) goal {
+	return onValkey(goal{work: work, figure: figure, unit: unit, atMost: true, target: target})
+}
+
+// atLeast is a goal that is a lower bound.
+func atLeast(work, figure, unit string, target float64) goal {
+	return onValkey(goal{work: work, figure: figure, unit: unit, target: target})
+}
+
+// crowded is a goal with 100 runs under way.
+func crowded(g goal) goal {
+	g.adjust = manyClients
+	return g
+}
+
+// once is a goal that is measured in the first round only, because it takes long.
+func once(g goal) goal {
+	g.once = true
+	return g
+}
+
+// flushed is a goal on a server that flushes its append-only file every second.
+func flushed(g goal) goal {
+	g.aof = "everysec"
+	return g
+}
+
 var goals = []goal{
-	{work: "single", figure: "flows", engine: "valkey", aof: "no", unit: "1/s", target: 10_000, adjust: manyClients},
-	{
-		work: "single", figure: "flows", engine: "valkey", aof: "everysec", unit: "1/s", target: 7_000,
-		adjust: manyClients,
-	},
-	{work: "chain", figure: "flows", engine: "valkey", aof: "no", unit: "1/s", target: 1_000, adjust: manyClients},
-	{work: "chain", figure: "p99", engine: "valkey", aof: "no", unit: "ms", adjust: manyClients},
-	{work: "chain", figure: "flows", engine: "valkey", aof: "everysec", unit: "1/s", target: 700, adjust: manyClients},
-	{work: "single-idle", figure: "p50", engine: "valkey", aof: "no", unit: "ms", atMost: true, target: 1},
-	{work: "chain-idle", figure: "p50", engine: "valkey", aof: "no", unit: "ms", atMost: true, target: 4},
-	{work: "fanout-idle", figure: "p50", engine: "valkey", aof: "no", unit: "ms", atMost: true, target: 20},
-	{work: "retry", figure: "late p99", engine: "valkey", aof: "no", unit: "ms", atMost: true, target: 20},
-	{
-		work: "node-cost", figure: "server CPU per node", engine: "valkey", aof: "no", unit: "µs", atMost: true,
-		target: 60,
-	},
-	{work: "idle", figure: "server commands", engine: "valkey", aof: "no", unit: "1/s", atMost: true, target: 50},
-	{work: "idle", figure: "server CPU", engine: "valkey", aof: "no", unit: "% of a core", atMost: true, target: 1},
-	{work: "idle", figure: "client CPU", engine: "valkey", aof: "no", unit: "% of a core", atMost: true, target: 1},
-	{work: "idle-50", figure: "server commands", engine: "valkey", aof: "no", unit: "1/s", atMost: true, target: 500},
-	{
-		work: "admission", figure: "limit costs", engine: "valkey", aof: "no", unit: "%", atMost: true, target: 25,
-		adjust: manyClients,
-	},
-	{
-		work: "memory", figure: "memory per finished node", engine: "valkey", aof: "no", unit: "B", atMost: true,
-		target: 1 << 10,
-	},
-	{work: "large", figure: "submit", engine: "valkey", aof: "no", unit: "ms", atMost: true, target: 3000},
-	{work: "large", figure: "slowest call of submit", engine: "valkey", aof: "no", unit: "ms", atMost: true, target: 5},
-	{work: "large", figure: "slowest call of run", engine: "valkey", aof: "no", unit: "ms", atMost: true, target: 5},
-	{
-		work: "wake-50", figure: "wasted claims per execution", engine: "valkey", aof: "no", atMost: true, target: 3,
-		once: true,
-	},
-	{
-		work: "contention", figure: "worst of best", engine: "valkey", aof: "no", unit: "%", target: 80, once: true,
-		adjust: manyClients,
-	},
-	{
-		work: "contention", figure: "64 workers: wasted claims per execution", engine: "valkey", aof: "no",
-		atMost: true, target: 0.2, once: true, adjust: manyClients,
-	},
-	{work: "backlog", figure: "more", engine: "valkey", aof: "no", unit: "%", atMost: true, target: 20, once: true},
-	{work: "chain", figure: "flows", engine: "", aof: "no", unit: "1/s", target: 150},
+	crowded(atLeast("single", "flows", "1/s", 12_000)),
+	flushed(crowded(atLeast("single", "flows", "1/s", 9_000))),
+	crowded(atLeast("chain", "flows", "1/s", 2_000)),
+	crowded(atMost("chain", "p99", "ms", 120)),
+	crowded(atMost("chain", "server CPU per node", "µs", 40)),
+	crowded(atMost("chain", "commands per node", "", 9)),
+	crowded(atMost("chain", "own CPU per node", "µs", 30)),
+	flushed(crowded(atLeast("chain", "flows", "1/s", 1_400))),
+	atMost("single-idle", "p50", "ms", 0.6),
+	atMost("chain-idle", "p50", "ms", 2.5),
+	atMost("fanout-idle", "p50", "ms", 9),
+	atMost("retry", "late p99", "ms", 20),
+	onValkey(goal{work: "node-cost", figure: "server CPU per node", unit: "µs", atMost: true}),
+	atMost("idle", "server commands", "1/s", 50),
+	atMost("idle", "server CPU", "% of a core", 1),
+	atMost("idle", "client CPU", "% of a core", 1),
+	atMost("idle-50", "server commands", "1/s", 500),
+	crowded(atMost("admission", "limit adds", "µs/run", 15)),
+	crowded(atMost("admission", "used budget adds", "µs/run", 25)),
+	atMost("memory", "memory per finished node", "B", 1100),
+	atMost("memory-single", "memory per finished node", "B", 2500),
+	atMost("large", "submit", "ms", 300),
+	atMost("large", "slowest call of submit", "ms", 3),
+	atMost("large", "slowest call of run", "ms", 5),
+	once(atMost("wake-50", "wasted claims per execution", "", 3)),
+	once(crowded(atLeast("contention", "worst of best", "%", 85))),
+	once(crowded(atMost("contention", "64 workers: wasted claims per execution", "", 0.2))),
+	once(atMost("backlog", "more", "%", 20)),
+	once(atMost("backlog", "memory per waiting node", "B", 400)),
+	{work: "chain", figure: "flows", engine: "", aof: "no", unit: "1/s", target: 1_200},
 }
 
 // allRounds is the number of rounds of -all, unless -rounds sets another.

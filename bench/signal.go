@@ -89,7 +89,7 @@ func signalOne(
 }
 
 // openWait returns the run's waitpoint once it is open.
-func openWait(ctx context.Context, run *runtime.Run[int]) (runtime.Waitpoint, error) {
+func openWait[T any](ctx context.Context, run *runtime.Run[T]) (runtime.Waitpoint, error) {
 	for {
 		waits, err := run.Waitpoints(ctx)
 		if err != nil {

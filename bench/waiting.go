@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -277,51 +276,43 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// memory is what finished nodes leave in the server.
-func memory(ctx context.Context, s settings) (figures []figure, err error) {
-	const nodes = 10
-	f := flow.New[string, string]("bench-memory")
-	ref := f.Input()
-	for i := range nodes {
-		ref = flow.Node(f, fmt.Sprintf("n%d", i), echo, ref)
-	}
-	flow.Return(f, ref)
-	def, err := f.Build()
-	if err != nil {
-		return nil, err
-	}
-	flows := s.flows
-	if flows == 0 {
-		flows = 2000
-	}
-	err = withEngine(ctx, s, func(e *runtime.Engine, client *runtime.Client) error {
-		text := strings.Repeat("x", 256-2) // with quotes
-		return atWork(ctx, s, e, 1, func([]*runtime.Worker) error {
-			for i := range warmUp {
-				if err := one(ctx, client, def, text+fmt.Sprint(i)); err != nil {
+// memory measures what finished runs of a number of nodes leave in the server, per node. Inputs and results have 256
+// bytes.
+func memory(nodes int) workload {
+	return func(ctx context.Context, s settings) (figures []figure, err error) {
+		def, err := textChain("memory", nodes)
+		if err != nil {
+			return nil, err
+		}
+		if s.flows == 0 {
+			s.flows = 20_000 / nodes
+		}
+		err = withEngine(ctx, s, func(e *runtime.Engine, client *runtime.Client) error {
+			return atWork(ctx, s, e, 1, func([]*runtime.Worker) error {
+				for range warmUp {
+					if err := oneText(ctx, client, def); err != nil {
+						return err
+					}
+				}
+				before, err := serverStats(ctx, e)
+				if err != nil {
 					return err
 				}
-			}
-			before, err := serverStats(ctx, e)
-			if err != nil {
-				return err
-			}
-			limited := s
-			limited.flows = flows
-			if _, err := load(ctx, limited, s.clients, func(int) error { return one(ctx, client, def, text) }); err != nil {
-				return err
-			}
-			after, err := serverStats(ctx, e)
-			if err != nil {
-				return err
-			}
-			figures = []figure{
-				{"memory per finished node", "B", float64(after.since(before).memory) / float64(nodes*flows)},
-			}
-			return nil
+				if _, err := load(ctx, s, s.clients, func(int) error { return oneText(ctx, client, def) }); err != nil {
+					return err
+				}
+				after, err := serverStats(ctx, e)
+				if err != nil {
+					return err
+				}
+				figures = []figure{
+					{"memory per finished node", "B", float64(after.since(before).memory) / float64(nodes*s.flows)},
+				}
+				return nil
+			})
 		})
-	})
-	return figures, err
+		return figures, err
+	}
 }
 
 const (

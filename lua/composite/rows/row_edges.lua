@@ -99,6 +99,54 @@ function row_edges.release_left(c, flow_id)
   c.budget = before
 end
 
+-- How the edges that lead on from a node stood when it was run again, in the field `kept_edges`: the outcome that they were told, how
+-- many were, and when it was run again, for each time. An edge that was satisfied then stays so, whatever the node comes to.
+local function keep_edges(c, r)
+  if r.told == 0 or not row.is_replayed(r.run) or flow_record.read(c, r.run.id).public_flow_state ~= 'open' then return end
+  local kept = record.read_node(r, { 'kept_edges' }).kept_edges
+  local entry = row.OUTCOME[r.outcome] .. ' ' .. number.text(r.told) .. ' ' .. c.now_text
+  record.set_node(r, 'kept_edges', kept and kept .. ',' .. entry or entry)
+end
+
+-- The entries of that field of a node; nil when it has none.
+local function kept_edges(r)
+  if not row.is_replayed(r.run) then return nil end
+  local text = record.read_node(r, { 'kept_edges' }).kept_edges
+  if not text then return nil end
+  local kept = {}
+  for outcome, told, at in string.gmatch(text, '(%a+) (%d+) (%d+)') do
+    kept[#kept + 1] = { outcome = outcome, told = tonumber(told), at = tonumber(at) }
+  end
+  return kept
+end
+
+-- Whether an edge was satisfied before the node that it leads on from was run again. `kept` is of that node, `place` that of the edge
+-- among its edges. What was known of a child's edges before a rerun reset it counts no more.
+local function is_kept(kept, kind, place, child)
+  local since
+  for _, entry in ipairs(kept) do
+    if place <= entry.told and dependency.verdict(kind, entry.outcome) == 'success' then
+      since = since or tonumber(record.read_node(child, { 'edges_reset_at' }).edges_reset_at or nil) or 0
+      if entry.at > since then return true end
+    end
+  end
+  return false
+end
+
+-- The place of the edge to a node among the edges that lead on from another one.
+local function place_of(up, ordinal)
+  local downs = graph_store.of_row(up).downs
+  for i = 1, graph_store.edge_count(downs) do
+    if graph_store.edge(downs, i) == ordinal then return i end
+  end
+end
+
+-- Whether the edge between two nodes is satisfied for good, since its upstream was run again after that.
+local function stays_satisfied(up, child, kind)
+  local kept = kept_edges(up)
+  return kept ~= nil and is_kept(kept, kind, place_of(up, child.ordinal), child)
+end
+
 -- Adds the edges that lead on from an ended node to a wave, from the first that has not been resolved on, as far as the call's
 -- budget goes. Reports whether that is all of them.
 local function add_edges(c, wave, item, r, flow)
@@ -107,12 +155,15 @@ local function add_edges(c, wave, item, r, flow)
   local from = r.told
   if from >= count then return true end
   local to = math.min(count, from + math.max(0, c.budget))
+  local kept = kept_edges(r)
   for i = from + 1, to do
     local child, kind, carries = graph_store.edge(downs, i)
-    propagate.add_edge(c, wave, item, flow, {
-      child_id = row.execution_id(r.run, child), upstream_id = item.execution_id, kind = kind, input_name = carries and item.node or '',
-      upstream = r.ordinal,
-    })
+    if not (kept and is_kept(kept, kind, i, row.at(r.run, child))) then
+      propagate.add_edge(c, wave, item, flow, {
+        child_id = row.execution_id(r.run, child), upstream_id = item.execution_id, kind = kind, input_name = carries and item.node or '',
+        upstream = r.ordinal,
+      })
+    end
   end
   c.budget = c.budget - (to - from)
   r.told = to
@@ -191,8 +242,8 @@ function row_edges.count_open(r)
   for i = 1, graph_store.edge_count(ups) do
     local upstream, kind = graph_store.edge(ups, i)
     local up = row.at(r.run, upstream)
-    if up.phase ~= 4 or not row_edges.is_resolved(up, r.ordinal)
-      or waits and dependency.verdict(kind, row.OUTCOME[up.outcome]) ~= 'success' then
+    if (up.phase ~= 4 or not row_edges.is_resolved(up, r.ordinal)
+      or waits and dependency.verdict(kind, row.OUTCOME[up.outcome]) ~= 'success') and not stays_satisfied(up, r, kind) then
       open = open + 1
     end
   end
@@ -221,10 +272,11 @@ function dependency.open_row_edges(core_key)
   return r and r.open or nil
 end
 
--- A node runs again: its edges are resolved again when it ends.
-function row_edges.reopen(execution_key)
-  local r = row.of_key(execution_key)
+-- A node runs again: its edges that were not satisfied are resolved again when it ends.
+function row_edges.reopen(c, core_key)
+  local r = row.of_key(core_key)
   if not r then return end
+  keep_edges(c, r)
   r.told = 0
   row.touch(r)
 end
@@ -245,7 +297,7 @@ function replay.reopen_row(c, execution_id)
   for i = 1, graph_store.edge_count(node.ups) do
     local upstream, kind = graph_store.edge(node.ups, i)
     local up = row.at(r.run, upstream)
-    if up.phase ~= 4 or dependency.verdict(kind, row.OUTCOME[up.outcome]) ~= 'success' then
+    if (up.phase ~= 4 or dependency.verdict(kind, row.OUTCOME[up.outcome]) ~= 'success') and not stays_satisfied(up, r, kind) then
       open = open + 1
     else
       satisfied[#satisfied + 1] = upstream
@@ -262,6 +314,7 @@ function row_edges.reset(c, r)
   local count = graph_store.edge_count(graph_store.of_row(r).ups)
   r.open = count
   row.touch(r)
+  if row.is_replayed(r.run) then record.set_node(r, 'edges_reset_at', c.now_text) end
   if graph_store.of_row(r).join then row_joins.forget(r) end
   return count
 end

@@ -1,0 +1,313 @@
+package contracttest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
+)
+
+// twins are two managed runs of one random graph. The nodes of the first are rows; those of the second are records,
+// which the contract's calls have created and added to a run that had a single node, the holder. The first has the
+// holder, too. Whatever is called on both must do the same to both.
+type twins struct {
+	*bench
+	t       *testing.T
+	r       *rand.Rand
+	graph   []twinNode
+	rows    *twinSide
+	records *twinSide
+	// held are the latest leases of each node, ended ones included.
+	held [][]held
+	// waits are the waitpoints of each node: its calls name the last one.
+	waits int
+	done  []string
+}
+
+// twinNode is a node and the edges that lead to it.
+type twinNode struct {
+	name string
+	ups  []twinEdge
+	join joinRule
+	// policy, priority and delay are those of the node.
+	policy   string
+	priority int64
+	delay    time.Duration
+}
+
+type twinEdge struct {
+	up   int
+	kind string
+}
+
+// joinRule is the policy of a join; a node without one has the variant "".
+type joinRule struct {
+	variant, then string
+	k             int64
+}
+
+// twinSide is one of the runs. The words are what its ids are called in the other one's replies, too.
+type twinSide struct {
+	flow  enginecore.FlowID
+	lane  enginecore.LaneID
+	ids   []enginecore.ExecutionID
+	wait  []enginecore.WaitpointID
+	words []string
+}
+
+func (s *twinSide) call(id, word string) { s.words = append(s.words, id, word) }
+
+const holder = "holder"
+
+// drawGraph returns a random graph of a few nodes.
+func drawGraph(r *rand.Rand) []twinNode {
+	graph := make([]twinNode, 2+r.IntN(6))
+	for i := range graph {
+		n := twinNode{name: fmt.Sprintf("n%02d", i), policy: pick(r, "{}", "{}", twinRetries), priority: int64(pick(r, 0, 0, 0, 3))}
+		for up := range i {
+			if r.IntN(5) < 2 {
+				n.ups = append(n.ups, twinEdge{up, pick(r, "success_only", "success_only", "success_only", "on_failure", "always")})
+			}
+		}
+		if len(n.ups) > 0 && r.IntN(3) == 0 {
+			n.join = joinRule{"quorum", pick(r, cancelRemaining, "let_run"), 1 + r.Int64N(int64(len(n.ups)))}
+			if hasCancelling(graph) || areConnected(graph, n.ups) {
+				n.join.then = "let_run"
+			}
+			if r.IntN(3) == 0 {
+				n.join.variant, n.join.k = "any_of", 0
+			}
+		}
+		if r.IntN(8) == 0 {
+			n.delay = time.Hour
+		}
+		graph[i] = n
+	}
+	return graph
+}
+
+const cancelRemaining = "cancel_remaining"
+
+// hasCancelling reports whether a join of the graph cancels what it does not need. Another one is not drawn: which of two
+// cancels first is open when one node tells both.
+func hasCancelling(graph []twinNode) bool {
+	return slices.ContainsFunc(graph, func(n twinNode) bool { return n.join.then == cancelRemaining })
+}
+
+// areConnected reports whether an edge leads from one of the nodes to another. When they are siblings of a join that
+// cancels, the end of the first may cancel the other or make it be skipped, whichever comes first.
+func areConnected(graph []twinNode, siblings []twinEdge) bool {
+	for _, s := range siblings {
+		for _, e := range graph[s.up].ups {
+			if slices.ContainsFunc(siblings, func(other twinEdge) bool { return other.up == e.up }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+const twinRetries = `{"max_reclaim_count":1,"retry_policy":{"max_retries":2,"backoff":{"type":"fixed","delay_ms":1}}}`
+
+func newTwins(t *testing.T, b *bench, seed uint64) *twins {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 7))
+	x := &twins{bench: b, t: t, r: r, graph: drawGraph(r)}
+	x.held = make([][]held, len(x.graph))
+	x.rows, x.records = x.submitRows(), x.createRecords()
+	for _, s := range []*twinSide{x.rows, x.records} {
+		s.wait = make([]enginecore.WaitpointID, len(s.ids))
+		s.call(string(s.flow), "flow")
+		s.call(string(s.lane), "lane")
+		for i, id := range s.ids {
+			s.call(string(id), x.graph[i].name)
+			s.wait[i] = enginecore.WaitpointID(uuid.NewString())
+			s.call(string(s.wait[i]), "first-"+x.graph[i].name)
+		}
+	}
+	return x
+}
+
+// submitRows submits the graph as a run.
+func (x *twins) submitRows() *twinSide {
+	s := &twinSide{lane: enginecore.LaneID("rows-" + uuid.NewString())}
+	var nodes []enginerpc.PutGraphNode
+	var edges []runsubmit.Edge
+	for _, n := range x.graph {
+		node := enginerpc.PutGraphNode{
+			Name: n.name, Kind: "kind", LaneID: s.lane, Priority: n.priority, Policy: []byte(n.policy), Tags: []byte("{}"),
+			InputCount: int64(len(n.ups)), Delay: n.delay,
+		}
+		if n.join.variant != "" {
+			node.Join = fmt.Sprintf("%s %s %d", n.join.variant, n.join.then, n.join.k)
+		}
+		nodes = append(nodes, node)
+		for _, e := range n.ups {
+			edges = append(edges, runsubmit.Edge{Up: x.graph[e.up].name, Down: n.name, Kind: e.kind, Carries: true})
+		}
+	}
+	run := x.submitRun(append(nodes, holderNode()), edges...)
+	s.flow = run.FlowID
+	for _, n := range x.graph {
+		s.ids = append(s.ids, run.ExecutionID(n.name))
+	}
+	s.call(string(run.ExecutionID(holder)), holder)
+	return s
+}
+
+func holderNode() enginerpc.PutGraphNode {
+	return enginerpc.PutGraphNode{Name: holder, Kind: "kind", LaneID: holder, Policy: []byte("{}"), Tags: []byte("{}")}
+}
+
+// createRecords builds the graph with the contract's calls, in a run that has the holder.
+func (x *twins) createRecords() *twinSide {
+	run := x.submitRun([]enginerpc.PutGraphNode{holderNode()})
+	s := &twinSide{flow: run.FlowID, lane: enginecore.LaneID("recs-" + uuid.NewString())}
+	s.call(string(run.ExecutionID(holder)), holder)
+	for _, n := range x.graph {
+		id := newExecutionID()
+		create := enginerpc.CreateExecutionCall{
+			ExecutionID: id, Namespace: "ns", LaneID: s.lane, ExecutionKind: "kind", CreatorIdentity: "test", PartitionID: "1",
+			Priority: n.priority, PolicyJSON: []byte(n.policy),
+		}
+		if n.delay > 0 {
+			create.DelayUntil = time.Now().Add(n.delay)
+		}
+		must(x.bench, create)
+		must(x.bench, enginerpc.AddExecutionToFlowCall{FlowID: s.flow, ExecutionID: id})
+		if n.join.variant != "" {
+			must(x.bench, enginerpc.SetEdgeGroupPolicyCall{
+				FlowID: s.flow, DownstreamExecutionID: id, PolicyVariant: n.join.variant, OnSatisfied: n.join.then, K: n.join.k,
+				ExpectedEdges: int64(len(n.ups)),
+			})
+			x.do("HSET", x.keys.FlowCore(partition, s.flow), "joins", "1")
+		}
+		s.ids = append(s.ids, id)
+	}
+	for down, n := range x.graph {
+		for _, e := range n.ups {
+			must(x.bench, x.stageCall(s, e, down))
+		}
+	}
+	for down, n := range x.graph {
+		for _, e := range n.ups {
+			must(x.bench, x.applyCall(s, e, down))
+		}
+	}
+	return s
+}
+
+func (x *twins) edge(s *twinSide, e twinEdge, down int) enginecore.EdgeID {
+	return enginecore.EdgeIDFor(s.flow, x.graph[e.up].name, x.graph[down].name)
+}
+
+func (x *twins) stageCall(s *twinSide, e twinEdge, down int) enginerpc.StageDependencyEdgeCall {
+	return enginerpc.StageDependencyEdgeCall{
+		FlowID: s.flow, EdgeID: x.edge(s, e, down), UpstreamExecutionID: s.ids[e.up], DownstreamExecutionID: s.ids[down],
+		DependencyKind: e.kind, DataPassingRef: x.graph[e.up].name,
+		ExpectedGraphRevision: atoi(x.field(x.keys.FlowCore(partition, s.flow), "graph_revision")),
+	}
+}
+
+func (x *twins) applyCall(s *twinSide, e twinEdge, down int) enginerpc.ApplyDependencyToChildCall {
+	call := enginerpc.ApplyDependencyToChildCall{
+		FlowID: s.flow, EdgeID: x.edge(s, e, down), UpstreamExecutionID: s.ids[e.up], DownstreamExecutionID: s.ids[down],
+		LaneID: s.lane, DependencyKind: e.kind, DataPassingRef: x.graph[e.up].name,
+	}
+	if x.graph[down].join.variant != "" {
+		call.GroupExecutionID = s.ids[down]
+	}
+	return call
+}
+
+// both makes a call on both sides and compares what they answer. It gives the reply.
+func (x *twins) both(name string, call func(s *twinSide) wire) string {
+	x.t.Helper()
+	rows := x.plain(x.rows, x.say(call(x.rows)))
+	records := x.plain(x.records, x.say(call(x.records)))
+	x.done = append(x.done, name+": "+rows)
+	if rows != records {
+		x.t.Errorf("%s: rows answer %s, records %s", name, rows, records)
+	}
+	return rows
+}
+
+// plain is a text with the names of nodes in the place of ids, and T in that of times.
+func (x *twins) plain(s *twinSide, text string) string {
+	if len(text) < len("1763806400000") {
+		return text
+	}
+	text = strings.NewReplacer(s.words...).Replace(text)
+	var out strings.Builder
+	for at := 0; at < len(text); {
+		end := at
+		for end < len(text) && text[end] >= '0' && text[end] <= '9' {
+			end++
+		}
+		switch {
+		case end-at == len("1763806400000"):
+			out.WriteString("T")
+		case end > at:
+			out.WriteString(text[at:end])
+		default:
+			end = at + 1
+			out.WriteByte(text[at])
+		}
+		at = end
+	}
+	return out.String()
+}
+
+// TestTwins makes random calls on runs of random graphs, whose nodes are rows, and on runs of the same graphs, whose
+// nodes are records of the contract. What calls answer and what nodes and runs are afterwards is the same for both.
+// FLOWFABRIC_SEED repeats a pair, FLOWFABRIC_SOAK sets how long an engine is tested.
+func TestTwins(t *testing.T) {
+	t.Parallel()
+	fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64)
+	again := err == nil
+	limit := 2 * time.Second
+	if d, err := time.ParseDuration(os.Getenv("FLOWFABRIC_SOAK")); err == nil {
+		limit = d
+	}
+	each(t, func(t *testing.T, b *bench) {
+		b.secret()
+		pairs := 0
+		for end := time.Now().Add(limit); time.Now().Before(end) && !t.Failed() && !(again && pairs > 0); pairs++ {
+			seed := rand.Uint64()
+			if again {
+				seed = fixed
+			}
+			compareTwins(t, b, seed)
+		}
+		t.Logf("%d pairs", pairs)
+	})
+}
+
+func compareTwins(t *testing.T, b *bench, seed uint64) {
+	t.Helper()
+	x := newTwins(t, b, seed)
+	x.compare()
+	for range 10 + x.r.IntN(40) {
+		if t.Failed() {
+			break
+		}
+		x.step()
+		x.compare()
+	}
+	if !t.Failed() {
+		x.finish()
+	}
+	if t.Failed() {
+		t.Errorf("FLOWFABRIC_SEED=%d: %+v\n%s", seed, x.graph, strings.Join(x.done, "\n"))
+	}
+}
