@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "228-953e56be2026ad04"
+const build = "229-9d93e92b15a70e3a"
