@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "230-71ac07a311b81043"
+const build = "231-397b0004ef6f8511"

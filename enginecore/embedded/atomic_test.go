@@ -75,11 +75,14 @@ func TestLongScript(t *testing.T) {
 			"spin", "while true do end",
 			"spinread", "while true do redis.call('GET', 'x') end",
 			"stubborn", "while true do pcall(function() while true do end end) end",
+			"caught", "while true do xpcall(function() while true do end end, function() end) end",
+			"branching", "local function f(n) if n > 0 then f(n - 1) f(n - 1) end end f(60)",
+			"mutual", "local t = {} function t.a() return t.b() end function t.b() return t.a() end t.a()",
 			"written", "redis.call('SET', 'done', '1') local n = 0 while redis.call('GET', 'stop') == false and n < ARGV[1] + 0 do n = n + 1 end return n",
 			"quick", "return 1"),
 	})
 	c := connect(t, e)
-	for _, name := range []string{"spin", "spinread", "stubborn"} {
+	for _, name := range []string{"spin", "spinread", "stubborn", "caught", "branching", "mutual"} {
 		v := c.must(t, "FCALL", name, "0")
 		require.Equal(t, byte('-'), v.kind)
 		require.Contains(t, v.text, "script timed out")
@@ -90,7 +93,7 @@ func TestLongScript(t *testing.T) {
 	require.Equal(t, ":1", c.must(t, "FCALL", "quick", "0").String())
 	mu.Lock()
 	defer mu.Unlock()
-	require.Equal(t, 3, strings.Count(logged.String(), "function.stopped"))
+	require.Equal(t, 6, strings.Count(logged.String(), "function.stopped"))
 	require.Equal(t, 1, strings.Count(logged.String(), "function.slow"))
 }
 

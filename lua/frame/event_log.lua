@@ -94,11 +94,14 @@ function event_log.write_flow(flow_id)
   return event_log.push(entry.c, flow_id, key.flow_events(entry.c, flow_id), table.concat(entry, '\n'))
 end
 
--- Writes what the call has logged. The frame of every call that may write ends with it.
+-- Writes what the call has logged. The frame of every call that may write ends with it. The next call gets another table: there are
+-- interpreters in which a table never forgets the keys that it has had, and looks at all of them.
 function event_log.write()
-  for flow_id, entry in next, unwritten, nil do
-    unwritten[flow_id] = nil
-    event_log.push(entry.c, flow_id, key.flow_events(entry.c, flow_id), table.concat(entry, '\n'))
+  if next(unwritten) then
+    for flow_id, entry in next, unwritten, nil do
+      event_log.push(entry.c, flow_id, key.flow_events(entry.c, flow_id), table.concat(entry, '\n'))
+    end
+    unwritten = {}
   end
   for feed, flows in next, touched, nil do
     touched[feed] = nil

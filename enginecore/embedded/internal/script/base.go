@@ -31,12 +31,12 @@ func (l *Interpreter) openLibraries(o Options) {
 	l.runScope, l.loadScope = L.NewTable(), L.NewTable()
 	l.globals, l.globalsMeta = L.NewTable(), L.NewTable()
 
-	for _, name := range []string{"getmetatable", "ipairs", "rawequal", "select", "type", "xpcall", "_VERSION",
-		"coroutine"} {
+	for _, name := range []string{"getmetatable", "ipairs", "rawequal", "select", "type", "_VERSION", "coroutine"} {
 		l.runScope.RawSetString(name, plain.RawGetString(name))
 	}
 	for name, fn := range map[string]lua.LGFunction{
-		"assert": l.baseAssert, "error": l.baseError, "pcall": l.basePCall, "tonumber": l.baseToNumber,
+		"assert": l.baseAssert, "error": l.baseError, "pcall": l.basePCall,
+		"xpcall": l.xpcallOf(plain.RawGetString("xpcall").(*lua.LFunction).GFunction), "tonumber": l.baseToNumber,
 		"tostring": l.baseToString, "unpack": baseUnpack, "rawset": l.baseRawSet, "rawget": l.baseRawGet,
 		"setmetatable": l.baseSetMetatable, "pairs": l.basePairs, "next": l.baseNext, "loadstring": l.baseLoadString,
 		"collectgarbage": baseCollectGarbage, "gcinfo": baseCollectGarbage,
@@ -68,9 +68,11 @@ func (l *Interpreter) openLibraries(o Options) {
 	})
 	l.loadScope.RawSetString("redis", l.protect(loadRedis, missing))
 
-	for _, scope := range []*lua.LTable{l.runScope, l.loadScope} {
+	for scope, absent := range map[*lua.LTable]*lua.LFunction{
+		l.runScope: missing, l.loadScope: L.NewFunction(l.missingAtLoad),
+	} {
 		meta := L.NewTable()
-		meta.RawSetString("__index", missing)
+		meta.RawSetString("__index", absent)
 		scope.Metatable = meta
 	}
 	l.globalsMeta.RawSetString("__index", l.runScope)
@@ -78,6 +80,61 @@ func (l *Interpreter) openLibraries(o Options) {
 	l.globals.Metatable = l.globalsMeta
 	l.protected[l.globals] = l.runScope
 	l.runScope.RawSetString("_G", l.globals)
+	l.env = L.NewTable()
+	l.env.Metatable = l.globalsMeta
+	l.env.RawSetString(checkpointName, L.NewFunction(l.checkpoint))
+	l.direct = l.directNames()
+	l.enterScope(l.runScope)
+}
+
+// directNames returns all names that running functions can use, as directName makes them, with their values.
+func (l *Interpreter) directNames() map[string]lua.LValue {
+	direct := map[string]lua.LValue{}
+	l.runScope.ForEach(func(global, v lua.LValue) {
+		direct[directName(global.String(), "")] = v
+		if front, ok := v.(*lua.LTable); ok && front != l.globals {
+			l.real(front).ForEach(func(field, v lua.LValue) {
+				if field, ok := field.(lua.LString); ok {
+					direct[directName(global.String(), string(field))] = v
+				}
+			})
+		}
+	})
+	return direct
+}
+
+// enterScope makes the names of a scope the ones that code sees.
+func (l *Interpreter) enterScope(scope *lua.LTable) {
+	l.globalsMeta.RawSetString("__index", scope)
+	for name, v := range l.direct {
+		if scope != l.runScope {
+			v = lua.LNil
+		}
+		l.env.RawSetString(name, v)
+	}
+}
+
+// missingAtLoad resolves a name that prepare has made, in the scope of loading libraries.
+func (l *Interpreter) missingAtLoad(L *lua.LState) int {
+	global, field, isField := strings.Cut(strings.TrimPrefix(l.toText(L.Get(2)), "."), ".")
+	v, missing := l.loadScope.RawGetString(global), global
+	if table, ok := v.(*lua.LTable); ok && isField {
+		v, missing = l.real(table).RawGetString(field), field
+	}
+	if v == lua.LNil {
+		raiseText(L, textNoGlobal+missing+"'")
+	}
+	L.Push(v)
+	return 1
+}
+
+// checkpoint is called by programs where they may go on for long.
+func (l *Interpreter) checkpoint(L *lua.LState) int {
+	l.budget.spend(checkpointCost)
+	if l.budget.interrupted() {
+		raiseText(L, errTimeout.Error())
+	}
+	return 0
 }
 
 func (l *Interpreter) readOnlyFunc() *lua.LFunction {
@@ -287,6 +344,17 @@ func (l *Interpreter) basePCall(L *lua.LState) int {
 	return 2
 }
 
+// xpcallOf returns the standard xpcall, but that the end of the time cannot be caught.
+func (l *Interpreter) xpcallOf(standard lua.LGFunction) lua.LGFunction {
+	return func(L *lua.LState) int {
+		n := standard(L)
+		if l.budget.interrupted() {
+			raiseText(L, errTimeout.Error())
+		}
+		return n
+	}
+}
+
 // keepError is an error handler that changes nothing. Its presence keeps the state from closing the locals of all
 // functions on the stack when an error is raised.
 func (l *Interpreter) keepError() *lua.LFunction {
@@ -370,10 +438,10 @@ func (l *Interpreter) baseNext(L *lua.LState) int {
 }
 
 func (l *Interpreter) baseLoadString(L *lua.LState) int {
-	proto, err := compile(L.CheckString(1))
+	proto, err := l.compile(L.CheckString(1))
 	if err == nil {
 		fn := L.NewFunctionFromProto(proto)
-		fn.Env = l.globals
+		fn.Env = l.env
 		L.Push(fn)
 		return 1
 	}

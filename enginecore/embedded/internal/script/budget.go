@@ -1,13 +1,12 @@
 package script
 
 import (
-	"context"
 	"errors"
 	"time"
 )
 
-// scriptBudget is the state's context. The state asks it for Done before every instruction, which makes it a clock for
-// functions that never end: the channel that it returns is closed only to interrupt.
+// scriptBudget is a clock for functions that never end. They spend of it at checkpoints and with each command; it looks
+// at the time once they have spent a step.
 type scriptBudget struct {
 	l     *Interpreter
 	limit time.Duration
@@ -15,28 +14,27 @@ type scriptBudget struct {
 	spent   int
 	start   time.Time
 	warned  bool
-	stopped chan struct{} // nil, or closed once the function has been interrupted
+	stopped bool // the function has been interrupted
 }
 
-// budgetStep is the number of instructions between two checks of the clock.
-const budgetStep = 8192
+const (
+	// budgetStep is what a function spends between two looks at the time.
+	budgetStep = 8192
+	// checkpointCost and commandCost are what a checkpoint and a command cost.
+	checkpointCost, commandCost = 16, 64
+)
 
 func (b *scriptBudget) begin() {
-	b.spent, b.start, b.warned, b.stopped = 0, time.Time{}, false, nil
+	b.spent, b.start, b.warned, b.stopped = 0, time.Time{}, false, false
 }
 
-func (b *scriptBudget) end() { b.stopped = nil }
+func (b *scriptBudget) end() { b.stopped = false }
 
-func (b *scriptBudget) spend(n int) { b.spent += n }
-
-// Done implements context.Context. The interpreter asks it between instructions.
-func (b *scriptBudget) Done() <-chan struct{} {
-	if b.spent++; b.spent < budgetStep {
-		return b.stopped
+func (b *scriptBudget) spend(n int) {
+	if b.spent += n; b.spent >= budgetStep {
+		b.spent = 0
+		b.check()
 	}
-	b.spent = 0
-	b.check()
-	return b.stopped
 }
 
 // check measures from its first call, some microseconds into the function.
@@ -57,26 +55,10 @@ func (b *scriptBudget) check() {
 	}
 	b.l.logger.Warn("embedded: the interpreter stopped a function that exceeded its time",
 		"event", "function.stopped", "function", b.l.running, "time_limit", b.limit)
-	b.stopped = make(chan struct{})
-	close(b.stopped)
+	b.stopped = true
 }
 
-func (b *scriptBudget) interrupted() bool { return b.stopped != nil }
-
-// Err implements context.Context: why the script was stopped.
-func (b *scriptBudget) Err() error {
-	if b.stopped != nil {
-		return errTimeout
-	}
-	return nil
-}
-
-// Deadline implements context.Context.
-func (b *scriptBudget) Deadline() (time.Time, bool) { return time.Time{}, false }
-
-// Value implements context.Context.
-func (b *scriptBudget) Value(any) any { return nil }
+// interrupted reports whether the running function has to end.
+func (b *scriptBudget) interrupted() bool { return b.stopped }
 
 var errTimeout = errors.New("script timed out")
-
-var _ context.Context = (*scriptBudget)(nil)

@@ -10,7 +10,7 @@ import (
 
 // compiledLibraries caches the compiled form of the libraries that engines of this process have loaded last. A program
 // mostly opens engines with the same library, and tests open many; compiling takes longer than the rest of Open. The
-// interpreter does not change what is compiled, so engines share it.
+// interpreter does not change what is compiled, and all have the same names, so engines share it.
 var compiledLibraries struct {
 	sync.Mutex
 	protos map[string]*lua.FunctionProto // by source
@@ -20,14 +20,14 @@ var compiledLibraries struct {
 const maxCompiled = 4
 
 // compileLibrary compiles the body of a library, if this process has not done so.
-func compileLibrary(body string) (*lua.FunctionProto, error) {
+func (l *Interpreter) compileLibrary(body string) (*lua.FunctionProto, error) {
 	c := &compiledLibraries
 	c.Lock()
 	defer c.Unlock()
 	if proto := c.protos[body]; proto != nil {
 		return proto, nil
 	}
-	proto, err := compile(body)
+	proto, err := l.compile(body)
 	if err != nil {
 		return nil, err
 	}
@@ -38,10 +38,11 @@ func compileLibrary(body string) (*lua.FunctionProto, error) {
 	return proto, nil
 }
 
-func compile(body string) (*lua.FunctionProto, error) {
-	chunk, err := parse.Parse(strings.NewReader(body), chunkName)
+// compile compiles a program as prepare rewrites it.
+func (l *Interpreter) compile(body string) (*lua.FunctionProto, error) {
+	program, err := parse.Parse(strings.NewReader(body), chunkName)
 	if err != nil {
 		return nil, err
 	}
-	return lua.Compile(chunk, chunkName)
+	return lua.Compile(prepare(program, l.direct), chunkName)
 }

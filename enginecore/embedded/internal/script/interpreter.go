@@ -44,10 +44,13 @@ type Interpreter struct {
 	functions map[string]*Function
 	budget    scriptBudget
 
-	// globals is the environment of library code: empty and read-only, it resolves names in loadScope while a library
-	// loads and in runScope afterwards.
+	// globals is _G: empty and read-only, it resolves names in loadScope while a library loads and in runScope
+	// afterwards.
 	globals, globalsMeta *lua.LTable
 	loadScope, runScope  *lua.LTable
+	// env is the environment of code: globals with, while functions run, the names that prepare makes code read.
+	env    *lua.LTable
+	direct map[string]lua.LValue // those names
 	// protected are the read-only tables, with the real one behind each.
 	protected map[*lua.LTable]*lua.LTable
 	null      *lua.LUserData
@@ -100,7 +103,6 @@ func New(o Options) *Interpreter {
 	l.budget = scriptBudget{l: l, limit: o.Timeout}
 	l.null = l.L.NewUserData()
 	l.openLibraries(o)
-	l.L.SetContext(&l.budget)
 	return l
 }
 

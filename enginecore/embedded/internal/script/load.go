@@ -122,19 +122,19 @@ func validName(s string) bool {
 
 // runLibrary executes the top level of a library, where only "redis" with register_function and a few constants exists.
 func (l *Interpreter) runLibrary(lib *Library, body string) error {
-	proto, err := compileLibrary(body)
+	proto, err := l.compileLibrary(body)
 	if err != nil {
 		return libraryError("Error compiling function: " + oneLine(err.Error()))
 	}
 	fn := l.L.NewFunctionFromProto(proto)
-	fn.Env = l.globals
+	fn.Env = l.env
 
 	l.loading = lib
 	l.readOnly, l.wrote, l.running = false, false, lib.Name
-	l.globalsMeta.RawSetString("__index", l.loadScope)
+	l.enterScope(l.loadScope)
 	defer func() {
 		l.loading = nil
-		l.globalsMeta.RawSetString("__index", l.runScope)
+		l.enterScope(l.runScope)
 	}()
 	l.L.Push(fn)
 	l.budget.begin()

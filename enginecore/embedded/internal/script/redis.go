@@ -37,7 +37,10 @@ func (l *Interpreter) redisCall(L *lua.LState, protected bool) int {
 
 // command runs the command on the Lua stack. A fault is a misuse that the command itself never saw.
 func (l *Interpreter) command(L *lua.LState) (reply resp.Reply, fault string) {
-	l.budget.spend(64)
+	l.budget.spend(commandCost)
+	if l.budget.interrupted() {
+		raiseText(L, errTimeout.Error())
+	}
 	n := L.GetTop()
 	if n == 0 {
 		return resp.Reply{}, "Please specify at least one argument for this redis lib call"
