@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "229-ad27c41878669863"
+const build = "230-be67806883316188"

@@ -109,7 +109,9 @@ end
 -- row_complete.flush writes for all of them, the time, and what ends the rows of nodes that have succeeded, as rows have them.
 local function begin_commits(c)
   local now = row_bytes.time(c.now)
-  local commits = { in_doubt = call.in_doubt(c), left = {}, entered = {}, now = now, ended = row_bytes.ended(now) }
+  local commits = {
+    in_doubt = call.in_doubt(c), left = call.short_list(), entered = call.short_list(), now = now, ended = row_bytes.ended(now),
+  }
   c.commits = commits
   return commits
 end
@@ -117,7 +119,7 @@ end
 -- Writes the index of leases.
 function row_complete.flush(c)
   local commits = c.commits
-  if not commits or #commits.left == 0 then return end
+  if not commits then return end
   local index_key = key.index_lease_expiry(c)
   c.commits = nil
   call.chunked('ZREM', index_key, commits.left)
@@ -149,7 +151,7 @@ local function look_up(c, commits, completion, execution_id, ordinal)
   local since = row_bytes.held_since(rows, node.place - from, lease_id, c.now)
   if not since or row_record.attempt_of(lease_id) ~= completion.attempt_id then return nil end
   local successors = graph_store.successors(flow.graph, node)
-  if not successors or successors.count > (c.budget or call.WORK_BUDGET) or not read_children(flow, rows, from, successors) then
+  if not successors or successors.count > c.budget or not read_children(flow, rows, from, successors) then
     return nil
   end
   return node, row_bytes.done(successors.count) .. since .. commits.ended .. lease_id, successors, flow, bytes, open
@@ -163,7 +165,7 @@ function row_complete.commit(c, completion)
   if not ordinal then return false end
   local node, done, successors, flow, bytes, open = look_up(c, commits, completion, execution_id, ordinal)
   if not node then return false end
-  c.budget = (c.budget or call.WORK_BUDGET) - successors.count
+  c.budget = c.budget - successors.count
   local result, left = completion.result, commits.left
   if result ~= '' then redis.call('HSET', flow.results_key, ordinal, result) end
   left[#left + 1] = execution_id
