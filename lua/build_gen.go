@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "231-397b0004ef6f8511"
+const build = "232-43a9fbb3a7f3bf4b"
