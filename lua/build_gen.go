@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "228-953e56be2026ad04"
+const build = "230-211902bcce257dc9"
