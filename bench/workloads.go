@@ -27,6 +27,7 @@ var workloads = map[string]workload{
 	"single-idle":   idle(func() (*flow.Definition[int, int], error) { return chain(1) }),
 	"chain-idle":    idle(func() (*flow.Definition[int, int], error) { return chain(10) }),
 	"fanout-idle":   idle(func() (*flow.Definition[int, int], error) { return fanout(100) }),
+	"fanout-1000":   idle(func() (*flow.Definition[int, int], error) { return fanout(1000) }),
 	"retry":         retryLateness,
 	"node-cost":     nodeCost,
 	"backlog":       backlog,

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "232-43a9fbb3a7f3bf4b"
+const build = "233-c4966aadbd7d042d"

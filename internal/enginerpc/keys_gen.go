@@ -892,6 +892,15 @@ func (k Keys) ffxGraph(tag string, graphHash string) string {
 	return k.prefix + ":ffx:" + tag + ":graph:" + graphHash
 }
 
+// FfxGraphRows is <prefix>:ffx:{tag}:graph_rows:{graph_hash}.
+func (k Keys) FfxGraphRows(partition enginecore.Partition, graphHash string) string {
+	return k.ffxGraphRows(partition.Tag(), graphHash)
+}
+
+func (k Keys) ffxGraphRows(tag string, graphHash string) string {
+	return k.prefix + ":ffx:" + tag + ":graph_rows:" + graphHash
+}
+
 // FfxUnusedGraphs is <prefix>:ffx:{tag}:unused_graphs.
 func (k Keys) FfxUnusedGraphs(partition enginecore.Partition) string {
 	return k.ffxUnusedGraphs(partition.Tag())

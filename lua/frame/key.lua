@@ -106,6 +106,7 @@
 -- @template ffx.protocol               ffx:min_protocol
 -- @template ffx.partition              ffx:{tag}
 -- @template ffx.graph                  ffx:{tag}:graph:{graph_hash} parsed
+-- @template ffx.graph_rows             ffx:{tag}:graph_rows:{graph_hash}
 -- @template ffx.unused_graphs          ffx:{tag}:unused_graphs
 -- @template ffx.workers                ffx:{tag}:workers
 -- @template ffx.lanes                  ffx:{tag}:lanes

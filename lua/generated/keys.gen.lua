@@ -574,6 +574,11 @@ function key.ffx_graph(c, graph_hash)
   return (at.of_ffx_graph or keep(at, 'of_ffx_graph', at.prefix .. ':ffx:' .. at.tag .. ':graph:')) .. graph_hash
 end
 
+function key.ffx_graph_rows(c, graph_hash)
+  local at = c.at
+  return (at.of_ffx_graph_rows or keep(at, 'of_ffx_graph_rows', at.prefix .. ':ffx:' .. at.tag .. ':graph_rows:')) .. graph_hash
+end
+
 function key.ffx_unused_graphs(c)
   local at = c.at
   return at.ffx_unused_graphs or keep(at, 'ffx_unused_graphs', at.prefix .. ':ffx:' .. at.tag .. ':unused_graphs')

@@ -25,6 +25,7 @@ type partition struct {
 	budgets       map[string]*budgetRecord
 	budgetWaiting map[string]value
 	graphs        map[string]*graph // by the hash of their form
+	graphRows     map[string]value  // those that runs are copies of, by the same
 	backlogSet    set               // see inBacklog
 	key           func(rest string) string
 }
@@ -143,7 +144,7 @@ func (s *Snapshot) partition(tag string) *partition {
 			indexes: make(map[string]value), workers: make(map[string]value), unresolved: make(map[string]value),
 			runs: make(map[string]value), tagged: make(map[string]value), waitpoints: make(map[string]*waitpoint),
 			schedules: make(map[string]*schedule), budgets: make(map[string]*budgetRecord),
-			budgetWaiting: make(map[string]value), graphs: make(map[string]*graph),
+			budgetWaiting: make(map[string]value), graphs: make(map[string]*graph), graphRows: make(map[string]value),
 			key: func(rest string) string { return s.prefix + ":" + rest },
 		}
 		s.partitions[tag] = p
@@ -436,6 +437,10 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	}
 	if id, found := strings.CutPrefix(text, "schedule:"); found {
 		return p.sortSchedule(id, v)
+	}
+	if hash, found := strings.CutPrefix(text, "graph_rows:"); found {
+		p.graphRows[hash] = v
+		return wrongType(v, "string")
 	}
 	if hash, found := strings.CutPrefix(text, "graph:"); found {
 		p.graphs[hash] = newGraph(key, v.hash)

@@ -112,6 +112,12 @@ func (c *checker) rows(p *partition) {
 			c.fault(RuleRows, g.key, "is used by %d runs, it says %s", uses[hash], g.hash["runs"])
 		}
 		c.graph(g)
+		c.graphRows(p, hash, g)
+	}
+	for hash := range p.graphRows {
+		if p.graphs[hash] == nil {
+			c.fault(RuleRows, p.key("ffx:"+p.tag+":graph_rows:"+hash), "is of a graph that does not exist")
+		}
 	}
 	c.unusedGraphs(p, uses)
 	c.registry(p)
@@ -165,6 +171,21 @@ func (c *checker) graph(g *graph) {
 	}
 	if edges := number(g.hash["edges"]); n != edges {
 		c.fault(RuleRows, g.key, "edges is %d, it has %d", edges, n)
+	}
+}
+
+// graphRows checks that a graph has a header and a row for each node, which runs are copies of: in its hash when one chunk has them
+// all, else in a text of its own.
+func (c *checker) graphRows(p *partition, hash string, g *graph) {
+	if g.hash["complete"] == "" {
+		return
+	}
+	nodes, rows, want := number(g.hash["nodes"]), g.hash["rows"], 0
+	if want = nodes * rowBytes; nodes > graphChunk {
+		rows, want = p.graphRows[hash].text, want+headBytes
+	}
+	if len(rows) != want {
+		c.fault(RuleRows, g.key, "has %d bytes of rows for %d nodes, must have %d", len(rows), nodes, want)
 	}
 }
 

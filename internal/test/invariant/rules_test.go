@@ -46,6 +46,8 @@ func TestEveryRuleFires(t *testing.T) {
 		{invariant.RuleRows, "ZADD $unused: 1 $graphhash:", "is used by 2 runs, but in the index"},
 		{invariant.RuleRows, "ZADD $unused: 1 00", "holds 00, which does not exist"},
 		{invariant.RuleRows, "HSET $prefix:ffx:{fp:0}:graph:00 complete 1", "is used by 0 runs, but in the index of those that are not: false"},
+		{invariant.RuleRows, "HSET $graph: rows x", "has 1 bytes of rows"},
+		{invariant.RuleRows, "SET $prefix:ffx:{fp:0}:graph_rows:00 x", "is of a graph that does not exist"},
 		{invariant.RuleRows, "ROW done.b flags 1; HSET $more:done 2␣delay_until 7", "delay_until is still"},
 		{invariant.RuleRows, "ROW c flags 1; HSET $more: 3␣current_lane default", "as the graph says already"},
 		{invariant.RuleLease, "ROW b lease ++++++++++++++++++++++++++++++++++++", "said to be beside the row"},

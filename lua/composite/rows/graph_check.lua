@@ -1,7 +1,7 @@
 -- Checks of the graphs that callers bring, before anything of them is stored.
 
--- An edge in the lists of a node, as graph_store reads them.
-local EDGE, EDGE_BYTES = '<HB', 3
+-- An edge in the lists of a node, as graph_store reads them: the ordinal of the other node, low byte first, and flags.
+local EDGE_BYTES = 3
 local MAX_FLAGS, KIND_MASK, NO_KIND = 7, 4, 3
 
 -- Ordinals are 16 bits.
@@ -12,59 +12,101 @@ local MODULUS = 94906247
 
 local function refuse(text) return reply.err('invalid_input', text) end
 
--- A number that stands for an edge from one node to another.
-local function mixed(up, down, flags)
-  local n = (up * 65536 + down) * 8 + flags
-  n = (n % MODULUS + math.floor(n / MODULUS)) % MODULUS
-  return n * n % MODULUS
-end
-
--- Adds the edges in a list of a node to a total: how many there are, their sum, and the greatest ordinal. Gives the error reply
--- when the list is bad, or names a node twice.
-local function add_edges(what, list, ordinal, total, leads_on)
-  if #list % EDGE_BYTES ~= 0 then return refuse(what .. ' must have entries of ' .. EDGE_BYTES .. ' bytes') end
-  local seen = {}
+-- Whether a list names a node twice.
+local function repeats(list)
+  local seen, byte = {}, string.byte
   for at = 1, #list, EDGE_BYTES do
-    local other, flags = struct.unpack(EDGE, list, at)
-    if other == 0 or other == ordinal or seen[other] then
-      return refuse(what .. ' must name other nodes by their ordinals, each once, got: ' .. number.digits(other))
-    elseif flags > MAX_FLAGS or flags % KIND_MASK == NO_KIND then
-      return refuse(what .. ' have unknown flags: ' .. number.digits(flags))
-    end
+    local low, high = byte(list, at, at + 1)
+    local other = low + 256 * high
+    if seen[other] then return other end
     seen[other] = true
-    total.count = total.count + 1
-    total.sum = (total.sum + (leads_on and mixed(ordinal, other, flags) or mixed(other, ordinal, flags))) % MODULUS
-    total.greatest = math.max(total.greatest, other)
   end
   return nil
 end
 
-local function is_object(text)
-  local ok, decoded = pcall(cjson.decode, text)
-  return ok and type(decoded) == 'table'
+-- The sums of the other nodes' ordinals in a list, and of their squares, each times the flags and one more, and the greatest. Nil and
+-- the error reply when the list is bad, or names a node twice.
+local function sum_up(what, list, ordinal)
+  if #list % EDGE_BYTES ~= 0 then return nil, refuse(what .. ' must have entries of ' .. EDGE_BYTES .. ' bytes') end
+  local sum, squares, last, sorted, greatest, byte = 0, 0, 0, true, 0, string.byte
+  for at = 1, #list, EDGE_BYTES do
+    local low, high, flags = byte(list, at, at + 2)
+    local other = low + 256 * high
+    if other == 0 or other == ordinal then
+      return nil, refuse(what .. ' must name other nodes by their ordinals, each once, got: ' .. number.digits(other))
+    elseif flags > MAX_FLAGS or flags % KIND_MASK == NO_KIND then
+      return nil, refuse(what .. ' have unknown flags: ' .. number.digits(flags))
+    end
+    if other > last then
+      if other > greatest then greatest = other end
+    else
+      sorted = false
+    end
+    local weighted = other * (flags + 1)
+    last, sum, squares = other, sum + weighted, squares + other * weighted
+  end
+  local twice = not sorted and repeats(list)
+  if twice then return nil, refuse(what .. ' must name other nodes by their ordinals, each once, got: ' .. number.digits(twice)) end
+  return sum, squares, greatest
 end
 
-local NODE_NUMBERS = { 'input_count', 'delay', 'start_timeout', 'attempt_timeout' }
+-- Adds the edges in the lists of a node to the totals of a part: how many there are, two sums, and the greatest ordinal. An edge adds
+-- the same to the totals of both its ends: up * down and up^2 * down, each times its flags and one more. Nil, or the error reply.
+local function add_edges(name, node, ordinal, part)
+  local ups, downs = part.ups, part.downs
+  if node.ups ~= '' then
+    local sum, squares, greatest = sum_up('node ' .. name .. ': ups', node.ups, ordinal)
+    if not sum then return squares end
+    ups.count, part.greatest = ups.count + #node.ups / EDGE_BYTES, math.max(part.greatest, greatest)
+    ups.sum, ups.squares = (ups.sum + sum % MODULUS * ordinal) % MODULUS, (ups.squares + squares % MODULUS * ordinal) % MODULUS
+  end
+  if node.downs ~= '' then
+    local sum, other, greatest = sum_up('node ' .. name .. ': downs', node.downs, ordinal)
+    if not sum then return other end
+    downs.count, part.greatest = downs.count + #node.downs / EDGE_BYTES, math.max(part.greatest, greatest)
+    sum = sum % MODULUS * ordinal % MODULUS
+    downs.sum, downs.squares = (downs.sum + sum) % MODULUS, (downs.squares + sum * ordinal) % MODULUS
+  end
+  return nil
+end
+
+-- Reports whether a text is a JSON object. `known`: those of the call that are.
+local function is_object(text, known)
+  if known[text] then return true end
+  local ok, decoded = pcall(cjson.decode, text)
+  known[text] = ok and type(decoded) == 'table'
+  return known[text]
+end
+
+local NODE_NUMBERS, NODE_OBJECTS = { 'input_count', 'delay', 'start_timeout', 'attempt_timeout' }, { 'policy', 'tags' }
 
 -- Numbers of a node: nil, and the error reply when something about it is bad. `part`: see graph_check.part.
 local function check_node(node, ordinal, part)
   if node.name == '' or node.lane_id == '' or node.kind == '' and node.wait == '' then
     return nil, refuse('node ' .. number.digits(ordinal) .. ' must have a name, a lane and, unless it is a waitpoint, a kind')
   end
-  local what, numbers, err = 'node ' .. node.name, {}, nil
-  for _, name in ipairs(NODE_NUMBERS) do
-    numbers[name], err = number.count(what .. ': ' .. name, node[name], 0)
+  local numbers, err = { input_count = 0, delay = 0, start_timeout = 0, attempt_timeout = 0, priority = 0 }, nil
+  for i = 1, #NODE_NUMBERS do
+    local name = NODE_NUMBERS[i]
+    if node[name] ~= '0' then
+      numbers[name], err = number.count('node ' .. node.name .. ': ' .. name, node[name], 0)
+      if err then return nil, err end
+    end
+  end
+  if node.priority ~= '0' then
+    numbers.priority, err = number.priority('node ' .. node.name .. ': priority', node.priority)
     if err then return nil, err end
   end
-  numbers.priority, err = number.priority(what .. ': priority', node.priority)
+  err = add_edges(node.name, node, ordinal, part)
   if err then return nil, err end
-  err = add_edges(what .. ': ups', node.ups, ordinal, part.ups) or add_edges(what .. ': downs', node.downs, ordinal, part.downs, true)
-  if err then return nil, err end
-  for _, name in ipairs({ 'policy', 'tags' }) do
-    if node[name] ~= '' and not is_object(node[name]) then return nil, refuse(what .. ': ' .. name .. ' must be a JSON object') end
+  for i = 1, #NODE_OBJECTS do
+    local name = NODE_OBJECTS[i]
+    if node[name] ~= '' and not is_object(node[name], part.objects) then
+      return nil, refuse('node ' .. node.name .. ': ' .. name .. ' must be a JSON object')
+    end
   end
   if node.wait ~= '' then
-    err = select(2, wait.parse_node(what, node.wait))
+    err = select(2, wait.parse_node('node ' .. node.name, node.wait))
     if err then return nil, err end
   end
   if node.join ~= '' then
@@ -75,7 +117,7 @@ local function check_node(node, ordinal, part)
 end
 
 -- The part of a graph that a call brings: the ordinal of its first node, the numbers of its nodes, and the totals of the edges
--- that lead to them and on from them. Nil and the error reply when something about it is bad.
+-- that lead to them and on from them, and the `fields` of their ordinals by name. Nil and the error reply when something about it is bad.
 function graph_check.part(A, chunk)
   local first, err = number.whole('first', A.first)
   if err then return nil, err end
@@ -86,7 +128,8 @@ function graph_check.part(A, chunk)
     return nil, refuse('first must be one of the ordinals 1, 33, 65 … up to ' .. MAX_NODES .. ', got: ' .. A.first)
   end
   local part = {
-    first = first, numbers = {}, ups = { count = 0, sum = 0, greatest = 0 }, downs = { count = 0, sum = 0, greatest = 0 },
+    first = first, numbers = {}, greatest = 0, objects = {}, fields = {}, ups = { count = 0, sum = 0, squares = 0 },
+    downs = { count = 0, sum = 0, squares = 0 },
   }
   local names = {}
   for i, node in ipairs(A.nodes) do
@@ -94,45 +137,51 @@ function graph_check.part(A, chunk)
     if err then return nil, err end
     if names[node.name] then return nil, refuse('two nodes have the name ' .. node.name) end
     names[node.name] = true
+    part.fields[i] = '@' .. node.name
   end
   return part
 end
 
 -- The names of a call's nodes stand for no others of the graph. Nil, or the error reply.
 function graph_check.names(graph_key, A, part)
-  local fields = {}
-  for i, node in ipairs(A.nodes) do fields[i] = '@' .. node.name end
-  for i, ordinal in ipairs(redis.call('HMGET', graph_key, unpack(fields))) do
+  for i, ordinal in ipairs(redis.call('HMGET', graph_key, unpack(part.fields))) do
     if ordinal and tonumber(ordinal) ~= part.first + i - 1 then return refuse('two nodes have the name ' .. A.nodes[i].name) end
   end
   return nil
 end
 
+local TOTALS = '<I4I4I4I4I4I4I4'
+
 -- The totals of a part as text, which is kept until all parts of the graph are there.
 function graph_check.totals(part)
   local ups, downs = part.ups, part.downs
-  return struct.pack('<I4I4I4I4I4', ups.count, ups.sum, downs.count, downs.sum, math.max(ups.greatest, downs.greatest))
+  return struct.pack(TOTALS, ups.count, ups.sum, ups.squares, downs.count, downs.sum, downs.squares, part.greatest)
+end
+
+-- Adds the totals of one end of the edges of a part.
+local function add_totals(to, count, sum, squares)
+  to.count, to.sum, to.squares = to.count + count, (to.sum + sum) % MODULUS, (to.squares + squares) % MODULUS
 end
 
 -- Whether all of a graph is there and fits together, by the totals of its parts, the last of them among them; `nodes` is how many
 -- it has. Nil, or the error reply.
 function graph_check.whole(totals, nodes, A)
-  local counts, sums, greatest = { 0, 0 }, { 0, 0 }, 0
+  local ups, downs, greatest = { count = 0, sum = 0, squares = 0 }, { count = 0, sum = 0, squares = 0 }, 0
   for i, text in ipairs(totals) do
     if not text then return refuse('part ' .. number.digits(i) .. ' of the graph is missing') end
-    local ups, up_sum, downs, down_sum, most = struct.unpack('<I4I4I4I4I4', text)
-    counts[1], counts[2] = counts[1] + ups, counts[2] + downs
-    sums[1], sums[2] = (sums[1] + up_sum) % MODULUS, (sums[2] + down_sum) % MODULUS
+    local up_count, up_sum, up_squares, down_count, down_sum, down_squares, most = struct.unpack(TOTALS, text)
+    add_totals(ups, up_count, up_sum, up_squares)
+    add_totals(downs, down_count, down_sum, down_squares)
     greatest = math.max(greatest, most)
   end
   if greatest > nodes then
     return refuse('an edge names node ' .. number.digits(greatest) .. ' of ' .. number.digits(nodes))
-  elseif counts[1] ~= counts[2] or sums[1] ~= sums[2] then
+  elseif ups.count ~= downs.count or ups.sum ~= downs.sum or ups.squares ~= downs.squares then
     return refuse('the edges that nodes lead to are not those that lead to them')
   end
   local edges, err = number.whole('edges', A.edges)
   if err then return err end
-  if edges ~= counts[1] then return refuse('edges must be ' .. number.digits(counts[1]) .. ', got: ' .. A.edges) end
+  if edges ~= ups.count then return refuse('edges must be ' .. number.digits(ups.count) .. ', got: ' .. A.edges) end
   local result
   result, err = number.whole('result', A.result)
   if err then return err end

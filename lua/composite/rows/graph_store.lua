@@ -3,9 +3,10 @@
 -- graph_upkeep.
 --
 -- The hash of a graph holds `nodes` (how many), `edges`, `runs` (how many use it), `definition` (JSON), chunks of CHUNK nodes
--- (n1, n2 …, msgpack), of their first rows (r1 …), of the ordinals of nodes without upstreams (o1 …) and of joins (j1 …), of
--- their lanes (l1 …, msgpack, each once), the ordinal of each node under `@<name>`, and `complete` once all is in; until then the
--- totals of the edges of each chunk (c1 …, see graph_check.totals).
+-- (n1, n2 …, msgpack), of the ordinals of nodes without upstreams (o1 …) and of joins (j1 …), of their lanes (l1 …, msgpack, each
+-- once), the ordinal of each node under `@<name>`, and `complete` once all is in; until then the totals of the edges of each chunk
+-- (c1 …, see graph_check.totals). The rows of a run as they begin are in it, too, where the graph has one chunk (`rows`); of a graph with
+-- more, they are a text of its own, header included, which runs are copies of.
 
 local CHUNK = 32
 graph_store.CHUNK = CHUNK
@@ -22,6 +23,7 @@ local FIELDS = {
   'name', 'kind', 'lane_id', 'priority', 'uses_flow_input', 'input_count', 'capabilities', 'policy', 'tags', 'start_timeout',
   'attempt_timeout', 'delay', 'wait', 'join', 'ups', 'downs',
 }
+local NAME, KIND, POLICY = 1, 2, 8
 
 -- Graphs that the interpreter knows, by the key of their hash: nodes that have been read. Bounded by the bytes that were read
 -- for them; beyond that, all are dropped.
@@ -177,15 +179,19 @@ function graph_store.use(c, g, graph_hash, count)
   return false
 end
 
--- A graph is gone.
-function graph_store.forget(graph_key) known[graph_key] = nil end
+-- Removes a graph. Reports whether the partition had it.
+function graph_store.remove(c, graph_hash)
+  local graph_key = key.ffx_graph(c, graph_hash)
+  redis.call('UNLINK', key.ffx_graph_rows(c, graph_hash))
+  known[graph_key] = nil
+  return redis.call('UNLINK', graph_key) == 1
+end
 
 -- One run less uses a graph, which goes with the last one.
 function graph_store.leave(c, graph_hash)
   local graph_key = key.ffx_graph(c, graph_hash)
   if redis.call('HINCRBY', graph_key, 'runs', -1) > 0 then return end
-  redis.call('UNLINK', graph_key)
-  graph_store.forget(graph_key)
+  graph_store.remove(c, graph_hash)
 end
 
 -- What is kept of small graphs only.
@@ -216,8 +222,17 @@ local function joined(g, letter)
   return all
 end
 
--- The rows of a graph as they begin.
-function graph_store.initial_rows(g) return joined(g, 'r') end
+-- The rows of a graph of one chunk as they begin; nil for other graphs.
+function graph_store.initial_rows(g)
+  if g.head.nodes > CHUNK then return nil end
+  local rows = g.rows
+  if not rows then
+    rows = redis.call('HGET', g.key, 'rows')
+    g.rows = rows
+    remember(#rows)
+  end
+  return rows
+end
 
 local function ordinals(list)
   local out = {}
@@ -233,10 +248,12 @@ function graph_store.joins(g) return ordinals(joined(g, 'j')) end
 function graph_store.lanes(g)
   if g.lanes then return g.lanes end
   local lanes, seen = {}, {}
+  local last
   for _, part in ipairs(pieces(g, 'l')) do
-    for _, lane in ipairs(cmsgpack.unpack(part)) do
+    for _, lane in ipairs(part ~= last and cmsgpack.unpack(part) or {}) do
       if not seen[lane] then lanes[#lanes + 1], seen[lane] = lane, true end
     end
+    last = part
   end
   if #lanes <= MAX_KEPT_NODES then g.lanes = lanes end
   return lanes
@@ -259,15 +276,24 @@ function F.ffx_read_graph(K, A)
   local c = call.open(K.partition)
   local chunk = redis.call('HGET', key.ffx_graph(c, A.graph), 'n' .. number.digits(math.floor((first - 1) / CHUNK) + 1))
   if not chunk then return reply.err('graph_unknown') end
-  local nodes = {}
-  for i, values in ipairs(cmsgpack.unpack(chunk)) do
-    local node = read_node(values, first + i - 1)
-    nodes[i] = { node.name or '', node.kind or '', node.policy or '' }
-  end
+  local nodes = cmsgpack.unpack(chunk)
+  for i, values in ipairs(nodes) do nodes[i] = { values[NAME], values[KIND], values[POLICY] } end
   return reply.ok(nodes)
 end
 
 local function positive(n) return n > 0 and number.text(n) or '' end
+
+-- First rows by how many edges lead to their nodes.
+local FIRST_ROWS, MAX_FIRST_ROWS = {}, 64
+
+local function first_row(open)
+  local text = FIRST_ROWS[open]
+  if not text then
+    text = row.initial(open)
+    if open <= MAX_FIRST_ROWS then FIRST_ROWS[open] = text end
+  end
+  return text
+end
 
 -- A node of a call as its chunk has it: its fields in order.
 local function stored_node(node, numbers)
@@ -278,31 +304,39 @@ local function stored_node(node, numbers)
   }
 end
 
--- The fields of a graph that a call brings: those of chunk `at`.
+-- The fields of a graph that a call brings: those of chunk `at`. Gives the rows of its nodes, too.
 local function fields_of(A, part, at)
   local chunk, rows, roots, joins, lanes, seen, waits = {}, {}, {}, {}, {}, {}, false
-  local values = {}
-  for i, node in ipairs(A.nodes) do
-    local ordinal = part.first + i - 1
-    chunk[i], rows[i] = stored_node(node, part.numbers[i]), row.initial(#node.ups / EDGE_BYTES)
-    record.append(values, '@' .. node.name, number.text(ordinal))
+  local values, count, nodes = {}, 0, A.nodes
+  for i = 1, #nodes do
+    local node, ordinal = nodes[i], part.first + i - 1
+    chunk[i], rows[i] = stored_node(node, part.numbers[i]), first_row(#node.ups / EDGE_BYTES)
+    values[count + 1], values[count + 2] = part.fields[i], number.text(ordinal)
+    count = count + 2
     if node.ups == '' then roots[#roots + 1] = struct.pack('<H', ordinal) end
     if not seen[node.lane_id] then lanes[#lanes + 1], seen[node.lane_id] = node.lane_id, true end
     if node.wait ~= '' then waits = true end
     if node.join ~= '' then joins[#joins + 1] = struct.pack('<H', ordinal) end
   end
-  local pieces_of = { n = cmsgpack.pack(chunk), r = table.concat(rows), o = table.concat(roots), j = table.concat(joins), l = cmsgpack.pack(lanes) }
+  local pieces_of = { n = cmsgpack.pack(chunk), o = table.concat(roots), j = table.concat(joins), l = cmsgpack.pack(lanes) }
   for letter, piece in pairs(pieces_of) do
     values[#values + 1] = letter .. at
     values[#values + 1] = piece
   end
   if waits then record.append(values, 'waits', '1') end
   record.append(values, 'definition', A.definition)
-  return values
+  return values, table.concat(rows)
+end
+
+-- Stores the rows of a chunk of several, with the header before them when it is the last.
+local function write_rows(c, A, part, rows)
+  local rows_key = key.ffx_graph_rows(c, A.graph)
+  redis.call('SETRANGE', rows_key, row.place(part.first), rows)
+  if A.last == '1' then redis.call('SETRANGE', rows_key, '0', row.first_head(part.first + #A.nodes - 1, A.graph)) end
 end
 
 -- The last call of a graph: checks all of it, and adds what says that it is complete. Nil, or the error reply.
-local function complete(graph_key, A, part, chunks, values)
+local function complete(c, graph_key, A, part, chunks, values, rows)
   local fields, totals = {}, { graph_check.totals(part) }
   for i = 1, chunks do fields[i] = 'c' .. number.digits(i) end
   if chunks > 1 then
@@ -312,6 +346,8 @@ local function complete(graph_key, A, part, chunks, values)
   local nodes = part.first + #A.nodes - 1
   local err = graph_check.whole(totals, nodes, A)
   if err then return err end
+  set_unused(c, A.graph)
+  if chunks == 1 then record.append(values, 'rows', rows) else write_rows(c, A, part, rows) end
   record.append(values, 'nodes', number.text(nodes))
   for _, name in ipairs({ 'edges', 'result' }) do
     values[#values + 1] = name
@@ -324,8 +360,9 @@ local function complete(graph_key, A, part, chunks, values)
 end
 
 -- @function ffx_put_graph
--- @summary  Brings nodes of a graph into a partition, 32 of them in a call but the last, in order. Runs of the graph can be
---           submitted once `last` has come. Sent again it changes nothing. A graph of which no run is submitted for an hour goes.
+-- @summary  Brings nodes of a graph into a partition, 32 of them in a call but the last, in any order but the last, which comes
+--           when all others have been answered. Runs of the graph can be submitted once `last` has come. Sent again it
+--           changes nothing. A graph of which no run is submitted for an hour goes.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      graph              text
@@ -351,15 +388,16 @@ function F.ffx_put_graph(K, A)
   if err then return err end
   local chunks = math.floor((part.first - 1) / CHUNK) + 1
   local at = number.digits(chunks)
-  local values = fields_of(A, part, at)
+  local values, rows = fields_of(A, part, at)
   if A.last == '1' then
-    err = complete(graph_key, A, part, chunks, values)
+    err = complete(c, graph_key, A, part, chunks, values, rows)
     if err then return err end
   else
     values[#values + 1] = 'c' .. at
     values[#values + 1] = graph_check.totals(part)
+    set_unused(c, A.graph)
+    write_rows(c, A, part, rows)
     redis.call('HSET', graph_key, unpack(values))
   end
-  set_unused(c, A.graph)
   return reply.ok()
 end

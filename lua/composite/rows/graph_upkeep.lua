@@ -10,8 +10,7 @@ function graph_upkeep.remove_due(c)
   for _, graph_hash in ipairs(due) do
     local graph_key = key.ffx_graph(c, graph_hash)
     if (tonumber(redis.call('HGET', graph_key, 'runs') or nil) or 0) <= 0 then
-      gone = gone + redis.call('UNLINK', graph_key)
-      graph_store.forget(graph_key)
+      if graph_store.remove(c, graph_hash) then gone = gone + 1 end
     end
     redis.call('ZREM', unused_key, graph_hash)
   end

@@ -152,13 +152,28 @@ end
 -- Reports whether the call has loaded a run.
 function row.is_loaded(flow_id) return runs[flow_id] ~= nil end
 
--- Creates a run with the rows of its nodes as they begin, in one piece; what the call changes of them is written when it
--- ends.
-function row.create(c, flow_id, count, graph_hash, initial, flags)
+-- The header of a run that begins.
+local function first_head(count, graph_hash, flags, created)
+  return struct.pack(HEAD, FORM, count, flags, count, created, graph_hash)
+end
+
+-- The header of the text that the runs of a graph are copies of.
+function row.first_head(count, graph_hash) return first_head(count, graph_hash, 0, 0) end
+
+-- Creates a run with the rows of its nodes as they begin: `initial`, or, where that is nil, a copy of the text at `rows_key`. What the
+-- call changes of them is written when it ends.
+function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags)
   local nodes_key = key.flow_nodes(c, flow_id)
   local run = new_run(c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash)
-  run.bytes = struct.pack(HEAD, FORM, count, flags, count, c.now, graph_hash) .. initial
-  redis.call('SET', nodes_key, run.bytes)
+  local head = first_head(count, graph_hash, flags, c.now)
+  if initial then
+    run.bytes = head .. initial
+    redis.call('SET', nodes_key, run.bytes)
+  else
+    if redis.call('COPY', rows_key, nodes_key, 'REPLACE') == 0 then error('the rows of a graph are missing: ' .. rows_key) end
+    redis.call('SETRANGE', nodes_key, '0', head)
+    run.bytes = head
+  end
   runs[flow_id] = run
   return run
 end

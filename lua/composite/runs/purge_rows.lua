@@ -1,7 +1,7 @@
 -- Purging the nodes of a run that have rows. Most of them have no keys of their own.
 
--- Rows that one call goes through.
-local ROWS_PER_CALL = 1000
+-- Rows that one call goes through: for each it reads the row, and at worst the node of the graph.
+local ROWS_PER_CALL = 160
 
 -- Whether a node can have keys beside its row: it did more than run once and succeed, or was never started.
 local function may_have_keys(r)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
@@ -120,12 +122,31 @@ func (s *starter) Send(ctx context.Context, key StartKey, call enginerpc.SubmitC
 		if !errors.Is(err, enginecore.ErrGraphUnknown) || puts == maxPuts {
 			return reply, err
 		}
-		for _, put := range key.compiled.putCalls(key.partition) {
-			if _, err := s.store.PutGraph(ctx, put); err != nil {
-				return reply, fmt.Errorf("storing the graph: %w", err)
-			}
+		if err := s.putGraph(ctx, key.compiled.putCalls(key.partition)); err != nil {
+			return reply, fmt.Errorf("storing the graph: %w", err)
 		}
 	}
+}
+
+// putsAtATime is how many calls of a large graph are under way at a time.
+const putsAtATime = 4
+
+// putGraph makes the calls that store a graph, several at a time. The last one comes by itself, as the library requires.
+func (s *starter) putGraph(ctx context.Context, calls []enginerpc.PutGraphCall) error {
+	last := len(calls) - 1
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(putsAtATime)
+	for i := range calls[:last] {
+		group.Go(func() error {
+			_, err := s.store.PutGraph(groupCtx, calls[i])
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	_, err := s.store.PutGraph(ctx, calls[last])
+	return err
 }
 
 // releaseRoots makes the roots of runs eligible that the call which created the runs has left. What it does not come to
