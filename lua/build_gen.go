@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "230-be67806883316188"
+const build = "231-94a388b869e6a13e"
