@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "231-94a388b869e6a13e"
+const build = "232-281f7786ba8844b9"

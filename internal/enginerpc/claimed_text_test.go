@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-
 )
 
 const claimedHead = "{fp:7}:01234567-89ab-8def-8123-456789ab0002 lease-1 1700000030000 " +
@@ -19,10 +18,10 @@ func TestParseClaimed(t *testing.T) {
 		InputsComplete: true, FlowInput: []byte{},
 	}
 	for text, set := range map[string]func(*ClaimedExecution){
-		"":                 func(*ClaimedExecution) {},
+		"":                  func(*ClaimedExecution) {},
 		"i5 a nodei1 f\x00": func(x *ClaimedExecution) { x.Inputs = []NodeInput{{"a nod", []byte("ei1 f\x00")}} },
-		"i1 a":             func(x *ClaimedExecution) { x.Inputs = []NodeInput{{"a", []byte{}}} },
-		"f{}":              func(x *ClaimedExecution) { x.FlowInput = []byte("{}") },
+		"i1 a":              func(x *ClaimedExecution) { x.Inputs = []NodeInput{{"a", []byte{}}} },
+		"f{}":               func(x *ClaimedExecution) { x.FlowInput = []byte("{}") },
 	} {
 		var got ClaimedExecution
 		expected := want
