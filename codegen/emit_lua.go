@@ -110,7 +110,9 @@ end
 -- them, beginning at position at. Returns the list and the position after it. Without a whole, covered count the
 -- list is nil and nothing is skipped.
 local function group(args, at, width, element)
-  local count = tonumber(args[at])
+  local text = args[at]
+  if text == '0' then return {}, at + 1 end
+  local count = tonumber(text)
   if not count or count < 0 or count % 1 ~= 0 or at + count * width > #args then
     return nil, at + 1
   end

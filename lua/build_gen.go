@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "233-c4966aadbd7d042d"
+const build = "234-3e8632bc8ad2b4d7"

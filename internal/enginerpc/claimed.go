@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/singleflight"
@@ -53,6 +54,8 @@ func (g *graphCache) put(part graphPart, nodes []GraphNode) {
 	if g.bytes += bytes; g.chunks == nil || g.bytes > maxGraphBytes {
 		g.chunks, g.bytes = make(map[graphPart][]GraphNode), bytes
 	}
+	// The hash may be a part of a long text.
+	part.graph = strings.Clone(part.graph)
 	g.chunks[part] = nodes
 }
 

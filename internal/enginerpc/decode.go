@@ -260,7 +260,7 @@ func (r *fields) array(name string) []rueidis.RedisMessage {
 	return items
 }
 
-// list reads a nested array whose elements are arrays.
+// list reads a nested array whose elements are arrays, or, of claimed executions, texts.
 func list[T any](r *fields, name string, decode func(*fields, *T)) []T {
 	items := r.array(name)
 	if len(items) == 0 {
@@ -271,6 +271,13 @@ func list[T any](r *fields, name string, decode func(*fields, *T)) []T {
 	for i := range items {
 		if r.failed() {
 			return nil
+		}
+		if x, ok := any(&out[i]).(*ClaimedExecution); ok && items[i].IsString() {
+			text, _ := items[i].ToString()
+			if problem := parseClaimed(text, x); problem != "" {
+				r.fail(fmt.Sprintf("%s[%d]", name, i), problem)
+			}
+			continue
 		}
 		if !items[i].IsArray() {
 			r.fail(fmt.Sprintf("%s[%d]", name, i), "is "+kindOf(&items[i])+", not an array")

@@ -8,7 +8,7 @@ claim_reply.MAX_INLINE_BYTES = MAX_INLINE_BYTES
 
 -- Node, activity, flow and policy of a node with a row are empty, for its graph and its execution id say them: see ffx_read_graph. With
 -- the inputs ends the description of a node that is leased for its first attempt and needs nothing beyond the least: its attempt
--- is the first, whose id follows from the lease.
+-- is the first, whose id follows from the lease. Mostly that is one text in place of the list: see row_lease.describe.
 -- @record    claimed_execution execution_id:execution_id lease_id:lease_id lease_expires_at:unix_ms flow_name:text run_id:text created_at:unix_ms deadline_at:unix_ms trace_context:text graph:text flow_input:bytes inputs_complete:bool inputs:list(node_input) node:text? kind:text? flow_id:flow_id? attempt_index:attempt_index? attempt_id:attempt_id? attempt_type:text? lease_epoch:lease_epoch? retry_count:int? policy:json? payload:bytes? journal_complete:bool? journal:list(journal_entry)? admission:text? budgets:text?
 -- @record    journal_entry name:text value:bytes
 -- @record    node_input name:text result:bytes

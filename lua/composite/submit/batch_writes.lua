@@ -1,15 +1,16 @@
 -- The writes of a submission, gathered and sent with few commands.
 
--- What the runs of one call share: members that enter indexes (see batch_writes.gather), and texts.
+-- What the runs of one call share: members that enter indexes (see batch_writes.gather), and texts; and the tags of the run before with
+-- the lists of runs that these are for (see run_record.enter).
 function batch_writes.new()
-  return { texts = {}, text_count = 0 }
+  return { texts = call.short_list(), text_count = 0, tags_of = nil, tags = nil, lists = nil, nil, nil, nil, nil }
 end
 
 -- The list in which members of a set or sorted set are gathered, which one command for each key writes at the end of the call.
 local function list_of(batch, command, target)
   local list = batch[target]
   if not list then
-    list = { command = command, target = target }
+    list = { command = command, target = target, nil, nil, nil, nil }
     batch[target] = list
     batch[#batch + 1] = list
   end

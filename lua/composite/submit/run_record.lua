@@ -19,6 +19,7 @@ local function write_core(c, flow_key, A, run, g, deadline)
     'edge_count', g.head.edges,
     'created_at', c.now_text,
     'last_mutation_at', c.now_text,
+    nil, nil, nil, nil, -- room for what most runs have besides
   }
   append(values, 'joins', g.has_joins and '1' or '')
   if g.head.result > 0 then append(values, 'result_execution_id', run.result_execution_id) end

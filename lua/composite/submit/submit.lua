@@ -203,7 +203,7 @@ function F.ffx_submit(K, A)
   err = check_limits(c, A)
   if err then return err end
   recovery.state(c) -- as long as there is nothing that would have to be gone through
-  local outcomes, runs, seen, again = {}, {}, {}, {}
+  local outcomes, runs, seen, again = call.short_list(), call.short_list(), {}, {}
   for i, run in ipairs(A.runs) do
     local outcome = not seen[run.flow_id] and judge(c, A, n, run)
     if seen[run.flow_id] then again[#again + 1] = i elseif not outcome then runs[#runs + 1] = run end

@@ -1,0 +1,75 @@
+package enginerpc
+
+import (
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// claimedReader takes the parts of the text that describes a claimed execution from its beginning. ok is false once a
+// part was missing or malformed.
+type claimedReader struct {
+	text string
+	ok   bool
+}
+
+// word returns the text up to the next blank.
+func (r *claimedReader) word() string {
+	word, rest, found := strings.Cut(r.text, " ")
+	r.text, r.ok = rest, r.ok && found
+	return word
+}
+
+// number returns the word that comes next as a number that is not negative.
+func (r *claimedReader) number() int64 {
+	n, ok := wholeNumber(r.word())
+	r.ok = r.ok && ok && n >= 0
+	return n
+}
+
+// time returns the word that comes next as Unix milliseconds; "-" is the zero time.
+func (r *claimedReader) time() time.Time {
+	if rest, found := strings.CutPrefix(r.text, "- "); found {
+		r.text = rest
+		return time.Time{}
+	}
+	return time.UnixMilli(r.number()).UTC()
+}
+
+// bytes returns the next n bytes.
+func (r *claimedReader) bytes(n int64) string {
+	if !r.ok || n > int64(len(r.text)) {
+		r.ok = false
+		return ""
+	}
+	text := r.text[:n]
+	r.text = r.text[n:]
+	return text
+}
+
+// parseClaimed reads the text by which the library describes most executions that are leased for their first attempt
+// (row_lease.describe in lua/composite/rows/row_lease.lua). It returns what is wrong with the text, or "".
+func parseClaimed(text string, out *ClaimedExecution) string {
+	r := claimedReader{text: text, ok: true}
+	out.ExecutionID = enginecore.ExecutionID(r.word())
+	out.LeaseID, out.LeaseExpiresAt = enginecore.LeaseID(r.word()), r.time()
+	out.CreatedAt, out.DeadlineAt, out.Graph = r.time(), r.time(), r.word()
+	name, run, trace := r.number(), r.number(), r.number()
+	out.FlowName, out.RunID, out.TraceContext = r.bytes(name), r.bytes(run), r.bytes(trace)
+	out.InputsComplete, out.FlowInput = true, []byte{}
+	switch input := r.text; {
+	case strings.HasPrefix(input, "i"):
+		r.text = input[1:]
+		upstream := r.bytes(r.number())
+		out.Inputs = []NodeInput{{Name: upstream, Result: []byte(r.text)}}
+	case strings.HasPrefix(input, "f"):
+		out.FlowInput = []byte(input[1:])
+	case input != "":
+		r.ok = false
+	}
+	if !r.ok || out.ExecutionID.Tag() == "" {
+		return "is no description of an execution"
+	}
+	return ""
+}
