@@ -80,7 +80,7 @@ func newCostBench(tb testing.TB) *costBench {
 }
 
 // runTask runs one execution from the reply that leases it to the reply that commits it.
-func (b *costBench) runTask(tb testing.TB, claimed enginerpc.ClaimedExecution) {
+func (b *costBench) runTask(tb testing.TB, claimed *enginerpc.ClaimedExecution) {
 	at := dispatch.LaneShard{Lane: activity.DefaultLane, Partition: enginecore.Partition{Family: enginecore.FlowFamily}}
 	t := b.run.NewTask(at, claimed, time.Now())
 	if next := b.run.RunTask(t, func() bool { return true }); next != nil || !t.IsReported() {
@@ -88,11 +88,11 @@ func (b *costBench) runTask(tb testing.TB, claimed enginerpc.ClaimedExecution) {
 	}
 }
 
-func (b *costBench) claimed(tb testing.TB) enginerpc.ClaimedExecution {
+func (b *costBench) claimed(tb testing.TB) *enginerpc.ClaimedExecution {
 	plan, err := NewPlan(b.client, b.flow, 1)
 	require.NoError(tb, err)
 	node := plan.Compiled.Nodes[0]
-	return enginerpc.ClaimedExecution{
+	return &enginerpc.ClaimedExecution{
 		ExecutionID: plan.ExecutionID(node.Name), Node: node.Name, Kind: node.Kind, FlowID: plan.FlowID, FlowName: plan.Flow, RunID: plan.Run,
 		AttemptID: "550e8400-e29b-41d4-a716-446655440000", LeaseID: "550e8400-e29b-41d4-a716-446655440001", LeaseEpoch: 1,
 		Policy: node.Policy, FlowInput: []byte("1"), InputsComplete: true, JournalComplete: true,

@@ -147,7 +147,7 @@ func (c *child) retryUntilKnown(ctx context.Context, call func() error) error {
 
 // childRun returns the flow name and the run id of the child run of a map, and the run id of a sub-flow.
 // number counts the child runs of the node, from 1.
-func childRun(parent enginerpc.ClaimedExecution, number int64) (name, run string) {
+func childRun(parent *enginerpc.ClaimedExecution, number int64) (name, run string) {
 	name = parent.FlowName + "." + parent.Node
 	if len(name) > activityspec.MaxName {
 		name = parent.Node

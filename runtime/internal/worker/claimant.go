@@ -78,8 +78,9 @@ func (s *Run) sourceOf(lane enginecore.LaneID, p enginecore.Partition) dispatch.
 // tasks returns a task for each execution that was leased to the claimant.
 func (c runClaimant) tasks(leased []admission.LeasedExecution) []*Task {
 	tasks := make([]*Task, len(leased))
-	for i, x := range leased {
-		tasks[i] = c.run.NewTask(c.run.sourceOf(c.lane, x.Partition), x.Claimed, x.SentAt)
+	for i := range leased {
+		x := &leased[i]
+		tasks[i] = c.run.NewTask(c.run.sourceOf(c.lane, x.Partition), &x.Claimed, x.SentAt)
 	}
 	return tasks
 }

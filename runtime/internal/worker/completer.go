@@ -127,7 +127,7 @@ func (h *handoff) add(leftover handoff) {
 
 // completeOne commits one result by a call of its own.
 func (c *completer) completeOne(x completionRequest) (done completionResult) {
-	claimed := &x.lease.claimed
+	claimed := x.lease.claimed
 	call := enginerpc.CompleteCall{
 		Partition: x.lease.shard.Partition, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID,
 		LeaseEpoch: claimed.LeaseEpoch, AttemptID: claimed.AttemptID, Result: x.result,

@@ -91,7 +91,7 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 						claimRequest: func(enginecore.LaneID, int) enginerpc.ClaimRequest { return enginerpc.ClaimRequest{} },
 					}
 					x := s.NewTask(dispatch.LaneShard{},
-						enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
+						&enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
 					begun, done := time.Now(), make(chan struct{})
 					go func() {
 						defer close(done)

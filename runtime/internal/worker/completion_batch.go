@@ -125,7 +125,7 @@ func (b *completionBatcher) sendUntilKnown(
 	}
 	for i, one := range batch {
 		slots += one.slots
-		claimed := &one.lease.claimed
+		claimed := one.lease.claimed
 		call.Completions[i] = enginerpc.CompleteManyCompletion{
 			ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
 			AttemptID: claimed.AttemptID, Result: one.result,

@@ -68,7 +68,7 @@ func TestHandoffsOfSeveralCompletions(t *testing.T) {
 	b := newCompletionBatcher(c, 1)
 	var batch []completionRequest
 	for i, x := range leased("a", "b", "c", "d") {
-		l := &lease{claimed: x, begun: time.Now()}
+		l := &lease{claimed: &x, begun: time.Now()}
 		l.extend(time.Now(), time.Minute)
 		slots := 1
 		if i == 2 {

@@ -24,7 +24,7 @@ func TestFinishWaitsForFramesAsLongAsTheLease(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := &services{base: t.Context(), worker: &Worker{config: Config{Lease: lease}}}
-				x := s.NewTask(dispatch.LaneShard{}, enginerpc.ClaimedExecution{}, time.Now())
+				x := s.NewTask(dispatch.LaneShard{}, &enginerpc.ClaimedExecution{}, time.Now())
 				e := x.frames.emitter(&x.attempt)
 				// A batch that is in flight for a long time.
 				e.sending, e.unsent = true, make([]numberedFrame, 1)

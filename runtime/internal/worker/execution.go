@@ -17,7 +17,7 @@ type execution struct {
 
 // Info implements activity.Info.
 func (e *execution) Info() activitycontext.Info {
-	c := &e.task.claimed
+	c := e.task.claimed
 	return activitycontext.Info{
 		Flow: c.FlowName, FlowID: string(c.FlowID), RunID: c.RunID, Node: c.Node, ExecutionID: string(c.ExecutionID),
 		Attempt: int(c.AttemptIndex) + 1, StartedAt: e.task.begun, Deadline: e.until,

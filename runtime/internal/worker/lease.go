@@ -14,8 +14,9 @@ type lease struct {
 	shard dispatch.LaneShard
 	// source is the shard from which more work of the lane is claimed. It differs from shard where the partitions of a
 	// server share the order of a lane.
-	source  dispatch.LaneShard
-	claimed enginerpc.ClaimedExecution
+	source dispatch.LaneShard
+	// claimed is part of the reply that leased the execution. It is not changed.
+	claimed *enginerpc.ClaimedExecution
 	// begun is when the worker received the lease, by its own clock.
 	begun time.Time
 	// ends is the end of the lease as a time.Duration after Begun.

@@ -41,7 +41,7 @@ func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
 				session: &engine.Session{Backend: late, Logger: slog.New(slog.DiscardHandler)},
 			}
 			book := newLeaseManager(s)
-			claimed := enginerpc.ClaimedExecution{
+			claimed := &enginerpc.ClaimedExecution{
 				ExecutionID: "{fp:1}:x", LeaseID: "lease", LeaseEpoch: 1, AttemptID: "try",
 			}
 			task := s.NewTask(dispatch.LaneShard{}, claimed, time.Now())
@@ -96,7 +96,7 @@ func TestDeadPrimaryDelaysNoOtherRenewal(t *testing.T) {
 	for i := range tasks {
 		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}
 		id := enginecore.ExecutionID(p.Tag() + ":x")
-		tasks[i] = s.NewTask(dispatch.LaneShard{Partition: p}, enginerpc.ClaimedExecution{ExecutionID: id}, time.Now())
+		tasks[i] = s.NewTask(dispatch.LaneShard{Partition: p}, &enginerpc.ClaimedExecution{ExecutionID: id}, time.Now())
 		require.True(t, leases.add(tasks[i]))
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -21,7 +21,7 @@ func TestWhenAFunctionOverstays(t *testing.T) {
 	newRunning := func(limit time.Duration) (*Task, func(after time.Duration) counts) {
 		w := &Worker{config: Config{Lease: time.Minute}}
 		s := &services{worker: w, session: &engine.Session{Logger: slog.New(slog.DiscardHandler)}, base: t.Context()}
-		running := s.NewTask(dispatch.LaneShard{}, enginerpc.ClaimedExecution{}, time.Now())
+		running := s.NewTask(dispatch.LaneShard{}, &enginerpc.ClaimedExecution{}, time.Now())
 		until := time.Time{}
 		if limit > 0 {
 			until = running.begun.Add(limit)

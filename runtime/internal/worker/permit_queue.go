@@ -29,11 +29,11 @@ func (q *permitQueue) acquire(tasks ...*Task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {
-		if t.permit.result != nil || !admission.IsLeasedAhead(&t.claimed) {
+		if t.permit.result != nil || !admission.IsLeasedAhead(t.claimed) {
 			continue
 		}
 		t.permit.result = make(chan bool, 1)
-		needed, ok := admission.PermitsOf(&t.claimed)
+		needed, ok := admission.PermitsOf(t.claimed)
 		if !ok || len(needed.Limits) == 0 {
 			t.permit.result <- false
 			continue
@@ -78,7 +78,7 @@ func (q *permitQueue) sendAll(limit enginecore.QuotaPolicyID) {
 func (q *permitQueue) send(tasks []*Task) {
 	needed := make([]admission.PermitReturn, len(tasks))
 	for i, t := range tasks {
-		needed[i], _ = admission.PermitsOf(&t.claimed)
+		needed[i], _ = admission.PermitsOf(t.claimed)
 	}
 	by := q.slots.claimant(tasks[0].shard.Lane)
 	admission.Admitter{Session: q.run.session}.Acquire(q.run.base, needed, by, func(i int, all bool) { tasks[i].permit.result <- all })
@@ -86,7 +86,7 @@ func (q *permitQueue) send(tasks []*Task) {
 
 // await waits for the permits of a task that was leased before them, and reports whether the task has all of them.
 func (q *permitQueue) await(t *Task) bool {
-	if !admission.IsLeasedAhead(&t.claimed) {
+	if !admission.IsLeasedAhead(t.claimed) {
 		return true
 	}
 	q.acquire(t)

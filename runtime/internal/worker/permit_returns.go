@@ -80,7 +80,7 @@ func (r *permitReturns) note(t *Task) {
 	if t.claimed.Admission == "" || t.outcomeUnknown.Load() {
 		return
 	}
-	x, ok := admission.PermitsOf(&t.claimed)
+	x, ok := admission.PermitsOf(t.claimed)
 	if !ok {
 		return
 	}

@@ -47,7 +47,7 @@ func NewRun(base context.Context, w *Worker) *Run {
 	s := &Run{
 		services: services{
 			worker: w, session: w.session, core: w.session.Core, base: base,
-			budgets: newBudgetBatcher(w.session.Core.UseBudget),
+			budgets: newBudgetBatcher(w.session.Core.UseBudget), spanNames: spanNamesOf(w.handlers),
 		},
 		queue: dispatch.NewQueue(w.config.Slots), peers: dispatch.NewPeerSet(w.Instance),
 		request: enginerpc.ClaimRequest{

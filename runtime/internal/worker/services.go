@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -20,6 +21,8 @@ type services struct {
 	// base has the values of the context of Worker.Run, but does not end with it.
 	base  context.Context
 	plans submit.PlanCache
+	// spanNames are the names of the spans of attempts, by the kinds that the worker has functions for.
+	spanNames map[string]string
 	// background runs calls that messages and replies trigger.
 	background backgroundTasks
 	// completer reports how executions end.
@@ -28,6 +31,25 @@ type services struct {
 	budgets *budgetBatcher
 	// uncertain is set by a failed call, after which the engine may have leases that this worker does not know.
 	uncertain atomic.Bool
+}
+
+// spanName returns the name of the span of an attempt at an execution of a kind.
+func (s *services) spanName(kind string) string {
+	if name, known := s.spanNames[kind]; known {
+		return name
+	}
+	return spanPrefix + kind
+}
+
+const spanPrefix = "flowfabric.activity "
+
+// spanNamesOf returns the names of the spans of attempts by the kinds of executions that handlers are for.
+func spanNamesOf(handlers map[string]activity.Handler) map[string]string {
+	names := make(map[string]string, len(handlers))
+	for kind := range handlers {
+		names[kind] = spanPrefix + kind
+	}
+	return names
 }
 
 // markUncertain makes the next renewal compare the leases with those of the engine.

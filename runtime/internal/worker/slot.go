@@ -21,8 +21,8 @@ const maxHandoffTime = 20 * time.Millisecond
 // tasksOf returns a task for each execution that was leased by a call sent at sentAt.
 func (s *Run) tasksOf(at dispatch.LaneShard, leased []enginerpc.ClaimedExecution, sentAt time.Time) []*Task {
 	tasks := make([]*Task, len(leased))
-	for i, claimed := range leased {
-		tasks[i] = s.NewTask(at, claimed, sentAt)
+	for i := range leased {
+		tasks[i] = s.NewTask(at, &leased[i], sentAt)
 	}
 	return tasks
 }
@@ -128,7 +128,7 @@ func (s *Run) mayBegin(t *Task, held bool) bool {
 
 // startSpan starts the span of the attempt.
 func (t *Task) startSpan() (context.Context, trace.Span) {
-	return t.run.session.Telemetry.Tracer.Start(t.ctx, "flowfabric.activity "+t.claimed.Kind,
+	return t.run.session.Telemetry.Tracer.Start(t.ctx, t.run.spanName(t.claimed.Kind),
 		t.run.session.Telemetry.Consumer, trace.WithAttributes(
 			attribute.String("flowfabric.flow", t.claimed.FlowName),
 			attribute.String("flowfabric.run", t.claimed.RunID),
@@ -167,7 +167,7 @@ func (s *Run) next(over *Task, h handoff) *Task {
 	}
 	switch {
 	case h.next != nil:
-		return s.NewTask(at, *h.next, h.sentAt)
+		return s.NewTask(at, h.next, h.sentAt)
 	case len(h.candidates) > 0:
 		return s.admitNext(over, h.candidates)
 	}
