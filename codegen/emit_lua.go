@@ -114,7 +114,7 @@ local function group(args, at, width, element)
   if not count or count < 0 or count % 1 ~= 0 or at + count * width > #args then
     return nil, at + 1
   end
-  local list, position = {}, at
+  local list, position = { nil, nil, nil, nil }, at -- with room for a few
   for i = 1, count do
     list[i], position = element(args, position), position + width
   end

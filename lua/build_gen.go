@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "230-211902bcce257dc9"
+const build = "231-b0623a20ad5d6b87"

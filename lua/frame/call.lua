@@ -47,12 +47,17 @@ function call.open(first_key)
   if not at then error('key carries no hash tag: ' .. first_key) end
   local now = call.clock()
   opened_at = now
+  -- Tables that grow cost more than all else, so there is room for what most calls add.
   return {
     at = at,
     tag = at.tag,
     now = now,
     now_text = number.time(now),
     more = false,
+    budget = call.WORK_BUDGET,
+    next_up = nil,
+    commits = nil,
+    order = nil,
   }
 end
 
@@ -93,7 +98,10 @@ function call.at(c, execution_id)
   local contexts = call.list_in(root, 'contexts')
   local found = contexts[tag]
   if not found then
-    found = { at = place_beside(root.at, tag), tag = tag, now = root.now, now_text = root.now_text, more = false, root = root }
+    found = {
+      at = place_beside(root.at, tag), tag = tag, now = root.now, now_text = root.now_text, more = false, budget = call.WORK_BUDGET,
+      root = root,
+    }
     contexts[tag], contexts[#contexts + 1] = found, found
   end
   return found
@@ -223,16 +231,20 @@ function call.write_gathered(c)
   end
 end
 
+-- An empty list with room for a few elements.
+function call.short_list() return { nil, nil, nil, nil } end
+
 -- Commands with a variable number of arguments stay below the interpreter's argument limit.
 local UNPACK_CHUNK = 1000
 
 function call.chunked(command, target, list)
-  if #list <= UNPACK_CHUNK then
-    if #list > 0 then redis.call(command, target, unpack(list)) end
+  local count = #list
+  if count <= UNPACK_CHUNK then
+    if count > 0 then redis.call(command, target, unpack(list, 1, count)) end
     return
   end
-  for from = 1, #list, UNPACK_CHUNK do
-    redis.call(command, target, unpack(list, from, math.min(from + UNPACK_CHUNK - 1, #list)))
+  for from = 1, count, UNPACK_CHUNK do
+    redis.call(command, target, unpack(list, from, math.min(from + UNPACK_CHUNK - 1, count)))
   end
 end
 

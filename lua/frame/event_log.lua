@@ -27,7 +27,7 @@ local MAX_FEED_FLOWS = 32
 -- call to call, as the frame of each call writes it in the end.
 local unwritten = {}
 
--- The flows of which the call has written, by the key of the feed.
+-- The flows of which the call has written, by the place of the partition, with a context of the call there.
 local touched = {}
 
 function event_log.escaped(detail)
@@ -58,10 +58,9 @@ function event_log.push(c, flow_id, list, text)
   local length = redis.call('RPUSH', list, text)
   if length > MAX_ENTRIES + SLACK then shorten(c, flow_id, list, length) end
   if length == 1 then return length end -- the flow is new
-  local feed = key.ffx_feed(c)
-  local flows = touched[feed]
+  local flows = touched[c.at]
   if not flows then
-    touched[feed] = { flow_id }
+    touched[c.at] = { flow_id, c = c }
   elseif flows[#flows] ~= flow_id then
     flows[#flows + 1] = flow_id
   end
@@ -100,10 +99,10 @@ function event_log.write()
     unwritten[flow_id] = nil
     event_log.push(entry.c, flow_id, key.flow_events(entry.c, flow_id), table.concat(entry, '\n'))
   end
-  for feed, flows in next, touched, nil do
-    touched[feed] = nil
+  for at, flows in next, touched, nil do
+    touched[at] = nil
     local text = #flows > MAX_FEED_FLOWS and '*' or table.concat(flows, ' ')
-    redis.call('XADD', feed, 'MAXLEN', '~', MAX_FEED, '*', 'flows', text)
+    redis.call('XADD', key.ffx_feed(flows.c), 'MAXLEN', '~', MAX_FEED, '*', 'flows', text)
   end
 end
 
@@ -114,9 +113,8 @@ end
 
 -- The partition has no flows any more, so nobody waits for news of them.
 function event_log.drop_feed(c)
-  local feed = key.ffx_feed(c)
-  touched[feed] = nil
-  redis.call('UNLINK', feed)
+  touched[c.at] = nil
+  redis.call('UNLINK', key.ffx_feed(c))
 end
 
 -- A call that was broken off by an error has left events behind, which may belong to keys that this one must not touch.

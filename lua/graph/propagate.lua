@@ -143,7 +143,6 @@ end
 -- Resolves what the call's terminal transitions touch, as far as the budget goes. What it does may end further
 -- executions, which come next.
 function propagate.run(c)
-  c.budget = c.budget or call.WORK_BUDGET
   while c.queue do
     local ended, wave = c.queue, propagate.new_wave()
     c.queue = nil

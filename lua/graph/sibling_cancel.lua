@@ -103,7 +103,6 @@ function sibling_cancel.begin(c, k, g, flow_id, child_id, managed)
   local reason = 'sibling_quorum_' .. g.group_state
   local pending_key = is_set(k.pending_cancel_groups) and k.pending_cancel_groups or key.index_pending_cancel_groups(c)
   redis.call('HSET', g.key, 'cancel_siblings_reason', reason)
-  c.budget = c.budget or call.WORK_BUDGET
   local sibling_ids = adjacency.upstream(c, flow_id, child_id)
   if #sibling_ids > c.budget then
     call.chunked('SADD', key.flow_siblings(c, flow_id, child_id), sibling_ids)
@@ -128,7 +127,6 @@ end
 
 -- Keeps of a list of siblings those that still have to be cancelled, and fills it up from those not looked at yet.
 local function refresh(c, flow_id, child_id, sibling_ids)
-  c.budget = c.budget or call.WORK_BUDGET
   local rest = {}
   for _, sibling_id in ipairs(sibling_ids) do
     if c.budget <= 0 or stoppable(c, flow_id, child_id, sibling_id) then rest[#rest + 1] = sibling_id end

@@ -7,27 +7,45 @@
 
 -- @arguments claim_request lane_id:lane_id worker_id:worker_id worker_instance_id:worker_instance_id claim_id:text repeated:bool count:int lease_ttl:ms aside:bool kinds:text capabilities:csv? rooms:text?
 
-local NOTHING_OFFERED = {}
+-- What workers say of themselves in every claim, by their instances, as the interpreter has read it. Bounded: beyond that, all is
+-- dropped.
+local known, known_count = {}, 0
+local MAX_KNOWN = 256
+
+-- What a worker says of itself, converted: nil and the error reply when it is bad.
+local function read_worker(A, instance)
+  local ttl, err = number.lease_ttl(A.lease_ttl)
+  if err then return nil, err end
+  local offered
+  offered, err = capability.parse(A.capabilities, 'worker')
+  if err then return nil, err end
+  local worker = {
+    lease_ttl = A.lease_ttl, capabilities = A.capabilities, ttl = ttl, renewal = math.floor(ttl * 2 / 3), offered = offered,
+    logged_instance = event_log.escaped(instance),
+  }
+  if known_count >= MAX_KNOWN then known, known_count = {}, 0 end
+  if not known[instance] then known_count = known_count + 1 end
+  known[instance] = worker
+  return worker
+end
 
 -- Numbers and sets of a claim request, converted before anything is written.
 function claim_request.parse(A)
   local count, err = number.whole('count', A.count)
   if err then return nil, err end
-  local ttl
-  ttl, err = number.lease_ttl(A.lease_ttl)
-  if err then return nil, err end
-  local offered = NOTHING_OFFERED
-  if is_set(A.capabilities) then
-    offered, err = capability.parse(A.capabilities, 'worker')
+  local instance = A.worker_instance_id or ''
+  local worker = known[instance]
+  if not worker or worker.lease_ttl ~= A.lease_ttl or worker.capabilities ~= A.capabilities then
+    worker, err = read_worker(A, instance)
     if err then return nil, err end
   end
-  if count > 0 and (not is_set(A.worker_instance_id) or #(A.claim_id or '') ~= 36) then
+  if count > 0 and (instance == '' or #(A.claim_id or '') ~= 36) then
     return nil, reply.err('invalid_input', 'claim_id must be a UUID and worker_instance_id be given')
   end
   return {
-    lane = A.lane_id, worker_id = A.worker_id, worker_instance_id = A.worker_instance_id,
-    claim_id = A.claim_id, repeated = A.repeated == '1', count = count, ttl = ttl, aside = A.aside == '1',
-    kinds = A.kinds or '', offered = offered, renewal = math.floor(ttl * 2 / 3), rooms = A.rooms,
+    lane = A.lane_id, worker_id = A.worker_id, worker_instance_id = A.worker_instance_id, logged_instance = worker.logged_instance,
+    claim_id = A.claim_id, repeated = A.repeated == '1', count = count, ttl = worker.ttl, aside = A.aside == '1',
+    kinds = A.kinds or '', offered = worker.offered, renewal = worker.renewal, rooms = A.rooms,
   }
 end
 

@@ -97,7 +97,7 @@ function F.ffx_complete_many(K, A)
   call.gather(c)
   graph.gather_ends(c)
   if request.count > 0 then c.next_up = handoff.new(request) end
-  local outcomes = {}
+  local outcomes = call.short_list()
   for i, completion in ipairs(completions) do
     local repeated, refusal = commit(c, completion)
     outcomes[i] = refusal and refusal[2] or repeated and 'ALREADY_SATISFIED' or 'OK'

@@ -4,7 +4,10 @@
 -- the request of the call and, in `fed`, by execution the {name, result} pairs that the call hands to it. In `leased` are the
 -- descriptions of those that are leased already, which count as well.
 function handoff.new(request)
-  return { request = request, fed = {}, leased = {}, logged_instance = event_log.escaped(request.worker_instance_id or '') }
+  return {
+    request = request, fed = {}, leased = call.short_list(), logged_instance = request.logged_instance,
+    looked = false, urgent = nil, fair = nil, terms = nil,
+  }
 end
 
 -- The score of the first of the lane of a request, before which nothing less urgent may be leased; nil when nothing waits there. It

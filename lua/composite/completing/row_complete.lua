@@ -2,70 +2,67 @@
 -- is that other nodes of its run may start. Everything else goes the long way, with the same effect. It works on the bytes of the
 -- rows, and writes them at once, so it leaves runs alone that the call has loaded.
 
+local ROW_BYTES, FLAGS, BEHIND_OPEN, PLAIN = row.ROW_BYTES, row.FLAGS, row.BEHIND_OPEN, row.PLAIN
+
 -- Bytes between two rows are written again as they are, up to so many: that takes less than a further command.
 local MAX_GAP = 256
 
-local function place_of(ordinal) return row.HEAD_BYTES + (ordinal - 1) * row.ROW_BYTES end
+-- Bytes that are read together of the rows of a node and of those behind it.
+local MAX_READ = 1024
 
--- The bytes that have the row of a node, and where it begins there. `bytes`: those that were read first.
-local function find_row(flow, bytes, ordinal)
-  local at = place_of(ordinal)
-  if at + row.ROW_BYTES <= #bytes then return bytes, at end
-  return redis.call('GETRANGE', flow.nodes_key, at, at + row.ROW_BYTES - 1), 0
-end
-
--- Of the nodes behind a node, the bytes that have their rows, where they begin there, and how many edges that lead to them are open.
--- They are valid until the next completion.
+-- Of the nodes behind a node, the bytes that have their rows, how many are before each there, and how many edges that lead to them are
+-- open. They are valid until the next completion.
 local child_bytes, child_at, child_open = {}, {}, {}
 
--- Looks at the nodes behind a node. Reports whether all of them are of the usual case.
-local function read_children(flow, bytes, successors)
+-- Looks at the nodes behind a node. Reports whether all of them are of the usual case. `bytes` are those of the rows of the run that have
+-- been read, and begin behind `from`.
+local function read_children(flow, bytes, from, successors)
   for i = 1, successors.count do
-    local child, at = find_row(flow, bytes, successors[i])
-    local open = row_bytes.open_edges(child, at)
-    if not open or open < 1 or open == 1 and not graph_store.node(flow.graph, successors[i]).plain then return false end
-    child_bytes[i], child_at[i], child_open[i] = child, at, open
+    local child = successors[i]
+    local child_row, at = bytes, child.place - from
+    if at + ROW_BYTES > #bytes then
+      child_row, at = redis.call('GETRANGE', flow.nodes_key, child.place, child.place + ROW_BYTES - 1), 0
+    end
+    local open = row_bytes.open_edges(child_row, at)
+    if not open or open < 1 or open == 1 and not child.plain then return false end
+    child_bytes[i], child_at[i], child_open[i] = child_row, at, open
   end
   return true
 end
 
 -- The line of a node in the event log, but for what follows the attempt.
 local function line_of(node, event, name)
-  local line = node[name]
-  if not line then
-    line = '\n' .. encode.logged(event, node.name, '0', '')
-    node[name] = line
-  end
+  local line = '\n' .. encode.logged(event, node.name, '0', '')
+  node[name] = line
   return line
 end
 
--- A node that waits for nothing any more is leased to the completing worker, or enters its lane. Gives its row, and its event. `name`
--- is that of the completed node, where its result goes there.
-local function release(c, flow_id, flow, ordinal, stem, name, result)
-  local node, next_up = graph_store.node(flow.graph, ordinal), c.next_up
-  local execution_id = row.with_ordinal(stem, ordinal)
-  local active = next_up and row_lease.take(c, next_up, flow_id, flow, execution_id, node, name, result)
-  if active then return active, (node.line_started or line_of(node, 'started', 'line_started')) .. next_up.logged_instance end
+-- A node that waits for nothing any more is leased to the completing worker, or enters its lane. Gives its row, and its event in two
+-- parts. `name` is that of the completed node, where its result goes there.
+local function release(c, flow, node, stem, name, result)
+  local execution_id, next_up = stem .. node.suffix, c.next_up
+  local active = next_up and row_lease.take(c, next_up, flow, execution_id, node, name, result)
+  if active then return active, node.line_started or line_of(node, 'started', 'line_started'), next_up.logged_instance end
   local core = {
     created_at = flow.created_text, priority = node.priority, managed = '1', fair_key = flow.fair_key or '',
     start_timeout = node.start_timeout,
   }
   order.enter(c, node.lane_id, execution_id, core)
   order.announce(c, execution_id, core, node.lane_id)
-  return row_bytes.ready(c.packed_now), ''
+  return row_bytes.ready(c.commits.now), '', ''
 end
 
--- The row of the i-th node behind a node, with the edge between them resolved. Gives its event, too.
-local function resolve_edge(c, flow_id, flow, node, successors, i, stem, result)
+-- The row of the i-th node behind a node, with the edge between them resolved. Gives its event, too, in two parts.
+local function resolve_edge(c, flow, successors, i, stem, result)
   local open = child_open[i]
-  if open > 1 then return row_bytes.waiting(child_bytes[i], child_at[i], open - 1), '' end
-  return release(c, flow_id, flow, successors[i], stem, successors.carries[i] and node.name, result)
+  if open > 1 then return row_bytes.waiting(child_bytes[i], child_at[i], open - 1), '', '' end
+  return release(c, flow, successors[i], stem, successors.names[i], result)
 end
 
 -- Writes rows, the first of them at a place, and before them the number of open nodes at another.
 local function write(flow, bytes, head_at, head, at, rows)
-  if at <= #bytes and at - row.BEHIND_OPEN <= MAX_GAP then
-    redis.call('SETRANGE', flow.nodes_key, head_at, head .. string.sub(bytes, row.BEHIND_OPEN + 1, at) .. rows)
+  if at <= #bytes and at - BEHIND_OPEN <= MAX_GAP then
+    redis.call('SETRANGE', flow.nodes_key, head_at, head .. string.sub(bytes, BEHIND_OPEN + 1, at) .. rows)
   else
     redis.call('SETRANGE', flow.nodes_key, head_at, head)
     redis.call('SETRANGE', flow.nodes_key, at, rows)
@@ -73,14 +70,16 @@ local function write(flow, bytes, head_at, head, at, rows)
 end
 
 -- Resolves the edges to several nodes, or to one that does not follow at once. Writes their rows, and gives the events.
-local function resolve_edges(c, flow_id, flow, node, successors, stem, result)
+local function resolve_edges(c, flow, successors, stem, result)
   local events, rows, first = {}, {}, successors[1]
   order.gather(c)
   for i = 1, successors.count do
-    rows[#rows + 1], events[i] = resolve_edge(c, flow_id, flow, node, successors, i, stem, result)
+    local line, by
+    rows[#rows + 1], line, by = resolve_edge(c, flow, successors, i, stem, result)
+    events[i] = line .. by
     local next_one = successors[i + 1]
-    if next_one ~= successors[i] + 1 then
-      redis.call('SETRANGE', flow.nodes_key, place_of(first), table.concat(rows))
+    if not next_one or next_one.ordinal ~= successors[i].ordinal + 1 then
+      redis.call('SETRANGE', flow.nodes_key, first.place, table.concat(rows))
       rows, first = {}, next_one
     end
   end
@@ -88,76 +87,94 @@ local function resolve_edges(c, flow_id, flow, node, successors, stem, result)
   return table.concat(events)
 end
 
--- Writes what a success changes of the rows of its run. Gives the events.
-local function succeed(c, flow_id, flow, bytes, open, ordinal, done, node, successors, stem, result)
-  local head_at, head = row.FLAGS + 1, nil
+-- Writes what a success changes of the rows of its run. Gives the text for the event log.
+local function succeed(c, flow, bytes, open, node, done, successors, stem, result)
+  local head_at, head = FLAGS + 1, nil
   if open == 1 then
-    head_at, head = row.FLAGS, struct.pack('<BI4', string.byte(bytes, row.FLAGS + 1) - row.PLAIN, 0)
+    head_at, head = FLAGS, struct.pack('<BI4', string.byte(bytes, FLAGS + 1) - PLAIN, 0)
   else
     head = struct.pack('<I4', open - 1)
   end
-  local events = node.line_success or line_of(node, 'success', 'line_success')
-  if successors.count == 1 and successors[1] == ordinal + 1 then
-    local child, event = resolve_edge(c, flow_id, flow, node, successors, 1, stem, result)
-    write(flow, bytes, head_at, head, place_of(ordinal), done .. child)
-    return events .. event
+  local count, line = successors.count, node.line_success or line_of(node, 'success', 'line_success')
+  if count == 1 and successors.last == node.ordinal + 1 then
+    local child, event, by = resolve_edge(c, flow, successors, 1, stem, result)
+    write(flow, bytes, head_at, head, node.place, done .. child)
+    return c.now_text .. line .. event .. by
   end
-  write(flow, bytes, head_at, head, place_of(ordinal), done)
-  if successors.count > 0 then events = events .. resolve_edges(c, flow_id, flow, node, successors, stem, result) end
-  return events
+  write(flow, bytes, head_at, head, node.place, done)
+  return c.now_text .. line .. (count > 0 and resolve_edges(c, flow, successors, stem, result) or '')
 end
 
--- What leaves the index of leases with a completion, and what enters it; row_complete.flush writes it for all completions of the call.
-local function leave_lease(c, execution_id)
-  local left = c.leases_left
-  if not left then
-    left = {}
-    c.leases_left, c.leases_entered = left, {}
-    c.packed_now = row_bytes.time(c.now)
-  end
-  left[#left + 1] = execution_id
+-- What the completions of a call share: whether none of them may go this way, what leaves the index of leases and what enters it, which
+-- row_complete.flush writes for all of them, the time, and what ends the rows of nodes that have succeeded, as rows have them.
+local function begin_commits(c)
+  local now = row_bytes.time(c.now)
+  local commits = {
+    in_doubt = call.in_doubt(c), left = call.short_list(), entered = call.short_list(), now = now, ended = row_bytes.ended(now),
+  }
+  c.commits = commits
+  return commits
 end
 
 -- Writes the index of leases.
 function row_complete.flush(c)
-  local left = c.leases_left
-  if not left then return end
-  local index_key, entered = key.index_lease_expiry(c), c.leases_entered
-  c.leases_left = nil
-  call.chunked('ZREM', index_key, left)
-  call.chunked('ZADD', index_key, entered)
+  local commits = c.commits
+  if not commits then return end
+  local index_key = key.index_lease_expiry(c)
+  c.commits = nil
+  call.chunked('ZREM', index_key, commits.left)
+  call.chunked('ZADD', index_key, commits.entered)
+end
+
+-- The bytes that have the row of a node and mostly those of the nodes behind it, and how many are before them. `bytes`: those that were
+-- read first.
+local function find_rows(flow, bytes, node)
+  local place = node.place
+  if place + ROW_BYTES <= #bytes then return bytes, 0 end
+  local successors = graph_store.successors(flow.graph, node)
+  local last = row.place((successors and successors.last or node.ordinal) + 1)
+  if last - place > MAX_READ then last = place + ROW_BYTES end
+  return redis.call('GETRANGE', flow.nodes_key, place, last - 1), place
+end
+
+-- The node behind a completion of the usual kind, its execution's row up to where it changes (see row_bytes.held_since), the nodes behind
+-- it, of which row_complete has looked at the rows, and the record of its run, the bytes that its rows begin with and how many of its
+-- nodes are open. Nil for another one.
+local function look_up(c, commits, completion, execution_id, ordinal)
+  local flow_id = string.sub(execution_id, -36, -5) .. '0000'
+  if row.is_loaded(flow_id) then return nil end
+  local flow, bytes, open = run_rows.plain(c, flow_id, ordinal)
+  local node = flow and graph_store.node(flow.graph, ordinal)
+  if not node then return nil end
+  local rows, from = find_rows(flow, bytes, node)
+  local lease_id = completion.lease_id
+  local since = row_bytes.held_since(rows, node.place - from, lease_id, c.now)
+  if not since or row_record.attempt_of(lease_id) ~= completion.attempt_id then return nil end
+  local successors = graph_store.successors(flow.graph, node)
+  if not successors or successors.count > c.budget or not read_children(flow, rows, from, successors) then
+    return nil
+  end
+  return node, row_bytes.done(successors.count) .. since .. commits.ended .. lease_id, successors, flow, bytes, open
 end
 
 -- Commits a completion if it is of the usual kind. Reports whether it did.
 function row_complete.commit(c, completion)
-  local execution_id, sub = completion.execution_id, string.sub
-  if string.byte(execution_id, -22) ~= 56 or completion.lease_epoch ~= '1' or call.in_doubt(c) then return false end
-  local flow_id = sub(execution_id, -36, -5) .. '0000'
-  if row.is_loaded(flow_id) then return false end
-  local ordinal, lease_id = tonumber(sub(execution_id, -4), 16), completion.lease_id
+  local execution_id, commits = completion.execution_id, c.commits or begin_commits(c)
+  if string.byte(execution_id, -22) ~= 56 or completion.lease_epoch ~= '1' or commits.in_doubt then return false end
+  local ordinal = tonumber(string.sub(execution_id, -4), 16)
   if not ordinal then return false end
-  local flow, bytes, open = run_rows.plain(c, flow_id, ordinal)
-  if not flow then return false end
-  local held, at = find_row(flow, bytes, ordinal)
-  if not row_bytes.is_held(held, at, lease_id, c.now) or row_record.attempt_of(lease_id) ~= completion.attempt_id then return false end
-  local node = graph_store.node(flow.graph, ordinal)
-  local successors = graph_store.successors(node)
-  local left = c.budget or call.WORK_BUDGET
-  if not successors or successors.count > left or successors.count > 0 and successors[1] <= ordinal
-    or not read_children(flow, bytes, successors) then
-    return false
-  end
-  c.budget = left - successors.count
-  local result = completion.result
+  local node, done, successors, flow, bytes, open = look_up(c, commits, completion, execution_id, ordinal)
+  if not node then return false end
+  c.budget = c.budget - successors.count
+  local result, left = completion.result, commits.left
   if result ~= '' then redis.call('HSET', flow.results_key, ordinal, result) end
-  leave_lease(c, execution_id)
-  local done = row_bytes.done(held, at, lease_id, successors.count, c.packed_now)
-  local events = succeed(c, flow_id, flow, bytes, open, ordinal, done, node, successors, sub(execution_id, 1, -5), result)
+  left[#left + 1] = execution_id
+  local text = succeed(c, flow, bytes, open, node, done, successors, string.sub(execution_id, 1, -5), result)
   if node.attempt_timeout then call.leave(c, 'ZREM', key.index_attempt_timeout(c), execution_id) end
   if open == 1 then
     if flow.result_execution_id == execution_id then call.list_in(c, 'completed')[execution_id] = result end
-    events = events .. '\n' .. graph.close_plain(c, flow_id, flow)
+    text = text .. '\n' .. graph.close_plain(c, flow.id, flow)
   end
-  event_log.push(c, flow_id, flow.events_key, c.now_text .. events)
+  event_log.push(c, flow.id, flow.events_key, text)
   return true
 end

@@ -45,8 +45,8 @@ local function entry(graph_key)
   return g
 end
 
-local function read_node(values)
-  local node = {}
+local function read_node(values, ordinal)
+  local node = { ordinal = ordinal, suffix = row.suffix(ordinal), place = row.place(ordinal) }
   for i, field in ipairs(FIELDS) do
     local value = values[i]
     if value ~= '' then node[field] = value end
@@ -65,7 +65,7 @@ local function load_chunk(g, chunk)
   remember(#bytes)
   for i, values in ipairs(cmsgpack.unpack(bytes)) do
     local ordinal = (chunk - 1) * CHUNK + i
-    if not g.nodes[ordinal] then g.nodes[ordinal] = read_node(values) end
+    if not g.nodes[ordinal] then g.nodes[ordinal] = read_node(values, ordinal) end
   end
 end
 
@@ -111,25 +111,27 @@ function graph_store.edge_count(list) return #list / EDGE_BYTES end
 -- Edges that lead on from a node which are kept as lists.
 local MAX_LISTED = 256
 
-local function list_successors(node)
+local function list_successors(g, node)
   local count = graph_store.edge_count(node.downs)
   if count > MAX_LISTED then return false end
-  local successors, last = { count = count, carries = {} }, 0
+  local successors, last = { count = count, names = {} }, node.ordinal
   for i = 1, count do
     local ordinal, kind, carries = graph_store.edge(node.downs, i)
     if kind == 'on_failure' or ordinal <= last then return false end
     last = ordinal
-    successors[i], successors.carries[i] = ordinal, carries
+    successors[i], successors.names[i] = graph_store.node(g, ordinal), carries and node.name
   end
+  successors.last = last
   return successors
 end
 
--- The ordinals of the nodes behind a node, in their order, all of whose edges its success satisfies; `carries` says which of them get
--- its result, and `count` how many they are. False where there are other edges, or many.
-function graph_store.successors(node)
+-- The nodes behind a node, in the order of the graph, which all come after it and all of whose edges its success satisfies. `names` has
+-- the node's name for those that get its result, `count` is how many they are, and `last` the ordinal of the last one, or of the node
+-- itself. False where there are other edges, or many.
+function graph_store.successors(g, node)
   local successors = node.successors
   if successors == nil then
-    successors = list_successors(node)
+    successors = list_successors(g, node)
     node.successors = successors
   end
   return successors

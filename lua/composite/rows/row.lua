@@ -237,11 +237,11 @@ function row.execution_id(run, ordinal)
   return run.stem .. (ORDINALS[ordinal] or ordinal_text(ordinal))
 end
 
+-- What the ids of executions of a node end with.
+function row.suffix(ordinal) return ORDINALS[ordinal] or ordinal_text(ordinal) end
+
 -- How many bytes are before the row of a node.
 function row.place(ordinal) return HEAD_BYTES + (ordinal - 1) * ROW_BYTES end
-
--- The same by what all executions of the run begin with.
-function row.with_ordinal(stem, ordinal) return stem .. (ORDINALS[ordinal] or ordinal_text(ordinal)) end
 
 -- The ordinal that the id of an execution names; 0 for ids that are none of a row.
 function row.ordinal(execution_id)

@@ -4,7 +4,11 @@
 
 -- Where the parts of a row begin, and where its states end, see ROW in row.lua: all up to the lease epoch, open edges, resolved edges,
 -- end of the lease, start of the lease, last transition, lease.
-local STATES, OPEN, TOLD, EXPIRES, ACQUIRED, CHANGED, LEASE = 19, 20, 22, 24, 30, 48, 58
+local STATES, TOLD, EXPIRES, ACQUIRED, CHANGED, LEASE = 19, 22, 24, 30, 48, 58
+
+-- How pieces of rows are read: the states and the open edges; all up to the end of the lease, that, and when the lease and the first
+-- attempt began.
+local READ_OPEN, READ_LEASE = '<c19H', '<c23I6c12'
 
 -- Pieces of rows: of one that waits for upstreams, one that may run, and one that runs. They are packed at the first call.
 local WAITING, READY, READY_END, ACTIVE, NO_TIME, NO_WORKER
@@ -32,20 +36,21 @@ end
 -- Packs a time.
 function row_bytes.time(at) return struct.pack('<I6', at) end
 
--- Reports whether a node runs its first attempt, which has done nothing but run, under a lease that has not ended. Its row is in
--- `bytes` behind so many others.
-function row_bytes.is_held(bytes, at, lease_id, now)
+-- When the lease of a node and its first attempt began, packed. Nil unless it runs its first attempt, which has done nothing but run,
+-- under a lease with this id that has not ended. Its row is in `bytes` behind `at` others.
+function row_bytes.held_since(bytes, at, lease_id, now)
   if not ACTIVE then prepare() end
-  local sub = string.sub
-  return sub(bytes, at + 1, at + EXPIRES - 1) == ACTIVE and sub(bytes, at + LEASE, at + row.ROW_BYTES) == lease_id
-    and struct.unpack('<I6', bytes, at + EXPIRES) > now
+  local last = at + row.ROW_BYTES
+  if #bytes < last then return nil end
+  local begin, expires, since = struct.unpack(READ_LEASE, bytes, at + 1)
+  if begin ~= ACTIVE or expires <= now or string.sub(bytes, at + LEASE, last) ~= lease_id then return nil end
+  return since
 end
 
 -- How many edges that lead to a node are open, which has never been anything but waiting for them; nil for another one.
 function row_bytes.open_edges(bytes, at)
-  if string.sub(bytes, at + 1, at + STATES) ~= WAITING then return nil end
-  local low, high = string.byte(bytes, at + OPEN, at + OPEN + 1)
-  return low + 256 * high
+  local states, open = struct.unpack(READ_OPEN, bytes, at + 1)
+  return states == WAITING and open or nil
 end
 
 -- The row of such a node with so many open edges.
@@ -56,13 +61,11 @@ end
 -- The row of such a node that may run from now on. `now`: packed.
 function row_bytes.ready(now) return READY .. now .. READY_END end
 
--- What the rows of nodes that are leased together begin with: times of the lease (`expires`, `now`: packed) and the number of the worker.
+-- What the rows of nodes that are leased together begin with, all but the lease: times of the lease (`expires`, `now`: packed) and the
+-- number of the worker.
 function row_bytes.lease_of(expires, now, worker)
   return ACTIVE .. expires .. now .. now .. NO_TIME .. now .. struct.pack('<I4', worker)
 end
-
--- The row of a node that is leased for its first attempt. `begin`: see row_bytes.lease_of.
-function row_bytes.active(begin, lease_id) return begin .. lease_id end
 
 local function done_of(told)
   local done = string.sub(piece({ phase = 4, elig = 9, outcome = 2, attempt = 7, public = 7, told = told }), 1, ACQUIRED - 1)
@@ -70,7 +73,12 @@ local function done_of(told)
   return done
 end
 
--- The row of a node that has succeeded under a lease, of whose edges so many are resolved. `bytes`, `at`: its row before.
-function row_bytes.done(bytes, at, lease_id, told, now)
-  return (DONE[told] or done_of(told)) .. string.sub(bytes, at + ACQUIRED, at + ACQUIRED + 11) .. now .. now .. NO_WORKER .. lease_id
+-- What the row of a node that has succeeded begins with, of whose edges so many are resolved, up to the start of the lease (see
+-- row_bytes.held_since).
+function row_bytes.done(told) return DONE[told] or done_of(told) end
+
+-- What follows there, but for the lease, on rows of nodes that succeed together. `now`: packed.
+function row_bytes.ended(now)
+  if not NO_WORKER then prepare() end
+  return now .. now .. NO_WORKER
 end

@@ -26,11 +26,17 @@ local MAX_KNOWN = 1024
 
 local PLAIN_FIELDS = { 'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'result_execution_id', 'fair_key' }
 
-local IDENTITY, IDENTITY_BYTES = '<I6c32', 38
+local IDENTITY = '<I6c32'
+
+-- Of the header: how long it is, what is read of it, which is the flags, the number of open nodes and the identity, and where that is;
+-- and the flags of plain runs.
+local HEAD_BYTES, STATE, STATE_AT = row.HEAD_BYTES, '<BI4c38', row.FLAGS + 1
+local PLAIN, PLAIN_FAIR = row.PLAIN, row.PLAIN + row.FAIR
 
 local function read_plain(c, flow_id, identity)
   local flow = record.read(key.flow_core(c, flow_id), PLAIN_FIELDS)
   if not flow then return nil end
+  flow.id = flow_id
   local created, graph_hash = struct.unpack(IDENTITY, identity)
   flow.at, flow.identity, flow.public_flow_state = c.at, identity, 'open'
   flow.created, flow.created_text = created, number.time(created)
@@ -51,22 +57,32 @@ function flow_record.of_plain(c, flow_id)
   return read_plain(c, flow_id, struct.pack(IDENTITY, run.created, run.graph))
 end
 
--- Rows behind that of a node which are read with it.
-local MORE_ROWS = 2
+-- Rows behind that of a node which are read with it before it is known which nodes are behind it.
+local MORE_ROWS = 1
+
+-- The last byte that is read of a run together with its header, to have the rows of a node and of those behind it: those, if they are
+-- near the beginning, else none.
+local function last_to_read(flow, ordinal)
+  local node = flow and flow.graph.nodes[ordinal]
+  local to = node and node.read_to
+  if to then return to end
+  local successors = node and graph_store.successors(flow.graph, node)
+  to = row.place((successors and successors.last or ordinal + MORE_ROWS) + 1) - 1
+  if to > row.LAST_OF_FIRST_READ then to = row.place(ordinal + 1) - 1 end
+  if to > row.LAST_OF_FIRST_READ then to = HEAD_BYTES - 1 end
+  if node then node.read_to = to end
+  return to
+end
 
 -- The record of a plain run that the call has not loaded, the bytes that its rows begin with, and how many of its nodes are open; nil
--- for another run. The row of a node is among the bytes unless many are before it.
+-- for another run. The row of a node is among the bytes unless many are before it, and mostly those of the nodes behind it.
 function run_rows.plain(c, flow_id, ordinal)
   local flow = known[flow_id]
   if flow and flow.at ~= c.at then flow = nil end
-  local head_bytes = row.HEAD_BYTES
-  local last = head_bytes + (ordinal + MORE_ROWS) * row.ROW_BYTES - 1
-  if last > row.LAST_OF_FIRST_READ + MORE_ROWS * row.ROW_BYTES then last = head_bytes - 1 end
-  local bytes = redis.call('GETRANGE', flow and flow.nodes_key or key.flow_nodes(c, flow_id), 0, last)
-  if #bytes < head_bytes then return nil end
-  local flags, open = struct.unpack('<BI4', bytes, row.FLAGS + 1)
-  if flags ~= row.PLAIN and flags ~= row.PLAIN + row.FAIR then return nil end
-  local identity = string.sub(bytes, head_bytes - IDENTITY_BYTES + 1, head_bytes)
+  local bytes = redis.call('GETRANGE', flow and flow.nodes_key or key.flow_nodes(c, flow_id), 0, last_to_read(flow, ordinal))
+  if #bytes < HEAD_BYTES then return nil end
+  local flags, open, identity = struct.unpack(STATE, bytes, STATE_AT)
+  if flags ~= PLAIN and flags ~= PLAIN_FAIR then return nil end
   if not flow or flow.identity ~= identity then flow = read_plain(c, flow_id, identity) end
   return flow, bytes, open
 end
