@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "231-b0623a20ad5d6b87"
+const build = "232-f504a9b578275905"
