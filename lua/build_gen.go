@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "234-3e8632bc8ad2b4d7"
+const build = "235-267b46447e42d50f"

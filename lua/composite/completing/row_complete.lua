@@ -10,22 +10,37 @@ local MAX_GAP = 256
 -- Bytes that are read together of the rows of a node and of those behind it.
 local MAX_READ = 1024
 
+-- Bytes between the rows of two nodes behind a node that are read in vain, up to so many: that takes less than a further command.
+local MAX_SKIP = 1024
+
 -- Of the nodes behind a node, the bytes that have their rows, how many are before each there, and how many edges that lead to them are
 -- open. They are valid until the next completion.
 local child_bytes, child_at, child_open = {}, {}, {}
+
+-- The bytes from the row of the i-th node behind a node on, with those of the next ones that are close to it.
+local function read_from(flow, successors, i)
+  local first = successors[i].place
+  local last = first
+  for next_one = i + 1, successors.count do
+    local place = successors[next_one].place
+    if place - last > ROW_BYTES + MAX_SKIP then break end
+    last = place
+  end
+  return redis.call('GETRANGE', flow.nodes_key, first, last + ROW_BYTES - 1)
+end
 
 -- Looks at the nodes behind a node. Reports whether all of them are of the usual case. `bytes` are those of the rows of the run that have
 -- been read, and begin behind `from`.
 local function read_children(flow, bytes, from, successors)
   for i = 1, successors.count do
     local child = successors[i]
-    local child_row, at = bytes, child.place - from
+    local at = child.place - from
     if at + ROW_BYTES > #bytes then
-      child_row, at = redis.call('GETRANGE', flow.nodes_key, child.place, child.place + ROW_BYTES - 1), 0
+      bytes, from, at = read_from(flow, successors, i), child.place, 0
     end
-    local open = row_bytes.open_edges(child_row, at)
+    local open = row_bytes.open_edges(bytes, at)
     if not open or open < 1 or open == 1 and not child.plain then return false end
-    child_bytes[i], child_at[i], child_open[i] = child_row, at, open
+    child_bytes[i], child_at[i], child_open[i] = bytes, at, open
   end
   return true
 end
@@ -163,6 +178,7 @@ function row_complete.commit(c, completion)
   local node, done, successors, flow, bytes, open = look_up(c, commits, completion, execution_id, ordinal)
   if not node then return false end
   c.budget = c.budget - successors.count
+  if successors.others then row_edges.postpone(c, execution_id) end
   local result, left = completion.result, commits.left
   if result ~= '' then redis.call('HSET', flow.results_key, ordinal, result) end
   left[#left + 1] = execution_id

@@ -108,13 +108,13 @@ end
 
 function graph_store.edge_count(list) return #list / EDGE_BYTES end
 
--- Edges that lead on from a node which are kept as lists.
-local MAX_LISTED = 256
+-- Nodes behind a node that are listed: as many as one completion resolves edges to.
+local MAX_LISTED = 128
 
 local function list_successors(g, node)
-  local count = graph_store.edge_count(node.downs)
-  if count > MAX_LISTED then return false end
-  local successors, last = { count = count, names = {} }, node.ordinal
+  local all = graph_store.edge_count(node.downs)
+  local count = math.min(all, MAX_LISTED)
+  local successors, last = { count = count, names = {}, others = count < all }, node.ordinal
   for i = 1, count do
     local ordinal, kind, carries = graph_store.edge(node.downs, i)
     if kind == 'on_failure' or ordinal <= last then return false end
@@ -127,7 +127,7 @@ end
 
 -- The nodes behind a node, in the order of the graph, which all come after it and all of whose edges its success satisfies. `names` has
 -- the node's name for those that get its result, `count` is how many they are, and `last` the ordinal of the last one, or of the node
--- itself. False where there are other edges, or many.
+-- itself; `others` tells that they are the first of many. False where there are other edges.
 function graph_store.successors(g, node)
   local successors = node.successors
   if successors == nil then

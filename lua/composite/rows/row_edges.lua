@@ -147,6 +147,30 @@ local function stays_satisfied(up, child, kind)
   return kept ~= nil and is_kept(kept, kind, place_of(up, child.ordinal), child)
 end
 
+-- Ordinals between two that are loaded in vain rather than with a further command.
+local MAX_BETWEEN = 8
+
+-- Loads the rows of nodes that a part of a list of edges names, those that are close to each other together.
+local function load_named(run, list, from, to)
+  local first, last
+  for i = from, to do
+    local ordinal = graph_store.edge(list, i)
+    if first and ordinal > last and ordinal - last <= MAX_BETWEEN then
+      last = ordinal
+    else
+      if first and last > first then row.load(run, first, last) end
+      first, last = ordinal, ordinal
+    end
+  end
+  if first and last > first then row.load(run, first, last) end
+end
+
+-- A keeper, or the worker that is told of more, resolves what is left of the edges that lead on from a node.
+function row_edges.postpone(c, execution_id)
+  redis.call('RPUSH', key.ffx_backlog(c), execution_id)
+  c.more = true
+end
+
 -- Adds the edges that lead on from an ended node to a wave, from the first that has not been resolved on, as far as the call's
 -- budget goes. Reports whether that is all of them.
 local function add_edges(c, wave, item, r, flow)
@@ -156,6 +180,7 @@ local function add_edges(c, wave, item, r, flow)
   if from >= count then return true end
   local to = math.min(count, from + math.max(0, c.budget))
   local kept = kept_edges(r)
+  load_named(r.run, downs, from + 1, to)
   for i = from + 1, to do
     local child, kind, carries = graph_store.edge(downs, i)
     if not (kept and is_kept(kept, kind, i, row.at(r.run, child))) then
@@ -194,10 +219,7 @@ function row_edges.add(c, wave, item)
     return true
   end
   item.node = item.node or graph_store.of_row(r).name
-  if not add_edges(c, wave, item, r, flow) then
-    redis.call('RPUSH', key.ffx_backlog(c), item.execution_id)
-    c.more = true
-  end
+  if not add_edges(c, wave, item, r, flow) then row_edges.postpone(c, item.execution_id) end
   return not row.is_extended(r.run)
 end
 propagate.add_row_edges = row_edges.add
@@ -239,6 +261,7 @@ end
 function row_edges.count_open(r)
   local ups, open = graph_store.of_row(r).ups, 0
   local waits = record.read_node(r, { 'replay_count' }).replay_count ~= '0'
+  load_named(r.run, ups, 1, graph_store.edge_count(ups))
   for i = 1, graph_store.edge_count(ups) do
     local upstream, kind = graph_store.edge(ups, i)
     local up = row.at(r.run, upstream)
@@ -294,6 +317,7 @@ function replay.reopen_row(c, execution_id)
   local r = row.of_key(key.exec_core(c, execution_id))
   if not r then return nil end
   local node, open, satisfied = graph_store.of_row(r), 0, {}
+  load_named(r.run, node.ups, 1, graph_store.edge_count(node.ups))
   for i = 1, graph_store.edge_count(node.ups) do
     local upstream, kind = graph_store.edge(node.ups, i)
     local up = row.at(r.run, upstream)
