@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "229-cd94e549d6bb60a2"
+const build = "230-3808f62088e5b3fe"
