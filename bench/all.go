@@ -44,8 +44,8 @@ func atLeast(work, figure, unit string, target float64) goal {
 	return onValkey(goal{work: work, figure: figure, unit: unit, target: target})
 }
 
-// crowded is a goal with 100 runs under way.
-func crowded(g goal) goal {
+// withManyClients is a goal with 100 runs under way.
+func withManyClients(g goal) goal {
 	g.adjust = manyClients
 	return g
 }
@@ -63,14 +63,14 @@ func flushed(g goal) goal {
 }
 
 var goals = []goal{
-	crowded(atLeast("single", "flows", "1/s", 12_000)),
-	flushed(crowded(atLeast("single", "flows", "1/s", 9_000))),
-	crowded(atLeast("chain", "flows", "1/s", 2_000)),
-	crowded(atMost("chain", "p99", "ms", 120)),
-	crowded(atMost("chain", "server CPU per node", "µs", 40)),
-	crowded(atMost("chain", "commands per node", "", 9)),
-	crowded(atMost("chain", "own CPU per node", "µs", 30)),
-	flushed(crowded(atLeast("chain", "flows", "1/s", 1_400))),
+	withManyClients(atLeast("single", "flows", "1/s", 12_000)),
+	flushed(withManyClients(atLeast("single", "flows", "1/s", 9_000))),
+	withManyClients(atLeast("chain", "flows", "1/s", 2_000)),
+	withManyClients(atMost("chain", "p99", "ms", 120)),
+	withManyClients(atMost("chain", "server CPU per node", "µs", 40)),
+	withManyClients(atMost("chain", "commands per node", "", 9)),
+	withManyClients(atMost("chain", "own CPU per node", "µs", 30)),
+	flushed(withManyClients(atLeast("chain", "flows", "1/s", 1_400))),
 	atMost("single-idle", "p50", "ms", 0.6),
 	atMost("chain-idle", "p50", "ms", 2.5),
 	atMost("fanout-idle", "p50", "ms", 9),
@@ -80,16 +80,16 @@ var goals = []goal{
 	atMost("idle", "server CPU", "% of a core", 1),
 	atMost("idle", "client CPU", "% of a core", 1),
 	atMost("idle-50", "server commands", "1/s", 500),
-	crowded(atMost("admission", "limit adds", "µs/run", 15)),
-	crowded(atMost("admission", "used budget adds", "µs/run", 25)),
+	withManyClients(atMost("admission", "limit adds", "µs/run", 15)),
+	withManyClients(atMost("admission", "used budget adds", "µs/run", 25)),
 	atMost("memory", "memory per finished node", "B", 1100),
 	atMost("memory-single", "memory per finished node", "B", 2500),
 	atMost("large", "submit", "ms", 300),
 	atMost("large", "slowest call of submit", "ms", 3),
 	atMost("large", "slowest call of run", "ms", 5),
 	once(atMost("wake-50", "wasted claims per execution", "", 3)),
-	once(crowded(atLeast("contention", "worst of best", "%", 85))),
-	once(crowded(atMost("contention", "64 workers: wasted claims per execution", "", 0.2))),
+	once(withManyClients(atLeast("contention", "worst of best", "%", 85))),
+	once(withManyClients(atMost("contention", "64 workers: wasted claims per execution", "", 0.2))),
 	once(atMost("backlog", "more", "%", 20)),
 	once(atMost("backlog", "memory per waiting node", "B", 400)),
 	{work: "chain", figure: "flows", engine: "", aof: "no", unit: "1/s", target: 1_200},

@@ -217,10 +217,13 @@ func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
 					len(reply.Executions))
 			}
 			claimed := reply.Executions[0]
+			partition, err := claimed.ExecutionID.Partition() // on one server, a claim looks at all of them
+			if err != nil {
+				return 0, err
+			}
 			claims = append(claims, enginerpc.CompleteCall{
-				Partition: call.Partition, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID,
-				LeaseEpoch: claimed.LeaseEpoch,
-				AttemptID:  claimed.AttemptID, Result: []byte("1"),
+				Partition: partition, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
+				AttemptID: claimed.AttemptID, Result: []byte("1"),
 			})
 		}
 		after, err := serverStats(ctx, e)

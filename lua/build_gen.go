@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "235-267b46447e42d50f"
+const build = "236-487c692bafcf837a"

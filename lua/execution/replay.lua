@@ -6,11 +6,14 @@ replay.FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'replay_count',
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'delay_until', 'lane_id', 'current_lane',
   'current_attempt_index', 'start_timeout', 'wait', 'journal', 'failure_reason', 'failure_category', 'cancellation_reason',
-  'cancelled_by', 'fair_key',
+  'cancelled_by', 'fair_key', 'prior_eligibility_state', 'prior_blocking_reason', 'prior_blocking_detail',
 }
 
--- What tells how the execution ended, and is no longer true.
-local OUTCOME_DETAILS = { 'failure_reason', 'failure_category', 'cancellation_reason', 'cancelled_by' }
+-- What tells how the execution ended, or what held it back before, and is no longer true.
+local OUTCOME_DETAILS = {
+  'failure_reason', 'failure_category', 'cancellation_reason', 'cancelled_by', 'prior_eligibility_state', 'prior_blocking_reason',
+  'prior_blocking_detail',
+}
 
 -- How often an execution may be replayed.
 function replay.limit(c, execution_id)

@@ -12,7 +12,7 @@ function graph.on_fatal_failure(c, flow_id, flow_key, core) end
 function graph.on_last_end(c, execution_id) end
 
 -- @hook The edges of the graph of a run that lead on from a node are to be resolved again.
-function graph.reopen_edges(c, core_key) end
+function graph.reopen_edges(core_key) end
 
 -- @hook A run gets members or edges that are not those of its graph.
 function graph.on_extended(c, flow_id) end
@@ -116,7 +116,7 @@ function graph.node_reopened(c, execution_id, core, outcome)
   local flow_id = core.flow_id
   local flow_key = key.flow_core(c, flow_id)
   event_log.add_for(c, core, 'replayed', core.current_attempt_index)
-  graph.reopen_edges(c, key.exec_core(c, execution_id))
+  graph.reopen_edges(key.exec_core(c, execution_id))
   local flow = record.read(flow_key, { 'public_flow_state', 'closed_at', 'outcome', 'failed_node', 'deadline_at', 'joins' })
   if not flow then return end
   graph.add_open(c, flow_id, flow_key, 1)

@@ -522,9 +522,20 @@ func (x *twins) addEdge(down int) {
 	x.both(fmt.Sprint("add an edge from ", e.up, " to ", down), func(s *twinSide) wire { return wireOf(x.bench, x.applyCall(s, e, down)) })
 }
 
-// finish ends all nodes and the holder, and with them the runs.
+// finish ends the runs: by a cancel of each node and the holder, or of the runs, after which nodes are run again.
 func (x *twins) finish() {
 	x.t.Helper()
+	if x.r.IntN(2) == 0 {
+		x.cancelRuns()
+		for range len(x.graph) {
+			if !x.t.Failed() {
+				x.replayOne(x.r.IntN(len(x.graph)))
+				x.compare()
+			}
+		}
+		x.cancelRuns()
+		return
+	}
 	for range 4 * len(x.graph) {
 		for node := range x.graph {
 			if x.record(x.rows.ids[node])["lifecycle_phase"] != "terminal" {
@@ -549,5 +560,23 @@ func (x *twins) finish() {
 			LaneID: holder, ExecutionID: enginecore.NodeExecutionID(partition, s.flow, ordinal), Reason: "end", Source: "operator_override",
 		})
 	})
+	x.compare()
+}
+
+// cancelRuns cancels both runs and lets the keeper end their nodes.
+func (x *twins) cancelRuns() {
+	x.t.Helper()
+	if x.t.Failed() {
+		return
+	}
+	x.done = append(x.done, "cancel runs")
+	for _, s := range []*twinSide{x.rows, x.records} {
+		must(x.bench, enginerpc.ContractCancelFlowCall{
+			Partition: partition, FlowID: s.flow, Reason: "end", CancellationPolicy: "cancel_all", Grace: time.Millisecond,
+		})
+	}
+	x.compare()
+	x.pass()
+	must(x.bench, enginerpc.TickCall{Partition: partition, Limit: 500, Lanes: []enginecore.LaneID{x.rows.lane, x.records.lane}})
 	x.compare()
 }

@@ -75,13 +75,13 @@ func drawGraph(r *rand.Rand) []twinNode {
 	for i := range graph {
 		n := twinNode{name: fmt.Sprintf("n%02d", i), policy: pick(r, "{}", "{}", twinRetries), priority: int64(pick(r, 0, 0, 0, 3))}
 		for up := range i {
-			if r.IntN(5) < 2 {
+			if r.IntN(5) < 2 && !isSibling(graph, up) {
 				n.ups = append(n.ups, twinEdge{up, pick(r, "success_only", "success_only", "success_only", "on_failure", "always")})
 			}
 		}
 		if len(n.ups) > 0 && r.IntN(3) == 0 {
 			n.join = joinRule{"quorum", pick(r, cancelRemaining, "let_run"), 1 + r.Int64N(int64(len(n.ups)))}
-			if hasCancelling(graph) || areConnected(graph, n.ups) {
+			if hasCancelling(graph) || isNeeded(graph, n.ups) {
 				n.join.then = "let_run"
 			}
 			if r.IntN(3) == 0 {
@@ -104,17 +104,24 @@ func hasCancelling(graph []twinNode) bool {
 	return slices.ContainsFunc(graph, func(n twinNode) bool { return n.join.then == cancelRemaining })
 }
 
-// areConnected reports whether an edge leads from one of the nodes to another. When they are siblings of a join that
-// cancels, the end of the first may cancel the other or make it be skipped, whichever comes first.
-func areConnected(graph []twinNode, siblings []twinEdge) bool {
+// isSibling reports whether a node is an upstream of a join that cancels what it does not need.
+func isSibling(graph []twinNode, up int) bool {
+	return slices.ContainsFunc(graph, func(n twinNode) bool { return n.join.then == cancelRemaining && n.needs(up) })
+}
+
+// isNeeded reports whether an edge leads from one of the upstreams of a join to another node. Whether a join cancels
+// such a sibling depends on which of the two is told first.
+func isNeeded(graph []twinNode, siblings []twinEdge) bool {
 	for _, s := range siblings {
-		for _, e := range graph[s.up].ups {
-			if slices.ContainsFunc(siblings, func(other twinEdge) bool { return other.up == e.up }) {
-				return true
-			}
+		if slices.ContainsFunc(graph, func(n twinNode) bool { return n.needs(s.up) }) {
+			return true
 		}
 	}
 	return false
+}
+
+func (n twinNode) needs(up int) bool {
+	return slices.ContainsFunc(n.ups, func(e twinEdge) bool { return e.up == up })
 }
 
 const twinRetries = `{"max_reclaim_count":1,"retry_policy":{"max_retries":2,"backoff":{"type":"fixed","delay_ms":1}}}`

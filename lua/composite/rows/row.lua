@@ -27,8 +27,9 @@ row.OTHER_LEASE = '++++++++++++++++++++++++++++++++++++'
 row.LEASE_BYTES = 36
 
 -- Flags of a row: it has fields in the hash `more`; its current attempt has a record of its own; its lease is shown; the id
--- of its attempt does not follow from the lease, and is in `more`.
-row.MORE, row.RECORDED, row.LEASED, row.OTHER_ATTEMPT = 1, 2, 4, 8
+-- of its attempt does not follow from the lease, and is in `more`; it ended when its run was over, so the nodes behind it were not
+-- told.
+row.MORE, row.RECORDED, row.LEASED, row.OTHER_ATTEMPT, row.UNTOLD = 1, 2, 4, 8, 16
 
 -- Flags of a run: nodes or edges have been added by the contract's calls; a node was replayed, so an edge may be resolved again; it
 -- is being purged. It is plain while it is open, no node of it has ended but with success, and nothing has made its record one of

@@ -100,11 +100,11 @@ function row_edges.release_left(c, flow_id)
 end
 
 -- How the edges that lead on from a node stood when it was run again, in the field `kept_edges`: the outcome that they were told, how
--- many were, and when it was run again, for each time. An edge that was satisfied then stays so, whatever the node comes to.
-local function keep_edges(c, r)
-  if r.told == 0 or not row.is_replayed(r.run) or flow_record.read(c, r.run.id).public_flow_state ~= 'open' then return end
+-- many were, and when the node had ended, for each time. An edge that was satisfied then stays so, whatever the node comes to.
+local function keep_edges(r)
+  if r.told == 0 or row_record.flag(r, row.UNTOLD) or not row.is_replayed(r.run) then return end
   local kept = record.read_node(r, { 'kept_edges' }).kept_edges
-  local entry = row.OUTCOME[r.outcome] .. ' ' .. number.text(r.told) .. ' ' .. c.now_text
+  local entry = row.OUTCOME[r.outcome] .. ' ' .. number.text(r.told) .. ' ' .. number.text(r.ended)
   record.set_node(r, 'kept_edges', kept and kept .. ',' .. entry or entry)
 end
 
@@ -121,16 +121,28 @@ local function kept_edges(r)
 end
 
 -- Whether an edge was satisfied before the node that it leads on from was run again. `kept` is of that node, `place` that of the edge
--- among its edges. What was known of a child's edges before a rerun reset it counts no more.
+-- among its edges. What was known of a child's edges before a rerun reset it counts no more, and an edge that could not be satisfied
+-- stays so until the child is run again.
 local function is_kept(kept, kind, place, child)
-  local since
+  local times, impossible = nil, false
   for _, entry in ipairs(kept) do
-    if place <= entry.told and dependency.verdict(kind, entry.outcome) == 'success' then
-      since = since or tonumber(record.read_node(child, { 'edges_reset_at' }).edges_reset_at or nil) or 0
-      if entry.at > since then return true end
+    times = times or record.read_node(child, { 'edges_reset_at', 'edges_reopened_at' })
+    if place <= entry.told and entry.at > (tonumber(times.edges_reset_at) or 0) then
+      if dependency.verdict(kind, entry.outcome) ~= 'success' then
+        impossible = impossible or entry.at > (tonumber(times.edges_reopened_at) or 0)
+      elseif not impossible then
+        return true
+      end
     end
   end
   return false
+end
+
+-- Whether a node of a run in which nodes were replayed need not be told of an edge. `kept` and `place` are those of is_kept. A node
+-- none of whose edges is open has been told of all of them; a join counts what it is told, and knows what it was told before.
+local function is_resolved_for(child, kept, kind, place)
+  if graph_store.of_row(child).join then return false end
+  return child.open == 0 or kept ~= nil and is_kept(kept, kind, place, child)
 end
 
 -- The place of the edge to a node among the edges that lead on from another one.
@@ -143,6 +155,7 @@ end
 
 -- Whether the edge between two nodes is satisfied for good, since its upstream was run again after that.
 local function stays_satisfied(up, child, kind)
+  if graph_store.of_row(child).join then return row_joins.is_satisfied(child, up.ordinal) end
   local kept = kept_edges(up)
   return kept ~= nil and is_kept(kept, kind, place_of(up, child.ordinal), child)
 end
@@ -179,11 +192,11 @@ local function add_edges(c, wave, item, r, flow)
   local from = r.told
   if from >= count then return true end
   local to = math.min(count, from + math.max(0, c.budget))
-  local kept = kept_edges(r)
+  local kept, replayed = kept_edges(r), row.is_replayed(r.run)
   load_named(r.run, downs, from + 1, to)
   for i = from + 1, to do
     local child, kind, carries = graph_store.edge(downs, i)
-    if not (kept and is_kept(kept, kind, i, row.at(r.run, child))) then
+    if not (replayed and is_resolved_for(row.at(r.run, child), kept, kind, i)) then
       propagate.add_edge(c, wave, item, flow, {
         child_id = row.execution_id(r.run, child), upstream_id = item.execution_id, kind = kind, input_name = carries and item.node or '',
         upstream = r.ordinal,
@@ -201,6 +214,7 @@ local function tell_nobody(r)
   local count = graph_store.edge_count(graph_store.of_row(r).downs)
   if r.told == count then return end
   r.told = count
+  row_record.set_flag(r, row.UNTOLD, true)
   row.touch(r)
 end
 
@@ -296,11 +310,12 @@ function dependency.open_row_edges(core_key)
 end
 
 -- A node runs again: its edges that were not satisfied are resolved again when it ends.
-function row_edges.reopen(c, core_key)
+function row_edges.reopen(core_key)
   local r = row.of_key(core_key)
   if not r then return end
-  keep_edges(c, r)
+  keep_edges(r)
   r.told = 0
+  row_record.set_flag(r, row.UNTOLD, false)
   row.touch(r)
 end
 graph.reopen_edges = row_edges.reopen
@@ -328,6 +343,7 @@ function replay.reopen_row(c, execution_id)
     end
   end
   if node.join then row_joins.satisfy(r, satisfied) end
+  if #satisfied + open > 0 then record.set_node(r, 'edges_reopened_at', c.now_text) end
   r.open = open
   row.touch(r)
   return open

@@ -16,6 +16,12 @@ end
 -- Whether an upstream's result goes into its join: it was there when that was satisfied.
 function row_joins.feeds(r, upstream) return letter_of(r, upstream) == SATISFIED end
 
+-- Whether the edge from an upstream to a join is satisfied.
+function row_joins.is_satisfied(r, upstream)
+  local letter = letter_of(r, upstream)
+  return letter == SATISFIED or letter == LATE
+end
+
 local function state_of(letter)
   if letter == SATISFIED then return { state = 'satisfied' } end
   if letter == LATE then return { state = 'satisfied', late = '1' } end
