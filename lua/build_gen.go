@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "232-f504a9b578275905"
+const build = "233-2c76f7973ee7901c"
