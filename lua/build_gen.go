@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "236-487c692bafcf837a"
+const build = "237-fd181493d3419901"

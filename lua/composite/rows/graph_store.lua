@@ -244,6 +244,17 @@ end
 function graph_store.roots(g) return ordinals(joined(g, 'o')) end
 function graph_store.joins(g) return ordinals(joined(g, 'j')) end
 
+-- The same of joins as a set.
+function graph_store.join_set(g)
+  local set = g.join_set
+  if not set then
+    set = {}
+    for _, ordinal in ipairs(graph_store.joins(g)) do set[ordinal] = true end
+    g.join_set = set
+  end
+  return set
+end
+
 -- The lanes of a graph.
 function graph_store.lanes(g)
   if g.lanes then return g.lanes end

@@ -1,12 +1,12 @@
 -- Purging the nodes of a run that have rows. Most of them have no keys of their own.
 
--- Rows that one call goes through: for each it reads the row, and at worst the node of the graph.
+-- Rows that one call goes through. What the graph says of their nodes is read only where it has waitpoints.
 local ROWS_PER_CALL = 160
 
 -- Whether a node can have keys beside its row: it did more than run once and succeed, or was never started.
-local function may_have_keys(r)
-  local node = graph_store.of_row(r)
-  return r.flags ~= 0 or r.retries > 0 or r.reclaims > 0 or r.total > 1 or node.wait ~= nil or node.join ~= nil
+local function may_have_keys(r, is_join, g)
+  return r.flags ~= 0 or r.retries > 0 or r.reclaims > 0 or r.total > 1 or is_join
+    or g.head.waits and graph_store.of_row(r).wait ~= nil
 end
 
 -- Removes what nodes have beside their rows, each with `remove_member`, from the one on that the record of the run names. Reports whether that is all.
@@ -15,12 +15,14 @@ function purge_rows.remove(c, work, run, remove_member)
   local from = tonumber(redis.call('HGET', flow_key, 'purged_to') or nil) or 0
   local to = math.min(run.count, from + ROWS_PER_CALL)
   if to > from then row.load(run, from + 1, to) end
-  local at = from
+  local at, g = from, graph_store.find(c, run.graph)
+  if not g then error('a graph is missing: ' .. run.graph) end
+  local is_join = graph_store.join_set(g)
+  for _, lane in ipairs(graph_store.lanes(g)) do work.lanes[lane] = true end
   while at < to and work.left > 0 do
     local r = row.at(run, at + 1)
-    work.lanes[row_record.lane(r)] = true
-    if graph_store.of_row(r).join then row_joins.forget(r) end
-    if may_have_keys(r) and not remove_member(c, work, run.id, row.execution_id(run, at + 1)) then break end
+    if is_join[at + 1] then row_joins.forget(r) end
+    if may_have_keys(r, is_join[at + 1], g) and not remove_member(c, work, run.id, row.execution_id(run, at + 1)) then break end
     at = at + 1
   end
   if at >= run.count then return true end
