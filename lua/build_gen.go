@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "237-fd181493d3419901"
+const build = "238-0f02405eb8c8dd16"

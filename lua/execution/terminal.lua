@@ -71,7 +71,7 @@ end
 local LEFT_BESIDE_ROWS = {
   'delay_until', 'pending_retry_reason', 'pending_previous_attempt_index', 'pending_replay_attempt', 'pending_replay_reason',
   'pending_replay_requested_by', 'remaining_attempt_timeout', 'lease_expired_at', 'lease_revoked_at', 'lease_revoke_reason',
-  'prior_eligibility_state', 'prior_blocking_reason', 'prior_blocking_detail',
+  'prior_eligibility_state', 'prior_blocking_reason', 'prior_blocking_detail', 'lease_last_renewed_at', 'lease_renewal_deadline',
 }
 
 local function write_end(c, core_key, core, t)
