@@ -43,8 +43,8 @@
 //
 // There is one database, one user, no cluster, no replication, no eviction, no WATCH and no EVAL. All data is kept in
 // memory. A function that never returns is interrupted after Options.ScriptTimeout, unless it has written: then it can
-// only be reported, as on a server. It is interrupted in loops, at commands and where functions call themselves by their
-// names, not in a recursion through other variables.
+// only be reported, as on a server. It is interrupted in loops, at commands and where functions call themselves by
+// their names, not in a recursion through other variables.
 //
 // Approximate trims of streams (MAXLEN ~, MINID ~) remove whole nodes only and never go below the bound. Nodes are
 // filled as by a server with default settings: up to 100 entries and 4096 bytes.

@@ -131,7 +131,8 @@ func (s *starter) Send(ctx context.Context, key StartKey, call enginerpc.SubmitC
 // putsAtATime is how many calls of a large graph are under way at a time.
 const putsAtATime = 4
 
-// putGraph makes the calls that store a graph, several at a time. The last one comes by itself, as the library requires.
+// putGraph makes the calls that store a graph, several at a time. The last one comes by itself, as the library
+// requires.
 func (s *starter) putGraph(ctx context.Context, calls []enginerpc.PutGraphCall) error {
 	last := len(calls) - 1
 	group, groupCtx := errgroup.WithContext(ctx)

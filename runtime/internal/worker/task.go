@@ -27,7 +27,8 @@ type Task struct {
 }
 
 // NewTask returns the task of an execution that a call sent at sentAt has leased from a shard. It keeps claimed, which
-// must not be changed any more. Its context is derived from the Base of the run. The caller calls Cancel when the attempt has ended.
+// must not be changed any more. Its context is derived from the Base of the run. The caller calls Cancel when the
+// attempt has ended.
 func (s *services) NewTask(from dispatch.LaneShard, claimed *enginerpc.ClaimedExecution, sentAt time.Time) *Task {
 	t := &Task{attempt: attempt{lease: lease{shard: from, source: from, claimed: claimed, begun: time.Now()}, run: s}}
 	// A claim from a shard can lease executions of all partitions that share the order of its lane.
