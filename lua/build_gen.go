@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "238-0f02405eb8c8dd16"
+const build = "239-2047da2f13d13a12"

@@ -65,6 +65,14 @@ local function about_run(flow)
   return text
 end
 
+-- What the text begins with that describes an execution (see row_lease.describe).
+local function text_of(flow, execution_id, lease_id, expires)
+  return execution_id .. ' ' .. lease_id .. ' ' .. expires .. ' ' .. (flow.about or about_run(flow))
+end
+
+-- The same with the one result that it takes in, under the name of its upstream.
+local function text_with_input(text, name, result) return text .. 'i' .. number.text(#name) .. ' ' .. name .. result end
+
 -- The description of a node that is leased for its first attempt and needs nothing beyond the least, as claimed_execution has it. Where
 -- it takes in one result, or the input of the run alone, it is one text, since each element of a reply costs more than its bytes:
 -- the execution, the lease, its end, what about_run gives of the run, and, unless it takes in nothing, `i`, the length of the upstream's name and a
@@ -73,9 +81,9 @@ function row_lease.describe(c, flow, node, execution_id, lease_id, expires, inpu
   local flow_input = node.uses_flow_input and redis.call('GET', key.flow_input(c, flow.id)) or ''
   local input = inputs[1]
   if complete and not inputs[2] and not (input and flow_input ~= '') then
-    local head = execution_id .. ' ' .. lease_id .. ' ' .. expires .. ' ' .. (flow.about or about_run(flow))
-    if input then return head .. 'i' .. number.text(#input[1]) .. ' ' .. input[1] .. input[2] end
-    return flow_input == '' and head or head .. 'f' .. flow_input
+    local text = text_of(flow, execution_id, lease_id, expires)
+    if input then return text_with_input(text, input[1], input[2]) end
+    return flow_input == '' and text or text .. 'f' .. flow_input
   end
   return {
     execution_id, lease_id, expires, flow.flow_kind, flow.run_id, flow.created_text, flow.deadline_at or '', flow.trace_context or '',
@@ -93,8 +101,7 @@ function row_lease.take(c, next_up, flow, execution_id, node, name, result)
   entered[e + 1], entered[e + 2] = terms.expires, execution_id
   if node.attempt_timeout then leasing.arm_timeout(c, execution_id, node) end
   if node.input_count == '1' and name and not node.uses_flow_input and #result <= claim_reply.MAX_INLINE_BYTES then
-    leased[n + 1] = execution_id .. ' ' .. lease_id .. ' ' .. terms.expires_text .. ' ' .. (flow.about or about_run(flow))
-      .. 'i' .. number.text(#name) .. ' ' .. name .. result
+    leased[n + 1] = text_with_input(text_of(flow, execution_id, lease_id, terms.expires_text), name, result)
   else
     leased[n + 1] = row_lease.describe(c, flow, node, execution_id, lease_id, terms.expires_text, inputs_of(c, flow, node, name, result))
   end
