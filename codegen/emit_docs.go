@@ -137,7 +137,7 @@ func docArguments(b *strings.Builder, p *plan) {
 	}
 	optional := func(x field) string {
 		if x.optional {
-			return "optional"
+			return optionalNote(x)
 		}
 		return ""
 	}

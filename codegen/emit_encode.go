@@ -195,6 +195,9 @@ func emitArgument(g *goSource, p *plan, a argument) {
 
 func encodeScalar(expr string, x field) string {
 	t, _ := scalarNamed(x.scalar)
+	if x.fallback != "" {
+		return encodeOr(expr, x, t)
+	}
 	switch t.kind {
 	case kindText:
 		return "w.text(" + asString(expr, t) + ")"
@@ -214,4 +217,18 @@ func encodeScalar(expr string, x field) string {
 		expr = "int64(" + expr + ")"
 	}
 	return "w." + verb + "(" + expr + ")"
+}
+
+// encodeOr encodes an optional argument that is sent as its fallback where it is not set.
+func encodeOr(expr string, x field, t scalarType) string {
+	switch t.kind {
+	case kindText:
+		return fmt.Sprintf("w.textOr(%s, %q)", asString(expr, t), x.fallback)
+	case kindMillis:
+		return fmt.Sprintf("w.millisOr(%s, %q)", expr, x.fallback)
+	}
+	if t.goType != "int64" {
+		expr = "int64(" + expr + ")"
+	}
+	return fmt.Sprintf("w.intOr(%s, %q)", expr, x.fallback)
 }

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "229-3ba787267498b2c2"
+const build = "230-97230e51b94ba59e"
