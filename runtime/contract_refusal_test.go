@@ -85,7 +85,7 @@ func TestContractLeavesTheLibrary(t *testing.T) {
 		defer client.Close()
 		open := func() error {
 			e, err := runtime.Open(ctx, server.URL(), runtime.OpenConfig{
-				Prefix: enginetest.NewPrefix(), Contract: &runtime.ContractConfig{},
+				Prefix: enginetest.ContractPrefix, Contract: &runtime.ContractConfig{},
 			})
 			if err == nil {
 				require.NoError(t, e.Close())
