@@ -22,6 +22,7 @@
 //	-- @tag      execution_id                    what gives the hash tag, where the rule below does not do
 //	-- @key      core   exec.core                a key: role, template, optional bindings and `optional`
 //	-- @key      old    attempt.record(attempt_index=old_attempt_index)
+//	-- @key      blocked lane.blocked_budget chosen_by=reason   the caller chooses the key: Keys.blockedBy in Go
 //	-- @keys     dep    exec.dep(edge_id=edge_ids)      the rest of KEYS, one per element of edge_ids
 //	-- @arg      lease_ttl_ms  ms optional       an argument: name, type, `optional` or `omittable`
 //	-- @arg      delay_ms      ms optional=0     an optional argument that is sent as 0 where it is not set

@@ -78,6 +78,9 @@ func docFunction(b *strings.Builder, p *plan) {
 			if k.optional {
 				note += ", optional"
 			}
+			if k.chosenBy != "" {
+				note += ", or the index that belongs to " + k.chosenBy
+			}
 			if k.doc != "" {
 				note += "; " + k.doc
 			}

@@ -163,6 +163,11 @@ func emitKey(g *goSource, p *plan, k key) {
 		g.line("\tif %s {\n\t\tw.noKey()\n\t} else {\n\t\tw.key(%s)\n\t}", strings.Join(conds, " || "), expr)
 		return
 	}
+	if k.chosenBy != "" {
+		by, typ := p.access(k.chosenBy)
+		g.line("\tw.key(w.keys.%sBy(%s, %s))", k.role, strings.Join(append([]string{"w.tag"}, texts...), ", "), asString(by, typ))
+		return
+	}
 	g.line("\tw.key(%s)", expr)
 }
 

@@ -255,6 +255,10 @@ func (f *function) takeKey(t tag, list []string) error {
 	rest := list[2:]
 	if len(rest) > 0 && rest[0] == "optional" {
 		k.optional, rest = true, rest[1:]
+	} else if len(rest) > 0 {
+		if chosenBy, ok := strings.CutPrefix(rest[0], "chosen_by="); ok {
+			k.chosenBy, rest = chosenBy, rest[1:]
+		}
 	}
 	k.doc = strings.Join(rest, " ")
 	if n := len(f.keys); n > 0 && f.keys[n-1].many {

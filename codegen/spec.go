@@ -177,6 +177,8 @@ type key struct {
 	template string
 	bindings map[string]string
 	optional bool
+	// chosenBy is the argument by which the caller chooses the index; "" for a key that is always the same.
+	chosenBy string
 	many     bool
 	doc      string
 }

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "230-97230e51b94ba59e"
+const build = "231-1d63a29242925b39"
