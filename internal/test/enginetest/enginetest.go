@@ -92,6 +92,14 @@ func URL(tb testing.TB, kind testserver.Kind) string {
 	return testserver.Database(tb, kind)
 }
 
+// prefixFor returns the key prefix of an engine with the config: a new one, or that of contract mode.
+func prefixFor(config runtime.OpenConfig) string {
+	if config.Contract != nil {
+		return ContractPrefix
+	}
+	return NewPrefix()
+}
+
 // NewPrefix returns a unique key prefix.
 func NewPrefix() string { return "t" + strings.ReplaceAll(uuid.NewString(), "-", "")[:20] }
 
