@@ -266,9 +266,7 @@ func TestContractPoisonNode(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "its worker was lost too often", d.Nodes[0].Reason)
 		require.Equal(t, runtime.CategoryWorkerLost, d.Nodes[0].Category)
-		if !b.Reference() {
-			b.Settle(t) // by the contract, the last attempt and its lease stay on record
-		}
+		b.Settle(t)
 	})
 }
 

@@ -212,7 +212,7 @@ func TestContractRetryOfOthers(t *testing.T) {
 		x.Worker(t, []activity.Handler{flaky})
 		for policy, want := range map[string]time.Duration{
 			`{"retry_policy":{"max_retries":1,"backoff":{"type":"fixed","delay_ms":30000}}}`: 30 * time.Second,
-			`{"retry_policy":{"max_retries":1}}`: time.Second,
+			`{"retry_policy":{"max_retries":1}}`:                                             time.Second,
 		} {
 			id := x.create("flaky", policy)
 			x.awaitState(id, enginecore.PublicDelayed)

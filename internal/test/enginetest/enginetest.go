@@ -232,7 +232,7 @@ func (b *Bench) Check(tb testing.TB, mode invariant.Mode) *invariant.Snapshot {
 	defer cancel()
 	s, err := invariant.Read(ctx, b.Operator(), b.Prefix)
 	require.NoError(tb, err)
-	if report := s.Check(mode); report.Err() != nil {
+	if report := b.report(s, mode); report.Err() != nil {
 		tb.Errorf("the keyspace is not in order:\n%v", report.Err())
 	}
 	return s
@@ -274,7 +274,7 @@ func (b *Bench) Settle(tb testing.TB) *invariant.Snapshot {
 	for {
 		s, err := invariant.Read(context.Background(), b.Operator(), b.Prefix)
 		require.NoError(tb, err)
-		report := s.Check(invariant.Quiescent)
+		report := b.report(s, invariant.Quiescent)
 		if report.Err() == nil {
 			return s
 		}
