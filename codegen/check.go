@@ -183,6 +183,11 @@ func checkArguments(l *library, f *function, p *problems) {
 			}
 		}
 	}
+	for _, k := range f.keys {
+		if k.chosenBy != "" && !names[k.chosenBy] {
+			p.add(k.pos, "key %s: chosen_by %s is no argument", k.role, k.chosenBy)
+		}
+	}
 	if f.tag != "" && f.tag != "partition" && !names[f.tag] {
 		p.add(f.pos, "@tag %s is no argument", f.tag)
 	}

@@ -165,7 +165,8 @@ func emitKey(g *goSource, p *plan, k key) {
 	}
 	if k.chosenBy != "" {
 		by, typ := p.access(k.chosenBy)
-		g.line("\tw.key(w.keys.%sBy(%s, %s))", k.role, strings.Join(append([]string{"w.tag"}, texts...), ", "), asString(by, typ))
+		params := append(append([]string{"w.tag"}, texts...), asString(by, typ))
+		g.line("\tw.key(w.keys.%sBy(%s))", k.role, strings.Join(params, ", "))
 		return
 	}
 	g.line("\tw.key(%s)", expr)

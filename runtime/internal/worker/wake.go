@@ -274,7 +274,8 @@ func (s *Run) leaveDirectory() {
 }
 
 func (s *Run) warnOfAnnouncement(ctx context.Context, err error) {
-	s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker could not announce its capabilities and retries",
+	s.session.Logger.LogAttrs(ctx, slog.LevelWarn,
+		"flowfabric: the worker could not announce its capabilities and retries",
 		engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
 }
 
