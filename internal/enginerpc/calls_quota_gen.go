@@ -79,7 +79,7 @@ type CheckAdmissionAndRecordCall struct {
 	RateLimit      int64
 	ConcurrencyCap int64
 	ExecutionID    enginecore.ExecutionID
-	// Jitter: optional.
+	// Jitter: optional, sent as 0 if unset.
 	Jitter time.Duration
 }
 
@@ -120,7 +120,7 @@ func (c CheckAdmissionAndRecordCall) encode(w *wire) {
 	w.int(c.RateLimit)
 	w.int(c.ConcurrencyCap)
 	w.text(string(c.ExecutionID))
-	w.optionalMillis(c.Jitter)
+	w.millisOr(c.Jitter, "0")
 }
 
 func (CheckAdmissionAndRecordCall) decode(r *fields) (out CheckAdmissionAndRecordReply) {

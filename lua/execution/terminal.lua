@@ -361,7 +361,7 @@ end
 -- @key      suspension_timeout index.suspension_timeout
 -- @key      suspension      exec.suspension
 -- @arg      execution_id    execution_id
--- @arg      expire_reason   text optional
+-- @arg      expire_reason   text optional=attempt_timeout
 -- @reply    OK outcome:text
 -- @reply    OK outcome:text previous_phase:text
 function F.ff_expire_execution(K, A)

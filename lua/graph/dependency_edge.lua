@@ -37,7 +37,7 @@ end
 -- @arg      edge_id         edge_id
 -- @arg      upstream_execution_id execution_id
 -- @arg      downstream_execution_id execution_id
--- @arg      dependency_kind text optional
+-- @arg      dependency_kind text optional=success_only
 -- @arg      data_passing_ref text optional
 -- @arg      expected_graph_revision int
 -- @arg      now_ms          unix_ms optional
@@ -136,7 +136,7 @@ end
 -- @arg      edge_id         edge_id
 -- @arg      upstream_execution_id execution_id
 -- @arg      graph_revision  int
--- @arg      dependency_kind text optional
+-- @arg      dependency_kind text optional=success_only
 -- @arg      data_passing_ref text optional
 -- @arg      now_ms          unix_ms optional
 -- @reply    OK unresolved:text

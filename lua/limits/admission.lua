@@ -106,7 +106,7 @@ end
 -- @flags    derives repeatable
 -- @key      core            exec.core
 -- @key      eligible        lane.eligible
--- @key      blocked         lane.blocked_budget
+-- @key      blocked         lane.blocked_budget chosen_by=blocking_reason
 -- @arg      execution_id    execution_id
 -- @arg      blocking_reason text
 -- @arg      blocking_detail text optional
@@ -149,7 +149,7 @@ end
 -- @summary  Lets a blocked execution go: it is eligible again, or delayed as long as its own delay runs.
 -- @flags    derives
 -- @key      core            exec.core
--- @key      blocked         lane.blocked_budget
+-- @key      blocked         lane.blocked_budget chosen_by=expected_blocking_reason
 -- @key      eligible        lane.eligible
 -- @arg      execution_id    execution_id
 -- @arg      now_ms          unix_ms optional

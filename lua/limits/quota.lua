@@ -71,7 +71,7 @@ end
 -- @arg      rate_limit      int
 -- @arg      concurrency_cap int
 -- @arg      execution_id    execution_id
--- @arg      jitter_ms       ms optional
+-- @arg      jitter_ms       ms optional=0
 -- @reply    bare ADMITTED
 -- @reply    bare ALREADY_ADMITTED
 -- @reply    bare RATE_EXCEEDED retry_after:ms
