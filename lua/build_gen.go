@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "229-3ba787267498b2c2"
+const build = "230-06db15d8d99119c7"

@@ -24,17 +24,33 @@ function replay.reopen_row(c, execution_id) return nil end
 -- @hook A node of a run is replayed.
 function replay.note_row(core_key) end
 
--- State of an edge of a replayed child: open again unless its upstream has ended by now as the edge wants it.
-local function reopen_edge(c, dep_key, unresolved_key, edge_id, managed)
-  local dep = record.read(dep_key, { 'state', 'upstream_execution_id', 'dependency_kind' })
-  if not dep or dep.state == 'satisfied' then return false end
+local EDGE_FIELDS = { 'state', 'outcome', 'upstream_execution_id', 'dependency_kind', 'data_passing_ref' }
+
+-- How the upstream of an edge has ended; false while it has not, nil when there is none.
+local function outcome_of(c, dep)
   local upstream = is_set(dep.upstream_execution_id)
     and record.read(key.exec_core(c, dep.upstream_execution_id), { 'lifecycle_phase', 'terminal_outcome' })
-  local outcome = upstream and upstream.lifecycle_phase == 'terminal' and upstream.terminal_outcome
+  if not upstream then return nil end
+  return upstream.lifecycle_phase == 'terminal' and upstream.terminal_outcome
+end
+
+-- A replayed child gets the result that a resolution of the edge would have handed to it while it waited.
+local function hand_result(c, execution_id, dep)
+  if is_set(dep.data_passing_ref) then
+    dependency.copy_result(key.exec_result(c, dep.upstream_execution_id), key.exec_payload(c, execution_id))
+  end
+end
+
+-- State of an edge of a replayed child: open again unless its upstream has ended by now as the edge wants it.
+local function reopen_edge(c, execution_id, dep_key, unresolved_key, edge_id, managed)
+  local dep = record.read(dep_key, EDGE_FIELDS)
+  if not dep or dep.state == 'satisfied' then return false end
+  local outcome = outcome_of(c, dep)
   if outcome and managed then outcome = dependency.verdict(dep.dependency_kind, outcome) end
   if outcome == 'success' then
     redis.call('HSET', dep_key, 'state', 'satisfied', 'last_resolved_at', c.now_text)
     redis.call('SREM', unresolved_key, edge_id)
+    if not managed then hand_result(c, execution_id, dep) end
     return false
   end
   redis.call('HSET', dep_key, 'state', 'unsatisfied', 'last_resolved_at', '')
@@ -47,7 +63,7 @@ local function reopen_edges(c, execution_id, edge_ids, dep_keys, managed)
   local unresolved_key = key.exec_deps_unresolved(c, execution_id)
   local open = 0
   for i, edge_id in ipairs(edge_ids) do
-    if reopen_edge(c, dep_keys[i] or key.exec_dep(c, execution_id, edge_id), unresolved_key, edge_id,
+    if reopen_edge(c, execution_id, dep_keys[i] or key.exec_dep(c, execution_id, edge_id), unresolved_key, edge_id,
       managed) then
       open = open + 1
     end
