@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "230-06db15d8d99119c7"
+const build = "231-aa101740b99b2726"

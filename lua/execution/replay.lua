@@ -78,6 +78,32 @@ local function reopen_edges(c, execution_id, edge_ids, dep_keys, managed)
   return open
 end
 
+-- Edges of a child that was ended itself. Those whose upstream has ended are resolved, and do not count any more however that was.
+-- Gives how many it has to wait for.
+local function wait_for_unended(c, execution_id, core, g)
+  if core.managed or edge_group.has_fired(g) then return dependency.open_edges(c, core, execution_id) end
+  local edge_ids, open = redis.call('SMEMBERS', key.exec_deps_all_edges(c, execution_id)), 0
+  if #edge_ids == 0 then return 0 end
+  for _, edge_id in ipairs(edge_ids) do
+    local k = dependency.child_keys(c, execution_id, edge_id)
+    local dep = record.read(k.dep, EDGE_FIELDS) or {}
+    if dep.state == 'unsatisfied' then
+      local outcome = outcome_of(c, dep)
+      if outcome == false then
+        open = open + 1
+      else
+        if outcome == 'success' then hand_result(c, execution_id, dep) end
+        join.resolve(c, k, g, {
+          edge_id = edge_id, flow_id = core.flow_id or '', child_id = execution_id, upstream_id = dep.upstream_execution_id,
+        }, dep, outcome or 'skipped')
+      end
+    end
+  end
+  redis.call('HSET', key.exec_deps_meta(c, execution_id), 'unsatisfied_required_count', number.text(open),
+    'impossible_required_count', '0', 'last_dependency_update_at', c.now_text)
+  return edge_group.has_fired(g) and 0 or open
+end
+
 -- Core fields of a replay as flat list, and those to unset.
 function replay.fields(core)
   local values = {
@@ -99,7 +125,8 @@ end
 
 -- @function ff_replay_execution
 -- @summary  Runs an ended execution again. It waits for upstreams that have not ended. A member of a flow that was
---           skipped waits for its upstreams once more; those that failed must be replayed as well.
+--           skipped waits for its upstreams once more; those that failed must be replayed as well, and so must those of
+--           any member of a flow that was submitted whole.
 -- @flags    derives operator intake
 -- @key      core            exec.core
 -- @key      terminal        lane.terminal
@@ -139,7 +166,7 @@ function F.ff_replay_execution(K, A)
     waiting_for = reopen_edges(c, A.execution_id, edges, g and {} or K.deps, core.managed)
     if g and join.reset(c, g, core, A.execution_id) then waiting_for = 0 end
   else
-    waiting_for = dependency.open_edges(c, core, A.execution_id)
+    waiting_for = wait_for_unended(c, A.execution_id, core, g)
   end
   terminal.reopen(c, A.execution_id, core, K.terminal)
   local values, blank = replay.fields(core)

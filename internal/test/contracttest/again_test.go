@@ -1,8 +1,12 @@
 package contracttest
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -24,6 +28,35 @@ var againHazards = []hazard{
 		payload, err := b.do("GET", b.keys.ExecPayload(e.down)).ToString()
 		if err != nil || payload != "result" {
 			t.Errorf("payload %q, %v", payload, err)
+		}
+	}},
+	{"P2 a replayed member that was not skipped waits only for upstreams that have not ended", func(t *testing.T, b *bench) {
+		if b.nodes != nil {
+			t.Skip("nodes of runs wait for what they need")
+		}
+		for outcome, end := range map[string]func(h held){
+			"success":   func(h held) { b.complete(h, "result") },
+			"failed":    func(h held) { b.fail(h, "") },
+			"cancelled": func(h held) { b.cancel(h.id) },
+		} {
+			open, up, down := b.running(), b.running(), b.create()
+			first, second := b.staged(up.id, down), edge{id: enginecore.EdgeID(uuid.NewString()), up: open.id, down: down}
+			second.flow = first.flow
+			b.apply(first)
+			b.apply(second)
+			b.cancel(down)
+			end(up)
+			want(t, outcome+": waits for", b.replay(down).WaitingFor, 1)
+			want(t, outcome+": open edges", b.field(b.keys.ExecDepsMeta(down), "unsatisfied_required_count"), "1")
+			want(t, outcome+": impossible edges", b.field(b.keys.ExecDepsMeta(down), "impossible_required_count"), "0")
+			members, err := b.do("SMEMBERS", b.keys.ExecDepsUnresolved(down)).AsStrSlice()
+			want(t, outcome+": unresolved", fmt.Sprint(members, err), fmt.Sprint([]string{string(second.id)}, nil))
+			b.complete(open, "")
+			b.resolve(second, "success")
+			want(t, outcome+": eligibility", b.core(down, "eligibility_state"), "eligible_now")
+			b.cancel(down)
+			want(t, outcome+": waits for nothing", b.replay(down).WaitingFor, 0)
+			want(t, outcome+": eligibility", b.core(down, "eligibility_state"), "eligible_now")
 		}
 	}},
 }
