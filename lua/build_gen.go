@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "231-aa101740b99b2726"
+const build = "232-abbaa175d435edbd"

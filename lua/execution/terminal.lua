@@ -206,6 +206,8 @@ function terminal.leave_phase(c, execution_id, core, w)
     terminal.released(c, execution_id, core,
       { lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch }, w.released)
     lease.drop(c, execution_id, core, w.worker_set)
+    -- Calls with other keys than those of the record may have left entries behind.
+    terminal.leave_indexes(c, execution_id, core)
     return
   end
   if phase == 'suspended' then

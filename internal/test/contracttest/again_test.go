@@ -2,6 +2,7 @@ package contracttest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -57,6 +58,30 @@ var againHazards = []hazard{
 			b.cancel(down)
 			want(t, outcome+": waits for nothing", b.replay(down).WaitingFor, 0)
 			want(t, outcome+": eligibility", b.core(down, "eligibility_state"), "eligible_now")
+		}
+	}},
+	{"P3 a cancelled or expired execution is in no index, whatever its phase", func(t *testing.T, b *bench) {
+		for name, end := range map[string]func(h held){
+			"cancel": func(h held) { b.cancel(h.id) },
+			"expire": func(h held) {
+				must(b, enginerpc.ExpireExecutionCall{WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, ExpireReason: "operator"})
+			},
+		} {
+			h := b.running()
+			stale := []string{
+				b.keys.LaneDelayed(partition, lane), b.keys.LaneSuspended(partition, lane), b.keys.LaneBlockedBudget(partition, lane),
+				b.keys.LaneBlockedQuota(partition, lane), b.keys.LaneBlockedRoute(partition, lane), b.keys.LaneBlockedOperator(partition, lane),
+				b.keys.LaneBlockedDependencies(partition, lane), b.keys.LaneEligible(partition, lane), b.keys.IndexSuspensionTimeout(partition),
+			}
+			for _, index := range stale {
+				b.do("ZADD", index, "1", string(h.id))
+			}
+			end(h)
+			left := slices.DeleteFunc(stale, func(index string) bool {
+				_, there := b.score(index, string(h.id))
+				return !there
+			})
+			want(t, name, fmt.Sprint(left), "[]")
 		}
 	}},
 }
