@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "232-abbaa175d435edbd"
+const build = "233-6f68938c85f83324"

@@ -9,8 +9,8 @@ replay.FIELDS = {
   'cancelled_by', 'fair_key',
 }
 
--- What tells how the execution ended, and is no longer true.
-local OUTCOME_DETAILS = { 'failure_reason', 'failure_category', 'cancellation_reason', 'cancelled_by' }
+-- What tells how the execution ended or what it was waiting for, and is no longer true.
+local OUTCOME_DETAILS = { 'failure_reason', 'failure_category', 'cancellation_reason', 'cancelled_by', 'delay_until' }
 
 -- How often an execution may be replayed.
 function replay.limit(c, execution_id)

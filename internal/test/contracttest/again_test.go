@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -83,5 +84,15 @@ var againHazards = []hazard{
 			})
 			want(t, name, fmt.Sprint(left), "[]")
 		}
+	}},
+	{"P4 a replay forgets a former delay", func(t *testing.T, b *bench) {
+		h := b.running()
+		b.delay(h, time.Now().Add(time.Hour))
+		b.cancel(h.id)
+		b.replay(h.id)
+		want(t, "delay", b.core(h.id, "delay_until"), "")
+		must(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: h.id, BlockingReason: "waiting_for_budget"})
+		must(b, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: h.id})
+		want(t, "eligibility", b.core(h.id, "eligibility_state"), "eligible_now")
 	}},
 }
