@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "233-6f68938c85f83324"
+const build = "234-61940a5ba8747e24"

@@ -189,7 +189,7 @@ type ResetBudgetReply struct {
 }
 
 // ResetBudget runs ff_reset_budget. Sets the usage of a budget to zero. The next reset keeps to the
-// schedule that began with the budget.
+// schedule that began with the budget. A budget that does not exist is taken off the schedule.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrBudgetNotFound.

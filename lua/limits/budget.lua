@@ -338,7 +338,8 @@ function budget.reset(c, k, budget_id, definition, now, now_text)
 end
 
 -- @function ff_reset_budget
--- @summary  Sets the usage of a budget to zero. The next reset keeps to the schedule that began with the budget.
+-- @summary  Sets the usage of a budget to zero. The next reset keeps to the schedule that began with the budget. A budget that
+--           does not exist is taken off the schedule.
 -- @key      definition      budget.record
 -- @key      usage           budget.usage
 -- @key      resets          index.budget_resets
@@ -347,9 +348,13 @@ end
 -- @reply    OK next_reset_at:unix_ms
 -- @error    invalid_input message:text
 -- @error    budget_not_found
+-- @writes_on budget_not_found resets
 function F.ff_reset_budget(K, A)
   local definition = record.read(K.definition, budget.RESET_FIELDS)
-  if not definition or not definition.budget_id then return reply.err('budget_not_found') end
+  if not definition or not definition.budget_id then
+    redis.call('ZREM', K.resets, A.budget_id)
+    return reply.err('budget_not_found')
+  end
   local now, err = number.whole('now_ms', A.now_ms)
   if err and budget.is_reset_again(definition) then return err end
   local next_at = budget.reset(call.open(K.definition), K, A.budget_id, definition, now, A.now_ms)

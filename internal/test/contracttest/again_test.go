@@ -95,4 +95,12 @@ var againHazards = []hazard{
 		must(b, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: h.id})
 		want(t, "eligibility", b.core(h.id, "eligibility_state"), "eligible_now")
 	}},
+	{"P5 a reset of a missing budget takes it off the schedule", func(t *testing.T, b *bench) {
+		id := enginecore.BudgetID(uuid.NewString())
+		index := b.keys.IndexBudgetResets(budgetPartition)
+		b.do("ZADD", index, "1", string(id))
+		want(t, "refusal", refused(b, enginerpc.ResetBudgetCall{Partition: budgetPartition, BudgetID: id, Now: time.Now()}), "budget_not_found")
+		_, there := b.score(index, string(id))
+		want(t, "entry", there, false)
+	}},
 }
