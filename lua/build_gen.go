@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "234-61940a5ba8747e24"
+const build = "235-9e2f16e3a4e9db6d"

@@ -155,6 +155,7 @@ function F.ff_replay_execution(K, A)
   end
 
   replay.note_row(K.core)
+  hidden.forget(K.core)
   local waiting_for, kind = 0, 'normal'
   local g = is_set(core.flow_id) and edge_group.find(c, key.flow_edgegroup(c, core.flow_id, A.execution_id)) or nil
   local skipped = is_set(core.flow_id) and (core.terminal_outcome == 'skipped' or edge_group.is_unsatisfied(g))

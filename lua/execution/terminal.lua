@@ -218,6 +218,7 @@ function terminal.leave_phase(c, execution_id, core, w)
   end
   redis.call('ZREM', key.index_attempt_timeout(c), execution_id)
   terminal.leave_indexes(c, execution_id, core)
+  if phase == 'runnable' then hidden.forget(key.exec_core(c, execution_id), core) end
 end
 
 -- State of the core's attempt after an end from outside: an execution that never ran keeps what it had.

@@ -133,7 +133,7 @@ end
 
 -- Hands the upstream's result to a child that still waits, when the edge carries data and the call brings the keys.
 function dependency.inject(k, child)
-  return k.upstream_result and is_blocked(child) and child.terminal_outcome == 'none'
+  return k.upstream_result and (is_blocked(child) or hidden.has_dependencies(k.core, child)) and child.terminal_outcome == 'none'
     and is_set(redis.call('HGET', k.dep, 'data_passing_ref'))
     and dependency.copy_result(k.upstream_result, k.payload)
 end
