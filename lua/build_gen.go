@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "235-9e2f16e3a4e9db6d"
+const build = "236-2f5c32748e5d4073"

@@ -99,8 +99,11 @@ local function wait_for_unended(c, execution_id, core, g)
       end
     end
   end
-  redis.call('HSET', key.exec_deps_meta(c, execution_id), 'unsatisfied_required_count', number.text(open),
-    'impossible_required_count', '0', 'last_dependency_update_at', c.now_text)
+  local meta_key = key.exec_deps_meta(c, execution_id)
+  redis.call('HSET', meta_key, 'unsatisfied_required_count', number.text(open))
+  if redis.call('HEXISTS', meta_key, 'impossible_required_count') == 1 then
+    redis.call('HSET', meta_key, 'impossible_required_count', '0')
+  end
   return edge_group.has_fired(g) and 0 or open
 end
 
