@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "236-2f5c32748e5d4073"
+const build = "237-328a8f055389a99e"
