@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "240-6e96c31ecc371a3c"
+const build = "241-0ad44dab34a0d5cc"

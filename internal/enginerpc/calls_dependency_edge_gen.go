@@ -108,9 +108,9 @@ type ApplyDependencyToChildReply struct {
 }
 
 // ApplyDependencyToChild runs ff_apply_dependency_to_child. Adds an edge on the child's side and
-// blocks the child. An upstream that has already ended resolves the edge at once. With the key of the
-// child's edge group, the group counts the edge; an edge that comes after an any_of or quorum group
-// has fired holds nothing back.
+// blocks the child. An upstream that has already ended resolves the edge at once, unless it has failed
+// and the child runs. With the key of the child's edge group, the group counts the edge; an edge that
+// comes after an any_of or quorum group has fired holds nothing back.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionAlreadyInFlow.
