@@ -151,11 +151,7 @@ func TestWhatIsNotThere(t *testing.T) {
 		_, err = d.Budget(d.ctx, enginecore.BudgetID(uuid.NewString()))
 		require.ErrorIs(t, err, enginecore.ErrBudgetNotFound)
 		_, err = d.ReportUsage(d.ctx, enginecore.BudgetID(uuid.NewString()), map[string]int64{"x": 1}, "")
-		if b.Reference() {
-			require.NoError(t, err, "the contract counts the usage of a budget that is not there")
-		} else {
-			require.ErrorIs(t, err, enginecore.ErrBudgetNotFound)
-		}
+		require.ErrorIs(t, err, enginecore.ErrBudgetNotFound)
 		_, err = d.Quota(d.ctx, enginecore.QuotaPolicyID(uuid.NewString()))
 		require.ErrorIs(t, err, admin.ErrQuotaNotFound)
 	})
