@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "241-0ad44dab34a0d5cc"
+const build = "242-0aad002cf099f5f7"
