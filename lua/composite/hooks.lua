@@ -3,6 +3,12 @@
 
 call.in_doubt = recovery.in_doubt
 
+wake.tells_of_others = audience.is_present
+
+function wake.note_lane(c, lane)
+  if audience.is_present() then pauses.note_lane(c, lane) end
+end
+
 dependency.hand_off = handoff.add
 propagate.hand_result = handoff.feed
 
