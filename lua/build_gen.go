@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "243-8deeb293be5b61d2"
+const build = "244-a1316fa739b0a9ad"

@@ -11,6 +11,8 @@ end
 
 dependency.hand_off = handoff.add
 propagate.hand_result = handoff.feed
+propagate.resolve_unmanaged = repair_edges.resolve_one
+terminal.on_member_end = propagate.leave_to_keeper
 
 graph.on_parent_failed = child_run.abandon
 graph.on_fatal_failure = run_stop.stop_rest

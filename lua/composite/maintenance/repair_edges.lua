@@ -96,6 +96,17 @@ local function resolve_unmanaged(c, execution_id, core, edge_id, dep, outcome)
   }, dep, outcome)
 end
 
+-- Resolves an edge that leads on from an ended member of a flow that is not managed, unless that has been done.
+function repair_edges.resolve_one(c, item, edge_id)
+  local child_id = redis.call('HGET', key.flow_edge(c, item.flow_id, edge_id), 'downstream_execution_id')
+  local dep = child_id and record.read(key.exec_dep(c, child_id, edge_id), EDGE_FIELDS)
+  local core = dep and dep.state == 'unsatisfied' and repair_index.read(c, child_id)
+  if not core or core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'blocked_by_dependencies' then return end
+  if not is_set(core.flow_id) or not repair_edges.settled_flow(c, core) then return end
+  if core.managed then return end
+  resolve_unmanaged(c, child_id, core, edge_id, dep, item.outcome)
+end
+
 -- Resolves those open edges of a blocked execution whose upstream has ended, at most `limit`. Those that a call has left
 -- for later are left to it. What was replayed waits until the upstreams are replayed that it needs. Gives how many.
 function repair_edges.resolve(c, execution_id, limit)
