@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "239-2047da2f13d13a12"
+const build = "242-9064d77ca8097474"

@@ -87,6 +87,7 @@ type PutGraphNode struct {
 	Join           string
 	Ups            []byte
 	Downs          []byte
+	Limits         string
 }
 
 // PutGraphReply is the answer to PutGraphCall.
@@ -111,7 +112,7 @@ func (PutGraphCall) info() callInfo {
 }
 
 func (c PutGraphCall) encode(w *wire) {
-	w.reserve(1, 7+16*len(c.Nodes))
+	w.reserve(1, 7+17*len(c.Nodes))
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Graph)
@@ -139,6 +140,7 @@ func (c PutGraphCall) encode(w *wire) {
 		w.text(x.Join)
 		w.bytes(x.Ups)
 		w.bytes(x.Downs)
+		w.text(x.Limits)
 	}
 }
 

@@ -47,7 +47,7 @@ func (g *graphCache) get(part graphPart) ([]GraphNode, bool) {
 func (g *graphCache) put(part graphPart, nodes []GraphNode) {
 	bytes := len(part.graph)
 	for _, n := range nodes {
-		bytes += len(n.Name) + len(n.Kind) + len(n.Policy)
+		bytes += len(n.Name) + len(n.Kind) + len(n.Policy) + len(n.Limits)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -59,10 +59,15 @@ func (g *graphCache) put(part graphPart, nodes []GraphNode) {
 	g.chunks[part] = nodes
 }
 
+// ofGraph stands for the admission of a first attempt that was leased before its permits, under the limits that its
+// graph has.
+const ofGraph = "?"
+
 // describe sets the fields of executions that the reply of a claim leaves out. Of a first attempt that needs nothing
 // beyond the least, these are the attempt and its journal, which is empty. Graphs say Node, Kind, FlowID and Policy,
-// which is shared and must not be changed. They stay empty if the graph is gone, as it is when
-// the run was purged after the claim. The error wraps enginecore.ErrOutcomeUnknown: the claim itself was carried out.
+// which is shared and must not be changed, and the limits of an Admission that is ofGraph. They stay empty if the graph
+// is gone, as it is when the run was purged after the claim. The error wraps enginecore.ErrOutcomeUnknown: the claim
+// itself was carried out.
 func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) error {
 	for i := range claimed {
 		x := &claimed[i]
@@ -87,6 +92,9 @@ func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) erro
 		}
 		if at := (ordinal - 1) % graphChunk; at < len(nodes) {
 			x.Node, x.Kind, x.Policy = nodes[at].Name, nodes[at].Kind, nodes[at].Policy
+			if x.Admission == ofGraph {
+				x.Admission = PermitsText{Ahead: true, Limits: nodes[at].Limits}.Text()
+			}
 		}
 	}
 	return nil

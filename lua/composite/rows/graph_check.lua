@@ -109,6 +109,9 @@ local function check_node(node, ordinal, part)
     err = select(2, wait.parse_node('node ' .. node.name, node.wait))
     if err then return nil, err end
   end
+  if node.limits ~= '' and not decode.limits(node.limits) then
+    return nil, refuse('malformed limits of node ' .. node.name)
+  end
   if node.join ~= '' then
     err = select(2, join_spec.parse(node.name, node.join, #node.ups / EDGE_BYTES))
     if err then return nil, err end

@@ -21,9 +21,9 @@ local KIND_MASK, CARRIES = 4, 4
 -- Fields of a node in a chunk, in order.
 local FIELDS = {
   'name', 'kind', 'lane_id', 'priority', 'uses_flow_input', 'input_count', 'capabilities', 'policy', 'tags', 'start_timeout',
-  'attempt_timeout', 'delay', 'wait', 'join', 'ups', 'downs',
+  'attempt_timeout', 'delay', 'wait', 'join', 'ups', 'downs', 'limits',
 }
-local NAME, KIND, POLICY = 1, 2, 8
+local NAME, KIND, POLICY, LIMITS = 1, 2, 8, 17
 
 -- Graphs that the interpreter knows, by the key of their hash: nodes that have been read. Bounded by the bytes that were read
 -- for them; beyond that, all are dropped.
@@ -270,7 +270,7 @@ function graph_store.lanes(g)
   return lanes
 end
 
--- @record graph_node name:text kind:text policy:json
+-- @record graph_node name:text kind:text policy:json limits:text
 
 -- @function ffx_read_graph
 -- @summary  What claims leave out of the nodes of a graph: of at most CHUNK of them, from one of the places 1, 33, 65 … on.
@@ -288,7 +288,7 @@ function F.ffx_read_graph(K, A)
   local chunk = redis.call('HGET', key.ffx_graph(c, A.graph), 'n' .. number.digits(math.floor((first - 1) / CHUNK) + 1))
   if not chunk then return reply.err('graph_unknown') end
   local nodes = cmsgpack.unpack(chunk)
-  for i, values in ipairs(nodes) do nodes[i] = { values[NAME], values[KIND], values[POLICY] } end
+  for i, values in ipairs(nodes) do nodes[i] = { values[NAME], values[KIND], values[POLICY], values[LIMITS] } end
   return reply.ok(nodes)
 end
 
@@ -311,7 +311,7 @@ local function stored_node(node, numbers)
   return {
     node.name, node.kind, node.lane_id, number.exact(numbers.priority), node.uses_flow_input == '1' and '1' or '', number.text(numbers.input_count),
     node.capabilities, node.policy, node.tags, positive(numbers.start_timeout), positive(numbers.attempt_timeout),
-    positive(numbers.delay), node.wait, node.join, node.ups, node.downs,
+    positive(numbers.delay), node.wait, node.join, node.ups, node.downs, node.limits,
   }
 end
 
@@ -382,7 +382,7 @@ end
 -- @arg      edges              int
 -- @arg      result             int
 -- @arg      definition         bytes optional
--- @group    nodes              name:text kind:text lane_id:lane_id priority:int uses_flow_input:bool input_count:int capabilities:csv policy:json tags:json start_timeout:ms attempt_timeout:ms delay:ms wait:json join:text ups:bytes downs:bytes
+-- @group    nodes              name:text kind:text lane_id:lane_id priority:int uses_flow_input:bool input_count:int capabilities:csv policy:json tags:json start_timeout:ms attempt_timeout:ms delay:ms wait:json join:text ups:bytes downs:bytes limits:text
 -- @reply    OK
 -- @error    invalid_input message:text
 function F.ffx_put_graph(K, A)

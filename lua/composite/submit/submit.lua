@@ -133,8 +133,9 @@ end
 -- Creates a run that is in the lists already, and gathers its roots in a batch.
 local function create_run(c, batch, A, n, run, g)
   local flow_key = key.flow_core(c, run.flow_id)
-  local flags = not (g.has_joins or run.budgets or run.parent) and row.PLAIN or 0
+  local flags = g.has_joins and 0 or row.PLAIN
   if is_set(run.fair_key) then flags = flags + row.FAIR end
+  if run.budgets or run.parent then flags = flags + row.SPECIAL end
   local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), key.ffx_graph_rows(c, A.graph), flags)
   r.known_graph = g
   run.result_execution_id = row.execution_id(r, g.head.result)

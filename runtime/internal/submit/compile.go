@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,6 +30,11 @@ type CompiledFlow struct {
 
 	form     string // see formHash
 	formOnce sync.Once
+
+	limited bool // it has nodes whose limits are the same for all runs of a namespace
+	mu      sync.Mutex
+	// limitedIn has the form with these limits, by namespace. mu guards it.
+	limitedIn map[enginecore.Namespace]*CompiledFlow
 }
 
 // CompileFlow encodes a graph. Its error wraps [engine.ErrTooLarge] if the encoded definition exceeds [MaxDefinition].
@@ -54,6 +60,7 @@ func CompileFlow(g *flowgraph.Graph, hash string) (*CompiledFlow, error) {
 		c.nodeNumbers[g.Nodes[i].Name] = i + 1
 		c.Edges += len(g.Nodes[i].Upstreams)
 		c.waits = c.waits || g.Nodes[i].Wait != nil
+		c.limited = c.limited || hasFixedLimits(&g.Nodes[i])
 	}
 	c.compileEdges()
 	for name, value := range g.Tags {
@@ -85,6 +92,41 @@ func compileNode(n *flowgraph.Node) (enginerpc.PutGraphNode, error) {
 		node.Wait = encodeWait(n.Wait)
 	}
 	return node, nil
+}
+
+// maxNamespaces bounds the namespaces for which a flow has a form with limits. When it is exceeded, all of them are
+// dropped.
+const maxNamespaces = 16
+
+// inNamespace returns the form for runs of a namespace: c itself, or, if it has nodes with limits that no input
+// determines, one whose nodes have these limits.
+func (c *CompiledFlow) inNamespace(namespace enginecore.Namespace) (*CompiledFlow, error) {
+	if !c.limited {
+		return c, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if found := c.limitedIn[namespace]; found != nil {
+		return found, nil
+	}
+	limited := &CompiledFlow{
+		Graph: c.Graph, Hash: c.Hash, Definition: c.Definition, Nodes: slices.Clone(c.Nodes), nodeNumbers: c.nodeNumbers,
+		Edges: c.Edges, tags: c.tags, waits: c.waits,
+	}
+	for i := range c.Graph.Nodes {
+		if n := &c.Graph.Nodes[i]; hasFixedLimits(n) {
+			limit, err := limitsOfNode(namespace, n, nil, c.Graph.Codec)
+			if err != nil {
+				return nil, fmt.Errorf("flow %s: node %s: %w", c.Graph.Name, n.Name, err)
+			}
+			limited.Nodes[i].Limits = limit.Text
+		}
+	}
+	if c.limitedIn == nil || len(c.limitedIn) >= maxNamespaces {
+		c.limitedIn = make(map[enginecore.Namespace]*CompiledFlow)
+	}
+	c.limitedIn[namespace] = limited
+	return limited, nil
 }
 
 // Flags of an edge in the lists of a node: its kind, and whether it carries the upstream's result.

@@ -77,6 +77,9 @@ func NewPlanIn(
 	if err != nil {
 		return nil, err
 	}
+	if compiled, err = compiled.inNamespace(namespace); err != nil {
+		return nil, err
+	}
 	limits, err := limitsOf(namespace, compiled.Graph, input)
 	if err != nil {
 		return nil, err
