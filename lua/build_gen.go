@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "242-9064d77ca8097474"
+const build = "243-145589392a33412f"

@@ -60,6 +60,9 @@ func parseClaimed(text string, out *ClaimedExecution) string {
 	if rest, found := strings.CutPrefix(r.text, "a"); found {
 		r.text, out.Admission = rest, ofGraph
 	}
+	if rest, found := strings.CutPrefix(r.text, "g"); found {
+		r.text, out.Budgets = rest, ofGraph
+	}
 	if rest, found := strings.CutPrefix(r.text, "b"); found {
 		r.text = rest
 		out.Budgets = r.bytes(r.number())

@@ -10,11 +10,12 @@ local function about_run(flow)
   return text
 end
 
--- What is added to the description of a node: `a` when it is leased ahead of its places under the limits that its graph has, and the
--- budgets of its run behind `b`, their length (bytes) and a blank.
+-- What is added to the description of a node: `a` when it is leased ahead of its places under the limits that its graph has, `g` when
+-- its run has the budgets of the graph, and other budgets of its run behind `b`, their length (bytes) and a blank.
 local function additions(c, flow, ahead)
   local text = ahead and 'a' or ''
   if not flow.budgets then return text end
+  if flow.budgets == budget_gate.OF_GRAPH then return text .. 'g' end
   local budgets = budget_gate.of(c, flow.id, flow.budgets)
   return text .. 'b' .. number.text(#budgets) .. ' ' .. budgets
 end
@@ -47,7 +48,7 @@ function row_claimed.describe(c, flow, node, execution_id, lease_id, expires, in
   }
   if ahead or flow.budgets then
     list[#list + 1] = ahead and limit_admission.OF_GRAPH or ''
-    list[#list + 1] = budget_gate.of(c, flow.id, flow.budgets)
+    list[#list + 1] = flow.budgets == budget_gate.OF_GRAPH and graph_store.budgets(flow.graph) or budget_gate.of(c, flow.id, flow.budgets)
   end
   return list
 end

@@ -146,6 +146,14 @@ func CheckRunID(id string) error {
 	return nil
 }
 
+// ownBudgets returns the budgets that the submission brings: none if the run has those of its graph.
+func (p *RunPlan) ownBudgets() []enginerpc.SubmitBudget {
+	if len(p.Budgets) == len(p.Compiled.budgets) {
+		return nil // a run has all budgets of its flow
+	}
+	return encodeBudgets(p.Budgets)
+}
+
 // ExecutionID returns the id of the execution of a node.
 func (p *RunPlan) ExecutionID(node string) enginecore.ExecutionID {
 	if p.stepwise {
