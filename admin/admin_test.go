@@ -128,7 +128,7 @@ func TestExecutionOverItsLife(t *testing.T) {
 
 func TestWhatIsNotThere(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
+	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
 		id := enginecore.ExecutionID("{fp:0}:" + uuid.NewString())
 		_, err := d.Execution(d.ctx, id)
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)

@@ -151,6 +151,17 @@ func (c *Client) ReportUsage(
 		}
 		call.DedupKey = c.keys.BudgetDedup(p, dedupKey)
 	}
+	// The library counts reports to budgets that do not exist, for those who create them later.
+	results, err := c.read(ctx, c.client.B().Hexists().Key(c.keys.BudgetRecord(p, id)).Field("budget_id").Build())
+	if err == nil {
+		var exists bool
+		if exists, err = results[0].AsBool(); err == nil && !exists {
+			err = enginecore.ErrBudgetNotFound
+		}
+	}
+	if err != nil {
+		return UsageReport{}, of(err, "report usage of", "budget", string(id))
+	}
 	if call.Now, err = c.now(ctx); err != nil {
 		return UsageReport{}, of(err, "report usage of", "budget", string(id))
 	}
@@ -217,7 +228,7 @@ func (c *Client) Budget(ctx context.Context, id enginecore.BudgetID) (Budget, er
 		return Budget{}, of(err, "status of", "budget", string(id))
 	}
 	r := hashrecord.Record(tagsOf(results[0]))
-	if r == nil {
+	if r["budget_id"] == "" {
 		return Budget{}, of(enginecore.ErrBudgetNotFound, "status of", "budget", string(id))
 	}
 	b := Budget{

@@ -3,6 +3,7 @@ package main
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/codegen/internal/luatext"
@@ -167,9 +168,11 @@ func checkArguments(l *library, f *function, p *problems) {
 			if a.field.optional && a.field.scalar == "attempt_index" {
 				p.add(a.pos, "an attempt_index cannot be optional: 0 is the first attempt")
 			}
+			checkFallback(a.pos, a.field, p)
 		case argInclude:
 			for _, x := range a.fields {
 				use(a.pos, x.name)
+				checkFallback(a.pos, x, p)
 			}
 		case argGroup, argColumns:
 			use(a.pos, a.name)
@@ -180,8 +183,30 @@ func checkArguments(l *library, f *function, p *problems) {
 			}
 		}
 	}
+	for _, k := range f.keys {
+		if k.chosenBy != "" && !names[k.chosenBy] {
+			p.add(k.pos, "key %s: chosen_by %s is no argument", k.role, k.chosenBy)
+		}
+	}
 	if f.tag != "" && f.tag != "partition" && !names[f.tag] {
 		p.add(f.pos, "@tag %s is no argument", f.tag)
+	}
+}
+
+// checkFallback returns what is wrong with the fallback of an optional argument: only texts and whole numbers have one.
+func checkFallback(pos position, x field, p *problems) {
+	if x.fallback == "" {
+		return
+	}
+	t, _ := scalarNamed(x.scalar)
+	switch t.kind {
+	case kindText:
+	case kindInt, kindMillis:
+		if _, err := strconv.ParseInt(x.fallback, 10, 64); err != nil {
+			p.add(pos, "argument %s: %q is no whole number", x.name, x.fallback)
+		}
+	default:
+		p.add(pos, "argument %s: a %s has no fallback", x.name, x.scalar)
 	}
 }
 

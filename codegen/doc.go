@@ -22,8 +22,10 @@
 //	-- @tag      execution_id                    what gives the hash tag, where the rule below does not do
 //	-- @key      core   exec.core                a key: role, template, optional bindings and `optional`
 //	-- @key      old    attempt.record(attempt_index=old_attempt_index)
+//	-- @key      blocked lane.blocked_budget chosen_by=reason   the caller chooses the key: Keys.blockedBy in Go
 //	-- @keys     dep    exec.dep(edge_id=edge_ids)      the rest of KEYS, one per element of edge_ids
 //	-- @arg      lease_ttl_ms  ms optional       an argument: name, type, `optional` or `omittable`
+//	-- @arg      delay_ms      ms optional=0     an optional argument that is sent as 0 where it is not set
 //	-- @include  claim_request                   the fields of an @arguments set, in this place
 //	-- @group    nodes  name:text payload:bytes  a count, then count times the fields
 //	-- @columns  dims   name:text limit:text     a count, then all names, then all limits
@@ -51,8 +53,9 @@
 //	function graph.on_closed(c, flow_id) end
 //
 // Field lists are `name:type` words; `optional` after one, or a `?` at its end, lets the zero value be
-// sent as an empty text, and lets the end of a reply be missing. A type is a scalar of the table in
-// types.go, or one of
+// sent as an empty text, and lets the end of a reply be missing. `?=value` at its end, or `optional=value` after
+// an @arg, lets the zero value be sent as that value: libraries of the contract take an empty text for a text, or
+// stop at it in the middle of their writes. A type is a scalar of the table in types.go, or one of
 //
 //	list(name:type …)   a nested array whose elements are arrays; also list(record) and list(scalar)
 //	rest(name:type …)   the remaining elements, flat; last field only; also rest(scalar)

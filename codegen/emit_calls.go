@@ -58,7 +58,7 @@ func emitStruct(g *goSource, name string, fields []field) {
 	g.line("type %s struct {", name)
 	for _, x := range fields {
 		if x.optional {
-			g.comment("\t", sentence(fieldName(x.name, x.scalar), "optional"))
+			g.comment("\t", sentence(fieldName(x.name, x.scalar), optionalNote(x)))
 		}
 		g.line("\t%s %s", fieldName(x.name, x.scalar), valueType(name, x))
 	}

@@ -78,6 +78,9 @@ func docFunction(b *strings.Builder, p *plan) {
 			if k.optional {
 				note += ", optional"
 			}
+			if k.chosenBy != "" {
+				note += ", or the index that belongs to " + k.chosenBy
+			}
 			if k.doc != "" {
 				note += "; " + k.doc
 			}
@@ -137,7 +140,7 @@ func docArguments(b *strings.Builder, p *plan) {
 	}
 	optional := func(x field) string {
 		if x.optional {
-			return "optional"
+			return optionalNote(x)
 		}
 		return ""
 	}

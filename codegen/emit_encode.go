@@ -163,6 +163,12 @@ func emitKey(g *goSource, p *plan, k key) {
 		g.line("\tif %s {\n\t\tw.noKey()\n\t} else {\n\t\tw.key(%s)\n\t}", strings.Join(conds, " || "), expr)
 		return
 	}
+	if k.chosenBy != "" {
+		by, typ := p.access(k.chosenBy)
+		params := append(append([]string{"w.tag"}, texts...), asString(by, typ))
+		g.line("\tw.key(w.keys.%sBy(%s))", k.role, strings.Join(params, ", "))
+		return
+	}
 	g.line("\tw.key(%s)", expr)
 }
 
@@ -195,6 +201,9 @@ func emitArgument(g *goSource, p *plan, a argument) {
 
 func encodeScalar(expr string, x field) string {
 	t, _ := scalarNamed(x.scalar)
+	if x.fallback != "" {
+		return encodeOr(expr, x, t)
+	}
 	switch t.kind {
 	case kindText:
 		return "w.text(" + asString(expr, t) + ")"
@@ -214,4 +223,18 @@ func encodeScalar(expr string, x field) string {
 		expr = "int64(" + expr + ")"
 	}
 	return "w." + verb + "(" + expr + ")"
+}
+
+// encodeOr encodes an optional argument that is sent as its fallback where it is not set.
+func encodeOr(expr string, x field, t scalarType) string {
+	switch t.kind {
+	case kindText:
+		return fmt.Sprintf("w.textOr(%s, %q)", asString(expr, t), x.fallback)
+	case kindMillis:
+		return fmt.Sprintf("w.millisOr(%s, %q)", expr, x.fallback)
+	}
+	if t.goType != "int64" {
+		expr = "int64(" + expr + ")"
+	}
+	return fmt.Sprintf("w.intOr(%s, %q)", expr, x.fallback)
 }

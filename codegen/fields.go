@@ -85,7 +85,9 @@ func parseFields(list []string) ([]field, error) {
 
 func parseType(name, typ string) (field, error) {
 	f := field{name: name}
-	if t, ok := strings.CutSuffix(typ, "?"); ok {
+	if t, fallback, ok := strings.Cut(typ, "?="); ok {
+		f.optional, f.fallback, typ = true, fallback, t
+	} else if t, ok := strings.CutSuffix(typ, "?"); ok {
 		f.optional, typ = true, t
 	}
 	if typ == "pairs" {

@@ -255,6 +255,10 @@ func (f *function) takeKey(t tag, list []string) error {
 	rest := list[2:]
 	if len(rest) > 0 && rest[0] == "optional" {
 		k.optional, rest = true, rest[1:]
+	} else if len(rest) > 0 {
+		if chosenBy, ok := strings.CutPrefix(rest[0], "chosen_by="); ok {
+			k.chosenBy, rest = chosenBy, rest[1:]
+		}
 	}
 	k.doc = strings.Join(rest, " ")
 	if n := len(f.keys); n > 0 && f.keys[n-1].many {
@@ -302,6 +306,8 @@ func (f *function) takeArgument(t tag, list []string) error {
 		rest := list[2:]
 		if len(rest) > 0 && rest[0] == "optional" {
 			fd.optional, rest = true, rest[1:]
+		} else if fallback, ok := cutFallback(rest); ok {
+			fd.optional, fd.fallback, rest = true, fallback, rest[1:]
 		} else if len(rest) > 0 && rest[0] == "omittable" {
 			fd.omittable, rest = true, rest[1:]
 		}
@@ -314,6 +320,14 @@ func (f *function) takeArgument(t tag, list []string) error {
 	}
 	f.args = append(f.args, a)
 	return nil
+}
+
+// cutFallback returns the text after `optional=` when that is how the words begin.
+func cutFallback(words []string) (string, bool) {
+	if len(words) == 0 {
+		return "", false
+	}
+	return strings.CutPrefix(words[0], "optional=")
 }
 
 var statusName = regexp.MustCompile(`^[A-Z][A-Z_]*$`)

@@ -140,9 +140,17 @@ func argumentDoc(f field) string {
 		if doc != "" {
 			doc += "; "
 		}
-		doc += "optional"
+		doc += optionalNote(f)
 	}
 	return doc
+}
+
+// optionalNote says that a field is optional, and what is sent where it is not set.
+func optionalNote(f field) string {
+	if f.fallback != "" {
+		return "optional, sent as " + f.fallback + " if unset"
+	}
+	return "optional"
 }
 
 func (p *plan) groupType(a argument) string {

@@ -139,6 +139,8 @@ type field struct {
 	record   string // record name, for lists of a named record
 	inline   []field
 	optional bool
+	// fallback is what an optional argument is sent as where it is not set; "" is an empty text.
+	fallback string
 	// omittable: a call may end before it, and the function defines the meaning of its absence.
 	omittable bool
 	doc       string
@@ -175,6 +177,8 @@ type key struct {
 	template string
 	bindings map[string]string
 	optional bool
+	// chosenBy is the argument by which the caller chooses the index; "" for a key that is always the same.
+	chosenBy string
 	many     bool
 	doc      string
 }

@@ -10,7 +10,7 @@ const (
 	ErrAlreadyMemberOfDifferentFlow Code = "already_member_of_different_flow"
 	// ErrAlreadySuspended comes from ff_suspend_execution, ffx_suspend.
 	ErrAlreadySuspended Code = "already_suspended"
-	// ErrBudgetNotFound comes from ff_report_usage_and_check, ff_reset_budget, ffx_use_budget.
+	// ErrBudgetNotFound comes from ff_reset_budget, ffx_use_budget.
 	ErrBudgetNotFound Code = "budget_not_found"
 	// ErrCapabilityMismatch comes from ff_issue_claim_grant, ff_issue_reclaim_grant. Details: missing.
 	ErrCapabilityMismatch Code = "capability_mismatch"

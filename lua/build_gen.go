@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "243-145589392a33412f"
+const build = "244-7be01436cca88c88"

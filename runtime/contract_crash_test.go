@@ -74,7 +74,7 @@ func TestContractClientKilledWhileSubmitting(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s %d", at.function, at.calls), func(t *testing.T) {
 				ctx := enginetest.Context(t)
-				prefix := enginetest.NewPrefix()
+				prefix, id := enginetest.ContractPrefix, fmt.Sprintf("large-%d-%s", at.calls, at.function)
 				b := enginetest.Open(t, kind, server.URL()+contractURL, prefix, runtime.OpenConfig{
 					Contract: &runtime.ContractConfig{ReconcileInterval: 50 * time.Millisecond},
 				})
@@ -92,7 +92,7 @@ func TestContractClientKilledWhileSubmitting(t *testing.T) {
 				dying, die := context.WithCancel(ctx)
 				started := make(chan error, 1)
 				go func() {
-					_, err := runtime.Start(dying, far.Client, def, 1, runtime.WithID("large"))
+					_, err := runtime.Start(dying, far.Client, def, 1, runtime.WithID(id))
 					started <- err
 				}()
 				<-stalled
@@ -101,7 +101,7 @@ func TestContractClientKilledWhileSubmitting(t *testing.T) {
 				require.Error(t, <-started)
 
 				b.Check(t, invariant.AnyTime)
-				run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("large"))
+				run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID(id))
 				require.NoError(t, err)
 				out, err := run.Result(ctx)
 				require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestContractKeeperReleasesRoots(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := enginetest.ContractServer(t, kind)
 		ctx := enginetest.Context(t)
-		prefix := enginetest.NewPrefix()
+		prefix := enginetest.ContractPrefix
 		b := enginetest.Open(t, kind, server.URL()+contractURL, prefix, runtime.OpenConfig{
 			Contract: &runtime.ContractConfig{ReconcileInterval: 50 * time.Millisecond},
 		})
@@ -150,7 +150,7 @@ func TestContractLostReplies(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := enginetest.ContractServer(t, kind)
 		p := proxy.Start(t, server.Addr())
-		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, enginetest.NewPrefix(), runtime.OpenConfig{
+		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, enginetest.ContractPrefix, runtime.OpenConfig{
 			Contract: &runtime.ContractConfig{PollInterval: 50 * time.Millisecond, ReconcileInterval: 200 * time.Millisecond},
 		})
 		runThroughCuts(t, b, p, 100, 6)
@@ -173,7 +173,7 @@ func TestContractOnAPlainLibrary(t *testing.T) {
 		library = strings.Replace(library, change[0], change[1], 1)
 	}
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
-		b := enginetest.Open(t, kind, enginetest.ServerWith(t, kind, library).URL()+contractURL, enginetest.NewPrefix(), runtime.OpenConfig{
+		b := enginetest.Open(t, kind, enginetest.ServerWith(t, kind, library).URL()+contractURL, enginetest.ContractPrefix, runtime.OpenConfig{
 			Contract: &runtime.ContractConfig{PollInterval: 50 * time.Millisecond, ReconcileInterval: 200 * time.Millisecond},
 		})
 		ctx := enginetest.Context(t)
@@ -274,7 +274,7 @@ func TestContractPoisonNode(t *testing.T) {
 func TestContractDirectory(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
-	url, prefix := "embedded:"+t.TempDir()+contractURL, enginetest.NewPrefix()
+	url, prefix := "embedded:"+t.TempDir()+contractURL, enginetest.ContractPrefix
 	ctx := enginetest.Context(t)
 	first := startChild(t, url, prefix, "the-run")
 	first.await(t, 8)
@@ -300,7 +300,7 @@ func TestContractInputsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := enginetest.ContractServer(t, kind)
-		prefix := enginetest.NewPrefix()
+		prefix := enginetest.ContractPrefix
 		b := enginetest.Open(t, kind, server.URL()+contractURL, prefix)
 		p := proxy.Start(t, server.Addr())
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, prefix)

@@ -58,6 +58,39 @@ func TestContractRefusals(t *testing.T) {
 	}
 }
 
+// What works on all partitions is refused once, by its name.
+func TestContractRefusesOnce(t *testing.T) {
+	t.Parallel()
+	b := enginetest.NewContract(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	_, lanes := b.Client.Lanes(ctx)
+	_, pauses := b.Client.Pauses(ctx)
+	for text, err := range map[string]error{
+		"list lanes": lanes, "list pauses": pauses,
+		"pause lane x":      b.Client.PauseLane(ctx, "x", "why"),
+		"resume lane x":     b.Client.ResumeLane(ctx, "x"),
+		"pause activity x":  b.Client.PauseActivity(ctx, "x", "why"),
+		"resume activity x": b.Client.ResumeActivity(ctx, "x"),
+	} {
+		require.EqualError(t, err, text+": "+runtime.ErrNotInContract.Error())
+		require.ErrorIs(t, err, runtime.ErrNotInContract)
+	}
+}
+
+// Other programs of the contract know one prefix only.
+func TestContractPrefix(t *testing.T) {
+	t.Parallel()
+	for url, config := range map[string]runtime.OpenConfig{
+		"embedded:":             {Contract: &runtime.ContractConfig{}},
+		"embedded:?contract=15": {},
+	} {
+		config.Prefix = "mine"
+		_, err := runtime.Open(enginetest.Context(t), url, config)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		require.ErrorContains(t, err, `Prefix "mine": in contract mode it is "ff"`)
+	}
+}
+
 // A composite call is refused before it is sent.
 func TestContractSendsNoCompositeCall(t *testing.T) {
 	t.Parallel()
@@ -85,7 +118,7 @@ func TestContractLeavesTheLibrary(t *testing.T) {
 		defer client.Close()
 		open := func() error {
 			e, err := runtime.Open(ctx, server.URL(), runtime.OpenConfig{
-				Prefix: enginetest.NewPrefix(), Contract: &runtime.ContractConfig{},
+				Prefix: enginetest.ContractPrefix, Contract: &runtime.ContractConfig{},
 			})
 			if err == nil {
 				require.NoError(t, e.Close())

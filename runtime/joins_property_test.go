@@ -111,6 +111,9 @@ func (w *randomDAG) mayBeCancelled(index int) bool {
 // faultOf says what is wrong with what became of a node, given what became of its upstreams.
 func (w *randomDAG) faultOf(f invariant.Flow, index int) string {
 	n := &w.nodes[index]
+	if n.unlucky(f.Nodes[n.name]) {
+		return ""
+	}
 	outcome, succeeded := f.Nodes[n.name].Outcome, 0
 	for _, up := range n.upstreams() {
 		if f.Nodes[nodeName(up)].Outcome == "success" {

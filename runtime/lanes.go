@@ -128,6 +128,9 @@ func (c *Client) resume(ctx context.Context, subject, name string) error {
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
+	if !engine.Has[engine.CompositeLibrary](c.session.Backend) {
+		return fmt.Errorf("resume %s %s: %w", subjectName(subject), name, engine.ErrNotInContract)
+	}
 	calls := make([]enginerpc.ResumeCall, 0, c.session.Core.Partitioning().Flow)
 	for _, p := range c.session.Partitions() {
 		calls = append(calls, enginerpc.ResumeCall{Partition: p, Subject: subject, Name: name})

@@ -24,7 +24,7 @@ import (
 // OpenConfig configures Open. The zero value suits most programs.
 type OpenConfig struct {
 	// Prefix begins every key and channel, so that applications can share a server without sharing data: 1 to 32
-	// characters of a-z, 0-9 and -. Defaults to "ff".
+	// characters of a-z, 0-9 and -. In contract mode it is "ff". Defaults to "ff".
 	Prefix string
 	// Namespace separates the runs of several applications or tenants under one prefix. Run ids, schedules, limits and
 	// budgets belong to a namespace; workers, keepers, lanes, pauses of lanes and activities, and the secret of tokens
@@ -143,6 +143,8 @@ const (
 	maxPartitions = 1 << 16
 	// maxNamespace bounds the name of a namespace, in bytes.
 	maxNamespace = 128
+	// contractPrefix is the prefix that all programs of the contract use.
+	contractPrefix = "ff"
 	// minContractInterval bounds the intervals of ContractConfig from below.
 	minContractInterval = 10 * time.Millisecond
 )
@@ -188,7 +190,12 @@ func (c OpenConfig) check(contract bool) error {
 	if err := c.Retention.keep().Check(); err != nil {
 		fault("Retention: %w", err)
 	}
-	if (c.Contract != nil || contract) && c.ReplaceForeignLibrary {
+	contract = contract || c.Contract != nil
+	if contract && c.Prefix != contractPrefix {
+		fault("Prefix %q: in contract mode it is %q, the only one that other programs of the contract use", c.Prefix,
+			contractPrefix)
+	}
+	if contract && c.ReplaceForeignLibrary {
 		fault("ReplaceForeignLibrary: contract mode leaves the library as it is: " +
 			"Contract must be nil and the URL without contract=15")
 	}

@@ -79,8 +79,9 @@ type BlockExecutionForAdmissionReply struct {
 }
 
 // BlockExecutionForAdmission runs ff_block_execution_for_admission. Takes an eligible execution out of
-// the way until what it waits for is there. The key `blocked` counts only for reasons that have no
-// index of their own.
+// the way until what it waits for is there. A pause, which has the reason paused_by_operator or
+// paused_by_policy, also holds back what is delayed or blocked, except in runs. The key `blocked`
+// counts only for reasons that have no index of their own.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrExecutionNotEligible,
@@ -99,7 +100,7 @@ func (c BlockExecutionForAdmissionCall) encode(w *wire) {
 	w.need("lane_id", string(c.LaneID))
 	w.key(w.keys.execCore(w.tag, c.ExecutionID))
 	w.key(w.keys.laneEligible(w.tag, c.LaneID))
-	w.key(w.keys.laneBlockedBudget(w.tag, c.LaneID))
+	w.key(w.keys.blockedBy(w.tag, c.LaneID, c.BlockingReason))
 	w.text(string(c.ExecutionID))
 	w.text(c.BlockingReason)
 	w.text(c.BlockingDetail)
@@ -107,60 +108,6 @@ func (c BlockExecutionForAdmissionCall) encode(w *wire) {
 }
 
 func (BlockExecutionForAdmissionCall) decode(r *fields) (out BlockExecutionForAdmissionReply) {
-	out.Status = r.status
-	switch {
-	case r.status == StatusOK:
-		out.Outcome = textValue[string](r, "outcome")
-	default:
-		r.unknownStatus()
-	}
-	return out
-}
-
-// UnblockExecutionCall holds the arguments of Conn.UnblockExecution.
-type UnblockExecutionCall struct {
-	// LaneID is part of the key blocked.
-	LaneID      enginecore.LaneID
-	ExecutionID enginecore.ExecutionID
-	// Now: optional.
-	Now time.Time
-	// ExpectedBlockingReason: optional.
-	ExpectedBlockingReason string
-}
-
-// UnblockExecutionReply is the answer to UnblockExecutionCall.
-type UnblockExecutionReply struct {
-	// Status is StatusOK.
-	Status  Status
-	Outcome string
-}
-
-// UnblockExecution runs ff_unblock_execution. Lets a blocked execution go: it is eligible again, or
-// delayed as long as its own delay runs.
-//
-// After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrExecutionNotFound, ErrExecutionNotEligible.
-func (conn *Conn) UnblockExecution(ctx context.Context, c UnblockExecutionCall) (UnblockExecutionReply, error) {
-	return Do(ctx, conn, c)
-}
-
-func (UnblockExecutionCall) info() callInfo {
-	return callInfo{name: "ff_unblock_execution"}
-}
-
-func (c UnblockExecutionCall) encode(w *wire) {
-	w.reserve(3, 3)
-	w.execution("execution_id", c.ExecutionID)
-	w.need("lane_id", string(c.LaneID))
-	w.key(w.keys.execCore(w.tag, c.ExecutionID))
-	w.key(w.keys.laneBlockedBudget(w.tag, c.LaneID))
-	w.key(w.keys.laneEligible(w.tag, c.LaneID))
-	w.text(string(c.ExecutionID))
-	w.time(c.Now)
-	w.text(c.ExpectedBlockingReason)
-}
-
-func (UnblockExecutionCall) decode(r *fields) (out UnblockExecutionReply) {
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:

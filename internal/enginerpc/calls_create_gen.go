@@ -25,7 +25,7 @@ type CreateExecutionCall struct {
 	InputPayload []byte
 	// DelayUntil: optional.
 	DelayUntil time.Time
-	// DedupTTL: optional.
+	// DedupTTL: optional, sent as 0 if unset.
 	DedupTTL time.Duration
 	// TagsJSON: optional.
 	TagsJSON []byte
@@ -81,7 +81,7 @@ func (c CreateExecutionCall) encode(w *wire) {
 	w.bytes(c.PolicyJSON)
 	w.bytes(c.InputPayload)
 	w.time(c.DelayUntil)
-	w.optionalMillis(c.DedupTTL)
+	w.millisOr(c.DedupTTL, "0")
 	w.bytes(c.TagsJSON)
 	w.time(c.ExecutionDeadlineAt)
 	w.text(c.PartitionID)

@@ -15,7 +15,7 @@ type StageDependencyEdgeCall struct {
 	EdgeID                enginecore.EdgeID
 	UpstreamExecutionID   enginecore.ExecutionID
 	DownstreamExecutionID enginecore.ExecutionID
-	// DependencyKind: optional.
+	// DependencyKind: optional, sent as success_only if unset.
 	DependencyKind string
 	// DataPassingRef: optional.
 	DataPassingRef        string
@@ -62,7 +62,7 @@ func (c StageDependencyEdgeCall) encode(w *wire) {
 	w.text(string(c.EdgeID))
 	w.text(string(c.UpstreamExecutionID))
 	w.text(string(c.DownstreamExecutionID))
-	w.text(c.DependencyKind)
+	w.textOr(c.DependencyKind, "success_only")
 	w.text(c.DataPassingRef)
 	w.int(c.ExpectedGraphRevision)
 	w.time(c.Now)
@@ -92,7 +92,7 @@ type ApplyDependencyToChildCall struct {
 	EdgeID              enginecore.EdgeID
 	UpstreamExecutionID enginecore.ExecutionID
 	GraphRevision       int64
-	// DependencyKind: optional.
+	// DependencyKind: optional, sent as success_only if unset.
 	DependencyKind string
 	// DataPassingRef: optional.
 	DataPassingRef string
@@ -108,9 +108,9 @@ type ApplyDependencyToChildReply struct {
 }
 
 // ApplyDependencyToChild runs ff_apply_dependency_to_child. Adds an edge on the child's side and
-// blocks the child. An upstream that has already ended resolves the edge at once. With the key of the
-// child's edge group, the group counts the edge; an edge that comes after an any_of or quorum group
-// has fired holds nothing back.
+// blocks the child. An upstream that has already ended resolves the edge at once, unless it has failed
+// and the child runs. With the key of the child's edge group, the group counts the edge; an edge that
+// comes after an any_of or quorum group has fired holds nothing back.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionAlreadyInFlow.
@@ -144,7 +144,7 @@ func (c ApplyDependencyToChildCall) encode(w *wire) {
 	w.text(string(c.EdgeID))
 	w.text(string(c.UpstreamExecutionID))
 	w.int(c.GraphRevision)
-	w.text(c.DependencyKind)
+	w.textOr(c.DependencyKind, "success_only")
 	w.text(c.DataPassingRef)
 	w.time(c.Now)
 }

@@ -131,7 +131,7 @@ type ContractCancelFlowCall struct {
 	CancellationPolicy string
 	// Now: optional.
 	Now time.Time
-	// Grace: optional.
+	// Grace: optional, sent as 30000 if unset.
 	Grace time.Duration
 }
 
@@ -169,7 +169,7 @@ func (c ContractCancelFlowCall) encode(w *wire) {
 	w.text(c.Reason)
 	w.text(c.CancellationPolicy)
 	w.time(c.Now)
-	w.optionalMillis(c.Grace)
+	w.millisOr(c.Grace, "30000")
 }
 
 func (ContractCancelFlowCall) decode(r *fields) (out ContractCancelFlowReply) {

@@ -62,23 +62,23 @@ type Signal struct {
 	SourceIdentity string
 	// Payload: optional.
 	Payload []byte
-	// PayloadEncoding: optional.
+	// PayloadEncoding: optional, sent as json if unset.
 	PayloadEncoding string
 	// IdempotencyKey: optional.
 	IdempotencyKey string
 	// CorrelationID: optional.
 	CorrelationID string
-	// TargetScope: optional.
+	// TargetScope: optional, sent as waitpoint if unset.
 	TargetScope string
 	// CreatedAt: optional.
 	CreatedAt time.Time
-	// DedupTTL: optional.
+	// DedupTTL: optional, sent as 86400000 if unset.
 	DedupTTL time.Duration
-	// ResumeDelay: optional.
+	// ResumeDelay: optional, sent as 0 if unset.
 	ResumeDelay time.Duration
-	// SignalMaxlen: optional.
+	// SignalMaxlen: optional, sent as 1000 if unset.
 	SignalMaxlen int64
-	// MaxSignalsPerExecution: optional.
+	// MaxSignalsPerExecution: optional, sent as 10000 if unset.
 	MaxSignalsPerExecution int64
 	// WaitpointToken: optional.
 	WaitpointToken string
@@ -93,15 +93,15 @@ func (c *Signal) encode(w *wire) {
 	w.text(c.SourceType)
 	w.text(c.SourceIdentity)
 	w.bytes(c.Payload)
-	w.text(c.PayloadEncoding)
+	w.textOr(c.PayloadEncoding, "json")
 	w.text(c.IdempotencyKey)
 	w.text(c.CorrelationID)
-	w.text(c.TargetScope)
+	w.textOr(c.TargetScope, "waitpoint")
 	w.time(c.CreatedAt)
-	w.optionalMillis(c.DedupTTL)
-	w.optionalMillis(c.ResumeDelay)
-	w.optionalInt(c.SignalMaxlen)
-	w.optionalInt(c.MaxSignalsPerExecution)
+	w.millisOr(c.DedupTTL, "86400000")
+	w.millisOr(c.ResumeDelay, "0")
+	w.intOr(c.SignalMaxlen, "1000")
+	w.intOr(c.MaxSignalsPerExecution, "10000")
 	w.text(c.WaitpointToken)
 }
 

@@ -238,11 +238,6 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:idx:{fp:7}:lane:lane_id of test:eligible", "ff:idx:{fp:7}:lane:lane_id of test:blocked:budget"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "blocking_reason of test", "blocking_detail of test", "1795188498438"}},
-		{"ff_unblock_execution", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, UnblockExecutionCall{LaneID: "lane_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Now: time.UnixMilli(1795188498438).UTC(), ExpectedBlockingReason: "expected_blocking_reason of test"})
-		},
-			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:idx:{fp:7}:lane:lane_id of test:blocked:budget", "ff:idx:{fp:7}:lane:lane_id of test:eligible"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1795188498438", "expected_blocking_reason of test"}},
 		{"ff_create_budget", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CreateBudgetCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", EnforcementMode: "enforcement_mode of test", OnHardLimit: "on_hard_limit of test", OnSoftLimit: "on_soft_limit of test", ResetInterval: 1500 * time.Millisecond, Now: time.UnixMilli(1795188498438).UTC(), Dims: []CreateBudgetDim{{Name: "name of test", Hard: "hard of test", Soft: "soft of test"}, {Name: "name of test", Hard: "hard of test", Soft: "soft of test"}}})
 		},
@@ -273,6 +268,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test:admitted:{fp:7}:550e8400-e29b-41d4-a716-446655440000", "ff:quota:{q:7}:quota_policy_id of test:admitted_set", "ff:quota:{q:7}:quota_policy_id of test:concurrency"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
+		{"ff_unblock_execution", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, UnblockExecutionCall{LaneID: "lane_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Now: time.UnixMilli(1795188498438).UTC(), ExpectedBlockingReason: "expected_blocking_reason of test"})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:idx:{fp:7}:lane:lane_id of test:blocked:budget", "ff:idx:{fp:7}:lane:lane_id of test:eligible"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1795188498438", "expected_blocking_reason of test"}},
 		{"ffx2_read_graph", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadGraphCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Graph: "graph of test", First: 6})
 		},
@@ -975,11 +975,6 @@ func goldenReplies() []goldenReply {
 				return decodeReply(BlockExecutionForAdmissionCall{}.info(), m, BlockExecutionForAdmissionCall{}.decode)
 			},
 			BlockExecutionForAdmissionReply{Status: StatusOK, Outcome: "outcome of test"}},
-		{"ff_unblock_execution OK", []any{1, "OK", "outcome of test"},
-			func(m message) (any, error) {
-				return decodeReply(UnblockExecutionCall{}.info(), m, UnblockExecutionCall{}.decode)
-			},
-			UnblockExecutionReply{Status: StatusOK, Outcome: "outcome of test"}},
 		{"ff_create_budget OK", []any{1, "OK", "budget_id of test"},
 			func(m message) (any, error) {
 				return decodeReply(CreateBudgetCall{}.info(), m, CreateBudgetCall{}.decode)
@@ -1050,6 +1045,11 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ReleaseAdmissionCall{}.info(), m, ReleaseAdmissionCall{}.decode)
 			},
 			ReleaseAdmissionReply{Status: StatusOK, Outcome: "outcome of test"}},
+		{"ff_unblock_execution OK", []any{1, "OK", "outcome of test"},
+			func(m message) (any, error) {
+				return decodeReply(UnblockExecutionCall{}.info(), m, UnblockExecutionCall{}.decode)
+			},
+			UnblockExecutionReply{Status: StatusOK, Outcome: "outcome of test"}},
 		{"ffx2_read_graph OK", []any{1, "OK", []any{[]any{"name of test", "kind of test", "\x00\xff\r\npolicy", "limits of test"}, []any{"name of test", "kind of test", "\x00\xff\r\npolicy", "limits of test"}}, "budgets of test"},
 			func(m message) (any, error) { return decodeReply(ReadGraphCall{}.info(), m, ReadGraphCall{}.decode) },
 			ReadGraphReply{Status: StatusOK, Nodes: []GraphNode{{Name: "name of test", Kind: "kind of test", Policy: []byte("\x00\xff\r\npolicy"), Limits: "limits of test"}, {Name: "name of test", Kind: "kind of test", Policy: []byte("\x00\xff\r\npolicy"), Limits: "limits of test"}}, Budgets: "budgets of test"}},
@@ -1754,10 +1754,6 @@ func replyDecoders() []replyDecoder {
 			_, err := decodeReply(BlockExecutionForAdmissionCall{}.info(), m, BlockExecutionForAdmissionCall{}.decode)
 			return err
 		}},
-		{"ff_unblock_execution", func(m message) error {
-			_, err := decodeReply(UnblockExecutionCall{}.info(), m, UnblockExecutionCall{}.decode)
-			return err
-		}},
 		{"ff_create_budget", func(m message) error {
 			_, err := decodeReply(CreateBudgetCall{}.info(), m, CreateBudgetCall{}.decode)
 			return err
@@ -1780,6 +1776,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ff_release_admission", func(m message) error {
 			_, err := decodeReply(ReleaseAdmissionCall{}.info(), m, ReleaseAdmissionCall{}.decode)
+			return err
+		}},
+		{"ff_unblock_execution", func(m message) error {
+			_, err := decodeReply(UnblockExecutionCall{}.info(), m, UnblockExecutionCall{}.decode)
 			return err
 		}},
 		{"ffx2_read_graph", func(m message) error {

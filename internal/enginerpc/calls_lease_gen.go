@@ -121,7 +121,7 @@ type RevokeLeaseCall struct {
 	ExecutionID      enginecore.ExecutionID
 	// ExpectedLeaseID: optional.
 	ExpectedLeaseID enginecore.LeaseID
-	// RevokeReason: optional.
+	// RevokeReason: optional, sent as operator if unset.
 	RevokeReason string
 }
 
@@ -163,7 +163,7 @@ func (c RevokeLeaseCall) encode(w *wire) {
 	}
 	w.text(string(c.ExecutionID))
 	w.text(string(c.ExpectedLeaseID))
-	w.text(c.RevokeReason)
+	w.textOr(c.RevokeReason, "operator")
 }
 
 func (RevokeLeaseCall) decode(r *fields) (out RevokeLeaseReply) {

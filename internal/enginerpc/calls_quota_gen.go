@@ -79,7 +79,7 @@ type CheckAdmissionAndRecordCall struct {
 	RateLimit      int64
 	ConcurrencyCap int64
 	ExecutionID    enginecore.ExecutionID
-	// Jitter: optional.
+	// Jitter: optional, sent as 0 if unset.
 	Jitter time.Duration
 }
 
@@ -93,7 +93,8 @@ type CheckAdmissionAndRecordReply struct {
 }
 
 // CheckAdmissionAndRecord runs ff_check_admission_and_record. Admits an execution under a quota, or
-// tells why not. An execution that has been admitted is not counted again.
+// tells why not. An execution that has been admitted is not counted again, and one that holds a slot
+// keeps it when its admission lapses and is asked for anew.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput.
@@ -120,7 +121,7 @@ func (c CheckAdmissionAndRecordCall) encode(w *wire) {
 	w.int(c.RateLimit)
 	w.int(c.ConcurrencyCap)
 	w.text(string(c.ExecutionID))
-	w.optionalMillis(c.Jitter)
+	w.millisOr(c.Jitter, "0")
 }
 
 func (CheckAdmissionAndRecordCall) decode(r *fields) (out CheckAdmissionAndRecordReply) {

@@ -20,17 +20,17 @@ type AppendFrameCall struct {
 	Ts string
 	// Payload: optional.
 	Payload []byte
-	// Encoding: optional.
+	// Encoding: optional, sent as utf8 if unset.
 	Encoding string
 	// CorrelationID: optional.
 	CorrelationID string
-	// Source: optional.
+	// Source: optional, sent as worker if unset.
 	Source string
-	// RetentionMaxlen: optional.
+	// RetentionMaxlen: optional, sent as 0 if unset.
 	RetentionMaxlen int64
 	// AttemptID: optional.
 	AttemptID enginecore.AttemptID
-	// MaxPayloadBytes: optional.
+	// MaxPayloadBytes: optional, sent as 65536 if unset.
 	MaxPayloadBytes int64
 }
 
@@ -69,12 +69,12 @@ func (c AppendFrameCall) encode(w *wire) {
 	w.text(c.FrameType)
 	w.text(c.Ts)
 	w.bytes(c.Payload)
-	w.text(c.Encoding)
+	w.textOr(c.Encoding, "utf8")
 	w.text(c.CorrelationID)
-	w.text(c.Source)
-	w.optionalInt(c.RetentionMaxlen)
+	w.textOr(c.Source, "worker")
+	w.intOr(c.RetentionMaxlen, "0")
 	w.text(string(c.AttemptID))
-	w.optionalInt(c.MaxPayloadBytes)
+	w.intOr(c.MaxPayloadBytes, "65536")
 }
 
 func (AppendFrameCall) decode(r *fields) (out AppendFrameReply) {
@@ -95,9 +95,9 @@ type ReadAttemptStreamCall struct {
 	ExecutionID enginecore.ExecutionID
 	// AttemptIndex is part of the key stream.
 	AttemptIndex enginecore.AttemptIndex
-	// FromID: optional.
+	// FromID: optional, sent as - if unset.
 	FromID string
-	// ToID: optional.
+	// ToID: optional, sent as + if unset.
 	ToID string
 	// CountLimit: optional.
 	CountLimit int64
@@ -129,8 +129,8 @@ func (c ReadAttemptStreamCall) encode(w *wire) {
 	w.execution("execution_id", c.ExecutionID)
 	w.key(w.keys.streamFrames(w.tag, c.ExecutionID, c.AttemptIndex))
 	w.key(w.keys.streamMeta(w.tag, c.ExecutionID, c.AttemptIndex))
-	w.text(c.FromID)
-	w.text(c.ToID)
+	w.textOr(c.FromID, "-")
+	w.textOr(c.ToID, "+")
 	w.optionalInt(c.CountLimit)
 }
 

@@ -103,8 +103,8 @@ type MoveToWaitingChildrenReply struct {
 }
 
 // MoveToWaitingChildren runs ff_move_to_waiting_children. The lease holder pauses its attempt until
-// all its dependencies are satisfied. When none is open any more, the attempt can be claimed again at
-// once.
+// all its dependencies are satisfied. When none of them is open any more, the attempt can be claimed
+// again at once; without any, it waits until it is promoted.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,

@@ -33,9 +33,9 @@ type SuspendExecutionCall struct {
 	ContinuationMetadataPointer string
 	// UsePendingWaitpoint: optional.
 	UsePendingWaitpoint bool
-	// TimeoutBehavior: optional.
+	// TimeoutBehavior: optional, sent as fail if unset.
 	TimeoutBehavior string
-	// LeaseHistoryMaxlen: optional.
+	// LeaseHistoryMaxlen: optional, sent as 1000 if unset.
 	LeaseHistoryMaxlen int64
 }
 
@@ -106,8 +106,8 @@ func (c SuspendExecutionCall) encode(w *wire) {
 	w.bytes(c.ResumePolicyJSON)
 	w.text(c.ContinuationMetadataPointer)
 	w.bool(c.UsePendingWaitpoint)
-	w.text(c.TimeoutBehavior)
-	w.optionalInt(c.LeaseHistoryMaxlen)
+	w.textOr(c.TimeoutBehavior, "fail")
+	w.intOr(c.LeaseHistoryMaxlen, "1000")
 }
 
 func (SuspendExecutionCall) decode(r *fields) (out SuspendExecutionReply) {
@@ -136,9 +136,9 @@ type ResumeExecutionCall struct {
 	// LaneID is part of the key eligible.
 	LaneID      enginecore.LaneID
 	ExecutionID enginecore.ExecutionID
-	// TriggerType: optional.
+	// TriggerType: optional, sent as signal if unset.
 	TriggerType string
-	// ResumeDelay: optional.
+	// ResumeDelay: optional, sent as 0 if unset.
 	ResumeDelay time.Duration
 }
 
@@ -176,8 +176,8 @@ func (c ResumeExecutionCall) encode(w *wire) {
 	w.key(w.keys.laneDelayed(w.tag, c.LaneID))
 	w.key(w.keys.laneSuspended(w.tag, c.LaneID))
 	w.text(string(c.ExecutionID))
-	w.text(c.TriggerType)
-	w.optionalMillis(c.ResumeDelay)
+	w.textOr(c.TriggerType, "signal")
+	w.millisOr(c.ResumeDelay, "0")
 }
 
 func (ResumeExecutionCall) decode(r *fields) (out ResumeExecutionReply) {

@@ -191,7 +191,7 @@ type ExpireExecutionCall struct {
 	// LaneID is part of the key active.
 	LaneID      enginecore.LaneID
 	ExecutionID enginecore.ExecutionID
-	// ExpireReason: optional.
+	// ExpireReason: optional, sent as attempt_timeout if unset.
 	ExpireReason string
 }
 
@@ -239,7 +239,7 @@ func (c ExpireExecutionCall) encode(w *wire) {
 	w.key(w.keys.indexSuspensionTimeout(w.tag))
 	w.key(w.keys.execSuspension(w.tag, c.ExecutionID))
 	w.text(string(c.ExecutionID))
-	w.text(c.ExpireReason)
+	w.textOr(c.ExpireReason, "attempt_timeout")
 }
 
 func (ExpireExecutionCall) decode(r *fields) (out ExpireExecutionReply) {

@@ -75,7 +75,7 @@ type CloseWaitpointCall struct {
 	// ExecutionID is part of the key core.
 	ExecutionID enginecore.ExecutionID
 	WaitpointID enginecore.WaitpointID
-	// Reason: optional.
+	// Reason: optional, sent as proactive_close if unset.
 	Reason string
 }
 
@@ -107,7 +107,7 @@ func (c CloseWaitpointCall) encode(w *wire) {
 	w.key(w.keys.waitpointRecord(w.tag, c.WaitpointID))
 	w.key(w.keys.indexPendingWaitpointExpiry(w.tag))
 	w.text(string(c.WaitpointID))
-	w.text(c.Reason)
+	w.textOr(c.Reason, "proactive_close")
 }
 
 func (CloseWaitpointCall) decode(r *fields) (out CloseWaitpointReply) {

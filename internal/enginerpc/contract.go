@@ -73,6 +73,20 @@ func isMissing(err error) bool {
 // that of delayed executions. It belongs to calls with DelayUntil.
 type CreateDelayedCall struct{ CreateExecutionCall }
 
+// blockedBy is the index of the executions of a lane that are blocked for a reason: libraries that leave the choice to
+// their caller take the key as it is. A reason that has no index of its own has that of budgets.
+func (k Keys) blockedBy(tag string, lane enginecore.LaneID, reason string) string {
+	switch reason {
+	case "waiting_for_quota":
+		return k.laneBlockedQuota(tag, lane)
+	case "waiting_for_capable_worker":
+		return k.laneBlockedRoute(tag, lane)
+	case "paused_by_operator":
+		return k.laneBlockedOperator(tag, lane)
+	}
+	return k.laneBlockedBudget(tag, lane)
+}
+
 // schedulingKey is the place of the scheduling index among the keys.
 const schedulingKey = 4
 

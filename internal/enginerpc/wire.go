@@ -81,6 +81,32 @@ func (w *wire) text(s string)  { w.args = append(w.args, s) }
 func (w *wire) bytes(b []byte) { w.args = append(w.args, rueidis.BinaryString(b)) }
 func (w *wire) int(n int64)    { w.args = append(w.args, strconv.FormatInt(n, 10)) }
 
+// textOr sends a text, or the fallback in place of an empty one.
+func (w *wire) textOr(s, fallback string) {
+	if s == "" {
+		s = fallback
+	}
+	w.text(s)
+}
+
+// intOr sends a number, or the fallback in place of 0.
+func (w *wire) intOr(n int64, fallback string) {
+	if n == 0 {
+		w.text(fallback)
+		return
+	}
+	w.int(n)
+}
+
+// millisOr sends whole milliseconds as millis does, or the fallback in place of 0.
+func (w *wire) millisOr(d time.Duration, fallback string) {
+	if d == 0 {
+		w.text(fallback)
+		return
+	}
+	w.millis(d)
+}
+
 func (w *wire) optionalInt(n int64) {
 	if n == 0 {
 		w.text("")

@@ -215,7 +215,7 @@ end
 -- @error    invalid_claim_grant
 -- @error    claim_grant_expired
 -- @error    max_retries_exhausted
--- @writes_on max_retries_exhausted exec.core lease_history claim_grant attempt.record stream.meta lease_current
+-- @writes_on max_retries_exhausted exec.core lease_history claim_grant attempt.record stream.meta lease_current ffx.feed
 --           lease_expiry worker_leases active lane.terminal attempt_timeout execution_deadline flow.core flow.events
 --           ffx.reclaimable
 function F.ff_reclaim_execution(K, A)

@@ -107,7 +107,7 @@ function create.refuse_id(execution_id) return nil end
 -- @arg      policy_json     json optional
 -- @arg      input_payload   bytes optional
 -- @arg      delay_until     unix_ms optional
--- @arg      dedup_ttl_ms    ms optional
+-- @arg      dedup_ttl_ms    ms optional=0
 -- @arg      tags_json       json optional
 -- @arg      execution_deadline_at unix_ms optional
 -- @arg      partition_id    text

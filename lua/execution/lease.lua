@@ -248,7 +248,7 @@ end
 -- @key      worker_leases   index.worker_leases optional
 -- @arg      execution_id    execution_id
 -- @arg      expected_lease_id lease_id optional
--- @arg      revoke_reason   text optional
+-- @arg      revoke_reason   text optional=operator
 -- @reply    OK outcome:text lease_id:lease_id lease_epoch:lease_epoch
 -- @reply    ALREADY_SATISFIED outcome:text
 -- @error    execution_not_found

@@ -9,10 +9,10 @@ replay.FIELDS = {
   'cancelled_by', 'fair_key', 'prior_eligibility_state', 'prior_blocking_reason', 'prior_blocking_detail',
 }
 
--- What tells how the execution ended, or what held it back before, and is no longer true.
+-- What tells how the execution ended, or what it was waiting for before, and is no longer true.
 local OUTCOME_DETAILS = {
-  'failure_reason', 'failure_category', 'cancellation_reason', 'cancelled_by', 'prior_eligibility_state', 'prior_blocking_reason',
-  'prior_blocking_detail',
+  'failure_reason', 'failure_category', 'cancellation_reason', 'cancelled_by', 'delay_until', 'prior_eligibility_state',
+  'prior_blocking_reason', 'prior_blocking_detail',
 }
 
 -- How often an execution may be replayed.
@@ -27,17 +27,33 @@ function replay.reopen_row(c, execution_id) return nil end
 -- @hook A node of a run is replayed.
 function replay.note_row(core_key) end
 
--- State of an edge of a replayed child: open again unless its upstream has ended by now as the edge wants it.
-local function reopen_edge(c, dep_key, unresolved_key, edge_id, managed)
-  local dep = record.read(dep_key, { 'state', 'upstream_execution_id', 'dependency_kind' })
-  if not dep or dep.state == 'satisfied' then return false end
+local EDGE_FIELDS = { 'state', 'outcome', 'upstream_execution_id', 'dependency_kind', 'data_passing_ref' }
+
+-- How the upstream of an edge has ended; false while it has not, nil when there is none.
+local function outcome_of(c, dep)
   local upstream = is_set(dep.upstream_execution_id)
     and record.read(key.exec_core(c, dep.upstream_execution_id), { 'lifecycle_phase', 'terminal_outcome' })
-  local outcome = upstream and upstream.lifecycle_phase == 'terminal' and upstream.terminal_outcome
+  if not upstream then return nil end
+  return upstream.lifecycle_phase == 'terminal' and upstream.terminal_outcome
+end
+
+-- A replayed child gets the result that a resolution of the edge would have handed to it while it waited.
+local function hand_result(c, execution_id, dep)
+  if is_set(dep.data_passing_ref) then
+    dependency.copy_result(key.exec_result(c, dep.upstream_execution_id), key.exec_payload(c, execution_id))
+  end
+end
+
+-- State of an edge of a replayed child: open again unless its upstream has ended by now as the edge wants it.
+local function reopen_edge(c, execution_id, dep_key, unresolved_key, edge_id, managed)
+  local dep = record.read(dep_key, EDGE_FIELDS)
+  if not dep or dep.state == 'satisfied' then return false end
+  local outcome = outcome_of(c, dep)
   if outcome and managed then outcome = dependency.verdict(dep.dependency_kind, outcome) end
   if outcome == 'success' then
     redis.call('HSET', dep_key, 'state', 'satisfied', 'last_resolved_at', c.now_text)
     redis.call('SREM', unresolved_key, edge_id)
+    if not managed then hand_result(c, execution_id, dep) end
     return false
   end
   redis.call('HSET', dep_key, 'state', 'unsatisfied', 'last_resolved_at', '')
@@ -50,7 +66,7 @@ local function reopen_edges(c, execution_id, edge_ids, dep_keys, managed)
   local unresolved_key = key.exec_deps_unresolved(c, execution_id)
   local open = 0
   for i, edge_id in ipairs(edge_ids) do
-    if reopen_edge(c, dep_keys[i] or key.exec_dep(c, execution_id, edge_id), unresolved_key, edge_id,
+    if reopen_edge(c, execution_id, dep_keys[i] or key.exec_dep(c, execution_id, edge_id), unresolved_key, edge_id,
       managed) then
       open = open + 1
     end
@@ -63,6 +79,35 @@ local function reopen_edges(c, execution_id, edge_ids, dep_keys, managed)
   redis.call('HSET', key.exec_deps_meta(c, execution_id), 'unsatisfied_required_count', number.text(open),
     'impossible_required_count', '0', 'last_dependency_update_at', c.now_text)
   return open
+end
+
+-- Edges of a child that was ended itself. Those whose upstream has ended are resolved, and do not count any more however that was.
+-- Gives how many it has to wait for.
+local function wait_for_unended(c, execution_id, core, g)
+  if core.managed or edge_group.has_fired(g) then return dependency.open_edges(c, core, execution_id) end
+  local edge_ids, open = redis.call('SMEMBERS', key.exec_deps_all_edges(c, execution_id)), 0
+  if #edge_ids == 0 then return 0 end
+  for _, edge_id in ipairs(edge_ids) do
+    local k = dependency.child_keys(c, execution_id, edge_id)
+    local dep = record.read(k.dep, EDGE_FIELDS) or {}
+    if dep.state == 'unsatisfied' then
+      local outcome = outcome_of(c, dep)
+      if outcome == false then
+        open = open + 1
+      else
+        if outcome == 'success' then hand_result(c, execution_id, dep) end
+        join.resolve(c, k, g, {
+          edge_id = edge_id, flow_id = core.flow_id or '', child_id = execution_id, upstream_id = dep.upstream_execution_id,
+        }, dep, outcome or 'skipped')
+      end
+    end
+  end
+  local meta_key = key.exec_deps_meta(c, execution_id)
+  redis.call('HSET', meta_key, 'unsatisfied_required_count', number.text(open))
+  if redis.call('HEXISTS', meta_key, 'impossible_required_count') == 1 then
+    redis.call('HSET', meta_key, 'impossible_required_count', '0')
+  end
+  return edge_group.has_fired(g) and 0 or open
 end
 
 -- Core fields of a replay as flat list, and those to unset.
@@ -86,7 +131,8 @@ end
 
 -- @function ff_replay_execution
 -- @summary  Runs an ended execution again. It waits for upstreams that have not ended. A member of a flow that was
---           skipped waits for its upstreams once more; those that failed must be replayed as well.
+--           skipped waits for its upstreams once more; those that failed must be replayed as well, and so must those of
+--           any member of a flow that was submitted whole.
 -- @flags    derives operator intake
 -- @key      core            exec.core
 -- @key      terminal        lane.terminal
@@ -115,6 +161,7 @@ function F.ff_replay_execution(K, A)
   end
 
   replay.note_row(K.core)
+  hidden.forget(K.core)
   local waiting_for, kind = 0, 'normal'
   local g = is_set(core.flow_id) and edge_group.find(c, key.flow_edgegroup(c, core.flow_id, A.execution_id)) or nil
   local skipped = is_set(core.flow_id) and (core.terminal_outcome == 'skipped' or edge_group.is_unsatisfied(g))
@@ -126,7 +173,7 @@ function F.ff_replay_execution(K, A)
     waiting_for = reopen_edges(c, A.execution_id, edges, g and {} or K.deps, core.managed)
     if g and join.reset(c, g, core, A.execution_id) then waiting_for = 0 end
   else
-    waiting_for = dependency.open_edges(c, core, A.execution_id)
+    waiting_for = wait_for_unended(c, A.execution_id, core, g)
   end
   terminal.reopen(c, A.execution_id, core, K.terminal)
   local values, blank = replay.fields(core)

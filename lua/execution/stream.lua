@@ -55,12 +55,12 @@ end
 -- @arg      frame_type      text
 -- @arg      ts              text optional
 -- @arg      payload         bytes optional
--- @arg      encoding        text optional
+-- @arg      encoding        text optional=utf8
 -- @arg      correlation_id  text optional
--- @arg      source          text optional
--- @arg      retention_maxlen int optional
+-- @arg      source          text optional=worker
+-- @arg      retention_maxlen int optional=0
 -- @arg      attempt_id      attempt_id optional
--- @arg      max_payload_bytes int optional
+-- @arg      max_payload_bytes int optional=65536
 -- @reply    OK entry_id:text frame_count:int
 -- @error    invalid_input message:text
 -- @error    retention_limit_exceeded
@@ -134,8 +134,8 @@ end
 -- @flags    readonly
 -- @key      stream          stream.frames
 -- @key      meta            stream.meta
--- @arg      from_id         text optional
--- @arg      to_id           text optional
+-- @arg      from_id         text optional=-
+-- @arg      to_id           text optional=+
 -- @arg      count_limit     int optional
 -- @reply    OK frames:list(frame) closed_at:unix_ms closed_reason:text
 -- @error    invalid_input message:text

@@ -82,8 +82,8 @@ function F.ff_delay_execution(K, A)
 end
 
 -- @function ff_move_to_waiting_children
--- @summary  The lease holder pauses its attempt until all its dependencies are satisfied. When none is open any
---           more, the attempt can be claimed again at once.
+-- @summary  The lease holder pauses its attempt until all its dependencies are satisfied. When none of them is open any
+--           more, the attempt can be claimed again at once; without any, it waits until it is promoted.
 -- @flags    derives fence
 -- @key      core            exec.core
 -- @key      attempt         attempt.record
@@ -115,6 +115,7 @@ function F.ff_move_to_waiting_children(K, A)
     suspension = 'waiting_children', released = 'waiting_children',
   }
   local blocked = dependency.open_edges(c, core, A.execution_id) > 0
+    or not core.managed and redis.call('EXISTS', key.exec_deps_all_edges(c, A.execution_id)) == 0
   if not blocked then
     how.eligibility, how.reason, how.detail, how.public = 'eligible_now', 'waiting_for_worker', '', 'waiting'
   end

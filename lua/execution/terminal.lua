@@ -206,6 +206,8 @@ function terminal.leave_phase(c, execution_id, core, w)
     terminal.released(c, execution_id, core,
       { lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch }, w.released)
     lease.drop(c, execution_id, core, w.worker_set)
+    -- Calls with other keys than those of the record may have left entries behind.
+    terminal.leave_indexes(c, execution_id, core)
     return
   end
   if phase == 'suspended' then
@@ -216,6 +218,7 @@ function terminal.leave_phase(c, execution_id, core, w)
   end
   redis.call('ZREM', key.index_attempt_timeout(c), execution_id)
   terminal.leave_indexes(c, execution_id, core)
+  if phase == 'runnable' then hidden.forget(key.exec_core(c, execution_id), core) end
 end
 
 -- State of the core's attempt after an end from outside: an execution that never ran keeps what it had.
@@ -361,7 +364,7 @@ end
 -- @key      suspension_timeout index.suspension_timeout
 -- @key      suspension      exec.suspension
 -- @arg      execution_id    execution_id
--- @arg      expire_reason   text optional
+-- @arg      expire_reason   text optional=attempt_timeout
 -- @reply    OK outcome:text
 -- @reply    OK outcome:text previous_phase:text
 function F.ff_expire_execution(K, A)

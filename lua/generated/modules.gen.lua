@@ -18,6 +18,7 @@ local fence = {}
 local flow_record = {}
 local grant = {}
 local graph = {}
+local hidden = {}
 local join = {}
 local journal = {}
 local key = {}

@@ -124,7 +124,7 @@ function dependency.is_releasable(child)
 end
 
 -- Writes the result behind a key to another one. Reports whether there is one. That of a node is with its run.
-local function copy_result(result_key, target)
+function dependency.copy_result(result_key, target)
   local text = results.read_row((string.gsub(result_key, ':result$', ':core')))
   if text == nil then return redis.call('COPY', result_key, target, 'REPLACE') == 1 end
   if text then redis.call('SET', target, text) end
@@ -133,9 +133,9 @@ end
 
 -- Hands the upstream's result to a child that still waits, when the edge carries data and the call brings the keys.
 function dependency.inject(k, child)
-  return k.upstream_result and is_blocked(child) and child.terminal_outcome == 'none'
+  return k.upstream_result and (is_blocked(child) or hidden.has_dependencies(k.core, child)) and child.terminal_outcome == 'none'
     and is_set(redis.call('HGET', k.dep, 'data_passing_ref'))
-    and copy_result(k.upstream_result, k.payload)
+    and dependency.copy_result(k.upstream_result, k.payload)
 end
 
 -- Outcomes of an upstream that satisfy an edge, by the edge's kind; any other kind is success_only. Only managed flows have

@@ -37,7 +37,7 @@ end
 -- @arg      edge_id         edge_id
 -- @arg      upstream_execution_id execution_id
 -- @arg      downstream_execution_id execution_id
--- @arg      dependency_kind text optional
+-- @arg      dependency_kind text optional=success_only
 -- @arg      data_passing_ref text optional
 -- @arg      expected_graph_revision int
 -- @arg      now_ms          unix_ms optional
@@ -101,27 +101,29 @@ local function count_edge(c, K, A, child, g)
   return edge_group.add_edges(g and g.key or K.group, g, 1)
 end
 
--- Resolves an edge whose upstream has ended before it was applied. Gives whether that was so.
+-- Resolves an edge whose upstream has ended before it was applied, unless that would end a child which has begun to run. Gives
+-- whether that was so.
 local function resolve_ended(c, K, A, g, child, child_id)
   local upstream = record.read(key.exec_core(c, A.upstream_execution_id), { 'lifecycle_phase', 'terminal_outcome' })
   if not upstream or upstream.lifecycle_phase ~= 'terminal' or not is_set(upstream.terminal_outcome) then
     return false
   end
+  local outcome = child.managed and dependency.verdict(A.dependency_kind, upstream.terminal_outcome) or upstream.terminal_outcome
+  if outcome ~= 'success' and (child.lifecycle_phase == 'active' or child.lifecycle_phase == 'suspended') then return false end
   local k = dependency.child_keys(c, child_id, A.edge_id)
   k.core, k.meta, k.unresolved, k.dep = K.core, K.meta, K.unresolved, K.dep
   k.payload = key.exec_payload(c, child_id)
   k.upstream_result = key.exec_result(c, A.upstream_execution_id)
   join.resolve(c, k, g, {
     edge_id = A.edge_id, flow_id = A.flow_id, child_id = child_id, upstream_id = A.upstream_execution_id,
-  }, { state = 'unsatisfied' },
-    child.managed and dependency.verdict(A.dependency_kind, upstream.terminal_outcome) or upstream.terminal_outcome)
+  }, { state = 'unsatisfied' }, outcome)
   settle.run(c)
   return true
 end
 
 -- @function ff_apply_dependency_to_child
 -- @summary  Adds an edge on the child's side and blocks the child. An upstream that has already ended resolves
---           the edge at once. With the key of the child's edge group, the group counts the edge; an edge that
+--           the edge at once, unless it has failed and the child runs. With the key of the child's edge group, the group counts the edge; an edge that
 --           comes after an any_of or quorum group has fired holds nothing back.
 -- @flags    derives repeatable intake
 -- @key      core            exec.core(execution_id=downstream_execution_id)
@@ -136,7 +138,7 @@ end
 -- @arg      edge_id         edge_id
 -- @arg      upstream_execution_id execution_id
 -- @arg      graph_revision  int
--- @arg      dependency_kind text optional
+-- @arg      dependency_kind text optional=success_only
 -- @arg      data_passing_ref text optional
 -- @arg      now_ms          unix_ms optional
 -- @reply    OK unresolved:text

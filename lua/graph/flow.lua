@@ -92,7 +92,7 @@ end
 -- @arg      reason          text
 -- @arg      cancellation_policy text
 -- @arg      now_ms          unix_ms optional
--- @arg      grace_ms        ms optional
+-- @arg      grace_ms        ms optional=30000
 -- @reply    OK policy:text members:rest(execution_id)
 -- @error    invalid_input message:text
 -- @error    invalid_grace_ms

@@ -136,7 +136,9 @@ function graph.node_reopened(c, execution_id, core, outcome)
 end
 
 -- What told how a flow ended, and is no longer true when it is open again.
-local ENDING = { 'closed_at', 'outcome', 'cancelled_at', 'cancel_reason', 'cancelled_by', 'cancellation_policy' }
+local ENDING = {
+  'closed_at', 'outcome', 'cancelled_at', 'cancel_reason', 'cancelled_by', 'cancellation_policy', 'owed_from',
+}
 local EXPIRY = { 'failure_reason', 'failure_category' }
 
 -- A flow that had closed is open again. `flow` holds its deadline_at and outcome.

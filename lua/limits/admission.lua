@@ -22,14 +22,14 @@ function admission.is_blocked(core)
 end
 
 -- Index of its lane in which an execution of an eligibility state stands, or nil.
-local function index_of(c, core, state)
+function admission.index_of(c, core, state)
   local build = INDEX_OF_STATE[state]
   return build and build(c, record.lane(core))
 end
 
 -- Takes an execution out of the index of its block. With a pause by policy, the caller chose which one that is.
 function admission.leave(c, execution_id, core)
-  local index = index_of(c, core, core.eligibility_state)
+  local index = admission.index_of(c, core, core.eligibility_state)
   if index then
     redis.call('ZREM', index, execution_id)
   elseif core.eligibility_state == 'blocked_by_lane_state' then
@@ -59,15 +59,35 @@ function admission.restore(c, execution_id, core_key, core, attempt_state)
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
   }, admission.PRIOR_FIELDS)
-  local index = index_of(c, core, core.prior_eligibility_state)
+  local index = admission.index_of(c, core, core.prior_eligibility_state)
   if index then redis.call('ZADD', index, c.now, execution_id) end
 end
 
-local ADMISSION_FIELDS = {
+admission.FIELDS = {
   'execution_id', 'lifecycle_phase', 'eligibility_state', 'blocking_reason', 'terminal_outcome', 'attempt_state',
   'current_lease_epoch', 'current_attempt_id', 'created_at', 'priority', 'delay_until', 'lane_id', 'current_lane',
-  'flow_id', 'managed', 'node', 'start_timeout', 'current_attempt_index', 'wait', 'fair_key',
+  'flow_id', 'managed', 'node', 'start_timeout', 'current_attempt_index', 'wait', 'fair_key', 'blocking_detail',
 }
+
+-- Whether a block of an eligibility state may come over what a record is waiting for.
+local function may_block(core, state)
+  local now = core.eligibility_state
+  if now == 'eligible_now' or now == state then return true end
+  return hidden.is_pause(state) and not core.managed
+    and (now == 'not_eligible_until_time' or now == 'blocked_by_dependencies' or admission.is_blocked(core))
+end
+
+-- Takes what is to be paused out of the index of what it waits for, and remembers that. A pause over a pause hides what that did.
+local function hide(c, execution_id, core_key, core)
+  local now, lane = core.eligibility_state, record.lane(core)
+  admission.leave(c, execution_id, core)
+  if now == 'not_eligible_until_time' then
+    redis.call('ZREM', key.lane_delayed(c, lane), execution_id)
+  elseif now == 'blocked_by_dependencies' then
+    redis.call('ZREM', key.lane_blocked_dependencies(c, lane), execution_id)
+  end
+  hidden.remember(core_key, core)
+end
 
 -- @function ff_change_priority
 -- @summary  Changes the priority of an eligible execution.
@@ -84,7 +104,7 @@ function F.ff_change_priority(K, A)
   local priority, err = number.priority('new_priority', A.new_priority)
   if err then return err end
   local c = call.open(K.core)
-  local core = record.read(K.core, ADMISSION_FIELDS)
+  local core = record.read(K.core, admission.FIELDS)
   if not core then return reply.err('execution_not_found') end
   if core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'eligible_now' then
     return reply.err('execution_not_eligible')
@@ -101,12 +121,13 @@ function F.ff_change_priority(K, A)
 end
 
 -- @function ff_block_execution_for_admission
--- @summary  Takes an eligible execution out of the way until what it waits for is there. The key `blocked` counts
---           only for reasons that have no index of their own.
+-- @summary  Takes an eligible execution out of the way until what it waits for is there. A pause, which has the reason
+--           paused_by_operator or paused_by_policy, also holds back what is delayed or blocked, except in runs. The key
+--           `blocked` counts only for reasons that have no index of their own.
 -- @flags    derives repeatable
 -- @key      core            exec.core
 -- @key      eligible        lane.eligible
--- @key      blocked         lane.blocked_budget
+-- @key      blocked         lane.blocked_budget chosen_by=blocking_reason
 -- @arg      execution_id    execution_id
 -- @arg      blocking_reason text
 -- @arg      blocking_detail text optional
@@ -118,14 +139,17 @@ end
 -- @error    invalid_blocking_reason
 function F.ff_block_execution_for_admission(K, A)
   local c = call.open(K.core)
-  local core = record.read(K.core, ADMISSION_FIELDS)
+  local core = record.read(K.core, admission.FIELDS)
   if not core then return reply.err('execution_not_found') end
   if core.lifecycle_phase == 'terminal' then return reply.not_active(core) end
   if core.lifecycle_phase ~= 'runnable' then return reply.err('execution_not_eligible') end
   local state = STATE_OF_REASON[A.blocking_reason]
   if not state then return reply.err('invalid_blocking_reason') end
-  if core.eligibility_state ~= 'eligible_now' and core.eligibility_state ~= state then
-    return reply.err('execution_not_eligible')
+  if not may_block(core, state) then return reply.err('execution_not_eligible') end
+  if core.eligibility_state == 'eligible_now' then
+    if hidden.is_pause(state) then hidden.forget(K.core) end
+  elseif core.eligibility_state ~= state then
+    hide(c, A.execution_id, K.core, core)
   end
   record.write(K.core, core.managed, {
     'lifecycle_phase', 'runnable',
@@ -140,39 +164,7 @@ function F.ff_block_execution_for_admission(K, A)
     'last_mutation_at', c.now_text,
   }, {})
   order.leave(c, record.lane(core), A.execution_id, core, K.eligible)
-  redis.call('ZADD', index_of(c, core, state) or K.blocked, c.now, A.execution_id)
+  redis.call('ZADD', admission.index_of(c, core, state) or K.blocked, c.now, A.execution_id)
   if core.managed and state == 'blocked_by_budget' then budget.await(c, A.execution_id, core) end
   return reply.ok('blocked')
-end
-
--- @function ff_unblock_execution
--- @summary  Lets a blocked execution go: it is eligible again, or delayed as long as its own delay runs.
--- @flags    derives
--- @key      core            exec.core
--- @key      blocked         lane.blocked_budget
--- @key      eligible        lane.eligible
--- @arg      execution_id    execution_id
--- @arg      now_ms          unix_ms optional
--- @arg      expected_blocking_reason text optional
--- @reply    OK outcome:text
--- @error    execution_not_found
--- @error    execution_not_eligible
-function F.ff_unblock_execution(K, A)
-  local c = call.open(K.core)
-  local core = record.read(K.core, ADMISSION_FIELDS)
-  if not core then return reply.err('execution_not_found') end
-  if core.lifecycle_phase ~= 'runnable' or not admission.is_blocked(core) then
-    return reply.err('execution_not_eligible')
-  end
-  if is_set(A.expected_blocking_reason) and A.expected_blocking_reason ~= core.blocking_reason then
-    return reply.err('execution_not_eligible')
-  end
-  redis.call('ZREM', K.blocked, A.execution_id)
-  admission.leave(c, A.execution_id, core)
-  requeue.ready(c, A.execution_id, K.core, core, {
-    own_delay = true, values = { 'attempt_state', core.attempt_state or 'pending_first_attempt' },
-    eligible = K.eligible,
-  })
-  settle.run(c)
-  return reply.ok('unblocked')
 end

@@ -196,12 +196,11 @@ budget.BREACHED = 'breached:'
 
 local STATE_FIELDS = { 'budget_id', 'gate', 'closed', 'on_hard_limit', 'name', 'key' }
 
--- The fields above of a budget, or nil when it does not exist, and which of the dimensions are marked as breached.
+-- The fields above of a budget, none when it does not exist, and which of the dimensions are marked as breached.
 local function read_marks(K, dims)
   local fields = { unpack(STATE_FIELDS) }
   for _, dim in ipairs(dims) do fields[#fields + 1] = budget.BREACHED .. (dim.name or '') end
-  local stored = record.read(K.definition, fields)
-  if not stored or not stored.budget_id then return nil end
+  local stored = record.read(K.definition, fields) or {}
   local marked = {}
   for _, dim in ipairs(dims) do
     if stored[budget.BREACHED .. (dim.name or '')] then marked[dim.name or ''] = true end
@@ -238,7 +237,8 @@ end
 
 -- @function ff_report_usage_and_check
 -- @summary  Adds to the usage of a budget, unless that would pass a hard limit. The dedup key makes a report count
---           once. Breaches are counted when they begin, not again with every report while they last.
+--           once. Breaches are counted when they begin, not again with every report while they last. Of a budget that
+--           does not exist the usage is counted; its limits apply from its creation on.
 -- @key      usage           budget.usage
 -- @key      limits          budget.limits
 -- @key      definition      budget.record
@@ -250,7 +250,6 @@ end
 -- @reply    SOFT_BREACH dimension:text current:int limit:text
 -- @reply    HARD_BREACH dimension:text current:int limit:text
 -- @error    invalid_input message:text
--- @error    budget_not_found
 function F.ff_report_usage_and_check(K, A)
   local err = check_count(A.dims, A.dims_count)
   if err then return err end
@@ -262,7 +261,6 @@ function F.ff_report_usage_and_check(K, A)
   if remembered and redis.call('EXISTS', A.dedup_key) == 1 then return { 1, 'ALREADY_APPLIED' } end
   if not A.now_ms then return number.refuse('now_ms', A.now_ms) end
   local stored, marked = read_marks(K, A.dims)
-  if not stored then return reply.err('budget_not_found') end
   local list
   list, err = read_dimensions(K, A.dims, stored.gate and key.budget_reserved(c, stored.budget_id))
   if err then return err end
@@ -338,7 +336,8 @@ function budget.reset(c, k, budget_id, definition, now, now_text)
 end
 
 -- @function ff_reset_budget
--- @summary  Sets the usage of a budget to zero. The next reset keeps to the schedule that began with the budget.
+-- @summary  Sets the usage of a budget to zero. The next reset keeps to the schedule that began with the budget. A budget that
+--           does not exist is taken off the schedule.
 -- @key      definition      budget.record
 -- @key      usage           budget.usage
 -- @key      resets          index.budget_resets
@@ -347,9 +346,13 @@ end
 -- @reply    OK next_reset_at:unix_ms
 -- @error    invalid_input message:text
 -- @error    budget_not_found
+-- @writes_on budget_not_found resets
 function F.ff_reset_budget(K, A)
   local definition = record.read(K.definition, budget.RESET_FIELDS)
-  if not definition or not definition.budget_id then return reply.err('budget_not_found') end
+  if not definition then
+    redis.call('ZREM', K.resets, A.budget_id)
+    return reply.err('budget_not_found')
+  end
   local now, err = number.whole('now_ms', A.now_ms)
   if err and budget.is_reset_again(definition) then return err end
   local next_at = budget.reset(call.open(K.definition), K, A.budget_id, definition, now, A.now_ms)

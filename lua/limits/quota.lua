@@ -29,8 +29,15 @@ function F.ff_create_quota_policy(K, A)
   return reply.ok(A.quota_policy_id)
 end
 
--- Limits of an admission: those of the stored policy, the caller's where it has none. Nil and the error reply when
--- an argument is bad.
+-- The stricter one of two limits, of which 0 and less are none.
+local function stricter(stored, given)
+  stored = number.finite(stored or nil) or 0
+  if stored <= 0 or given > 0 and given < stored then return given end
+  return stored
+end
+
+-- Limits of an admission: the stricter ones of the stored policy's and the caller's, in the longer window. Nil and the error
+-- reply when an argument is bad.
 local function limits_of(K, A)
   local n, err = {}, nil
   for _, name in ipairs({ 'now_ms', 'window_seconds', 'rate_limit', 'concurrency_cap' }) do
@@ -42,10 +49,10 @@ local function limits_of(K, A)
   n.jitter = math.min(n.jitter, MAX_JITTER_MS)
   local stored = redis.call('HMGET', K.definition, 'requests_per_window_seconds', 'max_requests_per_window',
     'active_concurrency_cap')
-  local window = math.floor((number.finite(stored[1] or nil) or n.window_seconds) * 1000)
+  local window = math.floor(math.max(number.finite(stored[1] or nil) or n.window_seconds, n.window_seconds) * 1000)
   n.window = math.max(-number.MAX_EXACT, math.min(number.MAX_EXACT, window))
-  n.rate_limit = number.finite(stored[2] or nil) or n.rate_limit
-  n.concurrency_cap = number.finite(stored[3] or nil) or n.concurrency_cap
+  n.rate_limit = stricter(stored[2], n.rate_limit)
+  n.concurrency_cap = stricter(stored[3], n.concurrency_cap)
   return n
 end
 
@@ -60,7 +67,7 @@ end
 
 -- @function ff_check_admission_and_record
 -- @summary  Admits an execution under a quota, or tells why not. An execution that has been admitted is not counted
---           again.
+--           again, and one that holds a slot keeps it when its admission lapses and is asked for anew.
 -- @key      window          quota.window
 -- @key      concurrency     quota.concurrency
 -- @key      definition      quota.record
@@ -71,7 +78,7 @@ end
 -- @arg      rate_limit      int
 -- @arg      concurrency_cap int
 -- @arg      execution_id    execution_id
--- @arg      jitter_ms       ms optional
+-- @arg      jitter_ms       ms optional=0
 -- @reply    bare ADMITTED
 -- @reply    bare ALREADY_ADMITTED
 -- @reply    bare RATE_EXCEEDED retry_after:ms
@@ -85,11 +92,12 @@ function F.ff_check_admission_and_record(K, A)
   if n.rate_limit > 0 and redis.call('ZCARD', K.window) >= n.rate_limit then
     return { 'RATE_EXCEEDED', number.text(retry_after(K, n)) }
   end
+  local holds = redis.call('SISMEMBER', K.admitted_set, A.execution_id) == 1
   local running = tonumber(redis.call('GET', K.concurrency) or nil) or 0
-  if n.concurrency_cap > 0 and running >= n.concurrency_cap then return { 'CONCURRENCY_EXCEEDED' } end
+  if n.concurrency_cap > 0 and not holds and running >= n.concurrency_cap then return { 'CONCURRENCY_EXCEEDED' } end
   redis.call('ZADD', K.window, n.now_ms, A.execution_id)
   redis.call('SET', K.guard, '1', 'PX', n.window > 0 and n.window or MIN_GUARD_MS, 'NX')
-  if n.concurrency_cap > 0 then redis.call('INCR', K.concurrency) end
+  if n.concurrency_cap > 0 and not holds then redis.call('INCR', K.concurrency) end
   redis.call('SADD', K.admitted_set, A.execution_id)
   return { 'ADMITTED' }
 end

@@ -24,9 +24,10 @@ local function parse_numbers(A, delayed)
 end
 
 -- @arguments signal signal_id:signal_id execution_id:execution_id waitpoint_id:waitpoint_id signal_name:text
---            signal_category:text source_type:text source_identity:text payload:bytes? payload_encoding:text?
---            idempotency_key:text? correlation_id:text? target_scope:text? created_at:unix_ms? dedup_ttl_ms:ms?
---            resume_delay_ms:ms? signal_maxlen:int? max_signals_per_execution:int? waitpoint_token:text?
+--            signal_category:text source_type:text source_identity:text payload:bytes? payload_encoding:text?=json
+--            idempotency_key:text? correlation_id:text? target_scope:text?=waitpoint created_at:unix_ms?
+--            dedup_ttl_ms:ms?=86400000 resume_delay_ms:ms?=0 signal_maxlen:int?=1000
+--            max_signals_per_execution:int?=10000 waitpoint_token:text?
 -- @errors    token missing_token invalid_token token_expired
 
 -- Fields of the waitpoint that a signal reads.

@@ -121,8 +121,8 @@ end
 -- @arg      resume_policy_json json
 -- @arg      continuation_metadata_pointer text optional
 -- @arg      use_pending_waitpoint bool optional
--- @arg      timeout_behavior text optional
--- @arg      lease_history_maxlen int optional
+-- @arg      timeout_behavior text optional=fail
+-- @arg      lease_history_maxlen int optional=1000
 -- @reply    OK suspension_id:suspension_id waitpoint_id:waitpoint_id waitpoint_key:text waitpoint_token:text
 -- @reply    ALREADY_SATISFIED suspension_id:suspension_id waitpoint_id:waitpoint_id waitpoint_key:text
 --           waitpoint_token:text
@@ -190,8 +190,8 @@ end
 -- @key      delayed         lane.delayed
 -- @key      suspended       lane.suspended
 -- @arg      execution_id    execution_id
--- @arg      trigger_type    text optional
--- @arg      resume_delay_ms ms optional
+-- @arg      trigger_type    text optional=signal
+-- @arg      resume_delay_ms ms optional=0
 -- @reply    OK public_state:public_state
 -- @error    invalid_input message:text
 -- @error    execution_not_found

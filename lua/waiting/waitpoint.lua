@@ -68,7 +68,7 @@ end
 -- @key      waitpoint       waitpoint.record
 -- @key      pending_waitpoint_expiry index.pending_waitpoint_expiry
 -- @arg      waitpoint_id    waitpoint_id
--- @arg      reason          text optional
+-- @arg      reason          text optional=proactive_close
 -- @reply    OK outcome:text?
 -- @error    waitpoint_not_found
 -- @error    waitpoint_not_open

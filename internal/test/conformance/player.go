@@ -83,7 +83,7 @@ type player struct {
 	tokens *tokens
 	step   *Step
 	clock  clock // nil where the engine has a clock of its own
-	begun  int64 // time of that clock (ms) at the first step
+	paced  int64 // recorded time (ms) of the latest step
 	last   int64 // the latest time that the present step can have written
 
 	model keyspace // what was recorded, templates
@@ -127,9 +127,7 @@ func Replay(ctx context.Context, client rueidis.Client, trace *Trace, options Op
 	}
 	defer p.messages.close()
 	start := time.Now()
-	if p.clock = clockOf(client); p.clock != nil {
-		p.begun = p.clock.now()
-	}
+	p.clock = clockOf(client)
 	for _, step := range trace.Steps {
 		if err := p.pace(ctx, start, step); err != nil {
 			return nil, err
@@ -152,8 +150,14 @@ func (p *player) clockNow() int64 { return p.scope.now }
 func (p *player) pace(ctx context.Context, start time.Time, step *Step) error {
 	wait := time.Duration(step.SleepMS) * time.Millisecond
 	if p.clock != nil {
-		// Steps of one millisecond have put the clock ahead of the recording, so the wait counts from where it stands.
-		return p.setClock(ctx, max(p.begun+step.NowMS-p.trace.Steps[0].NowMS, p.clock.now()+step.SleepMS))
+		// What is due at a step is measured from the times of earlier ones, as they were here: steps follow each other at least
+		// as far apart as in the recording, whatever has put the clock ahead of it.
+		since := step.SleepMS
+		if p.paced > 0 {
+			since = max(since, step.NowMS-p.paced-(p.clock.now()-p.scope.now))
+		}
+		p.paced = step.NowMS
+		return p.setClock(ctx, p.clock.now()+since)
 	}
 	recorded := time.Duration(step.NowMS-p.trace.Steps[0].NowMS) * time.Millisecond
 	if early := recorded - time.Since(start); early > wait+earliness {

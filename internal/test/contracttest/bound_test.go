@@ -101,6 +101,9 @@ var boundHazards = []hazard{
 					AttemptIndex: h.index, WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch,
 					AttemptID: h.try,
 				})
+				if b.nodes == nil {
+					must(b, enginerpc.PromoteBlockedToEligibleCall{LaneID: lane, ExecutionID: h.id})
+				}
 			},
 		}
 		index := b.keys.IndexAttemptTimeout(partition)

@@ -87,12 +87,6 @@ var budgetHazards = []hazard{
 		b.release(id, e)
 		want(t, "another", b.admit(id, newExecutionID()), "ADMITTED")
 	}},
-	{"E5 an unknown budget stays unknown", func(t *testing.T, b *bench) {
-		id := enginecore.BudgetID(uuid.NewString())
-		want(t, "report", refused(b, use(id, enginerpc.ReportUsageAndCheckDim{Name: "a", Delta: 1})), "budget_not_found")
-		want(t, "reset", refused(b, enginerpc.ResetBudgetCall{Partition: budgetPartition, BudgetID: id, Now: time.Now()}), "budget_not_found")
-		want(t, "record", b.exists(b.keys.BudgetRecord(budgetPartition, id)), false)
-	}},
 	{"E7 a dimension named twice has one limit", func(t *testing.T, b *bench) {
 		id := b.budget(enginerpc.CreateBudgetDim{Name: "a", Hard: "10", Soft: "0"})
 		twice := use(id, enginerpc.ReportUsageAndCheckDim{Name: "a", Delta: 6}, enginerpc.ReportUsageAndCheckDim{Name: "a", Delta: 6})

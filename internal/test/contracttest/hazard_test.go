@@ -376,7 +376,7 @@ var hazards = []hazard{
 func TestHazards(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, b *bench) {
-		for _, hazard := range slices.Concat(hazards, budgetHazards, boundHazards) {
+		for _, hazard := range slices.Concat(hazards, againHazards, budgetHazards, boundHazards) {
 			t.Run(hazard.id, func(t *testing.T) {
 				own := *b
 				own.tb = t

@@ -45,7 +45,7 @@ var transitions = []transition{
 		"active attempt_timeout execution_deadline lease_expiry worker", true},
 	{"append of a former holder", (*bench).lapsedTimed, "append", "active leased not_applicable none none running_attempt active ",
 		"active attempt_timeout execution_deadline lease_expiry worker", true},
-	{"revoke", (*bench).timed, "revoke", "active lease_revoked not_applicable waiting_for_worker none attempt_interrupted active lease revoked: ",
+	{"revoke", (*bench).timed, "revoke", "active lease_revoked not_applicable waiting_for_worker none attempt_interrupted active lease revoked: operator",
 		"active attempt_timeout execution_deadline lease_expiry", true},
 	{"take over", func(b *bench) held { h := b.timed(); b.revoke(h); b.granted(h.id); return h }, "take-over",
 		"active leased not_applicable none none running_attempt active ", "active execution_deadline lease_expiry worker", false},

@@ -75,5 +75,5 @@ func withClock(tb testing.TB, now func() time.Time, config []runtime.OpenConfig)
 			tb.Errorf("close engine: %v", err)
 		}
 	})
-	return Open(tb, testserver.Embedded, "valkey://"+listener.Addr().String(), NewPrefix(), config...)
+	return Open(tb, testserver.Embedded, "valkey://"+listener.Addr().String(), prefixFor(atMostOne(tb, config)), config...)
 }

@@ -18,9 +18,14 @@ import (
 
 // EachContract runs a test on every engine in contract mode. The library of a server has no composite calls, and that
 // it is still the one that the test loaded is checked afterwards.
+//
+// The test runs with the reference library, too, where there is one.
 func EachContract(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
 	t.Helper()
+	var reference sync.WaitGroup
+	reference.Go(func() { t.Run("reference", func(t *testing.T) { EachReference(t, test, config...) }) })
 	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, config...)) })
+	reference.Wait()
 }
 
 // EachMode runs a test on every engine, and on every engine in contract mode, all at the same time.
@@ -36,6 +41,10 @@ func EachMode(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime
 func EachModeAlone(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
 	t.Helper()
 	EachAlone(t, test, config...)
+	t.Run("reference", func(t *testing.T) {
+		Reference(t)
+		testserver.InTurn(t, ReferenceKinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewReference(t, kind, config...)) })
+	})
 	t.Run("contract", func(t *testing.T) {
 		testserver.InTurn(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, config...)) })
 	})
@@ -46,6 +55,16 @@ const (
 	contractPoll      = 50 * time.Millisecond
 	contractReconcile = 300 * time.Millisecond
 )
+
+// ContractPrefix is the prefix of all keys in contract mode.
+const ContractPrefix = "ff"
+
+// contractQuery selects contract mode in a URL.
+const contractQuery = "?contract=15"
+
+func contractIntervals() *runtime.ContractConfig {
+	return &runtime.ContractConfig{PollInterval: contractPoll, ReconcileInterval: contractReconcile}
+}
 
 // NewContract opens an engine of a kind in contract mode. A server is one of its own; the cluster is that of all such
 // tests.
@@ -60,8 +79,12 @@ func NewContract(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConf
 		url = ContractServer(tb, kind).URL()
 	}
 	c := atMostOne(tb, config)
-	c.Contract = cmp.Or(c.Contract, &runtime.ContractConfig{PollInterval: contractPoll, ReconcileInterval: contractReconcile})
-	return Open(tb, kind, url+"?contract=15", NewPrefix(), c)
+	c.Contract = cmp.Or(c.Contract, contractIntervals())
+	b := Open(tb, kind, url+contractQuery, ContractPrefix, c)
+	if kind == testserver.OnCluster {
+		tb.Cleanup(func() { b.Wipe(tb) })
+	}
+	return b
 }
 
 // ContractServer starts a server with the contract's functions and no others.
@@ -70,10 +93,15 @@ func ContractServer(tb testing.TB, kind testserver.Kind) *testserver.Server {
 	return ServerWith(tb, kind, lua.ContractSource())
 }
 
+// clusterInUse is held by the test that uses the cluster of contractCluster.
+var clusterInUse sync.Mutex
+
 // contractCluster is a cluster with the contract's functions and no others, on all primaries, and checks at the end
 // that this is still so.
 func contractCluster(tb testing.TB) *testserver.Cluster {
 	tb.Helper()
+	clusterInUse.Lock() // all tests use the same keys
+	tb.Cleanup(clusterInUse.Unlock)
 	c := testserver.NamedCluster(tb, "contract", func(c *testserver.Cluster) {
 		for _, node := range c.Nodes {
 			node.Command(tb, "FUNCTION", "LOAD", lua.ContractSource())

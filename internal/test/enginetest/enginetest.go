@@ -39,7 +39,8 @@ type Bench struct {
 	Engine *runtime.Engine
 	Client *runtime.Client
 
-	log *logBuffer
+	log       *logBuffer
+	reference bool
 	// operators is a client with the rights that the engine's user lacks; nil if that user has all rights.
 	operators []rueidis.Client
 }
@@ -89,6 +90,14 @@ func URL(tb testing.TB, kind testserver.Kind) string {
 		return testserver.SharedCluster(tb).URL()
 	}
 	return testserver.Database(tb, kind)
+}
+
+// prefixFor returns the key prefix of an engine with the config: a new one, or that of contract mode.
+func prefixFor(config runtime.OpenConfig) string {
+	if config.Contract != nil {
+		return ContractPrefix
+	}
+	return NewPrefix()
 }
 
 // NewPrefix returns a unique key prefix.
@@ -208,7 +217,7 @@ func (b *Bench) Run(tb testing.TB, name string, run func(context.Context) error)
 }
 
 // Contract reports whether the engine is in contract mode.
-func (b *Bench) Contract() bool { return strings.Contains(b.URL, "contract=15") }
+func (b *Bench) Contract() bool { return strings.Contains(b.URL, contractQuery) }
 
 // Keeper starts a keeper; it stops with the test.
 func (b *Bench) Keeper(tb testing.TB, config ...runtime.KeeperConfig) *Running {
@@ -223,7 +232,7 @@ func (b *Bench) Check(tb testing.TB, mode invariant.Mode) *invariant.Snapshot {
 	defer cancel()
 	s, err := invariant.Read(ctx, b.Operator(), b.Prefix)
 	require.NoError(tb, err)
-	if report := s.Check(mode); report.Err() != nil {
+	if report := b.report(s, mode); report.Err() != nil {
 		tb.Errorf("the keyspace is not in order:\n%v", report.Err())
 	}
 	return s
@@ -257,11 +266,15 @@ func (b *Bench) Look(tb testing.TB) {
 // of a flow, such as the work of a keeper, may still be in progress when its result is known.
 func (b *Bench) Settle(tb testing.TB) *invariant.Snapshot {
 	tb.Helper()
-	deadline := time.Now().Add(Patience / 4)
+	patience := Patience / 4
+	if b.reference {
+		patience = 10 * time.Second
+	}
+	deadline := time.Now().Add(patience)
 	for {
 		s, err := invariant.Read(context.Background(), b.Operator(), b.Prefix)
 		require.NoError(tb, err)
-		report := s.Check(invariant.Quiescent)
+		report := b.report(s, invariant.Quiescent)
 		if report.Err() == nil {
 			return s
 		}

@@ -34,9 +34,9 @@ func NewRestricted(tb testing.TB, kind testserver.Kind, config ...runtime.OpenCo
 	} else {
 		operators = []rueidis.Client{Connect(tb, shared)}
 	}
-	prefix := NewPrefix()
-	deployer := AddUser(tb, operators, shared, "deployer-of-"+prefix, prefix, enginecore.DeployerRules)
 	c := atMostOne(tb, config)
+	prefix := prefixFor(c)
+	deployer := AddUser(tb, operators, shared, "deployer-of-"+prefix, prefix, enginecore.DeployerRules)
 	c.Prefix, c.Partitions = prefix, cmp.Or(c.Partitions, 4)
 	deploying := c
 	deploying.Contract = nil // contract mode loads no library

@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -35,6 +34,20 @@ func (l *waitFixture) cancelFlow() {
 		if !reply.More {
 			return
 		}
+	}
+}
+
+// rerun makes ended nodes run again.
+func (l *waitFixture) rerun(names ...string) {
+	l.t.Helper()
+	call := enginerpc.RerunCall{Partition: l.p, FlowID: l.id, RerunID: uuid.NewString(), Mode: "failed", Actor: "test", Begin: true}
+	for _, name := range names {
+		call.Nodes = append(call.Nodes, l.node(name))
+	}
+	for more := true; more; {
+		reply, err := l.e.Rerun(l.ctx, call)
+		require.NoError(l.t, err)
+		more = reply.More
 	}
 }
 
@@ -100,18 +113,36 @@ func TestRerunAfterACancelByOtherTools(t *testing.T) {
 		l.cancel("b")
 		require.NotEmpty(t, l.flowCore()["closed_at"])
 
-		rerun := enginerpc.RerunCall{
-			Partition: l.p, FlowID: l.id, RerunID: uuid.NewString(), Mode: "failed", Actor: "test", Begin: true,
-			Nodes: []enginecore.ExecutionID{l.node("a"), l.node("b")},
-		}
-		for more := true; more; {
-			reply, err := l.e.Rerun(l.ctx, rerun)
-			require.NoError(t, err)
-			more = reply.More
-		}
+		l.rerun("a", "b")
 		l.tick()
 		require.Equal(t, "waiting", l.state("a"))
 		require.Equal(t, "waiting_children", l.state("b"))
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// A cancel that has ended a part of a run, the rest of which was then cancelled node by node, ends nothing of the rerun.
+func TestRerunAfterAHalfDoneCancel(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newWaitFixture(t, b)
+		names := numbered(100)
+		l.submit(names, nil)
+		reply, err := l.e.CancelFlow(l.ctx, enginerpc.CancelFlowCall{Partition: l.p, FlowID: l.id, Reason: "test", Actor: "test"})
+		require.NoError(t, err)
+		require.True(t, reply.More)
+		for _, name := range names {
+			if l.state(name) != "cancelled" {
+				l.cancel(name)
+			}
+		}
+		require.NotEmpty(t, l.flowCore()["closed_at"])
+
+		l.rerun(names...)
+		b.Check(t, invariant.AnyTime)
+		l.tick()
+		for _, name := range names {
+			require.Equal(t, "waiting", l.state(name), name)
+		}
 		b.Check(t, invariant.AnyTime)
 	})
 }

@@ -54,6 +54,7 @@ var _ interface {
 	engine.Backend
 	engine.OverdueIndexes
 	engine.LaneDirectory
+	engine.WorkerDirectory
 	engine.CompletionFollower
 } = (*contract)(nil)
 
@@ -83,11 +84,6 @@ func (c *contract) UpdateProgress(
 	ctx context.Context, call enginerpc.UpdateProgressCall,
 ) (enginerpc.UpdateProgressReply, error) {
 	return c.core.UpdateProgress(ctx, call)
-}
-
-// Announce does nothing: contract mode sets no executions aside that would have to be announced.
-func (c *contract) Announce(context.Context, enginerpc.AnnounceCall) (enginerpc.AnnounceReply, error) {
-	return enginerpc.AnnounceReply{Status: enginerpc.StatusOK}, nil
 }
 
 // now returns the server's time, extrapolated from the last reading of its clock, in milliseconds.

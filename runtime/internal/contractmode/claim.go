@@ -37,10 +37,15 @@ type contractCandidate struct {
 // suits reports whether the requesting worker can claim the execution.
 func (x contractCandidate) suits(r *enginerpc.ClaimRequest) bool {
 	eligible := x.core["lifecycle_phase"] == "runnable" && x.core["eligibility_state"] == "eligible_now"
-	if !eligible && !x.core.IsReclaimable() || x.core.Lane() != r.LaneID {
+	if !eligible && !x.core.IsReclaimable() {
 		return false
 	}
-	if !enginerpc.InKindSet(r.Kinds, x.core["execution_kind"]) {
+	return x.isKnown(r)
+}
+
+// isKnown reports whether the requesting worker can run the execution, whatever state it is in.
+func (x contractCandidate) isKnown(r *enginerpc.ClaimRequest) bool {
+	if x.core.Lane() != r.LaneID || !enginerpc.InKindSet(r.Kinds, x.core["execution_kind"]) {
 		return false
 	}
 	offered := strings.Split(r.Capabilities, ",")

@@ -25,7 +25,7 @@
 // # Types
 //
 // [NewContract] returns the backend; [ContractConfig] sets its intervals. The backend has these capabilities of
-// engine: OverdueIndexes, LaneDirectory and CompletionFollower.
+// engine: OverdueIndexes, LaneDirectory, WorkerDirectory and CompletionFollower.
 //
 // # What the backend lacks
 //

@@ -2,9 +2,7 @@ package contractmode
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -227,32 +225,6 @@ func retriedBySelf(err error, epoch enginecore.LeaseEpoch) bool {
 	return errors.As(err, &refusal) && refusal.Code == enginecore.ErrExecutionNotActive &&
 		refusal.Detail("lifecycle_phase") == "runnable" &&
 		refusal.Detail("lease_epoch") == strconv.FormatInt(int64(epoch), 10)
-}
-
-// contractRetry returns the retry policy for one failure: the limit of the stored policy with a fixed delay, computed
-// here because the contract has neither jitter nor a delay that the failure requests. Nil is no retry.
-func contractRetry(lease *contractLease, call enginerpc.FailCall) []byte {
-	var stored submit.StoredPolicy
-	if err := json.Unmarshal(lease.policy, &stored); err != nil || stored.Retry == nil || !call.Retryable {
-		return nil
-	}
-	backoff := stored.Retry.Backoff
-	delay := min(float64(backoff.InitialMS)*math.Pow(backoff.Multiplier, float64(lease.retries)),
-		float64(backoff.MaxMS))
-	delay += delay * float64(backoff.JitterPermille) / 1000 * float64(call.JitterPermille) / 1000
-	ms := int64(delay)
-	if call.RetryAfter > 0 {
-		ms = call.RetryAfter.Milliseconds()
-	}
-	type fixed struct {
-		Type  string `json:"type"`
-		Delay int64  `json:"delay_ms"`
-	}
-	policy, _ := json.Marshal(struct { // these types always have a JSON form
-		MaxRetries int   `json:"max_retries"`
-		Backoff    fixed `json:"backoff"`
-	}{stored.Retry.MaxRetries, fixed{"fixed", max(ms, 1)}})
-	return policy
 }
 
 // Release returns an execution to its lane: it is delayed until now, which keeps its attempt, and promoted at once.

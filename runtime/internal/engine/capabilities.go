@@ -139,6 +139,14 @@ type LaneDirectory interface {
 	KnownLanes(more []enginecore.LaneID) []enginecore.LaneID
 }
 
+// WorkerDirectory tells the other programs of the contract what the workers can run.
+type WorkerDirectory interface {
+	// EnterWorker records the capabilities of a worker, sorted and separated by commas. It may be repeated.
+	EnterWorker(ctx context.Context, instance enginecore.WorkerInstanceID, capabilities string) error
+	// LeaveWorker removes a worker that has stopped.
+	LeaveWorker(ctx context.Context, instance enginecore.WorkerInstanceID) error
+}
+
 // CompletionFollower finishes what follows from the end of an execution if the process that ended it does not.
 type CompletionFollower interface {
 	// FollowCompletions works until ctx ends.

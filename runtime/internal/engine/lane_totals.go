@@ -91,10 +91,13 @@ func addLane(total *enginerpc.LaneState, part enginerpc.LaneState) {
 }
 
 // InAllPartitions makes one call in every flow partition and returns the replies of those that succeeded. The error
-// joins those of the others.
+// joins those of the others. In contract mode it is ErrNotInContract, and nothing is sent.
 func InAllPartitions[R any, C enginerpc.Call[R]](
 	ctx context.Context, s *Session, callFor func(enginecore.Partition) C,
 ) ([]R, error) {
+	if !Has[CompositeLibrary](s.Backend) {
+		return nil, ErrNotInContract
+	}
 	var calls []C
 	for _, p := range s.Partitions() {
 		calls = append(calls, callFor(p))

@@ -75,7 +75,7 @@ func (k *Keeper) taskTable() []keepertask.Task {
 			"resets budgets, returns reservations of dead workers and releases waiting nodes",
 		},
 		{
-			engine.TaskUnblocking, "unblock", UnblockEvery,
+			engine.TaskUnblocking, "unblock", k.unblockEvery(),
 			"releases executions that other programs blocked for a budget, a quota or capabilities",
 		},
 		{

@@ -20,6 +20,8 @@ import (
 const (
 	// UnblockEvery is the interval at which blocked executions outside managed flows are checked.
 	UnblockEvery = 30 * time.Second
+	// contractUnblockEvery is that interval in contract mode, where schedulers of other programs block executions.
+	contractUnblockEvery = 5 * time.Second
 	// unblockPage bounds the executions of each set of a lane that one step reads.
 	unblockPage = 100
 )
@@ -27,9 +29,9 @@ const (
 // unblockLoop unblocks executions that another program of the contract has blocked for a budget, a quota or
 // capabilities, once these are available. Members of managed flows are unblocked by the calls that hold them.
 func (m *maintainer) unblockLoop() *MaintenanceLoop {
-	at := newCursors()
+	at, every := newCursors(), m.unblockEvery()
 	r := &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskUnblocking}, family: enginecore.FlowFamily, Every: UnblockEvery,
+		tasks: []engine.TaskID{engine.TaskUnblocking}, family: enginecore.FlowFamily, Every: every,
 	}
 	r.hintKeys = func(p enginecore.Partition) []string {
 		var keys []string
@@ -47,13 +49,21 @@ func (m *maintainer) unblockLoop() *MaintenanceLoop {
 			count, cursor, err := u.visit(ctx, p, at.get(p))
 			results[i].Err = err
 			if err == nil {
-				results[i].more, results[i].Next = at.moved(p, cursor, UnblockEvery, only != "")
+				results[i].more, results[i].Next = at.moved(p, cursor, every, only != "")
 				results[i].done = []taskDone{{task: engine.TaskUnblocking, count: count}}
 			}
 		}
 		return results
 	}
 	return r
+}
+
+// unblockEvery returns the interval at which blocked executions are checked.
+func (m *maintainer) unblockEvery() time.Duration {
+	if engine.Has[engine.LaneDirectory](m.Session.Backend) {
+		return contractUnblockEvery
+	}
+	return UnblockEvery
 }
 
 // unblockLanes returns the known lanes of executions outside managed flows.

@@ -129,6 +129,7 @@ func (s *Run) run(ctx context.Context) error {
 	loops.Wait()
 	s.ringListeners.Wait()
 	s.background.finish()
+	s.leaveDirectory()
 	s.drain.wait()
 	s.leases.deregister()
 	err = errors.Join(err, leaveKeeper())

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
@@ -236,6 +237,7 @@ func (s *Run) sweep(ctx context.Context) {
 // releaseAllBlocked makes executions eligible that are blocked until a worker with this worker's activities
 // and capabilities appears, in all shards.
 func (s *Run) releaseAllBlocked(ctx context.Context) {
+	s.enterDirectory(ctx)
 	keys := s.core.Keys()
 	filled := s.laneShardsWith(ctx, func(p enginecore.Partition, lane enginecore.LaneID) []string {
 		return []string{keys.LaneBlockedRoute(p, lane)}
@@ -243,6 +245,38 @@ func (s *Run) releaseAllBlocked(ctx context.Context) {
 	for _, at := range filled {
 		s.releaseBlocked(ctx, at)
 	}
+}
+
+// enterDirectory records the worker's capabilities for other programs of the contract. It does so again and again,
+// which makes up for data that a server has lost.
+func (s *Run) enterDirectory(ctx context.Context) {
+	directory, err := engine.Capability[engine.WorkerDirectory](s.session.Backend)
+	if err != nil || s.left.Load() {
+		return // this project's library needs no list
+	}
+	if err := directory.EnterWorker(ctx, s.worker.Instance, s.request.Capabilities); err != nil && ctx.Err() == nil {
+		s.warnOfAnnouncement(ctx, err)
+	}
+}
+
+// leaveDirectory removes the worker from the list of enterDirectory. If that fails, the list has a worker too many,
+// as after a crash.
+func (s *Run) leaveDirectory() {
+	directory, err := engine.Capability[engine.WorkerDirectory](s.session.Backend)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.base, stopPatience)
+	defer cancel()
+	if err := directory.LeaveWorker(ctx, s.worker.Instance); err != nil && !errors.Is(err, enginecore.ErrClosed) {
+		s.warnOfAnnouncement(ctx, err)
+	}
+}
+
+func (s *Run) warnOfAnnouncement(ctx context.Context, err error) {
+	s.session.Logger.LogAttrs(ctx, slog.LevelWarn,
+		"flowfabric: the worker could not announce its capabilities and retries",
+		engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
 }
 
 // laneShardsWith returns the shards that have one of the keys, and those for which the read failed. It costs
@@ -278,9 +312,7 @@ func (s *Run) releaseBlocked(ctx context.Context, at dispatch.LaneShard) {
 			Cursor: cursor,
 		})
 		if err != nil && ctx.Err() == nil {
-			s.session.Logger.LogAttrs(ctx, slog.LevelWarn,
-				"flowfabric: the worker could not announce its capabilities and retries",
-				engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
+			s.warnOfAnnouncement(ctx, err)
 		}
 		if err != nil || reply.NextCursor == "" {
 			break
