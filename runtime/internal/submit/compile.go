@@ -31,8 +31,8 @@ type CompiledFlow struct {
 	form     string // see formHash
 	formOnce sync.Once
 
-	// budgets are those that all runs of a namespace have, if that is all that they have; their own, which a run submits,
-	// replace them. budgetTexts is their stored form, of which DeclaredAt is the creation of the run.
+	// budgets are those that all runs of a namespace have, if that is all that they have; their own, which a run
+	// submits, replace them. budgetTexts is their stored form, of which DeclaredAt is the creation of the run.
 	budgets     []StoredBudget
 	budgetTexts enginerpc.SubmitBudget
 
