@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "244-7be01436cca88c88"
+const build = "245-fd202ae3eb287979"

@@ -124,7 +124,8 @@ function replay.fields(core)
   end
   local blank = { 'completed_at' }
   for _, field in ipairs(OUTCOME_DETAILS) do
-    if is_set(core[field]) then blank[#blank + 1] = field end
+    -- The delay of a node of a run is one of the run's definition, and counts as long as its time is to come.
+    if is_set(core[field]) and not (field == 'delay_until' and core.managed) then blank[#blank + 1] = field end
   end
   return values, blank
 end
