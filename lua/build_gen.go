@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "242-0aad002cf099f5f7"
+const build = "244-7e2397eb6a3ac571"
