@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "245-fd202ae3eb287979"
+const build = "246-ac88a300e100d8e9"
