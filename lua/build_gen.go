@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "244-a1316fa739b0a9ad"
+const build = "245-181c0cc16212b27a"
