@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "245-181c0cc16212b27a"
+const build = "247-47291130c2589158"

@@ -217,7 +217,13 @@ function F.ff_renew_lease(K, A)
   if not core then return reply.err('execution_not_found') end
   err = lease.check_renewal(c, K.core, core, A)
   if err then return err end
-  return reply.ok(lease.extend(c, K, A.execution_id, core, ttl, grace))
+  local expires_text = lease.extend(c, K, A.execution_id, core, ttl, grace)
+  -- Keepers look when the lease would have ended before, and find a later end by themselves.
+  if c.now + ttl < (tonumber(core.lease_expires_at) or 0) then
+    wake.due_for(c, core, c.now + ttl)
+    wake.flush(c)
+  end
+  return reply.ok(expires_text)
 end
 
 -- @function ff_mark_lease_expired_if_due

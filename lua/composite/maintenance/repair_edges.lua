@@ -87,6 +87,12 @@ function repair_edges.execution(c, execution_id, core)
   end
 end
 
+-- Whether an execution waits for its edges, be it behind a pause.
+local function waits_for_edges(c, execution_id, core)
+  return core.lifecycle_phase == 'runnable'
+    and (core.eligibility_state == 'blocked_by_dependencies' or hidden.has_dependencies(key.exec_core(c, execution_id), core))
+end
+
 -- Tells an execution outside managed flows that an upstream has ended, with the result if the edge takes it along.
 local function resolve_unmanaged(c, execution_id, core, edge_id, dep, outcome)
   local k = dependency.child_keys(c, execution_id, edge_id)
@@ -101,9 +107,7 @@ function repair_edges.resolve_one(c, item, edge_id)
   local child_id = redis.call('HGET', key.flow_edge(c, item.flow_id, edge_id), 'downstream_execution_id')
   local dep = child_id and record.read(key.exec_dep(c, child_id, edge_id), EDGE_FIELDS)
   local core = dep and dep.state == 'unsatisfied' and repair_index.read(c, child_id)
-  if not core or core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'blocked_by_dependencies' then return end
-  if not is_set(core.flow_id) or not repair_edges.settled_flow(c, core) then return end
-  if core.managed then return end
+  if not core or core.managed or not waits_for_edges(c, child_id, core) or not repair_edges.settled_flow(c, core) then return end
   resolve_unmanaged(c, child_id, core, edge_id, dep, item.outcome)
 end
 
