@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "247-47291130c2589158"
+const build = "248-76f4f1ac95ea89f4"

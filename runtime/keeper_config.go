@@ -29,6 +29,11 @@ type KeeperConfig struct {
 	// of an execution overrides this time. Runs have flow.Retention instead. Defaults to 24 h; a negative duration
 	// keeps executions that have no retention_ttl_ms. Without effect in contract mode.
 	RetainExecutions time.Duration
+	// SiblingNamespace and SiblingTag restrict the keeper task sibling_cancel_dispatch to joins whose execution has the
+	// namespace, and the tag with the value SiblingTagValue. They concern flows that other tools created call by call;
+	// use them when a dispatcher of another program serves the other joins. The others are left to keepers without the
+	// filter. Both default to "", which is no restriction.
+	SiblingNamespace, SiblingTag, SiblingTagValue string
 
 	// libraryCheck is the interval of the checks that the server still has the library, for tests. Defaults to that of
 	// package engine.
@@ -49,7 +54,8 @@ func (c KeeperConfig) resolve(in string) (keeper.Config, error) {
 		RetainExecutions: cmp.Or(c.RetainExecutions, defaultRetainExecutions),
 		LibraryCheck:     cmp.Or(c.libraryCheck, engine.LibraryCheck),
 		ReconcileEvery:   cmp.Or(c.ReconcileEvery, defaultReconcileEvery),
-		Heartbeat:        cmp.Or(c.HeartbeatInterval, defaultHeartbeatInterval),
+		SiblingNamespace: c.SiblingNamespace, SiblingTag: c.SiblingTag, SiblingTagValue: c.SiblingTagValue,
+		Heartbeat: cmp.Or(c.HeartbeatInterval, defaultHeartbeatInterval),
 	}
 	for _, name := range c.Lanes {
 		config.Lanes = append(config.Lanes, enginecore.LaneID(name))

@@ -151,35 +151,51 @@ func (b *bench) resume(w waiting, delay time.Duration) {
 	must(b, enginerpc.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: w.id, ResumeDelay: delay})
 }
 
-// anyOf is a join of two running upstreams, one of which ends.
-func anyOf(b *bench) func() {
-	e := edge{flow: enginecore.FlowID(uuid.NewString()), down: b.create(delayed)}
-	must(b, enginerpc.CreateFlowCall{Partition: partition, FlowID: e.flow, FlowKind: "kind", Namespace: "ns"})
-	add := func(id enginecore.ExecutionID) {
-		must(b, enginerpc.AddExecutionToFlowCall{FlowID: e.flow, ExecutionID: id})
-	}
-	add(e.down)
+// decided is a join of two running upstreams, one of which has ended: nobody has cancelled the other one.
+type decided struct {
+	flow     enginecore.FlowID
+	join     enginecore.ExecutionID
+	siblings []enginecore.ExecutionID
+	decide   func()
+}
+
+// anyOf is a join that is decided when decide is called.
+func anyOf(b *bench, change ...func(*enginerpc.CreateExecutionCall)) decided {
+	b.tb.Helper()
+	d := decided{flow: enginecore.FlowID(uuid.NewString()), join: b.create(change...)}
+	must(b, enginerpc.CreateFlowCall{Partition: partition, FlowID: d.flow, FlowKind: "kind", Namespace: "ns"})
+	must(b, enginerpc.AddExecutionToFlowCall{FlowID: d.flow, ExecutionID: d.join})
 	must(b, enginerpc.SetEdgeGroupPolicyCall{
-		FlowID: e.flow, DownstreamExecutionID: e.down, PolicyVariant: "any_of", OnSatisfied: "cancel_remaining", K: 1,
+		FlowID: d.flow, DownstreamExecutionID: d.join, PolicyVariant: "any_of", OnSatisfied: "cancel_remaining", K: 1,
 	})
 	for range 2 {
-		e.id, e.up = enginecore.EdgeID(uuid.NewString()), b.running().id
-		add(e.up)
-		must(b, enginerpc.StageDependencyEdgeCall{
-			FlowID: e.flow, EdgeID: e.id, UpstreamExecutionID: e.up, DownstreamExecutionID: e.down,
-			ExpectedGraphRevision: atoi(b.field(b.keys.FlowCore(partition, e.flow), "graph_revision")),
-		})
+		up := b.create()
+		d.siblings = append(d.siblings, up)
+		must(b, enginerpc.AddExecutionToFlowCall{FlowID: d.flow, ExecutionID: up})
+		id := d.stage(b, up, d.join)
 		must(b, enginerpc.ApplyDependencyToChildCall{
-			DownstreamExecutionID: e.down, LaneID: lane, FlowID: e.flow, EdgeID: e.id, UpstreamExecutionID: e.up,
-			GroupExecutionID: e.down,
+			DownstreamExecutionID: d.join, LaneID: lane, FlowID: d.flow, EdgeID: id, UpstreamExecutionID: up,
+			GroupExecutionID: d.join,
 		})
+		d.decide = func() {
+			must(b, enginerpc.ResolveDependencyCall{
+				DownstreamExecutionID: d.join, LaneID: lane, UpstreamExecutionID: up, EdgeID: id, UpstreamOutcome: "success",
+				FlowID: d.flow, GroupExecutionID: d.join,
+			})
+		}
 	}
-	return func() {
-		must(b, enginerpc.ResolveDependencyCall{
-			DownstreamExecutionID: e.down, LaneID: lane, UpstreamExecutionID: e.up, EdgeID: e.id, UpstreamOutcome: "success",
-			FlowID: e.flow, GroupExecutionID: e.down,
-		})
-	}
+	b.complete(b.claim(d.siblings[1]), "1")
+	return d
+}
+
+func (d decided) stage(b *bench, up, down enginecore.ExecutionID) enginecore.EdgeID {
+	b.tb.Helper()
+	id := enginecore.EdgeID(uuid.NewString())
+	must(b, enginerpc.StageDependencyEdgeCall{
+		FlowID: d.flow, EdgeID: id, UpstreamExecutionID: up, DownstreamExecutionID: down,
+		ExpectedGraphRevision: atoi(b.field(b.keys.FlowCore(partition, d.flow), "graph_revision")),
+	})
+	return id
 }
 
 // home is the partition that keeps what is to be taken over.
@@ -336,7 +352,7 @@ var announcements = []announcement{
 			})
 		}
 	}, dueBy(soon)},
-	{"siblings", anyOf, dueBy(0)},
+	{"siblings", func(b *bench) func() { return anyOf(b).decide }, dueBy(0)},
 }
 
 // Every call of another program that makes an execution eligible, or due before keepers look by themselves, tells workers or
