@@ -9,11 +9,13 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -215,4 +217,68 @@ func TestExecutionsOutsideRunsWakeWorkers(t *testing.T) {
 		require.NoError(t, b.Client.ResumeLane(f.ctx, "default"))
 		f.starts(id)
 	})
+}
+
+// A keeper counts the upstreams that it cancels because a join does not need them.
+func TestSiblingsAreCounted(t *testing.T) {
+	t.Parallel()
+	for _, kind := range testserver.Kinds(t) {
+		t.Run(string(kind), func(t *testing.T) {
+			reader := metric.NewManualReader()
+			b := enginetest.New(t, kind, runtime.OpenConfig{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
+			f := &outsider{
+				t: t, ctx: enginetest.Context(t), core: enginerpc.ConnOf(b.Engine),
+				p: enginecore.Partition{Family: enginecore.FlowFamily, Index: 3},
+			}
+			up := f.create(0, f.later)
+			flow, join := f.join(up, f.create(0, f.later))
+			_, err := f.core.ResolveDependency(f.ctx, enginerpc.ResolveDependencyCall{
+				DownstreamExecutionID: join, UpstreamExecutionID: up, LaneID: "default", EdgeID: "0", UpstreamOutcome: "success",
+				FlowID: flow, GroupExecutionID: join,
+			})
+			require.NoError(t, err)
+			k := enginetest.NewKeeper(t, b.Engine, runtime.KeeperConfig{SiblingNamespace: "default"})
+			b.Run(t, "keeper", k.Run)
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				if collect(t, reader)["flowfabric.keeper.siblings{cancelled}"] == 0 {
+					return "nothing is cancelled"
+				}
+				return ""
+			})
+			// The upstream that the join was told of has not ended, and is not needed either.
+			require.Equal(t, map[string]int64{"cancelled": 2}, k.Stats().Siblings)
+		})
+	}
+}
+
+// join makes an execution the join of others that waits for any of them. The id of an edge is the number of its upstream.
+func (f *outsider) join(ups ...enginecore.ExecutionID) (enginecore.FlowID, enginecore.ExecutionID) {
+	f.t.Helper()
+	flow, join := enginecore.FlowID(uuid.NewString()), f.create(0, f.later)
+	_, err := f.core.CreateFlow(f.ctx, enginerpc.CreateFlowCall{
+		Partition: f.p, FlowID: flow, FlowKind: "f", Namespace: "default",
+	})
+	require.NoError(f.t, err)
+	for _, id := range append(ups, join) {
+		_, err := f.core.AddExecutionToFlow(f.ctx, enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: id})
+		require.NoError(f.t, err)
+	}
+	_, err = f.core.SetEdgeGroupPolicy(f.ctx, enginerpc.SetEdgeGroupPolicyCall{
+		FlowID: flow, DownstreamExecutionID: join, PolicyVariant: "any_of", OnSatisfied: "cancel_remaining", K: 1,
+	})
+	require.NoError(f.t, err)
+	for i, up := range ups {
+		edge := enginecore.EdgeID(strconv.Itoa(i))
+		_, err := f.core.StageDependencyEdge(f.ctx, enginerpc.StageDependencyEdgeCall{
+			FlowID: flow, EdgeID: edge, UpstreamExecutionID: up, DownstreamExecutionID: join,
+			ExpectedGraphRevision: int64(len(ups) + 1 + i),
+		})
+		require.NoError(f.t, err)
+		_, err = f.core.ApplyDependencyToChild(f.ctx, enginerpc.ApplyDependencyToChildCall{
+			FlowID: flow, EdgeID: edge, UpstreamExecutionID: up, DownstreamExecutionID: join, LaneID: "default",
+			GroupExecutionID: join,
+		})
+		require.NoError(f.t, err)
+	}
+	return flow, join
 }
