@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "248-76f4f1ac95ea89f4"
+const build = "250-39a63d22be48c6bd"

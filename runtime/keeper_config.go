@@ -11,9 +11,9 @@ import (
 
 // KeeperConfig configures a keeper. The zero value suits most programs.
 type KeeperConfig struct {
-	// Lanes are lanes to serve in addition to "default" and the lanes that flows use. Name lanes here that only
-	// executions created by other tools use; without that, the keeper task index_reconciliation finds them later.
-	// Defaults to none.
+	// Lanes are lanes to serve in addition to "default" and those on which something was created. Name lanes here on
+	// which only other tools create executions: the keeper task unblocking looks at no others, and what was delayed
+	// there before a program of this module used the engine is found by index_reconciliation only. Defaults to none.
 	Lanes []string
 	// HeartbeatInterval is how often the keeper announces itself to the other keepers of the engine, 10 ms to 1 min.
 	// When a keeper dies, the others take over its partitions after three to four of its heartbeat intervals; when it

@@ -11,7 +11,7 @@ end
 
 dependency.hand_off = handoff.add
 propagate.hand_result = handoff.feed
-propagate.resolve_unmanaged = repair_edges.resolve_one
+propagate.resolve_unmanaged = repair_edges.resolve_unmanaged
 terminal.on_member_end = propagate.leave_to_keeper
 
 graph.on_parent_failed = child_run.abandon

@@ -62,7 +62,7 @@ end
 function requeue.make_eligible(c, execution_id, core)
   local lane = record.lane(core)
   order.enter(c, lane, execution_id, core)
-  wake.entered(c, lane, execution_id, core)
+  wake.entered(c, lane, core)
 end
 
 -- Core fields that a promotion reads.
@@ -86,7 +86,7 @@ function requeue.promote(c, execution_id, core_key, delayed_key, eligible_key, n
     redis.call('ZREM', delayed_key, execution_id)
     if core.eligibility_state == 'eligible_now' then
       order.enter(c, record.lane(core), execution_id, core, eligible_key)
-      wake.entered(c, record.lane(core), execution_id, core)
+      wake.entered(c, record.lane(core), core)
     end
     return 'not_delayed_cleaned'
   end
@@ -113,7 +113,7 @@ function requeue.promote(c, execution_id, core_key, delayed_key, eligible_key, n
   }, { 'blocking_detail', 'delay_until' })
   redis.call('ZREM', delayed_key, execution_id)
   order.enter(c, record.lane(core), execution_id, core, eligible_key)
-  wake.entered(c, record.lane(core), execution_id, core)
+  wake.entered(c, record.lane(core), core)
   return 'promoted'
 end
 

@@ -39,15 +39,15 @@ function wake.send(channel, text)
   return nil
 end
 
--- What a call has added to the eligible set of a lane: count and urgent; nil when it has added nothing.
+-- Lanes are counted apart for the order that partitions share (c.root.lanes) and for sets of a partition's own (c.own_lanes).
+
+-- What a call has added to the order of a lane: count and urgent; nil when it has added nothing.
 function wake.added(c, lane)
   c = c.root or c
   return c.lanes and c.lanes[lane]
 end
 
--- A member was added to the eligible set of a lane.
-function wake.eligible(c, lane, execution_id, priority)
-  local lanes = call.list_in(c.root or c, 'lanes')
+local function add(lanes, lane, priority)
   local added = lanes[lane]
   if not added then
     added = { count = 0, urgent = false }
@@ -57,12 +57,8 @@ function wake.eligible(c, lane, execution_id, priority)
   if (tonumber(priority) or 0) > 0 then added.urgent = true end
 end
 
--- A member that this very call had added was taken out again.
-function wake.taken(c, lane, core)
-  local added
-  if core.managed or call.home(c) == c then added = wake.added(c, lane) else added = c.own_lanes and c.own_lanes[lane] end
-  if added and added.count > 0 then added.count = added.count - 1 end
-end
+-- A member was added to the order of a lane.
+function wake.eligible(c, lane, priority) add(call.list_in(c.root or c, 'lanes'), lane, priority) end
 
 -- @hook Reports whether workers and keepers are told of executions and flows that are not managed.
 function wake.tells_of_others() return false end
@@ -73,21 +69,24 @@ function wake.note_lane(c, lane) end
 -- Reports whether what happens to an execution or a flow is announced.
 function wake.is_announced(core) return core.managed ~= nil or wake.tells_of_others() end
 
--- Those of the lanes of a context that have eligible sets of their own, besides the order that partitions share.
-local function own_lanes(c) return call.list_in(c, 'own_lanes') end
+-- Whether an execution waits in the order of its lane, and not in a set of its own partition: see order.index.
+local function is_ordered(c, core) return core.managed or call.home(c) == c end
 
 -- An execution was added to the eligible set that order.index names.
-function wake.entered(c, lane, execution_id, core)
-  if core.managed or call.home(c) == c then
-    if wake.is_announced(core) then wake.eligible(c, lane, execution_id, core.priority) end
-    return
+function wake.entered(c, lane, core)
+  if not wake.is_announced(core) then return end
+  if is_ordered(c, core) then
+    wake.eligible(c, lane, core.priority)
+  else
+    add(call.list_in(c, 'own_lanes'), lane, core.priority)
   end
-  if not wake.tells_of_others() then return end
-  local lanes = own_lanes(c)
-  local added = lanes[lane] or { count = 0, urgent = false }
-  lanes[lane] = added
-  added.count = added.count + 1
-  if (tonumber(core.priority) or 0) > 0 then added.urgent = true end
+end
+
+-- An execution that this very call had added was taken out again.
+function wake.taken(c, lane, core)
+  local added
+  if is_ordered(c, core) then added = wake.added(c, lane) else added = c.own_lanes and c.own_lanes[lane] end
+  if added and added.count > 0 then added.count = added.count - 1 end
 end
 
 -- Something of an execution or a flow is due at `at` (ms).

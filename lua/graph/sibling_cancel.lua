@@ -126,7 +126,7 @@ function sibling_cancel.begin(c, k, g, flow_id, child_id, managed)
   end)
   if not managed then
     owe(c, g.key, pending_key, flow_id, child_id, listed_members)
-    wake.due_for(c, {}, c.now)
+    if wake.tells_of_others() then wake.due(c, c.now) end
   elseif redis.call('EXISTS', key.flow_siblings(c, flow_id, child_id)) == 1 then
     owe(c, g.key, pending_key, flow_id, child_id, {})
     c.more = true

@@ -113,7 +113,7 @@ function F.ff_change_priority(K, A)
   record.set(K.core, 'priority', new, 'last_mutation_at', c.now_text)
   core.priority = new
   order.enter(c, record.lane(core), A.execution_id, core, K.eligible)
-  wake.entered(c, record.lane(core), A.execution_id, core)
+  wake.entered(c, record.lane(core), core)
   wake.flush(c)
   return reply.ok(old, new)
 end

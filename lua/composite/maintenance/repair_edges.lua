@@ -103,12 +103,17 @@ local function resolve_unmanaged(c, execution_id, core, edge_id, dep, outcome)
 end
 
 -- Resolves an edge that leads on from an ended member of a flow that is not managed, unless that has been done.
-function repair_edges.resolve_one(c, item, edge_id)
+local function resolve_one(c, item, edge_id)
   local child_id = redis.call('HGET', key.flow_edge(c, item.flow_id, edge_id), 'downstream_execution_id')
   local dep = child_id and record.read(key.exec_dep(c, child_id, edge_id), EDGE_FIELDS)
   local core = dep and dep.state == 'unsatisfied' and repair_index.read(c, child_id)
   if not core or core.managed or not waits_for_edges(c, child_id, core) or not repair_edges.settled_flow(c, core) then return end
   resolve_unmanaged(c, child_id, core, edge_id, dep, item.outcome)
+end
+
+-- Resolves edges that lead on from an ended member of a flow that is not managed, as far as that has not been done.
+function repair_edges.resolve_unmanaged(c, item, edge_ids)
+  for _, edge_id in ipairs(edge_ids) do resolve_one(c, item, edge_id) end
 end
 
 -- Resolves those open edges of a blocked execution whose upstream has ended, at most `limit`. Those that a call has left
