@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "248-834c680103f3c375"
+const build = "249-1116d444f1366356"
