@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "250-39a63d22be48c6bd"
+const build = "251-f7869d5ec9bae2be"
