@@ -16,7 +16,7 @@ import (
 // outsideKind is the activity of executions that another program creates.
 const outsideKind = "bench.outside"
 
-// outsideRetry is a policy with one retry after outsideDelay.
+// outsideRetry is a policy with one retry after retryDelay.
 var outsideRetry = fmt.Appendf(nil, `{"retry_policy":{"max_retries":1,"backoff":{"type":"fixed","delay_ms":%d}}}`,
 	retryDelay.Milliseconds())
 
@@ -30,7 +30,7 @@ type outsideStart struct {
 type outside struct {
 	core    *enginerpc.Conn
 	started chan outsideStart
-	next    int
+	next    int // index of the partition of the next execution
 }
 
 // handler runs executions that fail with their first attempt if the input is true.
@@ -45,7 +45,7 @@ func (o *outside) handler() activity.Handler {
 	})
 }
 
-// create creates an execution, in another partition each time.
+// create creates an execution in a partition.
 func (o *outside) create(
 	ctx context.Context, p enginecore.Partition, change ...func(*enginerpc.CreateExecutionCall),
 ) (enginecore.ExecutionID, error) {
@@ -60,6 +60,7 @@ func (o *outside) create(
 	return call.ExecutionID, err
 }
 
+// partition returns another partition each time.
 func (o *outside) partition() enginecore.Partition {
 	list := o.core.Partitioning().FlowPartitions()
 	o.next++
@@ -181,7 +182,8 @@ func (o *outside) link(ctx context.Context, p enginecore.Partition, up, down eng
 		return err
 	}
 	for _, id := range []enginecore.ExecutionID{up, down} {
-		if _, err := o.core.AddExecutionToFlow(ctx, enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: id}); err != nil {
+		_, err := o.core.AddExecutionToFlow(ctx, enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: id})
+		if err != nil {
 			return err
 		}
 	}
@@ -191,12 +193,14 @@ func (o *outside) link(ctx context.Context, p enginecore.Partition, up, down eng
 		return err
 	}
 	_, err := o.core.ApplyDependencyToChild(ctx, enginerpc.ApplyDependencyToChildCall{
-		FlowID: flow, EdgeID: edge, UpstreamExecutionID: up, DownstreamExecutionID: down, LaneID: "default", GraphRevision: 3,
+		FlowID: flow, EdgeID: edge, UpstreamExecutionID: up, DownstreamExecutionID: down, LaneID: "default",
+		GraphRevision: 3,
 	})
 	return err
 }
 
-// rawIdle measures how soon an idle worker starts executions that another program creates call by call, outside of runs.
+// rawIdle measures how soon an idle worker starts executions that another program creates call by call, outside of
+// runs.
 func rawIdle(ctx context.Context, s settings) (figures []figure, err error) {
 	o := &outside{started: make(chan outsideStart, 4)}
 	l, err := local(ctx, s, o.handler())

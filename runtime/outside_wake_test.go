@@ -251,7 +251,8 @@ func TestSiblingsAreCounted(t *testing.T) {
 	}
 }
 
-// join makes an execution the join of others that waits for any of them. The id of an edge is the number of its upstream.
+// join makes an execution the join of others that waits for any of them. The id of an edge is the number of its
+// upstream.
 func (f *outsider) join(ups ...enginecore.ExecutionID) (enginecore.FlowID, enginecore.ExecutionID) {
 	f.t.Helper()
 	flow, join := enginecore.FlowID(uuid.NewString()), f.create(0, f.later)

@@ -48,8 +48,8 @@ func TestSiblingDispositions(t *testing.T) {
 	})
 }
 
-// The dispatcher leaves joins alone whose execution is not of its namespace or does not have its tag, and does not come back
-// for them at once.
+// The dispatcher leaves joins alone whose execution is not of its namespace or does not have its tag, and does not come
+// back for them at once.
 func TestSiblingFilter(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {

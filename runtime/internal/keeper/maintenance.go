@@ -55,8 +55,8 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 	calls := make([]enginerpc.KeepCall, len(partitions))
 	for i, p := range partitions {
 		calls[i] = enginerpc.KeepCall{
-			Partition: p, Limit: engine.TickLimit, Task: string(only), Lanes: k.Lanes, SiblingNamespace: k.SiblingNamespace,
-			SiblingTag: k.SiblingTag, SiblingTagValue: k.SiblingTagValue,
+			Partition: p, Limit: engine.TickLimit, Task: string(only), Lanes: k.Lanes,
+			SiblingNamespace: k.SiblingNamespace, SiblingTag: k.SiblingTag, SiblingTagValue: k.SiblingTagValue,
 		}
 	}
 	answers, _ := k.Session.Backend.KeepAll(ctx, calls) // each answer has its error
