@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "251-f7869d5ec9bae2be"
+const build = "252-3096045e18d97899"

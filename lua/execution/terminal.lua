@@ -248,7 +248,7 @@ function terminal.cancel(c, execution_id, core_key, core, reason, by, o)
     values = { 'cancellation_reason', reason, 'cancelled_by', by },
     terminal_key = o.terminal_key, silent = o.silent, tolerated = o.tolerated, reason = reason,
   })
-  if is_set(running_on) and wake.is_announced(core) then wake.cancel(c, running_on, execution_id, core.current_lease_id, reason) end
+  wake.stop(c, running_on, execution_id, core, reason)
 end
 
 -- Ends a record that is not terminal because its time is up.
@@ -263,7 +263,7 @@ function terminal.expire(c, execution_id, core_key, core, reason, o)
     outcome = 'expired', attempt_state = terminal.ended_attempt_state(core), blank = EXPIRED_FIELDS,
     values = { 'failure_reason', reason }, terminal_key = o.terminal_key, reason = reason, category = 'timeout',
   })
-  if is_set(running_on) and wake.is_announced(core) then wake.cancel(c, running_on, execution_id, core.current_lease_id, reason) end
+  wake.stop(c, running_on, execution_id, core, reason)
 end
 
 -- Whether a cancel is one that the cancelling of its flow brings about.

@@ -112,6 +112,12 @@ function wake.cancel(c, worker_instance_id, execution_id, lease_id, reason)
   cancels[#cancels + 1] = { worker_instance_id, message.cancel(execution_id, lease_id or '', reason) }
 end
 
+-- The worker that ran an execution, if one did, is told to stop. `core` is as it was then.
+function wake.stop(c, worker_instance_id, execution_id, core, reason)
+  if not is_set(worker_instance_id) or not wake.is_announced(core) then return end
+  wake.cancel(c, worker_instance_id, execution_id, core.current_lease_id, reason)
+end
+
 -- Results up to this size (bytes) go with the message that a flow is over.
 local MAX_DONE_RESULT = 4096
 

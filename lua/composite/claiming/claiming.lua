@@ -274,7 +274,8 @@ local function tell_others(c, request, taken, remaining)
     wake.none(c, request.lane, tell.place)
   elseif tell.more and remaining ~= '0' and taken >= request.count then
     local home = call.home(c)
-    wake.pass_on(c, request.lane, tell.place, taken, index_of(c, request) == key.lane_eligible(home, request.lane) and home or c)
+    local is_home = index_of(c, request) == key.lane_eligible(home, request.lane)
+    wake.pass_on(c, request.lane, tell.place, taken, is_home and home or c)
   end
 end
 
