@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "245-8c394d51fbbd3f8c"
+const build = "246-6ef24309ac45a988"
