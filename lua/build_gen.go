@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "246-ac88a300e100d8e9"
+const build = "247-9c702c95b8efb3ba"
