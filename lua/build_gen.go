@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "247-9c702c95b8efb3ba"
+const build = "248-a5987cab9ff35e36"

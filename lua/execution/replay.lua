@@ -9,7 +9,7 @@ replay.FIELDS = {
   'cancelled_by', 'fair_key', 'prior_eligibility_state', 'prior_blocking_reason', 'prior_blocking_detail',
 }
 
--- What tells how the execution ended, or what it was waiting for before, and is no longer true.
+-- Fields that say how the execution ended, or what it was waiting for before, and are no longer true.
 local OUTCOME_DETAILS = {
   'failure_reason', 'failure_category', 'cancellation_reason', 'cancelled_by', 'delay_until', 'prior_eligibility_state',
   'prior_blocking_reason', 'prior_blocking_detail',

@@ -118,7 +118,8 @@ function claim_reply.describe(c, execution_id, core, attempt, lease_id)
   return {
     execution_id, lease_id, attempt.expires, flow.flow_kind or '', flow.run_id or '', core.created_at or '', deadline or '',
     flow.trace_context or '', '', flow_input, complete and '1' or '0', inputs,
-    limit_admission.permits_due(core), budget_gate.of(c, core.flow_id, flow.budgets), core.node or '', core.execution_kind or '', core.flow_id or '', attempt.index, attempt.attempt_id, attempt.type, attempt.epoch,
+    limit_admission.permits_due(core), budget_gate.of(c, core.flow_id, flow.budgets),
+    core.node or '', core.execution_kind or '', core.flow_id or '', attempt.index, attempt.attempt_id, attempt.type, attempt.epoch,
     core.retry_count or '0', policies.text(c, execution_id) or '', payload, all_steps and '1' or '0', steps,
   }
 end

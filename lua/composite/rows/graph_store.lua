@@ -128,7 +128,7 @@ end
 
 -- The nodes behind a node, in the order of the graph, which all come after it and all of whose edges its success satisfies. `names` has
 -- the node's name for those that get its result, `count` is how many they are, and `last` the ordinal of the last one, or of the node
--- itself; `others` tells that they are the first of many. False where there are other edges.
+-- itself; `others` says that they are the first of many. False where there are other edges.
 function graph_store.successors(g, node)
   local successors = node.successors
   if successors == nil then

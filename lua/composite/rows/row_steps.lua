@@ -16,7 +16,8 @@ function claim.of_row(r)
     current_lease_epoch = '0', total_attempt_count = '0', attempt_state = 'pending_first_attempt',
     eligibility_state = r.elig == 1 and 'eligible_now' or 'blocked_by_dependencies', lane_id = node.lane_id, flow_id = run.id,
     node = node.name, execution_kind = node.kind, input_count = node.input_count, uses_flow_input = node.uses_flow_input,
-    created_at = run.created_text or row.created_text(run), priority = node.priority, attempt_timeout = node.attempt_timeout, limits = node.limits,
+    created_at = run.created_text or row.created_text(run), priority = node.priority, attempt_timeout = node.attempt_timeout,
+    limits = node.limits,
     fair_key = row_record.fair_key(r),
   }
 end
