@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "248-a5987cab9ff35e36"
+const build = "249-662bfb6023a2f251"
