@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "249-662bfb6023a2f251"
+const build = "250-de14fe0b1ba02724"
