@@ -3,6 +3,7 @@ package activity_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"math"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ var errStop = errors.New("stop")
 func TestOutsideWorker(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	if info, ok := activity.Info(ctx); ok || info != (activity.ExecutionInfo{}) {
+	if info, ok := activity.Info(ctx); ok || !reflect.DeepEqual(info, activity.ExecutionInfo{}) {
 		t.Errorf("info %+v", info)
 	}
 	if !activity.LeaseHealthy(ctx) {

@@ -192,12 +192,14 @@ type GraphNode struct {
 	Name   string
 	Kind   string
 	Policy []byte
+	Tags   []byte
 }
 
 func decodeGraphNode(r *fields, out *GraphNode) {
 	out.Name = textValue[string](r, "name")
 	out.Kind = textValue[string](r, "kind")
 	out.Policy = bytesValue(r, "policy")
+	out.Tags = bytesValue(r, "tags")
 }
 
 // SubmissionOutcome is an element of replies or calls.
@@ -266,6 +268,8 @@ type ClaimedExecution struct {
 	Admission string
 	// Budgets: optional.
 	Budgets string
+	// Tags: optional.
+	Tags []byte
 }
 
 func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
@@ -322,6 +326,9 @@ func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	}
 	if r.left() > 0 {
 		out.Budgets = textValue[string](r, "budgets")
+	}
+	if r.left() > 0 {
+		out.Tags = bytesValue(r, "tags")
 	}
 }
 

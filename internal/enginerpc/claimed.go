@@ -47,7 +47,7 @@ func (g *graphCache) get(part graphPart) ([]GraphNode, bool) {
 func (g *graphCache) put(part graphPart, nodes []GraphNode) {
 	bytes := len(part.graph)
 	for _, n := range nodes {
-		bytes += len(n.Name) + len(n.Kind) + len(n.Policy)
+		bytes += len(n.Name) + len(n.Kind) + len(n.Policy) + len(n.Tags)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,7 +86,7 @@ func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) erro
 				enginecore.ErrOutcomeUnknown, err)
 		}
 		if at := (ordinal - 1) % graphChunk; at < len(nodes) {
-			x.Node, x.Kind, x.Policy = nodes[at].Name, nodes[at].Kind, nodes[at].Policy
+			x.Node, x.Kind, x.Policy, x.Tags = nodes[at].Name, nodes[at].Kind, nodes[at].Policy, nodes[at].Tags
 		}
 	}
 	return nil

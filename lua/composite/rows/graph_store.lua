@@ -23,7 +23,7 @@ local FIELDS = {
   'name', 'kind', 'lane_id', 'priority', 'uses_flow_input', 'input_count', 'capabilities', 'policy', 'tags', 'start_timeout',
   'attempt_timeout', 'delay', 'wait', 'join', 'ups', 'downs',
 }
-local NAME, KIND, POLICY = 1, 2, 8
+local NAME, KIND, POLICY, TAGS = 1, 2, 8, 9
 
 -- Graphs that the interpreter knows, by the key of their hash: nodes that have been read. Bounded by the bytes that were read
 -- for them; beyond that, all are dropped.
@@ -270,7 +270,7 @@ function graph_store.lanes(g)
   return lanes
 end
 
--- @record graph_node name:text kind:text policy:json
+-- @record graph_node name:text kind:text policy:json tags:json
 
 -- @function ffx_read_graph
 -- @summary  What claims leave out of the nodes of a graph: of at most CHUNK of them, from one of the places 1, 33, 65 … on.
@@ -288,7 +288,7 @@ function F.ffx_read_graph(K, A)
   local chunk = redis.call('HGET', key.ffx_graph(c, A.graph), 'n' .. number.digits(math.floor((first - 1) / CHUNK) + 1))
   if not chunk then return reply.err('graph_unknown') end
   local nodes = cmsgpack.unpack(chunk)
-  for i, values in ipairs(nodes) do nodes[i] = { values[NAME], values[KIND], values[POLICY] } end
+  for i, values in ipairs(nodes) do nodes[i] = { values[NAME], values[KIND], values[POLICY], values[TAGS] } end
   return reply.ok(nodes)
 end
 
