@@ -3,8 +3,8 @@ package activity_test
 import (
 	"context"
 	"errors"
-	"reflect"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"

@@ -126,7 +126,7 @@ func TestTaskCancel(t *testing.T) {
 		require.NoError(t, h.next().Cancel(h.ctx, "superseded"))
 		state, err := operator.ExecutionState(h.ctx, id)
 		require.NoError(t, err)
-		require.Equal(t, enginecore.StateCancelled, state)
+		require.Equal(t, enginecore.PublicCancelled, state)
 		b.Settle(t)
 	})
 }
@@ -231,7 +231,7 @@ func TestTaskSuspendOutsideRuns(t *testing.T) {
 		})
 		_, err = operator.DeliverSignal(h.ctx, admin.Signal{
 			Execution: id, Waitpoint: points[0].ID, Token: points[0].Token, Name: "yes", Category: "review",
-			SourceType: "person", Source: "eve", CorrelationID: "case 7", Payload: []byte(`{"ok":true}`),
+			SourceType: "person", SourceIdentity: "eve", CorrelationID: "case 7", Payload: []byte(`{"ok":true}`),
 		})
 		require.NoError(t, err)
 		task := h.next()
@@ -377,7 +377,7 @@ func TestTaskFrames(t *testing.T) {
 		require.NoError(t, task.Append(h.ctx, activity.Frame{Kind: "value", Payload: 2}))
 		require.NoError(t, task.Complete(h.ctx, 1))
 		var frames []runtime.StreamFrame
-		for frame, err := range run.Frames(h.ctx, run.Node(), "") {
+		for frame, err := range run.Frames(h.ctx, "only", "") {
 			require.NoError(t, err)
 			frames = append(frames, frame)
 		}
@@ -408,7 +408,7 @@ func TestFunctionCancelsAndDelays(t *testing.T) {
 			return n, nil
 		}, activity.Retry(activity.NoRetry))
 		f := flow.New[int, int]("ends")
-		flow.Return(f, flow.Node(f, "work", work, f.Input(), flow.Tag("color", "red")))
+		flow.Return(f, flow.Node(f, "work", work, f.Input(), flow.Tag("app.color", "red")))
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Worker(t, []activity.Handler{work})
@@ -418,7 +418,7 @@ func TestFunctionCancelsAndDelays(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 3, out)
 		first, second := <-infos, <-infos
-		require.Equal(t, map[string]string{"color": "red"}, first.Tags)
+		require.Equal(t, map[string]string{"app.color": "red"}, first.Tags)
 		require.Equal(t, first.Attempt, second.Attempt)
 		require.Equal(t, first.AttemptID, second.AttemptID)
 		require.NotEqual(t, first.LeaseID, second.LeaseID)
