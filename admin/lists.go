@@ -245,6 +245,7 @@ func (c *Client) inOrder(ctx context.Context, key, cursor string, limit int) ([]
 func (c *Client) readExecutions(ctx context.Context, q ExecutionQuery, ids []string) ([]Execution, error) {
 	commands := make([]rueidis.Completed, 0, 2*len(ids))
 	tags := q.WithTags || len(q.Tags) > 0
+	listed := ids
 	found, ids, err := c.findNodes(ctx, q, ids)
 	if err != nil {
 		return nil, err
@@ -272,6 +273,13 @@ func (c *Client) readExecutions(ctx context.Context, q ExecutionQuery, ids []str
 		if q.wants(e) {
 			found = append(found, e)
 		}
+	}
+	if q.InOrder {
+		rank := make(map[string]int, len(listed))
+		for i, id := range listed {
+			rank[id] = i
+		}
+		slices.SortStableFunc(found, func(a, b Execution) int { return rank[string(a.ID)] - rank[string(b.ID)] })
 	}
 	return found, nil
 }
