@@ -35,7 +35,7 @@ func TestWorkerConfigIsChecked(t *testing.T) {
 		_, err := runtime.NewWorker(b.Engine, runtime.WorkerConfig{Capabilities: []string{"größe", "gpu", "gpu"}})
 		require.NoError(t, err)
 		for _, config := range []runtime.WorkerConfig{
-			{Lanes: []string{"a b"}}, {Lanes: []string{""}}, {TaskKinds: []string{"a b"}}, {ManualRenewal: true},
+			{Lanes: []string{"a\tb"}}, {Lanes: []string{"größe"}}, {Lanes: []string{""}}, {TaskKinds: []string{"a b"}}, {ManualRenewal: true},
 		} {
 			_, err := runtime.NewWorker(b.Engine, config)
 			require.ErrorIs(t, err, runtime.ErrInvalid)

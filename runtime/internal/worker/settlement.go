@@ -178,6 +178,11 @@ func (h *HeldTask) Delay(ctx context.Context, until time.Time) error {
 
 // Suspend gives the execution up until the signals of a wait arrive, and returns the token of its waitpoint.
 func (h *HeldTask) Suspend(ctx context.Context, w activityspec.Wait) (activity.Token, error) {
+	if !engine.Has[engine.CompositeLibrary](h.run.session.Backend) && (w.Distinct || len(w.Decisive) > 0 ||
+		len(w.Signals) == 0 && w.Count > 1) {
+		return activity.Token{}, fmt.Errorf("%w: AtLeastDistinct, Decisive, and several signals of any name",
+			engine.ErrNotInContract)
+	}
 	r, err := h.settle(ctx, attemptOutcome{kind: outcomeKindAwaitsSignals, wait: newHeldWait(w)})
 	return r.token, err
 }
