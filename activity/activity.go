@@ -156,8 +156,8 @@ func (a *Activity[In, Out]) Invoke(ctx context.Context, input []byte) ([]byte, e
 	return a.EncodeOutput(out)
 }
 
-// DecodeInput decodes an input as Invoke does, for a program that holds a task of the activity by itself. The error is a
-// *DecodeError.
+// DecodeInput decodes an input as Invoke does, for a program that holds a task of the activity by itself. The error is
+// a *DecodeError.
 func (a *Activity[In, Out]) DecodeInput(input []byte) (In, error) {
 	var in In
 	if err := a.Codec().Decode(input, &in); err != nil {

@@ -58,7 +58,8 @@ func init() {
 // encode checks the frame and encodes its payload.
 func (f *Frame) encode() (activitycontext.Frame, error) {
 	out := activitycontext.Frame{
-		Kind: f.Kind, Encoding: cmp.Or(f.Encoding, activitycontext.BytesEncoding), CorrelationID: f.CorrelationID, At: f.At,
+		Kind: f.Kind, Encoding: cmp.Or(f.Encoding, activitycontext.BytesEncoding), CorrelationID: f.CorrelationID,
+		At: f.At,
 	}
 	if err := activityspec.CheckName(f.Kind); err != nil {
 		return out, fmt.Errorf("emit: %w", err)
@@ -71,20 +72,23 @@ func (f *Frame) encode() (activitycontext.Frame, error) {
 			return out, fmt.Errorf("emit %q: payload of type %T does not encode: %w", f.Kind, f.Payload, err)
 		}
 		if f.Encoding != "" {
-			return out, fmt.Errorf("emit %q: encoding %q is for payloads of type []byte, not %T", f.Kind, f.Encoding, f.Payload)
+			return out, fmt.Errorf("emit %q: encoding %q is for payloads of type []byte, not %T", f.Kind,
+				f.Encoding, f.Payload)
 		}
 		out.Encoding = activitycontext.JSONEncoding
 	}
 	if len(out.Payload) > MaxFrame {
-		return out, fmt.Errorf("emit %q: payload has %d bytes, at most %d are allowed", f.Kind, len(out.Payload), MaxFrame)
+		return out, fmt.Errorf("emit %q: payload has %d bytes, at most %d are allowed", f.Kind, len(out.Payload),
+			MaxFrame)
 	}
 	for _, text := range []struct {
 		name, value string
 		most        int
 	}{{"encoding", f.Encoding, maxFrameEncoding}, {"correlation id", f.CorrelationID, maxFrameText}} {
 		if err := activityspec.CheckText(text.value); err != nil || len(text.value) > text.most {
-			return out, fmt.Errorf("emit %q: %s %.80q: must be at most %d bytes of UTF-8 without control characters", f.Kind,
-				text.name, text.value, text.most)
+			return out,
+				fmt.Errorf("emit %q: %s %.80q: must be at most %d bytes of UTF-8 without control characters", f.Kind,
+					text.name, text.value, text.most)
 		}
 	}
 	return out, nil

@@ -338,8 +338,8 @@ func (c *Client) CancelExecution(
 type ExecutionCancel struct {
 	// Reason is stored with the execution. It must be set.
 	Reason string
-	// Source is who asks, for the record, such as "worker": at most 128 bytes without white space and control characters.
-	// Defaults to "operator_override", which needs no lease.
+	// Source is who asks, for the record, such as "worker": at most 128 bytes without white space and control
+	// characters. Defaults to "operator_override", which needs no lease.
 	Source string
 	// Lease and Epoch are those of the running attempt that is cancelled. They are compared unless Source is
 	// "operator_override" or both are unset, and are given together.
@@ -348,8 +348,8 @@ type ExecutionCancel struct {
 }
 
 // CancelExecutionWith is CancelExecution with a source and a lease: it cancels only the attempt that runs under that
-// lease, in one atomic step. The error also wraps enginecore.ErrStaleLease if the execution runs under another lease, and
-// enginecore.ErrLeaseRevoked.
+// lease, in one atomic step. The error also wraps enginecore.ErrStaleLease if the execution runs under another lease,
+// and enginecore.ErrLeaseRevoked.
 func (c *Client) CancelExecutionWith(
 	ctx context.Context, id enginecore.ExecutionID, how ExecutionCancel,
 ) (enginecore.LifecyclePhase, error) {

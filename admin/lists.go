@@ -48,12 +48,12 @@ type ExecutionQuery struct {
 	Tags map[string]string
 	// Index reads only the executions in this index of Lane, which must be set. It cannot be combined with Flow.
 	Index Index
-	// Partition selects executions of one flow partition, by its number. Nil selects all. On our engine, a server that has
-	// all partitions keeps the eligible index of a lane for all of them in partition 0.
+	// Partition selects executions of one flow partition, by its number. Nil selects all. On our engine, a server that
+	// has all partitions keeps the eligible index of a lane for all of them in partition 0.
 	Partition *int
 	// InOrder lists the index in the order in which workers claim: by priority, then age. It requires Index to be
-	// IndexEligible, and Partition. A page is what the index holds at that moment from a rank on, so executions that enter
-	// or leave it meanwhile may be missing or returned twice.
+	// IndexEligible, and Partition. A page is what the index holds at that moment from a rank on, so executions that
+	// enter or leave it meanwhile may be missing or returned twice.
 	InOrder bool
 	// WithTags sets Execution.Tags, which costs one more read per execution.
 	WithTags bool

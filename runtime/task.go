@@ -19,9 +19,9 @@ import (
 )
 
 // Task is an execution that the program itself works on, in place of a function of an activity: a node of a run, or an
-// execution outside runs. Worker.Next and Worker.NextGranted return one, with its lease. The program ends it with one of
-// the settling methods: Complete, Fail, Cancel, Delay, Suspend, WaitForChildren or Release. A Task may be used by several
-// goroutines.
+// execution outside runs. Worker.Next and Worker.NextGranted return one, with its lease. The program ends it with one
+// of the settling methods: Complete, Fail, Cancel, Delay, Suspend, WaitForChildren or Release. A Task may be used by
+// several goroutines.
 //
 // # Lease and fencing
 //
@@ -32,23 +32,23 @@ import (
 //
 // # Settling
 //
-// A settling method is sent again while the engine is unavailable and the lease lasts. If its ctx ends before, it returns
-// the cause and goes on in the background; call it again to wait for the outcome. It is safe to repeat: a method that has
-// settled the task does nothing and returns nil when it is called again, whatever its arguments. Another settling method
-// then returns ErrTaskSettled, and so do the methods that need an unsettled task.
+// A settling method is sent again while the engine is unavailable and the lease lasts. If its ctx ends before, it
+// returns the cause and goes on in the background; call it again to wait for the outcome. It is safe to repeat: a
+// method that has settled the task does nothing and returns nil when it is called again, whatever its arguments.
+// Another settling method then returns ErrTaskSettled, and so do the methods that need an unsettled task.
 //
-// Errors, for errors.Is: ErrLeaseLost if another worker may have the execution, which can also follow a call whose reply
-// was lost and whose execution went on since; ErrCancelled, ErrDeadline, ErrStartToClose or ErrHeartbeatTimeout if the
-// engine or the worker has ended the attempt for that reason; ErrStopping if the worker has stopped and released it.
-// After other errors of the engine, such as enginecore.ErrUnavailable, the outcome is unknown: the execution is settled
-// as the call asked, or its lease runs out and it is claimed again. If the engine or the method refuses the arguments,
-// the task stays open.
+// Errors, for errors.Is: ErrLeaseLost if another worker may have the execution, which can also follow a call whose
+// reply was lost and whose execution went on since; ErrCancelled, ErrDeadline, ErrStartToClose or ErrHeartbeatTimeout
+// if the engine or the worker has ended the attempt for that reason; ErrStopping if the worker has stopped and released
+// it. After other errors of the engine, such as enginecore.ErrUnavailable, the outcome is unknown: the execution is
+// settled as the call asked, or its lease runs out and it is claimed again. If the engine or the method refuses the
+// arguments, the task stays open.
 //
 // # Giving back
 //
-// A task that is not settled is released, without spending an attempt, when the worker stops and its grace time is over,
-// and when the garbage collector finds that the program has dropped it. If the process dies, it is claimed again when its
-// lease has run out, which counts as a lost worker.
+// A task that is not settled is released, without spending an attempt, when the worker stops and its grace time is
+// over, and when the garbage collector finds that the program has dropped it. If the process dies, it is claimed again
+// when its lease has run out, which counts as a lost worker.
 type Task struct{ held *worker.HeldTask }
 
 // newTask returns a task that is released when it is dropped.
@@ -58,10 +58,10 @@ func newTask(held *worker.HeldTask) *Task {
 	return t
 }
 
-// Next waits for an execution of WorkerConfig.TaskKinds and returns it with its lease. Run must be running, or about to:
-// it renews leases, listens for work and hears of cancellations. Next waits while the program holds as many tasks as
-// WorkerConfig.Concurrency. Executions are claimed only while a call of Next waits. One that was claimed for a call whose
-// ctx has ended meanwhile goes to the next call, or is released after a second.
+// Next waits for an execution of WorkerConfig.TaskKinds and returns it with its lease. Run must be running, or about
+// to: it renews leases, listens for work and hears of cancellations. Next waits while the program holds as many tasks
+// as WorkerConfig.Concurrency. Executions are claimed only while a call of Next waits. One that was claimed for a call
+// whose ctx has ended meanwhile goes to the next call, or is released after a second.
 //
 // The error is the cause of ctx, ErrStopping once Run has been told to stop, or matches ErrInvalid for a worker without
 // TaskKinds.
@@ -79,10 +79,10 @@ func (w *Worker) Next(ctx context.Context) (*Task, error) {
 	return newTask(held), nil
 }
 
-// NextGranted claims the execution that was granted to this worker instance, fresh, resumed or lost by another worker, and
-// returns its task. The error matches ErrNoGrant if the grant has expired, is for another worker or was used, or if its
-// execution is not to be run any more; ErrNotInContract on an engine that cannot claim by grants; others are those of
-// Next.
+// NextGranted claims the execution that was granted to this worker instance, fresh, resumed or lost by another worker,
+// and returns its task. The error matches ErrNoGrant if the grant has expired, is for another worker or was used, or if
+// its execution is not to be run any more; ErrNotInContract on an engine that cannot claim by grants; others are those
+// of Next.
 func (w *Worker) NextGranted(ctx context.Context, grant Grant) (*Task, error) {
 	if w == nil || w.worker == nil {
 		return nil, errUnmadeWorker
@@ -126,10 +126,10 @@ func (t *Task) Info() activity.ExecutionInfo {
 	return activity.ExecutionInfo(t.held.Info())
 }
 
-// Context returns a context that ends with the lease, with a cancellation, at the time limits of the attempt and when the
-// worker stops; context.Cause tells which. It carries the task: activity.Step, Emit, Progress, ReportUsage, Reserve and the
-// like work with it as in a function. The error of activity.Await goes to Fail. The context does not end when the task is
-// settled, and does not keep a task that is otherwise dropped.
+// Context returns a context that ends with the lease, with a cancellation, at the time limits of the attempt and when
+// the worker stops; context.Cause tells which. It carries the task: activity.Step, Emit, Progress, ReportUsage, Reserve
+// and the like work with it as in a function. The error of activity.Await goes to Fail. The context does not end when
+// the task is settled, and does not keep a task that is otherwise dropped.
 func (t *Task) Context() context.Context {
 	if t.made() != nil {
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -217,7 +217,8 @@ func (t *Task) Fail(ctx context.Context, failure error) (again bool, err error) 
 	return again, wrapTask("fail", err)
 }
 
-// Cancel ends the execution as cancelled, without another attempt. The record keeps the reason, at most MaxReason bytes.
+// Cancel ends the execution as cancelled, without another attempt. The record keeps the reason, at most MaxReason
+// bytes.
 func (t *Task) Cancel(ctx context.Context, reason string) error {
 	if err := t.made(); err != nil {
 		return err
@@ -272,8 +273,8 @@ func (t *Task) Release(ctx context.Context) error {
 	return wrapTask("release", t.held.Release(ctx, "the program released the task"))
 }
 
-// ResumeSignals returns the signals that ended the last wait of the attempt; none if it has not waited, or an operator or
-// a timeout ended the wait. The payload is what the sender encoded. Call it before the next Suspend.
+// ResumeSignals returns the signals that ended the last wait of the attempt; none if it has not waited, or an operator
+// or a timeout ended the wait. The payload is what the sender encoded. Call it before the next Suspend.
 func (t *Task) ResumeSignals(ctx context.Context) ([]activity.Signal[json.RawMessage], error) {
 	if err := t.made(); err != nil {
 		return nil, err
@@ -308,8 +309,8 @@ func (t *Task) Progress(ctx context.Context, percent float64, message string) er
 		t.held.Progress(ctx, min(100, max(0, percent)), activitycontext.Shorten(message)))
 }
 
-// ReportUsage counts usage of several dimensions in the budgets of the run, as activity.ReportUsages does. A key that is
-// not empty makes it count once for the execution, as with activity.ReportUsageOnce.
+// ReportUsage counts usage of several dimensions in the budgets of the run, as activity.ReportUsages does. A key that
+// is not empty makes it count once for the execution, as with activity.ReportUsageOnce.
 func (t *Task) ReportUsage(ctx context.Context, key string, usage map[string]int64) error {
 	if err := t.made(); err != nil {
 		return err

@@ -28,8 +28,9 @@ type WorkerConfig struct {
 	Concurrency int
 	// Lanes are the lanes from which the worker claims, each with equal weight. Defaults to the lane "default".
 	Lanes []string
-	// Capabilities are those that the worker offers to nodes that require some: at most 256, of 4,096 bytes together with
-	// a comma between two, none of them empty or with a comma, white space or a control character. Defaults to none.
+	// Capabilities are those that the worker offers to nodes that require some: at most 256, of 4,096 bytes together
+	// with a comma between two, none of them empty or with a comma, white space or a control character. Defaults to
+	// none.
 	Capabilities []string
 	// Lease is the time after which another worker may take over an execution if this worker stops renewing: 300 ms to
 	// 1 h. The worker renews every third of it. Defaults to 10 s.
@@ -49,13 +50,13 @@ type WorkerConfig struct {
 	// capabilities that the worker offers. Executions that a completion makes eligible are not handed to this worker,
 	// so each execution costs a grant and a claim. Defaults to nil: the worker claims for itself.
 	ClaimThrough Granter
-	// TaskKinds makes the worker hand executions of these kinds to callers of Next, instead of running activities, which
-	// it then refuses to register: the names of activities for nodes of runs, and the kinds of executions outside runs. At
-	// most 256, by the rule for names of package activity. Defaults to none. A program that also runs activities has a
-	// second worker for that.
+	// TaskKinds makes the worker hand executions of these kinds to callers of Next, instead of running activities,
+	// which it then refuses to register: the names of activities for nodes of runs, and the kinds of executions outside
+	// runs. At most 256, by the rule for names of package activity. Defaults to none. A program that also runs
+	// activities has a second worker for that.
 	TaskKinds []string
-	// ManualRenewal leaves the renewal of the leases of tasks to Task.Renew. It requires TaskKinds. Defaults to false: the
-	// worker renews them.
+	// ManualRenewal leaves the renewal of the leases of tasks to Task.Renew. It requires TaskKinds. Defaults to false:
+	// the worker renews them.
 	ManualRenewal bool
 	// NoKeeper leaves out the keeper that the workers of an Engine share (OpenConfig.Keeper). What is due by time then
 	// waits for a keeper made by NewKeeper or a keeper of other workers. A worker that sees no keeper logs

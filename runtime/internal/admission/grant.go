@@ -74,10 +74,12 @@ func (r GrantRequest) check() (csv string, err error) {
 	if _, err := enginecore.ParseLaneID(r.Lane); err != nil {
 		fault("lane: %w", err)
 	}
-	for _, id := range []struct{ name, text string }{{"worker id", string(r.WorkerID)}, {"instance", string(r.Instance)}} {
+	for _, id := range []struct{ name, text string }{{"worker id", string(r.WorkerID)}, {"instance",
+		string(r.Instance)}} {
 		if id.text == "" || len(id.text) > maxGrantID || !utf8.ValidString(id.text) ||
 			strings.ContainsFunc(id.text, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
-			fault("%s %.80q: must have 1 to %d bytes, without white space and control characters", id.name, id.text, maxGrantID)
+			fault("%s %.80q: must have 1 to %d bytes, without white space and control characters", id.name,
+				id.text, maxGrantID)
 		}
 	}
 	if r.TTL < time.Millisecond || r.TTL > MaxGrantTTL {

@@ -52,14 +52,16 @@ var unreported = map[outcomeKind]struct {
 	event   engine.LogEvent
 	message string
 }{
-	outcomeKindCompleted:      {engine.EventResultLost, "the engine did not commit the result"},
-	outcomeKindFailed:         {engine.EventFailureLost, "the engine did not record the failure"},
-	outcomeKindSuspended:      {engine.EventSuspensionLost, "the engine did not suspend the execution"},
-	outcomeKindAwaitsChild:    {engine.EventSuspensionLost, "the engine did not suspend the execution for its child run"},
-	outcomeKindCancelled:      {engine.EventFailureLost, "the engine did not cancel the execution"},
-	outcomeKindDelayed:        {engine.EventSuspensionLost, "the engine did not delay the execution"},
-	outcomeKindAwaitsChildren: {engine.EventSuspensionLost, "the engine did not suspend the execution for its dependencies"},
-	outcomeKindAwaitsSignals:  {engine.EventSuspensionLost, "the engine did not suspend the execution"},
+	outcomeKindCompleted: {engine.EventResultLost, "the engine did not commit the result"},
+	outcomeKindFailed:    {engine.EventFailureLost, "the engine did not record the failure"},
+	outcomeKindSuspended: {engine.EventSuspensionLost, "the engine did not suspend the execution"},
+	outcomeKindAwaitsChild: {engine.EventSuspensionLost,
+		"the engine did not suspend the execution for its child run"},
+	outcomeKindCancelled: {engine.EventFailureLost, "the engine did not cancel the execution"},
+	outcomeKindDelayed:   {engine.EventSuspensionLost, "the engine did not delay the execution"},
+	outcomeKindAwaitsChildren: {engine.EventSuspensionLost,
+		"the engine did not suspend the execution for its dependencies"},
+	outcomeKindAwaitsSignals: {engine.EventSuspensionLost, "the engine did not suspend the execution"},
 	outcomeKindReleased: {
 		engine.EventReturnFailed, "the worker could not release the execution, whose lease expires instead",
 	},

@@ -42,7 +42,8 @@ type report struct {
 	committing time.Duration
 	// err is set if the engine may not know that the attempt has ended.
 	err error
-	// refused is the reason why the engine refused to suspend, delay or cancel the execution, so that the attempt fails.
+	// refused is the reason why the engine refused to suspend, delay or cancel the execution, so that the attempt
+	// fails.
 	refused error
 	// resumed is set if the signals or the child run that the execution waits for have arrived already, so
 	// that its function runs again; brought is the result of the wait.

@@ -22,7 +22,8 @@ func (e *execution) Info() activitycontext.Info {
 	return activitycontext.Info{
 		Flow: c.FlowName, FlowID: string(c.FlowID), RunID: c.RunID, Node: c.Node, ExecutionID: string(c.ExecutionID),
 		Attempt: int(c.AttemptIndex) + 1, StartedAt: e.task.begun, Deadline: e.until, Kind: c.Kind,
-		Lane: string(e.task.shard.Lane), Tags: tagsOf(c.Tags), AttemptID: string(c.AttemptID), LeaseID: string(c.LeaseID),
+		Lane: string(e.task.shard.Lane), Tags: tagsOf(c.Tags), AttemptID: string(c.AttemptID),
+		LeaseID:    string(c.LeaseID),
 		LeaseEpoch: int64(c.LeaseEpoch),
 	}
 }

@@ -204,7 +204,8 @@ func (h *HeldTask) Drop() {
 	settled := h.current != nil || h.over != nil
 	h.mu.Unlock()
 	if !settled {
-		h.task.log(slog.LevelWarn, engine.EventAttemptEnded, "the program dropped a task without settling it; it is released")
+		h.task.log(slog.LevelWarn, engine.EventAttemptEnded,
+			"the program dropped a task without settling it; it is released")
 		h.ask(released("the program dropped the task"))
 	}
 }

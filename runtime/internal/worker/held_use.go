@@ -86,9 +86,10 @@ func (h *HeldTask) ReportUsage(ctx context.Context, usage []activitycontext.Usag
 	return h.view.ReportUsage(ctx, usage, key)
 }
 
-// ReportUsageTo adds usage to a budget in all given dimensions, or in none if one would exceed its hard limit. It counts
-// once for a key.
-func (h *HeldTask) ReportUsageTo(ctx context.Context, id enginecore.BudgetID, usage map[string]int64, key string) error {
+// ReportUsageTo adds usage to a budget in all given dimensions, or in none if one would exceed its hard limit. It
+// counts once for a key.
+func (h *HeldTask) ReportUsageTo(ctx context.Context, id enginecore.BudgetID, usage map[string]int64,
+	key string) error {
 	if err := h.active(ctx); err != nil {
 		return err
 	}
@@ -117,7 +118,8 @@ func (h *HeldTask) ReportUsageTo(ctx context.Context, id enginecore.BudgetID, us
 	if reply.Status == enginerpc.StatusHardBreach {
 		limit, _ := strconv.ParseInt(string(reply.Limit), 10, 64)
 		return &activity.BudgetError{
-			Budget: string(id), Dimension: reply.Dimension, Asked: usage[reply.Dimension], Spent: reply.Current, Hard: limit,
+			Budget: string(id), Dimension: reply.Dimension, Asked: usage[reply.Dimension], Spent: reply.Current,
+			Hard: limit,
 		}
 	}
 	return nil
@@ -171,7 +173,8 @@ func (h *HeldTask) readSignals(ctx context.Context) ([]activity.Signal[json.RawM
 		at, _ := strconv.ParseInt(signal["accepted_at"], 10, 64)
 		signals = append(signals, activity.Signal[json.RawMessage]{
 			ID: string(id), Name: signal["signal_name"], Category: signal["signal_category"],
-			SourceType: signal["source_type"], CorrelationID: signal["correlation_id"], Source: signal["source_identity"],
+			SourceType: signal["source_type"], CorrelationID: signal["correlation_id"],
+			Source:  signal["source_identity"],
 			Payload: payload, At: at,
 		})
 	}

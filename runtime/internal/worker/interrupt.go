@@ -89,7 +89,8 @@ type heldWait struct {
 
 func newHeldWait(w activityspec.Wait) *heldWait {
 	return &heldWait{
-		wait: w, suspension: enginecore.SuspensionID(uuid.NewString()), waitpoint: enginecore.WaitpointID(uuid.NewString()),
+		wait: w, suspension: enginecore.SuspensionID(uuid.NewString()),
+		waitpoint: enginecore.WaitpointID(uuid.NewString()),
 	}
 }
 
@@ -131,7 +132,8 @@ func (c *completer) suspendHeld(l *lease, w *heldWait) report {
 // readToken reads the token of a waitpoint whose reply was lost.
 func (c *completer) readToken(ctx context.Context, l *lease, id enginecore.WaitpointID) (string, error) {
 	key := c.session.Core.Keys().WaitpointRecord(l.shard.Partition, id)
-	token, err := c.session.Client.Do(ctx, c.session.Client.B().Hget().Key(key).Field("waitpoint_token").Build()).ToString()
+	token, err := c.session.Client.Do(ctx,
+		c.session.Client.B().Hget().Key(key).Field("waitpoint_token").Build()).ToString()
 	if rueidis.IsRedisNil(err) {
 		return "", enginecore.ErrStaleLease
 	}
@@ -141,8 +143,8 @@ func (c *completer) readToken(ctx context.Context, l *lease, id enginecore.Waitp
 	return token, nil
 }
 
-// reportOf returns the report of a call that gives a lease up. A refusal that leaves the lease as it is does not end the
-// attempt.
+// reportOf returns the report of a call that gives a lease up. A refusal that leaves the lease as it is does not end
+// the attempt.
 func reportOf(metric string, err error) report {
 	switch {
 	case err == nil:

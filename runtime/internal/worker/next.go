@@ -119,7 +119,8 @@ func (s *Run) nextGranted(ctx context.Context, grant admission.IssuedGrant) (*He
 		return nil, err
 	}
 	if len(claimed) == 0 {
-		return nil, fmt.Errorf("%w: the grant of %s is used up, has expired or is for another worker", admission.ErrNoGrant,
+		return nil, fmt.Errorf("%w: the grant of %s is used up, has expired or is for another worker",
+			admission.ErrNoGrant,
 			grant.ExecutionID)
 	}
 	t := s.NewTask(dispatch.LaneShard{Lane: grant.Lane, Partition: grant.Partition}, &claimed[0], sentAt)

@@ -67,7 +67,8 @@ func NewRun(base context.Context, w *Worker) *Run {
 	s.permits = permitQueue{run: &s.services, pools: &s.pools, slots: s}
 	s.returns = permitReturns{run: &s.services, queue: s.queue, limits: &s.limits, slots: s}
 	s.completer = &completer{
-		session: s.session, base: base, instance: w.Instance, claimRequest: s.claimRequest, markUncertain: s.markUncertain,
+		session: s.session, base: base, instance: w.Instance, claimRequest: s.claimRequest,
+		markUncertain: s.markUncertain,
 	}
 	s.completer.batch = newCompletionBatcher(s.completer, w.config.Slots)
 	return s

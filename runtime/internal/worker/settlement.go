@@ -50,8 +50,8 @@ func (h *HeldTask) ask(o attemptOutcome) (*settlement, error) {
 	return h.current, nil
 }
 
-// settle carries out a settlement and waits for it. When ctx ends before, the settlement goes on: the same call waits for
-// it again.
+// settle carries out a settlement and waits for it. When ctx ends before, the settlement goes on: the same call waits
+// for it again.
 func (h *HeldTask) settle(ctx context.Context, o attemptOutcome) (report, error) {
 	s, err := h.ask(o)
 	if err != nil {
@@ -108,8 +108,8 @@ func (h *HeldTask) carryOut() bool {
 	return true
 }
 
-// reopen leaves the task to the program after a settlement that did not end it, for the reason err; nil if the wait that
-// it began had ended before.
+// reopen leaves the task to the program after a settlement that did not end it, for the reason err; nil if the wait
+// that it began had ended before.
 func (h *HeldTask) reopen(s *settlement, err error) (ended bool) {
 	again, release := h.task.runAgain()
 	if release {
@@ -129,7 +129,8 @@ func (h *HeldTask) reopen(s *settlement, err error) (ended bool) {
 	return !again
 }
 
-// settleError returns the error of a settlement that the engine has refused or that had no answer while the lease lasted.
+// settleError returns the error of a settlement that the engine has refused or that had no answer while the lease
+// lasted.
 func settleError(err error) error {
 	if err != nil && isFence(err) {
 		return fmt.Errorf("%w: %w", engine.ErrLeaseLost, err)
