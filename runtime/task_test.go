@@ -430,3 +430,49 @@ func TestFunctionCancelsAndDelays(t *testing.T) {
 		b.Settle(t)
 	})
 }
+
+// Usage of several dimensions counts in the budgets of the run, and in a budget that the run does not have.
+func TestTaskUsage(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		h := newHolder(t, b, runtime.WorkerConfig{})
+		operator, err := admin.New(b.Engine)
+		require.NoError(t, err)
+		id, _, err := operator.CreateBudget(h.ctx, admin.BudgetSpec{
+			Dimensions: map[string]admin.Limits{"tokens": {Hard: 10}, "calls": {}},
+		})
+		require.NoError(t, err)
+		f := flow.New[int, int]("spends",
+			flow.Budget("quota", flow.HardLimit("tokens", 100), flow.HardLimit("calls", 100)))
+		flow.Return(f, flow.Node(f, "only", passing("work"), f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		run, err := runtime.Start(h.ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		task := h.next()
+		require.NoError(t, task.ReportUsage(h.ctx, "first", map[string]int64{"tokens": 7, "calls": 1}))
+		require.NoError(t, task.ReportUsage(h.ctx, "first", map[string]int64{"tokens": 7, "calls": 1}), "it counts once")
+		require.NoError(t, activity.ReportUsages(task.Context(), map[string]int64{"tokens": 3, "calls": 1}))
+		amounts, err := activity.Budgets(task.Context())
+		require.NoError(t, err)
+		spent := map[string]int64{}
+		for _, a := range amounts {
+			spent[a.Dimension] = a.Spent
+		}
+		require.Equal(t, map[string]int64{"tokens": 10, "calls": 2}, spent)
+		require.ErrorIs(t, task.ReportUsage(h.ctx, "", map[string]int64{"tokens": -1}), activity.ErrUsage)
+		require.ErrorIs(t, task.ReportUsage(h.ctx, "", map[string]int64{"other": 1}), activity.ErrUnknownDimension)
+
+		require.NoError(t, task.ReportUsageTo(h.ctx, id, "a", map[string]int64{"tokens": 9, "calls": 1}))
+		require.NoError(t, task.ReportUsageTo(h.ctx, id, "a", map[string]int64{"tokens": 9, "calls": 1}))
+		err = task.ReportUsageTo(h.ctx, id, "b", map[string]int64{"tokens": 2, "calls": 1})
+		require.ErrorIs(t, err, activity.ErrBudgetExceeded)
+		budget, err := operator.Budget(h.ctx, id)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, budget.Usage["calls"], "none is counted, or all")
+		require.NoError(t, task.Complete(h.ctx, 1))
+		_, err = run.Result(h.ctx)
+		require.NoError(t, err)
+	})
+}

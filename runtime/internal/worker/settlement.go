@@ -162,7 +162,10 @@ func (h *HeldTask) Fail(ctx context.Context, failure error) (retries bool, err e
 		o = released("it waits for a budget")
 	}
 	r, err := h.settle(ctx, o)
-	return err == nil && (o.kind != outcomeKindFailed && o.kind != outcomeKindCancelled || r.metric == engine.OutcomeRetried), err
+	if o.kind == outcomeKindFailed {
+		return err == nil && r.metric == engine.OutcomeRetried, err
+	}
+	return err == nil && o.kind != outcomeKindCancelled, err
 }
 
 // Cancel ends the execution as cancelled.
