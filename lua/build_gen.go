@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "243-53575975edcbbe1a"
+const build = "244-51e5200c09db8a2a"

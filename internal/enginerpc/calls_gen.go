@@ -193,6 +193,7 @@ type GraphNode struct {
 	Kind   string
 	Policy []byte
 	Tags   []byte
+	Limits string
 }
 
 func decodeGraphNode(r *fields, out *GraphNode) {
@@ -200,6 +201,7 @@ func decodeGraphNode(r *fields, out *GraphNode) {
 	out.Kind = textValue[string](r, "kind")
 	out.Policy = bytesValue(r, "policy")
 	out.Tags = bytesValue(r, "tags")
+	out.Limits = textValue[string](r, "limits")
 }
 
 // SubmissionOutcome is an element of replies or calls.
@@ -240,6 +242,10 @@ type ClaimedExecution struct {
 	FlowInput      []byte
 	InputsComplete bool
 	Inputs         []NodeInput
+	// Admission: optional.
+	Admission string
+	// Budgets: optional.
+	Budgets string
 	// Node: optional.
 	Node string
 	// Kind: optional.
@@ -264,10 +270,6 @@ type ClaimedExecution struct {
 	JournalComplete bool
 	// Journal: optional.
 	Journal []JournalEntry
-	// Admission: optional.
-	Admission string
-	// Budgets: optional.
-	Budgets string
 	// Tags: optional.
 	Tags []byte
 }
@@ -285,6 +287,12 @@ func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	out.FlowInput = bytesValue(r, "flow_input")
 	out.InputsComplete = boolValue(r, "inputs_complete")
 	out.Inputs = list(r, "inputs", decodeNodeInput)
+	if r.left() > 0 {
+		out.Admission = textValue[string](r, "admission")
+	}
+	if r.left() > 0 {
+		out.Budgets = textValue[string](r, "budgets")
+	}
 	if r.left() > 0 {
 		out.Node = textValue[string](r, "node")
 	}
@@ -320,12 +328,6 @@ func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	}
 	if r.left() > 0 {
 		out.Journal = list(r, "journal", decodeJournalEntry)
-	}
-	if r.left() > 0 {
-		out.Admission = textValue[string](r, "admission")
-	}
-	if r.left() > 0 {
-		out.Budgets = textValue[string](r, "budgets")
 	}
 	if r.left() > 0 {
 		out.Tags = bytesValue(r, "tags")
