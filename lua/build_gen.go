@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "244-51e5200c09db8a2a"
+const build = "245-9278182d82207b13"

@@ -384,7 +384,7 @@ func TestTaskFrames(t *testing.T) {
 		require.Len(t, frames, 2)
 		require.Equal(t, "req-1", frames[0].CorrelationID)
 		require.Equal(t, "utf8", frames[0].Encoding)
-		require.Equal(t, at, frames[0].CameAbout)
+		require.Equal(t, at, frames[0].ProducedAt)
 		require.True(t, frames[1].JSON)
 	})
 }

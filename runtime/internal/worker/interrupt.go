@@ -164,15 +164,3 @@ func (l *lease) hasEnded(err error, detail, state string) bool {
 		refusal.Detail("attempt_id") == string(l.claimed.AttemptID) &&
 		refusal.Detail("lease_epoch") == strconv.FormatInt(int64(l.claimed.LeaseEpoch), 10)
 }
-
-// cancellationIn returns the mark of activity.CancelNode in an error's chain, nil if there is none.
-func cancellationIn(err error) *activityspec.Cancellation {
-	mark, _ := errors.AsType[*activityspec.Cancellation](err)
-	return mark
-}
-
-// postponementIn returns the mark of activity.DelayUntil in an error's chain, nil if there is none.
-func postponementIn(err error) *activityspec.Postponement {
-	mark, _ := errors.AsType[*activityspec.Postponement](err)
-	return mark
-}
