@@ -110,8 +110,8 @@ func (t *Task) made() error {
 	return nil
 }
 
-// wrap adds what was done to the error of a call for the task. It keeps the task from being taken for dropped until that
-// call has returned.
+// wrap adds what was done to the error of a call for the task. It keeps the task from being taken for dropped until
+// that call has returned.
 func (t *Task) wrap(what string, err error) error {
 	goruntime.KeepAlive(t)
 	if err == nil {

@@ -89,7 +89,7 @@ func (h *HeldTask) carryOut() bool {
 		h.finish(cause)
 		return true
 	}
-	r := t.run.completer.report(&t.lease, s.outcome, 0)
+	r := h.report(s.outcome)
 	t.reported(s.outcome.kind, &r)
 	if r.refused != nil {
 		return h.reopen(s, r.refused)
@@ -106,6 +106,15 @@ func (h *HeldTask) carryOut() bool {
 	h.over = s.err
 	close(s.done)
 	return true
+}
+
+// report reports an outcome, and repeats the call while the engine is unavailable and the lease lasts.
+func (h *HeldTask) report(o attemptOutcome) report {
+	c, l := h.task.run.completer, &h.task.lease
+	if o.kind == outcomeKindReleased {
+		return c.releaseUntilKnown(l, o.reason)
+	}
+	return c.report(l, o, 0)
 }
 
 // reopen leaves the task to the program after a settlement that the engine refused with err.
