@@ -2,9 +2,9 @@ package runtime_test
 
 import (
 	"context"
-	"encoding/json"
 	goruntime "runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -181,15 +181,31 @@ func TestSignalsDescribeThemselves(t *testing.T) {
 	})
 }
 
-// collecting is a result that takes its time to encode, while the garbage collector looks for what is dropped.
-type collecting struct{}
+// inspected is an error that calls a function when it is looked into.
+type inspected func()
 
-func (collecting) MarshalJSON() ([]byte, error) {
-	for range 5 {
-		goruntime.GC()
-		time.Sleep(5 * time.Millisecond)
+func (e inspected) Error() string { return "inspected" }
+
+func (e inspected) Unwrap() error {
+	e()
+	return nil
+}
+
+// findDropped runs the garbage collector until it has found what was dropped.
+func findDropped(t *testing.T) {
+	for range 2 {
+		found := make(chan struct{})
+		goruntime.AddCleanup(new([64]int), func(chan struct{}) { close(found) }, found)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			goruntime.GC()
+			select {
+			case <-found:
+				return ""
+			default:
+				return "the garbage collector has found nothing"
+			}
+		})
 	}
-	return json.Marshal(5)
 }
 
 // A task is not taken for dropped while its last method runs.
@@ -197,10 +213,10 @@ func TestTaskInUseIsNotDropped(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		h := newHolder(t, b, runtime.WorkerConfig{})
-		run := h.started(1)
-		require.NoError(t, h.next().Complete(h.ctx, collecting{}))
-		out, err := run.Result(h.ctx)
+		run := h.started(1, activity.Retry(activity.NoRetry))
+		_, err := h.next().Fail(h.ctx, inspected(sync.OnceFunc(func() { findDropped(t) })))
 		require.NoError(t, err)
-		require.Equal(t, 5, out)
+		_, err = run.Result(h.ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
 	})
 }
