@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "245-9278182d82207b13"
+const build = "246-8986beedfd629f0d"
