@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "251-826cc567df41f0a5"
+const build = "252-b9c9ff74329d7374"
