@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "252-3096045e18d97899"
+const build = "253-ebd78e6b66fc82b0"

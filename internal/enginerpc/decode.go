@@ -243,10 +243,19 @@ func boolValue(r *fields, name string) bool {
 	return false
 }
 
+// isEmptyText reports whether a value is the empty text, which can stand for an empty array.
+func isEmptyText(m *rueidis.RedisMessage) bool {
+	if !m.IsString() {
+		return false
+	}
+	text, err := m.ToString()
+	return err == nil && text == ""
+}
+
 // array is the next value as an array.
 func (r *fields) array(name string) []rueidis.RedisMessage {
 	m := r.next(name)
-	if m == nil {
+	if m == nil || isEmptyText(m) {
 		return nil
 	}
 	if !m.IsArray() {

@@ -17,6 +17,7 @@ const (
 	noLease    = "------------------------------------"
 	otherLease = "++++++++++++++++++++++++++++++++++++" // it is in more, as lease
 	elseNumber = 255                                    // the value of a state field is in more
+	smallRun   = 10                                     // nodes of a run up to which its rows can say how many are open
 )
 
 // Flags of a row and of a run.
@@ -36,6 +37,9 @@ const (
 	flagPlain
 	_ // it has a key by which it shares lanes
 	flagSpecial
+
+	// Flags of a run by which calls know that nothing has happened in it but successes.
+	flagsStanding = flagExtended | flagReplayed | flagPurging | flagPlain
 )
 
 // Values of state fields by their number, from 1 on.
@@ -77,7 +81,7 @@ type runHead struct {
 	key        string
 	count      int
 	flags      int
-	open       int
+	open       int // what the header says, or else the rows
 	created    int64
 	graph      string
 	rows       []row
@@ -130,7 +134,21 @@ func readRows(key, text string) (*runHead, string) {
 			h.rows[i].changed = h.created
 		}
 	}
+	if h.flags&flagsStanding == flagPlain && h.count <= smallRun {
+		h.open = h.openRows()
+	}
 	return h, ""
+}
+
+// openRows is how many rows are those of nodes that have not ended.
+func (h *runHead) openRows() int {
+	open := 0
+	for i := range h.rows {
+		if h.rows[i].states[0] != len(phases) {
+			open++
+		}
+	}
+	return open
 }
 
 func readRow(b []byte) row {

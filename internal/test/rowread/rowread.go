@@ -33,6 +33,12 @@ const (
 	Ahead                    // it was leased for the first time before it had its permits
 )
 
+const (
+	standing = 15 // flags of a run that say what has become of it
+	plain    = 8  // of these: it is open, and its nodes have ended with success, if they have
+	smallRun = 10 // nodes up to which the rows of a plain run say how many are open, and not its header
+)
+
 // Head is the header of a run's rows.
 type Head struct {
 	Nodes   int
@@ -100,6 +106,14 @@ func Parse(nodes string) (Head, []Row, error) {
 		rows[i] = parseRow(b[HeadBytes+i*RowBytes:])
 		if rows[i].Changed == 0 {
 			rows[i].Changed = h.Created
+		}
+	}
+	if h.Flags&standing == plain && h.Nodes <= smallRun {
+		h.Open = 0
+		for i := range rows {
+			if rows[i].Phase != "terminal" {
+				h.Open++
+			}
 		}
 	}
 	return h, rows, nil

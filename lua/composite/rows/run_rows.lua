@@ -3,11 +3,8 @@
 function graph.add_open_rows(c, flow_id, by)
   local run = row.run(c, flow_id)
   if not run then return nil end
-  if by ~= 0 then
-    run.open = run.open + by
-    row.touch_run(run)
-  end
-  return run.open
+  if by ~= 0 then row.add_open(run, by) end
+  return row.open(run)
 end
 
 function graph.on_extended(c, flow_id)
@@ -33,12 +30,12 @@ local SPECIAL_FIELDS = {
 
 local IDENTITY = '<I6c32'
 
--- Of the header: how long it is, what is read of it, which is the flags, the number of open nodes and the identity, and where that is;
--- and the flags of plain runs.
-local HEAD_BYTES, STATE, STATE_AT = row.HEAD_BYTES, '<BI4c38', row.FLAGS + 1
+-- Of the header: how long it is, what is read of it, which is the number of nodes, the flags, the number of open nodes and the identity,
+-- and where that is; and the flags of plain runs.
+local HEAD_BYTES, STATE, STATE_AT = row.HEAD_BYTES, '<HBI4c38', row.FLAGS - 1
 local PLAIN, SPECIAL = row.PLAIN, row.SPECIAL
 
-local function read_plain(c, flow_id, identity, flags)
+local function read_plain(c, flow_id, identity, flags, count)
   local flow = record.read(key.flow_core(c, flow_id), flags >= SPECIAL and SPECIAL_FIELDS or PLAIN_FIELDS)
   if not flow then return nil end
   flow.id = flow_id
@@ -47,6 +44,7 @@ local function read_plain(c, flow_id, identity, flags)
   flow.created, flow.created_text = created, number.time(created)
   flow.graph, flow.graph_hash = graph_store.of_call(c, graph_hash), graph_hash
   flow.flow_kind, flow.run_id = flow.flow_kind or '', flow.run_id or ''
+  flow.count, flow.is_small = count, count <= row.SMALL_RUN
   flow.nodes_key, flow.results_key, flow.events_key = key.flow_nodes(c, flow_id), key.flow_results(c, flow_id), key.flow_events(c, flow_id)
   if known_count >= MAX_KNOWN then known, known_count = {}, 0 end
   known_count = known_count + 1
@@ -59,7 +57,7 @@ function flow_record.of_plain(c, flow_id)
   if not run or not row.is_plain(run) then return nil end
   local flow = known[flow_id]
   if flow and flow.at == c.at and flow.created == run.created and flow.graph_hash == run.graph then return flow end
-  return read_plain(c, flow_id, struct.pack(IDENTITY, run.created, run.graph), run.flags)
+  return read_plain(c, flow_id, struct.pack(IDENTITY, run.created, run.graph), run.flags, run.count)
 end
 
 -- Rows behind that of a node which are read with it before it is known which nodes are behind it.
@@ -72,23 +70,26 @@ local function last_to_read(flow, ordinal)
   local to = node and node.read_to
   if to then return to end
   local successors = node and graph_store.successors(flow.graph, node)
-  to = row.place((successors and successors.last or ordinal + MORE_ROWS) + 1) - 1
+  local last = successors and successors.last or ordinal + MORE_ROWS
+  if successors and successors.count == 0 and flow.is_small then last = flow.count end
+  to = row.place(last + 1) - 1
   if to > row.LAST_OF_FIRST_READ then to = row.place(ordinal + 1) - 1 end
   if to > row.LAST_OF_FIRST_READ then to = HEAD_BYTES - 1 end
   if node then node.read_to = to end
   return to
 end
 
--- The record of a plain run that the call has not loaded, the bytes that its rows begin with, and how many of its nodes are open; nil
--- for another run. The row of a node is among the bytes unless many are before it, and mostly those of the nodes behind it.
+-- The record of a plain run that the call has not loaded, the bytes that its rows begin with, and how many of its nodes are open, but
+-- for small runs; nil for another run. The row of a node is among the bytes unless many are before it, and mostly those of the nodes
+-- behind it; of a small run, all rows if no node is behind it.
 function run_rows.plain(c, flow_id, ordinal)
   local flow = known[flow_id]
   if flow and flow.at ~= c.at then flow = nil end
   local bytes = redis.call('GETRANGE', flow and flow.nodes_key or key.flow_nodes(c, flow_id), 0, last_to_read(flow, ordinal))
   if #bytes < HEAD_BYTES then return nil end
-  local flags, open, identity = struct.unpack(STATE, bytes, STATE_AT)
+  local count, flags, open, identity = struct.unpack(STATE, bytes, STATE_AT)
   if flags % (2 * PLAIN) ~= PLAIN then return nil end
-  if not flow or flow.identity ~= identity then flow = read_plain(c, flow_id, identity, flags) end
+  if not flow or flow.identity ~= identity then flow = read_plain(c, flow_id, identity, flags, count) end
   return flow, bytes, open
 end
 
@@ -108,7 +109,7 @@ end
 -- How many nodes of a run are open, as text; nil for flows without rows.
 function run_rows.open_nodes(c, flow_id)
   local run = row.run(c, flow_id)
-  return run and number.text(run.open) or nil
+  return run and number.text(row.open(run)) or nil
 end
 
 -- Loads the rows of a page of members, which are adjacent, with one command.
@@ -146,7 +147,7 @@ end
 -- runs. For calls that change nothing. Gives how many nodes were looked at, at most `limit`, and the ordinal to go on with, nil behind the last.
 function run_rows.count_states(c, flow_id, from, limit, visit)
   local run = row.run(c, flow_id)
-  if not run or run.open == 0 or row.is_purging(run) or from > run.count then return 0, nil end
+  if not run or row.open(run) == 0 or row.is_purging(run) or from > run.count then return 0, nil end
   local to = math.min(run.count, from + limit - 1)
   local g = graph_store.of_run(run)
   row.each_state(run, from, to, function(ordinal, phase, eligibility)
