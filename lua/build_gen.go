@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "242-0aad002cf099f5f7"
+const build = "243-6eedcadacc549163"

@@ -45,19 +45,12 @@ local function read_children(flow, bytes, from, successors)
   return true
 end
 
--- The line of a node in the event log, but for what follows the attempt.
-local function line_of(node, event, name)
-  local line = '\n' .. encode.logged(event, node.name, '0', '')
-  node[name] = line
-  return line
-end
-
 -- A node that waits for nothing any more is leased to the completing worker, or enters its lane. Gives its row, and its event in two
 -- parts. `name` is that of the completed node, where its result goes there.
 local function release(c, flow, node, stem, name, result)
   local execution_id, next_up = stem .. node.suffix, c.next_up
   local active = next_up and row_lease.take(c, next_up, flow, execution_id, node, name, result)
-  if active then return active, node.line_started or line_of(node, 'started', 'line_started'), next_up.logged_instance end
+  if active then return active, node.line_started or row_lease.line_of(node, 'started', 'line_started'), next_up.logged_instance end
   local core = { created_at = flow.created_text, priority = node.priority, managed = '1', fair_key = flow.fair_key or '' }
   order.enter(c, node.lane_id, execution_id, core)
   order.announce(c, execution_id, core, node.lane_id)
@@ -107,7 +100,7 @@ local function succeed(c, flow, bytes, open, node, done, successors, stem, resul
   else
     head = struct.pack('<I4', open - 1)
   end
-  local count, line = successors.count, node.line_success or line_of(node, 'success', 'line_success')
+  local count, line = successors.count, node.line_success or row_lease.line_of(node, 'success', 'line_success')
   if count == 1 and successors.last == node.ordinal + 1 then
     local child, event, by = resolve_edge(c, flow, successors, 1, stem, result)
     write(flow, bytes, head_at, head, node.place, done .. child)
