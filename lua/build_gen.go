@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "243-6eedcadacc549163"
+const build = "244-41e8afd939655d9b"
