@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -84,7 +85,22 @@ func (c *Client) nodeResult(ctx context.Context, id enginecore.ExecutionID) ([]b
 	}
 	key := c.keys.FlowResults(p, enginecore.FlowID(run))
 	read := c.client.B().Hget().Key(key).Field(strconv.FormatUint(ordinal, 10)).Build()
-	return valueOf(ctx, c.client.Do(ctx, read))
+	result, found, err := valueOf(ctx, c.client.Do(ctx, read))
+	if err != nil || found || ordinal != 1 {
+		return result, found, err
+	}
+	const head, row, short = 46, 93, 1024 // bytes
+	read = c.client.B().Getrange().Key(c.keys.FlowNodes(p, enginecore.FlowID(run))).Start(0).End(head + row + 4 + short - 1).Build()
+	nodes, found, err := valueOf(ctx, c.client.Do(ctx, read))
+	if err != nil || !found || len(nodes) < head+row+4 || binary.LittleEndian.Uint16(nodes[1:]) != 1 {
+		return nil, false, err
+	}
+	// A run of one node has a short result behind its row.
+	length, behind := binary.LittleEndian.Uint32(nodes[head+row:]), nodes[head+row+4:]
+	if length == 0 || int64(length) > int64(len(behind)) {
+		return nil, false, nil
+	}
+	return behind[:length], true, nil
 }
 
 // isOfIndex reports whether a node is what an index lists that has no nodes of runs. known is false for an index that

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "244-41e8afd939655d9b"
+const build = "247-825faaacf2b98c65"

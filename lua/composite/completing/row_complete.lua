@@ -92,8 +92,15 @@ local function resolve_edges(c, flow, successors, stem, result)
   return table.concat(events)
 end
 
--- Writes what a success changes of the rows of its run. Gives the text for the event log.
-local function succeed(c, flow, bytes, open, node, done, successors, stem, result)
+-- What is to be behind the row of a node that is the only one of its run; nil for others, and where the result is stored elsewhere.
+local function behind_row(bytes, ordinal, open, result)
+  if ordinal ~= 1 or open ~= 1 or result == '' or struct.unpack('<H', bytes, 2) ~= 1 then return nil end
+  return row_inputs.behind_row(result)
+end
+
+-- Writes what a success changes of the rows of its run, with `behind`, which is nil or goes behind the last one. Gives the text for the
+-- event log.
+local function succeed(c, flow, bytes, open, node, done, successors, stem, result, behind)
   local head_at, head = FLAGS + 1, nil
   if open == 1 then
     head_at, head = FLAGS, struct.pack('<BI4', string.byte(bytes, FLAGS + 1) - PLAIN, 0)
@@ -105,6 +112,11 @@ local function succeed(c, flow, bytes, open, node, done, successors, stem, resul
     local child, event, by = resolve_edge(c, flow, successors, 1, stem, result)
     write(flow, bytes, head_at, head, node.place, done .. child)
     return c.now_text .. line .. event .. by
+  end
+  if behind then
+    redis.call('SET', flow.nodes_key,
+      string.sub(bytes, 1, head_at) .. head .. string.sub(bytes, BEHIND_OPEN + 1, node.place) .. done .. behind)
+    return c.now_text .. line
   end
   write(flow, bytes, head_at, head, node.place, done)
   return c.now_text .. line .. (count > 0 and resolve_edges(c, flow, successors, stem, result) or '')
@@ -173,9 +185,10 @@ function row_complete.commit(c, completion)
   c.budget = c.budget - successors.count
   if successors.others then row_edges.postpone(c, execution_id) end
   local result, left = completion.result, commits.left
-  if result ~= '' then redis.call('HSET', flow.results_key, ordinal, result) end
+  local behind = behind_row(bytes, ordinal, open, result)
+  if result ~= '' and not behind then redis.call('HSET', flow.results_key, ordinal, result) end
   left[#left + 1] = execution_id
-  local text = succeed(c, flow, bytes, open, node, done, successors, string.sub(execution_id, 1, -5), result)
+  local text = succeed(c, flow, bytes, open, node, done, successors, string.sub(execution_id, 1, -5), result, behind)
   if node.attempt_timeout then call.leave(c, 'ZREM', key.index_attempt_timeout(c), execution_id) end
   if open == 1 then
     if flow.result_execution_id == execution_id then call.list_in(c, 'completed')[execution_id] = result end
