@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "247-825faaacf2b98c65"
+const build = "248-0e4583944df55ba6"

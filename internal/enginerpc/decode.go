@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -243,10 +244,22 @@ func boolValue(r *fields, name string) bool {
 	return false
 }
 
+// isEmptyText reports whether a value is the empty text, which can stand for an empty array.
+func isEmptyText(m *rueidis.RedisMessage) bool {
+	if !m.IsString() {
+		return false
+	}
+	text, err := m.ToString()
+	return err == nil && text == ""
+}
+
 // array is the next value as an array.
 func (r *fields) array(name string) []rueidis.RedisMessage {
 	m := r.next(name)
 	if m == nil {
+		return nil
+	}
+	if isEmptyText(m) {
 		return nil
 	}
 	if !m.IsArray() {
@@ -294,14 +307,31 @@ func list[T any](r *fields, name string, decode func(*fields, *T)) []T {
 	return out
 }
 
-// listOf reads a nested array of single values.
+// words is the next value as words with blanks between them; ok is false, and nothing is read, if it is no text.
+func (r *fields) words() (words []string, ok bool) {
+	if r.failed() || r.at >= len(r.items) || !r.items[r.at].IsString() {
+		return nil, false
+	}
+	text, _ := r.items[r.at].ToString()
+	r.at++
+	return strings.Fields(text), true
+}
+
+// listOf reads a nested array of single values. One of texts can be one text, with a blank between words.
 func listOf[T any](r *fields, name string, value func(*fields, string) T) []T {
+	var out []T
+	if texts, ok := any(&out).(*[]string); ok {
+		if words, ok := r.words(); ok {
+			*texts = words
+			return out
+		}
+	}
 	items := r.array(name)
 	if len(items) == 0 {
 		return nil
 	}
 	child := fields{open: r.open, parent: r, name: name, items: items}
-	out := make([]T, len(items))
+	out = make([]T, len(items))
 	for i := range out {
 		child.index = i
 		out[i] = value(&child, "")

@@ -17,6 +17,7 @@ const (
 	noLease    = "------------------------------------"
 	otherLease = "++++++++++++++++++++++++++++++++++++" // it is in more, as lease
 	elseNumber = 255                                    // the value of a state field is in more
+	smallRun   = 10                                     // nodes of a run up to which its rows can say how many are open
 )
 
 // Flags of a row and of a run.
@@ -25,6 +26,8 @@ const (
 	flagRecorded
 	flagLeased
 	flagOtherAttempt
+	_ // the nodes behind it were not told
+	flagAhead
 )
 
 const (
@@ -32,6 +35,11 @@ const (
 	flagReplayed
 	flagPurging
 	flagPlain
+	_ // it has a key by which it shares lanes
+	flagSpecial
+
+	// Flags of a run by which calls know that nothing has happened in it but successes.
+	flagsStanding = flagExtended | flagReplayed | flagPurging | flagPlain
 )
 
 // Values of state fields by their number, from 1 on.
@@ -73,7 +81,7 @@ type runHead struct {
 	key        string
 	count      int
 	flags      int
-	open       int
+	open       int // what the header says, or else the rows
 	created    int64
 	graph      string
 	rows       []row
@@ -128,6 +136,9 @@ func readRows(key, text string) (*runHead, string) {
 			h.rows[i].changed = h.created
 		}
 	}
+	if h.flags&flagsStanding == flagPlain && h.count <= smallRun {
+		h.open = h.openRows()
+	}
 	return h, ""
 }
 
@@ -142,6 +153,17 @@ func behindRow(count int, b []byte) (result string, rows []byte) {
 		return "", b
 	}
 	return string(behind[:length]), b[:headBytes+rowBytes]
+}
+
+// openRows is how many rows are those of nodes that have not ended.
+func (h *runHead) openRows() int {
+	open := 0
+	for i := range h.rows {
+		if h.rows[i].states[0] != len(phases) {
+			open++
+		}
+	}
+	return open
 }
 
 func readRow(b []byte) row {
@@ -243,7 +265,7 @@ func (p *partition) record(f *flowRecord, r *row) map[string]string {
 			"node": n.get("name"), "execution_kind": n.get("kind"), "required_capabilities": n.get("capabilities"),
 			"attempt_timeout": n.get("attempt_timeout"), "start_timeout": n.get("start_timeout"),
 			"wait_spec": n.get("wait"), "lane_id": n.get("lane_id"), "current_lane": n.get("lane_id"), "priority": n.get("priority"),
-			"uses_flow_input": n.get("uses_flow_input"),
+			"uses_flow_input": n.get("uses_flow_input"), "limits": n.get("limits"),
 		} {
 			set(field, text)
 		}
@@ -263,6 +285,9 @@ func (p *partition) record(f *flowRecord, r *row) map[string]string {
 		}
 	}
 	maps.Copy(core, f.more()[r.ordinal])
+	if r.flag(flagAhead) {
+		core["admission"] = "0 0 ?"
+	}
 	p.leaseFields(r, core)
 	return core
 }

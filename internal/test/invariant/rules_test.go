@@ -110,7 +110,7 @@ func TestEveryRuleFires(t *testing.T) {
 		{invariant.RuleFlow, "HSET $flow: node_count 9", "node_count"},
 		{invariant.RuleFlow, "HSET $flow: edge_count 9", "edge_count"},
 		{invariant.RuleFlow, "HSET $flow: graph_revision 1", "graph_revision"},
-		{invariant.RuleFlow, "HEAD open open 9", "9 nodes are counted as open"},
+		{invariant.RuleFlow, "HEAD open flags 0; HEAD open open 9", "9 nodes are counted as open"},
 		{invariant.RuleFlow, "HSET $flow:done nodes_failed 1", "nodes_failed"},
 		{invariant.RuleFlow, "SADD $members: nobody", "does not exist"},
 		{invariant.RuleFlow, "HSET $edge: edge_id $edgeid: flow_id $flowid: upstream_execution_id $id:b downstream_execution_id $id:d", "not in both"},

@@ -29,6 +29,14 @@ const (
 	Recorded                 // the current attempt has a record of its own
 	Leased                   // the lease is shown
 	OtherAttempt             // the id of the attempt is in the hash of further fields
+	Untold                   // it ended with its run, so the nodes behind it were not told
+	Ahead                    // it was leased for the first time before it had its permits
+)
+
+const (
+	standing = 15 // flags of a run that say what has become of it
+	plain    = 8  // of these: it is open, and its nodes have ended with success, if they have
+	smallRun = 10 // nodes up to which the rows of a plain run say how many are open, and not its header
 )
 
 // Head is the header of a run's rows.
@@ -110,6 +118,14 @@ func Parse(nodes string) (Head, []Row, error) {
 		rows[i] = parseRow(b[HeadBytes+i*RowBytes:])
 		if rows[i].Changed == 0 {
 			rows[i].Changed = h.Created
+		}
+	}
+	if h.Flags&standing == plain && h.Nodes <= smallRun {
+		h.Open = 0
+		for i := range rows {
+			if rows[i].Phase != "terminal" {
+				h.Open++
+			}
 		}
 	}
 	return h, rows, nil
@@ -207,6 +223,9 @@ func (r Row) Fields(more map[string]string) map[string]string {
 		set("current_lease_id", r.Lease)
 	}
 	delete(out, "lease")
+	if r.Flags&Ahead != 0 {
+		out["admission"] = "0 0 ?"
+	}
 	if r.Flags&OtherAttempt == 0 && r.Lease != "" && !other && r.Attempt != "pending_retry_attempt" {
 		out["current_attempt_id"] = AttemptOf(r.Lease)
 	}

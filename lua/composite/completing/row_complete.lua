@@ -64,9 +64,11 @@ local function resolve_edge(c, flow, successors, i, stem, result)
   return release(c, flow, successors[i], stem, successors.names[i], result)
 end
 
--- Writes rows, the first of them at a place, and before them the number of open nodes at another.
+-- Writes rows, the first of them at a place, and before them what changes of the header at another, if anything does.
 local function write(flow, bytes, head_at, head, at, rows)
-  if at <= #bytes and at - BEHIND_OPEN <= MAX_GAP then
+  if not head then
+    redis.call('SETRANGE', flow.nodes_key, at, rows)
+  elseif at <= #bytes and at - BEHIND_OPEN <= MAX_GAP then
     redis.call('SETRANGE', flow.nodes_key, head_at, head .. string.sub(bytes, BEHIND_OPEN + 1, at) .. rows)
   else
     redis.call('SETRANGE', flow.nodes_key, head_at, head)
@@ -93,9 +95,8 @@ local function resolve_edges(c, flow, successors, stem, result)
 end
 
 -- What is to be behind the row of a node that is the only one of its run; nil for others, and where the result is stored elsewhere.
-local function behind_row(bytes, ordinal, open, result)
-  if ordinal ~= 1 or open ~= 1 or result == '' or struct.unpack('<H', bytes, 2) ~= 1 then return nil end
-  return row_inputs.behind_row(result)
+local function behind_row(flow, result)
+  return flow.count == 1 and result ~= '' and row_inputs.behind_row(result) or nil
 end
 
 -- Writes what a success changes of the rows of its run, with `behind`, which is nil or goes behind the last one. Gives the text for the
@@ -104,7 +105,7 @@ local function succeed(c, flow, bytes, open, node, done, successors, stem, resul
   local head_at, head = FLAGS + 1, nil
   if open == 1 then
     head_at, head = FLAGS, struct.pack('<BI4', string.byte(bytes, FLAGS + 1) - PLAIN, 0)
-  else
+  elseif not flow.is_small then
     head = struct.pack('<I4', open - 1)
   end
   local count, line = successors.count, node.line_success or row_lease.line_of(node, 'success', 'line_success')
@@ -133,12 +134,27 @@ local function begin_commits(c)
   return commits
 end
 
+-- A server keeps a sorted set of up to 128 short members as a list, in which every command that names a member or a score goes through
+-- all before it: with the leases of one worker, that takes longer than the rest of the command. A set that has had a long member is kept
+-- as a tree until it is empty. A partition's index of leases gets one, which it loses at once, with one of so many calls.
+local CALLS_PER_TREE, LONG_MEMBER = 32, '-----------------------------------------------------------------'
+
+local function keep_as_tree(c, index_key)
+  local at = c.at
+  local calls = (at.lease_calls or 0) + 1
+  at.lease_calls = calls % CALLS_PER_TREE
+  if calls ~= CALLS_PER_TREE then return end
+  redis.call('ZADD', index_key, c.now, LONG_MEMBER)
+  redis.call('ZREM', index_key, LONG_MEMBER)
+end
+
 -- Writes the index of leases.
 function row_complete.flush(c)
   local commits = c.commits
   if not commits then return end
   local index_key = key.index_lease_expiry(c)
   c.commits = nil
+  if commits.entered[1] then keep_as_tree(c, index_key) end
   call.chunked('ZREM', index_key, commits.left)
   call.chunked('ZADD', index_key, commits.entered)
 end
@@ -154,9 +170,18 @@ local function find_rows(flow, bytes, node)
   return redis.call('GETRANGE', flow.nodes_key, place, last - 1), place
 end
 
+-- How many nodes of a small run are open; nil when nodes are behind the one that is to end, so that others are. `bytes`: those that were
+-- read first.
+local function count_open(flow, bytes, successors)
+  if successors.count > 0 then return nil end
+  if flow.count == 1 then return 1 end
+  if #bytes < row.place(flow.count + 1) then bytes = redis.call('GETRANGE', flow.nodes_key, 0, -1) end
+  return row.count_open(bytes, flow.count)
+end
+
 -- The node behind a completion of the usual kind, its execution's row up to where it changes (see row_bytes.held_since), the nodes behind
 -- it, of which row_complete has looked at the rows, and the record of its run, the bytes that its rows begin with and how many of its
--- nodes are open. Nil for another one.
+-- nodes are open, nil when more than one are in a small run. Nil for another one.
 local function look_up(c, commits, completion, execution_id, ordinal)
   local flow_id = string.sub(execution_id, -36, -5) .. '0000'
   if row.is_loaded(flow_id) then return nil end
@@ -171,6 +196,7 @@ local function look_up(c, commits, completion, execution_id, ordinal)
   if not successors or successors.count > c.budget or not read_children(flow, rows, from, successors) then
     return nil
   end
+  if flow.is_small then open = count_open(flow, bytes, successors) end
   return node, row_bytes.done(successors.count) .. since .. commits.ended .. lease_id, successors, flow, bytes, open
 end
 
@@ -185,7 +211,7 @@ function row_complete.commit(c, completion)
   c.budget = c.budget - successors.count
   if successors.others then row_edges.postpone(c, execution_id) end
   local result, left = completion.result, commits.left
-  local behind = behind_row(bytes, ordinal, open, result)
+  local behind = behind_row(flow, result)
   if result ~= '' and not behind then redis.call('HSET', flow.results_key, ordinal, result) end
   left[#left + 1] = execution_id
   local text = succeed(c, flow, bytes, open, node, done, successors, string.sub(execution_id, 1, -5), result, behind)

@@ -28,19 +28,19 @@ row.LEASE_BYTES = 36
 
 -- Flags of a row: it has fields in the hash `more`; its current attempt has a record of its own; its lease is shown; the id
 -- of its attempt does not follow from the lease, and is in `more`; it ended when its run was over, so the nodes behind it were not
--- told.
-row.MORE, row.RECORDED, row.LEASED, row.OTHER_ATTEMPT, row.UNTOLD = 1, 2, 4, 8, 16
+-- told; it was leased for the first time before it had its places under its limits.
+row.MORE, row.RECORDED, row.LEASED, row.OTHER_ATTEMPT, row.UNTOLD, row.AHEAD = 1, 2, 4, 8, 16, 32
 
 -- Flags of a run: nodes or edges have been added by the contract's calls; a node was replayed, so an edge may be resolved again; it
 -- is being purged. It is plain while it is open, no node of it has ended but with success, and nothing has made its record one of
--- those that calls on its nodes must look at. It has a key by which it shares lanes.
-row.EXTENDED, row.REPLAYED, row.PURGING, row.PLAIN, row.FAIR = 1, 2, 4, 8, 16
+-- those that calls on its nodes must look at. It has a key by which it shares lanes. It has budgets, or belongs to a node.
+row.EXTENDED, row.REPLAYED, row.PURGING, row.PLAIN, row.FAIR, row.SPECIAL = 1, 2, 4, 8, 16, 32
 
 function row.is_extended(run) return run.flags % 2 == 1 end
 function row.is_replayed(run) return run.flags % 4 >= 2 end
 function row.is_purging(run) return run.flags % 8 >= 4 end
 function row.is_plain(run) return run.flags % 16 >= 8 end
-function row.is_fair(run) return run.flags >= 16 end
+function row.is_fair(run) return run.flags % 32 >= 16 end
 
 -- The values of state fields, by their number in a row.
 row.PHASE = { 'runnable', 'active', 'suspended', 'terminal' }
@@ -112,6 +112,15 @@ end
 local LAST_OF_FIRST_READ = 1023
 row.LAST_OF_FIRST_READ = LAST_OF_FIRST_READ
 
+-- A run is small up to so many nodes, of which the first look reads all. Of small plain runs with nothing but
+-- the nodes of their graph, none of which was replayed, the header does not say how many nodes are open, as their rows do: so a node
+-- that succeeds needs no write of the header unless it is the last.
+local SMALL_RUN = 10
+row.SMALL_RUN = SMALL_RUN
+
+-- The phase of a node that has ended, as rows have it.
+local TERMINAL = 4
+
 local function new_run(prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
   return {
     prefix = prefix, tag = tag, id = id, key = nodes_key, stem = tag .. ':' .. string.sub(id, 1, 32), count = count,
@@ -136,7 +145,29 @@ local function load_run(prefix, tag, id, nodes_key)
   if form ~= FORM then error('rows of an unknown form: ' .. nodes_key) end
   local run = new_run(prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
   run.bytes = bytes
+  if count <= SMALL_RUN and flags % 16 == row.PLAIN then run.open = nil end
   return run
+end
+
+-- How many rows of a small run are of nodes that have not ended. `bytes`: all of the run.
+function row.count_open(bytes, count)
+  local open = 0
+  for at = HEAD_BYTES + 1, HEAD_BYTES + count * ROW_BYTES, ROW_BYTES do
+    if string.byte(bytes, at) ~= TERMINAL then open = open + 1 end
+  end
+  return open
+end
+
+-- How many nodes of a run are open.
+function row.open(run)
+  if not run.open then run.open = row.count_open(run.bytes, run.count) end
+  return run.open
+end
+
+-- Changes how many nodes of a run are open.
+function row.add_open(run, by)
+  run.open = row.open(run) + by
+  row.touch_run(run)
 end
 
 -- The run with an id; nil when there is none, or it is none that has rows.
@@ -332,7 +363,7 @@ end
 local MAX_GAP = 512
 
 local function pack_head(run)
-  return struct.pack(HEAD, FORM, run.count, run.flags, run.open, run.created, run.graph)
+  return struct.pack(HEAD, FORM, run.count, run.flags, row.open(run), run.created, run.graph)
 end
 
 -- Writes the header and the rows that have changed, with one command where they are close to each other.

@@ -3,11 +3,8 @@
 function graph.add_open_rows(c, flow_id, by)
   local run = row.run(c, flow_id)
   if not run then return nil end
-  if by ~= 0 then
-    run.open = run.open + by
-    row.touch_run(run)
-  end
-  return run.open
+  if by ~= 0 then row.add_open(run, by) end
+  return row.open(run)
 end
 
 function graph.on_extended(c, flow_id)
@@ -24,14 +21,19 @@ end
 local known, known_count = {}, 0
 local MAX_KNOWN = 1024
 
+-- What is read of such a run, and of one with budgets or a parent.
 local PLAIN_FIELDS = { 'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'result_execution_id', 'fair_key' }
+local SPECIAL_FIELDS = {
+  'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'result_execution_id', 'fair_key', 'budgets', 'budget_ids',
+  'parent_execution_id', 'fail_fast',
+}
 
 local IDENTITY = '<I6c32'
 
--- Of the header: how long it is, what is read of it, which is the flags, the number of open nodes and the identity, and where that is;
--- and the flags of plain runs.
-local HEAD_BYTES, STATE, STATE_AT = row.HEAD_BYTES, '<BI4c38', row.FLAGS + 1
-local PLAIN, PLAIN_FAIR = row.PLAIN, row.PLAIN + row.FAIR
+-- Of the header: how long it is, what is read of it, which is the number of nodes, the flags, the number of open nodes and the identity,
+-- and where that is; and the flags of plain runs.
+local HEAD_BYTES, STATE, STATE_AT = row.HEAD_BYTES, '<HBI4c38', row.FLAGS - 1
+local PLAIN, SPECIAL = row.PLAIN, row.SPECIAL
 
 -- Keeps the record of a plain run.
 local function keep(flow_id, flow)
@@ -40,16 +42,17 @@ local function keep(flow_id, flow)
   known[flow_id] = flow
 end
 
-local function read_plain(c, flow_id, identity)
-  local values = redis.call('HMGET', key.flow_core(c, flow_id), unpack(PLAIN_FIELDS))
+local function read_plain(c, flow_id, identity, flags, count)
+  local values = redis.call('HMGET', key.flow_core(c, flow_id), unpack(flags >= SPECIAL and SPECIAL_FIELDS or PLAIN_FIELDS))
   if not values[1] then return nil end
   local created, graph_hash = struct.unpack(IDENTITY, identity)
   local flow = {
-    flow_kind = values[1] or '', run_id = values[2] or '', deadline_at = values[3] or nil, trace_context = values[4] or nil,
-    retention = values[5] or nil, result_execution_id = values[6] or nil, fair_key = values[7] or nil, id = flow_id, at = c.at,
+    flow_kind = values[1], run_id = values[2] or '', deadline_at = values[3] or nil, trace_context = values[4] or nil,
+    retention = values[5] or nil, result_execution_id = values[6] or nil, fair_key = values[7] or nil, budgets = values[8] or nil,
+    budget_ids = values[9] or nil, parent_execution_id = values[10] or nil, fail_fast = values[11] or nil, id = flow_id, at = c.at,
     identity = identity, public_flow_state = 'open', created = created, created_text = number.time(created),
-    graph = graph_store.of_call(c, graph_hash), graph_hash = graph_hash, nodes_key = key.flow_nodes(c, flow_id),
-    results_key = key.flow_results(c, flow_id), events_key = key.flow_events(c, flow_id), about = nil,
+    graph = graph_store.of_call(c, graph_hash), graph_hash = graph_hash, count = count, is_small = count <= row.SMALL_RUN,
+    nodes_key = key.flow_nodes(c, flow_id), results_key = key.flow_results(c, flow_id), events_key = key.flow_events(c, flow_id), about = nil,
   }
   keep(flow_id, flow)
   return flow
@@ -57,14 +60,15 @@ end
 
 local function given(text) return is_set(text) and text or nil end
 
--- A plain run that the call has created: its record is known without being read. `r` is its rows, and `deadline_at` a text.
+-- A plain run without budgets and parent that the call has created: its record is known without being read. `r` is its rows, and
+-- `deadline_at` a text.
 function run_rows.created(c, r, flow_name, retention, run, deadline_at)
   keep(r.id, {
     flow_kind = flow_name, run_id = run.run_id, deadline_at = deadline_at, trace_context = given(run.trace_context),
     retention = given(retention), result_execution_id = run.result_execution_id, fair_key = given(run.fair_key), id = r.id, at = c.at,
     identity = struct.pack(IDENTITY, r.created, r.graph), public_flow_state = 'open', created = r.created, created_text = c.now_text,
-    graph = r.known_graph, graph_hash = r.graph, nodes_key = r.key, results_key = key.flow_results(c, r.id),
-    events_key = key.flow_events(c, r.id), about = nil,
+    graph = r.known_graph, graph_hash = r.graph, count = r.count, is_small = r.count <= row.SMALL_RUN,
+    nodes_key = r.key, results_key = key.flow_results(c, r.id), events_key = key.flow_events(c, r.id), about = nil,
   })
 end
 
@@ -73,7 +77,7 @@ function flow_record.of_plain(c, flow_id)
   if not run or not row.is_plain(run) then return nil end
   local flow = known[flow_id]
   if flow and flow.at == c.at and flow.created == run.created and flow.graph_hash == run.graph then return flow end
-  return read_plain(c, flow_id, struct.pack(IDENTITY, run.created, run.graph))
+  return read_plain(c, flow_id, struct.pack(IDENTITY, run.created, run.graph), run.flags, run.count)
 end
 
 -- Rows behind that of a node which are read with it before it is known which nodes are behind it.
@@ -86,23 +90,26 @@ local function last_to_read(flow, ordinal)
   local to = node and node.read_to
   if to then return to end
   local successors = node and graph_store.successors(flow.graph, node)
-  to = row.place((successors and successors.last or ordinal + MORE_ROWS) + 1) - 1
+  local last = successors and successors.last or ordinal + MORE_ROWS
+  if successors and successors.count == 0 and flow.is_small then last = flow.count end
+  to = row.place(last + 1) - 1
   if to > row.LAST_OF_FIRST_READ then to = row.place(ordinal + 1) - 1 end
   if to > row.LAST_OF_FIRST_READ then to = HEAD_BYTES - 1 end
   if node then node.read_to = to end
   return to
 end
 
--- The record of a plain run that the call has not loaded, the bytes that its rows begin with, and how many of its nodes are open; nil
--- for another run. The row of a node is among the bytes unless many are before it, and mostly those of the nodes behind it.
+-- The record of a plain run that the call has not loaded, the bytes that its rows begin with, and how many of its nodes are open, but
+-- for small runs; nil for another run. The row of a node is among the bytes unless many are before it, and mostly those of the nodes
+-- behind it; of a small run, all rows if no node is behind it.
 function run_rows.plain(c, flow_id, ordinal)
   local flow = known[flow_id]
   if flow and flow.at ~= c.at then flow = nil end
   local bytes = redis.call('GETRANGE', flow and flow.nodes_key or key.flow_nodes(c, flow_id), 0, last_to_read(flow, ordinal))
   if #bytes < HEAD_BYTES then return nil end
-  local flags, open, identity = struct.unpack(STATE, bytes, STATE_AT)
-  if flags ~= PLAIN and flags ~= PLAIN_FAIR then return nil end
-  if not flow or flow.identity ~= identity then flow = read_plain(c, flow_id, identity) end
+  local count, flags, open, identity = struct.unpack(STATE, bytes, STATE_AT)
+  if flags % (2 * PLAIN) ~= PLAIN then return nil end
+  if not flow or flow.identity ~= identity then flow = read_plain(c, flow_id, identity, flags, count) end
   return flow, bytes, open
 end
 
@@ -122,7 +129,7 @@ end
 -- How many nodes of a run are open, as text; nil for flows without rows.
 function run_rows.open_nodes(c, flow_id)
   local run = row.run(c, flow_id)
-  return run and number.text(run.open) or nil
+  return run and number.text(row.open(run)) or nil
 end
 
 -- Loads the rows of a page of members, which are adjacent, with one command.
@@ -160,7 +167,7 @@ end
 -- runs. For calls that change nothing. Gives how many nodes were looked at, at most `limit`, and the ordinal to go on with, nil behind the last.
 function run_rows.count_states(c, flow_id, from, limit, visit)
   local run = row.run(c, flow_id)
-  if not run or run.open == 0 or row.is_purging(run) or from > run.count then return 0, nil end
+  if not run or row.open(run) == 0 or row.is_purging(run) or from > run.count then return 0, nil end
   local to = math.min(run.count, from + limit - 1)
   local g = graph_store.of_run(run)
   row.each_state(run, from, to, function(ordinal, phase, eligibility)

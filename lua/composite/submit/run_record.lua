@@ -57,6 +57,9 @@ local function write_core(c, batch, flow_key, A, run, g, deadline)
   if run.budgets then
     count = add(values, count, 'budgets', '1')
     count = add(values, count, 'budget_ids', run.budgets.blocking)
+  elseif g.head.budgets then
+    count = add(values, count, 'budgets', budget_gate.OF_GRAPH)
+    count = add(values, count, 'budget_ids', g.head.blocking)
   end
   redis.call('HSET', flow_key, unpack(values, 1, count))
 end
