@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "248-0e4583944df55ba6"
+const build = "249-dc3cc4bd2531398e"

@@ -100,16 +100,16 @@ type CompleteManyReply struct {
 	Status     Status
 	More       bool
 	Remaining  int64
-	Outcomes   []string
+	Outcomes   string
 	Executions []ClaimedExecution
 	Candidates []Candidate
 }
 
 // CompleteMany runs ffx2_complete_many. Commits the results of several executions of one worker, as
 // ffx_complete does for each, and leases it up to `count` executions that come next. The outcomes
-// stand in the order of the completions: OK, ALREADY_SATISFIED, or the code with which ffx_complete
-// would have refused; one that is refused changes nothing of the others. After a lost reply, send it
-// again with `repeated`.
+// stand in the order of the completions, with blanks between them: OK, ALREADY_SATISFIED, or the code
+// with which ffx_complete would have refused; one that is refused changes nothing of the others. After
+// a lost reply, send it again with `repeated`.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrInvalidCapabilities.
@@ -144,7 +144,7 @@ func (CompleteManyCall) decode(r *fields) (out CompleteManyReply) {
 	case r.status == StatusOK:
 		out.More = boolValue(r, "more")
 		out.Remaining = intValue[int64](r, "remaining")
-		out.Outcomes = listOf(r, "outcomes", textValue[string])
+		out.Outcomes = textValue[string](r, "outcomes")
 		out.Executions = list(r, "executions", decodeClaimedExecution)
 		out.Candidates = list(r, "candidates", decodeCandidate)
 	default:

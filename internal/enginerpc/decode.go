@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -256,10 +255,7 @@ func isEmptyText(m *rueidis.RedisMessage) bool {
 // array is the next value as an array.
 func (r *fields) array(name string) []rueidis.RedisMessage {
 	m := r.next(name)
-	if m == nil {
-		return nil
-	}
-	if isEmptyText(m) {
+	if m == nil || isEmptyText(m) {
 		return nil
 	}
 	if !m.IsArray() {
@@ -307,31 +303,14 @@ func list[T any](r *fields, name string, decode func(*fields, *T)) []T {
 	return out
 }
 
-// words is the next value as words with blanks between them; ok is false, and nothing is read, if it is no text.
-func (r *fields) words() (words []string, ok bool) {
-	if r.failed() || r.at >= len(r.items) || !r.items[r.at].IsString() {
-		return nil, false
-	}
-	text, _ := r.items[r.at].ToString()
-	r.at++
-	return strings.Fields(text), true
-}
-
-// listOf reads a nested array of single values. One of texts can be one text, with a blank between words.
+// listOf reads a nested array of single values.
 func listOf[T any](r *fields, name string, value func(*fields, string) T) []T {
-	var out []T
-	if texts, ok := any(&out).(*[]string); ok {
-		if words, ok := r.words(); ok {
-			*texts = words
-			return out
-		}
-	}
 	items := r.array(name)
 	if len(items) == 0 {
 		return nil
 	}
 	child := fields{open: r.open, parent: r, name: name, items: items}
-	out = make([]T, len(items))
+	out := make([]T, len(items))
 	for i := range out {
 		child.index = i
 		out[i] = value(&child, "")

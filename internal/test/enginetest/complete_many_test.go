@@ -1,6 +1,7 @@
 package enginetest_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func (g *graph) completeMany(call enginerpc.CompleteManyCall) (outcomes []string
 	for _, x := range reply.Executions {
 		nodes[x.Node], g.leases[x.Node] = x, x
 	}
-	return reply.Outcomes, nodes
+	return strings.Fields(reply.Outcomes), nodes
 }
 
 // TestCompleteMany completes several nodes with one call. One is refused, which is nothing to the others; a repeated

@@ -24,8 +24,8 @@ local function commit(c, A)
   return false
 end
 
--- What a worker gets after its completions: remaining, executions and candidates of the reply. Lists of a reply that are empty, and
--- those of words, are texts: a table takes much longer.
+-- What a worker gets after its completions: remaining, executions and candidates of the reply. An empty list is an empty text, since a
+-- table takes much longer.
 local function claim_next(c, request)
   row_complete.flush(c)
   graph.count_ends(c)
@@ -75,14 +75,14 @@ local MAX_COMPLETIONS = 64
 
 -- @function ffx_complete_many
 -- @summary  Commits the results of several executions of one worker, as ffx_complete does for each, and leases it up to
---           `count` executions that come next. The outcomes stand in the order of the completions: OK,
---           ALREADY_SATISFIED, or the code with which ffx_complete would have refused; one that is refused changes
---           nothing of the others. After a lost reply, send it again with `repeated`.
+--           `count` executions that come next. The outcomes stand in the order of the completions, with blanks between
+--           them: OK, ALREADY_SATISFIED, or the code with which ffx_complete would have refused; one that is refused
+--           changes nothing of the others. After a lost reply, send it again with `repeated`.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @include  claim_request
 -- @group    completions        execution_id:execution_id lease_id:lease_id lease_epoch:lease_epoch attempt_id:attempt_id result:bytes
--- @reply    OK more:bool remaining:int outcomes:list(text) executions:list(claimed_execution) candidates:list(candidate)
+-- @reply    OK more:bool remaining:int outcomes:text executions:list(claimed_execution) candidates:list(candidate)
 -- @error    invalid_input message:text
 -- @error    invalid_capabilities reason:text
 function F.ffx_complete_many(K, A)

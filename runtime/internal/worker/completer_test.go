@@ -50,7 +50,7 @@ func (c *fullCalls) completeMany(
 	ctx context.Context, call enginerpc.CompleteManyCall,
 ) (enginerpc.CompleteManyReply, error) {
 	c.repeated = call.Repeated
-	outcomes := make([]string, len(call.Completions))
+	outcomes := strings.Repeat("stale_lease ", len(call.Completions))
 	return enginerpc.CompleteManyReply{Outcomes: outcomes}, c.refuse(ctx)
 }
 

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -80,7 +81,8 @@ func (b *completionBatcher) completeMany(
 ) []completionResult {
 	results := make([]completionResult, len(batch))
 	reply, sentAt, err := b.sendUntilKnown(at, batch)
-	if err == nil && len(reply.Outcomes) != len(batch) {
+	outcomes := strings.Fields(reply.Outcomes)
+	if err == nil && len(outcomes) != len(batch) {
 		err = errors.New("the reply tells of another number of completions")
 	}
 	if err != nil {
@@ -96,7 +98,7 @@ func (b *completionBatcher) completeMany(
 	for i, one := range batch {
 		mine := &results[i]
 		mine.handoff.sentAt = sentAt
-		code := enginerpc.Status(reply.Outcomes[i])
+		code := enginerpc.Status(outcomes[i])
 		switch {
 		case code != enginerpc.StatusOK && code != enginerpc.StatusAlreadySatisfied:
 			mine.refused = true

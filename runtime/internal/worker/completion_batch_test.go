@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,13 +36,15 @@ func (c *manyCompletions) CompleteMany(
 	_ context.Context, call enginerpc.CompleteManyCall,
 ) (enginerpc.CompleteManyReply, error) {
 	reply := enginerpc.CompleteManyReply{Executions: c.executions, Candidates: c.candidates, More: true, Remaining: 3}
-	for _, one := range call.Completions {
+	outcomes := make([]string, len(call.Completions))
+	for i, one := range call.Completions {
 		code := string(enginerpc.StatusOK)
 		if c.refused[one.ExecutionID] {
 			code = string(enginecore.ErrStaleLease)
 		}
-		reply.Outcomes = append(reply.Outcomes, code)
+		outcomes[i] = code
 	}
+	reply.Outcomes = strings.Join(outcomes, " ")
 	return reply, nil
 }
 
