@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "250-de14fe0b1ba02724"
+const build = "251-826cc567df41f0a5"
