@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "249-dc3cc4bd2531398e"
+const build = "250-84b385a22a154954"

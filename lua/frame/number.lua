@@ -74,6 +74,9 @@ function number.finite(raw)
   return n
 end
 
+-- The place that a cursor names, a whole number that is not negative; nil for any other text.
+function number.place(cursor) return tonumber(string.match(cursor or '', '^%d+$') or nil) end
+
 function number.refuse(name, raw)
   return reply.err('invalid_input', name .. ' must be a number, got: ' .. tostring(raw))
 end

@@ -23,7 +23,7 @@ function member_list.page(c, flow_id, cursor, limit)
     local ids, rest = set_page(c, flow_id, in_set, limit)
     return ids, rest == '0' and '0' or 's' .. rest
   end
-  local from = (tonumber(cursor) or 0) + 1
+  local from = (number.place(cursor) or 0) + 1
   local to = math.min(nodes, from + limit - 1)
   local ids = {}
   for n = from, to do ids[#ids + 1] = member_list.node(c, flow_id, n) end

@@ -2,6 +2,7 @@ package enginetest_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -65,5 +66,23 @@ func TestCancelOfAWideRun(t *testing.T) {
 		require.Empty(t, l.flowCore())
 		require.Empty(t, l.core("n1997"))
 		b.Check(t, invariant.Quiescent)
+	})
+}
+
+// TestBadCursors continues lists of nodes where no call has told to: a page has as many nodes as it may have at most.
+func TestBadCursors(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g := newGraph(t, b)
+		g.whole([]string{"a", "b", "c"})
+		for _, cursor := range []string{"-inf", "inf", "nan", "-3", "1.5", "1e300", "0", "abc", strings.Repeat("9", 40)} {
+			flow, err := g.e.DescribeFlow(g.ctx, enginerpc.DescribeFlowCall{Partition: g.p, FlowID: g.id, Limit: 2, Cursor: cursor})
+			if err == nil { // a cursor can be refused
+				assert.LessOrEqual(t, len(flow.Nodes), 2, cursor)
+			}
+			list, err := g.e.ListNodes(g.ctx, enginerpc.ListNodesCall{Partition: g.p, FlowID: g.id, Limit: 2, Cursor: cursor})
+			require.NoError(t, err, cursor)
+			assert.LessOrEqual(t, len(list.Nodes), 2, cursor)
+		}
 	})
 }

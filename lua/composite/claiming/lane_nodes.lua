@@ -8,7 +8,7 @@ local ROWS_PER_LOOK = 16
 -- Counts nodes of one run from an ordinal on. Gives the ordinal to go on with, nil when that is all.
 local function count_run(c, work, flow_id, inner, add)
   if redis.call('ZSCORE', key.ffx_closed_flows(c), flow_id) then return nil end
-  local from = tonumber(inner) or 1
+  local from = math.max(1, number.place(inner) or 1)
   local looked_at, rest = run_rows.count_states(c, flow_id, from, (work.limit - work.checked + 1) * ROWS_PER_LOOK, add)
   work.checked = work.checked + math.floor(looked_at / ROWS_PER_LOOK)
   return rest and number.text(rest)

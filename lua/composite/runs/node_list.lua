@@ -13,7 +13,7 @@ local function add_nodes(c, ids, flow_id, from, limit)
   local run = row.run(c, flow_id)
   if not run or row.is_purging(run) then return nil end
   local to = math.min(run.count, from + limit - #ids - 1)
-  for ordinal = from, to do ids[#ids + 1] = { row.execution_id(run, ordinal) } end
+  for ordinal = math.max(1, from), to do ids[#ids + 1] = { row.execution_id(run, ordinal) } end
   return to < run.count and to + 1 or nil
 end
 
@@ -53,7 +53,7 @@ function F.ffx_list_nodes(K, A)
   local c, ids = call.open(K.partition), {}
   limit = math.max(1, math.min(limit, MAX_PAGE))
   if is_set(A.flow_id) then
-    local rest = add_nodes(c, ids, A.flow_id, tonumber(A.cursor) or 1, limit)
+    local rest = add_nodes(c, ids, A.flow_id, number.place(A.cursor) or 1, limit)
     return reply.ok(ids, rest and number.text(rest) or '')
   end
   return reply.ok(ids, list_all(c, ids, A.cursor or '', limit))
