@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "250-84b385a22a154954"
+const build = "251-3296fabd9b50b12f"

@@ -142,8 +142,8 @@ func readRows(key, text string) (*runHead, string) {
 	return h, ""
 }
 
-// behindRow takes the result of the one node of a run off the rows, behind which a short one is, with its length before it. What a
-// longer one has left behind it means nothing.
+// behindRow takes the result of the one node of a run off the rows, behind which a short one is, with its length before
+// it. What a longer one has left behind it means nothing.
 func behindRow(count int, b []byte) (result string, rows []byte) {
 	if count != 1 || len(b) < headBytes+rowBytes+4 {
 		return "", b

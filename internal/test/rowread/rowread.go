@@ -88,10 +88,11 @@ var states = [7][]string{
 	},
 }
 
-// Result returns the result of a node of a run by its ordinal: nodes is the string that has its rows, and results the hash that has
-// results. A run of one node has a short result behind its row.
+// Result returns the result of a node of a run by its ordinal: nodes is the string that has its rows, and results the
+// hash that has results. A run of one node has a short result behind its row.
 func Result(nodes string, results map[string]string, ordinal int) string {
-	if behind := HeadBytes + RowBytes; ordinal == 1 && len(nodes) > behind+4 && binary.LittleEndian.Uint16([]byte(nodes[1:])) == 1 {
+	behind := HeadBytes + RowBytes
+	if ordinal == 1 && len(nodes) > behind+4 && binary.LittleEndian.Uint16([]byte(nodes[1:])) == 1 {
 		length := int(binary.LittleEndian.Uint32([]byte(nodes[behind:])))
 		if length > 0 && behind+4+length <= len(nodes) {
 			return nodes[behind+4:][:length]

@@ -97,20 +97,17 @@ local function terms_of_claim(c, request)
 end
 
 -- The record of the run of an execution that waits in a lane, and its node, if a claim may lease it by these and by its row, of which it
--- looks at the bytes: the worker knows its activity, no budget is used up, and limits have room. Nil for another one.
+-- looks at the bytes: the worker knows its activity, no budget is used up, and limits have room. Nil for another one, and for those of
+-- large runs, of which a claim may take so many that it does better to write them together.
 local function find_ready(c, request, execution_id)
   if string.byte(execution_id, -22) ~= 56 then return nil end
   local flow_id, ordinal = string.sub(execution_id, -36, -5) .. '0000', tonumber(string.sub(execution_id, -4), 16) or 0
   if ordinal < 1 or row.is_loaded(flow_id) then return nil end
   local flow, bytes = run_rows.plain(c, flow_id, ordinal)
-  local node = flow and graph_store.node(flow.graph, ordinal)
+  local node = flow and flow.is_small and graph_store.node(flow.graph, ordinal)
   if not node or not node.plain or node.lane_id ~= request.lane then return nil end
   if node.known_to ~= request.kinds and not is_known(request, node) then return nil end
-  local place = node.place
-  if place + row.ROW_BYTES > #bytes then
-    bytes, place = redis.call('GETRANGE', flow.nodes_key, place, place + row.ROW_BYTES - 1), 0
-  end
-  if not row_bytes.is_ready(bytes, place) or flow.budget_ids and budget_gate.closed(c, flow) then return nil end
+  if not row_bytes.is_ready(bytes, node.place) or flow.budget_ids and budget_gate.closed(c, flow) then return nil end
   if node.limits and not limit_admission.take_room(request, node.limits) then return nil end
   return flow, node
 end
