@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "251-3296fabd9b50b12f"
+const build = "252-2ac1f0b9e88220ee"
