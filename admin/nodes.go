@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -84,7 +85,38 @@ func (c *Client) nodeResult(ctx context.Context, id enginecore.ExecutionID) ([]b
 	}
 	key := c.keys.FlowResults(p, enginecore.FlowID(run))
 	read := c.client.B().Hget().Key(key).Field(strconv.FormatUint(ordinal, 10)).Build()
-	return valueOf(ctx, c.client.Do(ctx, read))
+	result, found, err := valueOf(ctx, c.client.Do(ctx, read))
+	if err != nil || found || ordinal != 1 {
+		return result, found, err
+	}
+	key = c.keys.FlowNodes(p, enginecore.FlowID(run))
+	read = c.client.B().Getrange().Key(key).Start(0).End(behindRow + 4 + shortResult - 1).Build()
+	nodes, found, err := valueOf(ctx, c.client.Do(ctx, read))
+	if err != nil || !found {
+		return nil, false, err
+	}
+	result = resultBehindRow(nodes)
+	return result, result != nil, nil
+}
+
+const (
+	// behindRow is how many bytes the header and the row of a run of one node have.
+	behindRow = 46 + 93
+	// shortResult is the length of the longest result that is stored behind the row (bytes).
+	shortResult = 1024
+)
+
+// resultBehindRow returns the result that a run of one node has behind its row, nil for none and for other runs. nodes
+// is what is stored of the run's nodes.
+func resultBehindRow(nodes []byte) []byte {
+	if len(nodes) < behindRow+4 || binary.LittleEndian.Uint16(nodes[1:]) != 1 {
+		return nil
+	}
+	length, result := binary.LittleEndian.Uint32(nodes[behindRow:]), nodes[behindRow+4:]
+	if length == 0 || int64(length) > int64(len(result)) {
+		return nil
+	}
+	return result[:length]
 }
 
 // isOfIndex reports whether a node is what an index lists that has no nodes of runs. known is false for an index that

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "253-ebd78e6b66fc82b0"
+const build = "254-aefd489782776fa4"

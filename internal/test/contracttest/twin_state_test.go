@@ -3,7 +3,6 @@ package contracttest
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
@@ -139,7 +138,11 @@ func (x *twins) openEdges() (open [2][]int) {
 // result is what a node has given.
 func (x *twins) result(s *twinSide, i int) string {
 	if s == x.rows {
-		return x.field(x.keys.FlowResults(partition, s.flow), strconv.Itoa(i+1))
+		text, err := x.do("GET", x.keys.FlowNodes(partition, s.flow)).ToString()
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		return rowread.Result(text, x.hash(x.keys.FlowResults(partition, s.flow)), i+1)
 	}
 	text, _ := x.do("GET", x.keys.ExecResult(s.ids[i])).ToString()
 	return text

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 )
 
@@ -212,7 +212,10 @@ func (l *waitFixture) send(node, name, source, payload string) string {
 
 func (l *waitFixture) result(name string) string {
 	l.t.Helper()
-	return l.hash(l.e.Keys().FlowResults(l.p, l.id))[strconv.Itoa(l.run.Ordinal(name))]
+	client := l.e.Client()
+	nodes, err := client.Do(l.ctx, client.B().Get().Key(l.e.Keys().FlowNodes(l.p, l.id)).Build()).ToString()
+	require.NoError(l.t, err)
+	return rowread.Result(nodes, l.hash(l.e.Keys().FlowResults(l.p, l.id)), l.run.Ordinal(name))
 }
 
 func (l *waitFixture) journal(name string) map[string]string {

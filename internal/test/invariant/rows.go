@@ -85,6 +85,7 @@ type runHead struct {
 	created    int64
 	graph      string
 	rows       []row
+	result     string // of the only node, when it is stored with the rows
 	definition *graph // nil when the graph is missing
 	extended   bool   // members or edges have been added to those of the graph
 	replayed   bool   // an edge may be resolved again
@@ -121,6 +122,7 @@ func readRows(key, text string) (*runHead, string) {
 		created: uint48(b[8:]), graph: text[14:headBytes],
 	}
 	h.extended, h.replayed = h.flags&flagExtended != 0, h.flags&flagReplayed != 0
+	h.result, b = behindRow(h.count, b)
 	if want := headBytes + h.count*rowBytes; len(b) != want {
 		fault := fmt.Sprintf("has %d bytes, those of %d nodes are %d", len(b), h.count, want)
 		h.count = 0
@@ -138,6 +140,19 @@ func readRows(key, text string) (*runHead, string) {
 		h.open = h.openRows()
 	}
 	return h, ""
+}
+
+// behindRow takes the result of the one node of a run off the rows, behind which a short one is, with its length before
+// it. What a longer one has left behind it means nothing.
+func behindRow(count int, b []byte) (result string, rows []byte) {
+	if count != 1 || len(b) < headBytes+rowBytes+4 {
+		return "", b
+	}
+	length, behind := binary.LittleEndian.Uint32(b[headBytes+rowBytes:]), b[headBytes+rowBytes+4:]
+	if int64(length) > int64(len(behind)) {
+		return "", b
+	}
+	return string(behind[:length]), b[:headBytes+rowBytes]
 }
 
 // openRows is how many rows are those of nodes that have not ended.
@@ -199,6 +214,9 @@ func (s *Snapshot) fillRows(p *partition) {
 			e.core = p.record(f, e.row)
 			if result, has := f.parts["results"].hash[strconv.Itoa(i+1)]; has {
 				e.parts["result"] = value{kind: "string", text: result}
+			}
+			if run.result != "" {
+				e.parts["result"] = value{kind: "string", text: run.result}
 			}
 		}
 		p.fillEdges(f)

@@ -88,6 +88,19 @@ var states = [7][]string{
 	},
 }
 
+// Result returns the result of a node of a run by its ordinal: nodes is the string that has its rows, and results the
+// hash that has results. A run of one node has a short result behind its row.
+func Result(nodes string, results map[string]string, ordinal int) string {
+	behind := HeadBytes + RowBytes
+	if ordinal == 1 && len(nodes) > behind+4 && binary.LittleEndian.Uint16([]byte(nodes[1:])) == 1 {
+		length := int(binary.LittleEndian.Uint32([]byte(nodes[behind:])))
+		if length > 0 && behind+4+length <= len(nodes) {
+			return nodes[behind+4:][:length]
+		}
+	}
+	return results[strconv.Itoa(ordinal)]
+}
+
 // Parse reads the rows of a run: nodes is the whole string.
 func Parse(nodes string) (Head, []Row, error) {
 	if len(nodes) < HeadBytes || nodes[0] != form {
@@ -98,7 +111,7 @@ func Parse(nodes string) (Head, []Row, error) {
 		Nodes: int(binary.LittleEndian.Uint16(b[1:])), Flags: int(b[3]), Open: int(binary.LittleEndian.Uint32(b[4:])),
 		Created: int48(b[8:]), Graph: nodes[14:HeadBytes],
 	}
-	if want := HeadBytes + h.Nodes*RowBytes; len(b) != want {
+	if want := HeadBytes + h.Nodes*RowBytes; len(b) != want && (h.Nodes != 1 || len(b) < want) {
 		return h, nil, fmt.Errorf("rows of %d nodes have %d bytes, want %d", h.Nodes, len(b), want)
 	}
 	rows := make([]Row, h.Nodes)

@@ -57,6 +57,8 @@ end
 -- Leases one eligible execution; nil when it cannot be leased, and then it is out of the way, at the latest with
 -- limit_admission.flush. It was found in the set `eligible_key`; `score` is that of its place.
 local function take_eligible(c, request, execution_id, n, eligible_key, score)
+  local leased = row_lease.claim(c, request, execution_id, n)
+  if leased then return leased end
   local core_key, core = suitable(c, request, execution_id, eligible_key)
   if not core_key then return nil end
   if core.limits and not limit_admission.admitted(core) and not limit_admission.lease_ahead(request, core) then

@@ -45,19 +45,12 @@ local function read_children(flow, bytes, from, successors)
   return true
 end
 
--- The line of a node in the event log, but for what follows the attempt.
-local function line_of(node, event, name)
-  local line = '\n' .. encode.logged(event, node.name, '0', '')
-  node[name] = line
-  return line
-end
-
 -- A node that waits for nothing any more is leased to the completing worker, or enters its lane. Gives its row, and its event in two
 -- parts. `name` is that of the completed node, where its result goes there.
 local function release(c, flow, node, stem, name, result)
   local execution_id, next_up = stem .. node.suffix, c.next_up
   local active = next_up and row_lease.take(c, next_up, flow, execution_id, node, name, result)
-  if active then return active, node.line_started or line_of(node, 'started', 'line_started'), next_up.logged_instance end
+  if active then return active, node.line_started or row_lease.line_of(node, 'started', 'line_started'), next_up.logged_instance end
   local core = { created_at = flow.created_text, priority = node.priority, managed = '1', fair_key = flow.fair_key or '' }
   order.enter(c, node.lane_id, execution_id, core)
   order.announce(c, execution_id, core, node.lane_id)
@@ -101,19 +94,30 @@ local function resolve_edges(c, flow, successors, stem, result)
   return table.concat(events)
 end
 
--- Writes what a success changes of the rows of its run. Gives the text for the event log.
-local function succeed(c, flow, bytes, open, node, done, successors, stem, result)
+-- What is to be behind the row of a node that is the only one of its run; nil for others, and where the result is stored elsewhere.
+local function behind_row(flow, result)
+  return flow.count == 1 and result ~= '' and row_inputs.behind_row(result) or nil
+end
+
+-- Writes what a success changes of the rows of its run, with `behind`, which is nil or goes behind the last one. Gives the text for the
+-- event log.
+local function succeed(c, flow, bytes, open, node, done, successors, stem, result, behind)
   local head_at, head = FLAGS + 1, nil
   if open == 1 then
     head_at, head = FLAGS, struct.pack('<BI4', string.byte(bytes, FLAGS + 1) - PLAIN, 0)
   elseif not flow.is_small then
     head = struct.pack('<I4', open - 1)
   end
-  local count, line = successors.count, node.line_success or line_of(node, 'success', 'line_success')
+  local count, line = successors.count, node.line_success or row_lease.line_of(node, 'success', 'line_success')
   if count == 1 and successors.last == node.ordinal + 1 then
     local child, event, by = resolve_edge(c, flow, successors, 1, stem, result)
     write(flow, bytes, head_at, head, node.place, done .. child)
     return c.now_text .. line .. event .. by
+  end
+  if behind then
+    redis.call('SET', flow.nodes_key,
+      string.sub(bytes, 1, head_at) .. head .. string.sub(bytes, BEHIND_OPEN + 1, node.place) .. done .. behind)
+    return c.now_text .. line
   end
   write(flow, bytes, head_at, head, node.place, done)
   return c.now_text .. line .. (count > 0 and resolve_edges(c, flow, successors, stem, result) or '')
@@ -170,6 +174,7 @@ end
 -- read first.
 local function count_open(flow, bytes, successors)
   if successors.count > 0 then return nil end
+  if flow.count == 1 then return 1 end
   if #bytes < row.place(flow.count + 1) then bytes = redis.call('GETRANGE', flow.nodes_key, 0, -1) end
   return row.count_open(bytes, flow.count)
 end
@@ -206,9 +211,10 @@ function row_complete.commit(c, completion)
   c.budget = c.budget - successors.count
   if successors.others then row_edges.postpone(c, execution_id) end
   local result, left = completion.result, commits.left
-  if result ~= '' then redis.call('HSET', flow.results_key, ordinal, result) end
+  local behind = behind_row(flow, result)
+  if result ~= '' and not behind then redis.call('HSET', flow.results_key, ordinal, result) end
   left[#left + 1] = execution_id
-  local text = succeed(c, flow, bytes, open, node, done, successors, string.sub(execution_id, 1, -5), result)
+  local text = succeed(c, flow, bytes, open, node, done, successors, string.sub(execution_id, 1, -5), result, behind)
   if node.attempt_timeout then call.leave(c, 'ZREM', key.index_attempt_timeout(c), execution_id) end
   if open == 1 then
     if flow.result_execution_id == execution_id then call.list_in(c, 'completed')[execution_id] = result end

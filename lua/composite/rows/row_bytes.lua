@@ -56,6 +56,13 @@ function row_bytes.open_edges(bytes, at)
   return states == WAITING and open or nil
 end
 
+-- Reports whether a row, which is in `bytes` behind `at` others, is that of a node that may run, has never done so, and needs nothing
+-- beyond the least.
+function row_bytes.is_ready(bytes, at)
+  if not READY then prepare() end
+  return string.sub(bytes, at + 1, at + CHANGED - 1) == READY
+end
+
 -- The row of such a node with so many open edges.
 function row_bytes.waiting(bytes, at, open)
   return WAITING .. struct.pack('<H', open) .. string.sub(bytes, at + TOLD, at + row.ROW_BYTES)

@@ -62,14 +62,44 @@ function row_inputs.page(c, execution_id, g, from, limit)
   return inputs, to < count and to + 1 or nil
 end
 
+-- A run of one node has a result of at most so many bytes behind its row, with the length before it, which is 0 where there is none:
+-- a key of its own would take more than that in memory, and a further command.
+local MAX_BEHIND_ROW, BEHIND_ROW, LENGTH, LENGTH_BYTES = 1024, row.place(2), '<I4', 4
+
+-- What is behind the row of the one node of a run with a result; nil when the result is too long for that.
+function row_inputs.behind_row(result)
+  if #result > MAX_BEHIND_ROW then return nil end
+  return struct.pack(LENGTH, #result) .. result
+end
+
+-- Writes the result of the one node of a run behind its row, or takes away what is there (nil). Reports whether the result is there.
+local function write_behind_row(run, text)
+  local behind = text and row_inputs.behind_row(text)
+  if behind or redis.call('GETRANGE', run.key, BEHIND_ROW, BEHIND_ROW) ~= '' then
+    redis.call('SETRANGE', run.key, BEHIND_ROW, behind or row_inputs.behind_row(''))
+  end
+  return behind ~= nil
+end
+
+-- The result behind the row of the one node of a run, or nil.
+local function read_behind_row(run)
+  local behind = redis.call('GETRANGE', run.key, BEHIND_ROW, -1)
+  local length = #behind > LENGTH_BYTES and struct.unpack(LENGTH, behind) or 0
+  return length > 0 and string.sub(behind, LENGTH_BYTES + 1, LENGTH_BYTES + length) or nil
+end
+
+local function results_key(run) return run.prefix .. ':flow:' .. run.tag .. ':' .. run.id .. ':results' end
+
 function results.write_row(core_key, text)
   local r = row.of_key(core_key)
   if not r then return false end
-  local results_key = r.run.prefix .. ':flow:' .. r.run.tag .. ':' .. r.run.id .. ':results'
-  if text then
-    redis.call('HSET', results_key, r.ordinal, text)
+  local is_behind_row = r.run.count == 1 and write_behind_row(r.run, text)
+  if text and not is_behind_row then
+    redis.call('HSET', results_key(r.run), r.ordinal, text)
+  elseif is_behind_row and not row.is_replayed(r.run) then
+    return true -- there has been no other
   elseif r.started > 0 or graph_store.of_row(r).wait then
-    redis.call('HDEL', results_key, r.ordinal)
+    redis.call('HDEL', results_key(r.run), r.ordinal)
   end
   return true
 end
@@ -77,7 +107,7 @@ end
 function results.read_row(core_key)
   local r = row.of_key(core_key)
   if not r then return nil end
-  return redis.call('HGET', r.run.prefix .. ':flow:' .. r.run.tag .. ':' .. r.run.id .. ':results', r.ordinal)
+  return r.run.count == 1 and read_behind_row(r.run) or redis.call('HGET', results_key(r.run), r.ordinal)
 end
 
 function policies.of_row(core_key)

@@ -1,4 +1,5 @@
--- Leasing a node that a completion makes ready to the completing worker, by its graph and the record of its run alone.
+-- Leasing a node for its first attempt by its graph and the record of its run alone: one that a completion makes ready, to the
+-- completing worker, or one that a claim finds in its lane.
 
 local NOTHING = {}
 
@@ -72,4 +73,62 @@ function row_lease.take(c, next_up, flow, execution_id, node, name, result)
     leased[n + 1] = row_claimed.describe(c, flow, node, execution_id, lease_id, terms.expires_text, inputs, complete, ahead)
   end
   return row_bytes.leased(terms.rows, lease_id, ahead)
+end
+
+-- The line of a node in the event log, but for what follows the attempt. It is kept with the node under a name.
+function row_lease.line_of(node, event, name)
+  local line = '\n' .. encode.logged(event, node.name, '0', '')
+  node[name] = line
+  return line
+end
+
+-- What the executions of one partition that a claim leases have in common.
+local function terms_of_claim(c, request)
+  local expires = c.now + request.ttl
+  local terms = {
+    request = request, expires = expires, expires_text = number.time(expires),
+    rows = row_bytes.lease_of(row_bytes.time(expires), row_bytes.time(c.now),
+      worker_registry.number(c.at, request.worker_instance_id, request.worker_id, c.now)),
+    index = key.index_lease_expiry(c), eligible = key.lane_eligible(call.home(c), request.lane),
+  }
+  c.claim_terms = terms
+  wake.due(c, expires)
+  return terms
+end
+
+-- The record of the run of an execution that waits in a lane, and its node, if a claim may lease it by these and by its row, of which it
+-- looks at the bytes: the worker knows its activity, no budget is used up, and limits have room. Nil for another one, and for those of
+-- large runs, of which a claim may take so many that it does better to write them together.
+local function find_ready(c, request, execution_id)
+  if string.byte(execution_id, -22) ~= 56 then return nil end
+  local flow_id, ordinal = string.sub(execution_id, -36, -5) .. '0000', tonumber(string.sub(execution_id, -4), 16) or 0
+  if ordinal < 1 or row.is_loaded(flow_id) then return nil end
+  local flow, bytes = run_rows.plain(c, flow_id, ordinal)
+  local node = flow and flow.is_small and graph_store.node(flow.graph, ordinal)
+  if not node or not node.plain or node.lane_id ~= request.lane then return nil end
+  if node.known_to ~= request.kinds and not is_known(request, node) then return nil end
+  if not row_bytes.is_ready(bytes, node.place) or flow.budget_ids and budget_gate.closed(c, flow) then return nil end
+  if node.limits and not limit_admission.take_room(request, node.limits) then return nil end
+  return flow, node
+end
+
+-- Leases an execution of a plain run that waits in a lane for its first attempt, as the n-th of a claim, and gives its description. Nil
+-- where it is to go the long way, with the same effect. It works on the bytes of the row, and writes them at once, so it leaves
+-- runs alone that the call has loaded; and what pauses may hold back.
+function row_lease.claim(c, request, execution_id, n)
+  if (c.root or c).pauses then return nil end
+  local flow, node = find_ready(c, request, execution_id)
+  if not flow then return nil end
+  local terms = c.claim_terms
+  if not terms or terms.request ~= request then terms = terms_of_claim(c, request) end
+  local lease_id, ahead = claim_request.lease_id(c, request, n), node.limits
+  redis.call('SETRANGE', flow.nodes_key, node.place, row_bytes.leased(terms.rows, lease_id, ahead))
+  order.leave_index(c, request.lane, execution_id, terms.eligible, flow.fair_key or order.is_fair(c, request.lane) and '' or nil)
+  call.enter(c, terms.index, execution_id, terms.expires)
+  if node.attempt_timeout then leasing.arm_timeout(c, execution_id, node) end
+  event_log.push(c, flow.id, flow.events_key,
+    c.now_text .. (node.line_started or row_lease.line_of(node, 'started', 'line_started')) .. request.logged_instance)
+  wake.taken(c, request.lane)
+  local inputs, complete = inputs_of(c, flow, node)
+  return row_claimed.describe(c, flow, node, execution_id, lease_id, terms.expires_text, inputs, complete, ahead)
 end

@@ -35,21 +35,41 @@ local IDENTITY = '<I6c32'
 local HEAD_BYTES, STATE, STATE_AT = row.HEAD_BYTES, '<HBI4c38', row.FLAGS - 1
 local PLAIN, SPECIAL = row.PLAIN, row.SPECIAL
 
-local function read_plain(c, flow_id, identity, flags, count)
-  local flow = record.read(key.flow_core(c, flow_id), flags >= SPECIAL and SPECIAL_FIELDS or PLAIN_FIELDS)
-  if not flow then return nil end
-  flow.id = flow_id
-  local created, graph_hash = struct.unpack(IDENTITY, identity)
-  flow.at, flow.identity, flow.public_flow_state = c.at, identity, 'open'
-  flow.created, flow.created_text = created, number.time(created)
-  flow.graph, flow.graph_hash = graph_store.of_call(c, graph_hash), graph_hash
-  flow.flow_kind, flow.run_id = flow.flow_kind or '', flow.run_id or ''
-  flow.count, flow.is_small = count, count <= row.SMALL_RUN
-  flow.nodes_key, flow.results_key, flow.events_key = key.flow_nodes(c, flow_id), key.flow_results(c, flow_id), key.flow_events(c, flow_id)
+-- Keeps the record of a plain run.
+local function keep(flow_id, flow)
   if known_count >= MAX_KNOWN then known, known_count = {}, 0 end
-  known_count = known_count + 1
+  if not known[flow_id] then known_count = known_count + 1 end
   known[flow_id] = flow
+end
+
+local function read_plain(c, flow_id, identity, flags, count)
+  local values = redis.call('HMGET', key.flow_core(c, flow_id), unpack(flags >= SPECIAL and SPECIAL_FIELDS or PLAIN_FIELDS))
+  if not values[1] then return nil end
+  local created, graph_hash = struct.unpack(IDENTITY, identity)
+  local flow = {
+    flow_kind = values[1], run_id = values[2] or '', deadline_at = values[3] or nil, trace_context = values[4] or nil,
+    retention = values[5] or nil, result_execution_id = values[6] or nil, fair_key = values[7] or nil, budgets = values[8] or nil,
+    budget_ids = values[9] or nil, parent_execution_id = values[10] or nil, fail_fast = values[11] or nil, id = flow_id, at = c.at,
+    identity = identity, public_flow_state = 'open', created = created, created_text = number.time(created),
+    graph = graph_store.of_call(c, graph_hash), graph_hash = graph_hash, count = count, is_small = count <= row.SMALL_RUN,
+    nodes_key = key.flow_nodes(c, flow_id), results_key = key.flow_results(c, flow_id), events_key = key.flow_events(c, flow_id), about = nil,
+  }
+  keep(flow_id, flow)
   return flow
+end
+
+local function given(text) return is_set(text) and text or nil end
+
+-- A plain run without budgets and parent that the call has created: its record is known without being read. `r` is its rows, and
+-- `deadline_at` a text.
+function run_rows.created(c, r, flow_name, retention, run, deadline_at)
+  keep(r.id, {
+    flow_kind = flow_name, run_id = run.run_id, deadline_at = deadline_at, trace_context = given(run.trace_context),
+    retention = given(retention), result_execution_id = run.result_execution_id, fair_key = given(run.fair_key), id = r.id, at = c.at,
+    identity = struct.pack(IDENTITY, r.created, r.graph), public_flow_state = 'open', created = r.created, created_text = c.now_text,
+    graph = r.known_graph, graph_hash = r.graph, count = r.count, is_small = r.count <= row.SMALL_RUN,
+    nodes_key = r.key, results_key = key.flow_results(c, r.id), events_key = key.flow_events(c, r.id), about = nil,
+  })
 end
 
 function flow_record.of_plain(c, flow_id)

@@ -1,9 +1,11 @@
 -- The writes of a submission, gathered and sent with few commands.
 
 -- What the runs of one call share: members that enter indexes (see batch_writes.gather), and texts; and the tags of the run before with
--- the lists of runs that these are for (see run_record.enter).
+-- the lists of runs that these are for (see run_record.enter); and the fields of their records (see run_record.write).
 function batch_writes.new()
-  return { texts = call.short_list(), text_count = 0, tags_of = nil, tags = nil, lists = nil, nil, nil, nil, nil }
+  return {
+    texts = call.short_list(), text_count = 0, tags_of = nil, tags = nil, lists = nil, values = nil, value_count = nil, nil, nil, nil, nil,
+  }
 end
 
 -- The list in which members of a set or sorted set are gathered, which one command for each key writes at the end of the call.

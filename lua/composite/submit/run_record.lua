@@ -2,18 +2,18 @@
 
 local append, gather = record.append, batch_writes.gather
 
--- The record of a run. What is read with every node comes first.
-local function write_core(c, flow_key, A, run, g, deadline)
-  local parent = run.parent
+-- Fields that the records of the runs of a call have in common, with their values, and how long the list is. What is read with every
+-- node comes first.
+local function common_values(c, A, g, deadline)
   local values = {
     'public_flow_state', 'open',
     'flow_kind', A.flow_name,
-    'run_id', run.run_id,
-    'flow_id', run.flow_id,
+    'run_id', '',
+    'flow_id', '',
+    'input_hash', '',
     'namespace', A.namespace,
     'managed', '1',
     'graph_hash', A.graph_hash,
-    'input_hash', run.input_hash,
     'graph_revision', g.head.nodes + g.head.edges,
     'node_count', g.head.nodes,
     'edge_count', g.head.edges,
@@ -22,24 +22,46 @@ local function write_core(c, flow_key, A, run, g, deadline)
     nil, nil, nil, nil, -- room for what most runs have besides
   }
   append(values, 'joins', g.has_joins and '1' or '')
-  if g.head.result > 0 then append(values, 'result_execution_id', run.result_execution_id) end
   if deadline then append(values, 'deadline_at', number.text(c.now + deadline)) end
   append(values, 'creator_identity', A.creator_identity)
-  if parent then
-    append(values, 'parent_execution_id', parent.execution_id)
-    append(values, 'fail_fast', parent.fail_fast == '1' and '1' or '')
-  end
-  append(values, 'trace_context', run.trace_context)
   append(values, 'retention', A.retention)
-  append(values, 'fair_key', run.fair_key)
-  if run.budgets then
-    append(values, 'budgets', '1')
-    append(values, 'budget_ids', run.budgets.blocking)
-  elseif g.head.budgets then
-    append(values, 'budgets', budget_gate.OF_GRAPH)
-    append(values, 'budget_ids', g.head.blocking)
+  return values
+end
+
+-- Where the values of the fields are that each run has of its own.
+local RUN_ID, FLOW_ID, INPUT_HASH = 6, 8, 10
+
+-- Appends a field of a run to a list with so many elements, unless it has no value. Gives how many there are.
+local function add(values, count, field, value)
+  if not value or value == '' then return count end
+  values[count + 1], values[count + 2] = field, value
+  return count + 2
+end
+
+-- The record of a run. `batch` keeps the list of values from one run to the next.
+local function write_core(c, batch, flow_key, A, run, g, deadline)
+  local values, count, parent = batch.values, batch.value_count, run.parent
+  if not values then
+    values = common_values(c, A, g, deadline)
+    count = #values
+    batch.values, batch.value_count = values, count
   end
-  redis.call('HSET', flow_key, unpack(values))
+  values[RUN_ID], values[FLOW_ID], values[INPUT_HASH] = run.run_id, run.flow_id, run.input_hash
+  count = add(values, count, 'result_execution_id', run.result_execution_id)
+  if parent then
+    count = add(values, count, 'parent_execution_id', parent.execution_id)
+    count = add(values, count, 'fail_fast', parent.fail_fast == '1' and '1')
+  end
+  count = add(values, count, 'trace_context', run.trace_context)
+  count = add(values, count, 'fair_key', run.fair_key)
+  if run.budgets then
+    count = add(values, count, 'budgets', '1')
+    count = add(values, count, 'budget_ids', run.budgets.blocking)
+  elseif g.head.budgets then
+    count = add(values, count, 'budgets', budget_gate.OF_GRAPH)
+    count = add(values, count, 'budget_ids', g.head.blocking)
+  end
+  redis.call('HSET', flow_key, unpack(values, 1, count))
 end
 
 local function flat_tags(tags)
@@ -74,8 +96,8 @@ function run_record.enter(c, batch, A, run, deadline)
 end
 
 -- Creates the record of a run.
-function run_record.write(c, flow_key, A, run, g, deadline)
-  write_core(c, flow_key, A, run, g, deadline)
+function run_record.write(c, batch, flow_key, A, run, g, deadline)
+  write_core(c, batch, flow_key, A, run, g, deadline)
   event_log.add(c, run.flow_id, 'flow_submitted')
   if run.parent then child_run.submitted(c, run.flow_id) end
 end

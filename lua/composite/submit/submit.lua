@@ -110,9 +110,17 @@ end
 
 local OK = { 'OK', '', '', '' }
 
--- The outcome of a run that there is already, or that must not be created; nil for one that is to be created.
-local function judge(c, A, n, run)
-  local flow = record.read(key.flow_core(c, run.flow_id), FLOW_FIELDS, true)
+-- Reports whether there is none of the runs of a call.
+local function are_new(c, A)
+  local keys = call.short_list()
+  for i = 1, #A.runs do keys[i] = key.flow_core(c, A.runs[i].flow_id) end
+  return #keys > 0 and redis.call('EXISTS', unpack(keys)) == 0
+end
+
+-- The outcome of a run that there is already, or that must not be created; nil for one that is to be created. `is_new`: there is no
+-- such run.
+local function judge(c, A, n, run, is_new)
+  local flow = not is_new and record.read(key.flow_core(c, run.flow_id), FLOW_FIELDS, true)
   if not flow then return schedule.refuse_fire(c, n.fire) end
   local outcome = outcome_of(flow, A, run)
   if flow.roots_left and outcome[1] == 'ALREADY_SATISFIED' then row_edges.release_left(c, run.flow_id) end
@@ -138,11 +146,14 @@ local function create_run(c, batch, A, n, run, g)
   if run.budgets or g.head.budgets or run.parent then flags = flags + row.SPECIAL end
   local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), key.ffx_graph_rows(c, A.graph), flags)
   r.known_graph = g
-  run.result_execution_id = row.execution_id(r, g.head.result)
-  run_record.write(c, flow_key, A, run, g, n.deadline)
+  run.result_execution_id = g.head.result > 0 and row.execution_id(r, g.head.result) or nil
+  run_record.write(c, batch, flow_key, A, run, g, n.deadline)
   if n.fire then schedule.note_fire(c, n.fire, flow_key) end
-  write_special(c, r, run, g)
+  if g.has_joins or run.limits then write_special(c, r, run, g) end
   row_edges.release_roots(c, r, g, batch, run)
+  if flags < row.SPECIAL and row.is_plain(r) then
+    run_rows.created(c, r, A.flow_name, A.retention, run, n.deadline and number.text(c.now + n.deadline))
+  end
 end
 
 -- Creates runs. They are in the lists, with their inputs, before they have records: should the server come back with a part of
@@ -204,9 +215,9 @@ function F.ffx_submit(K, A)
   err = check_limits(c, A)
   if err then return err end
   recovery.state(c) -- as long as there is nothing that would have to be gone through
-  local outcomes, runs, seen, again = call.short_list(), call.short_list(), {}, {}
+  local outcomes, runs, seen, again, is_new = call.short_list(), call.short_list(), {}, {}, are_new(c, A)
   for i, run in ipairs(A.runs) do
-    local outcome = not seen[run.flow_id] and judge(c, A, n, run)
+    local outcome = not seen[run.flow_id] and judge(c, A, n, run, is_new)
     if seen[run.flow_id] then again[#again + 1] = i elseif not outcome then runs[#runs + 1] = run end
     outcomes[i], seen[run.flow_id] = outcome or OK, true
   end
