@@ -164,8 +164,7 @@ func TestContractOnAPlainLibrary(t *testing.T) {
 	library := lua.ContractSource()
 	for _, change := range [][2]string{
 		{"key.lane_delayed(c, A.lane_id)", "K.scheduling"},
-		{"order.enter(c, A.lane_id, A.execution_id, { created_at = c.now, priority = priority })",
-			"order.enter(c, A.lane_id, A.execution_id, { created_at = c.now, priority = priority }, K.scheduling)"},
+		{"order.enter(c, A.lane_id, A.execution_id, core)", "order.enter(c, A.lane_id, A.execution_id, core, K.scheduling)"},
 		{"own_delay = true, values = { 'attempt_state', child.attempt_state }", "values = { 'attempt_state', child.attempt_state }"},
 		{"redis.call('ZREM', key.lane_delayed(c, record.lane(child)), child_id)", ""},
 	} {

@@ -30,7 +30,7 @@ func startKeepers(t *testing.T, b *enginetest.Bench, count int, beat time.Durati
 	for range count {
 		own := b
 		if b.Kind != testserver.Embedded {
-			own = enginetest.Open(t, b.Kind, b.URL, b.Prefix)
+			own = enginetest.Open(t, b.Kind, b.URL, b.Prefix, runtime.OpenConfig{Partitions: sharedPartitions})
 		}
 		k := enginetest.NewKeeper(t, own.Engine, runtime.KeeperConfig{HeartbeatInterval: beat})
 		c.keepers, c.benches = append(c.keepers, k), append(c.benches, own)

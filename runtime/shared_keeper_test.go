@@ -141,7 +141,7 @@ func TestBuiltInKeepersStandBy(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind, runtime.OpenConfig{Partitions: sharedPartitions})
 		ctx := enginetest.Context(t)
-		other := enginetest.Open(t, kind, b.URL, b.Prefix)
+		other := enginetest.Open(t, kind, b.URL, b.Prefix, runtime.OpenConfig{Partitions: sharedPartitions})
 		heard, _ := hearKeepers(t, b)
 		once := failsOnce("once")
 		b.KeepingWorker(t, []activity.Handler{once})

@@ -301,7 +301,7 @@ func TestApplicationWithoutLibrary(t *testing.T) {
 				require.ErrorContains(t, err, "a deployer has to load first")
 			}
 			deploy := func() {
-				engine, err := runtime.Open(ctx, deployer, runtime.OpenConfig{Prefix: prefix})
+				engine, err := runtime.Open(ctx, deployer, runtime.OpenConfig{Prefix: prefix, Partitions: 4})
 				require.NoError(t, err)
 				require.NoError(t, engine.Close())
 			}
