@@ -3,10 +3,12 @@ package contractmode
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -40,6 +42,11 @@ type contract struct {
 	logger  *slog.Logger
 	config  ContractConfig
 
+	// extended is whether the library has the edge-group functions.
+	extended bool
+	// waitWorker is the worker instance that claims waitpoint nodes for this process.
+	waitWorker enginecore.WorkerInstanceID
+
 	clock  engine.Clock
 	leases contractLeases
 	graphs graphCache
@@ -56,6 +63,10 @@ var _ interface {
 	engine.LaneDirectory
 	engine.WorkerDirectory
 	engine.CompletionFollower
+	engine.WaitStore
+	engine.WaitResults
+	engine.GrantedClaims
+	engine.StepwiseSubmission
 } = (*contract)(nil)
 
 // NewContract returns the backend of contract mode for a session. It reads the server's clock, and fails if that
@@ -67,8 +78,29 @@ func NewContract(ctx context.Context, e *engine.Session, config ContractConfig) 
 		session: e, core: e.Core, keys: e.Core.Keys(), client: e.Client, logger: e.Logger, config: config,
 		lanes: make(map[enginecore.LaneID]bool), reconciled: make(map[enginecore.Partition]reconcileState),
 	}
-	_, err := c.readClock(ctx)
-	return c, err
+	c.waitWorker = enginecore.WorkerInstanceID("flowfabric-waits-" + uuid.NewString())
+	if _, err := c.readClock(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.findExtensions(ctx)
+}
+
+// findExtensions finds out whether the library has the edge-group functions: without them, the call about a flow that
+// does not exist is no function, and not a flow that was not found.
+func (c *contract) findExtensions(ctx context.Context) error {
+	none := enginecore.Partition{Family: enginecore.FlowFamily}
+	_, err := c.core.SetEdgeGroupPolicy(ctx, enginerpc.SetEdgeGroupPolicyCall{
+		FlowID: "00000000-0000-0000-0000-000000000000", PolicyVariant: "all_of",
+		DownstreamExecutionID: enginecore.ExecutionIDFor(none, "00000000-0000-0000-0000-000000000000", ""),
+	})
+	var unknown *enginecore.ServerError
+	switch {
+	case errors.Is(err, enginecore.ErrFlowNotFound):
+		c.extended, err = true, nil
+	case errors.As(err, &unknown):
+		err = nil
+	}
+	return err
 }
 
 // PollEvery returns the interval at which workers look for executions that other programs made eligible.

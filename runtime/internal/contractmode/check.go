@@ -13,7 +13,7 @@ import (
 
 // checkServable refuses a flow that uses a feature without a counterpart in the contract. The tags are those of the
 // flow and the run. The error wraps engine.ErrNotInContract and names node and feature.
-func checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitTag) error {
+func (c *contract) checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitTag) error {
 	refuse := func(node, feature string) error {
 		return fmt.Errorf("%w: flow %s, node %s: %s", engine.ErrNotInContract, g.Name, node, feature)
 	}
@@ -26,14 +26,19 @@ func checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitTag) error {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		switch {
-		case n.Wait != nil:
-			return refuse(n.Name, "a waitpoint")
 		case n.Map != nil:
-			return refuse(n.Name, "a map")
+			return refuse(n.Name, featureMaps)
 		case n.Sub != nil:
-			return refuse(n.Name, "a sub-flow")
+			return refuse(n.Name, featureSubFlows)
 		case n.ScheduleToStart > 0:
-			return refuse(n.Name, "a schedule-to-start timeout")
+			return refuse(n.Name, featureStart)
+		case c.extended:
+		case n.Join.Policy != flowgraph.JoinAll:
+			return refuse(n.Name, featureJoins)
+		case n.Wait != nil && n.Wait.Distinct:
+			return refuse(n.Name, featureDistinct)
+		case n.Wait != nil && len(n.Wait.Decisive) > 0:
+			return refuse(n.Name, featureDecisive)
 		}
 		for key := range n.Tags {
 			if strings.HasPrefix(key, contractTags) {
@@ -41,8 +46,8 @@ func checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitTag) error {
 			}
 		}
 		for _, up := range n.Upstreams {
-			if up.Kind != flowgraph.SuccessOnly {
-				return refuse(n.Name, fmt.Sprintf("an edge of kind %s, from %s", up.Kind, up.Node))
+			if up.Kind != flowgraph.SuccessOnly && !c.extended {
+				return refuse(n.Name, featureKinds+", from "+up.Node)
 			}
 		}
 	}
@@ -58,7 +63,8 @@ var (
 	}
 	servedOfNode = []string{
 		"name", "activity", "codec", "lane", "priority", "capabilities", "start_to_close_ms", "heartbeat_timeout_ms",
-		"keep_frames", "retry", "tags", "input", "after",
+		"keep_frames", "retry", "tags", "input", "after", "wait", "join", "on_failure",
+		"always",
 	}
 )
 

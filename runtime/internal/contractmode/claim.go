@@ -32,6 +32,8 @@ const (
 type contractCandidate struct {
 	id   enginecore.ExecutionID
 	core engine.Record
+	// granted is whether a scheduler has issued the grant.
+	granted bool
 }
 
 // suits reports whether the requesting worker can claim the execution.
@@ -78,6 +80,30 @@ func (c *contract) Claim(ctx context.Context, call enginerpc.ClaimCall) (enginer
 	return reply, err
 }
 
+// ClaimGranted claims an execution by the grant of a scheduler. It claims none if the grant does not count any more.
+func (c *contract) ClaimGranted(
+	ctx context.Context, call enginerpc.ClaimGrantedCall,
+) (enginerpc.ClaimGrantedReply, error) {
+	c.noteLane(call.LaneID)
+	reply := enginerpc.ClaimGrantedReply{Status: enginerpc.StatusOK}
+	var err error
+	if call.Repeated {
+		reply.Executions, err = c.claimedBefore(ctx, call.Partition, &call.ClaimRequest)
+		if err != nil || len(reply.Executions) > 0 {
+			return reply, err
+		}
+	}
+	cores, err := c.readCores(ctx, []enginecore.ExecutionID{call.ExecutionID}, engine.ClaimFields)
+	if err != nil {
+		return reply, err
+	}
+	x := contractCandidate{id: call.ExecutionID, core: cores[0], granted: true}
+	if x.suits(&call.ClaimRequest) {
+		reply.Executions, err = c.take(ctx, call.Partition, &call.ClaimRequest, []contractCandidate{x})
+	}
+	return reply, err
+}
+
 // candidates returns the first executions of a lane, and those whose worker was lost.
 func (c *contract) candidates(
 	ctx context.Context, p enginecore.Partition, lane enginecore.LaneID, count int64,
@@ -108,7 +134,7 @@ func (c *contract) candidates(
 	}
 	candidates := make([]contractCandidate, len(ids))
 	for i, id := range ids {
-		candidates[i] = contractCandidate{id, cores[i]}
+		candidates[i] = contractCandidate{id: id, core: cores[i]}
 	}
 	return candidates, nil
 }
@@ -204,9 +230,14 @@ func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.Cla
 	attempt := enginecore.AttemptID(contractID(r.ClaimID, x.id, "attempt"))
 	current := enginecore.AttemptIndex(x.core.Int("current_attempt_index"))
 	next := enginecore.AttemptIndex(x.core.Int("total_attempt_count"))
+	if !x.granted && !x.core.IsReclaimable() {
+		addOnce[enginerpc.IssueClaimGrantReply](b, enginerpc.IssueClaimGrantCall{Grant: grant})
+	}
 	switch {
 	case x.core.IsReclaimable():
-		addOnce[enginerpc.IssueReclaimGrantReply](b, enginerpc.IssueReclaimGrantCall{Grant: grant})
+		if !x.granted {
+			addOnce[enginerpc.IssueReclaimGrantReply](b, enginerpc.IssueReclaimGrantCall{Grant: grant})
+		}
 		a := addOnce[enginerpc.ReclaimExecutionReply](b, enginerpc.ReclaimExecutionCall{
 			OldAttemptIndex: current, AttemptIndex: next, ExecutionID: x.id, WorkerID: r.WorkerID,
 			WorkerInstanceID: r.WorkerInstanceID, LaneID: r.LaneID, LeaseID: lease, LeaseTTL: r.LeaseTTL,
@@ -214,14 +245,12 @@ func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.Cla
 		})
 		x.claim = func() (enginerpc.ClaimExecutionReply, error) { return enginerpc.ClaimExecutionReply(a.Reply), a.Err }
 	case x.core["attempt_state"] == "attempt_interrupted":
-		addOnce[enginerpc.IssueClaimGrantReply](b, enginerpc.IssueClaimGrantCall{Grant: grant})
 		a := addOnce[enginerpc.ClaimResumedExecutionReply](b, enginerpc.ClaimResumedExecutionCall{
 			AttemptIndex: current, ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.WorkerInstanceID,
 			LaneID: r.LaneID, LeaseID: lease, LeaseTTL: r.LeaseTTL,
 		})
 		x.claim = func() (enginerpc.ClaimExecutionReply, error) { return enginerpc.ClaimExecutionReply(a.Reply), a.Err }
 	default:
-		addOnce[enginerpc.IssueClaimGrantReply](b, enginerpc.IssueClaimGrantCall{Grant: grant})
 		a := addOnce[enginerpc.ClaimExecutionReply](b, enginerpc.ClaimExecutionCall{
 			AttemptIndex: next, ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.WorkerInstanceID,
 			LaneID: r.LaneID, LeaseID: lease, LeaseTTL: r.LeaseTTL, RenewBefore: r.LeaseTTL * 2 / 3, AttemptID: attempt,
@@ -305,7 +334,7 @@ func (c *contract) claimedBefore(
 	var claims []*contractClaim
 	for i, id := range ids {
 		if lease := contractLeaseID(r.ClaimID, id); cores[i]["current_lease_id"] == string(lease) {
-			x := &contractClaim{contractCandidate: contractCandidate{id, cores[i]}}
+			x := &contractClaim{contractCandidate: contractCandidate{id: id, core: cores[i]}}
 			c.addReads(b, x, p)
 			claims = append(claims, x)
 		}

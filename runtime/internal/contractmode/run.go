@@ -262,6 +262,9 @@ func (n *contractNode) describe() enginerpc.DescribedNode {
 		FailureCategory: n.category, CancellationReason: core["cancellation_reason"],
 		LeaseAcquiredAt: core.Time("lease_acquired_at"),
 	}
+	if d.Kind == waitKind {
+		d.Kind, d.LaneID = "", "default"
+	}
 	if d.DelayUntil.Equal(heldUntil) {
 		d.DelayUntil = time.Time{}
 		if d.BlockingReason == "waiting_for_delay" {

@@ -86,6 +86,7 @@ var _ interface {
 	ChildRuns
 	RunIndex
 	WaitStore
+	StepStore
 	PauseStore
 	BudgetStore
 	ScheduleCalls

@@ -1,0 +1,163 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// openWait returns the only open waitpoint of a run, once there is one.
+func openWait(ctx context.Context, t *testing.T, run interface {
+	Waitpoints(context.Context) ([]runtime.Waitpoint, error)
+}) runtime.Waitpoint {
+	t.Helper()
+	var found runtime.Waitpoint
+	enginetest.Eventually(t, time.Minute, func() string {
+		waits, err := run.Waitpoints(ctx)
+		require.NoError(t, err)
+		if len(waits) != 1 || waits[0].State != runtime.WaitOpen {
+			return fmt.Sprintf("%d waitpoints are open", len(waits))
+		}
+		found = waits[0]
+		return ""
+	})
+	return found
+}
+
+// Waitpoint nodes wait for their signals, and bring what these carried.
+func TestContractWaitpointNode(t *testing.T) {
+	anyContract(t, func(t *testing.T, x *outside) {
+		f := flow.New[int, int]("waits")
+		first := flow.Node(f, "first", addOne(), f.Input())
+		brought := flow.Waitpoint[int](f, "gate", flow.After(first), activity.Signals("go"), activity.AtLeast(2))
+		flow.Return(f, flow.Node(f, "last", addOne(), brought))
+		def, err := f.Build()
+		require.NoError(t, err)
+		x.Worker(t, def.Handlers())
+		run, err := runtime.Start(x.ctx, x.Client, def, 1)
+		require.NoError(t, err)
+		w := openWait(x.ctx, t, run)
+		require.Equal(t, "gate", w.Node)
+		require.Equal(t, 2, w.Needed)
+		d, err := x.Client.Signal(x.ctx, w.Token, runtime.Signal{Name: "go", Payload: 1, IdempotencyKey: "a"})
+		require.NoError(t, err)
+		require.Equal(t, runtime.SignalAccepted, d.Outcome)
+		d, err = x.Client.Signal(x.ctx, w.Token, runtime.Signal{Name: "go", Payload: 1, IdempotencyKey: "a"})
+		require.NoError(t, err)
+		require.Equal(t, runtime.SignalDuplicate, d.Outcome)
+		require.Equal(t, runtime.SignalAccepted, d.First)
+		d, err = x.Client.Signal(x.ctx, w.Token, runtime.Signal{Name: "other", Payload: 7})
+		require.NoError(t, err)
+		require.False(t, d.Counts)
+		d, err = x.Client.Signal(x.ctx, w.Token, runtime.Signal{Name: "go", Payload: 40})
+		require.NoError(t, err)
+		require.Equal(t, runtime.SignalResumed, d.Outcome)
+		result, err := run.Result(x.ctx)
+		require.NoError(t, err)
+		require.Equal(t, 41, result)
+		d, err = x.Client.Signal(x.ctx, w.Token, runtime.Signal{Name: "go", Payload: 1})
+		require.NoError(t, err)
+		require.Equal(t, runtime.SignalClosed, d.Outcome)
+	})
+}
+
+// A wait without a signal ends as its timeout says.
+func TestContractWaitTimesOut(t *testing.T) {
+	anyContract(t, func(t *testing.T, x *outside) {
+		for then, want := range map[activity.TimeoutBehavior]error{
+			activity.FailOnTimeout: runtime.ErrRunFailed, activity.ResumeOnTimeout: nil,
+			activity.CancelOnTimeout: runtime.ErrRunCancelled,
+		} {
+			f := flow.New[int, int]("times-out-" + string(then))
+			flow.Return(f, flow.Waitpoint[int](f, "gate", activity.Timeout(200*time.Millisecond, then)))
+			def, err := f.Build()
+			require.NoError(t, err)
+			x.Worker(t, []activity.Handler{addOne()})
+			run, err := runtime.Start(x.ctx, x.Client, def, 1)
+			require.NoError(t, err)
+			_, err = run.Result(x.ctx)
+			require.ErrorIs(t, err, want, then)
+		}
+	})
+}
+
+// A function waits for signals, also for one that came before the wait began, and for a list of them.
+func TestContractAwait(t *testing.T) {
+	anyContract(t, func(t *testing.T, x *outside) {
+		tokens := make(chan activity.Token, 10)
+		ask := activity.New("ask", func(ctx context.Context, n int) (string, error) {
+			token, err := activity.OpenWaitpoint(ctx, "early", time.Hour)
+			if err != nil {
+				return "", err
+			}
+			tokens <- token
+			early, err := activity.Await[int](ctx, "early")
+			if err != nil {
+				return "", err
+			}
+			list, err := activity.AwaitSignals[int](ctx, "list", activity.AtLeast(2))
+			if err != nil {
+				return "", err
+			}
+			_, err = activity.Await[int](ctx, "late", activity.Timeout(50*time.Millisecond, activity.ResumeOnTimeout))
+			if !errors.Is(err, activity.ErrWaitTimedOut) {
+				return "", err
+			}
+			text, err := json.Marshal([]any{early, list[0].Payload, list[1].Payload, list[1].Source})
+			return string(text), err
+		})
+		def := oneNode(t, "ask", ask)
+		x.Worker(t, def.Handlers())
+		run, err := runtime.Start(x.ctx, x.Client, def, 1)
+		require.NoError(t, err)
+		_, err = x.Client.Signal(x.ctx, <-tokens, runtime.Signal{Name: "go", Payload: 5})
+		require.NoError(t, err)
+		var w runtime.Waitpoint
+		enginetest.Eventually(t, time.Minute, func() string {
+			if w = openWait(x.ctx, t, run); w.Step != "list" {
+				return "it waits at " + w.Step
+			}
+			return ""
+		})
+		for i, who := range []string{"ann", "bob"} {
+			_, err = x.Client.Signal(x.ctx, w.Token, runtime.Signal{Name: "go", Payload: i, Source: who})
+			require.NoError(t, err)
+		}
+		result, err := run.Result(x.ctx)
+		require.NoError(t, err)
+		require.Equal(t, `[5,0,1,"bob"]`, result)
+	})
+}
+
+// An operator ends waits, and a token of another waitpoint is not accepted.
+func TestContractEndWait(t *testing.T) {
+	anyContract(t, func(t *testing.T, x *outside) {
+		f := flow.New[int, int]("ended")
+		flow.Return(f, flow.Waitpoint[int](f, "gate"))
+		def, err := f.Build()
+		require.NoError(t, err)
+		x.Worker(t, []activity.Handler{addOne()})
+		run, err := runtime.Start(x.ctx, x.Client, def, 1)
+		require.NoError(t, err)
+		require.NoError(t, run.ResumeWait(x.ctx, openWait(x.ctx, t, run), 12))
+		result, err := run.Result(x.ctx)
+		require.NoError(t, err)
+		require.Equal(t, 12, result)
+
+		other, err := runtime.Start(x.ctx, x.Client, def, 1)
+		require.NoError(t, err)
+		require.NoError(t, other.CancelWait(x.ctx, openWait(x.ctx, t, other), "no"))
+		_, err = other.Result(x.ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+	})
+}
