@@ -37,10 +37,11 @@ func openWait(ctx context.Context, t *testing.T, run interface {
 // Waitpoint nodes wait for their signals, and bring what these carried.
 func TestContractWaitpointNode(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
+		add := addOne()
 		f := flow.New[int, int]("waits")
-		first := flow.Node(f, "first", addOne(), f.Input())
+		first := flow.Node(f, "first", add, f.Input())
 		brought := flow.Waitpoint[int](f, "gate", flow.After(first), activity.Signals("go"), activity.AtLeast(2))
-		flow.Return(f, flow.Node(f, "last", addOne(), brought))
+		flow.Return(f, flow.Node(f, "last", add, brought))
 		def, err := f.Build()
 		require.NoError(t, err)
 		x.Worker(t, def.Handlers())
@@ -120,7 +121,13 @@ func TestContractAwait(t *testing.T) {
 		x.Worker(t, def.Handlers())
 		run, err := runtime.Start(x.ctx, x.Client, def, 1)
 		require.NoError(t, err)
-		_, err = x.Client.Signal(x.ctx, <-tokens, runtime.Signal{Name: "go", Payload: 5})
+		var token activity.Token
+		select {
+		case token = <-tokens:
+		case <-time.After(5 * time.Second):
+			require.Fail(t, "the function did not open its waitpoint")
+		}
+		_, err = x.Client.Signal(x.ctx, token, runtime.Signal{Name: "go", Payload: 5})
 		require.NoError(t, err)
 		var w runtime.Waitpoint
 		enginetest.Eventually(t, time.Minute, func() string {
