@@ -28,18 +28,9 @@ func TestContractRefusals(t *testing.T) {
 		add  func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int]
 		want string
 	}{
-		"waitpoint": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
-			return flow.Waitpoint[int](f, "second", flow.After(first))
-		}, "node second: a waitpoint"},
-		"edge": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
-			return flow.Node(f, "second", a, f.Input(), flow.OnFailure(first))
-		}, "node second: an edge of kind on_failure, from first"},
 		"start": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			return flow.Node(f, "second", a, first, activity.ScheduleToStart(time.Minute))
-		}, "node second: a schedule-to-start timeout"},
-		"join": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
-			return flow.Node(f, "second", a, flow.AnyOf(first, flow.Node(f, "other", a, f.Input())))
-		}, "node second: join"},
+		}, "node second: schedule-to-start timeouts"},
 		"tag": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			return flow.Node(f, "second", a, first, flow.Tag("flowfabric.node", "x"))
 		}, `node second: tag "flowfabric.node"`},
@@ -56,6 +47,42 @@ func TestContractRefusals(t *testing.T) {
 			require.ErrorIs(t, err, runtime.ErrRunNotFound)
 		})
 	}
+}
+
+// What only a library with the edge-group functions can do is refused with another one.
+func TestContractRefusesExtensions(t *testing.T) {
+	t.Parallel()
+	enginetest.EachReference(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := addOne()
+		for name, c := range map[string]struct {
+			add  func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int]
+			want string
+		}{
+			"edge": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+				return flow.Node(f, "second", a, f.Input(), flow.OnFailure(first))
+			}, "node second: edges of other kinds"},
+			"join": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+				return flow.Node(f, "second", a, flow.AnyOf(first, flow.Node(f, "other", a, f.Input())))
+			}, "node second: joins"},
+			"distinct": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+				return flow.Waitpoint[int](f, "second", flow.After(first), activity.AtLeastDistinct(2))
+			}, "node second: signals of different sources"},
+			"decisive": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+				return flow.Waitpoint[int](f, "second", flow.After(first), activity.Signals("a"), activity.Decisive("b"))
+			}, "node second: decisive signals"},
+		} {
+			f := flow.New[int, int](name)
+			flow.Return(f, c.add(f, flow.Node(f, "first", a, f.Input())))
+			def, err := f.Build()
+			require.NoError(t, err)
+			_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("refused"))
+			require.ErrorIs(t, err, runtime.ErrNotInContract)
+			require.ErrorContains(t, err, c.want)
+			_, err = b.Client.Run(name, "refused").Describe(ctx)
+			require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		}
+	})
 }
 
 // What works on all partitions is refused once, by its name.

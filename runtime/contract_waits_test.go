@@ -75,6 +75,7 @@ func TestContractWaitpointNode(t *testing.T) {
 // A wait without a signal ends as its timeout says.
 func TestContractWaitTimesOut(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
+		x.Keeper(t)
 		for then, want := range map[activity.TimeoutBehavior]error{
 			activity.FailOnTimeout: runtime.ErrRunFailed, activity.ResumeOnTimeout: nil,
 			activity.CancelOnTimeout: runtime.ErrRunCancelled,
@@ -95,6 +96,7 @@ func TestContractWaitTimesOut(t *testing.T) {
 // A function waits for signals, also for one that came before the wait began, and for a list of them.
 func TestContractAwait(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
+		x.Keeper(t)
 		tokens := make(chan activity.Token, 10)
 		ask := activity.New("ask", func(ctx context.Context, n int) (string, error) {
 			token, err := activity.OpenWaitpoint(ctx, "early", time.Hour)
