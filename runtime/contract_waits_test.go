@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -168,5 +169,57 @@ func TestContractEndWait(t *testing.T) {
 		require.NoError(t, other.CancelWait(x.ctx, openWait(x.ctx, t, other), "no"))
 		_, err = other.Result(x.ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+	})
+}
+
+// Kinds of edges and joins work with a library that knows them.
+func TestContractExtensions(t *testing.T) {
+	t.Parallel()
+	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) {
+		b := enginetest.NewContract(t, kind, runtime.OpenConfig{Partitions: 1})
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		fails := activity.New("fails", func(context.Context, int) (int, error) {
+			return 0, activity.NonRetryable(errors.New("no"))
+		})
+		slow := activity.New("slow", func(ctx context.Context, n int) (int, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})
+		add := addOne()
+		f := flow.New[int, int]("any")
+		fast := flow.Node(f, "fast", add, f.Input())
+		either := flow.Node(f, "either", add, flow.AnyOf(fast, flow.Node(f, "slow", slow, f.Input())))
+		flow.Return(f, either)
+		def, err := f.Build()
+		require.NoError(t, err)
+		f = flow.New[int, int]("fallback")
+		bad := flow.Node(f, "bad", fails, f.Input())
+		flow.Node(f, "after", add, bad)
+		flow.Return(f, flow.Node(f, "instead", add, f.Input(), flow.OnFailure(bad)))
+		flow.Node(f, "always", add, f.Input(), flow.Always(bad))
+		fallback, err := f.Build()
+		require.NoError(t, err)
+		b.Worker(t, []activity.Handler{add, fails, slow})
+
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		result, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 3, result)
+
+		run, err = runtime.Start(ctx, b.Client, fallback, 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		states := make(map[string]string)
+		for _, n := range d.Nodes {
+			states[n.Name] = string(n.State)
+		}
+		require.Equal(t, map[string]string{
+			"bad": "failed", "after": "skipped", "instead": "completed", "always": "completed",
+		}, states)
 	})
 }

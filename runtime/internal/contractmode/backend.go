@@ -3,7 +3,6 @@ package contractmode
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -42,8 +41,6 @@ type contract struct {
 	logger  *slog.Logger
 	config  ContractConfig
 
-	// extended is whether the library has the edge-group functions.
-	extended bool
 	// waitWorker is the worker instance that claims waitpoint nodes for this process.
 	waitWorker enginecore.WorkerInstanceID
 
@@ -79,28 +76,8 @@ func NewContract(ctx context.Context, e *engine.Session, config ContractConfig) 
 		lanes: make(map[enginecore.LaneID]bool), reconciled: make(map[enginecore.Partition]reconcileState),
 	}
 	c.waitWorker = enginecore.WorkerInstanceID("flowfabric-waits-" + uuid.NewString())
-	if _, err := c.readClock(ctx); err != nil {
-		return nil, err
-	}
-	return c, c.findExtensions(ctx)
-}
-
-// findExtensions finds out whether the library has the edge-group functions: without them, the call about a flow that
-// does not exist is no function, and not a flow that was not found.
-func (c *contract) findExtensions(ctx context.Context) error {
-	none := enginecore.Partition{Family: enginecore.FlowFamily}
-	_, err := c.core.SetEdgeGroupPolicy(ctx, enginerpc.SetEdgeGroupPolicyCall{
-		FlowID: "00000000-0000-0000-0000-000000000000", PolicyVariant: "all_of",
-		DownstreamExecutionID: enginecore.ExecutionIDFor(none, "00000000-0000-0000-0000-000000000000", ""),
-	})
-	var unknown *enginecore.ServerError
-	switch {
-	case errors.Is(err, enginecore.ErrFlowNotFound):
-		c.extended, err = true, nil
-	case errors.As(err, &unknown):
-		err = nil
-	}
-	return err
+	_, err := c.readClock(ctx)
+	return c, err
 }
 
 // PollEvery returns the interval at which workers look for executions that other programs made eligible.

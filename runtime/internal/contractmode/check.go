@@ -1,7 +1,9 @@
 package contractmode
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +15,7 @@ import (
 
 // checkServable refuses a flow that uses a feature without a counterpart in the contract. The tags are those of the
 // flow and the run. The error wraps engine.ErrNotInContract and names node and feature.
-func (c *contract) checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitTag) error {
+func (c *contract) checkServable(ctx context.Context, g *flowgraph.Graph, tags []enginerpc.SubmitTag) error {
 	refuse := func(node, feature string) error {
 		return fmt.Errorf("%w: flow %s, node %s: %s", engine.ErrNotInContract, g.Name, node, feature)
 	}
@@ -32,26 +34,44 @@ func (c *contract) checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitTag)
 			return refuse(n.Name, featureSubFlows)
 		case n.ScheduleToStart > 0:
 			return refuse(n.Name, featureStart)
-		case c.extended:
-		case n.Join.Policy != flowgraph.JoinAll:
-			return refuse(n.Name, featureJoins)
-		case n.Wait != nil && n.Wait.Distinct:
-			return refuse(n.Name, featureDistinct)
-		case n.Wait != nil && len(n.Wait.Decisive) > 0:
-			return refuse(n.Name, featureDecisive)
 		}
 		for key := range n.Tags {
 			if strings.HasPrefix(key, contractTags) {
 				return refuse(n.Name, fmt.Sprintf("tag %q: tags that begin with %s are its own", key, contractTags))
 			}
 		}
-		for _, up := range n.Upstreams {
-			if up.Kind != flowgraph.SuccessOnly && !c.extended {
-				return refuse(n.Name, featureKinds+", from "+up.Node)
+	}
+	if err := checkKnownMembers(g); err != nil {
+		return err
+	}
+	for i := range g.Nodes {
+		if feature := extensionOf(&g.Nodes[i]); feature != "" {
+			if err := c.requireExtended(ctx, feature); errors.Is(err, engine.ErrNotInContract) {
+				return refuse(g.Nodes[i].Name, feature)
+			} else {
+				return err // if it has one extension, it has all of them
 			}
 		}
 	}
-	return checkKnownMembers(g)
+	return nil
+}
+
+// extensionOf returns the feature of a node that needs the edge-group functions; empty if there is none.
+func extensionOf(n *flowgraph.Node) string {
+	for _, up := range n.Upstreams {
+		if up.Kind != flowgraph.SuccessOnly {
+			return featureKinds
+		}
+	}
+	switch {
+	case n.Join.Policy != flowgraph.JoinAll:
+		return featureJoins
+	case n.Wait != nil && n.Wait.Distinct:
+		return featureDistinct
+	case n.Wait != nil && len(n.Wait.Decisive) > 0:
+		return featureDecisive
+	}
+	return ""
 }
 
 // Members of the stored form of a flow and of a node that contract mode supports. A definition with any other member

@@ -1,8 +1,12 @@
 package contractmode
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -77,3 +81,21 @@ var Features = []Feature{
 
 // refusal returns the error that names a feature.
 func refusal(feature string) error { return fmt.Errorf("%w: %s", engine.ErrNotInContract, feature) }
+
+// requireExtended returns the refusal of a feature if the library lacks the edge-group functions. Where it does, the
+// call about a flow that does not exist is no function, and not a flow that was not found.
+func (c *contract) requireExtended(ctx context.Context, feature string) error {
+	const none = "00000000-0000-0000-0000-000000000000"
+	_, err := c.core.SetEdgeGroupPolicy(ctx, enginerpc.SetEdgeGroupPolicyCall{
+		FlowID: none, PolicyVariant: "all_of",
+		DownstreamExecutionID: enginecore.ExecutionIDFor(enginecore.Partition{Family: enginecore.FlowFamily}, none, ""),
+	})
+	var unknown *enginecore.ServerError
+	switch {
+	case errors.Is(err, enginecore.ErrFlowNotFound):
+		return nil
+	case errors.As(err, &unknown):
+		return refusal(feature)
+	}
+	return err
+}

@@ -36,9 +36,6 @@ var siblingFields = []string{"cancel_siblings_reason", "cancel_siblings_pending_
 // cancelSiblings ends the upstreams that joins do not need any more.
 func (t *contractTick) cancelSiblings(ctx context.Context) error {
 	c, p := t.contract, t.call.Partition
-	if !c.extended {
-		return nil
-	}
 	results, err := c.read(ctx,
 		c.client.B().Srandmember().Key(c.keys.IndexPendingCancelGroups(p)).Count(t.call.Limit).Build())
 	if err != nil {

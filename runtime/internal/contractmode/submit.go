@@ -81,7 +81,7 @@ func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error
 	if err != nil {
 		return false, err
 	}
-	if err := c.checkServable(graph, call.Tags); err != nil {
+	if err := c.checkServable(ctx, graph, call.Tags); err != nil {
 		return false, err
 	}
 	s.lanes = joinLanes(graph)

@@ -71,17 +71,16 @@ func conditionOf(text []byte) ([]byte, error) {
 }
 
 // CheckWait refuses conditions that only a library with this project's additions knows.
-func (c *contract) CheckWait(condition []byte) error {
+func (c *contract) CheckWait(ctx context.Context, condition []byte) error {
 	var w waitCondition
 	if err := json.Unmarshal(condition, &w); err != nil {
 		return err
 	}
 	switch {
-	case c.extended:
 	case w.Distinct:
-		return refusal(featureDistinct)
+		return c.requireExtended(ctx, featureDistinct)
 	case len(w.Decisive) > 0:
-		return refusal(featureDecisive)
+		return c.requireExtended(ctx, featureDecisive)
 	}
 	return nil
 }

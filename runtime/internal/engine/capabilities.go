@@ -60,9 +60,11 @@ type StepStore interface {
 type WaitResults interface {
 	// CheckWait returns ErrNotInContract, with the feature by name, for a wait with a condition that the engine does not
 	// know. The condition is the JSON form of a call of Suspend.
-	CheckWait(condition []byte) error
+	CheckWait(ctx context.Context, condition []byte) error
 	// WaitResult returns the journal entry of the wait of a step; nil if the wait has not ended.
-	WaitResult(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, step string, collect bool) ([]byte, error)
+	WaitResult(
+		ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, step string, collect bool,
+	) ([]byte, error)
 }
 
 // PauseStore lists what is paused in a partition.

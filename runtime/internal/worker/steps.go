@@ -166,8 +166,12 @@ func (r *stepRecorder) readResult(ctx context.Context, step string, wait activit
 	if _, known := r.journal.get(awaitEntry + step); err != nil || known {
 		return nil
 	}
-	if err := results.CheckWait(submit.ConditionOf(wait)); err != nil {
-		return activity.NonRetryable(fmt.Errorf("await %q: %w", step, err))
+	err = a.retryUntilKnown(ctx, func() error { return results.CheckWait(ctx, submit.ConditionOf(wait)) })
+	if errors.Is(err, engine.ErrNotInContract) {
+		err = activity.NonRetryable(err)
+	}
+	if err != nil {
+		return fmt.Errorf("await %q: %w", step, err)
 	}
 	var stored []byte
 	err = a.retryUntilKnown(ctx, func() (err error) {
