@@ -172,16 +172,13 @@ func TestContractEndWait(t *testing.T) {
 	})
 }
 
-// Kinds of edges and joins work with a library that knows them.
-func TestContractExtensions(t *testing.T) {
+// Joins work with a library that has the edge-group functions, and the upstreams that they do not need are cancelled.
+func TestContractJoin(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.NewContract(t, kind, runtime.OpenConfig{Partitions: 1})
 		ctx := enginetest.Context(t)
 		b.Keeper(t)
-		fails := activity.New("fails", func(context.Context, int) (int, error) {
-			return 0, activity.NonRetryable(errors.New("no"))
-		})
 		slow := activity.New("slow", func(ctx context.Context, n int) (int, error) {
 			<-ctx.Done()
 			return 0, ctx.Err()
@@ -193,33 +190,12 @@ func TestContractExtensions(t *testing.T) {
 		flow.Return(f, either)
 		def, err := f.Build()
 		require.NoError(t, err)
-		f = flow.New[int, int]("fallback")
-		bad := flow.Node(f, "bad", fails, f.Input())
-		flow.Node(f, "after", add, bad)
-		flow.Return(f, flow.Node(f, "instead", add, f.Input(), flow.OnFailure(bad)))
-		flow.Node(f, "always", add, f.Input(), flow.Always(bad))
-		fallback, err := f.Build()
-		require.NoError(t, err)
-		b.Worker(t, []activity.Handler{add, fails, slow})
+		b.Worker(t, []activity.Handler{add, slow})
 
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		result, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 3, result)
-
-		run, err = runtime.Start(ctx, b.Client, fallback, 1)
-		require.NoError(t, err)
-		_, err = run.Result(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunFailed)
-		d, err := run.Describe(ctx)
-		require.NoError(t, err)
-		states := make(map[string]string)
-		for _, n := range d.Nodes {
-			states[n.Name] = string(n.State)
-		}
-		require.Equal(t, map[string]string{
-			"bad": "failed", "after": "skipped", "instead": "completed", "always": "completed",
-		}, states)
 	})
 }

@@ -32,6 +32,8 @@ func (c *contract) checkServable(ctx context.Context, g *flowgraph.Graph, tags [
 			return refuse(n.Name, featureMaps)
 		case n.Sub != nil:
 			return refuse(n.Name, featureSubFlows)
+		case slices.ContainsFunc(n.Upstreams, func(up flowgraph.Edge) bool { return up.Kind != flowgraph.SuccessOnly }):
+			return refuse(n.Name, featureKinds)
 		case n.ScheduleToStart > 0:
 			return refuse(n.Name, featureStart)
 		}
@@ -58,11 +60,6 @@ func (c *contract) checkServable(ctx context.Context, g *flowgraph.Graph, tags [
 
 // extensionOf returns the feature of a node that needs the edge-group functions; empty if there is none.
 func extensionOf(n *flowgraph.Node) string {
-	for _, up := range n.Upstreams {
-		if up.Kind != flowgraph.SuccessOnly {
-			return featureKinds
-		}
-	}
 	switch {
 	case n.Join.Policy != flowgraph.JoinAll:
 		return featureJoins
@@ -83,8 +80,7 @@ var (
 	}
 	servedOfNode = []string{
 		"name", "activity", "codec", "lane", "priority", "capabilities", "start_to_close_ms", "heartbeat_timeout_ms",
-		"keep_frames", "retry", "tags", "input", "after", "wait", "join", "on_failure",
-		"always",
+		"keep_frames", "retry", "tags", "input", "after", "wait", "join",
 	}
 )
 

@@ -31,6 +31,9 @@ func (s *contractSubmission) setJoins(ctx context.Context) error {
 	return nil
 }
 
+// siblingReason begins the reasons of cancels of upstreams that a join does not need.
+const siblingReason = "sibling_quorum"
+
 var siblingFields = []string{"cancel_siblings_reason", "cancel_siblings_pending_members"}
 
 // cancelSiblings ends the upstreams that joins do not need any more.

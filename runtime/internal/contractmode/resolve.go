@@ -109,7 +109,7 @@ func (c *contract) resolve(
 		for i, e := range page {
 			resolved[i] = addAgain[enginerpc.ResolveDependencyReply](b, enginerpc.ResolveDependencyCall{
 				DownstreamExecutionID: e.down, LaneID: e.lane, UpstreamExecutionID: e.up, EdgeID: e.id,
-				UpstreamOutcome: end.outcome, Now: c.now(), FlowID: end.flow,
+				UpstreamOutcome: end.outcome, Now: c.now(), FlowID: end.flow, GroupExecutionID: e.down,
 			})
 			if first {
 				addAgain[enginerpc.PromoteDelayedReply](b,

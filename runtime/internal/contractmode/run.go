@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -119,6 +120,9 @@ func (r *contractRun) judge() {
 			continue
 		}
 		outcome, at := n.core["terminal_outcome"], n.core.Time("completed_at")
+		if outcome == "cancelled" && strings.HasPrefix(n.core["cancellation_reason"], siblingReason) {
+			outcome = "success" // a join had no use for it
+		}
 		count[outcome]++
 		if at.After(r.closedAt) {
 			r.closedAt = at
