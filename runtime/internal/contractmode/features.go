@@ -2,11 +2,8 @@ package contractmode
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -82,20 +79,26 @@ var Features = []Feature{
 // refusal returns the error that names a feature.
 func refusal(feature string) error { return fmt.Errorf("%w: %s", engine.ErrNotInContract, feature) }
 
-// requireExtended returns the refusal of a feature if the library lacks the edge-group functions. Where it does, the
-// call about a flow that does not exist is no function, and not a flow that was not found.
+// requireExtended returns the refusal of a feature if the server has no library with the edge-group functions.
 func (c *contract) requireExtended(ctx context.Context, feature string) error {
-	const none = "00000000-0000-0000-0000-000000000000"
-	_, err := c.core.SetEdgeGroupPolicy(ctx, enginerpc.SetEdgeGroupPolicyCall{
-		FlowID: none, PolicyVariant: "all_of",
-		DownstreamExecutionID: enginecore.ExecutionIDFor(enginecore.Partition{Family: enginecore.FlowFamily}, none, ""),
-	})
-	var unknown *enginecore.ServerError
-	switch {
-	case errors.Is(err, enginecore.ErrFlowNotFound):
-		return nil
-	case errors.As(err, &unknown):
-		return refusal(feature)
+	libraries, err := c.client.Do(ctx, c.client.B().FunctionList().Build()).ToArray()
+	if err != nil {
+		return engine.ReadError(ctx, "FUNCTION LIST", err)
 	}
-	return err
+	for _, library := range libraries {
+		fields, err := library.AsMap()
+		if err != nil {
+			return engine.ReadError(ctx, "FUNCTION LIST", err)
+		}
+		listed := fields["functions"]
+		functions, _ := listed.ToArray()
+		for _, function := range functions {
+			names, _ := function.AsMap()
+			text := names["name"]
+			if name, err := text.ToString(); err == nil && name == "ff_set_edge_group_policy" {
+				return nil
+			}
+		}
+	}
+	return refusal(feature)
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -78,7 +79,15 @@ func (c *contract) signalOnce(
 		if err != nil {
 			return c.signalRefused(ctx, call, w, reply, err)
 		}
-		return c.delivered(ctx, p, reply, kept.Status, kept.SignalID, kept.Effect)
+		missed, err := c.isMissed(ctx, p, call.WaitpointID, kept.SignalID)
+		if err != nil {
+			return reply, err
+		}
+		if !missed {
+			return c.delivered(ctx, p, reply, kept.Status, kept.SignalID, kept.Effect)
+		}
+		again := uuid.NewSHA1(uuid.NameSpaceOID, []byte("again "+kept.SignalID)).String()
+		signal.SignalID, signal.IdempotencyKey = enginecore.SignalID(again), again
 	case !waits:
 		return c.signalRefused(ctx, call, w, reply, enginecore.ErrWaitpointClosed)
 	}
@@ -93,6 +102,23 @@ func (c *contract) signalOnce(
 		c.serveSoon(ctx, p, core.Lane())
 	}
 	return reply, err
+}
+
+// isMissed reports whether a signal was kept after its wait had begun, which then took no notice of it.
+func (c *contract) isMissed(
+	ctx context.Context, p enginecore.Partition, waitpoint enginecore.WaitpointID, id enginecore.SignalID,
+) (bool, error) {
+	results, err := c.read(ctx, c.client.B().Hget().Key(c.keys.WaitpointRecord(p, waitpoint)).Field("state").Build(),
+		c.client.B().Hgetall().Key(c.keys.WaitpointCondition(p, waitpoint)).Build())
+	if err != nil {
+		return false, err
+	}
+	state, _ := results[0].ToString()
+	condition, err := results[1].AsStrMap()
+	if err != nil {
+		return false, engine.ReadError(ctx, "HGETALL", err)
+	}
+	return state == "active" && !slices.Contains(takenIDs(condition, nil), id), nil
 }
 
 const effectResumed = "resume_condition_satisfied"
