@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "242-0aad002cf099f5f7"
+const build = "247-982b499f1e045226"

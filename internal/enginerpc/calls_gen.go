@@ -192,12 +192,14 @@ type GraphNode struct {
 	Name   string
 	Kind   string
 	Policy []byte
+	Limits string
 }
 
 func decodeGraphNode(r *fields, out *GraphNode) {
 	out.Name = textValue[string](r, "name")
 	out.Kind = textValue[string](r, "kind")
 	out.Policy = bytesValue(r, "policy")
+	out.Limits = textValue[string](r, "limits")
 }
 
 // SubmissionOutcome is an element of replies or calls.
@@ -238,6 +240,10 @@ type ClaimedExecution struct {
 	FlowInput      []byte
 	InputsComplete bool
 	Inputs         []NodeInput
+	// Admission: optional.
+	Admission string
+	// Budgets: optional.
+	Budgets string
 	// Node: optional.
 	Node string
 	// Kind: optional.
@@ -262,10 +268,6 @@ type ClaimedExecution struct {
 	JournalComplete bool
 	// Journal: optional.
 	Journal []JournalEntry
-	// Admission: optional.
-	Admission string
-	// Budgets: optional.
-	Budgets string
 }
 
 func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
@@ -281,6 +283,12 @@ func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	out.FlowInput = bytesValue(r, "flow_input")
 	out.InputsComplete = boolValue(r, "inputs_complete")
 	out.Inputs = list(r, "inputs", decodeNodeInput)
+	if r.left() > 0 {
+		out.Admission = textValue[string](r, "admission")
+	}
+	if r.left() > 0 {
+		out.Budgets = textValue[string](r, "budgets")
+	}
 	if r.left() > 0 {
 		out.Node = textValue[string](r, "node")
 	}
@@ -316,12 +324,6 @@ func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	}
 	if r.left() > 0 {
 		out.Journal = list(r, "journal", decodeJournalEntry)
-	}
-	if r.left() > 0 {
-		out.Admission = textValue[string](r, "admission")
-	}
-	if r.left() > 0 {
-		out.Budgets = textValue[string](r, "budgets")
 	}
 }
 

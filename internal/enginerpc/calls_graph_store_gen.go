@@ -20,12 +20,14 @@ type ReadGraphCall struct {
 // ReadGraphReply is the answer to ReadGraphCall.
 type ReadGraphReply struct {
 	// Status is StatusOK.
-	Status Status
-	Nodes  []GraphNode
+	Status  Status
+	Nodes   []GraphNode
+	Budgets string
 }
 
 // ReadGraph runs ffx2_read_graph. What claims leave out of the nodes of a graph: of at most CHUNK of
-// them, from one of the places 1, 33, 65 … on.
+// them, from one of the places 1, 33, 65 … on. With the budgets that all runs of the graph have, as
+// JSON.
 //
 // It only reads. Error codes: ErrGraphUnknown, ErrInvalidInput.
 func (conn *Conn) ReadGraph(ctx context.Context, c ReadGraphCall) (ReadGraphReply, error) {
@@ -49,6 +51,7 @@ func (ReadGraphCall) decode(r *fields) (out ReadGraphReply) {
 	switch {
 	case r.status == StatusOK:
 		out.Nodes = list(r, "nodes", decodeGraphNode)
+		out.Budgets = textValue[string](r, "budgets")
 	default:
 		r.unknownStatus()
 	}
@@ -66,7 +69,11 @@ type PutGraphCall struct {
 	Result    int64
 	// Definition: optional.
 	Definition []byte
-	Nodes      []PutGraphNode
+	// Budgets: optional.
+	Budgets []byte
+	// Blocking: optional.
+	Blocking string
+	Nodes    []PutGraphNode
 }
 
 // PutGraphNode is an element of PutGraphCall.Nodes.
@@ -87,6 +94,7 @@ type PutGraphNode struct {
 	Join           string
 	Ups            []byte
 	Downs          []byte
+	Limits         string
 }
 
 // PutGraphReply is the answer to PutGraphCall.
@@ -111,7 +119,7 @@ func (PutGraphCall) info() callInfo {
 }
 
 func (c PutGraphCall) encode(w *wire) {
-	w.reserve(1, 7+16*len(c.Nodes))
+	w.reserve(1, 9+17*len(c.Nodes))
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Graph)
@@ -120,6 +128,8 @@ func (c PutGraphCall) encode(w *wire) {
 	w.int(c.Edges)
 	w.int(c.Result)
 	w.bytes(c.Definition)
+	w.bytes(c.Budgets)
+	w.text(c.Blocking)
 	w.int(int64(len(c.Nodes)))
 	for i := range c.Nodes {
 		x := &c.Nodes[i]
@@ -139,6 +149,7 @@ func (c PutGraphCall) encode(w *wire) {
 		w.text(x.Join)
 		w.bytes(x.Ups)
 		w.bytes(x.Downs)
+		w.text(x.Limits)
 	}
 }
 

@@ -102,12 +102,13 @@ type SubmitReply struct {
 // parent); `purged`, of a fire whose run has been; `fire_too_late`, with the time until which it might
 // have been and the present one. Tags of a run of its own are all that it has; `own_tags`, `limits`,
 // `budgets` and `parents` name their run by its place, from 1, and limits their node by its ordinal.
-// `retention` is how long runs are kept after their end (ms): one time for all outcomes, or four, for
-// success, failed, cancelled and expired; a negative time, and none, is for ever. Runs with a
-// `fair_key` take turns with those of other keys in their lanes. A run that a schedule starts brings
-// the one fire that it is of: a fire creates one run at most, also when that run has been purged, and
-// none after `start_before`. Of many roots, one call releases some: `more` says that the same call
-// again releases others. Those that nobody asks for are released by the keeper.
+// Budgets that a run brings replace those of its graph. `retention` is how long runs are kept after
+// their end (ms): one time for all outcomes, or four, for success, failed, cancelled and expired; a
+// negative time, and none, is for ever. Runs with a `fair_key` take turns with those of other keys in
+// their lanes. A run that a schedule starts brings the one fire that it is of: a fire creates one run
+// at most, also when that run has been purged, and none after `start_before`. Of many roots, one call
+// releases some: `more` says that the same call again releases others. Those that nobody asks for are
+// released by the keeper.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrGraphUnknown, ErrFlowPurging, ErrFlowIDConflict, ErrFireTooLate, ErrInvalidInput,

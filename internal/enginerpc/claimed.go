@@ -24,7 +24,7 @@ const maxGraphBytes = 16 << 20
 // it. The zero value is empty. It is safe for concurrent use.
 type graphCache struct {
 	mu     sync.RWMutex
-	chunks map[graphPart][]GraphNode
+	chunks map[graphPart]ReadGraphReply
 	bytes  int
 	reads  singleflight.Group
 }
@@ -37,32 +37,37 @@ type graphPart struct {
 
 func (p graphPart) flight() string { return p.graph + " " + strconv.Itoa(p.first) }
 
-func (g *graphCache) get(part graphPart) ([]GraphNode, bool) {
+func (g *graphCache) get(part graphPart) (ReadGraphReply, bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	nodes, found := g.chunks[part]
-	return nodes, found
+	chunk, found := g.chunks[part]
+	return chunk, found
 }
 
-func (g *graphCache) put(part graphPart, nodes []GraphNode) {
-	bytes := len(part.graph)
-	for _, n := range nodes {
-		bytes += len(n.Name) + len(n.Kind) + len(n.Policy)
+func (g *graphCache) put(part graphPart, chunk ReadGraphReply) {
+	bytes := len(part.graph) + len(chunk.Budgets)
+	for _, n := range chunk.Nodes {
+		bytes += len(n.Name) + len(n.Kind) + len(n.Policy) + len(n.Limits)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.bytes += bytes; g.chunks == nil || g.bytes > maxGraphBytes {
-		g.chunks, g.bytes = make(map[graphPart][]GraphNode), bytes
+		g.chunks, g.bytes = make(map[graphPart]ReadGraphReply), bytes
 	}
 	// The hash may be a part of a long text.
 	part.graph = strings.Clone(part.graph)
-	g.chunks[part] = nodes
+	g.chunks[part] = chunk
 }
+
+// ofGraph stands for the admission of a first attempt that was leased before its permits, under the limits that its
+// graph has, and for budgets that its graph has.
+const ofGraph = "?"
 
 // describe sets the fields of executions that the reply of a claim leaves out. Of a first attempt that needs nothing
 // beyond the least, these are the attempt and its journal, which is empty. Graphs say Node, Kind, FlowID and Policy,
-// which is shared and must not be changed. They stay empty if the graph is gone, as it is when
-// the run was purged after the claim. The error wraps enginecore.ErrOutcomeUnknown: the claim itself was carried out.
+// which is shared and must not be changed, and what is ofGraph of Admission and Budgets. They stay empty if the graph
+// is gone, as it is when the run was purged after the claim. The error wraps enginecore.ErrOutcomeUnknown: the claim
+// itself was carried out.
 func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) error {
 	for i := range claimed {
 		x := &claimed[i]
@@ -80,13 +85,20 @@ func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) erro
 				Problem: fmt.Sprintf("%q names no node of a graph", x.ExecutionID),
 			}
 		}
-		nodes, err := conn.graphNodes(ctx, x, graphPart{x.Graph, (ordinal-1)/graphChunk*graphChunk + 1})
+		chunk, err := conn.readGraph(ctx, x, graphPart{x.Graph, (ordinal-1)/graphChunk*graphChunk + 1})
 		if err != nil {
 			return fmt.Errorf("%w: the graph of a claimed execution could not be read: %w",
 				enginecore.ErrOutcomeUnknown, err)
 		}
-		if at := (ordinal - 1) % graphChunk; at < len(nodes) {
-			x.Node, x.Kind, x.Policy = nodes[at].Name, nodes[at].Kind, nodes[at].Policy
+		if x.Budgets == ofGraph {
+			x.Budgets = chunk.Budgets
+		}
+		if at := (ordinal - 1) % graphChunk; at < len(chunk.Nodes) {
+			node := &chunk.Nodes[at]
+			x.Node, x.Kind, x.Policy = node.Name, node.Kind, node.Policy
+			if x.Admission == ofGraph {
+				x.Admission = PermitsText{Ahead: true, Limits: node.Limits}.Text()
+			}
 		}
 	}
 	return nil
@@ -123,32 +135,32 @@ func flowNode(id enginecore.ExecutionID) (enginecore.FlowID, int) {
 	return enginecore.FlowID(text[:flowPrefix] + "0000"), int(ordinal)
 }
 
-// graphNodes returns the nodes of a part of a graph that the partition of an execution has.
-func (conn *Conn) graphNodes(ctx context.Context, x *ClaimedExecution, part graphPart) ([]GraphNode, error) {
-	if nodes, found := conn.graphs.get(part); found {
-		return nodes, nil
+// readGraph returns a part of a graph that the partition of an execution has; an empty one if the graph is gone.
+func (conn *Conn) readGraph(ctx context.Context, x *ClaimedExecution, part graphPart) (ReadGraphReply, error) {
+	if chunk, found := conn.graphs.get(part); found {
+		return chunk, nil
 	}
 	p, err := x.ExecutionID.Partition()
 	if err != nil {
-		return nil, err
+		return ReadGraphReply{}, err
 	}
 	read := func() (any, error) {
 		reply, err := conn.ReadGraph(ctx, ReadGraphCall{Partition: p, Graph: part.graph, First: int64(part.first)})
 		if err == nil {
-			conn.graphs.put(part, reply.Nodes)
+			conn.graphs.put(part, reply)
 		}
-		return reply.Nodes, err
+		return reply, err
 	}
-	nodes, err, shared := conn.graphs.reads.Do(part.flight(), read)
+	chunk, err, shared := conn.graphs.reads.Do(part.flight(), read)
 	if err != nil && shared && ctx.Err() == nil {
 		// The call may have been that of another caller, whose context has ended or whose partition lacks the graph.
-		nodes, err = read()
+		chunk, err = read()
 	}
 	if errors.Is(err, enginecore.ErrGraphUnknown) {
-		return nil, nil
+		return ReadGraphReply{}, nil
 	}
 	if err != nil {
-		return nil, err
+		return ReadGraphReply{}, err
 	}
-	return nodes.([]GraphNode), nil
+	return chunk.(ReadGraphReply), nil
 }

@@ -27,7 +27,7 @@ func TestFlowNode(t *testing.T) {
 // TestGraphCacheIsBounded fills a cache beyond its bound: it drops what it had, and keeps what came last.
 func TestGraphCacheIsBounded(t *testing.T) {
 	var g graphCache
-	large := []GraphNode{{Name: "n", Policy: make([]byte, maxGraphBytes/2)}}
+	large := ReadGraphReply{Nodes: []GraphNode{{Name: "n", Policy: make([]byte, maxGraphBytes/2)}}}
 	for _, graph := range []string{"a", "b"} {
 		g.put(graphPart{graph, 1}, large)
 	}
@@ -35,5 +35,5 @@ func TestGraphCacheIsBounded(t *testing.T) {
 	assert.False(t, found)
 	nodes, found := g.get(graphPart{"b", 1})
 	require.True(t, found)
-	assert.Equal(t, "n", nodes[0].Name)
+	assert.Equal(t, "n", nodes.Nodes[0].Name)
 }

@@ -49,7 +49,7 @@ func (r *claimedReader) bytes(n int64) string {
 }
 
 // parseClaimed reads the text by which the library describes most executions that are leased for their first attempt
-// (row_lease.describe in lua/composite/rows/row_lease.lua). It returns what is wrong with the text, or "".
+// (row_claimed.describe in lua/composite/rows/row_claimed.lua). It returns what is wrong with the text, or "".
 func parseClaimed(text string, out *ClaimedExecution) string {
 	r := claimedReader{text: text, ok: true}
 	out.ExecutionID = enginecore.ExecutionID(r.word())
@@ -57,6 +57,16 @@ func parseClaimed(text string, out *ClaimedExecution) string {
 	out.CreatedAt, out.DeadlineAt, out.Graph = r.time(), r.time(), r.word()
 	name, run, trace := r.number(), r.number(), r.number()
 	out.FlowName, out.RunID, out.TraceContext = r.bytes(name), r.bytes(run), r.bytes(trace)
+	if rest, found := strings.CutPrefix(r.text, "a"); found {
+		r.text, out.Admission = rest, ofGraph
+	}
+	if rest, found := strings.CutPrefix(r.text, "g"); found {
+		r.text, out.Budgets = rest, ofGraph
+	}
+	if rest, found := strings.CutPrefix(r.text, "b"); found {
+		r.text = rest
+		out.Budgets = r.bytes(r.number())
+	}
 	out.InputsComplete, out.FlowInput = true, []byte{}
 	switch input := r.text; {
 	case strings.HasPrefix(input, "i"):

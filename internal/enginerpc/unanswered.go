@@ -53,7 +53,8 @@ func hasEnded(ctx context.Context, err error) bool {
 		return true
 	}
 	deadline, ok := ctx.Deadline()
-	if !ok || time.Now().Before(deadline) || !errors.Is(err, context.DeadlineExceeded) {
+	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+	if !ok || time.Now().Before(deadline) || !late {
 		return false
 	}
 	<-ctx.Done()

@@ -9,7 +9,7 @@ replay.FIELDS = {
   'cancelled_by', 'fair_key', 'prior_eligibility_state', 'prior_blocking_reason', 'prior_blocking_detail',
 }
 
--- What tells how the execution ended, or what it was waiting for before, and is no longer true.
+-- Fields that say how the execution ended, or what it was waiting for before, and are no longer true.
 local OUTCOME_DETAILS = {
   'failure_reason', 'failure_category', 'cancellation_reason', 'cancelled_by', 'delay_until', 'prior_eligibility_state',
   'prior_blocking_reason', 'prior_blocking_detail',
@@ -124,7 +124,8 @@ function replay.fields(core)
   end
   local blank = { 'completed_at' }
   for _, field in ipairs(OUTCOME_DETAILS) do
-    if is_set(core[field]) then blank[#blank + 1] = field end
+    -- The delay of a node of a run is one of the run's definition, and counts as long as its time is to come.
+    if is_set(core[field]) and not (field == 'delay_until' and core.managed) then blank[#blank + 1] = field end
   end
   return values, blank
 end

@@ -6,7 +6,8 @@ local FLOW_OVER = { cancelled = true, completed = true, failed = true }
 local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins', 'paused',
   'budgets', 'budget_ids', 'children', 'fail_fast' }
 
--- @hook The same of a run that its rows call plain, with what its end needs to know; nil for others. It has none of the last six.
+-- @hook The same of a run that its rows call plain, with what its end needs to know; nil for others. It has no joins and no children,
+-- and is not paused.
 function flow_record.of_plain(c, flow_id) return nil end
 
 -- @hook The record of a flow says something by which its run is no longer plain.

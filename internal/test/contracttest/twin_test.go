@@ -249,7 +249,8 @@ func (x *twins) both(name string, call func(s *twinSide) wire) string {
 	return rows
 }
 
-// plain is a text with the names of nodes in the place of ids, and T in that of times.
+// plain is a text with the names of nodes in the place of ids, and T in that of times and of ids of stream entries: how
+// those of one millisecond are counted depends on when the calls come.
 func (x *twins) plain(s *twinSide, text string) string {
 	if len(text) < len("1763806400000") {
 		return text
@@ -264,6 +265,10 @@ func (x *twins) plain(s *twinSide, text string) string {
 		switch {
 		case end-at == len("1763806400000"):
 			out.WriteString("T")
+			if end+1 < len(text) && text[end] == '-' && text[end+1] >= '0' && text[end+1] <= '9' {
+				for end++; end < len(text) && text[end] >= '0' && text[end] <= '9'; end++ {
+				}
+			}
 		case end > at:
 			out.WriteString(text[at:end])
 		default:

@@ -107,11 +107,15 @@ func (c *checker) watched(p *partition, b *budgetRecord) {
 	}
 }
 
+// budgetsOfGraph is the field budgets of a run whose budgets are those of its graph.
+const budgetsOfGraph = "graph"
+
 // gates checks the budget gates of a partition of flows.
 func (c *checker) gates(p *partition, mode Mode) {
 	for _, f := range p.flows {
-		if _, found := f.parts["budgets"]; found != (f.core["budgets"] != "") {
-			c.fault(RuleBudgets, f.key, "its record and the key of its budgets do not agree on whether it has any")
+		own := f.core["budgets"] != "" && f.core["budgets"] != budgetsOfGraph
+		if _, found := f.parts["budgets"]; found != own {
+			c.fault(RuleBudgets, f.key, "its record and the key of its budgets do not agree on whether it has any of its own")
 		}
 	}
 	for _, e := range p.executions {

@@ -24,7 +24,7 @@ var edgeKinds = []string{"success_only", "on_failure", "always"}
 // graphFields are the fields of a node in a chunk, in order.
 var graphFields = []string{
 	"name", "kind", "lane_id", "priority", "uses_flow_input", "input_count", "capabilities", "policy", "tags", "start_timeout",
-	"attempt_timeout", "delay", "wait", "join", "ups", "downs",
+	"attempt_timeout", "delay", "wait", "join", "ups", "downs", "limits",
 }
 
 // graph is what is the same for all runs of a graph in a partition.

@@ -274,10 +274,14 @@ func (c *checker) plain(p *partition, f *flowRecord) {
 	if !f.open() {
 		c.fault(RuleRows, f.run.key, "is marked as plain, but is %s", f.core["public_flow_state"])
 	}
-	for _, field := range []string{"joins", "paused", "budgets", "budget_ids", "children", "fail_fast"} {
+	for _, field := range []string{"joins", "paused", "children"} {
 		if f.core[field] != "" {
 			c.fault(RuleRows, f.run.key, "is marked as plain, but %s is %q", field, f.core[field])
 		}
+	}
+	special := f.core["budgets"] != "" || f.core["parent_execution_id"] != ""
+	if marked := f.run.flags&flagSpecial != 0; marked != special {
+		c.fault(RuleRows, f.run.key, "is marked as one with budgets or a parent: %t, but that is %t", marked, special)
 	}
 	for id := range f.members() {
 		if e := p.executions[id]; e != nil && e.terminal() && e.get("terminal_outcome") != "success" {

@@ -25,6 +25,8 @@ const (
 	flagRecorded
 	flagLeased
 	flagOtherAttempt
+	_ // the nodes behind it were not told
+	flagAhead
 )
 
 const (
@@ -32,6 +34,8 @@ const (
 	flagReplayed
 	flagPurging
 	flagPlain
+	_ // it has a key by which it shares lanes
+	flagSpecial
 )
 
 // Values of state fields by their number, from 1 on.
@@ -225,7 +229,7 @@ func (p *partition) record(f *flowRecord, r *row) map[string]string {
 			"node": n.get("name"), "execution_kind": n.get("kind"), "required_capabilities": n.get("capabilities"),
 			"attempt_timeout": n.get("attempt_timeout"), "start_timeout": n.get("start_timeout"),
 			"wait_spec": n.get("wait"), "lane_id": n.get("lane_id"), "current_lane": n.get("lane_id"), "priority": n.get("priority"),
-			"uses_flow_input": n.get("uses_flow_input"),
+			"uses_flow_input": n.get("uses_flow_input"), "limits": n.get("limits"),
 		} {
 			set(field, text)
 		}
@@ -245,6 +249,9 @@ func (p *partition) record(f *flowRecord, r *row) map[string]string {
 		}
 	}
 	maps.Copy(core, f.more()[r.ordinal])
+	if r.flag(flagAhead) {
+		core["admission"] = "0 0 ?"
+	}
 	p.leaseFields(r, core)
 	return core
 }

@@ -13,7 +13,7 @@ const chunk = 32
 // nodeFields are the fields of a node in the order in which a graph stores them, by their names in records.
 var nodeFields = []string{
 	"node", "execution_kind", "lane_id", "priority", "uses_flow_input", "input_count", "required_capabilities", "policy", "tags",
-	"start_timeout", "attempt_timeout", "delay", "wait_spec", "join", "ups", "downs",
+	"start_timeout", "attempt_timeout", "delay", "wait_spec", "join", "ups", "downs", "limits",
 }
 
 // Node returns what the hash of a graph says of a node: fields by their names in records, without those that are empty;

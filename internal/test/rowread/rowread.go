@@ -29,6 +29,8 @@ const (
 	Recorded                 // the current attempt has a record of its own
 	Leased                   // the lease is shown
 	OtherAttempt             // the id of the attempt is in the hash of further fields
+	Untold                   // it ended with its run, so the nodes behind it were not told
+	Ahead                    // it was leased for the first time before it had its permits
 )
 
 // Head is the header of a run's rows.
@@ -195,6 +197,9 @@ func (r Row) Fields(more map[string]string) map[string]string {
 		set("current_lease_id", r.Lease)
 	}
 	delete(out, "lease")
+	if r.Flags&Ahead != 0 {
+		out["admission"] = "0 0 ?"
+	}
 	if r.Flags&OtherAttempt == 0 && r.Lease != "" && !other && r.Attempt != "pending_retry_attempt" {
 		out["current_attempt_id"] = AttemptOf(r.Lease)
 	}

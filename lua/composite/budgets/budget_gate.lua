@@ -9,10 +9,17 @@ local RELEASED_PER_CALL = 200
 local RUN_AGAIN_MS = 86400000
 local PURGE_GRACE_MS = 60000
 
--- The budgets of a run as they were submitted with it, "" for none. `mark` is the field `budgets` of its record: they have a key
+-- The field `budgets` of a run whose budgets are those of its graph.
+local OF_GRAPH = 'graph'
+budget_gate.OF_GRAPH = OF_GRAPH
+
+-- The budgets of a run, "" for none. `mark` is the field `budgets` of its record: those that were submitted with it have a key
 -- of their own, since a hash with a long text in it takes several times the memory and the time to copy.
 function budget_gate.of(c, flow_id, mark)
-  return is_set(mark) and redis.call('GET', key.flow_budgets(c, flow_id)) or ''
+  if not is_set(mark) then return '' end
+  if mark ~= OF_GRAPH then return redis.call('GET', key.flow_budgets(c, flow_id)) or '' end
+  local run = row.run(c, flow_id)
+  return run and graph_store.budgets(graph_store.of_run(run)) or ''
 end
 
 -- Why a flow's budgets keep its executions from starting, and the id of the budget; nil when they do not.

@@ -7,9 +7,10 @@ local MAX_INLINE_BYTES = 1048576
 claim_reply.MAX_INLINE_BYTES = MAX_INLINE_BYTES
 
 -- Node, activity, flow and policy of a node with a row are empty, for its graph and its execution id say them: see ffx_read_graph. With
--- the inputs ends the description of a node that is leased for its first attempt and needs nothing beyond the least: its attempt
--- is the first, whose id follows from the lease. Mostly that is one text in place of the list: see row_lease.describe.
--- @record    claimed_execution execution_id:execution_id lease_id:lease_id lease_expires_at:unix_ms flow_name:text run_id:text created_at:unix_ms deadline_at:unix_ms trace_context:text graph:text flow_input:bytes inputs_complete:bool inputs:list(node_input) node:text? kind:text? flow_id:flow_id? attempt_index:attempt_index? attempt_id:attempt_id? attempt_type:text? lease_epoch:lease_epoch? retry_count:int? policy:json? payload:bytes? journal_complete:bool? journal:list(journal_entry)? admission:text? budgets:text?
+-- the inputs, or with the budgets, ends the description of a node that is leased for its first attempt and needs nothing beyond the
+-- least: its attempt is the first, whose id follows from the lease. Mostly that is one text in place of the list: see
+-- row_claimed.describe.
+-- @record    claimed_execution execution_id:execution_id lease_id:lease_id lease_expires_at:unix_ms flow_name:text run_id:text created_at:unix_ms deadline_at:unix_ms trace_context:text graph:text flow_input:bytes inputs_complete:bool inputs:list(node_input) admission:text? budgets:text? node:text? kind:text? flow_id:flow_id? attempt_index:attempt_index? attempt_id:attempt_id? attempt_type:text? lease_epoch:lease_epoch? retry_count:int? policy:json? payload:bytes? journal_complete:bool? journal:list(journal_entry)?
 -- @record    journal_entry name:text value:bytes
 -- @record    node_input name:text result:bytes
 
@@ -75,10 +76,19 @@ function claim_reply.inputs(c, execution_id, core)
   return results_of(inputs, names, result_keys)
 end
 
+-- Whether a node was leased for its first attempt and needs nothing beyond the least, but for limits of its graph.
+local function is_first(r, flow, attempt)
+  return flow.graph_hash and r.epoch == 1 and attempt.type == 'initial' and r.flags % row.AHEAD == row.LEASED
+end
+
 -- What claim_reply.describe gives of a node with a row.
 local function describe_node(c, r, execution_id, core, flow, attempt, lease_id)
   local run = r.run
   local inputs, complete = claim_reply.inputs(c, execution_id, core)
+  if is_first(r, flow, attempt) then
+    return row_claimed.describe(c, flow, graph_store.of_row(r), execution_id, lease_id, attempt.expires, inputs, complete,
+      r.flags >= row.AHEAD)
+  end
   local flow_input = ''
   if core.uses_flow_input then flow_input = redis.call('GET', key.flow_input(c, run.id)) or '' end
   local steps, all_steps = NONE, true
@@ -86,9 +96,9 @@ local function describe_node(c, r, execution_id, core, flow, attempt, lease_id)
   return {
     execution_id, lease_id, attempt.expires, flow.flow_kind or '', flow.run_id or '', run.created_text or row.created_text(run),
     flow.deadline_at or '', flow.trace_context or '', run.graph, flow_input, complete and '1' or '0', inputs,
+    core.limits and limit_admission.permits_due(core) or '', flow.budgets and budget_gate.of(c, run.id, flow.budgets) or '',
     '', '', '', attempt.index, attempt.attempt_id, attempt.type, attempt.epoch, core.retry_count or '0', '', '',
-    all_steps and '1' or '0', steps, core.limits and limit_admission.permits_due(core) or '',
-    flow.budgets and budget_gate.of(c, run.id, flow.budgets) or '',
+    all_steps and '1' or '0', steps,
   }
 end
 
@@ -108,8 +118,8 @@ function claim_reply.describe(c, execution_id, core, attempt, lease_id)
   return {
     execution_id, lease_id, attempt.expires, flow.flow_kind or '', flow.run_id or '', core.created_at or '', deadline or '',
     flow.trace_context or '', '', flow_input, complete and '1' or '0', inputs,
+    limit_admission.permits_due(core), budget_gate.of(c, core.flow_id, flow.budgets),
     core.node or '', core.execution_kind or '', core.flow_id or '', attempt.index, attempt.attempt_id, attempt.type, attempt.epoch,
     core.retry_count or '0', policies.text(c, execution_id) or '', payload, all_steps and '1' or '0', steps,
-    limit_admission.permits_due(core), budget_gate.of(c, core.flow_id, flow.budgets),
   }
 end

@@ -32,6 +32,7 @@ local repair_wait = {}
 local rerun = {}
 local row = {}
 local row_bytes = {}
+local row_claimed = {}
 local row_complete = {}
 local row_edges = {}
 local row_inputs = {}

@@ -24,14 +24,15 @@ local function ffx_put_graph_nodes(args, at)
     join = args[at + 14],
     ups = args[at + 15],
     downs = args[at + 16],
+    limits = args[at + 17],
   }
 end
 
 redis.register_function('ffx2_put_graph', function(keys, args)
   if #keys < 1 or #args < 5 then return call.refuse(keys, 1, args, 5, 'first', 2, 'edges', 4, 'result', 5) end
   call.begin(keys[1])
-  local nodes_count = args[7]
-  local nodes, at = group(args, 7, 16, ffx_put_graph_nodes)
+  local nodes_count = args[9]
+  local nodes, at = group(args, 9, 17, ffx_put_graph_nodes)
   return call.finish(F.ffx_put_graph({ partition = keys[1] }, {
     graph = args[1],
     first = args[2],
@@ -39,6 +40,8 @@ redis.register_function('ffx2_put_graph', function(keys, args)
     edges = args[4],
     result = args[5],
     definition = args[6],
+    budgets = args[7],
+    blocking = args[8],
     nodes = nodes,
     nodes_count = nodes_count,
   }))

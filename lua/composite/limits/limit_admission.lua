@@ -8,7 +8,8 @@
 --
 -- Under a limit that is far from full, an execution is leased first, and its worker asks for the permit before it runs
 -- anything. Its admission is `asking`, because the record does not learn whether the permit was given. Such a lease does
--- not pass its admission on when it is taken over. The worker gets the permits with the lease as a text of their own.
+-- not pass its admission on when it is taken over. The worker gets the permits with the lease as a text of their own; where the
+-- limits are those that the graph has, it knows them, and gets limit_admission.OF_GRAPH.
 
 -- @text limits    "{count:int} {words}\n{limits:json}"
 -- @text admission {token:int} {epoch:int}{asking:' ?'}
@@ -19,6 +20,10 @@
 -- is broken, and then none is for longer than that takes.
 local OFFER_AGAIN_MS = 5000
 local MAX_OFFER_AGAIN_MS = 120000
+
+-- The admission of the first lease of an execution that is leased ahead, and what its worker is told of it where its graph has the
+-- limits.
+limit_admission.FIRST_AHEAD, limit_admission.OF_GRAPH = '0 0 ?', '?'
 
 -- Mark of an abandoned execution that waits for an admission where it is.
 local WAITING = 'waiting'
@@ -67,24 +72,45 @@ local function rooms_of(request)
   return request.rooms
 end
 
--- The quotas of an execution, when all of them have room, so that a worker may lease the execution ahead of its places.
-local function roomy(request, core)
+-- The quotas of limits that the interpreter has read. Bounded: beyond that, all are dropped.
+local known, known_count = {}, 0
+local MAX_KNOWN = 256
+
+-- The quotas of limits, as executions have them.
+function limit_admission.quotas_of(limits)
+  local quotas = known[limits]
+  if quotas then return quotas end
+  quotas = {}
+  for quota_policy_id in string.gmatch(limits, '"q":"([^"]+)"') do quotas[#quotas + 1] = quota_policy_id end
+  if known_count >= MAX_KNOWN then known, known_count = {}, 0 end
+  known[limits], known_count = quotas, known_count + 1
+  return quotas
+end
+
+-- The quotas of limits, when all of them have room, so that a worker may lease an execution ahead of its places.
+local function roomy(request, limits)
   if not is_set(request.rooms) then return nil end
-  local rooms, quotas = rooms_of(request), {}
-  for quota_policy_id in string.gmatch(core.limits, '"q":"([^"]+)"') do
-    if (rooms[quota_policy_id] or 0) <= 0 then return nil end
-    quotas[#quotas + 1] = quota_policy_id
+  local rooms, quotas = rooms_of(request), limit_admission.quotas_of(limits)
+  for i = 1, #quotas do
+    if (rooms[quotas[i]] or 0) <= 0 then return nil end
   end
   return #quotas > 0 and quotas or nil
 end
 
-function limit_admission.may_lease_ahead(request, core) return roomy(request, core) ~= nil end
+function limit_admission.may_lease_ahead(request, core) return roomy(request, core.limits) ~= nil end
+
+-- Takes a place in each of the limits from those that a worker says there are. Reports whether all of them had one.
+function limit_admission.take_room(request, limits)
+  local quotas = roomy(request, limits)
+  if not quotas then return false end
+  local rooms = request.rooms
+  for i = 1, #quotas do rooms[quotas[i]] = rooms[quotas[i]] - 1 end
+  return true
+end
 
 -- Makes a runnable execution one that is leased before it has its place. Gives whether it may be.
 function limit_admission.lease_ahead(request, core)
-  local quotas = roomy(request, core)
-  if not quotas then return false end
-  for _, quota_policy_id in ipairs(quotas) do request.rooms[quota_policy_id] = request.rooms[quota_policy_id] - 1 end
+  if not limit_admission.take_room(request, core.limits) then return false end
   local epoch = number.text(epoch_of(core))
   core.admission = encode.admission(epoch, epoch, true)
   core.leased_ahead = core.admission

@@ -24,17 +24,23 @@ local function repeats(list)
   return nil
 end
 
+-- What an edge counts by its flags: one more than they are. Those that are not here are none.
+local WEIGHTS = {}
+for flags = 0, MAX_FLAGS do
+  if flags % KIND_MASK ~= NO_KIND then WEIGHTS[flags] = flags + 1 end
+end
+
 -- The sums of the other nodes' ordinals in a list, and of their squares, each times the flags and one more, and the greatest. Nil and
 -- the error reply when the list is bad, or names a node twice.
 local function sum_up(what, list, ordinal)
   if #list % EDGE_BYTES ~= 0 then return nil, refuse(what .. ' must have entries of ' .. EDGE_BYTES .. ' bytes') end
-  local sum, squares, last, sorted, greatest, byte = 0, 0, 0, true, 0, string.byte
+  local sum, squares, last, sorted, greatest, byte, weights = 0, 0, 0, true, 0, string.byte, WEIGHTS
   for at = 1, #list, EDGE_BYTES do
     local low, high, flags = byte(list, at, at + 2)
-    local other = low + 256 * high
+    local other, weight = low + 256 * high, weights[flags]
     if other == 0 or other == ordinal then
       return nil, refuse(what .. ' must name other nodes by their ordinals, each once, got: ' .. number.digits(other))
-    elseif flags > MAX_FLAGS or flags % KIND_MASK == NO_KIND then
+    elseif not weight then
       return nil, refuse(what .. ' have unknown flags: ' .. number.digits(flags))
     end
     if other > last then
@@ -42,7 +48,7 @@ local function sum_up(what, list, ordinal)
     else
       sorted = false
     end
-    local weighted = other * (flags + 1)
+    local weighted = other * weight
     last, sum, squares = other, sum + weighted, squares + other * weighted
   end
   local twice = not sorted and repeats(list)
@@ -70,12 +76,36 @@ local function add_edges(name, node, ordinal, part)
   return nil
 end
 
--- Reports whether a text is a JSON object. `known`: those of the call that are.
+local function is_table(text)
+  local ok, decoded = pcall(cjson.decode, text)
+  return ok and type(decoded) == 'table'
+end
+
+-- The same of a text whose plain strings are emptied, which is JSON when the text itself is: what is taken out has neither quotes nor
+-- escapes, and what stands between two quotes is either a string in both texts, or spoils both.
+local function is_table_like(text, known)
+  local like = string.gsub(text, '"[%w._-]+"', '""')
+  if known[like] == nil then known[like] = is_table(like) end
+  return known[like]
+end
+
+local function is_known_table(text, known)
+  if known[text] == nil then known[text] = is_table(text) end
+  return known[text]
+end
+
+local INPUT = ',"input":'
+
+-- Reports whether a text is a JSON object. `known`: what the call has found out about texts. Most policies are the same but for the
+-- input, which names other nodes: what is before it, and it with what follows, are objects each when they are one together.
 local function is_object(text, known)
   if known[text] then return true end
-  local ok, decoded = pcall(cjson.decode, text)
-  known[text] = ok and type(decoded) == 'table'
-  return known[text]
+  local at = string.find(text, INPUT, 1, true)
+  if at and at > 2 and is_known_table(string.sub(text, 1, at - 1) .. '}', known)
+    and is_table_like('{' .. string.sub(text, at + 1), known) then
+    return true
+  end
+  return is_known_table(text, known)
 end
 
 local NODE_NUMBERS, NODE_OBJECTS = { 'input_count', 'delay', 'start_timeout', 'attempt_timeout' }, { 'policy', 'tags' }
@@ -108,6 +138,9 @@ local function check_node(node, ordinal, part)
   if node.wait ~= '' then
     err = select(2, wait.parse_node('node ' .. node.name, node.wait))
     if err then return nil, err end
+  end
+  if node.limits ~= '' and not decode.limits(node.limits) then
+    return nil, refuse('malformed limits of node ' .. node.name)
   end
   if node.join ~= '' then
     err = select(2, join_spec.parse(node.name, node.join, #node.ups / EDGE_BYTES))

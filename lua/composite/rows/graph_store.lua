@@ -4,7 +4,8 @@
 --
 -- The hash of a graph holds `nodes` (how many), `edges`, `runs` (how many use it), `definition` (JSON), chunks of CHUNK nodes
 -- (n1, n2 …, msgpack), of the ordinals of nodes without upstreams (o1 …) and of joins (j1 …), of their lanes (l1 …, msgpack, each
--- once), the ordinal of each node under `@<name>`, and `complete` once all is in; until then the totals of the edges of each chunk
+-- once), the ordinal of each node under `@<name>`, the budgets that all runs of it have (`budgets`, JSON; `blocking`, the ids of those
+-- that may keep nodes from starting), and `complete` once all is in; until then the totals of the edges of each chunk
 -- (c1 …, see graph_check.totals). The rows of a run as they begin are in it, too, where the graph has one chunk (`rows`); of a graph with
 -- more, they are a text of its own, header included, which runs are copies of.
 
@@ -21,9 +22,9 @@ local KIND_MASK, CARRIES = 4, 4
 -- Fields of a node in a chunk, in order.
 local FIELDS = {
   'name', 'kind', 'lane_id', 'priority', 'uses_flow_input', 'input_count', 'capabilities', 'policy', 'tags', 'start_timeout',
-  'attempt_timeout', 'delay', 'wait', 'join', 'ups', 'downs',
+  'attempt_timeout', 'delay', 'wait', 'join', 'ups', 'downs', 'limits',
 }
-local NAME, KIND, POLICY = 1, 2, 8
+local NAME, KIND, POLICY, LIMITS = 1, 2, 8, 17
 
 -- Graphs that the interpreter knows, by the key of their hash: nodes that have been read. Bounded by the bytes that were read
 -- for them; beyond that, all are dropped.
@@ -127,7 +128,7 @@ end
 
 -- The nodes behind a node, in the order of the graph, which all come after it and all of whose edges its success satisfies. `names` has
 -- the node's name for those that get its result, `count` is how many they are, and `last` the ordinal of the last one, or of the node
--- itself; `others` tells that they are the first of many. False where there are other edges.
+-- itself; `others` says that they are the first of many. False where there are other edges.
 function graph_store.successors(g, node)
   local successors = node.successors
   if successors == nil then
@@ -152,12 +153,15 @@ end
 
 -- What a graph of the call's partition says of itself; nil when the partition does not have it.
 local function head_of(g)
-  local head = redis.call('HMGET', g.key, 'complete', 'nodes', 'edges', 'result', 'waits')
+  local head = redis.call('HMGET', g.key, 'complete', 'nodes', 'edges', 'result', 'waits', 'budgets', 'blocking')
   if not head[1] then
     known[g.key] = nil
     return nil
   end
-  g.head = { nodes = tonumber(head[2]), edges = tonumber(head[3]), result = tonumber(head[4]), waits = is_set(head[5]) }
+  g.head = {
+    nodes = tonumber(head[2]), edges = tonumber(head[3]), result = tonumber(head[4]), waits = is_set(head[5]), budgets = is_set(head[6]),
+    blocking = head[7] or '',
+  }
   return g.head
 end
 
@@ -270,26 +274,38 @@ function graph_store.lanes(g)
   return lanes
 end
 
--- @record graph_node name:text kind:text policy:json
+-- The budgets that all runs of a graph have, as JSON; "" for none.
+function graph_store.budgets(g)
+  if g.budgets then return g.budgets end
+  local text = redis.call('HGET', g.key, 'budgets') or ''
+  if text ~= '' then
+    g.budgets = text
+    remember(#text)
+  end
+  return text
+end
+
+-- @record graph_node name:text kind:text policy:json limits:text
 
 -- @function ffx_read_graph
--- @summary  What claims leave out of the nodes of a graph: of at most CHUNK of them, from one of the places 1, 33, 65 … on.
+-- @summary  What claims leave out of the nodes of a graph: of at most CHUNK of them, from one of the places 1, 33, 65 … on. With the
+--           budgets that all runs of the graph have, as JSON.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      graph              text
 -- @arg      first              int
--- @reply    OK nodes:list(graph_node)
+-- @reply    OK nodes:list(graph_node) budgets:text
 -- @error    graph_unknown
 -- @error    invalid_input message:text
 function F.ffx_read_graph(K, A)
   local first, err = number.whole('first', A.first)
   if err then return err end
   local c = call.open(K.partition)
-  local chunk = redis.call('HGET', key.ffx_graph(c, A.graph), 'n' .. number.digits(math.floor((first - 1) / CHUNK) + 1))
-  if not chunk then return reply.err('graph_unknown') end
-  local nodes = cmsgpack.unpack(chunk)
-  for i, values in ipairs(nodes) do nodes[i] = { values[NAME], values[KIND], values[POLICY] } end
-  return reply.ok(nodes)
+  local found = redis.call('HMGET', key.ffx_graph(c, A.graph), 'n' .. number.digits(math.floor((first - 1) / CHUNK) + 1), 'budgets')
+  if not found[1] then return reply.err('graph_unknown') end
+  local nodes = cmsgpack.unpack(found[1])
+  for i, values in ipairs(nodes) do nodes[i] = { values[NAME], values[KIND], values[POLICY], values[LIMITS] } end
+  return reply.ok(nodes, found[2] or '')
 end
 
 local function positive(n) return n > 0 and number.text(n) or '' end
@@ -311,7 +327,7 @@ local function stored_node(node, numbers)
   return {
     node.name, node.kind, node.lane_id, number.exact(numbers.priority), node.uses_flow_input == '1' and '1' or '', number.text(numbers.input_count),
     node.capabilities, node.policy, node.tags, positive(numbers.start_timeout), positive(numbers.attempt_timeout),
-    positive(numbers.delay), node.wait, node.join, node.ups, node.downs,
+    positive(numbers.delay), node.wait, node.join, node.ups, node.downs, node.limits,
   }
 end
 
@@ -336,6 +352,8 @@ local function fields_of(A, part, at)
   end
   if waits then record.append(values, 'waits', '1') end
   record.append(values, 'definition', A.definition)
+  record.append(values, 'budgets', A.budgets)
+  record.append(values, 'blocking', A.blocking)
   return values, table.concat(rows)
 end
 
@@ -382,7 +400,9 @@ end
 -- @arg      edges              int
 -- @arg      result             int
 -- @arg      definition         bytes optional
--- @group    nodes              name:text kind:text lane_id:lane_id priority:int uses_flow_input:bool input_count:int capabilities:csv policy:json tags:json start_timeout:ms attempt_timeout:ms delay:ms wait:json join:text ups:bytes downs:bytes
+-- @arg      budgets            json optional
+-- @arg      blocking           csv optional
+-- @group    nodes              name:text kind:text lane_id:lane_id priority:int uses_flow_input:bool input_count:int capabilities:csv policy:json tags:json start_timeout:ms attempt_timeout:ms delay:ms wait:json join:text ups:bytes downs:bytes limits:text
 -- @reply    OK
 -- @error    invalid_input message:text
 function F.ffx_put_graph(K, A)

@@ -28,19 +28,19 @@ row.LEASE_BYTES = 36
 
 -- Flags of a row: it has fields in the hash `more`; its current attempt has a record of its own; its lease is shown; the id
 -- of its attempt does not follow from the lease, and is in `more`; it ended when its run was over, so the nodes behind it were not
--- told.
-row.MORE, row.RECORDED, row.LEASED, row.OTHER_ATTEMPT, row.UNTOLD = 1, 2, 4, 8, 16
+-- told; it was leased for the first time before it had its places under its limits.
+row.MORE, row.RECORDED, row.LEASED, row.OTHER_ATTEMPT, row.UNTOLD, row.AHEAD = 1, 2, 4, 8, 16, 32
 
 -- Flags of a run: nodes or edges have been added by the contract's calls; a node was replayed, so an edge may be resolved again; it
 -- is being purged. It is plain while it is open, no node of it has ended but with success, and nothing has made its record one of
--- those that calls on its nodes must look at. It has a key by which it shares lanes.
-row.EXTENDED, row.REPLAYED, row.PURGING, row.PLAIN, row.FAIR = 1, 2, 4, 8, 16
+-- those that calls on its nodes must look at. It has a key by which it shares lanes. It has budgets, or belongs to a node.
+row.EXTENDED, row.REPLAYED, row.PURGING, row.PLAIN, row.FAIR, row.SPECIAL = 1, 2, 4, 8, 16, 32
 
 function row.is_extended(run) return run.flags % 2 == 1 end
 function row.is_replayed(run) return run.flags % 4 >= 2 end
 function row.is_purging(run) return run.flags % 8 >= 4 end
 function row.is_plain(run) return run.flags % 16 >= 8 end
-function row.is_fair(run) return run.flags >= 16 end
+function row.is_fair(run) return run.flags % 32 >= 16 end
 
 -- The values of state fields, by their number in a row.
 row.PHASE = { 'runnable', 'active', 'suspended', 'terminal' }

@@ -10,8 +10,9 @@ local STATES, TOLD, EXPIRES, ACQUIRED, CHANGED, LEASE = 19, 22, 24, 30, 48, 58
 -- attempt began.
 local READ_OPEN, READ_LEASE = '<c19H', '<c23I6c12'
 
--- Pieces of rows: of one that waits for upstreams, one that may run, and one that runs. They are packed at the first call.
-local WAITING, READY, READY_END, ACTIVE, NO_TIME, NO_WORKER
+-- Pieces of rows: of one that waits for upstreams, one that may run, one that runs, and one that was leased ahead of its places under
+-- its limits. They are packed at the first call.
+local WAITING, READY, READY_END, ACTIVE, AHEAD, NO_TIME, NO_WORKER
 -- Of one that has succeeded, up to the end of the lease, by how many of its edges are resolved.
 local DONE, MAX_DONE = {}, 64
 
@@ -29,8 +30,10 @@ local function prepare()
   WAITING = string.sub(row.initial(1), 1, STATES)
   local ready = piece({ phase = 1, elig = 1, why = 2, attempt = 2, public = 1, index = row.NO_ATTEMPT, total = 0, epoch = 0 })
   READY, READY_END = string.sub(ready, 1, CHANGED - 1), string.sub(ready, CHANGED + 6)
-  local active = piece({ phase = 2, owner = 2, elig = 9, attempt = 3, public = 5, flags = row.LEASED })
-  ACTIVE = string.sub(active, 1, EXPIRES - 1)
+  local active = { phase = 2, owner = 2, elig = 9, attempt = 3, public = 5, flags = row.LEASED }
+  ACTIVE = string.sub(piece(active), 1, EXPIRES - 1)
+  active.flags = row.LEASED + row.AHEAD
+  AHEAD = string.sub(piece(active), 1, EXPIRES - 1)
 end
 
 -- Packs a time.
@@ -43,7 +46,7 @@ function row_bytes.held_since(bytes, at, lease_id, now)
   local last = at + row.ROW_BYTES
   if #bytes < last then return nil end
   local begin, expires, since = struct.unpack(READ_LEASE, bytes, at + 1)
-  if begin ~= ACTIVE or expires <= now or string.sub(bytes, at + LEASE, last) ~= lease_id then return nil end
+  if begin ~= ACTIVE and begin ~= AHEAD or expires <= now or string.sub(bytes, at + LEASE, last) ~= lease_id then return nil end
   return since
 end
 
@@ -61,11 +64,14 @@ end
 -- The row of such a node that may run from now on. `now`: packed.
 function row_bytes.ready(now) return READY .. now .. READY_END end
 
--- What the rows of nodes that are leased together begin with, all but the lease: times of the lease (`expires`, `now`: packed) and the
--- number of the worker.
+-- What the rows of nodes that are leased together have in common, but for what they begin with and the lease: times of the lease
+-- (`expires`, `now`: packed) and the number of the worker.
 function row_bytes.lease_of(expires, now, worker)
-  return ACTIVE .. expires .. now .. now .. NO_TIME .. now .. struct.pack('<I4', worker)
+  return expires .. now .. now .. NO_TIME .. now .. struct.pack('<I4', worker)
 end
+
+-- The row of a node that is leased, with what row_bytes.lease_of gives. `ahead`: before it has its places under its limits.
+function row_bytes.leased(lease_of, lease_id, ahead) return (ahead and AHEAD or ACTIVE) .. lease_of .. lease_id end
 
 local function done_of(told)
   local done = string.sub(piece({ phase = 4, elig = 9, outcome = 2, attempt = 7, public = 7, told = told }), 1, ACQUIRED - 1)

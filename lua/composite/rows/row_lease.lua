@@ -52,58 +52,24 @@ local function may_lease(c, next_up, flow, node)
   if node.known_to ~= request.kinds and not is_known(request, node) then return false end
   if not next_up.looked then handoff.head(c, next_up) end
   local urgent = next_up.urgent
-  return not urgent or may_pass(c, next_up, flow, node, urgent)
-end
-
--- What descriptions of nodes of a run have in common: the time of its creation, its deadline or `-`, its graph, the lengths of three
--- texts (bytes), and these: the name of the flow, the id of the run, the trace context.
-local function about_run(flow)
-  local trace = flow.trace_context or ''
-  local text = flow.created_text .. ' ' .. (flow.deadline_at or '-') .. ' ' .. flow.graph_hash .. ' ' .. number.text(#flow.flow_kind)
-    .. ' ' .. number.text(#flow.run_id) .. ' ' .. number.text(#trace) .. ' ' .. flow.flow_kind .. flow.run_id .. trace
-  flow.about = text
-  return text
-end
-
--- What the text begins with that describes an execution (see row_lease.describe).
-local function text_of(flow, execution_id, lease_id, expires)
-  return execution_id .. ' ' .. lease_id .. ' ' .. expires .. ' ' .. (flow.about or about_run(flow))
-end
-
--- The same with the one result that it takes in, under the name of its upstream.
-local function text_with_input(text, name, result) return text .. 'i' .. number.text(#name) .. ' ' .. name .. result end
-
--- The description of a node that is leased for its first attempt and needs nothing beyond the least, as claimed_execution has it. Where
--- it takes in one result, or the input of the run alone, it is one text, since each element of a reply costs more than its bytes:
--- the execution, the lease, its end, what about_run gives of the run, and, unless it takes in nothing, `i`, the length of the upstream's name and a
--- blank, and that name with the result; or `f` and the input of the run. The Go side reads it in internal/enginerpc/claimed_text.go.
-function row_lease.describe(c, flow, node, execution_id, lease_id, expires, inputs, complete)
-  local flow_input = node.uses_flow_input and redis.call('GET', key.flow_input(c, flow.id)) or ''
-  local input = inputs[1]
-  if complete and not inputs[2] and not (input and flow_input ~= '') then
-    local text = text_of(flow, execution_id, lease_id, expires)
-    if input then return text_with_input(text, input[1], input[2]) end
-    return flow_input == '' and text or text .. 'f' .. flow_input
-  end
-  return {
-    execution_id, lease_id, expires, flow.flow_kind, flow.run_id, flow.created_text, flow.deadline_at or '', flow.trace_context or '',
-    flow.graph_hash, flow_input, complete and '1' or '0', inputs,
-  }
+  if urgent and not may_pass(c, next_up, flow, node, urgent) or flow.budget_ids and budget_gate.closed(c, flow) then return false end
+  return not node.limits or limit_admission.take_room(request, node.limits)
 end
 
 -- Leases a node of a plain run that waits for nothing any more, and adds its description to what the call has leased. `result` is
 -- that of the completion, which comes under a name where it goes there. Gives its row; nil when it is to enter its lane.
 function row_lease.take(c, next_up, flow, execution_id, node, name, result)
   if not may_lease(c, next_up, flow, node) then return nil end
-  local leased, entered, terms = next_up.leased, c.commits.entered, next_up.terms or terms_of(c, next_up)
+  local leased, entered, terms, ahead = next_up.leased, c.commits.entered, next_up.terms or terms_of(c, next_up), node.limits
   local n, e = #leased, #entered
   local lease_id = claim_request.lease_id(c, next_up.request, n)
   entered[e + 1], entered[e + 2] = terms.expires, execution_id
   if node.attempt_timeout then leasing.arm_timeout(c, execution_id, node) end
   if node.input_count == '1' and name and not node.uses_flow_input and #result <= claim_reply.MAX_INLINE_BYTES then
-    leased[n + 1] = text_with_input(text_of(flow, execution_id, lease_id, terms.expires_text), name, result)
+    leased[n + 1] = row_claimed.describe_fed(c, flow, execution_id, lease_id, terms.expires_text, ahead, name, result)
   else
-    leased[n + 1] = row_lease.describe(c, flow, node, execution_id, lease_id, terms.expires_text, inputs_of(c, flow, node, name, result))
+    local inputs, complete = inputs_of(c, flow, node, name, result)
+    leased[n + 1] = row_claimed.describe(c, flow, node, execution_id, lease_id, terms.expires_text, inputs, complete, ahead)
   end
-  return terms.rows .. lease_id
+  return row_bytes.leased(terms.rows, lease_id, ahead)
 end

@@ -213,6 +213,28 @@ changeable_field('lane_id', 'lane_id')
 changeable_field('current_lane', 'lane_id')
 changeable_field('priority', 'priority')
 
+-- So are limits, but for those that a run brings itself since their keys are in its input.
+changeable_field('limits', 'limits')
+CHANGEABLE.quota_policy_id = true
+function READ.quota_policy_id(r)
+  local own = (flag(r, row.MORE) or r.more) and read_more(r, { 'quota_policy_id' }).quota_policy_id
+  local limits = not own and graph_store.of_row(r).limits
+  return own or limits and limit_admission.quotas_of(limits)[1] or nil
+end
+function WRITE.quota_policy_id(r, text) write_more(r, 'quota_policy_id', text) end
+
+-- The admission of a node that was leased for the first time ahead of its places is a flag.
+CHANGEABLE.admission = true
+function READ.admission(r)
+  if flag(r, row.AHEAD) then return limit_admission.FIRST_AHEAD end
+  return (flag(r, row.MORE) or r.more) and read_more(r, { 'admission' }).admission or nil
+end
+function WRITE.admission(r, text)
+  set_flag(r, row.AHEAD, text == limit_admission.FIRST_AHEAD)
+  if flag(r, row.AHEAD) then text = nil end
+  write_more(r, 'admission', text)
+end
+
 -- The delay of a node counts from the creation of its run. It is shown until it is over.
 CHANGEABLE.delay_until = true
 function READ.delay_until(r)

@@ -17,6 +17,7 @@ function claim.of_row(r)
     eligibility_state = r.elig == 1 and 'eligible_now' or 'blocked_by_dependencies', lane_id = node.lane_id, flow_id = run.id,
     node = node.name, execution_kind = node.kind, input_count = node.input_count, uses_flow_input = node.uses_flow_input,
     created_at = run.created_text or row.created_text(run), priority = node.priority, attempt_timeout = node.attempt_timeout,
+    limits = node.limits,
     fair_key = row_record.fair_key(r),
   }
 end
@@ -27,10 +28,10 @@ function requeue.mark_fresh(c, core)
   row.touch(r)
 end
 
--- Leases a node to a worker as its first attempt.
-function row_steps.start(c, r, execution_id, w)
+-- Leases a node to a worker as its first attempt. `ahead`: before it has its places under its limits.
+function row_steps.start(c, r, execution_id, w, ahead)
   r.phase, r.owner, r.elig, r.why, r.attempt, r.public = 2, 2, 9, 1, 3, 5
-  r.flags, r.index, r.total, r.epoch = row.LEASED, 0, 1, 1
+  r.flags, r.index, r.total, r.epoch = ahead and row.LEASED + row.AHEAD or row.LEASED, 0, 1, 1
   r.lease, r.worker = w.lease_id, worker_registry.number(r.run, w.worker_instance_id, w.worker_id, c.now)
   r.expires, r.acquired, r.started, r.changed = c.now + w.ttl, c.now, c.now, c.now
   row.touch(r)
@@ -38,7 +39,7 @@ function row_steps.start(c, r, execution_id, w)
 end
 
 function claim.start_fresh(c, execution_id, core, w)
-  row_steps.start(c, core.row, execution_id, w)
+  row_steps.start(c, core.row, execution_id, w, core.leased_ahead)
   return { epoch = '1', expires = number.time(core.row.expires), attempt_id = w.attempt_id, index = '0', type = 'initial' }
 end
 
@@ -60,6 +61,7 @@ end
 function row_steps.succeed(c, r)
   r.phase, r.owner, r.elig, r.why, r.outcome, r.attempt, r.public = 4, 1, 9, 1, 2, 7, 7
   row_record.set_flag(r, row.LEASED, false)
+  row_record.set_flag(r, row.AHEAD, false)
   r.expires, r.worker, r.ended, r.changed = 0, 0, c.now, c.now
   row.touch(r)
 end

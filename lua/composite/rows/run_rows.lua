@@ -24,17 +24,22 @@ end
 local known, known_count = {}, 0
 local MAX_KNOWN = 1024
 
+-- What is read of such a run, and of one with budgets or a parent.
 local PLAIN_FIELDS = { 'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'result_execution_id', 'fair_key' }
+local SPECIAL_FIELDS = {
+  'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'result_execution_id', 'fair_key', 'budgets', 'budget_ids',
+  'parent_execution_id', 'fail_fast',
+}
 
 local IDENTITY = '<I6c32'
 
 -- Of the header: how long it is, what is read of it, which is the flags, the number of open nodes and the identity, and where that is;
 -- and the flags of plain runs.
 local HEAD_BYTES, STATE, STATE_AT = row.HEAD_BYTES, '<BI4c38', row.FLAGS + 1
-local PLAIN, PLAIN_FAIR = row.PLAIN, row.PLAIN + row.FAIR
+local PLAIN, SPECIAL = row.PLAIN, row.SPECIAL
 
-local function read_plain(c, flow_id, identity)
-  local flow = record.read(key.flow_core(c, flow_id), PLAIN_FIELDS)
+local function read_plain(c, flow_id, identity, flags)
+  local flow = record.read(key.flow_core(c, flow_id), flags >= SPECIAL and SPECIAL_FIELDS or PLAIN_FIELDS)
   if not flow then return nil end
   flow.id = flow_id
   local created, graph_hash = struct.unpack(IDENTITY, identity)
@@ -54,7 +59,7 @@ function flow_record.of_plain(c, flow_id)
   if not run or not row.is_plain(run) then return nil end
   local flow = known[flow_id]
   if flow and flow.at == c.at and flow.created == run.created and flow.graph_hash == run.graph then return flow end
-  return read_plain(c, flow_id, struct.pack(IDENTITY, run.created, run.graph))
+  return read_plain(c, flow_id, struct.pack(IDENTITY, run.created, run.graph), run.flags)
 end
 
 -- Rows behind that of a node which are read with it before it is known which nodes are behind it.
@@ -82,8 +87,8 @@ function run_rows.plain(c, flow_id, ordinal)
   local bytes = redis.call('GETRANGE', flow and flow.nodes_key or key.flow_nodes(c, flow_id), 0, last_to_read(flow, ordinal))
   if #bytes < HEAD_BYTES then return nil end
   local flags, open, identity = struct.unpack(STATE, bytes, STATE_AT)
-  if flags ~= PLAIN and flags ~= PLAIN_FAIR then return nil end
-  if not flow or flow.identity ~= identity then flow = read_plain(c, flow_id, identity) end
+  if flags % (2 * PLAIN) ~= PLAIN then return nil end
+  if not flow or flow.identity ~= identity then flow = read_plain(c, flow_id, identity, flags) end
   return flow, bytes, open
 end
 

@@ -35,6 +35,9 @@ local function write_core(c, flow_key, A, run, g, deadline)
   if run.budgets then
     append(values, 'budgets', '1')
     append(values, 'budget_ids', run.budgets.blocking)
+  elseif g.head.budgets then
+    append(values, 'budgets', budget_gate.OF_GRAPH)
+    append(values, 'budget_ids', g.head.blocking)
   end
   redis.call('HSET', flow_key, unpack(values))
 end

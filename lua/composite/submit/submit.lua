@@ -133,8 +133,9 @@ end
 -- Creates a run that is in the lists already, and gathers its roots in a batch.
 local function create_run(c, batch, A, n, run, g)
   local flow_key = key.flow_core(c, run.flow_id)
-  local flags = not (g.has_joins or run.budgets or run.parent) and row.PLAIN or 0
+  local flags = g.has_joins and 0 or row.PLAIN
   if is_set(run.fair_key) then flags = flags + row.FAIR end
+  if run.budgets or g.head.budgets or run.parent then flags = flags + row.SPECIAL end
   local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), key.ffx_graph_rows(c, A.graph), flags)
   r.known_graph = g
   run.result_execution_id = row.execution_id(r, g.head.result)
@@ -167,7 +168,7 @@ end
 --           is not created, which changes nothing of the others: `flow_purging`; `flow_id_conflict`, with what is different (graph,
 --           input, parent); `purged`, of a fire whose run has been; `fire_too_late`, with the time until which it might have been and the
 --           present one. Tags of a run of its own are all that it has; `own_tags`, `limits`, `budgets` and `parents` name their run by its place, from 1, and limits
---           their node by its ordinal. `retention` is how long runs are kept
+--           their node by its ordinal. Budgets that a run brings replace those of its graph. `retention` is how long runs are kept
 --           after their end (ms): one time for all outcomes, or four, for success, failed, cancelled and expired; a
 --           negative time, and none, is for ever. Runs with a `fair_key` take turns with those of other keys in their
 --           lanes. A run that a schedule starts brings the one fire that it is of: a fire creates one run at most, also when

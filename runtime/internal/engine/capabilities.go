@@ -158,7 +158,7 @@ type LaneDirectory interface {
 	KnownLanes(more []enginecore.LaneID) []enginecore.LaneID
 }
 
-// WorkerDirectory tells the other programs of the contract what the workers can run.
+// WorkerDirectory lists the workers and their capabilities for the other programs of the contract.
 type WorkerDirectory interface {
 	// EnterWorker records the capabilities of a worker, sorted and separated by commas. It may be repeated.
 	EnterWorker(ctx context.Context, instance enginecore.WorkerInstanceID, capabilities string) error

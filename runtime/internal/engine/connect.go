@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -23,6 +24,9 @@ func connect(ctx context.Context, address string, by *net.Dialer, secure *tls.Co
 		conn, err = (&tls.Dialer{NetDialer: by, Config: secure}).DialContext(ctx, "tcp", address)
 	} else {
 		conn, err = by.DialContext(ctx, "tcp", address)
+	}
+	if slow := net.Error(nil); errors.As(err, &slow) && slow.Timeout() {
+		err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
 	if err != nil {
 		return nil, err

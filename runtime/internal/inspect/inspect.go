@@ -123,6 +123,8 @@ func (x inspector) inspectServers(ctx context.Context, i *findings, settings boo
 		judge(i, address, facts[at], x.Volatile)
 		if _, refused := rueidis.IsRedisErr(facts[at].err); refused || facts[at].err == nil {
 			answered = true
+		} else if ended := enginerpc.Unanswered(ctx, facts[at].err); ended != nil {
+			return fmt.Errorf("inspect: %w", ended)
 		} else {
 			unreachable = fmt.Errorf("inspect: server %s: %w", address, enginerpc.ConnectError(facts[at].err))
 		}

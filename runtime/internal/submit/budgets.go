@@ -85,7 +85,8 @@ type StoredBudget struct {
 	Effect     flow.BudgetEffect `json:"effect"`
 	EveryMS    int64             `json:"every,omitempty"`
 	Dimensions []storedDimension `json:"dims,omitempty"`
-	DeclaredAt int64             `json:"at"`
+	// DeclaredAt is 0 in graphs: then the run was created when the budget was declared.
+	DeclaredAt int64 `json:"at"`
 }
 
 type storedDimension struct {
@@ -146,6 +147,12 @@ func DecodeBudgets(text string) ([]StoredBudget, error) {
 		return nil, fmt.Errorf("budgets of the run: %w", err)
 	}
 	return list, nil
+}
+
+// hasFixedBudgets reports whether a flow has budgets, and all of them are the same for all of its runs in a namespace.
+func hasFixedBudgets(g *flowgraph.Graph) bool {
+	differs := func(s flowgraph.Budget) bool { return s.Scope == flowgraph.ScopeRun || len(s.KeyFrom) > 0 }
+	return len(g.Budgets) > 0 && !slices.ContainsFunc(g.Budgets, differs)
 }
 
 // budgetsOf resolves the budgets of a run.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,6 +30,17 @@ type CompiledFlow struct {
 
 	form     string // see formHash
 	formOnce sync.Once
+
+	// budgets are those that all runs of a namespace have, if that is all that they have; their own, which a run
+	// submits, replace them. budgetTexts is their stored form, of which DeclaredAt is the creation of the run.
+	budgets     []StoredBudget
+	budgetTexts enginerpc.SubmitBudget
+
+	// namespaced is set if it has budgets, or nodes with limits, that are the same for all runs of a namespace.
+	namespaced bool
+	mu         sync.Mutex
+	// inNamespaces has the form with these, by namespace. mu guards it.
+	inNamespaces map[enginecore.Namespace]*CompiledFlow
 }
 
 // CompileFlow encodes a graph. Its error wraps [engine.ErrTooLarge] if the encoded definition exceeds [MaxDefinition].
@@ -40,7 +52,7 @@ func CompileFlow(g *flowgraph.Graph, hash string) (*CompiledFlow, error) {
 	}
 	c := &CompiledFlow{
 		Graph: g, Hash: hash, Definition: definition, Nodes: make([]enginerpc.PutGraphNode, len(g.Nodes)),
-		nodeNumbers: make(map[string]int, len(g.Nodes)),
+		nodeNumbers: make(map[string]int, len(g.Nodes)), namespaced: hasFixedBudgets(g),
 	}
 	if len(definition) > MaxDefinition {
 		return nil, fmt.Errorf("flow %s: %w: its definition has %d bytes, at most %d are allowed", g.Name,
@@ -54,6 +66,7 @@ func CompileFlow(g *flowgraph.Graph, hash string) (*CompiledFlow, error) {
 		c.nodeNumbers[g.Nodes[i].Name] = i + 1
 		c.Edges += len(g.Nodes[i].Upstreams)
 		c.waits = c.waits || g.Nodes[i].Wait != nil
+		c.namespaced = c.namespaced || hasFixedLimits(&g.Nodes[i])
 	}
 	c.compileEdges()
 	for name, value := range g.Tags {
@@ -85,6 +98,51 @@ func compileNode(n *flowgraph.Node) (enginerpc.PutGraphNode, error) {
 		node.Wait = encodeWait(n.Wait)
 	}
 	return node, nil
+}
+
+// maxNamespaces bounds the namespaces for which a flow has a form of its own. When it is exceeded, all of them are
+// dropped.
+const maxNamespaces = 16
+
+// inNamespace returns the form for runs of a namespace: c itself, or, if it has limits or budgets whose keys are in no
+// input, one that has these.
+func (c *CompiledFlow) inNamespace(namespace enginecore.Namespace) (*CompiledFlow, error) {
+	if !c.namespaced {
+		return c, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if found := c.inNamespaces[namespace]; found != nil {
+		return found, nil
+	}
+	form := &CompiledFlow{
+		Graph: c.Graph, Hash: c.Hash, Definition: c.Definition, Nodes: slices.Clone(c.Nodes), nodeNumbers: c.nodeNumbers,
+		Edges: c.Edges, tags: c.tags, waits: c.waits,
+	}
+	for i := range c.Graph.Nodes {
+		if n := &c.Graph.Nodes[i]; hasFixedLimits(n) {
+			limit, err := limitsOfNode(namespace, n, nil, c.Graph.Codec)
+			if err != nil {
+				return nil, fmt.Errorf("flow %s: node %s: %w", c.Graph.Name, n.Name, err)
+			}
+			form.Nodes[i].Limits = limit.Text
+		}
+	}
+	if hasFixedBudgets(c.Graph) {
+		list, err := budgetsOf(namespace, c.Graph, "", "", nil)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			list[i].DeclaredAt = 0
+		}
+		form.budgets, form.budgetTexts = list, encodeBudgets(list)[0]
+	}
+	if c.inNamespaces == nil || len(c.inNamespaces) >= maxNamespaces {
+		c.inNamespaces = make(map[enginecore.Namespace]*CompiledFlow)
+	}
+	c.inNamespaces[namespace] = form
+	return form, nil
 }
 
 // Flags of an edge in the lists of a node: its kind, and whether it carries the upstream's result.
@@ -119,6 +177,9 @@ func (c *CompiledFlow) formHash() string {
 		_ = encoder.Encode(c.Nodes)
 		_ = encoder.Encode(c.Definition)
 		_ = encoder.Encode([]string{c.Graph.Return})
+		if c.budgets != nil {
+			_ = encoder.Encode(c.budgetTexts)
+		}
 		c.form = hex.EncodeToString(sum.Sum(nil)[:16])
 	})
 	return c.form
@@ -139,6 +200,7 @@ func (c *CompiledFlow) putCalls(p enginecore.Partition) []enginerpc.PutGraphCall
 		}
 		if first == 0 {
 			call.Definition = c.Definition
+			call.Budgets, call.Blocking = c.budgetTexts.Text, c.budgetTexts.Blocking
 		}
 		calls = append(calls, call)
 	}

@@ -55,14 +55,22 @@ func DecodeLimits(text string) ([]StoredLimit, error) {
 // MaxLimitKey bounds the key of a limit, in bytes.
 const MaxLimitKey = 256
 
-// limitsOf resolves the limits of every node of a flow that has some, by the name of the node.
+// hasFixedLimits reports whether a node has limits, and none of them takes a key from the input of a run. The limits of
+// a node with a child run are those of its items.
+func hasFixedLimits(n *flowgraph.Node) bool {
+	keyed := func(l activityspec.Limit) bool { return len(l.KeyFrom) > 0 }
+	return len(n.Limits) > 0 && !IsChild(n) && !slices.ContainsFunc(n.Limits, keyed)
+}
+
+// limitsOf resolves the limits of every node of a flow that has some which its graph does not have (see
+// hasFixedLimits), by the name of the node.
 func limitsOf(
 	namespace enginecore.Namespace, g *flowgraph.Graph, input []byte,
 ) (map[string]enginerpc.SubmitLimit, error) {
 	var byNode map[string]enginerpc.SubmitLimit
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
-		if len(n.Limits) == 0 {
+		if len(n.Limits) == 0 || hasFixedLimits(n) {
 			continue
 		}
 		limit, err := limitsOfNode(namespace, n, input, g.Codec)

@@ -77,6 +77,9 @@ func NewPlanIn(
 	if err != nil {
 		return nil, err
 	}
+	if compiled, err = compiled.inNamespace(namespace); err != nil {
+		return nil, err
+	}
 	limits, err := limitsOf(namespace, compiled.Graph, input)
 	if err != nil {
 		return nil, err
@@ -141,6 +144,14 @@ func CheckRunID(id string) error {
 		return fmt.Errorf("%w: run id %q: it has a control character", engine.ErrInvalid, id)
 	}
 	return nil
+}
+
+// ownBudgets returns the budgets that the submission brings: none if the run has those of its graph.
+func (p *RunPlan) ownBudgets() []enginerpc.SubmitBudget {
+	if len(p.Budgets) == len(p.Compiled.budgets) {
+		return nil // a run has all budgets of its flow
+	}
+	return encodeBudgets(p.Budgets)
 }
 
 // ExecutionID returns the id of the execution of a node.

@@ -50,7 +50,7 @@ type startResult struct {
 func startSize(plan **RunPlan) int {
 	p := *plan
 	size := len(p.Input)
-	for _, b := range encodeBudgets(p.Budgets) {
+	for _, b := range p.ownBudgets() {
 		size += len(b.Text) + len(b.Blocking)
 	}
 	if p.OwnTags {
@@ -193,7 +193,7 @@ func StartCall(key StartKey, plans []*RunPlan) enginerpc.SubmitCall {
 			FairKey:      plan.FairKey,
 		}
 		run := int64(i + 1)
-		for _, b := range encodeBudgets(plan.Budgets) {
+		for _, b := range plan.ownBudgets() {
 			b.Run = run
 			call.Budgets = append(call.Budgets, b)
 		}

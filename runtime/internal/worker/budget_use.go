@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +51,9 @@ func (u *budgetUse) ofRun() ([]submit.StoredBudget, error) {
 		list, err := submit.DecodeBudgets(u.attempt.claimed.Budgets)
 		if err != nil {
 			return nil, activity.NonRetryable(err)
+		}
+		for i := range list {
+			list[i].DeclaredAt = cmp.Or(list[i].DeclaredAt, u.attempt.claimed.CreatedAt.UnixMilli())
 		}
 		u.budgets = list
 	}

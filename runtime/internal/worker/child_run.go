@@ -71,8 +71,8 @@ func (c *child) plan(ctx context.Context) (*submit.RunPlan, error) {
 		plan.FairKey = c.parent.FairKey
 	}
 	if priority, err := strconv.ParseInt(c.parent.Priority, 10, 64); err == nil {
-		for i := range compiled.Nodes {
-			compiled.Nodes[i].Priority = priority
+		for i := range plan.Compiled.Nodes {
+			plan.Compiled.Nodes[i].Priority = priority
 		}
 	}
 	plan.Retention, plan.Creator = "", "flow "+c.claimed.FlowName

@@ -1,0 +1,59 @@
+-- The description of a node of a plain run that a worker has leased for its first attempt, in one text where that is possible.
+
+-- What descriptions of nodes of a run have in common: the time of its creation, its deadline or `-`, its graph, the lengths of three
+-- texts (bytes), and these: the name of the flow, the id of the run, the trace context.
+local function about_run(flow)
+  local trace = flow.trace_context or ''
+  local text = flow.created_text .. ' ' .. (flow.deadline_at or '-') .. ' ' .. flow.graph_hash .. ' ' .. number.text(#flow.flow_kind)
+    .. ' ' .. number.text(#flow.run_id) .. ' ' .. number.text(#trace) .. ' ' .. flow.flow_kind .. flow.run_id .. trace
+  flow.about = text
+  return text
+end
+
+-- What is added to the description of a node: `a` when it is leased ahead of its places under the limits that its graph has, `g` when
+-- its run has the budgets of the graph, and other budgets of its run behind `b`, their length (bytes) and a blank.
+local function additions(c, flow, ahead)
+  local text = ahead and 'a' or ''
+  if not flow.budgets then return text end
+  if flow.budgets == budget_gate.OF_GRAPH then return text .. 'g' end
+  local budgets = budget_gate.of(c, flow.id, flow.budgets)
+  return text .. 'b' .. number.text(#budgets) .. ' ' .. budgets
+end
+
+-- What the text begins with that describes an execution (see row_claimed.describe).
+local function text_of(c, flow, execution_id, lease_id, expires, ahead)
+  local text = execution_id .. ' ' .. lease_id .. ' ' .. expires .. ' ' .. (flow.about or about_run(flow))
+  return (ahead or flow.budgets) and text .. additions(c, flow, ahead) or text
+end
+
+-- The same with the one result that it takes in, under the name of its upstream.
+local function text_with_input(text, name, result) return text .. 'i' .. number.text(#name) .. ' ' .. name .. result end
+
+-- The description of a node that is leased for its first attempt and needs nothing beyond the least, as claimed_execution has it. Where
+-- it takes in one result, or the input of the run alone, it is one text, since each element of a reply costs more than its bytes:
+-- the execution, the lease, its end, what about_run gives of the run, what additions gives, and, unless it takes in nothing, `i`, the
+-- length of the upstream's name and a blank, and that name with the result; or `f` and the input of the run. The Go side reads it in
+-- internal/enginerpc/claimed_text.go.
+function row_claimed.describe(c, flow, node, execution_id, lease_id, expires, inputs, complete, ahead)
+  local flow_input = node.uses_flow_input and redis.call('GET', key.flow_input(c, flow.id)) or ''
+  local input = inputs[1]
+  if complete and not inputs[2] and not (input and flow_input ~= '') then
+    local text = text_of(c, flow, execution_id, lease_id, expires, ahead)
+    if input then return text_with_input(text, input[1], input[2]) end
+    return flow_input == '' and text or text .. 'f' .. flow_input
+  end
+  local list = {
+    execution_id, lease_id, expires, flow.flow_kind, flow.run_id, flow.created_text, flow.deadline_at or '', flow.trace_context or '',
+    flow.graph_hash, flow_input, complete and '1' or '0', inputs,
+  }
+  if ahead or flow.budgets then
+    list[#list + 1] = ahead and limit_admission.OF_GRAPH or ''
+    list[#list + 1] = flow.budgets == budget_gate.OF_GRAPH and graph_store.budgets(flow.graph) or budget_gate.of(c, flow.id, flow.budgets)
+  end
+  return list
+end
+
+-- The same of a node that takes in one result and nothing else.
+function row_claimed.describe_fed(c, flow, execution_id, lease_id, expires, ahead, name, result)
+  return text_with_input(text_of(c, flow, execution_id, lease_id, expires, ahead), name, result)
+end
