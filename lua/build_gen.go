@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "247-982b499f1e045226"
+const build = "248-79c95c0991504004"

@@ -1,8 +1,11 @@
 package activityspec
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
@@ -53,6 +56,11 @@ func checkLane(name string) error {
 	return nil
 }
 
+// CheckOffered returns the faults, joined, of capabilities that a worker offers. Duplicates count once.
+func CheckOffered(names []string) error {
+	return errors.Join(checkCapabilities(slices.Compact(slices.Sorted(slices.Values(names))))...)
+}
+
 func checkCapabilities(names []string) []error {
 	var errs []error
 	if len(names) > maxCapabilities {
@@ -75,4 +83,4 @@ func checkCapabilities(names []string) []error {
 	return errs
 }
 
-func badCapabilityRune(r rune) bool { return r <= ' ' || r == ',' || r == 0x7F }
+func badCapabilityRune(r rune) bool { return r == ',' || unicode.IsSpace(r) || unicode.IsControl(r) }

@@ -193,6 +193,7 @@ type GraphNode struct {
 	Kind   string
 	Policy []byte
 	Limits string
+	Tags   []byte
 }
 
 func decodeGraphNode(r *fields, out *GraphNode) {
@@ -200,6 +201,7 @@ func decodeGraphNode(r *fields, out *GraphNode) {
 	out.Kind = textValue[string](r, "kind")
 	out.Policy = bytesValue(r, "policy")
 	out.Limits = textValue[string](r, "limits")
+	out.Tags = bytesValue(r, "tags")
 }
 
 // SubmissionOutcome is an element of replies or calls.
@@ -268,6 +270,8 @@ type ClaimedExecution struct {
 	JournalComplete bool
 	// Journal: optional.
 	Journal []JournalEntry
+	// Tags: optional.
+	Tags []byte
 }
 
 func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
@@ -324,6 +328,9 @@ func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	}
 	if r.left() > 0 {
 		out.Journal = list(r, "journal", decodeJournalEntry)
+	}
+	if r.left() > 0 {
+		out.Tags = bytesValue(r, "tags")
 	}
 }
 

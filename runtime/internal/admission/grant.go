@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
@@ -60,6 +61,9 @@ type IssuedGrant struct {
 	Reclaim bool
 }
 
+// maxGrantID is the longest id of a worker or of its instance, in bytes.
+const maxGrantID = 256
+
 // check validates a request and returns its capabilities as the engine takes them: sorted, without
 // duplicates, comma-separated.
 func (r GrantRequest) check() (csv string, err error) {
@@ -70,8 +74,13 @@ func (r GrantRequest) check() (csv string, err error) {
 	if _, err := enginecore.ParseLaneID(r.Lane); err != nil {
 		fault("lane: %w", err)
 	}
-	if r.WorkerID == "" || r.Instance == "" {
-		fault("worker id and instance must be given")
+	for _, id := range []struct{ name, text string }{{"worker id", string(r.WorkerID)}, {"instance",
+		string(r.Instance)}} {
+		if id.text == "" || len(id.text) > maxGrantID || !utf8.ValidString(id.text) ||
+			strings.ContainsFunc(id.text, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
+			fault("%s %.80q: must have 1 to %d bytes, without white space and control characters", id.name,
+				id.text, maxGrantID)
+		}
 	}
 	if r.TTL < time.Millisecond || r.TTL > MaxGrantTTL {
 		fault("ttl %s: must be 1ms to %s", r.TTL, MaxGrantTTL)

@@ -52,10 +52,16 @@ var unreported = map[outcomeKind]struct {
 	event   engine.LogEvent
 	message string
 }{
-	outcomeKindCompleted:   {engine.EventResultLost, "the engine did not commit the result"},
-	outcomeKindFailed:      {engine.EventFailureLost, "the engine did not record the failure"},
-	outcomeKindSuspended:   {engine.EventSuspensionLost, "the engine did not suspend the execution"},
-	outcomeKindAwaitsChild: {engine.EventSuspensionLost, "the engine did not suspend the execution for its child run"},
+	outcomeKindCompleted: {engine.EventResultLost, "the engine did not commit the result"},
+	outcomeKindFailed:    {engine.EventFailureLost, "the engine did not record the failure"},
+	outcomeKindSuspended: {engine.EventSuspensionLost, "the engine did not suspend the execution"},
+	outcomeKindAwaitsChild: {engine.EventSuspensionLost,
+		"the engine did not suspend the execution for its child run"},
+	outcomeKindCancelled: {engine.EventFailureLost, "the engine did not cancel the execution"},
+	outcomeKindDelayed:   {engine.EventSuspensionLost, "the engine did not delay the execution"},
+	outcomeKindAwaitsChildren: {engine.EventSuspensionLost,
+		"the engine did not suspend the execution for its dependencies"},
+	outcomeKindAwaitsSignals: {engine.EventSuspensionLost, "the engine did not suspend the execution"},
 	outcomeKindReleased: {
 		engine.EventReturnFailed, "the worker could not release the execution, whose lease expires instead",
 	},
@@ -144,6 +150,10 @@ func (a *attempt) outcomeOf(result []byte, err error) attemptOutcome {
 		return attemptOutcome{kind: outcomeKindSuspended, err: err, suspension: suspensionIn(err)}
 	case childWaitIn(err) != nil:
 		return attemptOutcome{kind: outcomeKindAwaitsChild, err: err, child: childWaitIn(err)}
+	case cancellationIn(err) != nil:
+		return attemptOutcome{kind: outcomeKindCancelled, err: err, reason: cancellationIn(err).Reason}
+	case postponementIn(err) != nil:
+		return attemptOutcome{kind: outcomeKindDelayed, err: err, until: postponementIn(err).Until}
 	case errors.Is(cause, engine.ErrStopping):
 		return attemptOutcome{kind: outcomeKindReleased, err: err, reason: reasonStopped}
 	case waitsForBudget(err):

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -28,6 +29,14 @@ const (
 	// outcomeKindReleased: the execution is returned without its end, and another worker continues the
 	// attempt.
 	outcomeKindReleased
+	// outcomeKindCancelled: the function, or the program that holds the task, ends the execution as cancelled.
+	outcomeKindCancelled
+	// outcomeKindDelayed: the attempt continues at a later time.
+	outcomeKindDelayed
+	// outcomeKindAwaitsChildren: the attempt continues when all dependencies are satisfied.
+	outcomeKindAwaitsChildren
+	// outcomeKindAwaitsSignals: the execution, whose task a program holds, waits for signals.
+	outcomeKindAwaitsSignals
 )
 
 // attemptOutcome describes how an attempt ended.
@@ -37,7 +46,9 @@ type attemptOutcome struct {
 	err        error                       // error of the function or of the attempt
 	suspension *activitycontext.Suspension // set for outcomeKindSuspended
 	child      *childWait                  // set for outcomeKindAwaitsChild
-	reason     string                      // set for outcomeKindReleased
+	reason     string                      // set for outcomeKindReleased and outcomeKindCancelled
+	until      time.Time                   // set for outcomeKindDelayed
+	wait       *heldWait                   // set for outcomeKindAwaitsSignals
 }
 
 // reasonStopped is the reason of a release because the worker stops.
@@ -48,9 +59,9 @@ func released(reason string) attemptOutcome {
 	return attemptOutcome{kind: outcomeKindReleased, reason: reason}
 }
 
-// spanError returns the error for the span of the attempt; nil for an attempt that suspended.
+// spanError returns the error for the span of the attempt; nil for an attempt that waits.
 func (o *attemptOutcome) spanError() error {
-	if o.suspension != nil || o.child != nil {
+	if o.suspension != nil || o.child != nil || o.kind == outcomeKindDelayed {
 		return nil
 	}
 	return o.err
