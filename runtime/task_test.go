@@ -180,7 +180,7 @@ func TestTaskDelayAndRelease(t *testing.T) {
 
 func TestTaskSuspend(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
 		h := newHolder(t, b, runtime.WorkerConfig{})
 		run := h.started(1)

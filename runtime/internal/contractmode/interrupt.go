@@ -59,6 +59,11 @@ func (c *contract) MoveToWaitingChildren(
 func (c *contract) SuspendExecution(
 	ctx context.Context, call enginerpc.SuspendExecutionCall,
 ) (enginerpc.SuspendExecutionReply, error) {
+	condition, err := conditionOf(call.ResumeConditionJSON)
+	if err != nil {
+		return enginerpc.SuspendExecutionReply{}, err
+	}
+	call.ResumeConditionJSON = condition
 	reply, err := c.core.SuspendExecution(ctx, call)
 	if err != nil {
 		return reply, err
