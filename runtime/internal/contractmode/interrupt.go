@@ -3,6 +3,7 @@ package contractmode
 import (
 	"context"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -44,15 +45,44 @@ func (c *contract) DelayExecution(
 	return reply, nil
 }
 
-// MoveToWaitingChildren gives a lease up until the dependencies of its execution are satisfied.
+// MoveToWaitingChildren gives a lease up until the dependencies of its execution are satisfied. Those that were
+// satisfied before do not let the execution go on: the contract leaves that to the caller.
 func (c *contract) MoveToWaitingChildren(
 	ctx context.Context, call enginerpc.MoveToWaitingChildrenCall,
 ) (enginerpc.MoveToWaitingChildrenReply, error) {
 	reply, err := c.core.MoveToWaitingChildren(ctx, call)
-	if err == nil {
-		c.leases.drop(call.LeaseID)
+	if err != nil {
+		return reply, err
 	}
-	return reply, err
+	c.leases.drop(call.LeaseID)
+	// If this fails, a keeper does it.
+	_, _ = c.promoteSatisfied(ctx, []enginecore.ExecutionID{call.ExecutionID})
+	return reply, nil
+}
+
+// promoteSatisfied makes those of the executions eligible that are blocked by dependencies although all of them are
+// satisfied, and returns their number.
+func (c *contract) promoteSatisfied(ctx context.Context, ids []enginecore.ExecutionID) (promoted int64, err error) {
+	cores, err := c.readCores(ctx, ids, []string{"lane_id"})
+	if err != nil {
+		return 0, err
+	}
+	calls := make([]enginerpc.PromoteBlockedToEligibleCall, len(ids))
+	for i, id := range ids {
+		calls[i] = enginerpc.PromoteBlockedToEligibleCall{LaneID: cores[i].Lane(), ExecutionID: id, Now: c.now()}
+	}
+	answers := sendContract[enginerpc.PromoteBlockedToEligibleReply](ctx, c, calls)
+	for i, answer := range answers {
+		if answer.Err != nil {
+			continue
+		}
+		promoted++
+		if p, err := ids[i].Partition(); err == nil {
+			c.tellWork(ctx, p, calls[i].LaneID)
+		}
+	}
+	return promoted, firstError(answers, enginecore.ErrExecutionNotFound, enginecore.ErrNotRunnable,
+		enginecore.ErrNotBlockedByDeps, enginecore.ErrTerminal, enginecore.ErrDepsNotSatisfied)
 }
 
 // SuspendExecution gives a lease up until signals arrive, and tells the keepers of its timeout.
