@@ -90,6 +90,9 @@ type fleet struct {
 	budget     enginecore.BudgetID
 	reported   sync.Map // ids of the executions whose use was reported to the budget
 
+	// foreign is the result of the node that another program runs, by its input.
+	foreign func(n int) int
+
 	flows     map[string]*flow.Definition[int, int]
 	runs      []fleetRun
 	cancelled int
@@ -109,7 +112,7 @@ func newFleet(t *testing.T, b *enginetest.Bench) *fleet {
 	require.NoError(t, err)
 	f := &fleet{
 		t: t, bench: b, ctx: enginetest.Context(t), core: enginerpc.ConnOf(b.Engine), operator: operator, add: addOne(),
-		flows: make(map[string]*flow.Definition[int, int]),
+		flows: make(map[string]*flow.Definition[int, int]), foreign: func(int) int { return vendorResult },
 	}
 	_, err = operator.RotateSecret(f.ctx, admin.Secret{KID: "k1", Hex: strings.Repeat("5a", 32)}, time.Hour)
 	require.NoError(t, err)
@@ -175,7 +178,7 @@ func (f *fleet) start(i int) {
 	case "diamond":
 		x.want = (i + 2) + (i + 1)
 	case "foreign":
-		x.want = vendorResult + 1
+		x.want = f.foreign(i+1) + 1
 	case "asking":
 		x.want = i + 7 + 1
 	case "gated":
@@ -264,9 +267,27 @@ func (f *fleet) answer(run *runtime.Run[int], over <-chan struct{}) {
 			if w.State != runtime.WaitOpen {
 				continue
 			}
+			if rand.IntN(2) == 0 {
+				f.answerRaw(w)
+				continue
+			}
 			_, err := f.bench.Client.Signal(f.ctx, w.Token, runtime.Signal{Name: "yes", Payload: 7, IdempotencyKey: "one"})
 			require.NoError(f.t, err)
 		}
+	}
+}
+
+// answerRaw sends the signal as another program does: with what it reads of the waitpoint.
+func (f *fleet) answerRaw(w runtime.Waitpoint) {
+	points, err := f.operator.Waitpoints(f.ctx, w.ExecutionID)
+	require.NoError(f.t, err)
+	for _, point := range points {
+		_, err := f.operator.DeliverSignal(f.ctx, admin.Signal{
+			Execution: w.ExecutionID, Waitpoint: point.ID, Token: point.Token, Name: "yes", Payload: []byte("7"),
+			IdempotencyKey: "one",
+		})
+		var refusal *enginecore.Error
+		require.True(f.t, err == nil || errors.As(err, &refusal), "%v", err) // the run may be cancelled meanwhile
 	}
 }
 

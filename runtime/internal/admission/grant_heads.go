@@ -98,8 +98,8 @@ func (s *grantSearch) indexes(at enginecore.Partition) []grantIndex {
 	}
 	return append([]grantIndex{
 		// The contract keeps executions without a worker among the leases, of all lanes.
-		{key: keys.IndexLeaseExpiry(at), last: searchedLeases - 1, byTime: true},
-		{key: keys.LaneEligible(at, s.lane), last: searchedHeads - 1},
+		{key: keys.IndexLeaseExpiry(at), last: searchedShared - 1, byTime: true},
+		{key: keys.LaneEligible(at, s.lane), last: searchedShared - 1},
 	}, blocked...)
 }
 
@@ -110,7 +110,7 @@ func (s *grantSearch) readRevoked(ctx context.Context) ([]partitionHeads, error)
 	var reads rueidis.Commands
 	for _, at := range s.partitions {
 		reads = append(reads, client.B().Zrange().Key(s.session.Core.Keys().LaneActive(at, s.lane)).Min("0").
-			Max(strconv.Itoa(searchedLeases-1)).Build())
+			Max(strconv.Itoa(searchedShared-1)).Build())
 	}
 	var running []grantCandidate
 	var counts []int // of each partition

@@ -21,9 +21,9 @@ const (
 	// searchedHeads is the number of executions that one call reads from an index of a partition, so that it
 	// can skip executions which this worker may not run.
 	searchedHeads = 16
-	// searchedLeases is the number of leases that one call reads in a partition of the contract, where those that a
-	// worker has lost are among others.
-	searchedLeases = 64
+	// searchedShared takes the place of searchedHeads for indexes of the contract that hold what only other programs
+	// can run, or what is leased.
+	searchedShared = 64
 	// maxSearches bounds the repetitions of a search in one call.
 	maxSearches = 64
 )
@@ -242,6 +242,9 @@ func (s *grantSearch) tryGrant(
 	ctx context.Context, at enginecore.Partition, x *grantCandidate,
 ) (IssuedGrant, bool, error) {
 	if !s.knowsActivity(x) {
+		if !s.native {
+			return IssuedGrant{}, false, nil // workers of other programs, which nobody knows here, may run it
+		}
 		return IssuedGrant{}, false, s.block(ctx, x, blockedByRoute,
 			fmt.Sprintf("no running worker knows activity %q", x.record["execution_kind"]))
 	}

@@ -1,6 +1,7 @@
 package contractmode
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -168,13 +169,11 @@ type contractClaim struct {
 	policy *rueidis.RedisResult
 	input  *rueidis.RedisResult
 	tags   *rueidis.RedisResult
-	all    *rueidis.RedisResult // all tags
 	flow   *rueidis.RedisResult
 	header *rueidis.RedisResult
 }
 
 var (
-	claimTags   = []string{tagNode}
 	claimFlow   = []string{"flow_kind"}
 	claimHeader = []string{tagRunID, tagGraphHash, tagTrace, tagDeadline}
 )
@@ -266,8 +265,7 @@ func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.Cla
 func (c *contract) addReads(b *contractBatch, x *contractClaim, p enginecore.Partition) {
 	x.policy = b.get(c.client.B().Get().Key(c.keys.ExecPolicy(x.id)).Build())
 	x.input = b.get(c.client.B().Get().Key(c.keys.ExecPayload(x.id)).Build())
-	x.tags = b.get(c.hmget(c.keys.ExecTags(x.id), claimTags))
-	x.all = b.get(c.client.B().Hgetall().Key(c.keys.ExecTags(x.id)).Build())
+	x.tags = b.get(c.client.B().Hgetall().Key(c.keys.ExecTags(x.id)).Build())
 	if id := enginecore.FlowID(x.core["flow_id"]); id != "" {
 		x.flow = b.get(c.hmget(c.keys.FlowCore(p, id), claimFlow))
 		x.header = b.get(c.hmget(c.keys.FlowTags(p, id), claimHeader))
@@ -292,7 +290,7 @@ func contractLeaseID(claimID string, id enginecore.ExecutionID) enginecore.Lease
 func (c *contract) claimed(
 	x *contractClaim, reply enginerpc.ClaimExecutionReply, p enginecore.Partition, r *enginerpc.ClaimRequest,
 ) enginerpc.ClaimedExecution {
-	tags := hashrecord.Read(*x.tags, claimTags)
+	tags, _ := x.tags.AsStrMap() // nil if there are none
 	out := enginerpc.ClaimedExecution{
 		ExecutionID: x.id, Node: tags[tagNode], Kind: x.core["execution_kind"],
 		FlowID:       enginecore.FlowID(x.core["flow_id"]),
@@ -304,36 +302,80 @@ func (c *contract) claimed(
 	if out.Node == "" {
 		out.Node = string(x.id)
 	}
-	out.Tags = userTags(*x.all)
-	out.Policy, _ = x.policy.AsBytes() // nil where there is none
-	out.Payload, _ = x.input.AsBytes()
 	lease := contractLease{
 		partition: p, lane: r.LaneID, flow: out.FlowID, node: tags[tagNode], attempt: out.AttemptIndex,
-		worker: r.WorkerInstanceID,
-		policy: out.Policy, retries: out.RetryCount, epoch: out.LeaseEpoch, attemptID: out.AttemptID,
+		worker: r.WorkerInstanceID, retries: out.RetryCount, epoch: out.LeaseEpoch, attemptID: out.AttemptID,
 	}
+	out.Tags = userTags(tags)
+	out.Policy, _ = x.policy.AsBytes() // nil where there is none
+	out.Payload, _ = x.input.AsBytes()
+	lease.policy = out.Policy
 	if x.header != nil {
-		header := hashrecord.Read(*x.header, claimHeader)
-		out.FlowName = hashrecord.Read(*x.flow, claimFlow)["flow_kind"]
-		out.RunID, out.TraceContext, out.DeadlineAt = header[tagRunID], header[tagTrace], header.Time(tagDeadline)
-		lease.graphHash = header[tagGraphHash]
+		lease.graphHash = describeRun(&out, *x.flow, *x.header)
 	}
 	c.leases.add(x.id, out.LeaseID, &lease, r.LeaseTTL)
 	return out
 }
 
-// userTags encodes the tags of an execution that are not this package's own; nil if there are none.
-func userTags(result rueidis.RedisResult) []byte {
-	tags, err := result.AsStrMap()
-	if err != nil {
-		return nil
-	}
+// describeRun adds to a claimed node what the records of its flow say of its run, and returns the hash of its graph.
+func describeRun(x *enginerpc.ClaimedExecution, flow, header rueidis.RedisResult) (graphHash string) {
+	tags := hashrecord.Read(header, claimHeader)
+	x.FlowName = hashrecord.Read(flow, claimFlow)["flow_kind"]
+	x.RunID, x.TraceContext, x.DeadlineAt = tags[tagRunID], tags[tagTrace], tags.Time(tagDeadline)
+	return tags[tagGraphHash]
+}
+
+// userTags encodes those tags of an execution that are not this package's own, which it removes; nil if there are none.
+func userTags(tags map[string]string) []byte {
 	maps.DeleteFunc(tags, func(key, _ string) bool { return strings.HasPrefix(key, contractTags) })
 	if len(tags) == 0 {
 		return nil
 	}
 	encoded, _ := json.Marshal(tags) // texts have a JSON form
 	return encoded
+}
+
+// IsUndescribed reports whether an execution is a node of a run that was started in contract mode, and was claimed by an
+// engine that does not look for runs in tags.
+func IsUndescribed(x *enginerpc.ClaimedExecution) bool {
+	return x.RunID == "" && x.FlowID != "" && bytes.Contains(x.Tags, []byte(`"`+tagNode+`"`))
+}
+
+// DescribeNode completes the description of such a node with its run, the input of the flow and the results of its
+// upstreams.
+func DescribeNode(
+	ctx context.Context, e *engine.Session, p enginecore.Partition, x *enginerpc.ClaimedExecution,
+) error {
+	c := &contract{session: e, core: e.Core, keys: e.Core.Keys(), client: e.Client, logger: e.Logger}
+	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(p, x.FlowID), claimFlow),
+		c.hmget(c.keys.FlowTags(p, x.FlowID), claimHeader))
+	if err != nil {
+		return err
+	}
+	var tags map[string]string
+	if err := json.Unmarshal(x.Tags, &tags); err != nil {
+		return err
+	}
+	node := *x
+	node.Node, node.InputsComplete, node.Inputs = tags[tagNode], true, nil
+	node.Tags = userTags(tags)
+	describeRun(&node, results[0], results[1])
+	list := []enginerpc.ClaimedExecution{node}
+	if err := c.addInputs(ctx, p, list); err != nil {
+		return err
+	}
+	call := enginerpc.ReadInputsCall{Partition: p, ExecutionID: x.ExecutionID}
+	for more := !list[0].InputsComplete; more; more = call.Cursor != "" {
+		page, err := c.ReadInputs(ctx, call)
+		if err != nil {
+			return err
+		}
+		list[0].Inputs = append(list[0].Inputs, page.Inputs...)
+		call.Cursor = page.NextCursor
+	}
+	list[0].InputsComplete = true
+	*x = list[0]
+	return nil
 }
 
 // claimedBefore returns the executions that an earlier try of the same claim has claimed.
