@@ -28,7 +28,8 @@ func TestContractBesideOthers(t *testing.T) {
 		bound := enginetest.Open(t, kind, server.URL()+contractURL, enginetest.ContractPrefix, config)
 		f := newFleet(t, bound)
 		f.foreign = func(n int) int { return n } // it is no other program's here
-		handlers := []activity.Handler{f.add, f.asks, f.flaky, passing("work"), passing("vendor"), adder(), passing("hold")}
+		f.started = []string{"diamond", "foreign", "gated", "held"}
+		handlers := []activity.Handler{f.add, f.flaky, passing("work"), passing("vendor"), adder(), passing("hold")}
 		full.Keeper(t)
 		bound.Keeper(t)
 		var fulls []*runtime.Run[int]

@@ -94,6 +94,7 @@ type fleet struct {
 	foreign func(n int) int
 
 	flows     map[string]*flow.Definition[int, int]
+	started   []string // names of flows, in turn
 	runs      []fleetRun
 	cancelled int
 	kills     int
@@ -112,7 +113,8 @@ func newFleet(t *testing.T, b *enginetest.Bench) *fleet {
 	require.NoError(t, err)
 	f := &fleet{
 		t: t, bench: b, ctx: enginetest.Context(t), core: enginerpc.ConnOf(b.Engine), operator: operator, add: addOne(),
-		flows: make(map[string]*flow.Definition[int, int]), foreign: func(int) int { return vendorResult },
+		started: []string{"diamond", "foreign", "asking", "gated", "held"},
+		flows:   make(map[string]*flow.Definition[int, int]), foreign: func(int) int { return vendorResult },
 	}
 	_, err = operator.RotateSecret(f.ctx, admin.Secret{KID: "k1", Hex: strings.Repeat("5a", 32)}, time.Hour)
 	require.NoError(t, err)
@@ -169,8 +171,7 @@ const vendorResult = 100
 
 // start starts one run, and cancels or answers it.
 func (f *fleet) start(i int) {
-	names := []string{"diamond", "foreign", "asking", "gated", "held"}
-	name := names[i%len(names)]
+	name := f.started[i%len(f.started)]
 	run, err := runtime.Start(f.ctx, f.bench.Client, f.flows[name], i)
 	require.NoError(f.t, err)
 	x := fleetRun{run: run}
