@@ -19,21 +19,11 @@ func (s *Session) Listeners(ctx context.Context, channels ...string) (total map[
 	return total, fault
 }
 
-// ChannelKeepers returns the channel on which keepers hear of each other. Those in contract mode have one of their own:
-// they do work for runs in contract mode that other keepers do not know, so both take care of all partitions.
-func (s *Session) ChannelKeepers() string {
-	channel := s.Core.Keys().ChannelKeepers()
-	if !Has[CompositeLibrary](s.Backend) {
-		channel += ":contract"
-	}
-	return channel
-}
-
 // KeepersSeen counts the connections that subscribe to the keepers' channel, including those of keepers on stand-by.
 // known is false when there are none and a server did not answer. A keeper whose machine vanished counts until the
 // server notices, after the time of its tcp-keepalive setting.
 func (s *Session) KeepersSeen(ctx context.Context) (seen int64, known bool) {
-	channel := s.ChannelKeepers()
+	channel := s.Core.ChannelKeepers()
 	counts, fault := s.Listeners(ctx, channel)
 	return counts[channel], fault == nil || counts[channel] > 0
 }
