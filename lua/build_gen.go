@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "248-79c95c0991504004"
+const build = "249-eac06259924a00d6"

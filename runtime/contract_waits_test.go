@@ -199,3 +199,51 @@ func TestContractJoin(t *testing.T) {
 		require.Equal(t, 3, result)
 	})
 }
+
+// Edges of other kinds work with a library that has the edge-group functions.
+func TestContractEdgeKinds(t *testing.T) {
+	t.Parallel()
+	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) {
+		b := enginetest.NewContract(t, kind, runtime.OpenConfig{Partitions: 1})
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		add := addOne()
+		odd := activity.New("odd", func(_ context.Context, n int) (int, error) {
+			if n%2 == 0 {
+				return 0, activity.NonRetryable(errors.New("it is even"))
+			}
+			return n, nil
+		})
+		f := flow.New[int, int]("ways")
+		tried := flow.Node(f, "tried", odd, f.Input())
+		good := flow.Node(f, "good", add, tried)
+		undone := flow.Node(f, "undone", add, f.Input(), flow.OnFailure(tried))
+		flow.Node(f, "clean", add, f.Input(), flow.Always(good, undone))
+		flow.Return(f, good)
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.Worker(t, []activity.Handler{add, odd})
+		for n, want := range map[int]map[string]runtime.NodeState{
+			1: {"tried": runtime.NodeSucceeded, "good": runtime.NodeSucceeded, "undone": runtime.NodeSkipped, "clean": runtime.NodeSucceeded},
+			2: {"tried": runtime.NodeFailed, "good": runtime.NodeSkipped, "undone": runtime.NodeSucceeded, "clean": runtime.NodeSucceeded},
+		} {
+			run, err := runtime.Start(ctx, b.Client, def, n)
+			require.NoError(t, err)
+			result, err := run.Result(ctx)
+			if n == 1 {
+				require.NoError(t, err)
+				require.Equal(t, 2, result)
+			} else {
+				require.ErrorIs(t, err, runtime.ErrRunFailed)
+			}
+			d, err := run.Describe(ctx)
+			require.NoError(t, err)
+			got := make(map[string]runtime.NodeState)
+			for _, x := range d.Nodes {
+				got[x.Name] = x.State
+			}
+			require.Equal(t, want, got)
+		}
+		b.Settle(t)
+	})
+}

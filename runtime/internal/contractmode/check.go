@@ -32,8 +32,6 @@ func (c *contract) checkServable(ctx context.Context, g *flowgraph.Graph, tags [
 			return refuse(n.Name, featureMaps)
 		case n.Sub != nil:
 			return refuse(n.Name, featureSubFlows)
-		case slices.ContainsFunc(n.Upstreams, func(up flowgraph.Edge) bool { return up.Kind != flowgraph.SuccessOnly }):
-			return refuse(n.Name, featureKinds)
 		case n.ScheduleToStart > 0:
 			return refuse(n.Name, featureStart)
 		}
@@ -63,6 +61,8 @@ func extensionOf(n *flowgraph.Node) string {
 	switch {
 	case n.Join.Policy != flowgraph.JoinAll:
 		return featureJoins
+	case slices.ContainsFunc(n.Upstreams, func(up flowgraph.Edge) bool { return up.Kind != flowgraph.SuccessOnly }):
+		return featureKinds
 	case n.Wait != nil && n.Wait.Distinct:
 		return featureDistinct
 	case n.Wait != nil && len(n.Wait.Decisive) > 0:
@@ -80,7 +80,7 @@ var (
 	}
 	servedOfNode = []string{
 		"name", "activity", "codec", "lane", "priority", "capabilities", "start_to_close_ms", "heartbeat_timeout_ms",
-		"keep_frames", "retry", "tags", "input", "after", "wait", "join",
+		"keep_frames", "retry", "tags", "input", "after", "on_failure", "always", "wait", "join",
 	}
 )
 

@@ -59,7 +59,7 @@ var Features = []Feature{
 	{"Waitpoints, ResumeWait, CancelWait", Served, "`ff_resume_execution`, `ff_cancel_execution`, `ff_close_waitpoint`"},
 	{"budgets and quotas of executions", Served, "package admin; grant issuers block and unblock by them"},
 	{featureJoins, Extended, "`ff_set_edge_group_policy`, `ff_drain_sibling_cancel_group`"},
-	{featureKinds, Refused, "the contract stores `dependency_kind` and ignores it"},
+	{featureKinds, Extended, "`dependency_kind`, which other libraries store and ignore, and an `all_of` group"},
 	{featureDistinct, Extended, "the condition of the wait"},
 	{featureDecisive, Extended, "the condition of the wait"},
 	{"submission by one atomic call", Refused, "a submission takes several calls, and is repeated until complete"},

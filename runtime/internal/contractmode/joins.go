@@ -7,13 +7,24 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
-// setJoins sets the policies of nodes that do not wait for all of their upstreams. An edge that was applied by an
-// earlier try fixes the policy, which is then the same.
+// allOf is the policy of the edges to a node that waits for all of them, but does not take each success for one.
+const allOf = "all_of let_run 0"
+
+// setJoins sets the policies of nodes that do not wait for the success of all of their upstreams. An edge that was
+// applied by an earlier try fixes the policy, which is then the same.
 func (s *contractSubmission) setJoins(ctx context.Context) error {
+	kinds := make(map[enginecore.ExecutionID]bool)
+	for _, e := range s.call.Edges {
+		kinds[e.DownstreamExecutionID] = kinds[e.DownstreamExecutionID] || e.DependencyKind != string(flowgraph.SuccessOnly)
+	}
 	for _, n := range s.call.Nodes {
+		if n.Join == "" && kinds[n.ExecutionID] {
+			n.Join = allOf
+		}
 		if n.Join == "" {
 			continue
 		}
