@@ -31,6 +31,16 @@ func TestContractRefusals(t *testing.T) {
 		"start": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			return flow.Node(f, "second", a, first, activity.ScheduleToStart(time.Minute))
 		}, "node second: schedule-to-start timeouts"},
+		"map": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+			list := flow.Node(f, "list", activity.New("list", func(context.Context, int) ([]int, error) { return nil, nil }), first)
+			return flow.Node(f, "sum", adder(), flow.Map(f, "each", a, list))
+		}, "node each: maps"},
+		"sub": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+			return flow.Sub(f, "inner", chainOf(t, a, 1), first)
+		}, "node inner: sub-flows"},
+		"limit": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+			return flow.Node(f, "second", a, first, activity.Limit("two", activity.AtOnce(2)))
+		}, "node second: limits"},
 		"tag": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			return flow.Node(f, "second", a, first, flow.Tag("flowfabric.node", "x"))
 		}, `node second: tag "flowfabric.node"`},
@@ -46,6 +56,45 @@ func TestContractRefusals(t *testing.T) {
 			_, err = b.Client.Run(name, "refused").Describe(ctx)
 			require.ErrorIs(t, err, runtime.ErrRunNotFound)
 		})
+	}
+}
+
+// Options of flows without a place in the contract are refused by name.
+func TestContractRefusesOptions(t *testing.T) {
+	t.Parallel()
+	b := enginetest.NewContract(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	for want, option := range map[string]flow.Option{
+		"budgets of flows":   flow.Budget("calls", flow.HardLimit("calls", 5)),
+		"retention of flows": flow.Retention(time.Hour),
+	} {
+		_, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 1, option), 1, runtime.WithID("refused"))
+		require.ErrorIs(t, err, runtime.ErrNotInContract)
+		require.ErrorContains(t, err, want)
+		_, err = b.Client.Run("chain", "refused").Describe(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+	}
+}
+
+// Operations without a counterpart in the contract are refused.
+func TestContractRefusesOperations(t *testing.T) {
+	t.Parallel()
+	b := enginetest.NewContract(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	b.Worker(t, []activity.Handler{addOne()})
+	started, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 1), 1)
+	require.NoError(t, err)
+	run := b.Client.Run("chain", started.ID())
+	operations := map[string]error{
+		"rerun": run.Rerun(ctx, runtime.RerunFailed()), "cancel a node": run.CancelNode(ctx, "n0", "no"), "purge": run.Purge(ctx),
+		"priority": run.SetPriority(ctx, 1), "pause": run.Pause(ctx, "no"), "pause of a schedule": b.Client.PauseSchedule(ctx, "x", "no"),
+	}
+	for _, operations["schedules"] = range b.Client.Schedules(ctx) {
+	}
+	for _, operations["runs"] = range b.Client.Runs(ctx, runtime.RunQuery{}) {
+	}
+	for name, err := range operations {
+		require.ErrorIs(t, err, runtime.ErrNotInContract, name)
 	}
 }
 

@@ -1,6 +1,7 @@
 package contractmode
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -100,15 +101,20 @@ func checkKnownMembers(g *flowgraph.Graph) error {
 	}
 	for member := range stored {
 		if !slices.Contains(servedOfFlow, member) {
-			return fmt.Errorf("%w: flow %s: %s", engine.ErrNotInContract, g.Name, member)
+			return fmt.Errorf("%w: flow %s: %s", engine.ErrNotInContract, g.Name, featureOf(member))
 		}
 	}
 	for i, n := range nodes {
 		for member := range n {
 			if !slices.Contains(servedOfNode, member) {
-				return fmt.Errorf("%w: flow %s, node %s: %s", engine.ErrNotInContract, g.Name, g.Nodes[i].Name, member)
+				return fmt.Errorf("%w: flow %s, node %s: %s", engine.ErrNotInContract, g.Name, g.Nodes[i].Name,
+					featureOf(member))
 			}
 		}
 	}
 	return nil
 }
+
+// featureOf returns the name of the feature that a member of a definition stands for; of one without a name of its own,
+// the member.
+func featureOf(member string) string { return cmp.Or(memberFeatures[member], member) }

@@ -38,17 +38,24 @@ const (
 	featureMaps     = "maps"
 	featureSubFlows = "sub-flows"
 	featureStart    = "schedule-to-start timeouts"
-	featureBudgets  = "budgets of flows"
-	featureLimits   = "limits of flows"
+	featureBudgets  = "budgets of flows (flow.Budget)"
+	featureLimits   = "limits (activity.Limit)"
 	featureRetain   = "retention of flows (flow.Retention)"
+	featureFair     = "fairness (flow.FairBy)"
 )
+
+// memberFeatures names the features of members of definitions.
+var memberFeatures = map[string]string{
+	"budgets": featureBudgets, "limits": featureLimits, "keep_ms": featureRetain, "fair_by": featureFair,
+}
 
 // Features is what contract mode does and refuses. The table of docs/operations/contract-mode.md is this one.
 var Features = []Feature{
 	{"flows of nodes and edges", Served, "`ff_create_flow`, `ff_create_execution`, `ff_add_execution_to_flow`, `ff_stage_dependency_edge`, `ff_apply_dependency_to_child`, `ff_resolve_dependency`"},
 	{"claims, leases, retries", Served, "`ff_issue_claim_grant`, `ff_claim_execution`, `ff_claim_resumed_execution`, `ff_renew_lease`, `ff_complete_execution`, `ff_fail_execution`"},
 	{"take-over of lost executions", Served, "`ff_issue_reclaim_grant`, `ff_reclaim_execution`"},
-	{"WorkerConfig.ClaimThrough", Served, "the grant of a scheduler, then the claim"},
+	{"grants (WorkerConfig.ClaimThrough, Worker.NextGranted)", Served, "the grant of a scheduler, also to reclaim, then the claim"},
+	{"held tasks (Worker.Next)", Served, "the same functions, `ff_delay_execution`, `ff_move_to_waiting_children`, `ff_report_usage_and_check`"},
 	{"cancelling runs", Served, "`ff_cancel_flow`, `ff_cancel_execution`, `ff_ack_cancel_member`"},
 	{"deadlines, start-to-close, heartbeats", Served, "the deadline of each node; the others by the worker"},
 	{"lanes, capabilities, priorities of nodes", Served, "the lane's index, `routing_requirements`"},
@@ -67,9 +74,10 @@ var Features = []Feature{
 	{featureMaps, Refused, "executions have no child runs"},
 	{featureSubFlows, Refused, "executions have no child runs"},
 	{featureBudgets, Refused, "flows have no budgets; those of package admin count"},
-	{featureLimits, Refused, "flows have no limits; quotas of package admin count"},
+	{featureLimits, Refused, "executions have no limits; quotas of package admin count"},
 	{featureStart, Refused, "no index of the contract is ordered by them"},
 	{featureRetain, Refused, "the server's trimmer removes executions"},
+	{featureFair, Refused, "lanes are ordered by priority and age"},
 	{"schedules", Refused, "the contract has none"},
 	{"pauses of runs, lanes and activities", Refused, "the contract has none"},
 	{"reruns, cancelling single nodes, changing priorities, purging", Refused, "package admin replays and cancels executions"},
