@@ -335,8 +335,8 @@ func userTags(tags map[string]string) []byte {
 	return encoded
 }
 
-// IsUndescribed reports whether an execution is a node of a run that was started in contract mode, and was claimed by an
-// engine that does not look for runs in tags.
+// IsUndescribed reports whether an execution is a node of a run that was started in contract mode, and was claimed by
+// an engine that does not look for runs in tags.
 func IsUndescribed(x *enginerpc.ClaimedExecution) bool {
 	return x.RunID == "" && x.FlowID != "" && bytes.Contains(x.Tags, []byte(`"`+tagNode+`"`))
 }

@@ -25,14 +25,14 @@
 // # Types
 //
 // [NewContract] returns the backend; [ContractConfig] sets its intervals. The backend has these capabilities of
-// engine: OverdueIndexes, LaneDirectory, WorkerDirectory, CompletionFollower, StepwiseSubmission, WaitStore, WaitResults and
-// GrantedClaims.
+// engine: OverdueIndexes, LaneDirectory, WorkerDirectory, CompletionFollower, StepwiseSubmission, WaitStore,
+// WaitResults and GrantedClaims.
 //
 // # What the backend lacks
 //
-// [Features] is the table of what it does and refuses; the page docs/operations/contract-mode.md has the same. Callers of
-// a capability that it lacks get engine.ErrNotInContract before anything is sent, and SubmitFlow refuses flows with the
-// same error.
+// [Features] is the table of what it does and refuses; the page docs/operations/contract-mode.md has the same. Callers
+// of a capability that it lacks get engine.ErrNotInContract before anything is sent, and SubmitFlow refuses flows with
+// the same error.
 //
 // Events are composed from records, and deadlines apply to each node. Only the worker enforces start-to-close and
 // heartbeat timeouts. The page docs/operations/contract-mode.md describes the differences for users.

@@ -18,7 +18,7 @@ func TestFeaturesOnThePage(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| feature | in contract mode | by, or why not |\n| --- | --- | --- |\n")
 	for _, f := range contractmode.Features {
-		table.WriteString("| " + f.Name + " | " + string(f.Support) + " | " + f.How + " |\n")
+		table.WriteString("| " + f.Name + " | " + string(f.Support) + " | " + f.By() + " |\n")
 	}
 	require.Contains(t, string(page), table.String())
 }

@@ -123,8 +123,8 @@ func (c *contract) isMissed(
 
 const effectResumed = "resume_condition_satisfied"
 
-// signalRefused returns the outcome of a signal that came too late: a duplicate of one that was taken before, closed, or
-// expired. Other errors are returned.
+// signalRefused returns the outcome of a signal that came too late: a duplicate of one that was taken before, closed,
+// or expired. Other errors are returned.
 func (c *contract) signalRefused(
 	ctx context.Context, call enginerpc.SignalCall, w engine.Record, reply enginerpc.SignalReply, err error,
 ) (enginerpc.SignalReply, error) {

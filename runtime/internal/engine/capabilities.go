@@ -58,8 +58,8 @@ type StepStore interface {
 
 // WaitResults finds what a wait has brought where executions have no journal.
 type WaitResults interface {
-	// CheckWait returns ErrNotInContract, with the feature by name, for a wait with a condition that the engine does not
-	// know. The condition is the JSON form of a call of Suspend.
+	// CheckWait returns ErrNotInContract, with the feature by name, for a wait with a condition that the engine does
+	// not know. The condition is the JSON form of a call of Suspend.
 	CheckWait(ctx context.Context, condition []byte) error
 	// WaitResult returns the journal entry of the wait of a step; nil if the wait has not ended.
 	WaitResult(
