@@ -129,7 +129,9 @@ func (s *grantSearch) readRevoked(ctx context.Context) ([]partitionHeads, error)
 	}
 	var list []partitionHeads
 	for i, at := range s.partitions {
-		lost := slices.DeleteFunc(running[:counts[i]:counts[i]], func(x grantCandidate) bool { return !x.record.IsReclaimable() })
+		lost := slices.DeleteFunc(running[:counts[i]:counts[i]], func(x grantCandidate) bool {
+			return !x.record.IsReclaimable()
+		})
 		running = running[counts[i]:]
 		if len(lost) > 0 {
 			list = append(list, partitionHeads{partition: at, ids: lost})

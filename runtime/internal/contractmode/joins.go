@@ -19,7 +19,9 @@ const allOf = "all_of let_run 0"
 func (s *contractSubmission) setJoins(ctx context.Context) error {
 	kinds := make(map[enginecore.ExecutionID]bool)
 	for _, e := range s.call.Edges {
-		kinds[e.DownstreamExecutionID] = kinds[e.DownstreamExecutionID] || e.DependencyKind != string(flowgraph.SuccessOnly)
+		if e.DependencyKind != string(flowgraph.SuccessOnly) {
+			kinds[e.DownstreamExecutionID] = true
+		}
 	}
 	for _, n := range s.call.Nodes {
 		if n.Join == "" && kinds[n.ExecutionID] {

@@ -19,7 +19,8 @@ import (
 )
 
 var waitpointFields = []string{
-	"execution_id", "state", "close_reason", "waitpoint_key", "waitpoint_token", "created_at", "activated_at", "closed_at",
+	"execution_id", "state", "close_reason", "waitpoint_key", "waitpoint_token", "created_at", "activated_at",
+	"closed_at",
 	"expires_at",
 }
 
@@ -161,7 +162,8 @@ func (c *contract) delivered(
 	reply.SignalID = id
 	outcome := &reply.Outcome
 	if status == enginerpc.StatusDuplicate {
-		results, err := c.read(ctx, c.client.B().Hget().Key(c.keys.SignalRecord(p, id)).Field("observed_effect").Build())
+		results, err := c.read(ctx,
+			c.client.B().Hget().Key(c.keys.SignalRecord(p, id)).Field("observed_effect").Build())
 		if err != nil {
 			return reply, err
 		}
@@ -242,7 +244,8 @@ func (c *contract) listWaitpoint(
 	}
 	suspension := []string{"waitpoint_id", "timeout_at", "timeout_behavior", "reason_code"}
 	results, err = c.read(ctx, c.hmget(c.keys.ExecCore(owner), listedCore),
-		c.hmget(c.keys.ExecSuspension(owner), suspension), c.client.B().Hget().Key(c.keys.ExecTags(owner)).Field(tagNode).Build(),
+		c.hmget(c.keys.ExecSuspension(owner), suspension),
+		c.client.B().Hget().Key(c.keys.ExecTags(owner)).Field(tagNode).Build(),
 		c.client.B().Hgetall().Key(c.keys.WaitpointCondition(p, id)).Build(),
 		c.client.B().Xlen().Key(c.keys.WaitpointSignals(p, id)).Build())
 	if err != nil {
@@ -263,7 +266,8 @@ func (c *contract) listWaitpoint(
 		step = ""
 	}
 	l := &enginerpc.ListedWaitpoint{
-		ExecutionID: owner, Node: node, Step: step, WaitpointID: id, WaitpointKey: w["waitpoint_key"], State: w["state"],
+		ExecutionID: owner, Node: node, Step: step, WaitpointID: id, WaitpointKey: w["waitpoint_key"],
+		State:     w["state"],
 		CreatedAt: w.Time("created_at"), ActivatedAt: w.Time("activated_at"), TimeoutAt: w.Time("expires_at"),
 		ClosedAt: w.Time("closed_at"), CloseReason: w["close_reason"],
 	}

@@ -38,7 +38,8 @@ type storedWait struct {
 func (c *contract) serveWaits(ctx context.Context, p enginecore.Partition) (int64, error) {
 	reply, err := c.Claim(ctx, enginerpc.ClaimCall{Partition: p, ClaimRequest: enginerpc.ClaimRequest{
 		LaneID: waitLane, WorkerID: "flowfabric-waits", WorkerInstanceID: c.waitWorker,
-		ClaimID: uuid.NewString(), Count: waitsAtOnce, LeaseTTL: waitLease, Kinds: enginerpc.KindSet([]string{waitKind}),
+		ClaimID: uuid.NewString(), Count: waitsAtOnce, LeaseTTL: waitLease,
+		Kinds: enginerpc.KindSet([]string{waitKind}),
 	}})
 	for i := range reply.Executions {
 		err = errors.Join(err, c.serveWait(ctx, p, &reply.Executions[i]))
@@ -111,7 +112,8 @@ func (c *contract) serveSoon(ctx context.Context, p enginecore.Partition, lanes 
 			continue
 		}
 		if _, err := c.serveWaits(context.WithoutCancel(ctx), p); err != nil {
-			c.logger.Debug("flowfabric: waitpoint nodes are left to keepers", engine.EventAttendFailed.Attr(), "error", err)
+			c.logger.Debug("flowfabric: waitpoint nodes are left to keepers",
+				engine.EventAttendFailed.Attr(), "error", err)
 		}
 		return
 	}

@@ -249,13 +249,15 @@ type takenSignal struct {
 // brought returns what a wait has brought that was resumed: the payload that an operator gave, or that of the last
 // signal that counted, or all of those.
 func (c *contract) brought(
-	ctx context.Context, p enginecore.Partition, id enginecore.ExecutionID, waitpoint enginecore.WaitpointID, collect bool,
+	ctx context.Context, p enginecore.Partition, id enginecore.ExecutionID, waitpoint enginecore.WaitpointID,
+	collect bool,
 ) ([]byte, error) {
 	mark := []byte{markPayload}
 	if collect {
 		mark[0] = markList
 	}
-	results, err := c.read(ctx, c.client.B().Hget().Key(c.keys.ExecTags(id)).Field(tagResumed+string(waitpoint)).Build(),
+	results, err := c.read(ctx,
+		c.client.B().Hget().Key(c.keys.ExecTags(id)).Field(tagResumed+string(waitpoint)).Build(),
 		c.client.B().Hgetall().Key(c.keys.WaitpointCondition(p, waitpoint)).Build(),
 		c.client.B().Xrange().Key(c.keys.WaitpointSignals(p, waitpoint)).Start("-").End("+").Build())
 	if err != nil {
