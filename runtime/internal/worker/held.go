@@ -216,6 +216,7 @@ func (h *HeldTask) checkResult(result []byte) error {
 	if len(result) <= submit.MaxResult {
 		return nil
 	}
-	return activity.NonRetryable(activity.Category(fmt.Errorf("%w: the result of node %s has %d bytes, at most %d are allowed",
-		engine.ErrTooLarge, h.task.claimed.Node, len(result), submit.MaxResult), engine.CategoryTooLarge))
+	tooLarge := fmt.Errorf("%w: the result of node %s has %d bytes, at most %d are allowed", engine.ErrTooLarge,
+		h.task.claimed.Node, len(result), submit.MaxResult)
+	return activity.NonRetryable(activity.Category(tooLarge, engine.CategoryTooLarge))
 }
