@@ -1,6 +1,11 @@
 package admin_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -9,6 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 func TestLimitsAreRefused(t *testing.T) {
@@ -32,8 +39,12 @@ func TestLimitsAreRefused(t *testing.T) {
 func TestListInOrder(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
-		first := d.create(admin.ExecutionSpec{Lane: lane, Priority: 1})
-		p, err := first.Partition()
+		var want []enginecore.ExecutionID
+		for _, priority := range []int{0, 1, 3, 5, 9} { // the last one is claimed first
+			want = append(want, d.create(admin.ExecutionSpec{Lane: lane, Priority: priority}))
+		}
+		slices.Reverse(want)
+		p, err := want[0].Partition()
 		require.NoError(t, err)
 		at := int(p.Index)
 		q := admin.ExecutionQuery{Lane: lane, Index: admin.IndexEligible, InOrder: true}
@@ -44,7 +55,21 @@ func TestListInOrder(t *testing.T) {
 			require.NoError(t, err)
 			ids = append(ids, e.ID)
 		}
-		require.Equal(t, []enginecore.ExecutionID{first}, ids)
+		require.Equal(t, want, ids)
+		ids = nil
+		for page := (admin.ExecutionPage{}); ; {
+			page, err = d.ListExecutions(d.ctx, q, page.Next, 2)
+			require.NoError(t, err)
+			for _, e := range page.Executions {
+				ids = append(ids, e.ID)
+			}
+			if page.Next == "" {
+				break
+			}
+		}
+		require.Equal(t, want, ids)
+		_, err = d.ListExecutions(d.ctx, q, "rank.x", 2)
+		require.ErrorIs(t, err, admin.ErrCursor)
 		elsewhere := (at + 1) % 4
 		q.Partition = &elsewhere
 		page, err := d.ListExecutions(d.ctx, q, "", 0)
@@ -67,5 +92,51 @@ func TestCancelWithLease(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, enginecore.PhaseRunnable, phase)
 		require.Equal(t, enginecore.PublicCancelled, d.state(id))
+
+		id = d.create(admin.ExecutionSpec{Lane: lane})
+		x := d.Claim(id, 0)
+		_, err = d.CancelExecutionWith(d.ctx, id, admin.ExecutionCancel{
+			Reason: "r", Source: "scheduler", Lease: x.LeaseID, Epoch: x.LeaseEpoch + 1,
+		})
+		require.ErrorIs(t, err, enginecore.ErrStaleLease)
+		require.Equal(t, enginecore.PublicActive, d.state(id))
+		phase, err = d.CancelExecutionWith(d.ctx, id, admin.ExecutionCancel{
+			Reason: "r", Source: "scheduler", Lease: x.LeaseID, Epoch: x.LeaseEpoch,
+		})
+		require.NoError(t, err)
+		require.Equal(t, enginecore.PhaseActive, phase)
+		e, err := d.Execution(d.ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, enginecore.PublicCancelled, e.State)
+		require.Equal(t, "scheduler", e.CancelledBy)
 	})
+}
+
+// Calls of TailStream that wait are counted, and one too many is told so.
+func TestTailsAreBounded(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, enginetest.New(t, testserver.Embedded))
+	id := d.create(admin.ExecutionSpec{Lane: lane})
+	d.Append(d.Claim(id, 0), "first")
+	frames, err := d.ReadStream(d.ctx, id, 0, "", "", 0)
+	require.NoError(t, err)
+	after := frames.Frames[0].ID
+	ctx, stop := context.WithCancel(d.ctx)
+	var waiting sync.WaitGroup
+	for range 256 {
+		waiting.Go(func() { _, _ = d.TailStream(ctx, id, 0, after, admin.MaxTailWait, 1) })
+	}
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		if _, err := d.TailStream(d.ctx, id, 0, after, time.Millisecond, 1); !errors.Is(err, runtime.ErrTooManyWatches) {
+			return fmt.Sprint("one more call waits: ", err)
+		}
+		return ""
+	})
+	frames, err = d.TailStream(d.ctx, id, 0, "", admin.MaxTailWait, 1)
+	require.NoError(t, err, "what is there is returned at once")
+	require.Len(t, frames.Frames, 1)
+	stop()
+	waiting.Wait()
+	_, err = d.TailStream(d.ctx, id, 0, after, time.Millisecond, 1)
+	require.NoError(t, err)
 }

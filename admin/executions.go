@@ -323,15 +323,7 @@ var cancelFields = []string{"lane_id", "current_attempt_index", "current_worker_
 func (c *Client) CancelExecution(
 	ctx context.Context, id enginecore.ExecutionID, reason string,
 ) (enginecore.LifecyclePhase, error) {
-	if err := checkReason(reason); err != nil {
-		return "", of(err, "cancel", "execution", string(id))
-	}
-	r, err := c.coreOf(ctx, id, cancelFields...)
-	if err != nil {
-		return "", of(err, "cancel", "execution", string(id))
-	}
-	reply, err := c.core.CancelExecution(ctx, cancelCall(id, r, reason))
-	return enginecore.LifecyclePhase(reply.PreviousPhase), of(err, "cancel", "execution", string(id))
+	return c.CancelExecutionWith(ctx, id, ExecutionCancel{Reason: reason})
 }
 
 // ExecutionCancel says who cancels an execution, and under which lease.

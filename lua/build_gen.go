@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "249-eac06259924a00d6"
+const build = "250-664bb5b5c18ea04b"

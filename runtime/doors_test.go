@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -69,15 +70,22 @@ func TestGrantRequestIDs(t *testing.T) {
 func TestPartitionsCannotChange(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		dir := t.TempDir()
 		ctx := enginetest.Context(t)
-		e, err := runtime.Open(ctx, "embedded:"+dir, runtime.OpenConfig{Partitions: 4, Logger: b.Logger()})
-		require.NoError(t, err)
-		require.NoError(t, e.Close())
-		_, err = runtime.Open(ctx, "embedded:"+dir, runtime.OpenConfig{Partitions: 5, Logger: b.Logger()})
-		require.ErrorIs(t, err, runtime.ErrInvalid)
-		e, err = runtime.Open(ctx, "embedded:"+dir, runtime.OpenConfig{Logger: b.Logger()})
-		require.NoError(t, err)
-		require.NoError(t, e.Close())
+		url, config := b.URL, runtime.OpenConfig{Prefix: enginetest.NewPrefix(), Logger: b.Logger()}
+		if b.Kind == testserver.Embedded {
+			url = "embedded:" + t.TempDir()
+		}
+		open := func(partitions int) error {
+			config.Partitions = partitions
+			e, err := runtime.Open(ctx, url, config)
+			if err == nil {
+				require.NoError(t, e.Close())
+			}
+			return err
+		}
+		require.NoError(t, open(4))
+		require.ErrorIs(t, open(5), runtime.ErrInvalid)
+		require.NoError(t, open(4))
+		require.NoError(t, open(0), "that of the deployment")
 	})
 }

@@ -40,8 +40,8 @@ type StreamFrame struct {
 	Encoding string
 	// CorrelationID is that of activity.Frame; empty if there is none.
 	CorrelationID string
-	// CameAbout is activity.Frame's At, else the time of the engine.
-	CameAbout time.Time
+	// ProducedAt is activity.Frame's At; without one, the time of the engine.
+	ProducedAt time.Time
 }
 
 // Decode decodes the JSON of the payload into target.
@@ -312,7 +312,7 @@ func (s *frameReader) frame(entry enginerpc.Frame) (StreamFrame, engine.FrameNum
 			f.CorrelationID = string(field.Value)
 		case "ts":
 			if ms, err := strconv.ParseInt(string(field.Value), 10, 64); err == nil {
-				f.CameAbout = time.UnixMilli(ms).UTC()
+				f.ProducedAt = time.UnixMilli(ms).UTC()
 			}
 		case "source":
 			number = engine.ParseFrameSource(string(field.Value))

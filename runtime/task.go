@@ -110,8 +110,10 @@ func (t *Task) made() error {
 	return nil
 }
 
-// wrap adds what was done to an error of a task that was made.
-func wrapTask(what string, err error) error {
+// wrap adds what was done to the error of a call for the task. It keeps the task from being taken for dropped until
+// that call has returned.
+func (t *Task) wrap(what string, err error) error {
+	goruntime.KeepAlive(t)
 	if err == nil {
 		return nil
 	}
@@ -179,7 +181,7 @@ func (t *Task) Renew(ctx context.Context) error {
 	if err := t.made(); err != nil {
 		return err
 	}
-	return wrapTask("renew", t.held.Renew(ctx))
+	return t.wrap("renew", t.held.Renew(ctx))
 }
 
 // Complete commits a result and ends the execution as successful. A result of type []byte is stored as it is, any other
@@ -195,12 +197,12 @@ func (t *Task) Complete(ctx context.Context, result any) error {
 		codec := activity.JSON{}
 		var err error
 		if data, err = codec.Encode(result); err != nil {
-			return wrapTask("complete", &activity.EncodeError{
+			return t.wrap("complete", &activity.EncodeError{
 				Activity: t.held.Info().Kind, Type: fmt.Sprintf("%T", result), Codec: codec.Name(), Err: err,
 			})
 		}
 	}
-	return wrapTask("complete", t.held.Complete(ctx, data))
+	return t.wrap("complete", t.held.Complete(ctx, data))
 }
 
 // Fail reports that the attempt has failed with an error, and returns whether it runs again: by the retry policy of the
@@ -211,10 +213,10 @@ func (t *Task) Fail(ctx context.Context, failure error) (again bool, err error) 
 		return false, err
 	}
 	if failure == nil {
-		return false, wrapTask("fail", invalid("the failure is nil"))
+		return false, t.wrap("fail", invalid("the failure is nil"))
 	}
 	again, err = t.held.Fail(ctx, failure)
-	return again, wrapTask("fail", err)
+	return again, t.wrap("fail", err)
 }
 
 // Cancel ends the execution as cancelled, without another attempt. The record keeps the reason, at most MaxReason
@@ -223,7 +225,7 @@ func (t *Task) Cancel(ctx context.Context, reason string) error {
 	if err := t.made(); err != nil {
 		return err
 	}
-	return wrapTask("cancel", t.held.Cancel(ctx, reason))
+	return t.wrap("cancel", t.held.Cancel(ctx, reason))
 }
 
 // Delay gives the execution up until a time of the engine's clock; at once if it has passed. The same attempt goes on
@@ -233,9 +235,9 @@ func (t *Task) Delay(ctx context.Context, until time.Time) error {
 		return err
 	}
 	if until.After(time.Now().Add(activityspec.MaxWait)) {
-		return wrapTask("delay", invalid("until %s: must be within %s", until, activityspec.MaxWait))
+		return t.wrap("delay", invalid("until %s: must be within %s", until, activityspec.MaxWait))
 	}
-	return wrapTask("delay", t.held.Delay(ctx, until))
+	return t.wrap("delay", t.held.Delay(ctx, until))
 }
 
 // Suspend gives the execution up until signals arrive that the options ask for; without any, one signal of any name. It
@@ -249,10 +251,10 @@ func (t *Task) Suspend(ctx context.Context, opts ...activity.WaitOption) (activi
 	}
 	w := activityspec.NewWait(opts...)
 	if err := w.Validate(); err != nil {
-		return activity.Token{}, wrapTask("suspend", invalid("%w", err))
+		return activity.Token{}, t.wrap("suspend", invalid("%w", err))
 	}
 	token, err := t.held.Suspend(ctx, w)
-	return token, wrapTask("suspend", err)
+	return token, t.wrap("suspend", err)
 }
 
 // WaitForChildren gives the execution up until all its dependencies are satisfied, which can have been added while it
@@ -262,7 +264,7 @@ func (t *Task) WaitForChildren(ctx context.Context) error {
 	if err := t.made(); err != nil {
 		return err
 	}
-	return wrapTask("suspend", t.held.WaitForChildren(ctx))
+	return t.wrap("suspend", t.held.WaitForChildren(ctx))
 }
 
 // Release gives the execution back: it is eligible again at once, and its attempt is not spent.
@@ -270,7 +272,7 @@ func (t *Task) Release(ctx context.Context) error {
 	if err := t.made(); err != nil {
 		return err
 	}
-	return wrapTask("release", t.held.Release(ctx, "the program released the task"))
+	return t.wrap("release", t.held.Release(ctx, "the program released the task"))
 }
 
 // ResumeSignals returns the signals that ended the last wait of the attempt; none if it has not waited, or an operator
@@ -280,7 +282,7 @@ func (t *Task) ResumeSignals(ctx context.Context) ([]activity.Signal[json.RawMes
 		return nil, err
 	}
 	signals, err := t.held.ResumeSignals(ctx)
-	return signals, wrapTask("read signals of", err)
+	return signals, t.wrap("read signals of", err)
 }
 
 // Append adds a frame to the output stream of the attempt, as activity.EmitFrame does: frames are sent in order and in
@@ -291,9 +293,9 @@ func (t *Task) Append(ctx context.Context, frame activity.Frame) error {
 	}
 	encoded, err := activitycontext.FrameOf(frame)
 	if err != nil {
-		return wrapTask("append to", invalid("%w", err))
+		return t.wrap("append to", invalid("%w", err))
 	}
-	return wrapTask("append to", t.held.Append(ctx, encoded))
+	return t.wrap("append to", t.held.Append(ctx, encoded))
 }
 
 // Progress records the progress of the task, as activity.Progress does, and counts as a heartbeat. It waits for the
@@ -303,9 +305,9 @@ func (t *Task) Progress(ctx context.Context, percent float64, message string) er
 		return err
 	}
 	if math.IsNaN(percent) {
-		return wrapTask("report progress of", invalid("percent NaN: must be a number from 0 to 100"))
+		return t.wrap("report progress of", invalid("percent NaN: must be a number from 0 to 100"))
 	}
-	return wrapTask("report progress of",
+	return t.wrap("report progress of",
 		t.held.Progress(ctx, min(100, max(0, percent)), activitycontext.Shorten(message)))
 }
 
@@ -317,9 +319,9 @@ func (t *Task) ReportUsage(ctx context.Context, key string, usage map[string]int
 	}
 	list, err := checkTaskUsage(key, usage)
 	if err != nil {
-		return wrapTask("report usage of", err)
+		return t.wrap("report usage of", err)
 	}
-	return wrapTask("report usage of", t.held.ReportUsage(ctx, list, key))
+	return t.wrap("report usage of", t.held.ReportUsage(ctx, list, key))
 }
 
 // ReportUsageTo adds usage to any budget, whether the run has it or not, in all given dimensions at once. If one would
@@ -339,9 +341,9 @@ func (t *Task) ReportUsageTo(
 		err = invalid("key: %w", err)
 	}
 	if err != nil {
-		return wrapTask("report usage of", err)
+		return t.wrap("report usage of", err)
 	}
-	return wrapTask("report usage of", t.held.ReportUsageTo(ctx, budget, usage, key))
+	return t.wrap("report usage of", t.held.ReportUsageTo(ctx, budget, usage, key))
 }
 
 func checkTaskUsage(key string, usage map[string]int64) ([]activitycontext.Usage, error) {

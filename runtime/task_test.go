@@ -362,6 +362,66 @@ func TestTaskOfGrant(t *testing.T) {
 	})
 }
 
+// With a granter, each call of Next claims by a grant.
+func TestTaskThroughGrants(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		issuer := enginetest.NewGrantIssuer(t, b.Engine)
+		h := newHolder(t, b, runtime.WorkerConfig{ClaimThrough: issuer})
+		runs := []*runtime.Run[int]{h.started(1), h.started(2)}
+		for range runs {
+			task := h.next()
+			var n int
+			require.NoError(t, task.Decode(&n))
+			require.NoError(t, task.Complete(h.ctx, n))
+		}
+		for i, run := range runs {
+			out, err := run.Result(h.ctx)
+			require.NoError(t, err)
+			require.Equal(t, i+1, out)
+		}
+	})
+}
+
+// A grant also gives an execution whose wait is over, and one whose worker was lost.
+func TestTaskOfLaterGrant(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		h := newHolder(t, b, runtime.WorkerConfig{ManualRenewal: true, Lease: time.Second})
+		run := h.started(1)
+		issuer := enginetest.NewGrantIssuer(t, b.Engine)
+		granted := func() (task *runtime.Task) {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				grant, err := issuer.ClaimForWorker(h.ctx, runtime.GrantRequest{
+					Lane: activity.DefaultLane, WorkerID: "worker", Instance: h.worker.Instance(), TTL: 30 * time.Second,
+				})
+				if err == nil {
+					task, err = h.worker.NextGranted(h.ctx, grant)
+				}
+				if err != nil {
+					return err.Error()
+				}
+				return ""
+			})
+			return task
+		}
+		task := granted()
+		_, err := task.Suspend(h.ctx, activity.Timeout(10*time.Millisecond, activity.ResumeOnTimeout))
+		require.NoError(t, err)
+		resumed := granted()
+		require.Equal(t, task.Info().AttemptID, resumed.Info().AttemptID)
+		<-resumed.Context().Done() // nobody renews the lease
+		reclaimed := granted()
+		require.Equal(t, 2, reclaimed.Info().Attempt)
+		require.ErrorIs(t, resumed.Complete(h.ctx, 1), runtime.ErrLeaseLost)
+		require.NoError(t, reclaimed.Complete(h.ctx, 3))
+		out, err := run.Result(h.ctx)
+		require.NoError(t, err)
+		require.Equal(t, 3, out)
+	})
+}
+
 func TestTaskFrames(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -382,7 +442,7 @@ func TestTaskFrames(t *testing.T) {
 		require.Len(t, frames, 2)
 		require.Equal(t, "req-1", frames[0].CorrelationID)
 		require.Equal(t, "utf8", frames[0].Encoding)
-		require.Equal(t, at, frames[0].CameAbout)
+		require.Equal(t, at, frames[0].ProducedAt)
 		require.True(t, frames[1].JSON)
 	})
 }
@@ -429,18 +489,12 @@ func TestFunctionCancelsAndDelays(t *testing.T) {
 	})
 }
 
-// Usage of several dimensions counts in the budgets of the run, and in a budget that the run does not have.
+// Usage of several dimensions counts in the budgets of the run.
 func TestTaskUsage(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
 		h := newHolder(t, b, runtime.WorkerConfig{})
-		operator, err := admin.New(b.Engine)
-		require.NoError(t, err)
-		id, _, err := operator.CreateBudget(h.ctx, admin.BudgetSpec{
-			Dimensions: map[string]admin.Limits{"tokens": {Hard: 10}, "calls": {}},
-		})
-		require.NoError(t, err)
 		f := flow.New[int, int]("spends",
 			flow.Budget("quota", flow.HardLimit("tokens", 100), flow.HardLimit("calls", 100)))
 		flow.Return(f, flow.Node(f, "only", passing("work"), f.Input()))
@@ -462,15 +516,35 @@ func TestTaskUsage(t *testing.T) {
 		require.ErrorIs(t, task.ReportUsage(h.ctx, "", map[string]int64{"tokens": -1}), activity.ErrUsage)
 		require.ErrorIs(t, task.ReportUsage(h.ctx, "", map[string]int64{"other": 1}), activity.ErrUnknownDimension)
 
+		require.NoError(t, task.Complete(h.ctx, 1))
+		_, err = run.Result(h.ctx)
+		require.NoError(t, err)
+	})
+}
+
+// Usage of several dimensions counts in a budget that no run has.
+func TestTaskUsageOfAnyBudget(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		h := newHolder(t, b, runtime.WorkerConfig{})
+		operator, err := admin.New(b.Engine)
+		require.NoError(t, err)
+		id, _, err := operator.CreateBudget(h.ctx, admin.BudgetSpec{
+			Dimensions: map[string]admin.Limits{"tokens": {Hard: 10}, "calls": {}},
+		})
+		require.NoError(t, err)
+		h.started(1)
+		task := h.next()
 		require.NoError(t, task.ReportUsageTo(h.ctx, id, "a", map[string]int64{"tokens": 9, "calls": 1}))
-		require.NoError(t, task.ReportUsageTo(h.ctx, id, "a", map[string]int64{"tokens": 9, "calls": 1}))
+		require.NoError(t, task.ReportUsageTo(h.ctx, id, "a", map[string]int64{"tokens": 9, "calls": 1}), "it counts once")
 		err = task.ReportUsageTo(h.ctx, id, "b", map[string]int64{"tokens": 2, "calls": 1})
 		require.ErrorIs(t, err, activity.ErrBudgetExceeded)
 		budget, err := operator.Budget(h.ctx, id)
 		require.NoError(t, err)
-		require.EqualValues(t, 1, budget.Usage["calls"], "none is counted, or all")
+		require.Equal(t, map[string]int64{"calls": 1, "tokens": 9}, budget.Usage, "none is counted, or all")
+		require.ErrorIs(t, task.ReportUsageTo(h.ctx, id, "c", map[string]int64{"tokens": -1}), activity.ErrUsage)
+		require.ErrorIs(t, task.ReportUsageTo(h.ctx, id, "", map[string]int64{"tokens": 1}), runtime.ErrInvalid)
+		require.ErrorIs(t, task.ReportUsageTo(h.ctx, id, "d", nil), runtime.ErrInvalid)
 		require.NoError(t, task.Complete(h.ctx, 1))
-		_, err = run.Result(h.ctx)
-		require.NoError(t, err)
 	})
 }

@@ -149,7 +149,8 @@ func (c WorkerConfig) check(in string) error {
 			fault("Lanes: %w", err)
 		}
 	}
-	if err := activityspec.CheckOffered(c.Capabilities); err != nil {
+	_, wrong := activityspec.Offered(c.Capabilities)
+	for _, err := range wrong {
 		fault("Capabilities: %w", err)
 	}
 	if len(c.TaskKinds) > maxTaskKinds {

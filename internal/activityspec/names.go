@@ -1,7 +1,6 @@
 package activityspec
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,9 +55,10 @@ func checkLane(name string) error {
 	return nil
 }
 
-// CheckOffered returns the faults, joined, of capabilities that a worker offers. Duplicates count once.
-func CheckOffered(names []string) error {
-	return errors.Join(checkCapabilities(slices.Compact(slices.Sorted(slices.Values(names))))...)
+// Offered returns the capabilities that a worker offers, sorted and without duplicates, and their faults.
+func Offered(names []string) (list []string, faults []error) {
+	list = slices.Compact(slices.Sorted(slices.Values(names)))
+	return list, checkCapabilities(list)
 }
 
 func checkCapabilities(names []string) []error {

@@ -192,16 +192,16 @@ type GraphNode struct {
 	Name   string
 	Kind   string
 	Policy []byte
-	Limits string
 	Tags   []byte
+	Limits string
 }
 
 func decodeGraphNode(r *fields, out *GraphNode) {
 	out.Name = textValue[string](r, "name")
 	out.Kind = textValue[string](r, "kind")
 	out.Policy = bytesValue(r, "policy")
-	out.Limits = textValue[string](r, "limits")
 	out.Tags = bytesValue(r, "tags")
+	out.Limits = textValue[string](r, "limits")
 }
 
 // SubmissionOutcome is an element of replies or calls.

@@ -399,10 +399,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "cursor of test"}},
 		{"ffx2_signal", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload")})
+			return Wire(k, SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "waitpoint_token of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload"}},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "waitpoint_token of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test"}},
 		{"ffx2_list_waitpoints", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListWaitpointsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", All: true, Cursor: "cursor of test"})
 		},
@@ -1050,9 +1050,9 @@ func goldenReplies() []goldenReply {
 				return decodeReply(UnblockExecutionCall{}.info(), m, UnblockExecutionCall{}.decode)
 			},
 			UnblockExecutionReply{Status: StatusOK, Outcome: "outcome of test"}},
-		{"ffx2_read_graph OK", []any{1, "OK", []any{[]any{"name of test", "kind of test", "\x00\xff\r\npolicy", "limits of test", "\x00\xff\r\ntags"}, []any{"name of test", "kind of test", "\x00\xff\r\npolicy", "limits of test", "\x00\xff\r\ntags"}}, "budgets of test"},
+		{"ffx2_read_graph OK", []any{1, "OK", []any{[]any{"name of test", "kind of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "limits of test"}, []any{"name of test", "kind of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "limits of test"}}, "budgets of test"},
 			func(m message) (any, error) { return decodeReply(ReadGraphCall{}.info(), m, ReadGraphCall{}.decode) },
-			ReadGraphReply{Status: StatusOK, Nodes: []GraphNode{{Name: "name of test", Kind: "kind of test", Policy: []byte("\x00\xff\r\npolicy"), Limits: "limits of test", Tags: []byte("\x00\xff\r\ntags")}, {Name: "name of test", Kind: "kind of test", Policy: []byte("\x00\xff\r\npolicy"), Limits: "limits of test", Tags: []byte("\x00\xff\r\ntags")}}, Budgets: "budgets of test"}},
+			ReadGraphReply{Status: StatusOK, Nodes: []GraphNode{{Name: "name of test", Kind: "kind of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Limits: "limits of test"}, {Name: "name of test", Kind: "kind of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Limits: "limits of test"}}, Budgets: "budgets of test"}},
 		{"ffx2_put_graph OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(PutGraphCall{}.info(), m, PutGraphCall{}.decode) },
 			PutGraphReply{Status: StatusOK}},
@@ -1530,7 +1530,7 @@ func bytesCalls() []bytesCall {
 			return args, err
 		}},
 		{"ffx2_signal payload", 8, func(k Keys, b []byte) ([]string, error) {
-			c := SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload")}
+			c := SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test"}
 			c.Payload = b
 			_, _, args, err := Wire(k, c)
 			return args, err

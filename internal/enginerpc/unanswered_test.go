@@ -69,6 +69,14 @@ func resetAny() ResetBudgetCall {
 	}
 }
 
+// oneConnection makes a client have a connection before the server stops answering, and keep it: while a client of this
+// library connects, its callers cannot leave, nor can one that reads its answer itself.
+func oneConnection(option *rueidis.ClientOption) {
+	option.AlwaysPipelining = true
+	option.PipelineMultiplex = -1
+	option.ConnWriteTimeout = time.Minute
+}
+
 // A call whose context ends before an answer comes says so, and not that the engine is unavailable.
 func TestUnanswered(t *testing.T) {
 	t.Parallel()
@@ -76,7 +84,7 @@ func TestUnanswered(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			s := testserver.Start(t, testserver.Options{Kind: kind})
-			conn, err := Connect(t.Context(), clientFor(t, s.Addr()), Options{})
+			conn, err := Connect(t.Context(), clientFor(t, s.Addr(), oneConnection), Options{})
 			require.NoError(t, err)
 			admin := clientFor(t, s.Addr())
 			require.NoError(t, admin.Do(t.Context(), admin.B().ClientPause().Timeout(60_000).All().Build()).Error())

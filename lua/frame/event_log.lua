@@ -223,8 +223,11 @@ function event_log.read(c, flow_id, after, limit)
   repeat
     local entries = redis.call('LRANGE', list, from, from + count - 1)
     for i, text in ipairs(entries) do
-      split_entry(events, limit, created .. '-' .. number.text(base + from + i - 1), text, skip)
-      if #events == limit then return events, lost end
+      -- Thousands of elements can be empty, one behind the other.
+      if text ~= '' then
+        split_entry(events, limit, created .. '-' .. number.text(base + from + i - 1), text, skip)
+        if #events == limit then return events, lost end
+      end
       skip = 0
     end
     from = from + #entries

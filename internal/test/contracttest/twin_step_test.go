@@ -155,6 +155,19 @@ func (x *twins) follow(claimed []enginerpc.ClaimedExecution) {
 			x.done = append(x.done, "so does "+x.graph[node].name+": "+said)
 		}
 	}
+	x.followEnds()
+}
+
+// followEnds ends the records of rows that a claim has ended, since their workers were lost too often: a take-over does that to a
+// record.
+func (x *twins) followEnds() {
+	x.t.Helper()
+	for node, id := range x.rows.ids {
+		if x.record(id)["failure_category"] != "worker_lost" || x.record(x.records.ids[node])["lifecycle_phase"] != "active" {
+			continue
+		}
+		x.followTakeOver(node, held{lease: enginecore.LeaseID(uuid.NewString()), try: enginecore.AttemptID(uuid.NewString())})
+	}
 }
 
 // followTakeOver takes over the record of a row that was claimed although it had an owner before.

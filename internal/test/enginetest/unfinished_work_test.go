@@ -100,6 +100,30 @@ func TestReplayOfANodeThatNobodyTold(t *testing.T) {
 	})
 }
 
+// An edge that a replay has opened again waits for its upstream, whatever that came to after the skip and before the replay.
+func TestReplayForgetsWhatCameAfterASkip(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newWaitFixture(t, b)
+		l.submit([]string{"a", "b", "c"}, nil, link{"a", "c", "always"}, link{"b", "c", "success_only"})
+		l.cancel("b")
+		require.Equal(t, "skipped", l.state("c"))
+		require.Zero(t, l.replay("b"))
+		l.take("b")
+		l.end("b", "success")
+		require.Equal(t, "skipped", l.state("c"))
+		require.Zero(t, l.replay("b"))
+
+		require.EqualValues(t, 2, l.replay("c"))
+		l.cancel("a")
+		require.Equal(t, "waiting_children", l.state("c"))
+		b.Check(t, invariant.AnyTime)
+		l.take("b")
+		l.end("b", "success")
+		require.Equal(t, "waiting", l.state("c"))
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
 // What a flow owed its members when it closed is not owed any more when it runs again.
 func TestRerunAfterACancelByOtherTools(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -10,6 +10,8 @@ local function earlier_failure(c, A, core)
   if core.lifecycle_phase == 'terminal' and core.current_attempt_id == A.attempt_id then
     return 'terminal_failed', ''
   end
+  -- The next attempt of an execution that has ended since is not due any more.
+  if core.lifecycle_phase == 'terminal' then return 'retry_scheduled', '' end
   return 'retry_scheduled', record.value(key.exec_core(c, A.execution_id), 'delay_until') or ''
 end
 

@@ -285,7 +285,7 @@ function graph_store.budgets(g)
   return text
 end
 
--- @record graph_node name:text kind:text policy:json limits:text tags:json
+-- @record graph_node name:text kind:text policy:json tags:json limits:text
 
 -- @function ffx_read_graph
 -- @summary  What claims leave out of the nodes of a graph: of at most CHUNK of them, from one of the places 1, 33, 65 … on. With the
@@ -304,7 +304,7 @@ function F.ffx_read_graph(K, A)
   local found = redis.call('HMGET', key.ffx_graph(c, A.graph), 'n' .. number.digits(math.floor((first - 1) / CHUNK) + 1), 'budgets')
   if not found[1] then return reply.err('graph_unknown') end
   local nodes = cmsgpack.unpack(found[1])
-  for i, values in ipairs(nodes) do nodes[i] = { values[NAME], values[KIND], values[POLICY], values[LIMITS], values[TAGS] } end
+  for i, values in ipairs(nodes) do nodes[i] = { values[NAME], values[KIND], values[POLICY], values[TAGS], values[LIMITS] } end
   return reply.ok(nodes, found[2] or '')
 end
 

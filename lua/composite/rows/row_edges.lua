@@ -120,29 +120,53 @@ local function kept_edges(r)
   return kept
 end
 
--- Whether an edge was satisfied before the node that it leads on from was run again. `kept` is of that node, `place` that of the edge
--- among its edges. What was known of a child's edges before a rerun reset it counts no more, and an edge that could not be satisfied
--- stays so until the child is run again.
-local function is_kept(kept, kind, place, child)
-  local times, impossible = nil, false
-  for _, entry in ipairs(kept) do
-    times = times or record.read_node(child, { 'edges_reset_at', 'edges_reopened_at' })
-    if place <= entry.told and entry.at > (tonumber(times.edges_reset_at) or 0) then
-      if dependency.verdict(kind, entry.outcome) ~= 'success' then
-        impossible = impossible or entry.at > (tonumber(times.edges_reopened_at) or 0)
-      elseif not impossible then
-        return true
-      end
+-- How the edges that lead to a node stood when a replay opened them again, in its field `reopened_edges`: for each upstream that had
+-- been run again, or had ended otherwise than its edge wants, an entry `,upstream:count:state`. The first `count` of what its
+-- kept_edges say was known then, and came to a satisfied edge (state 1) or an open one (0).
+local function reopened_entry(up, upstream, place, satisfied)
+  local kept = kept_edges(up)
+  local count = kept and #kept or 0
+  if not satisfied and up.phase == 4 and place <= up.told and not row_record.flag(up, row.UNTOLD) then count = count + 1 end
+  if count == 0 then return '' end
+  return ',' .. number.text(upstream) .. ':' .. number.text(count) .. ':' .. (satisfied and '1' or '0')
+end
+
+-- What that field of a child says of an upstream: the count, and whether the edge was satisfied.
+local function reopened_of(child, upstream)
+  local text = record.read_node(child, { 'reopened_edges' }).reopened_edges
+  if not text then return 0, false end
+  local known = child.reopened
+  if not known or known.text ~= text then
+    known = { text = text }
+    for name, count, state in string.gmatch(text, ',(%d+):(%d+):(%d)') do
+      known[tonumber(name)] = { count = tonumber(count), satisfied = state == '1' }
     end
+    child.reopened = known
+  end
+  local entry = known[upstream]
+  if not entry then return 0, false end
+  return entry.count, entry.satisfied
+end
+
+-- Whether an edge was satisfied before the node that it leads on from was run again. `kept` is of that node, `upstream` its ordinal,
+-- `place` that of the edge among its edges. What was known of a child's edges before a rerun reset it counts no more, and an edge that
+-- could not be satisfied stays so until the child is run again.
+local function is_kept(kept, kind, upstream, place, child)
+  local known, satisfied = reopened_of(child, upstream)
+  if satisfied then return true end
+  local reset = tonumber(record.read_node(child, { 'edges_reset_at' }).edges_reset_at) or 0
+  for i = known + 1, #kept do
+    local entry = kept[i]
+    if place <= entry.told and entry.at > reset then return dependency.verdict(kind, entry.outcome) == 'success' end
   end
   return false
 end
 
 -- Whether a node of a run in which nodes were replayed need not be told of an edge. `kept` and `place` are those of is_kept. A node
 -- none of whose edges is open has been told of all of them; a join counts what it is told, and knows what it was told before.
-local function is_resolved_for(child, kept, kind, place)
+local function is_resolved_for(child, kept, kind, upstream, place)
   if graph_store.of_row(child).join then return false end
-  return child.open == 0 or kept ~= nil and is_kept(kept, kind, place, child)
+  return child.open == 0 or kept ~= nil and is_kept(kept, kind, upstream, place, child)
 end
 
 -- The place of the edge to a node among the edges that lead on from another one.
@@ -157,7 +181,7 @@ end
 local function stays_satisfied(up, child, kind)
   if graph_store.of_row(child).join then return row_joins.is_satisfied(child, up.ordinal) end
   local kept = kept_edges(up)
-  return kept ~= nil and is_kept(kept, kind, place_of(up, child.ordinal), child)
+  return kept ~= nil and is_kept(kept, kind, up.ordinal, place_of(up, child.ordinal), child)
 end
 
 -- Ordinals between two that are loaded in vain rather than with a further command.
@@ -196,7 +220,7 @@ local function add_edges(c, wave, item, r, flow)
   load_named(r.run, downs, from + 1, to)
   for i = from + 1, to do
     local child, kind, carries = graph_store.edge(downs, i)
-    if not (replayed and is_resolved_for(row.at(r.run, child), kept, kind, i)) then
+    if not (replayed and is_resolved_for(row.at(r.run, child), kept, kind, r.ordinal, i)) then
       propagate.add_edge(c, wave, item, flow, {
         child_id = row.execution_id(r.run, child), upstream_id = item.execution_id, kind = kind, input_name = carries and item.node or '',
         upstream = r.ordinal,
@@ -331,19 +355,21 @@ end
 function replay.reopen_row(c, execution_id)
   local r = row.of_key(key.exec_core(c, execution_id))
   if not r then return nil end
-  local node, open, satisfied = graph_store.of_row(r), 0, {}
+  local node, open, satisfied, reopened = graph_store.of_row(r), 0, {}, {}
   load_named(r.run, node.ups, 1, graph_store.edge_count(node.ups))
   for i = 1, graph_store.edge_count(node.ups) do
     local upstream, kind = graph_store.edge(node.ups, i)
     local up = row.at(r.run, upstream)
-    if (up.phase ~= 4 or dependency.verdict(kind, row.OUTCOME[up.outcome]) ~= 'success') and not stays_satisfied(up, r, kind) then
-      open = open + 1
-    else
-      satisfied[#satisfied + 1] = upstream
-    end
+    local is_satisfied = up.phase == 4 and dependency.verdict(kind, row.OUTCOME[up.outcome]) == 'success'
+      or stays_satisfied(up, r, kind)
+    if is_satisfied then satisfied[#satisfied + 1] = upstream else open = open + 1 end
+    if not node.join then reopened[i] = reopened_entry(up, upstream, place_of(up, r.ordinal), is_satisfied) end
   end
-  if node.join then row_joins.satisfy(r, satisfied) end
-  if #satisfied + open > 0 then record.set_node(r, 'edges_reopened_at', c.now_text) end
+  if node.join then
+    row_joins.satisfy(r, satisfied)
+  else
+    record.set_node(r, 'reopened_edges', table.concat(reopened))
+  end
   r.open = open
   row.touch(r)
   return open

@@ -146,20 +146,19 @@ func (a *attempt) outcomeOf(result []byte, err error) attemptOutcome {
 		return dropped
 	case err == nil:
 		return attemptOutcome{kind: outcomeKindCompleted, result: result}
-	case suspensionIn(err) != nil:
-		return attemptOutcome{kind: outcomeKindSuspended, err: err, suspension: suspensionIn(err)}
 	case childWaitIn(err) != nil:
 		return attemptOutcome{kind: outcomeKindAwaitsChild, err: err, child: childWaitIn(err)}
-	case cancellationIn(err) != nil:
-		return attemptOutcome{kind: outcomeKindCancelled, err: err, reason: cancellationIn(err).Reason}
-	case postponementIn(err) != nil:
-		return attemptOutcome{kind: outcomeKindDelayed, err: err, until: postponementIn(err).Until}
+	}
+	o, marked := markedOutcome(err)
+	switch {
+	case marked && o.kind != outcomeKindReleased:
+		return o
 	case errors.Is(cause, engine.ErrStopping):
 		return attemptOutcome{kind: outcomeKindReleased, err: err, reason: reasonStopped}
-	case waitsForBudget(err):
+	case marked:
 		a.log(slog.LevelInfo, engine.EventBudgetWait, "the worker released an execution that waits for a budget",
 			slog.Any("error", err))
-		return attemptOutcome{kind: outcomeKindReleased, err: err, reason: "it waits for a budget"}
+		return o
 	case errors.Is(err, engine.ErrDeadline):
 		a.ended(engine.OutcomeEndedByEngine)
 		a.log(slog.LevelInfo, engine.EventAttemptDeadline, "the deadline of the run ended the attempt")

@@ -3,15 +3,12 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // HeldTask is a task that the program settles by its methods, in place of a function of an activity. Run.hold makes one
@@ -209,14 +206,4 @@ func (h *HeldTask) Drop() {
 			"the program dropped a task without settling it; it is released")
 		h.ask(released("the program dropped the task"))
 	}
-}
-
-// checkResult returns an error for a result that is too large.
-func (h *HeldTask) checkResult(result []byte) error {
-	if len(result) <= submit.MaxResult {
-		return nil
-	}
-	tooLarge := fmt.Errorf("%w: the result of node %s has %d bytes, at most %d are allowed", engine.ErrTooLarge,
-		h.task.claimed.Node, len(result), submit.MaxResult)
-	return activity.NonRetryable(activity.Category(tooLarge, engine.CategoryTooLarge))
 }

@@ -20,6 +20,22 @@ import (
 // sourceWorker is the source that the record names of what the holder of a lease does.
 const sourceWorker = "worker"
 
+// giveUp makes a call that gives a lease up, and repeats it while the engine is unavailable and the lease lasts. A
+// refusal of a repeated call by which the execution has come to the state that the call leads to, under this same
+// lease, means that only the first reply was lost.
+func (c *completer) giveUp(
+	l *lease, metric, detail, state string, call func(ctx context.Context) error,
+) report {
+	err := c.untilKnown(l, func(ctx context.Context, repeated bool) error {
+		err := call(ctx)
+		if repeated && l.hasEnded(err, detail, state) {
+			return nil
+		}
+		return err
+	})
+	return reportOf(metric, err)
+}
+
 // cancel ends an execution as cancelled.
 func (c *completer) cancel(l *lease, reason string) report {
 	call := enginerpc.CancelExecutionCall{
@@ -27,14 +43,10 @@ func (c *completer) cancel(l *lease, reason string) report {
 		ExecutionID: l.claimed.ExecutionID, Reason: recordtext.Text(reason, engine.MaxReason), Source: sourceWorker,
 		LeaseID: l.claimed.LeaseID, LeaseEpoch: l.claimed.LeaseEpoch,
 	}
-	err := c.untilKnown(l, func(ctx context.Context, repeated bool) error {
+	return c.giveUp(l, engine.OutcomeCancelled, "terminal_outcome", "cancelled", func(ctx context.Context) error {
 		_, err := c.session.Backend.CancelExecution(ctx, call)
-		if repeated && l.hasEnded(err, "terminal_outcome", "cancelled") {
-			return nil
-		}
 		return err
 	})
-	return reportOf(engine.OutcomeCancelled, err)
 }
 
 // delay gives an execution up until a time. Its attempt continues then.
@@ -44,14 +56,17 @@ func (c *completer) delay(l *lease, until time.Time) report {
 		ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID, LeaseEpoch: l.claimed.LeaseEpoch,
 		AttemptID: l.claimed.AttemptID, DelayUntil: dueTime(until),
 	}
-	err := c.untilKnown(l, func(ctx context.Context, repeated bool) error {
+	return c.giveUp(l, engine.OutcomeDelayed, "lifecycle_phase", "runnable", func(ctx context.Context) error {
 		_, err := c.session.Backend.DelayExecution(ctx, call)
-		if repeated && l.hasEnded(err, "lifecycle_phase", "runnable") {
-			return nil
-		}
 		return err
 	})
-	return reportOf(engine.OutcomeDelayed, err)
+}
+
+// releaseUntilKnown gives an execution back. Where completer.release tries that once, it repeats the call.
+func (c *completer) releaseUntilKnown(l *lease, reason string) report {
+	return c.giveUp(l, engine.OutcomeReleased, "lifecycle_phase", "runnable", func(context.Context) error {
+		return c.release(l, reason).err
+	})
 }
 
 // dueTime returns a time in the whole milliseconds of the engine, rounded up; times before 1970 are 1970.
@@ -70,14 +85,10 @@ func (c *completer) awaitChildren(l *lease) report {
 		ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID, LeaseEpoch: l.claimed.LeaseEpoch,
 		AttemptID: l.claimed.AttemptID,
 	}
-	err := c.untilKnown(l, func(ctx context.Context, repeated bool) error {
+	return c.giveUp(l, engine.OutcomeSuspended, "lifecycle_phase", "runnable", func(ctx context.Context) error {
 		_, err := c.session.Backend.MoveToWaitingChildren(ctx, call)
-		if repeated && l.hasEnded(err, "lifecycle_phase", "runnable") {
-			return nil
-		}
 		return err
 	})
-	return reportOf(engine.OutcomeSuspended, err)
 }
 
 // heldWait is a wait that a program begins for an execution that it holds, and the ids of its records.
@@ -163,16 +174,4 @@ func (l *lease) hasEnded(err error, detail, state string) bool {
 	return ok && refusal.Code == enginecore.ErrExecutionNotActive && refusal.Detail(detail) == state &&
 		refusal.Detail("attempt_id") == string(l.claimed.AttemptID) &&
 		refusal.Detail("lease_epoch") == strconv.FormatInt(int64(l.claimed.LeaseEpoch), 10)
-}
-
-// cancellationIn returns the mark of activity.CancelNode in an error's chain, nil if there is none.
-func cancellationIn(err error) *activityspec.Cancellation {
-	mark, _ := errors.AsType[*activityspec.Cancellation](err)
-	return mark
-}
-
-// postponementIn returns the mark of activity.DelayUntil in an error's chain, nil if there is none.
-func postponementIn(err error) *activityspec.Postponement {
-	mark, _ := errors.AsType[*activityspec.Postponement](err)
-	return mark
 }

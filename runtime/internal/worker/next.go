@@ -24,7 +24,7 @@ type handover struct {
 	begun   chan struct{}
 	run     *Run
 	closing chan struct{}
-	once    sync.Once
+	mu      sync.Mutex // held while closing is closed, and while a task of the run is started
 }
 
 func newHandover(places int) *handover {
@@ -39,7 +39,34 @@ func (h *handover) begin(s *Run) {
 	close(h.begun)
 }
 
-func (h *handover) close() { h.once.Do(func() { close(h.closing) }) }
+func (h *handover) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.isClosing() {
+		close(h.closing)
+	}
+}
+
+func (h *handover) isClosing() bool {
+	select {
+	case <-h.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// start starts a task of the run. It returns false if the worker hands out no more tasks: its run may have waited for
+// all of them already.
+func (h *handover) start(do func()) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.isClosing() {
+		return false
+	}
+	h.run.tasks.Go(do)
+	return true
+}
 
 // enter waits until the worker runs and the program may hold one more task. The caller calls leave if it gets none.
 func (h *handover) enter(ctx context.Context) (*Run, error) {
@@ -50,13 +77,17 @@ func (h *handover) enter(ctx context.Context) (*Run, error) {
 	case <-h.closing:
 		return nil, engine.ErrStopping
 	}
+	var err error
 	select {
 	case <-h.begun:
 		return h.run, nil
 	case <-ctx.Done():
-		h.leave()
-		return nil, context.Cause(ctx)
+		err = context.Cause(ctx)
+	case <-h.closing:
+		err = engine.ErrStopping
 	}
+	h.leave()
+	return nil, err
 }
 
 func (h *handover) leave() { <-h.places }
@@ -110,9 +141,32 @@ func (w *Worker) NextGranted(ctx context.Context, grant admission.IssuedGrant) (
 }
 
 func (s *Run) nextGranted(ctx context.Context, grant admission.IssuedGrant) (*HeldTask, error) {
-	if s.queue.IsClosed() {
+	got, failed := make(chan *HeldTask), make(chan error, 1)
+	started := s.worker.handover.start(func() {
+		t, err := s.leaseGranted(ctx, grant)
+		if err == nil && !s.hold(t, got) {
+			err = fmt.Errorf("%w: %s is not to be run any more", admission.ErrNoGrant, grant.ExecutionID)
+			if s.worker.handover.isClosing() {
+				err = engine.ErrStopping
+			}
+		}
+		failed <- err
+	})
+	if !started {
 		return nil, engine.ErrStopping
 	}
+	select {
+	case held := <-got:
+		return held, nil
+	case err := <-failed:
+		return nil, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx) // if it is leased, the task waits for handoverPatience and is released
+	}
+}
+
+// leaseGranted leases the execution of a grant and returns its task.
+func (s *Run) leaseGranted(ctx context.Context, grant admission.IssuedGrant) (*Task, error) {
 	sentAt := time.Now()
 	claimed, err := s.useGrant(ctx, grant)
 	if err != nil {
@@ -120,23 +174,9 @@ func (s *Run) nextGranted(ctx context.Context, grant admission.IssuedGrant) (*He
 	}
 	if len(claimed) == 0 {
 		return nil, fmt.Errorf("%w: the grant of %s is used up, has expired or is for another worker",
-			admission.ErrNoGrant,
-			grant.ExecutionID)
+			admission.ErrNoGrant, grant.ExecutionID)
 	}
 	t := s.NewTask(dispatch.LaneShard{Lane: grant.Lane, Partition: grant.Partition}, &claimed[0], sentAt)
 	s.permits.acquire(t)
-	got := make(chan *HeldTask)
-	dropped := make(chan struct{})
-	s.tasks.Go(func() {
-		defer close(dropped)
-		s.hold(t, got)
-	})
-	select {
-	case held := <-got:
-		return held, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx) // the task waits for handoverPatience and is released
-	case <-dropped:
-		return nil, fmt.Errorf("%w: %s was not to be run any more", admission.ErrNoGrant, grant.ExecutionID)
-	}
+	return t, nil
 }

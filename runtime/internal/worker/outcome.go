@@ -7,6 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
@@ -86,6 +87,22 @@ func childWaitIn(err error) *childWait {
 func suspensionIn(err error) *activitycontext.Suspension {
 	s, _ := errors.AsType[*activitycontext.Suspension](err)
 	return s
+}
+
+// markedOutcome returns the outcome that an error asks for by a mark of package activity, and reports whether it has
+// one: the suspension of Await, CancelNode, DelayUntil, or a budget that the execution waits for.
+func markedOutcome(err error) (o attemptOutcome, marked bool) {
+	o.err = err
+	if s := suspensionIn(err); s != nil {
+		o.kind, o.suspension = outcomeKindSuspended, s
+	} else if mark, found := errors.AsType[*activityspec.Cancellation](err); found {
+		o.kind, o.reason = outcomeKindCancelled, mark.Reason
+	} else if mark, found := errors.AsType[*activityspec.Postponement](err); found {
+		o.kind, o.until = outcomeKindDelayed, mark.Until
+	} else if waitsForBudget(err) {
+		o.kind, o.reason = outcomeKindReleased, "it waits for a budget"
+	}
+	return o, o.kind != outcomeKindDropped
 }
 
 // waitsForBudget reports whether a function ended because its node has to wait for a budget.

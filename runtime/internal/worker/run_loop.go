@@ -84,12 +84,10 @@ func (w *Worker) Run(ctx context.Context) error {
 		return err
 	}
 	defer w.liveness.Begin()()
-	s := NewRun(context.WithoutCancel(ctx), w)
 	if w.handover != nil {
-		w.handover.begin(s)
 		defer w.handover.close()
 	}
-	return s.run(ctx)
+	return NewRun(context.WithoutCancel(ctx), w).run(ctx)
 }
 
 // run claims and runs executions until ctx ends or the engine is closed or no longer serves this program. Then it waits
@@ -129,6 +127,9 @@ func (s *Run) run(ctx context.Context) error {
 		loops.Go(func() { s.pollLoop(background, every) })
 	}
 
+	if s.worker.handover != nil {
+		s.worker.handover.begin(s)
+	}
 	s.dispatch(ctx)
 
 	s.queue.Close()

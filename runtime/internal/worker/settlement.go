@@ -90,13 +90,13 @@ func (h *HeldTask) carryOut() bool {
 		h.finish(cause)
 		return true
 	}
-	r := t.run.completer.report(&t.lease, s.outcome, 0)
+	r := h.report(s.outcome)
 	t.reported(s.outcome.kind, &r)
-	switch {
-	case r.refused != nil:
+	if r.refused != nil {
 		return h.reopen(s, r.refused)
-	case r.resumed:
-		return h.reopen(s, nil)
+	}
+	if r.resumed { // the signals of activity.Await had arrived before; whoever claims it next sees them
+		r = t.report(released("its wait is over"), 0)
 	}
 	if next := h.run.next(t, r.handoff); next != nil {
 		next.report(released(reasonStopped), 0)
@@ -109,8 +109,16 @@ func (h *HeldTask) carryOut() bool {
 	return true
 }
 
-// reopen leaves the task to the program after a settlement that did not end it, for the reason err; nil if the wait
-// that it began had ended before.
+// report reports an outcome, and repeats the call while the engine is unavailable and the lease lasts.
+func (h *HeldTask) report(o attemptOutcome) report {
+	c, l := h.task.run.completer, &h.task.lease
+	if o.kind == outcomeKindReleased {
+		return c.releaseUntilKnown(l, o.reason)
+	}
+	return c.report(l, o, 0)
+}
+
+// reopen leaves the task to the program after a settlement that the engine refused with err.
 func (h *HeldTask) reopen(s *settlement, err error) (ended bool) {
 	again, release := h.task.runAgain()
 	if release {
@@ -121,9 +129,6 @@ func (h *HeldTask) reopen(s *settlement, err error) (ended bool) {
 	h.current = nil
 	if !again {
 		h.over = context.Cause(h.task.ctx)
-		if err == nil {
-			err = h.over
-		}
 	}
 	s.err = err
 	close(s.done)
@@ -141,7 +146,7 @@ func settleError(err error) error {
 
 // Complete commits a result.
 func (h *HeldTask) Complete(ctx context.Context, result []byte) error {
-	if err := h.checkResult(result); err != nil {
+	if err := h.task.checkResult(result); err != nil {
 		return err
 	}
 	_, err := h.settle(ctx, attemptOutcome{kind: outcomeKindCompleted, result: result})
@@ -151,19 +156,12 @@ func (h *HeldTask) Complete(ctx context.Context, result []byte) error {
 // Fail reports a failure, and whether another attempt follows. Marks of package activity in the failure have the effect
 // that they have for functions.
 func (h *HeldTask) Fail(ctx context.Context, failure error) (retries bool, err error) {
-	o := attemptOutcome{kind: outcomeKindFailed, err: failure}
-	switch {
-	case suspensionIn(failure) != nil:
-		o.kind, o.suspension = outcomeKindSuspended, suspensionIn(failure)
-	case cancellationIn(failure) != nil:
-		o.kind, o.reason = outcomeKindCancelled, cancellationIn(failure).Reason
-	case postponementIn(failure) != nil:
-		o.kind, o.until = outcomeKindDelayed, postponementIn(failure).Until
-	case waitsForBudget(failure):
-		o = released("it waits for a budget")
+	o, marked := markedOutcome(failure)
+	if !marked {
+		o = attemptOutcome{kind: outcomeKindFailed, err: failure}
 	}
 	r, err := h.settle(ctx, o)
-	if o.kind == outcomeKindFailed {
+	if !marked {
 		return err == nil && r.metric == engine.OutcomeRetried, err
 	}
 	return err == nil && o.kind != outcomeKindCancelled, err
