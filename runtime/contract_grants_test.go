@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -82,5 +83,42 @@ func TestContractClaimThrough(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 5, result)
 		x.awaitState(lost, enginecore.PublicCompleted)
+	})
+}
+
+// An execution that waits for children which have ended meanwhile goes on.
+func TestContractWaitsForEndedChildren(t *testing.T) {
+	anyContract(t, func(t *testing.T, x *outside) {
+		holder := newHolder(t, x.Bench, runtime.WorkerConfig{})
+		flow, _, err := x.operator.CreateFlow(x.ctx, admin.FlowSpec{Kind: "parents"})
+		require.NoError(t, err)
+		var members []enginecore.ExecutionID
+		for _, kind := range []string{"work", "child"} {
+			id, _, err := x.operator.CreateExecution(x.ctx, admin.ExecutionSpec{
+				Flow: flow, Kind: kind, Lane: enginetest.ProgramLane, Payload: []byte("1"),
+			})
+			require.NoError(t, err)
+			_, _, err = x.operator.AddExecution(x.ctx, flow, id)
+			require.NoError(t, err)
+			members = append(members, id)
+		}
+		task := holder.next()
+		info, err := x.operator.Flow(x.ctx, flow)
+		require.NoError(t, err)
+		edge := admin.Edge{Flow: flow, Upstream: members[1], Downstream: members[0]}
+		var revision int64
+		edge.ID, revision, err = x.operator.StageEdge(x.ctx, edge, info.Revision)
+		require.NoError(t, err)
+		_, _, err = x.operator.ApplyEdge(x.ctx, edge, revision)
+		require.NoError(t, err)
+		x.program.Complete(x.program.Claim(members[1], 0), "1")
+		_, err = x.core.ResolveDependency(x.ctx, enginerpc.ResolveDependencyCall{
+			DownstreamExecutionID: members[0], LaneID: enginetest.ProgramLane, UpstreamExecutionID: members[1],
+			EdgeID: edge.ID, UpstreamOutcome: "success", FlowID: flow, Now: time.Now(),
+		})
+		require.NoError(t, err)
+		require.NoError(t, task.WaitForChildren(x.ctx))
+		require.NoError(t, holder.next().Complete(x.ctx, 1))
+		x.awaitState(members[0], enginecore.PublicCompleted)
 	})
 }

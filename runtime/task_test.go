@@ -168,11 +168,13 @@ func TestTaskDelayAndRelease(t *testing.T) {
 		task = h.next()
 		require.Equal(t, 1, task.Info().Attempt)
 		require.NoError(t, task.WaitForChildren(h.ctx))
-		task = h.next()
-		require.NoError(t, task.Complete(h.ctx, 8))
-		out, err := run.Result(h.ctx)
-		require.NoError(t, err)
-		require.Equal(t, 8, out)
+		if !b.Contract() { // there, what has no dependency waits
+			task = h.next()
+			require.NoError(t, task.Complete(h.ctx, 8))
+			out, err := run.Result(h.ctx)
+			require.NoError(t, err)
+			require.Equal(t, 8, out)
+		}
 	})
 }
 

@@ -3,6 +3,8 @@ package contractmode
 import (
 	"context"
 
+	"github.com/redis/rueidis"
+
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
@@ -61,8 +63,23 @@ func (c *contract) MoveToWaitingChildren(
 }
 
 // promoteSatisfied makes those of the executions eligible that are blocked by dependencies although all of them are
-// satisfied, and returns their number.
+// satisfied, and returns their number. One without any dependency waits for whoever knows what it waits for.
 func (c *contract) promoteSatisfied(ctx context.Context, ids []enginecore.ExecutionID) (promoted int64, err error) {
+	commands := make(rueidis.Commands, len(ids))
+	for i, id := range ids {
+		commands[i] = c.client.B().Exists().Key(c.keys.ExecDepsMeta(id)).Build()
+	}
+	results, err := c.read(ctx, commands...)
+	if err != nil {
+		return 0, err
+	}
+	var some []enginecore.ExecutionID
+	for i, id := range ids {
+		if n, err := results[i].AsInt64(); err == nil && n == 1 {
+			some = append(some, id)
+		}
+	}
+	ids = some
 	cores, err := c.readCores(ctx, ids, []string{"lane_id"})
 	if err != nil {
 		return 0, err

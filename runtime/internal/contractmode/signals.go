@@ -32,7 +32,8 @@ func (c *contract) Signal(ctx context.Context, call enginerpc.SignalCall) (engin
 	reply := enginerpc.SignalReply{Status: enginerpc.StatusOK, SignalID: call.SignalID}
 	var err error
 	for range signalTries {
-		if reply, err = c.signalOnce(ctx, call, reply); !errors.Is(err, enginecore.ErrWaitpointPendingUseBufferScript) {
+		reply, err = c.signalOnce(ctx, call, reply)
+		if !isOneOf(err, []error{enginecore.ErrWaitpointPendingUseBufferScript, enginecore.ErrWaitpointNotPending}) {
 			break
 		}
 	}
