@@ -18,7 +18,8 @@ import (
 // an execution waits only after a worker has claimed it.
 const (
 	waitLane enginecore.LaneID = "flowfabric.waits"
-	waitKind                   = "flowfabric.waitpoint"
+
+	waitKind = "flowfabric.waitpoint"
 	// waitLease is the lease of a waitpoint node, from its claim to the call that suspends or completes it.
 	waitLease = 10 * time.Second
 	// waitsAtOnce bounds the waitpoint nodes of a partition that one call works on.
