@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "255-8f1beb9f18f6462a"
+const build = "256-1491734a1ceb54c6"

@@ -28,18 +28,19 @@ func TestContractRefusals(t *testing.T) {
 		add  func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int]
 		want string
 	}{
-		"waitpoint": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
-			return flow.Waitpoint[int](f, "second", flow.After(first))
-		}, "node second: a waitpoint"},
-		"edge": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
-			return flow.Node(f, "second", a, f.Input(), flow.OnFailure(first))
-		}, "node second: an edge of kind on_failure, from first"},
 		"start": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			return flow.Node(f, "second", a, first, activity.ScheduleToStart(time.Minute))
-		}, "node second: a schedule-to-start timeout"},
-		"join": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
-			return flow.Node(f, "second", a, flow.AnyOf(first, flow.Node(f, "other", a, f.Input())))
-		}, "node second: join"},
+		}, "node second: schedule-to-start timeouts"},
+		"map": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+			list := flow.Node(f, "list", activity.New("list", func(context.Context, int) ([]int, error) { return nil, nil }), first)
+			return flow.Node(f, "sum", adder(), flow.Map(f, "each", a, list))
+		}, "node each: maps"},
+		"sub": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+			return flow.Sub(f, "inner", chainOf(t, a, 1), first)
+		}, "node inner: sub-flows"},
+		"limit": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+			return flow.Node(f, "second", a, first, activity.Limit("two", activity.AtOnce(2)))
+		}, "node second: limits"},
 		"tag": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			return flow.Node(f, "second", a, first, flow.Tag("flowfabric.node", "x"))
 		}, `node second: tag "flowfabric.node"`},
@@ -56,6 +57,81 @@ func TestContractRefusals(t *testing.T) {
 			require.ErrorIs(t, err, runtime.ErrRunNotFound)
 		})
 	}
+}
+
+// Options of flows without a place in the contract are refused by name.
+func TestContractRefusesOptions(t *testing.T) {
+	t.Parallel()
+	b := enginetest.NewContract(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	for want, option := range map[string]flow.Option{
+		"budgets of flows":   flow.Budget("calls", flow.HardLimit("calls", 5)),
+		"retention of flows": flow.Retention(time.Hour),
+	} {
+		_, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 1, option), 1, runtime.WithID("refused"))
+		require.ErrorIs(t, err, runtime.ErrNotInContract)
+		require.ErrorContains(t, err, want)
+		_, err = b.Client.Run("chain", "refused").Describe(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+	}
+}
+
+// Operations without a counterpart in the contract are refused.
+func TestContractRefusesOperations(t *testing.T) {
+	t.Parallel()
+	b := enginetest.NewContract(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	b.Worker(t, []activity.Handler{addOne()})
+	started, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 1), 1)
+	require.NoError(t, err)
+	run := b.Client.Run("chain", started.ID())
+	operations := map[string]error{
+		"rerun": run.Rerun(ctx, runtime.RerunFailed()), "cancel a node": run.CancelNode(ctx, "n0", "no"), "purge": run.Purge(ctx),
+		"priority": run.SetPriority(ctx, 1), "pause": run.Pause(ctx, "no"), "pause of a schedule": b.Client.PauseSchedule(ctx, "x", "no"),
+	}
+	for _, operations["schedules"] = range b.Client.Schedules(ctx) {
+	}
+	for _, operations["runs"] = range b.Client.Runs(ctx, runtime.RunQuery{}) {
+	}
+	for name, err := range operations {
+		require.ErrorIs(t, err, runtime.ErrNotInContract, name)
+	}
+}
+
+// What only a library with the edge-group functions can do is refused with another one.
+func TestContractRefusesExtensions(t *testing.T) {
+	t.Parallel()
+	enginetest.EachReference(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := addOne()
+		for name, c := range map[string]struct {
+			add  func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int]
+			want string
+		}{
+			"edge": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+				return flow.Node(f, "second", a, f.Input(), flow.OnFailure(first))
+			}, "node second: edges of other kinds"},
+			"join": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+				return flow.Node(f, "second", a, flow.AnyOf(first, flow.Node(f, "other", a, f.Input())))
+			}, "node second: joins"},
+			"distinct": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+				return flow.Waitpoint[int](f, "second", flow.After(first), activity.AtLeastDistinct(2))
+			}, "node second: signals of different sources"},
+			"decisive": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+				return flow.Waitpoint[int](f, "second", flow.After(first), activity.Signals("a"), activity.Decisive("b"))
+			}, "node second: decisive signals"},
+		} {
+			f := flow.New[int, int](name)
+			flow.Return(f, c.add(f, flow.Node(f, "first", a, f.Input())))
+			def, err := f.Build()
+			require.NoError(t, err)
+			_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("refused"))
+			require.ErrorIs(t, err, runtime.ErrNotInContract)
+			require.ErrorContains(t, err, c.want)
+			_, err = b.Client.Run(name, "refused").Describe(ctx)
+			require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		}
+	})
 }
 
 // What works on all partitions is refused once, by its name.

@@ -40,7 +40,7 @@ func hearKeepers(t *testing.T, b *enginetest.Bench) (*keepersHeard, func()) {
 		OnSubscription: func(rueidis.PubSubSubscription) { close(subscribed) },
 		OnMessage:      func(m rueidis.PubSubMessage) { h.hear(m.Message) },
 	})
-	command := wire.B().Subscribe().Channel(enginerpc.ConnOf(b.Engine).Keys().ChannelKeepers()).Build()
+	command := wire.B().Subscribe().Channel(enginerpc.ConnOf(b.Engine).ChannelKeepers()).Build()
 	require.NoError(t, wire.Do(enginetest.Context(t), command).Error())
 	<-subscribed
 	end := sync.OnceFunc(func() {

@@ -100,14 +100,15 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Si
 	if err != nil {
 		return SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, err)
 	}
-	if !engine.Has[engine.WaitStore](c.session.Backend) {
-		return SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, engine.ErrNotInContract)
+	store, err := engine.Capability[engine.WaitStore](c.session.Backend)
+	if err != nil {
+		return SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, err)
 	}
 	if int(parts.Partition.Index) >= c.session.Core.Partitioning().Flow {
 		return SignalResult{}, engine.ErrInvalidToken
 	}
 	id := enginecore.SignalID(uuid.NewString())
-	reply, err := c.session.Core.Signal(ctx, enginerpc.SignalCall{
+	reply, err := store.Signal(ctx, enginerpc.SignalCall{
 		Partition: parts.Partition, ExecutionID: parts.Execution, WaitpointID: parts.Waitpoint,
 		WaitpointToken: parts.Signature,
 		SignalID:       id, SignalName: s.Name, SourceType: signalSourceType,

@@ -168,7 +168,7 @@ func TestTaskDelayAndRelease(t *testing.T) {
 		task = h.next()
 		require.Equal(t, 1, task.Info().Attempt)
 		require.NoError(t, task.WaitForChildren(h.ctx))
-		if !b.Contract() {
+		if !b.Contract() { // there, what has no dependency waits
 			task = h.next()
 			require.NoError(t, task.Complete(h.ctx, 8))
 			out, err := run.Result(h.ctx)
@@ -180,7 +180,7 @@ func TestTaskDelayAndRelease(t *testing.T) {
 
 func TestTaskSuspend(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
 		h := newHolder(t, b, runtime.WorkerConfig{})
 		run := h.started(1)
@@ -317,7 +317,7 @@ func TestTaskManualRenewal(t *testing.T) {
 // A call of Next whose ctx has ended leaves no task behind.
 func TestTaskNextEnds(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		h := newHolder(t, b, runtime.WorkerConfig{Concurrency: 1})
 		for range 20 {
 			ctx, cancel := context.WithTimeout(h.ctx, time.Millisecond)
@@ -339,7 +339,7 @@ func TestTaskNextEnds(t *testing.T) {
 
 func TestTaskOfGrant(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		h := newHolder(t, b, runtime.WorkerConfig{})
 		run := h.started(1)
 		issuer := enginetest.NewGrantIssuer(t, b.Engine)

@@ -87,8 +87,7 @@ func (w *Waitpoint) why() string {
 }
 
 // Waitpoints returns the open waitpoints of the run with their tokens, the oldest first. Waitpoints of maps and
-// sub-flows belong to their child runs, which NodeDescription.Child names. The error wraps ErrRunNotFound, or in
-// contract mode ErrNotInContract.
+// sub-flows belong to their child runs, which NodeDescription.Child names. The error wraps ErrRunNotFound.
 func (r *RunRef) Waitpoints(ctx context.Context) ([]Waitpoint, error) {
 	return r.waitpoints(ctx, false)
 }
@@ -102,12 +101,7 @@ func (r *RunRef) waitpoints(ctx context.Context, closed bool) (waits []Waitpoint
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	if !engine.Has[engine.WaitStore](r.client.session.Backend) {
-		err = engine.ErrNotInContract
-	} else {
-		waits, err = r.readWaitpoints(ctx, closed)
-	}
-	if err != nil {
+	if waits, err = r.readWaitpoints(ctx, closed); err != nil {
 		return nil, r.errorf("waitpoints of", runFault(err))
 	}
 	slices.SortFunc(waits, func(a, b Waitpoint) int {
@@ -120,9 +114,13 @@ func (r *RunRef) waitpoints(ctx context.Context, closed bool) (waits []Waitpoint
 
 // readWaitpoints reads the waitpoints page by page.
 func (r *RunRef) readWaitpoints(ctx context.Context, closed bool) (waits []Waitpoint, err error) {
+	store, err := engine.Capability[engine.WaitStore](r.client.session.Backend)
+	if err != nil {
+		return nil, err
+	}
 	call := enginerpc.ListWaitpointsCall{Partition: r.partition, FlowID: r.flowID, All: closed}
 	for {
-		reply, err := r.client.session.Core.ListWaitpoints(ctx, call)
+		reply, err := store.ListWaitpoints(ctx, call)
 		if err != nil {
 			return nil, err
 		}
@@ -175,9 +173,13 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	if err != nil {
 		return fail(err)
 	}
+	store, err := engine.Capability[engine.WaitStore](r.client.session.Backend)
+	if err != nil {
+		return fail(err)
+	}
 	call.Partition, call.ExecutionID, call.WaitpointID, call.FlowID = partition, w.ExecutionID, w.ID, r.flowID
 	call.Actor, call.Namespace = "client", r.client.session.Namespace
-	reply, err := r.client.session.Core.EndWait(ctx, call)
+	reply, err := store.EndWait(ctx, call)
 	switch {
 	case errors.Is(err, enginecore.ErrExecutionNotSuspended), err == nil &&
 		reply.Status == enginerpc.StatusAlreadySatisfied:

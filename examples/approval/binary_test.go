@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
@@ -36,6 +37,10 @@ func TestBinary(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			testProcesses(t, b.bench(t, "-engine", testserver.Start(t, testserver.Options{Kind: kind}).URL()), true)
+		})
+		t.Run(string(kind)+" in contract mode", func(t *testing.T) {
+			t.Parallel()
+			testProcesses(t, b.bench(t, "-engine", enginetest.ContractServer(t, kind).URL()+"?contract=15"), true)
 		})
 	}
 }

@@ -31,7 +31,8 @@ func TestBinary(t *testing.T) {
 	t.Run("explain", b.testExplain)
 	t.Run("bad command lines", b.testBadCommandLines)
 	t.Run("help", b.testHelp)
-	t.Run("small tree", b.testSmallTree)
+	t.Run("small tree", func(t *testing.T) { b.testSmallTree(t) })
+	t.Run("small tree in contract mode", func(t *testing.T) { b.testSmallTree(t, "-engine", "embedded:?contract=15") })
 	t.Run("interrupted in memory", b.testInterruptedInMemory)
 	t.Run("killed embedded", func(t *testing.T) {
 		b.testKilled(t, "embedded:"+t.TempDir(), time.Hour) // opening the directory ends leases
@@ -175,10 +176,10 @@ func (b built) testHelp(t *testing.T) {
 	require.Empty(t, stderr)
 }
 
-func (b built) testSmallTree(t *testing.T) {
+func (b built) testSmallTree(t *testing.T, args ...string) {
 	t.Parallel()
 	tree, dir := fixture(t), t.TempDir()
-	p := b.start(t, dir, tree)
+	p := b.start(t, dir, append(args, tree)...)
 	require.Zero(t, p.end(), &p.stderr)
 	require.Contains(t, p.printed(), "100 %  publish        finished after ")
 	require.Contains(t, p.printed(), "5 packages, 8 files")

@@ -44,6 +44,16 @@ func (conn *Conn) permit(function string) error {
 	return nil
 }
 
+// ChannelKeepers returns the channel on which keepers hear of each other. Those in contract mode have one of their own:
+// they do work for runs in contract mode that other keepers do not know, so both take care of all partitions.
+func (conn *Conn) ChannelKeepers() string {
+	channel := conn.keys.ChannelKeepers()
+	if conn.contractOnly {
+		channel += ":contract"
+	}
+	return channel
+}
+
 // checkContract checks that a server's library follows the contract. It changes nothing.
 func (conn *Conn) checkContract(ctx context.Context, node rueidis.Client) error {
 	probe := ContractVersionCall{}

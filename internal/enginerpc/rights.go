@@ -37,10 +37,11 @@ func (conn *Conn) samples(list string) []string {
 const probeName = ":rights"
 
 // channels are one of each kind that messages go through.
-func (k Keys) channels() []string {
+func (conn *Conn) channels() []string {
+	k := conn.keys
 	return []string{
 		k.ChannelCompletions(), k.ChannelWake(probeName), k.ChannelWakeRing(probeName, probeName), k.ChannelDue(),
-		k.ChannelKeepers(),
+		conn.ChannelKeepers(),
 		k.ChannelDone(enginecore.Partition{Family: enginecore.FlowFamily}), k.ChannelWorker(probeName),
 	}
 }
@@ -62,7 +63,7 @@ func (conn *Conn) checkRightsOn(ctx context.Context, node rueidis.Client) error 
 	}
 	read, write := conn.samples(readCommands), conn.samples(writeCommands)
 	var publish, subscribe []string
-	for _, channel := range conn.keys.channels() {
+	for _, channel := range conn.channels() {
 		publish = append(publish, "PUBLISH "+channel+" m")
 		subscribe = append(subscribe, "SUBSCRIBE "+channel)
 	}
@@ -166,8 +167,8 @@ func (conn *Conn) probeRights(ctx context.Context, node rueidis.Client) error {
 		{"UNLINK " + key, b.Unlink().Key(key).Build(), []string{ownKeys, "+@write"}},
 		{"PUBLISH " + worker, b.Publish().Channel(worker).Message("").Build(), []string{ownChannels, "+publish"}},
 		{
-			"SUBSCRIBE " + strings.Join(conn.keys.channels(), " "),
-			b.Subscribe().Channel(conn.keys.channels()...).Build(), []string{ownChannels, "+subscribe"},
+			"SUBSCRIBE " + strings.Join(conn.channels(), " "),
+			b.Subscribe().Channel(conn.channels()...).Build(), []string{ownChannels, "+subscribe"},
 		},
 	} {
 		err := wire.Do(ctx, probe.command).Error()

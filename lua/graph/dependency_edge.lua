@@ -101,6 +101,10 @@ local function count_edge(c, K, A, child, g)
   return edge_group.add_edges(g and g.key or K.group, g, 1)
 end
 
+-- Whether the kinds of edges to an execution count, which the contract ignores: where its group announces how many edges there will
+-- be, for only programs of this project do that, as in a managed flow.
+local function has_kinds(g, managed) return g ~= nil and g.expected_edges > 0 or managed ~= nil end
+
 -- Resolves an edge whose upstream has ended before it was applied, unless that would end a child which has begun to run. Gives
 -- whether that was so.
 local function resolve_ended(c, K, A, g, child, child_id)
@@ -108,7 +112,8 @@ local function resolve_ended(c, K, A, g, child, child_id)
   if not upstream or upstream.lifecycle_phase ~= 'terminal' or not is_set(upstream.terminal_outcome) then
     return false
   end
-  local outcome = child.managed and dependency.verdict(A.dependency_kind, upstream.terminal_outcome) or upstream.terminal_outcome
+  local outcome = has_kinds(g, child.managed) and dependency.verdict(A.dependency_kind, upstream.terminal_outcome)
+    or upstream.terminal_outcome
   if outcome ~= 'success' and (child.lifecycle_phase == 'active' or child.lifecycle_phase == 'suspended') then return false end
   local k = dependency.child_keys(c, child_id, A.edge_id)
   k.core, k.meta, k.unresolved, k.dep = K.core, K.meta, K.unresolved, K.dep
@@ -216,12 +221,12 @@ function F.ff_resolve_dependency(K, A)
   local dep = record.read(K.dep, dependency.EDGE_FIELDS)
   if not dep then return reply.err('invalid_dependency') end
   local outcome = A.upstream_outcome
-  if dependency.SATISFYING[dep.dependency_kind] and TERMINAL_OUTCOMES[outcome] and record.value(K.core, 'managed') then
-    outcome = dependency.verdict(dep.dependency_kind, outcome)
-  end
   local e = edge_of(A, dep)
   local child = not is_set(K.group) and record.read(K.core, { 'managed' }) or nil
   local g = edge_group.find(c, K.group, child, e.flow_id, e.child_id)
+  if dependency.SATISFYING[dep.dependency_kind] and TERMINAL_OUTCOMES[outcome] and has_kinds(g, record.value(K.core, 'managed')) then
+    outcome = dependency.verdict(dep.dependency_kind, outcome)
+  end
   local is_update = join.is_update(g, dep, outcome)
   if not is_update and (dep.state == 'satisfied' or dep.state == 'impossible') then return reply.ok('already_resolved') end
   if not TERMINAL_OUTCOMES[A.upstream_outcome] then

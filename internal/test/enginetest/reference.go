@@ -68,8 +68,9 @@ func NewReference(tb testing.TB, kind testserver.Kind, config ...runtime.OpenCon
 }
 
 // report checks a snapshot. What the contract itself leaves on record is left out for the reference library: the last
-// attempt of an execution that is given up, or that ends while it waits to be resumed, the time of its lease, and the
-// entry of an execution that was cancelled just after another worker had claimed it in the list of that worker.
+// attempt of an execution that is given up, or that ends while it waits to be resumed, the time of its lease, the entry
+// of an execution that was cancelled just after another worker had claimed it in the list of that worker, and the
+// waitpoint of one that was cancelled just after its wait had begun.
 func (b *Bench) report(s *invariant.Snapshot, mode invariant.Mode) *invariant.Report {
 	report := s.Check(mode)
 	if b.reference {
@@ -77,6 +78,7 @@ func (b *Bench) report(s *invariant.Snapshot, mode invariant.Mode) *invariant.Re
 			return v.Rule == invariant.RuleAttempts && strings.Contains(v.Detail, "but the execution has ended") ||
 				v.Rule == invariant.RuleAttempts && strings.HasSuffix(v.Detail, "in phase terminal") ||
 				v.Rule == invariant.RuleLease && strings.HasSuffix(v.Detail, "which the worker does not have") ||
+				v.Rule == invariant.RuleWaits && strings.HasSuffix(v.Detail, `waits at ""`) ||
 				v.Rule == invariant.RuleState && strings.HasSuffix(v.Detail, "although nobody holds the execution")
 		})
 	}

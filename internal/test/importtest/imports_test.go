@@ -47,8 +47,8 @@ var mayImport = map[string][]string{
 	},
 	"runtime/internal/worker": {
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",
-		"internal/recordtext", "runtime/internal/admission", "runtime/internal/dispatch", "runtime/internal/engine",
-		"runtime/internal/submit",
+		"internal/recordtext", "runtime/internal/admission", "runtime/internal/contractmode", "runtime/internal/dispatch",
+		"runtime/internal/engine", "runtime/internal/submit",
 	},
 	"runtime/internal/keeper": {
 		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/keepertask", "internal/stablehash",

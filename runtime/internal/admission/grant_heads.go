@@ -43,6 +43,11 @@ func (s *grantSearch) readHeads(ctx context.Context) ([]partitionHeads, error) {
 	for i, at := range s.partitions {
 		indexes[i] = s.indexes(at)
 		for _, index := range indexes[i] {
+			if index.byTime {
+				reads = append(reads, client.B().Zrangebyscore().Key(index.key).Min("-inf").
+					Max(strconv.FormatInt(s.now.UnixMilli(), 10)).Limit(0, index.last+1).Build())
+				continue
+			}
 			last := strconv.FormatInt(index.last, 10)
 			reads = append(reads, client.B().Zrange().Key(index.key).Min("0").Max(last).Build())
 		}
@@ -77,20 +82,62 @@ func (s *grantSearch) readHeads(ctx context.Context) ([]partitionHeads, error) {
 type grantIndex struct {
 	key, reason string
 	last        int64 // position of the last entry to read
+	byTime      bool  // only entries whose time has come are read
 }
 
 func (s *grantSearch) indexes(at enginecore.Partition) []grantIndex {
 	keys := s.session.Core.Keys()
 	blocked := []grantIndex{
-		{keys.LaneBlockedRoute(at, s.lane), blockedByRoute, searchedHeads - 1},
-		{keys.LaneBlockedBudget(at, s.lane), blockedByBudget, searchedHeads - 1},
-		{keys.LaneBlockedQuota(at, s.lane), blockedByQuota, searchedHeads - 1},
+		{key: keys.LaneBlockedRoute(at, s.lane), reason: blockedByRoute, last: searchedHeads - 1},
+		{key: keys.LaneBlockedBudget(at, s.lane), reason: blockedByBudget, last: searchedHeads - 1},
+		{key: keys.LaneBlockedQuota(at, s.lane), reason: blockedByQuota, last: searchedHeads - 1},
 	}
-	if !s.native {
-		return append([]grantIndex{{keys.LaneEligible(at, s.lane), "", searchedHeads - 1}}, blocked...)
+	if s.native {
+		return append([]grantIndex{{key: keys.FfxReclaimable(at, s.lane)}, {key: keys.LaneEligible(at, s.lane)}},
+			blocked...)
 	}
-	return append([]grantIndex{{keys.FfxReclaimable(at, s.lane), "", 0}, {keys.LaneEligible(at, s.lane), "", 0}},
-		blocked...)
+	return append([]grantIndex{
+		// The contract keeps executions without a worker among the leases, of all lanes.
+		{key: keys.IndexLeaseExpiry(at), last: searchedShared - 1, byTime: true},
+		{key: keys.LaneEligible(at, s.lane), last: searchedShared - 1},
+	}, blocked...)
+}
+
+// readRevoked reads the executions of the lane whose lease an operator has revoked, as far as they are among the first
+// ones that run in the searched partitions. In the contract, no other index has them.
+func (s *grantSearch) readRevoked(ctx context.Context) ([]partitionHeads, error) {
+	client := s.session.Client
+	var reads rueidis.Commands
+	for _, at := range s.partitions {
+		reads = append(reads, client.B().Zrange().Key(s.session.Core.Keys().LaneActive(at, s.lane)).Min("0").
+			Max(strconv.Itoa(searchedShared-1)).Build())
+	}
+	var running []grantCandidate
+	var counts []int // of each partition
+	for _, result := range client.DoMulti(ctx, reads...) {
+		ids, err := result.AsStrSlice()
+		if err != nil && !rueidis.IsRedisNil(err) {
+			return nil, err
+		}
+		for _, id := range ids {
+			running = append(running, grantCandidate{id: enginecore.ExecutionID(id)})
+		}
+		counts = append(counts, len(ids))
+	}
+	if err := s.readRecords(ctx, running); err != nil {
+		return nil, err
+	}
+	var list []partitionHeads
+	for i, at := range s.partitions {
+		lost := slices.DeleteFunc(running[:counts[i]:counts[i]], func(x grantCandidate) bool {
+			return !x.record.IsReclaimable()
+		})
+		running = running[counts[i]:]
+		if len(lost) > 0 {
+			list = append(list, partitionHeads{partition: at, ids: lost})
+		}
+	}
+	return list, nil
 }
 
 // grantFields are the fields of an execution's record that decide whether it can be granted.

@@ -21,6 +21,9 @@ const (
 	// searchedHeads is the number of executions that one call reads from an index of a partition, so that it
 	// can skip executions which this worker may not run.
 	searchedHeads = 16
+	// searchedShared takes the place of searchedHeads for indexes of the contract that hold what only other programs
+	// can run, or what is leased.
+	searchedShared = 64
 	// maxSearches bounds the repetitions of a search in one call.
 	maxSearches = 64
 )
@@ -34,6 +37,18 @@ func (s *grantSearch) run(ctx context.Context) (IssuedGrant, bool, error) {
 	if s.native {
 		s.issuer.sortByLastGrant(s.lane, list)
 	}
+	grant, granted, err := s.grantFirst(ctx, list)
+	if err != nil || granted || s.native {
+		return grant, granted, err
+	}
+	if list, err = s.readRevoked(ctx); err != nil {
+		return IssuedGrant{}, false, err
+	}
+	return s.grantFirst(ctx, list)
+}
+
+// grantFirst grants an execution of the first partition of a list that has one which the worker may run.
+func (s *grantSearch) grantFirst(ctx context.Context, list []partitionHeads) (IssuedGrant, bool, error) {
 	for _, heads := range list {
 		grant, granted, err := s.grantFrom(ctx, heads)
 		if granted {
@@ -227,6 +242,9 @@ func (s *grantSearch) tryGrant(
 	ctx context.Context, at enginecore.Partition, x *grantCandidate,
 ) (IssuedGrant, bool, error) {
 	if !s.knowsActivity(x) {
+		if !s.native {
+			return IssuedGrant{}, false, nil // workers of other programs, which nobody knows here, may run it
+		}
 		return IssuedGrant{}, false, s.block(ctx, x, blockedByRoute,
 			fmt.Sprintf("no running worker knows activity %q", x.record["execution_kind"]))
 	}

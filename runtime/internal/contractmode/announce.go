@@ -59,7 +59,7 @@ func (c *contract) Announce(
 	request := enginerpc.ClaimRequest{LaneID: call.LaneID, Kinds: call.Kinds, Capabilities: call.Capabilities}
 	var calls []enginerpc.UnblockExecutionCall
 	for i, id := range ids {
-		x := contractCandidate{id, cores[i]}
+		x := contractCandidate{id: id, core: cores[i]}
 		if cores[i]["blocking_reason"] == reasonRoute && x.isKnown(&request) {
 			calls = append(calls, enginerpc.UnblockExecutionCall{
 				LaneID: call.LaneID, ExecutionID: id, Now: c.now(), ExpectedBlockingReason: reasonRoute,

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -40,6 +41,9 @@ type contract struct {
 	logger  *slog.Logger
 	config  ContractConfig
 
+	// waitWorker is the worker instance that claims waitpoint nodes for this process.
+	waitWorker enginecore.WorkerInstanceID
+
 	clock  engine.Clock
 	leases contractLeases
 	graphs graphCache
@@ -56,6 +60,10 @@ var _ interface {
 	engine.LaneDirectory
 	engine.WorkerDirectory
 	engine.CompletionFollower
+	engine.WaitStore
+	engine.WaitResults
+	engine.GrantedClaims
+	engine.StepwiseSubmission
 } = (*contract)(nil)
 
 // NewContract returns the backend of contract mode for a session. It reads the server's clock, and fails if that
@@ -67,6 +75,7 @@ func NewContract(ctx context.Context, e *engine.Session, config ContractConfig) 
 		session: e, core: e.Core, keys: e.Core.Keys(), client: e.Client, logger: e.Logger, config: config,
 		lanes: make(map[enginecore.LaneID]bool), reconciled: make(map[enginecore.Partition]reconcileState),
 	}
+	c.waitWorker = enginecore.WorkerInstanceID("flowfabric-waits-" + uuid.NewString())
 	_, err := c.readClock(ctx)
 	return c, err
 }

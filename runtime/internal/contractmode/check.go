@@ -1,7 +1,10 @@
 package contractmode
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +16,7 @@ import (
 
 // checkServable refuses a flow that uses a feature without a counterpart in the contract. The tags are those of the
 // flow and the run. The error wraps engine.ErrNotInContract and names node and feature.
-func checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitTag) error {
+func (c *contract) checkServable(ctx context.Context, g *flowgraph.Graph, tags []enginerpc.SubmitTag) error {
 	refuse := func(node, feature string) error {
 		return fmt.Errorf("%w: flow %s, node %s: %s", engine.ErrNotInContract, g.Name, node, feature)
 	}
@@ -26,27 +29,47 @@ func checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitTag) error {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		switch {
-		case n.Wait != nil:
-			return refuse(n.Name, "a waitpoint")
 		case n.Map != nil:
-			return refuse(n.Name, "a map")
+			return refuse(n.Name, featureMaps)
 		case n.Sub != nil:
-			return refuse(n.Name, "a sub-flow")
+			return refuse(n.Name, featureSubFlows)
 		case n.ScheduleToStart > 0:
-			return refuse(n.Name, "a schedule-to-start timeout")
+			return refuse(n.Name, featureStart)
 		}
 		for key := range n.Tags {
 			if strings.HasPrefix(key, contractTags) {
 				return refuse(n.Name, fmt.Sprintf("tag %q: tags that begin with %s are its own", key, contractTags))
 			}
 		}
-		for _, up := range n.Upstreams {
-			if up.Kind != flowgraph.SuccessOnly {
-				return refuse(n.Name, fmt.Sprintf("an edge of kind %s, from %s", up.Kind, up.Node))
+	}
+	if err := checkKnownMembers(g); err != nil {
+		return err
+	}
+	for i := range g.Nodes {
+		if feature := extensionOf(&g.Nodes[i]); feature != "" {
+			if err := c.requireExtended(ctx, feature); errors.Is(err, engine.ErrNotInContract) {
+				return refuse(g.Nodes[i].Name, feature)
+			} else {
+				return err // if it has one extension, it has all of them
 			}
 		}
 	}
-	return checkKnownMembers(g)
+	return nil
+}
+
+// extensionOf returns the feature of a node that needs the edge-group functions; empty if there is none.
+func extensionOf(n *flowgraph.Node) string {
+	switch {
+	case n.Join.Policy != flowgraph.JoinAll:
+		return featureJoins
+	case slices.ContainsFunc(n.Upstreams, func(up flowgraph.Edge) bool { return up.Kind != flowgraph.SuccessOnly }):
+		return featureKinds
+	case n.Wait != nil && n.Wait.Distinct:
+		return featureDistinct
+	case n.Wait != nil && len(n.Wait.Decisive) > 0:
+		return featureDecisive
+	}
+	return ""
 }
 
 // Members of the stored form of a flow and of a node that contract mode supports. A definition with any other member
@@ -58,7 +81,7 @@ var (
 	}
 	servedOfNode = []string{
 		"name", "activity", "codec", "lane", "priority", "capabilities", "start_to_close_ms", "heartbeat_timeout_ms",
-		"keep_frames", "retry", "tags", "input", "after",
+		"keep_frames", "retry", "tags", "input", "after", "on_failure", "always", "wait", "join",
 	}
 )
 
@@ -78,15 +101,20 @@ func checkKnownMembers(g *flowgraph.Graph) error {
 	}
 	for member := range stored {
 		if !slices.Contains(servedOfFlow, member) {
-			return fmt.Errorf("%w: flow %s: %s", engine.ErrNotInContract, g.Name, member)
+			return fmt.Errorf("%w: flow %s: %s", engine.ErrNotInContract, g.Name, featureOf(member))
 		}
 	}
 	for i, n := range nodes {
 		for member := range n {
 			if !slices.Contains(servedOfNode, member) {
-				return fmt.Errorf("%w: flow %s, node %s: %s", engine.ErrNotInContract, g.Name, g.Nodes[i].Name, member)
+				return fmt.Errorf("%w: flow %s, node %s: %s", engine.ErrNotInContract, g.Name, g.Nodes[i].Name,
+					featureOf(member))
 			}
 		}
 	}
 	return nil
 }
+
+// featureOf returns the name of the feature that a member of a definition stands for; of one without a name of its own,
+// the member.
+func featureOf(member string) string { return cmp.Or(memberFeatures[member], member) }

@@ -1,6 +1,7 @@
 package contractmode
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,8 @@ const (
 type contractCandidate struct {
 	id   enginecore.ExecutionID
 	core engine.Record
+	// granted is whether a scheduler has issued the grant.
+	granted bool
 }
 
 // suits reports whether the requesting worker can claim the execution.
@@ -80,6 +83,30 @@ func (c *contract) Claim(ctx context.Context, call enginerpc.ClaimCall) (enginer
 	return reply, err
 }
 
+// ClaimGranted claims an execution by the grant of a scheduler. It claims none if the grant does not count any more.
+func (c *contract) ClaimGranted(
+	ctx context.Context, call enginerpc.ClaimGrantedCall,
+) (enginerpc.ClaimGrantedReply, error) {
+	c.noteLane(call.LaneID)
+	reply := enginerpc.ClaimGrantedReply{Status: enginerpc.StatusOK}
+	var err error
+	if call.Repeated {
+		reply.Executions, err = c.claimedBefore(ctx, call.Partition, &call.ClaimRequest)
+		if err != nil || len(reply.Executions) > 0 {
+			return reply, err
+		}
+	}
+	cores, err := c.readCores(ctx, []enginecore.ExecutionID{call.ExecutionID}, engine.ClaimFields)
+	if err != nil {
+		return reply, err
+	}
+	x := contractCandidate{id: call.ExecutionID, core: cores[0], granted: true}
+	if x.suits(&call.ClaimRequest) {
+		reply.Executions, err = c.take(ctx, call.Partition, &call.ClaimRequest, []contractCandidate{x})
+	}
+	return reply, err
+}
+
 // candidates returns the first executions of a lane, and those whose worker was lost.
 func (c *contract) candidates(
 	ctx context.Context, p enginecore.Partition, lane enginecore.LaneID, count int64,
@@ -110,7 +137,7 @@ func (c *contract) candidates(
 	}
 	candidates := make([]contractCandidate, len(ids))
 	for i, id := range ids {
-		candidates[i] = contractCandidate{id, cores[i]}
+		candidates[i] = contractCandidate{id: id, core: cores[i]}
 	}
 	return candidates, nil
 }
@@ -142,13 +169,11 @@ type contractClaim struct {
 	policy *rueidis.RedisResult
 	input  *rueidis.RedisResult
 	tags   *rueidis.RedisResult
-	all    *rueidis.RedisResult // all tags
 	flow   *rueidis.RedisResult
 	header *rueidis.RedisResult
 }
 
 var (
-	claimTags   = []string{tagNode}
 	claimFlow   = []string{"flow_kind"}
 	claimHeader = []string{tagRunID, tagGraphHash, tagTrace, tagDeadline}
 )
@@ -207,9 +232,14 @@ func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.Cla
 	attempt := enginecore.AttemptID(contractID(r.ClaimID, x.id, "attempt"))
 	current := enginecore.AttemptIndex(x.core.Int("current_attempt_index"))
 	next := enginecore.AttemptIndex(x.core.Int("total_attempt_count"))
+	if !x.granted && !x.core.IsReclaimable() {
+		addOnce[enginerpc.IssueClaimGrantReply](b, enginerpc.IssueClaimGrantCall{Grant: grant})
+	}
 	switch {
 	case x.core.IsReclaimable():
-		addOnce[enginerpc.IssueReclaimGrantReply](b, enginerpc.IssueReclaimGrantCall{Grant: grant})
+		if !x.granted {
+			addOnce[enginerpc.IssueReclaimGrantReply](b, enginerpc.IssueReclaimGrantCall{Grant: grant})
+		}
 		a := addOnce[enginerpc.ReclaimExecutionReply](b, enginerpc.ReclaimExecutionCall{
 			OldAttemptIndex: current, AttemptIndex: next, ExecutionID: x.id, WorkerID: r.WorkerID,
 			WorkerInstanceID: r.WorkerInstanceID, LaneID: r.LaneID, LeaseID: lease, LeaseTTL: r.LeaseTTL,
@@ -217,14 +247,12 @@ func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.Cla
 		})
 		x.claim = func() (enginerpc.ClaimExecutionReply, error) { return enginerpc.ClaimExecutionReply(a.Reply), a.Err }
 	case x.core["attempt_state"] == "attempt_interrupted":
-		addOnce[enginerpc.IssueClaimGrantReply](b, enginerpc.IssueClaimGrantCall{Grant: grant})
 		a := addOnce[enginerpc.ClaimResumedExecutionReply](b, enginerpc.ClaimResumedExecutionCall{
 			AttemptIndex: current, ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.WorkerInstanceID,
 			LaneID: r.LaneID, LeaseID: lease, LeaseTTL: r.LeaseTTL,
 		})
 		x.claim = func() (enginerpc.ClaimExecutionReply, error) { return enginerpc.ClaimExecutionReply(a.Reply), a.Err }
 	default:
-		addOnce[enginerpc.IssueClaimGrantReply](b, enginerpc.IssueClaimGrantCall{Grant: grant})
 		a := addOnce[enginerpc.ClaimExecutionReply](b, enginerpc.ClaimExecutionCall{
 			AttemptIndex: next, ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.WorkerInstanceID,
 			LaneID: r.LaneID, LeaseID: lease, LeaseTTL: r.LeaseTTL, RenewBefore: r.LeaseTTL * 2 / 3, AttemptID: attempt,
@@ -237,8 +265,7 @@ func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.Cla
 func (c *contract) addReads(b *contractBatch, x *contractClaim, p enginecore.Partition) {
 	x.policy = b.get(c.client.B().Get().Key(c.keys.ExecPolicy(x.id)).Build())
 	x.input = b.get(c.client.B().Get().Key(c.keys.ExecPayload(x.id)).Build())
-	x.tags = b.get(c.hmget(c.keys.ExecTags(x.id), claimTags))
-	x.all = b.get(c.client.B().Hgetall().Key(c.keys.ExecTags(x.id)).Build())
+	x.tags = b.get(c.client.B().Hgetall().Key(c.keys.ExecTags(x.id)).Build())
 	if id := enginecore.FlowID(x.core["flow_id"]); id != "" {
 		x.flow = b.get(c.hmget(c.keys.FlowCore(p, id), claimFlow))
 		x.header = b.get(c.hmget(c.keys.FlowTags(p, id), claimHeader))
@@ -263,7 +290,7 @@ func contractLeaseID(claimID string, id enginecore.ExecutionID) enginecore.Lease
 func (c *contract) claimed(
 	x *contractClaim, reply enginerpc.ClaimExecutionReply, p enginecore.Partition, r *enginerpc.ClaimRequest,
 ) enginerpc.ClaimedExecution {
-	tags := hashrecord.Read(*x.tags, claimTags)
+	tags, _ := x.tags.AsStrMap() // nil if there are none
 	out := enginerpc.ClaimedExecution{
 		ExecutionID: x.id, Node: tags[tagNode], Kind: x.core["execution_kind"],
 		FlowID:       enginecore.FlowID(x.core["flow_id"]),
@@ -275,36 +302,80 @@ func (c *contract) claimed(
 	if out.Node == "" {
 		out.Node = string(x.id)
 	}
-	out.Tags = userTags(*x.all)
-	out.Policy, _ = x.policy.AsBytes() // nil where there is none
-	out.Payload, _ = x.input.AsBytes()
 	lease := contractLease{
 		partition: p, lane: r.LaneID, flow: out.FlowID, node: tags[tagNode], attempt: out.AttemptIndex,
-		worker: r.WorkerInstanceID,
-		policy: out.Policy, retries: out.RetryCount, epoch: out.LeaseEpoch, attemptID: out.AttemptID,
+		worker: r.WorkerInstanceID, retries: out.RetryCount, epoch: out.LeaseEpoch, attemptID: out.AttemptID,
 	}
+	out.Tags = userTags(tags)
+	out.Policy, _ = x.policy.AsBytes() // nil where there is none
+	out.Payload, _ = x.input.AsBytes()
+	lease.policy = out.Policy
 	if x.header != nil {
-		header := hashrecord.Read(*x.header, claimHeader)
-		out.FlowName = hashrecord.Read(*x.flow, claimFlow)["flow_kind"]
-		out.RunID, out.TraceContext, out.DeadlineAt = header[tagRunID], header[tagTrace], header.Time(tagDeadline)
-		lease.graphHash = header[tagGraphHash]
+		lease.graphHash = describeRun(&out, *x.flow, *x.header)
 	}
 	c.leases.add(x.id, out.LeaseID, &lease, r.LeaseTTL)
 	return out
 }
 
-// userTags encodes the tags of an execution that are not this package's own; nil if there are none.
-func userTags(result rueidis.RedisResult) []byte {
-	tags, err := result.AsStrMap()
-	if err != nil {
-		return nil
-	}
+// describeRun adds to a claimed node what the records of its flow say of its run, and returns the hash of its graph.
+func describeRun(x *enginerpc.ClaimedExecution, flow, header rueidis.RedisResult) (graphHash string) {
+	tags := hashrecord.Read(header, claimHeader)
+	x.FlowName = hashrecord.Read(flow, claimFlow)["flow_kind"]
+	x.RunID, x.TraceContext, x.DeadlineAt = tags[tagRunID], tags[tagTrace], tags.Time(tagDeadline)
+	return tags[tagGraphHash]
+}
+
+// userTags encodes those tags of an execution that are not this package's own, which it removes; nil if there are none.
+func userTags(tags map[string]string) []byte {
 	maps.DeleteFunc(tags, func(key, _ string) bool { return strings.HasPrefix(key, contractTags) })
 	if len(tags) == 0 {
 		return nil
 	}
 	encoded, _ := json.Marshal(tags) // texts have a JSON form
 	return encoded
+}
+
+// IsUndescribed reports whether an execution is a node of a run that was started in contract mode, and was claimed by
+// an engine that does not look for runs in tags.
+func IsUndescribed(x *enginerpc.ClaimedExecution) bool {
+	return x.RunID == "" && x.FlowID != "" && bytes.Contains(x.Tags, []byte(`"`+tagNode+`"`))
+}
+
+// DescribeNode completes the description of such a node with its run, the input of the flow and the results of its
+// upstreams.
+func DescribeNode(
+	ctx context.Context, e *engine.Session, p enginecore.Partition, x *enginerpc.ClaimedExecution,
+) error {
+	c := &contract{session: e, core: e.Core, keys: e.Core.Keys(), client: e.Client, logger: e.Logger}
+	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(p, x.FlowID), claimFlow),
+		c.hmget(c.keys.FlowTags(p, x.FlowID), claimHeader))
+	if err != nil {
+		return err
+	}
+	var tags map[string]string
+	if err := json.Unmarshal(x.Tags, &tags); err != nil {
+		return err
+	}
+	node := *x
+	node.Node, node.InputsComplete, node.Inputs = tags[tagNode], true, nil
+	node.Tags = userTags(tags)
+	describeRun(&node, results[0], results[1])
+	list := []enginerpc.ClaimedExecution{node}
+	if err := c.addInputs(ctx, p, list); err != nil {
+		return err
+	}
+	call := enginerpc.ReadInputsCall{Partition: p, ExecutionID: x.ExecutionID}
+	for more := !list[0].InputsComplete; more; more = call.Cursor != "" {
+		page, err := c.ReadInputs(ctx, call)
+		if err != nil {
+			return err
+		}
+		list[0].Inputs = append(list[0].Inputs, page.Inputs...)
+		call.Cursor = page.NextCursor
+	}
+	list[0].InputsComplete = true
+	*x = list[0]
+	return nil
 }
 
 // claimedBefore returns the executions that an earlier try of the same claim has claimed.
@@ -324,7 +395,7 @@ func (c *contract) claimedBefore(
 	var claims []*contractClaim
 	for i, id := range ids {
 		if lease := contractLeaseID(r.ClaimID, id); cores[i]["current_lease_id"] == string(lease) {
-			x := &contractClaim{contractCandidate: contractCandidate{id, cores[i]}}
+			x := &contractClaim{contractCandidate: contractCandidate{id: id, core: cores[i]}}
 			c.addReads(b, x, p)
 			claims = append(claims, x)
 		}

@@ -25,16 +25,14 @@
 // # Types
 //
 // [NewContract] returns the backend; [ContractConfig] sets its intervals. The backend has these capabilities of
-// engine: OverdueIndexes, LaneDirectory, WorkerDirectory and CompletionFollower.
+// engine: OverdueIndexes, LaneDirectory, WorkerDirectory, CompletionFollower, StepwiseSubmission, WaitStore,
+// WaitResults and GrantedClaims.
 //
 // # What the backend lacks
 //
-// It has none of the other capabilities: RunControl (cancelling a node, priorities, reruns, purging), RunIndex (run
-// search), WaitStore (steps, waits, signals), PauseStore, BudgetStore, ScheduleCalls, LimitStore, GrantedClaims,
-// batched starts and completions, child runs and Maintenance (reconciliation, retention). Callers get
-// engine.ErrNotInContract before anything is sent. SubmitFlow refuses flows that use waitpoints, maps, sub-flows,
-// joins, edges other than "success only", limits, budgets, schedule-to-start timeouts or retention with the same
-// error.
+// [Features] is the table of what it does and refuses; the page docs/operations/contract-mode.md has the same. Callers
+// of a capability that it lacks get engine.ErrNotInContract before anything is sent, and SubmitFlow refuses flows with
+// the same error.
 //
 // Events are composed from records, and deadlines apply to each node. Only the worker enforces start-to-close and
 // heartbeat timeouts. The page docs/operations/contract-mode.md describes the differences for users.

@@ -107,6 +107,10 @@ func (s *contractSubmission) applyEdges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	joins, err := s.joinsOf(ctx, downs)
+	if err != nil {
+		return err
+	}
 	b := c.batch()
 	applied := make([]*engine.CallResult[enginerpc.ApplyDependencyToChildReply], len(call.Edges))
 	for i, e := range call.Edges {
@@ -114,6 +118,7 @@ func (s *contractSubmission) applyEdges(ctx context.Context) error {
 			DownstreamExecutionID: e.DownstreamExecutionID, LaneID: cores[i].Lane(), FlowID: call.FlowID,
 			EdgeID:              e.EdgeID,
 			UpstreamExecutionID: e.UpstreamExecutionID, DependencyKind: e.DependencyKind, Now: c.now(),
+			GroupExecutionID: joins[i],
 		})
 	}
 	if err := b.run(ctx); err != nil {
@@ -125,4 +130,26 @@ func (s *contractSubmission) applyEdges(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// joinsOf returns those of the executions that have an edge group, at their places in the list; the others are empty.
+func (s *contractSubmission) joinsOf(
+	ctx context.Context, downs []enginecore.ExecutionID,
+) ([]enginecore.ExecutionID, error) {
+	c := s.contract
+	commands := make(rueidis.Commands, len(downs))
+	for i, down := range downs {
+		commands[i] = c.client.B().Exists().Key(c.keys.FlowEdgegroup(s.call.FlowID, down)).Build()
+	}
+	results, err := c.read(ctx, commands...)
+	if err != nil {
+		return nil, err
+	}
+	joins := make([]enginecore.ExecutionID, len(downs))
+	for i, down := range downs {
+		if n, err := results[i].AsInt64(); err == nil && n == 1 {
+			joins[i] = down
+		}
+	}
+	return joins, nil
 }

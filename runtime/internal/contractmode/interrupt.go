@@ -3,6 +3,9 @@ package contractmode
 import (
 	"context"
 
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -44,21 +47,70 @@ func (c *contract) DelayExecution(
 	return reply, nil
 }
 
-// MoveToWaitingChildren gives a lease up until the dependencies of its execution are satisfied.
+// MoveToWaitingChildren gives a lease up until the dependencies of its execution are satisfied. Those that were
+// satisfied before do not let the execution go on: the contract leaves that to the caller.
 func (c *contract) MoveToWaitingChildren(
 	ctx context.Context, call enginerpc.MoveToWaitingChildrenCall,
 ) (enginerpc.MoveToWaitingChildrenReply, error) {
 	reply, err := c.core.MoveToWaitingChildren(ctx, call)
-	if err == nil {
-		c.leases.drop(call.LeaseID)
+	if err != nil {
+		return reply, err
 	}
-	return reply, err
+	c.leases.drop(call.LeaseID)
+	// If this fails, a keeper does it.
+	_, _ = c.promoteSatisfied(ctx, []enginecore.ExecutionID{call.ExecutionID})
+	return reply, nil
+}
+
+// promoteSatisfied makes those of the executions eligible that are blocked by dependencies although all of them are
+// satisfied, and returns their number. One without any dependency waits for whoever knows what it waits for.
+func (c *contract) promoteSatisfied(ctx context.Context, ids []enginecore.ExecutionID) (promoted int64, err error) {
+	commands := make(rueidis.Commands, len(ids))
+	for i, id := range ids {
+		commands[i] = c.client.B().Exists().Key(c.keys.ExecDepsMeta(id)).Build()
+	}
+	results, err := c.read(ctx, commands...)
+	if err != nil {
+		return 0, err
+	}
+	var some []enginecore.ExecutionID
+	for i, id := range ids {
+		if n, err := results[i].AsInt64(); err == nil && n == 1 {
+			some = append(some, id)
+		}
+	}
+	ids = some
+	cores, err := c.readCores(ctx, ids, []string{"lane_id"})
+	if err != nil {
+		return 0, err
+	}
+	calls := make([]enginerpc.PromoteBlockedToEligibleCall, len(ids))
+	for i, id := range ids {
+		calls[i] = enginerpc.PromoteBlockedToEligibleCall{LaneID: cores[i].Lane(), ExecutionID: id, Now: c.now()}
+	}
+	answers := sendContract[enginerpc.PromoteBlockedToEligibleReply](ctx, c, calls)
+	for i, answer := range answers {
+		if answer.Err != nil {
+			continue
+		}
+		promoted++
+		if p, err := ids[i].Partition(); err == nil {
+			c.tellWork(ctx, p, calls[i].LaneID)
+		}
+	}
+	return promoted, firstError(answers, enginecore.ErrExecutionNotFound, enginecore.ErrNotRunnable,
+		enginecore.ErrNotBlockedByDeps, enginecore.ErrTerminal, enginecore.ErrDepsNotSatisfied)
 }
 
 // SuspendExecution gives a lease up until signals arrive, and tells the keepers of its timeout.
 func (c *contract) SuspendExecution(
 	ctx context.Context, call enginerpc.SuspendExecutionCall,
 ) (enginerpc.SuspendExecutionReply, error) {
+	condition, err := conditionOf(call.ResumeConditionJSON)
+	if err != nil {
+		return enginerpc.SuspendExecutionReply{}, err
+	}
+	call.ResumeConditionJSON = condition
 	reply, err := c.core.SuspendExecution(ctx, call)
 	if err != nil {
 		return reply, err

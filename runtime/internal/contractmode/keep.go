@@ -25,14 +25,14 @@ const (
 
 // ContractTasks lists the keeper tasks in contract mode: those of the tick, then the others. All
 // other tasks are left to the server's own scanners.
-var ContractTasks = append((*contract)(nil).TickTasks(), engine.TaskSuspensionTimeout,
-	engine.TaskPendingWaitpointExpiry, engine.TaskBudget, engine.TaskUnblocking)
+var ContractTasks = append((*contract)(nil).TickTasks(), engine.TaskBudget, engine.TaskUnblocking)
 
 // TickTasks lists the keeper tasks that Tick and KeepAll carry out.
 func (*contract) TickTasks() []engine.TaskID {
 	return []engine.TaskID{
 		engine.TaskLeaseExpiry, engine.TaskAttemptTimeout, engine.TaskExecutionDeadline, engine.TaskDelayedPromotion,
-		engine.TaskCancelBacklog, engine.TaskDependencyReconciliation,
+		engine.TaskCancelBacklog, engine.TaskSuspensionTimeout, engine.TaskPendingWaitpointExpiry,
+		engine.TaskSiblingCancelDispatch, engine.TaskDependencyReconciliation, engine.TaskPropagation,
 	}
 }
 
@@ -95,7 +95,11 @@ func (c *contract) keep(ctx context.Context, call enginerpc.KeepCall) (enginerpc
 		}},
 		{engine.TaskDelayedPromotion, t.promote},
 		{engine.TaskCancelBacklog, t.cancelOwed},
+		{engine.TaskSuspensionTimeout, t.expireWaits},
+		{engine.TaskPendingWaitpointExpiry, t.closeWaitpoints},
+		{engine.TaskSiblingCancelDispatch, t.cancelSiblings},
 		{engine.TaskDependencyReconciliation, t.reconcile},
+		{engine.TaskPropagation, t.serveWaits},
 	} {
 		if call.Task != "" && call.Task != string(d.task) {
 			continue
@@ -117,7 +121,7 @@ func (c *contract) keep(ctx context.Context, call enginerpc.KeepCall) (enginerpc
 func (c *contract) KnownLanes(more []enginecore.LaneID) []enginecore.LaneID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	lanes := append([]enginecore.LaneID{"default"}, more...)
+	lanes := append([]enginecore.LaneID{"default", waitLane}, more...)
 	for lane := range c.lanes {
 		lanes = append(lanes, lane)
 	}
@@ -136,8 +140,8 @@ type contractTick struct {
 	lags  map[engine.TaskID]time.Duration
 	lanes []enginecore.LaneID
 
-	leases, attempts, deadlines, cancels []string
-	delayed                              map[enginecore.LaneID][]string
+	leases, attempts, deadlines, cancels, waits, pending []string
+	delayed                                              map[enginecore.LaneID][]string
 }
 
 // due brings the time of the next tick forward.
@@ -159,6 +163,8 @@ func (t *contractTick) readDue(ctx context.Context) error {
 		{engine.TaskAttemptTimeout, c.keys.IndexAttemptTimeout(p), &t.attempts},
 		{engine.TaskExecutionDeadline, c.keys.IndexExecutionDeadline(p), &t.deadlines},
 		{engine.TaskCancelBacklog, c.keys.IndexCancelBacklog(p), &t.cancels},
+		{engine.TaskSuspensionTimeout, c.keys.IndexSuspensionTimeout(p), &t.waits},
+		{engine.TaskPendingWaitpointExpiry, c.keys.IndexPendingWaitpointExpiry(p), &t.pending},
 	}
 	byLane := make([][]string, len(t.lanes))
 	for i, lane := range t.lanes {

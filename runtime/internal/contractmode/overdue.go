@@ -13,26 +13,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-const (
-	// overdueEvery is the interval at which keepers check for suspensions and waitpoints that have timed out. No
-	// message announces those of other programs.
-	overdueEvery = 5 * time.Second
-	// resetsEvery is the interval at which keepers check for budgets to reset.
-	resetsEvery = 15 * time.Second
-)
+// resetsEvery is the interval at which keepers check for budgets to reset.
+const resetsEvery = 15 * time.Second
 
-// Overdue returns the indexes that keepers work off besides the tick: suspensions, waitpoints opened in advance, and
-// budgets, all of other programs.
+// Overdue returns the indexes that keepers work off besides the tick: the budgets to reset.
 func (c *contract) Overdue() []engine.OverdueIndex {
 	return []engine.OverdueIndex{
-		{
-			Task: engine.TaskSuspensionTimeout, Family: enginecore.FlowFamily, Every: overdueEvery,
-			Key: c.keys.IndexSuspensionTimeout, Work: c.expireWaits,
-		},
-		{
-			Task: engine.TaskPendingWaitpointExpiry, Family: enginecore.FlowFamily, Every: overdueEvery,
-			Key: c.keys.IndexPendingWaitpointExpiry, Work: c.closeWaitpoints,
-		},
 		{
 			Task: engine.TaskBudget, Family: enginecore.BudgetFamily, Every: resetsEvery, Key: c.keys.IndexBudgetResets,
 			Work: c.resetBudgets,
@@ -40,9 +26,9 @@ func (c *contract) Overdue() []engine.OverdueIndex {
 	}
 }
 
-var waitFields = []string{"current_waitpoint_id", "current_attempt_index", "lane_id"}
+var waitFields = []string{"current_waitpoint_id", "current_attempt_index", "lane_id", "flow_id"}
 
-// expireWaits ends suspensions that have timed out. FollowCompletions propagates the executions that end by it.
+// expireWaits ends suspensions that have timed out. It propagates those that end by it.
 func (c *contract) expireWaits(ctx context.Context, p enginecore.Partition, due []string, _ time.Time) (int64, error) {
 	ids := engine.ExecutionIDs(due)
 	cores, err := c.readCores(ctx, ids, waitFields)
@@ -51,6 +37,7 @@ func (c *contract) expireWaits(ctx context.Context, p enginecore.Partition, due 
 	}
 	var calls []enginerpc.ExpireSuspensionCall
 	var lanes []enginecore.LaneID
+	var flows []enginecore.FlowID
 	for i, id := range ids {
 		if waitpoint := cores[i]["current_waitpoint_id"]; waitpoint != "" {
 			calls = append(calls, enginerpc.ExpireSuspensionCall{
@@ -59,11 +46,23 @@ func (c *contract) expireWaits(ctx context.Context, p enginecore.Partition, due 
 				LaneID:       cores[i].Lane(), ExecutionID: id,
 			})
 			lanes = append(lanes, cores[i].Lane())
+			flows = append(flows, enginecore.FlowID(cores[i]["flow_id"]))
 		}
 	}
 	answers := sendContract[enginerpc.ExpireSuspensionReply](ctx, c, calls)
+	var ended []contractEnd
+	for i, a := range answers {
+		switch outcome := string(a.Reply.PublicState); outcome {
+		case "failed", "cancelled", "expired":
+			ended = append(ended, contractEnd{id: calls[i].ExecutionID, flow: flows[i], outcome: outcome})
+		}
+	}
+	if _, err := c.propagate(ctx, p, "", ended...); err != nil {
+		return 0, err
+	}
 	slices.Sort(lanes)
 	for _, lane := range slices.Compact(lanes) {
+		c.serveSoon(ctx, p, lane)
 		c.tellWork(ctx, p, lane) // some executions become eligible when their wait times out
 	}
 	return accepted(answers)

@@ -122,20 +122,25 @@ func (t *contractTick) offerRevoked(ctx context.Context, active []enginecore.Exe
 	return nil
 }
 
-// resolveBlocked resolves the edges of blocked executions whose upstream has ended without resolving them.
+// resolveBlocked resolves the edges of blocked executions whose upstream has ended without resolving them, and lets
+// those go on that wait although they have no unresolved edge.
 func (t *contractTick) resolveBlocked(ctx context.Context, blocked []enginecore.ExecutionID) error {
 	c := t.contract
-	ended, err := t.endedUpstreams(ctx, blocked)
+	ended, satisfied, err := t.endedUpstreams(ctx, blocked)
 	if err != nil {
 		return err
 	}
 	t.count += int64(len(ended))
-	_, err = c.propagate(ctx, t.call.Partition, "", ended...)
-	return err
+	if _, err = c.propagate(ctx, t.call.Partition, "", ended...); err != nil {
+		return err
+	}
+	return t.countOf(c.promoteSatisfied(ctx, satisfied))
 }
 
-// endedUpstreams returns the upstreams of unresolved edges that have ended.
-func (t *contractTick) endedUpstreams(ctx context.Context, blocked []enginecore.ExecutionID) ([]contractEnd, error) {
+// endedUpstreams returns the upstreams of unresolved edges that have ended, and the executions without such edges.
+func (t *contractTick) endedUpstreams(
+	ctx context.Context, blocked []enginecore.ExecutionID,
+) (ended []contractEnd, satisfied []enginecore.ExecutionID, err error) {
 	c := t.contract
 	var commands rueidis.Commands
 	for _, id := range blocked {
@@ -144,17 +149,21 @@ func (t *contractTick) endedUpstreams(ctx context.Context, blocked []enginecore.
 	}
 	results, err := c.read(ctx, commands...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	commands = commands[:0]
 	for i, id := range blocked {
-		for _, edge := range idsOf[enginecore.EdgeID](results[i]) {
+		edges := idsOf[enginecore.EdgeID](results[i])
+		if len(edges) == 0 {
+			satisfied = append(satisfied, id)
+		}
+		for _, edge := range edges {
 			commands = append(commands, c.client.B().Hget().Key(c.keys.ExecDep(id,
 				edge)).Field("upstream_execution_id").Build())
 		}
 	}
 	if results, err = c.read(ctx, commands...); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var upstreams []enginecore.ExecutionID
 	for _, result := range results {
@@ -167,15 +176,14 @@ func (t *contractTick) endedUpstreams(ctx context.Context, blocked []enginecore.
 	fields := []string{"lifecycle_phase", "terminal_outcome", "flow_id"}
 	cores, err := c.readCores(ctx, upstreams, fields)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var ended []contractEnd
 	for i, id := range upstreams {
 		if outcome := cores[i]["terminal_outcome"]; cores[i].IsTerminal() && outcome != "" && outcome != "none" {
 			ended = append(ended, contractEnd{id: id, flow: enginecore.FlowID(cores[i]["flow_id"]), outcome: outcome})
 		}
 	}
-	return ended, nil
+	return ended, satisfied, nil
 }
 
 // releaseHeld releases held executions whose flow is complete.

@@ -66,6 +66,7 @@ func (c *contract) release(ctx context.Context, p enginecore.Partition, members 
 	}
 	for lane := range lanes {
 		c.tellWork(ctx, p, lane)
+		c.serveSoon(ctx, p, lane)
 	}
 	return nil
 }
@@ -74,7 +75,7 @@ func (c *contract) release(ctx context.Context, p enginecore.Partition, members 
 func joinLanes(g *flowgraph.Graph) string {
 	var lanes []string
 	for i := range g.Nodes {
-		lanes = append(lanes, g.Nodes[i].Lane)
+		lanes = append(lanes, string(laneOf(&g.Nodes[i])))
 	}
 	slices.Sort(lanes)
 	return strings.Join(slices.Compact(lanes), "\n")

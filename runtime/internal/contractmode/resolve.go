@@ -109,7 +109,7 @@ func (c *contract) resolve(
 		for i, e := range page {
 			resolved[i] = addAgain[enginerpc.ResolveDependencyReply](b, enginerpc.ResolveDependencyCall{
 				DownstreamExecutionID: e.down, LaneID: e.lane, UpstreamExecutionID: e.up, EdgeID: e.id,
-				UpstreamOutcome: end.outcome, Now: c.now(), FlowID: end.flow,
+				UpstreamOutcome: end.outcome, Now: c.now(), FlowID: end.flow, GroupExecutionID: e.down,
 			})
 			if first {
 				addAgain[enginerpc.PromoteDelayedReply](b,
@@ -137,7 +137,7 @@ func (c *contract) resolve(
 			case resolved[i].Reply.Effect == "child_skipped":
 				r.skipped = append(r.skipped, contractEnd{e.down, end.flow, e.node, end.graphHash, "skipped"})
 			case core["eligibility_state"] == "eligible_now":
-				r.ready = append(r.ready, contractCandidate{e.down, core})
+				r.ready = append(r.ready, contractCandidate{id: e.down, core: core})
 			}
 		}
 	}
@@ -217,6 +217,10 @@ func (c *contract) tellReady(
 	for _, r := range ready {
 		count[r.core.Lane()]++
 	}
+	if count[waitLane] > 0 {
+		c.serveSoon(ctx, p, waitLane)
+		delete(count, waitLane)
+	}
 	for lane, n := range count {
 		if lane != own || n > 1 {
 			c.tellWork(ctx, p, lane)
@@ -254,12 +258,20 @@ func newContractGraph(g *flowgraph.Graph) *contractGraph {
 	}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
-		graph.lanes[n.Name], graph.place[n.Name] = enginecore.LaneID(n.Lane), i
+		graph.lanes[n.Name], graph.place[n.Name] = laneOf(n), i
 		for _, up := range n.Upstreams {
 			graph.downs[up.Node] = append(graph.downs[up.Node], n.Name)
 		}
 	}
 	return graph
+}
+
+// laneOf returns the lane of a node's executions.
+func laneOf(n *flowgraph.Node) enginecore.LaneID {
+	if n.Wait != nil {
+		return waitLane
+	}
+	return enginecore.LaneID(n.Lane)
 }
 
 // edgesFrom returns the edges from a node that has ended.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -119,6 +120,9 @@ func (r *contractRun) judge() {
 			continue
 		}
 		outcome, at := n.core["terminal_outcome"], n.core.Time("completed_at")
+		if outcome == "cancelled" && strings.HasPrefix(n.core["cancellation_reason"], siblingReason) {
+			outcome = "success" // a join had no use for it
+		}
 		count[outcome]++
 		if at.After(r.closedAt) {
 			r.closedAt = at
@@ -261,6 +265,9 @@ func (n *contractNode) describe() enginerpc.DescribedNode {
 		FailureReason:   core["failure_reason"],
 		FailureCategory: n.category, CancellationReason: core["cancellation_reason"],
 		LeaseAcquiredAt: core.Time("lease_acquired_at"),
+	}
+	if d.Kind == waitKind {
+		d.Kind, d.LaneID = "", "default"
 	}
 	if d.DelayUntil.Equal(heldUntil) {
 		d.DelayUntil = time.Time{}

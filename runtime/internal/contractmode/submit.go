@@ -32,6 +32,10 @@ const (
 	// tagSubmitted is set once all nodes and edges exist, so that any program may release the nodes.
 	tagSubmitted = contractTags + "submitted"
 	tagNode      = contractTags + "node"
+	// tagWait is on waitpoint nodes; tagResumed, with the id of a waitpoint behind it, on executions that an operator
+	// has resumed.
+	tagWait    = contractTags + "wait"
+	tagResumed = contractTags + "resumed."
 )
 
 // heldUntil is the time until which members are delayed while their flow is being submitted: in effect, for ever.
@@ -50,7 +54,7 @@ func (c *contract) SubmitFlow(ctx context.Context, call engine.FlowSubmission) (
 			return existed, err
 		}
 	}
-	for _, step := range []func(context.Context) error{s.createNodes, s.stageEdges, s.applyEdges} {
+	for _, step := range []func(context.Context) error{s.createNodes, s.setJoins, s.stageEdges, s.applyEdges} {
 		if err := step(ctx); err != nil {
 			return false, err
 		}
@@ -77,7 +81,7 @@ func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error
 	if err != nil {
 		return false, err
 	}
-	if err := checkServable(graph, call.Tags); err != nil {
+	if err := c.checkServable(ctx, graph, call.Tags); err != nil {
 		return false, err
 	}
 	s.lanes = joinLanes(graph)
@@ -193,13 +197,17 @@ func (s *contractSubmission) creation(n engine.SubmissionNode) enginerpc.CreateE
 			tags[key] = value
 		}
 	}
+	lane, kind := n.LaneID, n.Kind
+	if len(n.Wait) > 0 {
+		lane, kind, tags[tagWait] = waitLane, waitKind, string(n.Wait)
+	}
 	encoded, _ := json.Marshal(tags) // a map of strings always has a JSON form
 	creator := call.CreatorIdentity
 	if creator == "" {
 		creator = "flow"
 	}
 	creation := enginerpc.CreateExecutionCall{
-		ExecutionID: n.ExecutionID, Namespace: call.Namespace, LaneID: n.LaneID, ExecutionKind: n.Kind,
+		ExecutionID: n.ExecutionID, Namespace: call.Namespace, LaneID: lane, ExecutionKind: kind,
 		Priority:        n.Priority,
 		CreatorIdentity: creator, PolicyJSON: n.Policy, DelayUntil: heldUntil, TagsJSON: encoded,
 		PartitionID: call.Partition.Tag(),

@@ -94,6 +94,7 @@ var _ interface {
 	ChildRuns
 	RunIndex
 	WaitStore
+	StepStore
 	PauseStore
 	BudgetStore
 	ScheduleCalls

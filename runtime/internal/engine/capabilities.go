@@ -41,11 +41,30 @@ type RunIndex interface {
 	ReadResults(context.Context, enginerpc.ReadResultsCall) (enginerpc.ReadResultsReply, error)
 }
 
-// WaitStore keeps the steps, waits and waitpoints of executions.
+// WaitStore keeps the waits and waitpoints of executions.
 type WaitStore interface {
 	Suspend(context.Context, enginerpc.SuspendCall) (enginerpc.SuspendReply, error)
-	RecordStep(context.Context, enginerpc.RecordStepCall) (enginerpc.RecordStepReply, error)
+	OpenWaitpoint(context.Context, enginerpc.OpenWaitpointCall) (enginerpc.OpenWaitpointReply, error)
+	Signal(context.Context, enginerpc.SignalCall) (enginerpc.SignalReply, error)
 	ListWaitpoints(context.Context, enginerpc.ListWaitpointsCall) (enginerpc.ListWaitpointsReply, error)
+	EndWait(context.Context, enginerpc.EndWaitCall) (enginerpc.EndWaitReply, error)
+}
+
+// StepStore keeps a journal of each execution: the results of its steps and of its waits.
+type StepStore interface {
+	RecordStep(context.Context, enginerpc.RecordStepCall) (enginerpc.RecordStepReply, error)
+	ReadJournal(context.Context, enginerpc.ReadJournalCall) (enginerpc.ReadJournalReply, error)
+}
+
+// WaitResults finds what a wait has brought where executions have no journal.
+type WaitResults interface {
+	// CheckWait returns ErrNotInContract, with the feature by name, for a wait with a condition that the engine does
+	// not know. The condition is the JSON form of a call of Suspend.
+	CheckWait(ctx context.Context, condition []byte) error
+	// WaitResult returns the journal entry of the wait of a step; nil if the wait has not ended.
+	WaitResult(
+		ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, step string, collect bool,
+	) ([]byte, error)
 }
 
 // PauseStore lists what is paused in a partition.

@@ -23,7 +23,7 @@ func (s *Session) Listeners(ctx context.Context, channels ...string) (total map[
 // known is false when there are none and a server did not answer. A keeper whose machine vanished counts until the
 // server notices, after the time of its tcp-keepalive setting.
 func (s *Session) KeepersSeen(ctx context.Context) (seen int64, known bool) {
-	channel := s.Core.Keys().ChannelKeepers()
+	channel := s.Core.ChannelKeepers()
 	counts, fault := s.Listeners(ctx, channel)
 	return counts[channel], fault == nil || counts[channel] > 0
 }

@@ -59,6 +59,8 @@ type SubmissionNode struct {
 	AttemptTimeout time.Duration
 	// Wait: optional.
 	Wait []byte
+	// Join is the policy of the edges to the node, see submit; empty if it waits for all of them.
+	Join string
 }
 
 // SubmissionEdge is one of the edges of a submission.

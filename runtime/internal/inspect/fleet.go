@@ -25,7 +25,7 @@ const (
 // inspectKeepers counts the programs with keepers.
 func (x inspector) inspectKeepers(ctx context.Context, i *findings) {
 	const subject = "keepers"
-	channel := x.Core.Keys().ChannelKeepers()
+	channel := x.Core.ChannelKeepers()
 	counts, err := x.Listeners(ctx, channel)
 	n := counts[channel]
 	switch {

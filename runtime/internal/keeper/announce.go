@@ -15,7 +15,7 @@ const farewellWithin = time.Second
 // announce publishes heartbeats, receives those of other keepers, and divides the partitions among them, until ctx
 // ends.
 func (k *Keeper) announce(ctx context.Context) {
-	channel := k.Session.Core.Keys().ChannelKeepers()
+	channel := k.Session.Core.ChannelKeepers()
 	here, gone := k.Members.hereMessage().Text(), enginerpc.KeeperGoneMessage{KeeperID: k.Members.self}.Text()
 	publish := func(ctx context.Context, message string) bool {
 		// A lost message costs other keepers visits of partitions that they do not own.

@@ -46,7 +46,7 @@ func (p *RunPlan) nodes() []engine.SubmissionNode {
 			UsesFlowInput: n.UsesFlowInput, InputCount: n.InputCount,
 			UpstreamCount: int64(len(p.Compiled.Graph.Nodes[i].Upstreams)),
 			Capabilities:  n.Capabilities, Policy: n.Policy, Tags: n.Tags, StartTimeout: n.StartTimeout,
-			AttemptTimeout: n.AttemptTimeout,
+			AttemptTimeout: n.AttemptTimeout, Wait: n.Wait, Join: n.Join,
 		}
 	}
 	return nodes

@@ -201,13 +201,16 @@ func (c *completer) suspend(l *lease, o attemptOutcome, slots int) (r report) {
 		TimeoutBehavior: submit.TimeoutBehaviors[activity.TimeoutBehavior(s.Wait.OnTimeout)], Collect: s.Wait.Collect,
 		ClaimRequest: c.claimRequest(l.shard.Lane, slots),
 	}
-	var failure error
+	store, failure := engine.Capability[engine.WaitStore](c.session.Backend)
+	if failure != nil {
+		return report{refused: activity.NonRetryable(fmt.Errorf("await %q: %w", s.Step, failure))}
+	}
 	err := c.untilKnown(l, func(ctx context.Context, repeated bool) error {
 		call.Repeated = repeated
 		sentAt := time.Now()
 		var reply enginerpc.SuspendReply
 		err := c.session.Secrets.With(ctx, l.shard.Partition, func() (err error) {
-			reply, err = c.session.Core.Suspend(ctx, call)
+			reply, err = store.Suspend(ctx, call)
 			return err
 		})
 		failure = stepError(ctx, err)

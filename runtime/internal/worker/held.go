@@ -58,6 +58,7 @@ func (s *Run) hold(t *Task, to chan<- *HeldTask) (taken bool) {
 	s.worker.Counts.Executions.Add(1)
 	defer s.returns.release(t)
 	defer t.cancel(nil)
+	s.describeContractNode(t)
 	held := s.leases.add(t)
 	if held {
 		defer s.leases.remove(t)

@@ -127,7 +127,9 @@ func (c *completer) suspendHeld(l *lease, w *heldWait) report {
 		return c.session.Secrets.With(ctx, l.shard.Partition, func() error {
 			reply, err := c.session.Backend.SuspendExecution(ctx, call)
 			signature = reply.WaitpointToken
-			if repeated && l.hasEnded(err, "lifecycle_phase", "suspended") {
+			// The wait may be over already; its waitpoint shows that it began.
+			if repeated && (l.hasEnded(err, "lifecycle_phase", "suspended") ||
+				l.hasEnded(err, "lifecycle_phase", "runnable")) {
 				signature, err = c.readToken(ctx, l, w.waitpoint)
 			}
 			return err

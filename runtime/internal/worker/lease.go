@@ -15,7 +15,7 @@ type lease struct {
 	// source is the shard from which more work of the lane is claimed. It differs from shard where the partitions of a
 	// server share the order of a lane.
 	source dispatch.LaneShard
-	// claimed is part of the reply that leased the execution. It is not changed.
+	// claimed is part of the reply that leased the execution. It does not change while the lease is kept.
 	claimed *enginerpc.ClaimedExecution
 	// begun is when the worker received the lease, by its own clock.
 	begun time.Time

@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // settlement is an end of a task that the program asks for. err and report are valid when done is closed.
@@ -180,10 +181,10 @@ func (h *HeldTask) Delay(ctx context.Context, until time.Time) error {
 
 // Suspend gives the execution up until the signals of a wait arrive, and returns the token of its waitpoint.
 func (h *HeldTask) Suspend(ctx context.Context, w activityspec.Wait) (activity.Token, error) {
-	if !engine.Has[engine.CompositeLibrary](h.run.session.Backend) && (w.Distinct || len(w.Decisive) > 0 ||
-		len(w.Signals) == 0 && w.Count > 1) {
-		return activity.Token{}, fmt.Errorf("%w: AtLeastDistinct, Decisive, and several signals of any name",
-			engine.ErrNotInContract)
+	if results, err := engine.Capability[engine.WaitResults](h.run.session.Backend); err == nil {
+		if err := results.CheckWait(ctx, submit.EncodeCondition(w)); err != nil {
+			return activity.Token{}, err
+		}
 	}
 	r, err := h.settle(ctx, attemptOutcome{kind: outcomeKindAwaitsSignals, wait: newHeldWait(w)})
 	return r.token, err

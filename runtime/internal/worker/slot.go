@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
@@ -81,6 +82,7 @@ func (s *Run) work(t *Task) {
 // or nil. wantNext is called when the function has returned and reports whether a next task is wanted.
 func (s *Run) RunTask(t *Task, wantNext func() bool) *Task {
 	defer t.cancel(nil)
+	s.describeContractNode(t)
 	held := s.leases.add(t)
 	if held {
 		defer s.leases.remove(t)
@@ -126,10 +128,24 @@ func (s *Run) mayBegin(t *Task, held bool) bool {
 		if t.settle() {
 			t.report(released(returnReason(placed)), 0)
 		}
+	case contractmode.IsUndescribed(t.claimed):
+		if t.settle() {
+			t.report(released("the worker could not read its run"), 0)
+		}
 	default:
 		return true
 	}
 	return false
+}
+
+// describeContractNode completes the description of a node of a run that a program in contract mode has started, unless
+// this engine is in contract mode itself. Nothing else knows the task yet. If it fails, the node stays undescribed.
+func (s *Run) describeContractNode(t *Task) {
+	if contractmode.IsUndescribed(t.claimed) {
+		_ = t.retryUntilKnown(t.ctx, func() error {
+			return contractmode.DescribeNode(t.ctx, s.session, t.shard.Partition, t.claimed)
+		})
+	}
 }
 
 // startSpan starts the span of the attempt.

@@ -62,7 +62,7 @@ func (j *journal) read(ctx context.Context, a *attempt) error {
 	for _, entry := range a.claimed.Journal {
 		j.put(entry.Name, entry.Value)
 	}
-	if a.claimed.JournalComplete || !engine.Has[engine.WaitStore](a.run.session.Backend) {
+	if a.claimed.JournalComplete || !engine.Has[engine.StepStore](a.run.session.Backend) {
 		return nil
 	}
 	call := enginerpc.ReadJournalCall{Partition: a.shard.Partition, ExecutionID: a.claimed.ExecutionID}
@@ -124,16 +124,17 @@ func (r *stepRecorder) Recorded(step string) ([]byte, bool) { return r.journal.g
 // Record implements activitycontext.Steps.
 func (r *stepRecorder) Record(ctx context.Context, step string, data []byte) ([]byte, error) {
 	a := r.attempt
-	if err := a.requireWaits(); err != nil {
-		return nil, err
+	store, err := engine.Capability[engine.StepStore](a.run.session.Backend)
+	if err != nil {
+		return nil, activity.NonRetryable(fmt.Errorf("%w: activity.Step", err))
 	}
 	call := enginerpc.RecordStepCall{
 		Partition: a.shard.Partition, ExecutionID: a.claimed.ExecutionID, LeaseID: a.claimed.LeaseID,
 		LeaseEpoch: a.claimed.LeaseEpoch, AttemptID: a.claimed.AttemptID, Step: step, Value: data,
 	}
 	var reply enginerpc.RecordStepReply
-	err := a.retryUntilKnown(ctx, func() (err error) {
-		reply, err = a.run.core.RecordStep(ctx, call)
+	err = a.retryUntilKnown(ctx, func() (err error) {
+		reply, err = store.RecordStep(ctx, call)
 		return err
 	})
 	if err != nil {
@@ -145,9 +146,9 @@ func (r *stepRecorder) Record(ctx context.Context, step string, data []byte) ([]
 
 // Await implements activitycontext.Steps.
 func (r *stepRecorder) Await(
-	_ context.Context, step string, wait activitycontext.Wait,
+	ctx context.Context, step string, wait activitycontext.Wait,
 ) (activitycontext.Awaited, error) {
-	if err := r.attempt.requireWaits(); err != nil {
+	if err := r.readResult(ctx, step, wait); err != nil {
 		return activitycontext.Awaited{}, err
 	}
 	if stored, ok := r.journal.get(awaitEntry + step); ok {
@@ -156,6 +157,31 @@ func (r *stepRecorder) Await(
 	s := &activitycontext.Suspension{Step: step, Wait: wait}
 	r.waiting.CompareAndSwap(nil, s)
 	return activitycontext.Awaited{}, s
+}
+
+// readResult adds what a wait has brought to the journal, where the engine keeps no journal.
+func (r *stepRecorder) readResult(ctx context.Context, step string, wait activitycontext.Wait) error {
+	a := r.attempt
+	results, err := engine.Capability[engine.WaitResults](a.run.session.Backend)
+	if _, known := r.journal.get(awaitEntry + step); err != nil || known {
+		return nil
+	}
+	err = a.retryUntilKnown(ctx, func() error { return results.CheckWait(ctx, submit.ConditionOf(wait)) })
+	if errors.Is(err, engine.ErrNotInContract) {
+		err = activity.NonRetryable(err)
+	}
+	if err != nil {
+		return fmt.Errorf("await %q: %w", step, err)
+	}
+	var stored []byte
+	err = a.retryUntilKnown(ctx, func() (err error) {
+		stored, err = results.WaitResult(ctx, a.claimed.ExecutionID, a.claimed.AttemptIndex, step, wait.Collect)
+		return err
+	})
+	if err == nil && stored != nil {
+		r.journal.put(awaitEntry+step, stored)
+	}
+	return err
 }
 
 // decodeAwaited decodes the journal entry of a wait. It fails if the entry has one payload and the function
@@ -178,8 +204,9 @@ func decodeAwaited(stored []byte, collect bool) (activitycontext.Awaited, error)
 // Open implements activitycontext.Steps.
 func (r *stepRecorder) Open(ctx context.Context, step string, within time.Duration) (string, error) {
 	a := r.attempt
-	if err := a.requireWaits(); err != nil {
-		return "", err
+	store, err := engine.Capability[engine.WaitStore](a.run.session.Backend)
+	if err != nil {
+		return "", activity.NonRetryable(err)
 	}
 	id := enginecore.WaitpointID(uuid.NewString())
 	call := enginerpc.OpenWaitpointCall{
@@ -189,9 +216,9 @@ func (r *stepRecorder) Open(ctx context.Context, step string, within time.Durati
 		ExpiresIn:    within,
 	}
 	var reply enginerpc.OpenWaitpointReply
-	err := a.retryUntilKnown(ctx, func() error {
+	err = a.retryUntilKnown(ctx, func() error {
 		return a.run.session.Secrets.With(ctx, a.shard.Partition, func() (err error) {
-			reply, err = a.run.core.OpenWaitpoint(ctx, call)
+			reply, err = store.OpenWaitpoint(ctx, call)
 			return err
 		})
 	})
@@ -203,12 +230,4 @@ func (r *stepRecorder) Open(ctx context.Context, step string, within time.Durati
 		return "", err
 	}
 	return token.Reveal(), nil
-}
-
-// requireWaits returns engine.ErrNotInContract in contract mode, where no function stores steps and waits.
-func (a *attempt) requireWaits() error {
-	if !engine.Has[engine.WaitStore](a.run.session.Backend) {
-		return activity.NonRetryable(fmt.Errorf("%w: steps and waits", engine.ErrNotInContract))
-	}
-	return nil
 }

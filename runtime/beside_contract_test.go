@@ -1,0 +1,66 @@
+package runtime_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// This project's library serves programs in contract mode beside others, which share lanes: workers of both kinds run
+// the nodes of runs in contract mode, and executions outside runs. Waits of nodes and the nodes of other runs are for
+// programs of their own mode.
+func TestContractBesideOthers(t *testing.T) {
+	t.Parallel()
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, testserver.Options{Kind: kind})
+		config := runtime.OpenConfig{Partitions: 4}
+		full := enginetest.Open(t, kind, server.URL(), enginetest.ContractPrefix, config)
+		config.Contract = &runtime.ContractConfig{PollInterval: 50 * time.Millisecond, ReconcileInterval: 300 * time.Millisecond}
+		bound := enginetest.Open(t, kind, server.URL()+contractURL, enginetest.ContractPrefix, config)
+		f := newFleet(t, bound)
+		f.foreign = func(n int) int { return n } // it is no other program's here
+		f.started = []string{"diamond", "foreign", "gated", "held"}
+		handlers := []activity.Handler{f.add, f.flaky, passing("work"), passing("vendor"), adder(), passing("hold")}
+		full.Keeper(t)
+		bound.Keeper(t)
+		var fulls []*runtime.Run[int]
+		for i := range 60 {
+			f.start(i)
+			run, err := runtime.Start(f.ctx, full.Client, f.flows["diamond"], i)
+			require.NoError(t, err)
+			fulls = append(fulls, run)
+			if i == 20 {
+				full.Worker(t, handlers)
+				bound.Worker(t, handlers)
+			}
+		}
+		f.finish()
+		for i, run := range fulls {
+			result, err := run.Result(f.ctx)
+			require.NoError(t, err)
+			require.Equal(t, 2*i+3, result)
+		}
+		for i := range 20 {
+			id, _, err := f.operator.CreateExecution(f.ctx, admin.ExecutionSpec{
+				Kind: "add", Lane: enginetest.ProgramLane, Payload: []byte("1"),
+			})
+			require.NoError(t, err)
+			enginetest.Eventually(t, time.Minute, func() string {
+				if e, err := f.operator.Execution(f.ctx, id); err != nil || e.State != enginecore.PublicCompleted {
+					return fmt.Sprintf("execution %d is %s, %v", i, e.State, err)
+				}
+				return ""
+			})
+		}
+		full.Settle(t)
+	})
+}

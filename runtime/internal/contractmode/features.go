@@ -1,0 +1,166 @@
+package contractmode
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// Support says where contract mode has a feature.
+type Support string
+
+// Degrees of support.
+const (
+	// Served: with every library of the contract.
+	Served Support = "yes"
+	// Extended: with a library that has the edge-group functions, such as this project's build for the contract.
+	Extended Support = "with the edge-group functions"
+	// Refused: the contract has no place for it. It is refused before anything is written.
+	Refused Support = "no"
+)
+
+// Feature is a row of [Features].
+type Feature struct {
+	// Name is how errors name the feature.
+	Name    string
+	Support Support
+	// How says what carries it out, or why it is refused; functions are those of the contract that do it, without the
+	// prefix of their names.
+	How, functions string
+}
+
+// By says what carries the feature out, or why it is refused, with the functions by name.
+func (f Feature) By() string {
+	var parts []string
+	if f.How != "" {
+		parts = append(parts, f.How)
+	}
+	for name := range strings.FieldsSeq(f.functions) {
+		parts = append(parts, "`ff_"+name+"`")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Features that flows are checked for, by name.
+const (
+	featureJoins    = "joins (flow.AnyOf, flow.Quorum)"
+	featureKinds    = "edges of other kinds (flow.OnFailure, flow.Always)"
+	featureDistinct = "signals of different sources (activity.AtLeastDistinct)"
+	featureDecisive = "decisive signals (activity.Decisive)"
+	featureMaps     = "maps"
+	featureSubFlows = "sub-flows"
+	featureStart    = "schedule-to-start timeouts"
+	featureBudgets  = "budgets of flows (flow.Budget)"
+	featureLimits   = "limits (activity.Limit)"
+	featureRetain   = "retention of flows (flow.Retention)"
+	featureFair     = "fairness (flow.FairBy)"
+)
+
+// memberFeatures names the features of members of definitions.
+var memberFeatures = map[string]string{
+	"budgets": featureBudgets, "limits": featureLimits, "keep_ms": featureRetain, "fair_by": featureFair,
+}
+
+// Features is what contract mode does and refuses. The table of docs/operations/contract-mode.md is this one.
+var Features = []Feature{
+	{
+		"flows of nodes and edges", Served,
+		"",
+		"create_flow create_execution add_execution_to_flow " +
+			"stage_dependency_edge apply_dependency_to_child resolve_dependency",
+	},
+	{
+		"claims, leases, retries", Served,
+		"",
+		"issue_claim_grant claim_execution claim_resumed_execution " +
+			"renew_lease complete_execution fail_execution",
+	},
+	{"take-over of lost executions", Served, "", "issue_reclaim_grant reclaim_execution"},
+	{
+		"grants (WorkerConfig.ClaimThrough, Worker.NextGranted)", Served,
+		"the grant of a scheduler, also to reclaim, then the claim",
+		"",
+	},
+	{
+		"held tasks (Worker.Next)", Served,
+		"the same functions",
+		"delay_execution move_to_waiting_children report_usage_and_check",
+	},
+	{"cancelling runs", Served, "", "cancel_flow cancel_execution ack_cancel_member"},
+	{"deadlines, start-to-close, heartbeats", Served, "the deadline of each node; the others by the worker", ""},
+	{"lanes, capabilities, priorities of nodes", Served, "the lane's index, `routing_requirements`", ""},
+	{"progress and frames", Served, "", "update_progress append_frame"},
+	{
+		"waitpoint nodes", Served,
+		"executions of the lane `flowfabric.waits`, claimed and suspended by our programs",
+		"",
+	},
+	{
+		"activity.Await, activity.AwaitSignals, activity.OpenWaitpoint", Served,
+		"",
+		"suspend_execution create_pending_waitpoint",
+	},
+	{"signals with tokens", Served, "", "deliver_signal buffer_signal_for_pending_waitpoint"},
+	{"Waitpoints, ResumeWait, CancelWait", Served, "", "resume_execution cancel_execution close_waitpoint"},
+	{"budgets and quotas of executions", Served, "package admin; grant issuers block and unblock by them", ""},
+	{featureJoins, Extended, "", "set_edge_group_policy drain_sibling_cancel_group"},
+	{
+		featureKinds, Extended,
+		"`dependency_kind`, which other libraries store and ignore, and an `all_of` group",
+		"",
+	},
+	{featureDistinct, Extended, "the condition of the wait", ""},
+	{featureDecisive, Extended, "the condition of the wait", ""},
+	{
+		"submission by one atomic call", Refused,
+		"a submission takes several calls, and is repeated until complete",
+		"",
+	},
+	{"activity.Step", Refused, "executions have no journal", ""},
+	{featureMaps, Refused, "executions have no child runs", ""},
+	{featureSubFlows, Refused, "executions have no child runs", ""},
+	{featureBudgets, Refused, "flows have no budgets; those of package admin count", ""},
+	{featureLimits, Refused, "executions have no limits; quotas of package admin count", ""},
+	{featureStart, Refused, "no index of the contract is ordered by them", ""},
+	{featureRetain, Refused, "the server's trimmer removes executions", ""},
+	{featureFair, Refused, "lanes are ordered by priority and age", ""},
+	{"schedules", Refused, "the contract has none", ""},
+	{"pauses of runs, lanes and activities", Refused, "the contract has none", ""},
+	{
+		"reruns, cancelling single nodes, changing priorities, purging", Refused,
+		"package admin replays and cancels executions",
+		"",
+	},
+	{"run search (Runs)", Refused, "the contract has no index of runs by state or tag", ""},
+}
+
+// refusal returns the error that names a feature.
+func refusal(feature string) error { return fmt.Errorf("%w: %s", engine.ErrNotInContract, feature) }
+
+// requireExtended returns the refusal of a feature if the server has no library with the edge-group functions.
+func (c *contract) requireExtended(ctx context.Context, feature string) error {
+	wanted := enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{})
+	libraries, err := c.client.Do(ctx, c.client.B().FunctionList().Build()).ToArray()
+	if err != nil {
+		return engine.ReadError(ctx, "FUNCTION LIST", err)
+	}
+	for _, library := range libraries {
+		fields, err := library.AsMap()
+		if err != nil {
+			return engine.ReadError(ctx, "FUNCTION LIST", err)
+		}
+		listed := fields["functions"]
+		functions, _ := listed.ToArray()
+		for _, function := range functions {
+			names, _ := function.AsMap()
+			text := names["name"]
+			if name, err := text.ToString(); err == nil && name == wanted {
+				return nil
+			}
+		}
+	}
+	return refusal(feature)
+}
