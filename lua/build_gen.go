@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "251-3296fabd9b50b12f"
+const build = "252-e1b63b8fbf8e9f10"
