@@ -145,17 +145,33 @@ func (a *Activity[In, Out]) Invoke(ctx context.Context, input []byte) ([]byte, e
 	if err := a.Err(); err != nil {
 		return nil, NonRetryable(err)
 	}
-	var in In
-	if err := a.codec.Decode(input, &in); err != nil {
-		return nil, &DecodeError{Activity: a.name, Type: a.InputType().String(), Codec: a.codec.Name(), Err: err}
+	in, err := a.DecodeInput(input)
+	if err != nil {
+		return nil, err
 	}
 	out, err := a.fn(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	output, err := a.codec.Encode(out)
+	return a.EncodeOutput(out)
+}
+
+// DecodeInput decodes an input as Invoke does, for a program that holds a task of the activity by itself. The error is
+// a *DecodeError.
+func (a *Activity[In, Out]) DecodeInput(input []byte) (In, error) {
+	var in In
+	if err := a.Codec().Decode(input, &in); err != nil {
+		return in, &DecodeError{Activity: a.Name(), Type: a.InputType().String(), Codec: a.Codec().Name(), Err: err}
+	}
+	return in, nil
+}
+
+// EncodeOutput encodes a result as Invoke does, for a program that holds a task of the activity by itself. The error is
+// an *EncodeError.
+func (a *Activity[In, Out]) EncodeOutput(out Out) ([]byte, error) {
+	output, err := a.Codec().Encode(out)
 	if err != nil {
-		return nil, &EncodeError{Activity: a.name, Type: a.OutputType().String(), Codec: a.codec.Name(), Err: err}
+		return nil, &EncodeError{Activity: a.Name(), Type: a.OutputType().String(), Codec: a.Codec().Name(), Err: err}
 	}
 	return output, nil
 }

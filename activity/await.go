@@ -24,8 +24,16 @@ var (
 
 // Signal is an external message that ended a wait, alone or with others.
 type Signal[T any] struct {
+	// ID identifies the signal in the engine.
+	ID string `json:"id,omitempty"`
 	// Name is the signal's name, such as "approve".
 	Name string `json:"name"`
+	// Category is what the sender classified the signal as, "external" if it did not.
+	Category string `json:"category,omitempty"`
+	// SourceType is the kind of the sender, "client" for runtime's Client.Signal.
+	SourceType string `json:"source_type,omitempty"`
+	// CorrelationID is what the sender gave to relate the signal to something else; empty if it gave none.
+	CorrelationID string `json:"correlation_id,omitempty"`
 	// Source is the sender as the sender gave it.
 	Source string `json:"source"`
 	// Payload is the decoded payload.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -65,7 +67,35 @@ func (e *BudgetError) Unwrap() error { return ErrBudgetExceeded }
 // none of them has is ErrUnknownDimension. A negative amount is ErrUsage, 0 is no report. While the engine is
 // unavailable, the call waits until ctx ends.
 func ReportUsage(ctx context.Context, dimension string, n int64) error {
-	return reportUsage(ctx, dimension, n, "")
+	return reportUsage(ctx, []activitycontext.Usage{{Dimension: dimension, Amount: n}}, "")
+}
+
+// ReportUsages is ReportUsage for several dimensions at once. Each counts by itself: the error joins those of all
+// dimensions, and a *BudgetError of one does not keep the others from being counted. An invalid amount or an unknown
+// dimension is an error before any is counted.
+func ReportUsages(ctx context.Context, usage map[string]int64) error {
+	return reportUsage(ctx, usageOf(usage), "")
+}
+
+func init() {
+	activitycontext.UsageOf = func(usage map[string]int64) ([]activitycontext.Usage, error) {
+		list := usageOf(usage)
+		for _, u := range list {
+			if err := checkUsage("report", u.Dimension, u.Amount); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	}
+}
+
+// usageOf returns amounts in the order of their dimensions.
+func usageOf(usage map[string]int64) []activitycontext.Usage {
+	list := make([]activitycontext.Usage, 0, len(usage))
+	for _, dimension := range slices.Sorted(maps.Keys(usage)) {
+		list = append(list, activitycontext.Usage{Dimension: dimension, Amount: usage[dimension]})
+	}
+	return list
 }
 
 // ReportUsageOnce is ReportUsage for work that is done once however many attempts the execution has: for 30 days,
@@ -75,19 +105,26 @@ func ReportUsageOnce(ctx context.Context, key, dimension string, n int64) error 
 	if err := activityspec.CheckName(key); err != nil {
 		return badUsage("report", dimension, fmt.Errorf("key: %w", err))
 	}
-	return reportUsage(ctx, dimension, n, key)
+	return reportUsage(ctx, []activitycontext.Usage{{Dimension: dimension, Amount: n}}, key)
 }
 
-func reportUsage(ctx context.Context, dimension string, n int64, key string) error {
-	if err := checkUsage("report", dimension, n); err != nil {
-		return err
+func reportUsage(ctx context.Context, usage []activitycontext.Usage, key string) error {
+	what := "report"
+	for _, u := range usage {
+		if err := checkUsage("report", u.Dimension, u.Amount); err != nil {
+			return err
+		}
+		what += fmt.Sprintf(" %d %s", u.Amount, u.Dimension)
+	}
+	if len(usage) == 0 {
+		return nil
 	}
 	budgets, ok := activitycontext.BudgetsFrom(ctx)
 	if !ok {
 		return nil
 	}
-	if err := budgets.ReportUsage(ctx, dimension, n, key); err != nil {
-		return fmt.Errorf("report %d %s: %w", n, dimension, err)
+	if err := budgets.ReportUsage(ctx, usage, key); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }

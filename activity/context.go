@@ -4,15 +4,10 @@ import (
 	"context"
 	"errors"
 	"math"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
-
-// maxProgressMessage is the longest message that Progress keeps, in bytes.
-const maxProgressMessage = 1024
 
 // ExecutionInfo describes the attempt that a function runs for.
 type ExecutionInfo struct {
@@ -24,6 +19,20 @@ type ExecutionInfo struct {
 	Attempt     int       // counts from 1
 	StartedAt   time.Time // when this attempt was claimed, by the engine's clock
 	Deadline    time.Time // when the context ends at the latest; zero when there is no limit
+	// Kind is the name under which the flow stores the activity: its name or an alias. For an execution outside runs,
+	// it is the kind that its creator gave it.
+	Kind string
+	// Lane is the lane from which the execution was claimed.
+	Lane string
+	// Tags are those of the node, or of an execution outside runs, at the time of the claim. Those of a run are not
+	// among them.
+	Tags map[string]string
+	// AttemptID identifies the attempt, LeaseID the lease that the worker holds. An attempt that goes on after a wait,
+	// a delay or a release has another lease.
+	AttemptID, LeaseID string
+	// LeaseEpoch counts the leases of the execution. Each lease has a higher epoch than those before, which makes it
+	// the fencing token for other systems: one that has seen an epoch refuses writes with a lower one.
+	LeaseEpoch int64
 }
 
 // Info describes the attempt that ctx belongs to. It returns false outside a worker.
@@ -72,17 +81,5 @@ func Progress(ctx context.Context, percent float64, message string) error {
 	if !ok {
 		return nil
 	}
-	return e.Progress(ctx, min(100, max(0, percent)), shorten(message))
-}
-
-func shorten(message string) string {
-	message = strings.ToValidUTF8(message, "\uFFFD")
-	if len(message) <= maxProgressMessage {
-		return message
-	}
-	end := maxProgressMessage
-	for !utf8.RuneStart(message[end]) {
-		end--
-	}
-	return message[:end]
+	return e.Progress(ctx, min(100, max(0, percent)), activitycontext.Shorten(message))
 }

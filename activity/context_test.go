@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ var errStop = errors.New("stop")
 func TestOutsideWorker(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	if info, ok := activity.Info(ctx); ok || info != (activity.ExecutionInfo{}) {
+	if info, ok := activity.Info(ctx); ok || !reflect.DeepEqual(info, activity.ExecutionInfo{}) {
 		t.Errorf("info %+v", info)
 	}
 	if !activity.LeaseHealthy(ctx) {
@@ -65,7 +66,7 @@ func TestInsideWorker(t *testing.T) {
 		Flow: "f", FlowID: "fid", RunID: "r", Node: "n", ExecutionID: "e", Attempt: 2,
 		StartedAt: time.Unix(1, 0), Deadline: time.Unix(2, 0),
 	}
-	if got, ok := activity.Info(ctx); !ok || got != want {
+	if got, ok := activity.Info(ctx); !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("info %+v", got)
 	}
 	for _, percent := range []float64{-1, 42, 101, math.Inf(1)} {

@@ -1,8 +1,11 @@
 package activity
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -19,21 +22,84 @@ const MaxFrame = 64 << 10
 // execution or ctx has ended, or that the payload is invalid. The engine keeps the last 10,000 frames of an attempt, or
 // the number set by KeepFrames. Outside a worker it does nothing.
 func Emit(ctx context.Context, kind string, payload any) error {
-	if err := activityspec.CheckName(kind); err != nil {
-		return fmt.Errorf("emit: %w", err)
+	return EmitFrame(ctx, Frame{Kind: kind, Payload: payload})
+}
+
+// Frame is an entry of an attempt's output stream.
+type Frame struct {
+	// Kind is a name by the rule of the package.
+	Kind string
+	// Payload is stored as it is if it is a []byte, else as JSON; at most MaxFrame bytes.
+	Payload any
+	// Encoding names the encoding of a payload of type []byte for its readers, such as "utf8": at most 64 bytes without
+	// control characters. Defaults to "bytes". It must be empty for other payloads, which are "json".
+	Encoding string
+	// CorrelationID relates the frame to something else, such as a request: at most 256 bytes of UTF-8 without control
+	// characters. Defaults to none.
+	CorrelationID string
+	// At is when the content came about, which readers get beside the time at which the engine stored the frame. It is
+	// stored in whole milliseconds. The zero value is the time of the engine.
+	At time.Time
+}
+
+// maxFrameText bounds the correlation id of a frame, maxFrameEncoding the name of its encoding, in bytes.
+const (
+	maxFrameText     = 256
+	maxFrameEncoding = 64
+)
+
+func init() {
+	activitycontext.FrameOf = func(frame any) (activitycontext.Frame, error) {
+		f := frame.(Frame)
+		return f.encode()
 	}
-	data, encoding := []byte(nil), activitycontext.BytesEncoding
-	if raw, ok := payload.([]byte); ok {
-		data = append(data, raw...)
+}
+
+// encode checks the frame and encodes its payload.
+func (f *Frame) encode() (activitycontext.Frame, error) {
+	out := activitycontext.Frame{
+		Kind: f.Kind, Encoding: cmp.Or(f.Encoding, activitycontext.BytesEncoding), CorrelationID: f.CorrelationID,
+		At: f.At,
+	}
+	if err := activityspec.CheckName(f.Kind); err != nil {
+		return out, fmt.Errorf("emit: %w", err)
+	}
+	if raw, ok := f.Payload.([]byte); ok {
+		out.Payload = bytes.Clone(raw)
 	} else {
 		var err error
-		if data, err = (JSON{}).Encode(payload); err != nil {
-			return fmt.Errorf("emit %q: payload of type %T does not encode: %w", kind, payload, err)
+		if out.Payload, err = (JSON{}).Encode(f.Payload); err != nil {
+			return out, fmt.Errorf("emit %q: payload of type %T does not encode: %w", f.Kind, f.Payload, err)
 		}
-		encoding = activitycontext.JSONEncoding
+		if f.Encoding != "" {
+			return out, fmt.Errorf("emit %q: encoding %q is for payloads of type []byte, not %T", f.Kind,
+				f.Encoding, f.Payload)
+		}
+		out.Encoding = activitycontext.JSONEncoding
 	}
-	if len(data) > MaxFrame {
-		return fmt.Errorf("emit %q: payload has %d bytes, at most %d are allowed", kind, len(data), MaxFrame)
+	if len(out.Payload) > MaxFrame {
+		return out, fmt.Errorf("emit %q: payload has %d bytes, at most %d are allowed", f.Kind, len(out.Payload),
+			MaxFrame)
+	}
+	for _, text := range []struct {
+		name, value string
+		most        int
+	}{{"encoding", f.Encoding, maxFrameEncoding}, {"correlation id", f.CorrelationID, maxFrameText}} {
+		if err := activityspec.CheckText(text.value); err != nil || len(text.value) > text.most {
+			return out,
+				fmt.Errorf("emit %q: %s %.80q: must be at most %d bytes of UTF-8 without control characters", f.Kind,
+					text.name, text.value, text.most)
+		}
+	}
+	return out, nil
+}
+
+// EmitFrame is Emit for a frame with metadata.
+func EmitFrame(ctx context.Context, f Frame) error {
+	kind := f.Kind
+	frame, err := f.encode()
+	if err != nil {
+		return err
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -42,7 +108,7 @@ func Emit(ctx context.Context, kind string, payload any) error {
 	if !ok {
 		return nil
 	}
-	if err := steps.Emit(ctx, activitycontext.Frame{Kind: kind, Payload: data, Encoding: encoding}); err != nil {
+	if err := steps.Emit(ctx, frame); err != nil {
 		return fmt.Errorf("emit %q: %w", kind, err)
 	}
 	return nil

@@ -86,6 +86,17 @@ func RetryAfter(err error, d time.Duration) error {
 	return &activityspec.RetryAfter{Err: err, Delay: activityspec.Milliseconds(max(0, d))}
 }
 
+// CancelNode returns the error by which a function ends its node as cancelled, without another attempt, for a reason
+// that the record keeps. What follows is what follows when a client cancels the node. It is the function that has to
+// return the error, as it is or wrapped.
+func CancelNode(reason string) error { return &activityspec.Cancellation{Reason: reason} }
+
+// DelayUntil returns the error by which a function gives its slot up and runs again, from its beginning, at a time of
+// the engine's clock, possibly on another worker; at once if the time has passed. That spends no attempt of the retry
+// policy, and Step returns what was recorded before. It is the function that has to return the error, as it is or
+// wrapped.
+func DelayUntil(t time.Time) error { return &activityspec.Postponement{Until: t} }
+
 // maxCategory is the maximum length of a category, in bytes.
 const maxCategory = 128
 

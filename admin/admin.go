@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -28,6 +29,7 @@ type Client struct {
 	core   *enginerpc.Conn
 	keys   enginerpc.Keys
 	client rueidis.Client
+	tails  atomic.Int32 // calls of TailStream that wait
 }
 
 // New returns a client of an open engine. It sends nothing. The engine stays open until the client was used for the

@@ -127,7 +127,7 @@ type UsageReport struct {
 // ReportUsage adds to the usage of a budget in all given dimensions, in one atomic step. A report that would exceed a
 // hard limit changes no dimension. Reports with the same dedup key, of at most 256 bytes, count once within 24 hours,
 // so such a report can be repeated when the error wraps enginecore.ErrOutcomeUnknown. The error also wraps
-// enginecore.ErrBudgetNotFound, or ErrInvalid for usage that is empty or has more than 64 dimensions.
+// enginecore.ErrBudgetNotFound, or ErrInvalid for usage that is negative, is empty or has more than 64 dimensions.
 func (c *Client) ReportUsage(
 	ctx context.Context, id enginecore.BudgetID, usage map[string]int64, dedupKey string,
 ) (UsageReport, error) {
@@ -142,6 +142,9 @@ func (c *Client) ReportUsage(
 	for _, name := range slices.Sorted(maps.Keys(usage)) {
 		if err := checkDimension(name); err != nil {
 			return UsageReport{}, err
+		}
+		if usage[name] < 0 {
+			return UsageReport{}, fault("usage", "%d of %q is negative", usage[name], name)
 		}
 		call.Dims = append(call.Dims, enginerpc.ReportUsageAndCheckDim{Name: name, Delta: usage[name]})
 	}

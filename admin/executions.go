@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -322,14 +323,46 @@ var cancelFields = []string{"lane_id", "current_attempt_index", "current_worker_
 func (c *Client) CancelExecution(
 	ctx context.Context, id enginecore.ExecutionID, reason string,
 ) (enginecore.LifecyclePhase, error) {
-	if err := checkReason(reason); err != nil {
+	return c.CancelExecutionWith(ctx, id, ExecutionCancel{Reason: reason})
+}
+
+// ExecutionCancel says who cancels an execution, and under which lease.
+type ExecutionCancel struct {
+	// Reason is stored with the execution. It must be set.
+	Reason string
+	// Source is who asks, for the record, such as "worker": at most 128 bytes without white space and control
+	// characters. Defaults to "operator_override", which needs no lease.
+	Source string
+	// Lease and Epoch are those of the running attempt that is cancelled. They are compared unless Source is
+	// "operator_override" or both are unset, and are given together.
+	Lease enginecore.LeaseID
+	Epoch enginecore.LeaseEpoch
+}
+
+// CancelExecutionWith is CancelExecution with a source and a lease: it cancels only the attempt that runs under that
+// lease, in one atomic step. The error also wraps enginecore.ErrStaleLease if the execution runs under another lease,
+// and enginecore.ErrLeaseRevoked.
+func (c *Client) CancelExecutionWith(
+	ctx context.Context, id enginecore.ExecutionID, how ExecutionCancel,
+) (enginecore.LifecyclePhase, error) {
+	err := checkReason(how.Reason)
+	if how.Source != "" {
+		err = errors.Join(err, checkName("source", how.Source))
+	}
+	if (how.Lease == "") != (how.Epoch == 0) || how.Epoch < 0 {
+		err = errors.Join(err, fault("lease", "lease %.80q and epoch %d must be given together", how.Lease, how.Epoch))
+	}
+	if err != nil {
 		return "", of(err, "cancel", "execution", string(id))
 	}
 	r, err := c.coreOf(ctx, id, cancelFields...)
 	if err != nil {
 		return "", of(err, "cancel", "execution", string(id))
 	}
-	reply, err := c.core.CancelExecution(ctx, cancelCall(id, r, reason))
+	call := cancelCall(id, r, how.Reason)
+	call.Source = cmp.Or(how.Source, sourceOperator)
+	call.LeaseID, call.LeaseEpoch = how.Lease, how.Epoch
+	reply, err := c.core.CancelExecution(ctx, call)
 	return enginecore.LifecyclePhase(reply.PreviousPhase), of(err, "cancel", "execution", string(id))
 }
 

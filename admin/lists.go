@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -46,6 +48,13 @@ type ExecutionQuery struct {
 	Tags map[string]string
 	// Index reads only the executions in this index of Lane, which must be set. It cannot be combined with Flow.
 	Index Index
+	// Partition selects executions of one flow partition, by its number. Nil selects all. On our engine, a server that
+	// has all partitions keeps the eligible index of a lane for all of them in partition 0.
+	Partition *int
+	// InOrder lists the index in the order in which workers claim: by priority, then age. It requires Index to be
+	// IndexEligible, and Partition. A page is what the index holds at that moment from a rank on, so executions that
+	// enter or leave it meanwhile may be missing or returned twice.
+	InOrder bool
 	// WithTags sets Execution.Tags, which costs one more read per execution.
 	WithTags bool
 }
@@ -63,6 +72,12 @@ func (q ExecutionQuery) Check() error {
 		if q.Flow != "" {
 			faults = append(faults, fault("index", "cannot be combined with a flow"))
 		}
+	}
+	if q.InOrder && (q.Index != IndexEligible || q.Partition == nil) {
+		faults = append(faults, fault("order", "only index %q of one partition has one", IndexEligible))
+	}
+	if q.Partition != nil && q.Flow != "" {
+		faults = append(faults, fault("partition", "cannot be combined with a flow"))
 	}
 	if q.Lane != "" {
 		if _, err := enginecore.ParseLaneID(string(q.Lane)); err != nil {
@@ -182,6 +197,15 @@ func (c *Client) executionIDs(
 			return key
 		}
 	}
+	if q.Partition != nil {
+		if *q.Partition < 0 || *q.Partition >= len(s.partitions) {
+			return nil, "", fault("partition", "%d is not between 0 and %d", *q.Partition, len(s.partitions)-1)
+		}
+		s.partitions = s.partitions[*q.Partition:][:1]
+	}
+	if q.InOrder {
+		return c.inOrder(ctx, s.key(s.partitions[0]), cursor, limit)
+	}
 	if strings.HasPrefix(cursor, nodesCursor) {
 		return c.nodeIDs(ctx, q, s.partitions, cursor, limit)
 	}
@@ -192,9 +216,36 @@ func (c *Client) executionIDs(
 	return ids, next, err
 }
 
+// orderCursor begins the cursors of pages in the order of an index.
+const orderCursor = "rank."
+
+// inOrder returns a page of an index by rank.
+func (c *Client) inOrder(ctx context.Context, key, cursor string, limit int) ([]string, string, error) {
+	from := int64(0)
+	if cursor != "" {
+		text, found := strings.CutPrefix(cursor, orderCursor)
+		var err error
+		if from, err = strconv.ParseInt(text, 10, 64); err != nil || !found || from < 0 {
+			return nil, "", fmt.Errorf("%w: %.40q", ErrCursor, cursor)
+		}
+	}
+	size := int64(min(cmp.Or(max(limit, 0), 100), 1000))
+	results, err := c.read(ctx, c.client.B().Zrange().Key(key).Min(strconv.FormatInt(from, 10)).
+		Max(strconv.FormatInt(from+size-1, 10)).Build())
+	if err != nil {
+		return nil, "", err
+	}
+	ids, err := results[0].AsStrSlice()
+	if err != nil || int64(len(ids)) < size {
+		return ids, "", err
+	}
+	return ids, orderCursor + strconv.FormatInt(from+size, 10), nil
+}
+
 func (c *Client) readExecutions(ctx context.Context, q ExecutionQuery, ids []string) ([]Execution, error) {
 	commands := make([]rueidis.Completed, 0, 2*len(ids))
 	tags := q.WithTags || len(q.Tags) > 0
+	listed := ids
 	found, ids, err := c.findNodes(ctx, q, ids)
 	if err != nil {
 		return nil, err
@@ -222,6 +273,13 @@ func (c *Client) readExecutions(ctx context.Context, q ExecutionQuery, ids []str
 		if q.wants(e) {
 			found = append(found, e)
 		}
+	}
+	if q.InOrder {
+		rank := make(map[string]int, len(listed))
+		for i, id := range listed {
+			rank[id] = i
+		}
+		slices.SortStableFunc(found, func(a, b Execution) int { return rank[string(a.ID)] - rank[string(b.ID)] })
 	}
 	return found, nil
 }

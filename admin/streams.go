@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"time"
 
@@ -11,11 +13,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 const (
 	defaultFrames = 100
 	maxFrames     = 1000
+	// maxTails is how many calls of TailStream of one client wait at a time.
+	maxTails = 256
 	// MaxTailWait is the longest time that a call of TailStream waits.
 	MaxTailWait = 30 * time.Second
 )
@@ -49,8 +54,9 @@ var (
 func (c *Client) ReadStream(
 	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, from, to string, limit int,
 ) (Frames, error) {
-	if err := errors.Join(checkID(id), checkFrameID("from", from, frameID),
-		checkFrameID("to", to, frameID)); err != nil {
+	count, err := frameLimit(limit)
+	if err := errors.Join(checkID(id), checkFrameID("from", from, frameID), checkFrameID("to", to, frameID),
+		err); err != nil {
 		return Frames{}, err
 	}
 	if from == "" {
@@ -60,7 +66,7 @@ func (c *Client) ReadStream(
 		to = "+"
 	}
 	reply, err := c.core.ReadAttemptStream(ctx, enginerpc.ReadAttemptStreamCall{
-		ExecutionID: id, AttemptIndex: attempt, FromID: from, ToID: to, CountLimit: frameLimit(limit),
+		ExecutionID: id, AttemptIndex: attempt, FromID: from, ToID: to, CountLimit: count,
 	})
 	if err != nil {
 		return Frames{}, of(err, "read stream of", "execution", string(id))
@@ -83,21 +89,23 @@ func checkFrameID(argument, id string, form *regexp.Regexp) error {
 	return nil
 }
 
-func frameLimit(limit int) int64 {
-	if limit <= 0 {
-		return defaultFrames
+func frameLimit(limit int) (int64, error) {
+	if limit < 0 || limit > maxFrames {
+		return 0, fault("limit", "%d is not between 1 and %d", limit, maxFrames)
 	}
-	return int64(min(limit, maxFrames))
+	return int64(cmp.Or(limit, defaultFrames)), nil
 }
 
 // TailStream returns the frames of an attempt after an id (empty means from the first one), as ReadStream does. If
 // there are none, it waits for frames up to wait, at most MaxTailWait, on a connection of its own. It reads the frames
-// before the end of the stream, so a closed stream may have a last frame for another call.
+// before the end of the stream, so a closed stream may have a last frame for another call. At most 256 calls of a
+// client wait at a time; one more is runtime.ErrTooManyWatches.
 func (c *Client) TailStream(
 	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration,
 	limit int,
 ) (Frames, error) {
-	if err := errors.Join(checkID(id), checkFrameID("after", after, concreteID)); err != nil {
+	count, err := frameLimit(limit)
+	if err := errors.Join(checkID(id), checkFrameID("after", after, concreteID), err); err != nil {
 		return Frames{}, err
 	}
 	if wait < 0 || wait > MaxTailWait {
@@ -106,7 +114,7 @@ func (c *Client) TailStream(
 	if after == "" {
 		after = "0-0"
 	}
-	frames, err := c.tail(ctx, id, attempt, after, wait, frameLimit(limit))
+	frames, err := c.tail(ctx, id, attempt, after, wait, count)
 	return frames, of(err, "tail stream of", "execution", string(id))
 }
 
@@ -123,6 +131,11 @@ func (c *Client) tail(
 		closed.Frames = frames
 		return closed, err
 	}
+	if c.tails.Add(1) > maxTails {
+		c.tails.Add(-1)
+		return Frames{}, fmt.Errorf("%w: %d calls of TailStream wait already", runtime.ErrTooManyWatches, maxTails)
+	}
+	defer c.tails.Add(-1)
 	if frames, err = c.awaitFrames(ctx, id, attempt, after, wait, limit); err != nil {
 		return Frames{}, err
 	}

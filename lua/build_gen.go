@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "252-e1b63b8fbf8e9f10"
+const build = "253-120a095a8ab0dece"

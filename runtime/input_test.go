@@ -200,8 +200,9 @@ func TestWorkerConfiguration(t *testing.T) {
 	for text, config := range map[string]runtime.WorkerConfig{
 		"Concurrency -1: must be 1 to 10000": {Concurrency: -1}, "Concurrency 10001": {Concurrency: 10_001},
 		"Lease 1ms: must be 300ms to 1h0m0s": {Lease: time.Millisecond}, "Lanes: ": {Lanes: []string{"tab\there"}},
-		`Lanes: "a" is given twice`: {Lanes: []string{"a", "b", "a"}},
-		`Capabilities: "a,b"`:       {Capabilities: []string{"a,b"}}, `Capabilities: ""`: {Capabilities: []string{""}},
+		`Lanes: "a" is given twice`:           {Lanes: []string{"a", "b", "a"}},
+		`Capabilities: capability "a,b"`:      {Capabilities: []string{"a,b"}},
+		`Capabilities: a capability is empty`: {Capabilities: []string{""}},
 	} {
 		_, err := runtime.NewWorker(b.Engine, config)
 		require.ErrorIs(t, err, runtime.ErrInvalid, text)

@@ -132,7 +132,12 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 	}
 	s.Keeper = keeper.NewSharedKeeper(s, keeping)
 	e := &Engine{s}
-	if err := connect(ctx, s, config, target); err != nil {
+	err = connect(ctx, s, config, target)
+	if err == nil && config.Partitions != 0 && s.Core.Partitioning().Flow != config.Partitions {
+		err = invalid("Partitions %d: the deployment has %d, which cannot be changed", config.Partitions,
+			s.Core.Partitioning().Flow)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, target.explain(err)), e.Close())
 	}
 	if s.InMemory {

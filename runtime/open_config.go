@@ -31,8 +31,9 @@ type OpenConfig struct {
 	// are shared by all namespaces. It prevents accidents but is not a security boundary: whoever can open one
 	// namespace can open all. A name has at most 128 bytes without control characters. Defaults to "default".
 	Namespace string
-	// Partitions is the number of flow partitions of a new deployment, 1 to 65,536. An existing deployment keeps its
-	// number. Defaults to 64 on a server and 8 in this process.
+	// Partitions is the number of flow partitions of a new deployment, 1 to 65,536. It cannot be changed: another
+	// number than that of an existing deployment is an error that matches ErrInvalid. Defaults to that of the
+	// deployment, and for a new one to 64 on a server, 8 in this process and 256 in contract mode.
 	Partitions int
 
 	// Logger receives events such as lost leases, reconnections and failed attempts. Defaults to slog.Default().

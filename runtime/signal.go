@@ -19,10 +19,8 @@ import (
 const (
 	// MaxSignalPayload is the largest encoded payload of a signal: 64 KiB.
 	MaxSignalPayload = 64 << 10
-	// maxSignalSource is the longest source of a signal, in bytes.
-	maxSignalSource = 256
-	// maxIdempotencyKey is the longest idempotency key of a signal, in bytes.
-	maxIdempotencyKey = 256
+	// maxSignalText is the longest source, category, correlation id and idempotency key of a signal, in bytes.
+	maxSignalText = 256
 )
 
 // Signal is a message to a waitpoint.
@@ -34,6 +32,12 @@ type Signal struct {
 	// Source identifies the sender, for the record and for waits that count distinct sources: at most 256 bytes of
 	// UTF-8 without control characters. Defaults to "client".
 	Source string
+	// Category classifies the signal for the record and for who receives it: at most 256 bytes of UTF-8 without control
+	// characters. Defaults to "external".
+	Category string
+	// CorrelationID relates the signal to something else, such as a request or a case, for the record and for who
+	// receives it: at most 256 bytes of UTF-8 without control characters. Defaults to none.
+	CorrelationID string
 	// IdempotencyKey identifies the signal: a second signal with the same key for the same waitpoint is a duplicate and
 	// gets the result of the first. Defaults to a random key, so that each call sends a new signal.
 	IdempotencyKey string
@@ -82,7 +86,7 @@ func (d SignalResult) Answer() SignalOutcome {
 // reported as an outcome, not as an error.
 //
 // The error is ErrInvalidToken for a token that is not valid, ErrTooLarge when the signal, or all signals of the
-// execution together, exceed a limit, or matches ErrInvalid for an invalid name or source and for a payload that cannot
+// execution together, exceed a limit, or matches ErrInvalid for an invalid name or text and for a payload that cannot
 // be encoded. Nothing was changed then.
 func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (SignalResult, error) {
 	if err := c.ready(ctx); err != nil {
@@ -108,6 +112,7 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Si
 		WaitpointToken: parts.Signature,
 		SignalID:       id, SignalName: s.Name, SourceType: signalSourceType,
 		SourceIdentity: cmp.Or(s.Source, "client"), IdempotencyKey: s.IdempotencyKey, Payload: payload,
+		SignalCategory: s.Category, CorrelationID: s.CorrelationID,
 	})
 	switch {
 	case errors.Is(err, enginecore.ErrInvalidToken):
@@ -140,19 +145,24 @@ func (s *Signal) encode() ([]byte, error) {
 	if err := activityspec.CheckName(s.Name); err != nil {
 		return nil, invalid("name: %w", err)
 	}
-	if len(s.Source) > maxSignalSource {
-		return nil, fmt.Errorf("%w: source has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(s.Source),
-			maxSignalSource)
+	if len(s.IdempotencyKey) > maxSignalText {
+		return nil, tooLong("idempotency key", s.IdempotencyKey)
 	}
-	if err := activityspec.CheckText(s.Source); err != nil {
-		return nil, invalid("source %q: %w", s.Source, err)
-	}
-	if len(s.IdempotencyKey) > maxIdempotencyKey {
-		return nil, fmt.Errorf("%w: idempotency key has %d bytes, at most %d are allowed", engine.ErrTooLarge,
-			len(s.IdempotencyKey),
-			maxIdempotencyKey)
+	for _, text := range []struct{ what, value string }{
+		{"source", s.Source}, {"category", s.Category}, {"correlation id", s.CorrelationID},
+	} {
+		if len(text.value) > maxSignalText {
+			return nil, tooLong(text.what, text.value)
+		}
+		if err := activityspec.CheckText(text.value); err != nil {
+			return nil, invalid("%s %q: %w", text.what, text.value, err)
+		}
 	}
 	return encodePayload(s.Payload)
+}
+
+func tooLong(what, text string) error {
+	return fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", engine.ErrTooLarge, what, len(text), maxSignalText)
 }
 
 // encodePayload returns the JSON form of what a signal carries.

@@ -34,8 +34,14 @@ type StreamFrame struct {
 	At time.Time
 	// Payload is the emitted value: a []byte as it is, anything else in JSON.
 	Payload []byte
-	// JSON reports whether the payload is JSON.
-	JSON bool
+	// JSON reports whether the payload is JSON. Encoding is the name of its encoding: "json", "bytes", or the one of
+	// activity.Frame.
+	JSON     bool
+	Encoding string
+	// CorrelationID is that of activity.Frame; empty if there is none.
+	CorrelationID string
+	// ProducedAt is activity.Frame's At; without one, the time of the engine.
+	ProducedAt time.Time
 }
 
 // Decode decodes the JSON of the payload into target.
@@ -301,8 +307,15 @@ func (s *frameReader) frame(entry enginerpc.Frame) (StreamFrame, engine.FrameNum
 			f.Payload = field.Value
 		case "encoding":
 			f.JSON = string(field.Value) == activitycontext.JSONEncoding
+			f.Encoding = string(field.Value)
 		case "correlation_id":
-			number = engine.ParseFrameNumber(string(field.Value))
+			f.CorrelationID = string(field.Value)
+		case "ts":
+			if ms, err := strconv.ParseInt(string(field.Value), 10, 64); err == nil {
+				f.ProducedAt = time.UnixMilli(ms).UTC()
+			}
+		case "source":
+			number = engine.ParseFrameSource(string(field.Value))
 		}
 	}
 	return f, number

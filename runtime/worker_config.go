@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
@@ -27,7 +28,9 @@ type WorkerConfig struct {
 	Concurrency int
 	// Lanes are the lanes from which the worker claims, each with equal weight. Defaults to the lane "default".
 	Lanes []string
-	// Capabilities are those that the worker offers to nodes that require some. Defaults to none.
+	// Capabilities are those that the worker offers to nodes that require some: at most 256, of 4,096 bytes together
+	// with a comma between two, none of them empty or with a comma, white space or a control character. Defaults to
+	// none.
 	Capabilities []string
 	// Lease is the time after which another worker may take over an execution if this worker stops renewing: 300 ms to
 	// 1 h. The worker renews every third of it. Defaults to 10 s.
@@ -47,6 +50,14 @@ type WorkerConfig struct {
 	// capabilities that the worker offers. Executions that a completion makes eligible are not handed to this worker,
 	// so each execution costs a grant and a claim. Defaults to nil: the worker claims for itself.
 	ClaimThrough Granter
+	// TaskKinds makes the worker hand executions of these kinds to callers of Next, instead of running activities,
+	// which it then refuses to register: the names of activities for nodes of runs, and the kinds of executions outside
+	// runs. At most 256, by the rule for names of package activity. Defaults to none. A program that also runs
+	// activities has a second worker for that.
+	TaskKinds []string
+	// ManualRenewal leaves the renewal of the leases of tasks to Task.Renew. It requires TaskKinds. Defaults to false:
+	// the worker renews them.
+	ManualRenewal bool
 	// NoKeeper leaves out the keeper that the workers of an Engine share (OpenConfig.Keeper). What is due by time then
 	// waits for a keeper made by NewKeeper or a keeper of other workers. A worker that sees no keeper logs
 	// keeper.missing. Defaults to false.
@@ -83,6 +94,7 @@ const (
 	minLease       = 300 * time.Millisecond
 	maxLease       = time.Hour
 	maxWorkerName  = 128 // in bytes
+	maxTaskKinds   = 256
 )
 
 // resolve returns the config of the worker itself, with the defaults in place. The error joins all faults; in goes
@@ -101,7 +113,8 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 	config := worker.Config{
 		ID: c.Name, Slots: c.Concurrency, Lanes: slices.Clone(c.Lanes), Lease: c.Lease, Grace: c.Grace, Sweep: c.sweep,
 		Capabilities: slices.Compact(slices.Sorted(slices.Values(c.Capabilities))), Keeperless: c.NoKeeper,
-		Through: c.ClaimThrough != nil,
+		Through: c.ClaimThrough != nil, ManualRenewal: c.ManualRenewal,
+		Kinds: slices.Compact(slices.Sorted(slices.Values(c.TaskKinds))),
 	}
 	if c.OnBudget != nil {
 		config.OnBudget = func(ctx context.Context, b worker.ReportedBreach) { c.OnBudget(ctx, BudgetBreach(b)) }
@@ -136,10 +149,20 @@ func (c WorkerConfig) check(in string) error {
 			fault("Lanes: %w", err)
 		}
 	}
-	for _, name := range c.Capabilities {
-		if name == "" || strings.ContainsAny(name, ", \t\r\n") {
-			fault("Capabilities: %q must not be empty or contain commas or white space", name)
+	_, wrong := activityspec.Offered(c.Capabilities)
+	for _, err := range wrong {
+		fault("Capabilities: %w", err)
+	}
+	if len(c.TaskKinds) > maxTaskKinds {
+		fault("TaskKinds: %d kinds, at most %d are allowed", len(c.TaskKinds), maxTaskKinds)
+	}
+	for _, kind := range c.TaskKinds {
+		if err := activityspec.CheckName(kind); err != nil {
+			fault("TaskKinds: %w", err)
 		}
+	}
+	if c.ManualRenewal && len(c.TaskKinds) == 0 {
+		fault("ManualRenewal: there are no TaskKinds, whose tasks could be renewed")
 	}
 	return errors.Join(faults...)
 }

@@ -2,6 +2,7 @@ package activitytest
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -64,21 +65,35 @@ func check(a *activity.BudgetAmount, n int64) error {
 }
 
 // ReportUsage implements activitycontext.Budgets.
-func (s *stepsCall) ReportUsage(_ context.Context, dimension string, n int64, key string) error {
+func (s *stepsCall) ReportUsage(_ context.Context, usage []activitycontext.Usage, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a, err := s.amount(dimension)
+	for _, u := range usage {
+		if _, err := s.amount(u.Dimension); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, u := range usage {
+		errs = append(errs, s.report(u, key))
+	}
+	return errors.Join(errs...)
+}
+
+// report counts the usage of one dimension. It needs the lock.
+func (s *stepsCall) report(u activitycontext.Usage, key string) error {
+	a, err := s.amount(u.Dimension)
 	if a == nil {
 		return err
 	}
-	if key != "" && s.budget.keys[dimension+" "+key] {
+	if key != "" && s.budget.keys[u.Dimension+" "+key] {
 		return nil
 	}
-	if err := check(a, n); err != nil {
+	if err := check(a, u.Amount); err != nil {
 		return err
 	}
-	a.Spent += n
-	s.budget.keys[dimension+" "+key] = true
+	a.Spent += u.Amount
+	s.budget.keys[u.Dimension+" "+key] = true
 	return nil
 }
 

@@ -16,6 +16,12 @@ type Info struct {
 	Attempt     int
 	StartedAt   time.Time
 	Deadline    time.Time
+	Kind        string
+	Lane        string
+	Tags        map[string]string
+	AttemptID   string
+	LeaseID     string
+	LeaseEpoch  int64
 }
 
 // execution is the interface of a worker for each function that it runs. Its methods are safe for concurrent use, and

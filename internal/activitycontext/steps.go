@@ -59,10 +59,15 @@ type Awaited struct {
 
 // Frame is one entry of an attempt's stream.
 type Frame struct {
-	Kind     string
-	Payload  []byte
-	Encoding string
+	Kind          string
+	Payload       []byte
+	Encoding      string
+	CorrelationID string
+	At            time.Time // zero: when the engine stores it
 }
+
+// FrameOf checks and encodes an activity.Frame. Package activity sets it when it is initialized.
+var FrameOf func(frame any) (Frame, error)
 
 // Suspension is the error that asks the worker to suspend the execution.
 type Suspension struct {

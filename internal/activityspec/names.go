@@ -2,7 +2,9 @@ package activityspec
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
@@ -53,6 +55,12 @@ func checkLane(name string) error {
 	return nil
 }
 
+// Offered returns the capabilities that a worker offers, sorted and without duplicates, and their faults.
+func Offered(names []string) (list []string, faults []error) {
+	list = slices.Compact(slices.Sorted(slices.Values(names)))
+	return list, checkCapabilities(list)
+}
+
 func checkCapabilities(names []string) []error {
 	var errs []error
 	if len(names) > maxCapabilities {
@@ -75,4 +83,4 @@ func checkCapabilities(names []string) []error {
 	return errs
 }
 
-func badCapabilityRune(r rune) bool { return r <= ' ' || r == ',' || r == 0x7F }
+func badCapabilityRune(r rune) bool { return r == ',' || unicode.IsSpace(r) || unicode.IsControl(r) }

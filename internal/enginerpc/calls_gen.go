@@ -192,6 +192,7 @@ type GraphNode struct {
 	Name   string
 	Kind   string
 	Policy []byte
+	Tags   []byte
 	Limits string
 }
 
@@ -199,6 +200,7 @@ func decodeGraphNode(r *fields, out *GraphNode) {
 	out.Name = textValue[string](r, "name")
 	out.Kind = textValue[string](r, "kind")
 	out.Policy = bytesValue(r, "policy")
+	out.Tags = bytesValue(r, "tags")
 	out.Limits = textValue[string](r, "limits")
 }
 
@@ -268,6 +270,8 @@ type ClaimedExecution struct {
 	JournalComplete bool
 	// Journal: optional.
 	Journal []JournalEntry
+	// Tags: optional.
+	Tags []byte
 }
 
 func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
@@ -324,6 +328,9 @@ func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	}
 	if r.left() > 0 {
 		out.Journal = list(r, "journal", decodeJournalEntry)
+	}
+	if r.left() > 0 {
+		out.Tags = bytesValue(r, "tags")
 	}
 }
 

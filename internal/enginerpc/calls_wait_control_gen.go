@@ -23,6 +23,10 @@ type SignalCall struct {
 	IdempotencyKey string
 	// Payload: optional.
 	Payload []byte
+	// SignalCategory: optional.
+	SignalCategory string
+	// CorrelationID: optional.
+	CorrelationID string
 }
 
 // SignalReply is the answer to SignalCall.
@@ -53,7 +57,7 @@ func (SignalCall) info() callInfo {
 }
 
 func (c SignalCall) encode(w *wire) {
-	w.reserve(1, 9)
+	w.reserve(1, 11)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
@@ -66,6 +70,8 @@ func (c SignalCall) encode(w *wire) {
 	w.text(c.SourceIdentity)
 	w.text(c.IdempotencyKey)
 	w.bytes(c.Payload)
+	w.text(c.SignalCategory)
+	w.text(c.CorrelationID)
 }
 
 func (SignalCall) decode(r *fields) (out SignalReply) {

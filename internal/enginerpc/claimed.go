@@ -47,7 +47,7 @@ func (g *graphCache) get(part graphPart) (ReadGraphReply, bool) {
 func (g *graphCache) put(part graphPart, chunk ReadGraphReply) {
 	bytes := len(part.graph) + len(chunk.Budgets)
 	for _, n := range chunk.Nodes {
-		bytes += len(n.Name) + len(n.Kind) + len(n.Policy) + len(n.Limits)
+		bytes += len(n.Name) + len(n.Kind) + len(n.Policy) + len(n.Limits) + len(n.Tags)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,7 +95,7 @@ func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) erro
 		}
 		if at := (ordinal - 1) % graphChunk; at < len(chunk.Nodes) {
 			node := &chunk.Nodes[at]
-			x.Node, x.Kind, x.Policy = node.Name, node.Kind, node.Policy
+			x.Node, x.Kind, x.Policy, x.Tags = node.Name, node.Kind, node.Policy, node.Tags
 			if x.Admission == ofGraph {
 				x.Admission = PermitsText{Ahead: true, Limits: node.Limits}.Text()
 			}

@@ -163,8 +163,11 @@ end
 function wait.collected(c, state)
   local list = {}
   for i, signal_id in ipairs(condition.taken_signals(state)) do
-    local s = redis.call('HMGET', key.signal_record(c, signal_id), 'signal_name', 'source_identity', 'accepted_at')
-    list[i] = '{"name":' .. cjson.encode(s[1] or '') .. ',"source":' .. cjson.encode(s[2] or '') .. ',"payload":'
+    local s = redis.call('HMGET', key.signal_record(c, signal_id), 'signal_name', 'source_identity', 'accepted_at',
+      'signal_category', 'source_type', 'correlation_id')
+    list[i] = '{"id":' .. cjson.encode(signal_id) .. ',"name":' .. cjson.encode(s[1] or '')
+      .. ',"category":' .. cjson.encode(s[4] or '') .. ',"source_type":' .. cjson.encode(s[5] or '')
+      .. ',"source":' .. cjson.encode(s[2] or '') .. ',"correlation_id":' .. cjson.encode(s[6] or '') .. ',"payload":'
       .. embedded_json(redis.call('GET', key.signal_payload(c, signal_id))) .. ',"at":' .. (s[3] or '0') .. '}'
   end
   return '[' .. table.concat(list, ',') .. ']'

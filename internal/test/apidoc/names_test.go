@@ -14,11 +14,11 @@ import (
 // exportedNames is how many package-level names a package exports at most. Every one of them is a promise, and a word
 // that users meet: a number is raised only for something that users miss, and lowered with every name that goes.
 var exportedNames = map[string]int{
-	"activity":              85,
+	"activity":              90,
 	"activity/activitytest": 3,
-	"admin":                 53,
+	"admin":                 54,
 	"flow":                  69,
-	"runtime":               146,
+	"runtime":               148,
 	"runtime/approvals":     19,
 	"runtime/health":        5,
 	"runtime/inspection":    30,

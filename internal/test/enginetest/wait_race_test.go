@@ -245,7 +245,8 @@ func TestEarlySignals(t *testing.T) {
 		assert.Equal(t, enginerpc.StatusOK, reply.Status)
 		assert.EqualValues(t, 1, l.at("task").Received)
 		assert.Equal(t, "resumed", l.send("task", "x", "bob", "2"))
-		assert.Equal(t, `l[{"name":"x","source":"ann","payload":1,"at":0},{"name":"x","source":"bob","payload":2,"at":0}]`,
+		assert.Equal(t, `l[{"id":"","name":"x","category":"external","source_type":"test","source":"ann","correlation_id":"","payload":1,"at":0},`+
+			`{"id":"","name":"x","category":"external","source_type":"test","source":"bob","correlation_id":"","payload":2,"at":0}]`,
 			withoutTimes(l.journal("task")["await:ask"]))
 		l.end("task", "success")
 		b.Check(t, invariant.Quiescent)

@@ -3,6 +3,7 @@ package enginetest_test
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -142,7 +143,8 @@ func TestWaitConditions(t *testing.T) {
 		"two of":   {waitSpec{names: []string{"a", "a", "b", "b"}, count: 2}, []sent{{"a", "ann", "accepted"}, {"c", "ann", "accepted"}, {"a", "ann", "resumed"}}, `"a of ann"`},
 		"distinct": {waitSpec{count: 2, distinct: true}, []sent{{"x", "ann", "accepted"}, {"x", "ann", "accepted"}, {"x", "bob", "resumed"}}, `"x of bob"`},
 		"collect": {waitSpec{names: []string{"a", "b"}, mode: "all", collect: true}, []sent{{"b", "ann", "accepted"}, {"c", "x", "accepted"}, {"a", "bob", "resumed"}},
-			`[{"name":"b","source":"ann","payload":"b of ann","at":0},{"name":"a","source":"bob","payload":"a of bob","at":0}]`},
+			`[{"id":"","name":"b","category":"external","source_type":"test","source":"ann","correlation_id":"","payload":"b of ann","at":0},` +
+				`{"id":"","name":"a","category":"external","source_type":"test","source":"bob","correlation_id":"","payload":"a of bob","at":0}]`},
 	}
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		for name, c := range cases {
@@ -178,8 +180,12 @@ func TestWaitConditions(t *testing.T) {
 	})
 }
 
+// signalID is the random id of a signal in a list of signals.
+var signalID = regexp.MustCompile(`"id":"[0-9a-f-]{36}",`)
+
 // withoutTimes replaces the times of collected signals.
 func withoutTimes(text string) string {
+	text = signalID.ReplaceAllString(text, `"id":"",`)
 	parts := strings.Split(text, `"at":`)
 	for i := range parts[1:] {
 		parts[i+1] = "0" + strings.TrimLeft(parts[i+1], "0123456789")

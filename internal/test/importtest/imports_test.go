@@ -65,8 +65,8 @@ var mayImport = map[string][]string{
 		"runtime/internal/submit", "runtime/runevent",
 	},
 	"runtime/internal/admission": {
-		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/stablehash", "runtime/internal/engine",
-		"runtime/internal/submit",
+		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/stablehash",
+		"runtime/internal/engine", "runtime/internal/submit",
 	},
 	"runtime/internal/submit": {
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",

@@ -10,7 +10,7 @@ claim_reply.MAX_INLINE_BYTES = MAX_INLINE_BYTES
 -- the inputs, or with the budgets, ends the description of a node that is leased for its first attempt and needs nothing beyond the
 -- least: its attempt is the first, whose id follows from the lease. Mostly that is one text in place of the list: see
 -- row_claimed.describe.
--- @record    claimed_execution execution_id:execution_id lease_id:lease_id lease_expires_at:unix_ms flow_name:text run_id:text created_at:unix_ms deadline_at:unix_ms trace_context:text graph:text flow_input:bytes inputs_complete:bool inputs:list(node_input) admission:text? budgets:text? node:text? kind:text? flow_id:flow_id? attempt_index:attempt_index? attempt_id:attempt_id? attempt_type:text? lease_epoch:lease_epoch? retry_count:int? policy:json? payload:bytes? journal_complete:bool? journal:list(journal_entry)?
+-- @record    claimed_execution execution_id:execution_id lease_id:lease_id lease_expires_at:unix_ms flow_name:text run_id:text created_at:unix_ms deadline_at:unix_ms trace_context:text graph:text flow_input:bytes inputs_complete:bool inputs:list(node_input) admission:text? budgets:text? node:text? kind:text? flow_id:flow_id? attempt_index:attempt_index? attempt_id:attempt_id? attempt_type:text? lease_epoch:lease_epoch? retry_count:int? policy:json? payload:bytes? journal_complete:bool? journal:list(journal_entry)? tags:json?
 -- @record    journal_entry name:text value:bytes
 -- @record    node_input name:text result:bytes
 
@@ -102,6 +102,15 @@ local function describe_node(c, r, execution_id, core, flow, attempt, lease_id)
   }
 end
 
+-- The tags of an execution as a JSON object; empty where it has none.
+local function tags_of(c, execution_id)
+  local list = redis.call('HGETALL', key.exec_tags(c, execution_id))
+  if #list == 0 then return '' end
+  local tags = {}
+  for i = 1, #list, 2 do tags[list[i]] = list[i + 1] end
+  return cjson.encode(tags)
+end
+
 -- All that a worker needs to run what it leased, in the order of the record claimed_execution.
 function claim_reply.describe(c, execution_id, core, attempt, lease_id)
   local flow = flow_record.read(c, core.flow_id)
@@ -121,5 +130,6 @@ function claim_reply.describe(c, execution_id, core, attempt, lease_id)
     limit_admission.permits_due(core), budget_gate.of(c, core.flow_id, flow.budgets),
     core.node or '', core.execution_kind or '', core.flow_id or '', attempt.index, attempt.attempt_id, attempt.type, attempt.epoch,
     core.retry_count or '0', policies.text(c, execution_id) or '', payload, all_steps and '1' or '0', steps,
+    tags_of(c, execution_id),
   }
 end

@@ -445,6 +445,8 @@ redis.register_function{ function_name = 'ffx2_signal', flags = { 'allow-oom' },
     source_identity = args[7],
     idempotency_key = args[8],
     payload = args[9],
+    signal_category = args[10],
+    correlation_id = args[11],
   }))
 end }
 

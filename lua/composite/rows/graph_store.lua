@@ -24,7 +24,7 @@ local FIELDS = {
   'name', 'kind', 'lane_id', 'priority', 'uses_flow_input', 'input_count', 'capabilities', 'policy', 'tags', 'start_timeout',
   'attempt_timeout', 'delay', 'wait', 'join', 'ups', 'downs', 'limits',
 }
-local NAME, KIND, POLICY, LIMITS = 1, 2, 8, 17
+local NAME, KIND, POLICY, TAGS, LIMITS = 1, 2, 8, 9, 17
 
 -- Graphs that the interpreter knows, by the key of their hash: nodes that have been read. Bounded by the bytes that were read
 -- for them; beyond that, all are dropped.
@@ -288,7 +288,7 @@ function graph_store.budgets(g)
   return text
 end
 
--- @record graph_node name:text kind:text policy:json limits:text
+-- @record graph_node name:text kind:text policy:json tags:json limits:text
 
 -- @function ffx_read_graph
 -- @summary  What claims leave out of the nodes of a graph: of at most CHUNK of them, from one of the places 1, 33, 65 … on. With the
@@ -307,7 +307,7 @@ function F.ffx_read_graph(K, A)
   local found = redis.call('HMGET', key.ffx_graph(c, A.graph), 'n' .. number.digits(math.floor((first - 1) / CHUNK) + 1), 'budgets')
   if not found[1] then return reply.err('graph_unknown') end
   local nodes = cmsgpack.unpack(found[1])
-  for i, values in ipairs(nodes) do nodes[i] = { values[NAME], values[KIND], values[POLICY], values[LIMITS] } end
+  for i, values in ipairs(nodes) do nodes[i] = { values[NAME], values[KIND], values[POLICY], values[TAGS], values[LIMITS] } end
   return reply.ok(nodes, found[2] or '')
 end
 

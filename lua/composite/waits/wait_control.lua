@@ -15,7 +15,7 @@ local LIMITS = { dedup_ttl_ms = 1, keep_dedup = true, signal_maxlen = MAX_SIGNAL
 -- Refusal of arguments that no waitpoint takes; nil when they are fine.
 local function check_signal(A)
   if #(A.signal_id or '') ~= 36 then return reply.err('invalid_input', 'signal_id must be a UUID') end
-  for _, name in ipairs({ 'signal_name', 'source_type', 'source_identity', 'idempotency_key' }) do
+  for _, name in ipairs({ 'signal_name', 'source_type', 'source_identity', 'idempotency_key', 'signal_category', 'correlation_id' }) do
     if #(A[name] or '') > MAX_TEXT then
       return reply.err('invalid_input', name .. ' must have at most ' .. MAX_TEXT .. ' bytes, got: ' .. #A[name])
     end
@@ -78,6 +78,8 @@ end
 -- @arg      source_identity    text
 -- @arg      idempotency_key    text optional
 -- @arg      payload            bytes optional
+-- @arg      signal_category    text optional
+-- @arg      correlation_id     text optional
 -- @reply    OK outcome:text signal_id:signal_id first_outcome:text matched:bool
 -- @error    invalid_token
 -- @error    signal_limit_exceeded limit:int
@@ -86,6 +88,7 @@ end
 function F.ffx_signal(K, A)
   local err = check_signal(A)
   if err then return err end
+  if not is_set(A.signal_category) then A.signal_category = nil end -- what signals have by default
   local c = call.open(K.partition)
   local k = signal_keys(c, A)
   local w = record.read(k.waitpoint, signal.WAITPOINT_FIELDS) or {}

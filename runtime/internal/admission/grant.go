@@ -3,12 +3,13 @@ package admission
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -18,10 +19,8 @@ var ErrNoGrant = errors.New("nothing to grant")
 const (
 	// MaxGrantTTL bounds GrantRequest.TTL.
 	MaxGrantTTL = time.Minute
-	// maxGrantCapabilities and maxGrantCapabilityBytes bound the capabilities of a worker, in number and as a
-	// sorted list.
-	maxGrantCapabilities    = 256
-	maxGrantCapabilityBytes = 4096
+	// maxGrantID is the longest id of a worker or of its instance, in bytes.
+	maxGrantID = 256
 )
 
 // GrantRequest describes the worker that a grant is for. It is the internal form of runtime.GrantRequest.
@@ -70,22 +69,21 @@ func (r GrantRequest) check() (csv string, err error) {
 	if _, err := enginecore.ParseLaneID(r.Lane); err != nil {
 		fault("lane: %w", err)
 	}
-	if r.WorkerID == "" || r.Instance == "" {
-		fault("worker id and instance must be given")
+	for _, id := range []struct{ name, text string }{
+		{"worker id", string(r.WorkerID)}, {"instance", string(r.Instance)},
+	} {
+		if id.text == "" || len(id.text) > maxGrantID || !utf8.ValidString(id.text) ||
+			strings.ContainsFunc(id.text, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
+			fault("%s %.80q: must have 1 to %d bytes, without white space and control characters", id.name,
+				id.text, maxGrantID)
+		}
 	}
 	if r.TTL < time.Millisecond || r.TTL > MaxGrantTTL {
 		fault("ttl %s: must be 1ms to %s", r.TTL, MaxGrantTTL)
 	}
-	list := slices.Compact(slices.Sorted(slices.Values(r.Capabilities)))
-	for _, name := range list {
-		if name == "" || strings.ContainsFunc(name, func(c rune) bool { return c == ',' || unicode.IsSpace(c) || unicode.IsControl(c) }) {
-			fault("capability %q: must not be empty or contain commas, white space or control characters", name)
-		}
+	list, wrong := activityspec.Offered(r.Capabilities)
+	for _, err := range wrong {
+		fault("%w", err)
 	}
-	csv = strings.Join(list, ",")
-	if len(list) > maxGrantCapabilities || len(csv) > maxGrantCapabilityBytes {
-		fault("%d capabilities of %d bytes, at most %d of %d are allowed", len(list), len(csv), maxGrantCapabilities,
-			maxGrantCapabilityBytes)
-	}
-	return csv, errors.Join(faults...)
+	return strings.Join(list, ","), errors.Join(faults...)
 }

@@ -2,8 +2,10 @@ package contractmode
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -140,6 +142,7 @@ type contractClaim struct {
 	policy *rueidis.RedisResult
 	input  *rueidis.RedisResult
 	tags   *rueidis.RedisResult
+	all    *rueidis.RedisResult // all tags
 	flow   *rueidis.RedisResult
 	header *rueidis.RedisResult
 }
@@ -235,6 +238,7 @@ func (c *contract) addReads(b *contractBatch, x *contractClaim, p enginecore.Par
 	x.policy = b.get(c.client.B().Get().Key(c.keys.ExecPolicy(x.id)).Build())
 	x.input = b.get(c.client.B().Get().Key(c.keys.ExecPayload(x.id)).Build())
 	x.tags = b.get(c.hmget(c.keys.ExecTags(x.id), claimTags))
+	x.all = b.get(c.client.B().Hgetall().Key(c.keys.ExecTags(x.id)).Build())
 	if id := enginecore.FlowID(x.core["flow_id"]); id != "" {
 		x.flow = b.get(c.hmget(c.keys.FlowCore(p, id), claimFlow))
 		x.header = b.get(c.hmget(c.keys.FlowTags(p, id), claimHeader))
@@ -271,6 +275,7 @@ func (c *contract) claimed(
 	if out.Node == "" {
 		out.Node = string(x.id)
 	}
+	out.Tags = userTags(*x.all)
 	out.Policy, _ = x.policy.AsBytes() // nil where there is none
 	out.Payload, _ = x.input.AsBytes()
 	lease := contractLease{
@@ -286,6 +291,20 @@ func (c *contract) claimed(
 	}
 	c.leases.add(x.id, out.LeaseID, &lease, r.LeaseTTL)
 	return out
+}
+
+// userTags encodes the tags of an execution that are not this package's own; nil if there are none.
+func userTags(result rueidis.RedisResult) []byte {
+	tags, err := result.AsStrMap()
+	if err != nil {
+		return nil
+	}
+	maps.DeleteFunc(tags, func(key, _ string) bool { return strings.HasPrefix(key, contractTags) })
+	if len(tags) == 0 {
+		return nil
+	}
+	encoded, _ := json.Marshal(tags) // texts have a JSON form
+	return encoded
 }
 
 // claimedBefore returns the executions that an earlier try of the same claim has claimed.

@@ -48,6 +48,7 @@ type Queue struct {
 
 	mu         sync.Mutex
 	free       int
+	owed       int // slots that go as soon as they are free
 	claims     int // in flight
 	queue      []ClaimTarget
 	queued     map[LaneShard]bool        // shards in the queue
@@ -231,7 +232,7 @@ func (q *Queue) FinishClaim(unused int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.claims--
-	q.free += unused
+	q.addFree(unused)
 	if len(q.queue) > 0 {
 		signalChange(q.Changed)
 	}
@@ -241,7 +242,7 @@ func (q *Queue) FinishClaim(unused int) {
 func (q *Queue) ReleaseSlot() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.free++
+	q.addFree(1)
 	if len(q.queue) > 0 {
 		signalChange(q.Changed)
 	}
@@ -264,7 +265,7 @@ func (q *Queue) Reserve(n int) int {
 func (q *Queue) Restore(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.free += n
+	q.addFree(n)
 	if n > 0 && len(q.queue) > 0 {
 		signalChange(q.Changed)
 	}

@@ -27,6 +27,14 @@ type Backend interface {
 	Complete(context.Context, enginerpc.CompleteCall) (enginerpc.CompleteReply, error)
 	Fail(context.Context, enginerpc.FailCall) (enginerpc.FailReply, error)
 	Release(context.Context, enginerpc.ReleaseCall) (enginerpc.ReleaseReply, error)
+	// CancelExecution, DelayExecution, MoveToWaitingChildren and SuspendExecution give a lease up, as the contract has
+	// them; what follows from the end of an execution is done as well.
+	CancelExecution(context.Context, enginerpc.CancelExecutionCall) (enginerpc.CancelExecutionReply, error)
+	DelayExecution(context.Context, enginerpc.DelayExecutionCall) (enginerpc.DelayExecutionReply, error)
+	MoveToWaitingChildren(
+		context.Context, enginerpc.MoveToWaitingChildrenCall,
+	) (enginerpc.MoveToWaitingChildrenReply, error)
+	SuspendExecution(context.Context, enginerpc.SuspendExecutionCall) (enginerpc.SuspendExecutionReply, error)
 	Announce(context.Context, enginerpc.AnnounceCall) (enginerpc.AnnounceReply, error)
 	Renew(context.Context, enginerpc.RenewCall) (enginerpc.RenewReply, error)
 	// Claimable returns keys of a shard, at least one of which exists when the shard has something to claim.

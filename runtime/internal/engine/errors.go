@@ -59,6 +59,8 @@ var (
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrCancelled: the execution was cancelled.
 	ErrCancelled = errors.New("execution cancelled")
+	// ErrTaskSettled: the program has settled the task in another way.
+	ErrTaskSettled = errors.New("the task is settled")
 	// ErrStopping: the worker stops and gives the execution back.
 	ErrStopping = errors.New("worker is stopping")
 	// ErrHeartbeatTimeout: the activity did not call Heartbeat in time.

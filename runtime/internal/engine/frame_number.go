@@ -15,15 +15,19 @@ type FrameNumber struct {
 	Count int64
 }
 
-// String returns the form in which a frame carries its number, which [ParseFrameNumber] reads.
-func (n FrameNumber) String() string { return fmt.Sprintf("%d.%d", n.Epoch, n.Count) }
+// frameSource begins the source of a frame that a worker has numbered.
+const frameSource = "worker "
 
-// ParseFrameNumber reads what [FrameNumber.String] writes. Malformed text yields the zero value.
-func ParseFrameNumber(text string) FrameNumber {
+// Source returns the source of a frame with the number, which [ParseFrameSource] reads.
+func (n FrameNumber) Source() string { return fmt.Sprintf("%s%d.%d", frameSource, n.Epoch, n.Count) }
+
+// ParseFrameSource reads what [FrameNumber.Source] writes. Any other text yields the zero value.
+func ParseFrameSource(text string) FrameNumber {
+	text, numbered := strings.CutPrefix(text, frameSource)
 	epoch, count, _ := strings.Cut(text, ".")
 	e, err1 := strconv.ParseInt(epoch, 10, 64)
 	n, err2 := strconv.ParseInt(count, 10, 64)
-	if err1 != nil || err2 != nil {
+	if !numbered || err1 != nil || err2 != nil {
 		return FrameNumber{}
 	}
 	return FrameNumber{enginecore.LeaseEpoch(e), n}

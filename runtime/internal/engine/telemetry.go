@@ -121,9 +121,11 @@ const (
 	OutcomeUnanswered    = "unanswered"
 	OutcomeSucceeded     = "succeeded"
 	OutcomeFailed        = "failed"
-	outcomeRetried       = "retried"
+	OutcomeRetried       = "retried"
 	OutcomeSuspended     = "suspended"
 	OutcomeReleased      = "released"
+	OutcomeCancelled     = "cancelled"
+	OutcomeDelayed       = "delayed"
 	OutcomeLeaseLost     = "lease_lost"
 	OutcomeEndedByEngine = "ended_by_engine"
 	OutcomeNotCommitted  = "not_committed"
@@ -160,7 +162,7 @@ func Stopper(registration metric.Registration, err error) (func(), error) {
 func OutcomeOfFailure(reply enginerpc.FailReply) string {
 	switch reply.Outcome {
 	case "retry_scheduled":
-		return outcomeRetried
+		return OutcomeRetried
 	case "cancelled":
 		return OutcomeEndedByEngine
 	}

@@ -22,9 +22,9 @@ type storedCondition struct {
 	Decisive []string `json:"decisive_signal_names,omitempty"`
 }
 
-// encodeCondition turns a wait into matchers. For n signals of some names, each name is listed n times. Decisive names
+// EncodeCondition turns a wait into matchers. For n signals of some names, each name is listed n times. Decisive names
 // are listed separately.
-func encodeCondition(w activityspec.Wait) []byte {
+func EncodeCondition(w activityspec.Wait) []byte {
 	c := storedCondition{
 		Type: "signal_set", Names: []string{}, Mode: "any", Minimum: max(1, w.Count), Distinct: w.Distinct,
 		Decisive: w.Decisive,
@@ -74,7 +74,7 @@ type storedWait struct {
 // encodeWait returns the wait of a waitpoint node. The ids of its waitpoints derive from the run's and the node's name.
 func encodeWait(w *flowgraph.WaitSpec) []byte {
 	data, err := json.Marshal(storedWait{
-		Condition: encodeCondition(w.Wait),
+		Condition: EncodeCondition(w.Wait),
 		TimeoutMS: w.Timeout.Milliseconds(), OnTimeout: TimeoutBehaviors[w.OnTimeout], Collect: w.Collect,
 	})
 	if err != nil {
@@ -88,7 +88,7 @@ func WaitpointKey(id enginecore.WaitpointID) string { return "wpk:" + string(id)
 
 // ConditionOf encodes the resume condition of a wait inside an activity.
 func ConditionOf(w activitycontext.Wait) []byte {
-	return encodeCondition(activityspec.Wait{
+	return EncodeCondition(activityspec.Wait{
 		Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive,
 	})
 }

@@ -27,7 +27,7 @@ func TestConditions(t *testing.T) {
 			t.Parallel()
 			w := activityspec.NewWait(tc.opts...)
 			require.NoError(t, w.Validate())
-			require.JSONEq(t, tc.want, string(encodeCondition(w)))
+			require.JSONEq(t, tc.want, string(EncodeCondition(w)))
 		})
 	}
 	for _, b := range []activity.TimeoutBehavior{activity.FailOnTimeout, activity.CancelOnTimeout, activity.ExpireOnTimeout, activity.ResumeOnTimeout, activity.Escalate} {

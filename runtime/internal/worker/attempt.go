@@ -52,10 +52,16 @@ var unreported = map[outcomeKind]struct {
 	event   engine.LogEvent
 	message string
 }{
-	outcomeKindCompleted:   {engine.EventResultLost, "the engine did not commit the result"},
-	outcomeKindFailed:      {engine.EventFailureLost, "the engine did not record the failure"},
-	outcomeKindSuspended:   {engine.EventSuspensionLost, "the engine did not suspend the execution"},
-	outcomeKindAwaitsChild: {engine.EventSuspensionLost, "the engine did not suspend the execution for its child run"},
+	outcomeKindCompleted: {engine.EventResultLost, "the engine did not commit the result"},
+	outcomeKindFailed:    {engine.EventFailureLost, "the engine did not record the failure"},
+	outcomeKindSuspended: {engine.EventSuspensionLost, "the engine did not suspend the execution"},
+	outcomeKindAwaitsChild: {engine.EventSuspensionLost,
+		"the engine did not suspend the execution for its child run"},
+	outcomeKindCancelled: {engine.EventFailureLost, "the engine did not cancel the execution"},
+	outcomeKindDelayed:   {engine.EventSuspensionLost, "the engine did not delay the execution"},
+	outcomeKindAwaitsChildren: {engine.EventSuspensionLost,
+		"the engine did not suspend the execution for its dependencies"},
+	outcomeKindAwaitsSignals: {engine.EventSuspensionLost, "the engine did not suspend the execution"},
 	outcomeKindReleased: {
 		engine.EventReturnFailed, "the worker could not release the execution, whose lease expires instead",
 	},
@@ -140,16 +146,19 @@ func (a *attempt) outcomeOf(result []byte, err error) attemptOutcome {
 		return dropped
 	case err == nil:
 		return attemptOutcome{kind: outcomeKindCompleted, result: result}
-	case suspensionIn(err) != nil:
-		return attemptOutcome{kind: outcomeKindSuspended, err: err, suspension: suspensionIn(err)}
 	case childWaitIn(err) != nil:
 		return attemptOutcome{kind: outcomeKindAwaitsChild, err: err, child: childWaitIn(err)}
+	}
+	o, marked := markedOutcome(err)
+	switch {
+	case marked && o.kind != outcomeKindReleased:
+		return o
 	case errors.Is(cause, engine.ErrStopping):
 		return attemptOutcome{kind: outcomeKindReleased, err: err, reason: reasonStopped}
-	case waitsForBudget(err):
+	case marked:
 		a.log(slog.LevelInfo, engine.EventBudgetWait, "the worker released an execution that waits for a budget",
 			slog.Any("error", err))
-		return attemptOutcome{kind: outcomeKindReleased, err: err, reason: "it waits for a budget"}
+		return o
 	case errors.Is(err, engine.ErrDeadline):
 		a.ended(engine.OutcomeEndedByEngine)
 		a.log(slog.LevelInfo, engine.EventAttemptDeadline, "the deadline of the run ended the attempt")

@@ -24,6 +24,26 @@ func (u *budgetUse) entryID(key string) string {
 	return fmt.Sprintf("%s/%d/%d", u.attempt.claimed.ExecutionID, u.attempt.claimed.LeaseEpoch, u.next())
 }
 
+// reportAll counts amounts of several dimensions at once: those of one budget share calls.
+func (u *budgetUse) reportAll(ctx context.Context, usage []activitycontext.Usage, key string) error {
+	if len(usage) == 1 {
+		return u.report(ctx, usage[0].Dimension, usage[0].Amount, key)
+	}
+	// An unknown dimension fails before any is counted.
+	for _, x := range usage {
+		if _, err := u.budgetsWith(ctx, x.Dimension); err != nil {
+			return err
+		}
+	}
+	errs := make([]error, len(usage))
+	var reports sync.WaitGroup
+	for i, x := range usage {
+		reports.Go(func() { errs[i] = u.report(ctx, x.Dimension, x.Amount, key) })
+	}
+	reports.Wait()
+	return errors.Join(errs...)
+}
+
 // report counts an amount that the function used of a dimension. With a key, it counts once for all attempts of the
 // execution.
 func (u *budgetUse) report(ctx context.Context, dimension string, n int64, key string) error {

@@ -30,6 +30,7 @@ type completer struct {
 	// markUncertain is called after failed calls by which the engine may have leased executions that the
 	// worker does not know.
 	markUncertain func()
+	instance      enginecore.WorkerInstanceID
 	batch         *completionBatcher // nil if completions are sent one by one
 }
 
@@ -41,12 +42,15 @@ type report struct {
 	committing time.Duration
 	// err is set if the engine may not know that the attempt has ended.
 	err error
-	// refused is the reason why the engine refused to suspend the execution, so that the attempt fails.
+	// refused is the reason why the engine refused to suspend, delay or cancel the execution, so that the attempt
+	// fails.
 	refused error
 	// resumed is set if the signals or the child run that the execution waits for have arrived already, so
 	// that its function runs again; brought is the result of the wait.
 	resumed bool
 	brought []byte
+	// token is that of the waitpoint of a suspended execution, if a program holds its task.
+	token   activity.Token
 	handoff handoff
 }
 
@@ -92,6 +96,14 @@ func (c *completer) report(l *lease, o attemptOutcome, slots int) report {
 		return c.awaitChild(l, o.child, slots)
 	case outcomeKindReleased:
 		return c.release(l, o.reason)
+	case outcomeKindCancelled:
+		return c.cancel(l, o.reason)
+	case outcomeKindDelayed:
+		return c.delay(l, o.until)
+	case outcomeKindAwaitsChildren:
+		return c.awaitChildren(l)
+	case outcomeKindAwaitsSignals:
+		return c.suspendHeld(l, o.wait)
 	case outcomeKindDropped:
 	}
 	return report{}

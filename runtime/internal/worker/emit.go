@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -45,7 +46,7 @@ type numberedFrame struct {
 }
 
 // size returns the bytes that the frame counts for.
-func (f *numberedFrame) size() int { return len(f.Payload) + frameOverhead }
+func (f *numberedFrame) size() int { return len(f.Payload) + len(f.CorrelationID) + frameOverhead }
 
 func newEmitter(a *attempt) *emitter { return &emitter{attempt: a, moved: make(chan struct{})} }
 
@@ -157,11 +158,15 @@ func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 	pipeline := a.run.core.Pipeline()
 	results := make([]*enginerpc.Result[enginerpc.AppendFrameReply], len(batch))
 	for i, f := range batch {
-		results[i] = enginerpc.Add(pipeline, enginerpc.AppendFrameCall{
+		call := enginerpc.AppendFrameCall{
 			ExecutionID: a.claimed.ExecutionID, AttemptIndex: a.claimed.AttemptIndex, LeaseID: a.claimed.LeaseID,
 			LeaseEpoch: a.claimed.LeaseEpoch, AttemptID: a.claimed.AttemptID, FrameType: f.Kind, Payload: f.Payload,
-			Encoding: f.Encoding, CorrelationID: f.number.String(), Source: "worker",
-		})
+			Encoding: f.Encoding, CorrelationID: f.CorrelationID, Source: f.number.Source(),
+		}
+		if !f.At.IsZero() {
+			call.Ts = strconv.FormatInt(f.At.UnixMilli(), 10)
+		}
+		results[i] = enginerpc.Add(pipeline, call)
 	}
 	_ = pipeline.Run(ctx) // each result has its own error
 	for i, result := range results {

@@ -72,11 +72,23 @@ func (t *Task) execute(ctx context.Context) ([]byte, error) {
 	if err := e.checkSuspension(err); err != nil {
 		return nil, err
 	}
-	if err == nil && len(result) > submit.MaxResult {
-		return nil, activity.NonRetryable(activity.Category(fmt.Errorf("%w: the result of node %s has %d bytes, at most %d are allowed",
-			engine.ErrTooLarge, t.claimed.Node, len(result), submit.MaxResult), engine.CategoryTooLarge))
+	if err == nil {
+		err = t.checkResult(result)
 	}
-	return result, err
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// checkResult returns the failure of an attempt whose result is too large; nil for others.
+func (t *Task) checkResult(result []byte) error {
+	if len(result) <= submit.MaxResult {
+		return nil
+	}
+	return activity.NonRetryable(activity.Category(
+		fmt.Errorf("%w: the result of node %s has %d bytes, at most %d are allowed", engine.ErrTooLarge, t.claimed.Node,
+			len(result), submit.MaxResult), engine.CategoryTooLarge))
 }
 
 // interrupted joins the error of a function whose context ended with the cause of that end.

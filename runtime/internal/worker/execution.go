@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
@@ -20,7 +21,10 @@ func (e *execution) Info() activitycontext.Info {
 	c := e.task.claimed
 	return activitycontext.Info{
 		Flow: c.FlowName, FlowID: string(c.FlowID), RunID: c.RunID, Node: c.Node, ExecutionID: string(c.ExecutionID),
-		Attempt: int(c.AttemptIndex) + 1, StartedAt: e.task.begun, Deadline: e.until,
+		Attempt: int(c.AttemptIndex) + 1, StartedAt: e.task.begun, Deadline: e.until, Kind: c.Kind,
+		Lane: string(e.task.shard.Lane), Tags: tagsOf(c.Tags), AttemptID: string(c.AttemptID),
+		LeaseID:    string(c.LeaseID),
+		LeaseEpoch: int64(c.LeaseEpoch),
 	}
 }
 
@@ -52,8 +56,8 @@ func (e *execution) Emit(ctx context.Context, frame activitycontext.Frame) error
 }
 
 // ReportUsage implements activitycontext.Budgets.
-func (e *execution) ReportUsage(ctx context.Context, dimension string, n int64, key string) error {
-	return e.task.usage.report(ctx, dimension, n, key)
+func (e *execution) ReportUsage(ctx context.Context, usage []activitycontext.Usage, key string) error {
+	return e.task.usage.reportAll(ctx, usage, key)
 }
 
 // Reserve implements activitycontext.Budgets.
@@ -70,3 +74,12 @@ var (
 	_ activitycontext.Steps   = (*execution)(nil)
 	_ activitycontext.Budgets = (*execution)(nil)
 )
+
+// tagsOf decodes the tags of a claim; nil if there are none.
+func tagsOf(data []byte) map[string]string {
+	var tags map[string]string
+	if len(data) > 0 {
+		_ = json.Unmarshal(data, &tags) // the engine stores no other form
+	}
+	return tags
+}

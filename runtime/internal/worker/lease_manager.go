@@ -271,6 +271,9 @@ func (b *leaseManager) cancelExpired() {
 // the leases with those of the engine, in the partitions without leases too.
 func (b *leaseManager) renew(ctx context.Context) {
 	held := b.snapshot()
+	if b.run.worker.config.ManualRenewal {
+		clear(held) // the program renews them
+	}
 	compare := b.run.uncertain.Swap(false)
 	if compare {
 		for _, p := range b.run.session.Partitions() {

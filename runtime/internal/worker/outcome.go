@@ -2,10 +2,12 @@ package worker
 
 import (
 	"errors"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
@@ -28,6 +30,14 @@ const (
 	// outcomeKindReleased: the execution is returned without its end, and another worker continues the
 	// attempt.
 	outcomeKindReleased
+	// outcomeKindCancelled: the function, or the program that holds the task, ends the execution as cancelled.
+	outcomeKindCancelled
+	// outcomeKindDelayed: the attempt continues at a later time.
+	outcomeKindDelayed
+	// outcomeKindAwaitsChildren: the attempt continues when all dependencies are satisfied.
+	outcomeKindAwaitsChildren
+	// outcomeKindAwaitsSignals: the execution, whose task a program holds, waits for signals.
+	outcomeKindAwaitsSignals
 )
 
 // attemptOutcome describes how an attempt ended.
@@ -37,7 +47,9 @@ type attemptOutcome struct {
 	err        error                       // error of the function or of the attempt
 	suspension *activitycontext.Suspension // set for outcomeKindSuspended
 	child      *childWait                  // set for outcomeKindAwaitsChild
-	reason     string                      // set for outcomeKindReleased
+	reason     string                      // set for outcomeKindReleased and outcomeKindCancelled
+	until      time.Time                   // set for outcomeKindDelayed
+	wait       *heldWait                   // set for outcomeKindAwaitsSignals
 }
 
 // reasonStopped is the reason of a release because the worker stops.
@@ -48,9 +60,9 @@ func released(reason string) attemptOutcome {
 	return attemptOutcome{kind: outcomeKindReleased, reason: reason}
 }
 
-// spanError returns the error for the span of the attempt; nil for an attempt that suspended.
+// spanError returns the error for the span of the attempt; nil for an attempt that waits.
 func (o *attemptOutcome) spanError() error {
-	if o.suspension != nil || o.child != nil {
+	if o.suspension != nil || o.child != nil || o.kind == outcomeKindDelayed {
 		return nil
 	}
 	return o.err
@@ -75,6 +87,22 @@ func childWaitIn(err error) *childWait {
 func suspensionIn(err error) *activitycontext.Suspension {
 	s, _ := errors.AsType[*activitycontext.Suspension](err)
 	return s
+}
+
+// markedOutcome returns the outcome that an error asks for by a mark of package activity, and reports whether it has
+// one: the suspension of Await, CancelNode, DelayUntil, or a budget that the execution waits for.
+func markedOutcome(err error) (o attemptOutcome, marked bool) {
+	o.err = err
+	if s := suspensionIn(err); s != nil {
+		o.kind, o.suspension = outcomeKindSuspended, s
+	} else if mark, found := errors.AsType[*activityspec.Cancellation](err); found {
+		o.kind, o.reason = outcomeKindCancelled, mark.Reason
+	} else if mark, found := errors.AsType[*activityspec.Postponement](err); found {
+		o.kind, o.until = outcomeKindDelayed, mark.Until
+	} else if waitsForBudget(err) {
+		o.kind, o.reason = outcomeKindReleased, "it waits for a budget"
+	}
+	return o, o.kind != outcomeKindDropped
 }
 
 // waitsForBudget reports whether a function ended because its node has to wait for a budget.

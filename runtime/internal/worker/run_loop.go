@@ -44,12 +44,16 @@ type Run struct {
 // NewRun returns a run of a worker. base is the context of its calls and functions, and does not end
 // before the run.
 func NewRun(base context.Context, w *Worker) *Run {
+	slots := w.config.Slots
+	if w.handover != nil {
+		slots = 0 // each call of Next adds one
+	}
 	s := &Run{
 		services: services{
 			worker: w, session: w.session, core: w.session.Core, base: base,
 			budgets: newBudgetBatcher(w.session.Core.UseBudget), spanNames: spanNamesOf(w.handlers),
 		},
-		queue: dispatch.NewQueue(w.config.Slots), peers: dispatch.NewPeerSet(w.Instance),
+		queue: dispatch.NewQueue(slots), peers: dispatch.NewPeerSet(w.Instance),
 		request: enginerpc.ClaimRequest{
 			WorkerID: enginecore.WorkerID(w.config.ID), WorkerInstanceID: w.Instance, LeaseTTL: w.config.Lease,
 			Kinds: w.kinds(), Capabilities: strings.Join(w.config.Capabilities, ","),
@@ -63,7 +67,8 @@ func NewRun(base context.Context, w *Worker) *Run {
 	s.permits = permitQueue{run: &s.services, pools: &s.pools, slots: s}
 	s.returns = permitReturns{run: &s.services, queue: s.queue, limits: &s.limits, slots: s}
 	s.completer = &completer{
-		session: s.session, base: base, claimRequest: s.claimRequest, markUncertain: s.markUncertain,
+		session: s.session, base: base, instance: w.Instance, claimRequest: s.claimRequest,
+		markUncertain: s.markUncertain,
 	}
 	s.completer.batch = newCompletionBatcher(s.completer, w.config.Slots)
 	return s
@@ -79,6 +84,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		return err
 	}
 	defer w.liveness.Begin()()
+	if w.handover != nil {
+		defer w.handover.close()
+	}
 	return NewRun(context.WithoutCancel(ctx), w).run(ctx)
 }
 
@@ -119,9 +127,15 @@ func (s *Run) run(ctx context.Context) error {
 		loops.Go(func() { s.pollLoop(background, every) })
 	}
 
+	if s.worker.handover != nil {
+		s.worker.handover.begin(s)
+	}
 	s.dispatch(ctx)
 
 	s.queue.Close()
+	if s.worker.handover != nil {
+		s.worker.handover.close()
+	}
 	s.publishLeaving()
 	stopListening()
 	err = s.finish()

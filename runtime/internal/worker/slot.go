@@ -51,6 +51,12 @@ func (s *Run) start(tasks []*Task) {
 // work uses one slot: it runs a task and those that come with the replies to its reports, then frees the
 // slot.
 func (s *Run) work(t *Task) {
+	if s.worker.handover != nil {
+		if !s.hold(t, s.worker.handover.offers) {
+			s.queue.ReleaseSlot()
+		}
+		return
+	}
 	until := time.Now().Add(maxHandoffTime)
 	wantNext := func() bool {
 		return !s.worker.config.Through && (time.Now().Before(until) || !s.queue.HasWaiting()) && !s.queue.IsClosed()

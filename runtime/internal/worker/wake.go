@@ -88,7 +88,7 @@ func (s *Run) handleWake(ctx context.Context, lane enginecore.LaneID, slot *int,
 	} else if m, ok := enginerpc.ParseNoneMessage(message); ok {
 		s.queue.MarkEmpty(dispatch.LaneShard{Lane: lane, Partition: m.Partition})
 	} else if m, ok := enginerpc.ParseAsideMessage(message); ok {
-		if s.worker.handlers[m.Activity] != nil {
+		if s.worker.knows(m.Activity) {
 			s.queue.AddSetAside(dispatch.LaneShard{Lane: lane, Partition: m.Partition})
 		}
 	} else if m, ok := enginerpc.ParseHereMessage(message); ok {

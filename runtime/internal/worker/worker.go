@@ -35,6 +35,9 @@ type Worker struct {
 	// must be set before Run.
 	JoinKeeper func(keeperless bool) (leave func() error)
 
+	// handover is set for a worker that hands its tasks to callers of Next instead of running functions.
+	handover *handover
+
 	mu       sync.Mutex
 	handlers map[string]activity.Handler
 	running  bool
@@ -63,16 +66,24 @@ type Config struct {
 	// Sweep is the interval at which the worker sweeps all shards if it has no peers; 0 chooses by the kind
 	// of engine.
 	Sweep time.Duration
+	// Kinds are the kinds of executions that callers of Next get; with any, the worker runs no functions.
+	Kinds []string
+	// ManualRenewal leaves the renewal of leases to the callers of Next.
+	ManualRenewal bool
 	// Keeperless reports whether the worker runs without a keeper beside it.
 	Keeperless bool
 }
 
 // New returns a worker of a session.
 func New(s *engine.Session, config Config) *Worker {
-	return &Worker{
+	w := &Worker{
 		session: s, config: config, Instance: enginecore.WorkerInstanceID(config.ID + "-" + uuid.NewString()),
 		handlers: make(map[string]activity.Handler),
 	}
+	if len(config.Kinds) > 0 {
+		w.handover = newHandover(config.Slots)
+	}
+	return w
 }
 
 // Register adds activities, by their names and aliases. It returns all faults of the activities, joined, and an
@@ -80,6 +91,10 @@ func New(s *engine.Session, config Config) *Worker {
 func (w *Worker) Register(handlers []activity.Handler) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.handover != nil {
+		return fmt.Errorf("%w: a worker with TaskKinds hands its tasks to callers of Next and runs no activities",
+			engine.ErrInvalid)
+	}
 	if w.running {
 		return fmt.Errorf("%w: activities cannot be registered once the worker has been run", engine.ErrInvalid)
 	}
@@ -111,6 +126,9 @@ func (w *Worker) kinds() string { return enginerpc.KindSet(w.activities()) }
 // activities returns the sorted names of the kinds of nodes that the worker can run, maps and sub-flows
 // included.
 func (w *Worker) activities() []string {
+	if w.handover != nil {
+		return slices.Sorted(slices.Values(w.config.Kinds))
+	}
 	names := make([]string, 0, len(w.handlers)+2)
 	names = append(names, submit.MapKind, submit.SubKind)
 	for name := range w.handlers {
@@ -118,6 +136,14 @@ func (w *Worker) activities() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// knows reports whether the worker can run executions of a kind.
+func (w *Worker) knows(kind string) bool {
+	if w.handover != nil {
+		return slices.Contains(w.config.Kinds, kind)
+	}
+	return w.handlers[kind] != nil
 }
 
 // Check returns nil if the worker runs, has reached the engine within two lease durations, and has a slot
@@ -184,7 +210,7 @@ func (w *Worker) begin() error {
 	}
 	w.running = true
 	w.mu.Unlock()
-	if len(w.handlers) == 0 {
+	if len(w.handlers) == 0 && w.handover == nil {
 		return fmt.Errorf("worker: %w: no activity is registered", engine.ErrInvalid)
 	}
 	return nil

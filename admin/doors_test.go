@@ -1,0 +1,142 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+func TestLimitsAreRefused(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
+		id := d.create(admin.ExecutionSpec{Lane: lane})
+		for _, limit := range []int{-1, 1001} {
+			_, err := d.ReadStream(d.ctx, id, 0, "", "", limit)
+			require.ErrorIs(t, err, admin.ErrInvalid)
+			_, err = d.TailStream(d.ctx, id, 0, "", time.Millisecond, limit)
+			require.ErrorIs(t, err, admin.ErrInvalid)
+		}
+		budget, _, err := d.CreateBudget(d.ctx, admin.BudgetSpec{Dimensions: map[string]admin.Limits{"tokens": {Hard: 10}}})
+		require.NoError(t, err)
+		_, err = d.ReportUsage(d.ctx, budget, map[string]int64{"tokens": -1}, "")
+		require.ErrorIs(t, err, admin.ErrInvalid)
+	})
+}
+
+// An index is listed in the order in which workers claim.
+func TestListInOrder(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
+		var want []enginecore.ExecutionID
+		for _, priority := range []int{0, 1, 3, 5, 9} { // the last one is claimed first
+			want = append(want, d.create(admin.ExecutionSpec{Lane: lane, Priority: priority}))
+		}
+		slices.Reverse(want)
+		p, err := want[0].Partition()
+		require.NoError(t, err)
+		at := int(p.Index)
+		q := admin.ExecutionQuery{Lane: lane, Index: admin.IndexEligible, InOrder: true}
+		require.ErrorIs(t, q.Check(), admin.ErrInvalid, "of one partition only")
+		q.Partition = &at
+		var ids []enginecore.ExecutionID
+		for e, err := range d.Executions(d.ctx, q) {
+			require.NoError(t, err)
+			ids = append(ids, e.ID)
+		}
+		require.Equal(t, want, ids)
+		ids = nil
+		for page := (admin.ExecutionPage{}); ; {
+			page, err = d.ListExecutions(d.ctx, q, page.Next, 2)
+			require.NoError(t, err)
+			for _, e := range page.Executions {
+				ids = append(ids, e.ID)
+			}
+			if page.Next == "" {
+				break
+			}
+		}
+		require.Equal(t, want, ids)
+		_, err = d.ListExecutions(d.ctx, q, "rank.x", 2)
+		require.ErrorIs(t, err, admin.ErrCursor)
+		elsewhere := (at + 1) % 4
+		q.Partition = &elsewhere
+		page, err := d.ListExecutions(d.ctx, q, "", 0)
+		require.NoError(t, err)
+		require.Empty(t, page.Executions)
+		wrong := -1
+		q.Partition = &wrong
+		_, err = d.ListExecutions(d.ctx, q, "", 0)
+		require.ErrorIs(t, err, admin.ErrInvalid)
+	})
+}
+
+func TestCancelWithLease(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
+		id := d.create(admin.ExecutionSpec{Lane: lane})
+		_, err := d.CancelExecutionWith(d.ctx, id, admin.ExecutionCancel{Reason: "r", Lease: "only the id"})
+		require.ErrorIs(t, err, admin.ErrInvalid)
+		phase, err := d.CancelExecutionWith(d.ctx, id, admin.ExecutionCancel{Reason: "r", Source: "scheduler"})
+		require.NoError(t, err)
+		require.Equal(t, enginecore.PhaseRunnable, phase)
+		require.Equal(t, enginecore.PublicCancelled, d.state(id))
+
+		id = d.create(admin.ExecutionSpec{Lane: lane})
+		x := d.Claim(id, 0)
+		_, err = d.CancelExecutionWith(d.ctx, id, admin.ExecutionCancel{
+			Reason: "r", Source: "scheduler", Lease: x.LeaseID, Epoch: x.LeaseEpoch + 1,
+		})
+		require.ErrorIs(t, err, enginecore.ErrStaleLease)
+		require.Equal(t, enginecore.PublicActive, d.state(id))
+		phase, err = d.CancelExecutionWith(d.ctx, id, admin.ExecutionCancel{
+			Reason: "r", Source: "scheduler", Lease: x.LeaseID, Epoch: x.LeaseEpoch,
+		})
+		require.NoError(t, err)
+		require.Equal(t, enginecore.PhaseActive, phase)
+		e, err := d.Execution(d.ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, enginecore.PublicCancelled, e.State)
+		require.Equal(t, "scheduler", e.CancelledBy)
+	})
+}
+
+// Calls of TailStream that wait are counted, and one too many is told so.
+func TestTailsAreBounded(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, enginetest.New(t, testserver.Embedded))
+	id := d.create(admin.ExecutionSpec{Lane: lane})
+	d.Append(d.Claim(id, 0), "first")
+	frames, err := d.ReadStream(d.ctx, id, 0, "", "", 0)
+	require.NoError(t, err)
+	after := frames.Frames[0].ID
+	ctx, stop := context.WithCancel(d.ctx)
+	var waiting sync.WaitGroup
+	for range 256 {
+		waiting.Go(func() { _, _ = d.TailStream(ctx, id, 0, after, admin.MaxTailWait, 1) })
+	}
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		if _, err := d.TailStream(d.ctx, id, 0, after, time.Millisecond, 1); !errors.Is(err, runtime.ErrTooManyWatches) {
+			return fmt.Sprint("one more call waits: ", err)
+		}
+		return ""
+	})
+	frames, err = d.TailStream(d.ctx, id, 0, "", admin.MaxTailWait, 1)
+	require.NoError(t, err, "what is there is returned at once")
+	require.Len(t, frames.Frames, 1)
+	stop()
+	waiting.Wait()
+	_, err = d.TailStream(d.ctx, id, 0, after, time.Millisecond, 1)
+	require.NoError(t, err)
+}

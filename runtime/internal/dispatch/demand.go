@@ -1,0 +1,23 @@
+package dispatch
+
+// AddSlot adds a free slot, for a worker whose slots are the tasks that its program asks for.
+func (q *Queue) AddSlot() { q.ReleaseSlot() }
+
+// RemoveSlot takes back a slot that AddSlot has added and that no task has used. If a claim uses it, it goes when the
+// claim, or the task that it has leased, frees it.
+func (q *Queue) RemoveSlot() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.free > 0 {
+		q.free--
+	} else {
+		q.owed++
+	}
+}
+
+// addFree frees slots, but for those that RemoveSlot could not take back before. It needs the lock.
+func (q *Queue) addFree(n int) {
+	paid := min(n, q.owed)
+	q.owed -= paid
+	q.free += n - paid
+}

@@ -1,0 +1,552 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	goruntime "runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// holder is a program that works on tasks itself.
+type holder struct {
+	t      *testing.T
+	b      *enginetest.Bench
+	ctx    context.Context
+	worker *runtime.Worker
+	run    *enginetest.Running
+}
+
+func newHolder(t *testing.T, b *enginetest.Bench, config runtime.WorkerConfig) *holder {
+	config.TaskKinds = append(config.TaskKinds, "work")
+	w := enginetest.NewWorker(t, b.Engine, config)
+	h := &holder{t: t, b: b, ctx: enginetest.Context(t), worker: w}
+	h.run = b.Run(t, "holder", w.Run)
+	return h
+}
+
+func (h *holder) next() *runtime.Task {
+	h.t.Helper()
+	task, err := h.worker.Next(h.ctx)
+	require.NoError(h.t, err)
+	return task
+}
+
+// started starts a run of one node of kind "work".
+func (h *holder) started(input int, opts ...activity.Option) *runtime.Run[int] {
+	h.t.Helper()
+	run, err := runtime.Start(h.ctx, h.b.Client, single(h.t, passing("work", opts...)), input)
+	require.NoError(h.t, err)
+	return run
+}
+
+// outside creates an execution outside runs.
+func (h *holder) outside(spec admin.ExecutionSpec) (*admin.Client, enginecore.ExecutionID) {
+	h.t.Helper()
+	operator, err := admin.New(h.b.Engine)
+	require.NoError(h.t, err)
+	spec.Kind, spec.Lane = "work", activity.DefaultLane
+	id, _, err := operator.CreateExecution(h.ctx, spec)
+	require.NoError(h.t, err)
+	return operator, id
+}
+
+func TestTaskComplete(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		h := newHolder(t, b, runtime.WorkerConfig{})
+		run := h.started(4)
+		task := h.next()
+		info := task.Info()
+		require.Equal(t, "work", info.Kind)
+		require.Equal(t, activity.DefaultLane, info.Lane)
+		require.Equal(t, 1, info.Attempt)
+		require.NotEmpty(t, info.LeaseID)
+		require.NotEmpty(t, info.AttemptID)
+		require.EqualValues(t, 1, info.LeaseEpoch)
+		var n int
+		require.NoError(t, task.Decode(&n))
+		require.Equal(t, 4, n)
+		require.NoError(t, task.Renew(h.ctx))
+		require.NoError(t, task.Progress(h.ctx, 50, "half"))
+		seen, ok := activity.Info(task.Context())
+		require.True(t, ok)
+		require.Equal(t, info, seen)
+		require.NoError(t, task.Complete(h.ctx, n+1))
+		require.NoError(t, task.Complete(h.ctx, n+1), "it is safe to repeat")
+		_, err := task.Fail(h.ctx, errors.New("late"))
+		require.ErrorIs(t, err, runtime.ErrTaskSettled)
+		require.ErrorIs(t, task.Progress(h.ctx, 60, ""), runtime.ErrTaskSettled)
+		out, err := run.Result(h.ctx)
+		require.NoError(t, err)
+		require.Equal(t, 5, out)
+		b.Settle(t)
+	})
+}
+
+func TestTaskOutsideRuns(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		h := newHolder(t, b, runtime.WorkerConfig{})
+		operator, id := h.outside(admin.ExecutionSpec{Payload: []byte("raw"), Tags: map[string]string{"team": "a"}})
+		task := h.next()
+		require.Equal(t, "raw", string(task.Payload()))
+		require.Equal(t, map[string]string{"team": "a"}, task.Info().Tags)
+		require.Equal(t, string(id), task.Info().ExecutionID)
+		require.NoError(t, task.Complete(h.ctx, []byte("done")))
+		result, _, err := operator.ExecutionResult(h.ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, "done", string(result))
+	})
+}
+
+func TestTaskCancel(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		h := newHolder(t, b, runtime.WorkerConfig{})
+		run := h.started(1)
+		task := h.next()
+		require.NoError(t, task.Cancel(h.ctx, "superseded"))
+		require.NoError(t, task.Cancel(h.ctx, "superseded"))
+		_, err := run.Result(h.ctx)
+		require.Error(t, err)
+		operator, id := h.outside(admin.ExecutionSpec{})
+		require.NoError(t, h.next().Cancel(h.ctx, "superseded"))
+		state, err := operator.ExecutionState(h.ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, enginecore.PublicCancelled, state)
+		b.Settle(t)
+	})
+}
+
+func TestTaskFail(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		h := newHolder(t, b, runtime.WorkerConfig{})
+		run := h.started(1, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 2}))
+		task := h.next()
+		again, err := task.Fail(h.ctx, errors.New("once"))
+		require.NoError(t, err)
+		require.True(t, again)
+		task = h.next()
+		require.Equal(t, 2, task.Info().Attempt)
+		again, err = task.Fail(h.ctx, errors.New("twice"))
+		require.NoError(t, err)
+		require.False(t, again)
+		_, err = run.Result(h.ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		b.Settle(t)
+	})
+}
+
+func TestTaskDelayAndRelease(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		h := newHolder(t, b, runtime.WorkerConfig{})
+		run := h.started(7, activity.Retry(activity.NoRetry))
+		task := h.next()
+		until := time.Now().Add(20 * time.Millisecond)
+		require.NoError(t, task.Delay(h.ctx, until))
+		task = h.next()
+		require.Equal(t, 1, task.Info().Attempt, "no attempt is spent")
+		require.EqualValues(t, 2, task.Info().LeaseEpoch)
+		require.NoError(t, task.Release(h.ctx))
+		task = h.next()
+		require.Equal(t, 1, task.Info().Attempt)
+		require.NoError(t, task.WaitForChildren(h.ctx))
+		if !b.Contract() {
+			task = h.next()
+			require.NoError(t, task.Complete(h.ctx, 8))
+			out, err := run.Result(h.ctx)
+			require.NoError(t, err)
+			require.Equal(t, 8, out)
+		}
+	})
+}
+
+func TestTaskSuspend(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		h := newHolder(t, b, runtime.WorkerConfig{})
+		run := h.started(1)
+		task := h.next()
+		none, err := task.ResumeSignals(h.ctx)
+		require.NoError(t, err)
+		require.Empty(t, none)
+		token, err := task.Suspend(h.ctx, activity.Signals("yes"), activity.Timeout(time.Hour, activity.FailOnTimeout))
+		require.NoError(t, err)
+		same, err := task.Suspend(h.ctx)
+		require.NoError(t, err)
+		require.Equal(t, token.Reveal(), same.Reveal())
+		answer, err := b.Client.Signal(h.ctx, token, runtime.Signal{Name: "yes", Payload: 5, Source: "me"})
+		require.NoError(t, err)
+		require.Equal(t, runtime.SignalResumed, answer.Outcome)
+		task = h.next()
+		signals, err := task.ResumeSignals(h.ctx)
+		require.NoError(t, err)
+		require.Len(t, signals, 1)
+		require.Equal(t, "yes", signals[0].Name)
+		require.Equal(t, answer.SignalID, signals[0].ID)
+		require.Equal(t, "client", signals[0].SourceType)
+		require.Equal(t, "external", signals[0].Category)
+		require.Equal(t, "5", string(signals[0].Payload))
+		require.NoError(t, task.Complete(h.ctx, 5))
+		out, err := run.Result(h.ctx)
+		require.NoError(t, err)
+		require.Equal(t, 5, out)
+		b.Settle(t)
+	})
+}
+
+// Outside runs, signals come by ff_deliver_signal.
+func TestTaskSuspendOutsideRuns(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		h := newHolder(t, b, runtime.WorkerConfig{})
+		operator, id := h.outside(admin.ExecutionSpec{})
+		_, err := h.next().Suspend(h.ctx, activity.Signals("yes"))
+		require.NoError(t, err)
+		var points []admin.Waitpoint
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if points, err = operator.Waitpoints(h.ctx, id); err != nil || len(points) == 0 {
+				return "there is no waitpoint"
+			}
+			return ""
+		})
+		_, err = operator.DeliverSignal(h.ctx, admin.Signal{
+			Execution: id, Waitpoint: points[0].ID, Token: points[0].Token, Name: "yes", Category: "review",
+			SourceType: "person", SourceIdentity: "eve", CorrelationID: "case 7", Payload: []byte(`{"ok":true}`),
+		})
+		require.NoError(t, err)
+		task := h.next()
+		signals, err := task.ResumeSignals(h.ctx)
+		require.NoError(t, err)
+		require.Len(t, signals, 1)
+		require.Equal(t, "review", signals[0].Category)
+		require.Equal(t, "person", signals[0].SourceType)
+		require.Equal(t, "case 7", signals[0].CorrelationID)
+		require.NoError(t, task.Complete(h.ctx, nil))
+	})
+}
+
+// A task that the program drops, and those that it holds when the worker stops, are given back without spending an
+// attempt.
+func TestTaskIsGivenBack(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		h := newHolder(t, b, runtime.WorkerConfig{Grace: -1})
+		run := h.started(1, activity.Retry(activity.NoRetry))
+		func() { h.next() }()
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			goruntime.GC()
+			ctx, cancel := context.WithTimeout(h.ctx, 50*time.Millisecond)
+			defer cancel()
+			task, err := h.worker.Next(ctx)
+			if err != nil {
+				return err.Error()
+			}
+			require.Equal(t, 1, task.Info().Attempt)
+			require.NoError(t, h.run.Stop())
+			require.ErrorIs(t, task.Complete(h.ctx, 1), runtime.ErrStopping)
+			return ""
+		})
+		_, err := h.worker.Next(h.ctx)
+		require.ErrorIs(t, err, runtime.ErrStopping)
+		again := newHolder(t, b, runtime.WorkerConfig{})
+		require.NoError(t, again.next().Complete(h.ctx, 3))
+		out, err := run.Result(h.ctx)
+		require.NoError(t, err)
+		require.Equal(t, 3, out)
+		b.Settle(t)
+	})
+}
+
+// A program that has lost its lease cannot change the execution.
+func TestTaskFencing(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		h := newHolder(t, b, runtime.WorkerConfig{})
+		operator, id := h.outside(admin.ExecutionSpec{})
+		task := h.next()
+		_, err := operator.RevokeLease(h.ctx, id, enginecore.LeaseID(task.Info().LeaseID), "test")
+		require.NoError(t, err)
+		require.ErrorIs(t, task.Complete(h.ctx, 1), runtime.ErrLeaseLost)
+		_, err = task.Fail(h.ctx, errors.New("late"))
+		require.ErrorIs(t, err, runtime.ErrLeaseLost)
+	})
+}
+
+// With manual renewal, the lease ends unless the program renews it.
+func TestTaskManualRenewal(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		h := newHolder(t, b, runtime.WorkerConfig{ManualRenewal: true, Lease: 2 * time.Second})
+		h.started(1)
+		task := h.next()
+		before := task.LeaseEnd()
+		require.NoError(t, task.Renew(h.ctx))
+		require.True(t, task.LeaseEnd().After(before))
+		select {
+		case <-task.Context().Done():
+		case <-h.ctx.Done():
+			require.Fail(t, "the lease has not ended")
+		}
+		require.ErrorIs(t, context.Cause(task.Context()), runtime.ErrLeaseLost)
+		require.ErrorIs(t, task.Complete(h.ctx, 1), runtime.ErrLeaseLost)
+	})
+}
+
+// A call of Next whose ctx has ended leaves no task behind.
+func TestTaskNextEnds(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		h := newHolder(t, b, runtime.WorkerConfig{Concurrency: 1})
+		for range 20 {
+			ctx, cancel := context.WithTimeout(h.ctx, time.Millisecond)
+			_, err := h.worker.Next(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			cancel()
+		}
+		h.started(1)
+		h.started(2)
+		first := h.next()
+		ctx, cancel := context.WithTimeout(h.ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err := h.worker.Next(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "the program holds as many as it may")
+		require.NoError(t, first.Complete(h.ctx, 1))
+		require.NoError(t, h.next().Complete(h.ctx, 2))
+	})
+}
+
+func TestTaskOfGrant(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		h := newHolder(t, b, runtime.WorkerConfig{})
+		run := h.started(1)
+		issuer := enginetest.NewGrantIssuer(t, b.Engine)
+		var grant runtime.Grant
+		enginetest.Eventually(t, enginetest.Patience, func() (fault string) {
+			var err error
+			if grant, err = issuer.ClaimForWorker(h.ctx, runtime.GrantRequest{
+				Lane: activity.DefaultLane, WorkerID: "worker", Instance: h.worker.Instance(), TTL: 30 * time.Second,
+			}); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		task, err := h.worker.NextGranted(h.ctx, grant)
+		require.NoError(t, err)
+		_, err = h.worker.NextGranted(h.ctx, grant)
+		require.ErrorIs(t, err, runtime.ErrNoGrant)
+		require.NoError(t, task.Complete(h.ctx, 2))
+		out, err := run.Result(h.ctx)
+		require.NoError(t, err)
+		require.Equal(t, 2, out)
+	})
+}
+
+// With a granter, each call of Next claims by a grant.
+func TestTaskThroughGrants(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		issuer := enginetest.NewGrantIssuer(t, b.Engine)
+		h := newHolder(t, b, runtime.WorkerConfig{ClaimThrough: issuer})
+		runs := []*runtime.Run[int]{h.started(1), h.started(2)}
+		for range runs {
+			task := h.next()
+			var n int
+			require.NoError(t, task.Decode(&n))
+			require.NoError(t, task.Complete(h.ctx, n))
+		}
+		for i, run := range runs {
+			out, err := run.Result(h.ctx)
+			require.NoError(t, err)
+			require.Equal(t, i+1, out)
+		}
+	})
+}
+
+// A grant also gives an execution whose wait is over, and one whose worker was lost.
+func TestTaskOfLaterGrant(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		h := newHolder(t, b, runtime.WorkerConfig{ManualRenewal: true, Lease: time.Second})
+		run := h.started(1)
+		issuer := enginetest.NewGrantIssuer(t, b.Engine)
+		granted := func() (task *runtime.Task) {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				grant, err := issuer.ClaimForWorker(h.ctx, runtime.GrantRequest{
+					Lane: activity.DefaultLane, WorkerID: "worker", Instance: h.worker.Instance(), TTL: 30 * time.Second,
+				})
+				if err == nil {
+					task, err = h.worker.NextGranted(h.ctx, grant)
+				}
+				if err != nil {
+					return err.Error()
+				}
+				return ""
+			})
+			return task
+		}
+		task := granted()
+		_, err := task.Suspend(h.ctx, activity.Timeout(10*time.Millisecond, activity.ResumeOnTimeout))
+		require.NoError(t, err)
+		resumed := granted()
+		require.Equal(t, task.Info().AttemptID, resumed.Info().AttemptID)
+		<-resumed.Context().Done() // nobody renews the lease
+		reclaimed := granted()
+		require.Equal(t, 2, reclaimed.Info().Attempt)
+		require.ErrorIs(t, resumed.Complete(h.ctx, 1), runtime.ErrLeaseLost)
+		require.NoError(t, reclaimed.Complete(h.ctx, 3))
+		out, err := run.Result(h.ctx)
+		require.NoError(t, err)
+		require.Equal(t, 3, out)
+	})
+}
+
+func TestTaskFrames(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		h := newHolder(t, b, runtime.WorkerConfig{})
+		run := h.started(1)
+		task := h.next()
+		at := time.UnixMilli(1_700_000_000_000).UTC()
+		require.NoError(t, task.Append(h.ctx, activity.Frame{
+			Kind: "line", Payload: []byte("hello"), Encoding: "utf8", CorrelationID: "req-1", At: at,
+		}))
+		require.NoError(t, task.Append(h.ctx, activity.Frame{Kind: "value", Payload: 2}))
+		require.NoError(t, task.Complete(h.ctx, 1))
+		var frames []runtime.StreamFrame
+		for frame, err := range run.Frames(h.ctx, "only", "") {
+			require.NoError(t, err)
+			frames = append(frames, frame)
+		}
+		require.Len(t, frames, 2)
+		require.Equal(t, "req-1", frames[0].CorrelationID)
+		require.Equal(t, "utf8", frames[0].Encoding)
+		require.Equal(t, at, frames[0].ProducedAt)
+		require.True(t, frames[1].JSON)
+	})
+}
+
+// A function ends its node as cancelled, and delays itself.
+func TestFunctionCancelsAndDelays(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		infos := make(chan activity.ExecutionInfo, 10)
+		work := activity.New("work", func(ctx context.Context, n int) (int, error) {
+			info, _ := activity.Info(ctx)
+			infos <- info
+			switch {
+			case n < 0:
+				return 0, activity.CancelNode("negative")
+			case info.LeaseEpoch == 1:
+				return 0, activity.DelayUntil(time.Now().Add(5 * time.Millisecond))
+			}
+			return n, nil
+		}, activity.Retry(activity.NoRetry))
+		f := flow.New[int, int]("ends")
+		flow.Return(f, flow.Node(f, "work", work, f.Input(), flow.Tag("app.color", "red")))
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.Worker(t, []activity.Handler{work})
+		run, err := runtime.Start(ctx, b.Client, def, 3)
+		require.NoError(t, err)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 3, out)
+		first, second := <-infos, <-infos
+		require.Equal(t, map[string]string{"app.color": "red"}, first.Tags)
+		require.Equal(t, first.Attempt, second.Attempt)
+		require.Equal(t, first.AttemptID, second.AttemptID)
+		require.NotEqual(t, first.LeaseID, second.LeaseID)
+		run, err = runtime.Start(ctx, b.Client, def, -1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.Error(t, err)
+		require.Len(t, infos, 1, "it is not retried")
+		b.Settle(t)
+	})
+}
+
+// Usage of several dimensions counts in the budgets of the run.
+func TestTaskUsage(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		h := newHolder(t, b, runtime.WorkerConfig{})
+		f := flow.New[int, int]("spends",
+			flow.Budget("quota", flow.HardLimit("tokens", 100), flow.HardLimit("calls", 100)))
+		flow.Return(f, flow.Node(f, "only", passing("work"), f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		run, err := runtime.Start(h.ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		task := h.next()
+		require.NoError(t, task.ReportUsage(h.ctx, "first", map[string]int64{"tokens": 7, "calls": 1}))
+		require.NoError(t, task.ReportUsage(h.ctx, "first", map[string]int64{"tokens": 7, "calls": 1}), "it counts once")
+		require.NoError(t, activity.ReportUsages(task.Context(), map[string]int64{"tokens": 3, "calls": 1}))
+		amounts, err := activity.Budgets(task.Context())
+		require.NoError(t, err)
+		spent := map[string]int64{}
+		for _, a := range amounts {
+			spent[a.Dimension] = a.Spent
+		}
+		require.Equal(t, map[string]int64{"tokens": 10, "calls": 2}, spent)
+		require.ErrorIs(t, task.ReportUsage(h.ctx, "", map[string]int64{"tokens": -1}), activity.ErrUsage)
+		require.ErrorIs(t, task.ReportUsage(h.ctx, "", map[string]int64{"other": 1}), activity.ErrUnknownDimension)
+
+		require.NoError(t, task.Complete(h.ctx, 1))
+		_, err = run.Result(h.ctx)
+		require.NoError(t, err)
+	})
+}
+
+// Usage of several dimensions counts in a budget that no run has.
+func TestTaskUsageOfAnyBudget(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		h := newHolder(t, b, runtime.WorkerConfig{})
+		operator, err := admin.New(b.Engine)
+		require.NoError(t, err)
+		id, _, err := operator.CreateBudget(h.ctx, admin.BudgetSpec{
+			Dimensions: map[string]admin.Limits{"tokens": {Hard: 10}, "calls": {}},
+		})
+		require.NoError(t, err)
+		h.started(1)
+		task := h.next()
+		require.NoError(t, task.ReportUsageTo(h.ctx, id, "a", map[string]int64{"tokens": 9, "calls": 1}))
+		require.NoError(t, task.ReportUsageTo(h.ctx, id, "a", map[string]int64{"tokens": 9, "calls": 1}), "it counts once")
+		err = task.ReportUsageTo(h.ctx, id, "b", map[string]int64{"tokens": 2, "calls": 1})
+		require.ErrorIs(t, err, activity.ErrBudgetExceeded)
+		budget, err := operator.Budget(h.ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int64{"calls": 1, "tokens": 9}, budget.Usage, "none is counted, or all")
+		require.ErrorIs(t, task.ReportUsageTo(h.ctx, id, "c", map[string]int64{"tokens": -1}), activity.ErrUsage)
+		require.ErrorIs(t, task.ReportUsageTo(h.ctx, id, "", map[string]int64{"tokens": 1}), runtime.ErrInvalid)
+		require.ErrorIs(t, task.ReportUsageTo(h.ctx, id, "d", nil), runtime.ErrInvalid)
+		require.NoError(t, task.Complete(h.ctx, 1))
+	})
+}
