@@ -38,6 +38,7 @@ var workloads = map[string]workload{
 	"memory-single": memory(1),
 	"run-cost":      runCosts,
 	"large":         large,
+	"raw-idle":      rawIdle,
 	"signal":        signalLatency,
 	"signal-resume": resumeRate,
 	"contention":    contention,

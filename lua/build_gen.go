@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "253-120a095a8ab0dece"
+const build = "254-9ba7dd2f709a558b"

@@ -217,12 +217,12 @@ func TestWorkerConfiguration(t *testing.T) {
 		require.ErrorContains(t, err, field)
 	}
 
-	keeper := runtime.KeeperConfig{Lanes: []string{"tab\there"}, HeartbeatInterval: time.Hour, ReconcileEvery: -1}
+	keeper := runtime.KeeperConfig{Lanes: []string{"tab\there"}, HeartbeatInterval: time.Hour, ReconcileEvery: -1, SiblingTagValue: "one"}
 	_, keeperErr := runtime.NewKeeper(b.Engine, keeper)
 	_, taskErr := b.RunKeeperTask(ctx, "budget", keeper)
 	for _, err := range []error{keeperErr, taskErr} {
 		require.ErrorIs(t, err, runtime.ErrInvalid)
-		for _, text := range []string{"Lanes: ", "HeartbeatInterval 1h0m0s: must be 10ms to 1m0s", "ReconcileEvery -1ns: must be at least 100ms"} {
+		for _, text := range []string{"Lanes: ", "HeartbeatInterval 1h0m0s: must be 10ms to 1m0s", "ReconcileEvery -1ns: must be at least 100ms", "SiblingTagValue \"one\": needs SiblingTag"} {
 			require.ErrorContains(t, err, text)
 		}
 	}

@@ -67,6 +67,10 @@ type KeeperStats struct {
 	Partitions int
 	// Tasks are the keeper tasks of this keeper, by name, such as "lease_expiry".
 	Tasks map[string]KeeperTaskStats
+	// Siblings counts the upstreams that decided joins did not need and that the keeper task sibling_cancel_dispatch
+	// processed, by what became of them: "cancelled"; "already_terminal", they had ended; "not_found"; "needed", by
+	// another node. Most upstreams in runs are cancelled by the call that decides the join, and not counted here.
+	Siblings map[string]int64
 }
 
 // KeeperTaskStats counts what a keeper has done for one keeper task.
@@ -90,6 +94,7 @@ func (k *Keeper) Stats() KeeperStats {
 	}
 	stats := KeeperStats{
 		Keepers: k.keeper.Members.Size(), Partitions: k.keeper.Partitions(), Tasks: make(map[string]KeeperTaskStats),
+		Siblings: k.keeper.Siblings(),
 	}
 	for _, t := range k.keeper.TaskStats() {
 		stats.Tasks[string(t.Task)] = KeeperTaskStats{

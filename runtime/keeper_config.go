@@ -11,9 +11,9 @@ import (
 
 // KeeperConfig configures a keeper. The zero value suits most programs.
 type KeeperConfig struct {
-	// Lanes are lanes to serve in addition to "default" and the lanes that flows use. Name lanes here that only
-	// executions created by other tools use; without that, the keeper task index_reconciliation finds them later.
-	// Defaults to none.
+	// Lanes are lanes to serve in addition to "default" and those on which something was created. Name lanes here on
+	// which only other tools create executions: the keeper task unblocking looks at no others, and what was delayed
+	// there before a program of this module used the engine is found by index_reconciliation only. Defaults to none.
 	Lanes []string
 	// HeartbeatInterval is how often the keeper announces itself to the other keepers of the engine, 10 ms to 1 min.
 	// When a keeper dies, the others take over its partitions after three to four of its heartbeat intervals; when it
@@ -29,6 +29,11 @@ type KeeperConfig struct {
 	// of an execution overrides this time. Runs have flow.Retention instead. Defaults to 24 h; a negative duration
 	// keeps executions that have no retention_ttl_ms. Without effect in contract mode.
 	RetainExecutions time.Duration
+	// SiblingNamespace and SiblingTag restrict the keeper task sibling_cancel_dispatch to joins whose execution has the
+	// namespace, and the tag with the value SiblingTagValue. They concern flows that other tools created call by call;
+	// use them when a dispatcher of another program serves the other joins. The others are left to keepers without the
+	// filter. Both default to "", which is no restriction.
+	SiblingNamespace, SiblingTag, SiblingTagValue string
 
 	// libraryCheck is the interval of the checks that the server still has the library, for tests. Defaults to that of
 	// package engine.
@@ -49,7 +54,8 @@ func (c KeeperConfig) resolve(in string) (keeper.Config, error) {
 		RetainExecutions: cmp.Or(c.RetainExecutions, defaultRetainExecutions),
 		LibraryCheck:     cmp.Or(c.libraryCheck, engine.LibraryCheck),
 		ReconcileEvery:   cmp.Or(c.ReconcileEvery, defaultReconcileEvery),
-		Heartbeat:        cmp.Or(c.HeartbeatInterval, defaultHeartbeatInterval),
+		SiblingNamespace: c.SiblingNamespace, SiblingTag: c.SiblingTag, SiblingTagValue: c.SiblingTagValue,
+		Heartbeat: cmp.Or(c.HeartbeatInterval, defaultHeartbeatInterval),
 	}
 	for _, name := range c.Lanes {
 		config.Lanes = append(config.Lanes, enginecore.LaneID(name))

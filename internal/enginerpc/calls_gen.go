@@ -1021,3 +1021,14 @@ func decodeTaskDone(r *fields, out *TaskDone) {
 	out.Done = intValue[int64](r, "done")
 	out.Lag = millisValue(r, "lag")
 }
+
+// SiblingCount is an element of replies or calls.
+type SiblingCount struct {
+	Disposition string
+	Count       int64
+}
+
+func decodeSiblingCount(r *fields, out *SiblingCount) {
+	out.Disposition = textValue[string](r, "disposition")
+	out.Count = intValue[int64](r, "count")
+}

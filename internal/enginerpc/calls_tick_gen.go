@@ -92,8 +92,14 @@ type KeepCall struct {
 	Partition enginecore.Partition
 	Limit     int64
 	// Task: optional.
-	Task  string
-	Lanes []enginecore.LaneID
+	Task string
+	// SiblingNamespace: optional.
+	SiblingNamespace string
+	// SiblingTag: optional.
+	SiblingTag string
+	// SiblingTagValue: optional.
+	SiblingTagValue string
+	Lanes           []enginecore.LaneID
 }
 
 // KeepReply is the answer to KeepCall.
@@ -108,6 +114,7 @@ type KeepReply struct {
 	Schedules    []enginecore.ScheduleID
 	RelayEntries []RelayEntry
 	Unchecked    int64
+	Siblings     []SiblingCount
 }
 
 // Keep runs ffx2_keep. Does what is due in one partition, as ffx_tick does, and tells for each task
@@ -115,7 +122,9 @@ type KeepReply struct {
 // those that no other keeper has been told of lately. Relay entries are the caller's to carry out, and
 // to be acknowledged with ffx_end_errand. A named task is the only one that is seen to; `next_due_at`
 // is then that of this task. `unchecked` is 0 when the records have been gone through by ffx_reconcile
-// since the server started, 1 while they are, and else 2.
+// since the server started, 1 while they are, and else 2. `siblings` counts the upstreams that decided
+// joins did not need, by what became of them. With a sibling namespace or tag, those of other
+// programs' flows are left alone unless the join's execution has it.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -128,11 +137,14 @@ func (KeepCall) info() callInfo {
 }
 
 func (c KeepCall) encode(w *wire) {
-	w.reserve(1, 2+len(c.Lanes))
+	w.reserve(1, 5+len(c.Lanes))
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(c.Limit)
 	w.text(c.Task)
+	w.text(c.SiblingNamespace)
+	w.text(c.SiblingTag)
+	w.text(c.SiblingTagValue)
 	for _, x := range c.Lanes {
 		w.text(string(x))
 	}
@@ -155,6 +167,9 @@ func (KeepCall) decode(r *fields) (out KeepReply) {
 		}
 		if r.left() > 0 {
 			out.Unchecked = intValue[int64](r, "unchecked")
+		}
+		if r.left() > 0 {
+			out.Siblings = list(r, "siblings", decodeSiblingCount)
 		}
 	default:
 		r.unknownStatus()

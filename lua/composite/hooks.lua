@@ -3,8 +3,16 @@
 
 call.in_doubt = recovery.in_doubt
 
+wake.tells_of_others = audience.is_present
+
+function wake.note_lane(c, lane)
+  if audience.is_present() then pauses.note_lane(c, lane) end
+end
+
 dependency.hand_off = handoff.add
 propagate.hand_result = handoff.feed
+propagate.resolve_unmanaged = repair_edges.resolve_unmanaged
+terminal.on_member_end = propagate.leave_to_keeper
 
 graph.on_parent_failed = child_run.abandon
 graph.on_fatal_failure = run_stop.stop_rest

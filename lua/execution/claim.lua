@@ -165,7 +165,7 @@ function claim.resume(c, execution_id, core_key, core, w, timeout)
     attached and { 'attached', attached } or {}, blank)
   if timeout then
     call.enter(c, key.index_attempt_timeout(c), execution_id, c.now + timeout)
-    if core.managed then wake.due(c, c.now + timeout) end
+    wake.due_for(c, core, c.now + timeout)
   end
   record.write(key.attempt_record(c, execution_id, index), core.managed, {
     'attempt_state', 'started', 'resumed_at', c.now_text, 'lease_id', w.lease_id, 'lease_epoch', epoch,

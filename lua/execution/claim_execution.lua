@@ -49,6 +49,12 @@ local function check_startable(core)
   return nil
 end
 
+-- Keepers hear when a new lease of `ttl` (ms) ends, and of what else the call made due.
+local function announce_lease(c, core, ttl)
+  wake.due_for(c, core, c.now + ttl)
+  wake.flush(c)
+end
+
 -- @function ff_claim_execution
 -- @summary  Consumes a grant: new attempt and lease, runnable becomes active.
 -- @flags    derives
@@ -112,9 +118,16 @@ function F.ff_claim_execution(K, A)
   if #n.policy > 0 then
     call.chunked('HSET', key.attempt_policy(c, A.execution_id, attempt.index), n.policy)
   end
-  if n.timeout ~= 0 then redis.call('ZADD', K.attempt_timeout, c.now + n.timeout, A.execution_id) end
-  if n.deadline ~= 0 then redis.call('ZADD', K.execution_deadline, n.deadline, A.execution_id) end
+  if n.timeout ~= 0 then
+    redis.call('ZADD', K.attempt_timeout, c.now + n.timeout, A.execution_id)
+    wake.due_for(c, core, c.now + n.timeout)
+  end
+  if n.deadline ~= 0 then
+    redis.call('ZADD', K.execution_deadline, n.deadline, A.execution_id)
+    wake.due_for(c, core, n.deadline)
+  end
   if core.managed then event_log.add_for(c, core, 'started', attempt.index, A.worker_instance_id) end
+  announce_lease(c, core, n.ttl)
   return reply.ok(A.lease_id, attempt.epoch, attempt.expires, attempt.attempt_id, attempt.index, attempt.type)
 end
 
@@ -176,8 +189,8 @@ function F.ff_claim_resumed_execution(K, A)
   }, remaining > 0 and remaining or nil)
   if core.managed then
     event_log.add_for(c, core, 'resumed', attempt.index, A.worker_instance_id)
-    wake.flush(c)
   end
+  announce_lease(c, core, ttl)
   return reply.ok(A.lease_id, attempt.epoch, attempt.expires, attempt.attempt_id, attempt.index, attempt.type)
 end
 
@@ -238,5 +251,6 @@ function F.ff_reclaim_execution(K, A)
     return reply.err('max_retries_exhausted')
   end
   if core.managed then event_log.add_for(c, core, 'reclaimed', attempt.index, A.worker_instance_id) end
+  announce_lease(c, core, ttl)
   return reply.ok(A.lease_id, attempt.epoch, attempt.expires, attempt.attempt_id, attempt.index, attempt.type)
 end

@@ -135,6 +135,7 @@ function F.ff_create_execution(K, A)
   n, err = parse_times(A)
   if err then return err end
 
+  local core = { created_at = c.now, priority = priority }
   local delayed = n.delay_until > c.now
   write_core(c, K.core, A, priority, delayed, capabilities)
   if is_set(A.input_payload) then redis.call('SET', K.payload, A.input_payload) end
@@ -143,13 +144,20 @@ function F.ff_create_execution(K, A)
   if #tags > 0 then call.chunked('HSET', K.tags, tags) end
   if delayed then
     redis.call('ZADD', key.lane_delayed(c, A.lane_id), n.delay_until, A.execution_id)
+    wake.due_for(c, core, n.delay_until)
   else
-    order.enter(c, A.lane_id, A.execution_id, { created_at = c.now, priority = priority })
+    order.enter(c, A.lane_id, A.execution_id, core)
+    wake.entered(c, A.lane_id, core)
   end
+  wake.note_lane(c, A.lane_id)
   redis.call('SADD', K.all_executions, A.execution_id)
-  if n.deadline then redis.call('ZADD', K.execution_deadline, n.deadline, A.execution_id) end
+  if n.deadline then
+    redis.call('ZADD', K.execution_deadline, n.deadline, A.execution_id)
+    wake.due_for(c, core, n.deadline)
+  end
   if n.dedup_ttl > 0 and deduplicated then
     redis.call('SET', K.idem, A.execution_id, 'PX', n.dedup_ttl)
   end
+  wake.flush(c)
   return reply.ok(A.execution_id, delayed and 'delayed' or 'waiting')
 end

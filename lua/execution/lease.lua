@@ -217,7 +217,13 @@ function F.ff_renew_lease(K, A)
   if not core then return reply.err('execution_not_found') end
   err = lease.check_renewal(c, K.core, core, A)
   if err then return err end
-  return reply.ok(lease.extend(c, K, A.execution_id, core, ttl, grace))
+  local expires_text = lease.extend(c, K, A.execution_id, core, ttl, grace)
+  -- Keepers look when the lease would have ended before, and find a later end by themselves.
+  if c.now + ttl < (tonumber(core.lease_expires_at) or 0) then
+    wake.due_for(c, core, c.now + ttl)
+    wake.flush(c)
+  end
+  return reply.ok(expires_text)
 end
 
 -- @function ff_mark_lease_expired_if_due
@@ -234,7 +240,7 @@ function F.ff_mark_lease_expired_if_due(K, A)
   local c = call.open(K.core)
   local outcome, core = lease.expire_if_due(c, A.execution_id, K.core, K.lease_expiry)
   if outcome ~= 'marked_expired' then return reply.already(outcome) end
-  if core.managed then lease.offer_reclaim(c, A.execution_id, core) end
+  if wake.is_announced(core) then lease.offer_reclaim(c, A.execution_id, core) end
   return reply.ok(outcome)
 end
 
@@ -295,8 +301,8 @@ function lease.revoke(c, k, execution_id, core, reason)
     'attempt_index', core.current_attempt_index or '', 'attempt_id', core.current_attempt_id or '',
     'worker_id', core.current_worker_id or '', 'worker_instance_id', core.current_worker_instance_id or '',
     'reason', reason, 'ts', c.now_text)
-  if not core.managed then return end
-  event_log.add_for(c, core, 'lease_revoked', core.current_attempt_index, reason)
+  if core.managed then event_log.add_for(c, core, 'lease_revoked', core.current_attempt_index, reason) end
+  if not wake.is_announced(core) then return end
   if is_set(core.current_worker_instance_id) then
     wake.cancel(c, core.current_worker_instance_id, execution_id, core.current_lease_id, 'lease revoked')
   end

@@ -177,6 +177,7 @@ function order.adopt(c, core_key, execution_id)
   local former, index = key.lane_eligible(c, lane), order.index(c, lane, core)
   if former == index or redis.call('ZREM', former, execution_id) == 0 then return end
   order.enter(c, lane, execution_id, core)
+  wake.entered(c, lane, core)
 end
 
 -- An execution has so long (ms) to start.
@@ -185,9 +186,9 @@ function order.limit_start(c, execution_id, start_timeout)
   wake.due(c, c.now + start_timeout)
 end
 
--- A managed execution entered the eligible set of its lane.
+-- An execution entered the eligible set of its lane.
 function order.announce(c, execution_id, core, lane)
-  wake.eligible(c, lane, execution_id, core.priority)
-  local start_timeout = not is_set(core.current_attempt_index) and tonumber(core.start_timeout)
+  wake.entered(c, lane, core)
+  local start_timeout = core.managed and not is_set(core.current_attempt_index) and tonumber(core.start_timeout)
   if start_timeout then order.limit_start(c, execution_id, start_timeout) end
 end

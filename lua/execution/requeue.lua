@@ -40,11 +40,11 @@ function requeue.ready(c, execution_id, core_key, core, r)
   local lane = record.lane(core)
   if due then
     redis.call('ZADD', r.delayed or key.lane_delayed(c, lane), due, execution_id)
-    if core.managed then wake.due(c, due) end
+    wake.delayed(c, lane, core, due)
     return 'delayed'
   end
   order.enter(c, lane, execution_id, core, r.eligible)
-  if core.managed then order.announce(c, execution_id, core, lane) end
+  order.announce(c, execution_id, core, lane)
   return 'waiting'
 end
 
@@ -62,7 +62,7 @@ end
 function requeue.make_eligible(c, execution_id, core)
   local lane = record.lane(core)
   order.enter(c, lane, execution_id, core)
-  if core.managed then wake.eligible(c, lane, execution_id, core.priority) end
+  wake.entered(c, lane, core)
 end
 
 -- Core fields that a promotion reads.
@@ -86,6 +86,7 @@ function requeue.promote(c, execution_id, core_key, delayed_key, eligible_key, n
     redis.call('ZREM', delayed_key, execution_id)
     if core.eligibility_state == 'eligible_now' then
       order.enter(c, record.lane(core), execution_id, core, eligible_key)
+      wake.entered(c, record.lane(core), core)
     end
     return 'not_delayed_cleaned'
   end
@@ -112,7 +113,7 @@ function requeue.promote(c, execution_id, core_key, delayed_key, eligible_key, n
   }, { 'blocking_detail', 'delay_until' })
   redis.call('ZREM', delayed_key, execution_id)
   order.enter(c, record.lane(core), execution_id, core, eligible_key)
-  if core.managed then wake.eligible(c, record.lane(core), execution_id, core.priority) end
+  wake.entered(c, record.lane(core), core)
   return 'promoted'
 end
 

@@ -79,8 +79,8 @@ function retry.schedule(c, execution_id, core_key, core, f, reason, category, at
   terminal.released(c, execution_id, core, f, 'failed_retry_scheduled')
   if core.managed then
     event_log.add_for(c, core, 'retry', index, reason)
-    wake.due(c, at)
   end
+  wake.delayed(c, record.lane(core), core, at)
 end
 
 -- Ends the attempt and, with it, the execution.

@@ -74,10 +74,10 @@ function F.ff_delay_execution(K, A)
   redis.call('ZADD', K.delayed, at, A.execution_id)
   if core.managed then
     event_log.add_for(c, core, 'delayed', core.current_attempt_index, A.delay_until)
-    wake.due(c, at)
     flow_record.owe_if_over(c, A.execution_id, core)
-    wake.flush(c)
   end
+  wake.delayed(c, record.lane(core), core, at)
+  wake.flush(c)
   return reply.ok(A.delay_until)
 end
 
@@ -128,7 +128,7 @@ function F.ff_move_to_waiting_children(K, A)
   if core.managed then
     event_log.add_for(c, core, 'waiting_children', core.current_attempt_index)
     flow_record.owe_if_over(c, A.execution_id, core)
-    wake.flush(c)
   end
+  wake.flush(c)
   return reply.ok()
 end

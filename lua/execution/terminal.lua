@@ -98,6 +98,9 @@ end
 -- @hook Writes the success of a node whose core fence.read_held has given.
 function terminal.succeed_row(c, core) end
 
+-- @hook A member of a flow that is not managed has ended: its outgoing edges are to be resolved.
+function terminal.on_member_end(c, execution_id, core) end
+
 -- Moves a record to its end. `t`: outcome; attempt_state of the core; values (further fields, flat list) and
 -- blank (fields to unset); claimed (a success that its lease holder reports); plain (see lease.is_plain); terminal_key; silent (no
 -- completion message); tolerated (the end is not the flow's failure). Indexes other than the terminal one are the caller's, because they depend on the phase that it left.
@@ -112,7 +115,11 @@ function terminal.finish(c, execution_id, core_key, core, t)
   end
   core.lifecycle_phase = 'terminal'
   core.terminal_outcome = t.outcome
-  if core.managed then graph.node_ended(c, execution_id, core, t) end
+  if core.managed then
+    graph.node_ended(c, execution_id, core, t)
+  elseif is_set(core.flow_id) and not t.silent then
+    terminal.on_member_end(c, execution_id, core)
+  end
 end
 
 -- Takes an ended record out of what terminal.finish put it into: the counterpart of that function. Where it goes
@@ -241,7 +248,7 @@ function terminal.cancel(c, execution_id, core_key, core, reason, by, o)
     values = { 'cancellation_reason', reason, 'cancelled_by', by },
     terminal_key = o.terminal_key, silent = o.silent, tolerated = o.tolerated, reason = reason,
   })
-  if core.managed and is_set(running_on) then wake.cancel(c, running_on, execution_id, core.current_lease_id, reason) end
+  wake.stop(c, running_on, execution_id, core, reason)
 end
 
 -- Ends a record that is not terminal because its time is up.
@@ -256,7 +263,7 @@ function terminal.expire(c, execution_id, core_key, core, reason, o)
     outcome = 'expired', attempt_state = terminal.ended_attempt_state(core), blank = EXPIRED_FIELDS,
     values = { 'failure_reason', reason }, terminal_key = o.terminal_key, reason = reason, category = 'timeout',
   })
-  if core.managed and is_set(running_on) then wake.cancel(c, running_on, execution_id, core.current_lease_id, reason) end
+  wake.stop(c, running_on, execution_id, core, reason)
 end
 
 -- Whether a cancel is one that the cancelling of its flow brings about.

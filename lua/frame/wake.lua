@@ -1,5 +1,6 @@
 -- Messages to workers, keepers and clients. They are hints: a lost one costs time, never work, because workers and
--- keepers also poll slowly. Only executions of managed flows cause them.
+-- keepers also poll slowly. Executions outside of managed flows cause them where workers or keepers of this project have
+-- called: see wake.tells_of_others.
 
 -- To workers: something to claim; nothing left; an execution set aside that the worker who met it cannot run; a worker
 -- that serves the lane, or no longer does, which workers tell each other; and that a lease has ended. The mark makes
@@ -38,15 +39,15 @@ function wake.send(channel, text)
   return nil
 end
 
--- What a call has added to the eligible set of a lane: count and urgent; nil when it has added nothing.
+-- Lanes are counted apart for the order that partitions share (c.root.lanes) and for sets of a partition's own (c.own_lanes).
+
+-- What a call has added to the order of a lane: count and urgent; nil when it has added nothing.
 function wake.added(c, lane)
   c = c.root or c
   return c.lanes and c.lanes[lane]
 end
 
--- A member was added to the eligible set of a lane.
-function wake.eligible(c, lane, execution_id, priority)
-  local lanes = call.list_in(c.root or c, 'lanes')
+local function add(lanes, lane, priority)
   local added = lanes[lane]
   if not added then
     added = { count = 0, urgent = false }
@@ -56,10 +57,48 @@ function wake.eligible(c, lane, execution_id, priority)
   if (tonumber(priority) or 0) > 0 then added.urgent = true end
 end
 
--- A member that this very call had added was taken out again.
-function wake.taken(c, lane)
-  local added = wake.added(c, lane)
+-- A member was added to the order of a lane.
+function wake.eligible(c, lane, priority) add(call.list_in(c.root or c, 'lanes'), lane, priority) end
+
+-- @hook Reports whether workers and keepers are told of executions and flows that are not managed.
+function wake.tells_of_others() return false end
+
+-- @hook Notes that executions outside of managed flows use a lane, so that keepers see to what is delayed there.
+function wake.note_lane(c, lane) end
+
+-- Reports whether what happens to an execution or a flow is announced.
+function wake.is_announced(core) return core.managed ~= nil or wake.tells_of_others() end
+
+-- Whether an execution waits in the order of its lane, and not in a set of its own partition: see order.index.
+local function is_ordered(c, core) return core.managed or call.home(c) == c end
+
+-- An execution was added to the eligible set that order.index names.
+function wake.entered(c, lane, core)
+  if not wake.is_announced(core) then return end
+  if is_ordered(c, core) then
+    wake.eligible(c, lane, core.priority)
+  else
+    add(call.list_in(c, 'own_lanes'), lane, core.priority)
+  end
+end
+
+-- An execution that this very call had added was taken out again.
+function wake.taken(c, lane, core)
+  local added
+  if is_ordered(c, core) then added = wake.added(c, lane) else added = c.own_lanes and c.own_lanes[lane] end
   if added and added.count > 0 then added.count = added.count - 1 end
+end
+
+-- Something of an execution or a flow is due at `at` (ms).
+function wake.due_for(c, core, at)
+  if wake.is_announced(core) then wake.due(c, at) end
+end
+
+-- An execution waits in the delayed set of its lane until `at` (ms).
+function wake.delayed(c, lane, core, at)
+  if not wake.is_announced(core) then return end
+  if not core.managed then wake.note_lane(c, lane) end
+  wake.due(c, at)
 end
 
 -- Something is due at `at` (ms).
@@ -71,6 +110,12 @@ end
 function wake.cancel(c, worker_instance_id, execution_id, lease_id, reason)
   local cancels = call.list_in(c, 'cancels')
   cancels[#cancels + 1] = { worker_instance_id, message.cancel(execution_id, lease_id or '', reason) }
+end
+
+-- The worker that ran an execution, if one did, is told to stop. `core` is as it was then.
+function wake.stop(c, worker_instance_id, execution_id, core, reason)
+  if not is_set(worker_instance_id) or not wake.is_announced(core) then return end
+  wake.cancel(c, worker_instance_id, execution_id, core.current_lease_id, reason)
 end
 
 -- Results up to this size (bytes) go with the message that a flow is over.
@@ -107,23 +152,24 @@ function wake.slot(at)
 end
 
 -- Tells all workers of a lane that there is something to claim. The time makes messages differ: by it, workers find out
--- who answers first. It names the partition that keeps the order of the lane.
-function wake.all(c, lane)
-  wake.send(key.channel_wake(c, lane), message.work(call.partition(call.home(c)), c.now_text))
+-- who answers first. It names the partition whose eligible set it is: by default the one that keeps the order of the lane.
+function wake.all(c, lane, at)
+  wake.send(key.channel_wake(c, lane), message.work(call.partition(at or call.home(c)), c.now_text))
 end
 
 -- Tells the workers of the present slot, or of a given one, that there is something to claim; all workers when this
 -- server knows of no listener to the slot.
-function wake.workers(c, lane, slot)
+function wake.workers(c, lane, slot, at)
+  at = at or call.home(c)
   local channel = key.channel_wake_ring(c, number.text(slot or wake.slot(c.now)), lane)
-  if wake.send(channel, message.work(call.partition(call.home(c)), c.now_text)) == 0 then wake.all(c, lane) end
+  if wake.send(channel, message.work(call.partition(at), c.now_text)) == 0 then wake.all(c, lane, at) end
 end
 
 -- Passes a wake-up on to as many further workers as needed: one that was woken at a slot took `taken` executions and
 -- left some.
-function wake.pass_on(c, lane, slot, taken)
-  if redis.call('ZCARD', key.lane_eligible(call.home(c), lane)) > WOKEN_PER_SLOT * taken then return wake.all(c, lane) end
-  wake.workers(c, lane, ((tonumber(slot) or 0) + WOKEN_PER_SLOT) % SLOTS)
+function wake.pass_on(c, lane, slot, taken, at)
+  if redis.call('ZCARD', key.lane_eligible(at, lane)) > WOKEN_PER_SLOT * taken then return wake.all(c, lane, at) end
+  wake.workers(c, lane, ((tonumber(slot) or 0) + WOKEN_PER_SLOT) % SLOTS, at)
 end
 
 -- Tells the workers of a slot, or all, that nothing is left to claim.
@@ -155,8 +201,21 @@ local function publish_done(c, messages)
   end
 end
 
+-- Wakes workers for what the call added to the lanes of the set that `at` keeps: only when a set was empty before or a more
+-- urgent member came.
+local function flush_lanes(c, lanes, at)
+  for lane, added in pairs(lanes) do
+    if added.count > 0 then
+      if added.urgent or redis.call('ZCOUNT', key.lane_eligible(at, lane), '(-inf', '+inf') <= added.count then
+        wake.workers(c, lane, nil, at)
+      end
+    end
+  end
+end
+
 -- What concerns one partition.
 local function flush_partition(c)
+  if c.own_lanes then flush_lanes(c, c.own_lanes, c) end
   if c.due_at then
     wake.send(key.channel_due(c), message.due(call.partition(c), number.text(c.due_at)))
   end
@@ -166,15 +225,9 @@ local function flush_partition(c)
   if c.finished then publish_done(c, c.finished) end
 end
 
--- Publishes what the call gathered: a lane only when its set was empty before or a more urgent member came.
+-- Publishes what the call gathered.
 function wake.flush(c)
-  for lane, added in pairs(c.lanes or NOTHING) do
-    if added.count > 0 then
-      if added.urgent or redis.call('ZCOUNT', key.lane_eligible(call.home(c), lane), '(-inf', '+inf') <= added.count then
-        wake.workers(c, lane)
-      end
-    end
-  end
+  if c.lanes then flush_lanes(c, c.lanes, call.home(c)) end
   flush_partition(c)
   for _, beside in ipairs(c.contexts or NOTHING) do flush_partition(beside) end
 end

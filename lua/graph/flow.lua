@@ -68,6 +68,7 @@ function F.ff_add_execution_to_flow(K, A)
     order.adopt(c, K.core, A.execution_id)
     graph.add_open(c, A.flow_id, K.flow, 1)
     graph.on_extended(c, A.flow_id)
+    wake.flush(c)
   end
   return reply.ok(A.execution_id, number.text(count))
 end
@@ -113,6 +114,10 @@ function F.ff_cancel_flow(K, A)
   local ids = member_list.all(c, A.flow_id)
   if A.cancellation_policy == 'cancel_all' or flow.managed then
     flow_record.owe_members(c, A.flow_id, ids, c.now + grace)
+  end
+  if not flow.managed and A.cancellation_policy == 'cancel_all' then
+    wake.due_for(c, flow, c.now + grace)
+    wake.flush(c)
   end
   if flow.managed then graph.cancelled_by_contract(c, A.flow_id, grace, A.reason) end
   local out = reply.ok(A.cancellation_policy)

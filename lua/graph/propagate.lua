@@ -153,18 +153,34 @@ end
 
 settle.propagate = propagate.run
 
+-- @hook Resolves edges that lead on from an ended member of a flow that is not managed.
+function propagate.resolve_unmanaged(c, item, edge_ids) end
+
+-- Leaves the outgoing edges of an ended member of a flow that is not managed to the keeper.
+function propagate.leave_to_keeper(c, execution_id, core)
+  local out_key = key.flow_out(c, core.flow_id, execution_id)
+  if not wake.tells_of_others() or redis.call('EXISTS', out_key) == 0 then return end
+  postpone(c, { execution_id = execution_id }, out_key)
+  wake.due(c, c.now)
+end
+
+-- Resolves edges that lead on from an ended execution of a managed flow, by their ids.
+local function resolve_ids(c, item, edge_ids)
+  local wave, flow = propagate.new_wave(), { joins = #edge_ids > 0 and redis.call('HGET', key.flow_core(c, item.flow_id), 'joins') }
+  for _, edge_id in ipairs(edge_ids) do add_edge_by_id(c, wave, item, flow, edge_id) end
+  propagate.resolve_wave(c, wave)
+end
+
 -- Works off postponed edges that have records. Reports whether all of the execution are.
 local function drain_edges(c, execution_id)
   local edges_key = key.ffx_unresolved_edges(c, execution_id)
-  local core = record.read(key.exec_core(c, execution_id), { 'flow_id', 'terminal_outcome', 'lifecycle_phase' })
+  local core = record.read(key.exec_core(c, execution_id), { 'flow_id', 'terminal_outcome', 'lifecycle_phase', 'managed' })
   local ids = redis.call('SPOP', edges_key, c.budget)
   c.budget = c.budget - math.max(#ids, 1)
   -- One that runs again by now resolves all its edges when it ends.
   if core and core.lifecycle_phase == 'terminal' then
     local item = { execution_id = execution_id, flow_id = core.flow_id, outcome = core.terminal_outcome }
-    local wave, flow = propagate.new_wave(), { joins = #ids > 0 and redis.call('HGET', key.flow_core(c, core.flow_id), 'joins') }
-    for _, edge_id in ipairs(ids) do add_edge_by_id(c, wave, item, flow, edge_id) end
-    propagate.resolve_wave(c, wave)
+    if core.managed then resolve_ids(c, item, ids) else propagate.resolve_unmanaged(c, item, ids) end
   end
   return redis.call('EXISTS', edges_key) == 0
 end

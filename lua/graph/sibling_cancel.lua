@@ -29,13 +29,20 @@ local function is_needed_elsewhere(c, flow_id, upstream_id, child_id)
   return false
 end
 
--- The record of a sibling that is to be cancelled, or nil: it has ended, or something else needs it.
+-- The record of a sibling that is to be cancelled, or nil and why it is not: not_found, already_terminal, or needed by something
+-- else.
 local function stoppable(c, flow_id, child_id, sibling_id)
   c.budget = c.budget - 1
   local core = record.read(key.exec_core(c, sibling_id), terminal.END_FIELDS)
-  if not core or not core.lifecycle_phase or core.lifecycle_phase == 'terminal' then return nil end
-  if is_needed_elsewhere(c, flow_id, sibling_id, child_id) then return nil end
+  if not core or not core.lifecycle_phase then return nil, 'not_found' end
+  if core.lifecycle_phase == 'terminal' then return nil, 'already_terminal' end
+  if is_needed_elsewhere(c, flow_id, sibling_id, child_id) then return nil, 'needed' end
   return core
+end
+
+-- Counts what became of a sibling, where the call tells that.
+local function count(c, disposition)
+  if c.siblings then c.siblings[disposition] = (c.siblings[disposition] or 0) + 1 end
 end
 
 -- Upstreams taken at a time from those kept for later, to cancel their upstreams.
@@ -51,6 +58,7 @@ local function stop(c, sibling_id, core, reason)
   c.budget = c.budget - CANCEL_COST
   c.reserved = (c.reserved or 0) + 1
   terminal.cancel(c, sibling_id, key.exec_core(c, sibling_id), core, reason, 'edge_group', { tolerated = true })
+  count(c, 'cancelled')
 end
 
 -- Goes through upstreams of a join, as far as the call's budget goes; the rest is kept for later. `take` is
@@ -64,8 +72,8 @@ local function each_sibling(c, flow_id, child_id, sibling_ids, take)
     end
     if not seen[sibling_id] then
       seen[sibling_id] = true
-      local core = stoppable(c, flow_id, child_id, sibling_id)
-      if core then take(sibling_id, core) end
+      local core, why = stoppable(c, flow_id, child_id, sibling_id)
+      if core then take(sibling_id, core) else count(c, why) end
     end
   end
 end
@@ -118,6 +126,7 @@ function sibling_cancel.begin(c, k, g, flow_id, child_id, managed)
   end)
   if not managed then
     owe(c, g.key, pending_key, flow_id, child_id, listed_members)
+    if wake.tells_of_others() then wake.due(c, c.now) end
   elseif redis.call('EXISTS', key.flow_siblings(c, flow_id, child_id)) == 1 then
     owe(c, g.key, pending_key, flow_id, child_id, {})
     c.more = true
@@ -157,8 +166,8 @@ local function cancel_owed(c, flow_id, child_id)
     if not has_budget(c) then
       rest[#rest + 1] = sibling_id
     else
-      local core = stoppable(c, flow_id, child_id, sibling_id)
-      if core then stop(c, sibling_id, core, reason) end
+      local core, why = stoppable(c, flow_id, child_id, sibling_id)
+      if core then stop(c, sibling_id, core, reason) else count(c, why) end
     end
   end
   local later = pop_later(c, flow_id, child_id, math.min(c.budget, CANCELLED_AT_A_TIME))
@@ -172,25 +181,49 @@ local function cancel_owed(c, flow_id, child_id)
   end
 end
 
--- Works off what is owed in the partition, at most about `limit` executions looked at. Gives how many were.
+-- Groups that a call with a filter looks at together.
+local FILTERED_AT_A_TIME = 64
+
+-- Whether the call's filter lets a join pass. It concerns flows of other programs only: nobody else cancels for runs.
+local function passes(c, child_id)
+  local f = c.sibling_filter
+  if not f then return true end
+  local core = record.read(key.exec_core(c, child_id), { 'managed', 'namespace' })
+  if not core or core.managed then return true end
+  return (not is_set(f.namespace) or core.namespace == f.namespace)
+    and (not is_set(f.tag) or redis.call('HGET', key.exec_tags(c, child_id), f.tag) == f.value)
+end
+
+-- Works off what one group owes. Reports whether the call's filter lets it.
+local function work_off(c, pending_key, tuple)
+  local flow_id, child_id = string.match(tuple, '^([^|]+)|(.+)$')
+  c.budget = c.budget - 1
+  if not flow_id then
+    redis.call('SREM', pending_key, tuple)
+    return true
+  end
+  if not passes(c, child_id) then return false end
+  cancel_owed(c, flow_id, child_id)
+  return true
+end
+
+-- Works off what is owed in the partition, at most about `limit` executions looked at. Gives how many were. `c.sibling_filter`,
+-- when it is given, names the namespace and the tag of the joins that are concerned; `c.siblings` gets what became of siblings.
 function sibling_cancel.drain(c, limit)
   local pending_key = key.index_pending_cancel_groups(c)
   local kept = c.budget
   c.budget, c.reserved = limit, nil
-  while has_budget(c) do
-    local tuple = redis.call('SRANDMEMBER', pending_key)
-    if not tuple then break end
-    local flow_id, child_id = string.match(tuple, '^([^|]+)|(.+)$')
-    c.budget = c.budget - 1
-    if flow_id then
-      cancel_owed(c, flow_id, child_id)
-    else
-      redis.call('SREM', pending_key, tuple)
+  local goes_on = true
+  while goes_on and has_budget(c) do
+    goes_on = false
+    for _, tuple in ipairs(redis.call('SRANDMEMBER', pending_key, c.sibling_filter and FILTERED_AT_A_TIME or 1)) do
+      if not has_budget(c) then break end
+      goes_on = work_off(c, pending_key, tuple) or goes_on
     end
   end
   local used = limit - math.max(c.budget, 0)
   c.budget, c.reserved = kept, nil
-  if redis.call('EXISTS', pending_key) == 1 then c.more = true end
+  if goes_on and redis.call('EXISTS', pending_key) == 1 then c.more = true end
   return used
 end
 

@@ -113,10 +113,8 @@ function F.ff_change_priority(K, A)
   record.set(K.core, 'priority', new, 'last_mutation_at', c.now_text)
   core.priority = new
   order.enter(c, record.lane(core), A.execution_id, core, K.eligible)
-  if core.managed then
-    wake.eligible(c, record.lane(core), A.execution_id, new)
-    wake.flush(c)
-  end
+  wake.entered(c, record.lane(core), core)
+  wake.flush(c)
   return reply.ok(old, new)
 end
 

@@ -16,6 +16,7 @@ local function wait_again(c, execution_id, core_key, core, was)
     local due = number.finite(core.delay_until)
     if not due or due <= c.now then return false end
     index, score, public = key.lane_delayed(c, lane), due, 'delayed'
+    wake.delayed(c, lane, core, due)
   end
   redis.call('HSET', core_key, 'eligibility_state', state, 'blocking_reason', was[2] or '', 'blocking_detail', was[3] or '',
     'public_state', public, 'last_transition_at', c.now_text, 'last_mutation_at', c.now_text)

@@ -108,6 +108,6 @@ function suspension_record.index(c, K, execution_id, core, timeout_at)
   redis.call('ZADD', K.suspended or key.lane_suspended(c, record.lane(core)), timeout_at or NO_TIMEOUT, execution_id)
   if timeout_at then
     redis.call('ZADD', K.suspension_timeout or key.index_suspension_timeout(c), timeout_at, execution_id)
-    if core.managed then wake.due(c, timeout_at) end
+    wake.due_for(c, core, timeout_at)
   end
 end

@@ -58,6 +58,8 @@ function F.ff_create_pending_waitpoint(K, A)
     key = K.waitpoint, execution_id = A.execution_id, attempt_index = A.attempt_index, expires_text = A.expires_at,
     expiry_key = K.pending_waitpoint_expiry,
   })
+  wake.due_for(c, core, expires)
+  wake.flush(c)
   return reply.ok(A.waitpoint_id, A.waitpoint_key, minted)
 end
 

@@ -202,7 +202,7 @@ local function set_priority(c, execution_id, priority, further)
   if core.lifecycle_phase == 'runnable' and core.eligibility_state == 'eligible_now' then
     local lane = record.lane(core)
     order.enter(c, lane, execution_id, core)
-    wake.eligible(c, lane, execution_id, priority)
+    wake.entered(c, lane, core)
   end
   return true
 end

@@ -31,6 +31,7 @@ end
 
 -- Numbers and sets of a claim request, converted before anything is written.
 function claim_request.parse(A)
+  audience.note()
   local count, err = number.whole('count', A.count)
   if err then return nil, err end
   local instance = A.worker_instance_id or ''

@@ -65,7 +65,7 @@ local function take_eligible(c, request, execution_id, n, eligible_key, score)
     limit_admission.await(c, request, execution_id, core, nil, score)
     return nil
   end
-  wake.taken(c, request.lane)
+  wake.taken(c, request.lane, core)
   return leasing.lease_runnable(c, request, execution_id, core_key, core, n)
 end
 
@@ -275,7 +275,9 @@ local function tell_others(c, request, taken, remaining)
   if tell.none and (taken > 0 or tell.empty) and remaining == '0' and request.unfit == 0 then
     wake.none(c, request.lane, tell.place)
   elseif tell.more and remaining ~= '0' and taken >= request.count then
-    wake.pass_on(c, request.lane, tell.place, taken)
+    local home = call.home(c)
+    local is_home = index_of(c, request) == key.lane_eligible(home, request.lane)
+    wake.pass_on(c, request.lane, tell.place, taken, is_home and home or c)
   end
 end
 

@@ -185,6 +185,17 @@ function F.ffx_pause(K, A)
   return reply.ok()
 end
 
+-- Wakes workers for executions outside of managed flows, which wait in the sets of their own partitions.
+local function wake_partitions(c, lane)
+  local home = call.home(c)
+  for _, partition in ipairs(redis.call('SMEMBERS', key.ffx_lane_partitions(home, lane))) do
+    local beside = call.at(c, '{fp:' .. partition .. '}')
+    if beside.tag ~= home.tag and redis.call('EXISTS', key.lane_eligible(beside, lane)) == 1 then
+      wake.workers(c, lane, nil, beside)
+    end
+  end
+end
+
 -- @function ffx_resume
 -- @summary  Ends the pause of a lane or an activity in one partition, on a server that has all of them in all. Lets
 --           go what was held, a bounded number per call: go on with next_cursor until it is empty.
@@ -203,6 +214,7 @@ function F.ffx_resume(K, A)
   if redis.call('HDEL', key.ffx_pauses(home), A.subject .. ' ' .. A.name) == 1 then mark_all(c) end
   if A.subject == 'lane' then
     if redis.call('EXISTS', key.lane_eligible(home, A.name)) == 1 then wake.workers(c, A.name) end
+    wake_partitions(c, A.name)
     return reply.ok('0', '')
   end
   local page = redis.call('ZSCAN', key.ffx_held(c), is_set(A.cursor) and A.cursor or '0', 'COUNT', MAX_RECHECKED)

@@ -1093,7 +1093,14 @@ end }
 redis.register_function{ function_name = 'ffx2_keep', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
   call.begin(keys[1])
-  return call.finish(F.ffx_keep({ partition = keys[1] }, { limit = args[1], task = args[2], lanes = rest(args, 3) }))
+  return call.finish(F.ffx_keep({ partition = keys[1] }, {
+    limit = args[1],
+    task = args[2],
+    sibling_namespace = args[3],
+    sibling_tag = args[4],
+    sibling_tag_value = args[5],
+    lanes = rest(args, 6),
+  }))
 end }
 
 redis.register_function{ function_name = 'ffx2_end_leases', flags = { 'allow-oom' }, callback = function(keys, args)

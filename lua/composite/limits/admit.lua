@@ -22,7 +22,7 @@ local function release_to_lane(c, execution_id, core_key, core, admission_text)
   else
     limit_admission.add_later(c, order.index(c, lane, core), record.eligible_score(core), execution_id)
   end
-  if core.managed then order.announce(c, execution_id, core, lane) end
+  order.announce(c, execution_id, core, lane)
 end
 
 -- Takes in one admission. Gives 'leased' with what the worker needs, 'ready', 'incomplete' or 'gone'.

@@ -30,5 +30,6 @@ end
 -- @flags    readonly
 -- @reply    OK build:text protocol:int min_protocol:int
 function F.ffx_version()
+  audience.note()
   return reply.ok(call.build, call.protocol, call.min_protocol)
 end

@@ -87,6 +87,12 @@ function repair_edges.execution(c, execution_id, core)
   end
 end
 
+-- Whether an execution waits for its edges, be it behind a pause.
+local function waits_for_edges(c, execution_id, core)
+  return core.lifecycle_phase == 'runnable'
+    and (core.eligibility_state == 'blocked_by_dependencies' or hidden.has_dependencies(key.exec_core(c, execution_id), core))
+end
+
 -- Tells an execution outside managed flows that an upstream has ended, with the result if the edge takes it along.
 local function resolve_unmanaged(c, execution_id, core, edge_id, dep, outcome)
   local k = dependency.child_keys(c, execution_id, edge_id)
@@ -94,6 +100,20 @@ local function resolve_unmanaged(c, execution_id, core, edge_id, dep, outcome)
   join.resolve(c, k, edge_group.read(key.flow_edgegroup(c, core.flow_id, execution_id)), {
     edge_id = edge_id, flow_id = core.flow_id, child_id = execution_id, upstream_id = dep.upstream_execution_id,
   }, dep, outcome)
+end
+
+-- Resolves an edge that leads on from an ended member of a flow that is not managed, unless that has been done.
+local function resolve_one(c, item, edge_id)
+  local child_id = redis.call('HGET', key.flow_edge(c, item.flow_id, edge_id), 'downstream_execution_id')
+  local dep = child_id and record.read(key.exec_dep(c, child_id, edge_id), EDGE_FIELDS)
+  local core = dep and dep.state == 'unsatisfied' and repair_index.read(c, child_id)
+  if not core or core.managed or not waits_for_edges(c, child_id, core) or not repair_edges.settled_flow(c, core) then return end
+  resolve_unmanaged(c, child_id, core, edge_id, dep, item.outcome)
+end
+
+-- Resolves edges that lead on from an ended member of a flow that is not managed, as far as that has not been done.
+function repair_edges.resolve_unmanaged(c, item, edge_ids)
+  for _, edge_id in ipairs(edge_ids) do resolve_one(c, item, edge_id) end
 end
 
 -- Resolves those open edges of a blocked execution whose upstream has ended, at most `limit`. Those that a call has left

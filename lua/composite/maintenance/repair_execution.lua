@@ -27,11 +27,10 @@ local function repair_lane(c, execution_id, core)
   if not index or index == 'suspended' then return end
   if index == 'eligible' and order.is_ordered(c, core) and is_queued(c, core, lane) then repair_queue(c, execution_id, core, lane, score) end
   if not repair_index.place(c, 'lane:' .. index, repair_index.key_of(c, core, lane, index), execution_id, score, exact) then return end
-  if not core.managed then return end
   if index == 'eligible' then
     order.announce(c, execution_id, core, lane)
   elseif index == 'delayed' then
-    wake.due(c, score)
+    wake.delayed(c, lane, core, score)
   end
 end
 

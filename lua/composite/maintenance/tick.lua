@@ -79,20 +79,36 @@ function F.ffx_tick(K, A)
     sum('pending_waitpoint_expiry'), sum('retention'), c.candidates or {})
 end
 
+-- What became of siblings that a join had no use for: cancelled, already_terminal, not_found, or needed by something else.
+local function disposed(c)
+  local list = {}
+  for _, disposition in ipairs({ 'cancelled', 'already_terminal', 'not_found', 'needed' }) do
+    local count = c.siblings[disposition]
+    if count then list[#list + 1] = { disposition, number.text(count) } end
+  end
+  return list
+end
+
 -- @record task_done task:text done:int lag:ms
+-- @record sibling_count disposition:text count:int
 
 -- @function ffx_keep
 -- @summary  Does what is due in one partition, as ffx_tick does, and tells for each task how much that was and how late
 --           the first of it was. Of the schedules that are due, the caller gets those that no other keeper has been told
 --           of lately. Relay entries are the caller's to carry out, and to be acknowledged with ffx_end_errand. A named task is the
 --           only one that is seen to; `next_due_at` is then that of this task. `unchecked` is 0 when the records have been
---           gone through by ffx_reconcile since the server started, 1 while they are, and else 2.
+--           gone through by ffx_reconcile since the server started, 1 while they are, and else 2. `siblings` counts the
+--           upstreams that decided joins did not need, by what became of them. With a sibling namespace or tag, those of
+--           other programs' flows are left alone unless the join's execution has it.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      limit              int
 -- @arg      task               text optional
+-- @arg      sibling_namespace  text optional
+-- @arg      sibling_tag        text optional
+-- @arg      sibling_tag_value  text optional
 -- @args     lanes              lane_id
--- @reply    OK now:unix_ms next_due_at:unix_ms more:bool done:list(task_done) candidates:list(candidate) schedules:list(schedule_id)? relay_entries:list(relay_entry)? unchecked:int?
+-- @reply    OK now:unix_ms next_due_at:unix_ms more:bool done:list(task_done) candidates:list(candidate) schedules:list(schedule_id)? relay_entries:list(relay_entry)? unchecked:int? siblings:list(sibling_count)?
 -- @error    invalid_input message:text
 function F.ffx_keep(K, A)
   local limit, err = limit_of(A)
@@ -107,10 +123,13 @@ function F.ffx_keep(K, A)
     some = { named }
   end
   local c = call.open(K.partition)
-  c.schedules, c.relay_entries, c.carries = {}, {}, true
+  c.schedules, c.relay_entries, c.carries, c.siblings = {}, {}, true, {}
+  if is_set(A.sibling_namespace) or is_set(A.sibling_tag) then
+    c.sibling_filter = { namespace = A.sibling_namespace, tag = A.sibling_tag, value = A.sibling_tag_value or '' }
+  end
   local done, at = see_to(c, some, limit, timers.lanes(c, A.lanes))
   return reply.ok(c.now_text, time_text(at), c.more and '1' or '0', done, c.candidates or {}, c.schedules,
-    c.relay_entries, number.text(recovery.state(c)))
+    c.relay_entries, number.text(recovery.state(c)), disposed(c))
 end
 
 -- @function ffx_end_leases

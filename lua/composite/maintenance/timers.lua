@@ -3,6 +3,7 @@
 
 -- Lanes of the partition, with those that the caller knows besides.
 function timers.lanes(c, named)
+  audience.note()
   local lanes = redis.call('SMEMBERS', key.ffx_lanes(c))
   local known = {}
   for _, lane in ipairs(lanes) do known[lane] = true end

@@ -27,7 +27,7 @@ local function release_root(c, run, ordinal, batch, fair_key)
   batch_writes.gather(batch, 'ZADD', key.lane_eligible(call.home(c), lane), score, execution_id)
   local queue_key = (fair_key or order.is_fair(c, lane)) and order.queue_for(c, lane, execution_id, { fair_key = fair_key or '' })
   if queue_key then batch_writes.gather(batch, 'ZADD', queue_key, score, execution_id) end
-  wake.eligible(c, lane, execution_id, node.priority)
+  wake.eligible(c, lane, node.priority)
   if node.start_timeout then order.limit_start(c, execution_id, tonumber(node.start_timeout)) end
   return 1
 end

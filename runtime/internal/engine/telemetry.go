@@ -37,6 +37,7 @@ type Telemetry struct {
 	TaskSteps, TaskItems, TaskErrors, TaskPanics metric.Int64ObservableCounter
 	TaskLag                                      metric.Float64ObservableGauge
 	KeeperPartitions                             metric.Int64ObservableUpDownCounter
+	Siblings                                     metric.Int64ObservableCounter
 
 	// options are the attributes of recorded durations, made once for each set of labels.
 	options sync.Map
@@ -100,6 +101,8 @@ func NewTelemetry(tracers trace.TracerProvider, meters metric.MeterProvider) (*T
 	t.TaskItems = counter("flowfabric.keeper.items", "{item}", "Number of items that a keeper processed, by task.")
 	t.TaskErrors = counter("flowfabric.keeper.errors", "{step}", "Number of steps of a keeper that failed.")
 	t.TaskPanics = counter("flowfabric.keeper.panics", "{step}", "Number of steps of a keeper that panicked.")
+	t.Siblings = counter("flowfabric.keeper.siblings", "{execution}",
+		"Number of upstreams that joins did not need and a keeper processed, by what became of them.")
 	t.KeeperPartitions = share("flowfabric.keeper.partitions", "{partition}",
 		"Number of flow partitions that a keeper owns.")
 	age := func(name, description string) metric.Float64ObservableGauge {

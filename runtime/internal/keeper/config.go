@@ -21,6 +21,9 @@ type Config struct {
 	LibraryCheck time.Duration
 	// ReconcileEvery is the interval at which the keeper begins to reconcile the indexes of a partition.
 	ReconcileEvery time.Duration
+	// SiblingNamespace, SiblingTag and SiblingTagValue select the joins of other programs' flows whose upstreams the
+	// keeper cancels. Empty ones select all.
+	SiblingNamespace, SiblingTag, SiblingTagValue string
 	// Heartbeat is the interval of the messages by which the keeper announces itself to the other keepers.
 	Heartbeat time.Duration
 }
@@ -49,6 +52,9 @@ func (c *Config) Check(in string) error {
 	}
 	if c.Heartbeat < minHeartbeat || c.Heartbeat > maxHeartbeat {
 		fault("HeartbeatInterval %s: must be %s to %s", c.Heartbeat, minHeartbeat, maxHeartbeat)
+	}
+	if c.SiblingTag == "" && c.SiblingTagValue != "" {
+		fault("SiblingTagValue %q: needs SiblingTag", c.SiblingTagValue)
 	}
 	if c.ReconcileEvery < minReconcileEvery {
 		fault("ReconcileEvery %s: must be at least %s", c.ReconcileEvery, minReconcileEvery)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -146,6 +147,13 @@ func (k *Keeper) TaskStats() []TaskStats {
 	}
 	slices.SortFunc(list, func(a, b TaskStats) int { return cmp.Compare(a.Task, b.Task) })
 	return list
+}
+
+// Siblings returns how many upstreams that joins did not need the keeper has processed, by what became of them.
+func (k *Keeper) Siblings() map[string]int64 {
+	k.stats.mu.Lock()
+	defer k.stats.mu.Unlock()
+	return maps.Clone(k.stats.siblings)
 }
 
 // Partitions returns the number of flow partitions that the keeper owns.

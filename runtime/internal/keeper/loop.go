@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -50,6 +51,8 @@ type StepResult struct {
 	// leaves the partition until the loop's next regular visit.
 	more bool
 	Next time.Duration
+	// siblings counts upstreams that joins did not need, by what became of them.
+	siblings []enginerpc.SiblingCount
 	// repaired counts repaired entries by index.
 	repaired map[string]int64
 	// unchecked is checkDone, checkBegun or checkNeeded: whether the records of the partition have been reconciled

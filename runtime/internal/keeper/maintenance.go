@@ -54,7 +54,10 @@ func (k *Keeper) partitionsOf(l *MaintenanceLoop) []enginecore.Partition {
 func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
 	calls := make([]enginerpc.KeepCall, len(partitions))
 	for i, p := range partitions {
-		calls[i] = enginerpc.KeepCall{Partition: p, Limit: engine.TickLimit, Task: string(only), Lanes: k.Lanes}
+		calls[i] = enginerpc.KeepCall{
+			Partition: p, Limit: engine.TickLimit, Task: string(only), Lanes: k.Lanes,
+			SiblingNamespace: k.SiblingNamespace, SiblingTag: k.SiblingTag, SiblingTagValue: k.SiblingTagValue,
+		}
 	}
 	answers, _ := k.Session.Backend.KeepAll(ctx, calls) // each answer has its error
 	heard := time.Now()
@@ -72,7 +75,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 		k.relay.deliverAll(ctx, partitions[i], a.Reply.RelayEntries)
 		results[i] = StepResult{
 			Err: a.Err, Now: a.Reply.Now, Heard: heard, more: a.Reply.More,
-			Next: untilDue(a.Reply.Now, a.Reply.NextDueAt), unchecked: a.Reply.Unchecked,
+			Next: untilDue(a.Reply.Now, a.Reply.NextDueAt), unchecked: a.Reply.Unchecked, siblings: a.Reply.Siblings,
 		}
 		for _, d := range a.Reply.Done {
 			results[i].done = append(results[i].done, taskDone{engine.TaskID(d.Task), d.Done, d.Lag})

@@ -19,12 +19,13 @@ type TaskStats struct {
 
 // taskCounters counts the work of a keeper by task.
 type taskCounters struct {
-	mu    sync.Mutex
-	tasks map[engine.TaskID]*TaskStats
+	mu       sync.Mutex
+	tasks    map[engine.TaskID]*TaskStats
+	siblings map[string]int64 // by what became of them
 }
 
 func newTaskCounters() *taskCounters {
-	return &taskCounters{tasks: make(map[engine.TaskID]*TaskStats)}
+	return &taskCounters{tasks: make(map[engine.TaskID]*TaskStats), siblings: make(map[string]int64)}
 }
 
 func (s *taskCounters) of(task engine.TaskID) *TaskStats {
@@ -45,6 +46,9 @@ func (s *taskCounters) stepped(tasks []engine.TaskID, results []StepResult, now 
 		}
 		if errors.Is(r.Err, engine.ErrStepPanicked) {
 			panicked = 1
+		}
+		for _, n := range r.siblings {
+			s.siblings[n.Disposition] += n.Count
 		}
 		for _, d := range r.done {
 			stats := s.of(d.task)

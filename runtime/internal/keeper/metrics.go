@@ -41,8 +41,11 @@ func (k *Keeper) watchTasks() (stop func(), err error) {
 			o.ObserveInt64(t.TaskPanics, s.Panics, task)
 			o.ObserveFloat64(t.TaskLag, s.Lag.Seconds(), task)
 		}
+		for disposition, n := range k.Siblings() {
+			o.ObserveInt64(t.Siblings, n, metric.WithAttributes(engine.Named("disposition", disposition)))
+		}
 		return nil
-	}, t.KeeperPartitions, t.TaskSteps, t.TaskItems, t.TaskErrors, t.TaskPanics, t.TaskLag)
+	}, t.KeeperPartitions, t.Siblings, t.TaskSteps, t.TaskItems, t.TaskErrors, t.TaskPanics, t.TaskLag)
 	return engine.Stopper(registration, err)
 }
 
