@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "254-9ba7dd2f709a558b"
+const build = "255-5fd90e2d600c7bd9"

@@ -3,6 +3,9 @@
 
 local NOTHING = {}
 
+-- What says of an execution that it is a node of a run.
+local OF_RUN = { managed = '1' }
+
 -- What the executions that the call leases have in common, for their rows and their descriptions. It is kept with the list of them.
 local function terms_of(c, next_up)
   local request = next_up.request
@@ -128,7 +131,7 @@ function row_lease.claim(c, request, execution_id, n)
   if node.attempt_timeout then leasing.arm_timeout(c, execution_id, node) end
   event_log.push(c, flow.id, flow.events_key,
     c.now_text .. (node.line_started or row_lease.line_of(node, 'started', 'line_started')) .. request.logged_instance)
-  wake.taken(c, request.lane)
+  wake.taken(c, request.lane, OF_RUN)
   local inputs, complete = inputs_of(c, flow, node)
   return row_claimed.describe(c, flow, node, execution_id, lease_id, terms.expires_text, inputs, complete, ahead)
 end
