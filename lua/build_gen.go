@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "256-1491734a1ceb54c6"
+const build = "257-59e9c48a713ae701"

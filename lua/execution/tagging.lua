@@ -1,7 +1,7 @@
 -- Tags of executions and flows.
 
--- @hook The tags of a managed flow are about to change to those of a flat list.
-function tagging.on_changed(c, flow, tags_key, list) end
+-- @hook The tags of a managed flow, which was created at a time, are about to change to those of a flat list.
+function tagging.on_changed(c, flow_id, created_at, tags_key, list) end
 
 -- A key is a lower-case word, a dot and at least one more character that is no dot: "team.name".
 local TAG_KEY = '^[a-z][a-z0-9_]*%.[^.]'
@@ -79,11 +79,13 @@ end
 function F.ff_set_flow_tags(K, A)
   local err = check_shape(A.tags)
   if err then return err end
-  local flow = record.read(K.flow, { 'managed', 'flow_id', 'created_at', 'purging' })
+  local flow = record.read(K.flow, { 'managed', 'created_at', 'purging' })
   if not flow then return reply.err('flow_not_found') end
   err = check_keys(A.tags)
   if err then return err end
   migrate(K.flow, K.tags)
-  if flow.managed and not flow.purging then tagging.on_changed(call.open(K.flow), flow, K.tags, A.tags) end
+  if flow.managed and not flow.purging then
+    tagging.on_changed(call.open(K.flow), string.match(K.flow, ':([^:]*):core$'), flow.created_at, K.tags, A.tags)
+  end
   return write_tags(K.flow, K.tags, A.tags)
 end

@@ -23,6 +23,9 @@ function graph.on_reopened(c, flow_id, flow_key) end
 -- @hook A flow has closed. `flow` holds its fields retention and parent_execution_id.
 function graph.on_closed(c, flow_id, flow_key, flow, outcome) end
 
+-- @hook The execution whose result is that of a run with rows; nil for none and for other flows.
+function graph.result_execution(c, flow_id) return nil end
+
 -- @hook Changes how many nodes of a run with rows are open. Gives how many are then; nil for other flows.
 function graph.add_open_rows(c, flow_id, by) return nil end
 
@@ -174,24 +177,29 @@ local function judge(flow)
 end
 
 local CLOSE_FIELDS = { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'deadline_at',
-  'failed_node', 'retention', 'result_execution_id', 'parent_execution_id', 'node_count', 'absorbed_failures',
+  'failed_node', 'retention', 'parent_execution_id', 'node_count', 'absorbed_failures',
   'absorbed_cancels', 'cancelled_siblings', 'joins_impossible' }
 
--- A flow has ended.
-local function finish(c, flow_id, flow_key, flow, state, outcome)
+-- The result of a run that has succeeded, if the call has brought it.
+local function result_of(c, flow_id)
+  local result_id = c.completed and graph.result_execution(c, flow_id)
+  return result_id and c.completed[result_id] or nil
+end
+
+-- A flow has ended, with a result if the call has brought it.
+local function finish(c, flow_id, flow_key, flow, state, outcome, result)
   redis.call('HSET', flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text,
     'last_mutation_at', c.now_text)
   call.enter(c, key.ffx_closed_flows(c), flow_id, c.now_text)
   graph.on_closed(c, flow_id, flow_key, flow, outcome)
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
-  local result = outcome == 'success' and c.completed and c.completed[flow.result_execution_id or ''] or nil
   wake.done(c, flow_id, outcome, result)
 end
 
--- All nodes of a flow have ended with success, which its rows say already, with `flow` as flow_record.of_plain gives it. The caller
--- logs what this gives.
-function graph.close_plain(c, flow_id, flow)
-  finish(c, flow_id, key.flow_core(c, flow_id), flow, 'completed', 'success')
+-- All nodes of a flow have ended with success, which its rows say already, with `flow` as flow_record.of_plain gives it, and the flow
+-- with a result if the call has brought it. The caller logs what this gives.
+function graph.close_plain(c, flow_id, flow, result)
+  finish(c, flow_id, key.flow_core(c, flow_id), flow, 'completed', 'success', result)
   return encode.logged('flow_success', '', '', '')
 end
 
@@ -210,7 +218,7 @@ function graph.close(c, flow_id, flow_key)
     end
   end
   outcome = outcome or 'cancelled'
-  finish(c, flow_id, flow_key, flow, state, outcome)
+  finish(c, flow_id, flow_key, flow, state, outcome, outcome == 'success' and result_of(c, flow_id) or nil)
   flow_record.on_unusual(flow_key)
   flow_record.forget(c)
   event_log.add(c, flow_id, 'flow_' .. outcome)

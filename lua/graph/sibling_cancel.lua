@@ -18,7 +18,7 @@ end
 -- Whether anything but the join needs an upstream: another consumer that still waits, or the flow, for its result.
 -- Looking takes from the call's budget.
 local function is_needed_elsewhere(c, flow_id, upstream_id, child_id)
-  if redis.call('HGET', key.flow_core(c, flow_id), 'result_execution_id') == upstream_id then return true end
+  if graph.result_execution(c, flow_id) == upstream_id then return true end
   if adjacency.count_downstream(c, flow_id, upstream_id) > MAX_CONSUMERS then return true end
   for _, consumer in ipairs(adjacency.downstream(c, flow_id, upstream_id)) do
     if consumer ~= child_id then

@@ -217,8 +217,7 @@ function row_complete.commit(c, completion)
   local text = succeed(c, flow, bytes, open, node, done, successors, string.sub(execution_id, 1, -5), result, behind)
   if node.attempt_timeout then call.leave(c, 'ZREM', key.index_attempt_timeout(c), execution_id) end
   if open == 1 then
-    if flow.result_execution_id == execution_id then call.list_in(c, 'completed')[execution_id] = result end
-    text = text .. '\n' .. graph.close_plain(c, flow.id, flow)
+    text = text .. '\n' .. graph.close_plain(c, flow.id, flow, graph_store.result(flow.graph) == ordinal and result or nil)
   end
   event_log.push(c, flow.id, flow.events_key, text)
   return true

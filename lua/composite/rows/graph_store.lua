@@ -171,6 +171,9 @@ function graph_store.find(c, graph_hash)
   return (g.head or head_of(g)) and g
 end
 
+-- The ordinal of the node whose result is that of the run; 0 for none.
+function graph_store.result(g) return (g.head or head_of(g) or {}).result or 0 end
+
 -- So many runs more use a graph that graph_store.find gave. Reports whether there still is one: it may have gone meanwhile.
 function graph_store.use(c, g, graph_hash, count)
   local uses = redis.call('HINCRBY', g.key, 'runs', count)

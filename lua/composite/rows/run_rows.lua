@@ -7,6 +7,12 @@ function graph.add_open_rows(c, flow_id, by)
   return row.open(run)
 end
 
+function graph.result_execution(c, flow_id)
+  local run = row.run(c, flow_id)
+  local ordinal = run and graph_store.result(graph_store.of_run(run)) or 0
+  return ordinal > 0 and row.execution_id(run, ordinal) or nil
+end
+
 function graph.on_extended(c, flow_id)
   local run = row.run(c, flow_id)
   if run and run.flags % 2 == 0 then
@@ -22,9 +28,9 @@ local known, known_count = {}, 0
 local MAX_KNOWN = 1024
 
 -- What is read of such a run, and of one with budgets or a parent.
-local PLAIN_FIELDS = { 'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'result_execution_id', 'fair_key' }
+local PLAIN_FIELDS = { 'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'fair_key' }
 local SPECIAL_FIELDS = {
-  'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'result_execution_id', 'fair_key', 'budgets', 'budget_ids',
+  'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'fair_key', 'budgets', 'budget_ids',
   'parent_execution_id', 'fail_fast',
 }
 
@@ -48,8 +54,8 @@ local function read_plain(c, flow_id, identity, flags, count)
   local created, graph_hash = struct.unpack(IDENTITY, identity)
   local flow = {
     flow_kind = values[1], run_id = values[2] or '', deadline_at = values[3] or nil, trace_context = values[4] or nil,
-    retention = values[5] or nil, result_execution_id = values[6] or nil, fair_key = values[7] or nil, budgets = values[8] or nil,
-    budget_ids = values[9] or nil, parent_execution_id = values[10] or nil, fail_fast = values[11] or nil, id = flow_id, at = c.at,
+    retention = values[5] or nil, fair_key = values[6] or nil, budgets = values[7] or nil, budget_ids = values[8] or nil,
+    parent_execution_id = values[9] or nil, fail_fast = values[10] or nil, id = flow_id, at = c.at,
     identity = identity, public_flow_state = 'open', created = created, created_text = number.time(created),
     graph = graph_store.of_call(c, graph_hash), graph_hash = graph_hash, count = count, is_small = count <= row.SMALL_RUN,
     nodes_key = key.flow_nodes(c, flow_id), results_key = key.flow_results(c, flow_id), events_key = key.flow_events(c, flow_id), about = nil,
@@ -65,7 +71,7 @@ local function given(text) return is_set(text) and text or nil end
 function run_rows.created(c, r, flow_name, retention, run, deadline_at)
   keep(r.id, {
     flow_kind = flow_name, run_id = run.run_id, deadline_at = deadline_at, trace_context = given(run.trace_context),
-    retention = given(retention), result_execution_id = run.result_execution_id, fair_key = given(run.fair_key), id = r.id, at = c.at,
+    retention = given(retention), fair_key = given(run.fair_key), id = r.id, at = c.at,
     identity = struct.pack(IDENTITY, r.created, r.graph), public_flow_state = 'open', created = r.created, created_text = c.now_text,
     graph = r.known_graph, graph_hash = r.graph, count = r.count, is_small = r.count <= row.SMALL_RUN,
     nodes_key = r.key, results_key = key.flow_results(c, r.id), events_key = key.flow_events(c, r.id), about = nil,

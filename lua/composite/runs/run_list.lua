@@ -30,20 +30,20 @@ function run_list.remove(c, flow_id, flow_name)
 end
 
 -- A submitted run gets further tags, or others: called before they are written.
-function run_list.retag(c, flow, tags_key, tags)
+function run_list.retag(c, flow_id, created_at, tags_key, tags)
   for i = 1, #tags, 2 do
     local old = redis.call('HGET', tags_key, tags[i])
-    if old then redis.call('ZREM', key.ffx_tagged_runs(c, tags[i], old), flow.flow_id) end
+    if old then redis.call('ZREM', key.ffx_tagged_runs(c, tags[i], old), flow_id) end
   end
   local last = {}
   for i = 1, #tags, 2 do last[tags[i]] = tags[i + 1] end
   for name, value in pairs(last) do
-    redis.call('ZADD', key.ffx_tagged_runs(c, name, value), flow.created_at, flow.flow_id)
+    redis.call('ZADD', key.ffx_tagged_runs(c, name, value), created_at, flow_id)
   end
 end
 
 local RUN_FIELDS = {
-  'flow_id', 'run_id', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'flow_kind', 'node_count', 'open_nodes',
+  'managed', 'run_id', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'flow_kind', 'node_count', 'open_nodes',
   'nodes_failed', 'nodes_cancelled', 'nodes_expired', 'nodes_skipped', 'failed_node', 'paused', 'purging', 'node_total',
   'parent_execution_id', 'namespace',
 }
@@ -119,6 +119,7 @@ local function found(c, q, flow_id)
   run[NODE_COUNT] = run[NODE_TOTAL] or run[NODE_COUNT]
   run[OPEN] = run_rows.open_nodes(c, flow_id) or run[OPEN]
   for i = NODE_COUNT, SKIPPED do run[i] = is_set(run[i]) and run[i] or '0' end
+  run[1] = flow_id
   for i = 1, PURGING do run[i] = run[i] or '' end
   run[PURGING], run[NODE_TOTAL], run[PARENT], run[NAMESPACE] = redis.call('HGETALL', tags_key), nil, nil, nil
   return run

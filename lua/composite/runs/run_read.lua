@@ -79,10 +79,10 @@ end
 function F.ffx_flow_result(K, A)
   local c = call.open(K.partition)
   local flow = fields_of(key.flow_core(c, A.flow_id), { 'public_flow_state', 'outcome', 'closed_at', 'failed_node',
-    'failure_reason', 'failure_category', 'cancel_reason', 'result_execution_id' })
+    'failure_reason', 'failure_category', 'cancel_reason' })
   if not flow then return reply.err('flow_not_found') end
-  local result
-  if flow[2] == 'success' and flow[8] ~= '' then result = results.read(c, flow[8]) end
+  local result_id = flow[2] == 'success' and graph.result_execution(c, A.flow_id)
+  local result = result_id and results.read(c, result_id)
   return reply.ok(flow[1], flow[2], flow[3], result and '1' or '0', result or '', flow[4], flow[5], flow[6],
     flow[7])
 end

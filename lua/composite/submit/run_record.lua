@@ -9,7 +9,6 @@ local function common_values(c, A, g, deadline)
     'public_flow_state', 'open',
     'flow_kind', A.flow_name,
     'run_id', '',
-    'flow_id', '',
     'input_hash', '',
     'namespace', A.namespace,
     'managed', '1',
@@ -29,7 +28,7 @@ local function common_values(c, A, g, deadline)
 end
 
 -- Where the values of the fields are that each run has of its own.
-local RUN_ID, FLOW_ID, INPUT_HASH = 6, 8, 10
+local RUN_ID, INPUT_HASH = 6, 8
 
 -- Appends a field of a run to a list with so many elements, unless it has no value. Gives how many there are.
 local function add(values, count, field, value)
@@ -46,8 +45,7 @@ local function write_core(c, batch, flow_key, A, run, g, deadline)
     count = #values
     batch.values, batch.value_count = values, count
   end
-  values[RUN_ID], values[FLOW_ID], values[INPUT_HASH] = run.run_id, run.flow_id, run.input_hash
-  count = add(values, count, 'result_execution_id', run.result_execution_id)
+  values[RUN_ID], values[INPUT_HASH] = run.run_id, run.input_hash
   if parent then
     count = add(values, count, 'parent_execution_id', parent.execution_id)
     count = add(values, count, 'fail_fast', parent.fail_fast == '1' and '1')

@@ -146,7 +146,6 @@ local function create_run(c, batch, A, n, run, g)
   if run.budgets or g.head.budgets or run.parent then flags = flags + row.SPECIAL end
   local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), key.ffx_graph_rows(c, A.graph), flags)
   r.known_graph = g
-  run.result_execution_id = g.head.result > 0 and row.execution_id(r, g.head.result) or nil
   run_record.write(c, batch, flow_key, A, run, g, n.deadline)
   if n.fire then schedule.note_fire(c, n.fire, flow_key) end
   if g.has_joins or run.limits then write_special(c, r, run, g) end
