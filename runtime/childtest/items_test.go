@@ -277,9 +277,9 @@ func TestContractModeRefuses(t *testing.T) {
 		ctx := enginetest.Context(t)
 		_, err := runtime.Start(ctx, b.Client, mapFlow(t, double()), 1)
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
-		require.ErrorContains(t, err, "node double: a map")
+		require.ErrorContains(t, err, "node double: maps")
 		_, err = runtime.Start(ctx, b.Client, around(t, "outer", plusOne(t, "inner", double())), 1)
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
-		require.ErrorContains(t, err, "node inner: a sub-flow")
+		require.ErrorContains(t, err, "node inner: sub-flows")
 	})
 }
