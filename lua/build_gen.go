@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "254-aefd489782776fa4"
+const build = "255-fc65b362895279f1"
