@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "257-59e9c48a713ae701"
+const build = "258-7f0655e4077121dd"

@@ -127,10 +127,8 @@ func (c *completer) suspendHeld(l *lease, w *heldWait) report {
 		return c.session.Secrets.With(ctx, l.shard.Partition, func() error {
 			reply, err := c.session.Backend.SuspendExecution(ctx, call)
 			signature = reply.WaitpointToken
-			// The wait may be over already; its waitpoint shows that it began.
-			if repeated && (l.hasEnded(err, "lifecycle_phase", "suspended") ||
-				l.hasEnded(err, "lifecycle_phase", "runnable")) {
-				signature, err = c.readToken(ctx, l, w.waitpoint)
+			if repeated && isFence(err) {
+				signature, err = c.tokenOfLostReply(ctx, l, w.waitpoint, err)
 			}
 			return err
 		})
@@ -142,13 +140,17 @@ func (c *completer) suspendHeld(l *lease, w *heldWait) report {
 	return r
 }
 
-// readToken reads the token of a waitpoint whose reply was lost.
-func (c *completer) readToken(ctx context.Context, l *lease, id enginecore.WaitpointID) (string, error) {
+// tokenOfLostReply returns the token of the waitpoint of a suspension that was sent again and refused. If the waitpoint
+// is there, a call before has made it and suspended the execution, whether or not the wait is over by now, and only its
+// reply was lost. Otherwise the refusal is the error.
+func (c *completer) tokenOfLostReply(
+	ctx context.Context, l *lease, id enginecore.WaitpointID, refusal error,
+) (string, error) {
 	key := c.session.Core.Keys().WaitpointRecord(l.shard.Partition, id)
 	token, err := c.session.Client.Do(ctx,
 		c.session.Client.B().Hget().Key(key).Field("waitpoint_token").Build()).ToString()
 	if rueidis.IsRedisNil(err) {
-		return "", enginecore.ErrStaleLease
+		return "", refusal
 	}
 	if err != nil {
 		return "", engine.ReadError(ctx, "read the waitpoint", err)

@@ -171,6 +171,8 @@ func (b *leaseManager) cancel(id enginecore.ExecutionID, lease enginecore.LeaseI
 		cause = engine.ErrStartToClose
 	case "flow_deadline", "execution_deadline":
 		cause = engine.ErrDeadline
+	case string(enginecore.ErrLeaseRevoked):
+		cause = fmt.Errorf("%w: %s", engine.ErrLeaseLost, reason)
 	}
 	b.mu.Lock()
 	t := b.tasks[id]

@@ -29,8 +29,9 @@ func (s *settlement) isDone() bool {
 	}
 }
 
-// ask returns the settlement under way, or begins one with an outcome. It returns an error if the task has ended, or
-// another kind of settlement is under way or done.
+// ask returns the settlement under way, or begins one with an outcome. It returns an error if the task or its context
+// has ended, or another kind of settlement is under way or done. Only when the worker stops can a task be settled after
+// its context has ended.
 func (h *HeldTask) ask(o attemptOutcome) (*settlement, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,6 +46,9 @@ func (h *HeldTask) ask(o attemptOutcome) (*settlement, error) {
 	}
 	if h.over != nil {
 		return nil, h.over
+	}
+	if cause := context.Cause(h.ctx); cause != nil && !errors.Is(cause, engine.ErrStopping) {
+		return nil, cause // serve ends the task
 	}
 	h.current = &settlement{outcome: o, done: make(chan struct{})}
 	h.asked <- struct{}{} // one at a time, so there is room
