@@ -116,3 +116,31 @@ func TestDeadPrimaryDelaysNoOtherRenewal(t *testing.T) {
 	rounds.Wait()
 	require.Len(t, backend.calls, 5, "no second renewal in the partition of the dead primary")
 }
+
+// The reason of a control message becomes the cause of the task's context, also if the message comes first.
+func TestReasonsOfControlMessages(t *testing.T) {
+	t.Parallel()
+	for reason, cause := range map[string]error{
+		"attempt_timeout": engine.ErrStartToClose, "flow_deadline": engine.ErrDeadline,
+		"execution_deadline": engine.ErrDeadline, "lease_revoked": engine.ErrLeaseLost, "enough": engine.ErrCancelled,
+	} {
+		for _, early := range []bool{false, true} {
+			s := &services{
+				base: t.Context(), worker: &Worker{config: Config{Lease: time.Hour}},
+				session: &engine.Session{Logger: slog.New(slog.DiscardHandler)},
+			}
+			leases := newLeaseManager(s)
+			claimed := &enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}
+			task := s.NewTask(dispatch.LaneShard{}, claimed, time.Now())
+			if early {
+				leases.cancel(claimed.ExecutionID, claimed.LeaseID, reason)
+			}
+			require.True(t, leases.add(task))
+			if !early {
+				leases.cancel(claimed.ExecutionID, claimed.LeaseID, reason)
+			}
+			require.ErrorIs(t, context.Cause(task.ctx), cause, reason)
+			require.True(t, task.settled.Load(), reason)
+		}
+	}
+}
