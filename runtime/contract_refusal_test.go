@@ -22,7 +22,6 @@ import (
 func TestContractRefusals(t *testing.T) {
 	t.Parallel()
 	b := enginetest.NewContract(t, testserver.Embedded)
-	ctx := enginetest.Context(t)
 	a := addOne()
 	for name, c := range map[string]struct {
 		add  func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int]
@@ -48,13 +47,7 @@ func TestContractRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := flow.New[int, int](name)
 			flow.Return(f, c.add(f, flow.Node(f, "first", a, f.Input())))
-			def, err := f.Build()
-			require.NoError(t, err)
-			_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("refused"))
-			require.ErrorIs(t, err, runtime.ErrNotInContract)
-			require.ErrorContains(t, err, c.want)
-			_, err = b.Client.Run(name, "refused").Describe(ctx)
-			require.ErrorIs(t, err, runtime.ErrRunNotFound)
+			requireStartRefused(t, b, f, c.want)
 		})
 	}
 }
@@ -102,7 +95,6 @@ func TestContractRefusesOperations(t *testing.T) {
 func TestContractRefusesExtensions(t *testing.T) {
 	t.Parallel()
 	enginetest.EachReference(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx := enginetest.Context(t)
 		a := addOne()
 		for name, c := range map[string]struct {
 			add  func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int]
@@ -123,13 +115,7 @@ func TestContractRefusesExtensions(t *testing.T) {
 		} {
 			f := flow.New[int, int](name)
 			flow.Return(f, c.add(f, flow.Node(f, "first", a, f.Input())))
-			def, err := f.Build()
-			require.NoError(t, err)
-			_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("refused"))
-			require.ErrorIs(t, err, runtime.ErrNotInContract)
-			require.ErrorContains(t, err, c.want)
-			_, err = b.Client.Run(name, "refused").Describe(ctx)
-			require.ErrorIs(t, err, runtime.ErrRunNotFound)
+			requireStartRefused(t, b, f, c.want)
 		}
 	})
 }
@@ -218,4 +204,16 @@ func TestContractLeavesTheLibrary(t *testing.T) {
 		_, err = runtime.Open(ctx, server.URL()+"?contract=26", runtime.OpenConfig{})
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 	})
+}
+
+// requireStartRefused starts a run of a flow, and requires that it is refused with words before anything is written.
+func requireStartRefused(t *testing.T, b *enginetest.Bench, f *flow.Builder[int, int], want string) {
+	t.Helper()
+	def, err := f.Build()
+	require.NoError(t, err)
+	_, err = runtime.Start(t.Context(), b.Client, def, 1, runtime.WithID("refused"))
+	require.ErrorIs(t, err, runtime.ErrNotInContract)
+	require.ErrorContains(t, err, want)
+	_, err = b.Client.Run(def.Name(), "refused").Describe(t.Context())
+	require.ErrorIs(t, err, runtime.ErrRunNotFound)
 }

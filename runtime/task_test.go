@@ -49,6 +49,14 @@ func (h *holder) started(input int, opts ...activity.Option) *runtime.Run[int] {
 	return run
 }
 
+// requireResult waits for the result of a run.
+func (h *holder) requireResult(run *runtime.Run[int], want int) {
+	h.t.Helper()
+	out, err := run.Result(h.ctx)
+	require.NoError(h.t, err)
+	require.Equal(h.t, want, out)
+}
+
 // outside creates an execution outside runs.
 func (h *holder) outside(spec admin.ExecutionSpec) (*admin.Client, enginecore.ExecutionID) {
 	h.t.Helper()
@@ -87,9 +95,7 @@ func TestTaskComplete(t *testing.T) {
 		_, err := task.Fail(h.ctx, errors.New("late"))
 		require.ErrorIs(t, err, runtime.ErrTaskSettled)
 		require.ErrorIs(t, task.Progress(h.ctx, 60, ""), runtime.ErrTaskSettled)
-		out, err := run.Result(h.ctx)
-		require.NoError(t, err)
-		require.Equal(t, 5, out)
+		h.requireResult(run, 5)
 		b.Settle(t)
 	})
 }
@@ -171,9 +177,7 @@ func TestTaskDelayAndRelease(t *testing.T) {
 		if !b.Contract() { // there, what has no dependency waits
 			task = h.next()
 			require.NoError(t, task.Complete(h.ctx, 8))
-			out, err := run.Result(h.ctx)
-			require.NoError(t, err)
-			require.Equal(t, 8, out)
+			h.requireResult(run, 8)
 		}
 	})
 }
@@ -206,9 +210,7 @@ func TestTaskSuspend(t *testing.T) {
 		require.Equal(t, "external", signals[0].Category)
 		require.Equal(t, "5", string(signals[0].Payload))
 		require.NoError(t, task.Complete(h.ctx, 5))
-		out, err := run.Result(h.ctx)
-		require.NoError(t, err)
-		require.Equal(t, 5, out)
+		h.requireResult(run, 5)
 		b.Settle(t)
 	})
 }
@@ -271,9 +273,7 @@ func TestTaskIsGivenBack(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrStopping)
 		again := newHolder(t, b, runtime.WorkerConfig{})
 		require.NoError(t, again.next().Complete(h.ctx, 3))
-		out, err := run.Result(h.ctx)
-		require.NoError(t, err)
-		require.Equal(t, 3, out)
+		h.requireResult(run, 3)
 		b.Settle(t)
 	})
 }
@@ -358,9 +358,7 @@ func TestTaskOfGrant(t *testing.T) {
 		_, err = h.worker.NextGranted(h.ctx, grant)
 		require.ErrorIs(t, err, runtime.ErrNoGrant)
 		require.NoError(t, task.Complete(h.ctx, 2))
-		out, err := run.Result(h.ctx)
-		require.NoError(t, err)
-		require.Equal(t, 2, out)
+		h.requireResult(run, 2)
 	})
 }
 
@@ -378,9 +376,7 @@ func TestTaskThroughGrants(t *testing.T) {
 			require.NoError(t, task.Complete(h.ctx, n))
 		}
 		for i, run := range runs {
-			out, err := run.Result(h.ctx)
-			require.NoError(t, err)
-			require.Equal(t, i+1, out)
+			h.requireResult(run, i+1)
 		}
 	})
 }
@@ -418,9 +414,7 @@ func TestTaskOfLaterGrant(t *testing.T) {
 		require.Equal(t, 2, reclaimed.Info().Attempt)
 		require.ErrorIs(t, resumed.Complete(h.ctx, 1), runtime.ErrLeaseLost)
 		require.NoError(t, reclaimed.Complete(h.ctx, 3))
-		out, err := run.Result(h.ctx)
-		require.NoError(t, err)
-		require.Equal(t, 3, out)
+		h.requireResult(run, 3)
 	})
 }
 

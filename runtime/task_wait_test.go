@@ -116,9 +116,7 @@ func TestTaskAwait(t *testing.T) {
 			n, err := activity.Await[int](task.Context(), "answer", activity.Signals("yes"))
 			require.NoError(t, err)
 			require.NoError(t, task.Complete(h.ctx, n))
-			out, err := run.Result(h.ctx)
-			require.NoError(t, err)
-			require.Equal(t, 6, out)
+			h.requireResult(run, 6)
 		}
 		b.Settle(t)
 	})
