@@ -74,6 +74,19 @@ func (s *shop) gate(node string) chan struct{} {
 	return s.gates[node]
 }
 
+// awaitCall waits until the function runs for a node. A node is active before that.
+func (s *shop) awaitCall(t testing.TB, node string) {
+	t.Helper()
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.calls[node] == 0 {
+			return "the function has not been called for " + node
+		}
+		return ""
+	})
+}
+
 // called tells how often each node ran since the last call.
 func (s *shop) called() map[string]int {
 	s.mu.Lock()
@@ -344,12 +357,7 @@ func TestRerunOfACancelledRun(t *testing.T) {
 		s.gate("b")
 		run, err := runtime.Start(ctx, b.Client, s.flow(t, "stopped", "a:", "b: a", "sum: b"), none{})
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
-			if state := states(t, run)["b"]; state != runtime.NodeActive {
-				return "b is " + string(state)
-			}
-			return ""
-		})
+		s.awaitCall(t, "b")
 		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunAll()), runtime.ErrRunOpen)
 		require.NoError(t, run.Cancel(ctx, "enough"))
 		_, err = run.Result(ctx)
