@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -73,50 +72,14 @@ func (c *Client) readNodes(ctx context.Context, ids []string, fields []string) (
 
 // nodeResult reads the result of a node.
 func (c *Client) nodeResult(ctx context.Context, id enginecore.ExecutionID) ([]byte, bool, error) {
-	p, err := id.Partition()
-	if err != nil {
-		return nil, false, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	uuid := id.UUID()
-	run, last := uuid[:len(uuid)-4]+"0000", uuid[len(uuid)-4:]
-	ordinal, err := strconv.ParseUint(last, 16, 16)
-	if err != nil {
-		return nil, false, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	key := c.keys.FlowResults(p, enginecore.FlowID(run))
-	read := c.client.B().Hget().Key(key).Field(strconv.FormatUint(ordinal, 10)).Build()
-	result, found, err := valueOf(ctx, c.client.Do(ctx, read))
-	if err != nil || found || ordinal != 1 {
-		return result, found, err
-	}
-	key = c.keys.FlowNodes(p, enginecore.FlowID(run))
-	read = c.client.B().Getrange().Key(key).Start(0).End(behindRow + 4 + shortResult - 1).Build()
-	nodes, found, err := valueOf(ctx, c.client.Do(ctx, read))
-	if err != nil || !found {
+	found, err := c.readNodes(ctx, []string{string(id)}, []string{"result"})
+	if errors.Is(err, enginecore.ErrContractOnly) {
+		return nil, false, nil // there are none
+	} else if err != nil {
 		return nil, false, err
 	}
-	result = resultBehindRow(nodes)
-	return result, result != nil, nil
-}
-
-const (
-	// behindRow is how many bytes the header and the row of a run of one node have.
-	behindRow = 46 + 93
-	// shortResult is the length of the longest result that is stored behind the row (bytes).
-	shortResult = 1024
-)
-
-// resultBehindRow returns the result that a run of one node has behind its row, nil for none and for other runs. nodes
-// is what is stored of the run's nodes.
-func resultBehindRow(nodes []byte) []byte {
-	if len(nodes) < behindRow+4 || binary.LittleEndian.Uint16(nodes[1:]) != 1 {
-		return nil
-	}
-	length, result := binary.LittleEndian.Uint32(nodes[behindRow:]), nodes[behindRow+4:]
-	if length == 0 || int64(length) > int64(len(result)) {
-		return nil
-	}
-	return result[:length]
+	result, has := found[string(id)].fields["result"]
+	return []byte(result), has, nil
 }
 
 // isOfIndex reports whether a node is what an index lists that has no nodes of runs. known is false for an index that

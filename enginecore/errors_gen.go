@@ -115,13 +115,13 @@ const (
 	// ffx_set_priority, ffx_claim, ffx_grant_next, ffx_pause, ffx_resume, ffx_renew, ffx_complete,
 	// ffx_complete_many, ffx_fail, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal,
 	// ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_project_flows, ffx_list_nodes, ffx_rerun,
-	// ffx_list_runs, ffx_describe_flow, ffx_flow_failures, ffx_read_events, ffx_cancel_flow, ffx_trim,
-	// ffx_link_child, ffx_await_child, ffx_child_ended, ffx_read_results, ffx_admit,
-	// ffx_verify_admissions, ffx_hold_places, ffx_exchange, ffx_set_quota, ffx_set_budget_gates,
-	// ffx_verify_budget_use, ffx_budget_done, ffx_use_budget, ffx_set_budget, ffx_write_schedule,
-	// ffx_read_schedule, ffx_delete_schedule, ffx_count_members, ffx_reconcile_quotas,
-	// ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile, ffx_reconcile_edges, ffx_check_keys,
-	// ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
+	// ffx_count_runs, ffx_list_runs, ffx_describe_flow, ffx_read_values, ffx_flow_failures,
+	// ffx_read_events, ffx_cancel_flow, ffx_trim, ffx_link_child, ffx_await_child, ffx_child_ended,
+	// ffx_read_results, ffx_admit, ffx_verify_admissions, ffx_hold_places, ffx_exchange, ffx_set_quota,
+	// ffx_set_budget_gates, ffx_verify_budget_use, ffx_budget_done, ffx_use_budget, ffx_set_budget,
+	// ffx_write_schedule, ffx_read_schedule, ffx_delete_schedule, ffx_count_members,
+	// ffx_reconcile_quotas, ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile,
+	// ffx_reconcile_edges, ffx_check_keys, ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
 	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint.

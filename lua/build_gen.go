@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "258-7f0655e4077121dd"
+const build = "268-9ca223a9a7ae897b"

@@ -2,6 +2,8 @@ package runtime_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
 // What the contract has no place for is refused by name, before anything is written.
@@ -84,6 +87,8 @@ func TestContractRefusesOperations(t *testing.T) {
 	}
 	for _, operations["schedules"] = range b.Client.Schedules(ctx) {
 	}
+	_, operations["feed"] = b.Client.Feed(ctx, runfeed.Filter{}, "")
+	_, operations["counts"] = b.Client.Counts(ctx, runtime.RunQuery{})
 	for _, operations["runs"] = range b.Client.Runs(ctx, runtime.RunQuery{}) {
 	}
 	for name, err := range operations {
@@ -91,11 +96,13 @@ func TestContractRefusesOperations(t *testing.T) {
 	}
 }
 
-// What only a library with the edge-group functions can do is refused with another one.
+// What only a library with the edge-group functions can do is refused with another one. The server is not asked for its
+// functions each time.
 func TestContractRefusesExtensions(t *testing.T) {
 	t.Parallel()
 	enginetest.EachReference(t, func(t *testing.T, b *enginetest.Bench) {
 		a := addOne()
+		before := functionLists(t, b)
 		for name, c := range map[string]struct {
 			add  func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int]
 			want string
@@ -117,7 +124,19 @@ func TestContractRefusesExtensions(t *testing.T) {
 			flow.Return(f, c.add(f, flow.Node(f, "first", a, f.Input())))
 			requireStartRefused(t, b, f, c.want)
 		}
+		require.Less(t, functionLists(t, b)-before, 4, "one for each flow")
 	})
+}
+
+// functionLists returns how often a server was asked for its functions; the embedded engine does not count that.
+func functionLists(t *testing.T, b *enginetest.Bench) (n int) {
+	t.Helper()
+	client := enginerpc.ConnOf(b.Engine).Client()
+	stats, err := client.Do(enginetest.Context(t), client.B().Info().Section("commandstats").Build()).ToString()
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(stats, "cmdstat_function|list:calls=")
+	_, _ = fmt.Sscan(rest, &n) // 0 where it is not counted
+	return n
 }
 
 // What works on all partitions is refused once, by its name.

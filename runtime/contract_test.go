@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/runevent"
+	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
 // startWorkerPool starts a keeper and a worker with the handlers.
@@ -183,6 +184,8 @@ func TestContractDescribeWatchList(t *testing.T) {
 		require.Equal(t, runtime.RunRunning, d.State)
 		require.Equal(t, []string{"n0", "n1", "n2"}, []string{d.Nodes[0].Name, d.Nodes[1].Name, d.Nodes[2].Name})
 		require.Contains(t, d.Nodes[1].Why, "n0")
+		require.Equal(t, why.Upstreams, d.Nodes[1].Waiting.Reason)
+		require.Equal(t, why.Worker, d.Nodes[0].Waiting.Reason)
 		startWorkerPool(t, b, a)
 		var kinds []string
 		for e, err := range run.Watch(ctx, "") {

@@ -7,16 +7,16 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/explain"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
 // RunDescription is the state of a run at one moment.
@@ -57,12 +57,18 @@ type RunDescription struct {
 	OpenNodes int
 	// Budgets are the states of the flow's budgets, by name.
 	Budgets []BudgetState
-	// Nodes are the nodes of the run, in the order of their declaration.
+	// Nodes are the nodes of the run, in the order of their declaration; with describe.Page, those of the page.
 	Nodes []NodeDescription
+	// Next is the cursor of the next page of nodes with describe.Page; empty behind the last one.
+	Next string
+	// Input and Result are the values of the run with describe.Values; nil without a value.
+	Input, Result *describe.Value
 
-	// graph is the flow that the run executes; nil when the run has none.
+	// graph is the flow that the run executes; nil when the run has none. specs are its nodes by name.
 	graph   *flowgraph.Graph
-	budgets string // as they are stored
+	specs   map[string]*flowgraph.Node
+	places  map[string]int // of the nodes in the graph, from 0 on
+	budgets string         // as they are stored
 }
 
 // Mermaid returns the graph of the run in the format of flow.Definition.Mermaid; empty when the run stores no graph.
@@ -86,8 +92,11 @@ type NodeDescription struct {
 	Name, Activity, Lane string
 	ExecutionID          enginecore.ExecutionID
 	State                NodeState
-	// Why describes in English what the node waits for; empty when it runs or has ended.
+	// Why describes in English what the node waits for; empty when it runs or has ended. It is the sentence of Waiting.
 	Why string
+	// Waiting explains for programs what the node waits for, since when, and what ends the wait; zero when it runs or
+	// has ended.
+	Waiting why.Explanation
 	// Attempts counts the attempts that were started, Retries those that followed a failure, and Reclaims those that
 	// followed the loss of a worker.
 	Attempts, Retries, Reclaims int
@@ -114,35 +123,67 @@ type NodeDescription struct {
 	Child *ChildRun
 	// Waits are the open waitpoints of the node, without their tokens.
 	Waits []Waitpoint
+	// Input is what the node gets as its input with describe.Values, composed from the present results of its
+	// upstreams; nil for a node without input, and while a part of it is missing. Result is nil unless the node
+	// succeeded.
+	Input, Result *describe.Value
+	// History are the attempts of the node with describe.Attempts, the oldest first, as far as the event log has them.
+	History []describe.Attempt
+
+	limits string // as they are stored, while the node waits for them
 }
 
 // describePage is the number of nodes read at once.
 const describePage = 200
 
-// Describe returns the state of the run, its nodes and its budgets. It reads runs of more than 200 nodes in several
-// calls, and waits, pauses, budgets and child runs in further calls, so changes during Describe may be included in
-// part. The error wraps ErrRunNotFound when the run does not exist.
-func (r *RunRef) Describe(ctx context.Context) (*RunDescription, error) {
+// Describe returns the state of the run, its nodes and its budgets; options ask for values, attempts, or one page of
+// the nodes. It reads runs of more than 200 nodes in several calls, and waits, pauses, budgets, child runs, values and
+// attempts in further calls, so changes during Describe may be included in part. The error wraps ErrRunNotFound when
+// the run does not exist, and ErrInvalid for an option that is out of bounds.
+func (r *RunRef) Describe(ctx context.Context, opts ...describe.Option) (*RunDescription, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	d, now, err := r.readDescription(ctx)
+	var q describe.Request
+	for _, opt := range opts {
+		opt(&q)
+	}
+	if err := checkRequest(&q); err != nil {
+		return nil, r.errorf("describe", err)
+	}
+	return r.describe(ctx, q)
+}
+
+func (r *RunRef) describe(ctx context.Context, q describe.Request) (*RunDescription, error) {
+	d, now, err := r.readDescription(ctx, q)
 	if errors.Is(err, enginecore.ErrFlowNotFound) {
 		return nil, fmt.Errorf("run %s of flow %s: %w", r.id, r.flow, engine.ErrRunNotFound)
 	}
 	if err == nil {
-		err = r.complete(ctx, d)
+		err = r.complete(ctx, d, now)
+	}
+	if err == nil && q.Values {
+		err = r.addValues(ctx, d, q.ValueBytes)
+	}
+	if err == nil && q.Attempts {
+		err = r.addAttempts(ctx, d)
 	}
 	if err != nil {
 		return nil, r.errorf("describe", err)
 	}
-	r.client.nameOverdue(ctx, d, now)
 	return d, nil
 }
 
-// readDescription reads the run and its nodes, with the time by the engine's clock.
-func (r *RunRef) readDescription(ctx context.Context) (d *RunDescription, now time.Time, err error) {
+// readDescription reads the run and its nodes, or a page of them, with the time by the engine's clock.
+func (r *RunRef) readDescription(
+	ctx context.Context, q describe.Request,
+) (d *RunDescription, now time.Time, err error) {
 	call := enginerpc.DescribeFlowCall{Partition: r.partition, FlowID: r.flowID, Limit: describePage}
+	if q.Paged && q.Cursor == "" {
+		call.Limit = int64(q.Nodes)
+	} else if q.Paged {
+		call.Limit = 1 // the first call brings the definition alone
+	}
 	nodes := make(map[enginecore.ExecutionID]NodeDescription)
 	for {
 		reply, err := r.client.session.Backend.DescribeFlow(ctx, call)
@@ -155,20 +196,33 @@ func (r *RunRef) readDescription(ctx context.Context) (d *RunDescription, now ti
 				return nil, now, err
 			}
 		}
-		for _, n := range reply.Nodes {
-			nodes[n.ExecutionID] = describeNode(n, reply.Now)
+		ofPage := !q.Paged || call.Cursor == q.Cursor || !engine.Has[engine.GraphStore](r.client.session.Backend)
+		if ofPage {
+			for _, n := range reply.Nodes {
+				nodes[n.ExecutionID] = describeNode(n, d.specs[n.Node], reply.Now)
+			}
 		}
-		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+		if q.Paged && ofPage {
+			d.Next = reply.NextCursor
+			break
+		}
+		if call.Cursor = reply.NextCursor; q.Paged {
+			call.Cursor, call.Limit = q.Cursor, int64(q.Nodes)
+		}
+		if call.Cursor == "" {
 			break
 		}
 	}
 	d.order(nodes)
-	d.nameUpstreams()
+	if err := r.explainUpstreams(ctx, d); err != nil {
+		return nil, now, err
+	}
+	d.cut(q)
 	return d, now, nil
 }
 
-// complete adds what is not in the records of the run and its nodes.
-func (r *RunRef) complete(ctx context.Context, d *RunDescription) error {
+// complete adds what is not in the records of the run and its nodes. now is the time by the engine's clock.
+func (r *RunRef) complete(ctx context.Context, d *RunDescription, now time.Time) error {
 	if err := r.client.describeBudgets(ctx, d); err != nil {
 		return err
 	}
@@ -178,10 +232,7 @@ func (r *RunRef) complete(ctx context.Context, d *RunDescription) error {
 	if err := r.client.nameChildren(ctx, d); err != nil {
 		return err
 	}
-	if err := r.nameWaits(ctx, d); err != nil {
-		return err
-	}
-	return r.client.namePauses(ctx, r.partition, d)
+	return r.explain(ctx, d, now)
 }
 
 func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDescription, error) {
@@ -202,18 +253,23 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 	if len(r.Definition) == 0 {
 		return d, nil
 	}
-	var err error
-	d.graph, err = flowgraph.ParseGraph(r.Definition)
-	return d, err
+	graph, err := flowgraph.ParseGraph(r.Definition)
+	if err != nil {
+		return nil, err
+	}
+	d.graph, d.specs = graph, make(map[string]*flowgraph.Node, len(graph.Nodes))
+	d.places = make(map[string]int, len(graph.Nodes))
+	for i := range graph.Nodes {
+		d.specs[graph.Nodes[i].Name], d.places[graph.Nodes[i].Name] = &graph.Nodes[i], i
+	}
+	return d, nil
 }
 
 // order puts the nodes into the order of their declaration; what the graph does not name comes last, by age.
 func (d *RunDescription) order(nodes map[enginecore.ExecutionID]NodeDescription) {
-	rank := make(map[string]int)
-	if d.graph != nil {
-		for i := range d.graph.Nodes {
-			rank[d.graph.Nodes[i].Name] = i - len(d.graph.Nodes)
-		}
+	rank := make(map[string]int, len(d.places))
+	for name, place := range d.places {
+		rank[name] = place - len(d.places)
 	}
 	for _, n := range nodes {
 		d.Nodes = append(d.Nodes, n)
@@ -224,7 +280,7 @@ func (d *RunDescription) order(nodes map[enginecore.ExecutionID]NodeDescription)
 	})
 }
 
-func describeNode(n enginerpc.DescribedNode, now time.Time) NodeDescription {
+func describeNode(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time) NodeDescription {
 	percent, _ := strconv.ParseFloat(n.ProgressPercent, 64)
 	var child *ChildRun
 	if n.ChildFlowID != "" {
@@ -234,41 +290,13 @@ func describeNode(n enginerpc.DescribedNode, now time.Time) NodeDescription {
 	return NodeDescription{
 		Child: child,
 		Name:  n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
-		State: NodeState(n.State), Why: explain.Waiting(n, now), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
+		State: NodeState(n.State), Waiting: explain.Waiting(n, spec, now), limits: n.Limits,
+		Attempts: int(n.Attempts), Retries: int(n.RetryCount),
 		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent,
 		Message: n.ProgressMessage,
 		Reason:  cmp.Or(failed, n.CancellationReason), Category: category, CreatedAt: n.CreatedAt,
 		StartedAt: n.StartedAt, ClaimedAt: n.LeaseAcquiredAt, CompletedAt: n.CompletedAt, DueAt: n.DelayUntil,
 		LeaseExpiresAt: n.LeaseExpiresAt, Overdue: explain.LateBy(explain.KeeperDue(n), now),
-	}
-}
-
-// nameUpstreams says which upstreams a node waits for.
-func (d *RunDescription) nameUpstreams() {
-	states := make(map[string]NodeState, len(d.Nodes))
-	for _, n := range d.Nodes {
-		states[n.Name] = n.State
-	}
-	for i := range d.Nodes {
-		n := &d.Nodes[i]
-		if n.State != NodeWaitingChildren || d.graph == nil || strings.HasPrefix(n.Why, submit.ChildWaitPrefix) {
-			continue
-		}
-		spec := d.graph.Node(n.Name)
-		if spec == nil {
-			continue
-		}
-		if spec.Join.Policy != flowgraph.JoinAll {
-			n.Why = whyJoin(spec, states)
-			continue
-		}
-		var open []string
-		for _, up := range spec.Upstreams {
-			if !states[up.Node].Ended() {
-				open = append(open, up.Node)
-			}
-		}
-		n.Why = "waits for " + cmp.Or(listed(open), "what its upstreams have told")
 	}
 }
 
@@ -283,102 +311,4 @@ func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *Run
 		d.FailedNode, d.FailureReason, d.FailureCategory = first.Node, first.Reason, first.Category
 	}
 	return err
-}
-
-// nameWaits says what suspended nodes wait for.
-func (r *RunRef) nameWaits(ctx context.Context, d *RunDescription) error {
-	suspended := func(n NodeDescription) bool { return n.State == NodeSuspended }
-	if !engine.Has[engine.WaitStore](r.client.session.Backend) || !slices.ContainsFunc(d.Nodes, suspended) {
-		return nil
-	}
-	waits, err := r.Waitpoints(ctx)
-	if err != nil {
-		return err
-	}
-	for _, w := range waits {
-		w.Token = activity.Token{}
-		for i := range d.Nodes {
-			if n := &d.Nodes[i]; n.ExecutionID == w.ExecutionID {
-				n.Waits = append(n.Waits, w)
-				if w.State == WaitOpen {
-					n.Why = w.why()
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// namePauses says which nodes wait because their lane is paused. The engine records the other pauses with the nodes.
-func (c *Client) namePauses(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
-	waiting := func(n NodeDescription) bool { return n.State == NodeWaiting }
-	store, missing := engine.Capability[engine.PauseStore](c.session.Backend)
-	if missing != nil || !slices.ContainsFunc(d.Nodes, waiting) {
-		return nil
-	}
-	reply, err := store.Pauses(ctx, enginerpc.PausesCall{Partition: p})
-	if err != nil {
-		return err
-	}
-	for _, stored := range reply.Pauses {
-		pause, _ := enginerpc.ParsePauseText(stored.Text)
-		for i := range d.Nodes {
-			n := &d.Nodes[i]
-			if stored.Subject == engine.PausedLane && n.Lane == stored.Name && waiting(*n) {
-				n.Why = strings.TrimSuffix("lane "+stored.Name+" is paused: "+pause.Reason, ": ")
-			}
-		}
-	}
-	return nil
-}
-
-// nameOverdue says what keepers are late with at a time of the engine's clock, and whether there are any.
-func (c *Client) nameOverdue(ctx context.Context, d *RunDescription, now time.Time) {
-	if d.State == RunRunning {
-		d.Overdue = explain.LateBy(d.DeadlineAt, now)
-	}
-	late := d.Overdue > 0
-	for i := range d.Nodes {
-		n := &d.Nodes[i]
-		for _, w := range n.Waits {
-			if w.State != WaitClosed && !w.Escalated {
-				n.Overdue = max(n.Overdue, explain.LateBy(w.TimeoutAt, now))
-			}
-		}
-		late = late || n.Overdue > 0
-	}
-	if !late {
-		return
-	}
-	seen, known := c.session.KeepersSeen(ctx)
-	d.NoKeeper = known && seen == 0
-	for i := range d.Nodes {
-		if n := &d.Nodes[i]; n.Overdue > 0 {
-			n.Why = explain.Late(n.Why, n.Overdue, d.NoKeeper)
-		}
-	}
-}
-
-// listed joins names and cuts long lists short.
-func listed(names []string) string {
-	const most = 5
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
-}
-
-// whyJoin says in words what a node with a join waits for. states are those of all nodes.
-func whyJoin(n *flowgraph.Node, states map[string]NodeState) string {
-	needed := max(1, n.Join.Needed)
-	var open []string
-	for _, up := range n.Upstreams {
-		switch state := states[up.Node]; {
-		case state == NodeSucceeded:
-			needed--
-		case !state.Ended():
-			open = append(open, up.Node)
-		}
-	}
-	return fmt.Sprintf("waits for %d of %s", needed, listed(open))
 }

@@ -58,7 +58,7 @@ func shorts(list []runtime.NodeFailure) (out []string) {
 // The node that failed first is named, not the one that made a join impossible.
 func TestFirstFailureOfAnImpossibleJoin(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachExtended(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		run := toldFlow(t, b, func(f *flow.Builder[none, string], a *activity.Activity[string, string]) {
 			first := flow.Node(f, "z-first", a, flow.Const("one"))
@@ -88,7 +88,7 @@ func TestFirstFailureOfAnImpossibleJoin(t *testing.T) {
 // A failure that a join has made up for is told as such, and is not the reason of the run's.
 func TestFailureThatAJoinMadeUpFor(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachExtended(t, func(t *testing.T, b *enginetest.Bench) {
 		run := toldFlow(t, b, func(f *flow.Builder[none, string], a *activity.Activity[string, string]) {
 			first := flow.Node(f, "first", a, flow.Const("one"))
 			second := flow.Node(f, "second", a, flow.Const("ok"), flow.Always(first))

@@ -30,7 +30,7 @@ func passing(name string, opts ...activity.Option) *activity.Activity[int, int] 
 func requestFor(worker string, capabilities ...string) runtime.GrantRequest {
 	return runtime.GrantRequest{
 		Lane: activity.DefaultLane, WorkerID: enginecore.WorkerID(worker), Instance: enginecore.WorkerInstanceID(worker + "-1"),
-		Capabilities: capabilities, TTL: 5 * time.Second,
+		Capabilities: capabilities, TTL: time.Minute,
 	}
 }
 

@@ -83,10 +83,10 @@ func (o *operator) read(node string) member {
 	}
 }
 
-// refusals are fine: the state may have changed since it was read. Anything else is a fault.
+// refusals are fine: the state may have changed since it was read. So is a reply that was lost. Anything else is a fault.
 func (o *operator) done(function string, err error) bool {
 	var refusal *enginecore.Error
-	if err != nil && !errors.As(err, &refusal) {
+	if err != nil && !errors.As(err, &refusal) && !errors.Is(err, enginecore.ErrOutcomeUnknown) {
 		o.t.Errorf("%s: %v", function, err)
 	}
 	if err == nil {

@@ -99,7 +99,7 @@ func states(t *testing.T, run *runtime.Run[string]) map[string]runtime.NodeState
 
 func TestAnyOfTakesTheFirstAndCancelsTheRest(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachExtended(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
 		b.Worker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
 		f := flow.New[none, string]("race")
@@ -112,9 +112,11 @@ func TestAnyOfTakesTheFirstAndCancelsTheRest(t *testing.T) {
 			}
 			return ""
 		})
-		d, err := run.Describe(enginetest.Context(t))
-		require.NoError(t, err)
-		require.Equal(t, "waits for 1 of a, b, c", d.Nodes[3].Why)
+		if !b.Contract() {
+			d, err := run.Describe(enginetest.Context(t))
+			require.NoError(t, err)
+			require.Equal(t, "waits for 1 of a, b, c", d.Nodes[3].Why)
+		}
 		close(c.gate)
 		result, err := run.Result(enginetest.Context(t))
 		require.NoError(t, err)
@@ -129,7 +131,7 @@ func TestAnyOfTakesTheFirstAndCancelsTheRest(t *testing.T) {
 
 func TestAnyOfLetsTheRestRun(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachExtended(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
 		b.Worker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
 		f := flow.New[none, string]("race")
@@ -153,7 +155,7 @@ func TestAnyOfLetsTheRestRun(t *testing.T) {
 
 func TestQuorumTakesThoseThatSucceeded(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachExtended(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
 		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 8})
 		f := flow.New[none, string]("vote")
@@ -179,7 +181,7 @@ func TestQuorumTakesThoseThatSucceeded(t *testing.T) {
 
 func TestImpossibleQuorumSkipsAtOnce(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachExtended(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
 		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 8})
 		f := flow.New[none, string]("vote")
@@ -201,7 +203,7 @@ func TestImpossibleQuorumSkipsAtOnce(t *testing.T) {
 
 func TestSiblingThatOthersNeedGoesOn(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachExtended(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
 		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 8})
 		f := flow.New[none, string]("shared")
@@ -289,7 +291,7 @@ func TestJoinTable(t *testing.T) {
 	t.Parallel()
 	rows := joinTable(t)
 	require.GreaterOrEqual(t, len(rows), 12)
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachExtended(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
 		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{Concurrency: 8})
 		for i, row := range rows {

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 
+	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keepertask"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
@@ -10,6 +11,7 @@ import (
 
 // What other packages of this module get from engines and keepers, and programs do not.
 func init() {
+	enginelink.Attach = func(config any, link *enginelink.Link) { config.(*OpenConfig).link = link }
 	enginerpc.ConnOf = func(engine any) *enginerpc.Conn {
 		if e, _ := engine.(*Engine); e.made() == nil {
 			return e.session.Core

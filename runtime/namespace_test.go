@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
 // foreign is what another namespace has, as far as its names tell.
@@ -52,6 +53,10 @@ var acrossNamespaces = map[string]struct {
 	}, runtime.ErrWaitOver},
 	"Describe": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Run(x.flow, x.run).Describe(ctx)
+		return err
+	}, runtime.ErrRunNotFound},
+	"DescribeNode": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).DescribeNode(ctx, x.node)
 		return err
 	}, runtime.ErrRunNotFound},
 	"Pause": {func(ctx context.Context, c *runtime.Client, x foreign) error {
@@ -95,6 +100,18 @@ var acrossNamespaces = map[string]struct {
 		all, err := c.ListRuns(ctx, runtime.RunQuery{}, "", 0)
 		ofFlow, flowErr := c.ListRuns(ctx, runtime.RunQuery{Flow: x.flow}, "", 0)
 		return noneOf(append(all.Runs, ofFlow.Runs...), errors.Join(err, flowErr))
+	}, nil},
+	"Feed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		feed, err := c.Feed(ctx, runfeed.Filter{Flow: x.flow}, "")
+		if err == nil {
+			feed.Close()
+		}
+		return err
+	}, nil},
+	"Counts": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		all, err := c.Counts(ctx, runtime.RunQuery{})
+		ofFlow, flowErr := c.Counts(ctx, runtime.RunQuery{Flow: x.flow})
+		return noneOf(append(all, ofFlow...), errors.Join(err, flowErr))
 	}, nil},
 
 	"Budget": {func(ctx context.Context, c *runtime.Client, x foreign) error {

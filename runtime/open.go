@@ -159,6 +159,9 @@ func connect(ctx context.Context, s *engine.Session, config OpenConfig, target t
 		},
 		Client: target.option, Watches: config.MaxWatches, Secret: config.WaitpointSecret.given(),
 	}
+	if config.link != nil {
+		c.Wrap = config.link.Wrap
+	}
 	if target.embedded {
 		if err := openEmbedded(ctx, s, config, target, c.Core.ContractOnly); err != nil {
 			return err
@@ -189,6 +192,10 @@ func openEmbedded(
 	ctx context.Context, s *engine.Session, config OpenConfig, target target, contractOnly bool,
 ) (err error) {
 	s.InMemory = target.dir == ""
+	if config.link != nil && config.link.Shared != nil {
+		s.InProcess, s.Shared = config.link.Shared, true
+		return nil
+	}
 	if config.MustExist {
 		if err := checkExists(target.dir); err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
@@ -77,6 +78,8 @@ type OpenConfig struct {
 
 	// retryFor is for how long a call is sent again before it fails, for tests. Defaults to that of package enginerpc.
 	retryFor time.Duration
+	// link is how the engine is connected, for packages of this module. Defaults to nil: as the URL says.
+	link *enginelink.Link
 }
 
 // ContractConfig configures contract mode. In contract mode, an engine calls only the ff_* functions of the FlowFabric

@@ -35,7 +35,7 @@ func TestFunctionIgnoresTheEndOfItsContext(t *testing.T) {
 			}
 			return n, nil
 		}, activity.Retry(activity.NoRetry), activity.StartToClose(50*time.Millisecond))
-		worker := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{Concurrency: 2, Lease: 300 * time.Millisecond})
+		worker := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{Concurrency: 2, Lease: 2 * time.Second})
 		require.NoError(t, worker.Register(deaf, timed, addOne()))
 		b.Keeper(t)
 		started(t, worker.Run)

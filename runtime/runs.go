@@ -11,12 +11,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/runsearch"
 )
 
-// RunQuery selects runs of the client's namespace. A run must satisfy all fields that are set; the zero value selects
-// all runs.
+// RunQuery selects runs of the client's namespace, for lists, counts and jobs. A run must satisfy all fields that are
+// set; the zero value selects all runs. Values and ParseRunQuery write and read a query as parameters of a URL.
 type RunQuery struct {
 	// Flow is the name of the flow.
 	Flow string
@@ -25,25 +26,52 @@ type RunQuery struct {
 	// Tags selects runs that have all of these tags with these values, from their flow (flow.Tag) or their start
 	// (WithTag).
 	Tags map[string]string
+	// Text selects runs whose id, or whose flow's name, contains this text; letters A to Z match in either case. At
+	// most 256 bytes.
+	Text string
 	// CreatedFrom (inclusive) and CreatedBefore (exclusive) bound the start time of the run.
 	CreatedFrom, CreatedBefore time.Time
 	// FinishedFrom (inclusive) and FinishedBefore (exclusive) bound the time at which the last node ended. With either,
 	// only runs that are over are selected, in the order of their end.
 	FinishedFrom, FinishedBefore time.Time
+	// Sort is the order of the runs. Defaults to NewestFirst, or LastEndedFirst if FinishedFrom or FinishedBefore is
+	// set.
+	Sort RunSort
 	// Children includes the child runs of maps and sub-flows. A query with Flow includes them in any case.
 	Children bool
 }
 
-// finished tells that the runs are wanted by their end.
-func (q RunQuery) finished() bool { return !q.FinishedFrom.IsZero() || !q.FinishedBefore.IsZero() }
+// RunSort is an order of runs. Runs of the same millisecond are in the order of their flow ids.
+type RunSort string
+
+// Orders of runs. Those by the end select only runs that are over.
+const (
+	NewestFirst     RunSort = "-created"
+	OldestFirst     RunSort = "created"
+	LastEndedFirst  RunSort = "-finished"
+	FirstEndedFirst RunSort = "finished"
+)
+
+// maxQueryText is the most bytes of RunQuery.Text: that is how long a run id is.
+const maxQueryText = 256
+
+// byEnd reports whether the runs are wanted in the order of their ends.
+func (q RunQuery) byEnd() bool {
+	return q.hasFinished() || q.Sort == LastEndedFirst || q.Sort == FirstEndedFirst
+}
+
+func (q RunQuery) hasCreated() bool { return !q.CreatedFrom.IsZero() || !q.CreatedBefore.IsZero() }
+
+func (q RunQuery) hasFinished() bool { return !q.FinishedFrom.IsZero() || !q.FinishedBefore.IsZero() }
 
 // onlyFlow reports whether the query names a flow and nothing else.
 func (q RunQuery) onlyFlow() bool {
-	return q.Flow != "" && len(q.States) == 0 && len(q.Tags) == 0 && q.CreatedFrom.IsZero() &&
-		q.CreatedBefore.IsZero() && !q.finished()
+	return q.Flow != "" && len(q.States) == 0 && len(q.Tags) == 0 && q.Text == "" && !q.hasCreated() &&
+		!q.hasFinished() && (q.Sort == "" || q.Sort == NewestFirst)
 }
 
-// Check validates the query without an engine. The error matches ErrInvalid; Client.Runs would return the same.
+// Check validates the query without an engine. The error has all faults and matches ErrInvalid; Client.Runs would
+// return the same.
 func (q RunQuery) Check() error {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -57,16 +85,34 @@ func (q RunQuery) Check() error {
 	for _, wrong := range flow.Faults(flowgraph.CheckTags(q.Flow, q.Tags)) {
 		fault("tags: %w: %s", wrong.Kind, wrong.Detail)
 	}
-	created := !q.CreatedFrom.IsZero() || !q.CreatedBefore.IsZero()
-	if created && q.finished() {
-		fault("times of creation and times of the end cannot be combined")
+	if err := recordtext.Check("text", q.Text, maxQueryText); err != nil {
+		fault("%w", err)
 	}
+	q.checkOrder(fault)
 	for _, span := range [][2]time.Time{{q.CreatedFrom, q.CreatedBefore}, {q.FinishedFrom, q.FinishedBefore}} {
 		if !span[0].IsZero() && !span[1].IsZero() && !span[0].Before(span[1]) {
 			fault("from %s is not before %s", span[0].Format(time.RFC3339), span[1].Format(time.RFC3339))
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// checkOrder reports what of the order and the times does not go together: there is one list by creation and one by
+// the end.
+func (q RunQuery) checkOrder(fault func(format string, args ...any)) {
+	switch q.Sort {
+	case "", NewestFirst, OldestFirst, LastEndedFirst, FirstEndedFirst:
+	default:
+		fault("sort %q: must be one of -created, created, -finished, finished", q.Sort)
+	}
+	switch {
+	case q.hasCreated() && q.hasFinished():
+		fault("times of creation and times of the end cannot be combined")
+	case q.hasCreated() && q.byEnd():
+		fault("times of creation cannot be combined with sort %q", q.Sort)
+	case q.hasFinished() && (q.Sort == NewestFirst || q.Sort == OldestFirst):
+		fault("times of the end cannot be combined with sort %q", q.Sort)
+	}
 }
 
 // stored is the query in the engine's words.
@@ -76,8 +122,9 @@ func (q RunQuery) stored() runsearch.Query {
 		states[i] = storedStates[state]
 	}
 	return runsearch.Query{
-		Flow: q.Flow, States: states, Tags: q.Tags, CreatedFrom: q.CreatedFrom, CreatedBefore: q.CreatedBefore,
-		ClosedFrom: q.FinishedFrom, ClosedBefore: q.FinishedBefore, Children: q.Children || q.Flow != "",
+		Flow: q.Flow, States: states, Tags: q.Tags, Text: q.Text, CreatedFrom: q.CreatedFrom,
+		CreatedBefore: q.CreatedBefore, ClosedFrom: q.FinishedFrom, ClosedBefore: q.FinishedBefore, ByEnd: q.byEnd(),
+		OldestFirst: q.Sort == OldestFirst || q.Sort == FirstEndedFirst, Children: q.Children || q.Flow != "",
 	}
 }
 
@@ -99,7 +146,7 @@ type RunSummary struct {
 	Tags map[string]string
 }
 
-// RunNodes counts the nodes of a run by outcome. Only All and Open are set in contract mode.
+// RunNodes counts the nodes of a run by outcome.
 type RunNodes struct {
 	// All counts all nodes, Open those that have not ended.
 	All, Open int
@@ -135,8 +182,7 @@ func summarizeAll(runs []enginerpc.Run) []RunSummary {
 	return list
 }
 
-// Runs yields the runs of the client's namespace that satisfy the query, the newest first. With FinishedFrom or
-// FinishedBefore, they come in the order of their end, the latest first.
+// Runs yields the runs of the client's namespace that satisfy the query, in the order of its Sort.
 //
 // Runs reads pages as the loop consumes them: each call to the engine examines a bounded number of runs per partition.
 // A run that exists and satisfies the query during the whole iteration is yielded exactly once, whatever is started,

@@ -51,7 +51,7 @@ func startRunSet(t testing.TB, b *enginetest.Bench, size int) *runSet {
 	defs = append(defs, definitionOf(t, waiting))
 	set := &runSet{}
 	for i := range size {
-		opts := []runtime.StartOption{runtime.WithID(fmt.Sprintf("run-%03d", i))}
+		opts := []runtime.StartOption{runtime.WithID(fmt.Sprintf("Run-%03d", i))}
 		if i%2 == 0 {
 			opts = append(opts, runtime.WithTag("customer.id", fmt.Sprint(i%6)))
 		}
@@ -110,11 +110,19 @@ func startRunSet(t testing.TB, b *enginetest.Bench, size int) *runSet {
 
 func newestFirst(runs []runtime.RunSummary, q runtime.RunQuery) {
 	slices.SortFunc(runs, func(a, b runtime.RunSummary) int {
-		if !q.FinishedBefore.IsZero() || !q.FinishedFrom.IsZero() {
+		if q.Sort == runtime.OldestFirst || q.Sort == runtime.FirstEndedFirst {
+			a, b = b, a
+		}
+		if byEnd(q) {
 			return cmp.Or(b.ClosedAt.Compare(a.ClosedAt), cmp.Compare(b.FlowID, a.FlowID))
 		}
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.FlowID, a.FlowID))
 	})
+}
+
+func byEnd(q runtime.RunQuery) bool {
+	return !q.FinishedBefore.IsZero() || !q.FinishedFrom.IsZero() || q.Sort == runtime.LastEndedFirst ||
+		q.Sort == runtime.FirstEndedFirst
 }
 
 // matches is the rule of a query, written down once more.
@@ -127,8 +135,9 @@ func matches(r runtime.RunSummary, q runtime.RunQuery) bool {
 	within := func(at, from, before time.Time) bool {
 		return (from.IsZero() || !at.Before(from)) && (before.IsZero() || at.Before(before))
 	}
-	finished := !q.FinishedFrom.IsZero() || !q.FinishedBefore.IsZero()
-	return (q.Flow == "" || r.Flow == q.Flow) && (len(q.States) == 0 || slices.Contains(q.States, r.State)) &&
+	text := strings.ToLower(q.Text)
+	finished := byEnd(q)
+	return (strings.Contains(strings.ToLower(r.Run), text) || strings.Contains(r.Flow, text)) && (q.Flow == "" || r.Flow == q.Flow) && (len(q.States) == 0 || slices.Contains(q.States, r.State)) &&
 		within(r.CreatedAt, q.CreatedFrom, q.CreatedBefore) &&
 		(!finished || !r.ClosedAt.IsZero() && within(r.ClosedAt, q.FinishedFrom, q.FinishedBefore))
 }
@@ -166,6 +175,12 @@ func TestRunsAreFound(t *testing.T) {
 			{CreatedFrom: set.all[50].CreatedAt, CreatedBefore: middle.CreatedAt.Add(time.Millisecond), Flow: "good"},
 			{FinishedFrom: time.UnixMilli(1)}, {FinishedFrom: half}, {FinishedBefore: half, Flow: "bad"},
 			{FinishedBefore: half, States: []runtime.RunState{runtime.RunSucceeded, runtime.RunRunning}, Tags: map[string]string{"customer.id": "0"}},
+			{Text: "rUN-01"}, {Text: "oo"}, {Text: "-05", Flow: "bad"}, {Text: "%d"}, {Text: "none"}, {Sort: runtime.OldestFirst},
+			{Sort: runtime.OldestFirst, CreatedFrom: middle.CreatedAt}, {Sort: runtime.NewestFirst, CreatedBefore: middle.CreatedAt},
+			{Sort: runtime.OldestFirst, CreatedFrom: set.all[50].CreatedAt, CreatedBefore: middle.CreatedAt, Flow: "good"},
+			{Sort: runtime.FirstEndedFirst}, {Sort: runtime.LastEndedFirst, Flow: "bad"},
+			{Sort: runtime.FirstEndedFirst, FinishedFrom: half, States: []runtime.RunState{runtime.RunFailed}},
+			{Sort: runtime.OldestFirst, Tags: map[string]string{"customer.id": "4"}, FinishedFrom: time.Time{}, Text: "run"},
 		}
 		for _, q := range queries {
 			var want []runtime.RunSummary
@@ -276,7 +291,7 @@ func TestLookingForRareRunsIsBounded(t *testing.T) {
 			if !reply.More {
 				break
 			}
-			call.Before, call.BeforeID = reply.NextAt, reply.NextID
+			call.Before, call.BehindID = reply.NextAt, reply.NextID
 			reached = append(reached, reply.NextAt)
 		}
 		require.Len(t, reached, 2, "1200 runs in steps of 500")
@@ -320,6 +335,8 @@ func TestRunQueriesThatMakeNoSense(t *testing.T) {
 		for _, q := range []runtime.RunQuery{
 			{States: []runtime.RunState{"lost"}}, {Tags: map[string]string{"": "x"}}, {Tags: map[string]string{"Team": "x"}}, {CreatedFrom: now, CreatedBefore: now},
 			{CreatedFrom: now, FinishedFrom: now}, {FinishedFrom: now, FinishedBefore: now.Add(-time.Hour)},
+			{Text: strings.Repeat("x", 257)}, {Text: "a\nb"}, {Sort: "up"}, {CreatedFrom: now, Sort: runtime.LastEndedFirst},
+			{FinishedFrom: now, Sort: runtime.OldestFirst},
 		} {
 			_, err := b.Client.ListRuns(ctx, q, "", 0)
 			require.ErrorIs(t, err, runtime.ErrInvalid)
@@ -328,7 +345,7 @@ func TestRunQueriesThatMakeNoSense(t *testing.T) {
 			}
 		}
 		id := string(enginecore.FlowIDFor("default", "f", "r"))
-		for _, cursor := range []string{"x", "c:1", "c:x:" + id, "c:-2:" + id, "f:1:" + id, "c:1:" + id + "x"} {
+		for _, cursor := range []string{"c+:1:" + id, "x", "c:1", "c:x:" + id, "c:-2:" + id, "f:1:" + id, "c:1:" + id + "x"} {
 			_, err := b.Client.ListRuns(ctx, runtime.RunQuery{}, cursor, 0)
 			require.ErrorIs(t, err, runtime.ErrCursor, cursor)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // single is a flow of one node.
@@ -52,7 +53,7 @@ func failure(t testing.TB, err error) *runtime.RunError {
 }
 
 func attempts(t testing.TB, ctx context.Context, run interface {
-	Describe(context.Context) (*runtime.RunDescription, error)
+	Describe(context.Context, ...describe.Option) (*runtime.RunDescription, error)
 }) int {
 	t.Helper()
 	d, err := run.Describe(ctx)

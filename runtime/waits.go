@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/explain"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
 // ErrWaitOver is returned by ResumeWait and CancelWait when the wait has ended.
@@ -64,26 +65,31 @@ type Waitpoint struct {
 	Token activity.Token
 }
 
-// why says in words what the waitpoint waits for.
-func (w *Waitpoint) why() string {
-	text := "waits for " + cmp.Or(strings.Join(w.Signals, " or "), "a signal")
+// explain says what the waitpoint waits for.
+func (w *Waitpoint) explain() why.Explanation {
+	e := why.Explanation{
+		Reason: why.Signals, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step, Names: w.Signals, Have: w.Received,
+		Need: w.Needed, Remedy: "signal it with Client.Signal and the token of RunRef.Waitpoints",
+	}
+	e.Sentence = "waits for " + cmp.Or(strings.Join(w.Signals, " or "), "a signal")
 	if w.All {
-		text = "waits for " + strings.Join(w.Signals, " and ")
+		e.Sentence = "waits for " + strings.Join(w.Signals, " and ")
 	}
 	if w.Step != "" {
-		text += " at " + w.Step
+		e.Sentence += " at " + w.Step
 	}
-	text += " since " + explain.Time(w.OpenedAt)
+	e.Sentence += " since " + explain.Time(w.OpenedAt)
 	if w.Needed > 1 {
-		text += fmt.Sprintf(", %d of %d have come", w.Received, w.Needed)
+		e.Sentence += fmt.Sprintf(", %d of %d have come", w.Received, w.Needed)
 	}
 	switch {
 	case w.Escalated:
-		text += ", nobody came in time"
+		e.Reason = why.Escalated
+		e.Sentence += ", nobody came in time"
 	case !w.TimeoutAt.IsZero():
-		text += fmt.Sprintf(", until %s (then: %s)", explain.Time(w.TimeoutAt), w.OnTimeout)
+		e.Sentence += fmt.Sprintf(", until %s (then: %s)", explain.Time(w.TimeoutAt), w.OnTimeout)
 	}
-	return text
+	return e
 }
 
 // Waitpoints returns the open waitpoints of the run with their tokens, the oldest first. Waitpoints of maps and

@@ -61,7 +61,7 @@ func prepareExecutions(flags *flag.FlagSet) action {
 		}
 		return query
 	}
-	check := need(nil, func() error { return notNegative(limit) }, func() error { return query().Check() })
+	check := need(nil, func() error { return notNegative("limit", *limit) }, func() error { return query().Check() })
 	return action{check, func(ctx context.Context, s *session, out *output, _ []string) error {
 		out.head("execution", "kind", "lane", "state", "priority", "attempts", "created", "detail")
 		count := 0

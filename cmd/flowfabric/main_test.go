@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
 func TestMain(m *testing.M) {
@@ -82,6 +83,10 @@ func TestOperatorsDay(t *testing.T) {
 
 		x.ok("pause", "lane", "default", "-reason", "release")
 		require.Contains(t, x.ok("pauses"), "release")
+		feed, err := b.Client.Feed(ctx, runfeed.Filter{}, "")
+		require.NoError(t, err)
+		begin := feed.Cursor()
+		feed.Close()
 		run, err := runtime.Start(ctx, b.Client, def, "in", runtime.WithID("monday"), runtime.WithTag("customer.id", "7"))
 		require.NoError(t, err)
 		b.Keeper(t)
@@ -103,9 +108,19 @@ func TestOperatorsDay(t *testing.T) {
 		require.Equal(t, "monday", found[0]["run"])
 		require.Equal(t, "load", found[0]["failed_node"])
 		require.Empty(t, x.lines("runs", "-state", "running"))
+		require.Equal(t, []map[string]any{{"flow": "import", "state": "failed", "runs": 1.0}}, x.lines("counts", "-flow", "import"))
+		require.Len(t, x.lines("counts", "-hours", "2"), 1)
+		events := x.lines("feed", "-cursor", begin, "-count", "2", "-kind", "flow_submitted,flow_failed")
+		require.Equal(t, "flow_submitted", events[0]["kind"])
+		require.Equal(t, "load", events[1]["node"])
 		text := x.ok("describe", "import", "monday")
 		require.Contains(t, text, "disk")
 		require.NotContains(t, text, "\x1b", "what an activity says is no command to the terminal")
+		text = x.ok("describe", "import", "monday", "-values", "100", "-attempts")
+		require.Contains(t, text, "load: attempt 1 by ")
+		require.Contains(t, text, "the run: input ")
+		require.Contains(t, x.ok("describe", "import", "monday", "-node", "load"), "load: attempt 1 by ")
+		require.NotEmpty(t, x.lines("describe", "import", "monday", "-values", "100")[0]["input"])
 		require.Equal(t, "failed", x.lines("describe", "import", "monday")[0]["details"].([]any)[0].(map[string]any)["state"])
 
 		require.NoError(t, worker.Stop())
@@ -147,7 +162,7 @@ func TestWaitsAndCancels(t *testing.T) {
 func TestCallsThatMakeNoSense(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"frobnicate"}, {"runs", "-nonsense"}, {"runs", "extra"}, {"runs", "-tag", "x"}, {"runs", "-state", "lost"}, {"describe", "one"},
-		{"pause", "lane"}, {"rerun", "a", "b", "-all", "-from", "c"}, {"execution", "nonsense"}, {"-odd"}, {"runs", "-limit", "-1"},
+		{"pause", "lane"}, {"rerun", "a", "b", "-all", "-from", "c"}, {"execution", "nonsense"}, {"-odd"}, {"runs", "-limit", "-1"}, {"counts", "-hours", "-1"},
 		{"runs", "-since", "-1h"}, {"runs", "-since", "1h", "-finished", "1h"}, {"runs", "-tag", "UPPER=x"}, {"waits", "one"}, {"cancel"}, {"purge", "a"},
 		{"lanes", "x"}, {"pauses", "x"}, {"pause", "run", "x"}, {"resume"}, {"resume", "flow", "x"}, {"execution"}, {"execution", "{fp:0}:x"},
 		{"executions", "x"}, {"executions", "-limit", "-1"}, {"executions", "-state", "lost"}, {"executions", "-index", "eligible"},

@@ -10,12 +10,16 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
 // commands are in the order of the help.
 func commands() []command {
 	return []command{
 		{"runs", "", "find runs, the newest first", prepareRuns},
+		{"counts", "", "count runs by flow and state", prepareCounts},
+		{"feed", "", "follow what happens to all runs", prepareFeed},
 		{"describe", "FLOW RUN", "show a run and its nodes, and why those that wait do", prepareDescribe},
 		{"waits", "FLOW RUN", "show for which signals a run waits", prepareWaits},
 		{"cancel", "FLOW RUN", "cancel a run", prepareCancel},
@@ -68,10 +72,12 @@ func prepareRuns(flags *flag.FlagSet) action {
 	state := flags.String("state", "", "only these states, with commas: running, succeeded, failed, cancelled, expired")
 	since := within(flags, "since", "only runs that were started within this `duration`, such as 90m or 24h")
 	finished := within(flags, "finished", "only runs that ended within this `duration`, the last ones first")
+	text := flags.String("text", "", "only runs whose id or flow's name contains this")
+	order := flags.String("sort", "", "-created (the newest first), created, -finished or finished")
 	limit := flags.Int("limit", 50, "at most so many; 0 is all")
 	flags.Var(tags, "tag", "only runs with this tag, key=value; may be given several times")
 	query := func() runtime.RunQuery {
-		query := runtime.RunQuery{Flow: *name, Tags: tags}
+		query := runtime.RunQuery{Flow: *name, Tags: tags, Text: *text, Sort: runtime.RunSort(*order)}
 		for text := range strings.SplitSeq(*state, ",") {
 			if text = strings.TrimSpace(text); text != "" {
 				query.States = append(query.States, runtime.RunState(text))
@@ -85,16 +91,17 @@ func prepareRuns(flags *flag.FlagSet) action {
 		}
 		return query
 	}
-	check := need(nil, func() error { return notNegative(limit, since, finished) }, func() error { return query().Check() })
+	bounded := func() error { return notNegative("limit", *limit, since, finished) }
+	check := need(nil, bounded, func() error { return query().Check() })
 	return action{check, func(ctx context.Context, s *session, out *output, _ []string) error {
 		return printRuns(ctx, s, out, query(), *limit)
 	}}
 }
 
 // notNegative checks the flags by which lists are bounded.
-func notNegative(limit *int, spans ...*time.Duration) error {
-	if *limit < 0 {
-		return fmt.Errorf("%w: -limit %d: must not be negative", errUsage, *limit)
+func notNegative(name string, number int, spans ...*time.Duration) error {
+	if number < 0 {
+		return fmt.Errorf("%w: -%s %d: must not be negative", errUsage, name, number)
 	}
 	for _, span := range spans {
 		if *span < 0 {
@@ -135,6 +142,7 @@ type nodeView struct {
 	Lane      string            `json:"lane,omitempty"`
 	State     runtime.NodeState `json:"state"`
 	Why       string            `json:"why,omitempty"`
+	Waiting   *why.Explanation  `json:"waiting,omitempty"`
 	Reason    string            `json:"reason,omitempty"`
 	Attempts  int               `json:"attempts"`
 	Worker    string            `json:"worker,omitempty"`
@@ -142,11 +150,34 @@ type nodeView struct {
 	Started   time.Time         `json:"started,omitzero"`
 	Completed time.Time         `json:"completed,omitzero"`
 	Overdue   float64           `json:"overdue_seconds,omitempty"`
+	valuesView
+	History []describe.Attempt `json:"history,omitempty"`
 }
 
-func prepareDescribe(*flag.FlagSet) action {
+func prepareDescribe(flags *flag.FlagSet) action {
+	values := flags.Int("values", 0, "show inputs and results, so many bytes of each")
+	attempts := flags.Bool("attempts", false, "show the attempts of each node")
+	node := flags.String("node", "", "show one node alone, with its whole values and its attempts")
+	options := func() (opts []describe.Option) {
+		if *values != 0 {
+			opts = append(opts, describe.Values(*values))
+		}
+		if *attempts {
+			opts = append(opts, describe.Attempts())
+		}
+		return opts
+	}
 	return action{need([]string{"FLOW", "RUN"}), func(ctx context.Context, s *session, out *output, args []string) error {
-		d, err := s.client.Run(args[0], args[1]).Describe(ctx)
+		run := s.client.Run(args[0], args[1])
+		if *node != "" {
+			n, err := run.DescribeNode(ctx, *node)
+			if err != nil {
+				return err
+			}
+			printNode(out, n)
+			return nil
+		}
+		d, err := describeAll(ctx, run, options())
 		if err != nil {
 			return err
 		}
@@ -155,14 +186,18 @@ func prepareDescribe(*flag.FlagSet) action {
 			return nil
 		}
 		out.say("%s", summaryOf(d))
+		sayValues(out, "the run", d.Input, d.Result)
 		out.head("node", "activity", "state", "attempts", "started", "completed", "why")
 		for _, n := range d.Nodes {
-			why := n.Why
+			text := n.Waiting.String()
 			if n.Reason != "" {
-				why = strings.TrimPrefix(why+"; "+n.Reason, "; ")
+				text = strings.TrimPrefix(text+"; "+n.Reason, "; ")
 			}
 			out.row(nil, n.Name, n.Activity, string(n.State), strconv.Itoa(n.Attempts), at(n.StartedAt),
-				at(n.CompletedAt), why)
+				at(n.CompletedAt), text)
+		}
+		for i := range d.Nodes {
+			sayDetails(out, &d.Nodes[i])
 		}
 		return nil
 	}}
@@ -171,15 +206,16 @@ func prepareDescribe(*flag.FlagSet) action {
 // runDescription is a run with its nodes as -json shows it.
 type runDescription struct {
 	runView
-	FailureReason string     `json:"failure_reason,omitempty"`
-	CancelReason  string     `json:"cancel_reason,omitempty"`
-	CancelledBy   string     `json:"cancelled_by,omitempty"`
-	PauseReason   string     `json:"pause_reason,omitempty"`
-	Deadline      time.Time  `json:"deadline,omitzero"`
-	Overdue       float64    `json:"overdue_seconds,omitempty"`
-	NoKeeper      bool       `json:"no_keeper,omitempty"`
-	Reruns        int        `json:"reruns,omitempty"`
-	Details       []nodeView `json:"details"`
+	FailureReason string    `json:"failure_reason,omitempty"`
+	CancelReason  string    `json:"cancel_reason,omitempty"`
+	CancelledBy   string    `json:"cancelled_by,omitempty"`
+	PauseReason   string    `json:"pause_reason,omitempty"`
+	Deadline      time.Time `json:"deadline,omitzero"`
+	Overdue       float64   `json:"overdue_seconds,omitempty"`
+	NoKeeper      bool      `json:"no_keeper,omitempty"`
+	Reruns        int       `json:"reruns,omitempty"`
+	valuesView
+	Details []nodeView `json:"details"`
 }
 
 func describeView(d *runtime.RunDescription) runDescription {
@@ -190,16 +226,24 @@ func describeView(d *runtime.RunDescription) runDescription {
 		},
 		FailureReason: d.FailureReason, CancelReason: d.CancelReason, CancelledBy: d.CancelledBy,
 		PauseReason: d.PauseReason, Deadline: d.DeadlineAt, Overdue: d.Overdue.Seconds(), NoKeeper: d.NoKeeper,
-		Reruns: d.Reruns, Details: []nodeView{},
+		Reruns: d.Reruns, valuesView: valuesView{d.Input, d.Result}, Details: []nodeView{},
 	}
-	for _, n := range d.Nodes {
-		view.Details = append(view.Details, nodeView{
-			n.Name, n.Activity, n.Lane, n.State, n.Why, n.Reason, n.Attempts, string(n.Worker), string(n.ExecutionID),
-			n.StartedAt,
-			n.CompletedAt, n.Overdue.Seconds(),
-		})
+	for i := range d.Nodes {
+		view.Details = append(view.Details, viewNode(&d.Nodes[i]))
 	}
 	return view
+}
+
+func viewNode(n *runtime.NodeDescription) nodeView {
+	var waiting *why.Explanation
+	if n.Waiting.Reason != "" {
+		waiting = &n.Waiting
+	}
+	return nodeView{
+		n.Name, n.Activity, n.Lane, n.State, n.Why, waiting, n.Reason, n.Attempts, string(n.Worker),
+		string(n.ExecutionID), n.StartedAt, n.CompletedAt, n.Overdue.Seconds(),
+		valuesView{n.Input, n.Result}, n.History,
+	}
 }
 
 // summaryOf returns the view of a run without its nodes.

@@ -60,6 +60,7 @@ type Options struct {
 	// Defaults to slog.Default.
 	Logger *slog.Logger
 	// ScriptTimeout is how long a function may run until it is reported, and interrupted if it has written nothing.
+	// While the process has used less processor time than that since the function began, the function goes on.
 	// Defaults to 5 s.
 	ScriptTimeout time.Duration
 	// LogLimit is the size in bytes from which the log is replaced by a snapshot, once it also exceeds twice the last

@@ -506,6 +506,48 @@ func decodeReadExecution(r *fields, out *ReadExecution) {
 	out.Tags = pairs(r, "tags")
 }
 
+// RunCount is an element of replies or calls.
+type RunCount struct {
+	Hour     int64
+	Event    string
+	FlowName string
+	Runs     int64
+}
+
+func decodeRunCount(r *fields, out *RunCount) {
+	out.Hour = intValue[int64](r, "hour")
+	out.Event = textValue[string](r, "event")
+	out.FlowName = textValue[string](r, "flow_name")
+	out.Runs = intValue[int64](r, "runs")
+}
+
+// RunUpdate is an element of replies or calls.
+type RunUpdate struct {
+	At       time.Time
+	Kind     string
+	FlowID   enginecore.FlowID
+	FlowName string
+	RunID    string
+	Child    bool
+	Node     string
+	Detail   string
+	Entry    string
+	Place    int64
+}
+
+func decodeRunUpdate(r *fields, out *RunUpdate) {
+	out.At = timeValue(r, "at")
+	out.Kind = textValue[string](r, "kind")
+	out.FlowID = textValue[enginecore.FlowID](r, "flow_id")
+	out.FlowName = textValue[string](r, "flow_name")
+	out.RunID = textValue[string](r, "run_id")
+	out.Child = boolValue(r, "child")
+	out.Node = textValue[string](r, "node")
+	out.Detail = textValue[string](r, "detail")
+	out.Entry = textValue[string](r, "entry")
+	out.Place = intValue[int64](r, "place")
+}
+
 // Run is an element of replies or calls.
 type Run struct {
 	FlowID    enginecore.FlowID
@@ -607,6 +649,10 @@ type DescribedNode struct {
 	ChildFlowID enginecore.FlowID
 	// ChildOutcome: optional.
 	ChildOutcome string
+	// ChangedAt: optional.
+	ChangedAt time.Time
+	// Limits: optional.
+	Limits string
 }
 
 func decodeDescribedNode(r *fields, out *DescribedNode) {
@@ -643,6 +689,27 @@ func decodeDescribedNode(r *fields, out *DescribedNode) {
 	if r.left() > 0 {
 		out.ChildOutcome = textValue[string](r, "child_outcome")
 	}
+	if r.left() > 0 {
+		out.ChangedAt = timeValue(r, "changed_at")
+	}
+	if r.left() > 0 {
+		out.Limits = textValue[string](r, "limits")
+	}
+}
+
+// ReadValue is an element of replies or calls.
+type ReadValue struct {
+	State string
+	Has   bool
+	Size  int64
+	Part  []byte
+}
+
+func decodeReadValue(r *fields, out *ReadValue) {
+	out.State = textValue[string](r, "state")
+	out.Has = boolValue(r, "has")
+	out.Size = intValue[int64](r, "size")
+	out.Part = bytesValue(r, "part")
 }
 
 // FlowFailure is an element of replies or calls.
@@ -780,6 +847,8 @@ type QuotaState struct {
 	Running       int64
 	InWindow      int64
 	Waiting       int64
+	// NextAt: optional.
+	NextAt time.Time
 }
 
 func decodeQuotaState(r *fields, out *QuotaState) {
@@ -793,6 +862,9 @@ func decodeQuotaState(r *fields, out *QuotaState) {
 	out.Running = intValue[int64](r, "running")
 	out.InWindow = intValue[int64](r, "in_window")
 	out.Waiting = intValue[int64](r, "waiting")
+	if r.left() > 0 {
+		out.NextAt = timeValue(r, "next_at")
+	}
 }
 
 // QuotaGrant is an element of replies or calls.

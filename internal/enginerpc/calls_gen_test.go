@@ -438,11 +438,26 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "rerun_id of test", "mode of test", "actor of test", "1", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
-		{"ffx2_list_runs", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListRunsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowName: "flow_name of test", Before: time.UnixMilli(1795188498438).UTC(), Limit: 6, BeforeID: "before_id of test", After: time.UnixMilli(1795188498438).UTC(), Order: "order of test", States: "states of test", Children: true, Namespace: "namespace of test", Tags: []string{"tags of test", "tags2 of test"}})
+		{"ffx2_count_runs", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, CountRunsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", FromHour: 10, ToHour: 8})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"flow_name of test", "1795188498438", "6", "before_id of test", "1795188498438", "order of test", "states of test", "1", "namespace of test", "tags of test", "tags2 of test"}},
+			[]string{"namespace of test", "flow_name of test", "10", "8"}},
+		{"ffx2_open_feed", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, OpenFeedCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test"}},
+		{"ffx2_read_feed", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReadFeedCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", After: "after of test", FlowName: "flow_name of test", Kinds: "kinds of test", Children: true})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "after of test", "flow_name of test", "kinds of test", "1"}},
+		{"ffx2_list_runs", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ListRunsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowName: "flow_name of test", Before: time.UnixMilli(1795188498438).UTC(), Limit: 6, BehindID: "behind_id of test", After: time.UnixMilli(1795188498438).UTC(), Order: "order of test", OldestFirst: true, States: "states of test", Children: true, Namespace: "namespace of test", Text: "text of test", Tags: []string{"tags of test", "tags2 of test"}})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"flow_name of test", "1795188498438", "6", "behind_id of test", "1795188498438", "order of test", "1", "states of test", "1", "namespace of test", "text of test", "tags of test", "tags2 of test"}},
 		{"ffx2_describe_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, DescribeFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6})
 		},
@@ -453,6 +468,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test"}},
+		{"ffx2_read_values", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReadValuesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", MaxBytes: 10, Executions: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"flow_id of test", "10", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
 		{"ffx2_flow_failures", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, FlowFailuresCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6})
 		},
@@ -543,6 +563,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:idx:{q:7}:quota_policies"},
 			[]string{"cursor of test"}},
+		{"ffx2_quota_state", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, QuotaStateCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test"})
+		},
+			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
+			[]string{"quota_policy_id of test"}},
 		{"ffx2_set_quota", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SetQuotaCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pin: true})
 		},
@@ -1202,17 +1227,29 @@ func goldenReplies() []goldenReply {
 		{"ffx2_rerun ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(RerunCall{}.info(), m, RerunCall{}.decode) },
 			RerunReply{Status: StatusAlreadySatisfied, State: "state of test", More: true}},
+		{"ffx2_count_runs OK", []any{1, "OK", []any{[]any{"5", "event of test", "flow_name of test", "5"}, []any{"5", "event of test", "flow_name of test", "5"}}, "1795188498438", "1795188498438"},
+			func(m message) (any, error) { return decodeReply(CountRunsCall{}.info(), m, CountRunsCall{}.decode) },
+			CountRunsReply{Status: StatusOK, Counts: []RunCount{{Hour: 5, Event: "event of test", FlowName: "flow_name of test", Runs: 5}, {Hour: 5, Event: "event of test", FlowName: "flow_name of test", Runs: 5}}, Now: time.UnixMilli(1795188498438).UTC(), KeptFrom: time.UnixMilli(1795188498438).UTC()}},
+		{"ffx2_open_feed OK", []any{1, "OK", "last of test"},
+			func(m message) (any, error) { return decodeReply(OpenFeedCall{}.info(), m, OpenFeedCall{}.decode) },
+			OpenFeedReply{Status: StatusOK, Last: "last of test"}},
+		{"ffx2_read_feed OK", []any{1, "OK", []any{[]any{"1795188498438", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "1", "node of test", "detail of test", "entry of test", "6"}, []any{"1795188498438", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "1", "node of test", "detail of test", "entry of test", "6"}}, "next of test", "1", "1"},
+			func(m message) (any, error) { return decodeReply(ReadFeedCall{}.info(), m, ReadFeedCall{}.decode) },
+			ReadFeedReply{Status: StatusOK, Updates: []RunUpdate{{At: time.UnixMilli(1795188498438).UTC(), Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Child: true, Node: "node of test", Detail: "detail of test", Entry: "entry of test", Place: 6}, {At: time.UnixMilli(1795188498438).UTC(), Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Child: true, Node: "node of test", Detail: "detail of test", Entry: "entry of test", Place: 6}}, Next: "next of test", Lost: true, More: true}},
 		{"ffx2_list_runs OK", []any{1, "OK", []any{[]any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}}, []any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}}}, "1", "1795188498438", "next_id of test"},
 			func(m message) (any, error) { return decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode) },
 			ListRunsReply{Status: StatusOK, Runs: []Run{{FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}}, {FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}}}, More: true, NextAt: time.UnixMilli(1795188498438).UTC(), NextID: "next_id of test"}},
-		{"ffx2_describe_flow OK", []any{1, "OK", "flow_name of test", "run_id of test", "namespace of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "1795188498438", "11", "11", "11", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "cancelled_by of test", "\x00\xff\r\ndefinition", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test"}}, "paused of test", "12", "1795188498438", "rerun_by of test", "rerun_mode of test", "12", "budgets of test", "schedule of test", "1795188498438", "parent_execution_id of test", "13", "14", "16", "14", "1795188498438", "fair_key of test", "priority of test"},
+		{"ffx2_describe_flow OK", []any{1, "OK", "flow_name of test", "run_id of test", "namespace of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "1795188498438", "11", "11", "11", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "cancelled_by of test", "\x00\xff\r\ndefinition", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test", "1795188498438", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test", "1795188498438", "limits of test"}}, "paused of test", "12", "1795188498438", "rerun_by of test", "rerun_mode of test", "12", "budgets of test", "schedule of test", "1795188498438", "parent_execution_id of test", "13", "14", "16", "14", "1795188498438", "fair_key of test", "priority of test"},
 			func(m message) (any, error) {
 				return decodeReply(DescribeFlowCall{}.info(), m, DescribeFlowCall{}.decode)
 			},
-			DescribeFlowReply{Status: StatusOK, FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), NodeCount: 11, EdgeCount: 11, OpenNodes: 11, FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test", CancelledBy: "cancelled_by of test", Definition: []byte("\x00\xff\r\ndefinition"), NextCursor: "next_cursor of test", Nodes: []DescribedNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC(), ReplayCount: 13, ChildFlowID: "child_flow_id of test", ChildOutcome: "child_outcome of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC(), ReplayCount: 13, ChildFlowID: "child_flow_id of test", ChildOutcome: "child_outcome of test"}}, Paused: "paused of test", RerunCount: 12, RerunAt: time.UnixMilli(1795188498438).UTC(), RerunBy: "rerun_by of test", RerunMode: "rerun_mode of test", RerunNodes: 12, Budgets: "budgets of test", Schedule: "schedule of test", FireAt: time.UnixMilli(1795188498438).UTC(), ParentExecutionID: "parent_execution_id of test", NodesFailed: 13, NodesExpired: 14, NodesCancelled: 16, NodesSkipped: 14, Now: time.UnixMilli(1795188498438).UTC(), FairKey: "fair_key of test", Priority: "priority of test"}},
+			DescribeFlowReply{Status: StatusOK, FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), NodeCount: 11, EdgeCount: 11, OpenNodes: 11, FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test", CancelledBy: "cancelled_by of test", Definition: []byte("\x00\xff\r\ndefinition"), NextCursor: "next_cursor of test", Nodes: []DescribedNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC(), ReplayCount: 13, ChildFlowID: "child_flow_id of test", ChildOutcome: "child_outcome of test", ChangedAt: time.UnixMilli(1795188498438).UTC(), Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC(), ReplayCount: 13, ChildFlowID: "child_flow_id of test", ChildOutcome: "child_outcome of test", ChangedAt: time.UnixMilli(1795188498438).UTC(), Limits: "limits of test"}}, Paused: "paused of test", RerunCount: 12, RerunAt: time.UnixMilli(1795188498438).UTC(), RerunBy: "rerun_by of test", RerunMode: "rerun_mode of test", RerunNodes: 12, Budgets: "budgets of test", Schedule: "schedule of test", FireAt: time.UnixMilli(1795188498438).UTC(), ParentExecutionID: "parent_execution_id of test", NodesFailed: 13, NodesExpired: 14, NodesCancelled: 16, NodesSkipped: 14, Now: time.UnixMilli(1795188498438).UTC(), FairKey: "fair_key of test", Priority: "priority of test"}},
 		{"ffx2_flow_result OK", []any{1, "OK", "state of test", "outcome of test", "1795188498438", "1", "\x00\xff\r\nresult", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test"},
 			func(m message) (any, error) { return decodeReply(FlowResultCall{}.info(), m, FlowResultCall{}.decode) },
 			FlowResultReply{Status: StatusOK, State: "state of test", Outcome: "outcome of test", ClosedAt: time.UnixMilli(1795188498438).UTC(), HasResult: true, Result: []byte("\x00\xff\r\nresult"), FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test"}},
+		{"ffx2_read_values OK", []any{1, "OK", "1", "11", "\x00\xff\r\ninput", []any{[]any{"state of test", "1", "5", "\x00\xff\r\npart"}, []any{"state of test", "1", "5", "\x00\xff\r\npart"}}},
+			func(m message) (any, error) { return decodeReply(ReadValuesCall{}.info(), m, ReadValuesCall{}.decode) },
+			ReadValuesReply{Status: StatusOK, HasInput: true, InputSize: 11, Input: []byte("\x00\xff\r\ninput"), Executions: []ReadValue{{State: "state of test", Has: true, Size: 5, Part: []byte("\x00\xff\r\npart")}, {State: "state of test", Has: true, Size: 5, Part: []byte("\x00\xff\r\npart")}}}},
 		{"ffx2_flow_failures OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1"}}},
 			func(m message) (any, error) {
 				return decodeReply(FlowFailuresCall{}.info(), m, FlowFailuresCall{}.decode)
@@ -1283,9 +1320,12 @@ func goldenReplies() []goldenReply {
 		{"ffx2_exchange OK", []any{1, "OK", []any{[]any{"execution of test", "6", "6"}, []any{"execution of test", "6", "6"}}, "1", "5"},
 			func(m message) (any, error) { return decodeReply(ExchangeCall{}.info(), m, ExchangeCall{}.decode) },
 			ExchangeReply{Status: StatusOK, Granted: []Place{{Execution: "execution of test", Token: 6, Grant: 6}, {Execution: "execution of test", Token: 6, Grant: 6}}, Contended: true, Room: 5}},
-		{"ffx2_quotas OK", []any{1, "OK", "next_cursor of test", []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8"}}},
+		{"ffx2_quotas OK", []any{1, "OK", "next_cursor of test", []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8", "1795188498438"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8", "1795188498438"}}},
 			func(m message) (any, error) { return decodeReply(QuotasCall{}.info(), m, QuotasCall{}.decode) },
-			QuotasReply{Status: StatusOK, NextCursor: "next_cursor of test", Quotas: []QuotaState{{QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8}, {QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8}}}},
+			QuotasReply{Status: StatusOK, NextCursor: "next_cursor of test", Quotas: []QuotaState{{QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8, NextAt: time.UnixMilli(1795188498438).UTC()}, {QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8, NextAt: time.UnixMilli(1795188498438).UTC()}}}},
+		{"ffx2_quota_state OK", []any{1, "OK", []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8", "1795188498438"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8", "1795188498438"}}},
+			func(m message) (any, error) { return decodeReply(QuotaStateCall{}.info(), m, QuotaStateCall{}.decode) },
+			QuotaStateReply{Status: StatusOK, Quotas: []QuotaState{{QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8, NextAt: time.UnixMilli(1795188498438).UTC()}, {QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8, NextAt: time.UnixMilli(1795188498438).UTC()}}}},
 		{"ffx2_set_quota OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(SetQuotaCall{}.info(), m, SetQuotaCall{}.decode) },
 			SetQuotaReply{Status: StatusOK}},
@@ -1914,6 +1954,18 @@ func replyDecoders() []replyDecoder {
 			_, err := decodeReply(RerunCall{}.info(), m, RerunCall{}.decode)
 			return err
 		}},
+		{"ffx2_count_runs", func(m message) error {
+			_, err := decodeReply(CountRunsCall{}.info(), m, CountRunsCall{}.decode)
+			return err
+		}},
+		{"ffx2_open_feed", func(m message) error {
+			_, err := decodeReply(OpenFeedCall{}.info(), m, OpenFeedCall{}.decode)
+			return err
+		}},
+		{"ffx2_read_feed", func(m message) error {
+			_, err := decodeReply(ReadFeedCall{}.info(), m, ReadFeedCall{}.decode)
+			return err
+		}},
 		{"ffx2_list_runs", func(m message) error {
 			_, err := decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode)
 			return err
@@ -1924,6 +1976,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_flow_result", func(m message) error {
 			_, err := decodeReply(FlowResultCall{}.info(), m, FlowResultCall{}.decode)
+			return err
+		}},
+		{"ffx2_read_values", func(m message) error {
+			_, err := decodeReply(ReadValuesCall{}.info(), m, ReadValuesCall{}.decode)
 			return err
 		}},
 		{"ffx2_flow_failures", func(m message) error {
@@ -1996,6 +2052,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_quotas", func(m message) error {
 			_, err := decodeReply(QuotasCall{}.info(), m, QuotasCall{}.decode)
+			return err
+		}},
+		{"ffx2_quota_state", func(m message) error {
+			_, err := decodeReply(QuotaStateCall{}.info(), m, QuotaStateCall{}.decode)
 			return err
 		}},
 		{"ffx2_set_quota", func(m message) error {

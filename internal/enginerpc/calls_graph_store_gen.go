@@ -104,9 +104,9 @@ type PutGraphReply struct {
 }
 
 // PutGraph runs ffx2_put_graph. Brings nodes of a graph into a partition, 32 of them in a call but the
-// last, in any order but the last, which comes when all others have been answered. Runs of the graph
-// can be submitted once `last` has come. Sent again it changes nothing. A graph of which no run is
-// submitted for an hour goes.
+// last, in any order but the last, which comes when all others have been answered. Each brings a part
+// of the definition, or one brings all of it. Runs of the graph can be submitted once `last` has come.
+// Sent again it changes nothing. A graph of which no run is submitted for an hour goes.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

@@ -75,8 +75,8 @@ type ReadExecutionsReply struct {
 	Executions []ReadExecution
 }
 
-// ReadExecutions runs ffx2_read_executions. Fields and tags of executions of one partition. Those that
-// are not there are left out.
+// ReadExecutions runs ffx2_read_executions. Fields and tags of executions of one partition; the field
+// `result` is the result. Those that are not there are left out.
 //
 // It only reads.
 func (conn *Conn) ReadExecutions(ctx context.Context, c ReadExecutionsCall) (ReadExecutionsReply, error) {

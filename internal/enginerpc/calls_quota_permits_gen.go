@@ -166,6 +166,50 @@ func (QuotasCall) decode(r *fields) (out QuotasReply) {
 	return out
 }
 
+// QuotaStateCall holds the arguments of Conn.QuotaState.
+type QuotaStateCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition     enginecore.Partition
+	QuotaPolicyID enginecore.QuotaPolicyID
+}
+
+// QuotaStateReply is the answer to QuotaStateCall.
+type QuotaStateReply struct {
+	// Status is StatusOK.
+	Status Status
+	Quotas []QuotaState
+}
+
+// QuotaState runs ffx2_quota_state. One quota as ffx_quotas lists it; none when it is not there.
+//
+// It only reads.
+func (conn *Conn) QuotaState(ctx context.Context, c QuotaStateCall) (QuotaStateReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (QuotaStateCall) info() callInfo {
+	return callInfo{name: "ffx2_quota_state", readOnly: true, repeatable: true, open: true}
+}
+
+func (c QuotaStateCall) encode(w *wire) {
+	w.reserve(1, 1)
+	w.partition(c.Partition, enginecore.QuotaFamily)
+	w.need("quota_policy_id", string(c.QuotaPolicyID))
+	w.key(w.keys.quotaRecord(w.tag, c.QuotaPolicyID))
+	w.text(string(c.QuotaPolicyID))
+}
+
+func (QuotaStateCall) decode(r *fields) (out QuotaStateReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Quotas = list(r, "quotas", decodeQuotaState)
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
 // SetQuotaCall holds the arguments of Conn.SetQuota.
 type SetQuotaCall struct {
 	// Partition is where the call works; its tag is part of every key.

@@ -17,19 +17,23 @@ type ListRunsCall struct {
 	// Before: optional.
 	Before time.Time
 	Limit  int64
-	// BeforeID: optional.
-	BeforeID enginecore.FlowID
+	// BehindID: optional.
+	BehindID enginecore.FlowID
 	// After: optional.
 	After time.Time
 	// Order: optional.
 	Order string
+	// OldestFirst: optional.
+	OldestFirst bool
 	// States: optional.
 	States string
 	// Children: optional.
 	Children bool
 	// Namespace: optional.
 	Namespace string
-	Tags      []string
+	// Text: optional.
+	Text string
+	Tags []string
 }
 
 // ListRunsReply is the answer to ListRunsCall.
@@ -42,14 +46,15 @@ type ListRunsReply struct {
 	NextID enginecore.FlowID
 }
 
-// ListRuns runs ffx2_list_runs. Runs in one partition, the newest first: of a flow or of all, in
-// certain states (open, success, failed, cancelled, expired), with certain tags, created at `before`
-// or earlier and at `after` or later. With the order `closed` both are times of the end, and only runs
-// that are over are given. With `before_id`, those behind the run with that time and id, whether or
-// not it still exists. Looks at a bounded number of runs and may give fewer than there are: while
-// `more`, go on behind `next_at` and `next_id`. The tags are names and values in turn. Runs that nodes
-// of other runs stand for are left out without `children`, and those of other namespaces with
-// `namespace`.
+// ListRuns runs ffx2_list_runs. Runs in one partition, the newest first, or the oldest first: of a
+// flow or of all, in certain states (open, success, failed, cancelled, expired), with certain tags,
+// with a text in their id or the name of their flow, created at `before` or earlier and at `after` or
+// later. With the order `closed` both are times of the end, and only runs that are over are given.
+// With `behind_id`, those behind the run with that id and the time `before`, or `after` when the
+// oldest come first, whether or not it still exists. Looks at a bounded number of runs and may give
+// fewer than there are: while `more`, go on behind `next_at` and `next_id`. The tags are names and
+// values in turn. Runs that nodes of other runs stand for are left out without `children`, and those
+// of other namespaces with `namespace`.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ListRuns(ctx context.Context, c ListRunsCall) (ListRunsReply, error) {
@@ -61,18 +66,20 @@ func (ListRunsCall) info() callInfo {
 }
 
 func (c ListRunsCall) encode(w *wire) {
-	w.reserve(1, 9+len(c.Tags))
+	w.reserve(1, 11+len(c.Tags))
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.FlowName)
 	w.time(c.Before)
 	w.int(c.Limit)
-	w.text(string(c.BeforeID))
+	w.text(string(c.BehindID))
 	w.time(c.After)
 	w.text(c.Order)
+	w.bool(c.OldestFirst)
 	w.text(c.States)
 	w.bool(c.Children)
 	w.text(c.Namespace)
+	w.text(c.Text)
 	for _, x := range c.Tags {
 		w.text(x)
 	}

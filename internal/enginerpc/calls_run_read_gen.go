@@ -220,6 +220,63 @@ func (FlowResultCall) decode(r *fields) (out FlowResultReply) {
 	return out
 }
 
+// ReadValuesCall holds the arguments of Conn.ReadValues.
+type ReadValuesCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition  enginecore.Partition
+	FlowID     enginecore.FlowID
+	MaxBytes   int64
+	Executions []enginecore.ExecutionID
+}
+
+// ReadValuesReply is the answer to ReadValuesCall.
+type ReadValuesReply struct {
+	// Status is StatusOK.
+	Status     Status
+	HasInput   bool
+	InputSize  int64
+	Input      []byte
+	Executions []ReadValue
+}
+
+// ReadValues runs ffx2_read_values. The input of a flow, and the states and results of executions of
+// its partition, in the order asked for: of each value its size and its first `max_bytes` bytes. Looks
+// at values of four mebibytes together, but at least at one execution: ask again for the rest.
+//
+// It only reads. Error codes: ErrInvalidInput.
+func (conn *Conn) ReadValues(ctx context.Context, c ReadValuesCall) (ReadValuesReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (ReadValuesCall) info() callInfo {
+	return callInfo{name: "ffx2_read_values", readOnly: true, repeatable: true, open: true}
+}
+
+func (c ReadValuesCall) encode(w *wire) {
+	w.reserve(1, 2+len(c.Executions))
+	w.partition(c.Partition, enginecore.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(string(c.FlowID))
+	w.int(c.MaxBytes)
+	for _, x := range c.Executions {
+		w.text(string(x))
+	}
+}
+
+func (ReadValuesCall) decode(r *fields) (out ReadValuesReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.HasInput = boolValue(r, "has_input")
+		out.InputSize = intValue[int64](r, "input_size")
+		out.Input = bytesValue(r, "input")
+		out.Executions = list(r, "executions", decodeReadValue)
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
 // FlowFailuresCall holds the arguments of Conn.FlowFailures.
 type FlowFailuresCall struct {
 	// Partition is where the call works; its tag is part of every key.

@@ -1064,6 +1064,51 @@ func (k Keys) ffxAllRuns(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":all_runs"
 }
 
+// FfxRunFeed is <prefix>:ffx:{tag}:run_feed:{namespace}.
+func (k Keys) FfxRunFeed(partition enginecore.Partition, namespace enginecore.Namespace) string {
+	return k.ffxRunFeed(partition.Tag(), namespace)
+}
+
+func (k Keys) ffxRunFeed(tag string, namespace enginecore.Namespace) string {
+	return k.prefix + ":ffx:" + tag + ":run_feed:" + string(namespace)
+}
+
+// FfxOpenFeeds is <prefix>:ffx:{tag}:open_feeds.
+func (k Keys) FfxOpenFeeds(partition enginecore.Partition) string {
+	return k.ffxOpenFeeds(partition.Tag())
+}
+
+func (k Keys) ffxOpenFeeds(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":open_feeds"
+}
+
+// FfxRunCounts is <prefix>:ffx:{tag}:run_counts.
+func (k Keys) FfxRunCounts(partition enginecore.Partition) string {
+	return k.ffxRunCounts(partition.Tag())
+}
+
+func (k Keys) ffxRunCounts(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":run_counts"
+}
+
+// FfxRunCountsOfHour is <prefix>:ffx:{tag}:run_counts:{hour}.
+func (k Keys) FfxRunCountsOfHour(partition enginecore.Partition, hour string) string {
+	return k.ffxRunCountsOfHour(partition.Tag(), hour)
+}
+
+func (k Keys) ffxRunCountsOfHour(tag string, hour string) string {
+	return k.prefix + ":ffx:" + tag + ":run_counts:" + hour
+}
+
+// FfxRunRecount is <prefix>:ffx:{tag}:run_recount.
+func (k Keys) FfxRunRecount(partition enginecore.Partition) string {
+	return k.ffxRunRecount(partition.Tag())
+}
+
+func (k Keys) ffxRunRecount(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":run_recount"
+}
+
 // FfxTaggedRuns is <prefix>:ffx:{tag}:tagged_runs:{tag_name:escaped}:{tag_value}.
 func (k Keys) FfxTaggedRuns(partition enginecore.Partition, tagName string, tagValue string) string {
 	return k.ffxTaggedRuns(partition.Tag(), tagName, tagValue)

@@ -165,21 +165,22 @@ func ParseLeftMessage(text string) (m LeftMessage, ok bool) {
 	return m, true
 }
 
-// CancelMessage is the message `cancel {execution_id} {lease_id} {reason}` on
+// CancelMessage is the message `cancel {execution_id} {lease_id} {kind} {reason}` on
 // `ffx:worker:{worker_instance_id}`.
 type CancelMessage struct {
 	ExecutionID enginecore.ExecutionID
 	LeaseID     enginecore.LeaseID
+	Kind        string
 	Reason      string
 }
 
 // Text returns the text that ParseCancelMessage reads.
 func (m CancelMessage) Text() string {
-	return "cancel " + string(m.ExecutionID) + " " + string(m.LeaseID) + " " + m.Reason
+	return "cancel " + string(m.ExecutionID) + " " + string(m.LeaseID) + " " + m.Kind + " " + m.Reason
 }
 
-// ParseCancelMessage reads `cancel {execution_id} {lease_id} {reason}`. It returns false for any other
-// text.
+// ParseCancelMessage reads `cancel {execution_id} {lease_id} {kind} {reason}`. It returns false for
+// any other text.
 func ParseCancelMessage(text string) (m CancelMessage, ok bool) {
 	text, ok = strings.CutPrefix(text, "cancel ")
 	if !ok {
@@ -195,6 +196,11 @@ func ParseCancelMessage(text string) (m CancelMessage, ok bool) {
 		return CancelMessage{}, false
 	}
 	m.LeaseID = enginecore.LeaseID(part)
+	part, text, ok = strings.Cut(text, " ")
+	if !ok {
+		return CancelMessage{}, false
+	}
+	m.Kind = part
 	m.Reason = text
 	return m, true
 }
@@ -395,6 +401,61 @@ func ParsePauseText(text string) (m PauseText, ok bool) {
 		return PauseText{}, false
 	}
 	m.Reason = text
+	return m, true
+}
+
+// RunUpdateText is the text `{kind} {flow_id} {flow_name} {is_child} {node} {size} {rest}`.
+type RunUpdateText struct {
+	Kind     string
+	FlowID   string
+	FlowName string
+	IsChild  string
+	Node     string
+	Size     int64
+	Rest     string
+}
+
+// Text returns the text that ParseRunUpdateText reads.
+func (m RunUpdateText) Text() string {
+	return m.Kind + " " + m.FlowID + " " + m.FlowName + " " + m.IsChild + " " + m.Node + " " + strconv.FormatInt(int64(m.Size), 10) + " " + m.Rest
+}
+
+// ParseRunUpdateText reads `{kind} {flow_id} {flow_name} {is_child} {node} {size} {rest}`. It returns
+// false for any other text.
+func ParseRunUpdateText(text string) (m RunUpdateText, ok bool) {
+	part, text, ok := strings.Cut(text, " ")
+	if !ok {
+		return RunUpdateText{}, false
+	}
+	m.Kind = part
+	part, text, ok = strings.Cut(text, " ")
+	if !ok {
+		return RunUpdateText{}, false
+	}
+	m.FlowID = part
+	part, text, ok = strings.Cut(text, " ")
+	if !ok {
+		return RunUpdateText{}, false
+	}
+	m.FlowName = part
+	part, text, ok = strings.Cut(text, " ")
+	if !ok {
+		return RunUpdateText{}, false
+	}
+	m.IsChild = part
+	part, text, ok = strings.Cut(text, " ")
+	if !ok {
+		return RunUpdateText{}, false
+	}
+	m.Node = part
+	part, text, ok = strings.Cut(text, " ")
+	if !ok {
+		return RunUpdateText{}, false
+	}
+	if m.Size, ok = parseInt[int64](part); !ok {
+		return RunUpdateText{}, false
+	}
+	m.Rest = text
 	return m, true
 }
 

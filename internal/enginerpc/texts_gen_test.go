@@ -42,12 +42,12 @@ func goldenTexts() []goldenText {
 			func() (string, error) { return LeftMessage{WorkerInstanceID: "worker_instance_id of test"}.Text(), nil },
 			func(s string) (any, bool) { return ParseLeftMessage(s) },
 			LeftMessage{WorkerInstanceID: "worker_instance_id of test"}},
-		{"cancel", "cancel execution_id-of-test lease_id-of-test reason of test",
+		{"cancel", "cancel execution_id-of-test lease_id-of-test kind-of-test reason of test",
 			func() (string, error) {
-				return CancelMessage{ExecutionID: "execution_id-of-test", LeaseID: "lease_id-of-test", Reason: "reason of test"}.Text(), nil
+				return CancelMessage{ExecutionID: "execution_id-of-test", LeaseID: "lease_id-of-test", Kind: "kind-of-test", Reason: "reason of test"}.Text(), nil
 			},
 			func(s string) (any, bool) { return ParseCancelMessage(s) },
-			CancelMessage{ExecutionID: "execution_id-of-test", LeaseID: "lease_id-of-test", Reason: "reason of test"}},
+			CancelMessage{ExecutionID: "execution_id-of-test", LeaseID: "lease_id-of-test", Kind: "kind-of-test", Reason: "reason of test"}},
 		{"due", "q7 1795188498438",
 			func() (string, error) {
 				return DueMessage{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, At: time.UnixMilli(1795188498438)}.Text(), nil
@@ -92,6 +92,12 @@ func goldenTexts() []goldenText {
 			},
 			func(s string) (any, bool) { return ParsePauseText(s) },
 			PauseText{Since: time.UnixMilli(1795188498438), Reason: "reason of test"}},
+		{"run_update", "kind-of-test flow_id-of-test flow_name-of-test is_child-of-test node-of-test 5 rest of test",
+			func() (string, error) {
+				return RunUpdateText{Kind: "kind-of-test", FlowID: "flow_id-of-test", FlowName: "flow_name-of-test", IsChild: "is_child-of-test", Node: "node-of-test", Size: 5, Rest: "rest of test"}.Text(), nil
+			},
+			func(s string) (any, bool) { return ParseRunUpdateText(s) },
+			RunUpdateText{Kind: "kind-of-test", FlowID: "flow_id-of-test", FlowName: "flow_name-of-test", IsChild: "is_child-of-test", Node: "node-of-test", Size: 5, Rest: "rest of test"}},
 		{"limits", "6 words-of-test\n\x00\xff\r\nlimits",
 			LimitsText{Count: 6, Words: "words-of-test", Limits: []byte("\x00\xff\r\nlimits")}.Text,
 			func(s string) (any, bool) { return ParseLimitsText(s) },

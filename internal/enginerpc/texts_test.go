@@ -44,7 +44,7 @@ func TestMessagesAreReadAsTheyWere(t *testing.T) {
 	if m, ok := ParseNoneMessage("none 12 more"); !ok || m.Partition != p {
 		t.Errorf("a part that a later version sends is not ignored: %+v, %v", m, ok)
 	}
-	if m, ok := ParseCancelMessage("cancel e  its time is up"); !ok || m != (CancelMessage{"e", "", "its time is up"}) {
+	if m, ok := ParseCancelMessage("cancel e  expired its time is up"); !ok || m != (CancelMessage{"e", "", "expired", "its time is up"}) {
 		t.Errorf("an empty lease: %+v, %v", m, ok)
 	}
 	if m, ok := ParseDoneMessage("f success"); !ok || m != (DoneMessage{FlowID: "f", Outcome: "success"}) {

@@ -165,6 +165,15 @@ func (e Expr) UsesFlowInput() bool {
 		slices.ContainsFunc(e.Fields, func(f ExprField) bool { return f.Value.UsesFlowInput() })
 }
 
+// Chooses reports whether e takes what a join has chosen of its nodes.
+func (e Expr) Chooses() bool {
+	if e.Kind == ExprFirst || e.Kind == ExprSome {
+		return true
+	}
+	return slices.ContainsFunc(e.Items, Expr.Chooses) ||
+		slices.ContainsFunc(e.Fields, func(f ExprField) bool { return f.Value.Chooses() })
+}
+
 // InputNodes returns the names of the nodes whose results are part of e, each once, in the order of their first use.
 func (e Expr) InputNodes() []string {
 	if e.Kind == ExprNode {

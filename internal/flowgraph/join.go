@@ -92,6 +92,17 @@ func joinInputs(e Expr, found []Expr) []Expr {
 	return found
 }
 
+// ChosenNodes returns the names of the nodes from whose results a join chooses in e.
+func (e Expr) ChosenNodes() []string {
+	var names []string
+	for _, choice := range joinInputs(e, nil) {
+		for _, item := range choice.Items {
+			names = append(names, item.Node)
+		}
+	}
+	return names
+}
+
 // words begins the list of a join's upstreams: "any of", "2 of". It is empty where all are needed.
 func (j Join) words(upstreams int) string {
 	switch j.Policy {

@@ -3,6 +3,18 @@
 
 call.in_doubt = recovery.in_doubt
 
+function call.on_begin()
+  row.forget()
+  run_counts.drop()
+  run_feed.drop()
+end
+
+function call.on_finish()
+  row.flush()
+  run_counts.write()
+  run_feed.write()
+end
+
 wake.tells_of_others = audience.is_present
 
 function wake.note_lane(c, lane)
@@ -16,12 +28,20 @@ terminal.on_member_end = propagate.leave_to_keeper
 
 graph.on_parent_failed = child_run.abandon
 graph.on_fatal_failure = run_stop.stop_rest
-graph.on_reopened = child_run.reopened
+
+function graph.on_reopened(c, flow_id, flow_key, flow)
+  child_run.reopened(c, flow_id, flow_key)
+  run_recount.reopened(c, flow_id, flow.outcome, flow.closed_at)
+end
 
 function graph.on_closed(c, flow_id, flow_key, flow, outcome)
+  run_counts.ended(c, flow, outcome)
+  run_feed.ended(c, flow_id, flow, outcome)
   if flow.retention then purge.retain(c, flow_id, flow.retention, outcome) end
   if flow.parent_execution_id then child_run.ended(c, flow_id, flow_key) end
 end
+
+event_log.on_note = run_feed.note
 
 tagging.on_changed = run_list.retag
 

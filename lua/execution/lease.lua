@@ -304,7 +304,7 @@ function lease.revoke(c, k, execution_id, core, reason)
   if core.managed then event_log.add_for(c, core, 'lease_revoked', core.current_attempt_index, reason) end
   if not wake.is_announced(core) then return end
   if is_set(core.current_worker_instance_id) then
-    wake.cancel(c, core.current_worker_instance_id, execution_id, core.current_lease_id, 'lease_revoked')
+    wake.cancel(c, core.current_worker_instance_id, execution_id, core.current_lease_id, 'revoked', 'lease_revoked')
   end
   lease.offer_reclaim(c, execution_id, core)
   wake.flush(c)

@@ -248,7 +248,7 @@ function terminal.cancel(c, execution_id, core_key, core, reason, by, o)
     values = { 'cancellation_reason', reason, 'cancelled_by', by },
     terminal_key = o.terminal_key, silent = o.silent, tolerated = o.tolerated, reason = reason,
   })
-  wake.stop(c, running_on, execution_id, core, reason)
+  wake.stop(c, running_on, execution_id, core, 'cancelled', reason)
 end
 
 -- Ends a record that is not terminal because its time is up.
@@ -263,7 +263,7 @@ function terminal.expire(c, execution_id, core_key, core, reason, o)
     outcome = 'expired', attempt_state = terminal.ended_attempt_state(core), blank = EXPIRED_FIELDS,
     values = { 'failure_reason', reason }, terminal_key = o.terminal_key, reason = reason, category = 'timeout',
   })
-  wake.stop(c, running_on, execution_id, core, reason)
+  wake.stop(c, running_on, execution_id, core, 'expired', reason)
 end
 
 -- Whether a cancel is one that the cancelling of its flow brings about.

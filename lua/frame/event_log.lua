@@ -35,7 +35,7 @@ function event_log.escaped(detail)
   return (string.gsub(string.gsub(detail, '\\', '\\\\'), '\n', '\\n'))
 end
 
-local function unescaped(detail)
+function event_log.unescaped(detail)
   if not string.find(detail, '\\', 1, true) then return detail end
   return (string.gsub(detail, '\\(.)', { n = '\n', ['\\'] = '\\' }))
 end
@@ -67,8 +67,18 @@ function event_log.push(c, flow_id, list, text)
   return length
 end
 
+-- Events of note beside the start and the end of a run: see run_feed.
+local NOTED = {
+  suspended = true, signalled = true, escalated = true, wait_timed_out = true, resumed_by_operator = true, flow_paused = true,
+  flow_resumed = true, flow_rerun = true, flow_cancel_requested = true, budget_soft = true, budget_hard = true,
+}
+
+-- @hook An event of note has happened to a flow, or to a node of it.
+function event_log.on_note(c, flow_id, event, node, detail) end
+
 -- An event of a flow.
 function event_log.add(c, flow_id, event, node, attempt, detail)
+  if NOTED[event] then event_log.on_note(c, flow_id, event, node, detail) end
   local line = encode.logged(event, node or '', attempt or '', is_set(detail) and event_log.escaped(detail) or '')
   local entry = unwritten[flow_id]
   if not entry then
@@ -171,7 +181,7 @@ local function split_entry(events, limit, position, text, skip)
     if place > skip then
       if #events == limit then return end
       local event, node, attempt, detail = decode.logged(string.sub(text, from, line_end and line_end - 1 or -1))
-      events[#events + 1] = { line_end and id .. '.' .. place or id, at, event, node, attempt, unescaped(detail) }
+      events[#events + 1] = { line_end and id .. '.' .. place or id, at, event, node, attempt, event_log.unescaped(detail) }
     end
     from = line_end and line_end + 1
   end

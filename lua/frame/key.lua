@@ -125,6 +125,11 @@
 -- @template ffx.held                  ffx:{tag}:held
 -- @template ffx.runs                   ffx:{tag}:runs:{flow_name} parsed
 -- @template ffx.all_runs               ffx:{tag}:all_runs
+-- @template ffx.run_feed               ffx:{tag}:run_feed:{namespace}
+-- @template ffx.open_feeds             ffx:{tag}:open_feeds
+-- @template ffx.run_counts             ffx:{tag}:run_counts
+-- @template ffx.run_counts_of_hour     ffx:{tag}:run_counts:{hour}
+-- @template ffx.run_recount            ffx:{tag}:run_recount
 -- @template ffx.tagged_runs            ffx:{tag}:tagged_runs:{tag_name:escaped}:{tag_value} parsed
 -- @template ffx.closed_flows           ffx:{tag}:closed_flows
 -- @template ffx.reruns                 ffx:{tag}:reruns

@@ -4,14 +4,15 @@
 
 -- To workers: something to claim; nothing left; an execution set aside that the worker who met it cannot run; a worker
 -- that serves the lane, or no longer does, which workers tell each other; and that a lease has ended. The mark makes
--- messages differ: the library sends its time (ms).
+-- messages differ: the library sends its time (ms). The kind says whether the execution was cancelled, ran out of time
+-- (expired), or lost its lease (revoked); the reason of a cancel is a caller's text, which may be any.
 
 -- @message  work    channel.wake,channel.wake_ring work {partition} {mark}
 -- @message  none    channel.wake,channel.wake_ring none {partition}
 -- @message  aside   channel.wake              aside {partition} {activity}
 -- @message  here    channel.wake              here {worker_instance_id}
 -- @message  left    channel.wake              left {worker_instance_id}
--- @message  cancel  channel.worker            cancel {execution_id} {lease_id} {reason}
+-- @message  cancel  channel.worker            cancel {execution_id} {lease_id} {kind:word} {reason}
 
 -- To keepers: something is due in a partition at a time (ms).
 
@@ -106,16 +107,16 @@ function wake.due(c, at)
   if at - c.now <= SWEEP_MS and (not c.due_at or at < c.due_at) then c.due_at = at end
 end
 
--- The worker that runs an execution is told to stop.
-function wake.cancel(c, worker_instance_id, execution_id, lease_id, reason)
+-- The worker that runs an execution is told to stop. `kind` is cancelled, expired or revoked.
+function wake.cancel(c, worker_instance_id, execution_id, lease_id, kind, reason)
   local cancels = call.list_in(c, 'cancels')
-  cancels[#cancels + 1] = { worker_instance_id, message.cancel(execution_id, lease_id or '', reason) }
+  cancels[#cancels + 1] = { worker_instance_id, message.cancel(execution_id, lease_id or '', kind, reason) }
 end
 
 -- The worker that ran an execution, if one did, is told to stop. `core` is as it was then.
-function wake.stop(c, worker_instance_id, execution_id, core, reason)
+function wake.stop(c, worker_instance_id, execution_id, core, kind, reason)
   if not is_set(worker_instance_id) or not wake.is_announced(core) then return end
-  wake.cancel(c, worker_instance_id, execution_id, core.current_lease_id, reason)
+  wake.cancel(c, worker_instance_id, execution_id, core.current_lease_id, kind, reason)
 end
 
 -- Results up to this size (bytes) go with the message that a flow is over.

@@ -681,6 +681,31 @@ function key.ffx_all_runs(c)
   return at.ffx_all_runs or keep(at, 'ffx_all_runs', at.prefix .. ':ffx:' .. at.tag .. ':all_runs')
 end
 
+function key.ffx_run_feed(c, namespace)
+  local at = c.at
+  return (at.of_ffx_run_feed or keep(at, 'of_ffx_run_feed', at.prefix .. ':ffx:' .. at.tag .. ':run_feed:')) .. namespace
+end
+
+function key.ffx_open_feeds(c)
+  local at = c.at
+  return at.ffx_open_feeds or keep(at, 'ffx_open_feeds', at.prefix .. ':ffx:' .. at.tag .. ':open_feeds')
+end
+
+function key.ffx_run_counts(c)
+  local at = c.at
+  return at.ffx_run_counts or keep(at, 'ffx_run_counts', at.prefix .. ':ffx:' .. at.tag .. ':run_counts')
+end
+
+function key.ffx_run_counts_of_hour(c, hour)
+  local at = c.at
+  return (at.of_ffx_run_counts or keep(at, 'of_ffx_run_counts', at.prefix .. ':ffx:' .. at.tag .. ':run_counts:')) .. hour
+end
+
+function key.ffx_run_recount(c)
+  local at = c.at
+  return at.ffx_run_recount or keep(at, 'ffx_run_recount', at.prefix .. ':ffx:' .. at.tag .. ':run_recount')
+end
+
 function key.ffx_tagged_runs(c, tag_name, tag_value)
   local at = c.at
   return (at.of_ffx_tagged_runs or keep(at, 'of_ffx_tagged_runs', at.prefix .. ':ffx:' .. at.tag .. ':tagged_runs:')) .. key.escape(tag_name) .. ':' .. tag_value

@@ -14,7 +14,7 @@ function message.none(partition) return 'none ' .. partition end
 
 function message.aside(partition, activity) return 'aside ' .. partition .. ' ' .. activity end
 
-function message.cancel(execution_id, lease_id, reason) return 'cancel ' .. execution_id .. ' ' .. lease_id .. ' ' .. reason end
+function message.cancel(execution_id, lease_id, kind, reason) return 'cancel ' .. execution_id .. ' ' .. lease_id .. ' ' .. kind .. ' ' .. reason end
 
 function message.due(partition, at) return partition .. ' ' .. at end
 
@@ -35,6 +35,12 @@ function encode.pause(since, reason) return since .. ' ' .. reason end
 
 function decode.pause(text)
   return string.match(text, '^(%-?%d+) (.*)$')
+end
+
+function encode.run_update(kind, flow_id, flow_name, is_child, node, size, rest) return kind .. ' ' .. flow_id .. ' ' .. flow_name .. ' ' .. is_child .. ' ' .. node .. ' ' .. size .. ' ' .. rest end
+
+function decode.run_update(text)
+  return string.match(text, '^([^ ]*) ([^ ]*) ([^ ]*) ([^ ]*) ([^ ]*) (%-?%d+) (.*)$')
 end
 
 function decode.limits(text)

@@ -111,7 +111,7 @@ function dependency.skip(c, child_id, k, child)
     blank = interrupted and terminal.LEASE_FIELDS or {}, terminal_key = k.terminal,
     silent = not is_set(child.execution_id),
   })
-  wake.stop(c, running_on, child_id, child, 'skipped')
+  wake.stop(c, running_on, child_id, child, 'cancelled', 'skipped')
 end
 
 local function is_blocked(child)

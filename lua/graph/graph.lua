@@ -17,10 +17,10 @@ function graph.reopen_edges(core_key) end
 -- @hook A run gets members or edges that are not those of its graph.
 function graph.on_extended(c, flow_id) end
 
--- @hook A flow that had closed is open again.
-function graph.on_reopened(c, flow_id, flow_key) end
+-- @hook A flow that had closed is open again. `flow` holds the outcome and closed_at that it had.
+function graph.on_reopened(c, flow_id, flow_key, flow) end
 
--- @hook A flow has closed. `flow` holds its fields retention and parent_execution_id.
+-- @hook A flow has closed. `flow` holds its fields retention, parent_execution_id, flow_kind, run_id, namespace and failed_node.
 function graph.on_closed(c, flow_id, flow_key, flow, outcome) end
 
 -- @hook The execution whose result is that of a run with rows; nil for none and for other flows.
@@ -155,7 +155,7 @@ function graph.reopen_flow(c, flow_id, flow_key, flow)
   -- A flow closes with the last of its members, while others that have long ended may still be listed to be ended.
   redis.call('UNLINK', key.flow_pending_cancels(c, flow_id))
   redis.call('ZREM', key.index_cancel_backlog(c), flow_id)
-  graph.on_reopened(c, flow_id, flow_key)
+  graph.on_reopened(c, flow_id, flow_key, flow)
   local deadline = number.finite(flow.deadline_at)
   if deadline and deadline > c.now then
     redis.call('ZADD', key.ffx_flow_deadlines(c), deadline, flow_id)
@@ -178,7 +178,8 @@ end
 
 local CLOSE_FIELDS = { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'deadline_at',
   'failed_node', 'retention', 'parent_execution_id', 'node_count', 'absorbed_failures',
-  'absorbed_cancels', 'cancelled_siblings', 'joins_impossible' }
+  'absorbed_cancels', 'cancelled_siblings', 'joins_impossible', 'flow_kind',
+  'namespace', 'run_id' }
 
 -- The result of a run that has succeeded, if the call has brought it.
 local function result_of(c, flow_id)

@@ -21,6 +21,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/runcount"
+	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
 func TestMain(m *testing.M) {
@@ -193,6 +195,11 @@ func look(ctx context.Context, t *testing.T, b *enginetest.Bench) {
 		require.NoError(t, err)
 	}
 	_, err = c.Lanes(ctx)
+	require.NoError(t, err)
+	feed, err := c.Feed(ctx, runfeed.Filter{}, "")
+	require.NoError(t, err)
+	feed.Close()
+	_, err = c.Counts(ctx, runtime.RunQuery{}, runcount.Flow)
 	require.NoError(t, err)
 	_, err = c.Budgets(ctx)
 	require.NoError(t, err)

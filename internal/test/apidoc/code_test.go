@@ -32,6 +32,7 @@ var takenForGranted = map[string]struct{ declarations, statements string }{
 			type Edition struct{ Day string }
 			type Letter struct { Edition Edition ` + "`json:\"edition\"`" + `; Summary Summary ` + "`json:\"summary\"`" + ` }
 			type Receipt struct{}
+			var morning *flow.Definition[Edition, Receipt]
 			func Fetch(context.Context, City) (Report, error) { panic("") }
 			func Merge(context.Context, []Report) (Summary, error) { panic("") }
 			func Send(context.Context, Letter) (Receipt, error) { panic("") }
@@ -57,9 +58,9 @@ var takenForGranted = map[string]struct{ declarations, statements string }{
 }
 
 const imports = `package page
-import ("context"; "fmt"; "net/http"; "os"; "time"
+import ("context"; "errors"; "fmt"; "net/http"; "os"; "testing"; "time"
 "github.com/flowfabric/flowfabric-go/activity"; "github.com/flowfabric/flowfabric-go/activity/activitytest"; "github.com/flowfabric/flowfabric-go/admin"
-"github.com/flowfabric/flowfabric-go/enginecore"; "github.com/flowfabric/flowfabric-go/flow"; "github.com/flowfabric/flowfabric-go/runtime"
+"github.com/flowfabric/flowfabric-go/enginecore"; "github.com/flowfabric/flowfabric-go/flow"; "github.com/flowfabric/flowfabric-go/flowtest"; "github.com/flowfabric/flowfabric-go/runtime"
 "github.com/flowfabric/flowfabric-go/runtime/approvals"; "github.com/flowfabric/flowfabric-go/runtime/health")
 `
 
@@ -159,7 +160,8 @@ func checker(t *testing.T) func(source string) []error {
 func exportData(t *testing.T) func(path string) (io.ReadCloser, error) {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".",
-		"../../../activity/activitytest", "../../../admin", "../../../runtime/approvals", "../../../runtime/health", "log/slog")
+		"../../../activity/activitytest", "../../../admin", "../../../flowtest", "../../../runtime/approvals",
+		"../../../runtime/health", "log/slog")
 	out, err := list.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -18,11 +18,17 @@ var exportedNames = map[string]int{
 	"activity/activitytest": 3,
 	"admin":                 54,
 	"flow":                  69,
-	"runtime":               148,
+	"flowtest":              31,
+	"runtime":               155,
 	"runtime/approvals":     19,
 	"runtime/health":        5,
 	"runtime/inspection":    30,
+	"runtime/runcount":      5,
 	"runtime/runevent":      38,
+	"runtime/runfeed":       3,
+	"runtime/valuefault":    3,
+	"runtime/why":           27,
+	"runtime/describe":      19,
 }
 
 // Packages that users meet do not grow without a decision.

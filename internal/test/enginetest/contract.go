@@ -28,6 +28,24 @@ func EachContract(t *testing.T, test func(t *testing.T, b *Bench), config ...run
 	reference.Wait()
 }
 
+// EachExtended runs a test on every engine, and on every engine in contract mode with this project's library, which has
+// the edge-group functions that joins need there, and with a keeper.
+func EachExtended(t *testing.T, test func(t *testing.T, b *Bench)) {
+	t.Helper()
+	var contract sync.WaitGroup
+	contract.Go(func() {
+		t.Run("contract", func(t *testing.T) {
+			testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) {
+				b := NewContract(t, kind, runtime.OpenConfig{Partitions: 1})
+				b.Keeper(t)
+				test(t, b)
+			})
+		})
+	})
+	Each(t, test)
+	contract.Wait()
+}
+
 // EachMode runs a test on every engine, and on every engine in contract mode, all at the same time.
 func EachMode(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
 	t.Helper()

@@ -24,19 +24,32 @@ var mayImport = map[string][]string{
 
 	// The API on top of the rooms of runtime.
 	"runtime": {
-		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc",
-		"internal/flowgraph", "internal/keepertask", "internal/timetable", "lua", "runtime/internal/admission", "runtime/internal/contractmode",
+		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext", "internal/activityspec",
+		"internal/enginelink", "internal/enginerpc", "internal/flowgraph", "internal/keepertask", "internal/recordtext",
+		"internal/timetable", "lua", "runtime/internal/admission", "runtime/internal/contractmode",
 		"runtime/inspection", "runtime/internal/engine", "runtime/internal/explain", "runtime/internal/inspect",
 		"runtime/internal/keeper", "runtime/internal/runsearch", "runtime/internal/schedule", "runtime/internal/submit",
-		"runtime/internal/worker", "runtime/runevent",
+		"runtime/describe", "runtime/internal/worker", "runtime/runcount", "runtime/runevent", "runtime/runfeed",
+		"runtime/why",
 	},
 	"runtime/approvals":  {"activity", "internal/activityspec", "runtime"},
 	"runtime/health":     {},
 	"runtime/inspection": {},
+	"runtime/runcount":   {},
 	"runtime/runevent":   {},
+	"runtime/runfeed":    {"enginecore", "runtime/runevent"},
+	"runtime/valuefault": {},
+	"runtime/why":        {},
+	"runtime/describe":   {"runtime/runevent"},
 	"admin": {
 		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/keepertask",
 		"internal/recordtext", "runtime",
+	},
+
+	"flowtest": {
+		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc",
+		"internal/flowgraph", "internal/test/testserver", "internal/test/testserver/download", "lua", "runtime",
+		"runtime/runevent",
 	},
 
 	// The rooms: inspect, which looks at all of it; worker and keeper on top, which do not know each other; then what
@@ -54,7 +67,7 @@ var mayImport = map[string][]string{
 		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/keepertask", "internal/stablehash",
 		"runtime/internal/admission", "runtime/internal/engine", "runtime/internal/schedule", "runtime/internal/submit",
 	},
-	"runtime/internal/explain":   {"internal/enginerpc", "runtime/internal/submit"},
+	"runtime/internal/explain":   {"internal/enginerpc", "internal/flowgraph", "runtime/internal/submit", "runtime/why"},
 	"runtime/internal/runsearch": {"enginecore", "internal/enginerpc", "runtime/internal/engine"},
 	"runtime/internal/schedule": {
 		"enginecore", "internal/enginerpc", "internal/flowgraph", "internal/timetable", "runtime/internal/engine",
@@ -110,6 +123,7 @@ var mayImport = map[string][]string{
 
 	// What several of the above share.
 	"internal/activitycontext": {},
+	"internal/enginelink":      {"enginecore/embedded"},
 	"internal/activityspec":    {"internal/recordtext"},
 	"internal/flowgraph":       {"activity", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
@@ -117,9 +131,13 @@ var mayImport = map[string][]string{
 	"internal/recordtext":      {},
 	"internal/stablehash":      {},
 	"internal/timetable":       {},
+	"internal/valueschema":     {"runtime/valuefault"},
 
 	// Commands, examples and test machinery.
-	"cmd/flowfabric":           {"admin", "enginecore", "internal/enginerpc", "runtime", "runtime/inspection"},
+	"cmd/flowfabric": {
+		"admin", "enginecore", "internal/enginerpc", "runtime", "runtime/describe", "runtime/inspection",
+		"runtime/runcount", "runtime/runevent", "runtime/runfeed", "runtime/why",
+	},
 	"codegen":                  {"codegen/internal/luatext", "lua"},
 	"codegen/internal/luatext": {},
 	"bench": {

@@ -46,13 +46,19 @@ func (c *checker) contractFlow(p *partition, f *flowRecord, mode Mode) {
 		if !f.submitted() && (began || e.get("eligibility_state") == "eligible_now") {
 			c.fault(RuleHeld, e.key, "is %s, %s, but its flow is still being submitted", e.get("lifecycle_phase"), e.get("eligibility_state"))
 		}
+		join, satisfied := p.joinOf(e), 0
 		for edge, dep := range e.deps {
-			if began && dep["state"] != "satisfied" {
+			if dep["state"] == "satisfied" {
+				satisfied++
+			} else if began && join == nil {
 				c.fault(RuleOrder, e.key, "has begun, but edge %s is %s", edge, dep["state"])
 			}
 			if dep["state"] != "unsatisfied" {
 				c.dep(p, e, e.key, edge, dep)
 			}
+		}
+		if began && join != nil && satisfied < join.needed() {
+			c.fault(RuleOrder, e.key, "has begun, but only %d of its edges are satisfied", satisfied)
 		}
 		if _, has := e.parts["result"]; !has && e.get("terminal_outcome") == "success" {
 			c.fault(RuleResult, e.key, "succeeded, but there is no result")

@@ -243,6 +243,9 @@ func (c *checker) run(p *partition, f *flowRecord) {
 	if f.purging() {
 		return
 	}
+	if f.run.input != "" && f.parts["input"].text != "" {
+		c.fault(RuleRows, f.run.key, "has an input behind its rows, and another one in a key of its own")
+	}
 	c.plain(p, f)
 	for i := range f.run.rows {
 		c.row(p, f, p.executions[nodeID(p.tag, f.id, i+1)])

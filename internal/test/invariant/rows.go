@@ -37,6 +37,7 @@ const (
 	flagPlain
 	_ // it has a key by which it shares lanes
 	flagSpecial
+	flagInput
 
 	// Flags of a run by which calls know that nothing has happened in it but successes.
 	flagsStanding = flagExtended | flagReplayed | flagPurging | flagPlain
@@ -85,6 +86,7 @@ type runHead struct {
 	created    int64
 	graph      string
 	rows       []row
+	input      string // when it is stored with the rows
 	result     string // of the only node, when it is stored with the rows
 	definition *graph // nil when the graph is missing
 	extended   bool   // members or edges have been added to those of the graph
@@ -122,8 +124,19 @@ func readRows(key, text string) (*runHead, string) {
 		created: uint48(b[8:]), graph: text[14:headBytes],
 	}
 	h.extended, h.replayed = h.flags&flagExtended != 0, h.flags&flagReplayed != 0
-	h.result, b = behindRow(h.count, b)
-	if want := headBytes + h.count*rowBytes; len(b) != want {
+	want := headBytes + h.count*rowBytes
+	if behind := b[min(want, len(b)):]; h.flags&flagInput != 0 {
+		h.input, behind = textBehind(behind)
+		if h.input == "" {
+			return h, "is marked as having its input behind the rows, but has none there"
+		}
+		b = append(b[:want:want], behind...)
+	}
+	if h.count == 1 && len(b) >= want {
+		h.result, _ = textBehind(b[want:]) // what a longer one has left behind it means nothing
+		b = b[:want]
+	}
+	if len(b) != want {
 		fault := fmt.Sprintf("has %d bytes, those of %d nodes are %d", len(b), h.count, want)
 		h.count = 0
 		return h, fault
@@ -142,17 +155,17 @@ func readRows(key, text string) (*runHead, string) {
 	return h, ""
 }
 
-// behindRow takes the result of the one node of a run off the rows, behind which a short one is, with its length before
-// it. What a longer one has left behind it means nothing.
-func behindRow(count int, b []byte) (result string, rows []byte) {
-	if count != 1 || len(b) < headBytes+rowBytes+4 {
+// textBehind returns the text at the beginning of what is behind rows, with its length before it, and what follows it;
+// "" and all of it where there is none.
+func textBehind(b []byte) (text string, rest []byte) {
+	if len(b) < 4 {
 		return "", b
 	}
-	length, behind := binary.LittleEndian.Uint32(b[headBytes+rowBytes:]), b[headBytes+rowBytes+4:]
-	if int64(length) > int64(len(behind)) {
+	length := binary.LittleEndian.Uint32(b)
+	if int64(length) > int64(len(b)-4) {
 		return "", b
 	}
-	return string(behind[:length]), b[:headBytes+rowBytes]
+	return string(b[4:][:length]), b[4+length:]
 }
 
 // openRows is how many rows are those of nodes that have not ended.

@@ -33,6 +33,9 @@ const (
 	Ahead                    // it was leased for the first time before it had its permits
 )
 
+// Input is the flag of a run whose input is behind the rows.
+const Input = 64
+
 const (
 	standing = 15 // flags of a run that say what has become of it
 	plain    = 8  // of these: it is open, and its nodes have ended with success, if they have
@@ -91,14 +94,34 @@ var states = [7][]string{
 // Result returns the result of a node of a run by its ordinal: nodes is the string that has its rows, and results the
 // hash that has results. A run of one node has a short result behind its row.
 func Result(nodes string, results map[string]string, ordinal int) string {
-	behind := HeadBytes + RowBytes
-	if ordinal == 1 && len(nodes) > behind+4 && binary.LittleEndian.Uint16([]byte(nodes[1:])) == 1 {
-		length := int(binary.LittleEndian.Uint32([]byte(nodes[behind:])))
-		if length > 0 && behind+4+length <= len(nodes) {
-			return nodes[behind+4:][:length]
+	if ordinal == 1 && len(nodes) >= HeadBytes+RowBytes && binary.LittleEndian.Uint16([]byte(nodes[1:])) == 1 {
+		_, rest := inputBehind(nodes, 1)
+		if result, _ := textAt(rest); result != "" {
+			return result
 		}
 	}
 	return results[strconv.Itoa(ordinal)]
+}
+
+// inputBehind returns the input behind the rows of a run of so many nodes, "" for none, and what follows it.
+func inputBehind(nodes string, count int) (input, rest string) {
+	rest = nodes[HeadBytes+count*RowBytes:]
+	if nodes[3]&Input == 0 {
+		return "", rest
+	}
+	return textAt(rest)
+}
+
+// textAt returns the text at the beginning of stored bytes, with its length before it, and what follows it.
+func textAt(stored string) (text, rest string) {
+	if len(stored) < 4 {
+		return "", ""
+	}
+	length := int(binary.LittleEndian.Uint32([]byte(stored)))
+	if length > len(stored)-4 {
+		return "", ""
+	}
+	return stored[4:][:length], stored[4+length:]
 }
 
 // Parse reads the rows of a run: nodes is the whole string.
@@ -111,7 +134,12 @@ func Parse(nodes string) (Head, []Row, error) {
 		Nodes: int(binary.LittleEndian.Uint16(b[1:])), Flags: int(b[3]), Open: int(binary.LittleEndian.Uint32(b[4:])),
 		Created: int48(b[8:]), Graph: nodes[14:HeadBytes],
 	}
-	if want := HeadBytes + h.Nodes*RowBytes; len(b) != want && (h.Nodes != 1 || len(b) < want) {
+	want := HeadBytes + h.Nodes*RowBytes
+	if h.Flags&Input != 0 && len(b) > want {
+		input, _ := inputBehind(nodes, h.Nodes)
+		want += 4 + len(input)
+	}
+	if len(b) != want && (h.Nodes != 1 || len(b) < want) {
 		return h, nil, fmt.Errorf("rows of %d nodes have %d bytes, want %d", h.Nodes, len(b), want)
 	}
 	rows := make([]Row, h.Nodes)

@@ -2,7 +2,6 @@ package testserver
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,7 +35,8 @@ func Available(k Kind) (path string, ok bool) {
 	return path, isTested(k, path)
 }
 
-// Cache returns the folder of this checkout into which `make servers` downloads missing programs.
+// Cache returns the folder into which missing programs are downloaded: .cache/servers of this checkout, where `make
+// servers` does so, and outside of one, for tests of other modules, flowfabric-go/servers in the user's cache folder.
 func Cache() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -48,7 +48,11 @@ func Cache() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("testserver: not inside a checkout of " + modulePath)
+			user, err := os.UserCacheDir()
+			if err != nil {
+				return "", fmt.Errorf("testserver: no folder for servers: %w", err)
+			}
+			return filepath.Join(user, "flowfabric-go", "servers"), nil
 		}
 		dir = parent
 	}

@@ -85,12 +85,10 @@ end
 local function describe_node(c, r, execution_id, core, flow, attempt, lease_id)
   local run = r.run
   local inputs, complete = claim_reply.inputs(c, execution_id, core)
+  local flow_input = core.uses_flow_input and row_inputs.of_flow(c, run.id) or ''
   if is_first(r, flow, attempt) then
-    return row_claimed.describe(c, flow, graph_store.of_row(r), execution_id, lease_id, attempt.expires, inputs, complete,
-      r.flags >= row.AHEAD)
+    return row_claimed.describe(c, flow, execution_id, lease_id, attempt.expires, flow_input, inputs, complete, r.flags >= row.AHEAD)
   end
-  local flow_input = ''
-  if core.uses_flow_input then flow_input = redis.call('GET', key.flow_input(c, run.id)) or '' end
   local steps, all_steps = NONE, true
   if core.journal then steps, all_steps = journal.inline(c, execution_id, core) end
   return {
@@ -120,7 +118,7 @@ function claim_reply.describe(c, execution_id, core, attempt, lease_id)
   local payload = ''
   if not core.managed then payload = redis.call('GET', key.exec_payload(c, execution_id)) or '' end
   local flow_input = ''
-  if core.uses_flow_input then flow_input = redis.call('GET', key.flow_input(c, core.flow_id)) or '' end
+  if core.uses_flow_input then flow_input = row_inputs.of_flow(c, core.flow_id) end
   local steps, all_steps = journal.inline(c, execution_id, core)
   local deadline = flow.deadline_at
   if not core.managed then deadline = redis.call('ZSCORE', key.index_execution_deadline(c), execution_id) end

@@ -96,7 +96,7 @@ end
 
 -- What is to be behind the row of a node that is the only one of its run; nil for others, and where the result is stored elsewhere.
 local function behind_row(flow, result)
-  return flow.count == 1 and result ~= '' and row_inputs.behind_row(result) or nil
+  return flow.count == 1 and result ~= '' and row_inputs.behind(result) or nil
 end
 
 -- Writes what a success changes of the rows of its run, with `behind`, which is nil or goes behind the last one. Gives the text for the
@@ -116,7 +116,8 @@ local function succeed(c, flow, bytes, open, node, done, successors, stem, resul
   end
   if behind then
     redis.call('SET', flow.nodes_key,
-      string.sub(bytes, 1, head_at) .. head .. string.sub(bytes, BEHIND_OPEN + 1, node.place) .. done .. behind)
+      string.sub(bytes, 1, head_at) .. head .. string.sub(bytes, BEHIND_OPEN + 1, node.place) .. done
+        .. row_inputs.between(flow, bytes) .. behind)
     return c.now_text .. line
   end
   write(flow, bytes, head_at, head, node.place, done)

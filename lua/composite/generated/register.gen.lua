@@ -508,6 +508,35 @@ redis.register_function('ffx2_rerun', function(keys, args)
   }))
 end)
 
+redis.register_function{ function_name = 'ffx2_count_runs', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return F.ffx_count_runs({ partition = keys[1] }, {
+    namespace = args[1],
+    flow_name = args[2],
+    from_hour = args[3],
+    to_hour = args[4],
+  })
+end }
+
+redis.register_function{ function_name = 'ffx2_open_feed', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_open_feed({ partition = keys[1] }, { namespace = args[1] }))
+end }
+
+redis.register_function{ function_name = 'ffx2_read_feed', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return F.ffx_read_feed({ partition = keys[1] }, {
+    namespace = args[1],
+    after = args[2],
+    flow_name = args[3],
+    kinds = args[4],
+    children = args[5],
+  })
+end }
+
 redis.register_function{ function_name = 'ffx2_list_runs', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
   call.begin(keys[1])
@@ -515,13 +544,15 @@ redis.register_function{ function_name = 'ffx2_list_runs', flags = { 'no-writes'
     flow_name = args[1],
     before = args[2],
     limit = args[3],
-    before_id = args[4],
+    behind_id = args[4],
     after = args[5],
     order = args[6],
-    states = args[7],
-    children = args[8],
-    namespace = args[9],
-    tags = rest(args, 10),
+    oldest_first = args[7],
+    states = args[8],
+    children = args[9],
+    namespace = args[10],
+    text = args[11],
+    tags = rest(args, 12),
   })
 end }
 
@@ -535,6 +566,12 @@ redis.register_function{ function_name = 'ffx2_flow_result', flags = { 'no-write
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_flow_result({ partition = keys[1] }, { flow_id = args[1] })
+end }
+
+redis.register_function{ function_name = 'ffx2_read_values', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'max_bytes', 2) end
+  call.begin(keys[1])
+  return F.ffx_read_values({ partition = keys[1] }, { flow_id = args[1], max_bytes = args[2], executions = rest(args, 3) })
 end }
 
 redis.register_function{ function_name = 'ffx2_flow_failures', flags = { 'no-writes' }, callback = function(keys, args)
@@ -749,6 +786,12 @@ redis.register_function{ function_name = 'ffx2_quotas', flags = { 'allow-oom' },
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   return call.finish(F.ffx_quotas({ policies = keys[1] }, { cursor = args[1] }))
+end }
+
+redis.register_function{ function_name = 'ffx2_quota_state', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return F.ffx_quota_state({ definition = keys[1] }, { quota_policy_id = args[1] })
 end }
 
 redis.register_function('ffx2_set_quota', function(keys, args)

@@ -462,7 +462,26 @@ function F.ffx_exchange(K, A)
   return reply.ok(out, waiting and '1' or '0', waiting and '0' or number.text(quota_permits.spare(c, q, l)))
 end
 
--- @record quota_state quota_policy_id:quota_policy_id name:text key:text rate:int window_ms:int cap:int pinned:bool running:int in_window:int waiting:int
+-- @record quota_state quota_policy_id:quota_policy_id name:text key:text rate:int window_ms:int cap:int pinned:bool running:int in_window:int waiting:int next_at:unix_ms?
+
+-- How a quota stands. `next_at` is when the window has room again; 0 when it has, or when there is none.
+local function state_of(c, id)
+  local q = quota_permits.keys_of(c, id)
+  local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
+    'active_concurrency_cap', 'pinned', 'name', 'key' }) or {}
+  local l = quota_permits.limits_from(stored)
+  local begin = '(' .. number.text(c.now - l.window)
+  local in_window, next_at = redis.call('ZCOUNT', q.window, begin, '+inf'), nil
+  if l.rate > 0 and in_window >= l.rate then
+    local oldest = redis.call('ZRANGE', q.window, begin, '+inf', 'BYSCORE', 'LIMIT', in_window - l.rate, 1, 'WITHSCORES')
+    next_at = oldest[2] and tonumber(oldest[2]) + l.window
+  end
+  return {
+    id, stored.name or '', stored.key or '', number.text(l.rate), number.text(l.window), number.text(l.cap),
+    stored.pinned and '1' or '0', number.text(quota_permits.running(q)), number.text(in_window),
+    number.text(redis.call('ZCARD', q.waiting)), next_at and number.text(math.floor(next_at)) or '',
+  }
+end
 
 -- @function ffx_quotas
 -- @summary  The quotas of a partition, in pages, with how many hold a place, were admitted in the window, and wait.
@@ -474,19 +493,20 @@ function F.ffx_quotas(K, A)
   local c = call.open(K.policies)
   local page = redis.call('SSCAN', K.policies, is_set(A.cursor) and A.cursor or '0', 'COUNT', 100)
   local list = {}
-  for _, id in ipairs(page[2]) do
-    local q = quota_permits.keys_of(c, id)
-    local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
-      'active_concurrency_cap', 'pinned', 'name', 'key' }) or {}
-    local l = quota_permits.limits_from(stored)
-    list[#list + 1] = {
-      id, stored.name or '', stored.key or '', number.text(l.rate), number.text(l.window), number.text(l.cap),
-      stored.pinned and '1' or '0', number.text(quota_permits.running(q)),
-      number.text(redis.call('ZCOUNT', q.window, '(' .. number.text(c.now - l.window), '+inf')),
-      number.text(redis.call('ZCARD', q.waiting)),
-    }
-  end
+  for i, id in ipairs(page[2]) do list[i] = state_of(c, id) end
   return reply.ok(page[1] == '0' and '' or page[1], list)
+end
+
+-- @function ffx_quota_state
+-- @summary  One quota as ffx_quotas lists it; none when it is not there.
+-- @flags    derives readonly
+-- @key      definition         quota.record
+-- @arg      quota_policy_id    quota_policy_id
+-- @reply    OK quotas:list(quota_state)
+function F.ffx_quota_state(K, A)
+  local c = call.open(K.definition)
+  if redis.call('EXISTS', K.definition) == 0 then return reply.ok({}) end
+  return reply.ok({ state_of(c, A.quota_policy_id) })
 end
 
 -- @function ffx_set_quota

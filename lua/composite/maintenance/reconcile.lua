@@ -165,7 +165,8 @@ end
 local MAX_KEYS = 64
 
 -- The steps of a reconciliation in order; flows come when all executions are known. Each has a name, an index and what to
--- do with a member, which gives roughly how many records that took. A step without an index is done at once.
+-- do with a member, which gives roughly how many records that took. A step without an index is done at once, or gives a cursor of its
+-- own and how many records it looked at.
 function reconcile.steps(c, lanes, workers)
   local steps = {}
   local function step(name, command, index_key, check)
@@ -200,6 +201,7 @@ function reconcile.steps(c, lanes, workers)
   for _, index in ipairs(reconcile.of_flows(c)) do
     step(index.name, index.is_set and 'SSCAN' or 'ZSCAN', index.key, function(id) return check_flow(c, index, id) end)
   end
+  step('run_counts', nil, nil, function(limit, tried) return run_recount.step(c, limit, tried) end)
   step('unused_graphs', 'ZSCAN', key.ffx_unused_graphs(c), function(graph_hash)
     graph_upkeep.repair(c, graph_hash)
     return 1
@@ -233,7 +235,9 @@ local function go_on(c, steps, cursor, limit)
     local step = steps[at]
     local next_scan = '0'
     if not step.command then
-      step.check()
+      local looked
+      next_scan, looked = step.check(math.max(1, limit - checked), from)
+      next_scan, checked = next_scan or '0', checked + (looked or 0)
     else
       local members
       members, next_scan = page_of(step.command, step.key, from, math.max(1, limit - checked))
@@ -274,7 +278,7 @@ function F.ffx_reconcile(K, A)
   local checked, cursor = 0, ''
   if not is_set(A.cursor) then recovery.pass_begins(c) end
   if #workers > 0 or #lanes > 0
-    or redis.call('EXISTS', key.index_all_executions(c), key.index_flow_index(c), key.ffx_lanes(c), key.ffx_schedules(c)) > 0 then
+    or redis.call('EXISTS', key.index_all_executions(c), key.index_flow_index(c), key.ffx_lanes(c), key.ffx_schedules(c), key.ffx_run_counts(c)) > 0 then
     checked, cursor = go_on(c, reconcile.steps(c, timers.lanes(c, lanes), workers), A.cursor or '',
       math.max(1, math.min(limit, MAX_CHECKED)))
   end

@@ -60,7 +60,9 @@ local function time_out_attempt(c, execution_id)
   else
     retry.give_up(c, execution_id, core_key, core, f, reason, 'timeout')
   end
-  if is_set(running_on) then wake.cancel(c, running_on, execution_id, core.current_lease_id, 'attempt_timeout') end
+  if is_set(running_on) then
+    wake.cancel(c, running_on, execution_id, core.current_lease_id, 'expired', 'attempt_timeout')
+  end
 end
 
 local function time_out_attempts(c, limit)

@@ -2,8 +2,8 @@
 -- graph and puts it with the first run that the partition has of it; it goes with the last run of it, or when no run of it comes: see
 -- graph_upkeep.
 --
--- The hash of a graph holds `nodes` (how many), `edges`, `runs` (how many use it), `definition` (JSON), chunks of CHUNK nodes
--- (n1, n2 …, msgpack), of the ordinals of nodes without upstreams (o1 …) and of joins (j1 …), of their lanes (l1 …, msgpack, each
+-- The hash of a graph holds `nodes` (how many), `edges`, `runs` (how many use it), `definition` (JSON; of a graph with several chunks
+-- it comes in parts: d1, d2 …), chunks of CHUNK nodes (n1, n2 …, msgpack), of the ordinals of nodes without upstreams (o1 …) and of joins (j1 …), of their lanes (l1 …, msgpack, each
 -- once), the ordinal of each node under `@<name>`, the budgets that all runs of it have (`budgets`, JSON; `blocking`, the ids of those
 -- that may keep nodes from starting), and `complete` once all is in; until then the totals of the edges of each chunk
 -- (c1 …, see graph_check.totals). The rows of a run as they begin are in it, too, where the graph has one chunk (`rows`); of a graph with
@@ -19,11 +19,7 @@ local EDGE, EDGE_BYTES = '<HB', 3
 local KINDS = { [0] = 'success_only', [1] = 'on_failure', [2] = 'always' }
 local KIND_MASK, CARRIES = 4, 4
 
--- Fields of a node in a chunk, in order.
-local FIELDS = {
-  'name', 'kind', 'lane_id', 'priority', 'uses_flow_input', 'input_count', 'capabilities', 'policy', 'tags', 'start_timeout',
-  'attempt_timeout', 'delay', 'wait', 'join', 'ups', 'downs', 'limits',
-}
+-- Where some fields of a node are in a chunk.
 local NAME, KIND, POLICY, TAGS, LIMITS = 1, 2, 8, 9, 17
 
 -- Graphs that the interpreter knows, by the key of their hash: nodes that have been read. Bounded by the bytes that were read
@@ -46,18 +42,24 @@ local function entry(graph_key)
   return g
 end
 
+local function given(value) return value ~= '' and value or nil end
+
+-- A node as a chunk has it: its fields in the order of stored_node. The table is made with all of its fields at once, those that come
+-- later included, since one that grows costs more than all else.
 local function read_node(values, ordinal)
-  local node = { ordinal = ordinal, suffix = row.suffix(ordinal), place = row.place(ordinal) }
-  for i, field in ipairs(FIELDS) do
-    local value = values[i]
-    if value ~= '' then node[field] = value end
-  end
-  node.input_count = node.input_count or '0'
-  node.priority_number = tonumber(node.priority) or 0
-  node.ups, node.downs = node.ups or '', node.downs or ''
-  node.open = #node.ups / EDGE_BYTES
-  node.plain = not (node.capabilities or node.start_timeout or node.delay or node.wait or node.join)
-  return node
+  local name, kind, lane_id, priority, uses_flow_input, input_count, capabilities, policy, tags, start_timeout, attempt_timeout, delay, wait_for,
+    policy_of_join, ups, downs, limits = unpack(values)
+  ups = ups or ''
+  local special = capabilities .. start_timeout .. delay .. wait_for .. policy_of_join
+  return {
+    ordinal = ordinal, suffix = row.suffix(ordinal), place = row.place(ordinal), name = given(name), kind = given(kind),
+    lane_id = given(lane_id), priority = given(priority), uses_flow_input = given(uses_flow_input),
+    input_count = given(input_count) or '0', capabilities = given(capabilities), policy = given(policy), tags = given(tags),
+    start_timeout = given(start_timeout), attempt_timeout = given(attempt_timeout), delay = given(delay), wait = given(wait_for),
+    join = given(policy_of_join), ups = ups, downs = downs or '', limits = given(limits),
+    priority_number = tonumber(priority) or 0, open = #ups / EDGE_BYTES, plain = special == '',
+    known_to = nil, successors = nil, read_to = nil, line_started = nil, line_success = nil,
+  }
 end
 
 local function load_chunk(g, chunk)
@@ -210,9 +212,8 @@ local function pieces(g, letter)
   for i = 1, count do fields[i] = letter .. number.digits(i) end
   local parts = {}
   for from = 1, count, 500 do
-    for _, part in ipairs(redis.call('HMGET', g.key, unpack(fields, from, math.min(from + 499, count)))) do
-      parts[#parts + 1] = part
-    end
+    local found = redis.call('HMGET', g.key, unpack(fields, from, math.min(from + 499, count)))
+    for i = 1, #found do parts[#parts + 1] = found[i] or nil end
   end
   return parts
 end
@@ -260,6 +261,13 @@ function graph_store.join_set(g)
     g.join_set = set
   end
   return set
+end
+
+-- The definition of a graph, as JSON; false without one.
+function graph_store.definition(g)
+  if not g.head and not head_of(g) then return false end
+  local whole = redis.call('HGET', g.key, 'definition')
+  return whole or table.concat(pieces(g, 'd'))
 end
 
 -- The lanes of a graph.
@@ -354,7 +362,7 @@ local function fields_of(A, part, at)
     values[#values + 1] = piece
   end
   if waits then record.append(values, 'waits', '1') end
-  record.append(values, 'definition', A.definition)
+  record.append(values, at == '1' and A.last == '1' and 'definition' or 'd' .. at, A.definition)
   record.append(values, 'budgets', A.budgets)
   record.append(values, 'blocking', A.blocking)
   return values, table.concat(rows)
@@ -393,7 +401,7 @@ end
 
 -- @function ffx_put_graph
 -- @summary  Brings nodes of a graph into a partition, 32 of them in a call but the last, in any order but the last, which comes
---           when all others have been answered. Runs of the graph can be submitted once `last` has come. Sent again it
+--           when all others have been answered. Each brings a part of the definition, or one brings all of it. Runs of the graph can be submitted once `last` has come. Sent again it
 --           changes nothing. A graph of which no run is submitted for an hour goes.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition

@@ -33,14 +33,17 @@ row.MORE, row.RECORDED, row.LEASED, row.OTHER_ATTEMPT, row.UNTOLD, row.AHEAD = 1
 
 -- Flags of a run: nodes or edges have been added by the contract's calls; a node was replayed, so an edge may be resolved again; it
 -- is being purged. It is plain while it is open, no node of it has ended but with success, and nothing has made its record one of
--- those that calls on its nodes must look at. It has a key by which it shares lanes. It has budgets, or belongs to a node.
-row.EXTENDED, row.REPLAYED, row.PURGING, row.PLAIN, row.FAIR, row.SPECIAL = 1, 2, 4, 8, 16, 32
+-- those that calls on its nodes must look at. It has a key by which it shares lanes. It has budgets, or belongs to a node. Its input
+-- is behind the rows, see row_inputs.
+row.EXTENDED, row.REPLAYED, row.PURGING, row.PLAIN, row.FAIR, row.SPECIAL, row.INPUT = 1, 2, 4, 8, 16, 32, 64
 
 function row.is_extended(run) return run.flags % 2 == 1 end
 function row.is_replayed(run) return run.flags % 4 >= 2 end
 function row.is_purging(run) return run.flags % 8 >= 4 end
 function row.is_plain(run) return run.flags % 16 >= 8 end
 function row.is_fair(run) return run.flags % 32 >= 16 end
+function row.is_special(flags) return flags % 64 >= 32 end
+function row.has_input(flags) return flags % 128 >= 64 end
 
 -- The values of state fields, by their number in a row.
 row.PHASE = { 'runnable', 'active', 'suspended', 'terminal' }
@@ -193,13 +196,13 @@ end
 function row.first_head(count, graph_hash) return first_head(count, graph_hash, 0, 0) end
 
 -- Creates a run with the rows of its nodes as they begin: `initial`, or, where that is nil, a copy of the text at `rows_key`. What the
--- call changes of them is written when it ends.
-function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags)
+-- call changes of them is written when it ends. `behind`: what comes behind the rows, "" for nothing.
+function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, behind)
   local nodes_key = key.flow_nodes(c, flow_id)
   local run = new_run(c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash)
   local head = first_head(count, graph_hash, flags, c.now)
   if initial then
-    run.bytes = head .. initial
+    run.bytes = head .. initial .. behind
     redis.call('SET', nodes_key, run.bytes)
   else
     if redis.call('COPY', rows_key, nodes_key, 'REPLACE') == 0 then error('the rows of a graph are missing: ' .. rows_key) end

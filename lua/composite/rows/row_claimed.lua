@@ -33,9 +33,9 @@ local function text_with_input(text, name, result) return text .. 'i' .. number.
 -- it takes in one result, or the input of the run alone, it is one text, since each element of a reply costs more than its bytes:
 -- the execution, the lease, its end, what about_run gives of the run, what additions gives, and, unless it takes in nothing, `i`, the
 -- length of the upstream's name and a blank, and that name with the result; or `f` and the input of the run. The Go side reads it in
--- internal/enginerpc/claimed_text.go.
-function row_claimed.describe(c, flow, node, execution_id, lease_id, expires, inputs, complete, ahead)
-  local flow_input = node.uses_flow_input and redis.call('GET', key.flow_input(c, flow.id)) or ''
+-- internal/enginerpc/claimed_text.go. `flow_input`: the input of the run, where the node takes it in.
+function row_claimed.describe(c, flow, execution_id, lease_id, expires, flow_input, inputs, complete, ahead)
+  flow_input = flow_input or ''
   local input = inputs[1]
   if complete and not inputs[2] and not (input and flow_input ~= '') then
     local text = text_of(c, flow, execution_id, lease_id, expires, ahead)

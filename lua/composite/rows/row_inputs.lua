@@ -1,4 +1,4 @@
--- The results that nodes of a run take in.
+-- What nodes of a run take in: the input of the run, and results.
 
 -- Results that are read together: few enough that not much is read in vain where they are large.
 local RESULTS_AT_A_TIME = 16
@@ -62,30 +62,75 @@ function row_inputs.page(c, execution_id, g, from, limit)
   return inputs, to < count and to + 1 or nil
 end
 
--- A run of one node has a result of at most so many bytes behind its row, with the length before it, which is 0 where there is none:
--- a key of its own would take more than that in memory, and a further command.
-local MAX_BEHIND_ROW, BEHIND_ROW, LENGTH, LENGTH_BYTES = 1024, row.place(2), '<I4', 4
+-- Behind the rows of a run may be its input, and then, of a run of one node, the result: each with its length before it, and up to so many
+-- bytes. A key of its own would take more than that in memory, and further commands. An input is there when a flag of the run says
+-- so; a result when its length is not 0.
+local MAX_BEHIND, LENGTH, LENGTH_BYTES = 1024, '<I4', 4
 
--- What is behind the row of the one node of a run with a result; nil when the result is too long for that.
-function row_inputs.behind_row(result)
-  if #result > MAX_BEHIND_ROW then return nil end
-  return struct.pack(LENGTH, #result) .. result
+-- The last byte of a run of one node that an input behind its row can have.
+row_inputs.LAST_OF_ONE = row.place(2) + LENGTH_BYTES + MAX_BEHIND - 1
+
+-- An input or a result as it is behind the rows; nil when it is too long for that.
+function row_inputs.behind(text)
+  if #text > MAX_BEHIND then return nil end
+  return struct.pack(LENGTH, #text) .. text
+end
+
+-- The text that begins behind `at` bytes, and where it ends; nil when it is not in these bytes.
+local function text_at(bytes, at)
+  if #bytes < at + LENGTH_BYTES then return nil end
+  local last = at + LENGTH_BYTES + struct.unpack(LENGTH, bytes, at + 1)
+  if #bytes < last then return nil end
+  return string.sub(bytes, at + LENGTH_BYTES + 1, last), last
+end
+
+-- The input behind so many rows, as `row_inputs.behind` gives it, read from the engine.
+local function read_behind(nodes_key, count)
+  local at = row.place(count + 1)
+  return redis.call('GETRANGE', nodes_key, at, at + LENGTH_BYTES + MAX_BEHIND - 1)
+end
+
+-- The input of a plain run. `bytes`: what its rows begin with, if the call has read it.
+function row_inputs.of_plain(c, flow, bytes)
+  if not flow.has_input then return redis.call('GET', key.flow_input(c, flow.id)) or '' end
+  return bytes and text_at(bytes, row.place(flow.count + 1)) or text_at(read_behind(flow.nodes_key, flow.count), 0) or ''
+end
+
+-- The input of a flow.
+function row_inputs.of_flow(c, flow_id)
+  local run = row.run(c, flow_id)
+  if run and row.has_input(run.flags) then return text_at(read_behind(run.key, run.count), 0) or '' end
+  return redis.call('GET', key.flow_input(c, flow_id)) or ''
+end
+
+-- The input behind the row of a plain run of one node, as it is there; "" where it is not. `bytes`: what the run begins with.
+function row_inputs.between(flow, bytes)
+  if not flow.has_input then return '' end
+  local at = row.place(2)
+  local _, last = text_at(bytes, at)
+  return last and string.sub(bytes, at + 1, last) or read_behind(flow.nodes_key, 1)
+end
+
+-- What is behind the row of a run of one node, and how many bytes of that come before the result.
+local function read_one(run)
+  local behind = redis.call('GETRANGE', run.key, row.place(2), -1)
+  if not row.has_input(run.flags) then return behind, 0 end
+  local _, last = text_at(behind, 0)
+  return behind, last
 end
 
 -- Writes the result of the one node of a run behind its row, or takes away what is there (nil). Reports whether the result is there.
-local function write_behind_row(run, text)
-  local behind = text and row_inputs.behind_row(text)
-  if behind or redis.call('GETRANGE', run.key, BEHIND_ROW, BEHIND_ROW) ~= '' then
-    redis.call('SETRANGE', run.key, BEHIND_ROW, behind or row_inputs.behind_row(''))
-  end
-  return behind ~= nil
+local function write_one(run, text)
+  local behind, at = read_one(run)
+  local result = text and row_inputs.behind(text)
+  if result or #behind > at then redis.call('SETRANGE', run.key, row.place(2) + at, result or row_inputs.behind('')) end
+  return result ~= nil
 end
 
 -- The result behind the row of the one node of a run, or nil.
-local function read_behind_row(run)
-  local behind = redis.call('GETRANGE', run.key, BEHIND_ROW, -1)
-  local length = #behind > LENGTH_BYTES and struct.unpack(LENGTH, behind) or 0
-  return length > 0 and string.sub(behind, LENGTH_BYTES + 1, LENGTH_BYTES + length) or nil
+local function result_of_one(run)
+  local text = text_at(read_one(run))
+  return is_set(text) and text or nil
 end
 
 local function results_key(run) return run.prefix .. ':flow:' .. run.tag .. ':' .. run.id .. ':results' end
@@ -93,10 +138,10 @@ local function results_key(run) return run.prefix .. ':flow:' .. run.tag .. ':' 
 function results.write_row(core_key, text)
   local r = row.of_key(core_key)
   if not r then return false end
-  local is_behind_row = r.run.count == 1 and write_behind_row(r.run, text)
+  local is_behind_row = r.run.count == 1 and write_one(r.run, text)
   if text and not is_behind_row then
     redis.call('HSET', results_key(r.run), r.ordinal, text)
-  elseif is_behind_row and not row.is_replayed(r.run) then
+  elseif is_behind_row and r.total <= 1 and not row.is_replayed(r.run) then
     return true -- there has been no other
   elseif r.started > 0 or graph_store.of_row(r).wait then
     redis.call('HDEL', results_key(r.run), r.ordinal)
@@ -107,7 +152,7 @@ end
 function results.read_row(core_key)
   local r = row.of_key(core_key)
   if not r then return nil end
-  return r.run.count == 1 and read_behind_row(r.run) or redis.call('HGET', results_key(r.run), r.ordinal)
+  return r.run.count == 1 and result_of_one(r.run) or redis.call('HGET', results_key(r.run), r.ordinal)
 end
 
 function policies.of_row(core_key)

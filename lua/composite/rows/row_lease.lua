@@ -73,7 +73,8 @@ function row_lease.take(c, next_up, flow, execution_id, node, name, result)
     leased[n + 1] = row_claimed.describe_fed(c, flow, execution_id, lease_id, terms.expires_text, ahead, name, result)
   else
     local inputs, complete = inputs_of(c, flow, node, name, result)
-    leased[n + 1] = row_claimed.describe(c, flow, node, execution_id, lease_id, terms.expires_text, inputs, complete, ahead)
+    leased[n + 1] = row_claimed.describe(c, flow, execution_id, lease_id, terms.expires_text,
+      node.uses_flow_input and row_inputs.of_plain(c, flow), inputs, complete, ahead)
   end
   return row_bytes.leased(terms.rows, lease_id, ahead)
 end
@@ -99,8 +100,8 @@ local function terms_of_claim(c, request)
   return terms
 end
 
--- The record of the run of an execution that waits in a lane, and its node, if a claim may lease it by these and by its row, of which it
--- looks at the bytes: the worker knows its activity, no budget is used up, and limits have room. Nil for another one, and for those of
+-- The record of the run of an execution that waits in a lane, its node, and the bytes that the run begins with, if a claim may lease it by
+-- these: the worker knows its activity, no budget is used up, and limits have room. Nil for another one, and for those of
 -- large runs, of which a claim may take so many that it does better to write them together.
 local function find_ready(c, request, execution_id)
   if string.byte(execution_id, -22) ~= 56 then return nil end
@@ -112,7 +113,7 @@ local function find_ready(c, request, execution_id)
   if node.known_to ~= request.kinds and not is_known(request, node) then return nil end
   if not row_bytes.is_ready(bytes, node.place) or flow.budget_ids and budget_gate.closed(c, flow) then return nil end
   if node.limits and not limit_admission.take_room(request, node.limits) then return nil end
-  return flow, node
+  return flow, node, bytes
 end
 
 -- Leases an execution of a plain run that waits in a lane for its first attempt, as the n-th of a claim, and gives its description. Nil
@@ -120,7 +121,7 @@ end
 -- runs alone that the call has loaded; and what pauses may hold back.
 function row_lease.claim(c, request, execution_id, n)
   if (c.root or c).pauses then return nil end
-  local flow, node = find_ready(c, request, execution_id)
+  local flow, node, bytes = find_ready(c, request, execution_id)
   if not flow then return nil end
   local terms = c.claim_terms
   if not terms or terms.request ~= request then terms = terms_of_claim(c, request) end
@@ -133,5 +134,6 @@ function row_lease.claim(c, request, execution_id, n)
     c.now_text .. (node.line_started or row_lease.line_of(node, 'started', 'line_started')) .. request.logged_instance)
   wake.taken(c, request.lane, OF_RUN)
   local inputs, complete = inputs_of(c, flow, node)
-  return row_claimed.describe(c, flow, node, execution_id, lease_id, terms.expires_text, inputs, complete, ahead)
+  return row_claimed.describe(c, flow, execution_id, lease_id, terms.expires_text,
+    node.uses_flow_input and row_inputs.of_plain(c, flow, bytes), inputs, complete, ahead)
 end

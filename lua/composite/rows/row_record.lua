@@ -400,5 +400,3 @@ function WRITE.replay_count(r, text) write_more(r, 'replay_count', text) end
 function READ.in_row(r) return r.index ~= row.NO_ATTEMPT and not flag(r, row.RECORDED) and '1' or nil end
 function WRITE.in_row(r, text) set_flag(r, row.RECORDED, not is_set(text)) end
 
-call.on_begin = row.forget
-call.on_finish = row.flush

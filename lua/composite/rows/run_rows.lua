@@ -28,9 +28,9 @@ local known, known_count = {}, 0
 local MAX_KNOWN = 1024
 
 -- What is read of such a run, and of one with budgets or a parent.
-local PLAIN_FIELDS = { 'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'fair_key' }
+local PLAIN_FIELDS = { 'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'fair_key', 'namespace' }
 local SPECIAL_FIELDS = {
-  'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'fair_key', 'budgets', 'budget_ids',
+  'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'fair_key', 'namespace', 'budgets', 'budget_ids',
   'parent_execution_id', 'fail_fast',
 }
 
@@ -39,7 +39,7 @@ local IDENTITY = '<I6c32'
 -- Of the header: how long it is, what is read of it, which is the number of nodes, the flags, the number of open nodes and the identity,
 -- and where that is; and the flags of plain runs.
 local HEAD_BYTES, STATE, STATE_AT = row.HEAD_BYTES, '<HBI4c38', row.FLAGS - 1
-local PLAIN, SPECIAL = row.PLAIN, row.SPECIAL
+local PLAIN = row.PLAIN
 
 -- Keeps the record of a plain run.
 local function keep(flow_id, flow)
@@ -49,15 +49,16 @@ local function keep(flow_id, flow)
 end
 
 local function read_plain(c, flow_id, identity, flags, count)
-  local values = redis.call('HMGET', key.flow_core(c, flow_id), unpack(flags >= SPECIAL and SPECIAL_FIELDS or PLAIN_FIELDS))
+  local values = redis.call('HMGET', key.flow_core(c, flow_id), unpack(row.is_special(flags) and SPECIAL_FIELDS or PLAIN_FIELDS))
   if not values[1] then return nil end
   local created, graph_hash = struct.unpack(IDENTITY, identity)
   local flow = {
     flow_kind = values[1], run_id = values[2] or '', deadline_at = values[3] or nil, trace_context = values[4] or nil,
-    retention = values[5] or nil, fair_key = values[6] or nil, budgets = values[7] or nil, budget_ids = values[8] or nil,
-    parent_execution_id = values[9] or nil, fail_fast = values[10] or nil, id = flow_id, at = c.at,
+    retention = values[5] or nil, fair_key = values[6] or nil, namespace = values[7] or nil, budgets = values[8] or nil,
+    budget_ids = values[9] or nil, parent_execution_id = values[10] or nil, fail_fast = values[11] or nil, id = flow_id, at = c.at,
     identity = identity, public_flow_state = 'open', created = created, created_text = number.time(created),
     graph = graph_store.of_call(c, graph_hash), graph_hash = graph_hash, count = count, is_small = count <= row.SMALL_RUN,
+    has_input = row.has_input(flags),
     nodes_key = key.flow_nodes(c, flow_id), results_key = key.flow_results(c, flow_id), events_key = key.flow_events(c, flow_id), about = nil,
   }
   keep(flow_id, flow)
@@ -68,12 +69,13 @@ local function given(text) return is_set(text) and text or nil end
 
 -- A plain run without budgets and parent that the call has created: its record is known without being read. `r` is its rows, and
 -- `deadline_at` a text.
-function run_rows.created(c, r, flow_name, retention, run, deadline_at)
+function run_rows.created(c, r, A, run, deadline_at)
   keep(r.id, {
-    flow_kind = flow_name, run_id = run.run_id, deadline_at = deadline_at, trace_context = given(run.trace_context),
-    retention = given(retention), fair_key = given(run.fair_key), id = r.id, at = c.at,
+    flow_kind = A.flow_name, namespace = A.namespace, run_id = run.run_id, deadline_at = deadline_at, trace_context = given(run.trace_context),
+    retention = given(A.retention), fair_key = given(run.fair_key), id = r.id, at = c.at,
     identity = struct.pack(IDENTITY, r.created, r.graph), public_flow_state = 'open', created = r.created, created_text = c.now_text,
     graph = r.known_graph, graph_hash = r.graph, count = r.count, is_small = r.count <= row.SMALL_RUN,
+    has_input = row.has_input(r.flags),
     nodes_key = r.key, results_key = key.flow_results(c, r.id), events_key = key.flow_events(c, r.id), about = nil,
   })
 end
@@ -90,8 +92,9 @@ end
 local MORE_ROWS = 1
 
 -- The last byte that is read of a run together with its header, to have the rows of a node and of those behind it: those, if they are
--- near the beginning, else none.
+-- near the beginning, else none. Of a run of one node, an input behind the row is among them.
 local function last_to_read(flow, ordinal)
+  if flow and flow.count == 1 then return row_inputs.LAST_OF_ONE end
   local node = flow and flow.graph.nodes[ordinal]
   local to = node and node.read_to
   if to then return to end
@@ -153,7 +156,7 @@ end
 function run_rows.definition(c, flow_id)
   local run = row.run(c, flow_id)
   if not run then return false end
-  return redis.call('HGET', graph_store.of_run(run).key, 'definition')
+  return graph_store.definition(graph_store.of_run(run))
 end
 
 -- The next nodes of a run, from the n-th on, that have not ended: at most `limit` of them, among `looked_at`. Gives their execution

@@ -69,8 +69,15 @@ local function tags_of(c, execution_id)
   return tags
 end
 
+-- The value of a field of an execution, whose record is given; nil without one.
+local function value_of(c, execution_id, record_of, field)
+  if field == 'result' then return results.read(c, execution_id) or nil end
+  return record_of[field]
+end
+
 -- @function ffx_read_executions
--- @summary  Fields and tags of executions of one partition. Those that are not there are left out.
+-- @summary  Fields and tags of executions of one partition; the field `result` is the result. Those that are not there are
+--           left out.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      fields             csv
@@ -84,9 +91,10 @@ function F.ffx_read_executions(K, A)
     if record_of then
       local values = {}
       for _, field in ipairs(fields) do
-        if record_of[field] then
+        local value = value_of(c, execution_id, record_of, field)
+        if value then
           values[#values + 1] = field
-          values[#values + 1] = record_of[field]
+          values[#values + 1] = value
         end
       end
       found[#found + 1] = { execution_id, values, tags_of(c, execution_id) }

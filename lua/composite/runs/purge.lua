@@ -199,6 +199,7 @@ local function withdraw(c, flow_id, flow_key, flow)
     row.touch_run(run)
   end
   run_list.remove(c, flow_id, flow.flow_kind or '')
+  run_recount.purged(c, flow_id)
 end
 
 function purge.remove_record(c, flow_id, flow_key)

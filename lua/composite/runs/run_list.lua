@@ -49,6 +49,11 @@ local RUN_FIELDS = {
 }
 local RUN_ID, CLOSED_AT, FLOW_NAME, NODE_COUNT, OPEN, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE = 2, 6, 7, 8, 9, 13, 16, 17, 18, 19
 
+-- A text in which letters A to Z are those in lower case; others stay, as interpreters do not agree on them.
+local function folded(text)
+  return (string.gsub(text, '[A-Z]+', string.lower))
+end
+
 -- What a search wants, checked: nil and the error reply when it cannot be.
 local function parse(A)
   local q, err = { name = A.flow_name, namespace = A.namespace }, nil
@@ -57,12 +62,14 @@ local function parse(A)
   q.limit = math.max(1, math.min(q.limit, MAX_PAGE))
   q.before, err = number.optional('before', A.before, nil)
   if err then return nil, err end
-  q.after, err = number.optional('after', A.after, -math.huge)
+  q.after, err = number.optional('after', A.after, nil)
   if err then return nil, err end
   q.closed = A.order == 'closed'
   if not q.closed and is_set(A.order) and A.order ~= 'created' then
     return nil, reply.err('invalid_input', 'order must be created or closed, got: ' .. A.order)
   end
+  q.oldest_first = A.oldest_first == '1'
+  q.text = is_set(A.text) and folded(A.text)
   if #A.tags % 2 ~= 0 then return nil, reply.err('invalid_input', 'tags must be pairs of a name and a value') end
   q.tags = A.tags
   q.children = A.children == '1'
@@ -81,18 +88,29 @@ local function list_of(c, q)
   return key.ffx_all_runs(c)
 end
 
--- The rank, from the newest on, of what comes behind a run in a list. The run itself need not be there any more. Without
--- an id: of the first one that is not newer than `at`.
-function run_list.rank_behind(list_key, at, flow_id)
+-- The rank of what comes behind a run in a list, from the newest on, or from the oldest on with `oldest_first`. The run itself
+-- need not be there any more. Without an id: of the first one that is not newer than `at`, or not older.
+function run_list.rank_behind(list_key, at, flow_id, oldest_first)
   if not at then return 0 end
   local text = number.digits(at)
-  local low = redis.call('ZCOUNT', list_key, '(' .. text, '+inf')
+  local low
+  if oldest_first then
+    low = redis.call('ZCOUNT', list_key, '-inf', '(' .. text)
+  else
+    low = redis.call('ZCOUNT', list_key, '(' .. text, '+inf')
+  end
   if not is_set(flow_id) then return low end
   local high = low + redis.call('ZCOUNT', list_key, text, text)
-  -- Runs of one time stand by their ids, the greatest first.
+  -- Runs of one time stand by their ids: the greatest first, or the least.
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if redis.call('ZRANGE', list_key, middle, middle, 'REV')[1] >= flow_id then low = middle + 1 else high = middle end
+    local there
+    if oldest_first then
+      there = redis.call('ZRANGE', list_key, middle, middle)[1] <= flow_id
+    else
+      there = redis.call('ZRANGE', list_key, middle, middle, 'REV')[1] >= flow_id
+    end
+    if there then low = middle + 1 else high = middle end
   end
   return low
 end
@@ -105,6 +123,11 @@ local function has_tags(tags_key, tags)
   return true
 end
 
+-- Reports whether a run's id or the name of its flow contains a text, in whatever case.
+local function has_text(run, text)
+  return string.find(folded(run[RUN_ID]), text, 1, true) or string.find(folded(run[FLOW_NAME] or ''), text, 1, true)
+end
+
 -- One run as the reply shows it, or nil when it is not wanted.
 local function found(c, q, flow_id)
   local core_key, tags_key = key.flow_core(c, flow_id), key.flow_tags(c, flow_id)
@@ -114,7 +137,7 @@ local function found(c, q, flow_id)
   local run = redis.call('HMGET', core_key, unpack(RUN_FIELDS))
   if not run[RUN_ID] or run[PURGING] or run[PARENT] and not q.children then return nil end
   if is_set(q.name) and run[FLOW_NAME] ~= q.name or is_set(q.namespace) and run[NAMESPACE] ~= q.namespace then return nil end
-  if q.closed and not is_set(run[CLOSED_AT]) then return nil end
+  if q.closed and not is_set(run[CLOSED_AT]) or q.text and not has_text(run, q.text) then return nil end
   -- While a large flow is being submitted, its record does not have all nodes yet.
   run[NODE_COUNT] = run[NODE_TOTAL] or run[NODE_COUNT]
   run[OPEN] = run_rows.open_nodes(c, flow_id) or run[OPEN]
@@ -125,13 +148,26 @@ local function found(c, q, flow_id)
   return run
 end
 
+-- Runs of a list by rank, with their times.
+local function page_of(list_key, from, to, oldest_first)
+  if oldest_first then return redis.call('ZRANGE', list_key, from, to, 'WITHSCORES') end
+  return redis.call('ZRANGE', list_key, from, to, 'REV', 'WITHSCORES')
+end
+
+-- Reports whether all that is wanted comes before a time, in the order of the search.
+local function is_past(q, at)
+  if q.oldest_first then return q.before and at > q.before end
+  return q.after and at < q.after
+end
+
 -- @record run flow_id:flow_id run_id:text state:text outcome:text created_at:unix_ms closed_at:unix_ms flow_name:text? node_count:int? open_nodes:int? nodes_failed:int? nodes_cancelled:int? nodes_expired:int? nodes_skipped:int? failed_node:text? paused:text? tags:pairs?
 
 -- @function ffx_list_runs
--- @summary  Runs in one partition, the newest first: of a flow or of all, in certain states (open, success, failed,
---           cancelled, expired), with certain tags, created at `before` or earlier and at `after` or later. With the order
---           `closed` both are times of the end, and only runs that are over are given. With `before_id`, those behind the run
---           with that time and id, whether or not it still exists. Looks at a bounded number of runs and may give fewer than
+-- @summary  Runs in one partition, the newest first, or the oldest first: of a flow or of all, in certain states (open,
+--           success, failed, cancelled, expired), with certain tags, with a text in their id or the name of their flow, created
+--           at `before` or earlier and at `after` or later. With the order `closed` both are times of the end, and only runs
+--           that are over are given. With `behind_id`, those behind the run with that id and the time `before`, or `after` when
+--           the oldest come first, whether or not it still exists. Looks at a bounded number of runs and may give fewer than
 --           there are: while `more`, go on behind `next_at` and `next_id`. The tags are names and values in turn. Runs that
 --           nodes of other runs stand for are left out without `children`, and those of other namespaces with `namespace`.
 -- @flags    derives readonly
@@ -139,12 +175,14 @@ end
 -- @arg      flow_name          text
 -- @arg      before             unix_ms optional
 -- @arg      limit              int
--- @arg      before_id          flow_id optional
+-- @arg      behind_id          flow_id optional
 -- @arg      after              unix_ms optional
 -- @arg      order              text optional
+-- @arg      oldest_first       bool optional
 -- @arg      states             csv optional
 -- @arg      children           bool optional
 -- @arg      namespace          text optional
+-- @arg      text               text optional
 -- @args     tags               text
 -- @reply    OK runs:list(run) more:bool? next_at:unix_ms? next_id:flow_id?
 -- @error    invalid_input message:text
@@ -153,15 +191,15 @@ function F.ffx_list_runs(K, A)
   if err then return err end
   local c = call.open(K.partition)
   local list_key = list_of(c, q)
-  local rank = run_list.rank_behind(list_key, q.before, A.before_id)
-  local filtered = q.states or q.closed or q.tags[1] or not q.children or is_set(q.namespace)
+  local rank = run_list.rank_behind(list_key, q.oldest_first and q.after or not q.oldest_first and q.before, A.behind_id, q.oldest_first)
+  local filtered = q.states or q.closed or q.tags[1] or q.text or not q.children or is_set(q.namespace)
   local batch = filtered and math.max(q.limit, BATCH) or q.limit
   local runs, looked_at = {}, 0
   while true do
-    local page = redis.call('ZRANGE', list_key, rank, rank + batch - 1, 'REV', 'WITHSCORES')
+    local page = page_of(list_key, rank, rank + batch - 1, q.oldest_first)
     for i = 1, #page, 2 do
       local flow_id, at = page[i], page[i + 1]
-      if tonumber(at) < q.after then return reply.ok(runs, '0', '', '') end
+      if is_past(q, tonumber(at)) then return reply.ok(runs, '0', '', '') end
       runs[#runs + 1] = found(c, q, flow_id)
       looked_at = looked_at + 1
       if #runs == q.limit or looked_at == LOOKED_AT then return reply.ok(runs, '1', at, flow_id) end

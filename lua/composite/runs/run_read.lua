@@ -3,22 +3,23 @@
 local MAX_PAGE = 500
 local INPUTS_PER_PAGE = 100
 
--- @record described_node execution_id:execution_id node:text kind:text lane_id:lane_id state:text lifecycle_phase:text eligibility:text blocking_reason:text blocking_detail:text attempts:int retry_count:int reclaim_count:int created_at:unix_ms started_at:unix_ms completed_at:unix_ms delay_until:unix_ms worker_instance_id:worker_instance_id lease_expires_at:unix_ms progress_percent:text progress_message:text failure_reason:text failure_category:text cancellation_reason:text lease_acquired_at:unix_ms replay_count:int? child_flow_id:flow_id? child_outcome:text?
+-- @record described_node execution_id:execution_id node:text kind:text lane_id:lane_id state:text lifecycle_phase:text eligibility:text blocking_reason:text blocking_detail:text attempts:int retry_count:int reclaim_count:int created_at:unix_ms started_at:unix_ms completed_at:unix_ms delay_until:unix_ms worker_instance_id:worker_instance_id lease_expires_at:unix_ms progress_percent:text progress_message:text failure_reason:text failure_category:text cancellation_reason:text lease_acquired_at:unix_ms replay_count:int? child_flow_id:flow_id? child_outcome:text? changed_at:unix_ms? limits:text?
 
 local NODE_FIELDS = {
   'execution_id', 'node', 'execution_kind', 'lane_id', 'public_state', 'lifecycle_phase', 'eligibility_state',
   'blocking_reason', 'blocking_detail', 'total_attempt_count', 'retry_count', 'lease_reclaim_count', 'created_at',
   'started_at', 'completed_at', 'delay_until', 'current_worker_instance_id', 'lease_expires_at', 'progress_pct',
   'progress_message', 'failure_reason', 'failure_category', 'cancellation_reason', 'lease_acquired_at', 'replay_count',
-  'child_flow_id', 'child_outcome',
+  'child_flow_id', 'child_outcome', 'last_transition_at',
 }
+local ELIGIBILITY = 7
 
 local FLOW_FIELDS_SHOWN = {
   'flow_kind', 'run_id', 'namespace', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'deadline_at',
   'node_count', 'edge_count', 'open_nodes', 'failed_node', 'failure_reason', 'failure_category', 'cancel_reason',
   'cancelled_by',
 }
-local OPEN_NODES = 11
+local EDGE_COUNT, OPEN_NODES = 10, 11
 
 -- Values of the named fields in order, "" for those that are missing; nil when the record does not exist.
 local function fields_of(hash, fields)
@@ -27,6 +28,16 @@ local function fields_of(hash, fields)
   local values = {}
   for i, field in ipairs(fields) do values[i] = found[field] or '' end
   return values
+end
+
+-- A node as it is described. Its limits are shown while it waits for them.
+local function described(c, execution_id)
+  local core_key = key.exec_core(c, execution_id)
+  local node = fields_of(core_key, NODE_FIELDS)
+  if node then
+    node[#node + 1] = node[ELIGIBILITY] == 'blocked_by_quota' and fields_of(core_key, { 'limits' })[1] or ''
+  end
+  return node
 end
 
 -- @function ffx_describe_flow
@@ -48,11 +59,12 @@ function F.ffx_describe_flow(K, A)
   local first = not is_set(A.cursor)
   local open = run_rows.open_nodes(c, A.flow_id)
   if open then flow[OPEN_NODES] = open end
+  if flow[EDGE_COUNT] == '' then flow[EDGE_COUNT] = '0' end
   local page, cursor = member_list.page(c, A.flow_id, first and '0' or A.cursor, math.max(1, math.min(limit, MAX_PAGE)))
   run_rows.load(c, page)
   local nodes = {}
   for _, execution_id in ipairs(page) do
-    nodes[#nodes + 1] = fields_of(key.exec_core(c, execution_id), NODE_FIELDS)
+    nodes[#nodes + 1] = described(c, execution_id)
   end
   local out = reply.ok(unpack(flow))
   out[#out + 1] = first and run_rows.definition(c, A.flow_id) or ''
@@ -85,6 +97,49 @@ function F.ffx_flow_result(K, A)
   local result = result_id and results.read(c, result_id)
   return reply.ok(flow[1], flow[2], flow[3], result and '1' or '0', result or '', flow[4], flow[5], flow[6],
     flow[7])
+end
+
+-- @record read_value state:text has:bool size:int part:bytes
+
+local MAX_VALUES_PER_CALL = 256
+local MAX_VALUE_BYTES = 4194304
+
+-- A value as it is read: whether there is one, its size, and as much of its beginning as is asked for.
+local function part_of(value, max)
+  if not value then return '0', '0', '' end
+  return '1', number.text(#value), #value <= max and value or string.sub(value, 1, max)
+end
+
+-- @function ffx_read_values
+-- @summary  The input of a flow, and the states and results of executions of its partition, in the order asked for: of each value its size
+--           and its first `max_bytes` bytes. Looks at values of four mebibytes together, but at least at one execution: ask again for
+--           the rest.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @arg      max_bytes          int
+-- @args     executions         execution_id
+-- @reply    OK has_input:bool input_size:int input:bytes executions:list(read_value)
+-- @error    invalid_input message:text
+function F.ffx_read_values(K, A)
+  local max, err = number.whole('max_bytes', A.max_bytes)
+  if err then return err end
+  if #A.executions > MAX_VALUES_PER_CALL then
+    return reply.err('invalid_input', 'at most ' .. MAX_VALUES_PER_CALL .. ' executions in one call, got: ' .. #A.executions)
+  end
+  local c = call.open(K.partition)
+  run_rows.load(c, A.executions)
+  local out, bytes = {}, 0
+  for i, execution_id in ipairs(A.executions) do
+    local core = record.read(key.exec_core(c, execution_id), { 'public_state', 'terminal_outcome' }) or {}
+    local result = core.terminal_outcome == 'success' and results.read(c, execution_id) or nil
+    out[i] = { core.public_state or '', part_of(result, max) }
+    bytes = bytes + (result and #result or 0)
+    if bytes > MAX_VALUE_BYTES then break end
+  end
+  local input = row_inputs.of_flow(c, A.flow_id)
+  local has, size, part = part_of(is_set(input) and input or nil, max)
+  return reply.ok(has, size, part, out)
 end
 
 -- @record flow_failure execution_id:execution_id node:text outcome:text ended_at:unix_ms attempts:int reason:text category:text tolerated:bool

@@ -2,6 +2,9 @@
 
 local append, gather = record.append, batch_writes.gather
 
+-- Digits of the hash of a graph that the record of a run keeps, as of that of an input.
+run_record.HASH_DIGITS = 32
+
 -- Fields that the records of the runs of a call have in common, with their values, and how long the list is. What is read with every
 -- node comes first.
 local function common_values(c, A, g, deadline)
@@ -12,14 +15,14 @@ local function common_values(c, A, g, deadline)
     'input_hash', '',
     'namespace', A.namespace,
     'managed', '1',
-    'graph_hash', A.graph_hash,
+    'graph_hash', string.sub(A.graph_hash, 1, run_record.HASH_DIGITS),
     'graph_revision', g.head.nodes + g.head.edges,
     'node_count', g.head.nodes,
-    'edge_count', g.head.edges,
     'created_at', c.now_text,
     'last_mutation_at', c.now_text,
     nil, nil, nil, nil, -- room for what most runs have besides
   }
+  append(values, 'edge_count', g.head.edges)
   append(values, 'joins', g.has_joins and '1' or '')
   if deadline then append(values, 'deadline_at', number.text(c.now + deadline)) end
   append(values, 'creator_identity', A.creator_identity)
@@ -83,7 +86,7 @@ function run_record.enter(c, batch, A, run, deadline)
   local flow_id = run.flow_id
   gather(batch, 'SADD', key.index_flow_index(c), flow_id)
   if run.budgets then batch_writes.text(batch, key.flow_budgets(c, flow_id), run.budgets.text) end
-  if is_set(run.input) then batch_writes.text(batch, key.flow_input(c, flow_id), run.input) end
+  if is_set(run.input) and not run.behind then batch_writes.text(batch, key.flow_input(c, flow_id), run.input) end
   gather_tags(c, batch, A.flow_name, run.tags or A.tags)
   if #batch.tags > 0 then call.chunked('HSET', key.flow_tags(c, flow_id), batch.tags) end
   for i = 1, #batch.lists do gather(batch, 'ZADD', batch.lists[i], c.now_text, flow_id) end
@@ -97,5 +100,7 @@ end
 function run_record.write(c, batch, flow_key, A, run, g, deadline)
   write_core(c, batch, flow_key, A, run, g, deadline)
   event_log.add(c, run.flow_id, 'flow_submitted')
+  run_counts.started(c, A.flow_name, A.namespace, run.parent)
+  run_feed.started(c, run.flow_id, A.flow_name, A.namespace, run.run_id, run.parent)
   if run.parent then child_run.submitted(c, run.flow_id) end
 end

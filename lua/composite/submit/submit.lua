@@ -71,8 +71,9 @@ end
 -- How it stands with a run that there is: its outcome.
 local function outcome_of(flow, A, run)
   if flow.purging then return { 'flow_purging', '', '', '' } end
-  if flow.graph_hash ~= A.graph_hash then
-    return { 'flow_id_conflict', 'graph', flow.graph_hash or '', A.graph_hash }
+  local graph_hash = string.sub(A.graph_hash, 1, run_record.HASH_DIGITS)
+  if flow.graph_hash ~= graph_hash then
+    return { 'flow_id_conflict', 'graph', flow.graph_hash or '', graph_hash }
   elseif flow.input_hash ~= run.input_hash then
     return { 'flow_id_conflict', 'input', flow.input_hash or '', run.input_hash }
   elseif run.parent and flow.parent_execution_id ~= run.parent.execution_id then
@@ -144,14 +145,16 @@ local function create_run(c, batch, A, n, run, g)
   local flags = g.has_joins and 0 or row.PLAIN
   if is_set(run.fair_key) then flags = flags + row.FAIR end
   if run.budgets or g.head.budgets or run.parent then flags = flags + row.SPECIAL end
-  local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), key.ffx_graph_rows(c, A.graph), flags)
+  if run.behind then flags = flags + row.INPUT end
+  local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), key.ffx_graph_rows(c, A.graph), flags,
+    run.behind or '')
   r.known_graph = g
   run_record.write(c, batch, flow_key, A, run, g, n.deadline)
   if n.fire then schedule.note_fire(c, n.fire, flow_key) end
   if g.has_joins or run.limits then write_special(c, r, run, g) end
   row_edges.release_roots(c, r, g, batch, run)
-  if flags < row.SPECIAL and row.is_plain(r) then
-    run_rows.created(c, r, A.flow_name, A.retention, run, n.deadline and number.text(c.now + n.deadline))
+  if not row.is_special(flags) and row.is_plain(r) then
+    run_rows.created(c, r, A, run, n.deadline and number.text(c.now + n.deadline))
   end
 end
 
@@ -162,7 +165,12 @@ local function create_all(c, A, n, runs)
   local g, err = graph_for(c, A, #runs)
   if err then return err end
   local batch = batch_writes.new()
-  for i = 1, #runs do run_record.enter(c, batch, A, runs[i], n.deadline) end
+  local has_short_rows = graph_store.initial_rows(g) ~= nil
+  for i = 1, #runs do
+    local run = runs[i]
+    run.behind = has_short_rows and is_set(run.input) and row_inputs.behind(run.input) or nil
+    run_record.enter(c, batch, A, run, n.deadline)
+  end
   batch_writes.finish(batch)
   batch = batch_writes.new()
   for i = 1, #runs do create_run(c, batch, A, n, runs[i], g) end

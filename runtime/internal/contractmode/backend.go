@@ -49,6 +49,8 @@ type contract struct {
 	graphs graphCache
 	ends   endWatch
 
+	extended extensions
+
 	mu         sync.Mutex
 	lanes      map[enginecore.LaneID]bool // seen in this process
 	reconciled map[enginecore.Partition]reconcileState

@@ -18,7 +18,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 const (
@@ -414,87 +413,4 @@ func (c *contract) claimedBefore(
 		}, p, r)
 	}
 	return taken, c.addInputs(ctx, p, taken)
-}
-
-// maxClaimedInputs bounds the upstream results that one claim returns; the results for a node with more are read by
-// ReadInputs.
-const maxClaimedInputs = 32
-
-// addInputs adds the flow's input and the results of upstreams to the claimed executions that use them.
-func (c *contract) addInputs(ctx context.Context, p enginecore.Partition, taken []enginerpc.ClaimedExecution) error {
-	b := c.batch()
-	var finish []func()
-	budget := maxClaimedInputs
-	for i := range taken {
-		x := &taken[i]
-		plan, err := submit.DecodePolicy(x.Policy)
-		if err != nil || plan.Input == nil || x.FlowID == "" {
-			continue // the task reports it
-		}
-		if plan.Input.UsesFlowInput() {
-			read := b.get(c.client.B().Hget().Key(c.keys.FlowTags(p, x.FlowID)).Field(tagInput).Build())
-			finish = append(finish, func() { x.FlowInput, _ = read.AsBytes() })
-		}
-		nodes := plan.Input.InputNodes()
-		if budget -= len(nodes); budget < 0 {
-			x.InputsComplete = len(nodes) == 0
-			continue
-		}
-		for _, node := range nodes {
-			read := b.get(c.client.B().Get().Key(c.keys.ExecResult(enginecore.ExecutionIDFor(p, x.FlowID,
-				node))).Build())
-			finish = append(finish, func() {
-				if result, err := read.AsBytes(); err == nil {
-					x.Inputs = append(x.Inputs, enginerpc.NodeInput{Name: node, Result: result})
-				}
-			})
-		}
-	}
-	if err := b.run(ctx); err != nil {
-		return err
-	}
-	for _, f := range finish {
-		f()
-	}
-	return nil
-}
-
-// contractInputs is the number of results in one page of ReadInputs.
-const contractInputs = 8
-
-// ReadInputs reads a page of the results of upstreams. The cursor is the number of the next upstream; "" is the
-// first.
-func (c *contract) ReadInputs(ctx context.Context, call enginerpc.ReadInputsCall) (enginerpc.ReadInputsReply, error) {
-	reply := enginerpc.ReadInputsReply{Status: enginerpc.StatusOK}
-	results, err := c.read(ctx, c.client.B().Get().Key(c.keys.ExecPolicy(call.ExecutionID)).Build(),
-		c.hmget(c.keys.ExecCore(call.ExecutionID), []string{"flow_id"}))
-	if err != nil {
-		return reply, err
-	}
-	policy, _ := results[0].AsBytes()
-	plan, err := submit.DecodePolicy(policy)
-	if err != nil || plan.Input == nil {
-		return reply, err
-	}
-	flowID := enginecore.FlowID(hashrecord.Read(results[1], []string{"flow_id"})["flow_id"])
-	nodes := plan.Input.InputNodes()
-	first := min(int(engine.Record{"cursor": call.Cursor}.Int("cursor")), len(nodes))
-	page := nodes[first:min(first+contractInputs, len(nodes))]
-	commands := make(rueidis.Commands, len(page))
-	for i, node := range page {
-		commands[i] = c.client.B().Get().Key(c.keys.ExecResult(enginecore.ExecutionIDFor(call.Partition, flowID,
-			node))).Build()
-	}
-	if results, err = c.read(ctx, commands...); err != nil {
-		return reply, err
-	}
-	for i, node := range page {
-		if result, err := results[i].AsBytes(); err == nil {
-			reply.Inputs = append(reply.Inputs, enginerpc.NodeInput{Name: node, Result: result})
-		}
-	}
-	if next := first + len(page); next < len(nodes) {
-		reply.NextCursor = engine.Decimal(int64(next))
-	}
-	return reply, nil
 }

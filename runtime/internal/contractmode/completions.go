@@ -119,7 +119,7 @@ func (c *contract) followPage(ctx context.Context, p enginecore.Partition, page 
 		return err
 	}
 	cores, err := c.readCores(ctx, ids, []string{
-		"lifecycle_phase", "terminal_outcome", "current_attempt_index", "cancellation_reason",
+		"lifecycle_phase", "terminal_outcome", "current_attempt_index", "cancellation_reason", "failure_reason",
 	})
 	if err != nil {
 		return err
@@ -163,12 +163,17 @@ func (c *contract) tellLast(ctx context.Context, id enginecore.ExecutionID, core
 	if err != nil {
 		return err
 	}
-	if last := hashrecord.Read(results[0], fields); last["worker_instance_id"] != "" {
-		reason := core["cancellation_reason"]
-		if core["terminal_outcome"] != "cancelled" {
-			reason = core["terminal_outcome"]
-		}
-		c.tellCancel(ctx, enginecore.WorkerInstanceID(last["worker_instance_id"]), id, last["lease_id"], reason)
+	last := hashrecord.Read(results[0], fields)
+	holder := engine.Record{
+		"current_worker_instance_id": last["worker_instance_id"], "current_lease_id": last["lease_id"],
+	}
+	switch core["terminal_outcome"] {
+	case "cancelled":
+		c.tellStop(ctx, id, holder, engine.StopCancelled, core["cancellation_reason"])
+	case "expired":
+		c.tellStop(ctx, id, holder, engine.StopExpired, core["failure_reason"])
+	default:
+		c.tellStop(ctx, id, holder, engine.StopCancelled, core["terminal_outcome"])
 	}
 	return nil
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// FlowFailures returns the nodes that failed, expired or were cancelled on their own, all in one page. Contract mode
-// has no joins that tolerate a failure.
+// FlowFailures returns the nodes that failed, expired or were cancelled on their own, all in one page.
 func (c *contract) FlowFailures(
 	ctx context.Context, call enginerpc.FlowFailuresCall,
 ) (enginerpc.FlowFailuresReply, error) {
@@ -20,9 +19,12 @@ func (c *contract) FlowFailures(
 		f := enginerpc.FlowFailure{
 			ExecutionID: n.id, Node: n.name, Outcome: n.core["terminal_outcome"], EndedAt: n.core.Time("completed_at"),
 			Attempts: n.core.Int("total_attempt_count"), Reason: n.core["failure_reason"], Category: n.category,
+			Tolerated: n.tolerated,
 		}
 		switch {
-		case f.Outcome == "failed", f.Outcome == "expired" && f.Reason != "execution_deadline":
+		case n.unneeded:
+			continue
+		case f.Outcome == "failed", f.Outcome == "expired" && !n.exceededDeadline():
 		case f.Outcome == "cancelled" && run.core["public_flow_state"] != "cancelled":
 			f.Reason, f.Category = n.core["cancellation_reason"], ""
 		default:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
@@ -105,6 +107,11 @@ var Features = []Feature{
 	},
 	{"signals with tokens", Served, "", "deliver_signal buffer_signal_for_pending_waitpoint"},
 	{"Waitpoints, ResumeWait, CancelWait", Served, "", "resume_execution cancel_execution close_waitpoint"},
+	{
+		"values and attempts of nodes (Describe, DescribeNode)", Served,
+		"the results of executions, which are read whole; attempts from the events that `Watch` composes",
+		"",
+	},
 	{"budgets and quotas of executions", Served, "package admin; grant issuers block and unblock by them", ""},
 	{featureJoins, Extended, "", "set_edge_group_policy drain_sibling_cancel_group"},
 	{
@@ -135,22 +142,62 @@ var Features = []Feature{
 		"",
 	},
 	{"run search (Runs)", Refused, "the contract has no index of runs by state or tag", ""},
+	{"feed of all runs (Feed)", Refused, "the contract tells nobody of starts and waits", ""},
+	{"counts of runs (Counts)", Refused, "the contract does not count runs", ""},
 }
 
 // refusal returns the error that names a feature.
 func refusal(feature string) error { return fmt.Errorf("%w: %s", engine.ErrNotInContract, feature) }
 
+// extensions remembers whether the server's library has the edge-group functions. It is safe for concurrent use.
+type extensions struct {
+	mu      sync.Mutex
+	present bool
+	asked   time.Time
+}
+
+// rememberExtensions is how long an answer of the server counts. A library that is replaced within that time by one
+// without the functions fails the calls of those.
+const rememberExtensions = 30 * time.Second
+
+func (e *extensions) get() (present, known bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.present, !e.asked.IsZero() && time.Since(e.asked) < rememberExtensions
+}
+
+func (e *extensions) set(present bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.present, e.asked = present, time.Now()
+}
+
 // requireExtended returns the refusal of a feature if the server has no library with the edge-group functions.
 func (c *contract) requireExtended(ctx context.Context, feature string) error {
-	wanted := enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{})
+	present, known := c.extended.get()
+	if !known {
+		var err error
+		if present, err = c.hasFunction(ctx, enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{})); err != nil {
+			return err
+		}
+		c.extended.set(present)
+	}
+	if !present {
+		return refusal(feature)
+	}
+	return nil
+}
+
+// hasFunction reports whether a library of the server has a function.
+func (c *contract) hasFunction(ctx context.Context, wanted string) (bool, error) {
 	libraries, err := c.client.Do(ctx, c.client.B().FunctionList().Build()).ToArray()
 	if err != nil {
-		return engine.ReadError(ctx, "FUNCTION LIST", err)
+		return false, engine.ReadError(ctx, "FUNCTION LIST", err)
 	}
 	for _, library := range libraries {
 		fields, err := library.AsMap()
 		if err != nil {
-			return engine.ReadError(ctx, "FUNCTION LIST", err)
+			return false, engine.ReadError(ctx, "FUNCTION LIST", err)
 		}
 		listed := fields["functions"]
 		functions, _ := listed.ToArray()
@@ -158,9 +205,9 @@ func (c *contract) requireExtended(ctx context.Context, feature string) error {
 			names, _ := function.AsMap()
 			text := names["name"]
 			if name, err := text.ToString(); err == nil && name == wanted {
-				return nil
+				return true, nil
 			}
 		}
 	}
-	return refusal(feature)
+	return false, nil
 }

@@ -139,6 +139,8 @@ type contractTick struct {
 	count int64
 	lags  map[engine.TaskID]time.Duration
 	lanes []enginecore.LaneID
+	// siblings counts the upstreams that joins did not need, by what became of them.
+	siblings map[string]int64
 
 	leases, attempts, deadlines, cancels, waits, pending []string
 	delayed                                              map[enginecore.LaneID][]string
@@ -277,9 +279,7 @@ func (t *contractTick) expire(ctx context.Context, ids []enginecore.ExecutionID,
 		}
 		t.count++
 		ended = append(ended, contractEnd{id: ids[i], flow: enginecore.FlowID(cores[i]["flow_id"]), outcome: "expired"})
-		if worker := cores[i]["current_worker_instance_id"]; worker != "" {
-			c.tellCancel(ctx, enginecore.WorkerInstanceID(worker), ids[i], cores[i]["current_lease_id"], reason)
-		}
+		c.tellStop(ctx, ids[i], cores[i], engine.StopExpired, reason)
 	}
 	_, err = c.propagate(ctx, t.call.Partition, "", ended...)
 	return err

@@ -249,16 +249,20 @@ type contractGraph struct {
 	lanes map[string]enginecore.LaneID // by node
 	place map[string]int               // in the order of declaration, in which upstreams come first
 	downs map[string][]string
+	joins map[string]bool // nodes that do not need all of their upstreams
 }
 
 func newContractGraph(g *flowgraph.Graph) *contractGraph {
 	graph := &contractGraph{
 		lanes: make(map[string]enginecore.LaneID, len(g.Nodes)), place: make(map[string]int, len(g.Nodes)),
-		downs: make(map[string][]string),
+		downs: make(map[string][]string), joins: make(map[string]bool),
 	}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		graph.lanes[n.Name], graph.place[n.Name] = laneOf(n), i
+		if n.Join.Policy != flowgraph.JoinAll {
+			graph.joins[n.Name] = true
+		}
 		for _, up := range n.Upstreams {
 			graph.downs[up.Node] = append(graph.downs[up.Node], n.Name)
 		}

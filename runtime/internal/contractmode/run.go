@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -25,6 +24,7 @@ var nodeFields = []string{
 	"delay_until",
 	"current_worker_instance_id", "lease_expires_at", "progress_pct", "progress_message", "failure_reason",
 	"cancellation_reason", "lease_acquired_at", "progress_updated_at", "terminal_outcome", "current_attempt_index",
+	"last_transition_at",
 	"flow_id",
 }
 
@@ -34,6 +34,8 @@ type contractNode struct {
 	name     string
 	category string // of the failure
 	core     engine.Record
+	// unneeded: a join has cancelled it; tolerated: joins have made up for its end without success.
+	unneeded, tolerated bool
 }
 
 // contractRun is a flow with all its nodes as read from the records, and what follows from them.
@@ -81,6 +83,13 @@ func (c *contract) readRun(ctx context.Context, p enginecore.Partition, id engin
 	if err := c.readNames(ctx, run.nodes); err != nil {
 		return nil, err
 	}
+	if hash := run.tags[tagGraphHash]; hash != "" {
+		graph, err := c.graphs.get(ctx, c, p, id, hash)
+		if err != nil {
+			return nil, err
+		}
+		run.tolerate(graph)
+	}
 	run.judge()
 	return run, nil
 }
@@ -120,17 +129,17 @@ func (r *contractRun) judge() {
 			continue
 		}
 		outcome, at := n.core["terminal_outcome"], n.core.Time("completed_at")
-		if outcome == "cancelled" && strings.HasPrefix(n.core["cancellation_reason"], siblingReason) {
-			outcome = "success" // a join had no use for it
-		}
-		count[outcome]++
 		if at.After(r.closedAt) {
 			r.closedAt = at
 		}
+		if n.unneeded || n.tolerated {
+			continue
+		}
+		count[outcome]++
 		if outcome != "failed" && outcome != "expired" {
 			continue
 		}
-		if outcome == "expired" && n.core["failure_reason"] == "execution_deadline" {
+		if n.exceededDeadline() {
 			count["deadline"]++
 		}
 		if r.failed == nil || at.Before(r.failed.core.Time("completed_at")) {
@@ -150,6 +159,17 @@ func (r *contractRun) judge() {
 	default:
 		r.outcome = "success"
 	}
+}
+
+// ends counts the nodes that have ended by their outcome.
+func (r *contractRun) ends() map[string]int64 {
+	count := make(map[string]int64)
+	for i := range r.nodes {
+		if core := r.nodes[i].core; core.IsTerminal() {
+			count[core["terminal_outcome"]]++
+		}
+	}
+	return count
 }
 
 // state returns the public state of the run.
@@ -264,7 +284,7 @@ func (n *contractNode) describe() enginerpc.DescribedNode {
 		ProgressPercent:  core["progress_pct"], ProgressMessage: core["progress_message"],
 		FailureReason:   core["failure_reason"],
 		FailureCategory: n.category, CancellationReason: core["cancellation_reason"],
-		LeaseAcquiredAt: core.Time("lease_acquired_at"),
+		LeaseAcquiredAt: core.Time("lease_acquired_at"), ChangedAt: core.Time("last_transition_at"),
 	}
 	if d.Kind == waitKind {
 		d.Kind, d.LaneID = "", "default"
@@ -347,9 +367,7 @@ func (c *contract) cancelMembers(
 			} else if a.Err != nil && !errors.Is(a.Err, enginecore.ErrExecutionNotActive) {
 				return a.Err
 			}
-			if worker := cores[i]["current_worker_instance_id"]; worker != "" {
-				c.tellCancel(ctx, enginecore.WorkerInstanceID(worker), id, cores[i]["current_lease_id"], reason)
-			}
+			c.tellStop(ctx, id, cores[i], engine.StopCancelled, reason)
 		}
 	}
 	return c.ends.check(ctx, c, p, flow)
@@ -369,12 +387,17 @@ func cancelCall(id enginecore.ExecutionID, core engine.Record, reason string) en
 	}
 }
 
-// tellCancel notifies a worker to stop an execution.
-func (c *contract) tellCancel(
-	ctx context.Context, worker enginecore.WorkerInstanceID, id enginecore.ExecutionID, lease, reason string,
-) {
-	cancel := enginerpc.CancelMessage{ExecutionID: id, LeaseID: enginecore.LeaseID(lease), Reason: reason}
-	c.tell(ctx, c.keys.ChannelWorker(worker), cancel.Text())
+// tellStop notifies the worker of an execution, if it has one, to stop it. core has the execution as it was; kind is
+// one of package engine.
+func (c *contract) tellStop(ctx context.Context, id enginecore.ExecutionID, core engine.Record, kind, reason string) {
+	worker := enginecore.WorkerInstanceID(core["current_worker_instance_id"])
+	if worker == "" {
+		return
+	}
+	stop := enginerpc.CancelMessage{
+		ExecutionID: id, LeaseID: enginecore.LeaseID(core["current_lease_id"]), Kind: kind, Reason: reason,
+	}
+	c.tell(ctx, c.keys.ChannelWorker(worker), stop.Text())
 }
 
 // ListRuns reads all flows in the contract's index of flows of the partition, and returns the newest ones of the
@@ -433,6 +456,10 @@ func (c *contract) completeRuns(ctx context.Context, p enginecore.Partition, run
 		}
 		runs[i].RunID, runs[i].State, runs[i].Outcome, runs[i].ClosedAt = run.tags[tagRunID], run.state(), run.outcome, run.over()
 		runs[i].FlowName, runs[i].NodeCount, runs[i].OpenNodes = run.core["flow_kind"], int64(len(run.nodes)), int64(run.open)
+		runs[i].FailedNode, _, _ = run.failure()
+		ends := run.ends()
+		runs[i].NodesFailed, runs[i].NodesCancelled = ends["failed"], ends["cancelled"]
+		runs[i].NodesExpired, runs[i].NodesSkipped = ends["expired"], ends["skipped"]
 	}
 	return nil
 }

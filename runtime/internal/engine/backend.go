@@ -101,6 +101,7 @@ var _ interface {
 	LimitStore
 	GrantedClaims
 	GraphStore
+	ValueStore
 	BatchedCompletions
 	laneOrder
 	CompositeLibrary

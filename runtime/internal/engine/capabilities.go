@@ -41,6 +41,11 @@ type RunIndex interface {
 	ReadResults(context.Context, enginerpc.ReadResultsCall) (enginerpc.ReadResultsReply, error)
 }
 
+// ValueStore reads values of runs and their nodes with a bound.
+type ValueStore interface {
+	ReadValues(context.Context, enginerpc.ReadValuesCall) (enginerpc.ReadValuesReply, error)
+}
+
 // WaitStore keeps the waits and waitpoints of executions.
 type WaitStore interface {
 	Suspend(context.Context, enginerpc.SuspendCall) (enginerpc.SuspendReply, error)

@@ -56,6 +56,7 @@ var ErrNoAnswer = errors.New("no answer in time")
 type dialer struct {
 	ctx  context.Context // ends with the dialer
 	stop context.CancelFunc
+	wrap func(net.Conn) (net.Conn, error) // nil for connections as they are
 	// busy counts the attempts to connect and those who wait for one.
 	busy  atomic.Int32
 	tasks sync.WaitGroup
@@ -81,14 +82,23 @@ type readyConn struct {
 	expiry *time.Timer
 }
 
-// newClient makes a client and, unless it is that of an engine in this process, the dialer of its connections. It ends
+// connections says how the connections of a session are made.
+type connections struct {
+	option   rueidis.ClientOption
+	embedded bool
+	wrap     func(net.Conn) (net.Conn, error) // see Connection.Wrap
+}
+
+// client makes a client and, unless it is that of an engine in this process, the dialer of its connections. It ends
 // with ctx if the client is not made by then. Both are closed by closeClient.
-func newClient(ctx context.Context, option rueidis.ClientOption, embedded bool) (rueidis.Client, *dialer, error) {
-	if embedded {
+func (c connections) client(ctx context.Context) (rueidis.Client, *dialer, error) {
+	option := c.option
+	if c.embedded {
+		option.DialCtxFn = c.wrapped(option.DialCtxFn)
 		client, err := rueidis.NewClient(option)
 		return client, nil, err
 	}
-	d := &dialer{endpoints: make(map[string]*endpoint)}
+	d := &dialer{endpoints: make(map[string]*endpoint), wrap: c.wrap}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	var drop []func() bool
 	d.opening = func(conn net.Conn) {
@@ -112,6 +122,23 @@ func newClient(ctx context.Context, option rueidis.ClientOption, embedded bool) 
 		return nil, nil, err
 	}
 	return client, d, nil
+}
+
+// dialFunc makes a connection, for the client library.
+type dialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
+
+// wrapped returns a function that makes connections as dial does and wraps them.
+func (c connections) wrapped(dial dialFunc) dialFunc {
+	if c.wrap == nil {
+		return dial
+	}
+	return func(ctx context.Context, address string, by *net.Dialer, secure *tls.Config) (net.Conn, error) {
+		conn, err := dial(ctx, address, by, secure)
+		if err != nil {
+			return nil, err
+		}
+		return c.wrap(conn)
+	}
 }
 
 // timely sets the timeouts of connections that the URL leaves open, and returns the time within which a server that has
@@ -273,6 +300,9 @@ func (d *dialer) take(
 		d.tasks.Go(func() {
 			defer d.busy.Add(-1)
 			conn, err := connect(d.ctx, address, by, secure)
+			if err == nil && d.wrap != nil {
+				conn, err = d.wrap(conn)
+			}
 			d.connected(p, conn, err)
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -19,8 +20,8 @@ import (
 const DefaultNamespace = "default"
 
 // Session is an open connection to an engine with what clients, workers and keepers share. It is safe for concurrent
-// use once Connect has returned. The fields that configure it (InProcess, InMemory, Volatile, Namespace, Keep, Logger,
-// Logged, Telemetry) are set before Connect, which sets the others.
+// use once Connect has returned. The fields that configure it (InProcess, Shared, InMemory, Volatile, Namespace, Keep,
+// Logger, Logged, Telemetry) are set before Connect, which sets the others.
 type Session struct {
 	Core      *enginerpc.Conn
 	Backend   Backend
@@ -28,9 +29,11 @@ type Session struct {
 	dialer    *dialer // nil in this process
 	Watches   *watches
 	feeds     *feeds
+	runFeeds  *runFeeds
 	Silence   time.Duration // after which a server that does not answer is given up; 0 in this process
 	Hub       *hub
 	InProcess *embedded.Engine // nil when the engine is a server
+	Shared    bool             // InProcess belongs to somebody else, who closes it
 	InMemory  bool
 	Volatile  bool // OpenConfig.AllowVolatile
 	Namespace enginecore.Namespace
@@ -61,6 +64,8 @@ type Connection struct {
 	Client  rueidis.ClientOption
 	Watches int              // the most connections of watches
 	Secret  *WaitpointSecret // nil for a random one
+	// Wrap returns what to use in place of a connection that has been made. Nil means the connection itself.
+	Wrap func(net.Conn) (net.Conn, error)
 	// NewBackend makes the backend of the session. Nil means the backend of the whole library.
 	NewBackend func(context.Context, *Session) (Backend, error)
 }
@@ -74,18 +79,20 @@ func (s *Session) Connect(ctx context.Context, c Connection) error {
 	if !isEmbedded {
 		s.Silence = timely(&option)
 	}
-	client, dialer, err := newClient(ctx, option, isEmbedded)
+	connections := connections{option: option, embedded: isEmbedded, wrap: c.Wrap}
+	client, dialer, err := connections.client(ctx)
 	if err != nil {
 		return enginerpc.ConnectError(err)
 	}
 	s.dialer = dialer
 	s.Client = pinnedReads{client, dialer}
-	s.Watches = newWatches(option, isEmbedded, c.Watches)
+	s.Watches = newWatches(connections, c.Watches)
 	s.Hub = newHub(s.Client, s.Logger)
 	if s.Core, err = enginerpc.Connect(ctx, s.Client, c.Core); err != nil {
 		return err
 	}
 	s.feeds = newFeeds(s.Watches, s.Core.Keys(), s.Client.Mode() == rueidis.ClientModeCluster)
+	s.runFeeds = &runFeeds{session: s, listeners: make(map[*RunFeedListener]struct{})}
 	s.Backend = nativeBackend{s.Core, s.feeds}
 	if c.NewBackend != nil {
 		if s.Backend, err = c.NewBackend(ctx, s); err != nil {
@@ -215,9 +222,10 @@ func (s *Session) Close() error {
 	if s.Watches != nil {
 		s.Watches.close()
 		s.feeds.wait()
+		s.runFeeds.wait()
 	}
 	closeClient(s.Client, s.dialer)
-	if s.InProcess != nil {
+	if s.InProcess != nil && !s.Shared {
 		if err := s.InProcess.Close(); err != nil {
 			return fmt.Errorf("close engine: %w", err)
 		}

@@ -37,24 +37,24 @@ const maxFeedReaders = 1 << 16
 // watches holds the connections on which Watch and Stream wait. A client of its own makes them, with small buffers,
 // when the first watch waits.
 type watches struct {
-	option   rueidis.ClientOption
-	embedded bool
-	ctx      context.Context // ends with close
-	stop     context.CancelFunc
-	most     int32
-	Held     time.Duration // tailBlock, but in tests
-	count    atomic.Int32
-	making   chan struct{} // has a value while no goroutine makes the client
-	client   rueidis.Client
-	dialer   *dialer
+	connections
+	ctx    context.Context // ends with close
+	stop   context.CancelFunc
+	most   int32
+	Held   time.Duration // tailBlock, but in tests
+	count  atomic.Int32
+	making chan struct{} // has a value while no goroutine makes the client
+	shared rueidis.Client
+	dialer *dialer
 }
 
-func newWatches(option rueidis.ClientOption, embedded bool, most int) *watches {
+func newWatches(made connections, most int) *watches {
+	option := &made.option
 	option.BlockingPoolSize = most + maxFeedReaders
 	option.ReadBufferEachConn, option.WriteBufferEachConn, option.RingScaleEachConn = watchReadBuffer, watchWriteBuffer, watchRingScale
 	option.PipelineMultiplex = -1
 	w := &watches{
-		option: option, embedded: embedded, most: int32(most), Held: tailBlock, making: make(chan struct{}, 1),
+		connections: made, most: int32(most), Held: tailBlock, making: make(chan struct{}, 1),
 	}
 	w.making <- struct{}{}
 	w.ctx, w.stop = context.WithCancel(context.Background())
@@ -97,12 +97,12 @@ func (w *watches) made(ctx context.Context) (rueidis.Client, error) {
 	if w.ctx.Err() != nil {
 		return nil, rueidis.ErrClosing
 	}
-	if w.client != nil {
-		return w.client, nil
+	if w.shared != nil {
+		return w.shared, nil
 	}
-	client, dialer, err := newClient(ctx, w.option, w.embedded)
+	client, dialer, err := w.connections.client(ctx)
 	if err == nil {
-		w.client, w.dialer = client, dialer
+		w.shared, w.dialer = client, dialer
 	}
 	return client, err
 }
@@ -120,5 +120,5 @@ func (w *watches) close() {
 	w.stop()
 	<-w.making
 	defer func() { w.making <- struct{}{} }()
-	closeClient(w.client, w.dialer)
+	closeClient(w.shared, w.dialer)
 }

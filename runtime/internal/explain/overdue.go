@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
 // lateGrace is how late something may be that a keeper does before it is called overdue.
@@ -33,16 +34,19 @@ func KeeperDue(n enginerpc.DescribedNode) time.Time {
 	return time.Time{}
 }
 
-// Late adds to the reason why a node waits that a keeper is late with it.
-func Late(why string, late time.Duration, noKeeper bool) string {
+// Late says that a keeper is late with what an explanation says.
+func Late(e why.Explanation, late time.Duration, noKeeper bool) why.Explanation {
 	text := "overdue by " + lateText(late)
+	remedy := "look at the keepers with Engine.Inspect"
 	if noKeeper {
 		text += ": no keeper seen"
+		remedy = "start a keeper: NewKeeper, or a worker, which has one"
 	}
-	if why == "" {
-		return text
+	if e.Sentence != "" {
+		text += " (" + e.Sentence + ")"
 	}
-	return text + " (" + why + ")"
+	e.Subject, e.Reason, e.Sentence, e.Remedy = string(e.Reason), why.KeeperOverdue, text, remedy
+	return e
 }
 
 // lateText is a time for people, in whole seconds.

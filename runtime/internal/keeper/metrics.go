@@ -13,9 +13,11 @@ import (
 
 // watchMetrics exports the work of the keeper and the depth of the lanes until the returned function is called.
 func (k *Keeper) watchMetrics() (stop func(), err error) {
-	unwatchLanes, err := k.watchLanes()
-	if err != nil {
-		return nil, fmt.Errorf("keeper: metrics: %w", err)
+	unwatchLanes := func() {}
+	if engine.Has[engine.CompositeLibrary](k.Session.Backend) { // the contract has no counts of lanes
+		if unwatchLanes, err = k.watchLanes(); err != nil {
+			return nil, fmt.Errorf("keeper: metrics: %w", err)
+		}
 	}
 	unwatchTasks, err := k.watchTasks()
 	if err != nil {

@@ -18,25 +18,27 @@ type position struct {
 // start comes before every run.
 var start = position{ms: -1}
 
-// behind reports whether a position comes after another.
-func (p position) behind(other position) bool {
+// behind reports whether a position comes after another, the newest or the oldest runs first.
+func (p position) behind(other position, oldestFirst bool) bool {
 	if other == start || p == start {
 		return p != other && other == start
+	}
+	if oldestFirst {
+		p, other = other, p
 	}
 	return p.ms < other.ms || p.ms == other.ms && p.id < other.id
 }
 
-// Orders of a search, as cursors name them.
-const (
-	byCreation = "c"
-	byEnding   = "f"
-)
-
+// orderOf names the order of a search, as cursors do.
 func orderOf(q Query) string {
+	order := "c"
 	if q.byEnd() {
-		return byEnding
+		order = "f"
 	}
-	return byCreation
+	if q.OldestFirst {
+		order += "+"
+	}
+	return order
 }
 
 func parseCursor(text string, q Query) (position, error) {

@@ -18,18 +18,25 @@ type Query struct {
 	// CreatedFrom and CreatedBefore bound the time when a run was started, ClosedFrom and ClosedBefore when its last
 	// node ended. With one of the latter, only ended runs are found, the latest end first; else the newest come first.
 	CreatedFrom, CreatedBefore, ClosedFrom, ClosedBefore time.Time
+	// ByEnd orders the runs by their end, also without a bound of it. OldestFirst turns the order round.
+	ByEnd, OldestFirst bool
+	// Text is contained in the id of the run or in the name of its flow, in whatever case.
+	Text string
 	// Children also finds the runs that nodes of other runs stand for.
 	Children bool
 }
 
 // byEnd reports whether runs are wanted in the order of their ends.
-func (q Query) byEnd() bool { return !q.ClosedFrom.IsZero() || !q.ClosedBefore.IsZero() }
+func (q Query) byEnd() bool { return q.ByEnd || !q.ClosedFrom.IsZero() || !q.ClosedBefore.IsZero() }
 
-// call is what each partition is asked, from a place on.
+// call is what each partition is asked, from the start.
 func (q Query) call() enginerpc.ListRunsCall {
-	call := enginerpc.ListRunsCall{FlowName: q.Flow, Children: q.Children, After: wholeFrom(q.CreatedFrom)}
+	call := enginerpc.ListRunsCall{
+		FlowName: q.Flow, Children: q.Children, Text: q.Text, OldestFirst: q.OldestFirst,
+		After: wholeFrom(q.CreatedFrom), Before: lastBefore(q.CreatedBefore),
+	}
 	if q.byEnd() {
-		call.Order, call.After = "closed", wholeFrom(q.ClosedFrom)
+		call.Order, call.After, call.Before = "closed", wholeFrom(q.ClosedFrom), lastBefore(q.ClosedBefore)
 	}
 	call.States = strings.Join(q.States, ",")
 	for _, name := range slices.Sorted(maps.Keys(q.Tags)) {

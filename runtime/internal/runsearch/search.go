@@ -105,7 +105,7 @@ func (s *Search) best() *stream {
 	var best *stream
 	for i := range s.streams {
 		stream := &s.streams[i]
-		if len(stream.found) > 0 && (best == nil || s.position(best.found[0]).behind(s.position(stream.found[0]))) {
+		if len(stream.found) > 0 && (best == nil || s.behind(s.position(best.found[0]), s.position(stream.found[0]))) {
 			best = stream
 		}
 	}
@@ -117,12 +117,15 @@ func (s *Search) waitFor(best *stream) []*stream {
 	var list []*stream
 	for i := range s.streams {
 		stream := &s.streams[i]
-		if len(stream.found) == 0 && !stream.done && (best == nil || s.position(best.found[0]).behind(stream.reached)) {
+		if len(stream.found) == 0 && !stream.done && (best == nil || s.behind(s.position(best.found[0]), stream.reached)) {
 			list = append(list, stream)
 		}
 	}
 	return list
 }
+
+// behind reports whether a position comes after another in the order of the search.
+func (s *Search) behind(p, other position) bool { return p.behind(other, s.query.OldestFirst) }
 
 func (s *Search) position(run enginerpc.Run) position {
 	if s.query.byEnd() {
@@ -147,7 +150,7 @@ func (s *Search) ask(ctx context.Context, streams []*stream) error {
 		stream.done = !reply.More
 		if reply.More {
 			reached := position{reply.NextAt.UnixMilli(), reply.NextID}
-			if !reached.behind(stream.reached) {
+			if !s.behind(reached, stream.reached) {
 				return fmt.Errorf("partition %s does not go on behind %s", stream.partition,
 					stream.reached.cursor(s.query))
 			}
@@ -160,13 +163,14 @@ func (s *Search) ask(ctx context.Context, streams []*stream) error {
 func (s *Search) call(stream *stream) enginerpc.ListRunsCall {
 	call := s.query.call()
 	call.Partition, call.Limit, call.Namespace = stream.partition, int64(s.share), string(s.session.Namespace)
-	switch {
-	case stream.reached != start:
-		call.Before, call.BeforeID = time.UnixMilli(stream.reached.ms), stream.reached.id
-	case s.query.byEnd():
-		call.Before = lastBefore(s.query.ClosedBefore)
-	default:
-		call.Before = lastBefore(s.query.CreatedBefore)
+	if stream.reached == start {
+		return call
+	}
+	call.BehindID = stream.reached.id
+	if at := time.UnixMilli(stream.reached.ms); s.query.OldestFirst {
+		call.After = at
+	} else {
+		call.Before = at
 	}
 	return call
 }
@@ -179,14 +183,14 @@ func (s *Search) cursor() string {
 	// Everything up to the stream that was searched least has been given.
 	var least *stream
 	for _, stream := range s.waitFor(s.best()) {
-		if least == nil || least.reached.behind(stream.reached) {
+		if least == nil || s.behind(least.reached, stream.reached) {
 			least = stream
 		}
 	}
 	if least == nil {
 		return ""
 	}
-	if least.reached.behind(s.last) {
+	if s.behind(least.reached, s.last) {
 		return least.reached.cursor(s.query)
 	}
 	return s.last.cursor(s.query)

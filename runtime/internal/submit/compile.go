@@ -191,6 +191,9 @@ const NodesPerPut = 32
 // putCalls returns the calls that store the graph in a partition.
 func (c *CompiledFlow) putCalls(p enginecore.Partition) []enginerpc.PutGraphCall {
 	var calls []enginerpc.PutGraphCall
+	// Each call brings a part of the definition, so that none has much to store.
+	puts := (len(c.Nodes) + NodesPerPut - 1) / NodesPerPut
+	part := (len(c.Definition) + puts - 1) / max(1, puts)
 	for first := 0; first < len(c.Nodes); first += NodesPerPut {
 		last := min(len(c.Nodes), first+NodesPerPut)
 		call := enginerpc.PutGraphCall{
@@ -198,8 +201,9 @@ func (c *CompiledFlow) putCalls(p enginecore.Partition) []enginerpc.PutGraphCall
 			Edges:  int64(c.Edges),
 			Result: int64(c.nodeNumbers[c.Graph.Return]), Nodes: c.Nodes[first:last],
 		}
+		from := min(len(c.Definition), part*len(calls))
+		call.Definition = c.Definition[from:min(len(c.Definition), from+part)]
 		if first == 0 {
-			call.Definition = c.Definition
 			call.Budgets, call.Blocking = c.budgetTexts.Text, c.budgetTexts.Blocking
 		}
 		calls = append(calls, call)

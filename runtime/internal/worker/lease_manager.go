@@ -162,27 +162,33 @@ func (b *leaseManager) snapshot() map[enginecore.Partition][]*Task {
 	return held
 }
 
-// cancel ends the context of a task whose execution the engine has ended, for a reason of the control
-// message. If the task is unknown, the cancellation is kept for it.
-func (b *leaseManager) cancel(id enginecore.ExecutionID, lease enginecore.LeaseID, reason string) {
-	cause := fmt.Errorf("%w: %s", engine.ErrCancelled, reason)
-	switch reason {
-	case "attempt_timeout":
-		cause = engine.ErrStartToClose
-	case "flow_deadline", "execution_deadline":
-		cause = engine.ErrDeadline
-	case string(enginecore.ErrLeaseRevoked):
-		cause = fmt.Errorf("%w: %s", engine.ErrLeaseLost, reason)
-	}
+// cancel ends the context of a task whose execution the engine has ended, as the control message says. If the task is
+// unknown, the cancellation is kept for it.
+func (b *leaseManager) cancel(m enginerpc.CancelMessage) {
+	cause := causeOf(m)
 	b.mu.Lock()
-	t := b.tasks[id]
-	if t == nil || t.claimed.LeaseID != lease {
-		b.rememberCancel(lease, cause)
+	t := b.tasks[m.ExecutionID]
+	if t == nil || t.claimed.LeaseID != m.LeaseID {
+		b.rememberCancel(m.LeaseID, cause)
 		b.mu.Unlock()
 		return
 	}
 	b.mu.Unlock()
 	t.endedByEngine(cause)
+}
+
+// causeOf returns the cause of contexts that a control message ends. The reason of a cancel is a text of its caller,
+// whatever it reads like.
+func causeOf(m enginerpc.CancelMessage) error {
+	switch {
+	case m.Kind == engine.StopRevoked:
+		return fmt.Errorf("%w: %s", engine.ErrLeaseLost, m.Reason)
+	case m.Kind == engine.StopExpired && m.Reason == "attempt_timeout":
+		return engine.ErrStartToClose
+	case m.Kind == engine.StopExpired && (m.Reason == "flow_deadline" || m.Reason == "execution_deadline"):
+		return engine.ErrDeadline
+	}
+	return fmt.Errorf("%w: %s", engine.ErrCancelled, m.Reason)
 }
 
 // rememberCancel keeps a cancellation for a task that has not arrived. When there are too many, those older

@@ -117,13 +117,18 @@ func TestDeadPrimaryDelaysNoOtherRenewal(t *testing.T) {
 	require.Len(t, backend.calls, 5, "no second renewal in the partition of the dead primary")
 }
 
-// The reason of a control message becomes the cause of the task's context, also if the message comes first.
+// What a control message says becomes the cause of the task's context, also if the message comes first. A cancel is one
+// whatever its caller gives as the reason.
 func TestReasonsOfControlMessages(t *testing.T) {
 	t.Parallel()
-	for reason, cause := range map[string]error{
-		"attempt_timeout": engine.ErrStartToClose, "flow_deadline": engine.ErrDeadline,
-		"execution_deadline": engine.ErrDeadline, "lease_revoked": engine.ErrLeaseLost, "enough": engine.ErrCancelled,
+	for said, cause := range map[[2]string]error{
+		{engine.StopExpired, "attempt_timeout"}: engine.ErrStartToClose, {engine.StopExpired, "flow_deadline"}: engine.ErrDeadline,
+		{engine.StopExpired, "execution_deadline"}: engine.ErrDeadline, {engine.StopRevoked, "lease_revoked"}: engine.ErrLeaseLost,
+		{engine.StopExpired, "operator"}: engine.ErrCancelled, {engine.StopCancelled, "enough of it"}: engine.ErrCancelled,
+		{engine.StopCancelled, "attempt_timeout"}: engine.ErrCancelled, {engine.StopCancelled, "flow_deadline"}: engine.ErrCancelled,
+		{engine.StopCancelled, "lease_revoked"}: engine.ErrCancelled,
 	} {
+		kind, reason := said[0], said[1]
 		for _, early := range []bool{false, true} {
 			s := &services{
 				base: t.Context(), worker: &Worker{config: Config{Lease: time.Hour}},
@@ -133,14 +138,18 @@ func TestReasonsOfControlMessages(t *testing.T) {
 			claimed := &enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}
 			task := s.NewTask(dispatch.LaneShard{}, claimed, time.Now())
 			if early {
-				leases.cancel(claimed.ExecutionID, claimed.LeaseID, reason)
+				leases.cancel(enginerpc.CancelMessage{
+					ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, Kind: kind, Reason: reason,
+				})
 			}
 			require.True(t, leases.add(task))
 			if !early {
-				leases.cancel(claimed.ExecutionID, claimed.LeaseID, reason)
+				leases.cancel(enginerpc.CancelMessage{
+					ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, Kind: kind, Reason: reason,
+				})
 			}
-			require.ErrorIs(t, context.Cause(task.ctx), cause, reason)
-			require.True(t, task.settled.Load(), reason)
+			require.ErrorIs(t, context.Cause(task.ctx), cause, said)
+			require.True(t, task.settled.Load(), said)
 		}
 	}
 }

@@ -159,7 +159,7 @@ func (s *Run) publishToPeers(ctx context.Context, message string) {
 // execution from a later one.
 func (s *Run) handleControl(message string) {
 	if m, ok := enginerpc.ParseCancelMessage(message); ok {
-		s.leases.cancel(m.ExecutionID, m.LeaseID, m.Reason)
+		s.leases.cancel(m)
 	}
 }
 

@@ -13,6 +13,7 @@ type scriptBudget struct {
 
 	spent   int
 	start   time.Time
+	used    time.Duration // processor time of the process at start
 	warned  bool
 	stopped bool // the function has been interrupted
 }
@@ -41,10 +42,10 @@ func (b *scriptBudget) spend(n int) {
 func (b *scriptBudget) check() {
 	now := time.Now()
 	if b.start.IsZero() {
-		b.start = now
+		b.start, b.used = now, processorTime()
 		return
 	}
-	if b.warned || now.Sub(b.start) < b.limit {
+	if b.warned || now.Sub(b.start) < b.limit || b.starved() {
 		return
 	}
 	b.warned = true
@@ -56,6 +57,13 @@ func (b *scriptBudget) check() {
 	b.l.logger.Warn("embedded: the interpreter stopped a function that exceeded its time",
 		"event", "function.stopped", "function", b.l.running, "time_limit", b.limit)
 	b.stopped = true
+}
+
+// starved reports whether the function cannot have run for the limit, whatever the clock says: the whole process has
+// used less processor time, as on a machine that is busy with other work.
+func (b *scriptBudget) starved() bool {
+	used := processorTime()
+	return used > 0 && used-b.used < b.limit
 }
 
 // interrupted reports whether the running function has to end.

@@ -1,9 +1,4 @@
-// Command fetch makes sure that this checkout can start every server its tests need.
-//
-// A server that is already there (see [testserver.Available]) is used as it is. One that is
-// missing is taken from Debian's archive and unpacked into .cache/servers of the module root,
-// with all libraries it needs, including the C library. Nothing outside that folder changes and
-// no root rights are needed, so this works on any Debian or Ubuntu with apt-get and dpkg-deb.
+// Command fetch makes sure that this checkout can start every server its tests need, by package download.
 //
 // With -cc it provides a C compiler instead, which the race detector cannot do without, and prints
 // the value of CC to use.

@@ -1,0 +1,253 @@
+package flowtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/enginelink"
+	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Option configures Run.
+type Option func(*config)
+
+// config is what the options set.
+type config struct {
+	patience time.Duration
+	worker   runtime.WorkerConfig
+}
+
+// defaultPatience is how much virtual time an assertion waits by default.
+const defaultPatience = 30 * 24 * time.Hour
+
+// Patience sets how long an assertion waits for what it asserts, in virtual time. It is not the time that the test
+// takes. The default is 30 days.
+func Patience(limit time.Duration) Option { return func(c *config) { c.patience = limit } }
+
+// Worker configures the workers. Lanes and capabilities of the flows under test are added to its own. The keeper of
+// workers is left out: Run starts another.
+func Worker(w runtime.WorkerConfig) Option { return func(c *config) { c.worker = w } }
+
+// T is the test in a bubble, with an engine of its own. Its methods may be called by several goroutines of the bubble;
+// those that end the test at a failure belong to the goroutine of the test, as for testing.T.
+type T struct {
+	testing.TB
+	config  config
+	virtual bool
+	place   place
+	engine  *runtime.Engine
+	client  *runtime.Client
+	admin   *admin.Client
+	log     *logTail
+	record  recorder
+	fleet   fleet
+}
+
+// Run runs a test with an engine of its own and a virtual clock, which begins at midnight UTC, 1 January 2000. All
+// goroutines that the test starts must have ended when it returns: the bubble panics otherwise. The test must not call
+// methods of the outer t. To run in parallel with others, call t.Parallel before.
+func Run(t *testing.T, test func(t *T), opts ...Option) {
+	t.Helper()
+	synctest.Test(t, func(inner *testing.T) {
+		inner.Helper()
+		x := newT(inner, config{patience: defaultPatience}, opts)
+		x.virtual = true
+		x.openEmbedded()
+		x.run(test)
+	})
+}
+
+func newT(tb testing.TB, c config, opts []Option) *T {
+	for _, opt := range opts {
+		opt(&c)
+	}
+	return &T{TB: tb, config: c, log: &logTail{}}
+}
+
+// run runs the test on the engine of its place.
+func (t *T) run(test func(t *T)) {
+	t.Helper()
+	t.begin()
+	test(t)
+	t.checkFakes()
+}
+
+// place is the engine under test: that of this process, or a server.
+type place struct {
+	store  *embedded.Engine // nil for a server
+	url    string
+	prefix string
+}
+
+// openEmbedded makes the engine in memory, which ends with the test.
+func (t *T) openEmbedded() {
+	t.Helper()
+	store, err := embedded.Open(context.Background(), embedded.Options{Library: lua.Source(), Logger: t.log.logger()})
+	if err != nil {
+		t.Fatalf("flowtest: open the engine: %v", err)
+	}
+	t.Cleanup(func() { t.noteError("close the engine", store.Close()) })
+	t.place = place{store: store}
+}
+
+// idleHeartbeat and idleReconcile keep the keeper quiet: it is alone, and nothing damages the data of a test.
+const (
+	idleHeartbeat = time.Minute
+	idleReconcile = 10 * 366 * 24 * time.Hour
+)
+
+// begin connects to the engine and starts the keeper.
+func (t *T) begin() {
+	t.Helper()
+	t.record.init()
+	t.fleet.t = t
+	engine, err := t.connect(nil)
+	if err != nil {
+		t.Fatalf("flowtest: %v", err)
+	}
+	t.engine = engine
+	t.Cleanup(func() { t.noteError("close the engine", engine.Close()) })
+	client, err := runtime.NewClient(engine)
+	operator, adminErr := admin.New(engine)
+	keeper, keeperErr := runtime.NewKeeper(engine, runtime.KeeperConfig{
+		HeartbeatInterval: idleHeartbeat, ReconcileEvery: idleReconcile,
+	})
+	if err := errors.Join(err, adminErr, keeperErr); err != nil {
+		t.Fatalf("flowtest: %v", err)
+	}
+	t.client, t.admin = client, operator
+	t.Cleanup(client.Close)
+	ctx, stop := context.WithCancel(context.Background())
+	var keeping sync.WaitGroup
+	keeping.Go(func() { t.noteError("keeper", keeper.Run(ctx)) })
+	t.Cleanup(func() {
+		stop()
+		keeping.Wait()
+	})
+	t.Cleanup(func() {
+		t.fleet.end()
+		if t.Failed() {
+			t.log.show(t)
+		}
+	})
+}
+
+// connect opens a connection to the engine under test that can be broken by its link; nil is one that never breaks.
+func (t *T) connect(l *link) (*runtime.Engine, error) {
+	config := runtime.OpenConfig{
+		Logger: t.log.logger(), AllowVolatile: true, Prefix: t.place.prefix, Partitions: 1,
+		Keeper: runtime.KeeperConfig{HeartbeatInterval: idleHeartbeat},
+	}
+	how := &enginelink.Link{Shared: t.place.store}
+	if l != nil {
+		how.Wrap = l.wrap
+	}
+	enginelink.Attach(&config, how)
+	return runtime.Open(context.Background(), t.place.url, config)
+}
+
+// noteError fails the test with an error, except that of an engine that was closed on purpose.
+func (t *T) noteError(what string, err error) {
+	if err != nil && !errors.Is(err, enginecore.ErrClosed) {
+		t.Errorf("flowtest: %s: %v", what, err)
+	}
+}
+
+// Client returns the client of the engine under test, for whatever the methods of T and TestRun do not do.
+func (t *T) Client() *runtime.Client { return t.client }
+
+// Engine returns the engine under test.
+func (t *T) Engine() *runtime.Engine { return t.engine }
+
+// Advance lets time pass: everything that is due meanwhile happens at its time. It returns when nothing happens any
+// more without more time.
+func (t *T) Advance(d time.Duration) {
+	t.Helper()
+	switch {
+	case d < 0:
+		t.Fatalf("flowtest: Advance(%s): time does not go back", d)
+	case !t.virtual && d > longestAdvance:
+		t.Skipf("flowtest: Advance(%s): on a server, a test waits %s at most", d, longestAdvance)
+	}
+	time.Sleep(d) // a virtual clock jumps
+	t.rest()
+}
+
+// rest waits until nothing happens any more without more time.
+func (t *T) rest() {
+	if t.virtual {
+		synctest.Wait()
+	}
+}
+
+// Virtual reports whether the clock of the test is virtual: in all tests but those of Engines on servers.
+func (t *T) Virtual() bool { return t.virtual }
+
+// settleFor is how long what follows from an event may take: messages wait for company, and workers for their turns.
+const settleFor = 50 * time.Millisecond
+
+// soon reports whether a condition holds now or when everything has happened that follows from what has happened.
+func (t *T) soon(holds func() bool) bool {
+	if t.rest(); holds() {
+		return true
+	}
+	if t.virtual {
+		t.Advance(settleFor)
+		return holds()
+	}
+	for end := time.Now().Add(serverSettle); time.Now().Before(end); {
+		time.Sleep(settleFor / 10) // between two looks
+		if holds() {
+			return true
+		}
+	}
+	return false
+}
+
+// bounded returns a context that ends when an assertion has waited long enough.
+func (t *T) bounded() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), t.config.patience)
+}
+
+// logTail keeps what the engine's users log, and shows its end when a test fails.
+type logTail struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// shownLines is how many lines of the log a failed test shows.
+const shownLines = 20
+
+func (l *logTail) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// Write implements io.Writer.
+func (l *logTail) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, string(bytes.TrimSpace(p)))
+	if len(l.lines) > shownLines {
+		l.lines = l.lines[len(l.lines)-shownLines:]
+	}
+	return len(p), nil
+}
+
+func (l *logTail) show(tb testing.TB) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.lines) > 0 {
+		tb.Logf("flowtest: the engine's log ends with:\n%s", strings.Join(l.lines, "\n"))
+	}
+}

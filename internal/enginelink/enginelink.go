@@ -1,0 +1,24 @@
+// Package enginelink lets packages of this module decide how an engine of package runtime is connected, which programs
+// cannot.
+package enginelink
+
+import (
+	"net"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+)
+
+// Link is how an engine is connected.
+type Link struct {
+	// Shared is the embedded engine to use in place of one of its own. Closing the runtime.Engine leaves it open.
+	// Defaults to nil: the engine that the URL names.
+	Shared *embedded.Engine
+	// Wrap is called with each connection that has been made and returns the one to use. It may be called by several
+	// goroutines. An error counts as one of the connection, which Wrap has closed. Defaults to nil: connections are
+	// used as they are.
+	Wrap func(net.Conn) (net.Conn, error)
+}
+
+// Attach sets the link of a *runtime.OpenConfig, which must not change afterwards. Package runtime sets it when it is
+// initialized, so that its OpenConfig has no field with a type that users cannot name.
+var Attach func(config any, link *Link)

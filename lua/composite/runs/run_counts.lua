@@ -1,0 +1,160 @@
+-- How many runs there are, by namespace, flow and outcome, and how many were started and ended in each hour. The counts change in
+-- the calls that start, end, reopen and purge runs, and in no others.
+--
+-- A start and an end are counted in the hash of their hour, with one command. When the first of a further hour comes, the hash
+-- before is added to the totals, and kept for a while. So what there is now is the totals and the present hash together, which the
+-- field `hour` of the totals names. A purged run is taken off the totals alone.
+
+local HOUR_MS = 3600000
+
+-- How long the counts of an hour are kept (ms).
+local KEPT_MS = 8 * 24 * HOUR_MS
+
+-- Hours that one call reads.
+local MAX_HOURS = 200
+
+-- What the call has counted and not written yet, by field: key, number, context. It lives from call to call, as the frame of each
+-- call writes it in the end.
+local pending = {}
+
+local function add(c, target, field, by, is_total)
+  local entry = pending[field]
+  if entry and entry.key ~= target then
+    field = field .. '\n' .. target
+    entry = pending[field]
+  end
+  if entry then
+    entry.by = entry.by + by
+  else
+    pending[field] = { key = target, by = by, c = c, is_total = is_total }
+  end
+end
+
+-- The field of an event (started, success, failed, cancelled, expired) of the runs of a flow. Those that belong to nodes are
+-- counted apart.
+function run_counts.field(event, flow_name, namespace, is_child)
+  return (is_child and 'child_' or '') .. event .. ' ' .. (flow_name or '') .. ' ' .. (namespace or '')
+end
+
+function run_counts.hour(ms) return number.text(math.floor(ms / HOUR_MS)) end
+
+local function count(c, field) add(c, key.ffx_run_counts_of_hour(c, run_counts.hour(c.now)), field, 1) end
+
+function run_counts.started(c, flow_name, namespace, is_child)
+  count(c, run_counts.field('started', flow_name, namespace, is_child))
+end
+
+-- A run has ended. `flow` has its flow_kind, namespace and parent_execution_id.
+function run_counts.ended(c, flow, outcome)
+  count(c, run_counts.field(outcome, flow.flow_kind, flow.namespace, is_set(flow.parent_execution_id)))
+end
+
+-- A run is no longer what an event has counted.
+function run_counts.taken_back(c, event, flow)
+  local field = run_counts.field(event, flow.flow_kind, flow.namespace, is_set(flow.parent_execution_id))
+  add(c, key.ffx_run_counts(c), field, -1, true)
+end
+
+-- Adds to a field of the totals. A field that is 0 goes.
+function run_counts.add_total(totals, field, by)
+  if redis.call('HINCRBY', totals, field, by) == 0 then redis.call('HDEL', totals, field) end
+end
+
+-- The hash of this hour belongs to what there is now. That of an hour before is added to the totals.
+function run_counts.begin_hour(c)
+  local totals, hour = key.ffx_run_counts(c), run_counts.hour(c.now)
+  local before = redis.call('HGET', totals, 'hour')
+  if before == hour then return end
+  if before then
+    local done = key.ffx_run_counts_of_hour(c, before)
+    local fields = redis.call('HGETALL', done)
+    for i = 1, #fields, 2 do run_counts.add_total(totals, fields[i], fields[i + 1]) end
+    redis.call('PEXPIRE', done, KEPT_MS)
+  end
+  redis.call('HSET', totals, 'hour', hour)
+end
+
+-- Writes what the call has counted. The next call gets another table, as in event_log.write.
+function run_counts.write()
+  if not next(pending) then return end
+  local counted = pending
+  pending = {}
+  for field, entry in next, counted, nil do
+    local c, by = entry.c, entry.by
+    field = string.match(field, '^[^\n]*')
+    if entry.is_total then
+      if by ~= 0 then run_counts.add_total(entry.key, field, by) end
+    elseif redis.call('HINCRBY', entry.key, field, by) == by then
+      run_counts.begin_hour(c) -- the first of its kind in this hour
+    end
+  end
+end
+
+-- A call that was broken off by an error has left counts behind.
+function run_counts.drop()
+  if next(pending) then pending = {} end
+end
+
+-- What there is now, by field.
+function run_counts.present(c)
+  local totals, sums = key.ffx_run_counts(c), {}
+  local hour = redis.call('HGET', totals, 'hour')
+  local function take(name)
+    local fields = redis.call('HGETALL', name)
+    for i = 1, #fields, 2 do
+      if fields[i] ~= 'hour' then sums[fields[i]] = (sums[fields[i]] or 0) + tonumber(fields[i + 1]) end
+    end
+  end
+  take(totals)
+  if hour then take(key.ffx_run_counts_of_hour(c, hour)) end
+  return sums
+end
+
+-- Appends the counts of a namespace, and of a flow if one is named, to a list.
+local function append_counts(list, hour, event, flow_name, namespace, runs, A)
+  if namespace == A.namespace and (not is_set(A.flow_name) or flow_name == A.flow_name) then
+    list[#list + 1] = { hour, event, flow_name, number.text(runs) }
+  end
+end
+
+local function each_field(list, hour, fields, A)
+  for field, runs in pairs(fields) do
+    local event, flow_name, namespace = string.match(field, '^(%S*) (%S*) (.*)$')
+    if event and tonumber(runs) ~= 0 then append_counts(list, hour, event, flow_name, namespace, tonumber(runs), A) end
+  end
+end
+
+-- @record run_count hour:int event:text flow_name:text runs:int
+
+-- @function ffx_count_runs
+-- @summary  How many runs of a partition there are, by flow and event: `started` counts all runs that are not purged, success,
+--           failed, cancelled and expired those of them that ended so; with `child_` in front, those that nodes of other runs
+--           stand for. With `from_hour` and `to_hour`, hours since 1970, how many were started and ended so in each of these
+--           hours, purged ones included; what is older than `kept_from` is not known any more. No run is read.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      namespace          text
+-- @arg      flow_name          text optional
+-- @arg      from_hour          int optional
+-- @arg      to_hour            int optional
+-- @reply    OK counts:list(run_count) now:unix_ms kept_from:unix_ms
+-- @error    invalid_input message:text
+function F.ffx_count_runs(K, A)
+  local from, to, err
+  from, err = number.optional('from_hour', A.from_hour, nil)
+  if err then return err end
+  to, err = number.optional('to_hour', A.to_hour, from)
+  if err then return err end
+  local c, list = call.open(K.partition), {}
+  if from and to - from >= MAX_HOURS then
+    return reply.err('invalid_input', 'at most ' .. MAX_HOURS .. ' hours in one call, got: ' .. number.text(to - from + 1))
+  end
+  if not from then each_field(list, '0', run_counts.present(c), A) end
+  for hour = from or 1, to or 0 do
+    local text, fields = number.text(hour), {}
+    local found = redis.call('HGETALL', key.ffx_run_counts_of_hour(c, text))
+    for i = 1, #found, 2 do fields[found[i]] = found[i + 1] end
+    each_field(list, text, fields, A)
+  end
+  return reply.ok(list, c.now_text, number.text((math.floor(c.now / HOUR_MS) - KEPT_MS / HOUR_MS) * HOUR_MS))
+end

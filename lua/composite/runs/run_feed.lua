@@ -1,0 +1,181 @@
+-- The feed of a namespace: what happens to its runs, partition by partition, for those who follow all of them. It is written while
+-- it is open; its readers keep it open. It costs one command for each call with updates.
+--
+-- A feed is a stream. An entry has the updates of one call, a line for each. The first entry says that the feed was opened. Where a
+-- reader's entry is gone, what followed it may be gone, too.
+
+-- @text run_update {kind:word} {flow_id:word} {flow_name:word} {is_child:word} {node:word} {size:int} {rest}
+
+-- How long a feed stays open (ms) after a reader has said so.
+local OPEN_MS = 3600000
+
+-- How long the interpreter goes by what it knows of the open feeds of a partition (ms). Feeds are opened in the same interpreter, so
+-- this is for slots that move between servers, and for keys that were removed.
+local KNOWN_MS = 5000
+
+-- Entries kept of a feed, about.
+local MAX_ENTRIES = '1000'
+
+-- Entries that one call reads.
+local READ_ENTRIES = 100
+
+-- What the call has to tell and has not written yet, by feed.
+local pending = {}
+
+-- The feeds of a partition that are open, by namespace with the time until which they are; false when none is.
+local function open_feeds(c)
+  local at = c.at
+  local feeds = at.run_feeds
+  if feeds ~= nil and c.now >= at.run_feeds_at and c.now - at.run_feeds_at < KNOWN_MS then return feeds end
+  feeds = false
+  local found = redis.call('HGETALL', key.ffx_open_feeds(c))
+  for i = 1, #found, 2 do
+    feeds = feeds or {}
+    feeds[found[i]] = tonumber(found[i + 1])
+  end
+  at.run_feeds, at.run_feeds_at = feeds, c.now
+  return feeds
+end
+
+-- Tells the feed of a namespace of a run, if it is open.
+local function tell(c, feeds, namespace, kind, flow_id, flow_name, run_id, is_child, node, detail)
+  local open_until = feeds[namespace]
+  if not open_until or open_until <= c.now then return end
+  local feed_key = key.ffx_run_feed(c, namespace)
+  local lines = pending[feed_key]
+  if not lines then
+    lines = {}
+    pending[feed_key] = lines
+  end
+  lines[#lines + 1] = encode.run_update(kind, flow_id, flow_name, is_child and '1' or '0', node or '', #run_id,
+    event_log.escaped(run_id .. (detail or '')))
+end
+
+function run_feed.started(c, flow_id, flow_name, namespace, run_id, is_child)
+  local feeds = open_feeds(c)
+  if feeds then tell(c, feeds, namespace, 'flow_submitted', flow_id, flow_name, run_id, is_child) end
+end
+
+-- A run has ended. `flow` has its flow_kind, run_id, namespace and parent_execution_id.
+function run_feed.ended(c, flow_id, flow, outcome)
+  local feeds = open_feeds(c)
+  if feeds then
+    tell(c, feeds, flow.namespace or '', 'flow_' .. outcome, flow_id, flow.flow_kind or '', flow.run_id or '',
+      is_set(flow.parent_execution_id), flow.failed_node)
+  end
+end
+
+local FIELDS = { 'namespace', 'flow_kind', 'run_id', 'parent_execution_id' }
+
+-- Something of note has happened to a run, or to a node of it.
+function run_feed.note(c, flow_id, event, node, detail)
+  local feeds = open_feeds(c)
+  local flow = feeds and record.read(key.flow_core(c, flow_id), FIELDS)
+  if not flow then return end
+  tell(c, feeds, flow.namespace or '', event, flow_id, flow.flow_kind or '', flow.run_id or '', flow.parent_execution_id, node, detail)
+end
+
+-- Writes what the call has to tell. The next call gets another table, as in event_log.write.
+function run_feed.write()
+  if not next(pending) then return end
+  local feeds = pending
+  pending = {}
+  for feed_key, lines in next, feeds, nil do
+    redis.call('XADD', feed_key, 'MAXLEN', '~', MAX_ENTRIES, '*', 'updates', table.concat(lines, '\n'))
+  end
+end
+
+-- A call that was broken off by an error has left updates behind.
+function run_feed.drop()
+  if next(pending) then pending = {} end
+end
+
+local function last_entry(feed_key)
+  local last = redis.call('XREVRANGE', feed_key, '+', '-', 'COUNT', 1)[1]
+  return last and last[1]
+end
+
+-- @function ffx_open_feed
+-- @summary  Opens the feed of a namespace in a partition, or keeps it open: for an hour. Gives the position behind all that has
+--           been told so far.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      namespace          text
+-- @reply    OK last:text
+function F.ffx_open_feed(K, A)
+  local c = call.open(K.partition)
+  local open_key, feed_key = key.ffx_open_feeds(c), key.ffx_run_feed(c, A.namespace)
+  local open_until = tonumber(redis.call('HGET', open_key, A.namespace) or nil) or 0
+  local last = open_until > c.now and last_entry(feed_key)
+  if not last then
+    redis.call('UNLINK', feed_key)
+    last = redis.call('XADD', feed_key, '*', 'updates', '')
+  end
+  local found = redis.call('HGETALL', open_key)
+  for i = 1, #found, 2 do
+    if tonumber(found[i + 1]) <= c.now then redis.call('HDEL', open_key, found[i]) end
+  end
+  redis.call('HSET', open_key, A.namespace, number.text(c.now + OPEN_MS))
+  redis.call('PEXPIRE', open_key, OPEN_MS)
+  redis.call('PEXPIRE', feed_key, OPEN_MS)
+  c.at.run_feeds = nil
+  return reply.ok(last)
+end
+
+-- Reports whether a reader wants an event. `kinds` are all when nil.
+local function is_wanted(A, kinds, kind, flow_name, is_child)
+  if kinds and not kinds[kind] then return false end
+  if is_set(A.flow_name) then return flow_name == A.flow_name end
+  return is_child ~= '1' or A.children == '1'
+end
+
+-- Appends what a reader wants of an entry to a list.
+local function append_entry(list, A, kinds, entry)
+  local id, place = entry[1], 0
+  for line in string.gmatch(entry[2][2] or '', '[^\n]+') do
+    place = place + 1
+    local kind, flow_id, flow_name, is_child, node, size, rest = decode.run_update(line)
+    if kind and is_wanted(A, kinds, kind, flow_name, is_child) then
+      rest, size = event_log.unescaped(rest), tonumber(size)
+      list[#list + 1] = {
+        string.match(id, '^%d+'), kind, flow_id, flow_name, string.sub(rest, 1, size), is_child, node, string.sub(rest, size + 1),
+        id, number.text(place),
+      }
+    end
+  end
+end
+
+-- @record run_update at:unix_ms kind:text flow_id:flow_id flow_name:text run_id:text child:bool node:text detail:text entry:text place:int
+
+-- @function ffx_read_feed
+-- @summary  What has been told by the feed of a namespace in a partition behind a position: of a flow or all, of certain kinds,
+--           and with `children` of runs that nodes of other runs stand for, too. `lost` says that the position is gone, and what
+--           followed it may be; all that is left is given then. Reads a bounded number of entries: go on behind `next` while
+--           `more`.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      namespace          text
+-- @arg      after              text
+-- @arg      flow_name          text optional
+-- @arg      kinds              csv optional
+-- @arg      children           bool optional
+-- @reply    OK updates:list(run_update) next:text lost:bool more:bool
+function F.ffx_read_feed(K, A)
+  local c, list, kinds = call.open(K.partition), {}, nil
+  if is_set(A.kinds) then
+    kinds = {}
+    for kind in string.gmatch(A.kinds, '[^,]+') do kinds[kind] = true end
+  end
+  local feed_key = key.ffx_run_feed(c, A.namespace)
+  local entries = redis.call('XRANGE', feed_key, string.match(A.after, '^%d+%-%d+$') or '-', '+', 'COUNT', READ_ENTRIES + 1)
+  local there = entries[1] and entries[1][1] == A.after
+  if not there then
+    entries = redis.call('XRANGE', feed_key, '-', '+', 'COUNT', READ_ENTRIES)
+  end
+  local last = A.after
+  for i = there and 2 or 1, #entries do
+    append_entry(list, A, kinds, entries[i])
+    last = entries[i][1]
+  end
+  return reply.ok(list, last, there and '0' or '1', #entries >= READ_ENTRIES and '1' or '0')
+end

@@ -1,0 +1,144 @@
+package runtime_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+)
+
+// What a library leaves behind where a call names what has changed since its caller looked. The reference library takes
+// the names of the call as they are, and no client can know better; this project's library looks itself. The page on
+// contract mode lists these.
+
+// isListed reports whether a sorted set has an execution.
+func (x *outside) isListed(key string, id enginecore.ExecutionID) bool {
+	x.t.Helper()
+	client := x.core.Client()
+	_, err := client.Do(x.ctx, client.B().Zscore().Key(key).Member(string(id)).Build()).ToString()
+	return err == nil
+}
+
+// partitionOf returns the partition of an execution.
+func (x *outside) partitionOf(id enginecore.ExecutionID) enginecore.Partition {
+	x.t.Helper()
+	p, err := id.Partition()
+	require.NoError(x.t, err)
+	return p
+}
+
+// A cancel whose caller has read the execution before it began to wait ends it, and signals do not count any more. The
+// waitpoint stays active with the reference library.
+func TestCancelThatMeetsASuspension(t *testing.T) {
+	anyContract(t, func(t *testing.T, x *outside) {
+		_, err := x.operator.RotateSecret(x.ctx, admin.Secret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
+		require.NoError(t, err)
+		id := x.create("of a program", "")
+		wait, err := x.suspend(x.program.Claim(id, 0))
+		require.NoError(t, err)
+		_, err = x.core.CancelExecution(x.ctx, enginerpc.CancelExecutionCall{
+			ExecutionID: id, LaneID: enginetest.ProgramLane, WorkerInstanceID: enginetest.ProgramWorker, Reason: "late",
+			Source: "operator_override",
+		})
+		require.NoError(t, err)
+		require.Equal(t, enginecore.PublicCancelled, x.execution(id).State)
+		client := x.core.Client()
+		state, err := client.Do(x.ctx, client.B().Hget().Key(x.core.Keys().WaitpointRecord(x.partitionOf(id), wait.WaitpointID)).
+			Field("state").Build()).ToString()
+		require.NoError(t, err)
+		require.Equal(t, x.Reference(), state == "active", state)
+		_, err = x.operator.DeliverSignal(x.ctx, admin.Signal{
+			Execution: id, Waitpoint: wait.WaitpointID, Token: wait.WaitpointToken, Name: "go",
+		})
+		require.Error(t, err)
+		require.Equal(t, enginecore.PublicCancelled, x.execution(id).State)
+	})
+}
+
+// A cancel whose caller has read the execution before it was claimed ends it. The list of the worker's leases keeps its
+// entry with the reference library.
+func TestCancelThatMeetsAClaim(t *testing.T) {
+	anyContract(t, func(t *testing.T, x *outside) {
+		id := x.create("of a program", "")
+		claimed := x.program.Claim(id, 0)
+		_, err := x.core.CancelExecution(x.ctx, enginerpc.CancelExecutionCall{
+			ExecutionID: id, LaneID: enginetest.ProgramLane, AttemptIndex: claimed.AttemptIndex, Reason: "late",
+			Source: "operator_override",
+		})
+		require.NoError(t, err)
+		require.Equal(t, enginecore.PublicCancelled, x.execution(id).State)
+		client := x.core.Client()
+		listed, err := client.Do(x.ctx, client.B().Sismember().
+			Key(x.core.Keys().IndexWorkerLeases(x.partitionOf(id), enginetest.ProgramWorker)).Member(string(id)).Build()).AsBool()
+		require.NoError(t, err)
+		require.Equal(t, x.Reference(), listed)
+	})
+}
+
+// An edge that is applied to a blocked execution makes it wait for its upstream. The list of those that wait for a budget
+// keeps its entry with the reference library; keepers pass over it.
+func TestEdgeToABlockedExecution(t *testing.T) {
+	anyContract(t, func(t *testing.T, x *outside) {
+		up, down := x.create("of a program", ""), x.create("of a program", "")
+		now, err := x.core.Now(x.ctx)
+		require.NoError(t, err)
+		_, err = x.core.BlockExecutionForAdmission(x.ctx, enginerpc.BlockExecutionForAdmissionCall{
+			LaneID: enginetest.ProgramLane, ExecutionID: down, BlockingReason: "waiting_for_budget", Now: now,
+		})
+		require.NoError(t, err)
+		key := x.core.Keys().LaneBlockedBudget(x.partitionOf(down), enginetest.ProgramLane)
+		require.True(t, x.isListed(key, down))
+		f := &outsider{t: t, ctx: x.ctx, core: x.core, p: x.partitionOf(up)}
+		f.link(up, down)
+		require.Equal(t, enginecore.EligibilityBlockedByDeps, x.execution(down).Eligibility)
+		require.Equal(t, x.Reference(), x.isListed(key, down))
+		x.Keeper(t)
+		x.program.Complete(x.program.Claim(up, 0), "1")
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if e := x.execution(down); e.Eligibility != enginecore.EligibleNow {
+				return "it is " + string(e.Eligibility)
+			}
+			return ""
+		})
+		x.program.Complete(x.program.Claim(down, 0), "2")
+		require.Equal(t, enginecore.PublicCompleted, x.execution(down).State)
+	})
+}
+
+// An execution that is given up because it has been lost too often fails. Its last attempt stays interrupted with the
+// reference library, without an end.
+func TestLastAttemptOfWhatIsGivenUp(t *testing.T) {
+	anyContract(t, func(t *testing.T, x *outside) {
+		id := x.create("of a program", `{"max_reclaim_count":1}`)
+		x.lease(id, time.Hour)
+		for lost := range enginecore.AttemptIndex(2) {
+			_, err := x.operator.RevokeLease(x.ctx, id, "", "it hangs")
+			require.NoError(t, err)
+			_, err = x.core.IssueReclaimGrant(x.ctx, enginerpc.IssueReclaimGrantCall{Grant: enginerpc.Grant{
+				ExecutionID: id, WorkerID: "w", WorkerInstanceID: "dies", LaneID: enginetest.ProgramLane, GrantTTL: time.Minute,
+			}})
+			require.NoError(t, err)
+			_, err = x.core.ReclaimExecution(x.ctx, enginerpc.ReclaimExecutionCall{
+				ExecutionID: id, WorkerID: "w", WorkerInstanceID: "dies", LaneID: enginetest.ProgramLane, LeaseTTL: time.Hour,
+				LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()),
+				OldAttemptIndex: lost, AttemptIndex: lost + 1,
+			})
+			if lost == 0 {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, enginecore.ErrMaxRetriesExhausted)
+			}
+		}
+		require.Equal(t, enginecore.PublicFailed, x.execution(id).State)
+		client := x.core.Client()
+		ended, err := client.Do(x.ctx, client.B().Hexists().Key(x.core.Keys().AttemptRecord(id, 1)).Field("ended_at").Build()).AsBool()
+		require.NoError(t, err)
+		require.Equal(t, x.Reference(), !ended)
+	})
+}

@@ -1,0 +1,186 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/runcount"
+)
+
+// maxCountedHours is the longest time that is counted by hour: so many hours the engine keeps.
+const maxCountedHours = 8 * 24
+
+// Counts returns how many runs of the client's namespace satisfy a query, in groups: without groups one count, and none
+// if no run does. The groups are sorted by hour, flow and state.
+//
+// The engine counts runs as they start and end, and reads no run, so the cost does not grow with their number. The
+// counts are exact, except after a damage of the server's data until the keepers have repaired them. Each partition is
+// counted at a moment of its own.
+//
+// A query may set Flow, States and Children, and is then answered by the present states of all runs. With CreatedFrom,
+// it is how many runs were started, with FinishedFrom, how many ended in each state: in whole hours, CreatedFrom and
+// the others being the beginning of one, of the last 8 days. Such counts include runs that have been purged, and each
+// end of a run that was run again. Starts have no states. Other fields, and runcount.Hour without a time, return
+// ErrInvalid, as does a time that is not kept any more. In contract mode the error matches ErrNotInContract.
+func (c *Client) Counts(ctx context.Context, q RunQuery, by ...runcount.By) ([]runcount.Count, error) {
+	if err := c.ready(ctx); err != nil {
+		return nil, fmt.Errorf("count runs: %w", err)
+	}
+	if err := errors.Join(q.Check(), q.checkCounted(by)); err != nil {
+		return nil, fmt.Errorf("count runs: %w", err)
+	}
+	hours := q.countedHours()
+	replies, err := engine.InAllPartitions(ctx, c.session, func(p enginecore.Partition) enginerpc.CountRunsCall {
+		call := enginerpc.CountRunsCall{Partition: p, Namespace: string(c.session.Namespace), FlowName: q.Flow}
+		if hours != (hourSpan{}) {
+			call.FromHour, call.ToHour = hours.from, hours.last
+		}
+		return call
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count runs: %w", err)
+	}
+	groups := make(map[runcount.Count]int)
+	for _, reply := range replies {
+		if hours != (hourSpan{}) && time.Unix(hours.from*secondsPerHour, 0).Before(reply.KeptFrom) {
+			return nil, fmt.Errorf("count runs: %w", invalid("run query: counts are kept from %s on",
+				reply.KeptFrom.UTC().Format(time.RFC3339)))
+		}
+		q.addCounts(groups, reply.Counts, by)
+	}
+	return sortedCounts(groups), nil
+}
+
+const secondsPerHour = 3600
+
+// hourSpan are hours since 1970, both included.
+type hourSpan struct{ from, last int64 }
+
+// countedHours are the hours that a query is about; zero for the present.
+func (q RunQuery) countedHours() hourSpan {
+	from, before := q.CreatedFrom, q.CreatedBefore
+	if q.hasFinished() {
+		from, before = q.FinishedFrom, q.FinishedBefore
+	}
+	if from.IsZero() {
+		return hourSpan{}
+	}
+	if before.IsZero() {
+		before = time.Now().Add(time.Hour) // the server's clock may be ahead
+	}
+	first := from.Unix() / secondsPerHour
+	return hourSpan{first, max(first, (before.Unix()-1)/secondsPerHour)}
+}
+
+// checkCounted reports what of a query cannot be counted without reading runs.
+func (q RunQuery) checkCounted(by []runcount.By) error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, invalid("run query: "+format, args...)) }
+	for name, set := range map[string]bool{"Tags": len(q.Tags) > 0, "Text": q.Text != "", "Sort": q.Sort != ""} {
+		if set {
+			fault("%s: runs are not counted by it; list them", name)
+		}
+	}
+	for i, group := range by {
+		switch group {
+		case runcount.Flow, runcount.State, runcount.Hour:
+		default:
+			fault("group %q: must be one of flow, state, hour", group)
+		}
+		if slices.Contains(by[:i], group) {
+			fault("group %q is named twice", group)
+		}
+	}
+	if slices.Contains(by, runcount.Hour) && !q.hasCreated() && !q.hasFinished() {
+		fault("runs are grouped by hour with CreatedFrom or FinishedFrom only")
+	}
+	if q.hasCreated() && (len(q.States) > 0 || slices.Contains(by, runcount.State)) {
+		fault("starts have no states: leave CreatedFrom out, or count ends with FinishedFrom")
+	}
+	q.checkHours(fault)
+	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(faults...)
+}
+
+func (q RunQuery) checkHours(fault func(format string, args ...any)) {
+	for _, at := range []time.Time{q.CreatedFrom, q.CreatedBefore, q.FinishedFrom, q.FinishedBefore} {
+		if !at.IsZero() && !at.Equal(at.Truncate(time.Hour)) {
+			fault("%s is not the beginning of an hour", at.Format(time.RFC3339Nano))
+		}
+	}
+	if (q.hasCreated() && q.CreatedFrom.IsZero()) || (q.hasFinished() && q.FinishedFrom.IsZero()) {
+		fault("a count with a time needs its beginning")
+	}
+	if hours := q.countedHours(); hours.last-hours.from > maxCountedHours+1 {
+		fault("at most %d hours are counted", maxCountedHours)
+	}
+}
+
+// countedEvents are the engine's words for what is counted, with the state that it leads to. A start has none.
+var countedEvents = map[string]RunState{
+	"started": "", "success": RunSucceeded, "failed": RunFailed, "cancelled": RunCancelled, "expired": RunExpired,
+}
+
+// addCounts adds what a partition has counted to the groups.
+func (q RunQuery) addCounts(groups map[runcount.Count]int, counts []enginerpc.RunCount, by []runcount.By) {
+	add := func(n enginerpc.RunCount, state RunState, runs int) {
+		if len(q.States) > 0 && !slices.Contains(q.States, state) {
+			return
+		}
+		var group runcount.Count
+		for _, name := range by {
+			switch name {
+			case runcount.Flow:
+				group.Flow = n.FlowName
+			case runcount.State:
+				group.State = string(state)
+			case runcount.Hour:
+				group.Hour = time.Unix(n.Hour*secondsPerHour, 0).UTC()
+			}
+		}
+		groups[group] += runs
+	}
+	for _, n := range counts {
+		event, isChild := strings.CutPrefix(n.Event, "child_")
+		state, known := countedEvents[event]
+		runs := int(n.Runs)
+		switch {
+		case !known || isChild && !q.Children && q.Flow == "":
+		case q.hasCreated():
+			if state == "" {
+				add(n, "", runs)
+			}
+		case q.hasFinished():
+			if state != "" {
+				add(n, state, runs)
+			}
+		case state == "":
+			add(n, RunRunning, runs)
+		default: // it was counted as started, too
+			add(n, RunRunning, -runs)
+			add(n, state, runs)
+		}
+	}
+}
+
+// sortedCounts lists the groups that have runs.
+func sortedCounts(groups map[runcount.Count]int) []runcount.Count {
+	var list []runcount.Count
+	for group, runs := range groups {
+		if group.Runs = runs; runs > 0 {
+			list = append(list, group)
+		}
+	}
+	slices.SortFunc(list, func(a, b runcount.Count) int {
+		return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.State, b.State))
+	})
+	return list
+}

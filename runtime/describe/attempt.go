@@ -1,0 +1,45 @@
+package describe
+
+import (
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
+)
+
+// Outcome is how an attempt ended. It is empty while the attempt runs or is put aside.
+type Outcome string
+
+// Outcomes of attempts.
+const (
+	// Succeeded, Failed, Cancelled and Expired: the attempt ended so. Another attempt may follow a failed one.
+	Succeeded Outcome = "success"
+	Failed    Outcome = "failed"
+	Cancelled Outcome = "cancelled"
+	Expired   Outcome = "expired"
+	// WorkerLost: its lease has ended, and another worker continues with a new attempt or has not yet.
+	WorkerLost Outcome = "worker_lost"
+	// Revoked: an operator took the node from its worker.
+	Revoked Outcome = "revoked"
+)
+
+// Attempt is one try to carry out a node.
+type Attempt struct {
+	// Number counts from 1. It counts on over reruns of the node.
+	Number int `json:"number"`
+	// Replay is how often the node had been reset after its end when the attempt began.
+	Replay int `json:"replay,omitempty"`
+	// Worker is the worker instance that had it last; empty for an attempt whose beginning the log does not have.
+	Worker string `json:"worker,omitempty"`
+	// Begun and Ended are by the engine's clock; zero when the log does not have them.
+	Begun time.Time `json:"begun,omitzero"`
+	Ended time.Time `json:"ended,omitzero"`
+	// Outcome is how it ended, and Error the reason of an end without success.
+	Outcome Outcome `json:"outcome,omitempty"`
+	Error   string  `json:"error,omitempty"`
+	// Aside is what the attempt was put aside for, if it has not gone on since: suspended, waiting_children, delayed or
+	// released.
+	Aside runevent.Kind `json:"aside,omitempty"`
+	// Percent and Message are its last progress.
+	Percent float64 `json:"percent,omitempty"`
+	Message string  `json:"message,omitempty"`
+}

@@ -1,0 +1,66 @@
+package runtime
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// DescribeNode returns the state of one node as Describe does, with its whole input and result and its attempts. The
+// error wraps ErrRunNotFound, or ErrUnknownNode when the run has no such node.
+func (r *RunRef) DescribeNode(ctx context.Context, node string) (*NodeDescription, error) {
+	if err := r.ready(ctx); err != nil {
+		return nil, err
+	}
+	q := describe.Request{Values: true, ValueBytes: wholeValue, Attempts: true, Paged: true, Nodes: 1}
+	d, _, err := r.readDescription(ctx, describe.Request{Paged: true, Nodes: 1})
+	if err != nil {
+		return nil, r.errorf("describe node "+node+" of", runFault(err))
+	}
+	place, known := d.places[node]
+	if !known {
+		return nil, r.errorf("describe node "+node+" of", engine.ErrUnknownNode)
+	}
+	if q.Cursor = strconv.Itoa(place); place == 0 {
+		q.Cursor = ""
+	}
+	if d, err = r.describe(ctx, q); err != nil {
+		return nil, err
+	}
+	if len(d.Nodes) == 0 || d.Nodes[0].Name != node {
+		return nil, r.errorf("describe node "+node+" of", engine.ErrUnknownNode)
+	}
+	return &d.Nodes[0], nil
+}
+
+// wholeValue is a bound that no value reaches, not even an input that is composed of many results.
+const wholeValue = 1 << 40
+
+// eventsPage is the number of events read at once for the attempts of nodes.
+const eventsPage = 500
+
+// addAttempts adds the attempts of the nodes that d describes.
+func (r *RunRef) addAttempts(ctx context.Context, d *RunDescription) error {
+	var history describe.History
+	call := enginerpc.ReadEventsCall{Partition: r.partition, FlowID: r.flowID, Limit: eventsPage}
+	for {
+		reply, err := r.client.session.Backend.ReadEvents(ctx, call)
+		if err != nil {
+			return err
+		}
+		for _, e := range reply.Events {
+			history.Add(engine.ReadEvent(e))
+		}
+		if len(reply.Events) == 0 {
+			break
+		}
+		call.After = reply.Events[len(reply.Events)-1].ID
+	}
+	for i := range d.Nodes {
+		d.Nodes[i].History = history.Attempts(d.Nodes[i].Name)
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"regexp"
+	"strconv"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// pageCursor is what a cursor of a page looks like.
+var pageCursor = regexp.MustCompile(`^(s?[0-9]{1,20})?$`)
+
+// checkRequest checks what a description is asked for, and sets what is left open.
+func checkRequest(q *describe.Request) error {
+	switch {
+	case q.ValueBytes < 0 || q.ValueBytes > describe.MaxValueBytes:
+		return invalid("describe.Values(%d): must be 0 to %d bytes", q.ValueBytes, describe.MaxValueBytes)
+	case q.Paged && (q.Nodes < 1 || q.Nodes > describe.MaxPage):
+		return invalid("describe.Page of %d nodes: must be 1 to %d", q.Nodes, describe.MaxPage)
+	case q.Paged && !pageCursor.MatchString(q.Cursor):
+		return invalid("describe.Page: %.40q is not a cursor: use RunDescription.Next", q.Cursor)
+	}
+	q.ValueBytes = cmp.Or(q.ValueBytes, describe.DefaultValueBytes)
+	return nil
+}
+
+// cut leaves the nodes of a page, where the engine has given all of them.
+func (d *RunDescription) cut(q describe.Request) {
+	if !q.Paged || len(d.Nodes) <= q.Nodes {
+		return
+	}
+	from, _ := strconv.Atoi(q.Cursor)
+	to := min(from+q.Nodes, len(d.Nodes))
+	if to < len(d.Nodes) {
+		d.Next = strconv.Itoa(to)
+	}
+	d.Nodes = d.Nodes[min(from, to):to]
+}
+
+// readValues are values of a run as the engine gives them.
+type readValues struct {
+	input enginerpc.ReadValue
+	nodes map[string]enginerpc.ReadValue
+}
+
+// valuesPerCall is the number of executions that one call reads values of.
+const valuesPerCall = 256
+
+// readValues reads the input of the run, and the states and results of nodes by their names, limit bytes of each.
+// Without names it reads nothing.
+func (r *RunRef) readValues(
+	ctx context.Context, d *RunDescription, names []string, limit int,
+) (read readValues, err error) {
+	read.nodes = make(map[string]enginerpc.ReadValue, len(names))
+	store, err := engine.Capability[engine.ValueStore](r.client.session.Backend)
+	if err != nil || len(names) == 0 {
+		return read, err
+	}
+	call := enginerpc.ReadValuesCall{Partition: r.partition, FlowID: r.flowID, MaxBytes: int64(limit)}
+	for len(names) > 0 {
+		page := names[:min(len(names), valuesPerCall)]
+		call.Executions = make([]enginecore.ExecutionID, len(page))
+		for i, name := range page {
+			call.Executions[i] = r.nodeID(d, name)
+		}
+		reply, err := store.ReadValues(ctx, call)
+		if err != nil {
+			return read, err
+		}
+		read.input = enginerpc.ReadValue{Has: reply.HasInput, Size: reply.InputSize, Part: reply.Input}
+		for i, value := range reply.Executions {
+			read.nodes[page[i]] = value
+		}
+		names = names[max(1, len(reply.Executions)):]
+	}
+	return read, nil
+}
+
+// nodeID returns the id of the execution of a node that the graph of the run has.
+func (r *RunRef) nodeID(d *RunDescription, name string) enginecore.ExecutionID {
+	if !engine.Has[engine.GraphStore](r.client.session.Backend) {
+		return enginecore.ExecutionIDFor(r.partition, r.flowID, name)
+	}
+	return enginecore.NodeExecutionID(r.partition, r.flowID, d.places[name]+1)
+}
+
+// addValues adds the values of the run and of the nodes that d describes, limit bytes of each.
+func (r *RunRef) addValues(ctx context.Context, d *RunDescription, limit int) error {
+	if d.graph == nil {
+		return nil
+	}
+	if len(d.Nodes) > describe.MaxPage {
+		return invalid("describe.Values of %d nodes: at most %d are allowed: use describe.Page", len(d.Nodes),
+			describe.MaxPage)
+	}
+	read, err := r.readValues(ctx, d, d.valuesNeeded(), limit)
+	if err != nil {
+		return err
+	}
+	codec := codecName(d.graph.Codec)
+	d.Input = partOf(read.input, codec)
+	if d.graph.Return != "" && d.State == RunSucceeded {
+		d.Result = partOf(read.nodes[d.graph.Return], codec)
+	}
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		spec := d.specs[n.Name]
+		if spec == nil {
+			continue
+		}
+		n.Result = partOf(read.nodes[n.Name], codecName(spec.Codec))
+		if n.Input, err = r.inputOf(ctx, n, spec, read, limit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// valuesNeeded names the nodes whose results are shown or are part of an input that is shown.
+func (d *RunDescription) valuesNeeded() []string {
+	var names []string
+	seen := make(map[string]bool)
+	add := func(name string) {
+		if _, known := d.places[name]; known && !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	for _, n := range d.Nodes {
+		add(n.Name)
+		if spec := d.specs[n.Name]; spec != nil {
+			for _, name := range spec.Input.InputNodes() {
+				add(name)
+			}
+		}
+	}
+	add(d.graph.Return)
+	return names
+}
+
+// inputOf composes the input of a node as its worker does.
+func (r *RunRef) inputOf(
+	ctx context.Context, n *NodeDescription, spec *flowgraph.Node, read readValues, limit int,
+) (*describe.Value, error) {
+	if spec.Input.Kind == "" {
+		return nil, nil
+	}
+	codec := codecName(spec.Codec)
+	names := spec.Input.InputNodes()
+	results := make(map[string][]byte, len(names))
+	truncated := spec.Input.UsesFlowInput() && int(read.input.Size) > len(read.input.Part)
+	for _, name := range names {
+		if value := read.nodes[name]; value.Has {
+			results[name] = value.Part
+			truncated = truncated || int(value.Size) > len(value.Part)
+		}
+	}
+	switch {
+	case truncated && spec.Input.Kind == flowgraph.ExprInput:
+		return partOf(read.input, codec), nil
+	case truncated && spec.Input.Kind == flowgraph.ExprNode:
+		return partOf(read.nodes[spec.Input.Node], codec), nil
+	case truncated:
+		return &describe.Value{Codec: codec, Size: -1, Truncated: true}, nil
+	}
+	if spec.Input.Chooses() {
+		if n.StartedAt.IsZero() {
+			return nil, nil // what its join will have is not decided
+		}
+		var err error
+		if results, err = r.chosenInputs(ctx, n.ExecutionID); err != nil {
+			return nil, err
+		}
+	}
+	input, err := spec.Input.Resolve(read.input.Part, results)
+	if err != nil {
+		return nil, nil // a part of it is missing
+	}
+	value := &describe.Value{Codec: codec, Size: len(input), Data: input[:min(len(input), limit)]}
+	value.Truncated = value.Size > len(value.Data)
+	return value, nil
+}
+
+// chosenInputs reads the results that a join has given to its node.
+func (r *RunRef) chosenInputs(ctx context.Context, id enginecore.ExecutionID) (map[string][]byte, error) {
+	results := make(map[string][]byte)
+	call := enginerpc.ReadInputsCall{Partition: r.partition, ExecutionID: id}
+	for {
+		reply, err := r.client.session.Backend.ReadInputs(ctx, call)
+		if err != nil {
+			return nil, err
+		}
+		for _, in := range reply.Inputs {
+			results[in.Name] = in.Result
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			return results, nil
+		}
+	}
+}
+
+// partOf returns a value as it was read; nil when there is none.
+func partOf(v enginerpc.ReadValue, codec string) *describe.Value {
+	if !v.Has {
+		return nil
+	}
+	return &describe.Value{Codec: codec, Size: int(v.Size), Data: v.Part, Truncated: int(v.Size) > len(v.Part)}
+}
+
+// codecName returns the name of a codec as a graph has it.
+func codecName(stored string) string { return cmp.Or(stored, "json") }

@@ -1,0 +1,247 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/explain"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+	"github.com/flowfabric/flowfabric-go/runtime/why"
+)
+
+// explain completes what the records of nodes say about what they wait for, and says it in words.
+func (r *RunRef) explain(ctx context.Context, d *RunDescription, now time.Time) error {
+	if err := r.explainWaits(ctx, d); err != nil {
+		return err
+	}
+	if err := r.client.explainLimits(ctx, d, now); err != nil {
+		return err
+	}
+	d.explainBudgets()
+	if err := r.client.explainPauses(ctx, r.partition, d); err != nil {
+		return err
+	}
+	d.explainEnd()
+	r.client.explainOverdue(ctx, d, now)
+	for i := range d.Nodes {
+		d.Nodes[i].Why = d.Nodes[i].Waiting.Sentence
+	}
+	return nil
+}
+
+// explainUpstreams says which upstreams a node waits for. It reads the states of those that are on another page.
+func (r *RunRef) explainUpstreams(ctx context.Context, d *RunDescription) error {
+	states := make(map[string]NodeState, len(d.Nodes))
+	for _, n := range d.Nodes {
+		states[n.Name] = n.State
+	}
+	var elsewhere []string
+	for _, n := range d.Nodes {
+		spec := d.specs[n.Name]
+		if spec == nil || n.Waiting.Reason != why.Upstreams {
+			continue
+		}
+		for _, up := range spec.Upstreams {
+			if _, known := states[up.Node]; !known {
+				states[up.Node] = ""
+				elsewhere = append(elsewhere, up.Node)
+			}
+		}
+	}
+	read, err := r.readValues(ctx, d, elsewhere, 0)
+	if err != nil {
+		return err
+	}
+	for _, name := range elsewhere {
+		states[name] = NodeState(read.nodes[name].State)
+	}
+	succeeded := func(node string) bool { return states[node] == NodeSucceeded }
+	ended := func(node string) bool { return states[node].Ended() }
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		if spec := d.specs[n.Name]; spec != nil && n.Waiting.Reason == why.Upstreams {
+			n.Waiting = explain.Upstreams(n.Waiting, spec, succeeded, ended)
+		}
+	}
+	return nil
+}
+
+// explainWaits says what suspended nodes wait for.
+func (r *RunRef) explainWaits(ctx context.Context, d *RunDescription) error {
+	suspended := func(n NodeDescription) bool { return n.State == NodeSuspended }
+	if !engine.Has[engine.WaitStore](r.client.session.Backend) || !slices.ContainsFunc(d.Nodes, suspended) {
+		return nil
+	}
+	waits, err := r.Waitpoints(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range waits {
+		w.Token = activity.Token{}
+		for i := range d.Nodes {
+			if n := &d.Nodes[i]; n.ExecutionID == w.ExecutionID {
+				n.Waits = append(n.Waits, w)
+				if w.State == WaitOpen {
+					n.Waiting = w.explain()
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// explainLimits says which limits keep nodes from starting. It asks for each limit once.
+func (c *Client) explainLimits(ctx context.Context, d *RunDescription, now time.Time) error {
+	if !engine.Has[engine.LimitStore](c.session.Backend) {
+		return nil
+	}
+	byNode := make(map[int][]enginecore.QuotaPolicyID)
+	var calls []enginerpc.QuotaStateCall
+	asked := make(map[enginecore.QuotaPolicyID]bool)
+	for i := range d.Nodes {
+		if d.Nodes[i].limits == "" || d.Nodes[i].Waiting.Reason != why.Limit {
+			continue
+		}
+		limits, err := submit.DecodeLimits(d.Nodes[i].limits)
+		if err != nil {
+			return err
+		}
+		for _, limit := range limits {
+			byNode[i] = append(byNode[i], limit.Quota)
+			if asked[limit.Quota] {
+				continue
+			}
+			asked[limit.Quota] = true
+			partition, err := c.session.Core.Partitioning().QuotaPartition(limit.Quota)
+			if err != nil {
+				return err
+			}
+			calls = append(calls, enginerpc.QuotaStateCall{Partition: partition, QuotaPolicyID: limit.Quota})
+		}
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	results, err := engine.SendAll(ctx, c.session.Core, calls)
+	if err != nil {
+		return err
+	}
+	found := make(map[enginecore.QuotaPolicyID]enginerpc.QuotaState)
+	for _, result := range results {
+		for _, q := range result.Reply.Quotas {
+			found[q.QuotaPolicyID] = q
+		}
+	}
+	for i, ids := range byNode {
+		states := make([]enginerpc.QuotaState, len(ids))
+		for k, id := range ids {
+			states[k] = found[id]
+		}
+		d.Nodes[i].Waiting = explain.Limits(d.Nodes[i].Waiting, states, now)
+	}
+	return nil
+}
+
+// explainBudgets says which budgets keep nodes from starting, also nodes that no worker has looked at since.
+func (d *RunDescription) explainBudgets() {
+	for _, b := range d.Budgets {
+		if b.UsedUp == "" || b.Effect != flow.BlockNodes {
+			continue
+		}
+		for i := range d.Nodes {
+			e := &d.Nodes[i].Waiting
+			isBlocked := e.Reason == why.Budget && e.Subject == "" && explain.NamesBudget(*e, b.Ref.Name)
+			if isBlocked || e.Reason == why.Worker {
+				*e = explain.Budget(*e, b.Ref.Name, b.Ref.Key, b.UsedUp, b.ResetsAt)
+			}
+		}
+	}
+}
+
+// explainPauses says which nodes wait because their lane, activity or run is paused, also those that no worker has
+// looked at since.
+func (c *Client) explainPauses(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
+	couldStart := func(n NodeDescription) bool { return n.Waiting.Reason == why.Worker }
+	held := func(n NodeDescription) bool { return n.Waiting.Reason == why.ActivityPaused }
+	if !d.PausedAt.IsZero() {
+		for i := range d.Nodes {
+			if n := &d.Nodes[i]; couldStart(*n) || n.Waiting.Reason == why.RunPaused {
+				n.Waiting = explain.RunPaused(d.PauseReason, d.PausedAt)
+			}
+		}
+	}
+	store, missing := engine.Capability[engine.PauseStore](c.session.Backend)
+	if missing != nil || !slices.ContainsFunc(d.Nodes, couldStart) && !slices.ContainsFunc(d.Nodes, held) {
+		return nil
+	}
+	reply, err := store.Pauses(ctx, enginerpc.PausesCall{Partition: p})
+	if err != nil {
+		return err
+	}
+	for _, stored := range reply.Pauses {
+		pause, _ := enginerpc.ParsePauseText(stored.Text)
+		for i := range d.Nodes {
+			n := &d.Nodes[i]
+			switch {
+			case !couldStart(*n) && !held(*n):
+			case stored.Subject == engine.PausedLane && n.Lane == stored.Name && couldStart(*n):
+				n.Waiting = explain.LanePaused(stored.Name, pause.Reason, pause.Since)
+			case stored.Subject == engine.PausedActivity && n.Activity == stored.Name && !d.isMap(n.Name):
+				n.Waiting = explain.ActivityPaused(stored.Name, pause.Reason, pause.Since)
+			}
+		}
+	}
+	return nil
+}
+
+// isMap reports whether a node is a map, whose activity runs in its child run.
+func (d *RunDescription) isMap(node string) bool {
+	spec := d.specs[node]
+	return spec != nil && spec.Map != nil
+}
+
+// explainEnd says which nodes do not start because the run has ended.
+func (d *RunDescription) explainEnd() {
+	if d.State == RunRunning {
+		return
+	}
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		if n.Waiting.Reason != "" && n.State != NodeActive {
+			n.Waiting = explain.RunOver(n.Waiting, string(d.State))
+		}
+	}
+}
+
+// explainOverdue says what keepers are late with at a time of the engine's clock, and whether there are any.
+func (c *Client) explainOverdue(ctx context.Context, d *RunDescription, now time.Time) {
+	if d.State == RunRunning {
+		d.Overdue = explain.LateBy(d.DeadlineAt, now)
+	}
+	late := d.Overdue > 0
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		for _, w := range n.Waits {
+			if w.State != WaitClosed && !w.Escalated {
+				n.Overdue = max(n.Overdue, explain.LateBy(w.TimeoutAt, now))
+			}
+		}
+		late = late || n.Overdue > 0
+	}
+	if !late {
+		return
+	}
+	seen, known := c.session.KeepersSeen(ctx)
+	d.NoKeeper = known && seen == 0
+	for i := range d.Nodes {
+		if n := &d.Nodes[i]; n.Overdue > 0 {
+			n.Waiting = explain.Late(n.Waiting, n.Overdue, d.NoKeeper)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// What keeps the nodes of a run from running, and what to do about it.
+func ExampleRunRef_Describe() {
+	ctx := context.Background()
+	def, err := weather()
+	if err != nil {
+		log.Fatal(err)
+	}
+	local, err := runtime.OpenLocal(ctx, runtime.LocalConfig{
+		Activities: def.Handlers(), Open: runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer local.Close()
+	if err := local.Client().PauseLane(ctx, "default", "maintenance"); err != nil {
+		log.Fatal(err)
+	}
+	run, err := runtime.Start(ctx, local.Client(), def, "Lima")
+	if err != nil {
+		log.Fatal(err)
+	}
+	d, err := run.Describe(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, n := range d.Nodes {
+		fmt.Printf("%s: %s: %s\n", n.Name, n.Waiting.Reason, n.Waiting)
+	}
+	// Output:
+	// here: lane_paused: lane default is paused: maintenance; resume lane default with Client.ResumeLane
+	// there: lane_paused: lane default is paused: maintenance; resume lane default with Client.ResumeLane
+	// loud: upstreams: waits for here
+	// report: upstreams: waits for loud, there
+}

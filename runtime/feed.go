@@ -1,0 +1,180 @@
+package runtime
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
+	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
+)
+
+// Feed follows what happens to all runs of the client's namespace. It is for use by one goroutine. Close it.
+type Feed struct {
+	client   *Client
+	listener *engine.RunFeedListener
+	at       map[enginecore.Partition]feedPosition
+	// left are the events of a page that have not been yielded yet.
+	left engine.RunFeedPage
+}
+
+// feedPosition is behind an entry of a partition's feed, and behind the first events of the entries that follow it.
+type feedPosition struct {
+	After string `json:"a"`
+	Entry string `json:"e,omitempty"`
+	Place int64  `json:"p,omitempty"`
+}
+
+// Feed opens the feed of all runs: from the cursor of an earlier feed on, whatever its filter was, or with "" from now
+// on. What happens after Feed has returned is in it.
+//
+// While feeds are open, runs cost the engine a little more. The engine keeps an open feed for an hour after the last
+// reader, about the last 1,000 calls with updates of each partition.
+//
+// The error matches ErrInvalid for a kind that the feed does not have, ErrCursor for a text that is no cursor, and
+// ErrNotInContract in contract mode.
+func (c *Client) Feed(ctx context.Context, filter runfeed.Filter, cursor string) (*Feed, error) {
+	if err := c.ready(ctx); err != nil {
+		return nil, fmt.Errorf("feed of runs: %w", err)
+	}
+	wanted := engine.RunFeedFilter{Flow: filter.Flow, Children: filter.Children}
+	for _, kind := range filter.Kinds {
+		if !slices.Contains(runfeed.Kinds(), kind) {
+			return nil, fmt.Errorf("feed of runs: %w", invalid("kind %q: the feed has no such events", kind))
+		}
+		wanted.Kinds = append(wanted.Kinds, string(kind))
+	}
+	at, err := c.parseFeedCursor(cursor)
+	if err != nil {
+		return nil, fmt.Errorf("feed of runs: %w", err)
+	}
+	from := make(map[enginecore.Partition]string, len(at))
+	for p, position := range at {
+		from[p] = position.After
+	}
+	listener, err := c.session.ListenToRuns(ctx, wanted, from)
+	if err != nil {
+		return nil, fmt.Errorf("feed of runs: %w", err)
+	}
+	for p, after := range listener.Positions() {
+		if at[p].After != after {
+			at[p] = feedPosition{After: after}
+		}
+	}
+	return &Feed{client: c, listener: listener, at: at}, nil
+}
+
+// Close ends the following. It may be called several times. Cursor may still be called.
+func (f *Feed) Close() { f.listener.Close() }
+
+// Events yields the events as they happen, until ctx ends or an error does; it may be called again. Events of one run,
+// and of all runs of one partition, come in their order. All feeds of an engine have one reader.
+//
+// If events were dropped, because the reader was away for longer than the engine keeps them, or the server has lost its
+// latest writes, Events yields ErrEventsLost and goes on with the oldest that is left, so some may be yielded a second
+// time. Any other error ends the iteration; it matches enginecore.ErrClosed when the client or the engine is closed.
+func (f *Feed) Events(ctx context.Context) iter.Seq2[runfeed.Event, error] {
+	return func(yield func(runfeed.Event, error) bool) {
+		if err := f.client.ready(ctx); err != nil {
+			yield(runfeed.Event{}, fmt.Errorf("feed of runs: %w", err))
+			return
+		}
+		ctx, end := f.client.submitter.WhileOpen(ctx)
+		defer end()
+		for f.yieldLeft(yield) {
+			page, err := f.listener.Next(ctx)
+			if err != nil {
+				if engine.IsUnreached(err) && ctx.Err() != nil {
+					err = context.Cause(ctx)
+				}
+				yield(runfeed.Event{}, fmt.Errorf("feed of runs: %w", err))
+				return
+			}
+			f.left = page
+			if page.Lost && !yield(runfeed.Event{}, fmt.Errorf("feed of runs: %w", ErrEventsLost)) {
+				return
+			}
+		}
+	}
+}
+
+// yieldLeft yields the events of the page. It returns false when the reader has had enough.
+func (f *Feed) yieldLeft(yield func(runfeed.Event, error) bool) bool {
+	for len(f.left.Updates) > 0 {
+		n := f.left.Updates[0]
+		f.left.Updates = f.left.Updates[1:]
+		at := f.at[f.left.Partition]
+		if at.Entry != "" && at.After == f.left.After && !isLater(n, at) {
+			continue // it was yielded before the cursor was taken
+		}
+		f.at[f.left.Partition] = feedPosition{After: f.left.After, Entry: n.Entry, Place: n.Place}
+		if !yield(readUpdate(n), nil) {
+			return false
+		}
+	}
+	if f.left.Next != "" {
+		f.at[f.left.Partition] = feedPosition{After: f.left.Next}
+		f.left = engine.RunFeedPage{}
+	}
+	return true
+}
+
+// isLater reports whether an event comes behind those that a position has.
+func isLater(n enginerpc.RunUpdate, at feedPosition) bool {
+	if n.Entry == at.Entry {
+		return n.Place > at.Place
+	}
+	return engine.IsEntryBefore(at.Entry, n.Entry)
+}
+
+func readUpdate(n enginerpc.RunUpdate) runfeed.Event {
+	return runfeed.Event{
+		Kind: runevent.Kind(n.Kind), Flow: n.FlowName, Run: n.RunID, FlowID: n.FlowID, Child: n.Child, Node: n.Node,
+		Detail: n.Detail, At: n.At,
+	}
+}
+
+// Cursor returns the position behind the last event that was yielded, for a later call of Client.Feed. It has some
+// bytes for each partition of the engine.
+func (f *Feed) Cursor() string {
+	list := make([]feedPosition, len(f.client.session.Partitions()))
+	for i, p := range f.client.session.Partitions() {
+		list[i] = f.at[p]
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return "" // it has nothing that JSON cannot hold
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+// parseFeedCursor reads a cursor: the positions of all partitions, none for "".
+func (c *Client) parseFeedCursor(cursor string) (map[enginecore.Partition]feedPosition, error) {
+	at := make(map[enginecore.Partition]feedPosition)
+	if cursor == "" {
+		return at, nil
+	}
+	fault := fmt.Errorf("%w: %.80q is not the cursor of a feed of this engine", ErrCursor, cursor)
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return nil, fault
+	}
+	var list []feedPosition
+	partitions := c.session.Partitions()
+	if json.Unmarshal(text, &list) != nil || len(list) != len(partitions) {
+		return nil, fault
+	}
+	for i, p := range partitions {
+		if !engine.IsEntry(list[i].After) {
+			return nil, fault
+		}
+		at[p] = list[i]
+	}
+	return at, nil
+}

@@ -1,0 +1,115 @@
+package why
+
+import (
+	"fmt"
+	"time"
+)
+
+// Reason says for programs why a node does not run. It is empty when the node runs or has ended. Later versions may add
+// reasons, so a program should treat those it does not know like Other.
+type Reason string
+
+// A node waits for other nodes, runs or people.
+const (
+	// Upstreams: nodes that it depends on have not ended. Explanation.Names are those nodes.
+	Upstreams Reason = "upstreams"
+	// Join: its join is not decided. Need more of the upstreams in Names have to succeed.
+	Join Reason = "join"
+	// Settling: its upstreams have ended, and the engine carries out what follows.
+	Settling Reason = "settling"
+	// ChildRun: the run of a map or sub-flow node has not ended. Subject is the run, Key its flow.
+	ChildRun Reason = "child_run"
+	// Signals: Have of Need signals have come. Names are the names that count. Until is the timeout.
+	Signals Reason = "signals"
+	// Escalated: the time of the wait for signals was up, and the wait continues.
+	Escalated Reason = "escalated"
+)
+
+// A node could start, but no worker takes it.
+const (
+	// Worker: no worker has a free slot, or none runs. Subject is the lane. Until is the timeout for the start.
+	Worker Reason = "worker"
+	// Unregistered: no worker that has looked at the node has registered the activity, which is Subject.
+	Unregistered Reason = "unregistered"
+	// Capability: no worker that has looked at the node offers the capabilities in Names.
+	Capability Reason = "capability"
+	// WorkerLost: the lease of the worker that ran it has ended, and no other worker has taken it over. Subject is the
+	// worker instance.
+	WorkerLost Reason = "worker_lost"
+	// LeaseRevoked: an operator took it from its worker, and no other worker has taken it over.
+	LeaseRevoked Reason = "lease_revoked"
+)
+
+// Something keeps a node from starting.
+const (
+	// LanePaused, ActivityPaused, RunPaused: Subject is what is paused, Detail the reason that was given.
+	LanePaused     Reason = "lane_paused"
+	ActivityPaused Reason = "activity_paused"
+	RunPaused      Reason = "run_paused"
+	// Operator: a program has blocked the execution by the functions of the engine. Detail is its text.
+	Operator Reason = "operator"
+	// Limit: the limit Subject with the key Key has no place: Have of Need are taken.
+	Limit Reason = "limit"
+	// RateWindow: as many as the limit Subject allows within its window have started. Until is when it has room.
+	RateWindow Reason = "rate_window"
+	// Budget: the budget Subject is exhausted. Until is its next reset.
+	Budget Reason = "budget"
+)
+
+// A node waits for a time, or for a program that is late.
+const (
+	// Delay: the node was delayed. Until is the end of the delay.
+	Delay Reason = "delay"
+	// Retry: its last attempt failed. Attempt Have of Need begins at Until; Detail is the failure.
+	Retry Reason = "retry"
+	// KeeperOverdue: a keeper is late with what Subject, another reason, says. Until is when it was due.
+	KeeperOverdue Reason = "keeper_overdue"
+	// Submission: the run is being submitted.
+	Submission Reason = "submission"
+	// RunOver: the run has ended, and the engine is about to end the node.
+	RunOver Reason = "run_over"
+	// Other: a reason of another program, in Detail.
+	Other Reason = "other"
+)
+
+// Reasons returns all reasons, in the order of their declaration.
+func Reasons() []Reason {
+	return []Reason{
+		Upstreams, Join, Settling, ChildRun, Signals, Escalated,
+		Worker, Unregistered, Capability, WorkerLost, LeaseRevoked,
+		LanePaused, ActivityPaused, RunPaused, Operator, Limit, RateWindow, Budget,
+		Delay, Retry, KeeperOverdue, Submission, RunOver, Other,
+	}
+}
+
+// Explanation says why a node does not run. It is zero for a node that runs or has ended. The comment of each reason
+// says which other fields are set; fields that do not apply are zero.
+type Explanation struct {
+	Reason Reason `json:"reason"`
+	// Sentence is for people: English, one line.
+	Sentence string `json:"sentence"`
+	// Remedy says in English what ends the wait sooner; empty when nothing has to be done.
+	Remedy string `json:"remedy,omitempty"`
+	// Since is when the wait began, as far as the engine knows.
+	Since time.Time `json:"since,omitzero"`
+	// Until is when the wait ends at the latest, or is due to end.
+	Until time.Time `json:"until,omitzero"`
+	// Subject is what the node waits for, and Key its key or flow.
+	Subject string `json:"subject,omitempty"`
+	Key     string `json:"key,omitempty"`
+	// Names are the nodes, signals or capabilities that are missing.
+	Names []string `json:"names,omitempty"`
+	// Have and Need are counts: Have of Need.
+	Have int `json:"have,omitempty"`
+	Need int `json:"need,omitempty"`
+	// Detail is a text that somebody gave, such as the reason of a pause.
+	Detail string `json:"detail,omitempty"`
+}
+
+// String returns the sentence and the remedy; empty for a node that runs or has ended.
+func (e Explanation) String() string {
+	if e.Remedy == "" {
+		return e.Sentence
+	}
+	return fmt.Sprintf("%s; %s", e.Sentence, e.Remedy)
+}
