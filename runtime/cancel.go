@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// ActionOption adjusts an operation on a run, such as Cancel or Rerun. It is also a StartOption.
+// ActionOption adjusts an operation such as Cancel, Rerun or PauseLane. It is also a StartOption.
 type ActionOption func(*action)
 
 type action struct{ actor string }
@@ -27,7 +27,8 @@ func (o ActionOption) start(c *startConfig) bool {
 	return true
 }
 
-// WithActor names the person or program that starts the run or operates on it; the engine records the name. It has at
+// WithActor names the person or program that starts the run or operates on it, or pauses a lane or an activity; the
+// engine records the name. It has at
 // most 256 bytes without control characters, otherwise the call returns ErrInvalid. Defaults to "client" for operations
 // on runs, and to an empty name for Start.
 func WithActor(actor string) ActionOption { return func(a *action) { a.actor = actor } }

@@ -42,8 +42,9 @@ type RunDescription struct {
 	// NoKeeper reports whether the run or a node is overdue and no keeper is connected. It is false when the server
 	// does not allow the question.
 	NoKeeper bool
-	// PausedAt and PauseReason describe the pause of the run; PausedAt is zero when the run is not paused.
+	// PausedAt, PausedBy and PauseReason describe the pause of the run; PausedAt is zero when the run is not paused.
 	PausedAt    time.Time
+	PausedBy    string
 	PauseReason string
 	// Reruns counts the reruns of the run; LastRerun describes the last one.
 	Reruns    int
@@ -248,7 +249,7 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: RerunScope(r.RerunMode), Nodes: int(r.RerunNodes)}
 	d.budgets = r.Budgets
 	pause, _ := enginerpc.ParsePauseText(r.Paused)
-	d.PausedAt, d.PauseReason = pause.Since, pause.Reason
+	d.PausedAt, d.PausedBy, d.PauseReason = pause.Since, pause.Actor, pause.Reason
 	d.Schedule, d.FireAt = r.Schedule, r.FireAt
 	if len(r.Definition) == 0 {
 		return d, nil

@@ -172,7 +172,7 @@ func (c *Client) explainPauses(ctx context.Context, p enginecore.Partition, d *R
 	if !d.PausedAt.IsZero() {
 		for i := range d.Nodes {
 			if n := &d.Nodes[i]; couldStart(*n) || n.Waiting.Reason == why.RunPaused {
-				n.Waiting = explain.RunPaused(d.PauseReason, d.PausedAt)
+				n.Waiting = explain.RunPaused(explain.Pause{By: d.PausedBy, Reason: d.PauseReason, Since: d.PausedAt})
 			}
 		}
 	}
@@ -185,15 +185,16 @@ func (c *Client) explainPauses(ctx context.Context, p enginecore.Partition, d *R
 		return err
 	}
 	for _, stored := range reply.Pauses {
-		pause, _ := enginerpc.ParsePauseText(stored.Text)
+		text, _ := enginerpc.ParsePauseText(stored.Text)
+		pause := explain.Pause{By: text.Actor, Reason: text.Reason, Since: text.Since}
 		for i := range d.Nodes {
 			n := &d.Nodes[i]
 			switch {
 			case !couldStart(*n) && !held(*n):
 			case stored.Subject == engine.PausedLane && n.Lane == stored.Name && couldStart(*n):
-				n.Waiting = explain.LanePaused(stored.Name, pause.Reason, pause.Since)
+				n.Waiting = explain.LanePaused(stored.Name, pause)
 			case stored.Subject == engine.PausedActivity && n.Activity == stored.Name && !d.isMap(n.Name):
-				n.Waiting = explain.ActivityPaused(stored.Name, pause.Reason, pause.Since)
+				n.Waiting = explain.ActivityPaused(stored.Name, pause)
 			}
 		}
 	}

@@ -107,11 +107,11 @@ func TestSlowWatcherMissesNothing(t *testing.T) {
 		const pairs = 400 // of events: more than the feed has entries
 		run, err := runtime.Start(ctx, b.Client, asking(t), 1)
 		require.NoError(t, err)
-		turn := func(do func(context.Context) error) {
+		turn := func(do func(context.Context, ...runtime.ActionOption) error) {
 			t.Helper()
 			require.NoError(t, do(ctx))
 		}
-		pause := func(ctx context.Context) error { return run.Pause(ctx, "") }
+		pause := func(ctx context.Context, _ ...runtime.ActionOption) error { return run.Pause(ctx, "") }
 		var seen []runevent.Kind
 		watched, enough := context.WithCancel(ctx)
 		defer enough()

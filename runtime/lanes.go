@@ -3,6 +3,7 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -16,10 +17,11 @@ import (
 // LaneState counts the executions of a lane, over all partitions.
 type LaneState struct {
 	Name string
-	// Paused reports whether the lane is paused, so that workers claim nothing from it. PausedSince and PauseReason
-	// describe the pause.
+	// Paused reports whether the lane is paused, so that workers claim nothing from it. PausedSince, PausedBy and
+	// PauseReason describe the pause.
 	Paused      bool
 	PausedSince time.Time
+	PausedBy    string
 	PauseReason string
 	// Eligible nodes wait for a worker, Delayed nodes for a time, and Suspended nodes for signals; Active nodes run.
 	Eligible, Delayed, Active, Suspended int
@@ -67,7 +69,7 @@ func readLane(l enginerpc.LaneState) LaneState {
 	}
 	if lane.Paused {
 		pause, _ := enginerpc.ParsePauseText(l.Paused)
-		lane.PausedSince, lane.PauseReason = pause.Since, pause.Reason
+		lane.PausedSince, lane.PausedBy, lane.PauseReason = pause.Since, pause.Actor, pause.Reason
 	}
 	return lane
 }
@@ -76,11 +78,11 @@ func readLane(l enginerpc.LaneState) LaneState {
 // not time out, except by the deadline of their run. The engine stores the pause, so it also applies to workers that
 // start later and survives restarts. The lane need not be in use yet. Pausing a paused lane changes nothing, except
 // that it completes a call that failed half-way; after an error, repeat the call.
-func (c *Client) PauseLane(ctx context.Context, lane, reason string) error {
+func (c *Client) PauseLane(ctx context.Context, lane, reason string, opts ...ActionOption) error {
 	if _, err := enginecore.ParseLaneID(lane); err != nil {
 		return invalid("pause lane: %w", err)
 	}
-	return c.pause(ctx, engine.PausedLane, lane, reason)
+	return c.pause(ctx, engine.PausedLane, lane, reason, opts)
 }
 
 // ResumeLane ends the pause of a lane. Resuming a lane that is not paused is not an error.
@@ -93,11 +95,11 @@ func (c *Client) ResumeLane(ctx context.Context, lane string) error {
 
 // PauseActivity pauses an activity as PauseLane pauses a lane: no node of the activity starts, on any lane. An old name
 // of an activity (activity.Alias) is a separate name here.
-func (c *Client) PauseActivity(ctx context.Context, name, reason string) error {
+func (c *Client) PauseActivity(ctx context.Context, name, reason string, opts ...ActionOption) error {
 	if err := activityspec.CheckName(name); err != nil {
 		return invalid("pause activity: %w", err)
 	}
-	return c.pause(ctx, engine.PausedActivity, name, reason)
+	return c.pause(ctx, engine.PausedActivity, name, reason, opts)
 }
 
 // ResumeActivity ends the pause of an activity. Resuming an activity that is not paused is not an error.
@@ -108,14 +110,15 @@ func (c *Client) ResumeActivity(ctx context.Context, name string) error {
 	return c.resume(ctx, engine.PausedActivity, name)
 }
 
-func (c *Client) pause(ctx context.Context, subject, name, reason string) error {
+func (c *Client) pause(ctx context.Context, subject, name, reason string, opts []ActionOption) error {
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
-	err := engine.CheckReason(reason)
+	by, err := actionOf(opts)
+	err = errors.Join(err, engine.CheckReason(reason))
 	if err == nil {
 		_, err = engine.InAllPartitions(ctx, c.session, func(p enginecore.Partition) enginerpc.PauseCall {
-			return enginerpc.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason}
+			return enginerpc.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason, Actor: by.actor}
 		})
 	}
 	if err != nil {
@@ -167,7 +170,9 @@ type LanePause struct {
 	// Activity or Lane is set, not both.
 	Activity, Lane string
 	Since          time.Time
-	Reason         string
+	// By is who paused it, as WithActor said.
+	By     string
+	Reason string
 }
 
 // Pauses returns the paused lanes and activities, lanes first, sorted by name. Paused runs are not included; Describe
@@ -199,6 +204,6 @@ func readPause(p enginerpc.Pause) LanePause {
 		pause = LanePause{Activity: p.Name}
 	}
 	text, _ := enginerpc.ParsePauseText(p.Text)
-	pause.Since, pause.Reason = text.Since, text.Reason
+	pause.Since, pause.By, pause.Reason = text.Since, text.Actor, text.Reason
 	return pause
 }

@@ -2,22 +2,25 @@ package runtime
 
 import (
 	"context"
+	"errors"
 
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // Pause keeps the nodes of the run from starting until Resume. Running functions, delays, signals and the deadline of
-// the run continue. Pausing a paused run is not an error. The rules for the reason are those of Cancel. The error wraps
+// the run continue. Pausing a paused run is not an error, and changes neither its reason nor who paused it. The rules
+// for the reason are those of Cancel. The error wraps
 // ErrInvalid, ErrRunNotFound, ErrRunOver when the run has ended, or in contract mode ErrNotInContract.
-func (r *RunRef) Pause(ctx context.Context, reason string) error {
+func (r *RunRef) Pause(ctx context.Context, reason string, opts ...ActionOption) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	err := engine.CheckReason(reason)
+	by, err := actionOf(opts)
+	err = errors.Join(err, engine.CheckReason(reason))
 	if err == nil {
 		_, err = r.client.session.Core.PauseFlow(ctx,
-			enginerpc.PauseFlowCall{Partition: r.partition, FlowID: r.flowID, Reason: reason})
+			enginerpc.PauseFlowCall{Partition: r.partition, FlowID: r.flowID, Reason: reason, Actor: by.actor})
 	}
 	if err != nil {
 		return r.errorf("pause", runFault(err))
@@ -27,11 +30,15 @@ func (r *RunRef) Pause(ctx context.Context, reason string) error {
 
 // Resume ends the pause of the run. Resuming a run that is not paused is not an error. Resume makes the nodes of a
 // large run eligible in several calls; after an error, repeat it. The errors are those of Pause.
-func (r *RunRef) Resume(ctx context.Context) error {
+func (r *RunRef) Resume(ctx context.Context, opts ...ActionOption) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	call := enginerpc.ResumeFlowCall{Partition: r.partition, FlowID: r.flowID}
+	by, err := actionOf(opts)
+	if err != nil {
+		return r.errorf("resume", err)
+	}
+	call := enginerpc.ResumeFlowCall{Partition: r.partition, FlowID: r.flowID, Actor: by.actor}
 	for {
 		reply, err := r.client.session.Core.ResumeFlow(ctx, call)
 		if err != nil {

@@ -124,17 +124,18 @@ var whyCases = map[why.Reason]struct {
 		require.Equal(t, "waits for 1 of a, b", e.Sentence)
 	}},
 	why.LanePaused: {func(c *whyCase) *runtime.RunRef {
-		require.NoError(c.t, c.Client.PauseLane(c.ctx, c.lane, "maintenance"))
+		require.NoError(c.t, c.Client.PauseLane(c.ctx, c.lane, "maintenance", runtime.WithActor("ann")))
 		return c.only(c.pass("unserved"))
 	}, func(t *testing.T, c *whyCase, e why.Explanation) {
-		require.Equal(t, [2]string{c.lane, "maintenance"}, [2]string{e.Subject, e.Detail})
+		require.Equal(t, [3]string{c.lane, "ann", "maintenance"}, [3]string{e.Subject, e.By, e.Detail})
+		require.Equal(t, "lane "+c.lane+" is paused by ann: maintenance", e.Sentence)
 		require.Contains(t, e.Remedy, "ResumeLane")
 	}},
 	why.ActivityPaused: {func(c *whyCase) *runtime.RunRef {
-		require.NoError(c.t, c.Client.PauseActivity(c.ctx, "stopped", "it is broken"))
+		require.NoError(c.t, c.Client.PauseActivity(c.ctx, "stopped", "it is broken", runtime.WithActor("bob")))
 		return c.only(c.pass("stopped"))
 	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
-		require.Equal(t, [2]string{"stopped", "it is broken"}, [2]string{e.Subject, e.Detail})
+		require.Equal(t, [3]string{"stopped", "bob", "it is broken"}, [3]string{e.Subject, e.By, e.Detail})
 		require.Contains(t, e.Remedy, "ResumeActivity")
 	}},
 	why.RunPaused: {func(c *whyCase) *runtime.RunRef {

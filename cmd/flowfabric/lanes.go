@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // laneView is a lane as -json shows it.
@@ -40,7 +42,7 @@ func prepareLanes(*flag.FlagSet) action {
 		for _, l := range lanes {
 			paused := ""
 			if l.Paused {
-				paused = "since " + at(l.PausedSince) + " " + l.PauseReason
+				paused = "since " + at(l.PausedSince) + " by " + l.PausedBy + " " + l.PauseReason
 			}
 			blocked := l.Blocked.Budget + l.Blocked.Quota + l.Blocked.Route + l.Blocked.Operator
 			out.row(laneView{
@@ -59,6 +61,7 @@ type pauseView struct {
 	Kind   string    `json:"kind"`
 	Name   string    `json:"name"`
 	Since  time.Time `json:"since"`
+	By     string    `json:"by,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 }
 
@@ -68,13 +71,13 @@ func preparePauses(*flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		out.head("kind", "name", "since", "reason")
+		out.head("kind", "name", "since", "by", "reason")
 		for _, p := range pauses {
 			kind, name := "lane", p.Lane
 			if p.Activity != "" {
 				kind, name = "activity", p.Activity
 			}
-			out.row(pauseView{kind, name, p.Since, p.Reason}, kind, name, at(p.Since), p.Reason)
+			out.row(pauseView{kind, name, p.Since, p.By, p.Reason}, kind, name, at(p.Since), p.By, p.Reason)
 		}
 		return nil
 	}}
@@ -82,22 +85,24 @@ func preparePauses(*flag.FlagSet) action {
 
 func preparePause(flags *flag.FlagSet) action {
 	reason := flags.String("reason", "paused by an operator", "why, for the record")
+	by := flags.String("by", "flowfabric", "who asks for it, for the record")
 	return action{checkSubject, func(ctx context.Context, s *session, out *output, args []string) error {
-		c := s.client
+		c, actor := s.client, runtime.WithActor(*by)
 		return subject(args, out, "paused",
-			func(lane string) error { return c.PauseLane(ctx, lane, *reason) },
-			func(activity string) error { return c.PauseActivity(ctx, activity, *reason) },
-			func(flow, run string) error { return c.Run(flow, run).Pause(ctx, *reason) })
+			func(lane string) error { return c.PauseLane(ctx, lane, *reason, actor) },
+			func(activity string) error { return c.PauseActivity(ctx, activity, *reason, actor) },
+			func(flow, run string) error { return c.Run(flow, run).Pause(ctx, *reason, actor) })
 	}}
 }
 
-func prepareResume(*flag.FlagSet) action {
+func prepareResume(flags *flag.FlagSet) action {
+	by := flags.String("by", "flowfabric", "who asks for it, for the record")
 	return action{checkSubject, func(ctx context.Context, s *session, out *output, args []string) error {
 		c := s.client
 		return subject(args, out, "resumed",
 			func(lane string) error { return c.ResumeLane(ctx, lane) },
 			func(activity string) error { return c.ResumeActivity(ctx, activity) },
-			func(flow, run string) error { return c.Run(flow, run).Resume(ctx) })
+			func(flow, run string) error { return c.Run(flow, run).Resume(ctx, runtime.WithActor(*by)) })
 	}}
 }
 

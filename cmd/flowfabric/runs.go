@@ -209,6 +209,7 @@ type runDescription struct {
 	FailureReason string    `json:"failure_reason,omitempty"`
 	CancelReason  string    `json:"cancel_reason,omitempty"`
 	CancelledBy   string    `json:"cancelled_by,omitempty"`
+	PausedBy      string    `json:"paused_by,omitempty"`
 	PauseReason   string    `json:"pause_reason,omitempty"`
 	Deadline      time.Time `json:"deadline,omitzero"`
 	Overdue       float64   `json:"overdue_seconds,omitempty"`
@@ -225,7 +226,7 @@ func describeView(d *runtime.RunDescription) runDescription {
 			Finished: d.ClosedAt, Paused: d.PausedAt, FailedNode: d.FailedNode, Nodes: len(d.Nodes), Open: d.OpenNodes,
 		},
 		FailureReason: d.FailureReason, CancelReason: d.CancelReason, CancelledBy: d.CancelledBy,
-		PauseReason: d.PauseReason, Deadline: d.DeadlineAt, Overdue: d.Overdue.Seconds(), NoKeeper: d.NoKeeper,
+		PausedBy: d.PausedBy, PauseReason: d.PauseReason, Deadline: d.DeadlineAt, Overdue: d.Overdue.Seconds(), NoKeeper: d.NoKeeper,
 		Reruns: d.Reruns, valuesView: valuesView{d.Input, d.Result}, Details: []nodeView{},
 	}
 	for i := range d.Nodes {
@@ -258,7 +259,7 @@ func summaryOf(d *runtime.RunDescription) string {
 	add(!d.DeadlineAt.IsZero() && d.ClosedAt.IsZero(), "expires %s", at(d.DeadlineAt))
 	add(d.Overdue > 0, "that is overdue by %s", d.Overdue.Round(time.Second))
 	add(d.NoKeeper, "no keeper is seen: what is due by time waits for one")
-	add(!d.PausedAt.IsZero(), "paused since %s: %q", at(d.PausedAt), d.PauseReason)
+	add(!d.PausedAt.IsZero(), "paused since %s by %q: %q", at(d.PausedAt), d.PausedBy, d.PauseReason)
 	add(d.FailedNode != "", "node %s failed: %q", d.FailedNode, d.FailureReason)
 	add(d.CancelReason != "" || d.CancelledBy != "", "cancelled by %q: %q", d.CancelledBy, d.CancelReason)
 	add(d.Reruns > 0, "run again %d times, the last time %s", d.Reruns, at(d.LastRerun.At))

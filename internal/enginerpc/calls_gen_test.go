@@ -319,25 +319,25 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"cursor of test"}},
 		{"ffx2_pause", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, PauseCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Subject: "subject of test", Name: "name of test", Reason: "reason of test"})
+			return Wire(k, PauseCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Subject: "subject of test", Name: "name of test", Reason: "reason of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"subject of test", "name of test", "reason of test"}},
+			[]string{"subject of test", "name of test", "reason of test", "actor of test"}},
 		{"ffx2_resume", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ResumeCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Subject: "subject of test", Name: "name of test", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"subject of test", "name of test", "cursor of test"}},
 		{"ffx2_pause_flow", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, PauseFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Reason: "reason of test"})
+			return Wire(k, PauseFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Reason: "reason of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"flow_id of test", "reason of test"}},
+			[]string{"flow_id of test", "reason of test", "actor of test"}},
 		{"ffx2_resume_flow", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ResumeFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test"})
+			return Wire(k, ResumeFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Actor: "actor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"flow_id of test", "cursor of test"}},
+			[]string{"flow_id of test", "cursor of test", "actor of test"}},
 		{"ffx2_lanes", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, LanesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}})
 		},

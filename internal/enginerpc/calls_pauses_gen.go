@@ -16,6 +16,8 @@ type PauseCall struct {
 	Name      string
 	// Reason: optional.
 	Reason string
+	// Actor: optional.
+	Actor string
 }
 
 // PauseReply is the answer to PauseCall.
@@ -38,12 +40,13 @@ func (PauseCall) info() callInfo {
 }
 
 func (c PauseCall) encode(w *wire) {
-	w.reserve(1, 3)
+	w.reserve(1, 4)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Subject)
 	w.text(c.Name)
 	w.text(c.Reason)
+	w.text(c.Actor)
 }
 
 func (PauseCall) decode(r *fields) (out PauseReply) {
@@ -117,6 +120,8 @@ type PauseFlowCall struct {
 	FlowID    enginecore.FlowID
 	// Reason: optional.
 	Reason string
+	// Actor: optional.
+	Actor string
 }
 
 // PauseFlowReply is the answer to PauseFlowCall.
@@ -139,11 +144,12 @@ func (PauseFlowCall) info() callInfo {
 }
 
 func (c PauseFlowCall) encode(w *wire) {
-	w.reserve(1, 2)
+	w.reserve(1, 3)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Reason)
+	w.text(c.Actor)
 }
 
 func (PauseFlowCall) decode(r *fields) (out PauseFlowReply) {
@@ -164,6 +170,8 @@ type ResumeFlowCall struct {
 	FlowID    enginecore.FlowID
 	// Cursor: optional.
 	Cursor string
+	// Actor: optional.
+	Actor string
 }
 
 // ResumeFlowReply is the answer to ResumeFlowCall.
@@ -188,11 +196,12 @@ func (ResumeFlowCall) info() callInfo {
 }
 
 func (c ResumeFlowCall) encode(w *wire) {
-	w.reserve(1, 2)
+	w.reserve(1, 3)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Cursor)
+	w.text(c.Actor)
 }
 
 func (ResumeFlowCall) decode(r *fields) (out ResumeFlowReply) {
@@ -264,7 +273,7 @@ type PausesReply struct {
 }
 
 // Pauses runs ffx2_pauses. The lanes and activities that are paused in a partition, or on a server
-// that has all partitions. The text is the time of the pause in ms and, behind a blank, its reason.
+// that has all partitions. The text is a pause: its time in ms, who paused, and the reason.
 //
 // It only reads.
 func (conn *Conn) Pauses(ctx context.Context, c PausesCall) (PausesReply, error) {

@@ -380,18 +380,23 @@ func KindSet(elements []string) string { return "\n" + strings.Join(elements, "\
 // InKindSet reports whether a set that KindSet returned has an element.
 func InKindSet(set, element string) bool { return strings.Contains(set, "\n"+element+"\n") }
 
-// PauseText is the text `{since} {reason}`.
+// PauseText is the text `{since} {actor}\n{reason}`.
 type PauseText struct {
 	Since  time.Time
+	Actor  string
 	Reason string
 }
 
-// Text returns the text that ParsePauseText reads.
-func (m PauseText) Text() string {
-	return strconv.FormatInt(m.Since.UnixMilli(), 10) + " " + m.Reason
+// Text returns the text that ParsePauseText reads. It wraps ErrText if a value contains the text that
+// ends it.
+func (m PauseText) Text() (string, error) {
+	if err := checkPart("pause", "actor", m.Actor, "\n"); err != nil {
+		return "", err
+	}
+	return strconv.FormatInt(m.Since.UnixMilli(), 10) + " " + m.Actor + "\n" + m.Reason, nil
 }
 
-// ParsePauseText reads `{since} {reason}`. It returns false for any other text.
+// ParsePauseText reads `{since} {actor}\n{reason}`. It returns false for any other text.
 func ParsePauseText(text string) (m PauseText, ok bool) {
 	part, text, ok := strings.Cut(text, " ")
 	if !ok {
@@ -400,6 +405,11 @@ func ParsePauseText(text string) (m PauseText, ok bool) {
 	if m.Since, ok = parseTime(part); !ok {
 		return PauseText{}, false
 	}
+	part, text, ok = strings.Cut(text, "\n")
+	if !ok {
+		return PauseText{}, false
+	}
+	m.Actor = part
 	m.Reason = text
 	return m, true
 }

@@ -86,12 +86,10 @@ func goldenTexts() []goldenText {
 			},
 			nil,
 			RoomText{QuotaPolicyID: "quota_policy_id-of-test", Permits: 8}},
-		{"pause", "1795188498438 reason of test",
-			func() (string, error) {
-				return PauseText{Since: time.UnixMilli(1795188498438), Reason: "reason of test"}.Text(), nil
-			},
+		{"pause", "1795188498438 actor-of-test\nreason of test",
+			PauseText{Since: time.UnixMilli(1795188498438), Actor: "actor-of-test", Reason: "reason of test"}.Text,
 			func(s string) (any, bool) { return ParsePauseText(s) },
-			PauseText{Since: time.UnixMilli(1795188498438), Reason: "reason of test"}},
+			PauseText{Since: time.UnixMilli(1795188498438), Actor: "actor-of-test", Reason: "reason of test"}},
 		{"run_update", "kind-of-test flow_id-of-test flow_name-of-test is_child-of-test node-of-test 5 rest of test",
 			func() (string, error) {
 				return RunUpdateText{Kind: "kind-of-test", FlowID: "flow_id-of-test", FlowName: "flow_name-of-test", IsChild: "is_child-of-test", Node: "node-of-test", Size: 5, Rest: "rest of test"}.Text(), nil

@@ -31,10 +31,10 @@ function decode.room_list(text) return string.gmatch(text, '([^ ]*) (%-?%d+)\n')
 
 function decode.has_kind(set, element) return string.find(set, '\n' .. element .. '\n', 1, true) ~= nil end
 
-function encode.pause(since, reason) return since .. ' ' .. reason end
+function encode.pause(since, actor, reason) return since .. ' ' .. actor .. '\n' .. reason end
 
 function decode.pause(text)
-  return string.match(text, '^(%-?%d+) (.*)$')
+  return string.match(text, '^(%-?%d+) ([^\n]*)\n(.*)$')
 end
 
 function encode.run_update(kind, flow_id, flow_name, is_child, node, size, rest) return kind .. ' ' .. flow_id .. ' ' .. flow_name .. ' ' .. is_child .. ' ' .. node .. ' ' .. size .. ' ' .. rest end

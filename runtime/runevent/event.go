@@ -11,7 +11,7 @@ const (
 	// FlowCancelRequested and FlowDeadline: nothing starts any more, and what runs is told to end.
 	FlowCancelRequested Kind = "flow_cancel_requested"
 	FlowDeadline        Kind = "flow_deadline"
-	// FlowPaused and FlowResumed: in between, no node starts.
+	// FlowPaused and FlowResumed: in between, no node starts. Detail is who did it.
 	FlowPaused  Kind = "flow_paused"
 	FlowResumed Kind = "flow_resumed"
 	// BudgetSoft: more than the soft limit of a budget has been spent. BudgetHard: something was refused because of its

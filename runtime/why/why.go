@@ -42,7 +42,8 @@ const (
 
 // Something keeps a node from starting.
 const (
-	// LanePaused, ActivityPaused, RunPaused: Subject is what is paused, Detail the reason that was given.
+	// LanePaused, ActivityPaused, RunPaused: Subject is what is paused, By who paused it, Detail the reason that was
+	// given.
 	LanePaused     Reason = "lane_paused"
 	ActivityPaused Reason = "activity_paused"
 	RunPaused      Reason = "run_paused"
@@ -94,6 +95,8 @@ type Explanation struct {
 	Since time.Time `json:"since,omitzero"`
 	// Until is when the wait ends at the latest, or is due to end.
 	Until time.Time `json:"until,omitzero"`
+	// By is the actor of the operation that keeps the node waiting, as runtime.WithActor named it.
+	By string `json:"by,omitempty"`
 	// Subject is what the node waits for, and Key its key or flow.
 	Subject string `json:"subject,omitempty"`
 	Key     string `json:"key,omitempty"`

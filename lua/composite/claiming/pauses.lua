@@ -12,12 +12,12 @@ local MAX_RECHECKED = 200
 
 local SUBJECTS = { lane = true, kind = true }
 
--- A pause as it is stored. Its reason may be empty.
--- @text pause {since:unix_ms} {reason}
-local function stored(c, reason) return encode.pause(c.now_text, reason or '') end
+-- A pause as it is stored, with who paused and why, which may be empty.
+-- @text pause "{since:unix_ms} {actor}\n{reason}"
+local function stored(c, A) return encode.pause(c.now_text, A.actor or '', A.reason or '') end
 
 local function reason_of(text)
-  local _, reason = decode.pause(text)
+  local _, _, reason = decode.pause(text)
   return is_set(reason) and reason or nil
 end
 
@@ -170,6 +170,7 @@ end
 -- @arg      subject            text
 -- @arg      name               text
 -- @arg      reason             text optional
+-- @arg      actor              text optional
 -- @reply    OK
 -- @reply    ALREADY_SATISFIED
 -- @error    invalid_input message:text
@@ -179,7 +180,7 @@ function F.ffx_pause(K, A)
   local c = call.open(K.partition)
   local home = call.home(c)
   if A.subject == 'lane' then redis.call('SADD', key.ffx_lanes(home), A.name) end
-  local added = redis.call('HSETNX', key.ffx_pauses(home), A.subject .. ' ' .. A.name, stored(c, A.reason))
+  local added = redis.call('HSETNX', key.ffx_pauses(home), A.subject .. ' ' .. A.name, stored(c, A))
   mark_all(c)
   if added == 0 then return reply.already() end
   return reply.ok()
@@ -232,6 +233,7 @@ end
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
 -- @arg      reason             text optional
+-- @arg      actor              text optional
 -- @reply    OK
 -- @reply    ALREADY_SATISFIED
 -- @error    flow_not_found
@@ -243,8 +245,8 @@ function F.ffx_pause_flow(K, A)
   if not flow then return reply.err('flow_not_found') end
   if flow_record.is_over(flow) then return reply.err('flow_already_terminal') end
   if flow.paused then return reply.already() end
-  flow_record.set(flow_key, 'paused', stored(c, A.reason))
-  event_log.add(c, A.flow_id, 'flow_paused')
+  flow_record.set(flow_key, 'paused', stored(c, A))
+  event_log.add(c, A.flow_id, 'flow_paused', '', '', A.actor)
   return reply.ok()
 end
 
@@ -255,13 +257,14 @@ end
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
 -- @arg      cursor             text optional
+-- @arg      actor              text optional
 -- @reply    OK released:int next_cursor:text
 -- @error    flow_not_found
 function F.ffx_resume_flow(K, A)
   local c = call.open(K.partition)
   local flow_key = key.flow_core(c, A.flow_id)
   if redis.call('EXISTS', flow_key) == 0 then return reply.err('flow_not_found') end
-  if redis.call('HDEL', flow_key, 'paused') == 1 then event_log.add(c, A.flow_id, 'flow_resumed') end
+  if redis.call('HDEL', flow_key, 'paused') == 1 then event_log.add(c, A.flow_id, 'flow_resumed', '', '', A.actor) end
   local page, cursor = member_list.page(c, A.flow_id, is_set(A.cursor) and A.cursor or '0', MAX_RECHECKED)
   local released = 0
   for _, execution_id in ipairs(page) do
@@ -319,7 +322,7 @@ end
 
 -- @function ffx_pauses
 -- @summary  The lanes and activities that are paused in a partition, or on a server that has all partitions. The text
---           is the time of the pause in ms and, behind a blank, its reason.
+--           is a pause: its time in ms, who paused, and the reason.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @reply    OK pauses:list(pause)

@@ -223,7 +223,7 @@ end }
 redis.register_function{ function_name = 'ffx2_pause', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
-  return call.finish(F.ffx_pause({ partition = keys[1] }, { subject = args[1], name = args[2], reason = args[3] }))
+  return call.finish(F.ffx_pause({ partition = keys[1] }, { subject = args[1], name = args[2], reason = args[3], actor = args[4] }))
 end }
 
 redis.register_function{ function_name = 'ffx2_resume', flags = { 'allow-oom' }, callback = function(keys, args)
@@ -235,13 +235,13 @@ end }
 redis.register_function{ function_name = 'ffx2_pause_flow', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
-  return call.finish(F.ffx_pause_flow({ partition = keys[1] }, { flow_id = args[1], reason = args[2] }))
+  return call.finish(F.ffx_pause_flow({ partition = keys[1] }, { flow_id = args[1], reason = args[2], actor = args[3] }))
 end }
 
 redis.register_function{ function_name = 'ffx2_resume_flow', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
-  return call.finish(F.ffx_resume_flow({ partition = keys[1] }, { flow_id = args[1], cursor = args[2] }))
+  return call.finish(F.ffx_resume_flow({ partition = keys[1] }, { flow_id = args[1], cursor = args[2], actor = args[3] }))
 end }
 
 redis.register_function{ function_name = 'ffx2_lanes', flags = { 'no-writes' }, callback = function(keys, args)

@@ -8,27 +8,41 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
+// Pause says who paused something, why, and since when.
+type Pause struct {
+	By, Reason string
+	Since      time.Time
+}
+
 // RunPaused explains a node whose run was paused.
-func RunPaused(reason string, since time.Time) why.Explanation {
-	return paused(why.RunPaused, "", "the run is paused", reason, since, "resume the run with RunRef.Resume")
+func RunPaused(p Pause) why.Explanation {
+	return p.of(why.RunPaused, "", "the run", "resume the run with RunRef.Resume")
 }
 
 // ActivityPaused explains a node whose activity was paused.
-func ActivityPaused(name, reason string, since time.Time) why.Explanation {
-	return paused(why.ActivityPaused, name, fmt.Sprintf("activity %q is paused", name), reason, since,
+func ActivityPaused(name string, p Pause) why.Explanation {
+	return p.of(why.ActivityPaused, name, fmt.Sprintf("activity %q", name),
 		fmt.Sprintf("resume activity %q with Client.ResumeActivity", name))
 }
 
 // LanePaused explains a node whose lane was paused.
-func LanePaused(name, reason string, since time.Time) why.Explanation {
-	return paused(why.LanePaused, name, "lane "+name+" is paused", reason, since,
-		"resume lane "+name+" with Client.ResumeLane")
+func LanePaused(name string, p Pause) why.Explanation {
+	return p.of(why.LanePaused, name, "lane "+name, "resume lane "+name+" with Client.ResumeLane")
 }
 
-func paused(r why.Reason, subject, text, reason string, since time.Time, remedy string) why.Explanation {
+// anonymous is the actor of calls that name none.
+const anonymous = "client"
+
+func (p Pause) of(r why.Reason, subject, what, remedy string) why.Explanation {
+	sentence := what + " is paused"
+	if p.By != "" && p.By != anonymous {
+		sentence += " by " + p.By
+	}
+	if p.Reason != "" {
+		sentence += ": " + p.Reason
+	}
 	return why.Explanation{
-		Reason: r, Subject: subject, Detail: reason, Since: since, Remedy: remedy,
-		Sentence: strings.TrimSuffix(text+": "+reason, ": "),
+		Reason: r, Subject: subject, By: p.By, Detail: p.Reason, Since: p.Since, Remedy: remedy, Sentence: sentence,
 	}
 }
 

@@ -177,12 +177,12 @@ func forCapable(n enginerpc.DescribedNode) why.Explanation {
 func held(n enginerpc.DescribedNode) why.Explanation {
 	byOperator := n.BlockingReason == "paused_by_operator"
 	if rest, found := strings.CutPrefix(n.BlockingDetail, runPaused); found && byOperator {
-		return RunPaused(strings.TrimPrefix(rest, ": "), time.Time{})
+		return RunPaused(Pause{Reason: strings.TrimPrefix(rest, ": ")})
 	}
 	if byOperator && strings.HasPrefix(n.BlockingDetail, activityPaused) {
 		name, rest, found := strings.Cut(strings.TrimPrefix(n.BlockingDetail, activityPaused), `" is paused`)
 		if found {
-			return ActivityPaused(name, strings.TrimPrefix(rest, ": "), time.Time{})
+			return ActivityPaused(name, Pause{Reason: strings.TrimPrefix(rest, ": ")})
 		}
 	}
 	return why.Explanation{
