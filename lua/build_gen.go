@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "269-36e13b431392133a"
+const build = "270-7d3bd8b57eb1e82f"

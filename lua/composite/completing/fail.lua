@@ -10,9 +10,10 @@ local function earlier_failure(c, A, core)
   if core.lifecycle_phase == 'terminal' and core.current_attempt_id == A.attempt_id then
     return 'terminal_failed', ''
   end
-  -- The next attempt of an execution that has ended since is not due any more.
-  if core.lifecycle_phase == 'terminal' then return 'retry_scheduled', '' end
-  return 'retry_scheduled', record.value(key.exec_core(c, A.execution_id), 'delay_until') or ''
+  -- The next attempt is not due any more when it has begun, or when the execution has ended since, also if it is replayed.
+  local now = record.read(key.exec_core(c, A.execution_id), { 'eligibility_state', 'delay_until' }) or {}
+  local waits = now.eligibility_state == 'not_eligible_until_time'
+  return 'retry_scheduled', waits and now.delay_until or ''
 end
 
 -- Delay before the next attempt (ms), or nil when the execution fails for good.
