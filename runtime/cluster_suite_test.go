@@ -1,13 +1,13 @@
 package runtime_test
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -24,8 +24,7 @@ func TestRandomFlowsOnACluster(t *testing.T) {
 			Partitions: 4,
 		})
 	}
-	seed := rand.Uint64()
-	t.Logf("FLOWFABRIC_SEED=%d", seed)
+	seed := randseed.Of(t, 0)
 	t.Run("flows", func(t *testing.T) {
 		workerPool := newWorkerPool(t, open(t))
 		workerPool.round(t, seed)

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
 	"github.com/flowfabric/flowfabric-go/lua"
@@ -183,7 +184,7 @@ func TestContractOnAPlainLibrary(t *testing.T) {
 				Lanes: []string{"default", "other"},
 			})
 		}
-		r := rand.New(rand.NewPCG(rand.Uint64(), 0))
+		r := rand.New(rand.NewPCG(randseed.Of(t, 0), 0))
 		var trials []*trial
 		for i := range 12 {
 			x := c.startUntilAcknowledged(t, ctx, r, fmt.Sprintf("run-%d", i))

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -105,7 +106,7 @@ func TestServerKilled(t *testing.T) {
 				Lanes: []string{"default", "other"}, Lease: time.Second,
 			})
 		}
-		r := rand.New(rand.NewPCG(rand.Uint64(), 0))
+		r := rand.New(rand.NewPCG(randseed.Of(t, 0), 0))
 		var trials []*trial
 		started := make(chan struct{}, 40)
 		starting := make(chan struct{})
@@ -194,7 +195,7 @@ func runThroughCuts(t *testing.T, b *enginetest.Bench, p *proxy.Proxy, oneIn, ru
 		})
 	}
 	p.Intercept(proxy.CutCalls(oneIn))
-	r := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	r := rand.New(rand.NewPCG(randseed.Of(t, 0), 0))
 	var trials []*trial
 	for i := range runs {
 		x := c.startUntilAcknowledged(t, ctx, r, fmt.Sprintf("run-%d", i))

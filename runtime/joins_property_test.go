@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -139,11 +138,6 @@ func (w *randomDAG) faultOf(f invariant.Flow, index int) string {
 func TestRandomJoins(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		seed := rand.Uint64()
-		fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64)
-		if err == nil {
-			seed = fixed
-		}
 		budget := propertyTime
 		if testing.Short() {
 			budget = propertyTime / 3
@@ -151,10 +145,10 @@ func TestRandomJoins(t *testing.T) {
 		workerPool := newWorkerPool(t, b)
 		rounds := 0
 		for end := time.Now().Add(budget); time.Now().Before(end); rounds++ {
+			seed := randseed.Of(t, rounds)
 			if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { workerPool.randomDAGRound(t, seed) }) {
 				break
 			}
-			seed++
 		}
 		workerPool.stop(t)
 		t.Logf("%d rounds: %v", rounds, workerPool.lab.tallies)

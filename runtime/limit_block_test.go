@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -114,9 +115,7 @@ func TestBlockModel(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := enginerpc.ConnOf(b.Engine)
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
-		r := rand.New(rand.NewPCG(seed, 1))
+		r := rand.New(rand.NewPCG(randseed.Of(t, 0), 1))
 		names := func(places []enginerpc.Place) (list []string) {
 			for _, p := range places {
 				list = append(list, p.Execution)

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -276,9 +277,7 @@ func TestQuotaModel(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := enginerpc.ConnOf(b.Engine)
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
-		r := rand.New(rand.NewPCG(seed, 1))
+		r := rand.New(rand.NewPCG(randseed.Of(t, 0), 1))
 		for round := range 10 {
 			m := &modelQuota{cap: 1 + r.IntN(5), rate: 40 + r.IntN(100), holders: make(map[string]int64), counted: make(map[string]bool)}
 			id := enginecore.QuotaIDFor("model", "quota", strconv.Itoa(round))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -61,20 +61,13 @@ func TestRandomFlows(t *testing.T) {
 		} else if testing.Short() {
 			budget = propertyTime / 3
 		}
-		seed := rand.Uint64()
-		fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64)
-		if err == nil {
-			seed = fixed
-		}
 		workerPool := newWorkerPool(t, b)
 		end := time.Now().Add(budget)
 		rounds := 0
 		for ; time.Now().Before(end); rounds++ {
+			seed := randseed.Of(t, rounds)
 			if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { workerPool.round(t, seed) }) {
 				return
-			}
-			if err != nil {
-				seed++
 			}
 		}
 		workerPool.stop(t)

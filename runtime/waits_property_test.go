@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -207,16 +208,15 @@ func TestRandomWaits(t *testing.T) {
 		} else if testing.Short() {
 			budget = propertyTime / 5
 		}
-		seed := rand.Uint64()
-		if fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64); err == nil {
-			seed, budget = fixed, 0
+		if _, fixed := randseed.Fixed(); fixed {
+			budget = 0
 		}
 		a := activity.New("scene", sceneRun)
 		for end, rounds := time.Now().Add(budget), 0; rounds == 0 || time.Now().Before(end); rounds++ {
+			seed := randseed.Of(t, rounds)
 			if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { perform(t, b, a, seed) }) {
 				return
 			}
-			seed = rand.Uint64()
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -201,14 +202,9 @@ func TestRandomMapsAndSubFlows(t *testing.T) {
 		if os.Getenv("FLOWFABRIC_SOAK") != "" {
 			budget = 5 * time.Minute
 		}
-		seed := rand.Uint64()
-		if fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64); err == nil {
-			seed = fixed
-		}
 		rounds := 0
 		for end := time.Now().Add(budget); time.Now().Before(end) && !t.Failed(); rounds++ {
-			randomRound(t, b, seed)
-			seed++
+			randomRound(t, b, randseed.Of(t, rounds))
 		}
 		t.Logf("%d rounds", rounds)
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 )
 
 // amount is the state of one dimension.
@@ -306,9 +307,7 @@ func TestBudgetModel(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
-		r := rand.New(rand.NewPCG(seed, 1))
+		r := rand.New(rand.NewPCG(randseed.Of(t, 0), 1))
 		for range 12 {
 			x := newBudgetCheck(ctx, t, enginerpc.ConnOf(b.Engine), r)
 			x.use()

@@ -1,13 +1,11 @@
 package contracttest
 
 import (
-	"os"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 )
 
 // orderly are the rules that hold whatever calls are made. Others suppose that callers keep to the order of a flow:
@@ -26,12 +24,7 @@ func TestAnyCallsKeepOrder(t *testing.T) {
 		calls = 100
 	}
 	each(t, func(t *testing.T, b *bench) {
-		seed := uint64(time.Now().UnixNano())
-		if fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64); err == nil {
-			seed = fixed
-		}
-		t.Logf("FLOWFABRIC_SEED=%d", seed)
-		g := newGenerator(b, seed)
+		g := newGenerator(b, randseed.Of(t, 0))
 		for i := range calls {
 			if i%100 == 0 {
 				g.reset()

@@ -2,10 +2,10 @@ package contracttest
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 )
 
@@ -285,21 +286,16 @@ func (x *twins) plain(s *twinSide, text string) string {
 // FLOWFABRIC_SEED repeats a pair, FLOWFABRIC_SOAK sets how long an engine is tested.
 func TestTwins(t *testing.T) {
 	t.Parallel()
-	fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64)
-	again := err == nil
-	limit := 2 * time.Second
+	_, again := randseed.Fixed()
+	most, limit := 10, time.Hour
 	if d, err := time.ParseDuration(os.Getenv("FLOWFABRIC_SOAK")); err == nil {
-		limit = d
+		most, limit = math.MaxInt, d
 	}
 	each(t, func(t *testing.T, b *bench) {
 		b.secret()
 		pairs := 0
-		for end := time.Now().Add(limit); time.Now().Before(end) && !t.Failed() && !(again && pairs > 0); pairs++ {
-			seed := rand.Uint64()
-			if again {
-				seed = fixed
-			}
-			compareTwins(t, b, seed)
+		for end := time.Now().Add(limit); pairs < most && time.Now().Before(end) && !t.Failed() && !(again && pairs > 0); pairs++ {
+			compareTwins(t, b, randseed.Of(t, pairs))
 		}
 		t.Logf("%d pairs", pairs)
 	})

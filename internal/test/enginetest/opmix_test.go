@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
@@ -210,20 +210,15 @@ func mixTime() time.Duration {
 // repeats a flow, FLOWFABRIC_SOAK sets the duration.
 func TestRandomOperations(t *testing.T) {
 	t.Parallel()
-	fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64)
-	again := err == nil
+	_, again := randseed.Fixed()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		if b.Kind == testserver.OnCluster {
 			t.Skip("reads the keyspace after each call; single servers show the same")
 		}
 		flows := 0
 		for end := time.Now().Add(mixTime()); time.Now().Before(end) && !(again && flows > 0); flows++ {
-			seed := rand.Uint64()
-			if again {
-				seed = fixed
-			}
 			b.Wipe(t)
-			mixed(t, b, seed)
+			mixed(t, b, randseed.Of(t, flows))
 		}
 		t.Logf("%d flows", flows)
 	})

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -153,11 +153,7 @@ func stormTime() time.Duration {
 
 func newStorm(t *testing.T, k testserver.Kind, near, far string) *storm {
 	t.Helper()
-	s := &storm{seed: rand.Uint64(), lasts: stormTime(), url: far, path: filepath.Join(t.TempDir(), "diary"), tallies: make(map[string]int)}
-	if fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64); err == nil {
-		s.seed = fixed
-	}
-	t.Logf("FLOWFABRIC_SEED=%d", s.seed)
+	s := &storm{seed: randseed.Of(t, 0), lasts: stormTime(), url: far, path: filepath.Join(t.TempDir(), "diary"), tallies: make(map[string]int)}
 	d, err := openDiary(s.path)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.close()) })

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -65,11 +66,7 @@ type tornBench struct {
 
 func newTornBench(t *testing.T, kind testserver.Kind) *tornBench {
 	t.Helper()
-	seed := rand.Uint64()
-	if fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64); err == nil {
-		seed = fixed
-	}
-	t.Logf("FLOWFABRIC_SEED=%d", seed)
+	seed := randseed.Of(t, 0)
 	server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true, KeepTorn: true})
 	keepOnFailure(t, server)
 	x := &tornBench{

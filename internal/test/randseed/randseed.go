@@ -1,0 +1,47 @@
+// Package randseed chooses the seeds of tests that make random moves. A test that has passed must not fail the next time on the same
+// code, so its seeds are fixed: they follow from its name. Long runs of tests look for what the fixed seeds do not meet.
+package randseed
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Env names the variable that repeats a failure: all random moves of a test then follow its value.
+const Env = "FLOWFABRIC_SEED"
+
+// soak is set for long runs of tests, whose seeds are new each time.
+const soak = "FLOWFABRIC_SOAK"
+
+// Of returns the seed of the i-th trial of a test, which is the same on each engine. It reports the seed when the test fails.
+func Of(t testing.TB, i int) uint64 {
+	t.Helper()
+	seed, fixed := Fixed()
+	switch {
+	case fixed:
+	case os.Getenv(soak) != "":
+		seed = rand.Uint64()
+	default:
+		// The name of the test without those of its parts, such as engines.
+		name, _, _ := strings.Cut(t.Name(), "/")
+		h := fnv.New64a()
+		h.Write([]byte(name + "/" + strconv.Itoa(i)))
+		seed = h.Sum64()
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s=%d", Env, seed)
+		}
+	})
+	return seed
+}
+
+// Fixed returns the seed that the environment names, and whether it names one.
+func Fixed() (seed uint64, is bool) {
+	seed, err := strconv.ParseUint(os.Getenv(Env), 10, 64)
+	return seed, err == nil
+}
