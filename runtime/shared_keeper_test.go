@@ -96,6 +96,22 @@ func retriesAtOnce(t *testing.T, a *activity.Activity[int, int]) *flow.Definitio
 	return single(t, a, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
 }
 
+// working starts a worker and returns it when it has run an activity. Then it has joined the keeper that the workers of
+// an engine share, which ends when the last worker that has joined leaves: one that only was started may join later.
+func working(
+	t *testing.T, b *enginetest.Bench,
+	start func(testing.TB, []activity.Handler, ...runtime.WorkerConfig) *enginetest.Running, handlers ...activity.Handler,
+) *enginetest.Running {
+	t.Helper()
+	own := activity.New(enginetest.NewPrefix(), func(_ context.Context, n int) (int, error) { return n, nil })
+	w := start(t, append(handlers, own))
+	run, err := runtime.Start(enginetest.Context(t), b.Client, single(t, own), 1)
+	require.NoError(t, err)
+	_, err = run.Result(enginetest.Context(t))
+	require.NoError(t, err)
+	return w
+}
+
 // Workers keep without being told: what is due is done, by one keeper for all workers of an engine, and it ends with
 // them.
 func TestWorkersKeep(t *testing.T) {
@@ -104,8 +120,9 @@ func TestWorkersKeep(t *testing.T) {
 		ctx := enginetest.Context(t)
 		heard, _ := hearKeepers(t, b)
 		once := failsOnce("once")
-		workers := []*enginetest.Running{
-			b.KeepingWorker(t, []activity.Handler{once}), b.KeepingWorker(t, []activity.Handler{once}), b.KeepingWorker(t, []activity.Handler{once}),
+		workers := make([]*enginetest.Running, 3)
+		for i := range workers {
+			workers[i] = working(t, b, b.KeepingWorker, once)
 		}
 		require.NoError(t, workers[0].Stop(), "the keeper stays for the others")
 		heard.await(t, 1, 0)
@@ -192,7 +209,7 @@ func TestMissingKeeperIsTold(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		runtime.LookForKeepersEvery(b.Engine, 5*time.Millisecond)
 		noop := activity.New("noop", func(context.Context, int) (int, error) { return 0, nil })
-		first, second := b.Worker(t, []activity.Handler{noop}), b.Worker(t, []activity.Handler{noop})
+		first, second := working(t, b, b.Worker, noop), working(t, b, b.Worker, noop)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if !strings.Contains(b.Log(), "keeper.missing") {
 				return "a warning"
