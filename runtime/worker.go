@@ -32,6 +32,7 @@ func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 	}
 	w := worker.New(e.session, resolved)
 	w.JoinKeeper = e.session.Keeper.Join
+	w.About = aboutProgram()
 	return &Worker{w}, nil
 }
 
@@ -60,6 +61,9 @@ func (w *Worker) Register(handlers ...activity.Handler) error {
 //
 // While the engine is away, it keeps trying; what runs goes on until its lease is over. When the engine is closed
 // before ctx ends, the contexts of functions end, and Run returns enginecore.ErrClosed.
+//
+// A worker that an operator drains (Client.DrainWorker) claims no more, and Next returns an error; running functions
+// continue, and Run goes on until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
 	if w == nil || w.worker == nil {
 		return errUnmadeWorker

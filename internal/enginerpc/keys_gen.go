@@ -1181,6 +1181,24 @@ func (k Keys) ffxBudgetWaiting(tag string, budgetID enginecore.BudgetID) string 
 	return k.prefix + ":ffx:" + tag + ":budget:" + string(budgetID) + ":waiting"
 }
 
+// FfxWorkerRecord is <prefix>:ffx:{tag}:worker_record:{worker_instance_id}.
+func (k Keys) FfxWorkerRecord(partition enginecore.Partition, workerInstanceID enginecore.WorkerInstanceID) string {
+	return k.ffxWorkerRecord(partition.Tag(), workerInstanceID)
+}
+
+func (k Keys) ffxWorkerRecord(tag string, workerInstanceID enginecore.WorkerInstanceID) string {
+	return k.prefix + ":ffx:" + tag + ":worker_record:" + string(workerInstanceID)
+}
+
+// FfxWorkerReports is <prefix>:ffx:{tag}:worker_reports.
+func (k Keys) FfxWorkerReports(partition enginecore.Partition) string {
+	return k.ffxWorkerReports(partition.Tag())
+}
+
+func (k Keys) ffxWorkerReports(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":worker_reports"
+}
+
 // FfxSchedules is <prefix>:ffx:{tag}:schedules.
 func (k Keys) FfxSchedules(partition enginecore.Partition) string {
 	return k.ffxSchedules(partition.Tag())

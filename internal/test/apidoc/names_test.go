@@ -21,13 +21,14 @@ var exportedNames = map[string]int{
 	"flowtest":              31,
 	"runtime":               155,
 	"runtime/approvals":     19,
+	"runtime/fleet":         5,
 	"runtime/health":        5,
 	"runtime/inspection":    30,
 	"runtime/runcount":      5,
 	"runtime/runevent":      38,
 	"runtime/runfeed":       3,
 	"runtime/valuefault":    3,
-	"runtime/why":           27,
+	"runtime/why":           28,
 	"runtime/describe":      19,
 }
 

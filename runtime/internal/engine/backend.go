@@ -106,6 +106,7 @@ var _ interface {
 	laneOrder
 	CompositeLibrary
 	Maintenance
+	WorkerRecords
 } = nativeBackend{}
 
 // KeepAll implements [Backend].

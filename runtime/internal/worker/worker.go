@@ -35,6 +35,9 @@ type Worker struct {
 	// must be set before Run.
 	JoinKeeper func(keeperless bool) (leave func() error)
 
+	// About is what the record of the worker says of the program and its machine. It must be set before Run.
+	About engine.WorkerAbout
+
 	// handover is set for a worker that hands its tasks to callers of Next instead of running functions.
 	handover *handover
 
