@@ -77,6 +77,8 @@ const (
 	// ffx_resume_flow, ffx_list_waitpoints, ffx_rerun, ffx_describe_flow, ffx_flow_result,
 	// ffx_flow_failures, ffx_cancel_flow.
 	ErrFlowNotFound Code = "flow_not_found"
+	// ErrFlowNotPublished comes from ffx_read_published.
+	ErrFlowNotPublished Code = "flow_not_published"
 	// ErrFlowNotTerminal comes from ffx_purge_flow, ffx_rerun. Details: state.
 	ErrFlowNotTerminal Code = "flow_not_terminal"
 	// ErrFlowPurging comes from ffx_submit, ffx_rerun.

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "269-41da8f4d0ecb4004"
+const build = "270-7d0633d215f9cbd1"

@@ -15,7 +15,11 @@ import (
 // how the executions end. NewWorker creates one. Any number of workers share an engine. The workers of an Engine also
 // share a keeper, which OpenConfig.Keeper configures: it stands by while keepers made by NewKeeper run, on this Engine
 // or elsewhere, and WorkerConfig.NoKeeper leaves it out.
-type Worker struct{ worker *worker.Worker }
+type Worker struct {
+	worker *worker.Worker
+	// publish publishes flows until its context ends; nil if there are none.
+	publish func(context.Context)
+}
 
 // NewWorker returns a worker of an engine. Register activities and call Run. The error joins all faults of the config
 // and matches ErrInvalid, or enginecore.ErrClosed for an engine that is closed; it is ErrNotInContract for a worker
@@ -33,7 +37,14 @@ func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 	w := worker.New(e.session, resolved)
 	w.JoinKeeper = e.session.Keeper.Join
 	w.About = aboutProgram()
-	return &Worker{w}, nil
+	made := &Worker{worker: w}
+	if len(config.Publish) > 0 {
+		if _, err := engine.Capability[engine.FlowCatalogue](e.session.Backend); err != nil {
+			return nil, fmt.Errorf("worker: Publish: %w", err)
+		}
+		made.publish = func(ctx context.Context) { publishAll(ctx, e.session, config.Publish) }
+	}
+	return made, nil
 }
 
 var errUnmadeWorker = invalid("the worker was not made by NewWorker")
@@ -71,6 +82,19 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := checkContext(ctx); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
+	if w.publish == nil {
+		return w.worker.Run(ctx)
+	}
+	publishing, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.publish(publishing)
+	}()
+	defer func() {
+		stop()
+		<-done
+	}()
 	return w.worker.Run(ctx)
 }
 

@@ -25,6 +25,7 @@ func commands() []command {
 		{"cancel", "FLOW RUN", "cancel a run", prepareCancel},
 		{"rerun", "FLOW RUN", "run again what failed in a run that is over", prepareRerun},
 		{"purge", "FLOW RUN", "remove a run that is over", preparePurge},
+		{"flows", "[NAME]", "show the flows that are published", prepareFlows},
 		{"workers", "", "show the live workers and what they serve", prepareWorkers},
 		{"drain", "INSTANCE", "let a worker take no more work", prepareDrain},
 		{"lanes", "", "show what stands in each lane", prepareLanes},

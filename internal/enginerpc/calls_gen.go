@@ -1042,6 +1042,36 @@ func decodeScheduleRecord(r *fields, out *ScheduleRecord) {
 	out.State = bytesValue(r, "state")
 }
 
+// Publication is an element of replies or calls.
+type Publication struct {
+	GraphHash   string
+	PublishedAt time.Time
+	PublishedBy string
+}
+
+func decodePublication(r *fields, out *Publication) {
+	out.GraphHash = textValue[string](r, "graph_hash")
+	out.PublishedAt = timeValue(r, "published_at")
+	out.PublishedBy = textValue[string](r, "published_by")
+}
+
+// PublishedFlow is an element of replies or calls.
+type PublishedFlow struct {
+	FlowName    string
+	GraphHash   string
+	PublishedAt time.Time
+	PublishedBy string
+	About       []byte
+}
+
+func decodePublishedFlow(r *fields, out *PublishedFlow) {
+	out.FlowName = textValue[string](r, "flow_name")
+	out.GraphHash = textValue[string](r, "graph_hash")
+	out.PublishedAt = timeValue(r, "published_at")
+	out.PublishedBy = textValue[string](r, "published_by")
+	out.About = bytesValue(r, "about")
+}
+
 // WorkerRecord is an element of replies or calls.
 type WorkerRecord struct {
 	WorkerInstanceID enginecore.WorkerInstanceID

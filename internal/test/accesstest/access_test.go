@@ -201,6 +201,8 @@ func look(ctx context.Context, t *testing.T, b *enginetest.Bench) {
 	feed.Close()
 	_, err = c.Counts(ctx, runtime.RunQuery{}, runcount.Flow)
 	require.NoError(t, err)
+	_, err = c.Flows(ctx)
+	require.NoError(t, err)
 	workers, err := c.Workers(ctx)
 	require.NoError(t, err)
 	require.NotEmpty(t, workers)

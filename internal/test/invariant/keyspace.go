@@ -452,6 +452,15 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	if _, found := strings.CutPrefix(text, "worker_record:"); found {
 		return wrongType(v, "hash")
 	}
+	if _, found := strings.CutPrefix(text, "published:"); found {
+		return wrongType(v, "hash")
+	}
+	if _, found := strings.CutPrefix(text, "published_flows:"); found {
+		return wrongType(v, "zset")
+	}
+	if _, found := strings.CutPrefix(text, "published_history:"); found {
+		return wrongType(v, "list")
+	}
 	if _, found := strings.CutPrefix(text, "run_counts:"); found {
 		return wrongType(v, "hash")
 	}

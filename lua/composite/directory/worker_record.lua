@@ -108,24 +108,13 @@ end
 -- @reply    OK workers:list(worker_record) next_cursor:text now:unix_ms
 function F.ffx_list_workers(K, A)
   local c = call.open(K.partition)
-  local index = key.ffx_worker_reports(c)
-  local from = is_set(A.cursor) and '(' .. A.cursor or '-inf'
-  local page = redis.call('ZRANGEBYSCORE', index, from, '+inf', 'WITHSCORES', 'LIMIT', 0, MAX_LISTED)
-  local last, instances = page[#page], {}
-  for i = 1, #page, 2 do
-    if #page < 2 * MAX_LISTED or page[i + 1] ~= last then instances[#instances + 1] = page[i] end
-  end
-  if #page < 2 * MAX_LISTED then
-    last = ''
-  else -- those of one moment are listed together
-    for _, instance in ipairs(redis.call('ZRANGEBYSCORE', index, last, last)) do instances[#instances + 1] = instance end
-  end
+  local instances, next_cursor = score_page.read(key.ffx_worker_reports(c), A.cursor, MAX_LISTED)
   local list = {}
   for _, instance in ipairs(instances) do
     local r = read(c, instance)
     if r and (A.gone == '1' or is_live(r, c.now)) then list[#list + 1] = as_reply(r) end
   end
-  return reply.ok(list, last, c.now_text)
+  return reply.ok(list, next_cursor, c.now_text)
 end
 
 -- Whether a worker takes work of a kind in a lane.

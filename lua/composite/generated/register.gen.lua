@@ -1034,6 +1034,40 @@ redis.register_function{ function_name = 'ffx2_list_schedules', flags = { 'no-wr
   return F.ffx_list_schedules({ partition = keys[1] }, { cursor = args[1] })
 end }
 
+redis.register_function('ffx2_publish_flow', function(keys, args)
+  if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_publish_flow({ partition = keys[1] }, {
+    namespace = args[1],
+    flow_name = args[2],
+    graph_hash = args[3],
+    digest = args[4],
+    actor = args[5],
+    about = args[6],
+    definition = args[7],
+    input_schema = args[8],
+    result_schema = args[9],
+  }))
+end)
+
+redis.register_function{ function_name = 'ffx2_read_published', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return F.ffx_read_published({ partition = keys[1] }, { namespace = args[1], flow_name = args[2], known_digest = args[3] })
+end }
+
+redis.register_function{ function_name = 'ffx2_list_published', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return F.ffx_list_published({ partition = keys[1] }, { namespace = args[1], cursor = args[2] })
+end }
+
+redis.register_function{ function_name = 'ffx2_withdraw_flow', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_withdraw_flow({ partition = keys[1] }, { namespace = args[1], flow_name = args[2] }))
+end }
+
 redis.register_function{ function_name = 'ffx2_report_worker', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4, 'used', 3, 'ttl', 4) end
   call.begin(keys[1])

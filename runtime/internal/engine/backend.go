@@ -107,6 +107,7 @@ var _ interface {
 	CompositeLibrary
 	Maintenance
 	WorkerRecords
+	FlowCatalogue
 } = nativeBackend{}
 
 // KeepAll implements [Backend].

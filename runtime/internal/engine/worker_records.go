@@ -16,6 +16,14 @@ type WorkerRecords interface {
 	FindWorkers(context.Context, enginerpc.FindWorkersCall) (enginerpc.FindWorkersReply, error)
 }
 
+// FlowCatalogue keeps what programs publish of flows.
+type FlowCatalogue interface {
+	PublishFlow(context.Context, enginerpc.PublishFlowCall) (enginerpc.PublishFlowReply, error)
+	ReadPublished(context.Context, enginerpc.ReadPublishedCall) (enginerpc.ReadPublishedReply, error)
+	ListPublished(context.Context, enginerpc.ListPublishedCall) (enginerpc.ListPublishedReply, error)
+	WithdrawFlow(context.Context, enginerpc.WithdrawFlowCall) (enginerpc.WithdrawFlowReply, error)
+}
+
 // Directory is the partition that has the records of workers and the catalogue of flows.
 func Directory() enginecore.Partition { return enginecore.Partition{Family: enginecore.FlowFamily} }
 

@@ -111,6 +111,11 @@ func (w *Worker) Register(handlers []activity.Handler) error {
 			faults = append(faults, fmt.Errorf("%w: %w", engine.ErrInvalid, err))
 			continue
 		}
+		if run, ok := h.(interface{ HasFunction() bool }); ok && !run.HasFunction() {
+			faults = append(faults, fmt.Errorf("%w: activity %q is only declared: it has no function, which "+
+				"activity.New gives it", engine.ErrInvalid, h.Name()))
+			continue
+		}
 		for _, name := range append([]string{h.Name()}, h.Aliases()...) {
 			if other := w.handlers[name]; other != nil && other != h {
 				faults = append(faults, fmt.Errorf("%w: activity name %q is taken by another activity, %q",
