@@ -19,6 +19,7 @@ type Activity[In, Out any] struct {
 	resolved activityspec.Options
 	codec    Codec
 	err      error
+	declared bool // by Declare: there is no function
 }
 
 // New declares an activity. The name is stored with each flow and announced by workers; it follows the rule of the
@@ -28,11 +29,26 @@ type Activity[In, Out any] struct {
 // New does not fail: it keeps the faults of the declaration, which Err, flow.Builder.Build and the registration with a
 // worker return.
 func New[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...Option) *Activity[In, Out] {
+	return declare(name, fn, fn == nil, opts)
+}
+
+// Declare declares an activity whose function another program has. Flows of such activities can be built, published and
+// started, so a program that starts runs need not have what the workers' functions need; a worker refuses to register
+// it. Give it the types and options that New has there: they are part of the flow, and with others its hash differs.
+func Declare[In, Out any](name string, opts ...Option) *Activity[In, Out] {
+	a := declare[In, Out](name, nil, false, opts)
+	a.declared = true
+	return a
+}
+
+func declare[In, Out any](
+	name string, fn func(context.Context, In) (Out, error), isMissing bool, opts []Option,
+) *Activity[In, Out] {
 	d := declaration{options: activityspec.DefaultOptions(), codec: JSON{}}
 	if err := activityspec.CheckName(name); err != nil {
 		d.fault("name: %w", err)
 	}
-	if fn == nil {
+	if isMissing {
 		d.fault("function is nil")
 	}
 	for i, opt := range opts {
@@ -117,11 +133,18 @@ func (a *Activity[In, Out]) Err() error {
 	switch {
 	case a == nil:
 		return &declarationError{Err: errors.New("activity is nil")}
-	case a.err == nil && a.fn == nil:
+	case a.err == nil && a.fn == nil && !a.declared:
 		return &declarationError{Err: errors.New("activity was not made by New")}
 	default:
 		return a.err
 	}
+}
+
+// HasFunction reports whether the activity can be run: false for one that Declare made.
+func (a *Activity[In, Out]) HasFunction() bool { return a != nil && a.fn != nil }
+
+func (a *Activity[In, Out]) errDeclared() error {
+	return &declarationError{Activity: a.name, Err: errors.New("the activity is only declared: it has no function")}
 }
 
 // InputType returns the type In.
@@ -137,6 +160,10 @@ func (a *Activity[In, Out]) Call(ctx context.Context, in In) (Out, error) {
 		var zero Out
 		return zero, err
 	}
+	if a.declared {
+		var zero Out
+		return zero, a.errDeclared()
+	}
 	return a.fn(ctx, in)
 }
 
@@ -144,6 +171,9 @@ func (a *Activity[In, Out]) Call(ctx context.Context, in In) (Out, error) {
 func (a *Activity[In, Out]) Invoke(ctx context.Context, input []byte) ([]byte, error) {
 	if err := a.Err(); err != nil {
 		return nil, NonRetryable(err)
+	}
+	if a.declared {
+		return nil, NonRetryable(a.errDeclared())
 	}
 	in, err := a.DecodeInput(input)
 	if err != nil {

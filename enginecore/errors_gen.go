@@ -77,6 +77,8 @@ const (
 	// ffx_resume_flow, ffx_list_waitpoints, ffx_rerun, ffx_describe_flow, ffx_flow_result,
 	// ffx_flow_failures, ffx_cancel_flow.
 	ErrFlowNotFound Code = "flow_not_found"
+	// ErrFlowNotPublished comes from ffx_read_published.
+	ErrFlowNotPublished Code = "flow_not_published"
 	// ErrFlowNotTerminal comes from ffx_purge_flow, ffx_rerun. Details: state.
 	ErrFlowNotTerminal Code = "flow_not_terminal"
 	// ErrFlowPurging comes from ffx_submit, ffx_rerun.
@@ -119,7 +121,7 @@ const (
 	// ffx_read_events, ffx_cancel_flow, ffx_trim, ffx_link_child, ffx_await_child, ffx_child_ended,
 	// ffx_read_results, ffx_admit, ffx_verify_admissions, ffx_hold_places, ffx_exchange, ffx_set_quota,
 	// ffx_set_budget_gates, ffx_verify_budget_use, ffx_budget_done, ffx_use_budget, ffx_set_budget,
-	// ffx_write_schedule, ffx_read_schedule, ffx_delete_schedule, ffx_count_members,
+	// ffx_write_schedule, ffx_read_schedule, ffx_delete_schedule, ffx_report_worker, ffx_count_members,
 	// ffx_reconcile_quotas, ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile,
 	// ffx_reconcile_edges, ffx_check_keys, ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
@@ -232,6 +234,8 @@ const (
 	ErrWaitpointNotTokenBound Code = "waitpoint_not_token_bound"
 	// ErrWaitpointPendingUseBufferScript comes from ff_deliver_signal.
 	ErrWaitpointPendingUseBufferScript Code = "waitpoint_pending_use_buffer_script"
+	// ErrWorkerNotFound comes from ffx_drain_worker.
+	ErrWorkerNotFound Code = "worker_not_found"
 )
 
 // detailIndex is the place of a named detail of code, or -1.

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -44,6 +45,12 @@ func (d *Definition[In, Out]) Hash() string {
 	}
 	return d.hash
 }
+
+// InputType returns the type In.
+func (*Definition[In, Out]) InputType() reflect.Type { return reflect.TypeFor[In]() }
+
+// OutputType returns the type Out.
+func (*Definition[In, Out]) OutputType() reflect.Type { return reflect.TypeFor[Out]() }
 
 // Handlers returns the activities that the flow uses, each once, for registration with a worker.
 func (d *Definition[In, Out]) Handlers() []activity.Handler {

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "270-7d3bd8b57eb1e82f"
+const build = "271-3ee086494ca3b438"

@@ -17,6 +17,8 @@ type Client struct {
 	compiled submit.CompiledCache
 	// submitter starts runs and hears when they end.
 	submitter *submit.Submitter
+	// published are flows that were started by their names.
+	published publishedFlows
 }
 
 // NewClient returns a client of an engine. Close it before the engine. The error matches ErrInvalid, there is no

@@ -27,6 +27,9 @@ func (r *RunRef) explain(ctx context.Context, d *RunDescription, now time.Time) 
 	if err := r.client.explainPauses(ctx, r.partition, d); err != nil {
 		return err
 	}
+	if err := r.client.explainUnserved(ctx, d); err != nil {
+		return err
+	}
 	d.explainEnd()
 	r.client.explainOverdue(ctx, d, now)
 	for i := range d.Nodes {
@@ -195,6 +198,45 @@ func (c *Client) explainPauses(ctx context.Context, p enginecore.Partition, d *R
 				n.Waiting = explain.LanePaused(stored.Name, pause)
 			case stored.Subject == engine.PausedActivity && n.Activity == stored.Name && !d.isMap(n.Name):
 				n.Waiting = explain.ActivityPaused(stored.Name, pause)
+			}
+		}
+	}
+	return nil
+}
+
+// servedQueries is how many activities the engine is asked about in one call.
+const servedQueries = 64
+
+// explainUnserved says which nodes wait for a worker that does not run.
+func (c *Client) explainUnserved(ctx context.Context, d *RunDescription) error {
+	store, missing := engine.Capability[engine.WorkerRecords](c.session.Backend)
+	if missing != nil || d.State != RunRunning {
+		return nil
+	}
+	var queries []enginerpc.FindWorkersQuery
+	waiting := make(map[enginerpc.FindWorkersQuery][]*NodeDescription)
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		if n.Waiting.Reason != why.Worker {
+			continue
+		}
+		q := enginerpc.FindWorkersQuery{LaneID: enginecore.LaneID(n.Lane), Kind: n.Activity}
+		if waiting[q] == nil {
+			queries = append(queries, q)
+		}
+		waiting[q] = append(waiting[q], n)
+	}
+	for some := range slices.Chunk(queries, servedQueries) {
+		reply, err := store.FindWorkers(ctx, enginerpc.FindWorkersCall{Partition: engine.Directory(), Queries: some})
+		if err != nil {
+			return err
+		}
+		for i, seen := range reply.Sightings[:min(len(some), len(reply.Sightings))] {
+			if seen.Live {
+				continue
+			}
+			for _, n := range waiting[some[i]] {
+				n.Waiting = explain.Unserved(n.Waiting, n.Activity, n.Lane, seen, readAbout(seen.About).Host)
 			}
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
@@ -114,6 +115,17 @@ var acrossNamespaces = map[string]struct {
 		return noneOf(append(all, ofFlow...), errors.Join(err, flowErr))
 	}, nil},
 
+	"Flows": {func(ctx context.Context, c *runtime.Client, x foreign) error { return noneOf(c.Flows(ctx)) }, nil},
+	"DescribeFlow": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.DescribeFlow(ctx, x.flow)
+		return err
+	}, enginecore.ErrFlowNotPublished},
+	"StartNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.StartNamed(ctx, x.flow, []byte("1"))
+		return err
+	}, enginecore.ErrFlowNotPublished},
+	"Withdraw": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Withdraw(ctx, x.flow) }, nil},
+
 	"Budget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Budget(ctx, x.budget)
 		return err
@@ -166,9 +178,10 @@ var acrossNamespaces = map[string]struct {
 
 // ofAllNamespaces are the methods of a client and of a reference to a run that are not bound to a namespace, and why.
 var ofAllNamespaces = map[string]string{
-	"Close":  "ends the client itself",
-	"Signal": "the token gives the right, wherever the run is",
-	"Lanes":  "lanes belong to all", "PauseLane": "lanes belong to all", "ResumeLane": "lanes belong to all",
+	"Close":   "ends the client itself",
+	"Signal":  "the token gives the right, wherever the run is",
+	"Publish": "it names what it publishes", "Workers": "workers belong to all", "DrainWorker": "workers belong to all",
+	"Lanes": "lanes belong to all", "PauseLane": "lanes belong to all", "ResumeLane": "lanes belong to all",
 	"Pauses": "lanes belong to all", "PauseActivity": "activities belong to all", "ResumeActivity": "activities belong to all",
 	"Run": "it sends nothing", "FlowName": "it sends nothing", "ID": "it sends nothing", "FlowID": "it sends nothing",
 }
@@ -225,6 +238,7 @@ func TestNamespacesAreApart(t *testing.T) {
 		run, err := runtime.Start(ctx, theirs.Client, def, 1, runtime.WithID("r1"))
 		require.NoError(t, err)
 		shared := runtime.BudgetRef{Name: "shared"}
+		require.NoError(t, theirs.Client.Publish(ctx, catalogue.Publication{Flow: def}))
 		require.NoError(t, theirs.Client.CreateBudget(ctx, shared, flow.HardLimit("calls", 4)))
 		require.NoError(t, theirs.Client.SetLimit(ctx, "few", "", activity.AtOnce(7)))
 		_, err = runtime.Schedule(ctx, theirs.Client, "nightly", def, 1, runtime.ScheduleConfig{Every: time.Hour})
@@ -241,13 +255,15 @@ func TestNamespacesAreApart(t *testing.T) {
 			require.NoError(t, err)
 			waits, err := c.Run(x.flow, x.run).AllWaitpoints(ctx)
 			require.NoError(t, err)
+			published, err := c.DescribeFlow(ctx, x.flow)
+			require.NoError(t, err)
 			budgets, err := c.Budgets(ctx)
 			require.NoError(t, err)
 			quotas, err := c.Limits(ctx)
 			require.NoError(t, err)
 			schedule, err := c.DescribeSchedule(ctx, x.schedule)
 			require.NoError(t, err)
-			return []any{described, waits, budgets, quotas, schedule}
+			return []any{described, waits, published, budgets, quotas, schedule}
 		}
 		before := view()
 		for name, m := range acrossNamespaces {

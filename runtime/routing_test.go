@@ -38,7 +38,7 @@ func TestNobodyKnowsTheActivity(t *testing.T) {
 		known, unknown := addOne(), activity.New("unknown", func(_ context.Context, n int) (int, error) { return -n, nil })
 		run, err := runtime.Start(ctx, b.Client, single(t, unknown), 4)
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, describedAs(ctx, run, "waiting", "waiting for a worker on lane default"))
+		enginetest.Eventually(t, enginetest.Patience, describedAs(ctx, run, "waiting", `no live worker serves activity `))
 
 		b.Worker(t, []activity.Handler{known}, runtime.OnlyMessages(runtime.WorkerConfig{}))
 		enginetest.Eventually(t, enginetest.Patience, describedAs(ctx, run, "rate_limited", `no running worker knows activity "unknown"`))

@@ -66,6 +66,13 @@ func planRun[In, Out any](
 	if err != nil {
 		return nil, fmt.Errorf("flow %s: input: %w", def.Name(), err)
 	}
+	return c.newPlan(compiled, config, tags, input)
+}
+
+// newPlan makes the run of a call ready by what its options say.
+func (c *Client) newPlan(
+	compiled *submit.CompiledFlow, config startConfig, tags []enginerpc.SubmitTag, input []byte,
+) (*submit.RunPlan, error) {
 	plan, err := submit.NewPlan(c.session, compiled, config.id, input)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -41,6 +42,20 @@ func (c *whyCase) pass(name string, opts ...activity.Option) *activity.Activity[
 
 func (c *whyCase) worker(handlers ...activity.Handler) {
 	c.Worker(c.t, handlers, runtime.WorkerConfig{Lanes: []string{c.lane}, NoKeeper: true})
+}
+
+// seen waits until the record of a worker that serves an activity is there.
+func (c *whyCase) seen(name string) {
+	enginetest.Eventually(c.t, enginetest.Patience, func() string {
+		list, err := c.Client.Workers(c.ctx)
+		require.NoError(c.t, err)
+		for _, w := range list {
+			if slices.Contains(w.Activities, name) && slices.Contains(w.Lanes, c.lane) {
+				return ""
+			}
+		}
+		return "no worker has reported " + name
+	})
 }
 
 func (c *whyCase) start(def *flow.Definition[int, int]) *runtime.RunRef {
@@ -97,10 +112,38 @@ var whyCases = map[why.Reason]struct {
 	check   func(*testing.T, *whyCase, why.Explanation)
 }{
 	why.Worker: {func(c *whyCase) *runtime.RunRef {
-		return c.only(c.pass("unserved", activity.ScheduleToStart(time.Hour)))
+		a := c.pass("busy", activity.ScheduleToStart(time.Hour))
+		c.Worker(c.t, []activity.Handler{a}, runtime.WorkerConfig{
+			Lanes: []string{c.lane}, NoKeeper: true, Concurrency: 1,
+		})
+		c.seen("busy")
+		first := c.only(a)
+		enginetest.Eventually(c.t, enginetest.Patience, func() string {
+			d, err := first.Describe(c.ctx)
+			require.NoError(c.t, err)
+			if d.Nodes[0].State != runtime.NodeActive {
+				return "the first is " + string(d.Nodes[0].State)
+			}
+			return ""
+		})
+		return c.only(a)
 	}, func(t *testing.T, c *whyCase, e why.Explanation) {
 		require.Equal(t, c.lane, e.Subject)
 		require.Equal(t, time.Hour, e.Until.Sub(e.Since))
+	}},
+	why.Unserved: {func(c *whyCase) *runtime.RunRef {
+		a := c.pass("unserved", activity.ScheduleToStart(time.Hour))
+		w := c.Worker(c.t, []activity.Handler{a}, runtime.WorkerConfig{Lanes: []string{c.lane}, NoKeeper: true})
+		c.seen("unserved")
+		require.NoError(c.t, w.Stop())
+		return c.only(a)
+	}, func(t *testing.T, c *whyCase, e why.Explanation) {
+		require.Equal(t, [2]string{"unserved", c.lane}, [2]string{e.Subject, e.Key})
+		require.NotEmpty(t, e.Detail)
+		require.Equal(t, time.Hour, e.Until.Sub(e.Since))
+		require.Contains(t, e.Sentence, `no live worker serves activity "unserved" on lane `+c.lane+"; last one seen ")
+		require.Contains(t, e.Sentence, "(it has stopped)")
+		require.Contains(t, e.Remedy, "start a worker on lane "+c.lane)
 	}},
 	why.Upstreams: {func(c *whyCase) *runtime.RunRef {
 		f := flow.New[int, int]("flow-" + c.lane)

@@ -15,7 +15,11 @@ import (
 // how the executions end. NewWorker creates one. Any number of workers share an engine. The workers of an Engine also
 // share a keeper, which OpenConfig.Keeper configures: it stands by while keepers made by NewKeeper run, on this Engine
 // or elsewhere, and WorkerConfig.NoKeeper leaves it out.
-type Worker struct{ worker *worker.Worker }
+type Worker struct {
+	worker *worker.Worker
+	// publish publishes flows until its context ends; nil if there are none.
+	publish func(context.Context)
+}
 
 // NewWorker returns a worker of an engine. Register activities and call Run. The error joins all faults of the config
 // and matches ErrInvalid, or enginecore.ErrClosed for an engine that is closed; it is ErrNotInContract for a worker
@@ -32,7 +36,15 @@ func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 	}
 	w := worker.New(e.session, resolved)
 	w.JoinKeeper = e.session.Keeper.Join
-	return &Worker{w}, nil
+	w.About = aboutProgram()
+	made := &Worker{worker: w}
+	if len(config.Publish) > 0 {
+		if _, err := engine.Capability[engine.FlowCatalogue](e.session.Backend); err != nil {
+			return nil, fmt.Errorf("worker: Publish: %w", err)
+		}
+		made.publish = func(ctx context.Context) { publishAll(ctx, e.session, config.Publish) }
+	}
+	return made, nil
 }
 
 var errUnmadeWorker = invalid("the worker was not made by NewWorker")
@@ -60,6 +72,9 @@ func (w *Worker) Register(handlers ...activity.Handler) error {
 //
 // While the engine is away, it keeps trying; what runs goes on until its lease is over. When the engine is closed
 // before ctx ends, the contexts of functions end, and Run returns enginecore.ErrClosed.
+//
+// A worker that an operator drains (Client.DrainWorker) claims no more, and Next returns an error; running functions
+// continue, and Run goes on until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
 	if w == nil || w.worker == nil {
 		return errUnmadeWorker
@@ -67,6 +82,19 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := checkContext(ctx); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
+	if w.publish == nil {
+		return w.worker.Run(ctx)
+	}
+	publishing, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.publish(publishing)
+	}()
+	defer func() {
+		stop()
+		<-done
+	}()
 	return w.worker.Run(ctx)
 }
 

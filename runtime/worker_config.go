@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
@@ -58,6 +59,9 @@ type WorkerConfig struct {
 	// ManualRenewal leaves the renewal of the leases of tasks to Task.Renew. It requires TaskKinds. Defaults to false:
 	// the worker renews them.
 	ManualRenewal bool
+	// Publish are flows that the worker publishes when it begins, as Client.Publish does, in the namespace of its engine.
+	// A publication that fails is repeated meanwhile. Defaults to none.
+	Publish []catalogue.Publication
 	// NoKeeper leaves out the keeper that the workers of an Engine share (OpenConfig.Keeper). What is due by time then
 	// waits for a keeper made by NewKeeper or a keeper of other workers. A worker that sees no keeper logs
 	// keeper.missing. Defaults to false.
@@ -159,6 +163,11 @@ func (c WorkerConfig) check(in string) error {
 	for _, kind := range c.TaskKinds {
 		if err := activityspec.CheckName(kind); err != nil {
 			fault("TaskKinds: %w", err)
+		}
+	}
+	for i, p := range c.Publish {
+		if _, err := newPublication(p); err != nil {
+			fault("Publish: item %d: %w", i+1, err)
 		}
 	}
 	if c.ManualRenewal && len(c.TaskKinds) == 0 {

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
@@ -100,6 +101,25 @@ func TestOperatorsDay(t *testing.T) {
 		require.Equal(t, "load", execution["kind"])
 		require.Contains(t, x.ok("execution", execution["id"].(string)), "blocked_by_dependencies")
 
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if len(x.lines("workers", "-activity", "load")) != 1 {
+				return "the worker has not reported"
+			}
+			return ""
+		})
+		require.Empty(t, x.lines("workers", "-lane", "other"))
+		require.Empty(t, x.lines("flows"))
+		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: def, By: "ann"}))
+		require.Contains(t, x.ok("flows"), "ann")
+		require.Equal(t, "import", x.lines("flows")[0]["name"])
+		require.Contains(t, x.ok("flows", "import"), "load")
+		require.Contains(t, x.ok("flows", "import", "-mermaid"), "flowchart")
+		require.Len(t, x.lines("flows", "import")[0]["history"], 1)
+		require.Contains(t, x.ok("workers"), "running")
+		code, _, stderr := x.run("drain", "nobody")
+		require.Equal(t, exitFailure, code)
+		require.Contains(t, stderr, "worker_not_found")
+
 		x.ok("resume", "lane", "default")
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
@@ -132,7 +152,7 @@ func TestOperatorsDay(t *testing.T) {
 		require.Contains(t, x.ok("describe", "import", "monday"), "run again 1 times")
 		x.ok("purge", "import", "monday")
 		require.Empty(t, x.lines("runs"))
-		code, _, stderr := x.run("describe", "import", "monday")
+		code, _, stderr = x.run("describe", "import", "monday")
 		require.Equal(t, exitFailure, code)
 		require.Contains(t, stderr, "no such run")
 	})
@@ -164,7 +184,7 @@ func TestCallsThatMakeNoSense(t *testing.T) {
 		{}, {"frobnicate"}, {"runs", "-nonsense"}, {"runs", "extra"}, {"runs", "-tag", "x"}, {"runs", "-state", "lost"}, {"describe", "one"},
 		{"pause", "lane"}, {"rerun", "a", "b", "-all", "-from", "c"}, {"execution", "nonsense"}, {"-odd"}, {"runs", "-limit", "-1"}, {"counts", "-hours", "-1"},
 		{"runs", "-since", "-1h"}, {"runs", "-since", "1h", "-finished", "1h"}, {"runs", "-tag", "UPPER=x"}, {"waits", "one"}, {"cancel"}, {"purge", "a"},
-		{"lanes", "x"}, {"pauses", "x"}, {"pause", "run", "x"}, {"resume"}, {"resume", "flow", "x"}, {"execution"}, {"execution", "{fp:0}:x"},
+		{"lanes", "x"}, {"workers", "x"}, {"drain"}, {"flows", "a", "b"}, {"flows", "-dot"}, {"flows", "a", "-dot", "-mermaid"}, {"pauses", "x"}, {"pause", "run", "x"}, {"resume"}, {"resume", "flow", "x"}, {"execution"}, {"execution", "{fp:0}:x"},
 		{"executions", "x"}, {"executions", "-limit", "-1"}, {"executions", "-state", "lost"}, {"executions", "-index", "eligible"},
 		{"executions", "-index", "nonsense", "-lane", "default"}, {"executions", "-flow-id", "x"}, {"executions", "-lane", "" + strings.Repeat("x", 1000)},
 	} {

@@ -1042,6 +1042,80 @@ func decodeScheduleRecord(r *fields, out *ScheduleRecord) {
 	out.State = bytesValue(r, "state")
 }
 
+// Publication is an element of replies or calls.
+type Publication struct {
+	GraphHash   string
+	PublishedAt time.Time
+	PublishedBy string
+}
+
+func decodePublication(r *fields, out *Publication) {
+	out.GraphHash = textValue[string](r, "graph_hash")
+	out.PublishedAt = timeValue(r, "published_at")
+	out.PublishedBy = textValue[string](r, "published_by")
+}
+
+// PublishedFlow is an element of replies or calls.
+type PublishedFlow struct {
+	FlowName    string
+	GraphHash   string
+	PublishedAt time.Time
+	PublishedBy string
+	About       []byte
+}
+
+func decodePublishedFlow(r *fields, out *PublishedFlow) {
+	out.FlowName = textValue[string](r, "flow_name")
+	out.GraphHash = textValue[string](r, "graph_hash")
+	out.PublishedAt = timeValue(r, "published_at")
+	out.PublishedBy = textValue[string](r, "published_by")
+	out.About = bytesValue(r, "about")
+}
+
+// WorkerRecord is an element of replies or calls.
+type WorkerRecord struct {
+	WorkerInstanceID enginecore.WorkerInstanceID
+	State            string
+	Used             int64
+	ReportedAt       time.Time
+	ExpiresAt        time.Time
+	DrainRequestedAt time.Time
+	DrainBy          string
+	Lanes            string
+	Kinds            string
+	About            []byte
+}
+
+func decodeWorkerRecord(r *fields, out *WorkerRecord) {
+	out.WorkerInstanceID = textValue[enginecore.WorkerInstanceID](r, "worker_instance_id")
+	out.State = textValue[string](r, "state")
+	out.Used = intValue[int64](r, "used")
+	out.ReportedAt = timeValue(r, "reported_at")
+	out.ExpiresAt = timeValue(r, "expires_at")
+	out.DrainRequestedAt = timeValue(r, "drain_requested_at")
+	out.DrainBy = textValue[string](r, "drain_by")
+	out.Lanes = textValue[string](r, "lanes")
+	out.Kinds = textValue[string](r, "kinds")
+	out.About = bytesValue(r, "about")
+}
+
+// WorkerSighting is an element of replies or calls.
+type WorkerSighting struct {
+	Live             bool
+	WorkerInstanceID enginecore.WorkerInstanceID
+	State            string
+	ReportedAt       time.Time
+	About            []byte
+}
+
+func decodeWorkerSighting(r *fields, out *WorkerSighting) {
+	out.Live = boolValue(r, "live")
+	out.WorkerInstanceID = textValue[enginecore.WorkerInstanceID](r, "worker_instance_id")
+	out.State = textValue[string](r, "state")
+	out.ReportedAt = timeValue(r, "reported_at")
+	out.About = bytesValue(r, "about")
+}
+
 // Admitted is an element of replies or calls.
 type Admitted struct {
 	QuotaPolicyID enginecore.QuotaPolicyID

@@ -658,6 +658,46 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"cursor of test"}},
+		{"ffx2_publish_flow", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, PublishFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "flow_name of test", "graph_hash of test", "digest of test", "actor of test", "\x00\xff\r\nabout", "\x00\xff\r\ndefinition", "\x00\xff\r\ninput_schema", "\x00\xff\r\nresult_schema"}},
+		{"ffx2_read_published", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReadPublishedCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", KnownDigest: "known_digest of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "flow_name of test", "known_digest of test"}},
+		{"ffx2_list_published", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ListPublishedCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", Cursor: "cursor of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "cursor of test"}},
+		{"ffx2_withdraw_flow", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, WithdrawFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "flow_name of test"}},
+		{"ffx2_report_worker", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout")})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"worker_instance_id of test", "state of test", "5", "1500", "lanes of test", "kinds of test", "\x00\xff\r\nabout"}},
+		{"ffx2_drain_worker", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, DrainWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", Actor: "actor of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"worker_instance_id of test", "actor of test"}},
+		{"ffx2_list_workers", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ListWorkersCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Cursor: "cursor of test", Gone: true})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"cursor of test", "1"}},
+		{"ffx2_find_workers", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, FindWorkersCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Queries: []FindWorkersQuery{{LaneID: "lane_id of test", Kind: "kind of test"}, {LaneID: "lane_id of test", Kind: "kind of test"}}})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"2", "lane_id of test", "kind of test", "lane_id of test", "kind of test"}},
 		{"ffx2_missing_rights", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, MissingRightsCall{Commands: []string{"commands of test", "commands2 of test"}})
 		},
@@ -1421,6 +1461,61 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ListSchedulesCall{}.info(), m, ListSchedulesCall{}.decode)
 			},
 			ListSchedulesReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextCursor: "next_cursor of test", Schedules: []ScheduleRecord{{ScheduleID: "schedule_id of test", Version: 8, Spec: []byte("\x00\xff\r\nspec"), State: []byte("\x00\xff\r\nstate")}, {ScheduleID: "schedule_id of test", Version: 8, Spec: []byte("\x00\xff\r\nspec"), State: []byte("\x00\xff\r\nstate")}}}},
+		{"ffx2_publish_flow OK", []any{1, "OK", "1"},
+			func(m message) (any, error) {
+				return decodeReply(PublishFlowCall{}.info(), m, PublishFlowCall{}.decode)
+			},
+			PublishFlowReply{Status: StatusOK, Known: true}},
+		{"ffx2_publish_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "1"},
+			func(m message) (any, error) {
+				return decodeReply(PublishFlowCall{}.info(), m, PublishFlowCall{}.decode)
+			},
+			PublishFlowReply{Status: StatusAlreadySatisfied, Known: true}},
+		{"ffx2_read_published OK", []any{1, "OK", "1", "graph_hash of test", "digest of test", "1795188498438", "published_by of test", "\x00\xff\r\nabout", "\x00\xff\r\ndefinition", "\x00\xff\r\ninput_schema", "\x00\xff\r\nresult_schema", []any{[]any{"graph_hash of test", "1795188498438", "published_by of test"}, []any{"graph_hash of test", "1795188498438", "published_by of test"}}},
+			func(m message) (any, error) {
+				return decodeReply(ReadPublishedCall{}.info(), m, ReadPublishedCall{}.decode)
+			},
+			ReadPublishedReply{Status: StatusOK, Same: true, GraphHash: "graph_hash of test", Digest: "digest of test", PublishedAt: time.UnixMilli(1795188498438).UTC(), PublishedBy: "published_by of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema"), History: []Publication{{GraphHash: "graph_hash of test", PublishedAt: time.UnixMilli(1795188498438).UTC(), PublishedBy: "published_by of test"}, {GraphHash: "graph_hash of test", PublishedAt: time.UnixMilli(1795188498438).UTC(), PublishedBy: "published_by of test"}}}},
+		{"ffx2_list_published OK", []any{1, "OK", []any{[]any{"flow_name of test", "graph_hash of test", "1795188498438", "published_by of test", "\x00\xff\r\nabout"}, []any{"flow_name of test", "graph_hash of test", "1795188498438", "published_by of test", "\x00\xff\r\nabout"}}, "next_cursor of test"},
+			func(m message) (any, error) {
+				return decodeReply(ListPublishedCall{}.info(), m, ListPublishedCall{}.decode)
+			},
+			ListPublishedReply{Status: StatusOK, Flows: []PublishedFlow{{FlowName: "flow_name of test", GraphHash: "graph_hash of test", PublishedAt: time.UnixMilli(1795188498438).UTC(), PublishedBy: "published_by of test", About: []byte("\x00\xff\r\nabout")}, {FlowName: "flow_name of test", GraphHash: "graph_hash of test", PublishedAt: time.UnixMilli(1795188498438).UTC(), PublishedBy: "published_by of test", About: []byte("\x00\xff\r\nabout")}}, NextCursor: "next_cursor of test"}},
+		{"ffx2_withdraw_flow OK", []any{1, "OK"},
+			func(m message) (any, error) {
+				return decodeReply(WithdrawFlowCall{}.info(), m, WithdrawFlowCall{}.decode)
+			},
+			WithdrawFlowReply{Status: StatusOK}},
+		{"ffx2_withdraw_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+			func(m message) (any, error) {
+				return decodeReply(WithdrawFlowCall{}.info(), m, WithdrawFlowCall{}.decode)
+			},
+			WithdrawFlowReply{Status: StatusAlreadySatisfied}},
+		{"ffx2_report_worker OK", []any{1, "OK", "1", "1"},
+			func(m message) (any, error) {
+				return decodeReply(ReportWorkerCall{}.info(), m, ReportWorkerCall{}.decode)
+			},
+			ReportWorkerReply{Status: StatusOK, Known: true, Drain: true}},
+		{"ffx2_drain_worker OK", []any{1, "OK"},
+			func(m message) (any, error) {
+				return decodeReply(DrainWorkerCall{}.info(), m, DrainWorkerCall{}.decode)
+			},
+			DrainWorkerReply{Status: StatusOK}},
+		{"ffx2_drain_worker ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+			func(m message) (any, error) {
+				return decodeReply(DrainWorkerCall{}.info(), m, DrainWorkerCall{}.decode)
+			},
+			DrainWorkerReply{Status: StatusAlreadySatisfied}},
+		{"ffx2_list_workers OK", []any{1, "OK", []any{[]any{"worker_instance_id of test", "state of test", "5", "1795188498438", "1795188498438", "1795188498438", "drain_by of test", "lanes of test", "kinds of test", "\x00\xff\r\nabout"}, []any{"worker_instance_id of test", "state of test", "5", "1795188498438", "1795188498438", "1795188498438", "drain_by of test", "lanes of test", "kinds of test", "\x00\xff\r\nabout"}}, "next_cursor of test", "1795188498438"},
+			func(m message) (any, error) {
+				return decodeReply(ListWorkersCall{}.info(), m, ListWorkersCall{}.decode)
+			},
+			ListWorkersReply{Status: StatusOK, Workers: []WorkerRecord{{WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, ReportedAt: time.UnixMilli(1795188498438).UTC(), ExpiresAt: time.UnixMilli(1795188498438).UTC(), DrainRequestedAt: time.UnixMilli(1795188498438).UTC(), DrainBy: "drain_by of test", Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout")}, {WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, ReportedAt: time.UnixMilli(1795188498438).UTC(), ExpiresAt: time.UnixMilli(1795188498438).UTC(), DrainRequestedAt: time.UnixMilli(1795188498438).UTC(), DrainBy: "drain_by of test", Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout")}}, NextCursor: "next_cursor of test", Now: time.UnixMilli(1795188498438).UTC()}},
+		{"ffx2_find_workers OK", []any{1, "OK", []any{[]any{"1", "worker_instance_id of test", "state of test", "1795188498438", "\x00\xff\r\nabout"}, []any{"1", "worker_instance_id of test", "state of test", "1795188498438", "\x00\xff\r\nabout"}}, "1795188498438"},
+			func(m message) (any, error) {
+				return decodeReply(FindWorkersCall{}.info(), m, FindWorkersCall{}.decode)
+			},
+			FindWorkersReply{Status: StatusOK, Sightings: []WorkerSighting{{Live: true, WorkerInstanceID: "worker_instance_id of test", State: "state of test", ReportedAt: time.UnixMilli(1795188498438).UTC(), About: []byte("\x00\xff\r\nabout")}, {Live: true, WorkerInstanceID: "worker_instance_id of test", State: "state of test", ReportedAt: time.UnixMilli(1795188498438).UTC(), About: []byte("\x00\xff\r\nabout")}}, Now: time.UnixMilli(1795188498438).UTC()}},
 		{"ffx2_missing_rights OK", []any{1, "OK", []any{"missing of test", "missing of test"}},
 			func(m message) (any, error) {
 				return decodeReply(MissingRightsCall{}.info(), m, MissingRightsCall{}.decode)
@@ -1602,6 +1697,36 @@ func bytesCalls() []bytesCall {
 		{"ffx2_write_schedule input", 8, func(k Keys, b []byte) ([]string, error) {
 			c := WriteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", History: []string{"history of test", "history2 of test"}}
 			c.Input = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
+		{"ffx2_publish_flow about", 5, func(k Keys, b []byte) ([]string, error) {
+			c := PublishFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
+			c.About = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
+		{"ffx2_publish_flow definition", 6, func(k Keys, b []byte) ([]string, error) {
+			c := PublishFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
+			c.Definition = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
+		{"ffx2_publish_flow input_schema", 7, func(k Keys, b []byte) ([]string, error) {
+			c := PublishFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
+			c.InputSchema = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
+		{"ffx2_publish_flow result_schema", 8, func(k Keys, b []byte) ([]string, error) {
+			c := PublishFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")}
+			c.ResultSchema = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
+		{"ffx2_report_worker about", 6, func(k Keys, b []byte) ([]string, error) {
+			c := ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout")}
+			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
@@ -2128,6 +2253,38 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_list_schedules", func(m message) error {
 			_, err := decodeReply(ListSchedulesCall{}.info(), m, ListSchedulesCall{}.decode)
+			return err
+		}},
+		{"ffx2_publish_flow", func(m message) error {
+			_, err := decodeReply(PublishFlowCall{}.info(), m, PublishFlowCall{}.decode)
+			return err
+		}},
+		{"ffx2_read_published", func(m message) error {
+			_, err := decodeReply(ReadPublishedCall{}.info(), m, ReadPublishedCall{}.decode)
+			return err
+		}},
+		{"ffx2_list_published", func(m message) error {
+			_, err := decodeReply(ListPublishedCall{}.info(), m, ListPublishedCall{}.decode)
+			return err
+		}},
+		{"ffx2_withdraw_flow", func(m message) error {
+			_, err := decodeReply(WithdrawFlowCall{}.info(), m, WithdrawFlowCall{}.decode)
+			return err
+		}},
+		{"ffx2_report_worker", func(m message) error {
+			_, err := decodeReply(ReportWorkerCall{}.info(), m, ReportWorkerCall{}.decode)
+			return err
+		}},
+		{"ffx2_drain_worker", func(m message) error {
+			_, err := decodeReply(DrainWorkerCall{}.info(), m, DrainWorkerCall{}.decode)
+			return err
+		}},
+		{"ffx2_list_workers", func(m message) error {
+			_, err := decodeReply(ListWorkersCall{}.info(), m, ListWorkersCall{}.decode)
+			return err
+		}},
+		{"ffx2_find_workers", func(m message) error {
+			_, err := decodeReply(FindWorkersCall{}.info(), m, FindWorkersCall{}.decode)
 			return err
 		}},
 		{"ffx2_missing_rights", func(m message) error {

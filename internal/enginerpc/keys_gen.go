@@ -1181,6 +1181,51 @@ func (k Keys) ffxBudgetWaiting(tag string, budgetID enginecore.BudgetID) string 
 	return k.prefix + ":ffx:" + tag + ":budget:" + string(budgetID) + ":waiting"
 }
 
+// FfxPublishedFlows is <prefix>:ffx:{tag}:published_flows:{namespace}.
+func (k Keys) FfxPublishedFlows(partition enginecore.Partition, namespace enginecore.Namespace) string {
+	return k.ffxPublishedFlows(partition.Tag(), namespace)
+}
+
+func (k Keys) ffxPublishedFlows(tag string, namespace enginecore.Namespace) string {
+	return k.prefix + ":ffx:" + tag + ":published_flows:" + string(namespace)
+}
+
+// FfxPublished is <prefix>:ffx:{tag}:published:{namespace:escaped}:{flow_name}.
+func (k Keys) FfxPublished(partition enginecore.Partition, namespace enginecore.Namespace, flowName string) string {
+	return k.ffxPublished(partition.Tag(), namespace, flowName)
+}
+
+func (k Keys) ffxPublished(tag string, namespace enginecore.Namespace, flowName string) string {
+	return k.prefix + ":ffx:" + tag + ":published:" + escapePart(string(namespace)) + ":" + flowName
+}
+
+// FfxPublishedHistory is <prefix>:ffx:{tag}:published_history:{namespace:escaped}:{flow_name}.
+func (k Keys) FfxPublishedHistory(partition enginecore.Partition, namespace enginecore.Namespace, flowName string) string {
+	return k.ffxPublishedHistory(partition.Tag(), namespace, flowName)
+}
+
+func (k Keys) ffxPublishedHistory(tag string, namespace enginecore.Namespace, flowName string) string {
+	return k.prefix + ":ffx:" + tag + ":published_history:" + escapePart(string(namespace)) + ":" + flowName
+}
+
+// FfxWorkerRecord is <prefix>:ffx:{tag}:worker_record:{worker_instance_id}.
+func (k Keys) FfxWorkerRecord(partition enginecore.Partition, workerInstanceID enginecore.WorkerInstanceID) string {
+	return k.ffxWorkerRecord(partition.Tag(), workerInstanceID)
+}
+
+func (k Keys) ffxWorkerRecord(tag string, workerInstanceID enginecore.WorkerInstanceID) string {
+	return k.prefix + ":ffx:" + tag + ":worker_record:" + string(workerInstanceID)
+}
+
+// FfxWorkerReports is <prefix>:ffx:{tag}:worker_reports.
+func (k Keys) FfxWorkerReports(partition enginecore.Partition) string {
+	return k.ffxWorkerReports(partition.Tag())
+}
+
+func (k Keys) ffxWorkerReports(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":worker_reports"
+}
+
 // FfxSchedules is <prefix>:ffx:{tag}:schedules.
 func (k Keys) FfxSchedules(partition enginecore.Partition) string {
 	return k.ffxSchedules(partition.Tag())

@@ -205,6 +205,26 @@ func ParseCancelMessage(text string) (m CancelMessage, ok bool) {
 	return m, true
 }
 
+// DrainMessage is the message `drain {worker_instance_id}` on `ffx:worker:{worker_instance_id}`.
+type DrainMessage struct {
+	WorkerInstanceID enginecore.WorkerInstanceID
+}
+
+// Text returns the text that ParseDrainMessage reads.
+func (m DrainMessage) Text() string {
+	return "drain " + string(m.WorkerInstanceID)
+}
+
+// ParseDrainMessage reads `drain {worker_instance_id}`. It returns false for any other text.
+func ParseDrainMessage(text string) (m DrainMessage, ok bool) {
+	text, ok = strings.CutPrefix(text, "drain ")
+	if !ok {
+		return DrainMessage{}, false
+	}
+	m.WorkerInstanceID = enginecore.WorkerInstanceID(text)
+	return m, true
+}
+
 // DueMessage is the message `{partition} {at}` on `ffx:due`.
 type DueMessage struct {
 	Partition enginecore.Partition

@@ -48,6 +48,12 @@ func goldenTexts() []goldenText {
 			},
 			func(s string) (any, bool) { return ParseCancelMessage(s) },
 			CancelMessage{ExecutionID: "execution_id-of-test", LeaseID: "lease_id-of-test", Kind: "kind-of-test", Reason: "reason of test"}},
+		{"drain", "drain worker_instance_id of test",
+			func() (string, error) {
+				return DrainMessage{WorkerInstanceID: "worker_instance_id of test"}.Text(), nil
+			},
+			func(s string) (any, bool) { return ParseDrainMessage(s) },
+			DrainMessage{WorkerInstanceID: "worker_instance_id of test"}},
 		{"due", "q7 1795188498438",
 			func() (string, error) {
 				return DueMessage{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, At: time.UnixMilli(1795188498438)}.Text(), nil

@@ -138,6 +138,11 @@
 -- @template ffx.purge_due              ffx:{tag}:purge_due
 -- @template ffx.budget_gates           ffx:{tag}:budget_gates
 -- @template ffx.budget_waiting         ffx:{tag}:budget:{budget_id}:waiting
+-- @template ffx.published_flows        ffx:{tag}:published_flows:{namespace}
+-- @template ffx.published              ffx:{tag}:published:{namespace:escaped}:{flow_name}
+-- @template ffx.published_history      ffx:{tag}:published_history:{namespace:escaped}:{flow_name}
+-- @template ffx.worker_record          ffx:{tag}:worker_record:{worker_instance_id}
+-- @template ffx.worker_reports         ffx:{tag}:worker_reports
 -- @template ffx.schedules              ffx:{tag}:schedules
 -- @template ffx.schedules_due          ffx:{tag}:schedules_due
 -- @template ffx.schedule               ffx:{tag}:schedule:{schedule_id} parsed

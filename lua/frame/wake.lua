@@ -5,7 +5,8 @@
 -- To workers: something to claim; nothing left; an execution set aside that the worker who met it cannot run; a worker
 -- that serves the lane, or no longer does, which workers tell each other; and that a lease has ended. The mark makes
 -- messages differ: the library sends its time (ms). The kind says whether the execution was cancelled, ran out of time
--- (expired), or lost its lease (revoked); the reason of a cancel is a caller's text, which may be any.
+-- (expired), or lost its lease (revoked); the reason of a cancel is a caller's text, which may be any. A worker that is told to
+-- drain takes no more work.
 
 -- @message  work    channel.wake,channel.wake_ring work {partition} {mark}
 -- @message  none    channel.wake,channel.wake_ring none {partition}
@@ -13,6 +14,7 @@
 -- @message  here    channel.wake              here {worker_instance_id}
 -- @message  left    channel.wake              left {worker_instance_id}
 -- @message  cancel  channel.worker            cancel {execution_id} {lease_id} {kind:word} {reason}
+-- @message  drain   channel.worker            drain {worker_instance_id}
 
 -- To keepers: something is due in a partition at a time (ms).
 

@@ -746,6 +746,34 @@ function key.ffx_budget_waiting(c, budget_id)
   return (at.of_ffx_budget or keep(at, 'of_ffx_budget', at.prefix .. ':ffx:' .. at.tag .. ':budget:')) .. budget_id .. ':waiting'
 end
 
+function key.ffx_published_flows(c, namespace)
+  local at = c.at
+  return (at.of_ffx_published_flows or keep(at, 'of_ffx_published_flows', at.prefix .. ':ffx:' .. at.tag .. ':published_flows:')) .. namespace
+end
+
+function key.ffx_published(c, namespace, flow_name)
+  local at = c.at
+  return (at.of_ffx_published or keep(at, 'of_ffx_published', at.prefix .. ':ffx:' .. at.tag .. ':published:')) .. key.escape(namespace) .. ':' .. flow_name
+end
+
+function key.ffx_published_history(c, namespace, flow_name)
+  local at = c.at
+  return (at.of_ffx_published_history or keep(at, 'of_ffx_published_history', at.prefix .. ':ffx:' .. at.tag .. ':published_history:')) .. key.escape(namespace) .. ':' .. flow_name
+end
+
+function key.ffx_worker_record(c, worker_instance_id)
+  local at = c.at
+  if at.ffx_worker_record_of == worker_instance_id then return at.ffx_worker_record end
+  local text = (at.of_ffx_worker_record or keep(at, 'of_ffx_worker_record', at.prefix .. ':ffx:' .. at.tag .. ':worker_record:')) .. worker_instance_id
+  at.ffx_worker_record_of, at.ffx_worker_record = worker_instance_id, text
+  return text
+end
+
+function key.ffx_worker_reports(c)
+  local at = c.at
+  return at.ffx_worker_reports or keep(at, 'ffx_worker_reports', at.prefix .. ':ffx:' .. at.tag .. ':worker_reports')
+end
+
 function key.ffx_schedules(c)
   local at = c.at
   return at.ffx_schedules or keep(at, 'ffx_schedules', at.prefix .. ':ffx:' .. at.tag .. ':schedules')

@@ -16,6 +16,8 @@ function message.aside(partition, activity) return 'aside ' .. partition .. ' ' 
 
 function message.cancel(execution_id, lease_id, kind, reason) return 'cancel ' .. execution_id .. ' ' .. lease_id .. ' ' .. kind .. ' ' .. reason end
 
+function message.drain(worker_instance_id) return 'drain ' .. worker_instance_id end
+
 function message.due(partition, at) return partition .. ' ' .. at end
 
 function message.done(flow_id, outcome, result)

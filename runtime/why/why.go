@@ -27,8 +27,11 @@ const (
 
 // A node could start, but no worker takes it.
 const (
-	// Worker: no worker has a free slot, or none runs. Subject is the lane. Until is the timeout for the start.
+	// Worker: no worker has had a free slot for it. Subject is the lane. Until is the timeout for the start.
 	Worker Reason = "worker"
+	// Unserved: no live worker serves the activity Subject on the lane Key. Detail is the worker instance that did
+	// last, empty if none is known. Until is the timeout for the start.
+	Unserved Reason = "unserved"
 	// Unregistered: no worker that has looked at the node has registered the activity, which is Subject.
 	Unregistered Reason = "unregistered"
 	// Capability: no worker that has looked at the node offers the capabilities in Names.
@@ -77,7 +80,7 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		Upstreams, Join, Settling, ChildRun, Signals, Escalated,
-		Worker, Unregistered, Capability, WorkerLost, LeaseRevoked,
+		Worker, Unserved, Unregistered, Capability, WorkerLost, LeaseRevoked,
 		LanePaused, ActivityPaused, RunPaused, Operator, Limit, RateWindow, Budget,
 		Delay, Retry, KeeperOverdue, Submission, RunOver, Other,
 	}

@@ -29,10 +29,12 @@ var mayImport = map[string][]string{
 		"internal/timetable", "lua", "runtime/internal/admission", "runtime/internal/contractmode",
 		"runtime/inspection", "runtime/internal/engine", "runtime/internal/explain", "runtime/internal/inspect",
 		"runtime/internal/keeper", "runtime/internal/runsearch", "runtime/internal/schedule", "runtime/internal/submit",
-		"runtime/describe", "runtime/internal/worker", "runtime/runcount", "runtime/runevent", "runtime/runfeed",
+		"internal/valueschema", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/internal/worker", "runtime/runcount", "runtime/runevent", "runtime/runfeed",
 		"runtime/why",
 	},
 	"runtime/approvals":  {"activity", "internal/activityspec", "runtime"},
+	"runtime/catalogue":  {"internal/flowgraph"},
+	"runtime/fleet":      {"enginecore"},
 	"runtime/health":     {},
 	"runtime/inspection": {},
 	"runtime/runcount":   {},
@@ -135,7 +137,7 @@ var mayImport = map[string][]string{
 
 	// Commands, examples and test machinery.
 	"cmd/flowfabric": {
-		"admin", "enginecore", "internal/enginerpc", "runtime", "runtime/describe", "runtime/inspection",
+		"admin", "enginecore", "internal/enginerpc", "runtime", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/inspection",
 		"runtime/runcount", "runtime/runevent", "runtime/runfeed", "runtime/why",
 	},
 	"codegen":                  {"codegen/internal/luatext", "lua"},

@@ -449,11 +449,23 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	if _, found := strings.CutPrefix(text, "run_feed:"); found {
 		return wrongType(v, "stream")
 	}
+	if _, found := strings.CutPrefix(text, "worker_record:"); found {
+		return wrongType(v, "hash")
+	}
+	if _, found := strings.CutPrefix(text, "published:"); found {
+		return wrongType(v, "hash")
+	}
+	if _, found := strings.CutPrefix(text, "published_flows:"); found {
+		return wrongType(v, "zset")
+	}
+	if _, found := strings.CutPrefix(text, "published_history:"); found {
+		return wrongType(v, "list")
+	}
 	if _, found := strings.CutPrefix(text, "run_counts:"); found {
 		return wrongType(v, "hash")
 	}
 	types := map[string]string{
-		"run_counts": "hash", "run_recount": "hash", "open_feeds": "hash",
+		"worker_reports": "zset", "run_counts": "hash", "run_recount": "hash", "open_feeds": "hash",
 		"schedules": "set", "schedules_due": "zset", "all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
 		"purge_due": "zset", "unused_graphs": "zset", "reruns": "set", "workers": "hash", "pauses": "hash", "held": "zset", "unadmitted": "zset",
 		"children": "zset", "unwanted": "zset", "feed": "stream",

@@ -50,6 +50,7 @@ local run_rows = {}
 local run_stop = {}
 local scan = {}
 local schedule = {}
+local score_page = {}
 local timers = {}
 local trim = {}
 local worker_leases = {}

@@ -1034,6 +1034,78 @@ redis.register_function{ function_name = 'ffx2_list_schedules', flags = { 'no-wr
   return F.ffx_list_schedules({ partition = keys[1] }, { cursor = args[1] })
 end }
 
+redis.register_function('ffx2_publish_flow', function(keys, args)
+  if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_publish_flow({ partition = keys[1] }, {
+    namespace = args[1],
+    flow_name = args[2],
+    graph_hash = args[3],
+    digest = args[4],
+    actor = args[5],
+    about = args[6],
+    definition = args[7],
+    input_schema = args[8],
+    result_schema = args[9],
+  }))
+end)
+
+redis.register_function{ function_name = 'ffx2_read_published', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return F.ffx_read_published({ partition = keys[1] }, { namespace = args[1], flow_name = args[2], known_digest = args[3] })
+end }
+
+redis.register_function{ function_name = 'ffx2_list_published', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return F.ffx_list_published({ partition = keys[1] }, { namespace = args[1], cursor = args[2] })
+end }
+
+redis.register_function{ function_name = 'ffx2_withdraw_flow', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_withdraw_flow({ partition = keys[1] }, { namespace = args[1], flow_name = args[2] }))
+end }
+
+redis.register_function{ function_name = 'ffx2_report_worker', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4, 'used', 3, 'ttl', 4) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_report_worker({ partition = keys[1] }, {
+    worker_instance_id = args[1],
+    state = args[2],
+    used = args[3],
+    ttl = args[4],
+    lanes = args[5],
+    kinds = args[6],
+    about = args[7],
+  }))
+end }
+
+redis.register_function{ function_name = 'ffx2_drain_worker', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_drain_worker({ partition = keys[1] }, { worker_instance_id = args[1], actor = args[2] }))
+end }
+
+redis.register_function{ function_name = 'ffx2_list_workers', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
+  call.begin(keys[1])
+  return F.ffx_list_workers({ partition = keys[1] }, { cursor = args[1], gone = args[2] })
+end }
+
+local function ffx_find_workers_queries(args, at)
+  return { lane_id = args[at + 1], kind = args[at + 2] }
+end
+
+redis.register_function{ function_name = 'ffx2_find_workers', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
+  call.begin(keys[1])
+  local queries_count = args[1]
+  local queries, at = group(args, 1, 2, ffx_find_workers_queries)
+  return F.ffx_find_workers({ partition = keys[1] }, { queries = queries, queries_count = queries_count })
+end }
+
 redis.register_function{ function_name = 'ffx2_missing_rights', flags = { 'no-writes' }, callback = function(keys, args)
   return F.ffx_missing_rights({}, { commands = rest(args, 1) })
 end }

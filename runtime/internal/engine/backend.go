@@ -106,6 +106,8 @@ var _ interface {
 	laneOrder
 	CompositeLibrary
 	Maintenance
+	WorkerRecords
+	FlowCatalogue
 } = nativeBackend{}
 
 // KeepAll implements [Backend].

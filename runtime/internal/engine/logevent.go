@@ -39,6 +39,8 @@ const (
 	EventLiveKeyLeft         LogEvent = "worker.live_key_left"
 	EventGrantFailed         LogEvent = "grant.failed"
 	EventAnnounceFailed      LogEvent = "worker.announce_failed"
+	EventPublishFailed       LogEvent = "worker.publish_failed"
+	EventDraining            LogEvent = "worker.draining"
 	EventDrainFailed         LogEvent = "drain.failed"
 	EventLimitsFailed        LogEvent = "limits.failed"
 	EventBudgetFailed        LogEvent = "budget.failed"

@@ -132,6 +132,37 @@ func forWorker(n enginerpc.DescribedNode, spec *flowgraph.Node) why.Explanation 
 	return e
 }
 
+// Unserved explains a node that no live worker serves, by the worker that did last; host is its machine.
+func Unserved(
+	e why.Explanation, activity, lane string, last enginerpc.WorkerSighting, host string,
+) why.Explanation {
+	text := fmt.Sprintf("no live worker serves activity %q on lane %s; ", activity, lane)
+	if last.WorkerInstanceID == "" {
+		text += "none has been seen within a day"
+	} else {
+		text += fmt.Sprintf("last one seen %s on host %s (%s)", Time(last.ReportedAt), host, lastState(last.State))
+	}
+	if !e.Until.IsZero() {
+		text += "; it waits until " + Time(e.Until) + " (then it expires)"
+	}
+	return why.Explanation{
+		Reason: why.Unserved, Subject: activity, Key: lane, Detail: string(last.WorkerInstanceID), Since: e.Since,
+		Until: e.Until, Sentence: text,
+		Remedy: fmt.Sprintf("start a worker on lane %s that has registered activity %q", lane, activity),
+	}
+}
+
+// lastState says what became of a worker that serves nothing any more.
+func lastState(state string) string {
+	switch state {
+	case "stopped":
+		return "it has stopped"
+	case "draining":
+		return "it drains"
+	}
+	return "it is silent"
+}
+
 // forOthers explains a node that waits for its upstreams or its child run.
 func forOthers(n enginerpc.DescribedNode) why.Explanation {
 	if n.ChildFlowID == "" || !strings.HasPrefix(n.BlockingDetail, submit.ChildWaitPrefix) {

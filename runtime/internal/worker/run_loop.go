@@ -39,6 +39,9 @@ type Run struct {
 	limits        limitCache
 	permits       permitQueue
 	pools         permitPools
+	reports       reporter
+	began         time.Time
+	stopRing      context.CancelFunc // ends what listens to slots of the wake ring
 }
 
 // NewRun returns a run of a worker. base is the context of its calls and functions, and does not end
@@ -112,12 +115,13 @@ func (s *Run) run(ctx context.Context) error {
 	defer unwatch()
 	leaveKeeper := s.worker.JoinKeeper(s.worker.config.Keeperless)
 	background, stop := context.WithCancel(s.base)
+	listening, stopListening := context.WithCancel(background)
+	s.stopRing, s.began = stopListening, time.Now()
 	var loops sync.WaitGroup
 	loops.Go(func() { s.leases.keep(background) })
 	loops.Go(func() { s.listen(background) })
 	loops.Go(func() { s.presenceLoop(background) })
 	loops.Go(func() { s.session.GuardLibrary(background, engine.LibraryCheck) })
-	listening, stopListening := context.WithCancel(background)
 	loops.Go(func() { s.listenToRing(listening) })
 	every := s.session.Backend.PollEvery()
 	if s.worker.config.Through {
@@ -144,6 +148,7 @@ func (s *Run) run(ctx context.Context) error {
 	s.ringListeners.Wait()
 	s.background.finish()
 	s.leaveDirectory()
+	s.reportStopped()
 	s.drain.wait()
 	s.leases.deregister()
 	err = errors.Join(err, leaveKeeper())

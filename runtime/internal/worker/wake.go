@@ -42,6 +42,7 @@ func (s *Run) listen(ctx context.Context) {
 	}
 	channels = append(channels, orders)
 	subscribed := func() {
+		s.background.start(func() { s.reportPresence(ctx) })
 		s.background.start(func() {
 			s.publishPresence(ctx)
 			s.sweep(ctx)
@@ -50,7 +51,7 @@ func (s *Run) listen(ctx context.Context) {
 	}
 	s.session.Hub.Listen(ctx, channels, subscribed, func(channel, message string) {
 		if channel == orders {
-			s.handleControl(message)
+			s.handleControl(ctx, message)
 			return
 		}
 		s.handleWake(ctx, lanes[channel], nil, message)
@@ -157,9 +158,11 @@ func (s *Run) publishToPeers(ctx context.Context, message string) {
 
 // handleControl handles a message to this worker. The lease id of a cancellation distinguishes this claim of the
 // execution from a later one.
-func (s *Run) handleControl(message string) {
+func (s *Run) handleControl(ctx context.Context, message string) {
 	if m, ok := enginerpc.ParseCancelMessage(message); ok {
 		s.leases.cancel(m)
+	} else if m, ok := enginerpc.ParseDrainMessage(message); ok && m.WorkerInstanceID == s.worker.Instance {
+		s.background.start(func() { s.drainOut(ctx) })
 	}
 }
 
@@ -179,6 +182,7 @@ func (s *Run) presenceLoop(ctx context.Context) {
 		case now := <-present.C:
 			s.peers.RemoveSilent(now)
 			s.publishPresence(ctx)
+			s.reportDue(ctx, now)
 			if now.Sub(announced) > max(sweeps.every, maxSweep)-dispatch.PresenceEvery/2 {
 				announced = now
 				s.releaseAllBlocked(ctx)

@@ -35,6 +35,9 @@ type Worker struct {
 	// must be set before Run.
 	JoinKeeper func(keeperless bool) (leave func() error)
 
+	// About is what the record of the worker says of the program and its machine. It must be set before Run.
+	About engine.WorkerAbout
+
 	// handover is set for a worker that hands its tasks to callers of Next instead of running functions.
 	handover *handover
 
@@ -106,6 +109,11 @@ func (w *Worker) Register(handlers []activity.Handler) error {
 		}
 		if err := h.Err(); err != nil {
 			faults = append(faults, fmt.Errorf("%w: %w", engine.ErrInvalid, err))
+			continue
+		}
+		if run, ok := h.(interface{ HasFunction() bool }); ok && !run.HasFunction() {
+			faults = append(faults, fmt.Errorf("%w: activity %q is only declared: it has no function, which "+
+				"activity.New gives it", engine.ErrInvalid, h.Name()))
 			continue
 		}
 		for _, name := range append([]string{h.Name()}, h.Aliases()...) {

@@ -1,0 +1,156 @@
+-- Records of workers: what each says of itself, so that operators see who serves what. A worker reports again and again; the
+-- record counts as that of a live worker until the time that the last report named, and is kept for a while then, which tells who
+-- was the last to serve an activity. All records are in the partition that programs name, by convention the first one. They decide
+-- nothing: claims and leases do not look at them.
+
+local KEPT_MS = 24 * 3600000
+
+-- Records of one answer, and those that one call looks through for a worker.
+local MAX_LISTED, MAX_SEARCHED = 200, 2000
+
+local STATES = { running = true, draining = true, stopped = true }
+
+local FIELDS = {
+  'state', 'used', 'reported_at', 'expires_at', 'drain_requested_at', 'drain_by', 'lanes', 'kinds', 'about',
+}
+
+local function is_live(r, now) return r.state ~= 'stopped' and (tonumber(r.expires_at) or 0) > now end
+
+-- A record by its fields; nil when it is gone.
+local function read(c, instance)
+  local values = redis.call('HMGET', key.ffx_worker_record(c, instance), unpack(FIELDS))
+  if not values[1] then return nil end
+  local r = { instance = instance }
+  for i, field in ipairs(FIELDS) do r[field] = values[i] or '' end
+  return r
+end
+
+local function as_reply(r)
+  return {
+    r.instance, r.state, r.used, r.reported_at, r.expires_at, r.drain_requested_at, r.drain_by, r.lanes, r.kinds, r.about,
+  }
+end
+
+local function forget_old(c, index)
+  redis.call('ZREMRANGEBYSCORE', index, '-inf', c.now - KEPT_MS)
+end
+
+-- @function ffx_report_worker
+-- @summary  A worker says that it is there, how many of its slots are in use, and what it does: running, draining or stopped.
+--           The record counts as live for the time `ttl`, but for one that has stopped. `lanes` and `kinds` are sets of what it
+--           serves, `about` is a text of the worker's; they are needed in the first report, and again when the answer says that
+--           the record is not known. Then nothing was written. `drain` tells whether an operator asks the worker to drain.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      worker_instance_id worker_instance_id
+-- @arg      state              text
+-- @arg      used               int
+-- @arg      ttl                ms
+-- @arg      lanes              text optional
+-- @arg      kinds              text optional
+-- @arg      about              json optional
+-- @reply    OK known:bool drain:bool
+-- @error    invalid_input message:text
+function F.ffx_report_worker(K, A)
+  local used, err = number.whole('used', A.used)
+  if err then return err end
+  local ttl
+  ttl, err = number.whole('ttl', A.ttl)
+  if err then return err end
+  if not STATES[A.state] then
+    return reply.err('invalid_input', 'state must be running, draining or stopped, got: ' .. tostring(A.state))
+  end
+  local c, instance = call.open(K.partition), A.worker_instance_id
+  local record_key, index = key.ffx_worker_record(c, instance), key.ffx_worker_reports(c)
+  if is_set(A.about) then
+    redis.call('HSET', record_key, 'lanes', A.lanes or '', 'kinds', A.kinds or '', 'about', A.about)
+  elseif redis.call('EXISTS', record_key) == 0 then
+    return reply.ok('0', '0')
+  end
+  redis.call('HSET', record_key, 'state', A.state, 'used', number.text(used), 'reported_at', c.now_text,
+    'expires_at', number.text(A.state == 'stopped' and c.now or c.now + ttl))
+  redis.call('PEXPIRE', record_key, KEPT_MS)
+  redis.call('ZADD', index, c.now, instance)
+  forget_old(c, index)
+  return reply.ok('1', redis.call('HEXISTS', record_key, 'drain_requested_at') == 1 and '1' or '0')
+end
+
+-- @function ffx_drain_worker
+-- @summary  Asks a live worker to take no more work. Its record keeps that, for a worker that misses the message.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      worker_instance_id worker_instance_id
+-- @arg      actor              text optional
+-- @reply    OK
+-- @reply    ALREADY_SATISFIED
+-- @error    worker_not_found
+function F.ffx_drain_worker(K, A)
+  local c, instance = call.open(K.partition), A.worker_instance_id
+  local r = read(c, instance)
+  if not r or not is_live(r, c.now) then return reply.err('worker_not_found') end
+  wake.send(key.channel_worker(c, instance), message.drain(instance))
+  local record_key = key.ffx_worker_record(c, instance)
+  if redis.call('HSETNX', record_key, 'drain_requested_at', c.now_text) == 0 then return reply.already() end
+  if is_set(A.actor) then redis.call('HSET', record_key, 'drain_by', A.actor) end
+  return reply.ok()
+end
+
+-- @record worker_record worker_instance_id:worker_instance_id state:text used:int reported_at:unix_ms expires_at:unix_ms drain_requested_at:unix_ms drain_by:text lanes:text kinds:text about:json
+
+-- @function ffx_list_workers
+-- @summary  The records of live workers, with `gone` also those of workers that were seen within a day, by the time of their
+--           last report, the oldest first: go on with next_cursor until it is empty. A worker that reports meanwhile may be
+--           listed twice.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      cursor             text optional
+-- @arg      gone               bool optional
+-- @reply    OK workers:list(worker_record) next_cursor:text now:unix_ms
+function F.ffx_list_workers(K, A)
+  local c = call.open(K.partition)
+  local instances, next_cursor = score_page.read(key.ffx_worker_reports(c), A.cursor, MAX_LISTED)
+  local list = {}
+  for _, instance in ipairs(instances) do
+    local r = read(c, instance)
+    if r and (A.gone == '1' or is_live(r, c.now)) then list[#list + 1] = as_reply(r) end
+  end
+  return reply.ok(list, next_cursor, c.now_text)
+end
+
+-- Whether a worker takes work of a kind in a lane.
+local function serves(r, query) return decode.has_kind(r.kinds, query.kind) and decode.has_kind(r.lanes, query.lane_id) end
+
+-- @record worker_sighting live:bool worker_instance_id:worker_instance_id state:text reported_at:unix_ms about:json
+
+-- @function ffx_find_workers
+-- @summary  For each pair of a lane and a kind of executions, whether a live worker that is not draining serves it; otherwise
+--           the one that did last, without an instance when none is known.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @group    queries            lane_id:lane_id kind:text
+-- @reply    OK sightings:list(worker_sighting) now:unix_ms
+function F.ffx_find_workers(K, A)
+  local c = call.open(K.partition)
+  local instances = redis.call('ZREVRANGE', key.ffx_worker_reports(c), 0, MAX_SEARCHED - 1)
+  local records, list = {}, {}
+  for _, query in ipairs(A.queries or {}) do
+    local found, live
+    for i, instance in ipairs(instances) do
+      local r = records[i]
+      if r == nil then
+        r = read(c, instance) or false
+        records[i] = r
+      end
+      if r and serves(r, query) then
+        found = found or r
+        if is_live(r, c.now) and r.state == 'running' and not is_set(r.drain_requested_at) then
+          found, live = r, true
+          break
+        end
+      end
+    end
+    list[#list + 1] = found and { live and '1' or '0', found.instance, found.state, found.reported_at, found.about }
+      or { '0', '', '', '', '' }
+  end
+  return reply.ok(list, c.now_text)
+end

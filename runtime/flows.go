@@ -1,0 +1,228 @@
+package runtime
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/valueschema"
+	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// flowPackage is the package of definitions.
+var flowPackage = reflect.TypeFor[flow.Definition[int, int]]().PkgPath()
+
+// Flows returns the flows that are published in the client's namespace, sorted by name. In contract mode the error
+// matches ErrNotInContract.
+func (c *Client) Flows(ctx context.Context) ([]catalogue.Flow, error) {
+	store, err := offered[engine.FlowCatalogue](ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("list flows: %w", err)
+	}
+	found := make(map[string]catalogue.Flow)
+	call := enginerpc.ListPublishedCall{Partition: engine.Directory(), Namespace: string(c.session.Namespace)}
+	for {
+		reply, err := store.ListPublished(ctx, call)
+		if err != nil {
+			return nil, fmt.Errorf("list flows: %w", err)
+		}
+		for _, f := range reply.Flows {
+			entry := flowOf(f.FlowName, f.GraphHash, f.About)
+			entry.PublishedAt, entry.PublishedBy = f.PublishedAt, f.PublishedBy
+			found[f.FlowName] = entry
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			break
+		}
+	}
+	list := make([]catalogue.Flow, 0, len(found))
+	for _, f := range found {
+		list = append(list, f)
+	}
+	slices.SortFunc(list, func(a, b catalogue.Flow) int { return cmp.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// DescribeFlow returns a published flow with its graph, schemas and the history of its hashes. The error matches
+// enginecore.ErrFlowNotPublished if there is none, and in contract mode ErrNotInContract.
+func (c *Client) DescribeFlow(ctx context.Context, name string) (*catalogue.Description, error) {
+	reply, err := c.readPublished(ctx, name, "")
+	if err != nil {
+		return nil, fmt.Errorf("describe flow %q: %w", name, err)
+	}
+	d := &catalogue.Description{
+		Flow: flowOf(name, reply.GraphHash, reply.About), Definition: reply.Definition,
+		InputSchema: schemaText(reply.InputSchema), ResultSchema: schemaText(reply.ResultSchema),
+		History: make([]catalogue.Version, len(reply.History)),
+	}
+	d.PublishedAt, d.PublishedBy = reply.PublishedAt, reply.PublishedBy
+	for i, v := range reply.History {
+		d.History[i] = catalogue.Version{Hash: v.GraphHash, PublishedAt: v.PublishedAt, PublishedBy: v.PublishedBy}
+	}
+	return d, nil
+}
+
+// schemaText is a stored schema; nil for one that was left out.
+func schemaText(stored []byte) json.RawMessage {
+	if len(stored) == 0 {
+		return nil
+	}
+	return stored
+}
+
+func flowOf(name, hash string, text []byte) catalogue.Flow {
+	var about aboutFlow
+	_ = json.Unmarshal(text, &about) // what another version wrote otherwise is left out
+	return catalogue.Flow{
+		Name: name, Hash: hash, Doc: about.Doc, Codec: about.Codec, InputType: about.InputType,
+		ResultType: about.ResultType, Nodes: about.Nodes,
+	}
+}
+
+func (c *Client) readPublished(ctx context.Context, name, digest string) (enginerpc.ReadPublishedReply, error) {
+	store, err := offered[engine.FlowCatalogue](ctx, c)
+	if err != nil {
+		return enginerpc.ReadPublishedReply{}, err
+	}
+	return store.ReadPublished(ctx, enginerpc.ReadPublishedCall{
+		Partition: engine.Directory(), Namespace: string(c.session.Namespace), FlowName: name, KnownDigest: digest,
+	})
+}
+
+// StartNamed starts a run of a published flow with an input in JSON, without its definition: for forms, gateways and
+// other programs that have no Go types. The flow is as it was published last. The input is held against its schema,
+// which knows more than encoding/json: fields that are missing or misspelt are faults.
+//
+// The error wraps a *valuefault.Error with all faults of the input, which matches ErrInvalid; it matches ErrInvalid too
+// for a flow whose codec is not JSON, enginecore.ErrFlowNotPublished for an unknown name, and in contract mode
+// ErrNotInContract. The others are those of Start. Nothing was started then. A run id is that of the same run as with
+// Start if the input is the same text without white space: fields in another order are another input.
+func (c *Client) StartNamed(
+	ctx context.Context, name string, input json.RawMessage, opts ...StartOption,
+) (*RunRef, error) {
+	named, err := c.namedFlow(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("start run of flow %q: %w", name, err)
+	}
+	config, tags, err := checkStart(named.compiled, opts)
+	if err != nil {
+		return nil, err
+	}
+	compact, err := named.check(name, input)
+	if err != nil {
+		return nil, fmt.Errorf("start run: %w", err)
+	}
+	if !config.named {
+		config.id = c.submitter.RunIDs.Next(name)
+	}
+	plan, err := c.newPlan(named.compiled, config, tags, compact)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.submitter.Submit(ctx, plan); err != nil {
+		return nil, err
+	}
+	return &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}, nil
+}
+
+// namedFlow is a published flow ready to be started.
+type namedFlow struct {
+	digest   string
+	compiled *submit.CompiledFlow
+	schema   *valueschema.Schema // nil without one
+}
+
+// anyValue holds an input without a schema to be JSON.
+var anyValue = sync.OnceValues(func() (*valueschema.Schema, error) { return valueschema.Parse([]byte("{}")) })
+
+// check returns the input without white space. The error is invalid and has a *valuefault.Error.
+func (f *namedFlow) check(name string, input json.RawMessage) ([]byte, error) {
+	schema := f.schema
+	if schema == nil {
+		var err error
+		if schema, err = anyValue(); err != nil {
+			return nil, err
+		}
+	}
+	if len(input) > submit.MaxInput {
+		return nil, fmt.Errorf("input of flow %q: %w: it has %d bytes, at most %d are allowed", name,
+			engine.ErrTooLarge, len(input), submit.MaxInput)
+	}
+	if err := schema.Check(fmt.Sprintf("input of flow %q", name), input); err != nil {
+		return nil, invalid("%w", err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, input); err != nil {
+		return nil, invalid("input of flow %q: %w", name, err)
+	}
+	return compact.Bytes(), nil
+}
+
+// publishedFlows keeps flows by name that were started. The zero value is empty.
+type publishedFlows struct {
+	mu     sync.Mutex
+	byName map[string]*namedFlow
+}
+
+func (p *publishedFlows) get(name string) *namedFlow {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byName[name]
+}
+
+// put keeps a flow. There is room for as many as in a cache of compiled flows.
+func (p *publishedFlows) put(name string, f *namedFlow) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byName == nil || len(p.byName) >= submit.MaxCompiled {
+		p.byName = make(map[string]*namedFlow)
+	}
+	p.byName[name] = f
+}
+
+// namedFlow returns a flow as it is published. It asks the engine each time, but reads the flow only after a change.
+func (c *Client) namedFlow(ctx context.Context, name string) (*namedFlow, error) {
+	if err := c.ready(ctx); err != nil {
+		return nil, err
+	}
+	known, digest := c.published.get(name), ""
+	if known != nil {
+		digest = known.digest
+	}
+	reply, err := c.readPublished(ctx, name, digest)
+	if err != nil {
+		return nil, err
+	}
+	if reply.Same && known != nil {
+		return known, nil
+	}
+	graph, err := flowgraph.ParseGraph(reply.Definition)
+	if err != nil {
+		return nil, err
+	}
+	if json := (activity.JSON{}).Name(); graph.Codec != json {
+		return nil, invalid("its codec is %q, not %q: start it with its definition", graph.Codec, json)
+	}
+	f := &namedFlow{digest: reply.Digest}
+	if f.compiled, err = submit.CompileFlow(graph, reply.GraphHash); err != nil {
+		return nil, err
+	}
+	if len(reply.InputSchema) > 0 {
+		if f.schema, err = valueschema.Parse(reply.InputSchema); err != nil {
+			return nil, err
+		}
+	}
+	c.published.put(name, f)
+	return f, nil
+}

@@ -1,0 +1,133 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/runtime/fleet"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// Workers returns the live workers of all programs, sorted by host and instance: those that have reported within about
+// 95 s and have not stopped. Workers report when they begin, every 30 s, and when they stop. Workers of earlier
+// versions report nothing. In contract mode the error matches ErrNotInContract.
+func (c *Client) Workers(ctx context.Context) ([]fleet.Worker, error) {
+	store, err := offered[engine.WorkerRecords](ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("list workers: %w", err)
+	}
+	found := make(map[enginecore.WorkerInstanceID]fleet.Worker)
+	call := enginerpc.ListWorkersCall{Partition: engine.Directory()}
+	for {
+		reply, err := store.ListWorkers(ctx, call)
+		if err != nil {
+			return nil, fmt.Errorf("list workers: %w", err)
+		}
+		for _, r := range reply.Workers {
+			found[r.WorkerInstanceID] = readWorker(r)
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			break
+		}
+	}
+	list := make([]fleet.Worker, 0, len(found))
+	for _, w := range found {
+		list = append(list, w)
+	}
+	slices.SortFunc(list, func(a, b fleet.Worker) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Instance, b.Instance))
+	})
+	return list, nil
+}
+
+// DrainWorker asks a live worker to take no more work. What it runs goes on until it ends, and the worker stays in the
+// list, as draining, until its program stops it. The worker hears of it at once, and with its next report, within about
+// 30 s, if the message is lost. A worker cannot be told to take work again: start another one. Draining a worker that
+// drains changes nothing.
+//
+// The error matches enginecore.ErrWorkerNotFound if there is no live worker of that instance, and in contract mode
+// ErrNotInContract.
+func (c *Client) DrainWorker(
+	ctx context.Context, instance enginecore.WorkerInstanceID, opts ...ActionOption,
+) error {
+	store, err := offered[engine.WorkerRecords](ctx, c)
+	if err != nil {
+		return fmt.Errorf("drain worker: %w", err)
+	}
+	a, err := actionOf(opts)
+	if err != nil {
+		return fmt.Errorf("drain worker: %w", err)
+	}
+	if instance == "" {
+		return fmt.Errorf("drain worker: %w", invalid("the instance is empty"))
+	}
+	_, err = store.DrainWorker(ctx, enginerpc.DrainWorkerCall{
+		Partition: engine.Directory(), WorkerInstanceID: instance, Actor: a.actor,
+	})
+	if err != nil {
+		return fmt.Errorf("drain worker %s: %w", instance, err)
+	}
+	return nil
+}
+
+func readWorker(r enginerpc.WorkerRecord) fleet.Worker {
+	about := readAbout(r.About)
+	w := fleet.Worker{
+		Instance: r.WorkerInstanceID, Name: about.Name, State: fleet.State(r.State), Host: about.Host, PID: about.PID,
+		Build: fleet.Build{
+			Path: about.Path, Version: about.Version, Revision: about.Revision, Modified: about.Modified,
+			Library: about.Library,
+		},
+		Lanes: elementsOf(r.Lanes), Capabilities: about.Capabilities, Slots: about.Slots, Used: int(r.Used),
+		Since: about.Since, ReportedAt: r.ReportedAt, DrainRequestedAt: r.DrainRequestedAt,
+		DrainRequestedBy: r.DrainBy,
+	}
+	for _, name := range elementsOf(r.Kinds) {
+		if name != submit.MapKind && name != submit.SubKind {
+			w.Activities = append(w.Activities, name)
+		}
+	}
+	return w
+}
+
+// readAbout reads what a worker says of itself: what another version wrote is left out.
+func readAbout(text []byte) (about engine.WorkerAbout) {
+	_ = json.Unmarshal(text, &about)
+	return about
+}
+
+// elementsOf returns the elements of a set, sorted.
+func elementsOf(set string) []string { return slices.Sorted(strings.FieldsFuncSeq(set, isLineFeed)) }
+
+func isLineFeed(r rune) bool { return r == '\n' }
+
+// aboutProgram is what all workers of this program say of it.
+var aboutProgram = sync.OnceValue(func() engine.WorkerAbout {
+	about := engine.WorkerAbout{PID: os.Getpid(), Library: lua.Build()}
+	about.Host, _ = os.Hostname() // a machine may have no name
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return about
+	}
+	about.Path, about.Version = info.Main.Path, info.Main.Version
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			about.Revision = s.Value
+		case "vcs.modified":
+			about.Modified = s.Value == "true"
+		}
+	}
+	return about
+})

@@ -1,0 +1,180 @@
+package runtime_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	workers "github.com/flowfabric/flowfabric-go/runtime/fleet"
+)
+
+// listed waits until the list of workers satisfies a condition, and returns it.
+func listed(
+	ctx context.Context, t *testing.T, c *runtime.Client, what string, is func([]workers.Worker) bool,
+) []workers.Worker {
+	t.Helper()
+	var list []workers.Worker
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		var err error
+		list, err = c.Workers(ctx)
+		require.NoError(t, err)
+		if !is(list) {
+			return "the workers are not " + what
+		}
+		return ""
+	})
+	return list
+}
+
+func number(n int) func([]workers.Worker) bool {
+	return func(list []workers.Worker) bool { return len(list) == n }
+}
+
+// A worker is listed with what it serves from its begin to its end.
+func TestWorkersAreListed(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		w := b.Worker(t, []activity.Handler{addOne()}, runtime.WorkerConfig{
+			Name: "census", Lanes: []string{"slow", "default"}, Concurrency: 7, Capabilities: []string{"gpu"}, NoKeeper: true,
+		})
+		got := listed(ctx, t, b.Client, "one", number(1))[0]
+		host, err := os.Hostname()
+		require.NoError(t, err)
+		require.Equal(t, []string{"default", "slow"}, got.Lanes)
+		require.Equal(t, []string{addOne().Name()}, got.Activities, "maps and sub-flows go without saying")
+		require.Equal(t, []string{"gpu"}, got.Capabilities)
+		require.Equal(t, [2]int{7, 7}, [2]int{got.Slots, got.Free()})
+		require.Equal(t, [3]any{"census", host, os.Getpid()}, [3]any{got.Name, got.Host, got.PID})
+		require.Equal(t, workers.Running, got.State)
+		require.True(t, strings.HasPrefix(string(got.Instance), "census-"))
+		require.NotEmpty(t, got.Build.Library)
+		require.False(t, got.Since.IsZero() || got.ReportedAt.IsZero())
+		require.NoError(t, w.Stop())
+		listed(ctx, t, b.Client, "gone", number(0))
+		b.Settle(t)
+	})
+}
+
+// A worker that drains takes no more work, lets its functions end, and stays in the list until it stops.
+func TestDrainWorker(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		entered, gate := make(chan struct{}, 4), make(chan struct{})
+		held := activity.New("held", func(context.Context, int) (int, error) {
+			entered <- struct{}{}
+			<-gate
+			return 1, nil
+		})
+		f := flow.New[int, int]("two")
+		flow.Return(f, flow.Node(f, "second", held, flow.Node(f, "first", held, f.Input())))
+		def, err := f.Build()
+		require.NoError(t, err)
+		w := b.Worker(t, []activity.Handler{held}, runtime.WorkerConfig{NoKeeper: true})
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		<-entered
+		instance := listed(ctx, t, b.Client, "one", number(1))[0].Instance
+		require.NoError(t, b.Client.DrainWorker(ctx, instance, runtime.WithActor("ann")))
+		require.NoError(t, b.Client.DrainWorker(ctx, instance), "again")
+		got := listed(ctx, t, b.Client, "draining", func(list []workers.Worker) bool {
+			return len(list) == 1 && list[0].State == workers.Draining
+		})[0]
+		require.Equal(t, [3]any{1, 0, "ann"}, [3]any{got.Used, got.Free(), got.DrainRequestedBy})
+		close(gate)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			d, err := run.Describe(ctx)
+			require.NoError(t, err)
+			if d.Nodes[0].State != runtime.NodeSucceeded {
+				return "the function has not ended"
+			}
+			require.Contains(t, d.Nodes[1].Why, "no live worker serves activity \"held\" on lane default; last one seen")
+			require.Contains(t, d.Nodes[1].Why, "(it drains)")
+			return ""
+		})
+		b.Worker(t, []activity.Handler{held}, runtime.WorkerConfig{NoKeeper: true})
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		require.NoError(t, w.Stop())
+		require.ErrorIs(t, b.Client.DrainWorker(ctx, instance), enginecore.ErrWorkerNotFound)
+		require.ErrorIs(t, b.Client.DrainWorker(ctx, ""), runtime.ErrInvalid)
+		b.Settle(t)
+	})
+}
+
+// The report of a worker brings what a lost message would have told it, and restores a record that was lost.
+func TestReportsMakeUpForLostMessages(t *testing.T) {
+	t.Parallel()
+	enginetest.Only(t, testserver.Embedded)
+	synctest.Test(t, func(t *testing.T) {
+		b := enginetest.New(t, testserver.Embedded)
+		ctx := enginetest.Context(t)
+		b.Worker(t, []activity.Handler{addOne()}, runtime.WorkerConfig{NoKeeper: true})
+		first := listed(ctx, t, b.Client, "one", number(1))[0]
+		operator := b.Operator()
+		record := b.Prefix + ":ffx:{fp:0}:worker_record:" + string(first.Instance)
+		require.NoError(t, operator.Do(ctx, operator.B().Del().Key(record).Build()).Error())
+		require.Empty(t, listed(ctx, t, b.Client, "gone", number(0)))
+		again := listed(ctx, t, b.Client, "one", number(1))[0]
+		require.Equal(t, first.Activities, again.Activities)
+		set := operator.B().Hset().Key(record).FieldValue().FieldValue("drain_requested_at", "1").Build()
+		require.NoError(t, operator.Do(ctx, set).Error())
+		listed(ctx, t, b.Client, "draining", func(list []workers.Worker) bool {
+			return len(list) == 1 && list[0].State == workers.Draining
+		})
+	})
+}
+
+// A worker that reports no more is gone after a while, and remembered as the last one.
+func TestSilentWorkersAreGone(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		conn := enginerpc.ConnOf(b.Engine)
+		call := enginerpc.ReportWorkerCall{
+			Partition: enginecore.Partition{Family: enginecore.FlowFamily}, WorkerInstanceID: "w-1", State: "running",
+			TTL: 50 * time.Millisecond,
+		}
+		reply, err := conn.ReportWorker(ctx, call)
+		require.NoError(t, err)
+		require.False(t, reply.Known, "the record is not there")
+		call.Lanes, call.Kinds = enginerpc.KindSet([]string{"default"}), enginerpc.KindSet([]string{addOne().Name()})
+		call.About = []byte(`{"host":"alpha"}`)
+		reply, err = conn.ReportWorker(ctx, call)
+		require.NoError(t, err)
+		require.True(t, reply.Known)
+		enginetest.Pass(t, conn, 100*time.Millisecond)
+		list, err := b.Client.Workers(ctx)
+		require.NoError(t, err)
+		require.Empty(t, list)
+		run, err := runtime.Start(ctx, b.Client, single(t, addOne()), 1)
+		require.NoError(t, err)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Contains(t, d.Nodes[0].Why, "on host alpha (it is silent)")
+		call.State = "asleep"
+		_, err = conn.ReportWorker(ctx, call)
+		require.ErrorIs(t, err, enginecore.ErrInvalidInput)
+		call.State, call.TTL = "running", time.Hour
+		const many = 450 // more than two pages
+		for i := range many {
+			call.WorkerInstanceID = enginecore.WorkerInstanceID("w-" + time.Duration(i).String())
+			_, err = conn.ReportWorker(ctx, call)
+			require.NoError(t, err)
+		}
+		listed(ctx, t, b.Client, "all", number(many))
+	})
+}
