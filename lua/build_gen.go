@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "268-9ca223a9a7ae897b"
+const build = "269-30f01c98f39e8db8"

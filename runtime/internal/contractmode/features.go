@@ -143,6 +143,7 @@ var Features = []Feature{
 	},
 	{"run search (Runs)", Refused, "the contract has no index of runs by state or tag", ""},
 	{"feed of all runs (Feed)", Refused, "the contract tells nobody of starts and waits", ""},
+	{"bulk jobs (StartBulkJob)", Refused, "the contract has no place for jobs", ""},
 	{"counts of runs (Counts)", Refused, "the contract does not count runs", ""},
 }
 
