@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "269-30f01c98f39e8db8"
+const build = "270-e3843b09b9be8ea4"

@@ -21,29 +21,21 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// Errors of bulk jobs, for errors.Is.
-var (
-	// ErrBulkJobNotFound is returned when the namespace has no bulk job with that id, or not any more: a job that is
-	// over is kept for a week.
-	ErrBulkJobNotFound = bulkjob.ErrNotFound
-	// ErrBulkJobConflict is returned by StartBulkJob when the id belongs to a job with another query, action or options.
-	ErrBulkJobConflict = bulkjob.ErrConflict
-)
-
 // maxBulkJobID is the most bytes of the id of a bulk job.
 const maxBulkJobID = 256
 
-// StartBulkJob begins a job that carries out an action on all runs that the query selects and that existed when the job
-// began, in the order of the query. Keepers carry the job out in bounded steps from a stored cursor: it goes on when the
-// program that began it, or a keeper, has stopped. Runs are looked at when their turn comes, so a run that has left or
-// entered a state meanwhile is selected by its new state.
+// StartBulkJob begins a job that carries out an action on all runs that the query selects and that existed when the
+// job began, in the order of the query. Keepers carry the job out in bounded steps from a stored cursor: it goes on
+// when the program that began it, or a keeper, has stopped. Runs are looked at when their turn comes, so a run that has
+// left or entered a state meanwhile is selected by its new state.
 //
-// A run is handled once. If a keeper is killed after it has acted on a run and before it has recorded that, the next one
-// repeats this run, which changes nothing: a cancelled run stays cancelled, and reruns and signals of the job are known.
+// A run is handled once. If a keeper is killed after it has acted on a run and before it has recorded that, the next
+// one repeats this run, which changes nothing: a cancelled run stays cancelled, and reruns and signals of the job are
+// known.
 //
 // With Options.ID, the call can be repeated: while there is a job with that id, also one that is over, it returns that
 // job and begins nothing. The error matches ErrInvalid for a query, an action or options that cannot be used,
-// ErrBulkJobConflict when the id belongs to another job, or in contract mode ErrNotInContract.
+// bulk.ErrConflict when the id belongs to another job, or in contract mode ErrNotInContract.
 func (c *Client) StartBulkJob(
 	ctx context.Context, q RunQuery, a bulk.Action, o bulk.Options,
 ) (*bulk.Job, error) {
@@ -72,7 +64,7 @@ func (c *Client) StartBulkJob(
 		return fail(err)
 	}
 	if !bytes.Equal(reply.Spec, data) {
-		return fail(ErrBulkJobConflict)
+		return fail(bulk.ErrConflict)
 	}
 	return c.DescribeBulkJob(ctx, o.ID)
 }
@@ -114,7 +106,7 @@ func (c *Client) PreviewBulkJob(
 	return preview, nil
 }
 
-// DescribeBulkJob returns a job with its progress. The error wraps ErrBulkJobNotFound, or in contract mode
+// DescribeBulkJob returns a job with its progress. The error wraps bulk.ErrNotFound, or in contract mode
 // ErrNotInContract.
 func (c *Client) DescribeBulkJob(ctx context.Context, id string) (*bulk.Job, error) {
 	store, err := offered[engine.BulkJobCalls](ctx, c)
@@ -186,7 +178,7 @@ func (c *Client) yieldBulkJobs(
 }
 
 // StopBulkJob stops a job for good: the run that a keeper acts on at this moment is the last one. What was done to runs
-// stays. Stopping a job that is over is not an error. The error wraps ErrBulkJobNotFound, ErrInvalid for an actor that
+// stays. Stopping a job that is over is not an error. The error wraps bulk.ErrNotFound, ErrInvalid for an actor that
 // cannot be used, or in contract mode ErrNotInContract.
 func (c *Client) StopBulkJob(ctx context.Context, id string, opts ...ActionOption) error {
 	store, err := offered[engine.BulkJobCalls](ctx, c)
@@ -216,7 +208,7 @@ func (c *Client) locateBulkJob(name string) (enginecore.BulkJobID, enginecore.Pa
 
 func bulkJobFault(err error) error {
 	if errors.Is(err, enginecore.ErrBulkJobNotFound) {
-		return ErrBulkJobNotFound
+		return bulk.ErrNotFound
 	}
 	return err
 }
@@ -251,7 +243,8 @@ func bulkSpec(q RunQuery, a bulk.Action, o bulk.Options) (bulkjob.Spec, error) {
 		return bulkjob.Spec{}, err
 	}
 	return bulkjob.Spec{
-		ID: o.ID, Action: a, Query: values.Encode(), Search: canonical.stored(), Rate: o.Rate, Most: o.Most, Actor: o.Actor,
+		ID: o.ID, Action: a, Query: values.Encode(), Search: canonical.stored(), Rate: o.Rate, Most: o.Most,
+		Actor: o.Actor,
 	}, nil
 }
 

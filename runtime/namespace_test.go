@@ -165,10 +165,10 @@ var acrossNamespaces = map[string]struct {
 	"DescribeBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.DescribeBulkJob(ctx, x.theirJob)
 		return err
-	}, runtime.ErrBulkJobNotFound},
+	}, bulk.ErrNotFound},
 	"StopBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.StopBulkJob(ctx, x.theirJob)
-	}, runtime.ErrBulkJobNotFound},
+	}, bulk.ErrNotFound},
 	"BulkJobs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		for job, err := range c.BulkJobs(ctx) {
 			if err != nil {

@@ -204,8 +204,8 @@ func headJobs(out *output) {
 func printJob(out *output, j *bulk.Job) {
 	p := j.Progress
 	out.row(jobView{
-		j.ID, j.State, j.Action, j.Query, j.Rate, j.Most, j.Actor, j.CreatedAt, j.ClosedAt, j.StoppedBy, p.Done, p.Skipped,
-		p.Failed, p.Failures,
+		j.ID, j.State, j.Action, j.Query, j.Rate, j.Most, j.Actor, j.CreatedAt, j.ClosedAt, j.StoppedBy, p.Done,
+		p.Skipped, p.Failed, p.Failures,
 	}, j.ID, string(j.State), actionText(j.Action), j.Query, at(j.CreatedAt), at(j.ClosedAt), strconv.Itoa(p.Done),
 		strconv.Itoa(p.Skipped), strconv.Itoa(p.Failed))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -49,7 +50,7 @@ func TestBulk(t *testing.T) {
 }
 
 func TestBulkUsage(t *testing.T) {
-	x := terminal{t, enginetest.New(t, "embedded")}
+	x := terminal{t, enginetest.New(t, testserver.Embedded)}
 	for want, args := range map[string]string{
 		"want start, preview":       "",
 		`"begin": want start`:       "begin",

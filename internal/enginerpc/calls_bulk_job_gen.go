@@ -67,7 +67,7 @@ type TakeBulkJobCall struct {
 	// Partition is where the call works; its tag is part of every key.
 	Partition enginecore.Partition
 	BulkJobID enginecore.BulkJobID
-	Taker     string
+	Claimant  string
 }
 
 // TakeBulkJobReply is the answer to TakeBulkJobCall.
@@ -99,7 +99,7 @@ func (c TakeBulkJobCall) encode(w *wire) {
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.BulkJobID))
-	w.text(c.Taker)
+	w.text(c.Claimant)
 }
 
 func (TakeBulkJobCall) decode(r *fields) (out TakeBulkJobReply) {
@@ -122,7 +122,7 @@ type SaveBulkJobCall struct {
 	// Partition is where the call works; its tag is part of every key.
 	Partition enginecore.Partition
 	BulkJobID enginecore.BulkJobID
-	Taker     string
+	Claimant  string
 	Progress  []byte
 	// DueAt: optional.
 	DueAt     time.Time
@@ -156,7 +156,7 @@ func (c SaveBulkJobCall) encode(w *wire) {
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.BulkJobID))
-	w.text(c.Taker)
+	w.text(c.Claimant)
 	w.bytes(c.Progress)
 	w.time(c.DueAt)
 	w.bool(c.Completed)

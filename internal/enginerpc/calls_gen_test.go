@@ -419,15 +419,15 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"bulk_job_id of test", "namespace of test", "\x00\xff\r\nspec"}},
 		{"ffx2_take_bulk_job", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, TakeBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Taker: "taker of test"})
+			return Wire(k, TakeBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Claimant: "claimant of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"bulk_job_id of test", "taker of test"}},
+			[]string{"bulk_job_id of test", "claimant of test"}},
 		{"ffx2_save_bulk_job", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SaveBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Taker: "taker of test", Progress: []byte("\x00\xff\r\nprogress"), DueAt: time.UnixMilli(1795188498438).UTC(), Completed: true})
+			return Wire(k, SaveBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Claimant: "claimant of test", Progress: []byte("\x00\xff\r\nprogress"), DueAt: time.UnixMilli(1795188498438).UTC(), Completed: true})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"bulk_job_id of test", "taker of test", "\x00\xff\r\nprogress", "1795188498438", "1"}},
+			[]string{"bulk_job_id of test", "claimant of test", "\x00\xff\r\nprogress", "1795188498438", "1"}},
 		{"ffx2_stop_bulk_job", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, StopBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Actor: "actor of test"})
 		},
@@ -1658,7 +1658,7 @@ func bytesCalls() []bytesCall {
 			return args, err
 		}},
 		{"ffx2_save_bulk_job progress", 2, func(k Keys, b []byte) ([]string, error) {
-			c := SaveBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Taker: "taker of test", Progress: []byte("\x00\xff\r\nprogress"), DueAt: time.UnixMilli(1795188498438).UTC(), Completed: true}
+			c := SaveBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Claimant: "claimant of test", Progress: []byte("\x00\xff\r\nprogress"), DueAt: time.UnixMilli(1795188498438).UTC(), Completed: true}
 			c.Progress = b
 			_, _, args, err := Wire(k, c)
 			return args, err

@@ -4,7 +4,17 @@ package bulk
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
+)
+
+// Errors of bulk jobs, for errors.Is.
+var (
+	// ErrNotFound is returned when the namespace has no job with that id, or not any more: a job that is over is kept
+	// for a week.
+	ErrNotFound = errors.New("no such bulk job")
+	// ErrConflict is returned by StartBulkJob when the id belongs to a job with another query, action or options.
+	ErrConflict = errors.New("bulk job id is taken by another job")
 )
 
 // Kind is what an action does.
@@ -71,8 +81,8 @@ func Signal(name string, payload json.RawMessage) Action {
 
 // Options adjust a job.
 type Options struct {
-	// ID is the id of the job, unique within the namespace: 1 to 256 bytes of UTF-8 without control characters. Starting
-	// the same job again with the same id has no further effect. Defaults to a random UUID.
+	// ID is the id of the job, unique within the namespace: 1 to 256 bytes of UTF-8 without control characters.
+	// Starting the same job again with the same id has no further effect. Defaults to a random UUID.
 	ID string
 	// Rate is the most runs a second that the job handles, on average; 0 is no bound. Up to a fifth of a second's runs,
 	// and at least one, are handled together.

@@ -142,8 +142,8 @@ var mayImport = map[string][]string{
 
 	// Commands, examples and test machinery.
 	"cmd/flowfabric": {
-		"admin", "enginecore", "internal/enginerpc", "runtime", "runtime/describe", "runtime/inspection",
-		"runtime/runcount", "runtime/runevent", "runtime/runfeed", "runtime/why",
+		"admin", "enginecore", "internal/enginerpc", "runtime", "runtime/bulk", "runtime/describe",
+		"runtime/inspection", "runtime/runcount", "runtime/runevent", "runtime/runfeed", "runtime/why",
 	},
 	"codegen":                  {"codegen/internal/luatext", "lua"},
 	"codegen/internal/luatext": {},

@@ -480,7 +480,7 @@ end)
 redis.register_function{ function_name = 'ffx2_take_bulk_job', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
   call.begin(keys[1])
-  return call.finish(F.ffx_take_bulk_job({ partition = keys[1] }, { bulk_job_id = args[1], taker = args[2] }))
+  return call.finish(F.ffx_take_bulk_job({ partition = keys[1] }, { bulk_job_id = args[1], claimant = args[2] }))
 end }
 
 redis.register_function{ function_name = 'ffx2_save_bulk_job', flags = { 'allow-oom' }, callback = function(keys, args)
@@ -488,7 +488,7 @@ redis.register_function{ function_name = 'ffx2_save_bulk_job', flags = { 'allow-
   call.begin(keys[1])
   return call.finish(F.ffx_save_bulk_job({ partition = keys[1] }, {
     bulk_job_id = args[1],
-    taker = args[2],
+    claimant = args[2],
     progress = args[3],
     due_at = args[4],
     completed = args[5],

@@ -66,9 +66,9 @@ function F.ffx_start_bulk_job(K, A)
 end
 
 -- Whether another keeper has the job. A time that is too far ahead was written before the clock was set back.
-local function is_taken(c, stored, taker)
+local function is_taken(c, stored, claimant)
   local held = tonumber(stored.taken_until) or 0
-  return is_set(stored.taker) and stored.taker ~= taker and held > c.now and held <= c.now + TAKEN_MS
+  return is_set(stored.claimant) and stored.claimant ~= claimant and held > c.now and held <= c.now + TAKEN_MS
 end
 
 -- @function ffx_take_bulk_job
@@ -77,7 +77,7 @@ end
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      bulk_job_id        bulk_job_id
--- @arg      taker              text
+-- @arg      claimant              text
 -- @reply    OK now:unix_ms namespace:namespace created_at:unix_ms spec:bytes progress:bytes
 -- @error    bulk_job_not_found
 -- @error    bulk_job_over state:text
@@ -85,11 +85,11 @@ end
 function F.ffx_take_bulk_job(K, A)
   local c = call.open(K.partition)
   local record_key = key.ffx_bulk_job(c, A.bulk_job_id)
-  local stored = record.read(record_key, { 'namespace', 'created_at', 'spec', 'progress', 'state', 'taker', 'taken_until' })
+  local stored = record.read(record_key, { 'namespace', 'created_at', 'spec', 'progress', 'state', 'claimant', 'taken_until' })
   if not stored then return reply.err('bulk_job_not_found') end
   if stored.state ~= 'running' then return reply.err('bulk_job_over', stored.state) end
-  if is_taken(c, stored, A.taker) then return reply.err('bulk_job_taken') end
-  redis.call('HSET', record_key, 'taker', A.taker, 'taken_until', number.text(c.now + TAKEN_MS))
+  if is_taken(c, stored, A.claimant) then return reply.err('bulk_job_taken') end
+  redis.call('HSET', record_key, 'claimant', A.claimant, 'taken_until', number.text(c.now + TAKEN_MS))
   redis.call('ZADD', key.ffx_bulk_jobs_due(c), c.now + TAKEN_MS, A.bulk_job_id)
   return reply.ok(c.now_text, stored.namespace, stored.created_at, stored.spec, stored.progress or '')
 end
@@ -101,7 +101,7 @@ end
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      bulk_job_id        bulk_job_id
--- @arg      taker              text
+-- @arg      claimant              text
 -- @arg      progress           bytes
 -- @arg      due_at             unix_ms optional
 -- @arg      completed          bool
@@ -114,9 +114,9 @@ function F.ffx_save_bulk_job(K, A)
   if err then return err end
   local c = call.open(K.partition)
   local record_key = key.ffx_bulk_job(c, A.bulk_job_id)
-  local stored = record.read(record_key, { 'state', 'taker' })
+  local stored = record.read(record_key, { 'state', 'claimant' })
   if not stored then return reply.err('bulk_job_not_found') end
-  if stored.taker ~= A.taker then return reply.err('bulk_job_taken') end
+  if stored.claimant ~= A.claimant then return reply.err('bulk_job_taken') end
   redis.call('HSET', record_key, 'progress', A.progress)
   if stored.state ~= 'running' then return reply.ok(c.now_text, stored.state) end
   if A.completed == '1' then

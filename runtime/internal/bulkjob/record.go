@@ -2,20 +2,11 @@ package bulkjob
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/runsearch"
-)
-
-// Errors of bulk jobs; returned errors wrap them.
-var (
-	// ErrNotFound reports a job that does not exist, or not any more.
-	ErrNotFound = errors.New("no such bulk job")
-	// ErrConflict reports an id that another job has.
-	ErrConflict = errors.New("bulk job id is taken by another job")
 )
 
 // specForm is the form of stored specs. A keeper leaves a job of a later form alone.

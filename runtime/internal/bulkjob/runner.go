@@ -30,8 +30,9 @@ const (
 	retryAfter = 5 * time.Second
 	// jobsAtOnce bounds the jobs that a runner works on at a time.
 	jobsAtOnce = 4
-	// savePatience is how long a keeper that stops may take to give its jobs back.
-	savePatience = 5 * time.Second
+	// stopPatience is how long a keeper that stops may take for the run that it acts on, and then to give its jobs
+	// back.
+	stopPatience = 5 * time.Second
 	// maxFailureText bounds the stored text of a failure in bytes.
 	maxFailureText = 256
 )
@@ -40,7 +41,7 @@ const (
 type Runner struct {
 	session   *engine.Session
 	submitter *submit.Submitter
-	taker     string
+	claimant  string
 	slots     chan struct{} // bounds the jobs that are worked on at a time
 	tasks     sync.WaitGroup
 }
@@ -48,7 +49,8 @@ type Runner struct {
 // NewRunner returns a runner; the caller must Close it.
 func NewRunner(s *engine.Session) *Runner {
 	return &Runner{
-		session: s, submitter: submit.NewSubmitter(s), taker: uuid.NewString(), slots: make(chan struct{}, jobsAtOnce),
+		session: s, submitter: submit.NewSubmitter(s), claimant: uuid.NewString(),
+		slots: make(chan struct{}, jobsAtOnce),
 	}
 }
 
@@ -106,7 +108,8 @@ type step struct {
 
 // step takes a job, handles some of its runs, and gives it back.
 func (r *Runner) step(ctx context.Context, p enginecore.Partition, id enginecore.BulkJobID) error {
-	taken, err := r.session.Core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Taker: r.taker})
+	call := enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: r.claimant}
+	taken, err := r.session.Core.TakeBulkJob(ctx, call)
 	if err != nil {
 		return err
 	}
@@ -129,7 +132,7 @@ func (r *Runner) step(ctx context.Context, p enginecore.Partition, id enginecore
 	case err != nil:
 		due = s.now // the keeper stops, another one goes on
 	}
-	saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), savePatience)
+	saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
 	return errors.Join(err, s.save(saving, due, completed))
 }
@@ -144,7 +147,8 @@ func (s *step) save(ctx context.Context, due time.Time, completed bool) error {
 		return err
 	}
 	reply, err := s.Runner.session.Core.SaveBulkJob(ctx, enginerpc.SaveBulkJobCall{
-		Partition: s.partition, BulkJobID: s.job, Taker: s.taker, Progress: data, DueAt: due, Completed: completed,
+		Partition: s.partition, BulkJobID: s.job, Claimant: s.claimant, Progress: data, DueAt: due,
+		Completed: completed,
 	})
 	if err != nil {
 		return err
@@ -168,6 +172,20 @@ func (s *step) share() int {
 	return n
 }
 
+// outlasting returns a context that ends so long after ctx, so that what a keeper has begun on a run is recorded when
+// it stops. The caller calls end.
+func outlasting(ctx context.Context, by time.Duration) (longer context.Context, end func()) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	unwatch := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(by, cancel)
+		context.AfterFunc(longer, func() { timer.Stop() })
+	})
+	return longer, func() {
+		unwatch()
+		cancel()
+	}
+}
+
 // handleSome handles runs behind the cursor, and returns when the job is due again or that it is completed.
 func (s *step) handleSome(ctx context.Context) (due time.Time, completed bool, err error) {
 	index, err := engine.Capability[engine.RunIndex](s.Runner.session.Backend)
@@ -187,6 +205,8 @@ func (s *step) handleSome(ctx context.Context) (due time.Time, completed bool, e
 	if err != nil {
 		return due, false, err
 	}
+	acting, end := outlasting(ctx, stopPatience)
+	defer end()
 	began, handled := time.Now(), 0
 	for i, run := range page {
 		if i > 0 && time.Since(began) > stepTime {
@@ -194,11 +214,14 @@ func (s *step) handleSome(ctx context.Context) (due time.Time, completed bool, e
 			break
 		}
 		if i > 0 { // the one before
-			if err := s.save(ctx, time.Time{}, false); err != nil {
+			if err := s.save(acting, time.Time{}, false); err != nil {
 				return due, false, err
 			}
 		}
-		if err := s.handle(ctx, run); err != nil {
+		if ctx.Err() != nil {
+			return due, false, ctx.Err()
+		}
+		if err := s.handle(acting, run); err != nil {
 			return due, false, err
 		}
 		s.progress.Cursor = runsearch.CursorBehind(query, run)

@@ -165,7 +165,8 @@ func (s *Search) ask(ctx context.Context, streams []*stream) error {
 
 func (s *Search) call(stream *stream) enginerpc.ListRunsCall {
 	call := s.query.call()
-	call.Partition, call.Limit, call.Namespace = stream.partition, int64(s.share), cmp.Or(s.query.Namespace, string(s.session.Namespace))
+	call.Partition, call.Limit = stream.partition, int64(s.share)
+	call.Namespace = cmp.Or(s.query.Namespace, string(s.session.Namespace))
 	if stream.reached == start {
 		return call
 	}
