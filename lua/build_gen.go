@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "270-e3843b09b9be8ea4"
+const build = "271-f8fd7867f0611143"

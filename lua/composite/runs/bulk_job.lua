@@ -1,8 +1,10 @@
 -- Bulk jobs: one action on all runs that a query selects, in bounded steps. What is done to the runs is the keepers'; the
 -- library keeps the record, and lets one keeper at a time have it.
 
--- A job that is due belongs to the keeper that was told of it, and then to the one that has taken it, for this time (ms)
--- after its last word; then another one may have it.
+-- A keeper that was told of a job has this time (ms) to take it, before another one is told.
+local TOLD_MS = 5000
+
+-- A job belongs to the keeper that has taken it for this time (ms) after its last word; then another one may have it.
 local TAKEN_MS = 20000
 local TAKEN_PER_TICK = 16
 
@@ -27,7 +29,7 @@ function bulk_job.take_due(c)
   local ids = scan.due(c, due_key, TAKEN_PER_TICK)
   for _, id in ipairs(ids) do
     if redis.call('HGET', key.ffx_bulk_job(c, id), 'state') == 'running' then
-      redis.call('ZADD', due_key, c.now + TAKEN_MS, id)
+      redis.call('ZADD', due_key, c.now + TOLD_MS, id)
       c.bulk_jobs[#c.bulk_jobs + 1] = id
     else
       remove(c, id)
