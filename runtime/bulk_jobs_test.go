@@ -326,6 +326,9 @@ func TestBulkJobStoppedWhileTaken(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, bulk.Stopped, job.State)
 		require.Equal(t, 1, job.Progress.Done)
+		_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Purge(), bulk.Options{ID: "running"})
+		require.NoError(t, err)
+		b.Settle(t)
 	})
 }
 
