@@ -44,6 +44,7 @@ var scalarTypes = []scalarType{
 	{"budget_id", "enginecore.BudgetID", kindText},
 	{"quota_policy_id", "enginecore.QuotaPolicyID", kindText},
 	{"schedule_id", "enginecore.ScheduleID", kindText},
+	{"bulk_job_id", "enginecore.BulkJobID", kindText},
 	{"worker_id", "enginecore.WorkerID", kindText},
 	{"worker_instance_id", "enginecore.WorkerInstanceID", kindText},
 	{"lane_id", "enginecore.LaneID", kindText},

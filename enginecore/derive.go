@@ -103,6 +103,11 @@ func ScheduleIDFor(namespace Namespace, name string) ScheduleID {
 	return ScheduleID(derive("schedule", string(namespace), name))
 }
 
+// BulkJobIDFor is the id under which a bulk job is stored. Its name is unique within a namespace.
+func BulkJobIDFor(namespace Namespace, name string) BulkJobID {
+	return BulkJobID(derive("bulk job", string(namespace), name))
+}
+
 // WaitpointIDFor is the id of the waitpoint of a waitpoint node of a flow.
 func WaitpointIDFor(flow FlowID, nodeName string) WaitpointID {
 	return WaitpointID(derive("waitpoint", string(flow), nodeName))

@@ -12,6 +12,13 @@ const (
 	ErrAlreadySuspended Code = "already_suspended"
 	// ErrBudgetNotFound comes from ff_reset_budget, ffx_use_budget.
 	ErrBudgetNotFound Code = "budget_not_found"
+	// ErrBulkJobNotFound comes from ffx_take_bulk_job, ffx_save_bulk_job, ffx_stop_bulk_job,
+	// ffx_read_bulk_job.
+	ErrBulkJobNotFound Code = "bulk_job_not_found"
+	// ErrBulkJobOver comes from ffx_take_bulk_job. Details: state.
+	ErrBulkJobOver Code = "bulk_job_over"
+	// ErrBulkJobTaken comes from ffx_take_bulk_job, ffx_save_bulk_job.
+	ErrBulkJobTaken Code = "bulk_job_taken"
 	// ErrCapabilityMismatch comes from ff_issue_claim_grant, ff_issue_reclaim_grant. Details: missing.
 	ErrCapabilityMismatch Code = "capability_mismatch"
 	// ErrClaimGrantExpired comes from ff_claim_execution, ff_claim_resumed_execution,
@@ -116,13 +123,13 @@ const (
 	// ff_check_admission_and_record, ffx_read_graph, ffx_put_graph, ffx_submit, ffx_claim_granted,
 	// ffx_set_priority, ffx_claim, ffx_grant_next, ffx_pause, ffx_resume, ffx_renew, ffx_complete,
 	// ffx_complete_many, ffx_fail, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal,
-	// ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_project_flows, ffx_list_nodes, ffx_rerun,
-	// ffx_count_runs, ffx_list_runs, ffx_describe_flow, ffx_read_values, ffx_flow_failures,
-	// ffx_read_events, ffx_cancel_flow, ffx_trim, ffx_link_child, ffx_await_child, ffx_child_ended,
-	// ffx_read_results, ffx_admit, ffx_verify_admissions, ffx_hold_places, ffx_exchange, ffx_set_quota,
-	// ffx_set_budget_gates, ffx_verify_budget_use, ffx_budget_done, ffx_use_budget, ffx_set_budget,
-	// ffx_write_schedule, ffx_read_schedule, ffx_delete_schedule, ffx_report_worker, ffx_count_members,
-	// ffx_reconcile_quotas, ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile,
+	// ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_save_bulk_job, ffx_project_flows,
+	// ffx_list_nodes, ffx_rerun, ffx_count_runs, ffx_list_runs, ffx_describe_flow, ffx_read_values,
+	// ffx_flow_failures, ffx_read_events, ffx_cancel_flow, ffx_trim, ffx_link_child, ffx_await_child,
+	// ffx_child_ended, ffx_read_results, ffx_admit, ffx_verify_admissions, ffx_hold_places, ffx_exchange,
+	// ffx_set_quota, ffx_set_budget_gates, ffx_verify_budget_use, ffx_budget_done, ffx_use_budget,
+	// ffx_set_budget, ffx_write_schedule, ffx_read_schedule, ffx_delete_schedule, ffx_report_worker,
+	// ffx_count_members, ffx_reconcile_quotas, ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile,
 	// ffx_reconcile_edges, ffx_check_keys, ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
@@ -244,6 +251,11 @@ func detailIndex(code Code, name string) int {
 	case ErrAlreadyMemberOfDifferentFlow:
 		switch name {
 		case "value":
+			return 0
+		}
+	case ErrBulkJobOver:
+		switch name {
+		case "state":
 			return 0
 		}
 	case ErrCapabilityMismatch:

@@ -33,6 +33,8 @@ type (
 	QuotaPolicyID string
 	// ScheduleID is a UUID.
 	ScheduleID string
+	// BulkJobID is a UUID.
+	BulkJobID string
 	// LaneID is 1 to 64 printable ASCII characters.
 	LaneID string
 	// WorkerID names a worker across restarts: any text that is not empty.

@@ -144,6 +144,11 @@ func (p Partitioning) SchedulePartition(id ScheduleID) (Partition, error) {
 	return uuidPartition(FlowFamily, p.Flow, "schedule id", string(id))
 }
 
+// BulkJobPartition is where a bulk job lives.
+func (p Partitioning) BulkJobPartition(id BulkJobID) (Partition, error) {
+	return uuidPartition(FlowFamily, p.Flow, "bulk job id", string(id))
+}
+
 // LanePartition is where executions of a lane live that belong to no flow.
 func (p Partitioning) LanePartition(lane LaneID) Partition {
 	return Partition{FlowFamily, bucket(crc16([]byte(lane)), p.Flow)}

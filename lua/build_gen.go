@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "271-3ee086494ca3b438"
+const build = "272-151c02665d2b3c09"

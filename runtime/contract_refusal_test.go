@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
@@ -88,6 +89,12 @@ func TestContractRefusesOperations(t *testing.T) {
 	for _, operations["schedules"] = range b.Client.Schedules(ctx) {
 	}
 	_, operations["feed"] = b.Client.Feed(ctx, runfeed.Filter{}, "")
+	_, operations["bulk job"] = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Purge(), bulk.Options{})
+	_, operations["preview of a bulk job"] = b.Client.PreviewBulkJob(ctx, runtime.RunQuery{}, bulk.Purge(), bulk.Options{})
+	_, operations["a bulk job"] = b.Client.DescribeBulkJob(ctx, "x")
+	operations["stop of a bulk job"] = b.Client.StopBulkJob(ctx, "x")
+	for _, operations["bulk jobs"] = range b.Client.BulkJobs(ctx) {
+	}
 	_, operations["counts"] = b.Client.Counts(ctx, runtime.RunQuery{})
 	for _, operations["runs"] = range b.Client.Runs(ctx, runtime.RunQuery{}) {
 	}

@@ -65,6 +65,12 @@ func callsWithContext(
 			}
 			return err
 		},
+		"bulk job": func(ctx context.Context) error { _, err := c.DescribeBulkJob(ctx, "b"); return err },
+		"bulk jobs": func(ctx context.Context) (err error) {
+			for _, err = range c.BulkJobs(ctx) {
+			}
+			return err
+		},
 		"schedule":        func(ctx context.Context) error { _, err := c.DescribeSchedule(ctx, "s"); return err },
 		"pause schedule":  func(ctx context.Context) error { return c.PauseSchedule(ctx, "s", "") },
 		"budgets":         func(ctx context.Context) error { _, err := c.Budgets(ctx); return err },

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
@@ -28,6 +29,8 @@ type foreign struct {
 	wait            runtime.Waitpoint
 	budget          runtime.BudgetRef
 	limit, schedule string
+	// bulkJob is an id that both namespaces use, theirJob one that only the other one does.
+	bulkJob, theirJob string
 }
 
 // acrossNamespaces are the methods of a client and of a reference to a run, called with the names of another namespace:
@@ -156,6 +159,40 @@ var acrossNamespaces = map[string]struct {
 		return err
 	}, nil},
 
+	"StartBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		job, err := c.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Cancel("all"), bulk.Options{})
+		if err != nil {
+			return err
+		}
+		_, err = c.StartBulkJob(ctx, runtime.RunQuery{Flow: x.flow}, bulk.Cancel("all"), bulk.Options{ID: x.bulkJob})
+		return errors.Join(err, c.StopBulkJob(ctx, job.ID))
+	}, nil},
+	"PreviewBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		preview, err := c.PreviewBulkJob(ctx, runtime.RunQuery{Flow: x.flow}, bulk.Purge(), bulk.Options{})
+		if err != nil {
+			return err
+		}
+		return noneOf(preview.Sample, nil)
+	}, nil},
+	"DescribeBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.DescribeBulkJob(ctx, x.theirJob)
+		return err
+	}, bulk.ErrNotFound},
+	"StopBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.StopBulkJob(ctx, x.theirJob)
+	}, bulk.ErrNotFound},
+	"BulkJobs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		for job, err := range c.BulkJobs(ctx) {
+			if err != nil {
+				return err
+			}
+			if job.ID == x.theirJob {
+				return fmt.Errorf("bulk job %s of another namespace is listed", job.ID)
+			}
+		}
+		return nil
+	}, nil},
+
 	"Schedules": {func(ctx context.Context, c *runtime.Client, x foreign) error { return none2(c.Schedules(ctx)) }, nil},
 	"DescribeSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.DescribeSchedule(ctx, x.schedule)
@@ -243,7 +280,11 @@ func TestNamespacesAreApart(t *testing.T) {
 		require.NoError(t, theirs.Client.SetLimit(ctx, "few", "", activity.AtOnce(7)))
 		_, err = runtime.Schedule(ctx, theirs.Client, "nightly", def, 1, runtime.ScheduleConfig{Every: time.Hour})
 		require.NoError(t, err)
-		x := foreign{flow: "gate", run: "r1", node: "ok", budget: shared, limit: "few", schedule: "nightly"}
+		for _, id := range []string{"same", "theirs"} {
+			_, err = theirs.Client.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, bulk.Purge(), bulk.Options{ID: id})
+			require.NoError(t, err)
+		}
+		x := foreign{bulkJob: "same", theirJob: "theirs", flow: "gate", run: "r1", node: "ok", budget: shared, limit: "few", schedule: "nightly"}
 		// Ids follow from names, so whoever knows these knows those.
 		id := enginecore.FlowIDFor("theirs", x.flow, x.run)
 		p, err := enginerpc.ConnOf(ours.Engine).FlowPartition(id)
@@ -263,7 +304,9 @@ func TestNamespacesAreApart(t *testing.T) {
 			require.NoError(t, err)
 			schedule, err := c.DescribeSchedule(ctx, x.schedule)
 			require.NoError(t, err)
-			return []any{described, waits, published, budgets, quotas, schedule}
+			job, err := c.DescribeBulkJob(ctx, x.bulkJob)
+			require.NoError(t, err)
+			return []any{described, waits, published, budgets, quotas, schedule, job}
 		}
 		before := view()
 		for name, m := range acrossNamespaces {

@@ -2,11 +2,8 @@ package runtime
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
@@ -47,8 +44,8 @@ func (r *RunRef) SetNodePriority(ctx context.Context, node string, priority int)
 
 // setPriority changes the priority of a node, or of all when it is empty.
 func (r *RunRef) setPriority(ctx context.Context, node string, priority int) error {
-	if priority < 0 || priority > activity.MaxPriority {
-		return invalid("priority %d: must be 0 to %d", priority, activity.MaxPriority)
+	if err := checkPriority(priority); err != nil {
+		return err
 	}
 	core, err := offered[engine.RunControl](ctx, r.client)
 	if err != nil {
@@ -60,47 +57,15 @@ func (r *RunRef) setPriority(ctx context.Context, node string, priority int) err
 			return err
 		}
 	}
-	children, err := r.client.setPriorityOf(ctx, core, call)
-	if err != nil {
+	if err := admission.SetPriority(ctx, r.client.session, core, call); err != nil {
 		return nodeFault(err)
-	}
-	for len(children) > 0 {
-		child := children[0]
-		children = children[1:]
-		at, err := r.client.session.Core.FlowPartition(child)
-		if err != nil {
-			return err
-		}
-		further, err := r.client.setPriorityOf(ctx, core,
-			enginerpc.SetPriorityCall{Partition: at, FlowID: child, Priority: int64(priority)})
-		// A child may be over by now, or not started yet.
-		if err != nil && !errors.Is(err, enginecore.ErrFlowNotFound) &&
-			!errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
-			return fmt.Errorf("run %s of a map or sub-flow: %w", child, err)
-		}
-		children = append(children, further...)
 	}
 	return nil
 }
 
-// setPriorityOf makes the calls for one run, moves what waits for limits, and returns the runs of its maps and
-// sub-flows.
-func (c *Client) setPriorityOf(
-	ctx context.Context, core engine.RunControl, call enginerpc.SetPriorityCall,
-) (children []enginecore.FlowID, err error) {
-	for {
-		reply, err := core.SetPriority(ctx, call)
-		if err != nil {
-			return children, err
-		}
-		if len(reply.Candidates) > 0 {
-			admission.Admitter{Session: c.session}.Promote(ctx, reply.Candidates, 0)
-		}
-		for _, child := range reply.Children {
-			children = append(children, child.FlowID)
-		}
-		if call.Cursor = reply.NextCursor; call.Cursor == "" {
-			return children, nil
-		}
+func checkPriority(priority int) error {
+	if priority < 0 || priority > activity.MaxPriority {
+		return invalid("priority %d: must be 0 to %d", priority, activity.MaxPriority)
 	}
+	return nil
 }

@@ -23,6 +23,7 @@ func commands() []command {
 		{"describe", "FLOW RUN", "show a run and its nodes, and why those that wait do", prepareDescribe},
 		{"waits", "FLOW RUN", "show for which signals a run waits", prepareWaits},
 		{"cancel", "FLOW RUN", "cancel a run", prepareCancel},
+		{"bulk", "start|preview|show|list|stop …", "act on all runs that a query selects", prepareBulk},
 		{"rerun", "FLOW RUN", "run again what failed in a run that is over", prepareRerun},
 		{"purge", "FLOW RUN", "remove a run that is over", preparePurge},
 		{"flows", "[NAME]", "show the flows that are published", prepareFlows},
@@ -69,7 +70,8 @@ func (t tagFlag) Set(text string) error {
 	return nil
 }
 
-func prepareRuns(flags *flag.FlagSet) action {
+// queryFlags declares the flags that select runs. It returns the query, and a check of the flags.
+func queryFlags(flags *flag.FlagSet) (query func() runtime.RunQuery, check func() error) {
 	tags := tagFlag{}
 	name := flags.String("flow", "", "only runs of this flow")
 	state := flags.String("state", "", "only these states, with commas: running, succeeded, failed, cancelled, expired")
@@ -77,9 +79,8 @@ func prepareRuns(flags *flag.FlagSet) action {
 	finished := within(flags, "finished", "only runs that ended within this `duration`, the last ones first")
 	text := flags.String("text", "", "only runs whose id or flow's name contains this")
 	order := flags.String("sort", "", "-created (the newest first), created, -finished or finished")
-	limit := flags.Int("limit", 50, "at most so many; 0 is all")
 	flags.Var(tags, "tag", "only runs with this tag, key=value; may be given several times")
-	query := func() runtime.RunQuery {
+	query = func() runtime.RunQuery {
 		query := runtime.RunQuery{Flow: *name, Tags: tags, Text: *text, Sort: runtime.RunSort(*order)}
 		for text := range strings.SplitSeq(*state, ",") {
 			if text = strings.TrimSpace(text); text != "" {
@@ -94,8 +95,13 @@ func prepareRuns(flags *flag.FlagSet) action {
 		}
 		return query
 	}
-	bounded := func() error { return notNegative("limit", *limit, since, finished) }
-	check := need(nil, bounded, func() error { return query().Check() })
+	return query, func() error { return errors.Join(notNegative("", 0, since, finished), query().Check()) }
+}
+
+func prepareRuns(flags *flag.FlagSet) action {
+	query, selects := queryFlags(flags)
+	limit := flags.Int("limit", 50, "at most so many; 0 is all")
+	check := need(nil, func() error { return notNegative("limit", *limit) }, selects)
 	return action{check, func(ctx context.Context, s *session, out *output, _ []string) error {
 		return printRuns(ctx, s, out, query(), *limit)
 	}}

@@ -484,6 +484,27 @@ func decodeListedWaitpoint(r *fields, out *ListedWaitpoint) {
 	out.WaitpointToken = textValue[string](r, "waitpoint_token")
 }
 
+// BulkJobRecord is an element of replies or calls.
+type BulkJobRecord struct {
+	BulkJobID enginecore.BulkJobID
+	Spec      []byte
+	Progress  []byte
+	State     string
+	CreatedAt time.Time
+	ClosedAt  time.Time
+	StoppedBy string
+}
+
+func decodeBulkJobRecord(r *fields, out *BulkJobRecord) {
+	out.BulkJobID = textValue[enginecore.BulkJobID](r, "bulk_job_id")
+	out.Spec = bytesValue(r, "spec")
+	out.Progress = bytesValue(r, "progress")
+	out.State = textValue[string](r, "state")
+	out.CreatedAt = timeValue(r, "created_at")
+	out.ClosedAt = timeValue(r, "closed_at")
+	out.StoppedBy = textValue[string](r, "stopped_by")
+}
+
 // NodeID is an element of replies or calls.
 type NodeID struct {
 	ExecutionID enginecore.ExecutionID

@@ -413,6 +413,36 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "1", "\x00\xff\r\nresult", "reason of test", "actor of test", "namespace of test", "flow_id of test"}},
+		{"ffx2_start_bulk_job", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, StartBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Namespace: "namespace of test", Spec: []byte("\x00\xff\r\nspec")})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"bulk_job_id of test", "namespace of test", "\x00\xff\r\nspec"}},
+		{"ffx2_take_bulk_job", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, TakeBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Claimant: "claimant of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"bulk_job_id of test", "claimant of test"}},
+		{"ffx2_save_bulk_job", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, SaveBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Claimant: "claimant of test", Progress: []byte("\x00\xff\r\nprogress"), DueAt: time.UnixMilli(1795188498438).UTC(), Completed: true})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"bulk_job_id of test", "claimant of test", "\x00\xff\r\nprogress", "1795188498438", "1"}},
+		{"ffx2_stop_bulk_job", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, StopBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Actor: "actor of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"bulk_job_id of test", "actor of test"}},
+		{"ffx2_read_bulk_job", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReadBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"bulk_job_id of test"}},
+		{"ffx2_list_bulk_jobs", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ListBulkJobsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", Cursor: "cursor of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "cursor of test"}},
 		{"ffx2_project_flows", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ProjectFlowsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Limit: 6, Cursor: "cursor of test"})
 		},
@@ -1242,6 +1272,46 @@ func goldenReplies() []goldenReply {
 		{"ffx2_end_wait ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "public_state of test", "1"},
 			func(m message) (any, error) { return decodeReply(EndWaitCall{}.info(), m, EndWaitCall{}.decode) },
 			EndWaitReply{Status: StatusAlreadySatisfied, PublicState: "public_state of test", More: true}},
+		{"ffx2_start_bulk_job OK", []any{1, "OK", "1795188498438", "\x00\xff\r\nspec"},
+			func(m message) (any, error) {
+				return decodeReply(StartBulkJobCall{}.info(), m, StartBulkJobCall{}.decode)
+			},
+			StartBulkJobReply{Status: StatusOK, CreatedAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec")}},
+		{"ffx2_start_bulk_job ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "1795188498438", "\x00\xff\r\nspec"},
+			func(m message) (any, error) {
+				return decodeReply(StartBulkJobCall{}.info(), m, StartBulkJobCall{}.decode)
+			},
+			StartBulkJobReply{Status: StatusAlreadySatisfied, CreatedAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec")}},
+		{"ffx2_take_bulk_job OK", []any{1, "OK", "1795188498438", "namespace of test", "1795188498438", "\x00\xff\r\nspec", "\x00\xff\r\nprogress"},
+			func(m message) (any, error) {
+				return decodeReply(TakeBulkJobCall{}.info(), m, TakeBulkJobCall{}.decode)
+			},
+			TakeBulkJobReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), Namespace: "namespace of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Progress: []byte("\x00\xff\r\nprogress")}},
+		{"ffx2_save_bulk_job OK", []any{1, "OK", "1795188498438", "state of test"},
+			func(m message) (any, error) {
+				return decodeReply(SaveBulkJobCall{}.info(), m, SaveBulkJobCall{}.decode)
+			},
+			SaveBulkJobReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), State: "state of test"}},
+		{"ffx2_stop_bulk_job OK", []any{1, "OK", "state of test"},
+			func(m message) (any, error) {
+				return decodeReply(StopBulkJobCall{}.info(), m, StopBulkJobCall{}.decode)
+			},
+			StopBulkJobReply{Status: StatusOK, State: "state of test"}},
+		{"ffx2_stop_bulk_job ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test"},
+			func(m message) (any, error) {
+				return decodeReply(StopBulkJobCall{}.info(), m, StopBulkJobCall{}.decode)
+			},
+			StopBulkJobReply{Status: StatusAlreadySatisfied, State: "state of test"}},
+		{"ffx2_read_bulk_job OK", []any{1, "OK", []any{[]any{"bulk_job_id of test", "\x00\xff\r\nspec", "\x00\xff\r\nprogress", "state of test", "1795188498438", "1795188498438", "stopped_by of test"}, []any{"bulk_job_id of test", "\x00\xff\r\nspec", "\x00\xff\r\nprogress", "state of test", "1795188498438", "1795188498438", "stopped_by of test"}}},
+			func(m message) (any, error) {
+				return decodeReply(ReadBulkJobCall{}.info(), m, ReadBulkJobCall{}.decode)
+			},
+			ReadBulkJobReply{Status: StatusOK, Jobs: []BulkJobRecord{{BulkJobID: "bulk_job_id of test", Spec: []byte("\x00\xff\r\nspec"), Progress: []byte("\x00\xff\r\nprogress"), State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), StoppedBy: "stopped_by of test"}, {BulkJobID: "bulk_job_id of test", Spec: []byte("\x00\xff\r\nspec"), Progress: []byte("\x00\xff\r\nprogress"), State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), StoppedBy: "stopped_by of test"}}}},
+		{"ffx2_list_bulk_jobs OK", []any{1, "OK", "next_cursor of test", []any{[]any{"bulk_job_id of test", "\x00\xff\r\nspec", "\x00\xff\r\nprogress", "state of test", "1795188498438", "1795188498438", "stopped_by of test"}, []any{"bulk_job_id of test", "\x00\xff\r\nspec", "\x00\xff\r\nprogress", "state of test", "1795188498438", "1795188498438", "stopped_by of test"}}},
+			func(m message) (any, error) {
+				return decodeReply(ListBulkJobsCall{}.info(), m, ListBulkJobsCall{}.decode)
+			},
+			ListBulkJobsReply{Status: StatusOK, NextCursor: "next_cursor of test", Jobs: []BulkJobRecord{{BulkJobID: "bulk_job_id of test", Spec: []byte("\x00\xff\r\nspec"), Progress: []byte("\x00\xff\r\nprogress"), State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), StoppedBy: "stopped_by of test"}, {BulkJobID: "bulk_job_id of test", Spec: []byte("\x00\xff\r\nspec"), Progress: []byte("\x00\xff\r\nprogress"), State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), StoppedBy: "stopped_by of test"}}}},
 		{"ffx2_project_flows OK", []any{1, "OK", "next_cursor of test", "8", "10", "10"},
 			func(m message) (any, error) {
 				return decodeReply(ProjectFlowsCall{}.info(), m, ProjectFlowsCall{}.decode)
@@ -1563,9 +1633,9 @@ func goldenReplies() []goldenReply {
 		{"ffx2_tick OK", []any{1, "OK", "1795188498438", "1795188498438", "1", "9", "15", "19", "18", "10", "11", "20", "18", "7", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(TickCall{}.info(), m, TickCall{}.decode) },
 			TickReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Promoted: 9, LeasesExpired: 15, AttemptsTimedOut: 19, DeadlinesExpired: 18, Cancelled: 10, Propagated: 11, SuspensionsExpired: 20, WaitpointsClosed: 18, Purged: 7, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
-		{"ffx2_keep OK", []any{1, "OK", "1795188498438", "1795188498438", "1", []any{[]any{"task of test", "5", "1500"}, []any{"task of test", "5", "1500"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, []any{"schedules of test", "schedules of test"}, []any{[]any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}, []any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}}, "10", []any{[]any{"disposition of test", "6"}, []any{"disposition of test", "6"}}},
+		{"ffx2_keep OK", []any{1, "OK", "1795188498438", "1795188498438", "1", []any{[]any{"task of test", "5", "1500"}, []any{"task of test", "5", "1500"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}, []any{"schedules of test", "schedules of test"}, []any{[]any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}, []any{"kind of test", "flow_id of test", "parent_execution_id of test", "5", "outcome of test", "reason of test"}}, "10", []any{[]any{"disposition of test", "6"}, []any{"disposition of test", "6"}}, []any{"bulk_jobs of test", "bulk_jobs of test"}},
 			func(m message) (any, error) { return decodeReply(KeepCall{}.info(), m, KeepCall{}.decode) },
-			KeepReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Done: []TaskDone{{Task: "task of test", Done: 5, Lag: 1500 * time.Millisecond}, {Task: "task of test", Done: 5, Lag: 1500 * time.Millisecond}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}, Schedules: []enginecore.ScheduleID{"schedules of test", "schedules of test"}, RelayEntries: []RelayEntry{{Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}, {Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}}, Unchecked: 10, Siblings: []SiblingCount{{Disposition: "disposition of test", Count: 6}, {Disposition: "disposition of test", Count: 6}}}},
+			KeepReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Done: []TaskDone{{Task: "task of test", Done: 5, Lag: 1500 * time.Millisecond}, {Task: "task of test", Done: 5, Lag: 1500 * time.Millisecond}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}, Schedules: []enginecore.ScheduleID{"schedules of test", "schedules of test"}, RelayEntries: []RelayEntry{{Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}, {Kind: "kind of test", FlowID: "flow_id of test", ParentExecutionID: "parent_execution_id of test", Ends: 5, Outcome: "outcome of test", Reason: "reason of test"}}, Unchecked: 10, Siblings: []SiblingCount{{Disposition: "disposition of test", Count: 6}, {Disposition: "disposition of test", Count: 6}}, BulkJobs: []enginecore.BulkJobID{"bulk_jobs of test", "bulk_jobs of test"}}},
 		{"ffx2_end_leases OK", []any{1, "OK", "6", "1"},
 			func(m message) (any, error) { return decodeReply(EndLeasesCall{}.info(), m, EndLeasesCall{}.decode) },
 			EndLeasesReply{Status: StatusOK, Ended: 6, More: true}},
@@ -1673,6 +1743,18 @@ func bytesCalls() []bytesCall {
 		{"ffx2_end_wait result", 3, func(k Keys, b []byte) ([]string, error) {
 			c := EndWaitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test"}
 			c.Result = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
+		{"ffx2_start_bulk_job spec", 2, func(k Keys, b []byte) ([]string, error) {
+			c := StartBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Namespace: "namespace of test", Spec: []byte("\x00\xff\r\nspec")}
+			c.Spec = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
+		{"ffx2_save_bulk_job progress", 2, func(k Keys, b []byte) ([]string, error) {
+			c := SaveBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Claimant: "claimant of test", Progress: []byte("\x00\xff\r\nprogress"), DueAt: time.UnixMilli(1795188498438).UTC(), Completed: true}
+			c.Progress = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
@@ -2057,6 +2139,30 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_end_wait", func(m message) error {
 			_, err := decodeReply(EndWaitCall{}.info(), m, EndWaitCall{}.decode)
+			return err
+		}},
+		{"ffx2_start_bulk_job", func(m message) error {
+			_, err := decodeReply(StartBulkJobCall{}.info(), m, StartBulkJobCall{}.decode)
+			return err
+		}},
+		{"ffx2_take_bulk_job", func(m message) error {
+			_, err := decodeReply(TakeBulkJobCall{}.info(), m, TakeBulkJobCall{}.decode)
+			return err
+		}},
+		{"ffx2_save_bulk_job", func(m message) error {
+			_, err := decodeReply(SaveBulkJobCall{}.info(), m, SaveBulkJobCall{}.decode)
+			return err
+		}},
+		{"ffx2_stop_bulk_job", func(m message) error {
+			_, err := decodeReply(StopBulkJobCall{}.info(), m, StopBulkJobCall{}.decode)
+			return err
+		}},
+		{"ffx2_read_bulk_job", func(m message) error {
+			_, err := decodeReply(ReadBulkJobCall{}.info(), m, ReadBulkJobCall{}.decode)
+			return err
+		}},
+		{"ffx2_list_bulk_jobs", func(m message) error {
+			_, err := decodeReply(ListBulkJobsCall{}.info(), m, ListBulkJobsCall{}.decode)
 			return err
 		}},
 		{"ffx2_project_flows", func(m message) error {

@@ -115,16 +115,17 @@ type KeepReply struct {
 	RelayEntries []RelayEntry
 	Unchecked    int64
 	Siblings     []SiblingCount
+	BulkJobs     []enginecore.BulkJobID
 }
 
 // Keep runs ffx2_keep. Does what is due in one partition, as ffx_tick does, and tells for each task
 // how much that was and how late the first of it was. Of the schedules that are due, the caller gets
-// those that no other keeper has been told of lately. Relay entries are the caller's to carry out, and
-// to be acknowledged with ffx_end_errand. A named task is the only one that is seen to; `next_due_at`
-// is then that of this task. `unchecked` is 0 when the records have been gone through by ffx_reconcile
-// since the server started, 1 while they are, and else 2. `siblings` counts the upstreams that decided
-// joins did not need, by what became of them. With a sibling namespace or tag, those of other
-// programs' flows are left alone unless the join's execution has it.
+// those that no other keeper has been told of lately, and so with the bulk jobs. Relay entries are the
+// caller's to carry out, and to be acknowledged with ffx_end_errand. A named task is the only one that
+// is seen to; `next_due_at` is then that of this task. `unchecked` is 0 when the records have been
+// gone through by ffx_reconcile since the server started, 1 while they are, and else 2. `siblings`
+// counts the upstreams that decided joins did not need, by what became of them. With a sibling
+// namespace or tag, those of other programs' flows are left alone unless the join's execution has it.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -170,6 +171,9 @@ func (KeepCall) decode(r *fields) (out KeepReply) {
 		}
 		if r.left() > 0 {
 			out.Siblings = list(r, "siblings", decodeSiblingCount)
+		}
+		if r.left() > 0 {
+			out.BulkJobs = listOf(r, "bulk_jobs", textValue[enginecore.BulkJobID])
 		}
 	default:
 		r.unknownStatus()

@@ -1280,6 +1280,33 @@ func (k Keys) ffxScheduleFired(tag string, scheduleID enginecore.ScheduleID) str
 	return k.prefix + ":ffx:" + tag + ":schedule:" + string(scheduleID) + ":fired"
 }
 
+// FfxBulkJobs is <prefix>:ffx:{tag}:bulk_jobs.
+func (k Keys) FfxBulkJobs(partition enginecore.Partition) string {
+	return k.ffxBulkJobs(partition.Tag())
+}
+
+func (k Keys) ffxBulkJobs(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":bulk_jobs"
+}
+
+// FfxBulkJobsDue is <prefix>:ffx:{tag}:bulk_jobs_due.
+func (k Keys) FfxBulkJobsDue(partition enginecore.Partition) string {
+	return k.ffxBulkJobsDue(partition.Tag())
+}
+
+func (k Keys) ffxBulkJobsDue(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":bulk_jobs_due"
+}
+
+// FfxBulkJob is <prefix>:ffx:{tag}:bulk_job:{bulk_job_id}.
+func (k Keys) FfxBulkJob(partition enginecore.Partition, bulkJobID enginecore.BulkJobID) string {
+	return k.ffxBulkJob(partition.Tag(), bulkJobID)
+}
+
+func (k Keys) ffxBulkJob(tag string, bulkJobID enginecore.BulkJobID) string {
+	return k.prefix + ":ffx:" + tag + ":bulk_job:" + string(bulkJobID)
+}
+
 // ConfigPartitions is <prefix>:config:partitions.
 func (k Keys) ConfigPartitions() string {
 	return k.prefix + ":config:partitions"
@@ -1451,4 +1478,18 @@ func (k Keys) ParseFfxSchedule(key string) (tag string, scheduleID enginecore.Sc
 		return "", "", false
 	}
 	return tag, enginecore.ScheduleID(rest), true
+}
+
+// ParseFfxBulkJob returns the hash tag and the parameters of a key that FfxBulkJob returned, false for
+// any other.
+func (k Keys) ParseFfxBulkJob(key string) (tag string, bulkJobID enginecore.BulkJobID, ok bool) {
+	tag, rest, ok := k.cutTag(key, ":ffx:")
+	if !ok {
+		return "", "", false
+	}
+	rest, ok = strings.CutPrefix(rest, ":bulk_job:")
+	if !ok {
+		return "", "", false
+	}
+	return tag, enginecore.BulkJobID(rest), true
 }

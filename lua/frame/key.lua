@@ -149,6 +149,9 @@
 -- @template ffx.schedule_plan          ffx:{tag}:schedule:{schedule_id}:plan:{plan}
 -- @template ffx.schedule_history       ffx:{tag}:schedule:{schedule_id}:history
 -- @template ffx.schedule_fired         ffx:{tag}:schedule:{schedule_id}:fired
+-- @template ffx.bulk_jobs              ffx:{tag}:bulk_jobs
+-- @template ffx.bulk_jobs_due          ffx:{tag}:bulk_jobs_due
+-- @template ffx.bulk_job               ffx:{tag}:bulk_job:{bulk_job_id} parsed
 
 -- Keys without a tag, used by clients only.
 -- @template config.partitions          config:partitions

@@ -804,6 +804,21 @@ function key.ffx_schedule_fired(c, schedule_id)
   return (at.of_ffx_schedule or keep(at, 'of_ffx_schedule', at.prefix .. ':ffx:' .. at.tag .. ':schedule:')) .. schedule_id .. ':fired'
 end
 
+function key.ffx_bulk_jobs(c)
+  local at = c.at
+  return at.ffx_bulk_jobs or keep(at, 'ffx_bulk_jobs', at.prefix .. ':ffx:' .. at.tag .. ':bulk_jobs')
+end
+
+function key.ffx_bulk_jobs_due(c)
+  local at = c.at
+  return at.ffx_bulk_jobs_due or keep(at, 'ffx_bulk_jobs_due', at.prefix .. ':ffx:' .. at.tag .. ':bulk_jobs_due')
+end
+
+function key.ffx_bulk_job(c, bulk_job_id)
+  local at = c.at
+  return (at.of_ffx_bulk_job or keep(at, 'of_ffx_bulk_job', at.prefix .. ':ffx:' .. at.tag .. ':bulk_job:')) .. bulk_job_id
+end
+
 function key.config_partitions(c)
   local at = c.at
   return at.config_partitions or keep(at, 'config_partitions', at.prefix .. ':config:partitions')

@@ -21,6 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/runcount"
 	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
@@ -172,6 +173,9 @@ func operate(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	require.NoError(t, c.SetLimit(ctx, "api", "", activity.AtMost(10, time.Second)))
 	_, err = b.Engine.RotateSecrets(ctx, time.Minute)
 	require.NoError(t, err)
+	_, err = c.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, bulk.Purge(), bulk.Options{ID: "purge"})
+	require.NoError(t, err)
+	require.NoError(t, c.StopBulkJob(ctx, "purge"))
 	_, err = runtime.Schedule(ctx, c, "nightly", def, in, runtime.ScheduleConfig{Every: time.Hour})
 	require.NoError(t, err)
 	_, err = c.TriggerSchedule(ctx, "nightly")
@@ -192,6 +196,9 @@ func look(ctx context.Context, t *testing.T, b *enginetest.Bench) {
 		require.NoError(t, err)
 	}
 	for _, err := range c.Schedules(ctx) {
+		require.NoError(t, err)
+	}
+	for _, err := range c.BulkJobs(ctx) {
 		require.NoError(t, err)
 	}
 	_, err = c.Lanes(ctx)

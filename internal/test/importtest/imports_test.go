@@ -26,12 +26,14 @@ var mayImport = map[string][]string{
 	"runtime": {
 		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext", "internal/activityspec",
 		"internal/enginelink", "internal/enginerpc", "internal/flowgraph", "internal/keepertask", "internal/recordtext",
-		"internal/timetable", "lua", "runtime/internal/admission", "runtime/internal/contractmode",
+		"internal/timetable", "lua", "runtime/bulk", "runtime/internal/admission", "runtime/internal/bulkjob",
+		"runtime/internal/contractmode",
 		"runtime/inspection", "runtime/internal/engine", "runtime/internal/explain", "runtime/internal/inspect",
 		"runtime/internal/keeper", "runtime/internal/runsearch", "runtime/internal/schedule", "runtime/internal/submit",
 		"internal/valueschema", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/internal/worker", "runtime/runcount", "runtime/runevent", "runtime/runfeed",
 		"runtime/why",
 	},
+	"runtime/bulk":       {},
 	"runtime/approvals":  {"activity", "internal/activityspec", "runtime"},
 	"runtime/catalogue":  {"internal/flowgraph"},
 	"runtime/fleet":      {"enginecore"},
@@ -67,7 +69,12 @@ var mayImport = map[string][]string{
 	},
 	"runtime/internal/keeper": {
 		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/keepertask", "internal/stablehash",
-		"runtime/internal/admission", "runtime/internal/engine", "runtime/internal/schedule", "runtime/internal/submit",
+		"runtime/internal/admission", "runtime/internal/bulkjob", "runtime/internal/engine", "runtime/internal/schedule",
+		"runtime/internal/submit",
+	},
+	"runtime/internal/bulkjob": {
+		"enginecore", "internal/enginerpc", "runtime/bulk", "runtime/internal/admission", "runtime/internal/engine",
+		"runtime/internal/runsearch", "runtime/internal/submit",
 	},
 	"runtime/internal/explain":   {"internal/enginerpc", "internal/flowgraph", "runtime/internal/submit", "runtime/why"},
 	"runtime/internal/runsearch": {"enginecore", "internal/enginerpc", "runtime/internal/engine"},
@@ -137,7 +144,7 @@ var mayImport = map[string][]string{
 
 	// Commands, examples and test machinery.
 	"cmd/flowfabric": {
-		"admin", "enginecore", "internal/enginerpc", "runtime", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/inspection",
+		"admin", "enginecore", "internal/enginerpc", "runtime", "runtime/bulk", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/inspection",
 		"runtime/runcount", "runtime/runevent", "runtime/runfeed", "runtime/why",
 	},
 	"codegen":                  {"codegen/internal/luatext", "lua"},

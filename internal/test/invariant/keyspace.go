@@ -21,6 +21,7 @@ type partition struct {
 	tagged      map[string]value // tag name, ":", tag value → flow ids
 	waitpoints  map[string]*waitpoint
 	schedules   map[string]*schedule
+	bulkJobs    map[string]map[string]string
 	// budgets are those of a partition of budgets; budgetWaiting are the executions that wait for one, by its id.
 	budgets       map[string]*budgetRecord
 	budgetWaiting map[string]value
@@ -143,7 +144,7 @@ func (s *Snapshot) partition(tag string) *partition {
 			tag: tag, executions: make(map[string]*execution), flows: make(map[string]*flowRecord),
 			indexes: make(map[string]value), workers: make(map[string]value), unresolved: make(map[string]value),
 			runs: make(map[string]value), tagged: make(map[string]value), waitpoints: make(map[string]*waitpoint),
-			schedules: make(map[string]*schedule), budgets: make(map[string]*budgetRecord),
+			schedules: make(map[string]*schedule), bulkJobs: make(map[string]map[string]string), budgets: make(map[string]*budgetRecord),
 			budgetWaiting: make(map[string]value), graphs: make(map[string]*graph), graphRows: make(map[string]value),
 			key: func(rest string) string { return s.prefix + ":" + rest },
 		}
@@ -438,6 +439,10 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	if id, found := strings.CutPrefix(text, "schedule:"); found {
 		return p.sortSchedule(id, v)
 	}
+	if id, found := strings.CutPrefix(text, "bulk_job:"); found {
+		p.bulkJobs[id] = v.hash
+		return wrongType(v, "hash")
+	}
 	if hash, found := strings.CutPrefix(text, "graph_rows:"); found {
 		p.graphRows[hash] = v
 		return wrongType(v, "string")
@@ -466,7 +471,7 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	}
 	types := map[string]string{
 		"worker_reports": "zset", "run_counts": "hash", "run_recount": "hash", "open_feeds": "hash",
-		"schedules": "set", "schedules_due": "zset", "all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
+		"bulk_jobs": "set", "bulk_jobs_due": "zset", "schedules": "set", "schedules_due": "zset", "all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
 		"purge_due": "zset", "unused_graphs": "zset", "reruns": "set", "workers": "hash", "pauses": "hash", "held": "zset", "unadmitted": "zset",
 		"children": "zset", "unwanted": "zset", "feed": "stream",
 		"budget_gates": "hash",

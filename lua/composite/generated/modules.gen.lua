@@ -3,6 +3,7 @@ local audience = {}
 local batch_writes = {}
 local budget_gate = {}
 local budget_use = {}
+local bulk_job = {}
 local child_run = {}
 local claim_order = {}
 local claim_reply = {}

@@ -471,6 +471,48 @@ redis.register_function{ function_name = 'ffx2_end_wait', flags = { 'allow-oom' 
   }))
 end }
 
+redis.register_function('ffx2_start_bulk_job', function(keys, args)
+  if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_start_bulk_job({ partition = keys[1] }, { bulk_job_id = args[1], namespace = args[2], spec = args[3] }))
+end)
+
+redis.register_function{ function_name = 'ffx2_take_bulk_job', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_take_bulk_job({ partition = keys[1] }, { bulk_job_id = args[1], claimant = args[2] }))
+end }
+
+redis.register_function{ function_name = 'ffx2_save_bulk_job', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 5 then return call.refuse(keys, 1, args, 5) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_save_bulk_job({ partition = keys[1] }, {
+    bulk_job_id = args[1],
+    claimant = args[2],
+    progress = args[3],
+    due_at = args[4],
+    completed = args[5],
+  }))
+end }
+
+redis.register_function{ function_name = 'ffx2_stop_bulk_job', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_stop_bulk_job({ partition = keys[1] }, { bulk_job_id = args[1], actor = args[2] }))
+end }
+
+redis.register_function{ function_name = 'ffx2_read_bulk_job', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return F.ffx_read_bulk_job({ partition = keys[1] }, { bulk_job_id = args[1] })
+end }
+
+redis.register_function{ function_name = 'ffx2_list_bulk_jobs', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return F.ffx_list_bulk_jobs({ partition = keys[1] }, { namespace = args[1], cursor = args[2] })
+end }
+
 redis.register_function{ function_name = 'ffx2_project_flows', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
   call.begin(keys[1])

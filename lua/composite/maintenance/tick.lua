@@ -95,7 +95,7 @@ end
 -- @function ffx_keep
 -- @summary  Does what is due in one partition, as ffx_tick does, and tells for each task how much that was and how late
 --           the first of it was. Of the schedules that are due, the caller gets those that no other keeper has been told
---           of lately. Relay entries are the caller's to carry out, and to be acknowledged with ffx_end_errand. A named task is the
+--           of lately, and so with the bulk jobs. Relay entries are the caller's to carry out, and to be acknowledged with ffx_end_errand. A named task is the
 --           only one that is seen to; `next_due_at` is then that of this task. `unchecked` is 0 when the records have been
 --           gone through by ffx_reconcile since the server started, 1 while they are, and else 2. `siblings` counts the
 --           upstreams that decided joins did not need, by what became of them. With a sibling namespace or tag, those of
@@ -108,7 +108,7 @@ end
 -- @arg      sibling_tag        text optional
 -- @arg      sibling_tag_value  text optional
 -- @args     lanes              lane_id
--- @reply    OK now:unix_ms next_due_at:unix_ms more:bool done:list(task_done) candidates:list(candidate) schedules:list(schedule_id)? relay_entries:list(relay_entry)? unchecked:int? siblings:list(sibling_count)?
+-- @reply    OK now:unix_ms next_due_at:unix_ms more:bool done:list(task_done) candidates:list(candidate) schedules:list(schedule_id)? relay_entries:list(relay_entry)? unchecked:int? siblings:list(sibling_count)? bulk_jobs:list(bulk_job_id)?
 -- @error    invalid_input message:text
 function F.ffx_keep(K, A)
   local limit, err = limit_of(A)
@@ -123,13 +123,13 @@ function F.ffx_keep(K, A)
     some = { named }
   end
   local c = call.open(K.partition)
-  c.schedules, c.relay_entries, c.carries, c.siblings = {}, {}, true, {}
+  c.schedules, c.bulk_jobs, c.relay_entries, c.carries, c.siblings = {}, {}, {}, true, {}
   if is_set(A.sibling_namespace) or is_set(A.sibling_tag) then
     c.sibling_filter = { namespace = A.sibling_namespace, tag = A.sibling_tag, value = A.sibling_tag_value or '' }
   end
   local done, at = see_to(c, some, limit, timers.lanes(c, A.lanes))
   return reply.ok(c.now_text, time_text(at), c.more and '1' or '0', done, c.candidates or {}, c.schedules,
-    c.relay_entries, number.text(recovery.state(c)), disposed(c))
+    c.relay_entries, number.text(recovery.state(c)), disposed(c), c.bulk_jobs)
 end
 
 -- @function ffx_end_leases

@@ -143,6 +143,7 @@ var Features = []Feature{
 	},
 	{"run search (Runs)", Refused, "the contract has no index of runs by state or tag", ""},
 	{"feed of all runs (Feed)", Refused, "the contract tells nobody of starts and waits", ""},
+	{"bulk jobs (StartBulkJob)", Refused, "the contract has no place for jobs", ""},
 	{"counts of runs (Counts)", Refused, "the contract does not count runs", ""},
 	{"catalogue of flows (Publish, Flows, StartNamed)", Refused, "the contract keeps no flows beside runs", ""},
 	{"records of workers (Workers, DrainWorker)", Refused, "workers of the contract have none", ""},

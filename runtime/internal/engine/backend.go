@@ -98,6 +98,7 @@ var _ interface {
 	PauseStore
 	BudgetStore
 	ScheduleCalls
+	BulkJobCalls
 	LimitStore
 	GrantedClaims
 	GraphStore
@@ -138,7 +139,7 @@ func (nativeBackend) TickTasks() []TaskID {
 		TaskStartDeadline,
 		TaskFlowDeadline, TaskPropagation, TaskSiblingCancelDispatch, TaskSchedule, TaskPauseRecheck, TaskRerun,
 		TaskChildRuns,
-		TaskAdmission, TaskRetention, TaskSuspensionTimeout, TaskPendingWaitpointExpiry,
+		TaskAdmission, TaskRetention, TaskSuspensionTimeout, TaskPendingWaitpointExpiry, TaskBulkJob,
 	}
 }
 

@@ -94,6 +94,14 @@ type ScheduleCalls interface {
 	DeleteSchedule(context.Context, enginerpc.DeleteScheduleCall) (enginerpc.DeleteScheduleReply, error)
 }
 
+// BulkJobCalls keeps bulk jobs.
+type BulkJobCalls interface {
+	StartBulkJob(context.Context, enginerpc.StartBulkJobCall) (enginerpc.StartBulkJobReply, error)
+	ReadBulkJob(context.Context, enginerpc.ReadBulkJobCall) (enginerpc.ReadBulkJobReply, error)
+	ListBulkJobs(context.Context, enginerpc.ListBulkJobsCall) (enginerpc.ListBulkJobsReply, error)
+	StopBulkJob(context.Context, enginerpc.StopBulkJobCall) (enginerpc.StopBulkJobReply, error)
+}
+
 // LimitStore admits executions that wait for permits of limits, and finds the next execution to grant.
 type LimitStore interface {
 	Exchange(context.Context, enginerpc.ExchangeCall) (enginerpc.ExchangeReply, error)

@@ -51,6 +51,7 @@ const (
 	EventRestartReconciled   LogEvent = "keeper.restart_reconciled"
 	EventKeeperPanicked      LogEvent = "keeper.panicked"
 	EventScheduleFailed      LogEvent = "keeper.schedule_failed"
+	EventBulkJobFailed       LogEvent = "keeper.bulk_job_failed"
 	EventFireFailed          LogEvent = "schedule.fire_failed"
 	EventRelayFailed         LogEvent = "keeper.relay_failed"
 	EventAttendFailed        LogEvent = "contract.follow_up_failed"

@@ -29,6 +29,7 @@ const (
 	TaskSiblingCancelReconciliation TaskID = "sibling_cancel_reconciliation"
 	TaskFlowProjection              TaskID = "flow_projection"
 	TaskSchedule                    TaskID = "schedule"
+	TaskBulkJob                     TaskID = "bulk_job"
 	TaskDependencyReconciliation    TaskID = "dependency_reconciliation"
 	TaskIndexReconciliation         TaskID = "index_reconciliation"
 	TaskMemberReconciliation        TaskID = "member_reconciliation"

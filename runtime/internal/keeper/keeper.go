@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/bulkjob"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 )
@@ -33,6 +34,8 @@ type Keeper struct {
 	liveness    engine.Liveness
 	// schedules starts the runs of due schedules beside the loops; nil unless work is running.
 	schedules atomic.Pointer[schedule.Runner]
+	// bulkJobs takes the steps of bulk jobs in the same way.
+	bulkJobs atomic.Pointer[bulkjob.Runner]
 	// clockLogged is the time of the last log record about a clock that was set back; nil before the first.
 	clockLogged atomic.Pointer[time.Time]
 }
@@ -89,6 +92,10 @@ func (k *Keeper) work(ctx context.Context) {
 	defer schedules.Close()
 	k.schedules.Store(schedules)
 	defer k.schedules.Store(nil)
+	bulkJobs := bulkjob.NewRunner(k.Session)
+	defer bulkJobs.Close()
+	k.bulkJobs.Store(bulkJobs)
+	defer k.bulkJobs.Store(nil)
 	var running sync.WaitGroup
 	running.Go(func() { k.listen(ctx) })
 	if follower, err := engine.Capability[engine.CompletionFollower](k.Session.Backend); err == nil {

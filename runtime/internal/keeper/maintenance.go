@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/bulkjob"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 )
@@ -50,7 +51,7 @@ func (k *Keeper) partitionsOf(l *MaintenanceLoop) []enginecore.Partition {
 }
 
 // tick calls the backend's tick for some partitions of flows. It promotes the candidates for permits, starts due
-// schedules and delivers the notices of child runs that the answers contain.
+// schedules, takes steps of bulk jobs and delivers the notices of child runs that the answers contain.
 func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
 	calls := make([]enginerpc.KeepCall, len(partitions))
 	for i, p := range partitions {
@@ -66,12 +67,18 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 		schedules = schedule.NewRunner(k.Session, false)
 		defer schedules.Close()
 	}
+	bulkJobs := k.bulkJobs.Load()
+	if bulkJobs == nil {
+		bulkJobs = bulkjob.NewRunner(k.Session)
+		defer bulkJobs.Close()
+	}
 	results := make([]StepResult, len(partitions))
 	for i, a := range answers {
 		if len(a.Reply.Candidates) > 0 {
 			k.quotas.Promote(ctx, a.Reply.Candidates, 0)
 		}
 		schedules.Begin(ctx, partitions[i], a.Reply.Schedules)
+		bulkJobs.Begin(ctx, partitions[i], a.Reply.BulkJobs)
 		k.relay.deliverAll(ctx, partitions[i], a.Reply.RelayEntries)
 		results[i] = StepResult{
 			Err: a.Err, Now: a.Reply.Now, Heard: heard, more: a.Reply.More,

@@ -52,6 +52,7 @@ func (k *Keeper) taskTable() []keepertask.Task {
 			"cancels upstreams that a decided join does not need",
 		},
 		{engine.TaskSchedule, "", SweepEvery, "starts due runs of schedules"},
+		{engine.TaskBulkJob, "", SweepEvery, "takes the next step of bulk jobs, and removes old ones"},
 		{engine.TaskPauseRecheck, "", SweepEvery, "re-checks executions held by a pause"},
 		{engine.TaskRerun, "", SweepEvery, "continues reruns whose caller has gone"},
 		{

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -57,6 +58,9 @@ func parseCursor(text string, q Query) (position, error) {
 	}
 	return position{at, flowID}, nil
 }
+
+// CursorBehind returns the cursor with which a search goes on behind a run that it has found.
+func CursorBehind(q Query, run enginerpc.Run) string { return positionOf(q, run).cursor(q) }
 
 // cursor returns the text of a position for a later search; empty for the start.
 func (p position) cursor(q Query) string {

@@ -24,6 +24,8 @@ type Query struct {
 	Text string
 	// Children also finds the runs that nodes of other runs stand for.
 	Children bool
+	// Namespace is that of the runs; empty is that of the session.
+	Namespace string
 }
 
 // byEnd reports whether runs are wanted in the order of their ends.

@@ -1,6 +1,7 @@
 package runsearch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -127,8 +128,10 @@ func (s *Search) waitFor(best *stream) []*stream {
 // behind reports whether a position comes after another in the order of the search.
 func (s *Search) behind(p, other position) bool { return p.behind(other, s.query.OldestFirst) }
 
-func (s *Search) position(run enginerpc.Run) position {
-	if s.query.byEnd() {
+func (s *Search) position(run enginerpc.Run) position { return positionOf(s.query, run) }
+
+func positionOf(q Query, run enginerpc.Run) position {
+	if q.byEnd() {
 		return position{run.ClosedAt.UnixMilli(), run.FlowID}
 	}
 	return position{run.CreatedAt.UnixMilli(), run.FlowID}
@@ -162,7 +165,8 @@ func (s *Search) ask(ctx context.Context, streams []*stream) error {
 
 func (s *Search) call(stream *stream) enginerpc.ListRunsCall {
 	call := s.query.call()
-	call.Partition, call.Limit, call.Namespace = stream.partition, int64(s.share), string(s.session.Namespace)
+	call.Partition, call.Limit = stream.partition, int64(s.share)
+	call.Namespace = cmp.Or(s.query.Namespace, string(s.session.Namespace))
 	if stream.reached == start {
 		return call
 	}

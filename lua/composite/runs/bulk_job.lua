@@ -1,0 +1,197 @@
+-- Bulk jobs: one action on all runs that a query selects, in bounded steps. What is done to the runs is the keepers'; the
+-- library keeps the record, and lets one keeper at a time have it.
+
+-- A keeper that was told of a job has this time (ms) to take it, before another one is told.
+local TOLD_MS = 5000
+
+-- A job belongs to the keeper that has taken it for this time (ms) after its last word; then another one may have it.
+local TAKEN_MS = 20000
+local TAKEN_PER_TICK = 16
+
+-- A job that is over is kept for a week.
+local KEEP_MS = 604800000
+
+local MAX_LISTED = 100
+
+local FIELDS = { 'spec', 'progress', 'state', 'created_at', 'closed_at', 'stopped_by' }
+
+local function remove(c, id)
+  redis.call('UNLINK', key.ffx_bulk_job(c, id))
+  redis.call('SREM', key.ffx_bulk_jobs(c), id)
+  redis.call('ZREM', key.ffx_bulk_jobs_due(c), id)
+end
+
+-- Takes jobs that are due, for the keeper that makes the call and for nobody else, and removes those whose time is over. A
+-- caller that is no keeper gets none. Gives how many.
+function bulk_job.take_due(c)
+  if not c.bulk_jobs then return 0 end
+  local due_key = key.ffx_bulk_jobs_due(c)
+  local ids = scan.due(c, due_key, TAKEN_PER_TICK)
+  for _, id in ipairs(ids) do
+    if redis.call('HGET', key.ffx_bulk_job(c, id), 'state') == 'running' then
+      redis.call('ZADD', due_key, c.now + TOLD_MS, id)
+      c.bulk_jobs[#c.bulk_jobs + 1] = id
+    else
+      remove(c, id)
+    end
+  end
+  if #ids == TAKEN_PER_TICK then c.more = true end
+  return #ids
+end
+
+-- A job is over: no keeper looks at it until its record is to be removed.
+local function close(c, id, record_key, state)
+  redis.call('HSET', record_key, 'state', state, 'closed_at', c.now_text)
+  redis.call('ZADD', key.ffx_bulk_jobs_due(c), c.now + KEEP_MS, id)
+end
+
+-- @function ffx_start_bulk_job
+-- @summary  Begins a job, unless there is one with this id: then its spec is given, for the caller to compare.
+-- @flags    derives repeatable intake
+-- @key      partition          ffx.partition
+-- @arg      bulk_job_id        bulk_job_id
+-- @arg      namespace          namespace
+-- @arg      spec               bytes
+-- @reply    OK created_at:unix_ms spec:bytes
+-- @reply    ALREADY_SATISFIED created_at:unix_ms spec:bytes
+function F.ffx_start_bulk_job(K, A)
+  local c = call.open(K.partition)
+  local record_key = key.ffx_bulk_job(c, A.bulk_job_id)
+  local stored = record.read(record_key, { 'created_at', 'spec' })
+  if stored then return reply.already(stored.created_at, stored.spec) end
+  redis.call('HSET', record_key, 'spec', A.spec, 'namespace', A.namespace, 'state', 'running', 'created_at', c.now_text)
+  redis.call('SADD', key.ffx_bulk_jobs(c), A.bulk_job_id)
+  redis.call('ZADD', key.ffx_bulk_jobs_due(c), c.now, A.bulk_job_id)
+  wake.due(c, c.now)
+  wake.flush(c)
+  return reply.ok(c.now_text, A.spec)
+end
+
+-- Whether another keeper has the job. A time that is too far ahead was written before the clock was set back.
+local function is_taken(c, stored, claimant)
+  local held = tonumber(stored.taken_until) or 0
+  return is_set(stored.claimant) and stored.claimant ~= claimant and held > c.now and held <= c.now + TAKEN_MS
+end
+
+-- @function ffx_take_bulk_job
+-- @summary  Takes a job for a keeper, which may save its progress until another one has taken it. That may happen when
+--           nothing was saved for 20 s.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      bulk_job_id        bulk_job_id
+-- @arg      claimant              text
+-- @reply    OK now:unix_ms namespace:namespace created_at:unix_ms spec:bytes progress:bytes
+-- @error    bulk_job_not_found
+-- @error    bulk_job_over state:text
+-- @error    bulk_job_taken
+function F.ffx_take_bulk_job(K, A)
+  local c = call.open(K.partition)
+  local record_key = key.ffx_bulk_job(c, A.bulk_job_id)
+  local stored = record.read(record_key, { 'namespace', 'created_at', 'spec', 'progress', 'state', 'claimant', 'taken_until' })
+  if not stored then return reply.err('bulk_job_not_found') end
+  if stored.state ~= 'running' then return reply.err('bulk_job_over', stored.state) end
+  if is_taken(c, stored, A.claimant) then return reply.err('bulk_job_taken') end
+  redis.call('HSET', record_key, 'claimant', A.claimant, 'taken_until', number.text(c.now + TAKEN_MS))
+  redis.call('ZADD', key.ffx_bulk_jobs_due(c), c.now + TAKEN_MS, A.bulk_job_id)
+  return reply.ok(c.now_text, stored.namespace, stored.created_at, stored.spec, stored.progress or '')
+end
+
+-- @function ffx_save_bulk_job
+-- @summary  Saves the progress of a job that the caller has taken. With `due_at` the caller gives it back, and a keeper
+--           goes on then; with `completed` it is over; else the caller keeps it. A job that was stopped meanwhile gets the
+--           progress, and its state is given.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      bulk_job_id        bulk_job_id
+-- @arg      claimant              text
+-- @arg      progress           bytes
+-- @arg      due_at             unix_ms optional
+-- @arg      completed          bool
+-- @reply    OK now:unix_ms state:text
+-- @error    bulk_job_not_found
+-- @error    bulk_job_taken
+-- @error    invalid_input message:text
+function F.ffx_save_bulk_job(K, A)
+  local due_at, err = number.optional('due_at', A.due_at, nil)
+  if err then return err end
+  local c = call.open(K.partition)
+  local record_key = key.ffx_bulk_job(c, A.bulk_job_id)
+  local stored = record.read(record_key, { 'state', 'claimant' })
+  if not stored then return reply.err('bulk_job_not_found') end
+  if stored.claimant ~= A.claimant then return reply.err('bulk_job_taken') end
+  redis.call('HSET', record_key, 'progress', A.progress)
+  if stored.state ~= 'running' then return reply.ok(c.now_text, stored.state) end
+  if A.completed == '1' then
+    close(c, A.bulk_job_id, record_key, 'completed')
+    return reply.ok(c.now_text, 'completed')
+  end
+  local next_at = due_at or c.now + TAKEN_MS
+  redis.call('HSET', record_key, 'taken_until', number.text(due_at and 0 or next_at))
+  redis.call('ZADD', key.ffx_bulk_jobs_due(c), next_at, A.bulk_job_id)
+  if due_at then wake.due(c, due_at) end
+  wake.flush(c)
+  return reply.ok(c.now_text, 'running')
+end
+
+-- @function ffx_stop_bulk_job
+-- @summary  Stops a job: the keeper that has it acts on no further run once it has saved its progress.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      bulk_job_id        bulk_job_id
+-- @arg      actor              text
+-- @reply    OK state:text
+-- @reply    ALREADY_SATISFIED state:text
+-- @error    bulk_job_not_found
+function F.ffx_stop_bulk_job(K, A)
+  local c = call.open(K.partition)
+  local record_key = key.ffx_bulk_job(c, A.bulk_job_id)
+  local state = redis.call('HGET', record_key, 'state')
+  if not state then return reply.err('bulk_job_not_found') end
+  if state ~= 'running' then return reply.already(state) end
+  close(c, A.bulk_job_id, record_key, 'stopped')
+  redis.call('HSET', record_key, 'stopped_by', A.actor)
+  return reply.ok('stopped')
+end
+
+-- @record bulk_job_record bulk_job_id:bulk_job_id spec:bytes progress:bytes state:text created_at:unix_ms closed_at:unix_ms stopped_by:text
+
+local function as_listed(id, stored)
+  return {
+    id, stored.spec or '', stored.progress or '', stored.state or '', stored.created_at or '', stored.closed_at or '',
+    stored.stopped_by or '',
+  }
+end
+
+-- @function ffx_read_bulk_job
+-- @summary  The record of a job.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      bulk_job_id        bulk_job_id
+-- @reply    OK jobs:list(bulk_job_record)
+-- @error    bulk_job_not_found
+function F.ffx_read_bulk_job(K, A)
+  local stored = record.read(key.ffx_bulk_job(call.open(K.partition), A.bulk_job_id), FIELDS)
+  if not stored then return reply.err('bulk_job_not_found') end
+  return reply.ok({ as_listed(A.bulk_job_id, stored) })
+end
+
+-- @function ffx_list_bulk_jobs
+-- @summary  The jobs of a namespace in a partition, in pages and in no particular order. One that is there all the time is
+--           in at least one page.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      namespace          namespace
+-- @arg      cursor             text optional
+-- @reply    OK next_cursor:text jobs:list(bulk_job_record)
+function F.ffx_list_bulk_jobs(K, A)
+  local c = call.open(K.partition)
+  local page = redis.call('SSCAN', key.ffx_bulk_jobs(c), is_set(A.cursor) and A.cursor or '0', 'COUNT', MAX_LISTED)
+  local list = {}
+  for _, id in ipairs(page[2]) do
+    local record_key = key.ffx_bulk_job(c, id)
+    if redis.call('HGET', record_key, 'namespace') == A.namespace then
+      list[#list + 1] = as_listed(id, record.read(record_key, FIELDS))
+    end
+  end
+  return reply.ok(page[1] == '0' and '' or page[1], list)
+end

@@ -1,0 +1,307 @@
+package runtime
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
+	"github.com/flowfabric/flowfabric-go/runtime/bulk"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/bulkjob"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// maxBulkJobID is the most bytes of the id of a bulk job.
+const maxBulkJobID = 256
+
+// StartBulkJob begins a job that carries out an action on all runs that the query selects and that existed when the
+// job began, in the order of the query. Keepers carry the job out in bounded steps from a stored cursor: it goes on
+// when the program that began it, or a keeper, has stopped. Runs are looked at when their turn comes, so a run that has
+// left or entered a state meanwhile is selected by its new state.
+//
+// A run is handled once. If a keeper is killed after it has acted on a run and before it has recorded that, the next
+// one repeats this run, which changes nothing: a cancelled run stays cancelled, and reruns and signals of the job are
+// known.
+//
+// With Options.ID, the call can be repeated: while there is a job with that id, also one that is over, it returns that
+// job and begins nothing. The error matches ErrInvalid for a query, an action or options that cannot be used,
+// bulk.ErrConflict when the id belongs to another job, or in contract mode ErrNotInContract.
+func (c *Client) StartBulkJob(
+	ctx context.Context, q RunQuery, a bulk.Action, o bulk.Options,
+) (*bulk.Job, error) {
+	fail := func(err error) (*bulk.Job, error) { return nil, fmt.Errorf("start bulk job %s: %w", o.ID, err) }
+	store, err := offered[engine.BulkJobCalls](ctx, c)
+	if err != nil {
+		return fail(err)
+	}
+	o.ID = cmp.Or(o.ID, uuid.NewString())
+	spec, err := bulkSpec(q, a, o)
+	if err != nil {
+		return fail(err)
+	}
+	data, err := spec.Encode()
+	if err != nil {
+		return fail(err)
+	}
+	id, p, err := c.locateBulkJob(o.ID)
+	if err != nil {
+		return fail(err)
+	}
+	reply, err := store.StartBulkJob(ctx, enginerpc.StartBulkJobCall{
+		Partition: p, BulkJobID: id, Namespace: c.session.Namespace, Spec: data,
+	})
+	if err != nil {
+		return fail(err)
+	}
+	if !bytes.Equal(reply.Spec, data) {
+		return fail(bulk.ErrConflict)
+	}
+	return c.DescribeBulkJob(ctx, o.ID)
+}
+
+// PreviewBulkJob tells on which runs a job would act, and changes nothing: it counts the runs that the query selects
+// now, by state, and lists the first of them. It reads each of these runs. The errors are those of StartBulkJob.
+func (c *Client) PreviewBulkJob(
+	ctx context.Context, q RunQuery, a bulk.Action, o bulk.Options,
+) (*bulk.Preview, error) {
+	_, err := offered[engine.BulkJobCalls](ctx, c)
+	if err == nil {
+		o.ID = cmp.Or(o.ID, "preview")
+		_, err = bulkSpec(q, a, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("preview a bulk job: %w", err)
+	}
+	most := bulk.MaxPreview
+	if o.Most > 0 {
+		most = min(most, o.Most)
+	}
+	preview := &bulk.Preview{States: make(map[string]int)}
+	for run, err := range c.Runs(ctx, q) {
+		if err != nil {
+			return nil, fmt.Errorf("preview a bulk job: %w", err)
+		}
+		if preview.Runs == most {
+			preview.More = true
+			break
+		}
+		preview.Runs++
+		preview.States[string(run.State)]++
+		if len(preview.Sample) < bulk.MaxSample {
+			preview.Sample = append(preview.Sample, bulk.Run{
+				Flow: run.Flow, Run: run.Run, State: string(run.State), CreatedAt: run.CreatedAt,
+			})
+		}
+	}
+	return preview, nil
+}
+
+// DescribeBulkJob returns a job with its progress. The error wraps bulk.ErrNotFound, or in contract mode
+// ErrNotInContract.
+func (c *Client) DescribeBulkJob(ctx context.Context, id string) (*bulk.Job, error) {
+	store, err := offered[engine.BulkJobCalls](ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("bulk job %s: %w", id, err)
+	}
+	stored, p, err := c.locateBulkJob(id)
+	if err != nil {
+		return nil, fmt.Errorf("bulk job %s: %w", id, err)
+	}
+	reply, err := store.ReadBulkJob(ctx, enginerpc.ReadBulkJobCall{Partition: p, BulkJobID: stored})
+	if err != nil {
+		return nil, fmt.Errorf("bulk job %s: %w", id, bulkJobFault(err))
+	}
+	return describeBulkJob(reply.Jobs[0])
+}
+
+// BulkJobs yields the jobs of the client's namespace, in no particular order: those that run, and those that ended
+// within a week. It reads them in pages; a job that begins or is removed during the iteration may be included or not.
+// An error ends the iteration; in contract mode it wraps ErrNotInContract.
+func (c *Client) BulkJobs(ctx context.Context) iter.Seq2[*bulk.Job, error] {
+	return func(yield func(*bulk.Job, error) bool) {
+		store, err := offered[engine.BulkJobCalls](ctx, c)
+		if err != nil {
+			yield(nil, fmt.Errorf("list bulk jobs: %w", err))
+			return
+		}
+		for _, p := range c.session.Partitions() {
+			goOn, err := c.yieldBulkJobs(ctx, store, p, yield)
+			if err != nil {
+				yield(nil, fmt.Errorf("list bulk jobs: %w", err))
+				return
+			}
+			if !goOn {
+				return
+			}
+		}
+	}
+}
+
+// yieldBulkJobs yields those of a partition, each once.
+func (c *Client) yieldBulkJobs(
+	ctx context.Context, store engine.BulkJobCalls, p enginecore.Partition, yield func(*bulk.Job, error) bool,
+) (bool, error) {
+	call := enginerpc.ListBulkJobsCall{Partition: p, Namespace: c.session.Namespace}
+	seen := make(map[enginecore.BulkJobID]bool)
+	for {
+		reply, err := store.ListBulkJobs(ctx, call)
+		if err != nil {
+			return false, err
+		}
+		for _, stored := range reply.Jobs {
+			if seen[stored.BulkJobID] {
+				continue
+			}
+			seen[stored.BulkJobID] = true
+			job, err := describeBulkJob(stored)
+			if err != nil {
+				return false, err
+			}
+			if !yield(job, nil) {
+				return false, nil
+			}
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			return true, nil
+		}
+	}
+}
+
+// StopBulkJob stops a job for good: the run that a keeper acts on at this moment is the last one. What was done to runs
+// stays. Stopping a job that is over is not an error. The error wraps bulk.ErrNotFound, ErrInvalid for an actor that
+// cannot be used, or in contract mode ErrNotInContract.
+func (c *Client) StopBulkJob(ctx context.Context, id string, opts ...ActionOption) error {
+	store, err := offered[engine.BulkJobCalls](ctx, c)
+	if err != nil {
+		return fmt.Errorf("stop bulk job %s: %w", id, err)
+	}
+	by, err := actionOf(opts)
+	stored, p, locateErr := c.locateBulkJob(id)
+	if err = errors.Join(err, locateErr); err == nil {
+		_, err = store.StopBulkJob(ctx, enginerpc.StopBulkJobCall{Partition: p, BulkJobID: stored, Actor: by.actor})
+	}
+	if err != nil {
+		return fmt.Errorf("stop bulk job %s: %w", id, bulkJobFault(err))
+	}
+	return nil
+}
+
+// locateBulkJob finds where a job of the client's namespace lives.
+func (c *Client) locateBulkJob(name string) (enginecore.BulkJobID, enginecore.Partition, error) {
+	if err := checkBulkJobID(name); err != nil {
+		return "", enginecore.Partition{}, err
+	}
+	id := enginecore.BulkJobIDFor(c.session.Namespace, name)
+	p, err := c.session.Core.Partitioning().BulkJobPartition(id)
+	return id, p, err
+}
+
+func bulkJobFault(err error) error {
+	if errors.Is(err, enginecore.ErrBulkJobNotFound) {
+		return bulk.ErrNotFound
+	}
+	return err
+}
+
+func checkBulkJobID(id string) error {
+	if id == "" {
+		return invalid("bulk job id: must not be empty")
+	}
+	if err := recordtext.Check("bulk job id", id, maxBulkJobID); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+// bulkSpec checks what a job is to do, and returns it in its stored form: the same job has the same.
+func bulkSpec(q RunQuery, a bulk.Action, o bulk.Options) (bulkjob.Spec, error) {
+	o.Actor = cmp.Or(o.Actor, "client")
+	err := errors.Join(q.Check(), checkBulkAction(a), checkBulkJobID(o.ID),
+		engine.CheckText("actor", o.Actor, engine.MaxActor))
+	if o.Rate < 0 || math.IsNaN(o.Rate) || math.IsInf(o.Rate, 0) || o.Rate > 0 && o.Rate < minBulkRate {
+		err = errors.Join(err, invalid("rate %v: must be 0, or at least %v runs a second", o.Rate, minBulkRate))
+	}
+	if o.Most < 0 {
+		err = errors.Join(err, invalid("most %d: must not be negative", o.Most))
+	}
+	if err != nil {
+		return bulkjob.Spec{}, err
+	}
+	values := q.Values()
+	canonical, err := ParseRunQuery(values)
+	if err != nil {
+		return bulkjob.Spec{}, err
+	}
+	return bulkjob.Spec{
+		ID: o.ID, Action: a, Query: values.Encode(), Search: canonical.stored(), Rate: o.Rate, Most: o.Most,
+		Actor: o.Actor,
+	}, nil
+}
+
+// minBulkRate is the lowest rate of a job: one run an hour.
+const minBulkRate = 1.0 / 3600
+
+// checkBulkAction checks what an action needs; what it does not need must be empty.
+func checkBulkAction(a bulk.Action) error {
+	rest := a
+	rest.Kind = ""
+	var err error
+	switch a.Kind {
+	case bulk.KindCancel, bulk.KindCancelPending, bulk.KindPause:
+		err, rest.Reason = engine.CheckReason(a.Reason), ""
+	case bulk.KindRerun:
+		err, rest.Scope = RerunScope(a.Scope).check(), ""
+	case bulk.KindPriority:
+		err, rest.Priority = checkPriority(a.Priority), 0
+	case bulk.KindSignal:
+		err, rest.Signal, rest.Payload = checkBulkSignal(a), "", nil
+	case bulk.KindPurge, bulk.KindResume:
+	default:
+		return invalid("action %q: must be made by a function of package bulk", a.Kind)
+	}
+	if err == nil && (rest.Reason != "" || rest.Scope != "" || rest.Priority != 0 || rest.Signal != "" ||
+		len(rest.Payload) > 0) {
+		err = invalid("action %q: has fields of other actions: make it by a function of package bulk", a.Kind)
+	}
+	return err
+}
+
+func checkBulkSignal(a bulk.Action) error {
+	if err := activityspec.CheckName(a.Signal); err != nil {
+		return invalid("signal %q: %w", a.Signal, err)
+	}
+	if len(a.Payload) > 0 && !json.Valid(a.Payload) {
+		return invalid("signal %q: the payload is not JSON", a.Signal)
+	}
+	if len(a.Payload) > MaxSignalPayload {
+		return invalid("signal %q: payload has %d bytes, at most %d are allowed", a.Signal, len(a.Payload),
+			MaxSignalPayload)
+	}
+	return nil
+}
+
+func describeBulkJob(stored enginerpc.BulkJobRecord) (*bulk.Job, error) {
+	spec, err := bulkjob.ReadSpec(stored.Spec)
+	if err != nil {
+		return nil, err
+	}
+	progress, err := bulkjob.ReadProgress(stored.Progress)
+	if err != nil {
+		return nil, err
+	}
+	return &bulk.Job{
+		ID: spec.ID, Action: spec.Action, Query: spec.Query, Rate: spec.Rate, Most: spec.Most, Actor: spec.Actor,
+		State: bulk.State(stored.State), CreatedAt: stored.CreatedAt, ClosedAt: stored.ClosedAt,
+		StoppedBy: stored.StoppedBy, Progress: progress,
+	}, nil
+}

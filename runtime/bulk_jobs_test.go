@@ -1,0 +1,389 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/bulk"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
+)
+
+// startWaiting starts runs that wait for the signal "go".
+func startWaiting(t *testing.T, b *enginetest.Bench, from, to int) (runs []*runtime.RunRef) {
+	t.Helper()
+	f := flow.New[int, int]("wait")
+	flow.Return(f, flow.Waitpoint[int](f, "gate", activity.Signals("go")))
+	def, err := f.Build()
+	require.NoError(t, err)
+	for i := from; i < to; i++ {
+		run, err := runtime.Start(enginetest.Context(t), b.Client, def, i, runtime.WithID(fmt.Sprintf("w-%02d", i)))
+		require.NoError(t, err)
+		runs = append(runs, b.Client.Run("wait", run.ID()))
+	}
+	return runs
+}
+
+// awaitJob waits until a job is as the test wants it.
+func awaitJob(t *testing.T, b *enginetest.Bench, id string, wanted func(*bulk.Job) bool) (job *bulk.Job) {
+	t.Helper()
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		var err error
+		job, err = b.Client.DescribeBulkJob(enginetest.Context(t), id)
+		require.NoError(t, err)
+		if wanted(job) {
+			return ""
+		}
+		return fmt.Sprintf("the job is %+v", job)
+	})
+	return job
+}
+
+func isOver(job *bulk.Job) bool { return job.State != bulk.Running }
+
+// eventsOf counts the events of a kind in the log of a run.
+func eventsOf(t *testing.T, run *runtime.RunRef, kind runevent.Kind) (n int) {
+	t.Helper()
+	ctx, stop := context.WithCancel(enginetest.Context(t))
+	defer stop()
+	for event, err := range run.Watch(ctx, "") {
+		require.NoError(t, err)
+		if event.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// requireStates compares the numbers of runs of a flow by state.
+func requireStates(t *testing.T, b *enginetest.Bench, name string, want map[string]int) {
+	t.Helper()
+	got := make(map[string]int)
+	for run, err := range b.Client.Runs(enginetest.Context(t), runtime.RunQuery{Flow: name}) {
+		require.NoError(t, err)
+		got[string(run.State)]++
+	}
+	require.Equal(t, want, got)
+}
+
+func TestBulkCancel(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		runs := startWaiting(t, b, 0, 12)
+		require.NoError(t, runs[0].Cancel(ctx, "before"))
+		query := runtime.RunQuery{Flow: "wait"}
+		action, options := bulk.Cancel("enough"), bulk.Options{ID: "clean", Actor: "ann"}
+
+		preview, err := b.Client.PreviewBulkJob(ctx, query, action, options)
+		require.NoError(t, err)
+		require.Equal(t, 12, preview.Runs)
+		require.Equal(t, map[string]int{"running": 11, "cancelled": 1}, preview.States)
+		require.Len(t, preview.Sample, 12)
+		require.False(t, preview.More)
+		requireStates(t, b, "wait", preview.States)
+		_, err = b.Client.DescribeBulkJob(ctx, "clean")
+		require.ErrorIs(t, err, bulk.ErrNotFound)
+
+		job, err := b.Client.StartBulkJob(ctx, query, action, options)
+		require.NoError(t, err)
+		require.Equal(t, bulk.Running, job.State)
+		require.Equal(t, "flow=wait", job.Query)
+		enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 0)
+		startWaiting(t, b, 12, 14) // too late for the job
+		b.Keeper(t)
+		job = awaitJob(t, b, "clean", isOver)
+		require.Equal(t, bulk.Completed, job.State)
+		require.Equal(t, bulk.Progress{Done: 11, Skipped: 1}, job.Progress)
+		require.False(t, job.ClosedAt.Before(job.CreatedAt))
+		requireStates(t, b, "wait", map[string]int{"running": 2, "cancelled": 12})
+
+		again, err := b.Client.StartBulkJob(ctx, query, action, options)
+		require.NoError(t, err)
+		require.Equal(t, job, again)
+		_, err = b.Client.StartBulkJob(ctx, query, bulk.Purge(), options)
+		require.ErrorIs(t, err, bulk.ErrConflict)
+		require.NoError(t, b.Client.StopBulkJob(ctx, "clean"), "it is over")
+		require.Equal(t, job, awaitJob(t, b, "clean", isOver))
+		var listed []*bulk.Job
+		for job, err := range b.Client.BulkJobs(ctx) {
+			require.NoError(t, err)
+			listed = append(listed, job)
+		}
+		require.Equal(t, []*bulk.Job{job}, listed)
+	})
+}
+
+// Every other action, one behind the other.
+func TestBulkActions(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		runs := startWaiting(t, b, 0, 3)
+		b.Keeper(t)
+		job := func(query runtime.RunQuery, a bulk.Action) bulk.Progress {
+			started, err := b.Client.StartBulkJob(ctx, query, a, bulk.Options{})
+			require.NoError(t, err)
+			return awaitJob(t, b, started.ID, isOver).Progress
+		}
+		all := runtime.RunQuery{Flow: "wait"}
+		require.Equal(t, bulk.Progress{Done: 3}, job(all, bulk.Pause("later")))
+		for _, run := range runs {
+			d, err := run.Describe(ctx)
+			require.NoError(t, err)
+			require.False(t, d.PausedAt.IsZero())
+		}
+		require.Equal(t, bulk.Progress{Done: 3}, job(all, bulk.Resume()))
+		require.Equal(t, bulk.Progress{Done: 3}, job(all, bulk.Priority(7)))
+		for _, run := range runs {
+			d, err := run.Describe(ctx)
+			require.NoError(t, err)
+			require.True(t, d.PausedAt.IsZero())
+		}
+		for _, run := range runs {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				waits, err := run.Waitpoints(ctx)
+				require.NoError(t, err)
+				if len(waits) != 1 {
+					return "the run does not wait yet"
+				}
+				return ""
+			})
+		}
+		require.Equal(t, bulk.Progress{Skipped: 3}, job(all, bulk.Signal("other", nil)))
+		require.Equal(t, bulk.Progress{Done: 3}, job(all, bulk.Signal("go", []byte("5"))))
+		for _, run := range runs {
+			require.Equal(t, 0, eventsOf(t, run, "none"), "the run ends")
+		}
+		requireStates(t, b, "wait", map[string]int{"succeeded": 3})
+		require.Equal(t, bulk.Progress{Skipped: 3}, job(all, bulk.Cancel("no")))
+		require.Equal(t, bulk.Progress{Skipped: 3}, job(all, bulk.RerunFailed()))
+		failed := job(all, bulk.RerunFrom("nobody"))
+		require.Equal(t, 3, failed.Failed)
+		require.Len(t, failed.Failures, 3)
+		require.Contains(t, failed.Failures[0].Error, "no such node")
+		require.Equal(t, bulk.Progress{Done: 3}, job(all, bulk.RerunAll()))
+		requireStates(t, b, "wait", map[string]int{"running": 3})
+		require.Equal(t, bulk.Progress{Skipped: 3}, job(all, bulk.Purge()))
+		require.Equal(t, bulk.Progress{Done: 3}, job(all, bulk.CancelPending("enough")))
+		require.Equal(t, bulk.Progress{Done: 3}, job(runtime.RunQuery{Flow: "wait", Sort: runtime.FirstEndedFirst}, bulk.Purge()))
+		requireStates(t, b, "wait", map[string]int{})
+	})
+}
+
+// A keeper stops in the middle of a job, and another one goes on: each run is run again once.
+func TestBulkJobSurvivesItsKeeper(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		refused := activity.New("refuse", func(context.Context, int) (int, error) {
+			return 0, activity.NonRetryable(errors.New("no"))
+		})
+		def := chainOf(t, refused, 1)
+		b.Worker(t, []activity.Handler{refused})
+		const count = 16
+		for i := range count {
+			run, err := runtime.Start(ctx, b.Client, def, i, runtime.WithID(fmt.Sprintf("r-%02d", i)))
+			require.NoError(t, err)
+			_, err = run.Result(ctx)
+			require.ErrorIs(t, err, runtime.ErrRunFailed)
+		}
+		beginner := enginetest.NewClient(t, b.Engine)
+		_, err := beginner.StartBulkJob(ctx, runtime.RunQuery{States: []runtime.RunState{runtime.RunFailed}},
+			bulk.RerunFailed(), bulk.Options{ID: "again", Rate: 20})
+		require.NoError(t, err)
+		beginner.Close()
+		first := b.Keeper(t)
+		half := awaitJob(t, b, "again", func(job *bulk.Job) bool { return job.Progress.Done > 0 })
+		require.NoError(t, first.Stop())
+		half = awaitJob(t, b, "again", func(*bulk.Job) bool { return true })
+		require.Less(t, half.Progress.Done, count, "the rate leaves time to stop")
+		b.Keeper(t)
+		job := awaitJob(t, b, "again", isOver)
+		require.Equal(t, bulk.Progress{Done: count}, job.Progress)
+		for i := range count {
+			run := b.Client.Run("chain", fmt.Sprintf("r-%02d", i))
+			require.Equal(t, 1, eventsOf(t, run, runevent.FlowRerun))
+		}
+	})
+}
+
+// A keeper is killed in the middle of a job: another one goes on when the time of the first is over, and what the first
+// has done without recording it is not done again.
+func TestBulkJobOfKilledKeeper(t *testing.T) {
+	t.Parallel()
+	b, clock := enginetest.WithClock(t)
+	ctx := enginetest.Context(t)
+	runs := startWaiting(t, b, 0, 5)
+	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Cancel("x"), bulk.Options{ID: "j"})
+	require.NoError(t, err)
+	core := enginerpc.ConnOf(b.Engine)
+	id := enginecore.BulkJobIDFor("default", "j")
+	p, err := core.Partitioning().BulkJobPartition(id)
+	require.NoError(t, err)
+	_, err = core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: "killed"})
+	require.NoError(t, err)
+	require.NoError(t, runs[3].Cancel(ctx, "x")) // without saving it
+	_, err = b.RunKeeperTask(ctx, "bulk_job")
+	require.NoError(t, err)
+	job, err := b.Client.DescribeBulkJob(ctx, "j")
+	require.NoError(t, err)
+	require.Equal(t, 0, job.Progress.Handled())
+	clock.Jump(21 * time.Second)
+	_, err = b.RunKeeperTask(ctx, "bulk_job")
+	require.NoError(t, err)
+	job, err = b.Client.DescribeBulkJob(ctx, "j")
+	require.NoError(t, err)
+	require.Equal(t, bulk.Completed, job.State)
+	require.Equal(t, bulk.Progress{Done: 4, Skipped: 1}, job.Progress)
+	// The first one was only slow: it can save nothing any more.
+	_, err = core.SaveBulkJob(ctx, enginerpc.SaveBulkJobCall{
+		Partition: p, BulkJobID: id, Claimant: "killed", Progress: []byte("{}"),
+	})
+	require.ErrorIs(t, err, enginecore.ErrBulkJobTaken)
+	// A week later, the record goes.
+	clock.Jump(7*24*time.Hour + time.Minute)
+	_, err = b.RunKeeperTask(ctx, "bulk_job")
+	require.NoError(t, err)
+	_, err = b.Client.DescribeBulkJob(ctx, "j")
+	require.ErrorIs(t, err, bulk.ErrNotFound)
+}
+
+// With a rate of one run an hour, a run is handled each hour and no sooner; the job can be stopped in between.
+func TestBulkJobRateAndStop(t *testing.T) {
+	t.Parallel()
+	b, clock := enginetest.WithClock(t)
+	ctx := enginetest.Context(t)
+	startWaiting(t, b, 0, 4)
+	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{Sort: runtime.OldestFirst}, bulk.Cancel("x"),
+		bulk.Options{ID: "slow", Rate: 1.0 / 3600})
+	require.NoError(t, err)
+	_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Pause("x"), bulk.Options{ID: "two", Most: 2})
+	require.NoError(t, err)
+	for hour := range 3 {
+		for range 3 {
+			_, err = b.RunKeeperTask(ctx, "bulk_job")
+			require.NoError(t, err)
+			job, err := b.Client.DescribeBulkJob(ctx, "slow")
+			require.NoError(t, err)
+			require.Equal(t, bulk.Progress{Done: hour + 1}, job.Progress)
+		}
+		clock.Jump(time.Hour + time.Second)
+	}
+	two, err := b.Client.DescribeBulkJob(ctx, "two")
+	require.NoError(t, err)
+	require.Equal(t, bulk.Completed, two.State)
+	require.Equal(t, bulk.Progress{Done: 2}, two.Progress)
+
+	require.NoError(t, b.Client.StopBulkJob(ctx, "slow", runtime.WithActor("bob")))
+	_, err = b.RunKeeperTask(ctx, "bulk_job")
+	require.NoError(t, err)
+	job, err := b.Client.DescribeBulkJob(ctx, "slow")
+	require.NoError(t, err)
+	require.Equal(t, bulk.Stopped, job.State)
+	require.Equal(t, "bob", job.StoppedBy)
+	require.Equal(t, bulk.Progress{Done: 3}, job.Progress)
+	requireStates(t, b, "wait", map[string]int{"running": 1, "cancelled": 3})
+	require.ErrorIs(t, b.Client.StopBulkJob(ctx, "none"), bulk.ErrNotFound)
+}
+
+// A job that was stopped while a keeper has it gets the last counts, and stays stopped.
+func TestBulkJobStoppedWhileTaken(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Purge(), bulk.Options{ID: "j"})
+		require.NoError(t, err)
+		core := enginerpc.ConnOf(b.Engine)
+		id := enginecore.BulkJobIDFor("default", "j")
+		p, err := core.Partitioning().BulkJobPartition(id)
+		require.NoError(t, err)
+		_, err = core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: "one"})
+		require.NoError(t, err)
+		_, err = core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: "two"})
+		require.ErrorIs(t, err, enginecore.ErrBulkJobTaken)
+		require.NoError(t, b.Client.StopBulkJob(ctx, "j"))
+		reply, err := core.SaveBulkJob(ctx, enginerpc.SaveBulkJobCall{
+			Partition: p, BulkJobID: id, Claimant: "one", Progress: []byte(`{"done":1}`), Completed: true,
+		})
+		require.NoError(t, err)
+		require.Equal(t, "stopped", reply.State)
+		_, err = core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: "one"})
+		require.ErrorIs(t, err, enginecore.ErrBulkJobOver)
+		job, err := b.Client.DescribeBulkJob(ctx, "j")
+		require.NoError(t, err)
+		require.Equal(t, bulk.Stopped, job.State)
+		require.Equal(t, 1, job.Progress.Done)
+		_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Purge(), bulk.Options{ID: "running"})
+		require.NoError(t, err)
+		b.Settle(t)
+	})
+}
+
+// Keepers carry out the jobs of all namespaces, each on the runs of its own.
+func TestBulkJobOfAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, ours *enginetest.Bench) {
+		if ours.Kind == testserver.Embedded {
+			t.Skip("an engine in memory has one namespace")
+		}
+		ctx := enginetest.Context(t)
+		theirs := enginetest.Open(t, ours.Kind, ours.URL, ours.Prefix, runtime.OpenConfig{Namespace: "theirs"})
+		startWaiting(t, ours, 0, 2)
+		startWaiting(t, theirs, 0, 2)
+		_, err := theirs.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Cancel("x"), bulk.Options{ID: "j"})
+		require.NoError(t, err)
+		ours.Keeper(t)
+		require.Equal(t, bulk.Progress{Done: 2}, awaitJob(t, theirs, "j", isOver).Progress)
+		requireStates(t, ours, "wait", map[string]int{"running": 2})
+		requireStates(t, theirs, "wait", map[string]int{"cancelled": 2})
+	})
+}
+
+func TestBulkJobRefused(t *testing.T) {
+	t.Parallel()
+	b := enginetest.New(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	ok := bulk.Purge()
+	for want, c := range map[string]struct {
+		query   runtime.RunQuery
+		action  bulk.Action
+		options bulk.Options
+	}{
+		`state "gone"`:                    {runtime.RunQuery{States: []runtime.RunState{"gone"}}, ok, bulk.Options{}},
+		`action ""`:                       {runtime.RunQuery{}, bulk.Action{}, bulk.Options{}},
+		`action "purge": has fields`:      {runtime.RunQuery{}, bulk.Action{Kind: bulk.KindPurge, Reason: "x"}, bulk.Options{}},
+		`priority -1`:                     {runtime.RunQuery{}, bulk.Priority(-1), bulk.Options{}},
+		`scope "some"`:                    {runtime.RunQuery{}, bulk.Action{Kind: bulk.KindRerun, Scope: "some"}, bulk.Options{}},
+		`reason`:                          {runtime.RunQuery{}, bulk.Cancel("a\x00b"), bulk.Options{}},
+		`signal "go": the payload is not`: {runtime.RunQuery{}, bulk.Signal("go", []byte("{")), bulk.Options{}},
+		`signal ""`:                       {runtime.RunQuery{}, bulk.Signal("", nil), bulk.Options{}},
+		`rate -1`:                         {runtime.RunQuery{}, ok, bulk.Options{Rate: -1}},
+		`most -1`:                         {runtime.RunQuery{}, ok, bulk.Options{Most: -1}},
+		`bulk job id`:                     {runtime.RunQuery{}, ok, bulk.Options{ID: strings.Repeat("x", 257)}},
+		`actor`:                           {runtime.RunQuery{}, ok, bulk.Options{Actor: "a\nb"}},
+	} {
+		_, err := b.Client.StartBulkJob(ctx, c.query, c.action, c.options)
+		require.ErrorIs(t, err, runtime.ErrInvalid, want)
+		require.ErrorContains(t, err, want)
+		_, err = b.Client.PreviewBulkJob(ctx, c.query, c.action, c.options)
+		require.ErrorIs(t, err, runtime.ErrInvalid, want)
+	}
+	_, err := b.Client.DescribeBulkJob(ctx, "")
+	require.ErrorIs(t, err, runtime.ErrInvalid)
+	for range b.Client.BulkJobs(ctx) {
+		t.Fatal("there is a job")
+	}
+}
