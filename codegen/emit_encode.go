@@ -210,6 +210,9 @@ func encodeScalar(expr string, x field) string {
 	case kindBytes:
 		return "w.bytes(" + expr + ")"
 	case kindTime:
+		if x.isCallersClock() {
+			return "w.timeOrNow(" + expr + ")"
+		}
 		return "w.time(" + expr + ")"
 	case kindBool:
 		return "w.bool(" + expr + ")"
@@ -224,6 +227,10 @@ func encodeScalar(expr string, x field) string {
 	}
 	return "w." + verb + "(" + expr + ")"
 }
+
+// isCallersClock reports whether a field is the present time by the caller's clock. Our library does without it, but
+// other implementations of the contract store what they are sent, or fail on a text that is no number.
+func (f field) isCallersClock() bool { return f.name == "now_ms" && f.optional }
 
 // encodeOr encodes an optional argument that is sent as its fallback where it is not set.
 func encodeOr(expr string, x field, t scalarType) string {

@@ -147,6 +147,9 @@ func argumentDoc(f field) string {
 
 // optionalNote says that a field is optional, and what is sent where it is not set.
 func optionalNote(f field) string {
+	if f.isCallersClock() {
+		return "optional, sent as the present time if unset"
+	}
 	if f.fallback != "" {
 		return "optional, sent as " + f.fallback + " if unset"
 	}

@@ -224,3 +224,23 @@ func TestContractRetryOfOthers(t *testing.T) {
 		}
 	})
 }
+
+// A call that leaves out the caller's time sends the present one: the contract stores it, and scores sets by it.
+func TestContractTimeOfCaller(t *testing.T) {
+	anyContract(t, func(t *testing.T, x *outside) {
+		id := x.create("of another program", "")
+		_, err := x.core.BlockExecutionForAdmission(x.ctx, enginerpc.BlockExecutionForAdmissionCall{
+			LaneID: enginetest.ProgramLane, ExecutionID: id, BlockingReason: "paused_by_operator",
+		})
+		require.NoError(t, err)
+		require.Equal(t, "blocked_by_operator", string(x.execution(id).Eligibility))
+		client, core := x.core.Client(), x.core.Keys().ExecCore(id)
+		since, err := client.Do(x.ctx, client.B().Hget().Key(core).Field("last_transition_at").Build()).AsInt64()
+		require.NoError(t, err)
+		require.Positive(t, since)
+		unblock := enginerpc.UnblockExecutionCall{LaneID: enginetest.ProgramLane, ExecutionID: id}
+		_, err = x.core.UnblockExecution(x.ctx, unblock)
+		require.NoError(t, err)
+		require.Equal(t, "eligible_now", string(x.execution(id).Eligibility))
+	})
+}

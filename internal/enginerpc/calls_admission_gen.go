@@ -67,7 +67,7 @@ type BlockExecutionForAdmissionCall struct {
 	BlockingReason string
 	// BlockingDetail: optional.
 	BlockingDetail string
-	// Now: optional.
+	// Now: optional, sent as the present time if unset.
 	Now time.Time
 }
 
@@ -104,7 +104,7 @@ func (c BlockExecutionForAdmissionCall) encode(w *wire) {
 	w.text(string(c.ExecutionID))
 	w.text(c.BlockingReason)
 	w.text(c.BlockingDetail)
-	w.time(c.Now)
+	w.timeOrNow(c.Now)
 }
 
 func (BlockExecutionForAdmissionCall) decode(r *fields) (out BlockExecutionForAdmissionReply) {

@@ -20,7 +20,7 @@ type StageDependencyEdgeCall struct {
 	// DataPassingRef: optional.
 	DataPassingRef        string
 	ExpectedGraphRevision int64
-	// Now: optional.
+	// Now: optional, sent as the present time if unset.
 	Now time.Time
 }
 
@@ -65,7 +65,7 @@ func (c StageDependencyEdgeCall) encode(w *wire) {
 	w.textOr(c.DependencyKind, "success_only")
 	w.text(c.DataPassingRef)
 	w.int(c.ExpectedGraphRevision)
-	w.time(c.Now)
+	w.timeOrNow(c.Now)
 }
 
 func (StageDependencyEdgeCall) decode(r *fields) (out StageDependencyEdgeReply) {
@@ -96,7 +96,7 @@ type ApplyDependencyToChildCall struct {
 	DependencyKind string
 	// DataPassingRef: optional.
 	DataPassingRef string
-	// Now: optional.
+	// Now: optional, sent as the present time if unset.
 	Now time.Time
 }
 
@@ -146,7 +146,7 @@ func (c ApplyDependencyToChildCall) encode(w *wire) {
 	w.int(c.GraphRevision)
 	w.textOr(c.DependencyKind, "success_only")
 	w.text(c.DataPassingRef)
-	w.time(c.Now)
+	w.timeOrNow(c.Now)
 }
 
 func (ApplyDependencyToChildCall) decode(r *fields) (out ApplyDependencyToChildReply) {
@@ -172,7 +172,7 @@ type ResolveDependencyCall struct {
 	UpstreamExecutionID enginecore.ExecutionID
 	EdgeID              enginecore.EdgeID
 	UpstreamOutcome     string
-	// Now: optional.
+	// Now: optional, sent as the present time if unset.
 	Now time.Time
 	// FlowID: optional.
 	FlowID enginecore.FlowID
@@ -232,7 +232,7 @@ func (c ResolveDependencyCall) encode(w *wire) {
 	w.key(w.keys.indexPendingCancelGroups(w.tag))
 	w.text(string(c.EdgeID))
 	w.text(c.UpstreamOutcome)
-	w.time(c.Now)
+	w.timeOrNow(c.Now)
 	w.text(string(c.FlowID))
 	w.text(string(c.GroupExecutionID))
 }
@@ -299,7 +299,7 @@ type PromoteBlockedToEligibleCall struct {
 	// LaneID is part of the key blocked_dependencies.
 	LaneID      enginecore.LaneID
 	ExecutionID enginecore.ExecutionID
-	// Now: optional.
+	// Now: optional, sent as the present time if unset.
 	Now time.Time
 }
 
@@ -332,7 +332,7 @@ func (c PromoteBlockedToEligibleCall) encode(w *wire) {
 	w.key(w.keys.execDepsMeta(w.tag, c.ExecutionID))
 	w.key(w.keys.execDepsUnresolved(w.tag, c.ExecutionID))
 	w.text(string(c.ExecutionID))
-	w.time(c.Now)
+	w.timeOrNow(c.Now)
 }
 
 func (PromoteBlockedToEligibleCall) decode(r *fields) (out PromoteBlockedToEligibleReply) {

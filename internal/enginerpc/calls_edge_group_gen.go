@@ -20,7 +20,7 @@ type SetEdgeGroupPolicyCall struct {
 	OnSatisfied string
 	// K: optional.
 	K int64
-	// Now: optional.
+	// Now: optional, sent as the present time if unset.
 	Now time.Time
 	// ExpectedEdges: optional.
 	ExpectedEdges int64
@@ -56,7 +56,7 @@ func (c SetEdgeGroupPolicyCall) encode(w *wire) {
 	w.text(c.PolicyVariant)
 	w.text(c.OnSatisfied)
 	w.optionalInt(c.K)
-	w.time(c.Now)
+	w.timeOrNow(c.Now)
 	w.optionalInt(c.ExpectedEdges)
 }
 

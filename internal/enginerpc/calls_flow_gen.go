@@ -16,7 +16,7 @@ type CreateFlowCall struct {
 	FlowID    enginecore.FlowID
 	FlowKind  string
 	Namespace string
-	// Now: optional.
+	// Now: optional, sent as the present time if unset.
 	Now time.Time
 }
 
@@ -49,7 +49,7 @@ func (c CreateFlowCall) encode(w *wire) {
 	w.text(string(c.FlowID))
 	w.text(c.FlowKind)
 	w.text(c.Namespace)
-	w.time(c.Now)
+	w.timeOrNow(c.Now)
 }
 
 func (CreateFlowCall) decode(r *fields) (out CreateFlowReply) {
@@ -69,7 +69,7 @@ func (CreateFlowCall) decode(r *fields) (out CreateFlowReply) {
 type AddExecutionToFlowCall struct {
 	FlowID      enginecore.FlowID
 	ExecutionID enginecore.ExecutionID
-	// Now: optional.
+	// Now: optional, sent as the present time if unset.
 	Now time.Time
 }
 
@@ -104,7 +104,7 @@ func (c AddExecutionToFlowCall) encode(w *wire) {
 	w.key(w.keys.execCore(w.tag, c.ExecutionID))
 	w.text(string(c.FlowID))
 	w.text(string(c.ExecutionID))
-	w.time(c.Now)
+	w.timeOrNow(c.Now)
 }
 
 func (AddExecutionToFlowCall) decode(r *fields) (out AddExecutionToFlowReply) {
@@ -129,7 +129,7 @@ type ContractCancelFlowCall struct {
 	FlowID             enginecore.FlowID
 	Reason             string
 	CancellationPolicy string
-	// Now: optional.
+	// Now: optional, sent as the present time if unset.
 	Now time.Time
 	// Grace: optional, sent as 30000 if unset.
 	Grace time.Duration
@@ -168,7 +168,7 @@ func (c ContractCancelFlowCall) encode(w *wire) {
 	w.text(string(c.FlowID))
 	w.text(c.Reason)
 	w.text(c.CancellationPolicy)
-	w.time(c.Now)
+	w.timeOrNow(c.Now)
 	w.millisOr(c.Grace, "30000")
 }
 

@@ -14,7 +14,7 @@ type ReplayExecutionCall struct {
 	// LaneID is part of the key terminal.
 	LaneID      enginecore.LaneID
 	ExecutionID enginecore.ExecutionID
-	// Now: optional.
+	// Now: optional, sent as the present time if unset.
 	Now   time.Time
 	Edges []enginecore.EdgeID
 }
@@ -67,7 +67,7 @@ func (c ReplayExecutionCall) encode(w *wire) {
 		w.key(w.keys.execDep(w.tag, c.ExecutionID, x))
 	}
 	w.text(string(c.ExecutionID))
-	w.time(c.Now)
+	w.timeOrNow(c.Now)
 	for _, x := range c.Edges {
 		w.text(string(x))
 	}

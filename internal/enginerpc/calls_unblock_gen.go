@@ -14,7 +14,7 @@ type UnblockExecutionCall struct {
 	// LaneID is part of the key blocked.
 	LaneID      enginecore.LaneID
 	ExecutionID enginecore.ExecutionID
-	// Now: optional.
+	// Now: optional, sent as the present time if unset.
 	Now time.Time
 	// ExpectedBlockingReason: optional.
 	ExpectedBlockingReason string
@@ -49,7 +49,7 @@ func (c UnblockExecutionCall) encode(w *wire) {
 	w.key(w.keys.blockedBy(w.tag, c.LaneID, c.ExpectedBlockingReason))
 	w.key(w.keys.laneEligible(w.tag, c.LaneID))
 	w.text(string(c.ExecutionID))
-	w.time(c.Now)
+	w.timeOrNow(c.Now)
 	w.text(c.ExpectedBlockingReason)
 }
 

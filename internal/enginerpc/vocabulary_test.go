@@ -30,9 +30,13 @@ func TestEncodeEveryType(t *testing.T) {
 	w.optionalMillis(time.Second)
 	w.time(time.Time{})
 	w.time(time.UnixMilli(1795188498438))
+	w.timeOrNow(time.UnixMilli(1795188498438))
 	w.bool(true)
 	w.bool(false)
-	want := []string{"a", "\xff", "", "-3", "", "7", "0.1", "", "1e+21", "1500", "1", "0", "", "1000", "", "1795188498438", "1", "0"}
+	want := []string{
+		"a", "\xff", "", "-3", "", "7", "0.1", "", "1e+21", "1500", "1", "0", "", "1000", "", "1795188498438",
+		"1795188498438", "1", "0",
+	}
 	if !slices.Equal(w.args, want) || w.err != nil {
 		t.Errorf("\n got %q, %v\nwant %q", w.args, w.err, want)
 	}

@@ -151,6 +151,14 @@ func (w *wire) time(t time.Time) {
 	w.int(t.UnixMilli())
 }
 
+// timeOrNow sends unix milliseconds, those of the present time for the zero time.
+func (w *wire) timeOrNow(t time.Time) {
+	if t.IsZero() {
+		t = time.Now()
+	}
+	w.time(t)
+}
+
 func (w *wire) bool(b bool) {
 	if b {
 		w.text("1")
