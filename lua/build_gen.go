@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "270-7d0633d215f9cbd1"
+const build = "271-083a90fa0492b9d4"
