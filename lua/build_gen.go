@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "272-151c02665d2b3c09"
+const build = "273-34c803b44dd908db"

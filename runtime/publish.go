@@ -29,7 +29,8 @@ const maxPublished = 1 << 20
 // changes nothing. WorkerConfig.Publish does the same when a worker begins.
 //
 // The error joins those of all flows that were not published. It matches ErrInvalid for a definition that Build did not
-// make and for a type without a schema, ErrTooLarge for a definition above 1 MiB, and in contract mode ErrNotInContract.
+// make and for a type without a schema, when nothing is published; ErrTooLarge for a definition above 1 MiB; and in
+// contract mode ErrNotInContract.
 func (c *Client) Publish(ctx context.Context, flows ...catalogue.Publication) error {
 	if _, err := offered[engine.FlowCatalogue](ctx, c); err != nil {
 		return fmt.Errorf("publish: %w", err)

@@ -59,8 +59,8 @@ type WorkerConfig struct {
 	// ManualRenewal leaves the renewal of the leases of tasks to Task.Renew. It requires TaskKinds. Defaults to false:
 	// the worker renews them.
 	ManualRenewal bool
-	// Publish are flows that the worker publishes when it begins, as Client.Publish does, in the namespace of its engine.
-	// A publication that fails is repeated meanwhile. Defaults to none.
+	// Publish are flows that the worker publishes when it begins, as Client.Publish does, in the namespace of its
+	// engine. A publication that fails is repeated meanwhile. Defaults to none.
 	Publish []catalogue.Publication
 	// NoKeeper leaves out the keeper that the workers of an Engine share (OpenConfig.Keeper). What is due by time then
 	// waits for a keeper made by NewKeeper or a keeper of other workers. A worker that sees no keeper logs

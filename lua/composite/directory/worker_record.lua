@@ -131,7 +131,7 @@ local function serves(r, query) return decode.has_kind(r.kinds, query.kind) and 
 -- @reply    OK sightings:list(worker_sighting) now:unix_ms
 function F.ffx_find_workers(K, A)
   local c = call.open(K.partition)
-  local instances = redis.call('ZREVRANGE', key.ffx_worker_reports(c), 0, MAX_SEARCHED - 1)
+  local instances = redis.call('ZRANGE', key.ffx_worker_reports(c), 0, MAX_SEARCHED - 1, 'REV')
   local records, list = {}, {}
   for _, query in ipairs(A.queries or {}) do
     local found, live
