@@ -45,6 +45,28 @@ func TestBinary(t *testing.T) {
 	}
 }
 
+// An engine of another project has the functions of the contract alone, and the plain flow needs no others.
+func TestPlainFlowOnReference(t *testing.T) {
+	t.Parallel()
+	library := enginetest.Reference(t)
+	server := enginetest.ServerWith(t, testserver.Valkey, library)
+	b := buildProgram(t).bench(t, "-engine", server.URL()+"?contract=15")
+	require.Contains(t, b.do("run", "v1").fails(), "not part of the FlowFabric contract")
+	run := b.do("run", "v1", "-plain")
+	run.until("waits for 2 people")
+	b.agree("v1", "ann")
+	require.Contains(t, b.says(approve, "v1", "-by", "bob"), "is recorded")
+	run.succeeds()
+	b.live("v1")
+
+	run = b.do("run", "v2", "-plain")
+	run.until("waits for 2 people")
+	b.agree("v2", "ann")
+	require.Contains(t, b.says(reject, "v2", "-by", "bob"), "is recorded")
+	require.Contains(t, run.fails(), "v2 is not deployed: count: rejected by bob")
+	b.live("v1")
+}
+
 // testProcesses deploys, refuses and takes back, with a process for each command. On a server the engine outlives them
 // all.
 func testProcesses(t *testing.T, b *bench, server bool) {
@@ -88,7 +110,7 @@ func testProcesses(t *testing.T, b *bench, server bool) {
 
 	require.Contains(t, b.says("watch", "v3"), "verify         failed: ")
 	require.Contains(t, b.do("watch", "v9").fails(), "no such run")
-	require.Contains(t, b.do("run", "v3").fails(), "version v3 was begun before with another -dir, -defect or -escalate")
+	require.Contains(t, b.do("run", "v3").fails(), "version v3 was begun before with another -dir, -defect, -escalate or -plain")
 	require.Contains(t, b.says("run", "v1"), "Deployment of v1 goes on. What was finished does not run again.\n")
 }
 

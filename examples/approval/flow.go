@@ -41,8 +41,10 @@ const (
 // approvers is how many people have to agree.
 const approvers = 2
 
-// Deployment declares the flow. If it is not decided within the time of escalation, it escalates and keeps waiting.
-func Deployment(escalation time.Duration) (*flow.Definition[Change, Deployed], error) {
+// Deployment declares the flow. If it is not decided within the time of escalation, it escalates and keeps waiting. A plain flow
+// does without what an engine of the contract's functions alone lacks: it waits for two answers, of which none may be a no, and
+// takes nothing back.
+func Deployment(escalation time.Duration, plain bool) (*flow.Definition[Change, Deployed], error) {
 	f := flow.New[Change, Deployed](flowName,
 		flow.Describe("Deploys a web site when two people agree, and takes back what is not good."))
 
@@ -53,22 +55,32 @@ func Deployment(escalation time.Duration) (*flow.Definition[Change, Deployed], e
 			flow.Field("release", release), flow.Field("args", flow.Const(matrix[name])))))
 	}
 
-	answers := flow.WaitpointSignals[approvals.Decision](f, approval, flow.AfterEach(tests),
-		activity.Signals(approve), activity.AtLeastDistinct(approvers), activity.Decisive(reject),
-		activity.Timeout(escalation, activity.Escalate))
+	wait := []flow.WaitOption{flow.AfterEach(tests), activity.Timeout(escalation, activity.Escalate)}
+	if plain {
+		wait = append(wait, activity.Signals(approve, reject), activity.AtLeast(approvers))
+	} else {
+		wait = append(wait, activity.Signals(approve), activity.AtLeastDistinct(approvers), activity.Decisive(reject))
+	}
+	answers := flow.WaitpointSignals[approvals.Decision](f, approval, wait...)
 	agreed := flow.Node(f, "count", count, answers)
 
 	live := flow.Node(f, "deploy", deploy,
 		flow.Struct[DeployInput](flow.Field("release", release), flow.Field("approval", agreed)))
 	verified := flow.Node(f, "verify", verify, live)
 	flow.Return(f, verified)
+	if !plain {
+		takeBack(f, answers, agreed, live, verified)
+	}
+	return f.Build()
+}
 
+// takeBack adds the nodes that undo a deployment which has failed, and that clean up after each.
+func takeBack(f *flow.Builder[Change, Deployed], steps ...flow.Upstream) {
 	// A node that fails makes those behind it skipped, which is no failure of theirs. So every step has its own way
 	// back.
-	ends := []flow.Upstream{verified}
-	for _, step := range []flow.Upstream{answers, agreed, live, verified} {
+	ends := []flow.Upstream{steps[len(steps)-1]}
+	for _, step := range steps {
 		ends = append(ends, flow.Node(f, "undo-"+step.Name(), rollback, f.Input(), flow.OnFailure(step)))
 	}
 	flow.Node(f, "clean", clean, f.Input(), flow.Always(ends...))
-	return f.Build()
 }

@@ -16,7 +16,7 @@ import (
 // meant.
 func TestFlow(t *testing.T) {
 	t.Parallel()
-	def, err := Deployment(15 * time.Minute)
+	def, err := Deployment(15*time.Minute, false)
 	require.NoError(t, err)
 	path := filepath.Join("testdata", "flow.txt")
 	if os.Getenv("UPDATE_GOLDEN") != "" {

@@ -45,14 +45,14 @@ func deployCommand(ctx context.Context, p program, o options) error {
 
 // start starts the run of a version, or finds the one that there is.
 func start(ctx context.Context, client *runtime.Client, o options) (*runtime.Run[Deployed], error) {
-	def, err := Deployment(o.escalation)
+	def, err := Deployment(o.escalation, o.plain)
 	if err != nil {
 		return nil, err
 	}
 	change := Change{Site: string(o.site), Version: o.version, Defect: o.defect}
 	started, err := runtime.Start(ctx, client, def, change, runtime.WithID(o.version))
 	if errors.Is(err, runtime.ErrRunConflict) {
-		return nil, fmt.Errorf("version %s was begun before with another -dir, -defect or -escalate: repeat these, or choose a new "+
+		return nil, fmt.Errorf("version %s was begun before with another -dir, -defect, -escalate or -plain: repeat these, or choose a new "+
 			"version: %w", o.version, err)
 	}
 	return started, err
