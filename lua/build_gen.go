@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "268-9ca223a9a7ae897b"
+const build = "269-09c3ea61de0e961f"
