@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "269-09c3ea61de0e961f"
+const build = "270-65e755b284a9845b"

@@ -1,6 +1,6 @@
 -- Messages to workers, keepers and clients. They are hints: a lost one costs time, never work, because workers and
--- keepers also look by themselves, seldom. Executions outside of managed flows cause them where workers or keepers of this project have
--- called: see wake.tells_of_others.
+-- keepers also look by themselves, seldom. Executions outside of managed flows cause them where workers or keepers of
+-- this project have called: see wake.tells_of_others.
 
 -- To workers: something to claim; nothing left; an execution set aside that the worker who met it cannot run; a worker
 -- that serves the lane, or no longer does, which workers tell each other; and that a lease has ended. The mark makes
@@ -98,8 +98,8 @@ function wake.delayed(c, lane, core, at)
   wake.due(c, at)
 end
 
--- Something is due at `at` (ms). Every call that enters something into an index of due times says so, since keepers rest
--- until then.
+-- Something is due at `at` (ms). Every call that enters something into an index of due times says so, since keepers
+-- rest until then.
 function wake.due(c, at)
   if not c.due_at or at < c.due_at then c.due_at = at end
 end
@@ -107,8 +107,8 @@ end
 -- A keeper that is this much (ms) later than it was told to look may have missed the message.
 local LATE_MS = 1000
 
--- Tells keepers that something is due at `at` (ms) in the partition of the call; `family` is the letter of partitions that
--- are not those of flows. Keepers know when to look next: they have been told, or have learned it when they looked. The
+-- Tells keepers that something is due at `at` (ms) in the partition of the call; `family` is the letter of partitions
+-- that are not those of flows. Keepers know when to look next: they have been told, or have learned it when they looked. The
 -- server remembers for each partition what they know, and tells them only of what is earlier. It forgets that when it
 -- starts or loads the library, and then tells them more than it needs to.
 function wake.tell_keepers(c, family, at)
@@ -119,8 +119,8 @@ function wake.tell_keepers(c, family, at)
   wake.send(key.channel_due(c), message.due(family .. call.partition(c), number.text(at)))
 end
 
--- A keeper has looked at the partition of the call and is told with the reply that something is due next at `at` (ms); nil
--- for nothing.
+-- A keeper has looked at the partition of the call and is told with the reply that something is due next at `at` (ms);
+-- nil for nothing.
 function wake.visited(c, at) c.at.next_visit = at end
 
 -- The worker that runs an execution is told to stop. `kind` is cancelled, expired or revoked.

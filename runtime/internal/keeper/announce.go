@@ -39,6 +39,9 @@ func (k *Keeper) announce(ctx context.Context) {
 		})
 	})
 	ticker := time.NewTicker(k.Members.heartbeat)
+	if k.Session.Quiet {
+		ticker.Reset(quietSweep)
+	}
 	defer ticker.Stop()
 	stoodBy := false
 	for {

@@ -22,7 +22,8 @@ const leastHeld = 100 * time.Millisecond
 // process that has ended left undone.
 func (m *maintainer) budgetLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskBudget}, family: enginecore.BudgetFamily, Every: m.sweepEvery(), hearsDue: true,
+		tasks: []engine.TaskID{engine.TaskBudget}, family: enginecore.BudgetFamily,
+		Every: m.sweepEvery(), hearsDue: true,
 		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
 			calls := make([]enginerpc.BudgetTickCall, len(partitions))
 			for i, p := range partitions {

@@ -20,7 +20,10 @@ import (
 func (k *Keeper) newLoops() []*MaintenanceLoop {
 	backend := k.Session.Backend
 	loops := []*MaintenanceLoop{
-		{family: enginecore.FlowFamily, Every: k.sweepEvery(), hearsDue: true, tasks: backend.TickTasks(), Step: k.tick},
+		{
+			family: enginecore.FlowFamily, Every: k.sweepEvery(), hearsDue: true, tasks: backend.TickTasks(),
+			Step: k.tick,
+		},
 		k.unblockLoop(),
 	}
 	if k.maintenance != nil {
