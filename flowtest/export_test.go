@@ -1,5 +1,33 @@
 package flowtest
 
+import (
+	"context"
+	"regexp"
+	"strconv"
+
+	"github.com/redis/rueidis"
+)
+
+var statLine = regexp.MustCompile(`cmdstat_([a-z|]+):calls=(\d+)`)
+
+// Commands returns how often the engine has executed each command.
+func (t *T) Commands() map[string]int {
+	client, err := rueidis.NewClient(t.place.store.ClientOption())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	text, err := client.Do(context.Background(), client.B().Info().Section("commandstats").Build()).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := make(map[string]int)
+	for _, m := range statLine.FindAllStringSubmatch(text, -1) {
+		counts[m[1]], _ = strconv.Atoi(m[2])
+	}
+	return counts
+}
+
 // CheckFakes does what Run does at its end.
 func (t *T) CheckFakes() { t.checkFakes() }
 

@@ -149,7 +149,7 @@ func (t *T) connect(l *link) (*runtime.Engine, error) {
 		Logger: t.log.logger(), AllowVolatile: true, Prefix: t.place.prefix, Partitions: 1,
 		Keeper: runtime.KeeperConfig{HeartbeatInterval: idleHeartbeat},
 	}
-	how := &enginelink.Link{Shared: t.place.store}
+	how := &enginelink.Link{Shared: t.place.store, Quiet: t.virtual}
 	if l != nil {
 		how.Wrap = l.wrap
 	}

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "273-34c803b44dd908db"
+const build = "274-fe820c2b56f72a37"

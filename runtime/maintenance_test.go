@@ -152,7 +152,7 @@ func TestPartitionTimerOfFailures(t *testing.T) {
 	p := func(i uint16) enginecore.Partition {
 		return enginecore.Partition{Family: enginecore.FlowFamily, Index: i}
 	}
-	a, now := keeper.NewPartitionTimer([]enginecore.Partition{p(0), p(1)}, keeper.SweepEvery), time.Now()
+	a, now := keeper.NewPartitionTimer([]enginecore.Partition{p(0), p(1)}, keeper.ShortSweep), time.Now()
 	due, _ := a.Due(now)
 	require.Len(t, due, 2)
 	a.Failed(p(0), now, enginecore.ErrUnavailable)
@@ -170,7 +170,7 @@ func TestPartitionTimerOfFailures(t *testing.T) {
 		a.Failed(p(1), now, errors.New("a fault"))
 	}
 	_, wait = a.Due(now)
-	require.Equal(t, keeper.SweepEvery, wait)
+	require.Equal(t, keeper.ShortSweep, wait)
 	due, _ = a.Due(now.Add(keeper.MaxPause))
 	require.Contains(t, due, p(0))
 	a.Stepped(p(1), now)

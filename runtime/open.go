@@ -130,6 +130,7 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 		Logged:    limiter,
 		Telemetry: telemetry,
 	}
+	s.Quiet = config.link != nil && config.link.Quiet
 	s.Keeper = keeper.NewSharedKeeper(s, keeping)
 	e := &Engine{s}
 	err = connect(ctx, s, config, target)

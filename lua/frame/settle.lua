@@ -5,10 +5,19 @@ function settle.propagate(c) end
 
 local NOTHING = {}
 
+-- What a call leaves for later, its caller goes on with, or keepers do after this time (ms).
+settle.LEFT_MS = 2000
+
+local function note_left(c)
+  if c.more then wake.due(c, c.now + settle.LEFT_MS) end
+end
+
 -- Everything that follows from the call's transitions: edges, then messages.
 function settle.run(c)
   settle.propagate(c)
   for _, beside in ipairs(c.contexts or NOTHING) do settle.propagate(beside) end
   call.write_gathered(c)
+  note_left(c)
+  for _, beside in ipairs(c.contexts or NOTHING) do note_left(beside) end
   wake.flush(c)
 end

@@ -1,6 +1,6 @@
 -- Messages to workers, keepers and clients. They are hints: a lost one costs time, never work, because workers and
--- keepers also poll slowly. Executions outside of managed flows cause them where workers or keepers of this project have
--- called: see wake.tells_of_others.
+-- keepers also look by themselves, seldom. Executions outside of managed flows cause them where workers or keepers of
+-- this project have called: see wake.tells_of_others.
 
 -- To workers: something to claim; nothing left; an execution set aside that the worker who met it cannot run; a worker
 -- that serves the lane, or no longer does, which workers tell each other; and that a lease has ended. The mark makes
@@ -16,7 +16,7 @@
 -- @message  cancel  channel.worker            cancel {execution_id} {lease_id} {kind:word} {reason}
 -- @message  drain   channel.worker            drain {worker_instance_id}
 
--- To keepers: something is due in a partition at a time (ms).
+-- To keepers: something is due in a partition at a time (ms), earlier than all that they know of there.
 
 -- @message  due     channel.due               {partition:any_partition} {at:unix_ms}
 
@@ -29,10 +29,6 @@
 
 -- @message  done    channel.done              {flow_id} {outcome:word} {result?}
 -- @frame    many    channel.done              many
-
--- Keepers look at every partition at least this often (ms); what is due later needs no message. It is shorter than the
--- default lease, so that a claim needs none.
-local SWEEP_MS = 9000
 
 -- Sends a message and gives how many heard it; nil when it could not be sent, for want of rights on the channel for
 -- instance: a call that has written must not end half-way for a hint. The only place of the library that publishes.
@@ -104,10 +100,30 @@ function wake.delayed(c, lane, core, at)
   wake.due(c, at)
 end
 
--- Something is due at `at` (ms).
+-- Something is due at `at` (ms). Every call that enters something into an index of due times says so, since keepers
+-- rest until then.
 function wake.due(c, at)
-  if at - c.now <= SWEEP_MS and (not c.due_at or at < c.due_at) then c.due_at = at end
+  if not c.due_at or at < c.due_at then c.due_at = at end
 end
+
+-- A keeper that is this much (ms) later than it was told to look may have missed the message.
+local LATE_MS = 1000
+
+-- Tells keepers that something is due at `at` (ms) in the partition of the call; `family` is the letter of partitions
+-- that are not those of flows. Keepers know when to look next: they have been told, or have learned it when they looked. The
+-- server remembers for each partition what they know, and tells them only of what is earlier. It forgets that when it
+-- starts or loads the library, and then tells them more than it needs to.
+function wake.tell_keepers(c, family, at)
+  local place = c.at
+  local known = place.next_visit
+  if known and known <= at and known > c.now - LATE_MS then return end
+  place.next_visit = at
+  wake.send(key.channel_due(c), message.due(family .. call.partition(c), number.text(at)))
+end
+
+-- A keeper has looked at the partition of the call and is told with the reply that something is due next at `at` (ms);
+-- nil for nothing.
+function wake.visited(c, at) c.at.next_visit = at end
 
 -- The worker that runs an execution is told to stop. `kind` is cancelled, expired or revoked.
 function wake.cancel(c, worker_instance_id, execution_id, lease_id, kind, reason)
@@ -219,9 +235,7 @@ end
 -- What concerns one partition.
 local function flush_partition(c)
   if c.own_lanes then flush_lanes(c, c.own_lanes, c) end
-  if c.due_at then
-    wake.send(key.channel_due(c), message.due(call.partition(c), number.text(c.due_at)))
-  end
+  if c.due_at then wake.tell_keepers(c, '', c.due_at) end
   for _, cancel in ipairs(c.cancels or NOTHING) do
     wake.send(key.channel_worker(c, cancel[1]), cancel[2])
   end

@@ -132,7 +132,10 @@ function graph.node_reopened(c, execution_id, core, outcome)
     redis.call('HDEL', flow_key, 'failed_node', 'failure_reason', 'failure_category')
   end
   if not flow.closed_at then
-    if flow_record.is_over(flow) then flow_record.owe_members(c, flow_id, { execution_id }, c.now) end
+    if flow_record.is_over(flow) then
+      flow_record.owe_members(c, flow_id, { execution_id }, c.now)
+      wake.due(c, c.now)
+    end
     return
   end
   graph.reopen_flow(c, flow_id, flow_key, flow)
@@ -159,6 +162,7 @@ function graph.reopen_flow(c, flow_id, flow_key, flow)
   local deadline = number.finite(flow.deadline_at)
   if deadline and deadline > c.now then
     redis.call('ZADD', key.ffx_flow_deadlines(c), deadline, flow_id)
+    wake.due(c, deadline)
   elseif deadline then
     redis.call('HDEL', flow_key, 'deadline_at')
   end

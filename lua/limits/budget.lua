@@ -79,7 +79,10 @@ function F.ff_create_budget(K, A)
     'reset_interval_ms', A.reset_interval_ms, 'breach_count', '0', 'soft_breach_count', '0',
     'created_at', A.now_ms, 'last_updated_at', A.now_ms)
   call.chunked('HSET', K.limits, limits)
-  if interval > 0 then budget.schedule_reset(K, A.budget_id, now + interval) end
+  if interval > 0 then
+    budget.schedule_reset(K, A.budget_id, now + interval)
+    if wake.tells_of_others() then wake.tell_keepers(call.open(K.definition), 'b', now + interval) end
+  end
   return reply.ok(A.budget_id)
 end
 
@@ -104,7 +107,7 @@ local GRACE_MS = 1000
 function budget.owe(c, text)
   local at = c.now + GRACE_MS
   redis.call('ZADD', key.budget_due(c), at, text)
-  wake.send(key.channel_due(c), message.due('b' .. call.partition(c), number.text(at)))
+  wake.tell_keepers(c, 'b', at)
 end
 
 -- Closes the gate, unless it is closed. `stored` has the fields gate and closed, and gets what they are then.

@@ -2,6 +2,7 @@ package contracttest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -99,6 +100,9 @@ func workAt(p string) string { return "work " + p + " " }
 
 // dueBy is for the message that something is due in the partition after that time.
 type dueBy time.Duration
+
+// knownBy is dueBy where the preparations may have told keepers already, who have not looked since.
+type knownBy time.Duration
 
 // announcement is a call of another program after which workers or keepers have to be told something.
 type announcement struct {
@@ -319,6 +323,7 @@ var announcements = []announcement{
 	{"delayed and paused", func(b *bench) func() {
 		id := b.create(func(c *enginerpc.CreateExecutionCall) { c.DelayUntil = after(soon) })
 		must(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: id, BlockingReason: "paused_by_operator"})
+		b.keep() // keepers forget the delay
 		return func() { must(b, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: id}) }
 	}, dueBy(soon)},
 	{"edge resolved", func(b *bench) func() {
@@ -376,7 +381,7 @@ var announcements = []announcement{
 			})
 		}
 	}, dueBy(soon)},
-	{"siblings", func(b *bench) func() { return anyOf(b).decide }, dueBy(0)},
+	{"siblings", func(b *bench) func() { return anyOf(b).decide }, knownBy(0)},
 }
 
 // Every call of another program that makes an execution eligible, or due before keepers look by themselves, tells workers
@@ -391,8 +396,14 @@ func TestAnnouncements(t *testing.T) {
 				l := listen(t, b)
 				b.keep() // a keeper is there to be told
 				act := x.prepare(b)
-				l.told(t)
+				before := l.told(t)
 				act()
+				if want, known := x.want.(knownBy); known {
+					x.want = dueBy(want)
+					if slices.ContainsFunc(before, func(message string) bool { return x.matches(b, message) }) {
+						return
+					}
+				}
 				l.hears(t, func(message string) bool { return x.matches(b, message) })
 			})
 		}
@@ -445,5 +456,38 @@ func TestNobodyToTell(t *testing.T) {
 	}
 	if keys, err := b.do("KEYS", b.prefix+":ffx:*").AsStrSlice(); err != nil || len(keys) > 0 {
 		t.Errorf("keys %q, %v", keys, err)
+	}
+}
+
+// Keepers are told of what is due earlier than all they know of in a partition, and of nothing else.
+func TestKeepersAreToldOfWhatIsEarlier(t *testing.T) {
+	t.Parallel()
+	for _, kind := range testserver.Kinds(t) {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			if kind == testserver.OnCluster {
+				return // messages of several servers overtake each other
+			}
+			b := newBench(t, kind)
+			l := listen(t, b)
+			b.keep()
+			delayed := func(by time.Duration) []string {
+				b.create(func(c *enginerpc.CreateExecutionCall) { c.DelayUntil = after(by) })
+				return l.told(t)
+			}
+			if list := delayed(2 * time.Hour); len(list) != 1 {
+				t.Errorf("something due after a keeper found nothing: told %q", list)
+			}
+			if list := delayed(3 * time.Hour); len(list) != 0 {
+				t.Errorf("something later: told %q", list)
+			}
+			if list := delayed(time.Hour); len(list) != 1 {
+				t.Errorf("something earlier: told %q", list)
+			}
+			b.keep() // learns of the earliest
+			if list := delayed(2 * time.Hour); len(list) != 0 {
+				t.Errorf("something later than what a keeper has found: told %q", list)
+			}
+		})
 	}
 }

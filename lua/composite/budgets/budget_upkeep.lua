@@ -64,6 +64,7 @@ function F.ffx_budget_tick(K)
     local score = tonumber(first[2] or nil)
     if score and (not at or score < at) then at = score end
   end
+  wake.visited(c, at)
   return reply.ok(c.now_text, at and number.text(at) or '', resets, tasks)
 end
 

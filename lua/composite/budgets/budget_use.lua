@@ -58,7 +58,10 @@ local function create_record(c, b, A)
   redis.call('HSET', b.definition, 'budget_id', b.id, 'scope_type', A.scope_type, 'scope_id', A.scope_id,
     'enforcement_mode', 'strict', 'on_soft_limit', 'event', 'breach_count', '0', 'soft_breach_count', '0',
     'created_at', c.now_text, 'name', A.name, 'key', A.key or '', 'gate', '0')
-  if A.scope_type == 'run' then redis.call('ZADD', b.due, c.now + budget_use.RUN_MS, encode.run_task(b.id)) end
+  if A.scope_type == 'run' then
+    redis.call('ZADD', b.due, c.now + budget_use.RUN_MS, encode.run_task(b.id))
+    wake.tell_keepers(c, 'b', c.now + budget_use.RUN_MS)
+  end
 end
 
 -- Writes limits, interval and effect. What is used and reserved stays.
@@ -80,7 +83,7 @@ local function write_declaration(c, b, A, n, stored)
     redis.call('ZREM', b.resets, b.id)
   elseif number.finite(stored.reset_interval_ms) ~= n.interval then
     budget.schedule_reset(b, b.id, c.now + n.interval)
-    wake.send(key.channel_due(c), message.due('b' .. call.partition(c), number.text(c.now + n.interval)))
+    wake.tell_keepers(c, 'b', c.now + n.interval)
   end
   stored.on_hard_limit, stored.name, stored.key = A.effect, stored.name or A.name, stored.key or A.key
 end
@@ -248,7 +251,9 @@ function USES.reserve(c, b, entry, d)
   if not fits(d, entry.n) then return 'refused' end
   redis.call('HSET', b.reservations, entry.id, number.digits(entry.n) .. ' ' .. d.name)
   d.reserved = d.reserved + entry.n
-  redis.call('ZADD', b.due, c.now + math.max(1, math.min(number.finite(entry.lease) or HELD_MS, HELD_MS)), owed_for(b, entry.id))
+  local at = c.now + math.max(1, math.min(number.finite(entry.lease) or HELD_MS, HELD_MS))
+  redis.call('ZADD', b.due, at, owed_for(b, entry.id))
+  wake.tell_keepers(c, 'b', at)
   return 'ok'
 end
 

@@ -22,6 +22,7 @@ local PARENT_FIELDS = {
 -- A run that belongs to a node has been submitted.
 function child_run.submitted(c, flow_id)
   redis.call('ZADD', key.ffx_children(c), c.now + FIRST_LOOK_MS, flow_id)
+  wake.due(c, c.now + FIRST_LOOK_MS)
 end
 
 -- It is over: its parent is to be told. Ends are counted, since a run that is run again ends more than once.
@@ -35,6 +36,7 @@ end
 function child_run.reopened(c, flow_id, flow_key)
   if redis.call('HEXISTS', flow_key, 'parent_execution_id') == 1 then
     redis.call('ZADD', key.ffx_children(c), c.now + LOOK_MS, flow_id)
+    wake.due(c, c.now + LOOK_MS)
   end
 end
 
@@ -271,6 +273,7 @@ function F.ffx_await_child(K, A)
     redis.call('ZADD', key.lane_blocked_dependencies(c, record.lane(core)), tonumber(core.created_at) or 0, A.execution_id)
   end
   redis.call('ZADD', key.ffx_unwanted(c), c.now + FIRST_LOOK_MS, awaiting(A.execution_id, A.child_flow_id))
+  wake.due(c, c.now + FIRST_LOOK_MS)
   event_log.add_for(c, core, 'waiting_children', core.current_attempt_index, A.detail)
   return claim_next()
 end
@@ -293,6 +296,8 @@ function F.ffx_ask_child(K, A)
   if not flow or not flow.parent_execution_id then return reply.ok('gone') end
   if not flow.closed_at then
     redis.call('ZADD', key.ffx_children(c), 'NX', c.now + LOOK_MS, A.flow_id)
+    wake.due(c, c.now + LOOK_MS)
+    wake.flush(c)
     return reply.ok('open')
   end
   redis.call('ZADD', key.ffx_children(c), c.now, A.flow_id)

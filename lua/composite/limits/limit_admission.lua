@@ -206,6 +206,7 @@ function limit_admission.await(c, request, execution_id, core, from, score)
     add_later(c, key.lane_blocked_quota(c, lane), c.now, execution_id)
     add_later(c, key.ffx_unadmitted(c), c.now + OFFER_AGAIN_MS, execution_id)
   end
+  wake.due(c, c.now + OFFER_AGAIN_MS)
   offer(c, request, execution_id, core, score)
 end
 
@@ -217,6 +218,7 @@ function limit_admission.may_take_over(c, request, execution_id, core)
     core.admission = WAITING
     offer(c, request, execution_id, core, c.now_text)
     redis.call('ZADD', key.ffx_unadmitted(c), c.now + OFFER_AGAIN_MS, execution_id)
+    wake.due(c, c.now + OFFER_AGAIN_MS)
   end
   return false
 end

@@ -18,9 +18,6 @@ quota_permits.VERIFY_SOON_MS, quota_permits.VERIFY_LATER_MS = VERIFY_SOON_MS, VE
 -- What a caller had no use for is granted by the keeper after this time (ms).
 local LEFT_OVER_MS = 20
 
--- Due times further away than this (ms) need no message.
-local MESSAGE_WITHIN_MS = 9000
-
 -- For this time (ms) after another limit refused an execution, the queue skips executions that need that limit too.
 local SKIP_MS = 200
 
@@ -362,9 +359,7 @@ function quota_permits.schedule(c, q, l, free, at, now_due)
     if now_due then redis.call('ZREM', q.due, q.id) end
   elseif not before or next_at < before then
     redis.call('ZADD', q.due, next_at, q.id)
-    if waiting and next_at - c.now <= MESSAGE_WITHIN_MS then
-      wake.send(key.channel_due(c), message.due('q' .. call.partition(c), number.text(next_at)))
-    end
+    if not now_due then wake.tell_keepers(c, 'q', next_at) end
   end
   return next_at ~= nil, waiting
 end
@@ -535,6 +530,6 @@ function F.ffx_set_quota(K, A)
     redis.call('HSET', q.record, 'pinned', '1')
   end
   redis.call('ZADD', q.due, c.now, q.id)
-  wake.send(key.channel_due(c), message.due('q' .. call.partition(c), c.now_text))
+  wake.tell_keepers(c, 'q', c.now)
   return reply.ok()
 end

@@ -61,5 +61,6 @@ function F.ffx_quota_tick(K)
       number.text(l.cap) }
   end
   local first = redis.call('ZRANGE', key.quota_due(c), 0, 0, 'WITHSCORES')
+  wake.visited(c, tonumber(first[2] or nil))
   return reply.ok(c.now_text, first[2] or '', granted, checks, named, blocks)
 end

@@ -117,6 +117,7 @@ local function repair_budget(c, id, stored)
   if interval > 0 and not redis.call('ZSCORE', key.index_budget_resets(c), id) then
     local at = number.finite(stored.next_reset_at) or c.now + interval
     budget.schedule_reset({ definition = key.budget_record(c, id), resets = key.index_budget_resets(c) }, id, at)
+    wake.tell_keepers(c, 'b', at)
     changed = true
   end
   local usage_key = key.budget_usage(c, id)

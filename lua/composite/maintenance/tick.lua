@@ -66,6 +66,7 @@ function F.ffx_tick(K, A)
   if err then return err end
   local c = call.open(K.partition)
   local done, at = see_to(c, timers.list(), limit, timers.lanes(c, A.lanes))
+  wake.visited(c, at)
   local counts = {}
   for _, entry in ipairs(done) do counts[entry[1]] = tonumber(entry[2]) end
   local function sum(...)
@@ -128,6 +129,7 @@ function F.ffx_keep(K, A)
     c.sibling_filter = { namespace = A.sibling_namespace, tag = A.sibling_tag, value = A.sibling_tag_value or '' }
   end
   local done, at = see_to(c, some, limit, timers.lanes(c, A.lanes))
+  if not is_set(A.task) then wake.visited(c, at) end
   return reply.ok(c.now_text, time_text(at), c.more and '1' or '0', done, c.candidates or {}, c.schedules,
     c.relay_entries, number.text(recovery.state(c)), disposed(c), c.bulk_jobs)
 end

@@ -287,7 +287,10 @@ function F.ffx_purge_flow(K, A)
   local work = { left = KEYS_PER_CALL, lanes = {} }
   local gone, all = remove_run(c, A.flow_id, flow_key, flow, work)
   purge.forget_lanes(c, work.lanes)
-  if not all then redis.call('ZADD', key.ffx_purge_due(c), c.now + LEFT_BEHIND_MS, A.flow_id) end
+  if not all then
+    redis.call('ZADD', key.ffx_purge_due(c), c.now + LEFT_BEHIND_MS, A.flow_id)
+    wake.due(c, c.now + LEFT_BEHIND_MS)
+  end
   wake.flush(c)
   return reply.ok(number.text(gone), all and '0' or '1', work.budgets)
 end

@@ -73,6 +73,7 @@ local function begin(c, flow_id, flow_key, flow, A)
     'rerun_by', A.actor, 'rerun_nodes', number.text(count), 'rerun_count',
     number.text((tonumber(flow.rerun_count) or 0) + 1))
   redis.call('SADD', key.ffx_reruns(c), flow_id)
+  wake.due(c, c.now + settle.LEFT_MS)
   event_log.add(c, flow_id, 'flow_rerun', '', '', A.mode)
   wake.reopened(c, flow_id)
 end

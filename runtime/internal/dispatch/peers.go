@@ -11,7 +11,7 @@ import (
 
 const (
 	// PresenceEvery is how often a worker announces its presence to its peers.
-	PresenceEvery = 15 * time.Second
+	PresenceEvery = 30 * time.Second
 	// presenceTimeout is how long a silent worker counts as present.
 	presenceTimeout = 3 * PresenceEvery
 	// AnnounceWithin bounds the random delay after which the workers that are present announce themselves to a new one.

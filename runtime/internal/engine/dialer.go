@@ -94,6 +94,7 @@ type connections struct {
 func (c connections) client(ctx context.Context) (rueidis.Client, *dialer, error) {
 	option := c.option
 	if c.embedded {
+		option.Dialer.KeepAlive = -1 // nothing between the two can fall silent, so no PING asks
 		option.DialCtxFn = c.wrapped(option.DialCtxFn)
 		client, err := rueidis.NewClient(option)
 		return client, nil, err

@@ -36,6 +36,7 @@ type Session struct {
 	Shared    bool             // InProcess belongs to somebody else, who closes it
 	InMemory  bool
 	Volatile  bool // OpenConfig.AllowVolatile
+	Quiet     bool // see enginelink.Link
 	Namespace enginecore.Namespace
 	Secrets   *keyring
 	Keep      flowgraph.Keep

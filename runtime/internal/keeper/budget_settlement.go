@@ -22,11 +22,8 @@ const leastHeld = 100 * time.Millisecond
 // process that has ended left undone.
 func (m *maintainer) budgetLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskBudget}, family: enginecore.BudgetFamily, Every: SweepEvery, hearsDue: true,
-		hintKeys: func(p enginecore.Partition) []string {
-			keys := m.Session.Core.Keys()
-			return []string{keys.BudgetDue(p), keys.IndexBudgetResets(p)}
-		},
+		tasks: []engine.TaskID{engine.TaskBudget}, family: enginecore.BudgetFamily,
+		Every: m.sweepEvery(), hearsDue: true,
 		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
 			calls := make([]enginerpc.BudgetTickCall, len(partitions))
 			for i, p := range partitions {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
@@ -31,9 +33,29 @@ type Config struct {
 // DefaultLane is the lane of executions that were created without one.
 const DefaultLane enginecore.LaneID = "default"
 
-// SweepEvery is the longest time between two ticks of an owned partition. The engine publishes messages only about
-// what is due earlier than the next sweep.
-const SweepEvery = 9 * time.Second
+const (
+	// SweepEvery is the longest time between two ticks of an owned partition. The engine publishes a message about
+	// everything that becomes due earlier than what keepers know, so a sweep only makes up for lost messages.
+	SweepEvery = time.Minute
+	// ShortSweep is that time in a cluster, whose servers forward messages over links that can fail without notice, and
+	// in contract mode, where other libraries publish no messages.
+	ShortSweep = 9 * time.Second
+	// foreignSweep is the time between two ticks of a partition that another keeper owns.
+	foreignSweep = 90 * time.Second
+	// quietSweep is the time between two visits of a partition for whatever loop of a quiet session.
+	quietSweep = 365 * 24 * time.Hour
+)
+
+// sweepEvery returns the longest time between two ticks of an owned partition.
+func (m *maintainer) sweepEvery() time.Duration {
+	switch {
+	case m.Session.Quiet:
+		return quietSweep
+	case m.maintenance == nil || m.Session.Client != nil && m.Session.Client.Mode() == rueidis.ClientModeCluster:
+		return ShortSweep
+	}
+	return SweepEvery
+}
 
 // minReconcileEvery is the lower bound of Config.ReconcileEvery.
 const minReconcileEvery = 100 * time.Millisecond

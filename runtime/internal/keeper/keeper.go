@@ -40,9 +40,9 @@ type Keeper struct {
 	clockLogged atomic.Pointer[time.Time]
 }
 
-// keeperSilence is the time without a successful step after which Ready reports an error: two sweeps and an allowance
-// for the steps themselves.
-const keeperSilence = 2*SweepEvery + 3*time.Second
+// keeperSilence is the time without a successful step or heartbeat after which Ready reports an error, or longer if
+// heartbeats are rare.
+const keeperSilence = 21 * time.Second
 
 // New returns a keeper of a session. It does not validate the config: call Check before Run.
 func New(s *engine.Session, config Config) *Keeper {
@@ -110,7 +110,7 @@ func (k *Keeper) work(ctx context.Context) {
 // Ready returns nil if the keeper runs and its last step succeeded in some owned partition. Otherwise the error wraps
 // engine.ErrNotReady. It sends nothing to the engine.
 func (k *Keeper) Ready() error {
-	if err := k.liveness.Check("keeper", keeperSilence); err != nil {
+	if err := k.liveness.Check("keeper", max(keeperSilence, SilentBeats*k.Heartbeat)); err != nil {
 		return err
 	}
 	if err := k.Loops[0].Timer.allFailing(); err != nil {

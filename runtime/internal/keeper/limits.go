@@ -14,8 +14,7 @@ import (
 // of executions that no longer run.
 func (m *maintainer) quotaLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
-		tasks: []engine.TaskID{engine.TaskQuota}, family: enginecore.QuotaFamily, Every: SweepEvery, hearsDue: true,
-		hintKeys: func(p enginecore.Partition) []string { return []string{m.Session.Core.Keys().QuotaDue(p)} },
+		tasks: []engine.TaskID{engine.TaskQuota}, family: enginecore.QuotaFamily, Every: m.sweepEvery(), hearsDue: true,
 		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
 			calls := make([]enginerpc.QuotaTickCall, len(partitions))
 			for i, p := range partitions {

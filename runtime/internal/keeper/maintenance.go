@@ -21,7 +21,10 @@ import (
 func (k *Keeper) newLoops() []*MaintenanceLoop {
 	backend := k.Session.Backend
 	loops := []*MaintenanceLoop{
-		{family: enginecore.FlowFamily, Every: SweepEvery, hearsDue: true, tasks: backend.TickTasks(), Step: k.tick},
+		{
+			family: enginecore.FlowFamily, Every: k.sweepEvery(), hearsDue: true, tasks: backend.TickTasks(),
+			Step: k.tick,
+		},
 		k.unblockLoop(),
 	}
 	if k.maintenance != nil {
@@ -33,7 +36,13 @@ func (k *Keeper) newLoops() []*MaintenanceLoop {
 		}
 	}
 	for _, l := range loops {
+		if k.Session.Quiet {
+			l.Every = quietSweep
+		}
 		l.Timer = NewPartitionTimer(k.partitionsOf(l), l.Every)
+		if l.hearsDue {
+			l.Timer.foreign = max(foreignSweep, l.Every)
+		}
 		if l.repairs {
 			l.Timer.spread(time.Now())
 		}

@@ -17,6 +17,8 @@ const foreignTurns = 10
 type PartitionTimer struct {
 	changed chan struct{}
 	every   time.Duration
+	// foreign is the time between two visits of a partition that is not owned.
+	foreign time.Duration
 
 	mu       sync.Mutex
 	next     map[enginecore.Partition]time.Time
@@ -30,7 +32,8 @@ type PartitionTimer struct {
 // NewPartitionTimer returns a timer for a loop with the given interval, under which all partitions are owned and due.
 func NewPartitionTimer(partitions []enginecore.Partition, every time.Duration) *PartitionTimer {
 	t := &PartitionTimer{
-		changed: make(chan struct{}, 1), every: every, next: make(map[enginecore.Partition]time.Time, len(partitions)),
+		changed: make(chan struct{}, 1), every: every, foreign: foreignTurns * every,
+		next:   make(map[enginecore.Partition]time.Time, len(partitions)),
 		clocks: make(map[enginecore.Partition]engine.ClockReading, len(partitions)),
 		owned:  make(map[enginecore.Partition]bool, len(partitions)), failures: make(map[enginecore.Partition]int),
 		failing: make(map[enginecore.Partition]error),
@@ -81,7 +84,7 @@ func (t *PartitionTimer) pace(p enginecore.Partition) time.Duration {
 	if t.owned[p] {
 		return t.every
 	}
-	return foreignTurns*t.every + t.every*time.Duration(p.Index%16)/16
+	return t.foreign + t.foreign/foreignTurns*time.Duration(p.Index%16)/16
 }
 
 // Stepped records a successful step in a partition, and when the partition is due again: the zero time leaves it
@@ -158,7 +161,7 @@ func (t *PartitionTimer) advanceNow(p enginecore.Partition) {
 func (t *PartitionTimer) makeDue(p enginecore.Partition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.failures[p] == 0 && time.Until(t.next[p]) > SweepEvery {
+	if t.failures[p] == 0 && time.Until(t.next[p]) > ShortSweep {
 		t.next[p] = time.Time{}
 		engine.TrySend(t.changed)
 	}

@@ -77,7 +77,7 @@ func (b *SharedKeeper) count(what *int, change int) {
 	defer b.mu.Unlock()
 	*what += change
 	b.keeper.set(b.keeping > 0 && b.made == 0, b.keep)
-	b.watch.set(b.bare > 0 && b.keeping == 0 && b.made == 0, b.watchForKeepers)
+	b.watch.set(!b.session.Quiet && b.bare > 0 && b.keeping == 0 && b.made == 0, b.watchForKeepers)
 }
 
 // Yield stops the shared keeper, on behalf of a keeper made by the public NewKeeper, until the returned function is

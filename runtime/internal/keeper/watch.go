@@ -10,7 +10,7 @@ import (
 
 const (
 	// keeperLookEvery is the default of SharedKeeper.LookEvery.
-	keeperLookEvery = 2 * SweepEvery
+	keeperLookEvery = 2 * ShortSweep
 	// keeperLooks is the number of unsuccessful checks in a row after which they warn.
 	keeperLooks = 2
 	// keeperWarnEvery is the least time between two warnings.

@@ -126,6 +126,7 @@ func (b *leaseManager) add(t *Task) bool {
 		b.former[former] = struct{}{}
 	}
 	b.tasks[t.claimed.ExecutionID] = t
+	engine.TrySend(b.run.woken)
 	if order, found := b.early[t.claimed.LeaseID]; found {
 		delete(b.early, t.claimed.LeaseID)
 		t.endedByEngine(order.cause)
@@ -241,7 +242,17 @@ func (b *leaseManager) keep(ctx context.Context) {
 	var renewing sync.WaitGroup
 	defer renewing.Wait()
 	var touching atomic.Bool
+	idle := 0 // renewals in a row without anything to renew
 	for {
+		if b.run.session.Quiet && idle >= restAfter {
+			renew.Stop()
+			check.Stop()
+			b.rest(ctx)
+			renew.Reset(b.ttl / 3)
+			check.Reset(b.ttl / 20)
+			idle = 0
+			renewing.Go(func() { b.touchLiveKey(ctx) })
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -249,6 +260,9 @@ func (b *leaseManager) keep(ctx context.Context) {
 			b.cancelExpired()
 			b.checkOverstays()
 		case <-renew.C:
+			if idle++; !b.isIdle() {
+				idle = 0
+			}
 			// Both can block for as long as a server is unavailable; the checks continue meanwhile.
 			renewing.Go(func() { b.renew(ctx) })
 			if touching.CompareAndSwap(false, true) {
@@ -257,6 +271,39 @@ func (b *leaseManager) keep(ctx context.Context) {
 					b.touchLiveKey(ctx)
 				})
 			}
+		}
+	}
+}
+
+const (
+	// restAfter is the number of renewals in a row without anything to renew after which a quiet worker rests.
+	restAfter = 9
+	// restFor is the time between two renewals of the live key of a worker that rests.
+	restFor = 24 * time.Hour
+)
+
+// isIdle reports whether there is nothing to renew, to check or to compare.
+func (b *leaseManager) isIdle() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.tasks) == 0 && len(b.former) == 0 && !b.run.uncertain.Load()
+}
+
+// rest returns when the worker has a task, when its leases are to be compared with those of the engine, or when ctx
+// ends. Meanwhile it keeps the live key.
+func (b *leaseManager) rest(ctx context.Context) {
+	client := b.run.session.Client
+	again := time.NewTicker(restFor)
+	defer again.Stop()
+	for ctx.Err() == nil && b.isIdle() {
+		if err := client.Do(ctx,
+			client.B().Set().Key(b.liveKey()).Value("1").Px(2*restFor).Build()).Error(); err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-again.C:
+		case <-b.run.woken:
 		}
 	}
 }

@@ -54,6 +54,7 @@ func NewRun(base context.Context, w *Worker) *Run {
 	s := &Run{
 		services: services{
 			worker: w, session: w.session, core: w.session.Core, base: base,
+			woken:   make(chan struct{}, 1),
 			budgets: newBudgetBatcher(w.session.Core.UseBudget), spanNames: spanNamesOf(w.handlers),
 		},
 		queue: dispatch.NewQueue(slots), peers: dispatch.NewPeerSet(w.Instance),

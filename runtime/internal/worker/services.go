@@ -31,6 +31,8 @@ type services struct {
 	budgets *budgetBatcher
 	// uncertain is set by a failed call, after which the engine may have leases that this worker does not know.
 	uncertain atomic.Bool
+	// woken has a value when the lease manager may have something to do again.
+	woken chan struct{}
 }
 
 // spanName returns the name of the span of an attempt at an execution of a kind.
@@ -53,7 +55,10 @@ func spanNamesOf(handlers map[string]activity.Handler) map[string]string {
 }
 
 // markUncertain makes the next renewal compare the leases with those of the engine.
-func (s *services) markUncertain() { s.uncertain.Store(true) }
+func (s *services) markUncertain() {
+	s.uncertain.Store(true)
+	engine.TrySend(s.woken)
+}
 
 // warnOfShortLease logs a warning if a lease can expire before a silent connection is closed.
 func (s *services) warnOfShortLease(ctx context.Context) {

@@ -24,6 +24,5 @@ func TestSweepsOfManyWorkers(t *testing.T) {
 			swept = append(swept, at)
 		}
 	}
-	assert.Equal(t, []time.Duration{time.Minute, 2 * time.Minute, 150 * time.Second, 165 * time.Second,
-		3 * time.Minute}, swept)
+	assert.Equal(t, []time.Duration{5 * time.Minute, 10 * time.Minute, 11 * time.Minute, 12 * time.Minute}, swept)
 }

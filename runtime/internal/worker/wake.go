@@ -20,9 +20,11 @@ const (
 	// serverSweep is the interval at which a worker without peers sweeps all its shards, in case a wake-up
 	// was lost; clusterSweep is that interval on a cluster, whose servers forward messages over links that
 	// can fail without notice. With more peers each worker sweeps less often, but at least every maxSweep.
-	serverSweep  = 15 * time.Second
+	serverSweep  = time.Minute
 	clusterSweep = 5 * time.Second
-	maxSweep     = time.Minute
+	maxSweep     = 5 * time.Minute
+	// releaseEvery is the least time between two looks at executions that are blocked until a worker like this appears.
+	releaseEvery = time.Minute
 	// peersPerSweep is the number of peers that adds one more interval to the time between two sweeps.
 	peersPerSweep = 4
 )
@@ -169,6 +171,9 @@ func (s *Run) handleControl(ctx context.Context, message string) {
 // presenceLoop announces the worker, removes silent peers, sweeps, and from time to time releases blocked
 // executions, until ctx ends.
 func (s *Run) presenceLoop(ctx context.Context) {
+	if s.session.Quiet {
+		return // listen does the same whenever a message may have been lost
+	}
 	present := time.NewTicker(dispatch.PresenceEvery)
 	defer present.Stop()
 	sweeps := sweepTimer{every: s.sweepEvery(), last: time.Now()}
@@ -183,7 +188,7 @@ func (s *Run) presenceLoop(ctx context.Context) {
 			s.peers.RemoveSilent(now)
 			s.publishPresence(ctx)
 			s.reportDue(ctx, now)
-			if now.Sub(announced) > max(sweeps.every, maxSweep)-dispatch.PresenceEvery/2 {
+			if now.Sub(announced) > max(sweeps.every, releaseEvery)-dispatch.PresenceEvery/2 {
 				announced = now
 				s.releaseAllBlocked(ctx)
 			}
