@@ -220,7 +220,7 @@ func TestEventsOfABrokenCall(t *testing.T) {
 		require.NoError(t, other.Pause(ctx, "later"))
 		require.Len(t, readLog(t, b, run, "", 500), 1)
 		log := readLog(t, b, other, "", 500)
-		require.Equal(t, []string{"flow_submitted|||", "flow_paused|||"}, []string{textOf(log[0]), textOf(log[len(log)-1])})
+		require.Equal(t, []string{"flow_submitted|||", "flow_paused|||client"}, []string{textOf(log[0]), textOf(log[len(log)-1])})
 		b.Wipe(t) // what is left of the run is not whole
 	})
 }

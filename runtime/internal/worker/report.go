@@ -17,8 +17,10 @@ import (
 
 const (
 	// reportEvery is the time between two reports of a worker, reportTTL how long one counts.
-	reportEvery = 2 * dispatch.PresenceEvery
+	reportEvery = dispatch.PresenceEvery
 	reportTTL   = 3*reportEvery + 5*time.Second
+	// quietTTL is how long the report of a worker counts that reports only once, on a virtual clock.
+	quietTTL = 10 * 365 * 24 * time.Hour
 )
 
 // States of the record of a worker.
@@ -48,6 +50,9 @@ func (s *Run) report(ctx context.Context, state string) {
 	call := enginerpc.ReportWorkerCall{
 		Partition: engine.Directory(), WorkerInstanceID: s.worker.Instance, State: state,
 		Used: int64(s.leases.size()), TTL: reportTTL,
+	}
+	if s.session.Quiet {
+		call.TTL = quietTTL
 	}
 	if !s.reports.described {
 		s.describe(&call)

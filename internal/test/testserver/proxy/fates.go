@@ -28,6 +28,16 @@ func CutCalls(oneIn int) func(chunk []byte) Fate {
 	}
 }
 
+// CutFunction cuts each connection on which a call of a function was just forwarded.
+func CutFunction(function string) func(chunk []byte) Fate {
+	return func(chunk []byte) Fate {
+		if bytes.Contains(chunk, []byte(function)) {
+			return Cut
+		}
+		return Pass
+	}
+}
+
 // StallAfter passes a number of calls of a function, the last one without its reply, closes the channel, and stalls
 // every connection on which data is sent from then on.
 func StallAfter(function string, calls int, stalled chan<- struct{}) func(chunk []byte) Fate {
