@@ -47,7 +47,7 @@ func live(t *flowtest.T, work, tick *flow.Definition[int, int]) {
 	begun := time.Now()
 	run := flowtest.Start(t, work, 7)
 	run.MustResult()
-	t.Advance(begun.Add(24 * time.Hour).Sub(time.Now()))
+	t.Advance(time.Until(begun.Add(24 * time.Hour)))
 }
 
 // tick is the flow of a schedule.
