@@ -41,9 +41,9 @@ const (
 // approvers is how many people have to agree.
 const approvers = 2
 
-// Deployment declares the flow. If it is not decided within the time of escalation, it escalates and keeps waiting. A plain flow
-// does without what an engine of the contract's functions alone lacks: it waits for two answers, of which none may be a no, and
-// takes nothing back.
+// Deployment declares the flow. If it is not decided within the time of escalation, it escalates and keeps waiting. A
+// plain flow does without what an engine of the contract's functions alone lacks: it waits for two answers, of which
+// none may be a no, and takes nothing back.
 func Deployment(escalation time.Duration, plain bool) (*flow.Definition[Change, Deployed], error) {
 	f := flow.New[Change, Deployed](flowName,
 		flow.Describe("Deploys a web site when two people agree, and takes back what is not good."))

@@ -181,7 +181,8 @@ func resolved(path string) (string, error) {
 
 func runFlags(flags *flag.FlagSet, o *options) {
 	flags.StringVar(&o.defect, "defect", "", "break the change on purpose; `kind` is test or verify")
-	flags.BoolVar(&o.plain, "plain", false, "use what engines of other projects have as well, with ?contract=15 in the URL of the server: "+
+	flags.BoolVar(&o.plain, "plain", false, "use what engines of other projects have as well, "+
+		"with ?contract=15 in the URL of the server: "+
 		"wait for two answers, take nothing back")
 	flags.DurationVar(&o.escalation, "escalate", o.escalation,
 		"`time` after which a deployment that nobody has decided about is escalated")

@@ -60,7 +60,8 @@ func (k *Keeper) taskTable() []keepertask.Task {
 			"notifies nodes of the end of their child runs; ends and purges child runs that no node needs",
 		},
 		{engine.TaskAdmission, "", k.sweepEvery(), "acquires permits for executions whose worker did not"},
-		{engine.TaskRetention, "", k.sweepEvery(), "purges runs whose retention is over, and graphs of which no run was submitted for an hour"},
+		{engine.TaskRetention, "", k.sweepEvery(),
+			"purges runs whose retention is over, and graphs of which no run was submitted for an hour"},
 		{engine.TaskSuspensionTimeout, "suspension_timeout", k.sweepEvery(), "ends waits that have timed out"},
 		{
 			engine.TaskPendingWaitpointExpiry, "pending_wp_expiry", k.sweepEvery(),
