@@ -75,7 +75,7 @@ func Sub[I, O, In, Out any](
 	var codec activity.Codec = activity.JSON{}
 	var graph *flowgraph.Graph
 	if def != nil && def.graph != nil {
-		handlers, codec, graph = def.handlers, def.codecOrJSON(), def.graph
+		handlers, codec, graph = def.handlers, def.Codec(), def.graph
 	}
 	return Ref[O]{owner: f.b, index: f.b.sub(name, graph, handlers, codec, input, opts)}
 }

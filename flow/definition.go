@@ -62,7 +62,7 @@ func (d *Definition[In, Out]) Handlers() []activity.Handler {
 
 // EncodeInput returns the bytes to start a run with.
 func (d *Definition[In, Out]) EncodeInput(in In) ([]byte, error) {
-	c := d.codecOrJSON()
+	c := d.Codec()
 	data, err := c.Encode(in)
 	if err != nil {
 		return nil, fmt.Errorf("flow %q: input %T does not encode into %s: %w", d.Name(), in, c.Name(), err)
@@ -76,7 +76,7 @@ func (d *Definition[In, Out]) DecodeResult(data []byte) (Out, error) {
 	if d.view().Return == "" {
 		return out, nil
 	}
-	c := d.codecOrJSON()
+	c := d.Codec()
 	if err := c.Decode(data, &out); err != nil {
 		return out, fmt.Errorf("flow %q: result does not decode from %s into %T: %w", d.Name(), c.Name(), out, err)
 	}
@@ -111,7 +111,8 @@ func (d *Definition[In, Out]) view() *flowgraph.Graph {
 	return d.graph
 }
 
-func (d *Definition[In, Out]) codecOrJSON() activity.Codec {
+// Codec returns the codec of the flow's input and result: JSON unless WithCodec sets another one.
+func (d *Definition[In, Out]) Codec() activity.Codec {
 	if d == nil || d.codec == nil {
 		return activity.JSON{}
 	}

@@ -91,8 +91,12 @@ func (d *RunDescription) drawn(as func(*flowgraph.Graph) string) string {
 // NodeDescription is the state of one node of a run.
 type NodeDescription struct {
 	Name, Activity, Lane string
-	ExecutionID          enginecore.ExecutionID
-	State                NodeState
+	// Kind is what the node is. Activity is that of the items for a map, and empty for a waitpoint and a sub-flow.
+	Kind describe.Kind
+	// Capabilities are those that its worker must have.
+	Capabilities []string
+	ExecutionID  enginecore.ExecutionID
+	State        NodeState
 	// Why describes in English what the node waits for; empty when it runs or has ended. It is the sentence of Waiting.
 	Why string
 	// Waiting explains for programs what the node waits for, since when, and what ends the wait; zero when it runs or
@@ -288,9 +292,9 @@ func describeNode(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time
 		child = &ChildRun{FlowID: n.ChildFlowID}
 	}
 	failed, category := engine.PlainFailure(n.FailureReason, n.FailureCategory)
-	return NodeDescription{
-		Child: child,
-		Name:  n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
+	description := NodeDescription{
+		Child: child, Kind: kindOf(n, spec),
+		Name: n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
 		State: NodeState(n.State), Waiting: explain.Waiting(n, spec, now), limits: n.Limits,
 		Attempts: int(n.Attempts), Retries: int(n.RetryCount),
 		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent,
@@ -299,6 +303,22 @@ func describeNode(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time
 		StartedAt: n.StartedAt, ClaimedAt: n.LeaseAcquiredAt, CompletedAt: n.CompletedAt, DueAt: n.DelayUntil,
 		LeaseExpiresAt: n.LeaseExpiresAt, Overdue: explain.LateBy(explain.KeeperDue(n), now),
 	}
+	if spec != nil {
+		description.Capabilities = spec.Capabilities
+	}
+	return description
+}
+
+func kindOf(n enginerpc.DescribedNode, spec *flowgraph.Node) describe.Kind {
+	switch {
+	case n.Kind == submit.MapKind:
+		return describe.Map
+	case n.Kind == submit.SubKind:
+		return describe.SubFlow
+	case spec != nil && spec.Wait != nil:
+		return describe.Waitpoint
+	}
+	return describe.Task
 }
 
 // nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to

@@ -62,7 +62,7 @@ type Waitpoint struct {
 	// waitpoint, Needed is 0, because the function has not set it yet, and Received counts all signals that are kept.
 	Needed, Received int
 	// Token authorizes signals to the waitpoint. Handle it like a password.
-	Token activity.Token
+	Token activity.Token `json:",omitzero"`
 }
 
 // explain says what the waitpoint waits for.

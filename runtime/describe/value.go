@@ -29,14 +29,7 @@ func (v *Value) JSON() json.RawMessage {
 // MarshalJSON encodes the value with its codec and size: as "json" if it is JSON, as "text" if it is the beginning of
 // JSON, and otherwise as "data" in base64.
 func (v *Value) MarshalJSON() ([]byte, error) {
-	out := struct {
-		Codec     string          `json:"codec"`
-		Size      int             `json:"size"`
-		Truncated bool            `json:"truncated,omitempty"`
-		JSON      json.RawMessage `json:"json,omitempty"`
-		Text      string          `json:"text,omitempty"`
-		Data      []byte          `json:"data,omitempty"`
-	}{Codec: v.Codec, Size: v.Size, Truncated: v.Truncated}
+	out := encodedValue{Codec: v.Codec, Size: v.Size, Truncated: v.Truncated}
 	switch {
 	case v.JSON() != nil:
 		out.JSON = v.Data
@@ -46,4 +39,30 @@ func (v *Value) MarshalJSON() ([]byte, error) {
 		out.Data = v.Data
 	}
 	return json.Marshal(out)
+}
+
+// UnmarshalJSON decodes what MarshalJSON has written.
+func (v *Value) UnmarshalJSON(text []byte) error {
+	var in encodedValue
+	if err := json.Unmarshal(text, &in); err != nil {
+		return err
+	}
+	*v = Value{Codec: in.Codec, Size: in.Size, Truncated: in.Truncated, Data: in.Data}
+	switch {
+	case in.JSON != nil:
+		v.Data = in.JSON
+	case in.Text != "":
+		v.Data = []byte(in.Text)
+	}
+	return nil
+}
+
+// encodedValue is the JSON form of a value.
+type encodedValue struct {
+	Codec     string          `json:"codec"`
+	Size      int             `json:"size"`
+	Truncated bool            `json:"truncated,omitempty"`
+	JSON      json.RawMessage `json:"json,omitempty"`
+	Text      string          `json:"text,omitempty"`
+	Data      []byte          `json:"data,omitempty"`
 }

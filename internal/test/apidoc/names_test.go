@@ -18,7 +18,7 @@ var exportedNames = map[string]int{
 	"activity/activitytest": 3,
 	"admin":                 54,
 	"flow":                  69,
-	"flowtest":              31,
+	"flowtest":              32,
 	"runtime":               155,
 	"runtime/approvals":     19,
 	"runtime/catalogue":     5,
@@ -30,7 +30,7 @@ var exportedNames = map[string]int{
 	"runtime/runfeed":       3,
 	"runtime/valuefault":    3,
 	"runtime/why":           28,
-	"runtime/describe":      19,
+	"runtime/describe":      24,
 }
 
 // Packages that users meet do not grow without a decision.

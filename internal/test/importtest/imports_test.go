@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"runtime/health":     {},
 	"runtime/inspection": {},
 	"runtime/runcount":   {},
+	"runtime/runcheck":   {"activity", "runtime", "runtime/catalogue", "runtime/describe"},
 	"runtime/runevent":   {},
 	"runtime/runfeed":    {"enginecore", "runtime/runevent"},
 	"runtime/valuefault": {},
@@ -53,7 +54,7 @@ var mayImport = map[string][]string{
 	"flowtest": {
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc",
 		"internal/flowgraph", "internal/test/testserver", "internal/test/testserver/download", "lua", "runtime",
-		"runtime/runevent",
+		"runtime/runcheck", "runtime/runevent",
 	},
 
 	// The rooms: inspect, which looks at all of it; worker and keeper on top, which do not know each other; then what

@@ -1,0 +1,22 @@
+package flowtest
+
+import (
+	"iter"
+	"testing"
+
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/runcheck"
+)
+
+// CheckRuns fails the test for each run that a program could not carry on: the gate before a deploy. The runs are
+// those of a file that runcheck.Export has written, read by runcheck.Read, or the open ones of an engine, by
+// runcheck.Open. It needs no engine of its own, so the test need not be one of Run.
+func CheckRuns(t testing.TB, program runcheck.Program, runs iter.Seq2[*runtime.RunDescription, error]) {
+	t.Helper()
+	for problem, err := range program.Check(runs) {
+		if err != nil {
+			t.Fatalf("flowtest: %v", err)
+		}
+		t.Errorf("flowtest: %s", problem)
+	}
+}

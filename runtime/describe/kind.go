@@ -1,0 +1,15 @@
+package describe
+
+// Kind is what a node of a run is.
+type Kind string
+
+// Kinds of nodes. A run that stores no graph has nodes of kind Task only.
+const (
+	// Task is a node whose activity a worker runs; the items of a map are such nodes of its child run.
+	Task Kind = "activity"
+	// Waitpoint waits for signals, without a worker.
+	Waitpoint Kind = "waitpoint"
+	// Map runs its activity for each item of a list, and SubFlow runs another flow, in a child run.
+	Map     Kind = "map"
+	SubFlow Kind = "sub_flow"
+)
