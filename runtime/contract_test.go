@@ -3,12 +3,15 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -201,5 +204,47 @@ func TestContractDescribeWatchList(t *testing.T) {
 		require.Equal(t, "seen", page.Runs[0].Run)
 		require.Equal(t, runtime.RunSucceeded, page.Runs[0].State)
 		require.ErrorIs(t, run.Cancel(ctx, "late"), runtime.ErrRunOver)
+	})
+}
+
+// Of what may run in one partition, a worker takes the highest priority first.
+func TestContractPriorities(t *testing.T) {
+	t.Parallel()
+	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		var mu sync.Mutex
+		var order []int
+		a := activity.New("note", func(_ context.Context, priority int) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, priority)
+			return priority, nil
+		})
+		sum := activity.New("sum", func(_ context.Context, in []int) (int, error) { return len(in), nil })
+		f := flow.New[int, int]("priorities")
+		var refs []flow.Ref[int]
+		for _, p := range []int{0, 5, 9000, 2} {
+			refs = append(refs, flow.Node(f, fmt.Sprintf("p%d", p), a, flow.Const(p), activity.Priority(p)))
+		}
+		flow.Return(f, flow.Node(f, "sum", sum, flow.List(refs...)))
+		def, err := f.Build()
+		require.NoError(t, err)
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		// All of them may run before the worker comes.
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			d, err := run.Describe(ctx)
+			require.NoError(t, err)
+			for _, n := range d.Nodes {
+				if n.Name != "sum" && n.State != runtime.NodeWaiting {
+					return n.Name + " is " + string(n.State)
+				}
+			}
+			return ""
+		})
+		b.Worker(t, []activity.Handler{a, sum}, runtime.WorkerConfig{Concurrency: 1})
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []int{9000, 5, 2, 0}, order)
 	})
 }
