@@ -79,3 +79,9 @@ func LookForKeepersEvery(e *Engine, d time.Duration) {
 
 // KeepersSeen counts the keepers that are connected.
 func KeepersSeen(ctx context.Context, e *Engine) (int64, bool) { return e.session.KeepersSeen(ctx) }
+
+// Sweeping returns the config of a worker that looks for work so often without being told.
+func Sweeping(config WorkerConfig, every time.Duration) WorkerConfig {
+	config.sweep = every
+	return config
+}

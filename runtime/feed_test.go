@@ -154,7 +154,7 @@ func TestSlowWatcherMissesNothing(t *testing.T) {
 // A feed that is gone costs a watcher a few seconds, and no event.
 func TestWatchWithoutHints(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		gate := make(chan struct{})
 		def := gated(t, gate, 1)

@@ -238,7 +238,7 @@ func TestOwnSetIsClaimed(t *testing.T) {
 		at := enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}
 		set, own := keys.LaneEligible(home, activity.DefaultLane), keys.LaneEligible(at, activity.DefaultLane)
 		require.NoError(t, client.Do(ctx, client.B().Rename().Key(set).Newkey(own).Build()).Error())
-		b.Worker(t, []activity.Handler{l.work})
+		b.Worker(t, []activity.Handler{l.work}, runtime.Sweeping(runtime.WorkerConfig{}, 100*time.Millisecond))
 		b.Settle(t)
 		require.Len(t, l.ran(), 1)
 	})

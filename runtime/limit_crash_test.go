@@ -332,7 +332,7 @@ func TestQuotaModel(t *testing.T) {
 // the engine decides is not known, only between which times.
 func TestQuotaWindow(t *testing.T) {
 	t.Parallel() // most of it is waiting
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := enginerpc.ConnOf(b.Engine)
 		const most, window = 8, 200 * time.Millisecond

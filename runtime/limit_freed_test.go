@@ -19,7 +19,7 @@ import (
 // which there is none, nor the look of a worker into every partition can come before the time is over.
 func TestFreedPlaceIsTakenAgain(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
 		const places, rounds = 7, 40
 		workers, slots := 20, 10
 		if os.Getenv("FLOWFABRIC_SOAK") != "" {

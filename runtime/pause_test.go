@@ -157,7 +157,7 @@ func TestPausedRun(t *testing.T) {
 // A paused run can be cancelled, and a resumption that was cut short is completed by a keeper.
 func TestPausesEndSomehow(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
 		p := newPausable(t, b, nil)
 		b.Worker(t, []activity.Handler{p.add})
 		b.Keeper(t)

@@ -195,7 +195,7 @@ func TestPurgeInParts(t *testing.T) {
 func TestKeepersPurgeWhatIsDue(t *testing.T) {
 	t.Parallel()
 	retention := runtime.Retention{Default: 20 * time.Millisecond, Cancelled: flow.KeepForever}
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		c := newCourse()
 		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.WorkerConfig{

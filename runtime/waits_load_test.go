@@ -21,7 +21,7 @@ func TestMultitudeTimesOut(t *testing.T) {
 	t.Parallel()
 	const patience = 2 * time.Second
 	def := waiter(t, "late", activity.Timeout(patience, activity.ResumeOnTimeout))
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*enginetest.Patience)
 		defer cancel()
 		count := waitingCount(t)

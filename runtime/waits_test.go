@@ -178,7 +178,7 @@ func TestWaitpointTimeouts(t *testing.T) {
 		require.NoError(t, err)
 		return def
 	}
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		b.Worker(t, []activity.Handler{seen, say})
 		for _, tc := range []struct {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,6 +51,19 @@ type Bench struct {
 func Each(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
 	t.Helper()
 	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, New(t, kind, config...)) })
+}
+
+// EachTimed is Each for a test that waits for time: the embedded engine has a virtual clock there (testing/synctest),
+// which jumps to the next thing that is due when all goroutines of the test wait.
+func EachTimed(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
+	t.Helper()
+	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) {
+		if kind != testserver.Embedded {
+			test(t, New(t, kind, config...))
+			return
+		}
+		synctest.Test(t, func(t *testing.T) { test(t, New(t, kind, config...)) })
+	})
 }
 
 // EachAlone runs a test on one engine after the other, because it measures something.
