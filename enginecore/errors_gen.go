@@ -75,14 +75,14 @@ const (
 	// ErrFireTooLate comes from ffx_submit. Details: start_before, now.
 	ErrFireTooLate Code = "fire_too_late"
 	// ErrFlowAlreadyTerminal comes from ff_stage_dependency_edge, ff_add_execution_to_flow,
-	// ff_cancel_flow, ffx_set_priority, ffx_pause_flow, ffx_cancel_flow. Details: state.
+	// ff_cancel_flow, ffx_set_priority, ffx_pause_flow, ffx_move_start, ffx_cancel_flow. Details: state.
 	ErrFlowAlreadyTerminal Code = "flow_already_terminal"
 	// ErrFlowIDConflict comes from ffx_submit. Details: what, stored, given.
 	ErrFlowIDConflict Code = "flow_id_conflict"
 	// ErrFlowNotFound comes from ff_set_flow_tags, ff_stage_dependency_edge, ff_set_edge_group_policy,
 	// ff_add_execution_to_flow, ff_cancel_flow, ffx_find_node, ffx_set_priority, ffx_pause_flow,
 	// ffx_resume_flow, ffx_list_waitpoints, ffx_rerun, ffx_describe_flow, ffx_flow_result,
-	// ffx_flow_failures, ffx_cancel_flow.
+	// ffx_flow_failures, ffx_move_start, ffx_cancel_flow.
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrFlowNotPublished comes from ffx_read_published.
 	ErrFlowNotPublished Code = "flow_not_published"
@@ -125,12 +125,13 @@ const (
 	// ffx_complete_many, ffx_fail, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal,
 	// ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_save_bulk_job, ffx_project_flows,
 	// ffx_list_nodes, ffx_rerun, ffx_count_runs, ffx_list_runs, ffx_describe_flow, ffx_read_values,
-	// ffx_flow_failures, ffx_read_events, ffx_cancel_flow, ffx_trim, ffx_link_child, ffx_await_child,
-	// ffx_child_ended, ffx_read_results, ffx_admit, ffx_verify_admissions, ffx_hold_places, ffx_exchange,
-	// ffx_set_quota, ffx_set_budget_gates, ffx_verify_budget_use, ffx_budget_done, ffx_use_budget,
-	// ffx_set_budget, ffx_write_schedule, ffx_read_schedule, ffx_delete_schedule, ffx_report_worker,
-	// ffx_count_members, ffx_reconcile_quotas, ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile,
-	// ffx_reconcile_edges, ffx_check_keys, ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
+	// ffx_flow_failures, ffx_read_events, ffx_move_start, ffx_cancel_flow, ffx_trim, ffx_link_child,
+	// ffx_await_child, ffx_child_ended, ffx_read_results, ffx_admit, ffx_verify_admissions,
+	// ffx_hold_places, ffx_exchange, ffx_set_quota, ffx_set_budget_gates, ffx_verify_budget_use,
+	// ffx_budget_done, ffx_use_budget, ffx_set_budget, ffx_write_schedule, ffx_read_schedule,
+	// ffx_delete_schedule, ffx_report_worker, ffx_count_members, ffx_reconcile_quotas,
+	// ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile, ffx_reconcile_edges, ffx_check_keys,
+	// ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
 	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint.
@@ -192,6 +193,8 @@ const (
 	ErrRetentionLimitExceeded Code = "retention_limit_exceeded"
 	// ErrRotationConflict comes from ff_rotate_waitpoint_hmac_secret. Details: kid.
 	ErrRotationConflict Code = "rotation_conflict"
+	// ErrRunStarted comes from ffx_move_start.
+	ErrRunStarted Code = "run_started"
 	// ErrScheduleChanged comes from ffx_write_schedule, ffx_delete_schedule. Details: version.
 	ErrScheduleChanged Code = "schedule_changed"
 	// ErrScheduleNotFound comes from ffx_read_schedule_plan.

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "274-fe820c2b56f72a37"
+const build = "277-b37b9a9133c6da5d"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -38,7 +39,7 @@ func (c *Client) Close() {
 	}
 }
 
-// StartOption adjusts a call of Start: WithID, WithTag or WithActor.
+// StartOption adjusts a call of Start: WithID, WithTag, WithActor, StartAt or StartAfter.
 type StartOption interface {
 	// start reports whether the option is one, not nil.
 	start(*startConfig) bool
@@ -49,6 +50,8 @@ type startConfig struct {
 	named bool
 	actor string
 	tags  map[string]string
+	// startAt is the time of the start; zero is now.
+	startAt time.Time
 }
 
 // startFunc is a StartOption that adjusts nothing but starts.
@@ -69,7 +72,8 @@ func startConfigOf(opts []StartOption) (startConfig, error) {
 			faults = append(faults, nilOption(i))
 		}
 	}
-	return c, errors.Join(append(faults, engine.CheckText("actor", c.actor, engine.MaxActor))...)
+	faults = append(faults, engine.CheckText("actor", c.actor, engine.MaxActor), checkStartAt(c.startAt))
+	return c, errors.Join(faults...)
 }
 
 // WithID sets the run id, which is unique within a namespace and flow. If a run with that id, the same graph and the

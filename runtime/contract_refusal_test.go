@@ -84,10 +84,11 @@ func TestContractRefusesOperations(t *testing.T) {
 	run := b.Client.Run("chain", started.ID())
 	operations := map[string]error{
 		"rerun": run.Rerun(ctx, runtime.RerunFailed()), "cancel a node": run.CancelNode(ctx, "n0", "no"), "purge": run.Purge(ctx),
-		"priority": run.SetPriority(ctx, 1), "pause": run.Pause(ctx, "no"), "pause of a schedule": b.Client.PauseSchedule(ctx, "x", "no"),
+		"priority": run.SetPriority(ctx, 1), "start": run.MoveStart(ctx, time.Now()), "pause": run.Pause(ctx, "no"), "pause of a schedule": b.Client.PauseSchedule(ctx, "x", "no"),
 	}
 	for _, operations["schedules"] = range b.Client.Schedules(ctx) {
 	}
+	_, operations["a later start"] = runtime.Start(ctx, b.Client, chainOf(t, addOne(), 1), 1, runtime.StartAfter(time.Hour))
 	_, operations["feed"] = b.Client.Feed(ctx, runfeed.Filter{}, "")
 	_, operations["bulk job"] = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Purge(), bulk.Options{})
 	_, operations["preview of a bulk job"] = b.Client.PreviewBulkJob(ctx, runtime.RunQuery{}, bulk.Purge(), bulk.Options{})

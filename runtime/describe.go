@@ -34,6 +34,8 @@ type RunDescription struct {
 	CreatedAt                 time.Time
 	// ClosedAt is when the last node ended; zero while nodes are open.
 	ClosedAt time.Time
+	// StartsAt is the time of StartAt or MoveStart, also when it is over; zero for a run that was started at once.
+	StartsAt time.Time
 	// DeadlineAt is when the run expires; zero without a deadline.
 	DeadlineAt time.Time
 	// Overdue is how far the run is past DeadlineAt without having expired, by the engine's clock; zero for delays of
@@ -244,7 +246,7 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 	d := &RunDescription{
 		Flow: r.FlowName, Run: r.RunID, FlowID: id, State: runState(r.State, r.Outcome), FailedNode: r.FailedNode,
 		FailureReason: r.FailureReason, FailureCategory: r.FailureCategory, CancelReason: r.CancelReason,
-		CancelledBy: r.CancelledBy, CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt,
+		CancelledBy: r.CancelledBy, CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt, StartsAt: r.StartAt,
 		OpenNodes: int(r.OpenNodes),
 	}
 	d.FailureReason, d.FailureCategory = engine.PlainFailure(d.FailureReason, d.FailureCategory)

@@ -30,6 +30,7 @@ func (r *RunRef) explain(ctx context.Context, d *RunDescription, now time.Time) 
 	if err := r.client.explainUnserved(ctx, d); err != nil {
 		return err
 	}
+	d.explainStart(now)
 	d.explainEnd()
 	r.client.explainOverdue(ctx, d, now)
 	for i := range d.Nodes {
@@ -258,6 +259,21 @@ func (d *RunDescription) explainEnd() {
 		n := &d.Nodes[i]
 		if n.Waiting.Reason != "" && n.State != NodeActive {
 			n.Waiting = explain.RunOver(n.Waiting, string(d.State))
+		}
+	}
+}
+
+// explainStart says that the run has not started.
+func (d *RunDescription) explainStart(now time.Time) {
+	if !d.StartsAt.After(now) {
+		return
+	}
+	for i := range d.Nodes {
+		if n := &d.Nodes[i]; n.Waiting.Reason == why.Delay && n.Attempts == 0 {
+			n.Waiting = why.Explanation{
+				Reason: why.Start, Since: n.Waiting.Since, Until: d.StartsAt, Sentence: "the run starts at " + explain.Time(d.StartsAt),
+				Remedy: "RunRef.MoveStart",
+			}
 		}
 	}
 }

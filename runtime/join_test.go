@@ -26,17 +26,18 @@ import (
 )
 
 // course is an activity whose input says how it ends: "ok" returns at once, "fail" fails for good, "fail-often" is
-// retried, "hang" waits until it is told to stop, and "gate" until the course's gate is open.
+// retried, "hang" waits until it is told to stop, "gate" until the course's gate is open, and "ok-then" until one hangs.
 type course struct {
 	act     *activity.Activity[string, string]
 	sum     *activity.Activity[[]string, string]
 	gate    chan struct{}
 	hanging atomic.Int32
+	hangs   chan struct{}  // closed when the first one hangs
 	stopped chan time.Time // when those that hang were told so
 }
 
 func newCourse() *course {
-	c := &course{gate: make(chan struct{}), stopped: make(chan time.Time, 256)}
+	c := &course{gate: make(chan struct{}), hangs: make(chan struct{}), stopped: make(chan time.Time, 256)}
 	c.act = activity.New("course", c.run, activity.Retry(activity.NoRetry))
 	c.sum = activity.New("sum", func(_ context.Context, in []string) (string, error) { return strings.Join(in, " "), nil })
 	return c
@@ -50,10 +51,18 @@ func (c *course) run(ctx context.Context, in string) (string, error) {
 	case "fail-often":
 		return "", errors.New("on purpose, once more")
 	case "hang":
-		c.hanging.Add(1)
+		if c.hanging.Add(1) == 1 {
+			close(c.hangs)
+		}
 		<-ctx.Done()
 		c.stopped <- time.Now()
 		return "", context.Cause(ctx)
+	case "ok-then":
+		select {
+		case <-c.hangs:
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
 	case "gate":
 		select {
 		case <-c.gate:

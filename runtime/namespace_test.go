@@ -74,6 +74,9 @@ var acrossNamespaces = map[string]struct {
 	"SetPriority": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).SetPriority(ctx, 9)
 	}, runtime.ErrRunNotFound},
+	"MoveStart": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).MoveStart(ctx, time.Time{})
+	}, runtime.ErrRunNotFound},
 	"SetNodePriority": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).SetNodePriority(ctx, x.node, 9)
 	}, runtime.ErrRunNotFound},

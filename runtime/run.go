@@ -73,11 +73,14 @@ func planRun[In, Out any](
 func (c *Client) newPlan(
 	compiled *submit.CompiledFlow, config startConfig, tags []enginerpc.SubmitTag, input []byte,
 ) (*submit.RunPlan, error) {
+	if !config.startAt.IsZero() && !engine.Has[engine.RunControl](c.session.Backend) {
+		return nil, fmt.Errorf("flow %s: start later: %w", compiled.Graph.Name, ErrNotInContract)
+	}
 	plan, err := submit.NewPlan(c.session, compiled, config.id, input)
 	if err != nil {
 		return nil, err
 	}
-	plan.Creator = config.actor
+	plan.Creator, plan.StartAt = config.actor, config.startAt
 	plan.OwnTags, plan.Tags = len(config.tags) > 0, tags
 	return plan, nil
 }

@@ -198,6 +198,15 @@ var whyCases = map[why.Reason]struct {
 	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
 		require.WithinDuration(t, time.Now().Add(time.Hour), e.Until, 30*time.Minute)
 	}},
+	why.Start: {func(c *whyCase) *runtime.RunRef {
+		run, err := runtime.Start(c.ctx, c.Client, single(c.t, c.pass("later")), 1, runtime.StartAfter(time.Hour))
+		require.NoError(c.t, err)
+		return run.RunRef
+	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+		require.WithinDuration(t, time.Now().Add(time.Hour), e.Until, 30*time.Minute)
+		require.Contains(t, e.Sentence, "the run starts at ")
+		require.Equal(t, "RunRef.MoveStart", e.Remedy)
+	}},
 	why.Retry: {func(c *whyCase) *runtime.RunRef {
 		a := activity.New("fails", func(context.Context, int) (int, error) { return 0, errors.New("no route") },
 			activity.Lane(c.lane), activity.Retry(activity.Exponential{First: time.Hour, Attempts: 3}))

@@ -59,6 +59,7 @@ type DescribeFlowReply struct {
 	Now               time.Time
 	FairKey           string
 	Priority          string
+	StartAt           time.Time
 }
 
 // DescribeFlow runs ffx2_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
@@ -153,6 +154,9 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		}
 		if r.left() > 0 {
 			out.Priority = textValue[string](r, "priority")
+		}
+		if r.left() > 0 {
+			out.StartAt = timeValue(r, "start_at")
 		}
 	default:
 		r.unknownStatus()

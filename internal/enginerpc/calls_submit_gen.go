@@ -19,6 +19,8 @@ type SubmitCall struct {
 	Namespace string
 	// Deadline: optional.
 	Deadline time.Duration
+	// StartAt: optional.
+	StartAt time.Time
 	// CreatorIdentity: optional.
 	CreatorIdentity string
 	// Retention: optional.
@@ -105,10 +107,11 @@ type SubmitReply struct {
 // Budgets that a run brings replace those of its graph. `retention` is how long runs are kept after
 // their end (ms): one time for all outcomes, or four, for success, failed, cancelled and expired; a
 // negative time, and none, is for ever. Runs with a `fair_key` take turns with those of other keys in
-// their lanes. A run that a schedule starts brings the one fire that it is of: a fire creates one run
-// at most, also when that run has been purged, and none after `start_before`. Of many roots, one call
-// releases some: `more` says that the same call again releases others. Those that nobody asks for are
-// released by the keeper.
+// their lanes. With `start_at`, nothing of the runs is eligible before that time, from which their
+// deadline counts. A run that a schedule starts brings the one fire that it is of: a fire creates one
+// run at most, also when that run has been purged, and none after `start_before`. Of many roots, one
+// call releases some: `more` says that the same call again releases others. Those that nobody asks for
+// are released by the keeper.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrGraphUnknown, ErrFlowPurging, ErrFlowIDConflict, ErrFireTooLate, ErrInvalidInput,
@@ -122,7 +125,7 @@ func (SubmitCall) info() callInfo {
 }
 
 func (c SubmitCall) encode(w *wire) {
-	w.reserve(1, 14+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires))
+	w.reserve(1, 15+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires))
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Graph)
@@ -130,6 +133,7 @@ func (c SubmitCall) encode(w *wire) {
 	w.text(c.FlowName)
 	w.text(c.Namespace)
 	w.optionalMillis(c.Deadline)
+	w.time(c.StartAt)
 	w.text(c.CreatorIdentity)
 	w.text(c.Retention)
 	w.int(int64(len(c.Tags)))

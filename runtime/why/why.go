@@ -64,6 +64,8 @@ const (
 const (
 	// Delay: the node was delayed. Until is the end of the delay.
 	Delay Reason = "delay"
+	// Start: the run starts at Until; see runtime.StartAt.
+	Start Reason = "start"
 	// Retry: its last attempt failed. Attempt Have of Need begins at Until; Detail is the failure.
 	Retry Reason = "retry"
 	// KeeperOverdue: a keeper is late with what Subject, another reason, says. Until is when it was due.
@@ -82,7 +84,7 @@ func Reasons() []Reason {
 		Upstreams, Join, Settling, ChildRun, Signals, Escalated,
 		Worker, Unserved, Unregistered, Capability, WorkerLost, LeaseRevoked,
 		LanePaused, ActivityPaused, RunPaused, Operator, Limit, RateWindow, Budget,
-		Delay, Retry, KeeperOverdue, Submission, RunOver, Other,
+		Delay, Start, Retry, KeeperOverdue, Submission, RunOver, Other,
 	}
 }
 

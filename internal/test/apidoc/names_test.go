@@ -19,7 +19,7 @@ var exportedNames = map[string]int{
 	"admin":                 54,
 	"flow":                  69,
 	"flowtest":              32,
-	"runtime":               155,
+	"runtime":               158,
 	"runtime/approvals":     19,
 	"runtime/catalogue":     5,
 	"runtime/fleet":         5,
@@ -29,7 +29,7 @@ var exportedNames = map[string]int{
 	"runtime/runevent":      38,
 	"runtime/runfeed":       3,
 	"runtime/valuefault":    3,
-	"runtime/why":           28,
+	"runtime/why":           29,
 	"runtime/describe":      24,
 }
 

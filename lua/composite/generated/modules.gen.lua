@@ -48,6 +48,7 @@ local run_list = {}
 local run_record = {}
 local run_recount = {}
 local run_rows = {}
+local run_start = {}
 local run_stop = {}
 local scan = {}
 local schedule = {}

@@ -103,8 +103,8 @@ end
 redis.register_function('ffx2_submit', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
   call.begin(keys[1])
-  local tags_count = args[8]
-  local tags, at = group(args, 8, 2, ffx_submit_tags)
+  local tags_count = args[9]
+  local tags, at = group(args, 9, 2, ffx_submit_tags)
   local runs_count = args[at]
   local runs
   runs, at = group(args, at, 6, ffx_submit_runs)
@@ -129,8 +129,9 @@ redis.register_function('ffx2_submit', function(keys, args)
     flow_name = args[3],
     namespace = args[4],
     deadline = args[5],
-    creator_identity = args[6],
-    retention = args[7],
+    start_at = args[6],
+    creator_identity = args[7],
+    retention = args[8],
     tags = tags,
     tags_count = tags_count,
     runs = runs,
@@ -632,6 +633,12 @@ redis.register_function{ function_name = 'ffx2_read_events', flags = { 'no-write
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
   call.begin(keys[1])
   return F.ffx_read_events({ partition = keys[1] }, { flow_id = args[1], after = args[2], limit = args[3] })
+end }
+
+redis.register_function{ function_name = 'ffx2_move_start', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'from', 3) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_move_start({ partition = keys[1] }, { flow_id = args[1], start_at = args[2], from = args[3] }))
 end }
 
 redis.register_function{ function_name = 'ffx2_cancel_flow', flags = { 'allow-oom' }, callback = function(keys, args)

@@ -17,6 +17,10 @@ local function release_root(c, run, ordinal, batch, fair_key)
   local g = graph_store.of_run(run)
   local node = graph_store.node(g, ordinal)
   local execution_id = row.execution_id(run, ordinal)
+  if run.start_at then
+    run_start.hold(c, run, ordinal, run.start_at, node.delay or 0)
+    return COST_OF_SPECIAL
+  end
   if is_held_back(node) or not batch then
     local core_key = key.exec_core(c, execution_id)
     dependency.ready(c, execution_id, core_key, record.read(core_key, dependency.CHILD_FIELDS))
@@ -66,9 +70,10 @@ end
 -- Releases further roots, as far as the call's budget goes. Reports whether all are.
 local function release_more(c, run)
   local flow_key = key.flow_core(c, run.id)
-  local flow = record.read(flow_key, { 'roots_left', 'public_flow_state' })
+  local flow = record.read(flow_key, { 'roots_left', 'public_flow_state', 'start_at' })
   local left = flow and flow.public_flow_state == 'open' and tonumber(flow.roots_left) or 0
   if left > 0 then
+    run.start_at = run_start.at(flow)
     local roots = graph_store.roots(graph_store.of_run(run))
     while left > 0 and c.budget > 0 do
       local ordinal = roots[#roots - left + 1]

@@ -235,7 +235,8 @@ function WRITE.admission(r, text)
   write_more(r, 'admission', text)
 end
 
--- The delay of a node counts from the creation of its run. It is shown until it is over.
+-- The delay of a node counts from the start of its run. It is shown until it is over.
+run_field('start_at', 'start_at')
 CHANGEABLE.delay_until = true
 function READ.delay_until(r)
   if flag(r, row.MORE) or r.more then
@@ -243,7 +244,7 @@ function READ.delay_until(r)
     if text then return text end
   end
   local delay = graph_store.of_row(r).delay
-  local at = delay and r.run.created + tonumber(delay)
+  local at = delay and (tonumber(READ.start_at(r) or nil) or r.run.created) + tonumber(delay)
   return at and at > call.time() and number.time(at) or nil
 end
 function WRITE.delay_until(r, text) write_more(r, 'delay_until', text) end

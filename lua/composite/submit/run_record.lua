@@ -7,7 +7,7 @@ run_record.HASH_DIGITS = 32
 
 -- Fields that the records of the runs of a call have in common, with their values, and how long the list is. What is read with every
 -- node comes first.
-local function common_values(c, A, g, deadline)
+local function common_values(c, A, g, n)
   local values = {
     'public_flow_state', 'open',
     'flow_kind', A.flow_name,
@@ -24,7 +24,8 @@ local function common_values(c, A, g, deadline)
   }
   append(values, 'edge_count', g.head.edges)
   append(values, 'joins', g.has_joins and '1' or '')
-  if deadline then append(values, 'deadline_at', number.text(c.now + deadline)) end
+  if n.deadline_at then append(values, 'deadline_at', number.text(n.deadline_at)) end
+  if n.start_at then append(values, 'start_at', number.text(n.start_at)) end
   append(values, 'creator_identity', A.creator_identity)
   append(values, 'retention', A.retention)
   return values
@@ -41,10 +42,10 @@ local function add(values, count, field, value)
 end
 
 -- The record of a run. `batch` keeps the list of values from one run to the next.
-local function write_core(c, batch, flow_key, A, run, g, deadline)
+local function write_core(c, batch, flow_key, A, run, g, n)
   local values, count, parent = batch.values, batch.value_count, run.parent
   if not values then
-    values = common_values(c, A, g, deadline)
+    values = common_values(c, A, g, n)
     count = #values
     batch.values, batch.value_count = values, count
   end
@@ -82,7 +83,7 @@ local function gather_tags(c, batch, flow_name, tags)
 end
 
 -- Enters a run that is to be created into the lists, and stores what belongs to it beside its record.
-function run_record.enter(c, batch, A, run, deadline)
+function run_record.enter(c, batch, A, run, n)
   local flow_id = run.flow_id
   gather(batch, 'SADD', key.index_flow_index(c), flow_id)
   if run.budgets then batch_writes.text(batch, key.flow_budgets(c, flow_id), run.budgets.text) end
@@ -90,15 +91,15 @@ function run_record.enter(c, batch, A, run, deadline)
   gather_tags(c, batch, A.flow_name, run.tags or A.tags)
   if #batch.tags > 0 then call.chunked('HSET', key.flow_tags(c, flow_id), batch.tags) end
   for i = 1, #batch.lists do gather(batch, 'ZADD', batch.lists[i], c.now_text, flow_id) end
-  if deadline then
-    gather(batch, 'ZADD', key.ffx_flow_deadlines(c), c.now + deadline, flow_id)
-    wake.due(c, c.now + deadline)
+  if n.deadline_at then
+    gather(batch, 'ZADD', key.ffx_flow_deadlines(c), n.deadline_at, flow_id)
+    wake.due(c, n.deadline_at)
   end
 end
 
 -- Creates the record of a run.
-function run_record.write(c, batch, flow_key, A, run, g, deadline)
-  write_core(c, batch, flow_key, A, run, g, deadline)
+function run_record.write(c, batch, flow_key, A, run, g, n)
+  write_core(c, batch, flow_key, A, run, g, n)
   event_log.add(c, run.flow_id, 'flow_submitted')
   run_counts.started(c, A.flow_name, A.namespace, run.parent)
   run_feed.started(c, run.flow_id, A.flow_name, A.namespace, run.run_id, run.parent)

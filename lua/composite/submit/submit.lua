@@ -53,6 +53,8 @@ local function parse(A)
   local n, err = {}, nil
   n.deadline, err = number.optional('deadline', A.deadline, nil)
   if err then return nil, err end
+  n.start_at, err = number.optional('start_at', A.start_at, nil)
+  if err then return nil, err end
   err = purge.check_retention(A.retention)
   if err then return nil, err end
   n.fire, err = schedule.parse_fire(A)
@@ -142,19 +144,19 @@ end
 -- Creates a run that is in the lists already, and gathers its roots in a batch.
 local function create_run(c, batch, A, n, run, g)
   local flow_key = key.flow_core(c, run.flow_id)
-  local flags = g.has_joins and 0 or row.PLAIN
+  local flags = (g.has_joins or n.start_at) and 0 or row.PLAIN -- the start may move, and the deadline with it
   if is_set(run.fair_key) then flags = flags + row.FAIR end
   if run.budgets or g.head.budgets or run.parent then flags = flags + row.SPECIAL end
   if run.behind then flags = flags + row.INPUT end
   local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), key.ffx_graph_rows(c, A.graph), flags,
     run.behind or '')
-  r.known_graph = g
-  run_record.write(c, batch, flow_key, A, run, g, n.deadline)
+  r.known_graph, r.start_at = g, n.start_at
+  run_record.write(c, batch, flow_key, A, run, g, n)
   if n.fire then schedule.note_fire(c, n.fire, flow_key) end
   if g.has_joins or run.limits then write_special(c, r, run, g) end
   row_edges.release_roots(c, r, g, batch, run)
   if not row.is_special(flags) and row.is_plain(r) then
-    run_rows.created(c, r, A, run, n.deadline and number.text(c.now + n.deadline))
+    run_rows.created(c, r, A, run, n.deadline_at and number.text(n.deadline_at))
   end
 end
 
@@ -169,7 +171,7 @@ local function create_all(c, A, n, runs)
   for i = 1, #runs do
     local run = runs[i]
     run.behind = has_short_rows and is_set(run.input) and row_inputs.behind(run.input) or nil
-    run_record.enter(c, batch, A, run, n.deadline)
+    run_record.enter(c, batch, A, run, n)
   end
   batch_writes.finish(batch)
   batch = batch_writes.new()
@@ -189,7 +191,7 @@ end
 --           their node by its ordinal. Budgets that a run brings replace those of its graph. `retention` is how long runs are kept
 --           after their end (ms): one time for all outcomes, or four, for success, failed, cancelled and expired; a
 --           negative time, and none, is for ever. Runs with a `fair_key` take turns with those of other keys in their
---           lanes. A run that a schedule starts brings the one fire that it is of: a fire creates one run at most, also when
+--           lanes. With `start_at`, nothing of the runs is eligible before that time, from which their deadline counts. A run that a schedule starts brings the one fire that it is of: a fire creates one run at most, also when
 --           that run has been purged, and none after `start_before`. Of many roots, one call releases some: `more` says that the
 --           same call again releases others. Those that nobody asks for are released by the keeper.
 -- @flags    derives repeatable intake
@@ -199,6 +201,7 @@ end
 -- @arg      flow_name          text
 -- @arg      namespace          text
 -- @arg      deadline           ms optional
+-- @arg      start_at           unix_ms optional
 -- @arg      creator_identity   text optional
 -- @arg      retention          csv optional
 -- @group    tags               name:text value:text
@@ -219,6 +222,8 @@ function F.ffx_submit(K, A)
   local n, err = parse(A)
   if err then return err end
   local c = call.open(K.partition)
+  if n.start_at and n.start_at <= c.now then n.start_at = nil end
+  n.deadline_at = n.deadline and (n.start_at or c.now) + n.deadline
   err = check_limits(c, A)
   if err then return err end
   recovery.state(c) -- as long as there is nothing that would have to be gone through

@@ -135,6 +135,7 @@ var Features = []Feature{
 	{featureRetain, Refused, "the server's trimmer removes executions", ""},
 	{featureFair, Refused, "lanes are ordered by priority and age", ""},
 	{"schedules", Refused, "the contract has none", ""},
+	{"starting runs later (StartAt, StartAfter, MoveStart)", Refused, "flows have no time of start", ""},
 	{"pauses of runs, lanes and activities", Refused, "the contract has none", ""},
 	{
 		"reruns, cancelling single nodes, changing priorities, purging", Refused,

@@ -30,6 +30,7 @@ func Has[C any](b Backend) bool {
 // RunControl changes runs in other ways than cancelling them as a whole.
 type RunControl interface {
 	CancelNode(context.Context, enginerpc.CancelNodeCall) (enginerpc.CancelNodeReply, error)
+	MoveStart(context.Context, enginerpc.MoveStartCall) (enginerpc.MoveStartReply, error)
 	SetPriority(context.Context, enginerpc.SetPriorityCall) (enginerpc.SetPriorityReply, error)
 	Rerun(context.Context, enginerpc.RerunCall) (enginerpc.RerunReply, error)
 	PurgeFlow(context.Context, enginerpc.PurgeFlowCall) (enginerpc.PurgeFlowReply, error)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -48,6 +49,7 @@ type RunPlan struct {
 	Budgets   []StoredBudget
 	trace     string
 	Creator   string
+	StartAt   time.Time // zero is now
 	Tags      []enginerpc.SubmitTag
 	OwnTags   bool                     // beside those of the flow
 	Fires     []enginerpc.SubmitFire   // the fire of a schedule that the run is of

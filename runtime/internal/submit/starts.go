@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -33,11 +34,12 @@ type StartKey struct {
 	namespace enginecore.Namespace
 	creator   string
 	retention string
+	startAt   time.Time
 }
 
 // StartKeyOf returns the key of a plan: plans with equal keys may share a call.
 func StartKeyOf(plan *RunPlan) StartKey {
-	return StartKey{plan.Partition, plan.Compiled, plan.namespace, plan.Creator, plan.Retention}
+	return StartKey{plan.Partition, plan.Compiled, plan.namespace, plan.Creator, plan.Retention, plan.StartAt}
 }
 
 // startResult is the outcome of one start.
@@ -183,8 +185,8 @@ func StartCall(key StartKey, plans []*RunPlan) enginerpc.SubmitCall {
 	call := enginerpc.SubmitCall{
 		Partition: key.partition, Graph: compiled.formHash(), GraphHash: compiled.Hash, FlowName: compiled.Graph.Name,
 		Namespace: string(key.namespace), Deadline: compiled.Graph.Deadline, CreatorIdentity: key.creator,
-		Retention: key.retention,
-		Tags:      compiled.tags, Runs: make([]enginerpc.SubmitRun, len(plans)),
+		Retention: key.retention, StartAt: key.startAt,
+		Tags: compiled.tags, Runs: make([]enginerpc.SubmitRun, len(plans)),
 	}
 	for i, plan := range plans {
 		call.Runs[i] = enginerpc.SubmitRun{

@@ -1,0 +1,77 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// ErrRunStarted means that the time of the start of a run is over, or that it never had one.
+var ErrRunStarted = errors.New("the run has started")
+
+// maxStartDelay is how far ahead a start may be.
+const maxStartDelay = 10 * 366 * 24 * time.Hour
+
+// StartAt makes the run start at a time, to the millisecond by the engine's clock. The run exists at once: it is listed
+// and described, with RunDescription.StartsAt, and can be cancelled, paused, given another priority, or moved by
+// RunRef.MoveStart. Nothing of it runs before; deadlines, and delays of nodes, count from then on. A time that is over
+// is now. It may be ten years ahead.
+//
+// When Start returns a run that exists, its time does not change.
+func StartAt(t time.Time) StartOption {
+	return startFunc(func(c *startConfig) { c.startAt = t })
+}
+
+// StartAfter is StartAt for a time from now on, by the clock of this program.
+func StartAfter(d time.Duration) StartOption {
+	return startFunc(func(c *startConfig) { c.startAt = time.Now().Add(d) })
+}
+
+// checkStartAt returns what is wrong with the time of a start.
+func checkStartAt(t time.Time) error {
+	if !t.IsZero() && time.Until(t) > maxStartDelay {
+		return invalid("start at %s: must be within 10 years", t.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// MoveStart moves the start of a run that has not started, and its deadline with it: to another time, or to now when
+// that is over or zero. The error wraps ErrRunStarted when it has started, ErrInvalid for a time more than ten years
+// ahead, ErrRunNotFound, ErrRunOver, or in contract mode ErrNotInContract. A run with more than 256 roots is moved in
+// several steps: repeat the call after another error.
+func (r *RunRef) MoveStart(ctx context.Context, t time.Time) error {
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	if err := r.moveStart(ctx, t); err != nil {
+		return r.errorf("move the start of", err)
+	}
+	return nil
+}
+
+func (r *RunRef) moveStart(ctx context.Context, t time.Time) error {
+	if err := checkStartAt(t); err != nil {
+		return err
+	}
+	core, err := offered[engine.RunControl](ctx, r.client)
+	if err != nil {
+		return err
+	}
+	call := enginerpc.MoveStartCall{Partition: r.partition, FlowID: r.flowID, StartAt: t}
+	for {
+		reply, err := core.MoveStart(ctx, call)
+		switch {
+		case errors.Is(err, enginecore.ErrRunStarted):
+			return ErrRunStarted
+		case err != nil:
+			return nodeFault(err)
+		case reply.Next == 0:
+			return nil
+		}
+		call.From = reply.Next
+	}
+}
