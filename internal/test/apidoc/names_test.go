@@ -19,7 +19,7 @@ var exportedNames = map[string]int{
 	"admin":                 54,
 	"flow":                  69,
 	"flowtest":              32,
-	"runtime":               158,
+	"runtime":               162,
 	"runtime/approvals":     19,
 	"runtime/catalogue":     5,
 	"runtime/fleet":         5,

@@ -1,0 +1,61 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// MaxStarts is the most runs of one call of StartMany.
+const MaxStarts = 10_000
+
+// NewRun is one of the runs that StartMany starts.
+type NewRun[In any] struct {
+	Input   In
+	Options []StartOption
+}
+
+// StartedRun is the outcome of one of them: a run or an error, as Start returns it.
+type StartedRun[Out any] struct {
+	Run *Run[Out]
+	Err error
+}
+
+// StartMany starts up to MaxStarts runs of a flow, as many with one call to the engine as it allows: up to 64 of one
+// partition. Runs without an id are spread over few partitions. The outcomes are in the order of the runs; one that is
+// not started does not keep the others from it. Each run is started whole or not at all, all of them together are not.
+// Give ids to be able to repeat the call.
+//
+// The error wraps ErrInvalid for a client, definition or number of runs that cannot be used, when nothing is sent, and
+// is the cause of ctx, or enginecore.ErrClosed, for a ctx or client that has ended before.
+func StartMany[In, Out any](
+	ctx context.Context, c *Client, def *flow.Definition[In, Out], runs []NewRun[In],
+) ([]StartedRun[Out], error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, fmt.Errorf("start runs: %w", err)
+	}
+	if err := usable(c, def); err != nil {
+		return nil, fmt.Errorf("start runs: %w", err)
+	}
+	if len(runs) > MaxStarts {
+		return nil, invalid("start %d runs: at most %d are allowed in one call", len(runs), MaxStarts)
+	}
+	started := make([]StartedRun[Out], len(runs))
+	plans := make([]*submit.RunPlan, len(runs))
+	for i, run := range runs {
+		plans[i], started[i].Err = planRun(c, def, run.Input, run.Options)
+	}
+	for i, outcome := range c.submitter.SubmitMany(ctx, plans) {
+		switch plan := plans[i]; {
+		case plan == nil:
+		case outcome.Err != nil:
+			started[i].Err = outcome.Err
+		default:
+			ref := &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
+			started[i].Run = &Run[Out]{RunRef: ref, decode: def.DecodeResult, existed: outcome.Existed}
+		}
+	}
+	return started, nil
+}
