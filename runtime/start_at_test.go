@@ -125,6 +125,11 @@ func TestCancelBeforeTheStart(t *testing.T) {
 		require.NoError(t, run.Cancel(ctx, "not needed"))
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		b.Settle(t)
+		// A rerun does not wait for the time again.
+		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
 		require.NoError(t, run.Purge(ctx))
 
 		paused, err := runtime.Start(ctx, b.Client, def, 1, runtime.StartAfter(time.Hour))
