@@ -67,7 +67,7 @@ func (h *HeldTask) Progress(ctx context.Context, percent float64, message string
 		})
 		return err
 	})
-	return settleError(err)
+	return h.settleError(err)
 }
 
 // Append adds a frame to the output of the attempt, behind all earlier ones.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -107,7 +108,7 @@ func (h *HeldTask) carryOut() bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s.report, s.err = r, settleError(r.err)
+	s.report, s.err = r, h.settleError(r.err)
 	h.over = s.err
 	close(s.done)
 	return true
@@ -140,9 +141,9 @@ func (h *HeldTask) reopen(s *settlement, err error) (ended bool) {
 }
 
 // settleError returns the error of a settlement that the engine has refused or that had no answer while the lease
-// lasted.
-func settleError(err error) error {
-	if err != nil && isFence(err) {
+// lasted. Another worker may have the execution then.
+func (h *HeldTask) settleError(err error) error {
+	if err != nil && (isFence(err) || enginerpc.IsUnanswered(err) && h.task.lease.leaseEnded()) {
 		return fmt.Errorf("%w: %w", engine.ErrLeaseLost, err)
 	}
 	return err
