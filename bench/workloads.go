@@ -43,6 +43,8 @@ var workloads = map[string]workload{
 	"signal-resume": resumeRate,
 	"contention":    contention,
 	"wake-50":       wakeStorm,
+	"timer":         timerLateness,
+	"start-many":    startMany,
 }
 
 func workloadNames() []string { return slices.Sorted(maps.Keys(workloads)) }
