@@ -21,7 +21,9 @@ const (
 
 // timerLateness measures how long after the time of its start the function of a run begins, on an idle engine.
 func timerLateness(ctx context.Context, s settings) (figures []figure, err error) {
-	began := activity.New("bench.began", func(context.Context, int) (int64, error) { return time.Now().UnixMicro(), nil })
+	began := activity.New("bench.began", func(context.Context, int) (int64, error) {
+		return time.Now().UnixMicro(), nil
+	})
 	f := flow.New[int, int64]("bench-timer")
 	flow.Return(f, flow.Node(f, "began", began, f.Input()))
 	def, err := f.Build()
