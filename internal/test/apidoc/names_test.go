@@ -28,6 +28,7 @@ var exportedNames = map[string]int{
 	"runtime/runcount":      5,
 	"runtime/runevent":      38,
 	"runtime/runfeed":       3,
+	"runtime/runlog":        5,
 	"runtime/valuefault":    3,
 	"runtime/why":           28,
 	"runtime/describe":      19,
