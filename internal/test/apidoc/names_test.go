@@ -14,7 +14,7 @@ import (
 // exportedNames is how many package-level names a package exports at most. Every one of them is a promise, and a word
 // that users meet: a number is raised only for something that users miss, and lowered with every name that goes.
 var exportedNames = map[string]int{
-	"activity":              91,
+	"activity":              92,
 	"activity/activitytest": 3,
 	"admin":                 54,
 	"flow":                  69,
