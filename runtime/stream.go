@@ -65,12 +65,12 @@ const framePage = 64
 // cursor that no frame has; enginecore.ErrClosed when the client or the engine is closed; or ErrTooManyWatches, because
 // a stream that waits counts towards OpenConfig.MaxWatches.
 func (r *RunRef) Stream(ctx context.Context, node, after string) iter.Seq2[StreamFrame, error] {
-	return r.frames(ctx, node, after, false)
+	return emitted(r.frames(ctx, node, after, false))
 }
 
 // Frames yields the frames of a node that exist already, as Stream does, and waits for no others.
 func (r *RunRef) Frames(ctx context.Context, node, after string) iter.Seq2[StreamFrame, error] {
-	return r.frames(ctx, node, after, true)
+	return emitted(r.frames(ctx, node, after, true))
 }
 
 func (r *RunRef) frames(ctx context.Context, node, after string, soFar bool) iter.Seq2[StreamFrame, error] {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
+	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
 // WorkerConfig configures a worker. The zero value suits most programs.
@@ -59,6 +61,9 @@ type WorkerConfig struct {
 	// ManualRenewal leaves the renewal of the leases of tasks to Task.Renew. It requires TaskKinds. Defaults to false:
 	// the worker renews them.
 	ManualRenewal bool
+	// Logs bounds what is stored of that which activities log with activity.Logger. Defaults to the first 1,000 lines
+	// and 256 KiB of each attempt, from slog.LevelInfo on.
+	Logs runlog.Config
 	// Publish are flows that the worker publishes when it begins, as Client.Publish does, in the namespace of its
 	// engine. A publication that fails is repeated meanwhile. Defaults to none.
 	Publish []catalogue.Publication
@@ -99,6 +104,8 @@ const (
 	maxLease       = time.Hour
 	maxWorkerName  = 128 // in bytes
 	maxTaskKinds   = 256
+	maxLogLines    = 9000
+	maxLogBytes    = 4 << 20
 )
 
 // resolve returns the config of the worker itself, with the defaults in place. The error joins all faults; in goes
@@ -118,7 +125,7 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 		ID: c.Name, Slots: c.Concurrency, Lanes: slices.Clone(c.Lanes), Lease: c.Lease, Grace: c.Grace, Sweep: c.sweep,
 		Capabilities: slices.Compact(slices.Sorted(slices.Values(c.Capabilities))), Keeperless: c.NoKeeper,
 		Through: c.ClaimThrough != nil, ManualRenewal: c.ManualRenewal,
-		Kinds: slices.Compact(slices.Sorted(slices.Values(c.TaskKinds))),
+		Kinds: slices.Compact(slices.Sorted(slices.Values(c.TaskKinds))), Logs: logConfig(c.Logs),
 	}
 	if c.OnBudget != nil {
 		config.OnBudget = func(ctx context.Context, b worker.ReportedBreach) { c.OnBudget(ctx, BudgetBreach(b)) }
@@ -132,10 +139,27 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 	return config, nil
 }
 
+// logConfig puts the defaults in place.
+func logConfig(c runlog.Config) worker.LogConfig {
+	if c.Level == nil {
+		c.Level = slog.LevelInfo
+	}
+	return worker.LogConfig{
+		Off: c.Off, Level: c.Level, Lines: cmp.Or(c.Lines, runlog.DefaultLines),
+		Bytes: cmp.Or(c.Bytes, runlog.DefaultBytes),
+	}
+}
+
 // check returns all faults of a config with defaults, joined; in goes before the names of the fields.
 func (c WorkerConfig) check(in string) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, invalid(in+format, args...)) }
+	if c.Logs.Lines < 0 || c.Logs.Lines > maxLogLines {
+		fault("Logs.Lines %d: must be 0 to %d", c.Logs.Lines, maxLogLines)
+	}
+	if c.Logs.Bytes < 0 || c.Logs.Bytes > maxLogBytes {
+		fault("Logs.Bytes %d: must be 0 to %d", c.Logs.Bytes, maxLogBytes)
+	}
 	if err := checkWorkerName(c.Name); err != nil {
 		fault("Name %w", err)
 	}

@@ -21,6 +21,7 @@ func commands() []command {
 		{"counts", "", "count runs by flow and state", prepareCounts},
 		{"feed", "", "follow what happens to all runs", prepareFeed},
 		{"describe", "FLOW RUN", "show a run and its nodes, and why those that wait do", prepareDescribe},
+		{"logs", "FLOW RUN NODE", "show what the attempts of a node logged", prepareLogs},
 		{"waits", "FLOW RUN", "show for which signals a run waits", prepareWaits},
 		{"cancel", "FLOW RUN", "cancel a run", prepareCancel},
 		{"bulk", "start|preview|show|list|stop …", "act on all runs that a query selects", prepareBulk},

@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 		"runtime/inspection", "runtime/internal/engine", "runtime/internal/explain", "runtime/internal/inspect",
 		"runtime/internal/keeper", "runtime/internal/runsearch", "runtime/internal/schedule", "runtime/internal/submit",
 		"internal/valueschema", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/internal/worker", "runtime/runcount", "runtime/runevent", "runtime/runfeed",
-		"runtime/why",
+		"runtime/runlog", "runtime/why",
 	},
 	"runtime/bulk":       {},
 	"runtime/approvals":  {"activity", "internal/activityspec", "runtime"},
@@ -43,6 +43,7 @@ var mayImport = map[string][]string{
 	"runtime/runcheck":   {"activity", "runtime", "runtime/catalogue", "runtime/describe"},
 	"runtime/runevent":   {},
 	"runtime/runfeed":    {"enginecore", "runtime/runevent"},
+	"runtime/runlog":     {},
 	"runtime/valuefault": {},
 	"runtime/why":        {},
 	"runtime/describe":   {"runtime/runevent"},
@@ -146,7 +147,7 @@ var mayImport = map[string][]string{
 	// Commands, examples and test machinery.
 	"cmd/flowfabric": {
 		"admin", "enginecore", "internal/enginerpc", "runtime", "runtime/bulk", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/inspection",
-		"runtime/runcount", "runtime/runevent", "runtime/runfeed", "runtime/why",
+		"runtime/runcount", "runtime/runevent", "runtime/runfeed", "runtime/runlog", "runtime/why",
 	},
 	"codegen":                  {"codegen/internal/luatext", "lua"},
 	"codegen/internal/luatext": {},

@@ -94,7 +94,7 @@ var Features = []Feature{
 	{"cancelling runs", Served, "", "cancel_flow cancel_execution ack_cancel_member"},
 	{"deadlines, start-to-close, heartbeats", Served, "the deadline of each node; the others by the worker", ""},
 	{"lanes, capabilities, priorities of nodes", Served, "the lane's index, `routing_requirements`", ""},
-	{"progress and frames", Served, "", "update_progress append_frame"},
+	{"progress, frames and logs of attempts", Served, "", "update_progress append_frame"},
 	{
 		"waitpoint nodes", Served,
 		"executions of the lane `flowfabric.waits`, claimed and suspended by our programs",

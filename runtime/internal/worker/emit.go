@@ -83,6 +83,23 @@ func (e *emitter) emit(ctx context.Context, frame activitycontext.Frame) error {
 	if e.fault != nil {
 		return e.fault
 	}
+	e.queue(frame)
+	return nil
+}
+
+// offer queues a frame if there is room for it, and reports whether there was. It does not block.
+func (e *emitter) offer(frame activitycontext.Frame) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fault != nil || e.bytes >= maxUnsent {
+		return false
+	}
+	e.queue(frame)
+	return true
+}
+
+// queue puts a frame behind those that are unsent, and has them sent.
+func (e *emitter) queue(frame activitycontext.Frame) {
 	e.count++
 	f := numberedFrame{frame, engine.FrameNumber{Epoch: e.attempt.claimed.LeaseEpoch, Count: e.count}}
 	e.unsent = append(e.unsent, f)
@@ -91,7 +108,6 @@ func (e *emitter) emit(ctx context.Context, frame activitycontext.Frame) error {
 		e.sending = true
 		e.attempt.run.background.start(e.send)
 	}
-	return nil
 }
 
 // wait releases the lock until a batch has been sent or ctx is done. The lock is held before and after.

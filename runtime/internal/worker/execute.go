@@ -25,10 +25,11 @@ func (t *Task) runAttempt(ctx context.Context) attemptOutcome {
 	return t.outcomeOf(result, err)
 }
 
-// finishUp completes the progress reports, frames and reservations that the function began, before the end of
+// finishUp completes the progress reports, logs, frames and reservations that the function began, before the end of
 // the attempt is reported.
 func (t *Task) finishUp() {
 	t.progress.finish()
+	t.logs.finish()
 	t.frames.finish()
 	t.usage.releaseReservations()
 }
@@ -115,6 +116,7 @@ func invoke(ctx context.Context, h activity.Handler, input []byte, t *Task) (res
 			t.log(slog.LevelError, engine.EventActivityPanicked, "the function of the activity panicked",
 				slog.Any("panic", r),
 				slog.String("stack", string(debug.Stack())))
+			t.logs.panicked(r, debug.Stack())
 			result, err = nil, activity.Category(fmt.Errorf("panic: %v", r), activity.CategoryPanic)
 		case !returned:
 			t.log(slog.LevelError, engine.EventActivityPanicked, "the function of the activity ended its goroutine",

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
@@ -55,6 +56,9 @@ func (e *execution) Emit(ctx context.Context, frame activitycontext.Frame) error
 	return e.task.frames.emitter(&e.task.attempt).emit(ctx, frame)
 }
 
+// Logger implements activitycontext.Logs.
+func (e *execution) Logger() *slog.Logger { return e.task.logs.Logger() }
+
 // ReportUsage implements activitycontext.Budgets.
 func (e *execution) ReportUsage(ctx context.Context, usage []activitycontext.Usage, key string) error {
 	return e.task.usage.reportAll(ctx, usage, key)
@@ -73,6 +77,7 @@ func (e *execution) BudgetAmounts(ctx context.Context) ([]activitycontext.Budget
 var (
 	_ activitycontext.Steps   = (*execution)(nil)
 	_ activitycontext.Budgets = (*execution)(nil)
+	_ activitycontext.Logs    = (*execution)(nil)
 )
 
 // tagsOf decodes the tags of a claim; nil if there are none.

@@ -19,6 +19,7 @@ type Task struct {
 	// journal holds the results of the execution's steps and waits.
 	journal journal
 	frames  frameOutput
+	logs    logOutput
 	usage   budgetUse
 	// exited is the error of an attempt whose function ended its goroutine; nil for others.
 	exited   error
@@ -36,6 +37,7 @@ func (s *services) NewTask(from dispatch.LaneShard, claimed *enginerpc.ClaimedEx
 		t.shard.Partition = p
 	}
 	t.progress.attempt, t.usage.attempt, t.overstay.attempt = &t.attempt, &t.attempt, &t.attempt
+	t.logs.task = t
 	t.ctx, t.cancel = context.WithCancelCause(engine.ExtractTrace(s.base, claimed.TraceContext))
 	t.extendLease(sentAt)
 	return t

@@ -63,6 +63,8 @@ type Config struct {
 	Grace time.Duration
 	// OnBudget is called when an activity exceeds a limit of a budget; nil if there is no such function.
 	OnBudget func(context.Context, ReportedBreach)
+	// Logs says what is stored of the logs of activities.
+	Logs LogConfig
 	// Granter issues the grants by which the worker claims; used only if Through is set.
 	Granter func(context.Context, admission.GrantRequest) (admission.IssuedGrant, error)
 	Through bool // claim by grants of Granter only

@@ -1,0 +1,110 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/runlog"
+)
+
+// Logs yields the lines that the attempts of a node logged with activity.Logger, in order: those that exist, or with
+// Follow all until the node has ended. Lines stay with their attempt until the run is purged; they are part of the
+// stream of the attempt, of which the engine keeps the last 10,000 frames, or the number set by activity.KeepFrames.
+//
+// An error is yielded last. It is one of those of Stream, or wraps ErrInvalid for a negative attempt.
+func (r *RunRef) Logs(ctx context.Context, node string, q runlog.Query) iter.Seq2[runlog.Line, error] {
+	return func(yield func(runlog.Line, error) bool) {
+		if q.Attempt < 0 {
+			yield(runlog.Line{}, invalid("logs of node %s: attempt %d: must not be negative", node, q.Attempt))
+			return
+		}
+		before, skip, err := splitLogCursor(q.After)
+		if err != nil {
+			yield(runlog.Line{}, err)
+			return
+		}
+		for frame, err := range r.frames(ctx, node, before, !q.Follow) {
+			if err != nil {
+				yield(runlog.Line{}, err)
+				return
+			}
+			if q.Attempt > 0 && frame.Attempt > q.Attempt {
+				return
+			}
+			previous := before
+			before = frame.Cursor
+			if frame.Kind != activitycontext.LogKind {
+				continue
+			}
+			first := skip
+			skip = 0
+			if q.Attempt > 0 && frame.Attempt != q.Attempt {
+				continue
+			}
+			if err := yieldLines(frame, previous, first, yield); err != nil {
+				if !errors.Is(err, errEnough) {
+					yield(runlog.Line{}, err)
+				}
+				return
+			}
+		}
+	}
+}
+
+// yieldLines yields the lines of a frame but the first ones. The cursor of a line that is not the last one of its frame
+// is that of the frame before, with the number of lines to skip behind it.
+func yieldLines(
+	frame StreamFrame, previous string, skip int, yield func(runlog.Line, error) bool,
+) error {
+	var lines []activitycontext.LogLine
+	if err := json.Unmarshal(frame.Payload, &lines); err != nil {
+		return fmt.Errorf("log lines of frame %s: %w", frame.Cursor, err)
+	}
+	for i := skip; i < len(lines); i++ {
+		cursor := previous + "/" + strconv.Itoa(i+1)
+		if i == len(lines)-1 {
+			cursor = frame.Cursor + "/0"
+		}
+		l := lines[i]
+		if !yield(runlog.Line{
+			Cursor: cursor, Attempt: frame.Attempt, At: l.Time, Level: l.Level, Message: l.Message, Attrs: l.Attrs,
+			Shortened: l.Shortened, Cut: l.Cut,
+		}, nil) {
+			return errEnough
+		}
+	}
+	return nil
+}
+
+// splitLogCursor returns the cursor of a frame, and how many lines of the next one with lines to skip.
+func splitLogCursor(cursor string) (frame string, skip int, err error) {
+	if cursor == "" {
+		return "", 0, nil
+	}
+	at := strings.LastIndexByte(cursor, '/')
+	if at < 0 {
+		return "", 0, fmt.Errorf("%w: %q", engine.ErrCursor, cursor)
+	}
+	if skip, err = strconv.Atoi(cursor[at+1:]); err != nil || skip < 0 {
+		return "", 0, fmt.Errorf("%w: %q", engine.ErrCursor, cursor)
+	}
+	return cursor[:at], skip, nil
+}
+
+// emitted leaves out the frames that have lines of the log.
+func emitted(frames iter.Seq2[StreamFrame, error]) iter.Seq2[StreamFrame, error] {
+	return func(yield func(StreamFrame, error) bool) {
+		for frame, err := range frames {
+			if frame.Kind != activitycontext.LogKind && !yield(frame, err) {
+				return
+			}
+		}
+	}
+}
