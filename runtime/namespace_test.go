@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
@@ -73,6 +74,9 @@ var acrossNamespaces = map[string]struct {
 	}, runtime.ErrRunNotFound},
 	"SetPriority": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).SetPriority(ctx, 9)
+	}, runtime.ErrRunNotFound},
+	"Logs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errorOf2(c.Run(x.flow, x.run).Logs(ctx, x.node, runlog.Query{}))
 	}, runtime.ErrRunNotFound},
 	"MoveStart": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).MoveStart(ctx, time.Time{})
