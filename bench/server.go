@@ -19,6 +19,7 @@ type stats struct {
 	calls    int64         // of library functions
 	micros   int64         // spent in them
 	commands int64         // of all kinds, those that functions run included
+	pings    int64         // among them, by which clients look for the server
 	cpu      time.Duration // of the server process
 	memory   int64         // used_memory (bytes)
 }
@@ -47,16 +48,11 @@ func (s *stats) read(name, value string) {
 	whole := func() int64 { n, _ := strconv.ParseInt(value, 10, 64); return n }
 	switch {
 	case strings.HasPrefix(name, "cmdstat_fcall"):
-		for field := range strings.SplitSeq(value, ",") {
-			key, number, _ := strings.Cut(field, "=")
-			n, _ := strconv.ParseInt(number, 10, 64)
-			switch key {
-			case "calls":
-				s.calls += n
-			case "usec":
-				s.micros += n
-			}
-		}
+		calls, micros := callsOf(value)
+		s.calls += calls
+		s.micros += micros
+	case name == "cmdstat_ping":
+		s.pings, _ = callsOf(value)
 	case name == "total_commands_processed":
 		s.commands = whole()
 	case name == "used_memory":
@@ -67,8 +63,24 @@ func (s *stats) read(name, value string) {
 	}
 }
 
+// callsOf reads the statistics of one command.
+func callsOf(value string) (calls, micros int64) {
+	for field := range strings.SplitSeq(value, ",") {
+		key, number, _ := strings.Cut(field, "=")
+		n, _ := strconv.ParseInt(number, 10, 64)
+		switch key {
+		case "calls":
+			calls = n
+		case "usec":
+			micros = n
+		}
+	}
+	return calls, micros
+}
+
 func (s stats) since(before stats) stats {
 	return stats{
+		pings: s.pings - before.pings,
 		calls: s.calls - before.calls, micros: s.micros - before.micros, commands: s.commands - before.commands,
 		cpu: s.cpu - before.cpu, memory: s.memory - before.memory,
 	}
@@ -76,6 +88,7 @@ func (s stats) since(before stats) stats {
 
 func (s stats) plus(more stats) stats {
 	return stats{
+		pings: s.pings + more.pings,
 		calls: s.calls + more.calls, micros: s.micros + more.micros, commands: s.commands + more.commands,
 		cpu: s.cpu + more.cpu, memory: s.memory + more.memory,
 	}

@@ -241,33 +241,79 @@ func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
 	return costs[len(costs)/backlogCalm], nil
 }
 
-// idleCost is what an engine costs on which nothing happens.
-func idleCost(ctx context.Context, s settings, workers int) (figures []figure, err error) {
+// idleWorker measures what a worker without work costs, with its keeper.
+func idleWorker(ctx context.Context, s settings) (figures []figure, err error) {
 	err = withEngine(ctx, s, func(e *runtime.Engine, _ *runtime.Client) error {
-		return atWork(ctx, s, e, workers, func([]*runtime.Worker) error {
-			if err := wait(ctx, 2*time.Second); err != nil { // the start is over
-				return err
-			}
-			before, err := serverStats(ctx, e)
-			if err != nil {
-				return err
-			}
-			cpu, begun := processCPU(), time.Now()
-			if err := wait(ctx, s.idleTime); err != nil {
-				return err
-			}
-			cpu, took := processCPU()-cpu, time.Since(begun).Seconds()
-			after, err := serverStats(ctx, e)
-			cost := after.since(before)
-			figures = []figure{
-				{"server commands", "1/s", float64(cost.commands) / took},
-				{"server CPU", "% of a core", 100 * cost.cpu.Seconds() / took},
-				{"client CPU", "% of a core", 100 * cpu.Seconds() / took},
-			}
+		return atWork(ctx, s, e, 1, func([]*runtime.Worker) error {
+			figures, err = idleFigures(ctx, s, e)
 			return err
 		})
 	})
 	return figures, err
+}
+
+// idlers is how many processes idleProcesses stands for.
+const idlers = 50
+
+// idleProcesses measures what many worker processes without work cost: engines with connections, a worker and a keeper
+// of their own. The server's CPU includes what the server takes without them, which is measured first.
+func idleProcesses(ctx context.Context, s settings) (figures []figure, err error) {
+	err = withEngine(ctx, s, func(e *runtime.Engine, _ *runtime.Client) error {
+		alone, err := idleFigures(ctx, s, e)
+		if err != nil {
+			return err
+		}
+		do := func() error {
+			figures, err = idleFigures(ctx, s, e)
+			return err
+		}
+		for range idlers {
+			inner := do
+			do = func() error {
+				return withEngine(ctx, s, func(e *runtime.Engine, _ *runtime.Client) error {
+					return atWork(ctx, s, e, 1, func([]*runtime.Worker) error { return inner() })
+				})
+			}
+		}
+		if err := do(); err != nil {
+			return err
+		}
+		for _, f := range alone {
+			if f.name == "server CPU" {
+				figures = append(figures, figure{"server CPU without them", f.unit, f.value})
+			}
+		}
+		return nil
+	})
+	return figures, err
+}
+
+// settleTime is how long workers have had nothing to do before idle figures are measured: they rest by then.
+const settleTime = 40 * time.Second
+
+// idleFigures measures a server and this process for the idle time.
+func idleFigures(ctx context.Context, s settings, e *runtime.Engine) ([]figure, error) {
+	if err := wait(ctx, settleTime); err != nil {
+		return nil, err
+	}
+	before, err := serverStats(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	cpu, begun := processCPU(), time.Now()
+	if err := wait(ctx, s.idleTime); err != nil {
+		return nil, err
+	}
+	cpu, took := processCPU()-cpu, time.Since(begun).Seconds()
+	after, err := serverStats(ctx, e)
+	cost := after.since(before)
+	return []figure{
+		{"function calls", "1/s", float64(cost.calls) / took},
+		{"server commands", "1/s", float64(cost.commands-cost.pings) / took},
+		{"connection probes", "1/s", float64(cost.pings) / took},
+		{"server CPU", "% of a core", 100 * cost.cpu.Seconds() / took},
+		{"client CPU", "% of a core", 100 * cpu.Seconds() / took},
+	}, err
 }
 
 func wait(ctx context.Context, d time.Duration) error {

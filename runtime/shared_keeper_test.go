@@ -196,7 +196,7 @@ func TestFewBuiltInKeepersKeep(t *testing.T) {
 			workers[i] = enginetest.Open(t, kind, b.URL, b.Prefix).KeepingWorker(t, []activity.Handler{noop})
 		}
 		for i, w := range workers {
-			heard.await(t, min(3, len(workers)-i), 0)
+			heard.await(t, min(2, len(workers)-i), 0)
 			require.NoError(t, w.Stop())
 		}
 		heard.await(t, 0, 0)

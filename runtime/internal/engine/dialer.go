@@ -18,9 +18,11 @@ import (
 const DefaultLease = 10 * time.Second
 
 const (
-	// pingAfter is how long a connection is idle before the client library asks whether the server is there. It looks
-	// once in that time, so the question comes at most two of them after the last answer.
-	pingAfter = 500 * time.Millisecond
+	// pingAfter is how long a connection is idle before the client library asks whether the server is there. It is for
+	// what stands between the two, such as a proxy; a server that is gone is noticed by the kernel (tcpProbes).
+	pingAfter = 15 * time.Second
+	// ProbeEvery is how often a program that holds leases asks whether the servers are there.
+	ProbeEvery = 500 * time.Millisecond
 	// noticeWithin bounds the time after which a server that has fallen silent is noticed.
 	noticeWithin = DefaultLease / 3
 
@@ -40,6 +42,9 @@ const (
 	callWait  = 20 * time.Millisecond
 	plainWait = 100 * time.Millisecond
 )
+
+// tcpProbes are the kernel's probes of idle connections. They cost the server's process nothing.
+var tcpProbes = net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 2}
 
 // errConnecting means that nothing has been sent, because the connection is still being made.
 var errConnecting = errors.New("the connection is being made")
@@ -87,6 +92,7 @@ type connections struct {
 	option   rueidis.ClientOption
 	embedded bool
 	wrap     func(net.Conn) (net.Conn, error) // see Connection.Wrap
+	held     bool                             // the server may hold reads, so that answers have no bound
 }
 
 // client makes a client and, unless it is that of an engine in this process, the dialer of its connections. It ends
@@ -100,6 +106,9 @@ func (c connections) client(ctx context.Context) (rueidis.Client, *dialer, error
 		return client, nil, err
 	}
 	d := &dialer{endpoints: make(map[string]*endpoint), wrap: c.wrap}
+	if !c.held {
+		d.wrap = withPromptAnswers(c.wrap, option.ConnWriteTimeout)
+	}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	var drop []func() bool
 	d.opening = func(conn net.Conn) {
@@ -142,19 +151,19 @@ func (c connections) wrapped(dial dialFunc) dialFunc {
 	}
 }
 
-// timely sets the timeouts of connections that the URL leaves open, and returns the time within which a server that has
-// fallen silent is noticed.
+// timely sets the timeouts of connections that the URL leaves open, and returns the time within which a program that
+// holds leases notices that a server has fallen silent.
 func timely(option *rueidis.ClientOption) time.Duration {
 	if option.ConnWriteTimeout <= 0 {
-		option.ConnWriteTimeout = noticeWithin - 2*pingAfter
+		option.ConnWriteTimeout = noticeWithin - 2*ProbeEvery
 	}
-	option.Dialer.KeepAlive = min(pingAfter, option.ConnWriteTimeout)
+	option.Dialer.KeepAlive, option.Dialer.KeepAliveConfig = pingAfter, tcpProbes
 	if option.Dialer.Timeout <= 0 {
 		option.Dialer.Timeout = connectTimeout
 	}
 	// Sentinels take as long to fall silent as servers do.
 	option.Sentinel.Dialer = option.Dialer
-	return option.ConnWriteTimeout + 2*option.Dialer.KeepAlive
+	return option.ConnWriteTimeout + 2*ProbeEvery
 }
 
 // retryDelay is the client library's delay between tries. For a connection that is being made it is negative, which

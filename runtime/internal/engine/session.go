@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -173,7 +174,7 @@ func (s *Session) ServedErr(ctx context.Context) error {
 	return nil
 }
 
-// LibraryCheck is the time between two checks of the server's library by a worker or keeper.
+// LibraryCheck is the time between two checks of the server's library by a keeper.
 const LibraryCheck = time.Minute
 
 // GuardLibrary checks the server's library every so often until ctx ends, and replaces an older or missing one. Without
@@ -190,6 +191,22 @@ func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 				EventLibraryUnchecked.Attr(), slog.Any("error", err))
 		}
 	}
+}
+
+// Probe asks each server whether it is there, unless the engine is in this process. Connections to those that do not
+// answer in time are closed, so that the calls that wait for them fail and are repeated.
+func (s *Session) Probe(ctx context.Context) {
+	if s.InProcess != nil {
+		return
+	}
+	var asked sync.WaitGroup
+	for _, node := range s.Client.Nodes() {
+		asked.Go(func() {
+			// The calls that the connection serves report what is wrong with it.
+			_ = node.Do(ctx, node.B().Ping().Build()).Error()
+		})
+	}
+	asked.Wait()
 }
 
 // ClosedErr returns an error that wraps enginecore.ErrClosed once the session is closed; nil before.

@@ -49,6 +49,7 @@ type watches struct {
 }
 
 func newWatches(made connections, most int) *watches {
+	made.held = true
 	option := &made.option
 	option.BlockingPoolSize = most + maxFeedReaders
 	option.ReadBufferEachConn, option.WriteBufferEachConn, option.RingScaleEachConn = watchReadBuffer, watchWriteBuffer, watchRingScale

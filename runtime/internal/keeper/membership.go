@@ -19,7 +19,7 @@ const (
 	// StuckAfter is how long a step may take before the keeper stops sending heartbeats.
 	StuckAfter = 5 * time.Second
 	// maxBuiltInKeepers bounds the workers' keepers that run on an engine at a time. All others stand by.
-	maxBuiltInKeepers = 3
+	maxBuiltInKeepers = 2
 	// builtInMark marks the messages of workers' keepers.
 	builtInMark = "builtin"
 )

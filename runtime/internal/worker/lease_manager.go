@@ -20,7 +20,7 @@ type leaseManager struct {
 	run *services
 	ttl time.Duration
 	// known reports whether the worker's live key is set. Without the key, keepers take back permits that the
-	// worker holds.
+	// worker holds. A worker that rests has none.
 	known atomic.Bool
 
 	mu    sync.Mutex
@@ -242,20 +242,32 @@ func (b *leaseManager) keep(ctx context.Context) {
 	var renewing sync.WaitGroup
 	defer renewing.Wait()
 	var touching atomic.Bool
+	probe := b.probes()
+	defer probe.Stop()
+	var probing atomic.Bool
 	idle := 0 // renewals in a row without anything to renew
 	for {
-		if b.run.session.Quiet && idle >= restAfter {
-			renew.Stop()
-			check.Stop()
+		if idle >= restAfter {
+			for _, t := range []*time.Ticker{renew, check, probe} {
+				t.Stop()
+			}
 			b.rest(ctx)
 			renew.Reset(b.ttl / 3)
 			check.Reset(b.ttl / 20)
+			probe = b.probes()
 			idle = 0
 			renewing.Go(func() { b.touchLiveKey(ctx) })
 		}
 		select {
 		case <-ctx.Done():
 			return
+		case <-probe.C:
+			if !b.isIdle() && probing.CompareAndSwap(false, true) {
+				renewing.Go(func() {
+					defer probing.Store(false)
+					b.run.session.Probe(ctx)
+				})
+			}
 		case <-check.C:
 			b.cancelExpired()
 			b.checkOverstays()
@@ -276,11 +288,18 @@ func (b *leaseManager) keep(ctx context.Context) {
 }
 
 const (
-	// restAfter is the number of renewals in a row without anything to renew after which a quiet worker rests.
+	// restAfter is the number of renewals in a row without anything to renew after which a worker rests.
 	restAfter = 9
-	// restFor is the time between two renewals of the live key of a worker that rests.
-	restFor = 24 * time.Hour
 )
+
+// probes returns the ticker of the probes of the servers. In a quiet session it never ticks.
+func (b *leaseManager) probes() *time.Ticker {
+	t := time.NewTicker(engine.ProbeEvery)
+	if b.run.session.Quiet || b.run.session.InProcess != nil {
+		t.Stop()
+	}
+	return t
+}
 
 // isIdle reports whether there is nothing to renew, to check or to compare.
 func (b *leaseManager) isIdle() bool {
@@ -290,21 +309,34 @@ func (b *leaseManager) isIdle() bool {
 }
 
 // rest returns when the worker has a task, when its leases are to be compared with those of the engine, or when ctx
-// ends. Meanwhile it keeps the live key.
+// ends. Meanwhile it lets the live key expire, and only reads it once in a lease to see that the engine is there.
 func (b *leaseManager) rest(ctx context.Context) {
-	client := b.run.session.Client
-	again := time.NewTicker(restFor)
-	defer again.Stop()
+	b.known.Store(false)
+	look := time.NewTicker(b.ttl)
+	defer look.Stop()
+	if b.run.session.Quiet {
+		look.Stop()
+	}
 	for ctx.Err() == nil && b.isIdle() {
-		if err := client.Do(ctx,
-			client.B().Set().Key(b.liveKey()).Value("1").Px(2*restFor).Build()).Error(); err != nil {
-			return
-		}
 		select {
 		case <-ctx.Done():
-		case <-again.C:
+		case <-look.C:
+			b.lookForEngine(ctx)
 		case <-b.run.woken:
 		}
+	}
+}
+
+// lookForEngine records whether the engine answers.
+func (b *leaseManager) lookForEngine(ctx context.Context) {
+	asked, cancel := context.WithTimeout(ctx, b.ttl)
+	defer cancel()
+	client := b.run.session.Client
+	switch err := client.Do(asked, client.B().Exists().Key(b.liveKey()).Build()).Error(); {
+	case err == nil:
+		b.run.worker.liveness.Touch()
+	case ctx.Err() == nil:
+		b.run.markUncertain()
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 const (
 	// stopPatience is the time for functions to return after their contexts ended because the worker stops.
 	stopPatience = 2 * time.Second
+	// libraryCheck is the time between two checks of the server's library. Keepers check it more often.
+	libraryCheck = 5 * engine.LibraryCheck
 )
 
 // Run is one run of a worker: its dispatch loop, its tasks and their leases, and the goroutines that
@@ -122,7 +124,7 @@ func (s *Run) run(ctx context.Context) error {
 	loops.Go(func() { s.leases.keep(background) })
 	loops.Go(func() { s.listen(background) })
 	loops.Go(func() { s.presenceLoop(background) })
-	loops.Go(func() { s.session.GuardLibrary(background, engine.LibraryCheck) })
+	loops.Go(func() { s.session.GuardLibrary(background, libraryCheck) })
 	loops.Go(func() { s.listenToRing(listening) })
 	every := s.session.Backend.PollEvery()
 	if s.worker.config.Through {
