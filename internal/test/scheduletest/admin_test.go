@@ -48,6 +48,8 @@ func TestPauseAndTrigger(t *testing.T) {
 		require.Equal(t, hour.Add(time.Hour), d.NextFire)
 		require.Equal(t, int64(1), d.Started)
 		require.Zero(t, d.Missed)
+		// A fire that meets the triggered run is skipped.
+		l.await(t, "ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == runtime.RunSucceeded })
 		l.fireAt(t, hour)
 		l.await(t, "fires again", isStarted(2))
 		b.Settle(t)
