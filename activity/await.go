@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -64,7 +65,7 @@ func (s Signal[T]) Time() time.Time { return time.UnixMilli(s.At).UTC() }
 // A function has at most 256 waits and steps (Step) in all.
 func Await[T any](ctx context.Context, name string, opts ...WaitOption) (T, error) {
 	var payload T
-	data, err := await(ctx, name, false, opts)
+	data, err := await(ctx, name, reflect.TypeFor[T](), false, opts)
 	if err != nil {
 		return payload, err
 	}
@@ -74,14 +75,14 @@ func Await[T any](ctx context.Context, name string, opts ...WaitOption) (T, erro
 // AwaitSignals is like Await and returns all signals that ended the wait, in the order of their arrival, with names and
 // sources.
 func AwaitSignals[T any](ctx context.Context, name string, opts ...WaitOption) ([]Signal[T], error) {
-	data, err := await(ctx, name, true, opts)
+	data, err := await(ctx, name, reflect.TypeFor[T](), true, opts)
 	if err != nil {
 		return nil, err
 	}
 	return decodeAwaited[[]Signal[T]](name, data)
 }
 
-func await(ctx context.Context, name string, collect bool, opts []WaitOption) ([]byte, error) {
+func await(ctx context.Context, name string, payload reflect.Type, collect bool, opts []WaitOption) ([]byte, error) {
 	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("await %q: %w", name, err) }
 	if err := activityspec.CheckName(name); err != nil {
 		return fail(NonRetryable(err))
@@ -100,7 +101,7 @@ func await(ctx context.Context, name string, collect bool, opts []WaitOption) ([
 	got, err := steps.Await(ctx, stepName(name, steps.Count(activitycontext.AwaitKind, name)), activitycontext.Wait{
 		Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive, Timeout: w.Timeout,
 		OnTimeout: string(w.OnTimeout),
-		Collect:   collect,
+		Collect:   collect, Text: textOf(w, payload),
 	})
 	if err != nil {
 		return nil, err
@@ -109,6 +110,14 @@ func await(ctx context.Context, name string, collect bool, opts []WaitOption) ([
 		return fail(ErrWaitTimedOut)
 	}
 	return got.Data, nil
+}
+
+// textOf returns what is said of a wait whose payloads are decoded into a type, nil if that is not known.
+func textOf(w activityspec.Wait, payload reflect.Type) activitycontext.WaitText {
+	return activitycontext.WaitText{
+		Title: w.Title, Question: w.Question, Audience: w.Audience, AnswerSchema: w.AnswerSchema,
+		Payload: cmp.Or(payload, w.Payload),
+	}
 }
 
 // stepName distinguishes calls with the same name.
@@ -142,6 +151,8 @@ func Suspended(err error) (step string, ok bool) {
 	return s.Step, true
 }
 
+var errOnlyText = errors.New("signals and timeouts are those of its Await: only what is asked can be said here")
+
 // defaultWithin is how long an opened waitpoint stays open before its Await is reached.
 const defaultWithin = 24 * time.Hour
 
@@ -149,6 +160,9 @@ const defaultWithin = 24 * time.Hour
 // and returns its token, for an external system that sends the signal. A signal that arrives before the Await is kept.
 // Further calls before the Await, also after a retry, return the same token. within limits the time from opening the
 // waitpoint to its Await, after which early signals are lost: 0 means 24 hours, and at most are 10 years.
+//
+// Title, Question, Audience, AnswerSchema and Answer say what whoever holds the token is asked, until the Await says it
+// anew; other options are an error. Without AnswerSchema and Answer, payloads are not checked before the Await.
 //
 // To hand the token over only once, open the waitpoint and send the token in one step:
 //
@@ -161,7 +175,7 @@ const defaultWithin = 24 * time.Hour
 //	})
 //	…
 //	answer, err := activity.Await[Answer](ctx, "answer")
-func OpenWaitpoint(ctx context.Context, name string, within time.Duration) (Token, error) {
+func OpenWaitpoint(ctx context.Context, name string, within time.Duration, opts ...WaitOption) (Token, error) {
 	fail := func(err error) (Token, error) { return Token{}, fmt.Errorf("open waitpoint %q: %w", name, err) }
 	if err := activityspec.CheckName(name); err != nil {
 		return fail(NonRetryable(err))
@@ -170,11 +184,19 @@ func OpenWaitpoint(ctx context.Context, name string, within time.Duration) (Toke
 	if stay <= 0 || stay > activityspec.MaxWait {
 		return fail(NonRetryable(fmt.Errorf("within %s: must be positive and at most %s", within, activityspec.MaxWait)))
 	}
+	w := activityspec.NewWait(opts...)
+	if err := w.Validate(); err != nil {
+		return fail(NonRetryable(err))
+	}
+	if !w.HasOnlyText() {
+		return fail(NonRetryable(errOnlyText))
+	}
 	steps, ok := activitycontext.StepsFrom(ctx)
 	if !ok {
 		return fail(NonRetryable(ErrNoWorker))
 	}
-	text, err := steps.Open(ctx, stepName(name, steps.Counted(activitycontext.AwaitKind, name)+1), stay)
+	step := stepName(name, steps.Counted(activitycontext.AwaitKind, name)+1)
+	text, err := steps.Open(ctx, step, stay, textOf(w, nil))
 	if err != nil {
 		return fail(err)
 	}

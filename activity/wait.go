@@ -1,6 +1,8 @@
 package activity
 
 import (
+	"encoding/json"
+	"reflect"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -73,4 +75,33 @@ func Timeout(limit time.Duration, then TimeoutBehavior) WaitOption {
 			w.Timeout = -1 // not "no limit", which is not to be had by mistake
 		}
 	}
+}
+
+// Title names the wait for the people who answer it, in one line of at most 256 bytes. Lists of open waits show it.
+func Title(text string) WaitOption {
+	return func(w *activityspec.Wait) { w.Title = text }
+}
+
+// Question tells the people who answer what is asked of them: at most 4,096 bytes, which may have several lines.
+func Question(text string) WaitOption {
+	return func(w *activityspec.Wait) { w.Question = text }
+}
+
+// Audience names who is asked: people, groups or roles, as the program that shows the wait knows them. Lists of open
+// waits select by it; it grants no rights. At most 16 names of 128 bytes. Used more than once, it adds.
+func Audience(names ...string) WaitOption {
+	return func(w *activityspec.Wait) { w.Audience = append(w.Audience, names...) }
+}
+
+// AnswerSchema is the JSON Schema (draft 2020-12 unless it names another) that the payload of a signal must satisfy, at
+// most 64 KiB. A signal whose payload does not is refused with all its faults, and the wait continues. The default is
+// what decodes into the type of the wait: any field may be missing or null, and others may be there.
+func AnswerSchema(schema json.RawMessage) WaitOption {
+	return func(w *activityspec.Wait) { w.AnswerSchema = schema }
+}
+
+// Answer says that payloads must decode into a T, for OpenWaitpoint, which is not told otherwise what its Await
+// decodes. Waits have the type that they return.
+func Answer[T any]() WaitOption {
+	return func(w *activityspec.Wait) { w.Payload = reflect.TypeFor[T]() }
 }

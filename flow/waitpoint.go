@@ -17,13 +17,14 @@ import (
 //		activity.Signals("approve", "reject"), activity.Timeout(24*time.Hour, activity.Escalate))
 //
 // The waitpoint opens when its upstreams allow it, like any node. runtime's Client lists open waitpoints with the
-// tokens that authorise signals to them. The payload is JSON; one that cannot be decoded into a T fails the nodes that
-// use it. After ResumeOnTimeout the result is the zero value.
+// tokens that authorise signals to them. The payload is JSON; a signal with one that cannot be decoded into a T, or
+// does not satisfy the schema of activity.AnswerSchema, is refused, and the wait continues. After ResumeOnTimeout the
+// result is the zero value.
 func Waitpoint[T, In, Out any](f *Builder[In, Out], name string, opts ...WaitOption) Ref[T] {
 	if f == nil || f.b == nil {
 		return Ref[T]{}
 	}
-	return Ref[T]{owner: f.b, index: f.b.waitpoint(name, flowgraph.WaitSpec{Type: reflect.TypeFor[T]().String()}, opts)}
+	return Ref[T]{owner: f.b, index: f.b.waitpoint(name, reflect.TypeFor[T](), false, opts)}
 }
 
 // WaitpointSignals is like Waitpoint, and its result is the list of all signals that ended the wait, in the order of
@@ -32,8 +33,7 @@ func WaitpointSignals[T, In, Out any](f *Builder[In, Out], name string, opts ...
 	if f == nil || f.b == nil {
 		return Ref[[]activity.Signal[T]]{}
 	}
-	spec := flowgraph.WaitSpec{Type: reflect.TypeFor[T]().String(), Collect: true}
-	return Ref[[]activity.Signal[T]]{owner: f.b, index: f.b.waitpoint(name, spec, opts)}
+	return Ref[[]activity.Signal[T]]{owner: f.b, index: f.b.waitpoint(name, reflect.TypeFor[T](), true, opts)}
 }
 
 // WaitOption configures a waitpoint: After, AfterEach, OnFailure, Always, AfterAny, AfterQuorum, LetRun and Tag,
@@ -53,8 +53,10 @@ func (o OrderOption) applyWait(n *nodeSettings) { n.addOrder(o) }
 func (t TagOption) applyWait(n *nodeSettings) { n.spec.Tags = withTag(n.spec.Tags, t) }
 
 // waitpoint adds a waitpoint and returns its index, also when it has faults.
-func (b *builder) waitpoint(name string, wait flowgraph.WaitSpec, opts []WaitOption) int {
-	wait.Wait = activityspec.NewWait[activity.WaitOption]()
+func (b *builder) waitpoint(name string, payload reflect.Type, collect bool, opts []WaitOption) int {
+	wait := flowgraph.WaitSpec{
+		Type: payload.String(), Collect: collect, Wait: activityspec.NewWait[activity.WaitOption](),
+	}
 	spec := flowgraph.Node{Name: name, Wait: &wait, Options: flowgraph.WaitpointOptions(), Codec: flowgraph.StoredCodec}
 	settings := nodeSettings{spec: &spec}
 	for i, opt := range opts {
@@ -73,6 +75,7 @@ func (b *builder) waitpoint(name string, wait flowgraph.WaitSpec, opts []WaitOpt
 			opt(&wait.Wait)
 		}
 	}
+	wait.Payload = payload
 	spec.Upstreams = b.upstreams(name, flowgraph.Expr{}, slices.Concat(settings.order, b.join(&settings)))
 	b.graph.Nodes = append(b.graph.Nodes, spec)
 	return len(b.graph.Nodes) - 1

@@ -60,8 +60,14 @@ func TestWaitpointGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(again, flowgraph.Of(d)) {
-		t.Errorf("got  %+v\nwant %+v", again, flowgraph.Of(d))
+	want := flowgraph.Of(d).Clone()
+	for i := range want.Nodes {
+		if want.Nodes[i].Wait != nil {
+			want.Nodes[i].Wait.Payload = nil // the Go type is not stored
+		}
+	}
+	if !reflect.DeepEqual(again, want) {
+		t.Errorf("got  %+v\nwant %+v", again, want)
 	}
 	if again.Hash() != d.Hash() {
 		t.Error("another hash")

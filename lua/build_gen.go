@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "277-b37b9a9133c6da5d"
+const build = "278-b26b080d3128f53b"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/answer"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -18,6 +19,8 @@ type Client struct {
 	compiled submit.CompiledCache
 	// submitter starts runs and hears when they end.
 	submitter *submit.Submitter
+	// answers checks the payloads of signals.
+	answers answer.Checker
 	// published are flows that were started by their names.
 	published publishedFlows
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
+	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
 	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
@@ -92,6 +93,19 @@ var acrossNamespaces = map[string]struct {
 		_, err := c.Run(x.flow, x.run).AllWaitpoints(ctx)
 		return err
 	}, runtime.ErrRunNotFound},
+	"ReceivedSignals": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		for _, err := range c.Run(x.flow, x.run).ReceivedSignals(ctx, x.wait) {
+			return err
+		}
+		return nil
+	}, runtime.ErrWaitOver},
+	"Waits": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return none2(c.Waits(ctx, openwaits.Query{}))
+	}, nil},
+	"ListWaits": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		page, err := c.ListWaits(ctx, openwaits.Query{}, "", 0)
+		return noneOf(page.Waits, err)
+	}, nil},
 	"Items": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return errorOf2(c.Run(x.flow, x.run).Items(ctx, x.node, 0))
 	}, runtime.ErrRunNotFound},
@@ -222,8 +236,8 @@ var acrossNamespaces = map[string]struct {
 
 // ofAllNamespaces are the methods of a client and of a reference to a run that are not bound to a namespace, and why.
 var ofAllNamespaces = map[string]string{
-	"Close":   "ends the client itself",
-	"Signal":  "the token gives the right, wherever the run is",
+	"Close":  "ends the client itself",
+	"Signal": "the token gives the right, wherever the run is", "Waitpoint": "the token gives the right, wherever the run is",
 	"Publish": "it names what it publishes", "Workers": "workers belong to all", "DrainWorker": "workers belong to all",
 	"Lanes": "lanes belong to all", "PauseLane": "lanes belong to all", "ResumeLane": "lanes belong to all",
 	"Pauses": "lanes belong to all", "PauseActivity": "activities belong to all", "ResumeActivity": "activities belong to all",

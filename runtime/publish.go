@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // maxPublished is the largest encoded definition of a flow that is published, in bytes.
@@ -89,7 +90,7 @@ func newPublication(p catalogue.Publication) (call enginerpc.PublishFlowCall, er
 		return fail(err)
 	}
 	call = enginerpc.PublishFlowCall{FlowName: graph.Name, GraphHash: p.Flow.Hash(), Actor: p.By}
-	if call.Definition, err = graph.MarshalJSON(); err != nil {
+	if call.Definition, err = submit.EncodeDefinition(graph); err != nil {
 		return fail(err)
 	}
 	if len(call.Definition) > maxPublished {

@@ -86,8 +86,9 @@ func (d SignalResult) Answer() SignalOutcome {
 // reported as an outcome, not as an error.
 //
 // The error is ErrInvalidToken for a token that is not valid, ErrTooLarge when the signal, or all signals of the
-// execution together, exceed a limit, or matches ErrInvalid for an invalid name or text and for a payload that cannot
-// be encoded. Nothing was changed then.
+// execution together, exceed a limit, or matches ErrInvalid for an invalid name or text, and for a payload that cannot
+// be encoded or does not satisfy the wait's schema (activity.AnswerSchema), then with a *valuefault.Error that has all
+// its faults. Nothing was changed then, and the wait continues.
 func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (SignalResult, error) {
 	if err := c.ready(ctx); err != nil {
 		return SignalResult{}, err
@@ -108,7 +109,7 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Si
 		return SignalResult{}, engine.ErrInvalidToken
 	}
 	id := enginecore.SignalID(uuid.NewString())
-	reply, err := store.Signal(ctx, enginerpc.SignalCall{
+	reply, err := c.answers.Signal(ctx, store, enginerpc.SignalCall{
 		Partition: parts.Partition, ExecutionID: parts.Execution, WaitpointID: parts.Waitpoint,
 		WaitpointToken: parts.Signature,
 		SignalID:       id, SignalName: s.Name, SourceType: signalSourceType,

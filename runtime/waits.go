@@ -3,6 +3,7 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,7 +38,11 @@ const (
 
 // Waitpoint is a place at which a run waits, or has waited, for signals.
 type Waitpoint struct {
+	// Flow and Run name the run that waits, which can be a child run of a map or sub-flow.
 	Flow, Run string
+	FlowID    enginecore.FlowID
+	// Tags are those of the run. Only Client.Waits, Client.ListWaits and Client.Waitpoint set them.
+	Tags map[string]string `json:",omitempty"`
 	// Node is the waitpoint node, or the node whose activity waits.
 	Node string
 	// Step is the name of the wait in the activity, with "#2" and so on from the second call on; empty for a waitpoint
@@ -61,6 +66,11 @@ type Waitpoint struct {
 	// Needed is the number of signals that end the wait, and Received how many of them have arrived. For a pending
 	// waitpoint, Needed is 0, because the function has not set it yet, and Received counts all signals that are kept.
 	Needed, Received int
+	// Title, Question and Audience say what is asked, and of whom (activity.Title, Question and Audience).
+	Title, Question string
+	Audience        []string `json:",omitempty"`
+	// AnswerSchema is the JSON Schema that the payload of a signal must satisfy; nil if any payload does.
+	AnswerSchema json.RawMessage `json:",omitempty"`
 	// Token authorizes signals to the waitpoint. Handle it like a password.
 	Token activity.Token `json:",omitzero"`
 }
@@ -92,8 +102,9 @@ func (w *Waitpoint) explain() why.Explanation {
 	return e
 }
 
-// Waitpoints returns the open waitpoints of the run with their tokens, the oldest first. Waitpoints of maps and
-// sub-flows belong to their child runs, which NodeDescription.Child names. The error wraps ErrRunNotFound.
+// Waitpoints returns the open waitpoints of the run with their tokens, the oldest first. Those of its open child runs,
+// of maps and sub-flows at any depth, are among them; Waitpoint.Flow and Waitpoint.Run name the run that ResumeWait,
+// CancelWait and ReceivedSignals are for. The error wraps ErrRunNotFound.
 func (r *RunRef) Waitpoints(ctx context.Context) ([]Waitpoint, error) {
 	return r.waitpoints(ctx, false)
 }
@@ -118,35 +129,64 @@ func (r *RunRef) waitpoints(ctx context.Context, closed bool) (waits []Waitpoint
 	return slices.CompactFunc(waits, func(a, b Waitpoint) bool { return a.ID == b.ID }), nil
 }
 
-// readWaitpoints reads the waitpoints page by page.
+// readWaitpoints reads the waitpoints of the run, then those of its child runs.
 func (r *RunRef) readWaitpoints(ctx context.Context, closed bool) (waits []Waitpoint, err error) {
+	waits, children, err := r.readOwnWaitpoints(ctx, closed)
+	for len(children) > 0 && err == nil {
+		names, readErr := submit.ReadRunNames(ctx, r.client.session, children)
+		if readErr != nil {
+			return nil, readErr
+		}
+		var below []enginecore.FlowID
+		for _, id := range children {
+			name, there := names[id]
+			if !there {
+				continue // it was not created yet, or is purged
+			}
+			found, further, readErr := r.client.Run(name.Flow, name.Run).readOwnWaitpoints(ctx, closed)
+			if readErr != nil && !errors.Is(readErr, enginecore.ErrFlowNotFound) {
+				return nil, readErr
+			}
+			waits, below = append(waits, found...), append(below, further...)
+		}
+		children = below
+	}
+	return waits, err
+}
+
+// readOwnWaitpoints reads the waitpoints of the run page by page, and the ids of its open child runs.
+func (r *RunRef) readOwnWaitpoints(
+	ctx context.Context, closed bool,
+) (waits []Waitpoint, children []enginecore.FlowID, err error) {
 	store, err := engine.Capability[engine.WaitStore](r.client.session.Backend)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	call := enginerpc.ListWaitpointsCall{Partition: r.partition, FlowID: r.flowID, All: closed}
 	for {
 		reply, err := store.ListWaitpoints(ctx, call)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, listed := range reply.Waitpoints {
 			w, err := readWaitpoint(listed)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			w.Flow, w.Run = r.flow, r.id
+			w.Flow, w.Run, w.FlowID = r.flow, r.id, r.flowID
 			waits = append(waits, w)
 		}
+		children = append(children, reply.Children...)
 		if call.Cursor = reply.NextCursor; call.Cursor == "" {
-			return waits, nil
+			return waits, children, nil
 		}
 	}
 }
 
 // ResumeWait ends a wait of the run without signals, on behalf of an operator: the wait continues as if a signal with
 // that payload, encoded as JSON, had ended it. The error wraps ErrWaitOver when the wait has ended or does not belong
-// to the run, ErrInvalid for a payload that cannot be encoded, or ErrTooLarge for one above MaxSignalPayload.
+// to the run, ErrTooLarge for a payload above MaxSignalPayload, or ErrInvalid for one that cannot be encoded or does
+// not satisfy the AnswerSchema of a wait for one payload, with a *valuefault.Error that has all its faults.
 func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error {
 	data, err := encodePayload(payload)
 	if err != nil {
@@ -185,7 +225,7 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	}
 	call.Partition, call.ExecutionID, call.WaitpointID, call.FlowID = partition, w.ExecutionID, w.ID, r.flowID
 	call.Actor, call.Namespace = "client", r.client.session.Namespace
-	reply, err := store.EndWait(ctx, call)
+	reply, err := r.client.answers.EndWait(ctx, store, call)
 	switch {
 	case errors.Is(err, enginecore.ErrExecutionNotSuspended), err == nil &&
 		reply.Status == enginerpc.StatusAlreadySatisfied:
@@ -208,6 +248,9 @@ func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
 		Distinct: l.Distinct,
 		Needed:   int(l.Needed), Received: int(l.Received),
 	}
+	if err := w.readAbout(l.About); err != nil {
+		return w, err
+	}
 	if !l.ActivatedAt.IsZero() {
 		w.OpenedAt = l.ActivatedAt
 	}
@@ -220,6 +263,22 @@ func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
 	var err error
 	w.Token, err = engine.SealToken(l.ExecutionID, l.WaitpointID, l.WaitpointToken)
 	return w, err
+}
+
+// readAbout reads what is said of the wait.
+func (w *Waitpoint) readAbout(stored []byte) error {
+	if len(stored) == 0 {
+		return nil
+	}
+	var about submit.StoredAbout
+	if err := json.Unmarshal(stored, &about); err != nil {
+		return fmt.Errorf("what is said of waitpoint %s cannot be read: %w", w.ID, err)
+	}
+	w.Title, w.Question, w.Audience = about.Title, about.Question, about.Audience
+	if about.Answer != "" {
+		w.AnswerSchema = json.RawMessage(about.Answer)
+	}
+	return nil
 }
 
 func waitState(engines string) WaitState {

@@ -190,7 +190,9 @@ func matching(
 }
 
 // Open implements activitycontext.Steps.
-func (s *stepsCall) Open(_ context.Context, step string, _ time.Duration) (string, error) {
+func (s *stepsCall) Open(
+	_ context.Context, step string, _ time.Duration, _ activitycontext.WaitText,
+) (string, error) {
 	s.lock()
 	defer s.mu.Unlock()
 	s.opened[step] = true

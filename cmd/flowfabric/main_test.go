@@ -163,7 +163,7 @@ func TestWaitsAndCancels(t *testing.T) {
 		ctx := enginetest.Context(t)
 		x := terminal{t, b}
 		f := flow.New[string, string]("approve")
-		answer := flow.Waitpoint[string](f, "answer", activity.Signals("yes"))
+		answer := flow.Waitpoint[string](f, "answer", activity.Signals("yes"), activity.Title("Go on?"), activity.Audience("board"))
 		flow.Return(f, answer)
 		def, err := f.Build()
 		require.NoError(t, err)
@@ -171,6 +171,11 @@ func TestWaitsAndCancels(t *testing.T) {
 		require.NoError(t, err)
 		wait := x.lines("waits", "approve", "--", "-odd")
 		require.Equal(t, "answer", wait[0]["node"])
+		all := x.lines("waits", "-audience", "board")
+		require.Len(t, all, 1)
+		require.Equal(t, "Go on?", all[0]["title"])
+		require.Equal(t, "approve", all[0]["flow"])
+		require.Empty(t, x.lines("waits", "-audience", "ops"))
 		require.Contains(t, x.ok("runs", "-limit", "1"), "running")
 		x.ok("pause", "run", "approve", "--", "-odd")
 		require.Contains(t, x.ok("runs"), "running, paused")
@@ -183,7 +188,7 @@ func TestCallsThatMakeNoSense(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"frobnicate"}, {"runs", "-nonsense"}, {"runs", "extra"}, {"runs", "-tag", "x"}, {"runs", "-state", "lost"}, {"describe", "one"},
 		{"pause", "lane"}, {"rerun", "a", "b", "-all", "-from", "c"}, {"execution", "nonsense"}, {"-odd"}, {"runs", "-limit", "-1"}, {"counts", "-hours", "-1"},
-		{"runs", "-since", "-1h"}, {"runs", "-since", "1h", "-finished", "1h"}, {"runs", "-tag", "UPPER=x"}, {"waits", "one"}, {"cancel"}, {"purge", "a"},
+		{"runs", "-since", "-1h"}, {"runs", "-since", "1h", "-finished", "1h"}, {"runs", "-tag", "UPPER=x"}, {"waits", "one"}, {"waits", "-limit", "-1"}, {"waits", "-flow", "a", "a", "b"}, {"cancel"}, {"purge", "a"},
 		{"lanes", "x"}, {"workers", "x"}, {"drain"}, {"flows", "a", "b"}, {"flows", "-dot"}, {"flows", "a", "-dot", "-mermaid"}, {"pauses", "x"}, {"pause", "run", "x"}, {"resume"}, {"resume", "flow", "x"}, {"execution"}, {"execution", "{fp:0}:x"},
 		{"executions", "x"}, {"executions", "-limit", "-1"}, {"executions", "-state", "lost"}, {"executions", "-index", "eligible"},
 		{"executions", "-index", "nonsense", "-lane", "default"}, {"executions", "-flow-id", "x"}, {"executions", "-lane", "" + strings.Repeat("x", 1000)},

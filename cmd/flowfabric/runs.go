@@ -22,7 +22,7 @@ func commands() []command {
 		{"feed", "", "follow what happens to all runs", prepareFeed},
 		{"describe", "FLOW RUN", "show a run and its nodes, and why those that wait do", prepareDescribe},
 		{"logs", "FLOW RUN NODE", "show what the attempts of a node logged", prepareLogs},
-		{"waits", "FLOW RUN", "show for which signals a run waits", prepareWaits},
+		{"waits", "[FLOW RUN]", "show the open waits of all runs, or of one", prepareWaits},
 		{"cancel", "FLOW RUN", "cancel a run", prepareCancel},
 		{"bulk", "start|preview|show|list|stop …", "act on all runs that a query selects", prepareBulk},
 		{"rerun", "FLOW RUN", "run again what failed in a run that is over", prepareRerun},
@@ -274,34 +274,6 @@ func summaryOf(d *runtime.RunDescription) string {
 	add(d.CancelReason != "" || d.CancelledBy != "", "cancelled by %q: %q", d.CancelledBy, d.CancelReason)
 	add(d.Reruns > 0, "run again %d times, the last time %s", d.Reruns, at(d.LastRerun.At))
 	return strings.Join(lines, "\n")
-}
-
-// waitView is a waitpoint as -json shows it.
-type waitView struct {
-	Node     string    `json:"node"`
-	Step     string    `json:"step,omitempty"`
-	State    string    `json:"state"`
-	Opened   time.Time `json:"opened"`
-	Timeout  time.Time `json:"timeout,omitzero"`
-	Signals  []string  `json:"signals,omitempty"`
-	Needed   int       `json:"needed"`
-	Received int       `json:"received"`
-}
-
-func prepareWaits(*flag.FlagSet) action {
-	return action{need([]string{"FLOW", "RUN"}), func(ctx context.Context, s *session, out *output, args []string) error {
-		waits, err := s.client.Run(args[0], args[1]).Waitpoints(ctx)
-		if err != nil {
-			return err
-		}
-		out.head("node", "step", "state", "opened", "timeout", "signals", "received")
-		for _, w := range waits {
-			out.row(waitView{w.Node, w.Step, string(w.State), w.OpenedAt, w.TimeoutAt, w.Signals, w.Needed, w.Received},
-				w.Node, w.Step, string(w.State), at(w.OpenedAt), at(w.TimeoutAt), strings.Join(w.Signals, ","),
-				fmt.Sprintf("%d of %d", w.Received, w.Needed))
-		}
-		return nil
-	}}
 }
 
 func prepareCancel(flags *flag.FlagSet) action {

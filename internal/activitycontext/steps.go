@@ -2,7 +2,9 @@ package activitycontext
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -32,7 +34,7 @@ type Steps interface {
 	// Await returns the signals that have ended a wait, or a *Suspension if it has not ended.
 	Await(ctx context.Context, step string, wait Wait) (Awaited, error)
 	// Open opens the waitpoint of a later wait and returns the text of its token.
-	Open(ctx context.Context, step string, within time.Duration) (string, error)
+	Open(ctx context.Context, step string, within time.Duration, text WaitText) (string, error)
 	// Emit appends a frame to the attempt's stream. It keeps the payload.
 	Emit(ctx context.Context, frame Frame) error
 }
@@ -48,6 +50,15 @@ type Wait struct {
 	OnTimeout string
 	// Collect asks for all signals as a list, not for the payload of the last one.
 	Collect bool
+	Text    WaitText
+}
+
+// WaitText has the fields of activityspec.WaitText, which documents them; the two convert into each other.
+type WaitText struct {
+	Title, Question string
+	Audience        []string
+	AnswerSchema    json.RawMessage
+	Payload         reflect.Type
 }
 
 // Awaited has the signals that ended a wait.

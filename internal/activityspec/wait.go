@@ -1,9 +1,12 @@
 package activityspec
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -51,6 +54,69 @@ type Wait struct {
 	Timeout time.Duration
 	// OnTimeout is set exactly when Timeout is.
 	OnTimeout TimeoutBehavior
+	WaitText
+}
+
+// WaitText is what people and programs that answer are told of a wait. The zero value says nothing.
+type WaitText struct {
+	// Title and Question are shown to them: one line, and a text with lines.
+	Title, Question string
+	// Audience names who is asked.
+	Audience []string
+	// AnswerSchema is the JSON Schema that payloads must satisfy; nil if Payload says what they must be.
+	AnswerSchema json.RawMessage
+	// Payload is the type that payloads are decoded into; nil if it is not known.
+	Payload reflect.Type
+}
+
+// Limits of what is said of a wait.
+const (
+	maxTitle        = 256
+	maxQuestion     = 4096
+	maxAudience     = 16
+	maxAudienceName = 128
+	maxAnswerSchema = 64 << 10
+)
+
+// IsZero reports whether nothing is said.
+func (t WaitText) IsZero() bool {
+	return t.Title == "" && t.Question == "" && len(t.Audience) == 0 && t.AnswerSchema == nil && t.Payload == nil
+}
+
+func (t WaitText) validate(fault func(format string, args ...any)) {
+	if len(t.Title) > maxTitle {
+		fault("title has %d bytes, the limit is %d", len(t.Title), maxTitle)
+	}
+	if err := CheckText(t.Title); err != nil {
+		fault("title %q: %w", t.Title, err)
+	}
+	if len(t.Question) > maxQuestion {
+		fault("question has %d bytes, the limit is %d", len(t.Question), maxQuestion)
+	}
+	if err := CheckText(strings.NewReplacer("\n", " ", "\t", " ").Replace(t.Question)); err != nil {
+		fault("question: %w", err)
+	}
+	if len(t.Audience) > maxAudience {
+		fault("audience has %d names, the limit is %d", len(t.Audience), maxAudience)
+	}
+	for i, name := range t.Audience {
+		switch err := CheckText(name); {
+		case name == "":
+			fault("audience: name %d is empty", i+1)
+		case len(name) > maxAudienceName:
+			fault("audience: name %d has %d bytes, the limit is %d", i+1, len(name), maxAudienceName)
+		case err != nil:
+			fault("audience: name %q: %w", name, err)
+		case slices.Contains(t.Audience[:i], name):
+			fault("audience: %q is named twice", name)
+		}
+	}
+	switch {
+	case len(t.AnswerSchema) > maxAnswerSchema:
+		fault("answer schema has %d bytes, the limit is %d", len(t.AnswerSchema), maxAnswerSchema)
+	case t.AnswerSchema != nil && !json.Valid(t.AnswerSchema):
+		fault("answer schema is not JSON")
+	}
 }
 
 // Needed is the number of signals that end the wait if none of them is decisive.
@@ -61,9 +127,15 @@ func (w Wait) Needed() int {
 	return max(1, w.Count)
 }
 
+// HasOnlyText reports whether w says nothing of the signals and the time that end the wait.
+func (w Wait) HasOnlyText() bool {
+	return len(w.Signals) == 0 && !w.All && w.Count <= 1 && !w.Distinct && len(w.Decisive) == 0 && w.Timeout == 0
+}
+
 // Clone returns a copy that shares nothing with w.
 func (w Wait) Clone() Wait {
 	w.Signals, w.Decisive = slices.Clone(w.Signals), slices.Clone(w.Decisive)
+	w.Audience = slices.Clone(w.Audience)
 	return w
 }
 
@@ -102,6 +174,7 @@ func (w Wait) Validate() error {
 			maxSignals)
 	}
 	w.validateTimeout(fault)
+	w.WaitText.validate(fault)
 	return errors.Join(errs...)
 }
 

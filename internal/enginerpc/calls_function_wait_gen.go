@@ -25,6 +25,8 @@ type SuspendCall struct {
 	// TimeoutBehavior: optional.
 	TimeoutBehavior string
 	Collect         bool
+	// About: optional.
+	About []byte
 	ClaimRequest
 }
 
@@ -62,7 +64,7 @@ func (SuspendCall) info() callInfo {
 }
 
 func (c SuspendCall) encode(w *wire) {
-	w.reserve(1, 22)
+	w.reserve(1, 23)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
@@ -77,6 +79,7 @@ func (c SuspendCall) encode(w *wire) {
 	w.millis(c.Timeout)
 	w.text(c.TimeoutBehavior)
 	w.bool(c.Collect)
+	w.bytes(c.About)
 	c.ClaimRequest.encode(w)
 }
 
@@ -172,6 +175,8 @@ type OpenWaitpointCall struct {
 	WaitpointID  enginecore.WaitpointID
 	WaitpointKey string
 	ExpiresIn    time.Duration
+	// About: optional.
+	About []byte
 }
 
 // OpenWaitpointReply is the answer to OpenWaitpointCall.
@@ -200,7 +205,7 @@ func (OpenWaitpointCall) info() callInfo {
 }
 
 func (c OpenWaitpointCall) encode(w *wire) {
-	w.reserve(1, 8)
+	w.reserve(1, 9)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
@@ -212,6 +217,7 @@ func (c OpenWaitpointCall) encode(w *wire) {
 	w.text(string(c.WaitpointID))
 	w.text(c.WaitpointKey)
 	w.millis(c.ExpiresIn)
+	w.bytes(c.About)
 }
 
 func (OpenWaitpointCall) decode(r *fields) (out OpenWaitpointReply) {

@@ -460,6 +460,8 @@ type ListedWaitpoint struct {
 	ClosedAt        time.Time
 	CloseReason     string
 	WaitpointToken  string
+	// About: optional.
+	About []byte
 }
 
 func decodeListedWaitpoint(r *fields, out *ListedWaitpoint) {
@@ -482,6 +484,51 @@ func decodeListedWaitpoint(r *fields, out *ListedWaitpoint) {
 	out.ClosedAt = timeValue(r, "closed_at")
 	out.CloseReason = textValue[string](r, "close_reason")
 	out.WaitpointToken = textValue[string](r, "waitpoint_token")
+	if r.left() > 0 {
+		out.About = bytesValue(r, "about")
+	}
+}
+
+// WaitingRun is an element of replies or calls.
+type WaitingRun struct {
+	FlowID    enginecore.FlowID
+	FlowName  string
+	RunID     string
+	CreatedAt time.Time
+	Tags      []Pair
+}
+
+func decodeWaitingRun(r *fields, out *WaitingRun) {
+	out.FlowID = textValue[enginecore.FlowID](r, "flow_id")
+	out.FlowName = textValue[string](r, "flow_name")
+	out.RunID = textValue[string](r, "run_id")
+	out.CreatedAt = timeValue(r, "created_at")
+	out.Tags = pairs(r, "tags")
+}
+
+// ReceivedSignal is an element of replies or calls.
+type ReceivedSignal struct {
+	SignalID       enginecore.SignalID
+	SignalName     string
+	SignalCategory string
+	SourceType     string
+	SourceIdentity string
+	CorrelationID  string
+	AcceptedAt     time.Time
+	Counts         bool
+	Payload        []byte
+}
+
+func decodeReceivedSignal(r *fields, out *ReceivedSignal) {
+	out.SignalID = textValue[enginecore.SignalID](r, "signal_id")
+	out.SignalName = textValue[string](r, "signal_name")
+	out.SignalCategory = textValue[string](r, "signal_category")
+	out.SourceType = textValue[string](r, "source_type")
+	out.SourceIdentity = textValue[string](r, "source_identity")
+	out.CorrelationID = textValue[string](r, "correlation_id")
+	out.AcceptedAt = timeValue(r, "accepted_at")
+	out.Counts = boolValue(r, "counts")
+	out.Payload = bytesValue(r, "payload")
 }
 
 // BulkJobRecord is an element of replies or calls.

@@ -379,40 +379,50 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "reason of test"}},
 		{"ffx2_suspend", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SuspendCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
+			return Wire(k, SuspendCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, About: []byte("\x00\xff\r\nabout"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "suspension_id of test", "waitpoint_key of test", "\x00\xff\r\ncondition", "1500", "timeout_behavior of test", "1", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "suspension_id of test", "waitpoint_key of test", "\x00\xff\r\ncondition", "1500", "timeout_behavior of test", "1", "\x00\xff\r\nabout", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
 		{"ffx2_record_step", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RecordStepCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", Value: []byte("\x00\xff\r\nvalue")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "\x00\xff\r\nvalue"}},
 		{"ffx2_open_waitpoint", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, OpenWaitpointCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", ExpiresIn: 1500 * time.Millisecond})
+			return Wire(k, OpenWaitpointCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", ExpiresIn: 1500 * time.Millisecond, About: []byte("\x00\xff\r\nabout")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "1500"}},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "1500", "\x00\xff\r\nabout"}},
 		{"ffx2_read_journal", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadJournalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "cursor of test"}},
 		{"ffx2_signal", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test"})
+			return Wire(k, SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "waitpoint_token of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test"}},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "waitpoint_token of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test"}},
+		{"ffx2_end_wait", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, EndWaitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test", Checked: "checked of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "1", "\x00\xff\r\nresult", "reason of test", "actor of test", "namespace of test", "flow_id of test", "checked of test"}},
 		{"ffx2_list_waitpoints", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListWaitpointsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", All: true, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "1", "cursor of test"}},
-		{"ffx2_end_wait", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, EndWaitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test"})
+		{"ffx2_list_waits", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ListWaitsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Order: "order of test", NewestFirst: true, Limit: 6, Namespace: "namespace of test", FlowName: "flow_name of test", Audience: "audience of test", Text: "text of test", After: time.UnixMilli(1795188498438).UTC(), Before: time.UnixMilli(1795188498438).UTC(), BehindID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Tags: []string{"tags of test", "tags2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "1", "\x00\xff\r\nresult", "reason of test", "actor of test", "namespace of test", "flow_id of test"}},
+			[]string{"order of test", "1", "6", "namespace of test", "flow_name of test", "audience of test", "text of test", "1795188498438", "1795188498438", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "tags of test", "tags2 of test"}},
+		{"ffx2_read_waitpoint", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReadWaitpointCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", Namespace: "namespace of test", FlowID: "flow_id of test", Cursor: "cursor of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "waitpoint_token of test", "namespace of test", "flow_id of test", "cursor of test"}},
 		{"ffx2_start_bulk_job", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, StartBulkJobCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BulkJobID: "bulk_job_id of test", Namespace: "namespace of test", Spec: []byte("\x00\xff\r\nspec")})
 		},
@@ -1263,20 +1273,28 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ReadJournalCall{}.info(), m, ReadJournalCall{}.decode)
 			},
 			ReadJournalReply{Status: StatusOK, NextCursor: "next_cursor of test", Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}}},
-		{"ffx2_signal OK", []any{1, "OK", "outcome of test", "signal_id of test", "first_outcome of test", "1"},
+		{"ffx2_signal OK", []any{1, "OK", "outcome of test", "signal_id of test", "first_outcome of test", "1", "answer_schema of test"},
 			func(m message) (any, error) { return decodeReply(SignalCall{}.info(), m, SignalCall{}.decode) },
-			SignalReply{Status: StatusOK, Outcome: "outcome of test", SignalID: "signal_id of test", FirstOutcome: "first_outcome of test", Matched: true}},
-		{"ffx2_list_waitpoints OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test"}}},
-			func(m message) (any, error) {
-				return decodeReply(ListWaitpointsCall{}.info(), m, ListWaitpointsCall{}.decode)
-			},
-			ListWaitpointsReply{Status: StatusOK, NextCursor: "next_cursor of test", Waitpoints: []ListedWaitpoint{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test"}}}},
-		{"ffx2_end_wait OK", []any{1, "OK", "public_state of test", "1"},
+			SignalReply{Status: StatusOK, Outcome: "outcome of test", SignalID: "signal_id of test", FirstOutcome: "first_outcome of test", Matched: true, AnswerSchema: "answer_schema of test"}},
+		{"ffx2_end_wait OK", []any{1, "OK", "public_state of test", "1", "answer_schema of test"},
 			func(m message) (any, error) { return decodeReply(EndWaitCall{}.info(), m, EndWaitCall{}.decode) },
-			EndWaitReply{Status: StatusOK, PublicState: "public_state of test", More: true}},
+			EndWaitReply{Status: StatusOK, PublicState: "public_state of test", More: true, AnswerSchema: "answer_schema of test"}},
 		{"ffx2_end_wait ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "public_state of test", "1"},
 			func(m message) (any, error) { return decodeReply(EndWaitCall{}.info(), m, EndWaitCall{}.decode) },
 			EndWaitReply{Status: StatusAlreadySatisfied, PublicState: "public_state of test", More: true}},
+		{"ffx2_list_waitpoints OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout"}}, []any{"children of test", "children of test"}},
+			func(m message) (any, error) {
+				return decodeReply(ListWaitpointsCall{}.info(), m, ListWaitpointsCall{}.decode)
+			},
+			ListWaitpointsReply{Status: StatusOK, NextCursor: "next_cursor of test", Waitpoints: []ListedWaitpoint{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test", About: []byte("\x00\xff\r\nabout")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test", About: []byte("\x00\xff\r\nabout")}}, Children: []enginecore.FlowID{"children of test", "children of test"}}},
+		{"ffx2_list_waits OK", []any{1, "OK", "1", []any{[]any{"flow_id of test", "flow_name of test", "run_id of test", "1795188498438", []any{"name", "\x00value"}}, []any{"flow_id of test", "flow_name of test", "run_id of test", "1795188498438", []any{"name", "\x00value"}}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout"}}, "1795188498438", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"},
+			func(m message) (any, error) { return decodeReply(ListWaitsCall{}.info(), m, ListWaitsCall{}.decode) },
+			ListWaitsReply{Status: StatusOK, More: true, Runs: []WaitingRun{{FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), Tags: []Pair{{"name", []byte("\x00value")}}}, {FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), Tags: []Pair{{"name", []byte("\x00value")}}}}, Waits: []ListedWaitpoint{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test", About: []byte("\x00\xff\r\nabout")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test", About: []byte("\x00\xff\r\nabout")}}, NextAt: time.UnixMilli(1795188498438).UTC(), NextID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
+		{"ffx2_read_waitpoint OK", []any{1, "OK", "next_cursor of test", []any{[]any{"flow_id of test", "flow_name of test", "run_id of test", "1795188498438", []any{"name", "\x00value"}}, []any{"flow_id of test", "flow_name of test", "run_id of test", "1795188498438", []any{"name", "\x00value"}}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "step of test", "waitpoint_id of test", "waitpoint_key of test", "state of test", "1795188498438", "1795188498438", "1795188498438", "timeout_behavior of test", "1", []any{"signals of test", "signals of test"}, "match_mode of test", "7", "9", "1", "1795188498438", "close_reason of test", "waitpoint_token of test", "\x00\xff\r\nabout"}}, []any{[]any{"signal_id of test", "signal_name of test", "signal_category of test", "source_type of test", "source_identity of test", "correlation_id of test", "1795188498438", "1", "\x00\xff\r\npayload"}, []any{"signal_id of test", "signal_name of test", "signal_category of test", "source_type of test", "source_identity of test", "correlation_id of test", "1795188498438", "1", "\x00\xff\r\npayload"}}},
+			func(m message) (any, error) {
+				return decodeReply(ReadWaitpointCall{}.info(), m, ReadWaitpointCall{}.decode)
+			},
+			ReadWaitpointReply{Status: StatusOK, NextCursor: "next_cursor of test", Runs: []WaitingRun{{FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), Tags: []Pair{{"name", []byte("\x00value")}}}, {FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), Tags: []Pair{{"name", []byte("\x00value")}}}}, Waits: []ListedWaitpoint{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test", About: []byte("\x00\xff\r\nabout")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", State: "state of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ActivatedAt: time.UnixMilli(1795188498438).UTC(), TimeoutAt: time.UnixMilli(1795188498438).UTC(), TimeoutBehavior: "timeout_behavior of test", Escalated: true, Signals: []string{"signals of test", "signals of test"}, MatchMode: "match_mode of test", Needed: 7, Received: 9, Distinct: true, ClosedAt: time.UnixMilli(1795188498438).UTC(), CloseReason: "close_reason of test", WaitpointToken: "waitpoint_token of test", About: []byte("\x00\xff\r\nabout")}}, Signals: []ReceivedSignal{{SignalID: "signal_id of test", SignalName: "signal_name of test", SignalCategory: "signal_category of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", CorrelationID: "correlation_id of test", AcceptedAt: time.UnixMilli(1795188498438).UTC(), Counts: true, Payload: []byte("\x00\xff\r\npayload")}, {SignalID: "signal_id of test", SignalName: "signal_name of test", SignalCategory: "signal_category of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", CorrelationID: "correlation_id of test", AcceptedAt: time.UnixMilli(1795188498438).UTC(), Counts: true, Payload: []byte("\x00\xff\r\npayload")}}}},
 		{"ffx2_start_bulk_job OK", []any{1, "OK", "1795188498438", "\x00\xff\r\nspec"},
 			func(m message) (any, error) {
 				return decodeReply(StartBulkJobCall{}.info(), m, StartBulkJobCall{}.decode)
@@ -1731,8 +1749,14 @@ func bytesCalls() []bytesCall {
 			return args, err
 		}},
 		{"ffx2_suspend condition", 7, func(k Keys, b []byte) ([]string, error) {
-			c := SuspendCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
+			c := SuspendCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, About: []byte("\x00\xff\r\nabout"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
 			c.Condition = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
+		{"ffx2_suspend about", 11, func(k Keys, b []byte) ([]string, error) {
+			c := SuspendCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, About: []byte("\x00\xff\r\nabout"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
+			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
@@ -1742,14 +1766,20 @@ func bytesCalls() []bytesCall {
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
+		{"ffx2_open_waitpoint about", 8, func(k Keys, b []byte) ([]string, error) {
+			c := OpenWaitpointCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", ExpiresIn: 1500 * time.Millisecond, About: []byte("\x00\xff\r\nabout")}
+			c.About = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
 		{"ffx2_signal payload", 8, func(k Keys, b []byte) ([]string, error) {
-			c := SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test"}
+			c := SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}
 			c.Payload = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_end_wait result", 3, func(k Keys, b []byte) ([]string, error) {
-			c := EndWaitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test"}
+			c := EndWaitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test", Checked: "checked of test"}
 			c.Result = b
 			_, _, args, err := Wire(k, c)
 			return args, err
@@ -2141,12 +2171,20 @@ func replyDecoders() []replyDecoder {
 			_, err := decodeReply(SignalCall{}.info(), m, SignalCall{}.decode)
 			return err
 		}},
+		{"ffx2_end_wait", func(m message) error {
+			_, err := decodeReply(EndWaitCall{}.info(), m, EndWaitCall{}.decode)
+			return err
+		}},
 		{"ffx2_list_waitpoints", func(m message) error {
 			_, err := decodeReply(ListWaitpointsCall{}.info(), m, ListWaitpointsCall{}.decode)
 			return err
 		}},
-		{"ffx2_end_wait", func(m message) error {
-			_, err := decodeReply(EndWaitCall{}.info(), m, EndWaitCall{}.decode)
+		{"ffx2_list_waits", func(m message) error {
+			_, err := decodeReply(ListWaitsCall{}.info(), m, ListWaitsCall{}.decode)
+			return err
+		}},
+		{"ffx2_read_waitpoint", func(m message) error {
+			_, err := decodeReply(ReadWaitpointCall{}.info(), m, ReadWaitpointCall{}.decode)
 			return err
 		}},
 		{"ffx2_start_bulk_job", func(m message) error {

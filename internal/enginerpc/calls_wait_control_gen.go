@@ -27,6 +27,8 @@ type SignalCall struct {
 	SignalCategory string
 	// CorrelationID: optional.
 	CorrelationID string
+	// Checked: optional.
+	Checked string
 }
 
 // SignalReply is the answer to SignalCall.
@@ -37,6 +39,7 @@ type SignalReply struct {
 	SignalID     enginecore.SignalID
 	FirstOutcome string
 	Matched      bool
+	AnswerSchema string
 }
 
 // Signal runs ffx2_signal. Hands a signal to a waitpoint of a managed flow, in one step with all that
@@ -44,7 +47,9 @@ type SignalReply struct {
 // key, or the same id, is a duplicate, for good: the reply names the first one and what became of it.
 // Outcomes: accepted (`matched`: it counts), resumed, duplicate, closed (the wait is over), expired
 // (its time was up). A token that does not belong to this waitpoint of this execution is
-// invalid_token, whatever is wrong with it.
+// invalid_token, whatever is wrong with it. Where the wait says what an answer must be, the caller
+// holds the payload against that schema and sends its SHA-1 in hex as `checked`; without it, or with
+// that of another schema, the outcome is unchecked, with the schema, and nothing has changed.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidToken, ErrSignalLimitExceeded, ErrSignalTooLarge, ErrInvalidInput.
@@ -57,7 +62,7 @@ func (SignalCall) info() callInfo {
 }
 
 func (c SignalCall) encode(w *wire) {
-	w.reserve(1, 11)
+	w.reserve(1, 12)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
@@ -72,6 +77,7 @@ func (c SignalCall) encode(w *wire) {
 	w.bytes(c.Payload)
 	w.text(c.SignalCategory)
 	w.text(c.CorrelationID)
+	w.text(c.Checked)
 }
 
 func (SignalCall) decode(r *fields) (out SignalReply) {
@@ -82,59 +88,9 @@ func (SignalCall) decode(r *fields) (out SignalReply) {
 		out.SignalID = textValue[enginecore.SignalID](r, "signal_id")
 		out.FirstOutcome = textValue[string](r, "first_outcome")
 		out.Matched = boolValue(r, "matched")
-	default:
-		r.unknownStatus()
-	}
-	return out
-}
-
-// ListWaitpointsCall holds the arguments of Conn.ListWaitpoints.
-type ListWaitpointsCall struct {
-	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
-	FlowID    enginecore.FlowID
-	All       bool
-	// Cursor: optional.
-	Cursor string
-}
-
-// ListWaitpointsReply is the answer to ListWaitpointsCall.
-type ListWaitpointsReply struct {
-	// Status is StatusOK.
-	Status     Status
-	NextCursor string
-	Waitpoints []ListedWaitpoint
-}
-
-// ListWaitpoints runs ffx2_list_waitpoints. Waitpoints of a flow, in pages and in no particular order:
-// the open ones, or with `all` the closed ones as well. An empty list of signals says that every
-// signal counts. Tokens are made with the current secret, so they outlive its rotation; closed
-// waitpoints have none. Pending ones need 0 signals, as nobody has said how many.
-//
-// It only reads. Error codes: ErrFlowNotFound, ErrInvalidInput.
-func (conn *Conn) ListWaitpoints(ctx context.Context, c ListWaitpointsCall) (ListWaitpointsReply, error) {
-	return Do(ctx, conn, c)
-}
-
-func (ListWaitpointsCall) info() callInfo {
-	return callInfo{name: "ffx2_list_waitpoints", readOnly: true, repeatable: true, open: true}
-}
-
-func (c ListWaitpointsCall) encode(w *wire) {
-	w.reserve(1, 3)
-	w.partition(c.Partition, enginecore.FlowFamily)
-	w.key(w.keys.ffxPartition(w.tag))
-	w.text(string(c.FlowID))
-	w.bool(c.All)
-	w.text(c.Cursor)
-}
-
-func (ListWaitpointsCall) decode(r *fields) (out ListWaitpointsReply) {
-	out.Status = r.status
-	switch {
-	case r.status == StatusOK:
-		out.NextCursor = textValue[string](r, "next_cursor")
-		out.Waitpoints = list(r, "waitpoints", decodeListedWaitpoint)
+		if r.left() > 0 {
+			out.AnswerSchema = textValue[string](r, "answer_schema")
+		}
 	default:
 		r.unknownStatus()
 	}
@@ -156,6 +112,8 @@ type EndWaitCall struct {
 	Namespace enginecore.Namespace
 	// FlowID: optional.
 	FlowID enginecore.FlowID
+	// Checked: optional.
+	Checked string
 }
 
 // EndWaitReply is the answer to EndWaitCall.
@@ -164,13 +122,16 @@ type EndWaitReply struct {
 	Status      Status
 	PublicState enginecore.PublicState
 	More        bool
+	// AnswerSchema is set with StatusOK.
+	AnswerSchema string
 }
 
 // EndWait runs ffx2_end_wait. An operator ends one wait of a managed flow: with resume = 1 it goes on,
 // with the result as what the wait has brought (empty: what has come so far); with 0 the execution is
 // cancelled, or a pending waitpoint closed. The result of a wait that collects signals must be such a
-// list. Needs no token. The execution of another namespace or flow than those that are given is one
-// that does not exist.
+// list; that of another one is checked like the payload of ffx_signal, and without that nothing
+// changes and the reply has the schema. Needs no token. The execution of another namespace or flow
+// than those that are given is one that does not exist.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrWaitpointNotFound, ErrExecutionNotSuspended, ErrInvalidInput.
@@ -183,7 +144,7 @@ func (EndWaitCall) info() callInfo {
 }
 
 func (c EndWaitCall) encode(w *wire) {
-	w.reserve(1, 8)
+	w.reserve(1, 9)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
@@ -195,6 +156,7 @@ func (c EndWaitCall) encode(w *wire) {
 	w.text(c.Actor)
 	w.text(string(c.Namespace))
 	w.text(string(c.FlowID))
+	w.text(c.Checked)
 }
 
 func (EndWaitCall) decode(r *fields) (out EndWaitReply) {
@@ -203,6 +165,9 @@ func (EndWaitCall) decode(r *fields) (out EndWaitReply) {
 	case r.status == StatusOK:
 		out.PublicState = textValue[enginecore.PublicState](r, "public_state")
 		out.More = boolValue(r, "more")
+		if r.left() > 0 {
+			out.AnswerSchema = textValue[string](r, "answer_schema")
+		}
 	case r.status == StatusAlreadySatisfied:
 		out.PublicState = textValue[enginecore.PublicState](r, "public_state")
 		out.More = boolValue(r, "more")

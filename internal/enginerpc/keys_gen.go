@@ -1118,6 +1118,15 @@ func (k Keys) ffxTaggedRuns(tag string, tagName string, tagValue string) string 
 	return k.prefix + ":ffx:" + tag + ":tagged_runs:" + escapePart(tagName) + ":" + tagValue
 }
 
+// FfxOpenWaits is <prefix>:ffx:{tag}:open_waits.
+func (k Keys) FfxOpenWaits(partition enginecore.Partition) string {
+	return k.ffxOpenWaits(partition.Tag())
+}
+
+func (k Keys) ffxOpenWaits(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":open_waits"
+}
+
 // FfxClosedFlows is <prefix>:ffx:{tag}:closed_flows.
 func (k Keys) FfxClosedFlows(partition enginecore.Partition) string {
 	return k.ffxClosedFlows(partition.Tag())

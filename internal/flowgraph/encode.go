@@ -129,6 +129,10 @@ func (w *writer) wait(s *WaitSpec) {
 		names, decisive = slices.Sorted(slices.Values(names)), slices.Sorted(slices.Values(decisive))
 	} else {
 		w.optional("type", s.Type, "")
+		w.optional("title", s.Title, "")
+		w.optional("question", s.Question, "")
+		w.list("audience", s.Audience)
+		w.optional("answer_schema", string(s.AnswerSchema), "")
 	}
 	w.list("signals", names)
 	w.flag("all", s.All)

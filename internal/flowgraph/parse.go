@@ -112,6 +112,11 @@ type storedWait struct {
 	Collect   bool     `json:"collect"`
 	TimeoutMS int64    `json:"timeout_ms"`
 	OnTimeout string   `json:"on_timeout"`
+
+	Title        string   `json:"title"`
+	Question     string   `json:"question"`
+	Audience     []string `json:"audience"`
+	AnswerSchema string   `json:"answer_schema"`
 }
 
 type storedPlan struct {
@@ -247,9 +252,14 @@ func (r *reader) wait(s *storedWait) *WaitSpec {
 	if s == nil {
 		return nil
 	}
+	text := activityspec.WaitText{Title: s.Title, Question: s.Question, Audience: s.Audience}
+	if s.AnswerSchema != "" {
+		text.AnswerSchema = json.RawMessage(s.AnswerSchema)
+	}
 	return &WaitSpec{
 		Wait: activityspec.Wait{
-			Signals: s.Signals, All: s.All, Count: s.Count, Distinct: s.Distinct, Decisive: s.Decisive,
+			WaitText: text,
+			Signals:  s.Signals, All: s.All, Count: s.Count, Distinct: s.Distinct, Decisive: s.Decisive,
 			Timeout: r.duration("wait.timeout_ms", s.TimeoutMS), OnTimeout: activity.TimeoutBehavior(s.OnTimeout),
 		},
 		Collect: s.Collect, Type: s.Type,

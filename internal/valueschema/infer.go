@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,53 @@ func Of(t reflect.Type) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+	return encode(t, schema)
+}
+
+// OfDecoded returns the JSON Schema of what encoding/json reads into a type: fields may be missing or null, and others
+// may be there. It is nil for a type that any value is read into. The error is that of Of.
+func OfDecoded(t reflect.Type) (json.RawMessage, error) {
+	schema, err := knownTypes{}.schemaOf(t)
+	if err != nil {
+		return nil, err
+	}
+	loosen(schema, make(map[*jsonschema.Schema]bool))
+	if schema.Type == "" && len(schema.Types) == 0 {
+		return nil, nil
+	}
+	return encode(t, schema)
+}
+
+// loosen turns the schema of what is written into that of what is read.
+func loosen(schema *jsonschema.Schema, done map[*jsonschema.Schema]bool) {
+	if schema == nil || done[schema] {
+		return
+	}
+	done[schema] = true
+	if schema.Type != "" {
+		schema.Types, schema.Type = []string{schema.Type}, ""
+	}
+	if len(schema.Types) > 0 && !slices.Contains(schema.Types, "null") {
+		schema.Types = append([]string{"null"}, schema.Types...)
+	}
+	schema.Required = nil
+	if len(schema.Properties) > 0 || isNever(schema.AdditionalProperties) {
+		schema.AdditionalProperties = nil
+	}
+	loosen(schema.AdditionalProperties, done)
+	loosen(schema.Items, done)
+	schema.MinItems, schema.MaxItems = nil, nil
+	for _, property := range schema.Properties {
+		loosen(property, done)
+	}
+}
+
+// isNever reports whether a schema is one that no value satisfies.
+func isNever(schema *jsonschema.Schema) bool {
+	return schema != nil && schema.Not != nil
+}
+
+func encode(t reflect.Type, schema *jsonschema.Schema) (json.RawMessage, error) {
 	data, err := json.Marshal(schema)
 	if err != nil {
 		return nil, fmt.Errorf("schema of type %s: %w", t, err)

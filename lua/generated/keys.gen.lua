@@ -711,6 +711,11 @@ function key.ffx_tagged_runs(c, tag_name, tag_value)
   return (at.of_ffx_tagged_runs or keep(at, 'of_ffx_tagged_runs', at.prefix .. ':ffx:' .. at.tag .. ':tagged_runs:')) .. key.escape(tag_name) .. ':' .. tag_value
 end
 
+function key.ffx_open_waits(c)
+  local at = c.at
+  return at.ffx_open_waits or keep(at, 'ffx_open_waits', at.prefix .. ':ffx:' .. at.tag .. ':open_waits')
+end
+
 function key.ffx_closed_flows(c)
   local at = c.at
   return at.ffx_closed_flows or keep(at, 'ffx_closed_flows', at.prefix .. ':ffx:' .. at.tag .. ':closed_flows')

@@ -33,7 +33,7 @@ end
 -- Fields of the waitpoint that a signal reads.
 signal.WAITPOINT_FIELDS = {
   'waitpoint_key', 'created_at', 'state', 'execution_id', 'expires_at', 'close_reason', 'signal_count',
-  'matched_signal_count', 'signal_bytes',
+  'matched_signal_count', 'signal_bytes', 'about',
 }
 
 -- Reads the waitpoint and checks the token, which must be one for this execution. Nil and the error reply when the

@@ -15,8 +15,7 @@ local REASON_OF_CODE = {
 -- Lets a suspended execution go on. `r`: delay (ms), detail (for a delay), eligible, delayed and suspended (indexes
 -- of its lane). Gives the public state.
 function suspension.resume(c, execution_id, core_key, core, r)
-  redis.call('ZREM', r.suspended or key.lane_suspended(c, record.lane(core)), execution_id)
-  redis.call('ZREM', key.index_suspension_timeout(c), execution_id)
+  suspension_record.leave_indexes(c, execution_id, core, r.suspended)
   local delayed = r.delay and r.delay > 0
   return requeue.ready(c, execution_id, core_key, core, {
     values = { 'attempt_state', 'attempt_interrupted' }, blank = { 'current_suspension_id', 'current_waitpoint_id' },
@@ -263,7 +262,7 @@ local function end_suspended(c, k, execution_id, core, behaviour, known)
     lease.close_stream(c, execution_id, core.current_attempt_index, 'suspension_timeout')
   end
   suspension_record.close(c, k, ending.reason, { known = known })
-  redis.call('ZREM', k.suspended or key.lane_suspended(c, record.lane(core)), execution_id)
+  suspension_record.leave_indexes(c, execution_id, core, k.suspended)
   terminal.finish(c, execution_id, k.core, core, {
     outcome = ending.outcome, attempt_state = core.wait and 'none' or 'attempt_terminal',
     blank = { 'current_suspension_id', 'current_waitpoint_id' }, values = values,

@@ -51,6 +51,7 @@ function suspension_record.read_open(suspension_key)
 end
 
 local function activate(c, K, A, w)
+  if is_set(A.about) then redis.call('HSET', K.waitpoint, 'about', A.about) end
   if w.pending then
     redis.call('HSET', K.waitpoint, 'suspension_id', A.suspension_id, 'state', 'active', 'activated_at', c.now_text,
       'expires_at', A.timeout_at or '')
@@ -110,4 +111,12 @@ function suspension_record.index(c, K, execution_id, core, timeout_at)
     redis.call('ZADD', K.suspension_timeout or key.index_suspension_timeout(c), timeout_at, execution_id)
     wake.due_for(c, core, timeout_at)
   end
+  if core.managed then redis.call('ZADD', key.ffx_open_waits(c), c.now, execution_id) end
+end
+
+-- Takes an execution whose sleep is over out of the indexes. `suspended` is that of its lane, nil to derive it.
+function suspension_record.leave_indexes(c, execution_id, core, suspended)
+  redis.call('ZREM', suspended or key.lane_suspended(c, record.lane(core)), execution_id)
+  redis.call('ZREM', key.index_suspension_timeout(c), execution_id)
+  if core.managed then redis.call('ZREM', key.ffx_open_waits(c), execution_id) end
 end

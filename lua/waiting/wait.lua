@@ -20,6 +20,50 @@ wait.END_FIELDS = {
 
 local function refuse(why) return nil, reply.err('invalid_input', why) end
 
+-- What people are told of a wait, and what an answer must be: a JSON object with title, question, audience (a list of names) and
+-- answer (the text of a JSON Schema). It is stored with the waitpoint of a function, and in the wait of a node.
+local MAX_ABOUT = 98304
+
+-- Nil when such a text can be stored, else the error reply.
+function wait.check_about(what, about)
+  if #about > MAX_ABOUT then
+    return reply.err('invalid_input', what .. ': about must have at most ' .. MAX_ABOUT .. ' bytes, got: ' .. #about)
+  end
+  local ok, about_object = pcall(cjson.decode, about)
+  if not ok or type(about_object) ~= 'table' then return reply.err('invalid_input', what .. ': about is no JSON object') end
+  return nil
+end
+
+-- The text of a waitpoint, or nil. `core` has the field wait, `w` the field about.
+function wait.about_text(core_key, core, w)
+  if not core.wait then return is_set(w.about) and w.about or nil end
+  return cjson.decode(record.value(core_key, 'wait_spec')).about
+end
+
+-- What the text says, as a table; empty without one.
+function wait.about(core_key, core, w)
+  local about = wait.about_text(core_key, core, w)
+  return about and cjson.decode(about) or {}
+end
+
+-- The schema of the answers to a waitpoint unless the caller has checked its answer with it: nil then, and where there is none.
+function wait.unchecked(core_key, core, w, A)
+  local schema = wait.about(core_key, core, w).answer
+  if not schema or schema == '' or A.checked == redis.sha1hex(schema) then return nil end
+  return schema
+end
+
+-- Whether a wait brings a list of signals.
+function wait.collects(k)
+  local state = condition.read(k.condition)
+  return state ~= nil and state.collect
+end
+
+-- Whether an execution is of the namespace and the flow that the caller means, as far as it says.
+function wait.belongs(core, A)
+  return (not is_set(A.namespace) or core.namespace == A.namespace) and (not is_set(A.flow_id) or core.flow_id == A.flow_id)
+end
+
 -- What a wait is about, converted: condition, timeout (ms; nil without), behaviour. Nil and the error reply when something
 -- is wrong. `what` names the wait in errors.
 function wait.parse(what, condition_json, timeout, behaviour, collect)
@@ -49,6 +93,8 @@ function wait.parse_node(what, json)
   if not ok or type(spec) ~= 'table' then return refuse(what .. ': wait is no JSON object') end
   if type(spec.condition) ~= 'table' then return refuse(what .. ': condition must be an object') end
   local condition_json = cjson.encode(spec.condition)
+  local fault = spec.about ~= nil and wait.check_about(what, tostring(spec.about))
+  if fault then return nil, fault end
   local w, err = wait.parse(what, condition_json, spec.timeout, spec.timeout_behavior, spec.collect == true)
   if err then return nil, err end
   w.condition_json = condition_json
@@ -96,7 +142,7 @@ function wait.arguments(c, execution_id, w)
     execution_id = execution_id, attempt_index = w.attempt_index or '', suspension_id = w.suspension_id, step = w.step,
     reason_code = 'waiting_for_signal', requested_by = w.step and 'worker' or 'engine',
     timeout_at = w.timeout and number.text(c.now + w.timeout) or '', timeout_behavior = w.behaviour,
-    resume_condition_json = w.condition_json, resume_policy_json = '{}',
+    resume_condition_json = w.condition_json, resume_policy_json = '{}', about = w.about,
   }
 end
 
@@ -187,8 +233,7 @@ end
 
 -- A waitpoint node ends with what it waited for.
 local function end_node(c, execution_id, core_key, core, value)
-  redis.call('ZREM', key.lane_suspended(c, record.lane(core)), execution_id)
-  redis.call('ZREM', key.index_suspension_timeout(c), execution_id)
+  suspension_record.leave_indexes(c, execution_id, core)
   results.write(c, execution_id, value)
   terminal.finish(c, execution_id, core_key, core, {
     outcome = 'success', attempt_state = 'none', blank = { 'current_suspension_id', 'current_waitpoint_id' },

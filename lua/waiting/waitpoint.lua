@@ -3,7 +3,7 @@
 local OPEN_STATE = { pending = true, active = true }
 
 -- Writes a waitpoint whose suspension has not begun. `expires` (ms) is nil without a limit. `o`: execution_id,
--- attempt_index, step (of a managed flow's function), expires_text (as it is stored), key and expiry_key (derived when
+-- attempt_index, step and about (of a managed flow's function), expires_text (as it is stored), key and expiry_key (derived when
 -- they are missing).
 function waitpoint.write_pending(c, waitpoint_id, waitpoint_key, minted, expires, o)
   local record_key = o.key or key.waitpoint_record(c, waitpoint_id)
@@ -13,6 +13,7 @@ function waitpoint.write_pending(c, waitpoint_id, waitpoint_key, minted, expires
     'satisfied_at', '', 'closed_at', '', 'expires_at', o.expires_text or (expires and number.text(expires) or ''),
     'close_reason', '', 'signal_count', '0', 'matched_signal_count', '0', 'last_signal_at', '')
   if o.step then redis.call('HSET', record_key, 'step', o.step) end
+  if is_set(o.about) then redis.call('HSET', record_key, 'about', o.about) end
   redis.call('SADD', key.exec_waitpoints(c, o.execution_id), waitpoint_id)
   if expires then
     redis.call('ZADD', o.expiry_key or key.index_pending_waitpoint_expiry(c), expires, waitpoint_id)

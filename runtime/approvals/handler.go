@@ -186,6 +186,9 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 	case errors.Is(err, runtime.ErrInvalidToken):
 		h.invalid(w, r)
 		return
+	case errors.Is(err, runtime.ErrInvalid):
+		h.ask(w, r, http.StatusUnprocessableEntity, token, d, "Your answer is not what is asked for: "+err.Error())
+		return
 	case err != nil:
 		h.config.logger.LogAttrs(r.Context(), slog.LevelError,
 			"flowfabric: the approvals handler could not deliver an answer",

@@ -407,9 +407,17 @@ func (c *checker) timers(p *partition) {
 			return e.get("lifecycle_phase") == "runnable" && e.get("current_attempt_index") == ""
 		},
 	}
+	allowed["open_waits"] = func(e *execution) bool {
+		return e.get("lifecycle_phase") == "suspended" && e.get("managed") == "1"
+	}
+	for id, e := range p.executions {
+		if _, listed := p.indexes["open_waits"].scores[id]; e.core != nil && allowed["open_waits"](e) && !listed {
+			c.fault(RuleTimers, p.key("ffx:"+p.tag+":open_waits"), "does not hold %s, which is suspended", id)
+		}
+	}
 	for name, fits := range allowed {
 		family := "idx:"
-		if name == "start_deadlines" {
+		if name == "start_deadlines" || name == "open_waits" {
 			family = "ffx:"
 		}
 		for id := range p.indexes[name].scores {

@@ -371,7 +371,7 @@ redis.register_function{ function_name = 'ffx2_release', flags = { 'allow-oom' }
 end }
 
 redis.register_function{ function_name = 'ffx2_suspend', flags = { 'allow-oom' }, callback = function(keys, args)
-  if #keys < 1 or #args < 20 then return call.refuse(keys, 1, args, 20, 'timeout', 9, 'count', 17, 'lease_ttl', 18) end
+  if #keys < 1 or #args < 21 then return call.refuse(keys, 1, args, 21, 'timeout', 9, 'count', 18, 'lease_ttl', 19) end
   call.begin(keys[1])
   return call.finish(F.ffx_suspend({ partition = keys[1] }, {
     execution_id = args[1],
@@ -385,17 +385,18 @@ redis.register_function{ function_name = 'ffx2_suspend', flags = { 'allow-oom' }
     timeout = args[9],
     timeout_behavior = args[10],
     collect = args[11],
-    lane_id = args[12],
-    worker_id = args[13],
-    worker_instance_id = args[14],
-    claim_id = args[15],
-    repeated = args[16],
-    count = args[17],
-    lease_ttl = args[18],
-    aside = args[19],
-    kinds = args[20],
-    capabilities = args[21],
-    rooms = args[22],
+    about = args[12],
+    lane_id = args[13],
+    worker_id = args[14],
+    worker_instance_id = args[15],
+    claim_id = args[16],
+    repeated = args[17],
+    count = args[18],
+    lease_ttl = args[19],
+    aside = args[20],
+    kinds = args[21],
+    capabilities = args[22],
+    rooms = args[23],
   }))
 end }
 
@@ -424,6 +425,7 @@ redis.register_function{ function_name = 'ffx2_open_waitpoint', flags = { 'allow
     waitpoint_id = args[6],
     waitpoint_key = args[7],
     expires_in = args[8],
+    about = args[9],
   }))
 end }
 
@@ -448,13 +450,8 @@ redis.register_function{ function_name = 'ffx2_signal', flags = { 'allow-oom' },
     payload = args[9],
     signal_category = args[10],
     correlation_id = args[11],
+    checked = args[12],
   }))
-end }
-
-redis.register_function{ function_name = 'ffx2_list_waitpoints', flags = { 'no-writes' }, callback = function(keys, args)
-  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
-  call.begin(keys[1])
-  return F.ffx_list_waitpoints({ partition = keys[1] }, { flow_id = args[1], all = args[2], cursor = args[3] })
 end }
 
 redis.register_function{ function_name = 'ffx2_end_wait', flags = { 'allow-oom' }, callback = function(keys, args)
@@ -469,7 +466,45 @@ redis.register_function{ function_name = 'ffx2_end_wait', flags = { 'allow-oom' 
     actor = args[6],
     namespace = args[7],
     flow_id = args[8],
+    checked = args[9],
   }))
+end }
+
+redis.register_function{ function_name = 'ffx2_list_waitpoints', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return F.ffx_list_waitpoints({ partition = keys[1] }, { flow_id = args[1], all = args[2], cursor = args[3] })
+end }
+
+redis.register_function{ function_name = 'ffx2_list_waits', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
+  call.begin(keys[1])
+  return F.ffx_list_waits({ partition = keys[1] }, {
+    order = args[1],
+    newest_first = args[2],
+    limit = args[3],
+    namespace = args[4],
+    flow_name = args[5],
+    audience = args[6],
+    text = args[7],
+    after = args[8],
+    before = args[9],
+    behind_id = args[10],
+    tags = rest(args, 11),
+  })
+end }
+
+redis.register_function{ function_name = 'ffx2_read_waitpoint', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return F.ffx_read_waitpoint({ partition = keys[1] }, {
+    execution_id = args[1],
+    waitpoint_id = args[2],
+    waitpoint_token = args[3],
+    namespace = args[4],
+    flow_id = args[5],
+    cursor = args[6],
+  })
 end }
 
 redis.register_function('ffx2_start_bulk_job', function(keys, args)

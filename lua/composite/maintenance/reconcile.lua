@@ -19,6 +19,10 @@ function reconcile.timers(c)
       name = 'suspension_timeout', key = key.index_suspension_timeout(c),
       fits = function(core) return core.lifecycle_phase == 'suspended' end,
     },
+    {
+      name = 'open_waits', key = key.ffx_open_waits(c),
+      fits = function(core) return core.lifecycle_phase == 'suspended' and core.managed ~= nil end,
+    },
     { name = 'start_deadlines', key = key.ffx_start_deadlines(c), fits = is_unstarted },
     {
       name = 'held', key = key.ffx_held(c),

@@ -61,7 +61,7 @@ local function repair_lease(c, execution_id, core)
 end
 
 local function repair_suspension(c, execution_id, core)
-  local s = record.read(key.exec_suspension(c, execution_id), { 'timeout_at', 'closed_at' }) or {}
+  local s = record.read(key.exec_suspension(c, execution_id), { 'timeout_at', 'closed_at', 'created_at' }) or {}
   local at = not is_set(s.closed_at) and number.finite(s.timeout_at)
   repair_index.place(c, 'lane:suspended', key.lane_suspended(c, record.lane(core)), execution_id, at or suspension_record.NO_TIMEOUT, at)
   local index_key = key.index_suspension_timeout(c)
@@ -69,6 +69,9 @@ local function repair_suspension(c, execution_id, core)
     repair_index.drop(c, 'suspension_timeout', 'ZREM', index_key, execution_id)
   elseif repair_index.place(c, 'suspension_timeout', index_key, execution_id, at, true) then
     wake.due(c, at)
+  end
+  if core.managed then
+    repair_index.place(c, 'open_waits', key.ffx_open_waits(c), execution_id, number.finite(s.created_at) or c.now, false)
   end
 end
 

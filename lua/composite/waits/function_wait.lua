@@ -65,6 +65,7 @@ end
 -- @arg      timeout            ms
 -- @arg      timeout_behavior   text optional
 -- @arg      collect            bool
+-- @arg      about              json optional
 -- @include  claim_request
 -- @reply    OK remaining:int executions:list(claimed_execution) result:bytes candidates:list(candidate)?
 -- @reply    ALREADY_SATISFIED remaining:int executions:list(claimed_execution) result:bytes
@@ -83,6 +84,8 @@ function F.ffx_suspend(K, A)
   err = journal.check_step(A.step)
   if err then return err end
   if #(A.suspension_id or '') ~= 36 then return reply.err('invalid_input', 'suspension_id must be a UUID') end
+  err = is_set(A.about) and wait.check_about('step ' .. A.step, A.about)
+  if err then return err end
   local spec
   spec, err = wait.parse('step ' .. A.step, A.condition, A.timeout, A.timeout_behavior, A.collect == '1')
   if err then return err end
@@ -110,7 +113,7 @@ function F.ffx_suspend(K, A)
   if earlier then redis.call('DEL', k.suspension) end
   local a = wait.arguments(c, A.execution_id, {
     attempt_index = core.current_attempt_index, suspension_id = A.suspension_id, step = A.step, timeout = spec.timeout,
-    behaviour = spec.behaviour, condition_json = A.condition,
+    behaviour = spec.behaviour, condition_json = A.condition, about = A.about,
   })
   local decided = suspension_record.begin(c, k, a, w, spec.condition)
   if decided then
@@ -174,6 +177,7 @@ end
 -- @arg      waitpoint_id       waitpoint_id
 -- @arg      waitpoint_key      text
 -- @arg      expires_in         ms
+-- @arg      about              json optional
 -- @reply    OK waitpoint_id:waitpoint_id waitpoint_token:text
 -- @reply    ALREADY_SATISFIED waitpoint_id:waitpoint_id waitpoint_token:text
 -- @error    execution_not_found
@@ -190,6 +194,8 @@ function F.ffx_open_waitpoint(K, A)
   expires_in, err = number.count('expires_in', A.expires_in, 0)
   if err then return err end
   if #(A.waitpoint_id or '') ~= 36 then return reply.err('invalid_input', 'waitpoint_id must be a UUID') end
+  err = is_set(A.about) and wait.check_about('step ' .. A.step, A.about)
+  if err then return err end
   local c = call.open(K.partition)
   local core_key = key.exec_core(c, A.execution_id)
   local core = record.read(core_key, STEP_FIELDS)
@@ -211,7 +217,7 @@ function F.ffx_open_waitpoint(K, A)
   if not minted then return reply.err(code) end
   local expires = expires_in > 0 and c.now + expires_in or nil
   waitpoint.write_pending(c, A.waitpoint_id, A.waitpoint_key, minted, expires, {
-    execution_id = A.execution_id, attempt_index = core.current_attempt_index, step = A.step,
+    execution_id = A.execution_id, attempt_index = core.current_attempt_index, step = A.step, about = A.about,
   })
   if expires then wake.due(c, expires) end
   journal.put(c, A.execution_id, core_key, entry, A.waitpoint_id)

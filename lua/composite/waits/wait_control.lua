@@ -1,4 +1,4 @@
--- Waits of managed flows as clients see them: signalling, listing and ending them.
+-- Signals to waits of managed flows, and operators who end them.
 
 -- Signals that a waitpoint keeps before its wait begins.
 local MAX_EARLY = 1024
@@ -66,7 +66,9 @@ end
 --           keeps it, one that it decides ends. One with a known idempotency key, or the same id, is a duplicate, for
 --           good: the reply names the first one and what became of it. Outcomes: accepted (`matched`: it counts), resumed,
 --           duplicate, closed (the wait is over), expired (its time was up). A token that does not belong to this
---           waitpoint of this execution is invalid_token, whatever is wrong with it.
+--           waitpoint of this execution is invalid_token, whatever is wrong with it. Where the wait says what an answer
+--           must be, the caller holds the payload against that schema and sends its SHA-1 in hex as `checked`; without it,
+--           or with that of another schema, the outcome is unchecked, with the schema, and nothing has changed.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -80,7 +82,8 @@ end
 -- @arg      payload            bytes optional
 -- @arg      signal_category    text optional
 -- @arg      correlation_id     text optional
--- @reply    OK outcome:text signal_id:signal_id first_outcome:text matched:bool
+-- @arg      checked            text optional
+-- @reply    OK outcome:text signal_id:signal_id first_outcome:text matched:bool answer_schema:text?
 -- @error    invalid_token
 -- @error    signal_limit_exceeded limit:int
 -- @error    signal_too_large bytes:int limit:int
@@ -103,6 +106,8 @@ function F.ffx_signal(K, A)
   end
   local ended = over(c, core, w, A)
   if ended then return reply.ok(ended, A.signal_id, '', '0') end
+  local schema = wait.unchecked(k.core, core, w, A)
+  if schema then return reply.ok('unchecked', A.signal_id, '', '0', schema) end
   if signal.limit_reached(k, LIMITS) then return reply.err('signal_limit_exceeded', number.text(MAX_SIGNALS)) end
   err = signal.check_size(w, A.payload)
   if err then return err end
@@ -120,87 +125,6 @@ function F.ffx_signal(K, A)
   return reply.ok(outcome_of(effect), A.signal_id, '', effect == 'no_op' and '0' or '1')
 end
 
-local LISTED = { 'state', 'waitpoint_key', 'created_at', 'activated_at', 'expires_at', 'closed_at', 'close_reason',
-  'step', 'signal_count' }
-
--- Timeout behaviour, escalation and suspension of the wait that a waitpoint belongs to, as far as it is the current one.
-local function wait_of(c, execution_id, waitpoint_id)
-  local s = record.read(key.exec_suspension(c, execution_id),
-    { 'waitpoint_id', 'timeout_at', 'timeout_behavior', 'reason_code' })
-  if not s or s.waitpoint_id ~= waitpoint_id then return {} end
-  s.escalated = s.reason_code == 'waiting_for_operator_review'
-  return s
-end
-
--- Names that count, each once. None: every name does.
-local function names_of(state)
-  local names, seen = {}, {}
-  for _, matcher in ipairs(state.matchers) do
-    if matcher.name ~= '' and not seen[matcher.name] then
-      seen[matcher.name] = true
-      names[#names + 1] = matcher.name
-    end
-  end
-  return names
-end
-
--- One waitpoint in the order of the record listed_waitpoint, or nil when it is closed and only open ones are wanted.
-local function describe(c, execution_id, core, waitpoint_id, all)
-  local w = record.read(key.waitpoint_record(c, waitpoint_id), LISTED)
-  local open = w and (w.state == 'pending' and core.lifecycle_phase ~= 'terminal' or w.state == 'active')
-  if not w or not (open or all) then return nil end
-  local s = wait_of(c, execution_id, waitpoint_id)
-  local state = condition.read(key.waitpoint_condition(c, waitpoint_id))
-    or { matchers = {}, satisfied = tonumber(w.signal_count) or 0, minimum = 0, mode = 'any' }
-  -- Nothing counts the signals to a wait that has not begun but the stream that keeps them.
-  if w.state == 'pending' then state.satisfied = redis.call('XLEN', key.waitpoint_signals(c, waitpoint_id)) end
-  local text = ''
-  if open then
-    text = waitpoint_token.mint(key.waitpoint_secrets(c), waitpoint_id, w.waitpoint_key or '', w.created_at or '') or ''
-  end
-  return {
-    execution_id, core.node or '', w.step or '', waitpoint_id, w.waitpoint_key or '', w.state, w.created_at or '',
-    w.activated_at or '', s.timeout_at or w.expires_at or '', s.timeout_behavior or '', s.escalated and '1' or '0',
-    names_of(state), state.mode, #state.matchers > 0 and number.text(condition.needed(state)) or '0',
-    number.text(state.satisfied), state.distinct and '1' or '0', w.closed_at or '', w.close_reason or '', text,
-  }
-end
-
--- Members looked at in one call.
-local MEMBERS_PER_CALL = 128
-
--- @record listed_waitpoint execution_id:execution_id node:text step:text waitpoint_id:waitpoint_id waitpoint_key:text state:text created_at:unix_ms activated_at:unix_ms timeout_at:unix_ms timeout_behavior:text escalated:bool signals:list(text) match_mode:text needed:int received:int distinct:bool closed_at:unix_ms close_reason:text waitpoint_token:text
-
--- @function ffx_list_waitpoints
--- @summary  Waitpoints of a flow, in pages and in no particular order: the open ones, or with `all` the closed ones as well.
---           An empty list of signals says that every signal counts. Tokens are made with the current secret, so they
---           outlive its rotation; closed waitpoints have none. Pending ones need 0 signals, as nobody has said how many.
--- @flags    derives readonly
--- @key      partition          ffx.partition
--- @arg      flow_id            flow_id
--- @arg      all                bool
--- @arg      cursor             text optional
--- @reply    OK next_cursor:text waitpoints:list(listed_waitpoint)
--- @error    flow_not_found
--- @error    invalid_input message:text
-function F.ffx_list_waitpoints(K, A)
-  if is_set(A.cursor) and not string.match(A.cursor, '^s?%d+$') then
-    return reply.err('invalid_input', 'cursor must be a number, got: ' .. A.cursor)
-  end
-  local c = call.open(K.partition)
-  if redis.call('EXISTS', key.flow_core(c, A.flow_id)) == 0 then return reply.err('flow_not_found') end
-  local page, cursor = member_list.page(c, A.flow_id, is_set(A.cursor) and A.cursor or '0', MEMBERS_PER_CALL)
-  local list = {}
-  for _, execution_id in ipairs(page) do
-    local ids = redis.call('SMEMBERS', key.exec_waitpoints(c, execution_id))
-    local core = #ids > 0 and record.read(key.exec_core(c, execution_id), { 'lifecycle_phase', 'node' }) or {}
-    for _, waitpoint_id in ipairs(ids) do
-      list[#list + 1] = describe(c, execution_id, core, waitpoint_id, A.all == '1')
-    end
-  end
-  return reply.ok(cursor == '0' and '' or cursor, list)
-end
-
 -- Ends the wait as if its signals had come, with the result that an operator gives.
 local function resume(c, A, core_key, core, k)
   suspension_record.close(c, k, 'resumed', { satisfied = true })
@@ -208,16 +132,12 @@ local function resume(c, A, core_key, core, k)
   suspension.finish_wait(c, A.execution_id, core_key, core, {}, k, { result = A.result })
 end
 
--- Whether an execution is of the namespace and the flow that the caller means, as far as it says.
-local function belongs(core, A)
-  return (not is_set(A.namespace) or core.namespace == A.namespace) and (not is_set(A.flow_id) or core.flow_id == A.flow_id)
-end
-
 -- @function ffx_end_wait
 -- @summary  An operator ends one wait of a managed flow: with resume = 1 it goes on, with the result as what the wait has
 --           brought (empty: what has come so far); with 0 the execution is cancelled, or a pending waitpoint closed. The result of a
---           wait that collects signals must be such a list. Needs no token. The execution of another namespace or flow than
---           those that are given is one that does not exist.
+--           wait that collects signals must be such a list; that of another one is checked like the payload of ffx_signal,
+--           and without that nothing changes and the reply has the schema. Needs no token. The execution of another namespace
+--           or flow than those that are given is one that does not exist.
 -- @flags    derives repeatable operator
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -228,7 +148,8 @@ end
 -- @arg      actor              text
 -- @arg      namespace          namespace optional
 -- @arg      flow_id            flow_id optional
--- @reply    OK public_state:public_state more:bool
+-- @arg      checked            text optional
+-- @reply    OK public_state:public_state more:bool answer_schema:text?
 -- @reply    ALREADY_SATISFIED public_state:public_state more:bool
 -- @error    execution_not_found
 -- @error    waitpoint_not_found
@@ -241,14 +162,16 @@ function F.ffx_end_wait(K, A)
   local c = call.open(K.partition)
   local core_key = key.exec_core(c, A.execution_id)
   local core = record.read(core_key, wait.END_FIELDS)
-  if not core or not belongs(core, A) then return reply.err('execution_not_found') end
+  if not core or not wait.belongs(core, A) then return reply.err('execution_not_found') end
   local k = wait.keys(c, A.execution_id, A.waitpoint_id)
-  local w = record.read(k.waitpoint, { 'state', 'execution_id' })
+  local w = record.read(k.waitpoint, { 'state', 'execution_id', 'about' })
   if not w or w.execution_id ~= A.execution_id then return reply.err('waitpoint_not_found') end
   if w.state ~= 'pending' and w.state ~= 'active' then return reply.already(core.public_state or '', '0') end
   local waiting = core.lifecycle_phase == 'suspended' and core.current_waitpoint_id == A.waitpoint_id
   if A.resume == '1' then
     if not waiting then return reply.err('execution_not_suspended') end
+    local schema = is_set(A.result) and not wait.collects(k) and wait.unchecked(core_key, core, w, A)
+    if schema then return reply.ok('', '0', schema) end
     resume(c, A, core_key, core, k)
   elseif waiting then
     terminal.cancel(c, A.execution_id, core_key, core, A.reason, A.actor)

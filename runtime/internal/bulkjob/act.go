@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/answer"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -57,6 +58,7 @@ type actor struct {
 	job       enginecore.BulkJobID
 	spec      Spec
 	began     time.Time
+	answers   answer.Checker
 }
 
 // act carries out the action on one run. Doing it again changes nothing: reruns and signals are known by the job.
@@ -179,7 +181,7 @@ func (a *actor) send(
 	if len(payload) == 0 {
 		payload = []byte("null")
 	}
-	_, err := store.Signal(ctx, enginerpc.SignalCall{
+	_, err := a.answers.Signal(ctx, store, enginerpc.SignalCall{
 		Partition: p, ExecutionID: w.ExecutionID, WaitpointID: w.WaitpointID, WaitpointToken: w.WaitpointToken,
 		SignalID: enginecore.SignalID(uuid.NewString()), SignalName: a.spec.Action.Signal, SourceType: "client",
 		SourceIdentity: a.spec.Actor, IdempotencyKey: "bulk:" + string(a.job), Payload: payload,

@@ -57,6 +57,7 @@ const (
 	featureStart    = "schedule-to-start timeouts"
 	featureBudgets  = "budgets of flows (flow.Budget)"
 	featureLimits   = "limits (activity.Limit)"
+	featureText     = "texts and schemas of waits (activity.Title, Question, Audience, AnswerSchema)"
 	featureRetain   = "retention of flows (flow.Retention)"
 	featureFair     = "fairness (flow.FairBy)"
 )
@@ -127,6 +128,8 @@ var Features = []Feature{
 		"",
 	},
 	{"activity.Step", Refused, "executions have no journal", ""},
+	{featureText, Refused, "waitpoints have no place for them; payloads are not checked", ""},
+	{"waits of all runs (Waits, ReceivedSignals)", Refused, "the contract has no index of them", ""},
 	{featureMaps, Refused, "executions have no child runs", ""},
 	{featureSubFlows, Refused, "executions have no child runs", ""},
 	{featureBudgets, Refused, "flows have no budgets; those of package admin count", ""},

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
@@ -68,6 +69,19 @@ func conditionOf(text []byte) ([]byte, error) {
 		w.Names = make([]string, w.Minimum)
 	}
 	return json.Marshal(w)
+}
+
+// CheckText refuses texts of waits, which the contract does not keep. The type of the payload is none.
+func (c *contract) CheckText(text activityspec.WaitText) error {
+	if isTold(text) {
+		return refusal(featureText)
+	}
+	return nil
+}
+
+func isTold(text activityspec.WaitText) bool {
+	text.Payload = nil
+	return !text.IsZero()
 }
 
 // CheckWait refuses conditions that only a library with this project's additions knows.

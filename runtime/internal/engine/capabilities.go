@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -56,6 +57,13 @@ type WaitStore interface {
 	EndWait(context.Context, enginerpc.EndWaitCall) (enginerpc.EndWaitReply, error)
 }
 
+// WaitIndex finds the waits of all runs.
+type WaitIndex interface {
+	pipeliner
+	ListWaits(context.Context, enginerpc.ListWaitsCall) (enginerpc.ListWaitsReply, error)
+	ReadWaitpoint(context.Context, enginerpc.ReadWaitpointCall) (enginerpc.ReadWaitpointReply, error)
+}
+
 // StepStore keeps a journal of each execution: the results of its steps and of its waits.
 type StepStore interface {
 	RecordStep(context.Context, enginerpc.RecordStepCall) (enginerpc.RecordStepReply, error)
@@ -67,6 +75,9 @@ type WaitResults interface {
 	// CheckWait returns ErrNotInContract, with the feature by name, for a wait with a condition that the engine does
 	// not know. The condition is the JSON form of a call of Suspend.
 	CheckWait(ctx context.Context, condition []byte) error
+	// CheckText returns ErrNotInContract, with the feature by name, for a wait with a text that the engine does not
+	// keep.
+	CheckText(text activityspec.WaitText) error
 	// WaitResult returns the journal entry of the wait of a step; nil if the wait has not ended.
 	WaitResult(
 		ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, step string, collect bool,

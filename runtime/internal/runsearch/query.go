@@ -35,10 +35,10 @@ func (q Query) byEnd() bool { return q.ByEnd || !q.ClosedFrom.IsZero() || !q.Clo
 func (q Query) call() enginerpc.ListRunsCall {
 	call := enginerpc.ListRunsCall{
 		FlowName: q.Flow, Children: q.Children, Text: q.Text, OldestFirst: q.OldestFirst,
-		After: wholeFrom(q.CreatedFrom), Before: lastBefore(q.CreatedBefore),
+		After: WholeFrom(q.CreatedFrom), Before: LastBefore(q.CreatedBefore),
 	}
 	if q.byEnd() {
-		call.Order, call.After, call.Before = "closed", wholeFrom(q.ClosedFrom), lastBefore(q.ClosedBefore)
+		call.Order, call.After, call.Before = "closed", WholeFrom(q.ClosedFrom), LastBefore(q.ClosedBefore)
 	}
 	call.States = strings.Join(q.States, ",")
 	for _, name := range slices.Sorted(maps.Keys(q.Tags)) {
@@ -47,16 +47,16 @@ func (q Query) call() enginerpc.ListRunsCall {
 	return call
 }
 
-// wholeFrom is the first whole millisecond that is not before a time; zero stays zero.
-func wholeFrom(at time.Time) time.Time {
+// WholeFrom is the first whole millisecond that is not before a time; zero stays zero.
+func WholeFrom(at time.Time) time.Time {
 	if at.IsZero() {
 		return at
 	}
 	return at.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }
 
-// lastBefore is the last whole millisecond before a time; zero stays zero.
-func lastBefore(at time.Time) time.Time {
+// LastBefore is the last whole millisecond before a time; zero stays zero.
+func LastBefore(at time.Time) time.Time {
 	if at.IsZero() {
 		return at
 	}

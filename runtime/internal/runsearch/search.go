@@ -3,12 +3,12 @@ package runsearch
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/partitionmerge"
 )
 
 const (
@@ -26,20 +26,8 @@ type Search struct {
 	session *engine.Session
 	index   engine.RunIndex
 	query   Query
-	streams []stream
 	share   int // how many runs a partition is asked for
-	// rounds is how often partitions may be asked yet; negative is without an end.
-	rounds int
-	last   position // of the run that was given last
-}
-
-// stream is what one partition has found and not given yet.
-type stream struct {
-	partition enginecore.Partition
-	found     []enginerpc.Run
-	// reached is up to where the partition was searched; done tells that it was to the end.
-	reached position
-	done    bool
+	merge   *partitionmerge.Merge[enginerpc.Run]
 }
 
 // New begins a search behind a cursor, which is empty or came from a search with the same order. want is how many runs
@@ -51,20 +39,18 @@ func New(s *engine.Session, index engine.RunIndex, q Query, cursor string, want 
 	}
 	partitions := s.Partitions()
 	search := &Search{
-		session: s, index: index, query: q, streams: make([]stream, len(partitions)), rounds: -1, last: from,
+		session: s, index: index, query: q,
 		// Runs are spread evenly. What falls short is asked for again.
 		share: min(runsPerCall, 2+3*want/(2*len(partitions))),
 	}
-	for i, p := range partitions {
-		search.streams[i] = stream{partition: p, reached: from}
-	}
+	search.merge = partitionmerge.New(partitions, from, q.OldestFirst, search.ask)
 	return search, nil
 }
 
 // Page returns up to limit runs, and the cursor behind them, which is empty at the end. Its work is bounded: a page may
 // be short, or empty, and have a cursor.
 func (s *Search) Page(ctx context.Context, limit int) (page []enginerpc.Run, cursor string, err error) {
-	s.rounds = roundsPerPage
+	s.merge.Limit(roundsPerPage)
 	for len(page) < limit {
 		run, found, err := s.Next(ctx)
 		if err != nil {
@@ -75,127 +61,56 @@ func (s *Search) Page(ctx context.Context, limit int) (page []enginerpc.Run, cur
 		}
 		page = append(page, run)
 	}
-	return page, s.cursor(), nil
+	reached, done := s.merge.Reached()
+	if done {
+		return page, "", nil
+	}
+	return page, reached.Cursor(orderOf(s.query)), nil
 }
 
 // Next returns the next run. found is false at the end of the search, or of the rounds of a page.
 func (s *Search) Next(ctx context.Context) (run enginerpc.Run, found bool, err error) {
-	for {
-		best := s.best()
-		waitFor := s.waitFor(best)
-		if len(waitFor) == 0 {
-			if best == nil {
-				return enginerpc.Run{}, false, nil
-			}
-			run, best.found = best.found[0], best.found[1:]
-			s.last = s.position(run)
-			return run, true, nil
-		}
-		if s.rounds == 0 {
-			return enginerpc.Run{}, false, nil
-		}
-		s.rounds--
-		if err := s.ask(ctx, waitFor); err != nil {
-			return enginerpc.Run{}, false, err
-		}
-	}
+	return s.merge.Next(ctx)
 }
 
-// best is the stream whose run comes first, nil when none has any.
-func (s *Search) best() *stream {
-	var best *stream
-	for i := range s.streams {
-		stream := &s.streams[i]
-		if len(stream.found) > 0 && (best == nil || s.behind(s.position(best.found[0]), s.position(stream.found[0]))) {
-			best = stream
-		}
-	}
-	return best
-}
-
-// waitFor lists the streams that may yet find something before the best of what was found.
-func (s *Search) waitFor(best *stream) []*stream {
-	var list []*stream
-	for i := range s.streams {
-		stream := &s.streams[i]
-		if len(stream.found) == 0 && !stream.done && (best == nil || s.behind(s.position(best.found[0]), stream.reached)) {
-			list = append(list, stream)
-		}
-	}
-	return list
-}
-
-// behind reports whether a position comes after another in the order of the search.
-func (s *Search) behind(p, other position) bool { return p.behind(other, s.query.OldestFirst) }
-
-func (s *Search) position(run enginerpc.Run) position { return positionOf(s.query, run) }
-
-func positionOf(q Query, run enginerpc.Run) position {
-	if q.byEnd() {
-		return position{run.ClosedAt.UnixMilli(), run.FlowID}
-	}
-	return position{run.CreatedAt.UnixMilli(), run.FlowID}
-}
-
-// ask lets streams search on, all at once.
-func (s *Search) ask(ctx context.Context, streams []*stream) error {
-	calls := make([]enginerpc.ListRunsCall, len(streams))
-	for i, stream := range streams {
-		calls[i] = s.call(stream)
+// ask asks partitions for runs, all at once.
+func (s *Search) ask(
+	ctx context.Context, questions []partitionmerge.Question,
+) ([]partitionmerge.Found[enginerpc.Run], error) {
+	calls := make([]enginerpc.ListRunsCall, len(questions))
+	for i, q := range questions {
+		calls[i] = s.call(q)
 	}
 	answers, err := engine.SendAll[enginerpc.ListRunsReply](ctx, s.index, calls)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for i, stream := range streams {
-		reply := answers[i].Reply
-		stream.found = append(stream.found, reply.Runs...)
-		stream.done = !reply.More
-		if reply.More {
-			reached := position{reply.NextAt.UnixMilli(), reply.NextID}
-			if !s.behind(reached, stream.reached) {
-				return fmt.Errorf("partition %s does not go on behind %s", stream.partition,
-					stream.reached.cursor(s.query))
-			}
-			stream.reached = reached
+	found := make([]partitionmerge.Found[enginerpc.Run], len(answers))
+	for i, answer := range answers {
+		found[i].More = answer.Reply.More
+		found[i].Reached = partitionmerge.Position{
+			MS: answer.Reply.NextAt.UnixMilli(), ID: string(answer.Reply.NextID),
+		}
+		for _, run := range answer.Reply.Runs {
+			item := partitionmerge.Item[enginerpc.Run]{At: positionOf(s.query, run), Value: run}
+			found[i].Items = append(found[i].Items, item)
 		}
 	}
-	return nil
+	return found, nil
 }
 
-func (s *Search) call(stream *stream) enginerpc.ListRunsCall {
+func (s *Search) call(q partitionmerge.Question) enginerpc.ListRunsCall {
 	call := s.query.call()
-	call.Partition, call.Limit = stream.partition, int64(s.share)
+	call.Partition, call.Limit = q.Partition, int64(s.share)
 	call.Namespace = cmp.Or(s.query.Namespace, string(s.session.Namespace))
-	if stream.reached == start {
+	if q.Behind == partitionmerge.Start {
 		return call
 	}
-	call.BehindID = stream.reached.id
-	if at := time.UnixMilli(stream.reached.ms); s.query.OldestFirst {
+	call.BehindID = enginecore.FlowID(q.Behind.ID)
+	if at := time.UnixMilli(q.Behind.MS); s.query.OldestFirst {
 		call.After = at
 	} else {
 		call.Before = at
 	}
 	return call
-}
-
-// cursor is from where the search goes on: behind all that was given and before all that was not. Empty at the end.
-func (s *Search) cursor() string {
-	if best := s.best(); best != nil && len(s.waitFor(best)) == 0 {
-		return s.last.cursor(s.query)
-	}
-	// Everything up to the stream that was searched least has been given.
-	var least *stream
-	for _, stream := range s.waitFor(s.best()) {
-		if least == nil || s.behind(least.reached, stream.reached) {
-			least = stream
-		}
-	}
-	if least == nil {
-		return ""
-	}
-	if s.behind(least.reached, s.last) {
-		return least.reached.cursor(s.query)
-	}
-	return s.last.cursor(s.query)
 }

@@ -46,7 +46,7 @@ type CompiledFlow struct {
 // CompileFlow encodes a graph. Its error wraps [engine.ErrTooLarge] if the encoded definition exceeds [MaxDefinition].
 // hash is that of the definition.
 func CompileFlow(g *flowgraph.Graph, hash string) (*CompiledFlow, error) {
-	definition, err := g.MarshalJSON()
+	definition, err := EncodeDefinition(g)
 	if err != nil {
 		return nil, fmt.Errorf("flow %s: %w", g.Name, err)
 	}
@@ -95,7 +95,9 @@ func compileNode(n *flowgraph.Node) (enginerpc.PutGraphNode, error) {
 		Tags: tags, StartTimeout: n.ScheduleToStart, AttemptTimeout: n.StartToClose, Join: compileJoin(n),
 	}
 	if n.Wait != nil {
-		node.Wait = encodeWait(n.Wait)
+		if node.Wait, err = encodeWait(n.Wait); err != nil {
+			return enginerpc.PutGraphNode{}, fmt.Errorf("node %s: %w", n.Name, err)
+		}
 	}
 	return node, nil
 }

@@ -69,18 +69,20 @@ type storedWait struct {
 	TimeoutMS int64           `json:"timeout,omitempty"`
 	OnTimeout string          `json:"timeout_behavior"`
 	Collect   bool            `json:"collect,omitempty"`
+	About     string          `json:"about,omitempty"`
 }
 
 // encodeWait returns the wait of a waitpoint node. The ids of its waitpoints derive from the run's and the node's name.
-func encodeWait(w *flowgraph.WaitSpec) []byte {
-	data, err := json.Marshal(storedWait{
+func encodeWait(w *flowgraph.WaitSpec) ([]byte, error) {
+	about, err := EncodeAbout(w.WaitText)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(storedWait{
 		Condition: EncodeCondition(w.Wait),
 		TimeoutMS: w.Timeout.Milliseconds(), OnTimeout: TimeoutBehaviors[w.OnTimeout], Collect: w.Collect,
+		About: string(about),
 	})
-	if err != nil {
-		panic(fmt.Sprintf("texts and numbers have a JSON form: %v", err))
-	}
-	return data
 }
 
 // WaitpointKey returns the key that the contract requires of a waitpoint, derived from its id.

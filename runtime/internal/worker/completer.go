@@ -191,6 +191,10 @@ func (c *completer) fail(l *lease, failure error) (r report) {
 // suspend suspends the execution until its signals arrive.
 func (c *completer) suspend(l *lease, o attemptOutcome, slots int) (r report) {
 	s := o.suspension
+	about, failure := submit.EncodeAbout(activityspec.WaitText(s.Wait.Text))
+	if failure != nil {
+		return report{refused: activity.NonRetryable(fmt.Errorf("await %q: %w", s.Step, failure))}
+	}
 	id := uuid.NewString()
 	call := enginerpc.SuspendCall{
 		Partition: l.shard.Partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
@@ -199,6 +203,7 @@ func (c *completer) suspend(l *lease, o attemptOutcome, slots int) (r report) {
 		WaitpointKey: submit.WaitpointKey(enginecore.WaitpointID(id)), Condition: submit.ConditionOf(s.Wait),
 		Timeout:         s.Wait.Timeout,
 		TimeoutBehavior: submit.TimeoutBehaviors[activity.TimeoutBehavior(s.Wait.OnTimeout)], Collect: s.Wait.Collect,
+		About:        about,
 		ClaimRequest: c.claimRequest(l.shard.Lane, slots),
 	}
 	store, failure := engine.Capability[engine.WaitStore](c.session.Backend)

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -166,7 +167,10 @@ func (r *stepRecorder) readResult(ctx context.Context, step string, wait activit
 	if _, known := r.journal.get(awaitEntry + step); err != nil || known {
 		return nil
 	}
-	err = a.retryUntilKnown(ctx, func() error { return results.CheckWait(ctx, submit.ConditionOf(wait)) })
+	err = results.CheckText(activityspec.WaitText(wait.Text))
+	if err == nil {
+		err = a.retryUntilKnown(ctx, func() error { return results.CheckWait(ctx, submit.ConditionOf(wait)) })
+	}
 	if errors.Is(err, engine.ErrNotInContract) {
 		err = activity.NonRetryable(err)
 	}
@@ -202,8 +206,19 @@ func decodeAwaited(stored []byte, collect bool) (activitycontext.Awaited, error)
 }
 
 // Open implements activitycontext.Steps.
-func (r *stepRecorder) Open(ctx context.Context, step string, within time.Duration) (string, error) {
+func (r *stepRecorder) Open(
+	ctx context.Context, step string, within time.Duration, text activitycontext.WaitText,
+) (string, error) {
 	a := r.attempt
+	about, err := submit.EncodeAbout(activityspec.WaitText(text))
+	if err != nil {
+		return "", activity.NonRetryable(fmt.Errorf("open the waitpoint of %q: %w", step, err))
+	}
+	if results, err := engine.Capability[engine.WaitResults](a.run.session.Backend); err == nil {
+		if err := results.CheckText(activityspec.WaitText(text)); err != nil {
+			return "", activity.NonRetryable(err)
+		}
+	}
 	store, err := engine.Capability[engine.WaitStore](a.run.session.Backend)
 	if err != nil {
 		return "", activity.NonRetryable(err)
@@ -213,7 +228,7 @@ func (r *stepRecorder) Open(ctx context.Context, step string, within time.Durati
 		Partition: a.shard.Partition, ExecutionID: a.claimed.ExecutionID, LeaseID: a.claimed.LeaseID,
 		LeaseEpoch: a.claimed.LeaseEpoch, AttemptID: a.claimed.AttemptID, Step: step, WaitpointID: id,
 		WaitpointKey: submit.WaitpointKey(id),
-		ExpiresIn:    within,
+		ExpiresIn:    within, About: about,
 	}
 	var reply enginerpc.OpenWaitpointReply
 	err = a.retryUntilKnown(ctx, func() error {

@@ -1,0 +1,305 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/partitionmerge"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/runsearch"
+	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
+)
+
+const (
+	// waitsPerCall bounds the waits that one partition is asked for at a time.
+	waitsPerCall = 100
+	// waitRounds bounds how often a page of waits asks the partitions.
+	waitRounds = 8
+)
+
+// WaitPage is one page of the open waits of all runs.
+type WaitPage struct {
+	Waits []Waitpoint
+	// Next is the cursor of the next page; empty on the last page. A page may have few waits or none and still have a
+	// next one.
+	Next string
+}
+
+// Waits yields the open waits of all runs that satisfy the query, child runs of maps and sub-flows included, with their
+// tokens. It reads pages as the loop consumes them; each call to the engine examines a bounded number of waits. A wait
+// that is open during the whole iteration is yielded exactly once. An error ends the sequence.
+//
+// Waitpoints that activity.OpenWaitpoint opened ahead of their wait are not among them; RunRef.Waitpoints has those.
+//
+// The error matches ErrInvalid for an invalid query, and in contract mode ErrNotInContract.
+func (c *Client) Waits(ctx context.Context, q openwaits.Query) iter.Seq2[Waitpoint, error] {
+	return func(yield func(Waitpoint, error) bool) {
+		q.Sort = cmp.Or(q.Sort, openwaits.OldestFirst)
+		merge, err := c.searchWaits(ctx, q, "")
+		for err == nil {
+			var w Waitpoint
+			var found bool
+			if w, found, err = merge.Next(ctx); err == nil && (!found || !yield(w, nil)) {
+				return
+			}
+		}
+		yield(Waitpoint{}, fmt.Errorf("find waits: %w", err))
+	}
+}
+
+// ListWaits returns one page of what Waits yields: at most limit waits, beginning at the cursor. A limit of 0 is 50,
+// and never more than 500 are returned. The cursor is empty for the first page, and then WaitPage.Next of the previous
+// page of the same query; any other text returns ErrCursor. The work of a call is bounded.
+func (c *Client) ListWaits(ctx context.Context, q openwaits.Query, cursor string, limit int) (WaitPage, error) {
+	fail := func(err error) (WaitPage, error) { return WaitPage{}, fmt.Errorf("list waits: %w", err) }
+	limit, err := listLimit(limit)
+	if err != nil {
+		return fail(err)
+	}
+	q.Sort = cmp.Or(q.Sort, openwaits.OldestFirst)
+	merge, err := c.searchWaits(ctx, q, cursor)
+	if err != nil {
+		return fail(err)
+	}
+	merge.Limit(waitRounds)
+	var page WaitPage
+	for len(page.Waits) < limit {
+		w, found, err := merge.Next(ctx)
+		if err != nil {
+			return fail(err)
+		}
+		if !found {
+			break
+		}
+		page.Waits = append(page.Waits, w)
+	}
+	if reached, done := merge.Reached(); !done {
+		page.Next = reached.Cursor(string(q.Sort))
+	}
+	return page, nil
+}
+
+// checkWaits returns all faults of a query.
+func checkWaits(q openwaits.Query) error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, invalid("query of waits: "+format, args...)) }
+	switch q.Sort {
+	case openwaits.OldestFirst, openwaits.NewestFirst, openwaits.DueFirst:
+	default:
+		fault("sort %q: must be one of opened, -opened, due", q.Sort)
+	}
+	for _, wrong := range flow.Faults(flowgraph.CheckTags(q.Flow, q.Tags)) {
+		fault("tags: %w: %s", wrong.Kind, wrong.Detail)
+	}
+	for what, text := range map[string]string{"text": q.Text, "audience": q.Audience} {
+		if err := recordtext.Check(what, text, maxQueryText); err != nil {
+			fault("%w", err)
+		}
+	}
+	if !q.From.IsZero() && !q.Before.IsZero() && !q.From.Before(q.Before) {
+		fault("from %s is not before %s", q.From.Format(time.RFC3339), q.Before.Format(time.RFC3339))
+	}
+	return errors.Join(faults...)
+}
+
+// searchWaits begins a search behind a cursor.
+func (c *Client) searchWaits(
+	ctx context.Context, q openwaits.Query, cursor string,
+) (*partitionmerge.Merge[Waitpoint], error) {
+	index, err := offered[engine.WaitIndex](ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkWaits(q); err != nil {
+		return nil, err
+	}
+	from := partitionmerge.Start
+	if cursor != "" {
+		var order string
+		var ok bool
+		from, order, ok = partitionmerge.ParseCursor(cursor, func(id string) error {
+			_, err := enginecore.ExecutionID(id).Partition()
+			return err
+		})
+		if !ok || order != string(q.Sort) {
+			return nil, fmt.Errorf("%w: %.80q", engine.ErrCursor, cursor)
+		}
+	}
+	s := waitSearch{client: c, index: index, query: q}
+	return partitionmerge.New(c.session.Partitions(), from, q.Sort != openwaits.NewestFirst, s.ask), nil
+}
+
+// waitSearch asks partitions for open waits.
+type waitSearch struct {
+	client *Client
+	index  engine.WaitIndex
+	query  openwaits.Query
+}
+
+func (s *waitSearch) ask(
+	ctx context.Context, questions []partitionmerge.Question,
+) ([]partitionmerge.Found[Waitpoint], error) {
+	calls := make([]enginerpc.ListWaitsCall, len(questions))
+	for i, q := range questions {
+		calls[i] = s.call(q)
+	}
+	answers, err := engine.SendAll[enginerpc.ListWaitsReply](ctx, s.index, calls)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]partitionmerge.Found[Waitpoint], len(answers))
+	for i, answer := range answers {
+		reply := answer.Reply
+		found[i].More = reply.More
+		found[i].Reached = partitionmerge.Position{MS: reply.NextAt.UnixMilli(), ID: string(reply.NextID)}
+		for j, listed := range reply.Waits {
+			w, err := waitpointOf(reply.Runs[j], listed)
+			if err != nil {
+				return nil, err
+			}
+			found[i].Items = append(found[i].Items, partitionmerge.Item[Waitpoint]{At: s.position(w), Value: w})
+		}
+	}
+	return found, nil
+}
+
+func (s *waitSearch) position(w Waitpoint) partitionmerge.Position {
+	at := w.OpenedAt
+	if s.query.Sort == openwaits.DueFirst {
+		at = w.TimeoutAt
+	}
+	return partitionmerge.Position{MS: at.UnixMilli(), ID: string(w.ExecutionID)}
+}
+
+func (s *waitSearch) call(q partitionmerge.Question) enginerpc.ListWaitsCall {
+	call := enginerpc.ListWaitsCall{
+		Partition: q.Partition, Order: strings.TrimPrefix(string(s.query.Sort), "-"), Limit: waitsPerCall,
+		NewestFirst: s.query.Sort == openwaits.NewestFirst, Namespace: string(s.client.session.Namespace),
+		FlowName: s.query.Flow, Audience: s.query.Audience, Text: s.query.Text,
+		After: runsearch.WholeFrom(s.query.From), Before: runsearch.LastBefore(s.query.Before),
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.query.Tags)) {
+		call.Tags = append(call.Tags, name, s.query.Tags[name])
+	}
+	if q.Behind == partitionmerge.Start {
+		return call
+	}
+	call.BehindID = enginecore.ExecutionID(q.Behind.ID)
+	if at := time.UnixMilli(q.Behind.MS); call.NewestFirst {
+		call.Before = at
+	} else {
+		call.After = at
+	}
+	return call
+}
+
+// waitpointOf returns a listed waitpoint with the run that it belongs to.
+func waitpointOf(run enginerpc.WaitingRun, listed enginerpc.ListedWaitpoint) (Waitpoint, error) {
+	w, err := readWaitpoint(listed)
+	if err != nil {
+		return w, err
+	}
+	w.Flow, w.Run, w.FlowID = run.FlowName, run.RunID, run.FlowID
+	for _, tag := range run.Tags {
+		if w.Tags == nil {
+			w.Tags = make(map[string]string)
+		}
+		w.Tags[tag.Name] = string(tag.Value)
+	}
+	return w, nil
+}
+
+// Waitpoint returns the waitpoint that the token authorizes signals to, open or closed: what a page that asks for the
+// answer shows. It has no signals of others and no token. The error is ErrInvalidToken, and in contract mode matches
+// ErrNotInContract.
+func (c *Client) Waitpoint(ctx context.Context, token activity.Token) (Waitpoint, error) {
+	index, err := offered[engine.WaitIndex](ctx, c)
+	if err != nil {
+		return Waitpoint{}, fmt.Errorf("read waitpoint: %w", err)
+	}
+	parts, err := engine.OpenToken(token)
+	if err != nil {
+		return Waitpoint{}, err
+	}
+	if int(parts.Partition.Index) >= c.session.Core.Partitioning().Flow {
+		return Waitpoint{}, engine.ErrInvalidToken
+	}
+	reply, err := index.ReadWaitpoint(ctx, enginerpc.ReadWaitpointCall{
+		Partition: parts.Partition, ExecutionID: parts.Execution, WaitpointID: parts.Waitpoint,
+		WaitpointToken: parts.Signature,
+	})
+	switch {
+	case errors.Is(err, enginecore.ErrInvalidToken):
+		return Waitpoint{}, engine.ErrInvalidToken
+	case err != nil:
+		return Waitpoint{}, fmt.Errorf("read waitpoint: %w", err)
+	}
+	w, err := waitpointOf(reply.Runs[0], reply.Waits[0])
+	w.Token = activity.Token{}
+	return w, err
+}
+
+// ReceivedSignals yields the signals that a waitpoint of the run has received, those that did not count included, in
+// the order of their arrival: who has answered so far, and what. An error ends the sequence: it matches ErrWaitOver if
+// the run has no such waitpoint any more, and in contract mode ErrNotInContract.
+func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[openwaits.Signal, error] {
+	return func(yield func(openwaits.Signal, error) bool) {
+		fail := func(err error) {
+			yield(openwaits.Signal{}, r.errorf(fmt.Sprintf("signals to the waitpoint %s of", w.ID), err))
+		}
+		if err := r.ready(ctx); err != nil {
+			fail(err)
+			return
+		}
+		index, err := engine.Capability[engine.WaitIndex](r.client.session.Backend)
+		if err != nil {
+			fail(err)
+			return
+		}
+		call := enginerpc.ReadWaitpointCall{
+			ExecutionID: w.ExecutionID, WaitpointID: w.ID, Namespace: r.client.session.Namespace, FlowID: r.flowID,
+		}
+		if call.Partition, err = w.ExecutionID.Partition(); err != nil {
+			fail(invalid("the waitpoint has no execution: use one that Waitpoints returned"))
+			return
+		}
+		for {
+			reply, err := index.ReadWaitpoint(ctx, call)
+			if errors.Is(err, enginecore.ErrExecutionNotFound) || errors.Is(err, enginecore.ErrWaitpointNotFound) {
+				err = fmt.Errorf("%w: %w", ErrWaitOver, err)
+			}
+			if err != nil {
+				fail(err)
+				return
+			}
+			for _, s := range reply.Signals {
+				if !yield(receivedSignal(s), nil) {
+					return
+				}
+			}
+			if call.Cursor = reply.NextCursor; call.Cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+func receivedSignal(s enginerpc.ReceivedSignal) openwaits.Signal {
+	return openwaits.Signal{
+		ID: string(s.SignalID), Name: s.SignalName, Category: s.SignalCategory, SourceType: s.SourceType,
+		Source: s.SourceIdentity, CorrelationID: s.CorrelationID, At: s.AcceptedAt, Counts: s.Counts, Payload: s.Payload,
+	}
+}

@@ -1,0 +1,351 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
+	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
+)
+
+// review is what waits in these tests decode.
+type review struct {
+	Grade int    `json:"grade"`
+	Note  string `json:"note"`
+}
+
+// newReview builds a flow with one waitpoint.
+func newReview(t *testing.T, name string, opts ...flow.WaitOption) *flow.Definition[int, review] {
+	t.Helper()
+	f := flow.New[int, review](name)
+	flow.Return(f, flow.Waitpoint[review](f, "review", opts...))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+// awaitWaits waits until so many waits are open, and returns them.
+func awaitWaits(t *testing.T, c *runtime.Client, q openwaits.Query, n int) []runtime.Waitpoint {
+	t.Helper()
+	var waits []runtime.Waitpoint
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		waits = nil
+		for w, err := range c.Waits(enginetest.Context(t), q) {
+			require.NoError(t, err)
+			waits = append(waits, w)
+		}
+		if len(waits) != n {
+			return fmt.Sprintf("%d of %d waits", len(waits), n)
+		}
+		return ""
+	})
+	return waits
+}
+
+// An inbox finds the open waits of all runs by age, deadline, flow, tag, audience and text, in pages.
+func TestWaitsOfAllRuns(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		legal := newReview(t, "contract", activity.Title("Contract with ACME"), activity.Question("Sign it?\nThink twice."),
+			activity.Audience("legal", "board"), activity.Timeout(time.Hour, activity.Escalate))
+		release := newReview(t, "release", activity.Audience("ops"), activity.Timeout(30*time.Minute, activity.FailOnTimeout))
+		plain := newReview(t, "plain")
+		start := func(def *flow.Definition[int, review], id string, opts ...runtime.StartOption) {
+			_, err := runtime.Start(ctx, b.Client, def, 1, append(opts, runtime.WithID(id))...)
+			require.NoError(t, err)
+			awaitWaits(t, b.Client, openwaits.Query{Flow: def.Name(), Text: ""}, 1)
+			enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 2*time.Millisecond)
+		}
+		start(legal, "l", runtime.WithTag("org.team", "red"))
+		start(release, "r", runtime.WithTag("org.team", "blue"))
+		start(plain, "p")
+
+		all := awaitWaits(t, b.Client, openwaits.Query{}, 3)
+		require.Equal(t, []string{"l", "r", "p"}, runsOf(all), "the oldest first")
+		w := all[0]
+		require.Equal(t, "Contract with ACME", w.Title)
+		require.Equal(t, "Sign it?\nThink twice.", w.Question)
+		require.Equal(t, []string{"legal", "board"}, w.Audience)
+		require.Equal(t, map[string]string{"org.team": "red"}, w.Tags)
+		require.Equal(t, activity.Escalate, w.OnTimeout)
+		require.JSONEq(t, `{"type":["null","object"],"properties":{"grade":{"type":["null","integer"],"format":"int64"},
+			"note":{"type":["null","string"]}}}`, string(w.AnswerSchema))
+		for name, c := range map[string]struct {
+			q    openwaits.Query
+			runs []string
+		}{
+			"newest":   {openwaits.Query{Sort: openwaits.NewestFirst}, []string{"p", "r", "l"}},
+			"due":      {openwaits.Query{Sort: openwaits.DueFirst}, []string{"r", "l"}},
+			"flow":     {openwaits.Query{Flow: "release"}, []string{"r"}},
+			"tag":      {openwaits.Query{Tags: map[string]string{"org.team": "red"}}, []string{"l"}},
+			"audience": {openwaits.Query{Audience: "board"}, []string{"l"}},
+			"nobody":   {openwaits.Query{Audience: "boar"}, nil},
+			"text":     {openwaits.Query{Text: "THINK"}, []string{"l"}},
+			"from":     {openwaits.Query{From: all[1].OpenedAt}, []string{"r", "p"}},
+			"before":   {openwaits.Query{Before: all[1].OpenedAt}, []string{"l"}},
+			"between":  {openwaits.Query{From: all[1].OpenedAt, Before: all[2].OpenedAt, Sort: openwaits.NewestFirst}, []string{"r"}},
+			"due soon": {openwaits.Query{Before: all[0].TimeoutAt, Sort: openwaits.DueFirst}, []string{"r"}},
+		} {
+			require.Equal(t, c.runs, runsOf(awaitWaits(t, b.Client, c.q, len(c.runs))), name)
+		}
+		var paged []string
+		for cursor, first := "", true; first || cursor != ""; first = false {
+			page, err := b.Client.ListWaits(ctx, openwaits.Query{}, cursor, 1)
+			require.NoError(t, err)
+			paged = append(paged, runsOf(page.Waits)...)
+			cursor = page.Next
+		}
+		require.Equal(t, []string{"l", "r", "p"}, paged)
+		_, err := b.Client.ListWaits(ctx, openwaits.Query{}, "opened:x", 1)
+		require.ErrorIs(t, err, runtime.ErrCursor)
+		_, err = b.Client.ListWaits(ctx, openwaits.Query{Sort: "age", Text: strings.Repeat("x", 257)}, "", 1)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		require.ErrorContains(t, err, `sort "age"`)
+		require.ErrorContains(t, err, "text")
+
+		// What is answered, cancelled or purged is in no list any more.
+		_, err = b.Client.Signal(ctx, all[1].Token, runtime.Signal{Name: "ok", Payload: review{Grade: 1}})
+		require.NoError(t, err)
+		require.NoError(t, b.Client.Run("contract", "l").Cancel(ctx, "over"))
+		require.Equal(t, []string{"p"}, runsOf(awaitWaits(t, b.Client, openwaits.Query{}, 1)))
+		require.NoError(t, b.Client.Run("plain", "p").CancelWait(ctx, all[2], "not needed"))
+		awaitWaits(t, b.Client, openwaits.Query{}, 0)
+		b.Settle(t)
+	})
+}
+
+func runsOf(waits []runtime.Waitpoint) []string {
+	var runs []string
+	for _, w := range waits {
+		runs = append(runs, w.Run)
+	}
+	return runs
+}
+
+// A payload that does not satisfy the schema is refused with all faults, and the wait goes on.
+func TestAnswersAreChecked(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		ask := activity.New("ask", func(ctx context.Context, _ int) (review, error) {
+			return activity.Await[review](ctx, "answer", activity.Title("Grade it"), activity.Signals("grade"))
+		})
+		f := flow.New[int, review]("ask")
+		flow.Return(f, flow.Node(f, "ask", ask, f.Input()))
+		asked, err := f.Build()
+		require.NoError(t, err)
+		b.Worker(t, asked.Handlers())
+		strict := newReview(t, "strict", activity.AnswerSchema(json.RawMessage(
+			`{"type":"object","required":["grade"],"properties":{"grade":{"minimum":1},"note":{"type":"string"}}}`)))
+		collected := flow.New[int, []activity.Signal[review]]("collected")
+		flow.Return(collected, flow.WaitpointSignals[review](collected, "review", activity.AtLeast(2)))
+		both, err := collected.Build()
+		require.NoError(t, err)
+
+		_, err = runtime.Start(ctx, b.Client, asked, 1, runtime.WithID("a"))
+		require.NoError(t, err)
+		_, err = runtime.Start(ctx, b.Client, strict, 1, runtime.WithID("s"))
+		require.NoError(t, err)
+		_, err = runtime.Start(ctx, b.Client, both, 1, runtime.WithID("c"))
+		require.NoError(t, err)
+		for _, c := range []struct {
+			flow, run string
+			payload   any
+			faults    []string // none: it is taken
+		}{
+			{"ask", "a", map[string]any{"grade": "x", "note": 2}, []string{"/grade", "/note"}},
+			{"ask", "a", []int{1}, []string{""}},
+			{"ask", "a", map[string]any{"grade": 2, "more": true}, nil},
+			{"strict", "s", nil, []string{""}},
+			{"strict", "s", map[string]any{"grade": 0, "note": 1}, []string{"/grade", "/note"}},
+			{"strict", "s", map[string]any{"note": "x"}, []string{"/grade"}},
+			{"strict", "s", map[string]any{"grade": 3}, nil},
+			{"collected", "c", "text", []string{""}},
+			{"collected", "c", nil, nil},
+			{"collected", "c", review{Grade: 3}, nil},
+		} {
+			w := awaitWaits(t, b.Client, openwaits.Query{Flow: c.flow}, 1)[0]
+			got, err := b.Client.Signal(ctx, w.Token, runtime.Signal{Name: "grade", Payload: c.payload})
+			if c.faults == nil {
+				require.NoError(t, err)
+				require.NotEqual(t, runtime.SignalClosed, got.Outcome)
+				continue
+			}
+			require.ErrorIs(t, err, runtime.ErrInvalid)
+			var wrong *valuefault.Error
+			require.ErrorAs(t, err, &wrong)
+			var places []string
+			for _, fault := range wrong.Faults {
+				places = append(places, fault.Pointer)
+			}
+			require.Equal(t, c.faults, places, "%v", err)
+			if c.flow != "collected" { // whose operators give lists of signals
+				err = b.Client.Run(c.flow, c.run).ResumeWait(ctx, w, c.payload)
+				require.ErrorAs(t, err, &wrong)
+			}
+			again := awaitWaits(t, b.Client, openwaits.Query{Flow: c.flow}, 1)[0]
+			require.Equal(t, w.ID, again.ID)
+			require.Equal(t, w.Received, again.Received)
+		}
+		for _, run := range []*runtime.RunRef{b.Client.Run("ask", "a"), b.Client.Run("strict", "s"), b.Client.Run("collected", "c")} {
+			awaitRunState(t, run, runtime.RunSucceeded)
+		}
+		b.Settle(t)
+	})
+}
+
+func awaitRunState(t *testing.T, run *runtime.RunRef, want runtime.RunState) {
+	t.Helper()
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		d, err := run.Describe(enginetest.Context(t))
+		if err != nil {
+			return err.Error()
+		}
+		if d.State != want {
+			return string(d.State)
+		}
+		return ""
+	})
+}
+
+// A schema that cannot be used is refused before anything is written.
+func TestAnswerSchemaMustBeOne(t *testing.T) {
+	t.Parallel()
+	b := enginetest.New(t, "embedded")
+	_, err := runtime.Start(enginetest.Context(t), b.Client,
+		newReview(t, "bad", activity.AnswerSchema(json.RawMessage(`{"type":"objekt"}`))), 1, runtime.WithID("x"))
+	require.ErrorIs(t, err, runtime.ErrInvalid)
+	require.ErrorContains(t, err, "node review: ")
+	_, err = b.Client.Run("bad", "x").Describe(enginetest.Context(t))
+	require.ErrorIs(t, err, runtime.ErrRunNotFound)
+
+	f := flow.New[int, review]("bad")
+	flow.Return(f, flow.Waitpoint[review](f, "review", activity.AnswerSchema(json.RawMessage(`{`)),
+		activity.Title("a\nb"), activity.Audience("x", "x"), activity.Audience("")))
+	_, err = f.Build()
+	for _, part := range []string{"answer schema is not JSON", "title", `"x" is named twice`, "name 3 is empty"} {
+		require.ErrorContains(t, err, part)
+	}
+}
+
+// Who holds the token sees what is asked; operators see who has answered, and what.
+func TestReceivedSignals(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		def := newReview(t, "vote", activity.Title("Vote"), activity.Signals("yes"), activity.AtLeastDistinct(3))
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("v"), runtime.WithTag("org.team", "red"))
+		require.NoError(t, err)
+		w := awaitWaits(t, b.Client, openwaits.Query{}, 1)[0]
+		const sent = 120
+		for i := range sent {
+			source := "ann"
+			if i == sent-1 {
+				source = "bob"
+			}
+			_, err := b.Client.Signal(ctx, w.Token, runtime.Signal{
+				Name: "yes", Source: source, CorrelationID: fmt.Sprint(i), Payload: review{Grade: i, Note: strings.Repeat("x", 4000)},
+			})
+			require.NoError(t, err)
+		}
+		var got []openwaits.Signal
+		for s, err := range b.Client.Run("vote", "v").ReceivedSignals(ctx, w) {
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprint(len(got)), s.CorrelationID)
+			var r review
+			require.NoError(t, json.Unmarshal(s.Payload, &r))
+			require.Equal(t, len(got), r.Grade)
+			require.Equal(t, len(got) == 0 || len(got) == sent-1, s.Counts)
+			got = append(got, s)
+		}
+		require.Len(t, got, sent)
+		require.Equal(t, "bob", got[sent-1].Source)
+
+		seen, err := b.Client.Waitpoint(ctx, w.Token)
+		require.NoError(t, err)
+		require.Equal(t, "Vote", seen.Title)
+		require.Equal(t, map[string]string{"org.team": "red"}, seen.Tags)
+		require.Equal(t, 2, seen.Received)
+		require.Zero(t, seen.Token)
+		_, err = b.Client.Waitpoint(ctx, activity.NewToken("x"))
+		require.ErrorIs(t, err, runtime.ErrInvalidToken)
+		other, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("other"))
+		require.NoError(t, err)
+		for s, err := range b.Client.Run("vote", "other").ReceivedSignals(ctx, w) {
+			require.ErrorIs(t, err, runtime.ErrWaitOver, "%v", s)
+		}
+		require.NoError(t, other.Cancel(ctx, ""))
+		require.NoError(t, run.Cancel(ctx, ""))
+		b.Settle(t)
+	})
+}
+
+// The waits of child runs are found from their parent.
+func TestWaitsOfChildRuns(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		inner := flow.New[int, review]("inner")
+		flow.Return(inner, flow.Waitpoint[review](inner, "deep", activity.Title("Deep")))
+		innerDef, err := inner.Build()
+		require.NoError(t, err)
+		middle := flow.New[int, review]("middle")
+		flow.Return(middle, flow.Sub(middle, "sub", innerDef, middle.Input()))
+		middleDef, err := middle.Build()
+		require.NoError(t, err)
+		each := activity.New("each", func(ctx context.Context, in int) (int, error) {
+			return activity.Await[int](ctx, "item", activity.Title(fmt.Sprint("Item ", in)))
+		})
+		one := activity.New("one", func(context.Context, []int) (int, error) { return 1, nil })
+		outer := flow.New[[]int, review]("outer")
+		items := flow.Map(outer, "items", each, outer.Input())
+		flow.Return(outer, flow.Sub(outer, "sub", middleDef, flow.Node(outer, "one", one, items)))
+		def, err := outer.Build()
+		require.NoError(t, err)
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, []int{1, 2, 3})
+		require.NoError(t, err)
+		for _, n := range []int{3, 1} {
+			var waits []runtime.Waitpoint
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				waits, err = run.Waitpoints(ctx)
+				require.NoError(t, err)
+				if len(waits) != n {
+					return fmt.Sprintf("%d of %d waits", len(waits), n)
+				}
+				return ""
+			})
+			for _, w := range waits {
+				var payload any = 1
+				if w.Node == "deep" {
+					payload = review{Grade: 1}
+					require.Equal(t, "Deep", w.Title)
+					require.NotNil(t, w.AnswerSchema, "of the definition that the parent stored")
+				}
+				require.NotEqual(t, "outer", w.Flow)
+				_, err := b.Client.Signal(ctx, w.Token, runtime.Signal{Name: "ok", Payload: payload})
+				require.NoError(t, err)
+			}
+		}
+		got, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, got.Grade)
+		b.Settle(t)
+	})
+}
