@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "278-b26b080d3128f53b"
+const build = "279-3614dc27d65d4595"

@@ -103,7 +103,8 @@ func TestCostOfBudget(t *testing.T) {
 }
 
 // A call writes the events of a run with one command, and tells those who watch runs of the partition with another one.
-// No other test runs meanwhile.
+// How many calls there are depends on the machine: a node that is not handed over in time is claimed. No other test runs
+// meanwhile.
 func TestCostOfEvents(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 1})
 	ctx := enginetest.Context(t)
@@ -116,7 +117,7 @@ func TestCostOfEvents(t *testing.T) {
 	calls := func() (list []int) {
 		text, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()
 		require.NoError(t, err)
-		for _, command := range []string{"rpush", "xadd", "copy", "rename", "ltrim"} {
+		for _, command := range []string{"fcall", "rpush", "xadd", "copy", "rename", "ltrim"} {
 			_, rest, _ := strings.Cut(text, "cmdstat_"+command+":calls=")
 			count, _, _ := strings.Cut(rest, ",")
 			n, _ := strconv.Atoi(count)
@@ -135,9 +136,9 @@ func TestCostOfEvents(t *testing.T) {
 	for i := range after {
 		counts[i] = after[i] - before[i]
 	}
-	t.Logf("RPUSH, XADD, COPY, RENAME, LTRIM: %v", counts)
-	// The submission and the claim of the first node, and each completion, which starts the next one.
-	require.LessOrEqual(t, counts[0], nodes+2)
-	require.LessOrEqual(t, counts[1], nodes+1)
-	require.Equal(t, []int{0, 0, 0}, counts[2:])
+	t.Logf("FCALL, RPUSH, XADD, COPY, RENAME, LTRIM: %v", counts)
+	require.GreaterOrEqual(t, counts[1], nodes, "the completions are among them")
+	require.LessOrEqual(t, counts[1], counts[0])
+	require.LessOrEqual(t, counts[2], counts[0])
+	require.Equal(t, []int{0, 0, 0}, counts[3:])
 }

@@ -164,7 +164,7 @@ func (s *waitSearch) ask(
 	for i, answer := range answers {
 		reply := answer.Reply
 		found[i].More = reply.More
-		found[i].Reached = partitionmerge.Position{MS: reply.NextAt.UnixMilli(), ID: string(reply.NextID)}
+		found[i].Reached = partitionmerge.Position{MS: reply.NextAt.UnixMilli(), ID: reply.NextID}
 		for j, listed := range reply.Waits {
 			w, err := waitpointOf(reply.Runs[j], listed)
 			if err != nil {
@@ -197,7 +197,7 @@ func (s *waitSearch) call(q partitionmerge.Question) enginerpc.ListWaitsCall {
 	if q.Behind == partitionmerge.Start {
 		return call
 	}
-	call.BehindID = enginecore.ExecutionID(q.Behind.ID)
+	call.BehindID = q.Behind.ID
 	if at := time.UnixMilli(q.Behind.MS); call.NewestFirst {
 		call.Before = at
 	} else {
@@ -261,7 +261,7 @@ func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[ope
 			yield(openwaits.Signal{}, r.errorf(fmt.Sprintf("signals to the waitpoint %s of", w.ID), err))
 		}
 		if err := r.ready(ctx); err != nil {
-			fail(err)
+			yield(openwaits.Signal{}, err)
 			return
 		}
 		index, err := engine.Capability[engine.WaitIndex](r.client.session.Backend)

@@ -123,7 +123,7 @@ func TestSignalsThatCannotBeSent(t *testing.T) {
 			_ = tc.text
 		}
 		require.Zero(t, openWaits(t, ctx, run, 1)[0].Received)
-		largest := strings.Repeat("x", runtime.MaxSignalPayload-2)
+		largest := json.RawMessage(strings.Repeat(" ", runtime.MaxSignalPayload-1) + "1")
 		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "a", Payload: largest}).Outcome)
 	})
 }
@@ -201,7 +201,11 @@ func TestTokensNeverShow(t *testing.T) {
 		forged := first.Token.Reveal()[:70] + "AAAA" + first.Token.Reveal()[74:]
 		_, err = b.Client.Signal(ctx, activity.NewToken(forged), runtime.Signal{Name: "x"})
 		fmt.Fprintln(&out, err)
-		send(t, ctx, b, openWaits(t, ctx, run, 1)[0], runtime.Signal{Name: "x", Payload: "not a number"})
+		second := openWaits(t, ctx, run, 1)[0]
+		_, err = b.Client.Signal(ctx, second.Token, runtime.Signal{Name: "x", Payload: "not a number"})
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		fmt.Fprintln(&out, err)
+		require.NoError(t, run.CancelWait(ctx, second, "enough"))
 		_, err = run.Result(ctx)
 		require.Error(t, err)
 		fmt.Fprintln(&out, err)

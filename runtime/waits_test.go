@@ -45,6 +45,11 @@ func openWaits[Out any](t *testing.T, ctx context.Context, run *runtime.Run[Out]
 	return waits
 }
 
+// picky is a type whose decoding says more than its schema.
+type picky struct{}
+
+func (*picky) UnmarshalJSON([]byte) error { return errors.New("not today") }
+
 func send(t *testing.T, ctx context.Context, b *enginetest.Bench, w runtime.Waitpoint, s runtime.Signal) runtime.SignalResult {
 	t.Helper()
 	d, err := b.Client.Signal(ctx, w.Token, s)
@@ -435,8 +440,8 @@ func TestAwaitMistakes(t *testing.T) {
 				_, err := activity.Await[int](ctx, "w")
 				return fmt.Errorf("hidden %T", err)
 			},
-			"the signal's payload does not decode into int": func(ctx context.Context) error {
-				_, err := activity.Await[int](ctx, "typed")
+			"the signal's payload does not decode into runtime_test.picky": func(ctx context.Context) error {
+				_, err := activity.Await[picky](ctx, "typed")
 				return err
 			},
 			"200000 signals are waited for, the limit is 1024": func(ctx context.Context) error {

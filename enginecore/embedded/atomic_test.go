@@ -153,7 +153,8 @@ func TestChurn(t *testing.T) {
 				}
 				for j := range 10 {
 					id := fmt.Sprintf("%d-%d-%d", w, i, j)
-					if w%4 == 1 {
+					heard := w%4 == 1
+					if heard {
 						_ = c.send("PING")
 					} else if v, err := c.do("FCALL", "pair", "0", id, "v"); err != nil || v.text != id {
 						break
@@ -161,7 +162,8 @@ func TestChurn(t *testing.T) {
 					if _, _, err := e.do([]string{"PUBLISH", "ch", id}); err != nil {
 						break
 					}
-					if answered.Add(1) == 1500 {
+					// Those who only listen are fast, and prove nothing.
+					if !heard && answered.Add(1) == 1000 {
 						close(enough)
 					}
 				}

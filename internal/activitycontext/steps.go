@@ -59,6 +59,7 @@ type WaitText struct {
 	Audience        []string
 	AnswerSchema    json.RawMessage
 	Payload         reflect.Type
+	PayloadSchema   json.RawMessage
 }
 
 // Awaited has the signals that ended a wait.

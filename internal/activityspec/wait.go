@@ -63,10 +63,12 @@ type WaitText struct {
 	Title, Question string
 	// Audience names who is asked.
 	Audience []string
-	// AnswerSchema is the JSON Schema that payloads must satisfy; nil if Payload says what they must be.
+	// AnswerSchema is the JSON Schema that payloads must satisfy; nil if their type says what they must be.
 	AnswerSchema json.RawMessage
-	// Payload is the type that payloads are decoded into; nil if it is not known.
-	Payload reflect.Type
+	// Payload is the type that payloads are decoded into, or PayloadSchema is the schema of what decodes into it, in a
+	// graph that was stored; nil if neither is known.
+	Payload       reflect.Type
+	PayloadSchema json.RawMessage
 }
 
 // Limits of what is said of a wait.
@@ -80,7 +82,8 @@ const (
 
 // IsZero reports whether nothing is said.
 func (t WaitText) IsZero() bool {
-	return t.Title == "" && t.Question == "" && len(t.Audience) == 0 && t.AnswerSchema == nil && t.Payload == nil
+	return t.Title == "" && t.Question == "" && len(t.Audience) == 0 && t.AnswerSchema == nil && t.Payload == nil &&
+		t.PayloadSchema == nil
 }
 
 func (t WaitText) validate(fault func(format string, args ...any)) {

@@ -87,7 +87,7 @@ type ListWaitsCall struct {
 	// Before: optional.
 	Before time.Time
 	// BehindID: optional.
-	BehindID enginecore.ExecutionID
+	BehindID string
 	Tags     []string
 }
 
@@ -99,7 +99,7 @@ type ListWaitsReply struct {
 	Runs   []WaitingRun
 	Waits  []ListedWaitpoint
 	NextAt time.Time
-	NextID enginecore.ExecutionID
+	NextID string
 }
 
 // ListWaits runs ffx2_list_waits. Open waits of all runs in one partition, with their runs, in the
@@ -123,9 +123,6 @@ func (ListWaitsCall) info() callInfo {
 func (c ListWaitsCall) encode(w *wire) {
 	w.reserve(1, 10+len(c.Tags))
 	w.partition(c.Partition, enginecore.FlowFamily)
-	if c.BehindID != "" {
-		w.belongs("behind_id", c.BehindID)
-	}
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Order)
 	w.bool(c.NewestFirst)
@@ -136,7 +133,7 @@ func (c ListWaitsCall) encode(w *wire) {
 	w.text(c.Text)
 	w.time(c.After)
 	w.time(c.Before)
-	w.text(string(c.BehindID))
+	w.text(c.BehindID)
 	for _, x := range c.Tags {
 		w.text(x)
 	}
@@ -153,7 +150,7 @@ func (ListWaitsCall) decode(r *fields) (out ListWaitsReply) {
 			out.NextAt = timeValue(r, "next_at")
 		}
 		if r.left() > 0 {
-			out.NextID = executionIDValue(r, "next_id")
+			out.NextID = textValue[string](r, "next_id")
 		}
 	default:
 		r.unknownStatus()

@@ -133,6 +133,7 @@ func (w *writer) wait(s *WaitSpec) {
 		w.optional("question", s.Question, "")
 		w.list("audience", s.Audience)
 		w.optional("answer_schema", string(s.AnswerSchema), "")
+		w.optional("payload_schema", string(s.PayloadSchema), "")
 	}
 	w.list("signals", names)
 	w.flag("all", s.All)

@@ -117,6 +117,8 @@ type storedWait struct {
 	Question     string   `json:"question"`
 	Audience     []string `json:"audience"`
 	AnswerSchema string   `json:"answer_schema"`
+	// PayloadSchema is that of the type of the payload, which a program without that type needs.
+	PayloadSchema string `json:"payload_schema"`
 }
 
 type storedPlan struct {
@@ -255,6 +257,9 @@ func (r *reader) wait(s *storedWait) *WaitSpec {
 	text := activityspec.WaitText{Title: s.Title, Question: s.Question, Audience: s.Audience}
 	if s.AnswerSchema != "" {
 		text.AnswerSchema = json.RawMessage(s.AnswerSchema)
+	}
+	if s.PayloadSchema != "" {
+		text.PayloadSchema = json.RawMessage(s.PayloadSchema)
 	}
 	return &WaitSpec{
 		Wait: activityspec.Wait{

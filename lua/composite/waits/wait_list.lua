@@ -180,9 +180,9 @@ end
 -- @arg      text               text optional
 -- @arg      after              unix_ms optional
 -- @arg      before             unix_ms optional
--- @arg      behind_id          execution_id optional
+-- @arg      behind_id          text optional
 -- @args     tags               text
--- @reply    OK more:bool runs:list(waiting_run) waits:list(listed_waitpoint) next_at:unix_ms? next_id:execution_id?
+-- @reply    OK more:bool runs:list(waiting_run) waits:list(listed_waitpoint) next_at:unix_ms? next_id:text?
 -- @error    invalid_input message:text
 function F.ffx_list_waits(K, A)
   local limit, err = number.whole('limit', A.limit)

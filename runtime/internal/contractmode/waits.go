@@ -80,7 +80,7 @@ func (c *contract) CheckText(text activityspec.WaitText) error {
 }
 
 func isTold(text activityspec.WaitText) bool {
-	text.Payload = nil
+	text.Payload, text.PayloadSchema = nil, nil
 	return !text.IsZero()
 }
 

@@ -46,18 +46,23 @@ func answerSchema(text activityspec.WaitText) (json.RawMessage, error) {
 		}
 		return text.AnswerSchema, nil
 	}
-	if text.Payload == nil {
-		return nil, nil
+	return payloadSchema(text), nil
+}
+
+// payloadSchema returns the schema of what decodes into the type of payloads; nil if anything does.
+func payloadSchema(text activityspec.WaitText) json.RawMessage {
+	if text.PayloadSchema != nil || text.Payload == nil {
+		return text.PayloadSchema
 	}
 	if known, ok := inferred.Load(text.Payload); ok {
-		return known.(json.RawMessage), nil
+		return known.(json.RawMessage)
 	}
 	schema, err := valueschema.OfDecoded(text.Payload)
 	if err != nil {
 		schema = nil // a type that has no JSON: its decoding says so
 	}
 	inferred.Store(text.Payload, schema)
-	return schema, nil
+	return schema
 }
 
 // EncodeDefinition returns the stored form of a graph, from which programs without its Go types start runs: with the
@@ -67,16 +72,14 @@ func EncodeDefinition(g *flowgraph.Graph) ([]byte, error) {
 		return g.MarshalJSON()
 	}
 	typed := g.Clone()
-	if err := writeSchemas(typed); err != nil {
-		return nil, err
-	}
+	writeSchemas(typed)
 	return typed.MarshalJSON()
 }
 
 func hasTypedWait(g *flowgraph.Graph) bool {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
-		if n.Wait != nil && n.Wait.Payload != nil && n.Wait.AnswerSchema == nil || n.Sub != nil && hasTypedWait(n.Sub) {
+		if n.Wait != nil && n.Wait.Payload != nil || n.Sub != nil && hasTypedWait(n.Sub) {
 			return true
 		}
 	}
@@ -84,19 +87,13 @@ func hasTypedWait(g *flowgraph.Graph) bool {
 }
 
 // writeSchemas writes the schemas into a graph and those of its sub-flows.
-func writeSchemas(g *flowgraph.Graph) (err error) {
+func writeSchemas(g *flowgraph.Graph) {
 	for i := range g.Nodes {
-		n := &g.Nodes[i]
-		if n.Wait != nil {
-			if n.Wait.AnswerSchema, err = answerSchema(n.Wait.WaitText); err != nil {
-				return fmt.Errorf("node %s: %w", n.Name, err)
-			}
+		if wait := g.Nodes[i].Wait; wait != nil {
+			wait.PayloadSchema = payloadSchema(wait.WaitText)
 		}
-		if n.Sub != nil {
-			if err := writeSchemas(n.Sub); err != nil {
-				return err
-			}
+		if sub := g.Nodes[i].Sub; sub != nil {
+			writeSchemas(sub)
 		}
 	}
-	return nil
 }

@@ -22,6 +22,8 @@ type leaseManager struct {
 	// known reports whether the worker's live key is set. Without the key, keepers take back permits that the
 	// worker holds. A worker that rests has none.
 	known atomic.Bool
+	// asked wakes the loop for a renewal ahead of time.
+	asked chan struct{}
 
 	mu    sync.Mutex
 	tasks map[enginecore.ExecutionID]*Task
@@ -49,7 +51,8 @@ const maxEarly = 1024
 // newLeaseManager returns a lease manager without tasks.
 func newLeaseManager(s *services) *leaseManager {
 	return &leaseManager{
-		run: s, ttl: s.worker.config.Lease, tasks: make(map[enginecore.ExecutionID]*Task),
+		asked: make(chan struct{}, 1),
+		run:   s, ttl: s.worker.config.Lease, tasks: make(map[enginecore.ExecutionID]*Task),
 		renewing: make(map[enginecore.Partition]bool),
 		unknown:  make(map[enginecore.Partition]map[enginecore.LeaseID]bool),
 		early:    make(map[enginecore.LeaseID]earlyCancel),
@@ -271,6 +274,8 @@ func (b *leaseManager) keep(ctx context.Context) {
 		case <-check.C:
 			b.cancelExpired()
 			b.checkOverstays()
+		case <-b.asked:
+			renewing.Go(func() { b.renew(ctx) })
 		case <-renew.C:
 			if idle++; !b.isIdle() {
 				idle = 0
@@ -284,6 +289,14 @@ func (b *leaseManager) keep(ctx context.Context) {
 				})
 			}
 		}
+	}
+}
+
+// renewSoon renews the leases ahead of time, if there are any: messages that end executions may have been lost, and a
+// renewal learns of their ends as well.
+func (b *leaseManager) renewSoon() {
+	if !b.isIdle() {
+		engine.TrySend(b.asked)
 	}
 }
 

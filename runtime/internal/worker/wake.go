@@ -30,8 +30,8 @@ const (
 )
 
 // listen subscribes to the wake channels of the lanes and to the control channel of this worker until ctx
-// ends. Whenever it is subscribed, it announces the worker, sweeps, and releases blocked executions, which
-// makes up for messages that were lost before.
+// ends. Whenever it is subscribed, it renews the leases, announces the worker, sweeps, and releases blocked executions,
+// which makes up for messages that were lost before.
 func (s *Run) listen(ctx context.Context) {
 	keys := s.core.Keys()
 	lanes := make(map[string]enginecore.LaneID, len(s.worker.config.Lanes))
@@ -44,6 +44,7 @@ func (s *Run) listen(ctx context.Context) {
 	}
 	channels = append(channels, orders)
 	subscribed := func() {
+		s.leases.renewSoon()
 		s.background.start(func() { s.reportPresence(ctx) })
 		s.background.start(func() {
 			s.publishPresence(ctx)
