@@ -153,7 +153,7 @@ var mayImport = map[string][]string{
 	// Commands, examples and test machinery.
 	"cmd/flowfabric": {
 		"admin", "enginecore", "internal/enginerpc", "runtime", "runtime/bulk", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/inspection",
-		"runtime/runcount", "runtime/runevent", "runtime/runfeed", "runtime/runlog", "runtime/why",
+		"runtime/runcount", "runtime/runevent", "runtime/runfeed", "runtime/openwaits", "runtime/runlog", "runtime/why",
 	},
 	"codegen":                  {"codegen/internal/luatext", "lua"},
 	"codegen/internal/luatext": {},
