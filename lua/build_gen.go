@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "279-3614dc27d65d4595"
+const build = "282-d708a09b090bf05d"

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -19,11 +20,7 @@ import (
 // CreateBudget creates a budget. Its limits apply whatever flows declare for it. The error wraps ErrBudgetExists when
 // the budget exists, because it was created or used before.
 func (c *Client) CreateBudget(ctx context.Context, ref BudgetRef, opts ...flow.BudgetOption) error {
-	status, err := c.setBudget(ctx, ref, true, opts)
-	if err == nil && status == enginerpc.StatusAlreadySatisfied {
-		err = submit.ErrBudgetExists
-	}
-	if err != nil {
+	if err := c.setBudget(ctx, ref, true, opts); err != nil {
 		return fmt.Errorf("create budget %s: %w", ref, err)
 	}
 	return nil
@@ -34,7 +31,7 @@ func (c *Client) CreateBudget(ctx context.Context, ref BudgetRef, opts ...flow.B
 // for it continue at once, in the order in which they would have started. If less is allowed than is spent already,
 // nothing more can be spent.
 func (c *Client) SetBudget(ctx context.Context, ref BudgetRef, opts ...flow.BudgetOption) error {
-	if _, err := c.setBudget(ctx, ref, false, opts); err != nil {
+	if err := c.setBudget(ctx, ref, false, opts); err != nil {
 		return fmt.Errorf("set budget %s: %w", ref, err)
 	}
 	return nil
@@ -42,22 +39,22 @@ func (c *Client) SetBudget(ctx context.Context, ref BudgetRef, opts ...flow.Budg
 
 func (c *Client) setBudget(
 	ctx context.Context, ref BudgetRef, onlyNew bool, opts []flow.BudgetOption,
-) (enginerpc.Status, error) {
+) error {
 	core, p, id, err := c.findBudget(ctx, ref)
 	if err != nil {
-		return "", err
+		return err
 	}
 	spec := flowgraph.NewBudget(ref.Name, opts...)
 	if len(spec.KeyFrom) > 0 {
-		return "", invalid("PerKey(%s): must not be set here: BudgetRef.Key names the key", strings.Join(spec.KeyFrom, "."))
+		return invalid("PerKey(%s): must not be set here: BudgetRef.Key names the key", strings.Join(spec.KeyFrom, "."))
 	}
 	// The reference says whose it is.
 	spec.Scope = submit.BudgetRef(ref).Scope()
 	if err := spec.Validate(); err != nil {
-		return "", invalid("%w", err)
+		return invalid("%w", err)
 	}
 	if !spec.Declares() {
-		return "", invalid("no dimension: at least one HardLimit, SoftLimit or Counted must be given")
+		return invalid("no dimension: at least one HardLimit, SoftLimit or Counted must be given")
 	}
 	var flowID enginecore.FlowID
 	if ref.Run != "" {
@@ -70,14 +67,47 @@ func (c *Client) setBudget(
 	for _, d := range b.Dimensions {
 		call.Dims = append(call.Dims, enginerpc.SetBudgetDim(d))
 	}
-	reply, err := core.SetBudget(ctx, call)
-	if err == nil && reply.Told {
-		update := submit.GateUpdate{
-			Session: c.session, Partition: p, Budget: b.ID, Version: reply.Gate, Closed: reply.Closed,
+	var reply enginerpc.SetBudgetReply
+	err = c.audited(ctx, setBudgetEntry(c.actorName(), ref, onlyNew, b), func() (err error) {
+		reply, err = core.SetBudget(ctx, call)
+		if err == nil && reply.Told {
+			update := submit.GateUpdate{
+				Session: c.session, Partition: p, Budget: b.ID, Version: reply.Gate, Closed: reply.Closed,
+			}
+			err = update.Publish(ctx)
 		}
-		err = update.Publish(ctx)
+		if err == nil && reply.Status == enginerpc.StatusAlreadySatisfied {
+			err = submit.ErrBudgetExists
+		}
+		return err
+	})
+	return err
+}
+
+// budgetName names a budget in the audit log.
+func budgetName(ref BudgetRef) string {
+	name := ref.Name
+	if ref.Key != "" {
+		name += "/" + ref.Key
 	}
-	return reply.Status, err
+	if ref.Run != "" {
+		return ref.Flow + "/" + ref.Run + "/" + name
+	}
+	return name
+}
+
+// setBudgetEntry is the entry of the audit log for the limits of a budget.
+func setBudgetEntry(actor string, ref BudgetRef, onlyNew bool, b submit.StoredBudget) auditlog.Entry {
+	e := auditlog.Entry{Actor: actor, Action: auditlog.SetBudget, Name: budgetName(ref)}
+	if onlyNew {
+		e.Action = auditlog.CreateBudget
+	}
+	var set []string
+	for _, d := range b.Dimensions {
+		set = append(set, fmt.Sprintf("%s: hard %d, soft %d", d.Name, d.Hard, d.Soft))
+	}
+	e.Detail = strings.Join(set, "; ")
+	return e
 }
 
 // findBudget tells where a budget lives.
@@ -104,25 +134,33 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	if err != nil {
 		return fault(err)
 	}
-	now, err := c.session.Core.Now(ctx)
+	err = c.audited(ctx, auditlog.Entry{Actor: c.actorName(), Action: auditlog.ResetBudget, Name: budgetName(ref)},
+		func() error { return c.resetBudget(ctx, core, p, id) })
 	if err != nil {
 		return fault(err)
+	}
+	return nil
+}
+
+func (c *Client) resetBudget(
+	ctx context.Context, core engine.BudgetStore, p enginecore.Partition, id enginecore.BudgetID,
+) error {
+	now, err := c.session.Core.Now(ctx)
+	if err != nil {
+		return err
 	}
 	_, err = core.ResetBudget(ctx, enginerpc.ResetBudgetCall{Partition: p, BudgetID: id, Now: now})
 	if errors.Is(err, enginecore.ErrBudgetNotFound) {
 		err = submit.ErrBudgetNotFound
 	}
 	if err != nil {
-		return fault(err)
+		return err
 	}
 	reply, err := core.GetBudgets(ctx, enginerpc.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
 	if err == nil && len(reply.Budgets) > 0 && reply.Budgets[0].Gate > 0 {
 		err = updateOf(c.session, p, reply.Budgets[0]).Publish(ctx)
 	}
-	if err != nil {
-		return fault(err)
-	}
-	return nil
+	return err
 }
 
 // DeleteBudget deletes a budget with its spent and reserved amounts; nodes that wait for it continue. When a run of a
@@ -133,6 +171,17 @@ func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
 	if err != nil {
 		return fmt.Errorf("remove budget %s: %w", ref, err)
 	}
+	err = c.audited(ctx, auditlog.Entry{Actor: c.actorName(), Action: auditlog.DeleteBudget, Name: budgetName(ref)},
+		func() error { return c.removeBudget(ctx, core, p, id) })
+	if err != nil {
+		return fmt.Errorf("remove budget %s: %w", ref, err)
+	}
+	return nil
+}
+
+func (c *Client) removeBudget(
+	ctx context.Context, core engine.BudgetStore, p enginecore.Partition, id enginecore.BudgetID,
+) error {
 	for {
 		reply, err := core.RemoveBudget(ctx, enginerpc.RemoveBudgetCall{Partition: p, BudgetID: id})
 		update := submit.GateUpdate{Session: c.session, Partition: p, Budget: id, Version: reply.Gate}
@@ -148,7 +197,7 @@ func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("remove budget %s: %w", ref, err)
+			return err
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/bulkjob"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
@@ -44,7 +45,7 @@ func (c *Client) StartBulkJob(
 	if err != nil {
 		return fail(err)
 	}
-	o.ID = cmp.Or(o.ID, uuid.NewString())
+	o.ID, o.Actor = cmp.Or(o.ID, uuid.NewString()), cmp.Or(o.Actor, c.actorName())
 	spec, err := bulkSpec(q, a, o)
 	if err != nil {
 		return fail(err)
@@ -57,14 +58,18 @@ func (c *Client) StartBulkJob(
 	if err != nil {
 		return fail(err)
 	}
-	reply, err := store.StartBulkJob(ctx, enginerpc.StartBulkJobCall{
-		Partition: p, BulkJobID: id, Namespace: c.session.Namespace, Spec: data,
+	entry := auditlog.Entry{Actor: o.Actor, Action: auditlog.StartBulkJob, Name: o.ID, Detail: string(data)}
+	err = c.audited(ctx, entry, func() error {
+		reply, err := store.StartBulkJob(ctx, enginerpc.StartBulkJobCall{
+			Partition: p, BulkJobID: id, Namespace: c.session.Namespace, Spec: data,
+		})
+		if err == nil && !bytes.Equal(reply.Spec, data) {
+			err = bulk.ErrConflict
+		}
+		return err
 	})
 	if err != nil {
 		return fail(err)
-	}
-	if !bytes.Equal(reply.Spec, data) {
-		return fail(bulk.ErrConflict)
 	}
 	return c.DescribeBulkJob(ctx, o.ID)
 }
@@ -185,10 +190,15 @@ func (c *Client) StopBulkJob(ctx context.Context, id string, opts ...ActionOptio
 	if err != nil {
 		return fmt.Errorf("stop bulk job %s: %w", id, err)
 	}
-	by, err := actionOf(opts)
+	by, err := c.actionOf(opts)
 	stored, p, locateErr := c.locateBulkJob(id)
 	if err = errors.Join(err, locateErr); err == nil {
-		_, err = store.StopBulkJob(ctx, enginerpc.StopBulkJobCall{Partition: p, BulkJobID: stored, Actor: by.actor})
+		entry := auditlog.Entry{Actor: by.actor, Action: auditlog.StopBulkJob, Name: id}
+		err = c.audited(ctx, entry, func() error {
+			_, err := store.StopBulkJob(ctx,
+				enginerpc.StopBulkJobCall{Partition: p, BulkJobID: stored, Actor: by.actor})
+			return err
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("stop bulk job %s: %w", id, bulkJobFault(err))

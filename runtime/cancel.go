@@ -28,13 +28,12 @@ func (o ActionOption) start(c *startConfig) bool {
 }
 
 // WithActor names the person or program that starts the run or operates on it, or pauses a lane or an activity; the
-// engine records the name. It has at
-// most 256 bytes without control characters, otherwise the call returns ErrInvalid. Defaults to "client" for operations
-// on runs, and to an empty name for Start.
+// engine records the name. It has at most 256 bytes without control characters, otherwise the call returns ErrInvalid.
+// Defaults to that of Client.As, then to "client" for operations, and to an empty name for Start.
 func WithActor(actor string) ActionOption { return func(a *action) { a.actor = actor } }
 
-func actionOf(opts []ActionOption) (action, error) {
-	a := action{actor: "client"}
+func (c *Client) actionOf(opts []ActionOption) (action, error) {
+	a := action{actor: c.actorName()}
 	return a, errors.Join(apply(&a, opts), engine.CheckText("actor", a.actor, engine.MaxActor))
 }
 
@@ -59,7 +58,7 @@ func (r *RunRef) cancel(ctx context.Context, policy, reason string, opts []Actio
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	by, err := actionOf(opts)
+	by, err := r.client.actionOf(opts)
 	if err = errors.Join(err, engine.CheckReason(reason)); err != nil {
 		return r.errorf("cancel", err)
 	}
@@ -113,7 +112,7 @@ func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...Ac
 	if err != nil {
 		return r.errorf(doing, err)
 	}
-	by, err := actionOf(opts)
+	by, err := r.client.actionOf(opts)
 	if err = errors.Join(err, engine.CheckReason(reason)); err != nil {
 		return r.errorf(doing, err)
 	}

@@ -15,6 +15,13 @@ import (
 
 // Client starts, observes and stops runs. It is safe for concurrent use.
 type Client struct {
+	*clientState
+	// actor is who acts, unless WithActor names another one; empty for the defaults.
+	actor string
+}
+
+// clientState is what the clients of one NewClient share.
+type clientState struct {
 	session  *engine.Session
 	compiled submit.CompiledCache
 	// submitter starts runs and hears when they end.
@@ -31,13 +38,23 @@ func NewClient(e *Engine) (*Client, error) {
 	if err := e.open(); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	return &Client{session: e.session, submitter: submit.NewSubmitter(e.session)}, nil
+	return &Client{clientState: &clientState{session: e.session, submitter: submit.NewSubmitter(e.session)}}, nil
+}
+
+// As returns a client whose actions name the actor, a person or a program, unless WithActor names another one: the
+// engine records it with runs, and in the audit log. The clients share everything else, and closing one closes both. A
+// name with more than 256 bytes or with control characters makes the actions return ErrInvalid.
+func (c *Client) As(actor string) *Client {
+	if c == nil {
+		return nil
+	}
+	return &Client{clientState: c.clientState, actor: actor}
 }
 
 // Close ends what the client listens to. Result, Watch and Stream that wait return enginecore.ErrClosed, and so do all
 // later calls of the client and its runs.
 func (c *Client) Close() {
-	if c != nil && c.submitter != nil {
+	if c != nil && c.clientState != nil && c.submitter != nil {
 		c.submitter.Close()
 	}
 }
@@ -67,16 +84,16 @@ func (f startFunc) start(c *startConfig) bool {
 	return f != nil
 }
 
-func startConfigOf(opts []StartOption) (startConfig, error) {
-	c := startConfig{}
+func (c *Client) startConfigOf(opts []StartOption) (startConfig, error) {
+	config := startConfig{actor: c.actor}
 	var faults []error
 	for i, opt := range opts {
-		if opt == nil || !opt.start(&c) {
+		if opt == nil || !opt.start(&config) {
 			faults = append(faults, nilOption(i))
 		}
 	}
-	faults = append(faults, engine.CheckText("actor", c.actor, engine.MaxActor), checkStartAt(c.startAt))
-	return c, errors.Join(faults...)
+	faults = append(faults, engine.CheckText("actor", config.actor, engine.MaxActor), checkStartAt(config.startAt))
+	return config, errors.Join(faults...)
 }
 
 // WithID sets the run id, which is unique within a namespace and flow. If a run with that id, the same graph and the
@@ -131,7 +148,7 @@ func (c *Client) made() error {
 	switch {
 	case c == nil:
 		return errNoClient
-	case c.session == nil:
+	case c.clientState == nil || c.session == nil:
 		return errUnmadeClient
 	}
 	if err := c.session.ClosedErr(); err != nil {

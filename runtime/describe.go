@@ -29,6 +29,9 @@ type RunDescription struct {
 	// FailedNode is the node that failed first, with FailureReason and FailureCategory; all are empty when no node
 	// failed.
 	FailedNode, FailureReason, FailureCategory string
+	// StartedBy is who started the run, as Client.As or WithActor said: the actor of its schedule, "flow" and the name
+	// of its parent's flow for a child run; empty if nobody was named, and in contract mode.
+	StartedBy string
 	// CancelReason and CancelledBy are set when the run was cancelled.
 	CancelReason, CancelledBy string
 	CreatedAt                 time.Time
@@ -246,7 +249,8 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 	d := &RunDescription{
 		Flow: r.FlowName, Run: r.RunID, FlowID: id, State: runState(r.State, r.Outcome), FailedNode: r.FailedNode,
 		FailureReason: r.FailureReason, FailureCategory: r.FailureCategory, CancelReason: r.CancelReason,
-		CancelledBy: r.CancelledBy, CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt, StartsAt: r.StartAt,
+		CancelledBy: r.CancelledBy, StartedBy: r.StartedBy,
+		CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt, StartsAt: r.StartAt,
 		OpenNodes: int(r.OpenNodes),
 	}
 	d.FailureReason, d.FailureCategory = engine.PlainFailure(d.FailureReason, d.FailureCategory)

@@ -115,7 +115,7 @@ func (c *Client) StartNamed(
 	if err != nil {
 		return nil, fmt.Errorf("start run of flow %q: %w", name, err)
 	}
-	config, tags, err := checkStart(named.compiled, opts)
+	config, tags, err := c.checkStart(named.compiled, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -114,17 +115,27 @@ func (c *Client) pause(ctx context.Context, subject, name, reason string, opts [
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
-	by, err := actionOf(opts)
+	by, err := c.actionOf(opts)
 	err = errors.Join(err, engine.CheckReason(reason))
 	if err == nil {
-		_, err = engine.InAllPartitions(ctx, c.session, func(p enginecore.Partition) enginerpc.PauseCall {
-			return enginerpc.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason, Actor: by.actor}
+		err = c.audited(ctx, pauseEntry("pause", subject, name, by.actor, reason), func() error {
+			_, err := engine.InAllPartitions(ctx, c.session, func(p enginecore.Partition) enginerpc.PauseCall {
+				return enginerpc.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason, Actor: by.actor}
+			})
+			return err
 		})
 	}
 	if err != nil {
 		return fmt.Errorf("pause %s %s: %w", subjectName(subject), name, err)
 	}
 	return nil
+}
+
+// pauseEntry is the entry of the audit log for a pause, or the end of one.
+func pauseEntry(do, subject, name, actor, reason string) auditlog.Entry {
+	return auditlog.Entry{
+		Actor: actor, Action: auditlog.Action(do + "_" + subjectName(subject)), Name: name, Detail: reason,
+	}
 }
 
 func (c *Client) resume(ctx context.Context, subject, name string) error {
@@ -134,6 +145,12 @@ func (c *Client) resume(ctx context.Context, subject, name string) error {
 	if !engine.Has[engine.CompositeLibrary](c.session.Backend) {
 		return fmt.Errorf("resume %s %s: %w", subjectName(subject), name, engine.ErrNotInContract)
 	}
+	return c.audited(ctx, pauseEntry("resume", subject, name, c.actorName(), ""), func() error {
+		return c.resumeEverywhere(ctx, subject, name)
+	})
+}
+
+func (c *Client) resumeEverywhere(ctx context.Context, subject, name string) error {
 	calls := make([]enginerpc.ResumeCall, 0, c.session.Core.Partitioning().Flow)
 	for _, p := range c.session.Partitions() {
 		calls = append(calls, enginerpc.ResumeCall{Partition: p, Subject: subject, Name: name})

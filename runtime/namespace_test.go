@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
@@ -105,6 +106,12 @@ var acrossNamespaces = map[string]struct {
 	"ListWaits": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		page, err := c.ListWaits(ctx, openwaits.Query{}, "", 0)
 		return noneOf(page.Waits, err)
+	}, nil},
+	"Audit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		for e, err := range c.Audit(ctx, auditlog.Query{Actor: "them"}) {
+			return noneOf([]auditlog.Entry{e}, err)
+		}
+		return nil
 	}, nil},
 	"Items": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return errorOf2(c.Run(x.flow, x.run).Items(ctx, x.node, 0))
@@ -241,7 +248,7 @@ var ofAllNamespaces = map[string]string{
 	"Publish": "it names what it publishes", "Workers": "workers belong to all", "DrainWorker": "workers belong to all",
 	"Lanes": "lanes belong to all", "PauseLane": "lanes belong to all", "ResumeLane": "lanes belong to all",
 	"Pauses": "lanes belong to all", "PauseActivity": "activities belong to all", "ResumeActivity": "activities belong to all",
-	"Run": "it sends nothing", "FlowName": "it sends nothing", "ID": "it sends nothing", "FlowID": "it sends nothing",
+	"As": "it sends nothing", "Run": "it sends nothing", "FlowName": "it sends nothing", "ID": "it sends nothing", "FlowID": "it sends nothing",
 }
 
 // errorOf2 is the error of a sequence.
@@ -298,7 +305,7 @@ func TestNamespacesAreApart(t *testing.T) {
 		shared := runtime.BudgetRef{Name: "shared"}
 		require.NoError(t, theirs.Client.Publish(ctx, catalogue.Publication{Flow: def}))
 		require.NoError(t, theirs.Client.CreateBudget(ctx, shared, flow.HardLimit("calls", 4)))
-		require.NoError(t, theirs.Client.SetLimit(ctx, "few", "", activity.AtOnce(7)))
+		require.NoError(t, theirs.Client.As("them").SetLimit(ctx, "few", "", activity.AtOnce(7)))
 		_, err = runtime.Schedule(ctx, theirs.Client, "nightly", def, 1, runtime.ScheduleConfig{Every: time.Hour})
 		require.NoError(t, err)
 		for _, id := range []string{"same", "theirs"} {

@@ -16,7 +16,7 @@ func (r *RunRef) Pause(ctx context.Context, reason string, opts ...ActionOption)
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	by, err := actionOf(opts)
+	by, err := r.client.actionOf(opts)
 	err = errors.Join(err, engine.CheckReason(reason))
 	if err == nil {
 		_, err = r.client.session.Core.PauseFlow(ctx,
@@ -34,7 +34,7 @@ func (r *RunRef) Resume(ctx context.Context, opts ...ActionOption) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	by, err := actionOf(opts)
+	by, err := r.client.actionOf(opts)
 	if err != nil {
 		return r.errorf("resume", err)
 	}

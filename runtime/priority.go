@@ -2,9 +2,11 @@ package runtime
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
@@ -57,10 +59,14 @@ func (r *RunRef) setPriority(ctx context.Context, node string, priority int) err
 			return err
 		}
 	}
-	if err := admission.SetPriority(ctx, r.client.session, core, call); err != nil {
-		return nodeFault(err)
-	}
-	return nil
+	entry := r.auditEntry(auditlog.SetPriority, node)
+	entry.Detail = strconv.Itoa(priority)
+	return r.client.audited(ctx, entry, func() error {
+		if err := admission.SetPriority(ctx, r.client.session, core, call); err != nil {
+			return nodeFault(err)
+		}
+		return nil
+	})
 }
 
 func checkPriority(priority int) error {

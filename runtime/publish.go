@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -58,8 +59,12 @@ func (c *Client) Publish(ctx context.Context, flows ...catalogue.Publication) er
 func (c *Client) Withdraw(ctx context.Context, name string) error {
 	store, err := offered[engine.FlowCatalogue](ctx, c)
 	if err == nil {
-		_, err = store.WithdrawFlow(ctx, enginerpc.WithdrawFlowCall{
-			Partition: engine.Directory(), Namespace: string(c.session.Namespace), FlowName: name,
+		entry := auditlog.Entry{Actor: c.actorName(), Action: auditlog.WithdrawFlow, Name: name}
+		err = c.audited(ctx, entry, func() error {
+			_, err := store.WithdrawFlow(ctx, enginerpc.WithdrawFlowCall{
+				Partition: engine.Directory(), Namespace: string(c.session.Namespace), FlowName: name,
+			})
+			return err
 		})
 	}
 	if err != nil {

@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"context"
+
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // Purge deletes a run that is over, with everything that belongs to it: nodes, results, events and its own budgets. If
@@ -11,5 +13,7 @@ func (r *RunRef) Purge(ctx context.Context) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	return r.client.submitter.Purge(ctx, r.flow, r.id, r.flowID, r.partition)
+	return r.client.audited(ctx, r.auditEntry(auditlog.PurgeRun, ""), func() error {
+		return r.client.submitter.Purge(ctx, r.flow, r.id, r.flowID, r.partition)
+	})
 }

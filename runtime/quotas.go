@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // Limits returns the state of the limits of the client's namespace that are in use or were set, sorted by name and key.
@@ -82,15 +83,33 @@ func (c *Client) setLimit(ctx context.Context, key string, spec activityspec.Lim
 	if err != nil {
 		return err
 	}
-	_, err = c.session.Core.SetQuota(ctx, enginerpc.SetQuotaCall{
-		Partition: partition, QuotaPolicyID: id, Name: spec.Name, Key: key, Rate: int64(spec.AtMost),
-		WindowMs: spec.Per.Milliseconds(),
-		Cap:      int64(spec.AtOnce), Pin: pin,
+	entry := auditlog.Entry{
+		Actor: c.actorName(), Action: auditlog.SetLimit, Name: limitName(spec.Name, key),
+		Detail: fmt.Sprintf("at most %d per %s, %d at once; 0 is no bound", spec.AtMost, spec.Per, spec.AtOnce),
+	}
+	if !pin {
+		entry.Action, entry.Detail = auditlog.ResetLimit, ""
+	}
+	err = c.audited(ctx, entry, func() error {
+		_, err := c.session.Core.SetQuota(ctx, enginerpc.SetQuotaCall{
+			Partition: partition, QuotaPolicyID: id, Name: spec.Name, Key: key, Rate: int64(spec.AtMost),
+			WindowMs: spec.Per.Milliseconds(),
+			Cap:      int64(spec.AtOnce), Pin: pin,
+		})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("set limit %q of %q: %w", spec.Name, key, err)
 	}
 	return nil
+}
+
+// limitName names a limit in the audit log.
+func limitName(name, key string) string {
+	if key == "" {
+		return name
+	}
+	return name + "/" + key
 }
 
 // LimitState is the state of a limit.

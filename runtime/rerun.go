@@ -68,7 +68,7 @@ func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOpti
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	by, err := actionOf(opts)
+	by, err := r.client.actionOf(opts)
 	if err = errors.Join(err, scope.check()); err == nil {
 		err = r.rerun(ctx, scope, by)
 	}

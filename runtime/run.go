@@ -55,7 +55,7 @@ func planRun[In, Out any](
 	if err != nil {
 		return nil, err
 	}
-	config, tags, err := checkStart(compiled, opts)
+	config, tags, err := c.checkStart(compiled, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +86,10 @@ func (c *Client) newPlan(
 }
 
 // checkStart returns what the options of a start say, with all tags of the run. The error joins all faults of them.
-func checkStart(flow *submit.CompiledFlow, opts []StartOption) (startConfig, []enginerpc.SubmitTag, error) {
-	config, err := startConfigOf(opts)
+func (c *Client) checkStart(
+	flow *submit.CompiledFlow, opts []StartOption,
+) (startConfig, []enginerpc.SubmitTag, error) {
+	config, err := c.startConfigOf(opts)
 	var faults []error
 	if err != nil {
 		faults = append(faults, fmt.Errorf("flow %s: start: %w", flow.Graph.Name, err))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 )
@@ -89,7 +90,9 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flo
 	}
 	runner := schedule.NewRunner(c.session, false)
 	defer runner.Close()
-	r, err := runner.Declare(ctx, draft)
+	r, err := runner.Declare(ctx, draft, func(save func() error) error {
+		return c.audited(ctx, auditlog.Entry{Actor: c.actorName(), Action: auditlog.SetSchedule, Name: name}, save)
+	})
 	if err != nil {
 		return fail(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 )
@@ -25,13 +26,15 @@ func (c *Client) locateSchedule(
 	return p, id, err
 }
 
-// changeSchedule changes a schedule that is not being deleted.
+// changeSchedule carries out an action on a schedule, with an entry in the audit log.
 func (c *Client) changeSchedule(
-	ctx context.Context, do, name string, change func(*schedule.Record) (bool, error),
+	ctx context.Context, do, name, detail string, act func(enginecore.Partition, enginecore.ScheduleID) error,
 ) error {
 	p, id, err := c.locateSchedule(ctx, name)
 	if err == nil {
-		err = schedule.Store{Session: c.session}.ChangeKept(ctx, p, id, change)
+		err = c.audited(ctx, auditlog.Entry{
+			Actor: c.actorName(), Action: auditlog.Action(do + "_schedule"), Name: name, Detail: detail,
+		}, func() error { return act(p, id) })
 	}
 	if err != nil {
 		return fmt.Errorf("%s schedule %.140q: %w", do, name, err)
@@ -47,21 +50,19 @@ func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 	if err := engine.CheckReason(reason); err != nil {
 		return fmt.Errorf("pause schedule %.140q: %w", name, err)
 	}
-	p, id, err := c.locateSchedule(ctx, name)
-	if err == nil {
-		err = schedule.Store{Session: c.session}.Pause(ctx, p, id, reason)
-	}
-	if err != nil {
-		return fmt.Errorf("pause schedule %.140q: %w", name, err)
-	}
-	return nil
+	return c.changeSchedule(ctx, "pause", name, reason, func(p enginecore.Partition, id enginecore.ScheduleID) error {
+		return schedule.Store{Session: c.session}.Pause(ctx, p, id, reason)
+	})
 }
 
 // ResumeSchedule ends the pause of a schedule. Fires that waited when the pause began are started under the overlap
 // policy. Fires that came due during the pause are not made up; the next fire is the first one after the call, by the
 // engine's clock. Resuming a schedule that is not paused is not an error.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
-	return c.changeSchedule(ctx, "resume", name, func(r *schedule.Record) (bool, error) { return r.Resume(), nil })
+	return c.changeSchedule(ctx, "resume", name, "", func(p enginecore.Partition, id enginecore.ScheduleID) error {
+		return schedule.Store{Session: c.session}.ChangeKept(ctx, p, id,
+			func(r *schedule.Record) (bool, error) { return r.Resume(), nil })
+	})
 }
 
 // TriggerSchedule fires a schedule now, by the engine's clock, also while it is paused or after its end, and returns
@@ -73,21 +74,20 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 // keeper starts the run.
 func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string, err error) {
 	var fire schedule.PendingFire
-	err = c.changeSchedule(ctx, "trigger", name, func(r *schedule.Record) (_ bool, err error) {
-		fire, err = r.Trigger()
-		return err == nil, err
+	err = c.changeSchedule(ctx, "trigger", name, "", func(p enginecore.Partition, id enginecore.ScheduleID) error {
+		err := schedule.Store{Session: c.session}.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
+			fire, err = r.Trigger()
+			return err == nil, err
+		})
+		if err != nil {
+			return err
+		}
+		runner := schedule.NewRunner(c.session, false)
+		defer runner.Close()
+		return runner.StartTriggered(ctx, p, id, fire)
 	})
 	if err != nil {
 		return "", err
-	}
-	p, id, err := c.locateSchedule(ctx, name)
-	if err == nil {
-		runner := schedule.NewRunner(c.session, false)
-		defer runner.Close()
-		err = runner.StartTriggered(ctx, p, id, fire)
-	}
-	if err != nil {
-		return "", fmt.Errorf("trigger schedule %.140q: %w", name, err)
 	}
 	return schedule.RunOf(name, fire), nil
 }
@@ -97,14 +97,9 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string
 // keeper stopped in between. Afterwards, the name can be used again. The error wraps ErrScheduleNotFound when the
 // schedule does not exist.
 func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
-	p, id, err := c.locateSchedule(ctx, name)
-	if err == nil {
+	return c.changeSchedule(ctx, "delete", name, "", func(p enginecore.Partition, id enginecore.ScheduleID) error {
 		runner := schedule.NewRunner(c.session, false)
 		defer runner.Close()
-		err = runner.Delete(ctx, p, id)
-	}
-	if err != nil {
-		return fmt.Errorf("delete schedule %.140q: %w", name, err)
-	}
-	return nil
+		return runner.Delete(ctx, p, id)
+	})
 }

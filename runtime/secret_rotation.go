@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // defaultSecretGrace is what RotateSecrets takes for 0.
@@ -28,7 +29,9 @@ type SecretRotation struct {
 // When partitions fail, RotateSecrets returns an error and lists them in SecretRotation.Failed; call it again to
 // continue. Partitions that were rotated are not rotated again: with a WaitpointSecret from any process, otherwise only
 // from this Engine.
-func (e *Engine) RotateSecrets(ctx context.Context, grace time.Duration) (SecretRotation, error) {
+func (e *Engine) RotateSecrets(
+	ctx context.Context, grace time.Duration, opts ...ActionOption,
+) (SecretRotation, error) {
 	if err := e.ready(ctx); err != nil {
 		return SecretRotation{}, err
 	}
@@ -38,6 +41,16 @@ func (e *Engine) RotateSecrets(ctx context.Context, grace time.Duration) (Secret
 	if grace == 0 {
 		grace = defaultSecretGrace
 	}
-	kid, done, err := e.session.Secrets.Rotate(ctx, grace)
-	return SecretRotation{KID: kid, Rotated: done.Rotated, Unchanged: done.Unchanged, Failed: done.Failed}, err
+	by, err := (&Client{}).actionOf(opts)
+	if err != nil {
+		return SecretRotation{}, fmt.Errorf("rotate secrets: %w", err)
+	}
+	var result SecretRotation
+	entry := auditlog.Entry{Actor: by.actor, Action: auditlog.RotateSecrets, Detail: "grace " + grace.String()}
+	err = audited(ctx, e.session, entry, func() error {
+		kid, done, err := e.session.Secrets.Rotate(ctx, grace)
+		result = SecretRotation{KID: kid, Rotated: done.Rotated, Unchanged: done.Unchanged, Failed: done.Failed}
+		return err
+	})
+	return result, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -61,7 +62,14 @@ func (r *RunRef) moveStart(ctx context.Context, t time.Time) error {
 	if err != nil {
 		return err
 	}
+	entry := r.auditEntry(auditlog.MoveStart, "")
+	entry.Detail = "to " + t.UTC().Format(time.RFC3339Nano)
 	call := enginerpc.MoveStartCall{Partition: r.partition, FlowID: r.flowID, StartAt: t}
+	return r.client.audited(ctx, entry, func() error { return moveRoots(ctx, core, call) })
+}
+
+// moveRoots moves the roots of a run, a bounded number with each call.
+func moveRoots(ctx context.Context, core engine.RunControl, call enginerpc.MoveStartCall) error {
 	for {
 		reply, err := core.MoveStart(ctx, call)
 		switch {

@@ -212,6 +212,9 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	if err := engine.CheckReason(call.Reason); err != nil {
 		return fail(err)
 	}
+	if err := engine.CheckText("actor", r.client.actor, engine.MaxActor); err != nil {
+		return fail(err)
+	}
 	if w.ID == "" || w.ExecutionID == "" {
 		return r.errorf("end a wait of", invalid("the waitpoint has no id: use one that Waitpoints returned"))
 	}
@@ -224,7 +227,7 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 		return fail(err)
 	}
 	call.Partition, call.ExecutionID, call.WaitpointID, call.FlowID = partition, w.ExecutionID, w.ID, r.flowID
-	call.Actor, call.Namespace = "client", r.client.session.Namespace
+	call.Actor, call.Namespace = r.client.actorName(), r.client.session.Namespace
 	reply, err := r.client.answers.EndWait(ctx, store, call)
 	switch {
 	case errors.Is(err, enginecore.ErrExecutionNotSuspended), err == nil &&

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/fleet"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -65,15 +66,19 @@ func (c *Client) DrainWorker(
 	if err != nil {
 		return fmt.Errorf("drain worker: %w", err)
 	}
-	a, err := actionOf(opts)
+	a, err := c.actionOf(opts)
 	if err != nil {
 		return fmt.Errorf("drain worker: %w", err)
 	}
 	if instance == "" {
 		return fmt.Errorf("drain worker: %w", invalid("the instance is empty"))
 	}
-	_, err = store.DrainWorker(ctx, enginerpc.DrainWorkerCall{
-		Partition: engine.Directory(), WorkerInstanceID: instance, Actor: a.actor,
+	entry := auditlog.Entry{Actor: a.actor, Action: auditlog.DrainWorker, Name: string(instance)}
+	err = c.audited(ctx, entry, func() error {
+		_, err := store.DrainWorker(ctx, enginerpc.DrainWorkerCall{
+			Partition: engine.Directory(), WorkerInstanceID: instance, Actor: a.actor,
+		})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("drain worker %s: %w", instance, err)

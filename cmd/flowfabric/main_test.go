@@ -179,6 +179,11 @@ func TestWaitsAndCancels(t *testing.T) {
 		require.Contains(t, x.ok("runs", "-limit", "1"), "running")
 		x.ok("pause", "run", "approve", "--", "-odd")
 		require.Contains(t, x.ok("runs"), "running, paused")
+		require.NoError(t, b.Client.As("ann").PauseLane(ctx, "slow", "why not"))
+		entries := x.lines("audit", "-actor", "ann")
+		require.Len(t, entries, 1)
+		require.Equal(t, "pause_lane", entries[0]["action"])
+		require.Contains(t, x.ok("audit", "-action", "pause_lane", "-since", "1h"), "why not")
 		x.ok("cancel", "-reason", "enough", "-by", "ann", "approve", "--", "-odd")
 		require.Contains(t, x.ok("describe", "approve", "--", "-odd"), `cancelled by "ann": "enough"`)
 	})
@@ -188,7 +193,7 @@ func TestCallsThatMakeNoSense(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"frobnicate"}, {"runs", "-nonsense"}, {"runs", "extra"}, {"runs", "-tag", "x"}, {"runs", "-state", "lost"}, {"describe", "one"},
 		{"pause", "lane"}, {"rerun", "a", "b", "-all", "-from", "c"}, {"execution", "nonsense"}, {"-odd"}, {"runs", "-limit", "-1"}, {"counts", "-hours", "-1"},
-		{"runs", "-since", "-1h"}, {"runs", "-since", "1h", "-finished", "1h"}, {"runs", "-tag", "UPPER=x"}, {"waits", "one"}, {"waits", "-limit", "-1"}, {"waits", "-flow", "a", "a", "b"}, {"cancel"}, {"purge", "a"},
+		{"runs", "-since", "-1h"}, {"runs", "-since", "1h", "-finished", "1h"}, {"runs", "-tag", "UPPER=x"}, {"waits", "one"}, {"audit", "-limit", "-1"}, {"audit", "x"}, {"waits", "-limit", "-1"}, {"waits", "-flow", "a", "a", "b"}, {"cancel"}, {"purge", "a"},
 		{"lanes", "x"}, {"workers", "x"}, {"drain"}, {"flows", "a", "b"}, {"flows", "-dot"}, {"flows", "a", "-dot", "-mermaid"}, {"pauses", "x"}, {"pause", "run", "x"}, {"resume"}, {"resume", "flow", "x"}, {"execution"}, {"execution", "{fp:0}:x"},
 		{"executions", "x"}, {"executions", "-limit", "-1"}, {"executions", "-state", "lost"}, {"executions", "-index", "eligible"},
 		{"executions", "-index", "nonsense", "-lane", "default"}, {"executions", "-flow-id", "x"}, {"executions", "-lane", "" + strings.Repeat("x", 1000)},

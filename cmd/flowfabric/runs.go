@@ -34,6 +34,7 @@ func commands() []command {
 		{"pauses", "", "show what is paused", preparePauses},
 		{"pause", "lane|activity|run NAME…", "keep nodes from starting", preparePause},
 		{"resume", "lane|activity|run NAME…", "end a pause", prepareResume},
+		{"audit", "", "show who has changed what", prepareAudit},
 		{"executions", "", "list executions of whatever tool, in no particular order", prepareExecutions},
 		{"execution", "ID", "show one execution", prepareExecution},
 		{"doctor", "", "find what can lose work or stop it, and how to set it right", prepareDoctor},
@@ -265,6 +266,7 @@ func summaryOf(d *runtime.RunDescription) string {
 			lines = append(lines, fmt.Sprintf("  "+format, args...))
 		}
 	}
+	add(d.StartedBy != "", "started by %q", d.StartedBy)
 	add(!d.ClosedAt.IsZero(), "ended %s", at(d.ClosedAt))
 	add(!d.DeadlineAt.IsZero() && d.ClosedAt.IsZero(), "expires %s", at(d.DeadlineAt))
 	add(d.Overdue > 0, "that is overdue by %s", d.Overdue.Round(time.Second))

@@ -1110,6 +1110,29 @@ func decodeScheduleRecord(r *fields, out *ScheduleRecord) {
 	out.State = bytesValue(r, "state")
 }
 
+// AuditEntry is an element of replies or calls.
+type AuditEntry struct {
+	Position string
+	EntryID  string
+	Actor    string
+	Action   string
+	Subject  string
+	Name     string
+	Detail   string
+	Failure  string
+}
+
+func decodeAuditEntry(r *fields, out *AuditEntry) {
+	out.Position = textValue[string](r, "position")
+	out.EntryID = textValue[string](r, "entry_id")
+	out.Actor = textValue[string](r, "actor")
+	out.Action = textValue[string](r, "action")
+	out.Subject = textValue[string](r, "subject")
+	out.Name = textValue[string](r, "name")
+	out.Detail = textValue[string](r, "detail")
+	out.Failure = textValue[string](r, "failure")
+}
+
 // Publication is an element of replies or calls.
 type Publication struct {
 	GraphHash   string

@@ -60,6 +60,7 @@ type DescribeFlowReply struct {
 	FairKey           string
 	Priority          string
 	StartAt           time.Time
+	StartedBy         string
 }
 
 // DescribeFlow runs ffx2_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
@@ -157,6 +158,9 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		}
 		if r.left() > 0 {
 			out.StartAt = timeValue(r, "start_at")
+		}
+		if r.left() > 0 {
+			out.StartedBy = textValue[string](r, "started_by")
 		}
 	default:
 		r.unknownStatus()

@@ -1118,6 +1118,15 @@ func (k Keys) ffxTaggedRuns(tag string, tagName string, tagValue string) string 
 	return k.prefix + ":ffx:" + tag + ":tagged_runs:" + escapePart(tagName) + ":" + tagValue
 }
 
+// FfxAuditLog is <prefix>:ffx:{tag}:audit_log:{namespace}.
+func (k Keys) FfxAuditLog(partition enginecore.Partition, namespace enginecore.Namespace) string {
+	return k.ffxAuditLog(partition.Tag(), namespace)
+}
+
+func (k Keys) ffxAuditLog(tag string, namespace enginecore.Namespace) string {
+	return k.prefix + ":ffx:" + tag + ":audit_log:" + string(namespace)
+}
+
 // FfxOpenWaits is <prefix>:ffx:{tag}:open_waits.
 func (k Keys) FfxOpenWaits(partition enginecore.Partition) string {
 	return k.ffxOpenWaits(partition.Tag())

@@ -711,6 +711,11 @@ function key.ffx_tagged_runs(c, tag_name, tag_value)
   return (at.of_ffx_tagged_runs or keep(at, 'of_ffx_tagged_runs', at.prefix .. ':ffx:' .. at.tag .. ':tagged_runs:')) .. key.escape(tag_name) .. ':' .. tag_value
 end
 
+function key.ffx_audit_log(c, namespace)
+  local at = c.at
+  return (at.of_ffx_audit_log or keep(at, 'of_ffx_audit_log', at.prefix .. ':ffx:' .. at.tag .. ':audit_log:')) .. namespace
+end
+
 function key.ffx_open_waits(c)
   local at = c.at
   return at.ffx_open_waits or keep(at, 'ffx_open_waits', at.prefix .. ':ffx:' .. at.tag .. ':open_waits')

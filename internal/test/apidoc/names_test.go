@@ -21,6 +21,7 @@ var exportedNames = map[string]int{
 	"flowtest":              32,
 	"runtime":               163,
 	"runtime/approvals":     19,
+	"runtime/auditlog":      27,
 	"runtime/catalogue":     5,
 	"runtime/fleet":         5,
 	"runtime/health":        5,

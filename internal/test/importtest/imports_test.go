@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"runtime": {
 		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext", "internal/activityspec",
 		"internal/enginelink", "internal/enginerpc", "internal/flowgraph", "internal/keepertask", "internal/recordtext",
-		"internal/timetable", "lua", "runtime/bulk", "runtime/internal/admission", "runtime/internal/bulkjob",
+		"internal/timetable", "lua", "runtime/auditlog", "runtime/bulk", "runtime/internal/admission", "runtime/internal/bulkjob",
 		"runtime/internal/contractmode",
 		"runtime/inspection", "runtime/internal/answer", "runtime/internal/engine", "runtime/internal/explain", "runtime/internal/inspect",
 		"runtime/internal/keeper", "runtime/internal/partitionmerge", "runtime/internal/runsearch", "runtime/internal/schedule", "runtime/internal/submit",
@@ -43,6 +43,7 @@ var mayImport = map[string][]string{
 	"runtime/runcheck":   {"activity", "runtime", "runtime/catalogue", "runtime/describe"},
 	"runtime/runevent":   {},
 	"runtime/runfeed":    {"enginecore", "runtime/runevent"},
+	"runtime/auditlog":   {},
 	"runtime/openwaits":  {},
 	"runtime/runlog":     {},
 	"runtime/valuefault": {},
@@ -152,7 +153,7 @@ var mayImport = map[string][]string{
 
 	// Commands, examples and test machinery.
 	"cmd/flowfabric": {
-		"admin", "enginecore", "internal/enginerpc", "runtime", "runtime/bulk", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/inspection",
+		"admin", "enginecore", "internal/enginerpc", "runtime", "runtime/auditlog", "runtime/bulk", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/inspection",
 		"runtime/runcount", "runtime/runevent", "runtime/runfeed", "runtime/openwaits", "runtime/runlog", "runtime/why",
 	},
 	"codegen":                  {"codegen/internal/luatext", "lua"},

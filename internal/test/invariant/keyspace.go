@@ -454,6 +454,9 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	if _, found := strings.CutPrefix(text, "run_feed:"); found {
 		return wrongType(v, "stream")
 	}
+	if _, found := strings.CutPrefix(text, "audit_log:"); found {
+		return wrongType(v, "stream")
+	}
 	if _, found := strings.CutPrefix(text, "worker_record:"); found {
 		return wrongType(v, "hash")
 	}

@@ -1118,6 +1118,33 @@ redis.register_function{ function_name = 'ffx2_list_schedules', flags = { 'no-wr
   return F.ffx_list_schedules({ partition = keys[1] }, { cursor = args[1] })
 end }
 
+redis.register_function{ function_name = 'ffx2_audit', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_audit({ partition = keys[1] }, {
+    namespace = args[1],
+    entry_id = args[2],
+    actor = args[3],
+    action = args[4],
+    subject = args[5],
+    name = args[6],
+    detail = args[7],
+    failure = args[8],
+  }))
+end }
+
+redis.register_function{ function_name = 'ffx2_read_audit', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'limit', 2) end
+  call.begin(keys[1])
+  return F.ffx_read_audit({ partition = keys[1] }, {
+    namespace = args[1],
+    limit = args[2],
+    after = args[3],
+    before = args[4],
+    cursor = args[5],
+  })
+end }
+
 redis.register_function('ffx2_publish_flow', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
   call.begin(keys[1])

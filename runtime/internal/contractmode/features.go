@@ -150,6 +150,7 @@ var Features = []Feature{
 	{"bulk jobs (StartBulkJob)", Refused, "the contract has no place for jobs", ""},
 	{"counts of runs (Counts)", Refused, "the contract does not count runs", ""},
 	{"catalogue of flows (Publish, Flows, StartNamed)", Refused, "the contract keeps no flows beside runs", ""},
+	{"audit log (Audit)", Refused, "the contract has no place for it", ""},
 	{"records of workers (Workers, DrainWorker)", Refused, "workers of the contract have none", ""},
 }
 

@@ -64,6 +64,12 @@ type WaitIndex interface {
 	ReadWaitpoint(context.Context, enginerpc.ReadWaitpointCall) (enginerpc.ReadWaitpointReply, error)
 }
 
+// AuditLog keeps who has changed what.
+type AuditLog interface {
+	Audit(context.Context, enginerpc.AuditCall) (enginerpc.AuditReply, error)
+	ReadAudit(context.Context, enginerpc.ReadAuditCall) (enginerpc.ReadAuditReply, error)
+}
+
 // StepStore keeps a journal of each execution: the results of its steps and of its waits.
 type StepStore interface {
 	RecordStep(context.Context, enginerpc.RecordStepCall) (enginerpc.RecordStepReply, error)

@@ -39,6 +39,7 @@ const (
 	EventLiveKeyLeft         LogEvent = "worker.live_key_left"
 	EventGrantFailed         LogEvent = "grant.failed"
 	EventAnnounceFailed      LogEvent = "worker.announce_failed"
+	EventAuditFailed         LogEvent = "audit.failed"
 	EventPublishFailed       LogEvent = "worker.publish_failed"
 	EventDraining            LogEvent = "worker.draining"
 	EventDrainFailed         LogEvent = "drain.failed"

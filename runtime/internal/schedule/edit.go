@@ -26,7 +26,9 @@ type Draft struct {
 
 // Declare creates a schedule, or changes the existing one of the same name if its spec differs, and returns its
 // record. It completes a pending deletion of that schedule first.
-func (s *Runner) Declare(ctx context.Context, draft *Draft) (*Record, error) {
+func (s *Runner) Declare(
+	ctx context.Context, draft *Draft, changing func(save func() error) error,
+) (*Record, error) {
 	id := draft.Spec.ID()
 	p, err := s.session.Core.Partitioning().SchedulePartition(id)
 	if err != nil {
@@ -52,7 +54,7 @@ func (s *Runner) Declare(ctx context.Context, draft *Draft) (*Record, error) {
 			}
 			draft.change(r)
 		}
-		err = s.store.save(ctx, r, &draft.Content, true)
+		err = changing(func() error { return s.store.save(ctx, r, &draft.Content, true) })
 		if !errors.Is(err, enginecore.ErrScheduleChanged) {
 			return r, err
 		}

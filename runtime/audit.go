@@ -1,0 +1,150 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/runsearch"
+)
+
+const (
+	// auditPage is the number of entries that one call reads.
+	auditPage = 100
+	// maxAuditText is the longest name, detail and failure of an entry; longer ones are cut.
+	maxAuditText = 2048
+	// failureWithin is how long noting a failure may take when the caller's context has ended.
+	failureWithin = 5 * time.Second
+)
+
+// Audit yields the entries of the namespace's audit log that satisfy the query, the last one first: who has changed
+// limits, budgets, schedules, pauses of lanes and activities, workers, bulk jobs and secrets, and who purged runs. The
+// engine keeps about 10,000 entries of a namespace, for 90 days. What belongs to all namespaces, such as lanes, is in
+// the log of the namespace whose client has changed it. An error ends the sequence; in contract mode it matches
+// ErrNotInContract, and ErrCursor for a cursor that is none.
+func (c *Client) Audit(ctx context.Context, q auditlog.Query) iter.Seq2[auditlog.Entry, error] {
+	return func(yield func(auditlog.Entry, error) bool) {
+		fail := func(err error) { yield(auditlog.Entry{}, fmt.Errorf("audit log: %w", err)) }
+		store, err := offered[engine.AuditLog](ctx, c)
+		if err != nil {
+			fail(err)
+			return
+		}
+		call := enginerpc.ReadAuditCall{
+			Partition: engine.Directory(), Namespace: string(c.session.Namespace), Limit: auditPage,
+			After: runsearch.WholeFrom(q.From), Before: runsearch.LastBefore(q.Before), Cursor: q.After,
+		}
+		if _, ok := auditTime(q.After); q.After != "" && !ok {
+			fail(fmt.Errorf("%w: %.80q", engine.ErrCursor, q.After))
+			return
+		}
+		for {
+			reply, err := store.ReadAudit(ctx, call)
+			if err != nil {
+				fail(err)
+				return
+			}
+			for _, stored := range reply.Entries {
+				if e := auditEntry(stored); selectsEntry(q, e) && !yield(e, nil) {
+					return
+				}
+			}
+			if call.Cursor = reply.NextCursor; call.Cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+func auditEntry(e enginerpc.AuditEntry) auditlog.Entry {
+	at, _ := auditTime(e.Position)
+	return auditlog.Entry{
+		ID: e.EntryID, At: at, Actor: e.Actor, Action: auditlog.Action(e.Action), Name: e.Name, Detail: e.Detail,
+		Failure: e.Failure, Cursor: e.Position,
+	}
+}
+
+// auditTime returns the time of an entry by its position; false if that is none.
+func auditTime(position string) (time.Time, bool) {
+	ms, number, _ := strings.Cut(position, "-")
+	at, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil || at < 0 {
+		return time.Time{}, false
+	}
+	if _, err := strconv.ParseUint(number, 10, 64); err != nil {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(at).UTC(), true
+}
+
+func selectsEntry(q auditlog.Query, e auditlog.Entry) bool {
+	return (q.Actor == "" || q.Actor == e.Actor) && (q.Action == "" || q.Action == e.Action) &&
+		(q.Name == "" || q.Name == e.Name)
+}
+
+// actorName is who acts if no option says otherwise.
+func (c *Client) actorName() string { return cmp.Or(c.actor, "client") }
+
+// audited writes an entry into the audit log, then carries the action out, and notes its failure. In contract mode
+// there is no log.
+func (c *Client) audited(ctx context.Context, e auditlog.Entry, act func() error) error {
+	return audited(ctx, c.session, e, act)
+}
+
+func audited(ctx context.Context, s *engine.Session, e auditlog.Entry, act func() error) error {
+	store, err := engine.Capability[engine.AuditLog](s.Backend)
+	if err != nil {
+		return act()
+	}
+	if err := engine.CheckText("actor", e.Actor, engine.MaxActor); err != nil {
+		return err
+	}
+	call := enginerpc.AuditCall{
+		Partition: engine.Directory(), Namespace: string(s.Namespace), EntryID: uuid.NewString(), Actor: e.Actor,
+		Action: string(e.Action), Name: cut(e.Name), Detail: cut(e.Detail),
+	}
+	if _, err := store.Audit(ctx, call); err != nil {
+		return fmt.Errorf("not recorded in the audit log, so not done: %w", err)
+	}
+	failure := act()
+	if failure == nil {
+		return nil
+	}
+	note := call
+	note.Failure = cut(failure.Error())
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureWithin)
+	defer cancel()
+	if _, err := store.Audit(within, note); err != nil {
+		s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the client could not note a failed action in the audit log",
+			engine.EventAuditFailed.Attr(), slog.String("action", call.Action), slog.String("name", call.Name),
+			slog.Any("error", err))
+	}
+	return failure
+}
+
+// cut returns the beginning of a text that is too long for the log.
+func cut(text string) string {
+	if len(text) <= maxAuditText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxAuditText], "")
+}
+
+// auditEntry is an entry for an action on the run, or on one of its nodes.
+func (r *RunRef) auditEntry(action auditlog.Action, node string) auditlog.Entry {
+	e := auditlog.Entry{Actor: r.client.actorName(), Action: action, Name: r.flow + "/" + r.id}
+	if node != "" {
+		e.Name += "/" + node
+	}
+	return e
+}

@@ -1,0 +1,178 @@
+package runtime_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/runtime/bulk"
+	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
+)
+
+// auditOf lists the entries that a query selects.
+func auditOf(t *testing.T, c *runtime.Client, q auditlog.Query) []auditlog.Entry {
+	t.Helper()
+	var entries []auditlog.Entry
+	for e, err := range c.Audit(enginetest.Context(t), q) {
+		require.NoError(t, err)
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// Every action that belongs to no run, or removes or moves one, names its actor in the log.
+func TestAuditLog(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		a := addOne()
+		worker := b.Worker(t, []activity.Handler{a})
+		c := b.Client.As("ann")
+		def := single(t, a)
+		budget := runtime.BudgetRef{Name: "money"}
+		run, err := runtime.Start(ctx, c, def, 1, runtime.WithID("r"))
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "ann", d.StartedBy)
+		later, err := runtime.Start(ctx, c, def, 1, runtime.WithID("later"), runtime.StartAfter(time.Hour))
+		require.NoError(t, err)
+		_ = worker
+
+		schedule := func(every time.Duration) error {
+			_, err := runtime.Schedule(ctx, c, "nightly", def, 1, runtime.ScheduleConfig{Every: every})
+			return err
+		}
+		for _, step := range []struct {
+			action       auditlog.Action
+			name, detail string
+			do           func() error
+		}{
+			{auditlog.CreateBudget, "money", "calls: hard 3, soft 0", func() error { return c.CreateBudget(ctx, budget, flow.HardLimit("calls", 3)) }},
+			{auditlog.SetBudget, "money", "calls: hard 4, soft 0", func() error { return c.SetBudget(ctx, budget, flow.HardLimit("calls", 4)) }},
+			{auditlog.ResetBudget, "money", "", func() error { return c.ResetBudget(ctx, budget) }},
+			{auditlog.DeleteBudget, "money", "", func() error { return c.DeleteBudget(ctx, budget) }},
+			{auditlog.SetLimit, "crm/eu", "at most 0 per 0s, 7 at once; 0 is no bound", func() error { return c.SetLimit(ctx, "crm", "eu", activity.AtOnce(7)) }},
+			{auditlog.ResetLimit, "crm/eu", "", func() error { return c.ResetLimit(ctx, "crm", "eu") }},
+			{auditlog.SetSchedule, "nightly", "", func() error { return schedule(time.Hour) }},
+			{auditlog.SetSchedule, "nightly", "", func() error { return schedule(2 * time.Hour) }},
+			{auditlog.PauseSchedule, "nightly", "audit", func() error { return c.PauseSchedule(ctx, "nightly", "audit") }},
+			{auditlog.ResumeSchedule, "nightly", "", func() error { return c.ResumeSchedule(ctx, "nightly") }},
+			{auditlog.TriggerSchedule, "nightly", "", func() error { _, err := c.TriggerSchedule(ctx, "nightly"); return err }},
+			{auditlog.DeleteSchedule, "nightly", "", func() error { return c.DeleteSchedule(ctx, "nightly") }},
+			{auditlog.PauseLane, "slow", "why not", func() error { return c.PauseLane(ctx, "slow", "why not") }},
+			{auditlog.ResumeLane, "slow", "", func() error { return c.ResumeLane(ctx, "slow") }},
+			{auditlog.PauseActivity, "mail", "", func() error { return c.PauseActivity(ctx, "mail", "") }},
+			{auditlog.ResumeActivity, "mail", "", func() error { return c.ResumeActivity(ctx, "mail") }},
+			{auditlog.WithdrawFlow, "single", "", func() error {
+				require.NoError(t, c.Publish(ctx, catalogue.Publication{Flow: def}))
+				return c.Withdraw(ctx, "single")
+			}},
+			{auditlog.SetPriority, "single/later", "9", func() error { return later.SetPriority(ctx, 9) }},
+			{auditlog.SetPriority, "single/later/only", "8", func() error { return later.SetNodePriority(ctx, "only", 8) }},
+			{auditlog.MoveStart, "single/later", "to ", func() error { return later.MoveStart(ctx, time.Now().Add(2*time.Hour)) }},
+			{auditlog.PurgeRun, "single/r", "", func() error { return run.Purge(ctx) }},
+			{auditlog.StartBulkJob, "job", `"single"`, func() error {
+				_, err := c.StartBulkJob(ctx, runtime.RunQuery{Flow: "single", Text: "none"}, bulk.Purge(), bulk.Options{ID: "job"})
+				return err
+			}},
+			{auditlog.StopBulkJob, "job", "", func() error { return c.StopBulkJob(ctx, "job") }},
+		} {
+			require.NoError(t, step.do(), step.action)
+			last := auditOf(t, b.Client, auditlog.Query{})[0]
+			require.Equal(t, step.action, last.Action)
+			require.Equal(t, step.name, last.Name)
+			require.Equal(t, "ann", last.Actor)
+			require.Contains(t, last.Detail, step.detail)
+			require.Empty(t, last.Failure)
+			require.False(t, last.At.IsZero())
+		}
+		before := len(auditOf(t, b.Client, auditlog.Query{}))
+		require.NoError(t, func() error {
+			_, err := runtime.Schedule(ctx, c, "same", def, 1, runtime.ScheduleConfig{Every: time.Hour})
+			return err
+		}())
+		_, err = runtime.Schedule(ctx, c, "same", def, 1, runtime.ScheduleConfig{Every: time.Hour})
+		require.NoError(t, err)
+		require.Len(t, auditOf(t, b.Client, auditlog.Query{}), before+1, "what is declared again is no change")
+		_, err = b.Engine.RotateSecrets(ctx, time.Hour, runtime.WithActor("security"))
+		require.NoError(t, err)
+		require.Equal(t, "security", auditOf(t, b.Client, auditlog.Query{Action: auditlog.RotateSecrets})[0].Actor)
+
+		require.NoError(t, c.DeleteSchedule(ctx, "same"))
+		require.NoError(t, later.Cancel(ctx, "over"))
+		d, err = later.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "ann", d.CancelledBy)
+		b.Settle(t)
+	})
+}
+
+// An action that fails has an entry that says why; one that is refused before anything is sent has none.
+func TestAuditOfFailures(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		require.ErrorIs(t, b.Client.PauseSchedule(ctx, "none", ""), runtime.ErrScheduleNotFound)
+		entries := auditOf(t, b.Client, auditlog.Query{})
+		require.Len(t, entries, 2)
+		require.Equal(t, entries[0].ID, entries[1].ID)
+		require.Contains(t, entries[0].Failure, "no such schedule")
+		require.Empty(t, entries[1].Failure)
+		require.Equal(t, "client", entries[0].Actor)
+
+		require.ErrorIs(t, b.Client.SetLimit(ctx, "a b", ""), runtime.ErrInvalid)
+		require.ErrorIs(t, b.Client.As("x\n").PauseLane(ctx, "l", ""), runtime.ErrInvalid)
+		require.ErrorIs(t, b.Client.As(strings.Repeat("x", 257)).ResetLimit(ctx, "l", ""), runtime.ErrInvalid)
+		require.Len(t, auditOf(t, b.Client, auditlog.Query{}), 2)
+	})
+}
+
+// A log is read from the newest entry on, in pages, by actor, action, name and time, and continues behind a cursor.
+func TestAuditQueries(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		const n = 230 // more than two pages
+		for i := range n {
+			c := b.Client.As([]string{"ann", "bob"}[i%2])
+			require.NoError(t, c.ResetLimit(ctx, []string{"x", "y", "z"}[i%3], ""))
+		}
+		require.NoError(t, b.Client.SetLimit(ctx, "x", "", activity.AtOnce(1)))
+		all := auditOf(t, b.Client, auditlog.Query{})
+		require.Len(t, all, n+1)
+		require.Equal(t, auditlog.SetLimit, all[0].Action)
+		for i := 1; i < len(all); i++ {
+			require.False(t, all[i].At.After(all[i-1].At))
+		}
+		require.Len(t, auditOf(t, b.Client, auditlog.Query{Actor: "bob"}), n/2)
+		require.Len(t, auditOf(t, b.Client, auditlog.Query{Name: "z", Action: auditlog.ResetLimit}), n/3)
+		require.Equal(t, all[101:], auditOf(t, b.Client, auditlog.Query{After: all[100].Cursor}))
+		at := all[50].At
+		for _, e := range auditOf(t, b.Client, auditlog.Query{From: at}) {
+			require.False(t, e.At.Before(at))
+		}
+		for _, e := range auditOf(t, b.Client, auditlog.Query{Before: at}) {
+			require.True(t, e.At.Before(at))
+		}
+		for _, err := range b.Client.Audit(ctx, auditlog.Query{After: "yesterday"}) {
+			require.ErrorIs(t, err, runtime.ErrCursor)
+		}
+		stop, cancel := context.WithCancel(ctx)
+		cancel()
+		for _, err := range b.Client.Audit(stop, auditlog.Query{}) {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+	})
+}

@@ -1,0 +1,77 @@
+// Package auditlog describes who has changed what: limits, budgets, schedules, lanes, activities, workers, bulk jobs,
+// secrets, and the priorities, later starts and purges of runs. Client.Audit of package runtime reads the log. Who
+// starts, cancels, pauses or reruns a run, or ends its waits, is kept with the run, in its description and its events.
+//
+//	for entry, err := range client.Audit(ctx, auditlog.Query{Actor: "ann"}) { … }
+package auditlog
+
+import "time"
+
+// Action is what was done. Later versions may add actions.
+type Action string
+
+// Actions.
+const (
+	CreateBudget Action = "create_budget"
+	SetBudget    Action = "set_budget"
+	ResetBudget  Action = "reset_budget"
+	DeleteBudget Action = "delete_budget"
+
+	SetLimit   Action = "set_limit"
+	ResetLimit Action = "reset_limit"
+
+	SetSchedule     Action = "set_schedule"
+	PauseSchedule   Action = "pause_schedule"
+	ResumeSchedule  Action = "resume_schedule"
+	TriggerSchedule Action = "trigger_schedule"
+	DeleteSchedule  Action = "delete_schedule"
+
+	PauseLane      Action = "pause_lane"
+	ResumeLane     Action = "resume_lane"
+	PauseActivity  Action = "pause_activity"
+	ResumeActivity Action = "resume_activity"
+
+	DrainWorker   Action = "drain_worker"
+	WithdrawFlow  Action = "withdraw_flow"
+	StartBulkJob  Action = "start_bulk_job"
+	StopBulkJob   Action = "stop_bulk_job"
+	RotateSecrets Action = "rotate_secrets"
+
+	// Of runs: their priority and that of their nodes, the time of their start, and what removes them.
+	SetPriority Action = "set_priority"
+	MoveStart   Action = "move_start"
+	PurgeRun    Action = "purge_run"
+)
+
+// Entry is one action. It was written before the action was carried out.
+type Entry struct {
+	// ID identifies the action.
+	ID string
+	// At is when the engine wrote the entry.
+	At time.Time
+	// Actor is who acted, as Client.As or WithActor said; "client" if neither did.
+	Actor  string
+	Action Action
+	// Name is what was changed: a budget, a limit with its key, a schedule, a lane, an activity, a worker, a job, or a
+	// run with its flow.
+	Name string
+	// Detail has the values that were set, or the reason that was given; it may be empty.
+	Detail string
+	// Failure is set in a second entry with the same ID: the action was not carried out, or not all of it, and why.
+	Failure string
+	// Cursor continues behind the entry, as Query.After.
+	Cursor string
+}
+
+// Query selects entries. An entry must satisfy all fields that are set; the zero value selects all.
+type Query struct {
+	// Actor and Action select by these.
+	Actor  string
+	Action Action
+	// Name selects the entries of what has this name.
+	Name string
+	// From (inclusive) and Before (exclusive) bound the time.
+	From, Before time.Time
+	// After continues behind the entry with this cursor, towards older ones.
+	After string
+}
