@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "282-d708a09b090bf05d"
+const build = "283-cc0914dbe6d6e1c5"

@@ -134,6 +134,9 @@ type RunSummary struct {
 	FlowID    enginecore.FlowID
 	State     RunState
 	CreatedAt time.Time
+	// StartsAt is the time of StartAt or MoveStart, also when it is over; zero for a run that was started at once, and in
+	// contract mode.
+	StartsAt time.Time
 	// ClosedAt is when the last node ended; zero while nodes are open.
 	ClosedAt time.Time
 	// FailedNode is the node that failed first; empty when none failed.
@@ -158,7 +161,7 @@ type RunNodes struct {
 func summarize(r enginerpc.Run) RunSummary {
 	s := RunSummary{
 		Flow: r.FlowName, Run: r.RunID, FlowID: r.FlowID, State: runState(r.State, r.Outcome), CreatedAt: r.CreatedAt,
-		ClosedAt: r.ClosedAt, FailedNode: r.FailedNode, Nodes: RunNodes{
+		StartsAt: r.StartAt, ClosedAt: r.ClosedAt, FailedNode: r.FailedNode, Nodes: RunNodes{
 			All: int(r.NodeCount), Open: int(r.OpenNodes), Failed: int(r.NodesFailed), Cancelled: int(r.NodesCancelled),
 			Expired: int(r.NodesExpired), Skipped: int(r.NodesSkipped),
 		},

@@ -48,6 +48,7 @@ type runView struct {
 	FlowID     string            `json:"flow_id"`
 	State      runtime.RunState  `json:"state"`
 	Created    time.Time         `json:"created"`
+	Starts     time.Time         `json:"starts,omitzero"`
 	Finished   time.Time         `json:"finished,omitzero"`
 	Paused     time.Time         `json:"paused,omitzero"`
 	FailedNode string            `json:"failed_node,omitempty"`
@@ -138,8 +139,8 @@ func printRuns(ctx context.Context, s *session, out *output, query runtime.RunQu
 			state += ", paused"
 		}
 		out.row(runView{
-			r.Flow, r.Run, string(r.FlowID), r.State, r.CreatedAt, r.ClosedAt, r.PausedAt, r.FailedNode, r.Nodes.All,
-			r.Nodes.Open, r.Tags,
+			r.Flow, r.Run, string(r.FlowID), r.State, r.CreatedAt, r.StartsAt, r.ClosedAt, r.PausedAt,
+			r.FailedNode, r.Nodes.All, r.Nodes.Open, r.Tags,
 		}, r.Flow, r.Run, state, at(r.CreatedAt), at(r.ClosedAt), fmt.Sprintf("%d/%d", r.Nodes.Open, r.Nodes.All),
 			r.FailedNode, tagsText(r.Tags))
 	}
@@ -234,6 +235,7 @@ func describeView(d *runtime.RunDescription) runDescription {
 	view := runDescription{
 		runView: runView{
 			Flow: d.Flow, Run: d.Run, FlowID: string(d.FlowID), State: d.State, Created: d.CreatedAt,
+			Starts:   d.StartsAt,
 			Finished: d.ClosedAt, Paused: d.PausedAt, FailedNode: d.FailedNode, Nodes: len(d.Nodes), Open: d.OpenNodes,
 		},
 		FailureReason: d.FailureReason, CancelReason: d.CancelReason, CancelledBy: d.CancelledBy,

@@ -644,6 +644,8 @@ type Run struct {
 	Paused string
 	// Tags: optional.
 	Tags []Pair
+	// StartAt: optional.
+	StartAt time.Time
 }
 
 func decodeRun(r *fields, out *Run) {
@@ -682,6 +684,9 @@ func decodeRun(r *fields, out *Run) {
 	}
 	if r.left() > 0 {
 		out.Tags = pairs(r, "tags")
+	}
+	if r.left() > 0 {
+		out.StartAt = timeValue(r, "start_at")
 	}
 }
 

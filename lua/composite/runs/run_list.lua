@@ -45,9 +45,10 @@ end
 local RUN_FIELDS = {
   'managed', 'run_id', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'flow_kind', 'node_count', 'open_nodes',
   'nodes_failed', 'nodes_cancelled', 'nodes_expired', 'nodes_skipped', 'failed_node', 'paused', 'purging', 'node_total',
-  'parent_execution_id', 'namespace',
+  'parent_execution_id', 'namespace', 'start_at',
 }
-local RUN_ID, CLOSED_AT, FLOW_NAME, NODE_COUNT, OPEN, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE = 2, 6, 7, 8, 9, 13, 16, 17, 18, 19
+local RUN_ID, CLOSED_AT, FLOW_NAME, NODE_COUNT, OPEN, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE, START_AT =
+  2, 6, 7, 8, 9, 13, 16, 17, 18, 19, 20
 
 -- A text in which letters A to Z are those in lower case; others stay, as interpreters do not agree on them.
 local function folded(text)
@@ -144,7 +145,8 @@ local function found(c, q, flow_id)
   for i = NODE_COUNT, SKIPPED do run[i] = is_set(run[i]) and run[i] or '0' end
   run[1] = flow_id
   for i = 1, PURGING do run[i] = run[i] or '' end
-  run[PURGING], run[NODE_TOTAL], run[PARENT], run[NAMESPACE] = redis.call('HGETALL', tags_key), nil, nil, nil
+  run[PURGING], run[PURGING + 1] = redis.call('HGETALL', tags_key), run[START_AT] or ''
+  run[PARENT], run[NAMESPACE], run[START_AT] = nil, nil, nil
   return run
 end
 
@@ -160,7 +162,7 @@ local function is_past(q, at)
   return q.after and at < q.after
 end
 
--- @record run flow_id:flow_id run_id:text state:text outcome:text created_at:unix_ms closed_at:unix_ms flow_name:text? node_count:int? open_nodes:int? nodes_failed:int? nodes_cancelled:int? nodes_expired:int? nodes_skipped:int? failed_node:text? paused:text? tags:pairs?
+-- @record run flow_id:flow_id run_id:text state:text outcome:text created_at:unix_ms closed_at:unix_ms flow_name:text? node_count:int? open_nodes:int? nodes_failed:int? nodes_cancelled:int? nodes_expired:int? nodes_skipped:int? failed_node:text? paused:text? tags:pairs? start_at:unix_ms?
 
 -- @function ffx_list_runs
 -- @summary  Runs in one partition, the newest first, or the oldest first: of a flow or of all, in certain states (open,
