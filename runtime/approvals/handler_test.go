@@ -156,6 +156,9 @@ func TestEveryOutcomeHasItsPage(t *testing.T) {
 		{func(runtime.Signal) (runtime.SignalResult, error) {
 			return runtime.SignalResult{}, fmt.Errorf("signal: %w", runtime.ErrTooLarge)
 		}, http.StatusConflict, "No more answers are taken"},
+		{func(runtime.Signal) (runtime.SignalResult, error) {
+			return runtime.SignalResult{}, fmt.Errorf("%w: /comment: is missing", runtime.ErrInvalid)
+		}, http.StatusUnprocessableEntity, "/comment: is missing"},
 	} {
 		page := serve(t, c.signal).visit(t).send(path, "approve", "Ann", "")
 		require.Equal(t, c.status, page.status, c.says)
