@@ -134,8 +134,8 @@ type RunSummary struct {
 	FlowID    enginecore.FlowID
 	State     RunState
 	CreatedAt time.Time
-	// StartsAt is the time of StartAt or MoveStart, also when it is over; zero for a run that was started at once, and in
-	// contract mode.
+	// StartsAt is the time of StartAt or MoveStart, also when it is over; zero for a run that was started at once, and
+	// in contract mode.
 	StartsAt time.Time
 	// ClosedAt is when the last node ended; zero while nodes are open.
 	ClosedAt time.Time

@@ -187,8 +187,9 @@ func (k *Keeper) guarded(
 // maxHintKeys bounds the keys that one command asks for, so that it does not hold up the server.
 const maxHintKeys = 2048
 
-// hinted takes a step in those partitions in which a hint key exists. Most have no work most of the time, so one command
-// asks for the hint keys of all of them first, where one server has them all; further ones ask partition by partition.
+// hinted takes a step in those partitions in which a hint key exists. Most have no work most of the time, so one
+// command asks for the hint keys of all of them first, where one server has them all; further ones ask partition by
+// partition.
 func (k *Keeper) hinted(
 	ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID,
 ) []StepResult {
