@@ -44,7 +44,9 @@ func (s *Run) listen(ctx context.Context) {
 	}
 	channels = append(channels, orders)
 	subscribed := func() {
-		s.leases.renewSoon()
+		if s.worker.config.Sweep == 0 {
+			s.leases.renewSoon()
+		}
 		s.background.start(func() { s.reportPresence(ctx) })
 		s.background.start(func() {
 			s.publishPresence(ctx)

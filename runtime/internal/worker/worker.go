@@ -68,8 +68,8 @@ type Config struct {
 	// Granter issues the grants by which the worker claims; used only if Through is set.
 	Granter func(context.Context, admission.GrantRequest) (admission.IssuedGrant, error)
 	Through bool // claim by grants of Granter only
-	// Sweep is the interval at which the worker sweeps all shards if it has no peers; 0 chooses by the kind
-	// of engine.
+	// Sweep is the interval at which the worker sweeps all shards if it has no peers; 0 chooses by the kind of engine.
+	// A worker with an interval of its own does not renew leases ahead of time either: its tests count calls.
 	Sweep time.Duration
 	// Kinds are the kinds of executions that callers of Next get; with any, the worker runs no functions.
 	Kinds []string
