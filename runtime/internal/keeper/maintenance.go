@@ -184,12 +184,8 @@ func (k *Keeper) guarded(
 	return k.hinted(ctx, l, partitions, only)
 }
 
-// maxHintKeys bounds the keys that one command asks for, so that it does not hold up the server.
-const maxHintKeys = 2048
-
-// hinted takes a step in those partitions in which a hint key exists. Most have no work most of the time, so one
-// command asks for the hint keys of all of them first, where one server has them all; further ones ask partition by
-// partition.
+// hinted takes a step in those partitions in which a hint key exists. It costs one command for each partition; most
+// have no work most of the time.
 func (k *Keeper) hinted(
 	ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID,
 ) []StepResult {
@@ -197,20 +193,9 @@ func (k *Keeper) hinted(
 		return l.Step(ctx, partitions, only)
 	}
 	client := k.Session.Client
-	hints := make([][]string, len(partitions))
-	var all []string
-	for i, p := range partitions {
-		hints[i] = l.hintKeys(p)
-		all = append(all, hints[i]...)
-	}
-	if len(partitions) > 1 && len(all) <= maxHintKeys && client.Mode() != rueidis.ClientModeCluster {
-		if n, err := client.Do(ctx, client.B().Exists().Key(all...).Build()).AsInt64(); err == nil && n == 0 {
-			return make([]StepResult, len(partitions))
-		}
-	}
 	questions := make(rueidis.Commands, len(partitions))
-	for i := range partitions {
-		questions[i] = client.B().Exists().Key(hints[i]...).Build()
+	for i, p := range partitions {
+		questions[i] = client.B().Exists().Key(l.hintKeys(p)...).Build()
 	}
 	var some []enginecore.Partition
 	var indexes []int
