@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "283-cc0914dbe6d6e1c5"
+const build = "284-129b016a8d872f5f"

@@ -17,7 +17,6 @@ type AuditCall struct {
 	EntryID   string
 	Actor     string
 	Action    string
-	Subject   string
 	Name      string
 	Detail    string
 	// Failure: optional.
@@ -45,14 +44,13 @@ func (AuditCall) info() callInfo {
 }
 
 func (c AuditCall) encode(w *wire) {
-	w.reserve(1, 8)
+	w.reserve(1, 7)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
 	w.text(c.EntryID)
 	w.text(c.Actor)
 	w.text(c.Action)
-	w.text(c.Subject)
 	w.text(c.Name)
 	w.text(c.Detail)
 	w.text(c.Failure)

@@ -1121,7 +1121,6 @@ type AuditEntry struct {
 	EntryID  string
 	Actor    string
 	Action   string
-	Subject  string
 	Name     string
 	Detail   string
 	Failure  string
@@ -1132,7 +1131,6 @@ func decodeAuditEntry(r *fields, out *AuditEntry) {
 	out.EntryID = textValue[string](r, "entry_id")
 	out.Actor = textValue[string](r, "actor")
 	out.Action = textValue[string](r, "action")
-	out.Subject = textValue[string](r, "subject")
 	out.Name = textValue[string](r, "name")
 	out.Detail = textValue[string](r, "detail")
 	out.Failure = textValue[string](r, "failure")

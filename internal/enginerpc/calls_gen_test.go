@@ -704,10 +704,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"cursor of test"}},
 		{"ffx2_audit", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, AuditCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Subject: "subject of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"})
+			return Wire(k, AuditCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"namespace of test", "entry_id of test", "actor of test", "action of test", "subject of test", "name of test", "detail of test", "failure of test"}},
+			[]string{"namespace of test", "entry_id of test", "actor of test", "action of test", "name of test", "detail of test", "failure of test"}},
 		{"ffx2_read_audit", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadAuditCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", Limit: 6, After: time.UnixMilli(1795188498438).UTC(), Before: time.UnixMilli(1795188498438).UTC(), Cursor: "cursor of test"})
 		},
@@ -1573,9 +1573,9 @@ func goldenReplies() []goldenReply {
 		{"ffx2_audit ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
 			func(m message) (any, error) { return decodeReply(AuditCall{}.info(), m, AuditCall{}.decode) },
 			AuditReply{Status: StatusAlreadySatisfied}},
-		{"ffx2_read_audit OK", []any{1, "OK", "next_cursor of test", []any{[]any{"position of test", "entry_id of test", "actor of test", "action of test", "subject of test", "name of test", "detail of test", "failure of test"}, []any{"position of test", "entry_id of test", "actor of test", "action of test", "subject of test", "name of test", "detail of test", "failure of test"}}},
+		{"ffx2_read_audit OK", []any{1, "OK", "next_cursor of test", []any{[]any{"position of test", "entry_id of test", "actor of test", "action of test", "name of test", "detail of test", "failure of test"}, []any{"position of test", "entry_id of test", "actor of test", "action of test", "name of test", "detail of test", "failure of test"}}},
 			func(m message) (any, error) { return decodeReply(ReadAuditCall{}.info(), m, ReadAuditCall{}.decode) },
-			ReadAuditReply{Status: StatusOK, NextCursor: "next_cursor of test", Entries: []AuditEntry{{Position: "position of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Subject: "subject of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"}, {Position: "position of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Subject: "subject of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"}}}},
+			ReadAuditReply{Status: StatusOK, NextCursor: "next_cursor of test", Entries: []AuditEntry{{Position: "position of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"}, {Position: "position of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"}}}},
 		{"ffx2_publish_flow OK", []any{1, "OK", "1"},
 			func(m message) (any, error) {
 				return decodeReply(PublishFlowCall{}.info(), m, PublishFlowCall{}.decode)

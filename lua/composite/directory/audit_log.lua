@@ -14,7 +14,7 @@ local MAX_TEXT = 4096
 -- The last entries of a log, among which one that is repeated is found.
 local REPEATED = 32
 
-local FIELDS = { 'entry_id', 'actor', 'action', 'subject', 'name', 'detail', 'failure' }
+local FIELDS = { 'entry_id', 'actor', 'action', 'name', 'detail', 'failure' }
 
 -- Whether the entry of an action, or of its failure, was written before.
 local function is_there(log_key, entry_id, failed)
@@ -34,7 +34,6 @@ end
 -- @arg      entry_id           text
 -- @arg      actor              text
 -- @arg      action             text
--- @arg      subject            text
 -- @arg      name               text
 -- @arg      detail             text
 -- @arg      failure            text optional
@@ -58,7 +57,7 @@ function F.ffx_audit(K, A)
   return reply.ok()
 end
 
--- @record audit_entry position:text entry_id:text actor:text action:text subject:text name:text detail:text failure:text
+-- @record audit_entry position:text entry_id:text actor:text action:text name:text detail:text failure:text
 
 -- @function ffx_read_audit
 -- @summary  Entries of the audit log of a namespace, the last one first, at `after` or later and `before` or earlier. The position of an

@@ -1119,17 +1119,16 @@ redis.register_function{ function_name = 'ffx2_list_schedules', flags = { 'no-wr
 end }
 
 redis.register_function{ function_name = 'ffx2_audit', flags = { 'allow-oom' }, callback = function(keys, args)
-  if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7) end
+  if #keys < 1 or #args < 6 then return call.refuse(keys, 1, args, 6) end
   call.begin(keys[1])
   return call.finish(F.ffx_audit({ partition = keys[1] }, {
     namespace = args[1],
     entry_id = args[2],
     actor = args[3],
     action = args[4],
-    subject = args[5],
-    name = args[6],
-    detail = args[7],
-    failure = args[8],
+    name = args[5],
+    detail = args[6],
+    failure = args[7],
   }))
 end }
 

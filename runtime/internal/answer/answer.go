@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha1" //nolint:gosec // names a schema, and protects nothing
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -19,6 +20,9 @@ const Unchecked = "unchecked"
 
 // tries bounds how often an answer is sent: the schema of a wait changes at most when its function says it anew.
 const tries = 5
+
+// errSchemaChanges is returned when each try found another schema.
+var errSchemaChanges = errors.New("the schema of the wait changed with each try")
 
 // Checker checks answers. The zero value is ready, and safe for concurrent use.
 type Checker struct {
@@ -44,7 +48,7 @@ func (c *Checker) Signal(
 			return reply, err
 		}
 	}
-	return reply, fmt.Errorf("the schema of the wait changes again and again")
+	return reply, errSchemaChanges
 }
 
 // EndWait ends a wait on behalf of an operator, whose result satisfies the schema of the wait. The error is that of
@@ -61,7 +65,7 @@ func (c *Checker) EndWait(
 			return reply, err
 		}
 	}
-	return reply, fmt.Errorf("the schema of the wait changes again and again")
+	return reply, errSchemaChanges
 }
 
 // check holds a payload against a schema, and returns the name of the schema.
