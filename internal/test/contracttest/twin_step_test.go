@@ -440,6 +440,7 @@ func (x *twins) replayOne(node int) {
 			break
 		}
 	}
+	x.replayed = true
 	x.both("replay "+x.graph[node].name, func(s *twinSide) wire {
 		return wireOf(x.bench, enginerpc.ReplayExecutionCall{LaneID: s.lane, ExecutionID: s.ids[node]})
 	})
@@ -512,11 +513,14 @@ func (x *twins) tell(node int) {
 	})
 }
 
-// addEdge adds an edge that the graph does not have, as the contract's calls do. What they answer for a node that has
-// ended, whose edges are not counted any more, is not compared.
+// addEdge adds an edge that the graph does not have, as the contract's calls do. A node that has ended gets none, for its
+// edges are not counted any more; nor does one whose group decides, once a node was replayed: rows count its edges anew.
 func (x *twins) addEdge(down int) {
 	x.t.Helper()
 	if down == 0 || hasCancelling(x.graph) || x.record(x.rows.ids[down])["lifecycle_phase"] == "terminal" {
+		return
+	}
+	if x.replayed && x.graph[down].join.variant != "" {
 		return
 	}
 	e := twinEdge{x.r.IntN(down), pick(x.r, "success_only", "always")}

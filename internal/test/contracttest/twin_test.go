@@ -32,7 +32,9 @@ type twins struct {
 	held [][]held
 	// waits are the waitpoints of each node: its calls name the last one.
 	waits int
-	done  []string
+	// replayed reports whether a node was run again.
+	replayed bool
+	done     []string
 }
 
 // twinNode is a node and the edges that lead to it.
