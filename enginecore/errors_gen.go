@@ -51,8 +51,8 @@ const (
 	// ff_promote_blocked_to_eligible, ff_add_execution_to_flow, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution, ffx_find_node, ffx_claim_granted,
 	// ffx_set_priority, ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step,
-	// ffx_open_waitpoint, ffx_end_wait, ffx_read_waitpoint, ffx_rerun, ffx_read_inputs, ffx_cancel_node,
-	// ffx_link_child, ffx_await_child.
+	// ffx_open_waitpoint, ffx_signal_node, ffx_end_wait, ffx_read_waitpoint, ffx_rerun, ffx_read_inputs,
+	// ffx_cancel_node, ffx_link_child, ffx_await_child.
 	ErrExecutionNotFound Code = "execution_not_found"
 	// ErrExecutionNotInEligibleSet comes from ff_issue_claim_grant.
 	ErrExecutionNotInEligibleSet Code = "execution_not_in_eligible_set"
@@ -81,21 +81,22 @@ const (
 	ErrFlowIDConflict Code = "flow_id_conflict"
 	// ErrFlowNotFound comes from ff_set_flow_tags, ff_stage_dependency_edge, ff_set_edge_group_policy,
 	// ff_add_execution_to_flow, ff_cancel_flow, ffx_find_node, ffx_set_priority, ffx_pause_flow,
-	// ffx_resume_flow, ffx_list_waitpoints, ffx_rerun, ffx_describe_flow, ffx_flow_result,
-	// ffx_flow_failures, ffx_move_start, ffx_cancel_flow.
+	// ffx_resume_flow, ffx_signal_node, ffx_list_waitpoints, ffx_rerun, ffx_describe_flow,
+	// ffx_flow_result, ffx_flow_failures, ffx_move_start, ffx_cancel_flow.
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrFlowNotPublished comes from ffx_read_published.
 	ErrFlowNotPublished Code = "flow_not_published"
 	// ErrFlowNotTerminal comes from ffx_purge_flow, ffx_rerun. Details: state.
 	ErrFlowNotTerminal Code = "flow_not_terminal"
-	// ErrFlowPurging comes from ffx_submit, ffx_rerun.
+	// ErrFlowPurging comes from ffx_submit, ffx_signal_node, ffx_rerun.
 	ErrFlowPurging Code = "flow_purging"
 	// ErrGrantAlreadyExists comes from ff_issue_claim_grant, ff_issue_reclaim_grant.
 	ErrGrantAlreadyExists Code = "grant_already_exists"
 	// ErrGraphUnknown comes from ffx_read_graph, ffx_submit.
 	ErrGraphUnknown Code = "graph_unknown"
 	// ErrHMACSecretNotInitialized comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
-	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint.
+	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint,
+	// ffx_signal_node.
 	ErrHMACSecretNotInitialized Code = "hmac_secret_not_initialized"
 	// ErrInvalidArgs comes from ff_drain_sibling_cancel_group, ff_reconcile_sibling_cancel_group.
 	// Details: message.
@@ -123,7 +124,7 @@ const (
 	// ff_check_admission_and_record, ffx_read_graph, ffx_put_graph, ffx_submit, ffx_claim_granted,
 	// ffx_set_priority, ffx_claim, ffx_grant_next, ffx_pause, ffx_resume, ffx_renew, ffx_complete,
 	// ffx_complete_many, ffx_fail, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal,
-	// ffx_signal, ffx_end_wait, ffx_list_waitpoints, ffx_list_waits, ffx_read_waitpoint,
+	// ffx_signal_node, ffx_signal, ffx_end_wait, ffx_list_waitpoints, ffx_list_waits, ffx_read_waitpoint,
 	// ffx_save_bulk_job, ffx_project_flows, ffx_list_nodes, ffx_rerun, ffx_count_runs, ffx_list_runs,
 	// ffx_describe_flow, ffx_read_values, ffx_flow_failures, ffx_read_events, ffx_move_start,
 	// ffx_cancel_flow, ffx_trim, ffx_link_child, ffx_await_child, ffx_child_ended, ffx_read_results,
@@ -135,7 +136,8 @@ const (
 	// ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
-	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint.
+	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint,
+	// ffx_signal_node.
 	ErrInvalidKeysMissingHMAC Code = "invalid_keys_missing_hmac"
 	// ErrInvalidKID comes from ff_rotate_waitpoint_hmac_secret.
 	ErrInvalidKID Code = "invalid_kid"
@@ -144,7 +146,8 @@ const (
 	// ErrInvalidPolicyJSON comes from ff_claim_execution, ff_create_execution. Details: reason.
 	ErrInvalidPolicyJSON Code = "invalid_policy_json"
 	// ErrInvalidSecret comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
-	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint.
+	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint,
+	// ffx_signal_node.
 	ErrInvalidSecret Code = "invalid_secret"
 	// ErrInvalidSecretHex comes from ff_rotate_waitpoint_hmac_secret.
 	ErrInvalidSecretHex Code = "invalid_secret_hex"
@@ -157,7 +160,8 @@ const (
 	ErrInvalidWaitpointForExecution Code = "invalid_waitpoint_for_execution"
 	// ErrInvariantViolation comes from ff_resolve_dependency. Details: message.
 	ErrInvariantViolation Code = "invariant_violation"
-	// ErrJournalFull comes from ffx_suspend, ffx_record_step, ffx_open_waitpoint. Details: message.
+	// ErrJournalFull comes from ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_signal_node.
+	// Details: message.
 	ErrJournalFull Code = "journal_full"
 	// ErrLeaseConflict comes from ff_claim_execution.
 	ErrLeaseConflict Code = "lease_conflict"
@@ -204,10 +208,10 @@ const (
 	// ErrSelfReferencingEdge comes from ff_stage_dependency_edge.
 	ErrSelfReferencingEdge Code = "self_referencing_edge"
 	// ErrSignalLimitExceeded comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
-	// ffx_signal. Details: limit.
+	// ffx_signal_node, ffx_signal. Details: limit.
 	ErrSignalLimitExceeded Code = "signal_limit_exceeded"
-	// ErrSignalTooLarge comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ffx_signal.
-	// Details: bytes, limit.
+	// ErrSignalTooLarge comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
+	// ffx_signal_node, ffx_signal. Details: bytes, limit.
 	ErrSignalTooLarge Code = "signal_too_large"
 	// ErrStaleGraphRevision comes from ff_stage_dependency_edge.
 	ErrStaleGraphRevision Code = "stale_graph_revision"

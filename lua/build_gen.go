@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "284-129b016a8d872f5f"
+const build = "288-2636b288cd68abee"

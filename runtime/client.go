@@ -59,7 +59,8 @@ func (c *Client) Close() {
 	}
 }
 
-// StartOption adjusts a call of Start: WithID, WithTag, WithActor, StartAt or StartAfter.
+// StartOption adjusts a call of Start: WithID, WithTag, WithMemo, WithPriority, WithDeadline, WithActor, StartAt or
+// StartAfter.
 type StartOption interface {
 	// start reports whether the option is one, not nil.
 	start(*startConfig) bool
@@ -72,6 +73,10 @@ type startConfig struct {
 	tags  map[string]string
 	// startAt is the time of the start; zero is now.
 	startAt time.Time
+	// Options that were not given are nil.
+	priority *int
+	deadline *time.Duration
+	memo     *any
 }
 
 // startFunc is a StartOption that adjusts nothing but starts.
@@ -92,7 +97,11 @@ func (c *Client) startConfigOf(opts []StartOption) (startConfig, error) {
 			faults = append(faults, nilOption(i))
 		}
 	}
-	faults = append(faults, engine.CheckText("actor", config.actor, engine.MaxActor), checkStartAt(config.startAt))
+	if config.priority != nil {
+		faults = append(faults, checkPriority(*config.priority))
+	}
+	faults = append(faults, engine.CheckText("actor", config.actor, engine.MaxActor), checkStartAt(config.startAt),
+		checkDeadline(config.deadline))
 	return config, errors.Join(faults...)
 }
 

@@ -3,6 +3,7 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -39,6 +40,8 @@ type RunDescription struct {
 	ClosedAt time.Time
 	// StartsAt is the time of StartAt or MoveStart, also when it is over; zero for a run that was started at once.
 	StartsAt time.Time
+	// Memo is the JSON of WithMemo; nil without it.
+	Memo json.RawMessage `json:",omitempty"`
 	// DeadlineAt is when the run expires; zero without a deadline.
 	DeadlineAt time.Time
 	// Overdue is how far the run is past DeadlineAt without having expired, by the engine's clock; zero for delays of
@@ -254,6 +257,9 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 		OpenNodes: int(r.OpenNodes),
 	}
 	d.FailureReason, d.FailureCategory = engine.PlainFailure(d.FailureReason, d.FailureCategory)
+	if len(r.Memo) > 0 {
+		d.Memo = r.Memo
+	}
 	d.Parent = enginecore.ExecutionID(r.ParentExecutionID)
 	d.Reruns = int(r.RerunCount)
 	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: RerunScope(r.RerunMode), Nodes: int(r.RerunNodes)}

@@ -83,6 +83,10 @@ var acrossNamespaces = map[string]struct {
 	"MoveStart": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).MoveStart(ctx, time.Time{})
 	}, runtime.ErrRunNotFound},
+	"SignalWait": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).SignalWait(ctx, runtime.WaitName{Node: x.node}, runtime.Signal{Name: "s"})
+		return err
+	}, runtime.ErrRunNotFound},
 	"SetNodePriority": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).SetNodePriority(ctx, x.node, 9)
 	}, runtime.ErrRunNotFound},

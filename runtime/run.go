@@ -76,9 +76,23 @@ func (c *Client) newPlan(
 	if !config.startAt.IsZero() && !engine.Has[engine.RunControl](c.session.Backend) {
 		return nil, fmt.Errorf("flow %s: start later: %w", compiled.Graph.Name, ErrNotInContract)
 	}
+	memo, err := encodeMemo(config.memo)
+	if err != nil {
+		return nil, fmt.Errorf("flow %s: %w", compiled.Graph.Name, err)
+	}
+	if memo != nil && !engine.Has[engine.RunControl](c.session.Backend) {
+		return nil, fmt.Errorf("flow %s: memo: %w", compiled.Graph.Name, ErrNotInContract)
+	}
 	plan, err := submit.NewPlan(c.session, compiled, config.id, input)
 	if err != nil {
 		return nil, err
+	}
+	plan.Memo = memo
+	if config.priority != nil {
+		plan.SetPriority(*config.priority)
+	}
+	if config.deadline != nil {
+		plan.Deadline = *config.deadline
 	}
 	plan.Creator, plan.StartAt = config.actor, config.startAt
 	plan.OwnTags, plan.Tags = len(config.tags) > 0, tags

@@ -269,6 +269,7 @@ func summaryOf(d *runtime.RunDescription) string {
 		}
 	}
 	add(d.StartedBy != "", "started by %q", d.StartedBy)
+	add(d.Memo != nil, "memo %s", d.Memo)
 	add(!d.ClosedAt.IsZero(), "ended %s", at(d.ClosedAt))
 	add(!d.DeadlineAt.IsZero() && d.ClosedAt.IsZero(), "expires %s", at(d.DeadlineAt))
 	add(d.Overdue > 0, "that is overdue by %s", d.Overdue.Round(time.Second))

@@ -219,6 +219,27 @@ func decodeSubmissionOutcome(r *fields, out *SubmissionOutcome) {
 	out.Given = textValue[string](r, "given")
 }
 
+// SentSignal is an element of replies or calls.
+type SentSignal struct {
+	Code         string
+	Outcome      string
+	SignalID     string
+	FirstOutcome string
+	Matched      bool
+	AnswerSchema string
+	Detail       string
+}
+
+func decodeSentSignal(r *fields, out *SentSignal) {
+	out.Code = textValue[string](r, "code")
+	out.Outcome = textValue[string](r, "outcome")
+	out.SignalID = textValue[string](r, "signal_id")
+	out.FirstOutcome = textValue[string](r, "first_outcome")
+	out.Matched = boolValue(r, "matched")
+	out.AnswerSchema = textValue[string](r, "answer_schema")
+	out.Detail = textValue[string](r, "detail")
+}
+
 // ChildRun is an element of replies or calls.
 type ChildRun struct {
 	FlowID enginecore.FlowID

@@ -61,6 +61,7 @@ type DescribeFlowReply struct {
 	Priority          string
 	StartAt           time.Time
 	StartedBy         string
+	Memo              []byte
 }
 
 // DescribeFlow runs ffx2_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
@@ -161,6 +162,9 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		}
 		if r.left() > 0 {
 			out.StartedBy = textValue[string](r, "started_by")
+		}
+		if r.left() > 0 {
+			out.Memo = bytesValue(r, "memo")
 		}
 	default:
 		r.unknownStatus()

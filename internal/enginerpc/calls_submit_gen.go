@@ -25,13 +25,17 @@ type SubmitCall struct {
 	CreatorIdentity string
 	// Retention: optional.
 	Retention string
-	Tags      []SubmitTag
-	Runs      []SubmitRun
-	Limits    []SubmitLimit
-	Budgets   []SubmitBudget
-	OwnTags   []SubmitOwnTag
-	Parents   []SubmitParent
-	Fires     []SubmitFire
+	// Priority: optional.
+	Priority string
+	Tags     []SubmitTag
+	Runs     []SubmitRun
+	Limits   []SubmitLimit
+	Budgets  []SubmitBudget
+	OwnTags  []SubmitOwnTag
+	Parents  []SubmitParent
+	Fires    []SubmitFire
+	Memos    []SubmitMemo
+	Signals  []SubmitSignal
 }
 
 // SubmitTag is an element of SubmitCall.Tags.
@@ -89,12 +93,35 @@ type SubmitFire struct {
 	StartBefore time.Time
 }
 
+// SubmitMemo is an element of SubmitCall.Memos.
+type SubmitMemo struct {
+	Run  int64
+	Text []byte
+}
+
+// SubmitSignal is an element of SubmitCall.Signals.
+type SubmitSignal struct {
+	Run            int64
+	Node           string
+	Step           string
+	SignalID       enginecore.SignalID
+	SignalName     string
+	SourceType     string
+	SourceIdentity string
+	IdempotencyKey string
+	Payload        []byte
+	SignalCategory string
+	CorrelationID  string
+	Checked        string
+}
+
 // SubmitReply is the answer to SubmitCall.
 type SubmitReply struct {
 	// Status is StatusOK.
 	Status   Status
 	Outcomes []SubmissionOutcome
 	More     bool
+	Signals  []SentSignal
 }
 
 // Submit runs ffx2_submit. Creates runs of one graph and makes their roots eligible. The graph has
@@ -111,7 +138,10 @@ type SubmitReply struct {
 // deadline counts. A run that a schedule starts brings the one fire that it is of: a fire creates one
 // run at most, also when that run has been purged, and none after `start_before`. Of many roots, one
 // call releases some: `more` says that the same call again releases others. Those that nobody asks for
-// are released by the keeper.
+// are released by the keeper. With `priority`, the run has that one, which its child runs inherit; the
+// graph's nodes have it already. A signal goes to a wait of its run as by ffx_signal_node, in the same
+// step, also to a run that there is, whose graph and input are not compared then; `signals` says how
+// that went, with the error's code.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrGraphUnknown, ErrFlowPurging, ErrFlowIDConflict, ErrFireTooLate, ErrInvalidInput,
@@ -125,7 +155,7 @@ func (SubmitCall) info() callInfo {
 }
 
 func (c SubmitCall) encode(w *wire) {
-	w.reserve(1, 15+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires))
+	w.reserve(1, 18+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+2*len(c.Memos)+12*len(c.Signals))
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Graph)
@@ -136,6 +166,7 @@ func (c SubmitCall) encode(w *wire) {
 	w.time(c.StartAt)
 	w.text(c.CreatorIdentity)
 	w.text(c.Retention)
+	w.text(c.Priority)
 	w.int(int64(len(c.Tags)))
 	for i := range c.Tags {
 		x := &c.Tags[i]
@@ -191,6 +222,28 @@ func (c SubmitCall) encode(w *wire) {
 		w.time(x.FireAt)
 		w.time(x.StartBefore)
 	}
+	w.int(int64(len(c.Memos)))
+	for i := range c.Memos {
+		x := &c.Memos[i]
+		w.int(x.Run)
+		w.bytes(x.Text)
+	}
+	w.int(int64(len(c.Signals)))
+	for i := range c.Signals {
+		x := &c.Signals[i]
+		w.int(x.Run)
+		w.text(x.Node)
+		w.text(x.Step)
+		w.text(string(x.SignalID))
+		w.text(x.SignalName)
+		w.text(x.SourceType)
+		w.text(x.SourceIdentity)
+		w.text(x.IdempotencyKey)
+		w.bytes(x.Payload)
+		w.text(x.SignalCategory)
+		w.text(x.CorrelationID)
+		w.text(x.Checked)
+	}
 }
 
 func (SubmitCall) decode(r *fields) (out SubmitReply) {
@@ -199,6 +252,9 @@ func (SubmitCall) decode(r *fields) (out SubmitReply) {
 	case r.status == StatusOK:
 		out.Outcomes = list(r, "outcomes", decodeSubmissionOutcome)
 		out.More = boolValue(r, "more")
+		if r.left() > 0 {
+			out.Signals = list(r, "signals", decodeSentSignal)
+		}
 	default:
 		r.unknownStatus()
 	}

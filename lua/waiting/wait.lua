@@ -146,8 +146,31 @@ function wait.arguments(c, execution_id, w)
   }
 end
 
--- Opens a waitpoint node that nothing holds back any longer. It has no attempt and no lease. A node that runs again, since it
--- was replayed, has another waitpoint each time.
+-- The waitpoint that a node has had after so many others, and the key of all of them. A node that runs again, since it was replayed,
+-- has another waitpoint each time.
+function wait.waitpoint_of(core, times)
+  local first = id_of(core.flow_id, core.node)
+  return times > 0 and wait.uuid(first .. ':' .. times) or first, 'wpk:' .. first
+end
+
+-- The waitpoint of a node that opens: the one that a signal has opened ahead, or another one.
+local function waitpoint_for(c, execution_id, core)
+  local times, w = redis.call('SCARD', key.exec_waitpoints(c, execution_id)), {}
+  if times > 0 then
+    w.id, w.key = wait.waitpoint_of(core, times - 1)
+    local ahead = record.read(key.waitpoint_record(c, w.id), { 'state', 'waitpoint_token' }) or {}
+    if ahead.state == 'pending' then
+      w.token, w.pending = ahead.waitpoint_token or '', true
+      return w, times > 1
+    end
+  end
+  w.id, w.key = wait.waitpoint_of(core, times)
+  w.token = waitpoint_token.mint(key.waitpoint_secrets(c), w.id, w.key, c.now_text) or ''
+  return w, times > 0
+end
+
+-- Opens a waitpoint node that nothing holds back any longer. It has no attempt and no lease. Signals that came before may end the
+-- wait at once.
 function wait.open(c, execution_id, core_key, core)
   if flow_record.is_over({ public_flow_state = redis.call('HGET', key.flow_core(c, core.flow_id), 'public_flow_state') }) then
     terminal.cancel(c, execution_id, core_key, record.read(core_key, terminal.END_FIELDS), 'flow is over', 'flow',
@@ -155,16 +178,14 @@ function wait.open(c, execution_id, core_key, core)
     return terminal.PUBLIC_STATE.cancelled
   end
   local node = core.node or record.value(core_key, 'node')
-  local w = wait.parse_node('', record.value(core_key, 'wait_spec'))
-  w.id = id_of(core.flow_id, node)
-  w.key = 'wpk:' .. w.id
-  local times = redis.call('SCARD', key.exec_waitpoints(c, execution_id))
-  if times > 0 then w.id = wait.uuid(w.id .. ':' .. times) end
-  w.suspension_id = wait.uuid(w.id)
+  local spec = wait.parse_node('', record.value(core_key, 'wait_spec'))
+  local w, again = waitpoint_for(c, execution_id, { flow_id = core.flow_id, node = node })
+  local suspension_id = wait.uuid(w.id)
   local k = wait.keys(c, execution_id, w.id)
-  w.token = waitpoint_token.mint(k.secrets, w.id, w.key, c.now_text) or ''
-  if times > 0 then redis.call('DEL', k.suspension) end
-  suspension_record.begin(c, k, wait.arguments(c, execution_id, w), w, w.condition)
+  if again then redis.call('DEL', k.suspension) end
+  local decided = suspension_record.begin(c, k, wait.arguments(c, execution_id, {
+    suspension_id = suspension_id, timeout = spec.timeout, behaviour = spec.behaviour, condition_json = spec.condition_json,
+  }), w, spec.condition)
   record.write(core_key, core.managed, {
     'lifecycle_phase', 'suspended',
     'ownership_state', 'unowned',
@@ -174,14 +195,18 @@ function wait.open(c, execution_id, core_key, core)
     'terminal_outcome', 'none',
     'attempt_state', 'none',
     'public_state', 'suspended',
-    'current_suspension_id', w.suspension_id,
+    'current_suspension_id', suspension_id,
     'current_waitpoint_id', w.id,
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
   }, { 'delay_until', 'pending_replay_attempt', 'completed_at' })
-  suspension_record.index(c, k, execution_id, core, w.timeout and c.now + w.timeout)
+  suspension_record.index(c, k, execution_id, core, spec.timeout and c.now + spec.timeout)
   event_log.add(c, core.flow_id, 'suspended', node, '', w.key)
-  return 'suspended'
+  if not decided then return 'suspended' end
+  wait.answer(c, execution_id, core_key, record.read(core_key, wait.END_FIELDS), k, {
+    payload = redis.call('GET', key.signal_payload(c, decided)) or '',
+  })
+  return terminal.PUBLIC_STATE.success
 end
 
 -- Whether all numbers and words of a text that the server's decoder takes are those of JSON, and no string holds a

@@ -100,11 +100,32 @@ local function ffx_submit_fires(args, at)
   }
 end
 
+local function ffx_submit_memos(args, at)
+  return { run = args[at + 1], text = args[at + 2] }
+end
+
+local function ffx_submit_signals(args, at)
+  return {
+    run = args[at + 1],
+    node = args[at + 2],
+    step = args[at + 3],
+    signal_id = args[at + 4],
+    signal_name = args[at + 5],
+    source_type = args[at + 6],
+    source_identity = args[at + 7],
+    idempotency_key = args[at + 8],
+    payload = args[at + 9],
+    signal_category = args[at + 10],
+    correlation_id = args[at + 11],
+    checked = args[at + 12],
+  }
+end
+
 redis.register_function('ffx2_submit', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
   call.begin(keys[1])
-  local tags_count = args[9]
-  local tags, at = group(args, 9, 2, ffx_submit_tags)
+  local tags_count = args[10]
+  local tags, at = group(args, 10, 2, ffx_submit_tags)
   local runs_count = args[at]
   local runs
   runs, at = group(args, at, 6, ffx_submit_runs)
@@ -123,6 +144,12 @@ redis.register_function('ffx2_submit', function(keys, args)
   local fires_count = args[at]
   local fires
   fires, at = group(args, at, 6, ffx_submit_fires)
+  local memos_count = args[at]
+  local memos
+  memos, at = group(args, at, 2, ffx_submit_memos)
+  local signals_count = args[at]
+  local signals
+  signals, at = group(args, at, 12, ffx_submit_signals)
   return call.finish(F.ffx_submit({ partition = keys[1] }, {
     graph = args[1],
     graph_hash = args[2],
@@ -132,6 +159,7 @@ redis.register_function('ffx2_submit', function(keys, args)
     start_at = args[6],
     creator_identity = args[7],
     retention = args[8],
+    priority = args[9],
     tags = tags,
     tags_count = tags_count,
     runs = runs,
@@ -146,6 +174,10 @@ redis.register_function('ffx2_submit', function(keys, args)
     parents_count = parents_count,
     fires = fires,
     fires_count = fires_count,
+    memos = memos,
+    memos_count = memos_count,
+    signals = signals,
+    signals_count = signals_count,
   }))
 end)
 
@@ -433,6 +465,25 @@ redis.register_function{ function_name = 'ffx2_read_journal', flags = { 'no-writ
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
   return F.ffx_read_journal({ partition = keys[1] }, { execution_id = args[1], cursor = args[2] })
+end }
+
+redis.register_function{ function_name = 'ffx2_signal_node', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_signal_node({ partition = keys[1] }, {
+    flow_id = args[1],
+    node = args[2],
+    step = args[3],
+    signal_id = args[4],
+    signal_name = args[5],
+    source_type = args[6],
+    source_identity = args[7],
+    idempotency_key = args[8],
+    payload = args[9],
+    signal_category = args[10],
+    correlation_id = args[11],
+    checked = args[12],
+  }))
 end }
 
 redis.register_function{ function_name = 'ffx2_signal', flags = { 'allow-oom' }, callback = function(keys, args)

@@ -28,6 +28,7 @@ local function common_values(c, A, g, n)
   if n.start_at then append(values, 'start_at', number.text(n.start_at)) end
   append(values, 'creator_identity', A.creator_identity)
   append(values, 'retention', A.retention)
+  append(values, 'priority', n.priority)
   return values
 end
 
@@ -56,6 +57,7 @@ local function write_core(c, batch, flow_key, A, run, g, n)
   end
   count = add(values, count, 'trace_context', run.trace_context)
   count = add(values, count, 'fair_key', run.fair_key)
+  count = add(values, count, 'memo', run.memo)
   if run.budgets then
     count = add(values, count, 'budgets', '1')
     count = add(values, count, 'budget_ids', run.budgets.blocking)

@@ -2,6 +2,9 @@
 
 local MAX_RUNS = 64
 
+-- Longest memo of a run (bytes).
+local MAX_MEMO = 16384
+
 -- What a run that exists is judged by.
 local FLOW_FIELDS = { 'graph_hash', 'input_hash', 'public_flow_state', 'purging', 'parent_execution_id', 'roots_left' }
 
@@ -40,12 +43,26 @@ local function assign(A)
     if err then return err end
     run.parent = entry
   end
+  for _, entry in ipairs(A.memos) do
+    run, err = run_at(A, entry.run, 'a memo')
+    if err then return err end
+    if #entry.text > MAX_MEMO then
+      return reply.err('invalid_input', 'a memo must have at most ' .. MAX_MEMO .. ' bytes, got: ' .. #entry.text)
+    end
+    run.memo = entry.text
+  end
+  for _, entry in ipairs(A.signals) do
+    run, err = run_at(A, entry.run, 'a signal')
+    err = err or wait_control.check_signal(entry) or signal.check_size({}, entry.payload)
+    if err then return err end
+    run.signal = entry
+  end
   return nil
 end
 
 -- Numbers of the call, converted before anything is written. Nil and the error reply when one is bad.
 local function parse(A)
-  if not (A.tags and A.runs and A.limits and A.budgets and A.own_tags and A.fires and A.parents) then
+  if not (A.tags and A.runs and A.limits and A.budgets and A.own_tags and A.fires and A.parents and A.memos and A.signals) then
     return nil, reply.err('invalid_input', 'the counts do not fit the arguments')
   elseif #A.runs > MAX_RUNS then
     return nil, reply.err('invalid_input', 'at most ' .. MAX_RUNS .. ' runs in one call, got: ' .. #A.runs)
@@ -55,6 +72,12 @@ local function parse(A)
   if err then return nil, err end
   n.start_at, err = number.optional('start_at', A.start_at, nil)
   if err then return nil, err end
+  if is_set(A.priority) then
+    local priority
+    priority, err = number.priority('priority', A.priority)
+    if err then return nil, err end
+    n.priority = number.text(priority)
+  end
   err = purge.check_retention(A.retention)
   if err then return nil, err end
   n.fire, err = schedule.parse_fire(A)
@@ -73,6 +96,7 @@ end
 -- How it stands with a run that there is: its outcome.
 local function outcome_of(flow, A, run)
   if flow.purging then return { 'flow_purging', '', '', '' } end
+  if run.signal then return { 'ALREADY_SATISFIED', '', '', '' } end -- it is signalled, whatever it was started with
   local graph_hash = string.sub(A.graph_hash, 1, run_record.HASH_DIGITS)
   if flow.graph_hash ~= graph_hash then
     return { 'flow_id_conflict', 'graph', flow.graph_hash or '', graph_hash }
@@ -134,7 +158,7 @@ end
 local function graph_for(c, A, count)
   local g = graph_store.find(c, A.graph)
   if not g then return nil, reply.err('graph_unknown') end
-  local err = g.head.waits and waitpoint_token.check_secret(key.waitpoint_secrets(c))
+  local err = (g.head.waits or #A.signals > 0) and waitpoint_token.check_secret(key.waitpoint_secrets(c))
   if err then return nil, err end
   if not graph_store.use(c, g, A.graph, count) then return nil, reply.err('graph_unknown') end
   if g.has_joins == nil then g.has_joins = #graph_store.joins(g) > 0 end
@@ -144,7 +168,7 @@ end
 -- Creates a run that is in the lists already, and gathers its roots in a batch.
 local function create_run(c, batch, A, n, run, g)
   local flow_key = key.flow_core(c, run.flow_id)
-  local flags = (g.has_joins or n.start_at) and 0 or row.PLAIN -- the start may move, and the deadline with it
+  local flags = (g.has_joins or n.start_at or run.signal) and 0 or row.PLAIN -- the start may move, and the deadline with it
   if is_set(run.fair_key) then flags = flags + row.FAIR end
   if run.budgets or g.head.budgets or run.parent then flags = flags + row.SPECIAL end
   if run.behind then flags = flags + row.INPUT end
@@ -180,7 +204,24 @@ local function create_all(c, A, n, runs)
   return nil
 end
 
+-- Delivers the signals that come with runs, those that the call has created and those that there were. Gives how each of them went.
+local function send_signals(c, A, outcomes)
+  local sent = {}
+  for i, entry in ipairs(A.signals) do
+    local at = number.finite(entry.run)
+    local code, answer, err = outcomes[at][1], nil, nil
+    if code == 'OK' or code == 'ALREADY_SATISFIED' then
+      answer, err = named_signal.send(c, A.runs[at].flow_id, entry)
+      code = err and err[2] or 'OK'
+    end
+    answer = answer or {}
+    sent[i] = { code, answer[1] or '', answer[2] or '', answer[3] or '', answer[4] or '0', answer[5] or '', err and err[3] or '' }
+  end
+  return sent
+end
+
 -- @record    submission_outcome code:text what:text stored:text given:text
+-- @record    sent_signal code:text outcome:text signal_id:text first_outcome:text matched:bool answer_schema:text detail:text
 
 -- @function ffx_submit
 -- @summary  Creates runs of one graph and makes their roots eligible. The graph has come with ffx_put_graph; where the partition
@@ -193,7 +234,10 @@ end
 --           negative time, and none, is for ever. Runs with a `fair_key` take turns with those of other keys in their
 --           lanes. With `start_at`, nothing of the runs is eligible before that time, from which their deadline counts. A run that a schedule starts brings the one fire that it is of: a fire creates one run at most, also when
 --           that run has been purged, and none after `start_before`. Of many roots, one call releases some: `more` says that the
---           same call again releases others. Those that nobody asks for are released by the keeper.
+--           same call again releases others. Those that nobody asks for are released by the keeper. With `priority`, the run has that
+--           one, which its child runs inherit; the graph's nodes have it already. A signal goes to a wait of its run as by
+--           ffx_signal_node, in the same step, also to a run that there is, whose graph and input are not compared then;
+--           `signals` says how that went, with the error's code.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      graph              text
@@ -204,6 +248,7 @@ end
 -- @arg      start_at           unix_ms optional
 -- @arg      creator_identity   text optional
 -- @arg      retention          csv optional
+-- @arg      priority           text optional
 -- @group    tags               name:text value:text
 -- @group    runs               flow_id:flow_id run_id:text input_hash:text input:bytes trace_context:text fair_key:text
 -- @group    limits             run:int node:int text:text quota_policy_id:text
@@ -211,7 +256,9 @@ end
 -- @group    own_tags           run:int name:text value:text
 -- @group    parents            run:int execution_id:text fail_fast:bool
 -- @group    fires              schedule_id:schedule_id name:text incarnation:text serial:int fire_at:unix_ms start_before:unix_ms
--- @reply    OK outcomes:list(submission_outcome) more:bool
+-- @group    memos              run:int text:bytes
+-- @group    signals            run:int node:text step:text signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text payload:bytes signal_category:text correlation_id:text checked:text
+-- @reply    OK outcomes:list(submission_outcome) more:bool signals:list(sent_signal)?
 -- @error    graph_unknown
 -- @error    flow_purging
 -- @error    flow_id_conflict what:text stored:text given:text
@@ -236,6 +283,7 @@ function F.ffx_submit(K, A)
   err = create_all(c, A, n, runs)
   if err then return err end
   for _, i in ipairs(again) do outcomes[i] = judge(c, A, n, A.runs[i]) end
+  local sent = #A.signals > 0 and send_signals(c, A, outcomes) or nil
   settle.run(c)
-  return reply.ok(outcomes, c.more and '1' or '0')
+  return reply.ok(outcomes, c.more and '1' or '0', sent)
 end

@@ -206,6 +206,7 @@ function F.ffx_open_waitpoint(K, A)
   local entry = 'open:' .. A.step
   local id = journal.get(c, A.execution_id, core, entry)
   if id and (opened_ahead(c, A.execution_id, core, A.step) or brought_before(c, A, core)) then
+    if is_set(A.about) then redis.call('HSETNX', key.waitpoint_record(c, id), 'about', A.about) end -- a signal has opened it
     return reply.already(id, redis.call('HGET', key.waitpoint_record(c, id), 'waitpoint_token') or '')
   end
   err = not id and journal.check_room(c, A.execution_id, core, 0)

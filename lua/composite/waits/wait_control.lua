@@ -13,7 +13,7 @@ local MAX_TEXT = 256
 local LIMITS = { dedup_ttl_ms = 1, keep_dedup = true, signal_maxlen = MAX_SIGNALS, max_signals_per_execution = MAX_SIGNALS }
 
 -- Refusal of arguments that no waitpoint takes; nil when they are fine.
-local function check_signal(A)
+function wait_control.check_signal(A)
   if #(A.signal_id or '') ~= 36 then return reply.err('invalid_input', 'signal_id must be a UUID') end
   for _, name in ipairs({ 'signal_name', 'source_type', 'source_identity', 'idempotency_key', 'signal_category', 'correlation_id' }) do
     if #(A[name] or '') > MAX_TEXT then
@@ -24,6 +24,7 @@ local function check_signal(A)
   return nil
 end
 
+-- Keys of a signal to a waitpoint.
 local function signal_keys(c, A)
   local k = wait.keys(c, A.execution_id, A.waitpoint_id)
   k.exec_signals = key.exec_signals(c, A.execution_id)
@@ -61,6 +62,42 @@ local function over(c, core, w, A)
   return nil
 end
 
+-- Hands a signal to a waitpoint, for a caller that may do so. Gives the outcome, the signal's id, the outcome of the first delivery,
+-- whether it counts, and the schema that it has to be held against, as a list; nil and the error reply when it is refused.
+local function take(c, k, A, core, w)
+  local before = delivered_before(c, k, A)
+  if before and not before.here then
+    return nil, reply.err('invalid_input', 'signal_id ' .. A.signal_id .. ' belongs to another waitpoint')
+  elseif before then
+    return { 'duplicate', before.id, outcome_of(before.effect), before.effect == 'no_op' and '0' or '1' }
+  end
+  local ended = over(c, core, w, A)
+  if ended then return { ended, A.signal_id, '', '0' } end
+  local schema = wait.unchecked(k.core, core, w, A)
+  if schema then return { 'unchecked', A.signal_id, '', '0', schema } end
+  if signal.limit_reached(k, LIMITS) then return nil, reply.err('signal_limit_exceeded', number.text(MAX_SIGNALS)) end
+  local err = signal.check_size(w, A.payload)
+  if err then return nil, err end
+  if w.state == 'pending' then
+    if redis.call('XLEN', k.signals) >= MAX_EARLY then
+      return nil, reply.err('signal_limit_exceeded', number.text(MAX_EARLY))
+    end
+    signal.buffer(c, k, A, core, LIMITS)
+    return { 'accepted', A.signal_id, '', '1' }
+  end
+  local state = condition.read(k.condition)
+  if not state or state.closed then return { 'closed', A.signal_id, '', '0' } end
+  local effect = signal.deliver(c, k, A, core, w, state, LIMITS, 0)
+  return { outcome_of(effect), A.signal_id, '', effect == 'no_op' and '0' or '1' }
+end
+
+-- The same for a waitpoint by its id, with the checks of its arguments made.
+function wait_control.take(c, A)
+  local k = signal_keys(c, A)
+  local w = record.read(k.waitpoint, signal.WAITPOINT_FIELDS) or {}
+  return take(c, k, A, record.read(k.core, suspension.FIELDS), w)
+end
+
 -- @function ffx_signal
 -- @summary  Hands a signal to a waitpoint of a managed flow, in one step with all that follows: a wait that has not begun
 --           keeps it, one that it decides ends. One with a known idempotency key, or the same id, is a duplicate, for
@@ -89,7 +126,7 @@ end
 -- @error    signal_too_large bytes:int limit:int
 -- @error    invalid_input message:text
 function F.ffx_signal(K, A)
-  local err = check_signal(A)
+  local err = wait_control.check_signal(A)
   if err then return err end
   if not is_set(A.signal_category) then A.signal_category = nil end -- what signals have by default
   local c = call.open(K.partition)
@@ -98,31 +135,11 @@ function F.ffx_signal(K, A)
   local code = waitpoint_token.check(c, k.secrets, A.waitpoint_token, A.waitpoint_id, w.waitpoint_key or '', w.created_at or '')
   local core = record.read(k.core, suspension.FIELDS)
   if code or not core or not w.created_at or w.execution_id ~= A.execution_id then return reply.err('invalid_token') end
-  local before = delivered_before(c, k, A)
-  if before and not before.here then
-    return reply.err('invalid_input', 'signal_id ' .. A.signal_id .. ' belongs to another waitpoint')
-  elseif before then
-    return reply.ok('duplicate', before.id, outcome_of(before.effect), before.effect == 'no_op' and '0' or '1')
-  end
-  local ended = over(c, core, w, A)
-  if ended then return reply.ok(ended, A.signal_id, '', '0') end
-  local schema = wait.unchecked(k.core, core, w, A)
-  if schema then return reply.ok('unchecked', A.signal_id, '', '0', schema) end
-  if signal.limit_reached(k, LIMITS) then return reply.err('signal_limit_exceeded', number.text(MAX_SIGNALS)) end
-  err = signal.check_size(w, A.payload)
+  local answer
+  answer, err = take(c, k, A, core, w)
   if err then return err end
-  if w.state == 'pending' then
-    if redis.call('XLEN', k.signals) >= MAX_EARLY then
-      return reply.err('signal_limit_exceeded', number.text(MAX_EARLY))
-    end
-    signal.buffer(c, k, A, core, LIMITS)
-    return reply.ok('accepted', A.signal_id, '', '1')
-  end
-  local state = condition.read(k.condition)
-  if not state or state.closed then return reply.ok('closed', A.signal_id, '', '0') end
-  local effect = signal.deliver(c, k, A, core, w, state, LIMITS, 0)
   settle.run(c)
-  return reply.ok(outcome_of(effect), A.signal_id, '', effect == 'no_op' and '0' or '1')
+  return reply.ok(unpack(answer))
 end
 
 -- Ends the wait as if its signals had come, with the result that an operator gives.

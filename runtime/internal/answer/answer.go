@@ -21,8 +21,8 @@ const Unchecked = "unchecked"
 // tries bounds how often an answer is sent: the schema of a wait changes at most when its function says it anew.
 const tries = 5
 
-// errSchemaChanges is returned when each try found another schema.
-var errSchemaChanges = errors.New("the schema of the wait changed with each try")
+// ErrSchemaChanges means that each try found another schema.
+var ErrSchemaChanges = errors.New("the schema of the wait changed with each try")
 
 // Checker checks answers. The zero value is ready, and safe for concurrent use.
 type Checker struct {
@@ -43,12 +43,33 @@ func (c *Checker) Signal(
 		if err != nil || reply.Outcome != Unchecked {
 			return reply, err
 		}
-		call.Checked, err = c.check("payload of signal "+call.SignalName, reply.AnswerSchema, call.Payload)
-		if err != nil {
+		if call.Checked, err = c.Check(call.SignalName, reply.AnswerSchema, call.Payload); err != nil {
 			return reply, err
 		}
 	}
-	return reply, errSchemaChanges
+	return reply, ErrSchemaChanges
+}
+
+// SignalNode is Signal for a wait by its name.
+func (c *Checker) SignalNode(
+	ctx context.Context, store engine.NamedWaits, call enginerpc.SignalNodeCall,
+) (reply enginerpc.SignalNodeReply, err error) {
+	for range tries {
+		reply, err = store.SignalNode(ctx, call)
+		if err != nil || reply.Outcome != Unchecked {
+			return reply, err
+		}
+		if call.Checked, err = c.Check(call.SignalName, reply.AnswerSchema, call.Payload); err != nil {
+			return reply, err
+		}
+	}
+	return reply, ErrSchemaChanges
+}
+
+// Check holds the payload of a signal against the text of a schema, and returns by what the engine knows that it was.
+// The error is that of Signal.
+func (c *Checker) Check(signal, schema string, payload []byte) (checked string, err error) {
+	return c.check("payload of signal "+signal, schema, payload)
 }
 
 // EndWait ends a wait on behalf of an operator, whose result satisfies the schema of the wait. The error is that of
@@ -65,7 +86,7 @@ func (c *Checker) EndWait(
 			return reply, err
 		}
 	}
-	return reply, errSchemaChanges
+	return reply, ErrSchemaChanges
 }
 
 // check holds a payload against a schema, and returns the name of the schema.

@@ -139,6 +139,8 @@ var Features = []Feature{
 	{featureFair, Refused, "lanes are ordered by priority and age", ""},
 	{"schedules", Refused, "the contract has none", ""},
 	{"starting runs later (StartAt, StartAfter, MoveStart)", Refused, "flows have no time of start", ""},
+	{"signals by name (StartOrSignal, SignalWait)", Refused, "the contract signals waitpoints by token", ""},
+	{"memos of runs (WithMemo)", Refused, "flows have no place for one", ""},
 	{"pauses of runs, lanes and activities", Refused, "the contract has none", ""},
 	{
 		"reruns, cancelling single nodes, changing priorities, purging", Refused,

@@ -57,6 +57,11 @@ type WaitStore interface {
 	EndWait(context.Context, enginerpc.EndWaitCall) (enginerpc.EndWaitReply, error)
 }
 
+// NamedWaits signals waits by their names, also those that have not begun.
+type NamedWaits interface {
+	SignalNode(context.Context, enginerpc.SignalNodeCall) (enginerpc.SignalNodeReply, error)
+}
+
 // WaitIndex finds the waits of all runs.
 type WaitIndex interface {
 	pipeliner

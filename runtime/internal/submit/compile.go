@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -26,7 +27,8 @@ type CompiledFlow struct {
 	nodeNumbers map[string]int // of the nodes, from 1
 	Edges       int
 	tags        []enginerpc.SubmitTag
-	waits       bool // it has waitpoints
+	waits       bool   // it has waitpoints
+	priority    string // that of all nodes, in decimal; empty if they have their own
 
 	form     string // see formHash
 	formOnce sync.Once
@@ -41,6 +43,8 @@ type CompiledFlow struct {
 	mu         sync.Mutex
 	// inNamespaces has the form with these, by namespace. mu guards it.
 	inNamespaces map[enginecore.Namespace]*CompiledFlow
+	// withPriorities has the forms of runs with a priority of their own. mu guards it.
+	withPriorities map[int]*CompiledFlow
 }
 
 // CompileFlow encodes a graph. Its error wraps [engine.ErrTooLarge] if the encoded definition exceeds [MaxDefinition].
@@ -117,10 +121,7 @@ func (c *CompiledFlow) inNamespace(namespace enginecore.Namespace) (*CompiledFlo
 	if found := c.inNamespaces[namespace]; found != nil {
 		return found, nil
 	}
-	form := &CompiledFlow{
-		Graph: c.Graph, Hash: c.Hash, Definition: c.Definition, Nodes: slices.Clone(c.Nodes), nodeNumbers: c.nodeNumbers,
-		Edges: c.Edges, tags: c.tags, waits: c.waits,
-	}
+	form := c.another()
 	for i := range c.Graph.Nodes {
 		if n := &c.Graph.Nodes[i]; hasFixedLimits(n) {
 			limit, err := limitsOfNode(namespace, n, nil, c.Graph.Codec)
@@ -145,6 +146,37 @@ func (c *CompiledFlow) inNamespace(namespace enginecore.Namespace) (*CompiledFlo
 	}
 	c.inNamespaces[namespace] = form
 	return form, nil
+}
+
+// another returns a form whose nodes may be changed.
+func (c *CompiledFlow) another() *CompiledFlow {
+	return &CompiledFlow{
+		Graph: c.Graph, Hash: c.Hash, Definition: c.Definition, Nodes: slices.Clone(c.Nodes), nodeNumbers: c.nodeNumbers,
+		Edges: c.Edges, tags: c.tags, waits: c.waits, budgets: c.budgets, budgetTexts: c.budgetTexts,
+	}
+}
+
+// maxPriorities bounds the priorities for which a flow has a form of its own. When it is exceeded, all of them are
+// dropped.
+const maxPriorities = 16
+
+// withPriority returns the form whose nodes all have a priority.
+func (c *CompiledFlow) withPriority(priority int) *CompiledFlow {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if found := c.withPriorities[priority]; found != nil {
+		return found
+	}
+	form := c.another()
+	form.priority = strconv.Itoa(priority)
+	for i := range form.Nodes {
+		form.Nodes[i].Priority = int64(priority)
+	}
+	if c.withPriorities == nil || len(c.withPriorities) >= maxPriorities {
+		c.withPriorities = make(map[int]*CompiledFlow)
+	}
+	c.withPriorities[priority] = form
+	return form
 }
 
 // Flags of an edge in the lists of a node: its kind, and whether it carries the upstream's result.

@@ -50,10 +50,16 @@ type RunPlan struct {
 	trace     string
 	Creator   string
 	StartAt   time.Time // zero is now
-	Tags      []enginerpc.SubmitTag
-	OwnTags   bool                     // beside those of the flow
-	Fires     []enginerpc.SubmitFire   // the fire of a schedule that the run is of
-	Parents   []enginerpc.SubmitParent // at most one
+	// Deadline limits the run from its start on; zero is no limit.
+	Deadline time.Duration
+	Memo     []byte
+	// Signal goes to the run in the step that starts it. Submit sets Sent to the outcome.
+	Signal  *enginerpc.SubmitSignal
+	Sent    enginerpc.SentSignal
+	Tags    []enginerpc.SubmitTag
+	OwnTags bool                     // beside those of the flow
+	Fires   []enginerpc.SubmitFire   // the fire of a schedule that the run is of
+	Parents []enginerpc.SubmitParent // at most one
 }
 
 // NewPlan plans a run in the session's namespace. The same namespace, flow, run id, graph and input give the same ids
@@ -100,8 +106,35 @@ func NewPlanIn(
 		Flow:     compiled.Graph.Name, Run: runID, FlowID: id, Partition: partition, namespace: namespace,
 		Compiled: compiled, Tags: compiled.tags, Input: input, limits: limits, FairKey: fair,
 		InputHash: HashInput(input),
-		Retention: RetentionOf(e.Keep, compiled.Graph.Keep), Budgets: budgets,
+		Retention: RetentionOf(e.Keep, compiled.Graph.Keep), Budgets: budgets, Deadline: compiled.Graph.Deadline,
 	}, nil
+}
+
+// SetPriority gives all nodes of the run a priority instead of those of its graph. Its child runs inherit it.
+func (p *RunPlan) SetPriority(priority int) {
+	p.Compiled = p.Compiled.withPriority(priority)
+}
+
+// WaitSchema returns the text of the schema that payloads for a wait of the run must satisfy; empty if the graph says
+// nothing. Its error wraps [engine.ErrUnknownNode], or [engine.ErrInvalid] for a node that does not wait in that way.
+func (p *RunPlan) WaitSchema(node, step string) (string, error) {
+	number := p.Compiled.nodeNumbers[node]
+	if number == 0 {
+		return "", fmt.Errorf("node %q: %w", node, engine.ErrUnknownNode)
+	}
+	n := &p.Compiled.Graph.Nodes[number-1]
+	switch {
+	case IsChild(n):
+		return "", fmt.Errorf("%w: node %s starts runs of its own, and waits for no signals", engine.ErrInvalid, node)
+	case n.Wait == nil && step == "":
+		return "", fmt.Errorf("%w: node %s is no waitpoint: the wait of its function must be named", engine.ErrInvalid, node)
+	case n.Wait != nil && step != "":
+		return "", fmt.Errorf("%w: node %s is a waitpoint, and has no wait %q", engine.ErrInvalid, node, step)
+	case n.Wait == nil:
+		return "", nil
+	}
+	schema, err := answerSchema(n.Wait.WaitText)
+	return string(schema), err
 }
 
 // TagsOf returns the tags of a run: those of its flow, replaced and extended by its own, sorted by name if it has own

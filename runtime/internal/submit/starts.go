@@ -35,11 +35,14 @@ type StartKey struct {
 	creator   string
 	retention string
 	startAt   time.Time
+	deadline  time.Duration
 }
 
 // StartKeyOf returns the key of a plan: plans with equal keys may share a call.
 func StartKeyOf(plan *RunPlan) StartKey {
-	return StartKey{plan.Partition, plan.Compiled, plan.namespace, plan.Creator, plan.Retention, plan.StartAt}
+	return StartKey{
+		plan.Partition, plan.Compiled, plan.namespace, plan.Creator, plan.Retention, plan.StartAt, plan.Deadline,
+	}
 }
 
 // startResult is the outcome of one start.
@@ -51,7 +54,7 @@ type startResult struct {
 // startSize is about how many bytes a run brings that others do not share.
 func startSize(plan **RunPlan) int {
 	p := *plan
-	size := len(p.Input)
+	size := len(p.Input) + len(p.Memo)
 	for _, b := range p.ownBudgets() {
 		size += len(b.Text) + len(b.Blocking)
 	}
@@ -81,9 +84,9 @@ func NewStarter(e *engine.Session) *starter {
 	return s
 }
 
-// submit starts a run and reports whether it existed. Those of schedules go by themselves.
+// submit starts a run and reports whether it existed. Those of schedules, and those with a signal, go by themselves.
 func (s *starter) submit(ctx context.Context, plan *RunPlan) (existed bool, err error) {
-	if len(plan.Fires) > 0 {
+	if len(plan.Fires) > 0 || plan.Signal != nil {
 		result := s.Start(ctx, StartKeyOf(plan), []*RunPlan{plan})[0]
 		return result.existed, result.err
 	}
@@ -107,6 +110,9 @@ func (s *starter) Start(ctx context.Context, key StartKey, plans []*RunPlan) []s
 			continue
 		}
 		results[i] = outcomeOf(plan, reply.Outcomes[i])
+		if plan.Signal != nil && len(reply.Signals) == 1 {
+			plan.Sent = reply.Signals[0]
+		}
 	}
 	return results
 }
@@ -184,8 +190,8 @@ func StartCall(key StartKey, plans []*RunPlan) enginerpc.SubmitCall {
 	compiled := key.compiled
 	call := enginerpc.SubmitCall{
 		Partition: key.partition, Graph: compiled.formHash(), GraphHash: compiled.Hash, FlowName: compiled.Graph.Name,
-		Namespace: string(key.namespace), Deadline: compiled.Graph.Deadline, CreatorIdentity: key.creator,
-		Retention: key.retention, StartAt: key.startAt,
+		Namespace: string(key.namespace), Deadline: key.deadline, CreatorIdentity: key.creator,
+		Retention: key.retention, StartAt: key.startAt, Priority: compiled.priority,
 		Tags: compiled.tags, Runs: make([]enginerpc.SubmitRun, len(plans)),
 	}
 	for i, plan := range plans {
@@ -209,6 +215,14 @@ func StartCall(key StartKey, plans []*RunPlan) enginerpc.SubmitCall {
 			call.Parents = append(call.Parents, parent)
 		}
 		call.Fires = append(call.Fires, plan.Fires...)
+		if plan.Memo != nil {
+			call.Memos = append(call.Memos, enginerpc.SubmitMemo{Run: run, Text: plan.Memo})
+		}
+		if plan.Signal != nil {
+			sent := *plan.Signal
+			sent.Run = run
+			call.Signals = append(call.Signals, sent)
+		}
 		for name, limit := range plan.limits {
 			limit.Run, limit.Node = run, int64(compiled.nodeNumbers[name])
 			call.Limits = append(call.Limits, limit)

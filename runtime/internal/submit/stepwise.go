@@ -63,7 +63,7 @@ func (p *RunPlan) steps() iter.Seq[engine.FlowSubmission] {
 			GraphHash: p.Compiled.Hash, InputHash: p.InputHash, Definition: p.Compiled.Definition, Input: p.Input,
 			CreatorIdentity: p.Creator, TraceContext: p.trace, NodeTotal: int64(len(nodes)),
 			EdgeTotal: int64(len(edges)),
-			Tags:      p.Tags, Deadline: p.Compiled.Graph.Deadline, Retention: p.Retention, FairKey: p.FairKey,
+			Tags:      p.Tags, Deadline: p.Deadline, Retention: p.Retention, FairKey: p.FairKey,
 		}
 		if number := p.Compiled.nodeNumbers[p.Compiled.Graph.Return]; number > 0 {
 			call.ResultExecutionID = nodes[number-1].ExecutionID

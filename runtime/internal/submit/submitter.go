@@ -126,7 +126,7 @@ func (s *Submitter) Send(ctx context.Context, plan *RunPlan) (existed bool, err 
 	if s.Starts == nil {
 		return s.sendSteps(ctx, plan)
 	}
-	if !plan.Compiled.waits {
+	if !plan.Compiled.waits && plan.Signal == nil {
 		return s.Starts.submit(ctx, plan)
 	}
 	// A partition with waitpoints needs a signing secret.

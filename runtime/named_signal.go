@@ -1,0 +1,173 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/answer"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// WaitName names a wait of a run, whether it is open, over, or has not begun.
+type WaitName struct {
+	// Node is the waitpoint node, or the node whose activity waits.
+	Node string
+	// Step is the name of the wait in the activity, as Waitpoint.Step has it; empty for a waitpoint node.
+	Step string
+}
+
+// String returns the node, and the step behind a slash.
+func (w WaitName) String() string {
+	if w.Step == "" {
+		return w.Node
+	}
+	return w.Node + "/" + w.Step
+}
+
+// SignalWait delivers a signal to a wait of the run by its name, without a token: for programs of the run's own
+// service, which need not know whether the wait has begun. A signal that comes before it is kept (SignalAccepted), and
+// may end the wait when it begins. A node that ended without having waited takes none (SignalClosed). After a rerun,
+// the signal goes to the latest wait of that name.
+//
+// The error wraps ErrUnknownNode, ErrRunNotFound, ErrInvalid for a node that does not wait in that way, those of
+// Client.Signal, or in contract mode ErrNotInContract. Nothing has changed then. The call is one atomic step; a wait
+// with a schema (activity.AnswerSchema) takes a second one.
+func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (SignalResult, error) {
+	if err := r.ready(ctx); err != nil {
+		return SignalResult{}, err
+	}
+	result, err := r.signalWait(ctx, w, s)
+	if err != nil {
+		return SignalResult{}, r.errorf(fmt.Sprintf("signal %q to %s of", s.Name, w), err)
+	}
+	return result, nil
+}
+
+func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (SignalResult, error) {
+	store, err := offered[engine.NamedWaits](ctx, r.client)
+	if err != nil {
+		return SignalResult{}, err
+	}
+	payload, err := s.encode()
+	if err != nil {
+		return SignalResult{}, err
+	}
+	id := enginecore.SignalID(uuid.NewString())
+	call := enginerpc.SignalNodeCall{
+		Partition: r.partition, FlowID: r.flowID, Node: w.Node, Step: w.Step, SignalID: id, SignalName: s.Name,
+		SourceType: signalSourceType, SourceIdentity: cmp.Or(s.Source, "client"), IdempotencyKey: s.IdempotencyKey,
+		Payload: payload, SignalCategory: s.Category, CorrelationID: s.CorrelationID,
+	}
+	var reply enginerpc.SignalNodeReply
+	err = r.client.session.Secrets.With(ctx, r.partition, func() error {
+		reply, err = r.client.answers.SignalNode(ctx, store, call)
+		return err
+	})
+	if err != nil {
+		return SignalResult{}, signalFault(err)
+	}
+	return deliveryOf(enginerpc.SignalReply{
+		Outcome: reply.Outcome, SignalID: reply.SignalID, FirstOutcome: reply.FirstOutcome, Matched: reply.Matched,
+	}, id), nil
+}
+
+// signalFault returns the error of a signal by name in the terms of the package.
+func signalFault(err error) error {
+	switch {
+	case errors.Is(err, enginecore.ErrSignalLimitExceeded), errors.Is(err, enginecore.ErrSignalTooLarge),
+		errors.Is(err, enginecore.ErrJournalFull):
+		return fmt.Errorf("%w: %w", engine.ErrTooLarge, err)
+	case errors.Is(err, enginecore.ErrInvalidInput):
+		return invalid("%w", err)
+	}
+	return nodeFault(err)
+}
+
+// StartOrSignal delivers a signal to a wait of a run, and starts the run if there is none with the id of WithID: both
+// in one atomic step, so that no signal is lost between two calls, and none starts a second run. Use it for runs that
+// gather what comes: the first message starts the run of its order, the others join it.
+//
+// A run that exists is signalled whatever its input and graph are, and also by a program with another definition; a run
+// that is over takes no signal (SignalClosed), and no other one is started. SignalResult is that of RunRef.SignalWait.
+// Without WithID each call starts a run.
+//
+// The error is one of Start or of RunRef.SignalWait; after one of SignalWait about a run that exists, that run is as it
+// was. A new run is not started if its signal is refused. In contract mode it wraps ErrNotInContract.
+func StartOrSignal[In, Out any](
+	ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, w WaitName, s Signal, opts ...StartOption,
+) (*Run[Out], SignalResult, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, SignalResult{}, fmt.Errorf("start or signal: %w", err)
+	}
+	plan, err := planRun(c, def, in, opts)
+	if err != nil {
+		return nil, SignalResult{}, err
+	}
+	existed, result, err := c.startOrSignal(ctx, plan, w, s)
+	if err != nil {
+		return nil, SignalResult{}, fmt.Errorf("signal %q to %s of run %s of flow %s: %w", s.Name, w, plan.Run, plan.Flow,
+			err)
+	}
+	ref := &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
+	return &Run[Out]{RunRef: ref, decode: def.DecodeResult, existed: existed}, result, nil
+}
+
+// startOrSignal submits a plan with a signal.
+func (c *Client) startOrSignal(
+	ctx context.Context, plan *submit.RunPlan, w WaitName, s Signal,
+) (existed bool, result SignalResult, err error) {
+	if _, err := offered[engine.NamedWaits](ctx, c); err != nil {
+		return false, SignalResult{}, err
+	}
+	payload, err := s.encode()
+	if err != nil {
+		return false, SignalResult{}, err
+	}
+	schema, err := plan.WaitSchema(w.Node, w.Step)
+	if err != nil {
+		return false, SignalResult{}, err
+	}
+	id := enginecore.SignalID(uuid.NewString())
+	plan.Signal = &enginerpc.SubmitSignal{
+		Node: w.Node, Step: w.Step, SignalID: id, SignalName: s.Name, SourceType: signalSourceType,
+		SourceIdentity: cmp.Or(s.Source, "client"), IdempotencyKey: s.IdempotencyKey, Payload: payload,
+		SignalCategory: s.Category, CorrelationID: s.CorrelationID,
+	}
+	// A run that exists may be of another graph, whose wait has another schema.
+	for range signalTries {
+		if schema != "" {
+			if plan.Signal.Checked, err = c.answers.Check(s.Name, schema, payload); err != nil {
+				return false, SignalResult{}, err
+			}
+		}
+		if existed, err = c.submitter.Submit(ctx, plan); err != nil {
+			return false, SignalResult{}, err
+		}
+		sent := plan.Sent
+		if sent.Code != string(enginerpc.StatusOK) {
+			refusal := &enginecore.Error{
+				Function: enginerpc.FunctionName(enginerpc.SubmitCall{}), Code: enginecore.Code(sent.Code),
+				Details: []string{sent.Detail},
+			}
+			return false, SignalResult{}, signalFault(refusal)
+		}
+		if sent.Outcome != answer.Unchecked {
+			return existed, deliveryOf(enginerpc.SignalReply{
+				Outcome: sent.Outcome, SignalID: enginecore.SignalID(sent.SignalID), FirstOutcome: sent.FirstOutcome, Matched: sent.Matched,
+			}, id), nil
+		}
+		schema = sent.AnswerSchema
+	}
+	return false, SignalResult{}, answer.ErrSchemaChanges
+}
+
+// signalTries bounds how often a signal is sent to a run whose waits have other schemas each time.
+const signalTries = 5

@@ -1,0 +1,234 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
+)
+
+// gathering is a flow that packs, waits for two orders at a node, and for one more in a function.
+func gathering(t *testing.T) (*flow.Definition[int, int], []activity.Handler) {
+	t.Helper()
+	pack := activity.New("pack", func(context.Context, int) (int, error) { return 1, nil })
+	sum := activity.New("sum", func(ctx context.Context, list []activity.Signal[int]) (int, error) {
+		more, err := activity.Await[int](ctx, "more")
+		if err != nil {
+			return 0, err
+		}
+		for _, s := range list {
+			more += s.Payload
+		}
+		return more, nil
+	})
+	f := flow.New[int, int]("gathering")
+	first := flow.Node(f, "pack", pack, f.Input())
+	orders := flow.WaitpointSignals[int](f, "orders", flow.After(first), activity.Signals("order"), activity.AtLeast(2))
+	flow.Return(f, flow.Node(f, "sum", sum, orders))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def, []activity.Handler{pack, sum}
+}
+
+// Signals by name reach waits that have not begun, that are open, and that are over, of nodes and of functions; the first
+// one starts the run.
+func TestStartOrSignal(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def, handlers := gathering(t)
+		orders, more := runtime.WaitName{Node: "orders"}, runtime.WaitName{Node: "sum", Step: "more"}
+		send := func(in int, w runtime.WaitName, s runtime.Signal) (*runtime.Run[int], runtime.SignalResult) {
+			run, sent, err := runtime.StartOrSignal(ctx, b.Client, def, in, w, s, runtime.WithID("one"))
+			require.NoError(t, err)
+			return run, sent
+		}
+		run, sent := send(1, orders, runtime.Signal{Name: "order", Payload: 10, IdempotencyKey: "a"})
+		require.False(t, run.Existed())
+		require.Equal(t, runtime.SignalAccepted, sent.Outcome)
+		// Another input is that of the same run.
+		run, sent = send(2, orders, runtime.Signal{Name: "order", Payload: 10, IdempotencyKey: "a"})
+		require.True(t, run.Existed())
+		require.Equal(t, runtime.SignalDuplicate, sent.Outcome)
+		require.Equal(t, runtime.SignalAccepted, sent.First)
+		_, sent = send(1, more, runtime.Signal{Name: "any", Payload: 100})
+		require.Equal(t, runtime.SignalAccepted, sent.Outcome)
+		waits, err := run.Waitpoints(ctx)
+		require.NoError(t, err)
+		require.Len(t, waits, 2)
+		for _, w := range waits {
+			require.Equal(t, runtime.WaitPending, w.State)
+			require.Equal(t, 1, w.Received)
+		}
+		b.Check(t, 0)
+
+		b.Keeper(t)
+		b.Worker(t, handlers)
+		sent, err = run.SignalWait(ctx, orders, runtime.Signal{Name: "order", Payload: 20})
+		require.NoError(t, err)
+		require.Contains(t, []runtime.SignalOutcome{runtime.SignalAccepted, runtime.SignalResumed}, sent.Outcome)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 130, out)
+		d, err := run.DescribeNode(ctx, "sum")
+		require.NoError(t, err)
+		require.Equal(t, 1, d.Attempts)
+		for _, w := range []runtime.WaitName{orders, more} {
+			_, sent = send(1, w, runtime.Signal{Name: "order", Payload: 1})
+			require.Equal(t, runtime.SignalClosed, sent.Outcome)
+		}
+		_, sent = send(2, orders, runtime.Signal{Name: "order", Payload: 10, IdempotencyKey: "a"})
+		require.Equal(t, runtime.SignalDuplicate, sent.Outcome)
+		b.Settle(t)
+
+		// An open wait is ended.
+		asked, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("two"))
+		require.NoError(t, err)
+		for range 2 {
+			_, err = asked.SignalWait(ctx, orders, runtime.Signal{Name: "order", Payload: 1})
+			require.NoError(t, err)
+		}
+		require.Eventually(t, func() bool {
+			d, err := asked.DescribeNode(ctx, "sum")
+			return err == nil && d.State == runtime.NodeSuspended
+		}, time.Minute, 5*time.Millisecond)
+		sent, err = asked.SignalWait(ctx, more, runtime.Signal{Name: "any", Payload: 5})
+		require.NoError(t, err)
+		require.Equal(t, runtime.SignalResumed, sent.Outcome)
+		out, err = asked.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 7, out)
+
+		// A node that runs again waits again, and takes signals again.
+		require.NoError(t, asked.Rerun(ctx, runtime.RerunAll()))
+		for range 2 {
+			_, err = asked.SignalWait(ctx, orders, runtime.Signal{Name: "order", Payload: 2})
+			require.NoError(t, err)
+		}
+		_, err = asked.SignalWait(ctx, more, runtime.Signal{Name: "any", Payload: 6})
+		require.NoError(t, err)
+		out, err = asked.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 10, out)
+		b.Settle(t)
+		require.NoError(t, run.Purge(ctx))
+		require.NoError(t, asked.Purge(ctx))
+		b.Settle(t)
+	})
+}
+
+// What is wrong with a signal by name is said, and starts no run.
+func TestStartOrSignalRefuses(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def, _ := gathering(t)
+		for text, try := range map[string]struct {
+			wait   runtime.WaitName
+			signal runtime.Signal
+			want   error
+		}{
+			`node "nobody": no such node`: {runtime.WaitName{Node: "nobody"}, runtime.Signal{Name: "s"}, runtime.ErrUnknownNode},
+			`node orders is a waitpoint, and has no wait "more"`: {
+				runtime.WaitName{Node: "orders", Step: "more"}, runtime.Signal{Name: "s"}, runtime.ErrInvalid,
+			},
+			"node sum is no waitpoint: the wait of its function must be named": {
+				runtime.WaitName{Node: "sum"}, runtime.Signal{Name: "s"}, runtime.ErrInvalid,
+			},
+			"name": {runtime.WaitName{Node: "orders"}, runtime.Signal{Name: "a b"}, runtime.ErrInvalid},
+			"payload has 65537 bytes, at most 65536 are allowed": {
+				runtime.WaitName{Node: "sum", Step: "more"}, runtime.Signal{Name: "s", Payload: strings.Repeat("x", 65535)}, runtime.ErrTooLarge,
+			},
+			"payload of signal order: got string, want null or integer": {
+				runtime.WaitName{Node: "orders"}, runtime.Signal{Name: "order", Payload: "ten"}, runtime.ErrInvalid,
+			},
+		} {
+			_, _, err := runtime.StartOrSignal(ctx, b.Client, def, 1, try.wait, try.signal, runtime.WithID("refused"))
+			require.ErrorIs(t, err, try.want, text)
+			require.ErrorContains(t, err, text)
+		}
+		ref := b.Client.Run(def.Name(), "refused")
+		_, err := ref.Describe(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		_, err = ref.SignalWait(ctx, runtime.WaitName{Node: "orders"}, runtime.Signal{Name: "order"})
+		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("there"))
+		require.NoError(t, err)
+		_, err = run.SignalWait(ctx, runtime.WaitName{Node: "nobody"}, runtime.Signal{Name: "order"})
+		require.ErrorIs(t, err, runtime.ErrUnknownNode)
+		_, err = run.SignalWait(ctx, runtime.WaitName{Node: "sum"}, runtime.Signal{Name: "order"})
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		_, err = run.SignalWait(ctx, runtime.WaitName{Node: "orders"}, runtime.Signal{Name: "order", Payload: "ten"})
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		var fault *valuefault.Error
+		require.True(t, errors.As(err, &fault), err)
+		waits, err := run.Waitpoints(ctx)
+		require.NoError(t, err)
+		for _, w := range waits {
+			require.Zero(t, w.Received)
+		}
+		require.NoError(t, run.Cancel(ctx, "enough"))
+		b.Keeper(t)
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		sent, err := run.SignalWait(ctx, runtime.WaitName{Node: "orders"}, runtime.Signal{Name: "order", Payload: 1})
+		require.NoError(t, err)
+		require.Equal(t, runtime.SignalClosed, sent.Outcome)
+		b.Settle(t)
+	})
+}
+
+// Many programs send to a run that none has started: there is one run, and all signals are in it.
+func TestStartOrSignalAtOnce(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		const senders = 40
+		ctx := enginetest.Context(t)
+		count := activity.New("count", func(_ context.Context, list []activity.Signal[int]) (int, error) {
+			sum := 0
+			for _, s := range list {
+				sum += s.Payload
+			}
+			return sum, nil
+		})
+		f := flow.New[int, int]("gather")
+		all := flow.WaitpointSignals[int](f, "all", activity.AtLeast(senders))
+		flow.Return(f, flow.Node(f, "count", count, all))
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.Worker(t, []activity.Handler{count})
+		var started atomic.Int64
+		errs := make(chan error, senders)
+		for i := range senders {
+			go func() {
+				run, _, err := runtime.StartOrSignal(ctx, b.Client, def, i, runtime.WaitName{Node: "all"},
+					runtime.Signal{Name: "n", Payload: i}, runtime.WithID("one"))
+				if err == nil && !run.Existed() {
+					started.Add(1)
+				}
+				errs <- err
+			}()
+		}
+		for range senders {
+			require.NoError(t, <-errs)
+		}
+		require.EqualValues(t, 1, started.Load())
+		run, err := runtime.Attach(b.Client.Run(def.Name(), "one"), def)
+		require.NoError(t, err)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, senders*(senders-1)/2, out)
+		b.Settle(t)
+	})
+}
