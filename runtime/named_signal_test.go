@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -230,5 +231,56 @@ func TestStartOrSignalAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, senders*(senders-1)/2, out)
 		b.Settle(t)
+	})
+}
+
+// A signal to the wait of a function comes before its first attempt, in a run of nothing else: with the start, and to a
+// run that was started before.
+func TestSignalWaitBeforeTheFunction(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		ask := activity.New("ask", func(ctx context.Context, n int) (int, error) {
+			if _, err := activity.OpenWaitpoint(ctx, "answer", 0, activity.Title("said ahead")); err != nil {
+				return 0, err
+			}
+			answer, err := activity.Await[int](ctx, "answer")
+			return n + answer, err
+		})
+		for _, length := range []int{1, 3} {
+			f := flow.New[int, int](fmt.Sprint("asks-", length))
+			last := flow.Node(f, "ask-1", ask, f.Input())
+			for i := 2; i <= length; i++ {
+				last = flow.Node(f, fmt.Sprint("ask-", i), ask, last)
+			}
+			flow.Return(f, last)
+			def, err := f.Build()
+			require.NoError(t, err)
+			wait := func(i int) runtime.WaitName { return runtime.WaitName{Node: fmt.Sprint("ask-", i), Step: "answer"} }
+			with, sent, err := runtime.StartOrSignal(ctx, b.Client, def, 1, wait(1), runtime.Signal{Name: "any", Payload: 10})
+			require.NoError(t, err)
+			require.Equal(t, runtime.SignalAccepted, sent.Outcome)
+			before, err := runtime.Start(ctx, b.Client, def, 1)
+			require.NoError(t, err)
+			for i := 1; i <= length; i++ {
+				for _, run := range []*runtime.Run[int]{with, before} {
+					if run == with && i == 1 {
+						continue
+					}
+					sent, err := run.SignalWait(ctx, wait(i), runtime.Signal{Name: "any", Payload: 10})
+					require.NoError(t, err)
+					require.Equal(t, runtime.SignalAccepted, sent.Outcome)
+				}
+			}
+			b.Check(t, 0)
+			worker := b.KeepingWorker(t, []activity.Handler{ask})
+			for _, run := range []*runtime.Run[int]{with, before} {
+				out, err := run.Result(ctx)
+				require.NoError(t, err)
+				require.Equal(t, 1+10*length, out)
+			}
+			require.NoError(t, worker.Stop())
+			b.Settle(t)
+		}
 	})
 }
