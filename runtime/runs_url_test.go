@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
 )
 
 func TestQueriesSurviveURLs(t *testing.T) {
@@ -49,4 +50,29 @@ func TestFaultsOfQueriesInURLs(t *testing.T) {
 	}
 	var joined interface{ Unwrap() []error }
 	require.True(t, errors.As(err, &joined))
+}
+
+func TestWaitQueriesSurviveURLs(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 8, 0, 0, 123456789, time.UTC)
+	for _, q := range []openwaits.Query{
+		{}, {Flow: "order", Audience: "release managers"}, {Tags: map[string]string{"a.b": "x=y"}, Text: "50% of / it"},
+		{From: at, Before: at.Add(time.Hour), Sort: openwaits.DueFirst},
+	} {
+		values, err := url.ParseQuery(runtime.WaitQueryValues(q).Encode())
+		require.NoError(t, err)
+		values.Set("cursor", "x")
+		got, err := runtime.ParseWaitQuery(values, "cursor")
+		require.NoError(t, err)
+		require.Equal(t, q, got)
+	}
+	_, err := runtime.ParseWaitQuery(url.Values{
+		"audience": {"a", "b"}, "before": {"today"}, "sort": {"up"}, "state": {"open"}, "tag.X": {"1"},
+	})
+	require.ErrorIs(t, err, runtime.ErrInvalid)
+	for _, part := range []string{
+		`parameter "audience": must be given once, not 2 times`, `"today" is not a time`, `sort "up"`, `parameter "state" is unknown`, "tags:",
+	} {
+		require.ErrorContains(t, err, part)
+	}
 }

@@ -97,7 +97,7 @@ func checkWaits(q openwaits.Query) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, invalid("query of waits: "+format, args...)) }
 	switch q.Sort {
-	case openwaits.OldestFirst, openwaits.NewestFirst, openwaits.DueFirst:
+	case "", openwaits.OldestFirst, openwaits.NewestFirst, openwaits.DueFirst:
 	default:
 		fault("sort %q: must be one of opened, -opened, due", q.Sort)
 	}

@@ -19,7 +19,7 @@ var exportedNames = map[string]int{
 	"admin":                 54,
 	"flow":                  69,
 	"flowtest":              32,
-	"runtime":               169,
+	"runtime":               171,
 	"runtime/approvals":     19,
 	"runtime/auditlog":      27,
 	"runtime/catalogue":     5,
