@@ -1,0 +1,40 @@
+package runtime_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A run of the contract has the priority and the deadline of its start; a memo and a signal are refused.
+func TestContractStartOptions(t *testing.T) {
+	t.Parallel()
+	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := activity.New("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
+		def := oneNode(t, "plain", a)
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithPriority(5), runtime.WithDeadline(time.Hour))
+		require.NoError(t, err)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.WithinDuration(t, d.CreatedAt.Add(time.Hour), d.DeadlineAt, time.Second)
+		operator, err := admin.New(b.Engine)
+		require.NoError(t, err)
+		x, err := operator.Execution(ctx, d.Nodes[0].ExecutionID)
+		require.NoError(t, err)
+		require.Equal(t, 5, x.Priority)
+		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithMemo("note"))
+		require.ErrorIs(t, err, runtime.ErrNotInContract)
+		_, _, err = runtime.StartOrSignal(ctx, b.Client, def, 1, runtime.WaitName{Node: "n"}, runtime.Signal{Name: "s"})
+		require.ErrorIs(t, err, runtime.ErrNotInContract)
+		_, err = run.SignalWait(ctx, runtime.WaitName{Node: "n"}, runtime.Signal{Name: "s"})
+		require.ErrorIs(t, err, runtime.ErrNotInContract)
+	})
+}
