@@ -6,7 +6,7 @@ import (
 )
 
 var initialisms = map[string]string{
-	"id": "ID", "ids": "IDs", "ttl": "TTL", "json": "JSON", "csv": "CSV", "hmac": "HMAC", "kid": "KID",
+	"api": "API", "id": "ID", "ids": "IDs", "ttl": "TTL", "json": "JSON", "csv": "CSV", "hmac": "HMAC", "kid": "KID",
 	"kids": "KIDs", "ok": "OK", "url": "URL", "uuid": "UUID", "hex": "Hex", "dag": "DAG",
 }
 

@@ -10,6 +10,10 @@ const (
 	ErrAlreadyMemberOfDifferentFlow Code = "already_member_of_different_flow"
 	// ErrAlreadySuspended comes from ff_suspend_execution, ffx_suspend.
 	ErrAlreadySuspended Code = "already_suspended"
+	// ErrAPIRequestConflict comes from ffx_begin_api_request.
+	ErrAPIRequestConflict Code = "api_request_conflict"
+	// ErrAPITokenExists comes from ffx_add_api_token.
+	ErrAPITokenExists Code = "api_token_exists"
 	// ErrBudgetNotFound comes from ff_reset_budget, ffx_use_budget.
 	ErrBudgetNotFound Code = "budget_not_found"
 	// ErrBulkJobNotFound comes from ffx_take_bulk_job, ffx_save_bulk_job, ffx_stop_bulk_job,
@@ -130,10 +134,10 @@ const (
 	// ffx_cancel_flow, ffx_trim, ffx_link_child, ffx_await_child, ffx_child_ended, ffx_read_results,
 	// ffx_admit, ffx_verify_admissions, ffx_hold_places, ffx_exchange, ffx_set_quota,
 	// ffx_set_budget_gates, ffx_verify_budget_use, ffx_budget_done, ffx_use_budget, ffx_set_budget,
-	// ffx_write_schedule, ffx_read_schedule, ffx_delete_schedule, ffx_audit, ffx_read_audit,
-	// ffx_report_worker, ffx_count_members, ffx_reconcile_quotas, ffx_drop_admissions,
-	// ffx_reconcile_budgets, ffx_reconcile, ffx_reconcile_edges, ffx_check_keys, ffx_reconcile_siblings,
-	// ffx_tick, ffx_keep. Details: message.
+	// ffx_write_schedule, ffx_read_schedule, ffx_delete_schedule, ffx_add_api_token, ffx_end_api_request,
+	// ffx_audit, ffx_read_audit, ffx_report_worker, ffx_count_members, ffx_reconcile_quotas,
+	// ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile, ffx_reconcile_edges, ffx_check_keys,
+	// ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
 	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint,

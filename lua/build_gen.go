@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "288-2636b288cd68abee"
+const build = "290-e1cf3d87baa5c817"

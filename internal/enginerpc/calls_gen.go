@@ -1136,6 +1136,17 @@ func decodeScheduleRecord(r *fields, out *ScheduleRecord) {
 	out.State = bytesValue(r, "state")
 }
 
+// APIToken is an element of replies or calls.
+type APIToken struct {
+	TokenName string
+	About     []byte
+}
+
+func decodeAPIToken(r *fields, out *APIToken) {
+	out.TokenName = textValue[string](r, "token_name")
+	out.About = bytesValue(r, "about")
+}
+
 // AuditEntry is an element of replies or calls.
 type AuditEntry struct {
 	Position string

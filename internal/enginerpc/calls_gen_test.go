@@ -708,6 +708,31 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"cursor of test"}},
+		{"ffx2_add_api_token", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, AddAPITokenCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "token_name of test", "\x00\xff\r\nabout"}},
+		{"ffx2_list_api_tokens", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ListAPITokensCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test"}},
+		{"ffx2_remove_api_token", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, RemoveAPITokenCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", TokenName: "token_name of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "token_name of test"}},
+		{"ffx2_begin_api_request", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, BeginAPIRequestCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", RequestKey: "request_key of test", Digest: "digest of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "request_key of test", "digest of test"}},
+		{"ffx2_end_api_request", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, EndAPIRequestCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", RequestKey: "request_key of test", Digest: "digest of test", Stored: "stored of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "request_key of test", "digest of test", "stored of test"}},
 		{"ffx2_audit", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, AuditCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"})
 		},
@@ -1575,6 +1600,36 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ListSchedulesCall{}.info(), m, ListSchedulesCall{}.decode)
 			},
 			ListSchedulesReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextCursor: "next_cursor of test", Schedules: []ScheduleRecord{{ScheduleID: "schedule_id of test", Version: 8, Spec: []byte("\x00\xff\r\nspec"), State: []byte("\x00\xff\r\nstate")}, {ScheduleID: "schedule_id of test", Version: 8, Spec: []byte("\x00\xff\r\nspec"), State: []byte("\x00\xff\r\nstate")}}}},
+		{"ffx2_add_api_token OK", []any{1, "OK"},
+			func(m message) (any, error) {
+				return decodeReply(AddAPITokenCall{}.info(), m, AddAPITokenCall{}.decode)
+			},
+			AddAPITokenReply{Status: StatusOK}},
+		{"ffx2_add_api_token ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+			func(m message) (any, error) {
+				return decodeReply(AddAPITokenCall{}.info(), m, AddAPITokenCall{}.decode)
+			},
+			AddAPITokenReply{Status: StatusAlreadySatisfied}},
+		{"ffx2_list_api_tokens OK", []any{1, "OK", []any{[]any{"token_name of test", "\x00\xff\r\nabout"}, []any{"token_name of test", "\x00\xff\r\nabout"}}},
+			func(m message) (any, error) {
+				return decodeReply(ListAPITokensCall{}.info(), m, ListAPITokensCall{}.decode)
+			},
+			ListAPITokensReply{Status: StatusOK, Tokens: []APIToken{{TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")}, {TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")}}}},
+		{"ffx2_remove_api_token OK", []any{1, "OK", "1"},
+			func(m message) (any, error) {
+				return decodeReply(RemoveAPITokenCall{}.info(), m, RemoveAPITokenCall{}.decode)
+			},
+			RemoveAPITokenReply{Status: StatusOK, Removed: true}},
+		{"ffx2_begin_api_request OK", []any{1, "OK", "1", "stored of test"},
+			func(m message) (any, error) {
+				return decodeReply(BeginAPIRequestCall{}.info(), m, BeginAPIRequestCall{}.decode)
+			},
+			BeginAPIRequestReply{Status: StatusOK, First: true, Stored: "stored of test"}},
+		{"ffx2_end_api_request OK", []any{1, "OK"},
+			func(m message) (any, error) {
+				return decodeReply(EndAPIRequestCall{}.info(), m, EndAPIRequestCall{}.decode)
+			},
+			EndAPIRequestReply{Status: StatusOK}},
 		{"ffx2_audit OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(AuditCall{}.info(), m, AuditCall{}.decode) },
 			AuditReply{Status: StatusOK}},
@@ -1850,6 +1905,12 @@ func bytesCalls() []bytesCall {
 		{"ffx2_write_schedule input", 8, func(k Keys, b []byte) ([]string, error) {
 			c := WriteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", History: []string{"history of test", "history2 of test"}}
 			c.Input = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
+		{"ffx2_add_api_token about", 2, func(k Keys, b []byte) ([]string, error) {
+			c := AddAPITokenCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")}
+			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
@@ -2446,6 +2507,26 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_list_schedules", func(m message) error {
 			_, err := decodeReply(ListSchedulesCall{}.info(), m, ListSchedulesCall{}.decode)
+			return err
+		}},
+		{"ffx2_add_api_token", func(m message) error {
+			_, err := decodeReply(AddAPITokenCall{}.info(), m, AddAPITokenCall{}.decode)
+			return err
+		}},
+		{"ffx2_list_api_tokens", func(m message) error {
+			_, err := decodeReply(ListAPITokensCall{}.info(), m, ListAPITokensCall{}.decode)
+			return err
+		}},
+		{"ffx2_remove_api_token", func(m message) error {
+			_, err := decodeReply(RemoveAPITokenCall{}.info(), m, RemoveAPITokenCall{}.decode)
+			return err
+		}},
+		{"ffx2_begin_api_request", func(m message) error {
+			_, err := decodeReply(BeginAPIRequestCall{}.info(), m, BeginAPIRequestCall{}.decode)
+			return err
+		}},
+		{"ffx2_end_api_request", func(m message) error {
+			_, err := decodeReply(EndAPIRequestCall{}.info(), m, EndAPIRequestCall{}.decode)
 			return err
 		}},
 		{"ffx2_audit", func(m message) error {

@@ -1226,6 +1226,24 @@ func (k Keys) ffxPublishedHistory(tag string, namespace enginecore.Namespace, fl
 	return k.prefix + ":ffx:" + tag + ":published_history:" + escapePart(string(namespace)) + ":" + flowName
 }
 
+// FfxAPITokens is <prefix>:ffx:{tag}:api_tokens:{namespace}.
+func (k Keys) FfxAPITokens(partition enginecore.Partition, namespace enginecore.Namespace) string {
+	return k.ffxAPITokens(partition.Tag(), namespace)
+}
+
+func (k Keys) ffxAPITokens(tag string, namespace enginecore.Namespace) string {
+	return k.prefix + ":ffx:" + tag + ":api_tokens:" + string(namespace)
+}
+
+// FfxAPIRequest is <prefix>:ffx:{tag}:api_request:{namespace:escaped}:{request_key}.
+func (k Keys) FfxAPIRequest(partition enginecore.Partition, namespace enginecore.Namespace, requestKey string) string {
+	return k.ffxAPIRequest(partition.Tag(), namespace, requestKey)
+}
+
+func (k Keys) ffxAPIRequest(tag string, namespace enginecore.Namespace, requestKey string) string {
+	return k.prefix + ":ffx:" + tag + ":api_request:" + escapePart(string(namespace)) + ":" + requestKey
+}
+
 // FfxWorkerRecord is <prefix>:ffx:{tag}:worker_record:{worker_instance_id}.
 func (k Keys) FfxWorkerRecord(partition enginecore.Partition, workerInstanceID enginecore.WorkerInstanceID) string {
 	return k.ffxWorkerRecord(partition.Tag(), workerInstanceID)

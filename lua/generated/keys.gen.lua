@@ -771,6 +771,16 @@ function key.ffx_published_history(c, namespace, flow_name)
   return (at.of_ffx_published_history or keep(at, 'of_ffx_published_history', at.prefix .. ':ffx:' .. at.tag .. ':published_history:')) .. key.escape(namespace) .. ':' .. flow_name
 end
 
+function key.ffx_api_tokens(c, namespace)
+  local at = c.at
+  return (at.of_ffx_api_tokens or keep(at, 'of_ffx_api_tokens', at.prefix .. ':ffx:' .. at.tag .. ':api_tokens:')) .. namespace
+end
+
+function key.ffx_api_request(c, namespace, request_key)
+  local at = c.at
+  return (at.of_ffx_api_request or keep(at, 'of_ffx_api_request', at.prefix .. ':ffx:' .. at.tag .. ':api_request:')) .. key.escape(namespace) .. ':' .. request_key
+end
+
 function key.ffx_worker_record(c, worker_instance_id)
   local at = c.at
   if at.ffx_worker_record_of == worker_instance_id then return at.ffx_worker_record end

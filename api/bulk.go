@@ -1,0 +1,73 @@
+package api
+
+import (
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime/bulk"
+)
+
+// Operations of bulk jobs.
+var (
+	ListBulkJobs = call[Empty, Page[BulkJob]](Operation{Name: "list-bulk-jobs", Group: "bulk", Method: "GET", Path: "/bulk",
+		Summary: "List the bulk jobs", Right: View, Effect: Reads})
+	GetBulkJob = call[BulkJobInput, BulkJob](Operation{Name: "get-bulk-job", Group: "bulk", Method: "GET", Path: "/bulk/{job}",
+		Summary: "Describe a bulk job with its progress", Right: View, Effect: Reads})
+	PreviewBulkJob = call[BulkInput, BulkPreview](Operation{Name: "preview-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk/preview",
+		Summary: "Count what a bulk job would handle; changes nothing", Right: View, Effect: Reads})
+	StartBulkJob = call[BulkInput, BulkJob](Operation{Name: "start-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk",
+		Summary: "Act on all runs that a query selects", Right: Administer, Effect: Destroys})
+	StopBulkJob = call[BulkJobInput, Empty](Operation{Name: "stop-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk/{job}/stop",
+		Summary: "Stop a bulk job", Right: Operate, Effect: Changes})
+)
+
+func bulkOperations() []Entry {
+	return []Entry{ListBulkJobs, GetBulkJob, PreviewBulkJob, StartBulkJob, StopBulkJob}
+}
+
+// BulkJobInput names the bulk job that an operation is about.
+type BulkJobInput struct {
+	Job string `path:"job" doc:"Id of the job."`
+}
+
+// BulkInput is an action for many runs.
+type BulkInput struct {
+	Body struct {
+		Query    string      `json:"query,omitempty" doc:"Selects the runs, with the parameters of list-runs: flow=order&state=failed."`
+		EveryRun bool        `json:"every_run,omitempty" doc:"Required if the query selects all runs."`
+		Action   bulk.Action `json:"action"`
+		ID       string      `json:"id,omitempty" doc:"Id of the job; the same job again with the same id has no further effect."`
+		Rate     float64     `json:"rate,omitempty" minimum:"0" doc:"Most runs a second; 0 is no bound."`
+		Most     int         `json:"most,omitempty" minimum:"0" doc:"Most runs; 0 is all."`
+	}
+}
+
+// BulkJob is a bulk job.
+type BulkJob struct {
+	ID        string        `json:"id"`
+	Action    bulk.Action   `json:"action"`
+	Query     string        `json:"query"`
+	Rate      float64       `json:"rate,omitempty"`
+	Most      int           `json:"most,omitempty"`
+	Actor     string        `json:"actor"`
+	State     bulk.State    `json:"state"`
+	CreatedAt time.Time     `json:"created_at"`
+	ClosedAt  time.Time     `json:"closed_at,omitzero"`
+	StoppedBy string        `json:"stopped_by,omitempty"`
+	Progress  bulk.Progress `json:"progress"`
+}
+
+// BulkPreview is what a bulk job would handle.
+type BulkPreview struct {
+	Runs   int            `json:"runs"`
+	States map[string]int `json:"states"`
+	Sample []BulkRun      `json:"sample"`
+	More   bool           `json:"more,omitempty" doc:"There are more runs than were counted."`
+}
+
+// BulkRun is a run of a sample.
+type BulkRun struct {
+	Flow      string    `json:"flow"`
+	Run       string    `json:"run"`
+	State     string    `json:"state"`
+	CreatedAt time.Time `json:"created_at"`
+}

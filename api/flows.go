@@ -1,0 +1,28 @@
+package api
+
+import "github.com/flowfabric/flowfabric-go/runtime/catalogue"
+
+// Operations of flows.
+var (
+	ListFlows = call[Empty, Page[catalogue.Flow]](Operation{Name: "list-flows", Group: "flows", Method: "GET", Path: "/flows",
+		Summary: "List the published flows", Right: View, Effect: Reads})
+	GetFlow = call[FlowInput, catalogue.Description](Operation{Name: "get-flow", Group: "flows", Method: "GET", Path: "/flows/{flow}",
+		Summary: "Show a published flow with its graph, schemas and history", Right: View, Effect: Reads})
+	GetFlowGraph = call[GetFlowGraphInput, Drawing](Operation{Name: "get-flow-graph", Group: "flows", Method: "GET", Path: "/flows/{flow}/graph",
+		Summary: "Draw the graph of a published flow", Right: View, Effect: Reads})
+	WithdrawFlow = call[FlowInput, Empty](Operation{Name: "withdraw-flow", Group: "flows", Method: "DELETE", Path: "/flows/{flow}",
+		Summary: "Remove a flow from the catalogue; its runs stay", Right: Administer, Effect: Destroys})
+)
+
+func flowOperations() []Entry { return []Entry{ListFlows, GetFlow, GetFlowGraph, WithdrawFlow} }
+
+// FlowInput names the flow that an operation is about.
+type FlowInput struct {
+	Flow string `path:"flow" doc:"Name of the flow."`
+}
+
+// GetFlowGraphInput says how a graph is drawn.
+type GetFlowGraphInput struct {
+	Flow   string `path:"flow" doc:"Name of the flow."`
+	Format string `query:"format" enum:"mermaid,dot,outline" default:"mermaid"`
+}

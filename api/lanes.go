@@ -1,0 +1,81 @@
+package api
+
+import "time"
+
+// Operations of lanes and activities.
+var (
+	ListLanes = call[Empty, Page[Lane]](Operation{Name: "list-lanes", Group: "lanes", Method: "GET", Path: "/lanes",
+		Summary: "List the lanes with what waits in them", Right: View, Effect: Reads})
+	ListPauses = call[Empty, Page[Pause]](Operation{Name: "list-pauses", Group: "lanes", Method: "GET", Path: "/pauses",
+		Summary: "List the paused lanes and activities", Right: View, Effect: Reads})
+	PauseLane = call[LaneReasonInput, Empty](Operation{Name: "pause-lane", Group: "lanes", Method: "POST", Path: "/lanes/{lane}/pause",
+		Summary: "Keep workers from claiming from a lane", Right: Operate, Effect: Changes})
+	ResumeLane = call[LaneInput, Empty](Operation{Name: "resume-lane", Group: "lanes", Method: "POST", Path: "/lanes/{lane}/resume",
+		Summary: "End the pause of a lane", Right: Operate, Effect: Changes})
+	PauseActivity = call[ActivityReasonInput, Empty](Operation{Name: "pause-activity", Group: "lanes", Method: "POST",
+		Path: "/activities/{activity}/pause", Summary: "Keep an activity from starting", Right: Operate, Effect: Changes})
+	ResumeActivity = call[ActivityInput, Empty](Operation{Name: "resume-activity", Group: "lanes", Method: "POST",
+		Path: "/activities/{activity}/resume", Summary: "End the pause of an activity", Right: Operate, Effect: Changes})
+)
+
+func laneOperations() []Entry {
+	return []Entry{ListLanes, ListPauses, PauseLane, ResumeLane, PauseActivity, ResumeActivity}
+}
+
+// LaneInput names the lane that an operation is about.
+type LaneInput struct {
+	Lane string `path:"lane" doc:"Name of the lane."`
+}
+
+// LaneReasonInput names a lane and a reason.
+type LaneReasonInput struct {
+	Lane string `path:"lane" doc:"Name of the lane."`
+	Body struct {
+		Reason string `json:"reason,omitempty"`
+	}
+}
+
+// ActivityInput names the activity that an operation is about.
+type ActivityInput struct {
+	Activity string `path:"activity" doc:"Name of the activity."`
+}
+
+// ActivityReasonInput names an activity and a reason.
+type ActivityReasonInput struct {
+	Activity string `path:"activity" doc:"Name of the activity."`
+	Body     struct {
+		Reason string `json:"reason,omitempty"`
+	}
+}
+
+// Lane is the state of a lane.
+type Lane struct {
+	Name        string      `json:"name"`
+	PausedAt    time.Time   `json:"paused_at,omitzero"`
+	PausedBy    string      `json:"paused_by,omitempty"`
+	PauseReason string      `json:"pause_reason,omitempty"`
+	Eligible    int         `json:"eligible" doc:"Nodes that wait for a worker."`
+	Delayed     int         `json:"delayed"`
+	Active      int         `json:"active"`
+	Suspended   int         `json:"suspended"`
+	Blocked     LaneBlocked `json:"blocked"`
+	Oldest      time.Time   `json:"oldest,omitzero" doc:"Creation of the oldest node that waits for a worker."`
+}
+
+// LaneBlocked counts nodes by what they wait for.
+type LaneBlocked struct {
+	Dependencies int `json:"dependencies"`
+	Budget       int `json:"budget"`
+	Quota        int `json:"quota"`
+	Route        int `json:"route" doc:"No worker has registered the activity or offers the capabilities."`
+	Operator     int `json:"operator"`
+}
+
+// Pause is a paused lane or activity.
+type Pause struct {
+	Lane     string    `json:"lane,omitempty"`
+	Activity string    `json:"activity,omitempty"`
+	Since    time.Time `json:"since"`
+	By       string    `json:"by,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
+}

@@ -1,0 +1,111 @@
+package api
+
+import "time"
+
+// Operations of limits.
+var (
+	ListLimits = call[Empty, Page[Limit]](Operation{Name: "list-limits", Group: "limits", Method: "GET", Path: "/limits",
+		Summary: "List the limits", Right: View, Effect: Reads})
+	GetLimit = call[LimitInput, Limit](Operation{Name: "get-limit", Group: "limits", Method: "GET", Path: "/limits/{limit}",
+		Summary: "Show a limit; its ETag is for changes", Right: View, Effect: Reads})
+	SetLimit = call[SetLimitInput, Limit](Operation{Name: "set-limit", Group: "limits", Method: "PUT", Path: "/limits/{limit}",
+		Summary: "Set a limit instead of what flows declare", Right: Operate, Effect: Changes})
+	ResetLimit = call[LimitInput, Empty](Operation{Name: "reset-limit", Group: "limits", Method: "DELETE", Path: "/limits/{limit}",
+		Summary: "Return to the limit that flows declare", Right: Operate, Effect: Changes})
+)
+
+func limitOperations() []Entry { return []Entry{ListLimits, GetLimit, SetLimit, ResetLimit} }
+
+// LimitInput names the limit that an operation is about.
+type LimitInput struct {
+	Limit string `path:"limit" doc:"Name of the limit."`
+	Key   string `query:"key" doc:"Key of a limit with keys."`
+}
+
+// SetLimitInput is a new limit.
+type SetLimitInput struct {
+	LimitInput
+	Conditional
+	Body struct {
+		AtMost int      `json:"at_most,omitempty" minimum:"0" doc:"Starts within per; 0 is no bound."`
+		Per    Duration `json:"per,omitzero"`
+		AtOnce int      `json:"at_once,omitempty" minimum:"0" doc:"Executions at a time; 0 is no bound."`
+	}
+}
+
+// Limit is the state of a limit.
+type Limit struct {
+	Name    string   `json:"name"`
+	Key     string   `json:"key,omitempty"`
+	AtMost  int      `json:"at_most,omitempty"`
+	Per     Duration `json:"per,omitzero"`
+	AtOnce  int      `json:"at_once,omitempty"`
+	Set     bool     `json:"set" doc:"An operator has set it."`
+	Running int      `json:"running"`
+	Started int      `json:"started" doc:"Starts within the last per."`
+	Waiting int      `json:"waiting"`
+}
+
+// Operations of budgets.
+var (
+	ListBudgets = call[Empty, Page[Budget]](Operation{Name: "list-budgets", Group: "budgets", Method: "GET", Path: "/budgets",
+		Summary: "List the budgets", Right: View, Effect: Reads})
+	GetBudget = call[BudgetInput, Budget](Operation{Name: "get-budget", Group: "budgets", Method: "GET", Path: "/budgets/{budget}",
+		Summary: "Show a budget; its ETag is for changes", Right: View, Effect: Reads})
+	SetBudget = call[SetBudgetInput, Budget](Operation{Name: "set-budget", Group: "budgets", Method: "PUT", Path: "/budgets/{budget}",
+		Summary: "Set the limits of a budget", Right: Operate, Effect: Changes})
+	ResetBudget = call[BudgetInput, Empty](Operation{Name: "reset-budget", Group: "budgets", Method: "POST", Path: "/budgets/{budget}/reset",
+		Summary: "Set what is spent of a budget to nothing", Right: Operate, Effect: Changes})
+	DeleteBudget = call[BudgetInput, Empty](Operation{Name: "delete-budget", Group: "budgets", Method: "DELETE", Path: "/budgets/{budget}",
+		Summary: "Delete a budget", Right: Administer, Effect: Destroys})
+)
+
+func budgetOperations() []Entry {
+	return []Entry{ListBudgets, GetBudget, SetBudget, ResetBudget, DeleteBudget}
+}
+
+// BudgetInput names the budget that an operation is about.
+type BudgetInput struct {
+	Budget string `path:"budget" doc:"Name of the budget."`
+	Key    string `query:"key" doc:"Key of a shared budget with keys."`
+	Flow   string `query:"flow" doc:"Flow that owns the budget."`
+	Run    string `query:"run" doc:"Run that owns the budget."`
+}
+
+// SetBudgetInput has the limits of a budget.
+type SetBudgetInput struct {
+	BudgetInput
+	Conditional
+	Body struct {
+		Hard       map[string]int64 `json:"hard,omitempty" doc:"Hard limit of each dimension."`
+		Soft       map[string]int64 `json:"soft,omitempty" doc:"Soft limit of each dimension."`
+		ResetEvery Duration         `json:"reset_every,omitzero"`
+		Effect     string           `json:"effect,omitempty" doc:"What a hard limit does, as flow.OnExceeded has it."`
+	}
+}
+
+// Budget is the state of a budget.
+type Budget struct {
+	Name         string         `json:"name"`
+	Key          string         `json:"key,omitempty"`
+	Flow         string         `json:"flow,omitempty"`
+	Run          string         `json:"run,omitempty"`
+	Effect       string         `json:"effect,omitempty"`
+	ResetEvery   Duration       `json:"reset_every,omitzero"`
+	ResetsAt     time.Time      `json:"resets_at,omitzero"`
+	Set          bool           `json:"set" doc:"An operator has set its limits."`
+	UsedUp       string         `json:"used_up,omitempty" doc:"Why nodes that use it do not start."`
+	Amounts      []BudgetAmount `json:"amounts"`
+	Breaches     int            `json:"breaches"`
+	SoftBreaches int            `json:"soft_breaches"`
+	Resets       int            `json:"resets"`
+}
+
+// BudgetAmount is the state of one dimension of a budget.
+type BudgetAmount struct {
+	Dimension string `json:"dimension"`
+	Spent     int64  `json:"spent"`
+	Reserved  int64  `json:"reserved"`
+	Hard      int64  `json:"hard,omitempty"`
+	Soft      int64  `json:"soft,omitempty"`
+}

@@ -1,0 +1,159 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/runtime/why"
+)
+
+// Operations of nodes.
+var (
+	GetNode = call[GetNodeInput, Node](Operation{Name: "get-node", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}",
+		Summary: "Describe a node with its attempts", Right: View, Effect: Reads})
+	ListItems = call[ListItemsInput, Page[Item]](Operation{Name: "list-items", Group: "nodes", Method: "GET",
+		Path: "/runs/{flow}/{run}/nodes/{node}/items", Summary: "List the items of a map", Right: ReadPayloads, Effect: Reads})
+	FollowLogs = stream[FollowLogsInput, LogLine](Operation{Name: "follow-logs", Group: "nodes", Method: "GET",
+		Path: "/runs/{flow}/{run}/nodes/{node}/logs", Summary: "Follow what the attempts of a node log", Right: ReadPayloads, Effect: Reads})
+	FollowFrames = stream[FollowFramesInput, Frame](Operation{Name: "follow-frames", Group: "nodes", Method: "GET",
+		Path: "/runs/{flow}/{run}/nodes/{node}/stream", Summary: "Follow the frames that a node emits", Right: ReadPayloads, Effect: Reads})
+	CancelNode = call[NodeReasonInput, Empty](Operation{Name: "cancel-node", Group: "nodes", Method: "POST",
+		Path: "/runs/{flow}/{run}/nodes/{node}/cancel", Summary: "Cancel a node", Right: Operate, Effect: Destroys})
+	SetNodePriority = call[NodePriorityInput, Empty](Operation{Name: "set-node-priority", Group: "nodes", Method: "PUT",
+		Path: "/runs/{flow}/{run}/nodes/{node}/priority", Summary: "Change the priority of a node", Right: Operate, Effect: Changes})
+)
+
+func nodeOperations() []Entry {
+	return []Entry{GetNode, ListItems, FollowLogs, FollowFrames, CancelNode, SetNodePriority}
+}
+
+// NodeName names a node of a run.
+type NodeName struct {
+	RunName
+	Node string `path:"node" doc:"Name of the node."`
+}
+
+// GetNodeInput says how much of a node is described.
+type GetNodeInput struct {
+	NodeName
+	Values bool `query:"values" doc:"With input and result, whole; requires the right payloads:read."`
+}
+
+// Node is the state of a node.
+type Node struct {
+	Node           string             `json:"node"`
+	Kind           string             `json:"kind"`
+	Activity       string             `json:"activity,omitempty"`
+	Lane           string             `json:"lane,omitempty"`
+	Capabilities   []string           `json:"capabilities,omitempty"`
+	Execution      string             `json:"execution"`
+	State          string             `json:"state"`
+	Waiting        *why.Explanation   `json:"waiting,omitempty" doc:"Why the node does not run."`
+	Attempts       int                `json:"attempts"`
+	Retries        int                `json:"retries,omitempty"`
+	Reclaims       int                `json:"reclaims,omitempty" doc:"Attempts after the loss of a worker."`
+	Replays        int                `json:"replays,omitempty"`
+	Worker         string             `json:"worker,omitempty"`
+	Percent        float64            `json:"percent,omitempty"`
+	Message        string             `json:"message,omitempty"`
+	Reason         string             `json:"reason,omitempty"`
+	Category       string             `json:"category,omitempty"`
+	CreatedAt      time.Time          `json:"created_at,omitzero"`
+	StartedAt      time.Time          `json:"started_at,omitzero"`
+	ClaimedAt      time.Time          `json:"claimed_at,omitzero"`
+	CompletedAt    time.Time          `json:"completed_at,omitzero"`
+	DueAt          time.Time          `json:"due_at,omitzero" doc:"Next attempt, or end of a delay."`
+	LeaseExpiresAt time.Time          `json:"lease_expires_at,omitzero"`
+	Overdue        Duration           `json:"overdue,omitzero"`
+	Child          *Child             `json:"child,omitempty" doc:"The child run of a map or sub-flow."`
+	Waits          []Wait             `json:"waits,omitempty"`
+	Input          *Value             `json:"input,omitempty"`
+	Result         *Value             `json:"result,omitempty"`
+	History        []describe.Attempt `json:"history,omitempty"`
+}
+
+// Child is the child run of a node.
+type Child struct {
+	Flow      string `json:"flow"`
+	Run       string `json:"run"`
+	State     string `json:"state,omitempty"`
+	Total     int    `json:"total"`
+	Open      int    `json:"open"`
+	Succeeded int    `json:"succeeded"`
+	Failed    int    `json:"failed,omitempty"`
+	Expired   int    `json:"expired,omitempty"`
+	Cancelled int    `json:"cancelled,omitempty"`
+	Skipped   int    `json:"skipped,omitempty"`
+}
+
+// ListItemsInput says which items of a map are listed.
+type ListItemsInput struct {
+	NodeName
+	Paging
+}
+
+// Item is an item of a map.
+type Item struct {
+	Index    int             `json:"index"`
+	Name     string          `json:"name"`
+	State    string          `json:"state"`
+	Attempts int             `json:"attempts"`
+	Result   json.RawMessage `json:"result,omitempty"`
+	Reason   string          `json:"reason,omitempty"`
+	Category string          `json:"category,omitempty"`
+}
+
+// FollowLogsInput selects lines.
+type FollowLogsInput struct {
+	NodeName
+	Follow
+	Attempt int `query:"attempt" minimum:"0" doc:"Only this attempt; 0 is all of them."`
+}
+
+// LogLine is a record that an attempt logged.
+type LogLine struct {
+	Cursor    string          `json:"cursor"`
+	Attempt   int             `json:"attempt"`
+	At        time.Time       `json:"at,omitzero"`
+	Level     string          `json:"level"`
+	Message   string          `json:"message"`
+	Attrs     json.RawMessage `json:"attrs,omitempty"`
+	Shortened bool            `json:"shortened,omitempty"`
+	Cut       int             `json:"cut,omitempty" doc:"Lines that were not stored, in the last line of an attempt that logged too much."`
+}
+
+// FollowFramesInput says where the frames begin.
+type FollowFramesInput struct {
+	NodeName
+	Follow
+}
+
+// Frame is what an attempt emitted.
+type Frame struct {
+	Cursor  string    `json:"cursor"`
+	Attempt int       `json:"attempt"`
+	Kind    string    `json:"kind"`
+	At      time.Time `json:"at"`
+	// JSON is the payload if it is JSON; Data anything else.
+	JSON          json.RawMessage `json:"json,omitempty"`
+	Data          []byte          `json:"data,omitempty"`
+	Encoding      string          `json:"encoding"`
+	CorrelationID string          `json:"correlation_id,omitempty"`
+}
+
+// NodeReasonInput names a node and a reason.
+type NodeReasonInput struct {
+	NodeName
+	Body struct {
+		Reason string `json:"reason,omitempty"`
+	}
+}
+
+// NodePriorityInput is a new priority of a node.
+type NodePriorityInput struct {
+	NodeName
+	Body struct {
+		Priority int `json:"priority" minimum:"0"`
+	}
+}

@@ -1,0 +1,113 @@
+package api
+
+import (
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime/inspection"
+)
+
+// Operations that look at all runs and at the deployment.
+var (
+	CountRuns = call[CountRunsInput, Page[RunCount]](Operation{Name: "count-runs", Group: "observe", Method: "GET", Path: "/counts",
+		Summary: "Count runs by flow, state and hour", Right: View, Effect: Reads, Query: QueryRuns})
+	FollowFeed = stream[FollowFeedInput, FeedEvent](Operation{Name: "follow-feed", Group: "observe", Method: "GET", Path: "/feed",
+		Summary: "Follow what happens to all runs", Right: View, Effect: Reads})
+	ListAudit = call[ListAuditInput, Page[AuditEntry]](Operation{Name: "list-audit", Group: "observe", Method: "GET", Path: "/audit",
+		Summary: "List who has changed what, the latest first", Right: View, Effect: Reads})
+	Inspect = call[Empty, Inspection](Operation{Name: "inspect", Group: "observe", Method: "GET", Path: "/inspection",
+		Summary: "Find what can lose or stop work", Right: View, Effect: Reads})
+	ListDuties = call[Empty, Page[Duty]](Operation{Name: "list-duties", Group: "observe", Method: "GET", Path: "/duties",
+		Summary: "List the duties of keepers", Right: View, Effect: Reads})
+	RunDuty = call[DutyInput, DutyReport](Operation{Name: "run-duty", Group: "observe", Method: "POST", Path: "/duties/{duty}/run",
+		Summary: "Carry out a duty of keepers now", Right: Administer, Effect: Changes})
+)
+
+func observeOperations() []Entry {
+	return []Entry{CountRuns, FollowFeed, ListAudit, Inspect, ListDuties, RunDuty}
+}
+
+// CountRunsInput says how runs are counted.
+type CountRunsInput struct {
+	By    []string `query:"by" enum:"flow,state,hour" doc:"What to group by; absent for one count."`
+	Query Values   `json:"-"`
+}
+
+// RunCount is how many runs there are in a group.
+type RunCount struct {
+	Flow  string    `json:"flow,omitempty"`
+	State string    `json:"state,omitempty"`
+	Hour  time.Time `json:"hour,omitzero"`
+	Runs  int       `json:"runs"`
+}
+
+// FollowFeedInput selects events.
+type FollowFeedInput struct {
+	Follow
+	Flow     string   `query:"flow" doc:"Only runs of this flow."`
+	Kinds    []string `query:"kind" doc:"Only events of these kinds."`
+	Children bool     `query:"children" doc:"With child runs of maps and sub-flows."`
+}
+
+// FeedEvent is something that happened to a run.
+type FeedEvent struct {
+	Cursor string    `json:"cursor"`
+	Kind   string    `json:"kind"`
+	Flow   string    `json:"flow"`
+	Run    string    `json:"run"`
+	Child  bool      `json:"child,omitempty"`
+	Node   string    `json:"node,omitempty"`
+	Detail string    `json:"detail,omitempty"`
+	At     time.Time `json:"at"`
+}
+
+// ListAuditInput selects entries.
+type ListAuditInput struct {
+	Paging
+	Actor  string    `query:"actor"`
+	Action string    `query:"action"`
+	Name   string    `query:"name" doc:"What was changed."`
+	From   time.Time `query:"from"`
+	Before time.Time `query:"before"`
+}
+
+// AuditEntry is one action.
+type AuditEntry struct {
+	ID      string    `json:"id"`
+	At      time.Time `json:"at"`
+	Actor   string    `json:"actor"`
+	Action  string    `json:"action"`
+	Name    string    `json:"name,omitempty"`
+	Detail  string    `json:"detail,omitempty"`
+	Failure string    `json:"failure,omitempty" doc:"Why the action was not carried out, or not all of it."`
+}
+
+// Inspection is what was found.
+type Inspection struct {
+	// Worst is the worst severity: info, warning or error.
+	Worst    string               `json:"worst"`
+	Findings []inspection.Finding `json:"findings"`
+}
+
+// Duty is one kind of a keeper's work.
+type Duty struct {
+	Name    string   `json:"name"`
+	Summary string   `json:"summary"`
+	Every   Duration `json:"every" doc:"Longest time between two steps in a partition."`
+}
+
+// DutyInput names the duty that an operation is about.
+type DutyInput struct {
+	Duty string `path:"duty" doc:"Name of the duty."`
+}
+
+// DutyReport is the result of a duty.
+type DutyReport struct {
+	Duty       string           `json:"duty"`
+	Partitions int              `json:"partitions"`
+	Steps      int              `json:"steps"`
+	Done       int64            `json:"done"`
+	Lag        Duration         `json:"lag"`
+	Remaining  int              `json:"remaining"`
+	Repaired   map[string]int64 `json:"repaired,omitempty"`
+	Took       Duration         `json:"took"`
+}

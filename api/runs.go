@@ -1,0 +1,245 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Operations of runs.
+var (
+	ListRuns = call[ListRunsInput, Page[Run]](Operation{Name: "list-runs", Group: "runs", Method: "GET", Path: "/runs",
+		Summary: "Find runs", Right: View, Effect: Reads, Query: QueryRuns})
+	StartRun = call[StartRunInput, StartedRun](Operation{Name: "start-run", Group: "runs", Method: "POST", Path: "/flows/{flow}/runs",
+		Summary: "Start a run of a published flow; the same id and input again is the same run", Right: Operate, Effect: Changes, Created: true})
+	GetRun = call[GetRunInput, RunDetail](Operation{Name: "get-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}",
+		Summary: "Describe a run, its nodes, and why those that wait do", Right: View, Effect: Reads})
+	GetResult = call[GetResultInput, Result](Operation{Name: "get-result", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/result",
+		Summary: "Wait for the end of a run and return its result", Right: ReadPayloads, Effect: Reads})
+	FollowRun = stream[FollowRunInput, RunEvent](Operation{Name: "follow-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/events",
+		Summary: "Follow the events of a run", Right: View, Effect: Reads})
+	GetRunGraph = call[GetRunGraphInput, Drawing](Operation{Name: "get-run-graph", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/graph",
+		Summary: "Draw the graph of a run", Right: View, Effect: Reads})
+	CancelRun = call[CancelRunInput, Empty](Operation{Name: "cancel-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/cancel",
+		Summary: "Cancel a run", Right: Operate, Effect: Destroys})
+	RerunRun = call[RerunInput, Empty](Operation{Name: "rerun-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/rerun",
+		Summary: "Run nodes of a run that is over again", Right: Operate, Effect: Changes})
+	PauseRun = call[ReasonInput, Empty](Operation{Name: "pause-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/pause",
+		Summary: "Keep nodes of a run from starting", Right: Operate, Effect: Changes})
+	ResumeRun = call[RunInput, Empty](Operation{Name: "resume-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/resume",
+		Summary: "End the pause of a run", Right: Operate, Effect: Changes})
+	SetRunPriority = call[PriorityInput, Empty](Operation{Name: "set-run-priority", Group: "runs", Method: "PUT", Path: "/runs/{flow}/{run}/priority",
+		Summary: "Change the priority of all nodes of a run that have not ended", Right: Operate, Effect: Changes})
+	MoveRunStart = call[MoveStartInput, Empty](Operation{Name: "move-run-start", Group: "runs", Method: "PUT", Path: "/runs/{flow}/{run}/start",
+		Summary: "Move the start of a run that has not started", Right: Operate, Effect: Changes})
+	PurgeRun = call[RunInput, Empty](Operation{Name: "purge-run", Group: "runs", Method: "DELETE", Path: "/runs/{flow}/{run}",
+		Summary: "Remove a run that is over", Right: Administer, Effect: Destroys})
+)
+
+func runOperations() []Entry {
+	return []Entry{ListRuns, StartRun, GetRun, GetResult, FollowRun, GetRunGraph, CancelRun, RerunRun, PauseRun, ResumeRun,
+		SetRunPriority, MoveRunStart, PurgeRun}
+}
+
+// RunName names a run.
+type RunName struct {
+	Flow string `path:"flow" doc:"Name of the flow."`
+	Run  string `path:"run" doc:"Id of the run, percent-encoded."`
+}
+
+// RunInput names the run that an operation is about.
+type RunInput struct{ RunName }
+
+// ListRunsInput selects runs.
+type ListRunsInput struct {
+	Paging
+	Query Values `json:"-"`
+}
+
+// Run is a run in a list.
+type Run struct {
+	Flow       string            `json:"flow"`
+	Run        string            `json:"run"`
+	State      string            `json:"state" doc:"running, succeeded, failed, cancelled or expired"`
+	CreatedAt  time.Time         `json:"created_at"`
+	StartsAt   time.Time         `json:"starts_at,omitzero" doc:"When a run that was started for later begins."`
+	ClosedAt   time.Time         `json:"closed_at,omitzero" doc:"When its last node ended."`
+	PausedAt   time.Time         `json:"paused_at,omitzero"`
+	FailedNode string            `json:"failed_node,omitempty" doc:"The node that failed first."`
+	Nodes      NodeCounts        `json:"nodes"`
+	Tags       map[string]string `json:"tags,omitempty"`
+}
+
+// NodeCounts counts the nodes of a run by outcome. Those that are not listed succeeded.
+type NodeCounts struct {
+	All       int `json:"all"`
+	Open      int `json:"open"`
+	Failed    int `json:"failed,omitempty"`
+	Cancelled int `json:"cancelled,omitempty"`
+	Expired   int `json:"expired,omitempty"`
+	Skipped   int `json:"skipped,omitempty"`
+}
+
+// StartRunInput starts a run.
+type StartRunInput struct {
+	Flow string `path:"flow" doc:"Name of a published flow."`
+	Body struct {
+		ID       string            `json:"id,omitempty" doc:"Id of the run, 1 to 256 bytes; a random one if it is absent. The same id and input again is the same run."`
+		Input    json.RawMessage   `json:"input,omitempty" doc:"Input of the flow, checked against its schema."`
+		Tags     map[string]string `json:"tags,omitempty"`
+		Priority *int              `json:"priority,omitempty"`
+		Deadline Duration          `json:"deadline,omitzero" doc:"Longest time from start to end, instead of that of the flow."`
+		StartAt  time.Time         `json:"start_at,omitzero" doc:"When the run begins; absent for at once."`
+		Delay    Duration          `json:"delay,omitzero" doc:"Begin after this time instead of at once."`
+		Memo     json.RawMessage   `json:"memo,omitempty" doc:"A note for people, any JSON of at most 16 KiB."`
+	}
+}
+
+// StartedRun is a run that was started, or was there before.
+type StartedRun struct {
+	Flow string `json:"flow"`
+	Run  string `json:"run"`
+	// Existed reports whether the run was there before: the reply has status 200 then, not 201.
+	Existed bool `json:"existed,omitempty"`
+}
+
+// GetRunInput says how much of a run is described.
+type GetRunInput struct {
+	RunName
+	Values   bool   `query:"values" doc:"With inputs and results; requires the right payloads:read."`
+	Bytes    int    `query:"value_bytes" minimum:"0" maximum:"1048576" doc:"Most bytes of each value; 0 is 4096."`
+	Attempts bool   `query:"attempts" doc:"With the attempts of each node."`
+	Cursor   string `query:"cursor" doc:"Where the page of nodes begins."`
+	Nodes    int    `query:"nodes" minimum:"0" maximum:"500" doc:"Most nodes of a page; 0 is 500."`
+}
+
+// GetResultInput says how long to wait for the end of a run.
+type GetResultInput struct {
+	RunName
+	Wait Duration `query:"wait" doc:"How long to wait for the end, at most 30s."`
+}
+
+// Result is how a run ended.
+type Result struct {
+	State string `json:"state"`
+	// Value is the result of a run that succeeded.
+	Value *Value `json:"value,omitempty"`
+	// FailedNode, Reason and Category say why a run did not.
+	FailedNode string `json:"failed_node,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+	Category   string `json:"category,omitempty"`
+}
+
+// FollowRunInput says where the events begin.
+type FollowRunInput struct {
+	RunName
+	Follow
+}
+
+// RunEvent is something that happened in a run.
+type RunEvent struct {
+	ID      string    `json:"id"`
+	At      time.Time `json:"at"`
+	Kind    string    `json:"kind"`
+	Node    string    `json:"node,omitempty"`
+	Attempt int       `json:"attempt,omitempty"`
+	Detail  string    `json:"detail,omitempty"`
+	Percent float64   `json:"percent,omitempty"`
+	Message string    `json:"message,omitempty"`
+}
+
+// GetRunGraphInput says how a graph is drawn.
+type GetRunGraphInput struct {
+	RunName
+	Format string `query:"format" enum:"mermaid,dot,outline" default:"mermaid"`
+}
+
+// Drawing is a graph as text.
+type Drawing struct {
+	Format string `json:"format"`
+	Text   string `json:"text"`
+}
+
+// CancelRunInput cancels a run.
+type CancelRunInput struct {
+	RunName
+	Body struct {
+		Reason      string `json:"reason,omitempty"`
+		PendingOnly bool   `json:"pending_only,omitempty" doc:"Let running nodes finish."`
+	}
+}
+
+// RerunInput selects what runs again.
+type RerunInput struct {
+	RunName
+	Body struct {
+		Scope string `json:"scope" enum:"failed,from,all" doc:"What did not succeed; a node and everything behind it; everything."`
+		Node  string `json:"node,omitempty" doc:"The node of scope from."`
+	}
+}
+
+// ReasonInput names a run and a reason.
+type ReasonInput struct {
+	RunName
+	Body struct {
+		Reason string `json:"reason,omitempty"`
+	}
+}
+
+// PriorityInput is a new priority of a run.
+type PriorityInput struct {
+	RunName
+	Body struct {
+		Priority int `json:"priority" minimum:"0"`
+	}
+}
+
+// MoveStartInput is a new time of the start of a run.
+type MoveStartInput struct {
+	RunName
+	Body struct {
+		StartAt time.Time `json:"start_at"`
+	}
+}
+
+// RunDetail is the state of a run at one moment.
+type RunDetail struct {
+	Flow         string          `json:"flow"`
+	Run          string          `json:"run"`
+	FlowID       string          `json:"flow_id"`
+	State        string          `json:"state"`
+	FailedNode   string          `json:"failed_node,omitempty"`
+	Reason       string          `json:"reason,omitempty"`
+	Category     string          `json:"category,omitempty"`
+	StartedBy    string          `json:"started_by,omitempty"`
+	CancelReason string          `json:"cancel_reason,omitempty"`
+	CancelledBy  string          `json:"cancelled_by,omitempty"`
+	CreatedAt    time.Time       `json:"created_at"`
+	StartsAt     time.Time       `json:"starts_at,omitzero"`
+	ClosedAt     time.Time       `json:"closed_at,omitzero"`
+	DeadlineAt   time.Time       `json:"deadline_at,omitzero"`
+	Memo         json.RawMessage `json:"memo,omitempty"`
+	Overdue      Duration        `json:"overdue,omitzero" doc:"How far the run is past its deadline without having expired."`
+	NoKeeper     bool            `json:"no_keeper,omitempty" doc:"Something is overdue and no keeper is connected."`
+	PausedAt     time.Time       `json:"paused_at,omitzero"`
+	PausedBy     string          `json:"paused_by,omitempty"`
+	PauseReason  string          `json:"pause_reason,omitempty"`
+	Reruns       int             `json:"reruns,omitempty"`
+	LastRerun    *Rerun          `json:"last_rerun,omitempty"`
+	Schedule     string          `json:"schedule,omitempty"`
+	FireAt       time.Time       `json:"fire_at,omitzero"`
+	Parent       string          `json:"parent,omitempty" doc:"Execution of the node whose child run it is."`
+	OpenNodes    int             `json:"open_nodes"`
+	Budgets      []Budget        `json:"budgets,omitempty"`
+	Input        *Value          `json:"input,omitempty"`
+	Result       *Value          `json:"result,omitempty"`
+	Nodes        []Node          `json:"nodes"`
+	Next         string          `json:"next,omitempty" doc:"Cursor of the next page of nodes."`
+}
+
+// Rerun is how a run was run again the last time.
+type Rerun struct {
+	At    time.Time `json:"at"`
+	By    string    `json:"by,omitempty"`
+	Scope string    `json:"scope"`
+	Nodes int       `json:"nodes"`
+}

@@ -1,0 +1,108 @@
+package api
+
+import "time"
+
+// Operations of the server itself.
+var (
+	GetServer = call[Empty, ServerInfo](Operation{Name: "get-server", Group: "server", Method: "GET", Path: "/server",
+		Summary: "Show what the server is and who one is to it", Right: View, Effect: Reads})
+	ListTokens = call[Empty, Page[Token]](Operation{Name: "list-tokens", Group: "server", Method: "GET", Path: "/tokens",
+		Summary: "List the tokens, without their secrets", Right: Administer, Effect: Reads})
+	CreateToken = call[CreateTokenInput, CreatedToken](Operation{Name: "create-token", Group: "server", Method: "POST", Path: "/tokens",
+		Summary: "Create a token; its text is shown once", Right: Administer, Effect: Changes, Created: true})
+	DeleteToken = call[TokenNameInput, Empty](Operation{Name: "delete-token", Group: "server", Method: "DELETE", Path: "/tokens/{token}",
+		Summary: "Delete a token; it ends at once", Right: Administer, Effect: Destroys})
+	RotateSecrets = call[RotateSecretsInput, RotatedSecrets](Operation{Name: "rotate-secrets", Group: "server", Method: "POST", Path: "/secrets/rotate",
+		Summary: "Sign the tokens of waits with a new secret", Right: Administer, Effect: Changes})
+)
+
+func serverOperations() []Entry {
+	return []Entry{GetServer, ListTokens, CreateToken, DeleteToken, RotateSecrets}
+}
+
+// ServerInfo is what the server is.
+type ServerInfo struct {
+	Version   string    `json:"version"`
+	Namespace string    `json:"namespace"`
+	Engine    string    `json:"engine" doc:"embedded, in memory, or the scheme of its URL"`
+	ReadOnly  bool      `json:"read_only,omitempty"`
+	Principal Principal `json:"principal"`
+}
+
+// Principal is who calls, as the server knows them.
+type Principal struct {
+	Name   string  `json:"name"`
+	Login  string  `json:"login" doc:"How they logged in: none, token, oidc, certificate or proxy."`
+	Rights []Right `json:"rights"`
+	Flows  string  `json:"flows,omitempty" doc:"Pattern of the flows that they may see; absent for all."`
+}
+
+// Role is a set of rights.
+type Role string
+
+// Roles.
+const (
+	Viewer   Role = "viewer"
+	Operator Role = "operator"
+	Admin    Role = "admin"
+)
+
+// Rights returns the rights of the role; none for an unknown one.
+func (r Role) Rights() []Right {
+	switch r {
+	case Viewer:
+		return []Right{View}
+	case Operator:
+		return []Right{View, ReadPayloads, Approve, Operate}
+	case Admin:
+		return Rights()
+	default:
+		return nil
+	}
+}
+
+// Token is a token without its secret.
+type Token struct {
+	Name      string    `json:"name"`
+	Role      Role      `json:"role" enum:"viewer,operator,admin"`
+	Rights    []Right   `json:"rights,omitempty" doc:"Rights beside those of the role."`
+	Flows     string    `json:"flows,omitempty" doc:"Pattern of the flows that it may see and act on, such as billing-*; absent for all."`
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by,omitempty"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+}
+
+// CreateTokenInput describes a new token.
+type CreateTokenInput struct {
+	Body struct {
+		Name    string   `json:"name" minLength:"1" maxLength:"128"`
+		Role    Role     `json:"role" enum:"viewer,operator,admin"`
+		Rights  []Right  `json:"rights,omitempty" enum:"approve,payloads:read"`
+		Flows   string   `json:"flows,omitempty" maxLength:"256"`
+		Expires Duration `json:"expires,omitzero" doc:"How long it is valid; absent for ever."`
+	}
+}
+
+// CreatedToken is a new token with its text.
+type CreatedToken struct {
+	Token
+	Text string `json:"text" doc:"The token. It cannot be shown again."`
+}
+
+// TokenNameInput names the token that an operation is about.
+type TokenNameInput struct {
+	Token string `path:"token" doc:"Name of the token."`
+}
+
+// RotateSecretsInput says how long old tokens stay valid.
+type RotateSecretsInput struct {
+	Body struct {
+		Grace Duration `json:"grace,omitzero" doc:"How long tokens signed with the old secret are valid; absent for a day."`
+	}
+}
+
+// RotatedSecrets is the result of a rotation.
+type RotatedSecrets struct {
+	Rotated int `json:"rotated" doc:"Partitions with the new secret."`
+	Failed  int `json:"failed,omitempty"`
+}

@@ -1,0 +1,142 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Operations of waits.
+var (
+	ListWaits = call[ListWaitsInput, Page[Wait]](Operation{Name: "list-waits", Group: "waits", Method: "GET", Path: "/waits",
+		Summary: "List the open waits of all runs", Right: View, Effect: Reads, Query: QueryWaits})
+	ListRunWaits = call[RunInput, Page[Wait]](Operation{Name: "list-run-waits", Group: "waits", Method: "GET", Path: "/runs/{flow}/{run}/waits",
+		Summary: "List the open waits of a run and its child runs", Right: View, Effect: Reads})
+	SignalRun = call[SignalRunInput, Delivery](Operation{Name: "signal-run", Group: "waits", Method: "POST", Path: "/runs/{flow}/{run}/signals",
+		Summary: "Answer a wait of a run, by node and step", Right: Approve, Effect: Changes})
+	SignalToken = call[SignalTokenInput, Delivery](Operation{Name: "signal-token", Group: "waits", Method: "POST", Path: "/signals",
+		Summary: "Answer a wait by its token", Right: Approve, Effect: Changes})
+	GetTokenWait = call[TokenInput, Wait](Operation{Name: "get-token-wait", Group: "waits", Method: "POST", Path: "/waits/by-token",
+		Summary: "Describe the wait that a token belongs to", Right: Approve, Effect: Reads})
+	ListSignals = call[WaitInput, Page[ReceivedSignal]](Operation{Name: "list-signals", Group: "waits", Method: "GET",
+		Path: "/runs/{flow}/{run}/waits/{wait}/signals", Summary: "List the signals that a wait has received", Right: ReadPayloads, Effect: Reads})
+	ResumeWait = call[ResumeWaitInput, Empty](Operation{Name: "resume-wait", Group: "waits", Method: "POST",
+		Path: "/runs/{flow}/{run}/waits/{wait}/resume", Summary: "End a wait with a payload, whatever it waits for", Right: Operate, Effect: Changes})
+	CancelWait = call[CancelWaitInput, Empty](Operation{Name: "cancel-wait", Group: "waits", Method: "POST",
+		Path: "/runs/{flow}/{run}/waits/{wait}/cancel", Summary: "Cancel the node that waits", Right: Operate, Effect: Destroys})
+)
+
+func waitOperations() []Entry {
+	return []Entry{ListWaits, ListRunWaits, SignalRun, SignalToken, GetTokenWait, ListSignals, ResumeWait, CancelWait}
+}
+
+// ListWaitsInput selects waits.
+type ListWaitsInput struct {
+	Paging
+	Query Values `json:"-"`
+}
+
+// Wait is a place at which a run waits for signals.
+type Wait struct {
+	ID        string            `json:"id"`
+	Flow      string            `json:"flow"`
+	Run       string            `json:"run"`
+	Node      string            `json:"node"`
+	Step      string            `json:"step,omitempty" doc:"Name of the wait in the activity; absent for a waitpoint node."`
+	State     string            `json:"state" doc:"pending, open or closed"`
+	OpenedAt  time.Time         `json:"opened_at,omitzero"`
+	TimeoutAt time.Time         `json:"timeout_at,omitzero"`
+	OnTimeout string            `json:"on_timeout,omitempty"`
+	Escalated bool              `json:"escalated,omitempty" doc:"The timeout has passed and the wait continues."`
+	Signals   []string          `json:"signals,omitempty" doc:"Names of the signals that count; absent if all do."`
+	All       bool              `json:"all,omitempty" doc:"One signal of each name is required."`
+	Distinct  bool              `json:"distinct,omitempty" doc:"Only one signal of each source counts."`
+	Needed    int               `json:"needed"`
+	Received  int               `json:"received"`
+	Title     string            `json:"title,omitempty"`
+	Question  string            `json:"question,omitempty"`
+	Audience  []string          `json:"audience,omitempty"`
+	Schema    json.RawMessage   `json:"answer_schema,omitempty" doc:"JSON Schema that the payload of an answer must satisfy."`
+	Tags      map[string]string `json:"tags,omitempty"`
+}
+
+// SignalBody is a signal.
+type SignalBody struct {
+	Name           string          `json:"name" doc:"Kind of signal, such as approve."`
+	Payload        json.RawMessage `json:"payload,omitempty"`
+	Source         string          `json:"source,omitempty" doc:"Who answers; the name of the principal if it is absent."`
+	Category       string          `json:"category,omitempty"`
+	CorrelationID  string          `json:"correlation_id,omitempty"`
+	IdempotencyKey string          `json:"idempotency_key,omitempty" doc:"A second signal with the same key gets the result of the first."`
+}
+
+// SignalRunInput is a signal to a wait by its name.
+type SignalRunInput struct {
+	RunName
+	Body struct {
+		Node string `json:"node"`
+		Step string `json:"step,omitempty"`
+		SignalBody
+	}
+}
+
+// SignalTokenInput is a signal to a wait by its token.
+type SignalTokenInput struct {
+	Body struct {
+		Token string `json:"token"`
+		SignalBody
+	}
+}
+
+// TokenInput has a token of a wait.
+type TokenInput struct {
+	Body struct {
+		Token string `json:"token"`
+	}
+}
+
+// Delivery is what became of a signal.
+type Delivery struct {
+	Outcome  string `json:"outcome" doc:"accepted, resumed, duplicate, closed or expired"`
+	SignalID string `json:"signal_id,omitempty"`
+	First    string `json:"first,omitempty" doc:"Outcome of the first delivery of a duplicate."`
+	Counts   bool   `json:"counts" doc:"The signal counts towards the end of the wait."`
+}
+
+// WaitName names a wait of a run by its id.
+type WaitName struct {
+	RunName
+	Wait string `path:"wait" doc:"Id of the wait."`
+}
+
+// WaitInput names the wait that an operation is about.
+type WaitInput struct{ WaitName }
+
+// ReceivedSignal is a signal that a wait has received.
+type ReceivedSignal struct {
+	ID            string    `json:"id"`
+	Name          string    `json:"name"`
+	Category      string    `json:"category,omitempty"`
+	Source        string    `json:"source,omitempty"`
+	CorrelationID string    `json:"correlation_id,omitempty"`
+	At            time.Time `json:"at"`
+	Counts        bool      `json:"counts"`
+	// JSON is the payload if it is JSON; Data anything else.
+	JSON json.RawMessage `json:"json,omitempty"`
+	Data []byte          `json:"data,omitempty"`
+}
+
+// ResumeWaitInput ends a wait.
+type ResumeWaitInput struct {
+	WaitName
+	Body struct {
+		Payload json.RawMessage `json:"payload,omitempty"`
+	}
+}
+
+// CancelWaitInput cancels a wait.
+type CancelWaitInput struct {
+	WaitName
+	Body struct {
+		Reason string `json:"reason,omitempty"`
+	}
+}

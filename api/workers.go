@@ -1,0 +1,41 @@
+package api
+
+import (
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime/fleet"
+)
+
+// Operations of workers.
+var (
+	ListWorkers = call[Empty, Page[Worker]](Operation{Name: "list-workers", Group: "workers", Method: "GET", Path: "/workers",
+		Summary: "List the live workers", Right: View, Effect: Reads})
+	DrainWorker = call[WorkerInput, Empty](Operation{Name: "drain-worker", Group: "workers", Method: "POST", Path: "/workers/{worker}/drain",
+		Summary: "Let a worker take no more work", Right: Operate, Effect: Destroys})
+)
+
+func workerOperations() []Entry { return []Entry{ListWorkers, DrainWorker} }
+
+// WorkerInput names the worker that an operation is about.
+type WorkerInput struct {
+	Worker string `path:"worker" doc:"Instance of the worker."`
+}
+
+// Worker is a live worker by its last report.
+type Worker struct {
+	Instance         string      `json:"instance"`
+	Name             string      `json:"name"`
+	State            fleet.State `json:"state"`
+	Host             string      `json:"host,omitempty"`
+	PID              int         `json:"pid,omitempty"`
+	Build            fleet.Build `json:"build"`
+	Lanes            []string    `json:"lanes"`
+	Activities       []string    `json:"activities"`
+	Capabilities     []string    `json:"capabilities,omitempty"`
+	Slots            int         `json:"slots"`
+	Used             int         `json:"used"`
+	Since            time.Time   `json:"since"`
+	ReportedAt       time.Time   `json:"reported_at"`
+	DrainRequestedAt time.Time   `json:"drain_requested_at,omitzero"`
+	DrainRequestedBy string      `json:"drain_requested_by,omitempty"`
+}

@@ -1,0 +1,10 @@
+// Package server serves the HTTP API of FlowFabric: the operations of package api under /api/v1, their OpenAPI document,
+// and health.
+//
+//	engine, err := runtime.Open(ctx, "valkey://localhost:6379", runtime.OpenConfig{})
+//	srv, err := server.New(server.Config{Engine: engine, Tokens: true})
+//	err = srv.Run(ctx, "localhost:8080")
+//
+// A server keeps nothing itself: any number of them can serve one engine. It runs no activities and, unless told to, no
+// keeper.
+package server

@@ -1,0 +1,61 @@
+// Package login finds out who calls the server, and what they may do.
+package login
+
+import (
+	"context"
+	"path"
+	"slices"
+
+	"github.com/flowfabric/flowfabric-go/api"
+)
+
+// Kind says how a principal has logged in.
+type Kind string
+
+// Kinds of login.
+const (
+	None        Kind = "none"
+	ByToken     Kind = "token"
+	ByOIDC      Kind = "oidc"
+	ByCert      Kind = "certificate"
+	ByProxy     Kind = "proxy"
+	anonymousID      = "anonymous"
+)
+
+// Principal is who calls.
+type Principal struct {
+	Name   string
+	Kind   Kind
+	Rights []api.Right
+	// Flows is the pattern (path.Match) of the flows that the principal may see and act on; empty for all.
+	Flows string
+}
+
+// Anonymous is the principal of a server without logins, which may do everything.
+func Anonymous() Principal { return Principal{Name: anonymousID, Kind: None, Rights: api.Rights()} }
+
+// May reports whether the principal has the right.
+func (p Principal) May(right api.Right) bool { return slices.Contains(p.Rights, right) }
+
+// Sees reports whether the principal may see runs of the flow.
+func (p Principal) Sees(flow string) bool {
+	if p.Flows == "" {
+		return true
+	}
+	ok, err := path.Match(p.Flows, flow)
+	return ok && err == nil
+}
+
+// Restricted reports whether the principal is bound to some flows.
+func (p Principal) Restricted() bool { return p.Flows != "" }
+
+type key struct{}
+
+// With returns a context that has the principal.
+func With(ctx context.Context, p Principal) context.Context { return context.WithValue(ctx, key{}, p) }
+
+// From returns the principal of a context; one without rights if it has none.
+func From(ctx context.Context) Principal {
+	p, _ := ctx.Value(key{}).(Principal)
+	return p
+}

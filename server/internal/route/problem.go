@@ -1,0 +1,164 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/serverstore"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/bulk"
+	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
+	"github.com/flowfabric/flowfabric-go/server/internal/service"
+)
+
+// meaning is how an error is answered.
+type meaning struct {
+	err       error
+	status    int
+	code      string
+	retryable bool
+}
+
+// meanings has the errors of operations; the first that matches counts.
+var meanings = []meaning{
+	{service.ErrForbidden, http.StatusForbidden, "forbidden", false},
+	{runtime.ErrRunNotFound, http.StatusNotFound, "run_not_found", false},
+	{runtime.ErrUnknownNode, http.StatusNotFound, "node_not_found", false},
+	{enginecore.ErrFlowNotPublished, http.StatusNotFound, "flow_not_published", false},
+	{runtime.ErrScheduleNotFound, http.StatusNotFound, "schedule_not_found", false},
+	{service.ErrLimitNotFound, http.StatusNotFound, "limit_not_found", false},
+	{runtime.ErrBudgetNotFound, http.StatusNotFound, "budget_not_found", false},
+	{enginecore.ErrWorkerNotFound, http.StatusNotFound, "worker_not_found", false},
+	{bulk.ErrNotFound, http.StatusNotFound, "bulk_job_not_found", false},
+	{service.ErrWaitNotFound, http.StatusNotFound, "wait_not_found", false},
+	{serverstore.ErrTokenNotFound, http.StatusNotFound, "token_not_found", false},
+	{admin.ErrUnknownKeeperTask, http.StatusNotFound, "duty_not_found", false},
+	{runtime.ErrNoItems, http.StatusNotFound, "no_items", false},
+	{runtime.ErrInvalidToken, http.StatusForbidden, "invalid_token", false},
+	{service.ErrChanged, http.StatusPreconditionFailed, "changed_meanwhile", false},
+	{runtime.ErrRunConflict, http.StatusConflict, "run_conflict", false},
+	{runtime.ErrRunOpen, http.StatusConflict, "run_open", false},
+	{runtime.ErrRunOver, http.StatusConflict, "run_over", false},
+	{runtime.ErrNodeOver, http.StatusConflict, "node_over", false},
+	{runtime.ErrRunStarted, http.StatusConflict, "run_started", false},
+	{runtime.ErrWaitOver, http.StatusConflict, "wait_over", false},
+	{runtime.ErrNothingToRerun, http.StatusConflict, "nothing_to_rerun", false},
+	{runtime.ErrRerunLimit, http.StatusConflict, "rerun_limit", false},
+	{runtime.ErrBudgetExists, http.StatusConflict, "budget_exists", false},
+	{bulk.ErrConflict, http.StatusConflict, "bulk_job_conflict", false},
+	{serverstore.ErrTokenExists, http.StatusConflict, "token_exists", false},
+	{serverstore.ErrRequestConflict, http.StatusConflict, "idempotency_key_conflict", false},
+	{serverstore.ErrRequestRunning, http.StatusConflict, "request_running", true},
+	{runtime.ErrEventsLost, http.StatusGone, "events_lost", false},
+	{runtime.ErrTooLarge, http.StatusRequestEntityTooLarge, "too_large", false},
+	{runtime.ErrNotInContract, http.StatusNotImplemented, "not_in_contract", false},
+	{runtime.ErrCursor, http.StatusUnprocessableEntity, "bad_cursor", false},
+	{runtime.ErrTooManyWatches, http.StatusTooManyRequests, "too_many_streams", true},
+	{runtime.ErrInvalid, http.StatusUnprocessableEntity, "invalid", false},
+	{admin.ErrInvalid, http.StatusUnprocessableEntity, "invalid", false},
+	{activity.ErrInvalid, http.StatusUnprocessableEntity, "invalid", false},
+	{flow.ErrInvalid, http.StatusUnprocessableEntity, "invalid", false},
+	{enginecore.ErrFull, http.StatusInsufficientStorage, "engine_full", true},
+	{enginecore.ErrOutcomeUnknown, http.StatusServiceUnavailable, "outcome_unknown", true},
+	{enginecore.ErrUnavailable, http.StatusServiceUnavailable, "engine_unavailable", true},
+	{enginecore.ErrClosed, http.StatusServiceUnavailable, "server_stopping", true},
+	{context.DeadlineExceeded, http.StatusGatewayTimeout, "timeout", true},
+	{context.Canceled, http.StatusServiceUnavailable, "request_ended", true},
+}
+
+// Codes returns the codes of problems with their statuses, for the documentation.
+func Codes() map[string]int {
+	codes := map[string]int{"invalid": http.StatusUnprocessableEntity, "unauthorized": http.StatusUnauthorized}
+	for _, m := range meanings {
+		codes[m.code] = m.status
+	}
+	return codes
+}
+
+// problem is a Problem that huma writes.
+type problem struct{ api.Problem }
+
+// GetStatus implements huma.StatusError.
+func (p *problem) GetStatus() int { return p.Status }
+
+// Error implements error.
+func (p *problem) Error() string { return p.Problem.Error() }
+
+// ContentType implements huma.ContentTypeFilter.
+func (p *problem) ContentType(string) string { return "application/problem+json" }
+
+// NewProblem returns a problem with a status and a code.
+func NewProblem(status int, code, detail string, retryable bool) api.Problem {
+	return api.Problem{
+		Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: detail, Retryable: retryable,
+	}
+}
+
+// ProblemOf returns how an error is answered. Errors without a meaning are internal: their texts are logged, not told.
+func ProblemOf(err error) (p api.Problem, internal bool) {
+	var stated *problem
+	if errors.As(err, &stated) {
+		return stated.Problem, false
+	}
+	var faults *valuefault.Error
+	if errors.As(err, &faults) {
+		p = NewProblem(http.StatusUnprocessableEntity, "invalid", faults.Subject+" is not valid", false)
+		for _, f := range faults.Faults {
+			p.Errors = append(p.Errors, api.ProblemFault{Pointer: f.Pointer, In: "body", Message: f.Message})
+		}
+		return p, false
+	}
+	for _, m := range meanings {
+		if errors.Is(err, m.err) {
+			return NewProblem(m.status, m.code, err.Error(), m.retryable), false
+		}
+	}
+	return NewProblem(http.StatusInternalServerError, "internal", "The server failed; its log has the cause.", false), true
+}
+
+// problemOfModel converts what huma itself refuses: requests that do not fit the operation.
+func problemOfModel(m *huma.ErrorModel) *api.Problem {
+	code := "invalid"
+	switch m.Status {
+	case http.StatusRequestEntityTooLarge:
+		code = "too_large"
+	case http.StatusUnsupportedMediaType, http.StatusNotAcceptable:
+		code = "media_type"
+	case http.StatusRequestTimeout:
+		code = "timeout"
+	case http.StatusInternalServerError:
+		code = "internal"
+	}
+	p := NewProblem(m.Status, code, m.Detail, m.Status == http.StatusRequestTimeout)
+	for _, e := range m.Errors {
+		p.Errors = append(p.Errors, faultOf(e))
+	}
+	return &p
+}
+
+// faultOf converts a fault with a place such as body.items[3].tags or query.limit.
+func faultOf(e *huma.ErrorDetail) api.ProblemFault {
+	fault := api.ProblemFault{Message: e.Message}
+	in, rest, _ := strings.Cut(e.Location, ".")
+	switch in {
+	case "path", "query", "header":
+		fault.In, fault.Name = in, rest
+	case "body", "":
+		fault.In = "body"
+		for part := range strings.FieldsFuncSeq(rest, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
+			fault.Pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(part)
+		}
+	default:
+		fault.In, fault.Name = "body", e.Location
+	}
+	return fault
+}

@@ -1,0 +1,254 @@
+// Package route serves the operations of package api over HTTP. It is the only package that knows the library for
+// routes, validation and the OpenAPI document.
+package route
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
+	"github.com/flowfabric/flowfabric-go/server/internal/service"
+)
+
+// Config configures the routes.
+type Config struct {
+	Version  string
+	Logger   *slog.Logger
+	ReadOnly bool
+	// Heartbeat is the time between two comments that keep a stream alive; 15 s by default.
+	Heartbeat time.Duration
+	// Streams is the number of streams at a time.
+	Streams int
+}
+
+// Router serves operations.
+type Router struct {
+	api     huma.API
+	config  Config
+	streams chan struct{}
+	stop    context.Context
+}
+
+// New returns a router whose streams end with the context. It adds the operations of the service to the mux.
+func New(stop context.Context, mux *http.ServeMux, s *service.Service, config Config) *Router {
+	if config.Heartbeat == 0 {
+		config.Heartbeat = 15 * time.Second
+	}
+	described := huma.DefaultConfig("FlowFabric", config.Version)
+	described.Info.Description = "Durable workflows: find, start, follow and operate runs."
+	described.OpenAPIPath, described.DocsPath, described.SchemasPath = "", "", ""
+	described.CreateHooks = nil
+	described.RejectUnknownQueryParameters = true
+	described.Transformers = append(described.Transformers, func(_ huma.Context, _ string, v any) (any, error) {
+		switch v := v.(type) {
+		case *huma.ErrorModel:
+			return problemOfModel(v), nil
+		case *problem:
+			return &v.Problem, nil
+		default:
+			return v, nil
+		}
+	})
+	r := &Router{
+		api: huma.NewGroup(humago.New(mux, described), api.Prefix), config: config,
+		streams: make(chan struct{}, config.Streams), stop: stop,
+	}
+	r.routes(s)
+	return r
+}
+
+// OpenAPI returns the OpenAPI 3.1 document of the operations as JSON.
+func (r *Router) OpenAPI() ([]byte, error) { return r.api.OpenAPI().MarshalJSON() }
+
+// bodyCaps has the largest body of the operations that take larger ones than others, in bytes.
+var bodyCaps = map[string]int64{
+	"start-run": 2 << 20, "signal-run": 256 << 10, "signal-token": 256 << 10, "resume-wait": 256 << 10, "start-bulk-job": 256 << 10,
+	"preview-bulk-job": 256 << 10,
+}
+
+const bodyCap = 64 << 10
+
+type queryKey struct{}
+
+// operation describes an operation for huma.
+func (r *Router) operation(op api.Operation) huma.Operation {
+	described := huma.Operation{
+		OperationID: op.Name, Method: op.Method, Path: op.Path, Summary: op.Summary, Tags: []string{op.Group},
+		MaxBodyBytes: bodyCap, BodyReadTimeout: 10 * time.Second,
+		Extensions: map[string]any{"x-right": op.Right, "x-effect": op.Effect},
+	}
+	if limit, ok := bodyCaps[op.Name]; ok {
+		described.MaxBodyBytes = limit
+	}
+	if op.Created {
+		described.DefaultStatus = http.StatusCreated
+	}
+	described.Middlewares = huma.Middlewares{r.authorize(op)}
+	for _, p := range queryParameters[op.Query] {
+		described.Parameters = append(described.Parameters, &huma.Param{
+			Name: p.name, In: "query", Description: p.doc, Schema: &huma.Schema{Type: huma.TypeString},
+		})
+	}
+	if op.Query != "" {
+		described.RejectUnknownQueryParameters = false // the parser of the query does
+	}
+	return described
+}
+
+type parameter struct{ name, doc string }
+
+// queryParameters documents the parameters of queries, which package runtime reads.
+var queryParameters = map[string][]parameter{
+	api.QueryRuns: {
+		{"flow", "Name of the flow."}, {"state", "State; may be given several times."},
+		{"text", "Part of the id of the run or of the name of its flow."},
+		{"created_from", "RFC 3339."}, {"created_before", "RFC 3339."}, {"finished_from", "RFC 3339."}, {"finished_before", "RFC 3339."},
+		{"sort", "-created, created, -finished or finished."}, {"children", "true: with child runs."},
+	},
+	api.QueryWaits: {
+		{"flow", "Name of the flow."}, {"audience", "Audience of the wait."}, {"text", "Part of title or question."},
+		{"from", "RFC 3339."}, {"before", "RFC 3339."}, {"sort", "opened, -opened or due."},
+	},
+}
+
+// authorize refuses callers that lack the right of the operation, or may not see its flow.
+func (r *Router) authorize(op api.Operation) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		if refusal := refuse(login.From(ctx.Context()), op, ctx.Param("flow"), r.config.ReadOnly); refusal != nil {
+			r.write(ctx, refusal)
+			return
+		}
+		address := ctx.URL()
+		next(huma.WithValue(ctx, queryKey{}, address.Query()))
+	}
+}
+
+// boundGroups are the groups of operations that a principal who is bound to some flows may call.
+var boundGroups = map[string]bool{"runs": true, "nodes": true, "waits": true, "flows": true}
+
+// boundOperations are those of other groups.
+var boundOperations = map[string]bool{"get-server": true, "count-runs": true, "follow-feed": true}
+
+func refuse(who login.Principal, op api.Operation, flow string, readOnly bool) *problem {
+	switch {
+	case len(who.Rights) == 0:
+		return &problem{NewProblem(http.StatusUnauthorized, "unauthorized", "log in, or send a token that is valid", false)}
+	case !who.May(op.Right):
+		return &problem{NewProblem(http.StatusForbidden, "forbidden", op.Name+" needs the right "+string(op.Right), false)}
+	case readOnly && op.Effect != api.Reads:
+		return &problem{NewProblem(http.StatusForbidden, "read_only", "this server is read-only", false)}
+	case who.Restricted() && !boundGroups[op.Group] && !boundOperations[op.Name]:
+		return &problem{NewProblem(http.StatusForbidden, "forbidden", op.Name+" concerns flows that you may not see", false)}
+	case flow != "" && !who.Sees(flow) && op.Group == "flows":
+		return &problem{NewProblem(http.StatusNotFound, "flow_not_published", "flow is not published: "+flow, false)}
+	case flow != "" && !who.Sees(flow):
+		return &problem{NewProblem(http.StatusNotFound, "run_not_found", "run not found", false)}
+	}
+	return nil
+}
+
+func (r *Router) write(ctx huma.Context, p *problem) {
+	_ = huma.WriteErr(r.api, ctx, p.Status, p.Detail, nil)
+}
+
+// failed logs what is not the caller's fault, and returns the problem.
+func (r *Router) failed(ctx context.Context, op api.Operation, err error) error {
+	p, internal := ProblemOf(err)
+	if internal {
+		r.config.Logger.ErrorContext(ctx, "an operation of the API failed", "operation", op.Name, "error", err)
+	}
+	return &problem{p}
+}
+
+// setQuery sets the field Query of an input, if it has one, to the parameters of the URL that the input does not name.
+func setQuery(ctx context.Context, input any) {
+	field := reflect.ValueOf(input).Elem().FieldByName("Query")
+	if !field.IsValid() || field.Type() != reflect.TypeFor[api.Values]() {
+		return
+	}
+	values, _ := ctx.Value(queryKey{}).(url.Values)
+	field.Set(reflect.ValueOf(values))
+}
+
+type reply[Out any] struct {
+	ETag string `header:"ETag"`
+	Body *Out
+}
+
+// handle serves an operation with a single reply.
+func handle[In, Out any](r *Router, op api.Call[In, Out], do func(context.Context, *In) (*Out, error)) {
+	described := r.operation(op.Operation)
+	if reflect.TypeFor[Out]() == reflect.TypeFor[api.Empty]() {
+		described.DefaultStatus = http.StatusNoContent
+		huma.Register(r.api, described, func(ctx context.Context, in *In) (*struct{}, error) {
+			if _, err := do(ctx, in); err != nil {
+				return nil, r.failed(ctx, op.Operation, err)
+			}
+			return &struct{}{}, nil
+		})
+		return
+	}
+	huma.Register(r.api, described, func(ctx context.Context, in *In) (*reply[Out], error) {
+		setQuery(ctx, in)
+		out, err := do(ctx, in)
+		if err != nil {
+			return nil, r.failed(ctx, op.Operation, err)
+		}
+		return &reply[Out]{ETag: service.Tag(out), Body: out}, nil
+	})
+}
+
+// follow serves a stream.
+func follow[In, Event any](r *Router, op api.Stream[In, Event], do func(context.Context, *In) (service.Items[Event], error)) {
+	described := r.operation(op.Operation)
+	described.Responses = map[string]*huma.Response{"200": {
+		Description: "Events as they happen, or a page of them.",
+		Content: map[string]*huma.MediaType{
+			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
+			"application/json":  {Schema: r.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Events[Event]](), true, "")},
+		},
+	}}
+	huma.Register(r.api, described, func(ctx context.Context, in *In) (*huma.StreamResponse, error) {
+		setQuery(ctx, in)
+		select {
+		case r.streams <- struct{}{}:
+		default:
+			return nil, &problem{NewProblem(http.StatusTooManyRequests, "too_many_streams", "the server has as many streams as it allows; try later", true)}
+		}
+		followed, cancel := context.WithCancelCause(ctx)
+		release := context.AfterFunc(r.stop, func() { cancel(errStopping) })
+		items, err := do(followed, in)
+		if err != nil {
+			release()
+			cancel(nil)
+			<-r.streams
+			return nil, r.failed(ctx, op.Operation, err)
+		}
+		return &huma.StreamResponse{Body: func(hctx huma.Context) {
+			defer func() { release(); cancel(nil); <-r.streams }()
+			if strings.Contains(hctx.Header("Accept"), "text/event-stream") {
+				writeEvents(followed, r, op.Operation, hctx, items)
+				return
+			}
+			writePage(followed, cancel, r, op.Operation, hctx, items, paging(in))
+		}}, nil
+	})
+}
+
+var errStopping = errors.New("the server stops")
+
+// paging returns the paging of the input of a stream.
+func paging(in any) api.Follow {
+	f, _ := reflect.ValueOf(in).Elem().FieldByName("Follow").Interface().(api.Follow)
+	return f
+}

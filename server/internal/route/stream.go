@@ -1,0 +1,192 @@
+package route
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/server/internal/service"
+)
+
+const (
+	// writeTimeout bounds one write to a reader of a stream.
+	writeTimeout = 10 * time.Second
+	// pageWait is the longest time that a request for JSON waits.
+	pageWait = 30 * time.Second
+	// pageQuiet ends a page when nothing has followed its last item for so long.
+	pageQuiet = 20 * time.Millisecond
+)
+
+// next is an item of a stream, or its error.
+type next[T any] struct {
+	item service.Item[T]
+	err  error
+}
+
+// pump sends the items of a stream to a channel, which it closes at the end.
+func pump[T any](ctx context.Context, items service.Items[T]) <-chan next[T] {
+	out := make(chan next[T])
+	go func() {
+		defer close(out)
+		for item, err := range items {
+			select {
+			case out <- next[T]{item, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// writeEvents writes a stream as server-sent events: its items, comments that keep the connection alive, and an event
+// "end" or "problem" as the last one.
+func writeEvents[T any](ctx context.Context, r *Router, op api.Operation, hctx huma.Context, items service.Items[T]) {
+	_, w := humago.Unwrap(hctx)
+	control := http.NewResponseController(w)
+	source := pump(ctx, items)
+	first, open := peek(ctx, source, r.config.Heartbeat)
+	if open && first != nil && first.err != nil { // nothing is sent yet, so the status can tell
+		p, _ := ProblemOf(r.failed(ctx, op, first.err))
+		writeProblem(w, &p)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
+	send := func(id, event string, value any) bool {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return false
+		}
+		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if id != "" {
+			_, err = fmt.Fprintf(w, "id: %s\n", id)
+		}
+		if event != "" && err == nil {
+			_, err = fmt.Fprintf(w, "event: %s\n", event)
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(w, "data: %s\n\n", text)
+		}
+		return err == nil && control.Flush() == nil
+	}
+	comment := func() bool {
+		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
+		_, err := fmt.Fprint(w, ": \n\n")
+		return err == nil && control.Flush() == nil
+	}
+	if first == nil && open && !comment() {
+		return
+	}
+	beat := time.NewTicker(r.config.Heartbeat)
+	defer beat.Stop()
+	for open {
+		if first != nil {
+			if first.err != nil {
+				if ctx.Err() == nil {
+					p, _ := ProblemOf(r.failed(ctx, op, first.err))
+					send("", "problem", p)
+				}
+				return
+			}
+			if !send(first.item.Cursor, "", first.item.Value) {
+				return
+			}
+			first = nil
+		}
+		select {
+		case n, ok := <-source:
+			if open = ok; ok {
+				first = &n
+			}
+		case <-beat.C:
+			if !comment() {
+				return
+			}
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errStopping) {
+				p := NewProblem(http.StatusServiceUnavailable, "server_stopping", "the server stops; connect again", true)
+				send("", "problem", p)
+			}
+			return
+		}
+	}
+	send("", "end", api.Empty{})
+}
+
+// peek waits for the first item, but not longer than the time; nil with true when there is none yet.
+func peek[T any](ctx context.Context, source <-chan next[T], most time.Duration) (*next[T], bool) {
+	timer := time.NewTimer(min(most, time.Second))
+	defer timer.Stop()
+	select {
+	case n, ok := <-source:
+		if !ok {
+			return nil, false
+		}
+		return &n, true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return nil, true
+}
+
+// writePage writes a page of a stream as JSON: what is there, or what comes first within the wait.
+func writePage[T any](
+	ctx context.Context, cancel context.CancelCauseFunc, r *Router, op api.Operation, hctx huma.Context,
+	items service.Items[T], how api.Follow,
+) {
+	_, w := humago.Unwrap(hctx)
+	page := api.Events[T]{Items: []T{}, Next: how.Cursor()}
+	timer := time.NewTimer(max(pageQuiet, min(how.Wait.Duration, pageWait)))
+	defer timer.Stop()
+	source := pump(ctx, items)
+read:
+	for len(page.Items) < how.Limit {
+		select {
+		case n, ok := <-source:
+			if !ok {
+				page.End = true
+				break read
+			}
+			if n.err != nil && len(page.Items) == 0 {
+				p, _ := ProblemOf(r.failed(ctx, op, n.err))
+				writeProblem(w, &p)
+				return
+			}
+			if n.err != nil {
+				break read // the next request meets it
+			}
+			page.Items, page.Next = append(page.Items, n.item.Value), n.item.Cursor
+			timer.Reset(pageQuiet)
+		case <-timer.C:
+			break read
+		case <-ctx.Done():
+			break read
+		}
+	}
+	cancel(nil)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(page)
+}
+
+// writeProblem writes a problem as the whole reply.
+func writeProblem(w http.ResponseWriter, p *api.Problem) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p)
+}
+
+// WriteProblem writes a problem as the whole reply.
+func WriteProblem(w http.ResponseWriter, p api.Problem) { writeProblem(w, &p) }

@@ -1,0 +1,188 @@
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Errors of limits and budgets.
+var (
+	// ErrLimitNotFound is returned for a limit that no flow has used and no operator has set.
+	ErrLimitNotFound = errors.New("no such limit")
+	// ErrChanged is returned when If-Match does not match the present state.
+	ErrChanged = errors.New("changed meanwhile")
+)
+
+// Tag returns the ETag of what an operator can change of a value: a limit or a budget without its counts.
+func Tag(value any) string {
+	switch v := value.(type) {
+	case *api.Limit:
+		return tagOf([]any{v.Name, v.Key, v.AtMost, v.Per, v.AtOnce, v.Set})
+	case *api.Budget:
+		limits := make(map[string][2]int64, len(v.Amounts))
+		for _, a := range v.Amounts {
+			limits[a.Dimension] = [2]int64{a.Hard, a.Soft}
+		}
+		return tagOf([]any{v.Name, v.Key, v.Flow, v.Run, v.Effect, v.ResetEvery, v.Set, limits})
+	default:
+		return ""
+	}
+}
+
+func tagOf(parts []any) string {
+	text, _ := json.Marshal(parts) // of texts, numbers and maps of them
+	sum := sha256.Sum256(text)
+	return `"` + hex.EncodeToString(sum[:8]) + `"`
+}
+
+// matches returns an error that matches ErrChanged unless the condition is empty, * or the tag.
+func matches(condition, tag string) error {
+	if condition == "" || condition == "*" || condition == tag {
+		return nil
+	}
+	return fmt.Errorf("%w: If-Match has %.80s, the present state %s", ErrChanged, condition, tag)
+}
+
+func limitOf(l runtime.LimitState) api.Limit {
+	return api.Limit{
+		Name: l.Name, Key: l.Key, AtMost: l.AtMost, Per: api.Duration{Duration: l.Per}, AtOnce: l.AtOnce, Set: l.Set, Running: l.Running,
+		Started: l.Started, Waiting: l.Waiting,
+	}
+}
+
+// ListLimits implements api.ListLimits.
+func (s *Service) ListLimits(ctx context.Context, _ *api.Empty) (*api.Page[api.Limit], error) {
+	limits, err := s.client.Limits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pageOf(limits, limitOf), nil
+}
+
+// GetLimit implements api.GetLimit.
+func (s *Service) GetLimit(ctx context.Context, in *api.LimitInput) (*api.Limit, error) {
+	limits, err := s.client.Limits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range limits {
+		if l.Name == in.Limit && l.Key == in.Key {
+			out := limitOf(l)
+			return &out, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %q with key %q", ErrLimitNotFound, in.Limit, in.Key)
+}
+
+// SetLimit implements api.SetLimit.
+func (s *Service) SetLimit(ctx context.Context, in *api.SetLimitInput) (*api.Limit, error) {
+	if in.IfMatch != "" {
+		present, err := s.GetLimit(ctx, &in.LimitInput)
+		if err != nil {
+			return nil, err
+		}
+		if err := matches(in.IfMatch, Tag(present)); err != nil {
+			return nil, err
+		}
+	}
+	var opts []activity.LimitOption
+	if in.Body.AtMost > 0 {
+		opts = append(opts, activity.AtMost(in.Body.AtMost, in.Body.Per.Duration))
+	}
+	if in.Body.AtOnce > 0 {
+		opts = append(opts, activity.AtOnce(in.Body.AtOnce))
+	}
+	if err := s.as(ctx).SetLimit(ctx, in.Limit, in.Key, opts...); err != nil {
+		return nil, err
+	}
+	return s.GetLimit(ctx, &in.LimitInput)
+}
+
+// ResetLimit implements api.ResetLimit.
+func (s *Service) ResetLimit(ctx context.Context, in *api.LimitInput) (*api.Empty, error) {
+	return done(s.as(ctx).ResetLimit(ctx, in.Limit, in.Key))
+}
+
+func budgetOf(b runtime.BudgetState) api.Budget {
+	out := api.Budget{
+		Name: b.Ref.Name, Key: b.Ref.Key, Flow: b.Ref.Flow, Run: b.Ref.Run, Effect: string(b.Effect),
+		ResetEvery: api.Duration{Duration: b.Every}, ResetsAt: b.ResetsAt, Set: b.Set, UsedUp: b.UsedUp, Breaches: b.Breaches,
+		SoftBreaches: b.SoftBreaches, Resets: b.Resets, Amounts: make([]api.BudgetAmount, len(b.Amounts)),
+	}
+	for i, a := range b.Amounts {
+		out.Amounts[i] = api.BudgetAmount{Dimension: a.Dimension, Spent: a.Spent, Reserved: a.Reserved, Hard: a.Hard, Soft: a.Soft}
+	}
+	return out
+}
+
+func budgetRef(in *api.BudgetInput) runtime.BudgetRef {
+	return runtime.BudgetRef{Name: in.Budget, Key: in.Key, Flow: in.Flow, Run: in.Run}
+}
+
+// ListBudgets implements api.ListBudgets.
+func (s *Service) ListBudgets(ctx context.Context, _ *api.Empty) (*api.Page[api.Budget], error) {
+	budgets, err := s.client.Budgets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pageOf(budgets, budgetOf), nil
+}
+
+// GetBudget implements api.GetBudget.
+func (s *Service) GetBudget(ctx context.Context, in *api.BudgetInput) (*api.Budget, error) {
+	b, err := s.client.Budget(ctx, budgetRef(in))
+	if err != nil {
+		return nil, err
+	}
+	out := budgetOf(b)
+	return &out, nil
+}
+
+// SetBudget implements api.SetBudget.
+func (s *Service) SetBudget(ctx context.Context, in *api.SetBudgetInput) (*api.Budget, error) {
+	if in.IfMatch != "" {
+		present, err := s.GetBudget(ctx, &in.BudgetInput)
+		if err != nil {
+			return nil, err
+		}
+		if err := matches(in.IfMatch, Tag(present)); err != nil {
+			return nil, err
+		}
+	}
+	var opts []flow.BudgetOption
+	for dimension, n := range in.Body.Hard {
+		opts = append(opts, flow.HardLimit(dimension, n))
+	}
+	for dimension, n := range in.Body.Soft {
+		opts = append(opts, flow.SoftLimit(dimension, n))
+	}
+	if in.Body.ResetEvery.Duration != 0 {
+		opts = append(opts, flow.ResetEvery(in.Body.ResetEvery.Duration))
+	}
+	if in.Body.Effect != "" {
+		opts = append(opts, flow.OnExceeded(flow.BudgetEffect(in.Body.Effect)))
+	}
+	if err := s.as(ctx).SetBudget(ctx, budgetRef(&in.BudgetInput), opts...); err != nil {
+		return nil, err
+	}
+	return s.GetBudget(ctx, &in.BudgetInput)
+}
+
+// ResetBudget implements api.ResetBudget.
+func (s *Service) ResetBudget(ctx context.Context, in *api.BudgetInput) (*api.Empty, error) {
+	return done(s.as(ctx).ResetBudget(ctx, budgetRef(in)))
+}
+
+// DeleteBudget implements api.DeleteBudget.
+func (s *Service) DeleteBudget(ctx context.Context, in *api.BudgetInput) (*api.Empty, error) {
+	return done(s.as(ctx).DeleteBudget(ctx, budgetRef(in)))
+}

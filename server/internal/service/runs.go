@@ -1,0 +1,303 @@
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
+)
+
+// pagingParameters are those that belong to a list and not to its query.
+var pagingParameters = []string{"cursor", "limit"}
+
+// ListRuns implements api.ListRuns.
+func (s *Service) ListRuns(ctx context.Context, in *api.ListRunsInput) (*api.Page[api.Run], error) {
+	q, err := runtime.ParseRunQuery(in.Query, pagingParameters...)
+	if err != nil {
+		return nil, err
+	}
+	who := login.From(ctx)
+	out := &api.Page[api.Run]{Items: []api.Run{}, Next: in.Cursor}
+	for range emptyPages { // a filter may select nothing of a page
+		page, err := s.client.ListRuns(ctx, q, out.Next, in.Limit)
+		if err != nil {
+			return nil, err
+		}
+		out.Next = page.Next
+		for _, r := range page.Runs {
+			if who.Sees(r.Flow) {
+				out.Items = append(out.Items, runOf(r))
+			}
+		}
+		if len(out.Items) > 0 || out.Next == "" {
+			break
+		}
+	}
+	return out, nil
+}
+
+// emptyPages is how many empty pages are passed over for one request.
+const emptyPages = 20
+
+func runOf(r runtime.RunSummary) api.Run {
+	return api.Run{
+		Flow: r.Flow, Run: r.Run, State: string(r.State), CreatedAt: r.CreatedAt, StartsAt: r.StartsAt, ClosedAt: r.ClosedAt,
+		PausedAt: r.PausedAt, FailedNode: r.FailedNode, Tags: r.Tags,
+		Nodes: api.NodeCounts{
+			All: r.Nodes.All, Open: r.Nodes.Open, Failed: r.Nodes.Failed, Cancelled: r.Nodes.Cancelled,
+			Expired: r.Nodes.Expired, Skipped: r.Nodes.Skipped,
+		},
+	}
+}
+
+// StartRun implements api.StartRun.
+func (s *Service) StartRun(ctx context.Context, in *api.StartRunInput) (*api.StartedRun, error) {
+	opts, err := startOptions(in)
+	if err != nil {
+		return nil, err
+	}
+	input := in.Body.Input
+	if len(input) == 0 {
+		input = json.RawMessage("null")
+	}
+	run, err := s.as(ctx).StartNamed(ctx, in.Flow, input, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &api.StartedRun{Flow: run.FlowName(), Run: run.ID()}, nil
+}
+
+func startOptions(in *api.StartRunInput) ([]runtime.StartOption, error) {
+	b := &in.Body
+	var opts []runtime.StartOption
+	if b.ID != "" {
+		opts = append(opts, runtime.WithID(b.ID))
+	}
+	for key, value := range b.Tags {
+		opts = append(opts, runtime.WithTag(key, value))
+	}
+	if b.Priority != nil {
+		opts = append(opts, runtime.WithPriority(*b.Priority))
+	}
+	if b.Deadline.Duration != 0 {
+		opts = append(opts, runtime.WithDeadline(b.Deadline.Duration))
+	}
+	if len(b.Memo) > 0 {
+		opts = append(opts, runtime.WithMemo(b.Memo))
+	}
+	switch {
+	case !b.StartAt.IsZero() && b.Delay.Duration != 0:
+		return nil, faultAt("/delay", "set either start_at or delay, not both")
+	case !b.StartAt.IsZero():
+		opts = append(opts, runtime.StartAt(b.StartAt))
+	case b.Delay.Duration != 0:
+		opts = append(opts, runtime.StartAfter(b.Delay.Duration))
+	}
+	return opts, nil
+}
+
+// RunIDOf derives a run id from an idempotency key, so that a repeated start without an id is the same run.
+func RunIDOf(principal, key string) string {
+	sum := sha256.Sum256([]byte(principal + "\x00" + key))
+	return hex.EncodeToString(sum[:16])
+}
+
+// GetRun implements api.GetRun.
+func (s *Service) GetRun(ctx context.Context, in *api.GetRunInput) (*api.RunDetail, error) {
+	nodes := in.Nodes
+	if nodes == 0 {
+		nodes = describe.MaxPage
+	}
+	opts := []describe.Option{describe.Page(in.Cursor, nodes)}
+	if in.Values {
+		if err := need(ctx, api.ReadPayloads); err != nil {
+			return nil, err
+		}
+		opts = append(opts, describe.Values(in.Bytes))
+	}
+	if in.Attempts {
+		opts = append(opts, describe.Attempts())
+	}
+	d, err := s.run(ctx, in.RunName).Describe(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return detailOf(d), nil
+}
+
+func detailOf(d *runtime.RunDescription) *api.RunDetail {
+	out := &api.RunDetail{
+		Flow: d.Flow, Run: d.Run, FlowID: string(d.FlowID), State: string(d.State), FailedNode: d.FailedNode,
+		Reason: d.FailureReason, Category: d.FailureCategory, StartedBy: d.StartedBy, CancelReason: d.CancelReason,
+		CancelledBy: d.CancelledBy, CreatedAt: d.CreatedAt, StartsAt: d.StartsAt, ClosedAt: d.ClosedAt,
+		DeadlineAt: d.DeadlineAt, Memo: d.Memo, Overdue: api.Duration{Duration: d.Overdue}, NoKeeper: d.NoKeeper,
+		PausedAt: d.PausedAt, PausedBy: d.PausedBy, PauseReason: d.PauseReason, Reruns: d.Reruns, Schedule: d.Schedule,
+		FireAt: d.FireAt, Parent: string(d.Parent), OpenNodes: d.OpenNodes, Input: valueOf(d.Input),
+		Result: valueOf(d.Result), Nodes: make([]api.Node, len(d.Nodes)), Next: d.Next,
+	}
+	if d.Reruns > 0 {
+		out.LastRerun = &api.Rerun{At: d.LastRerun.At, By: d.LastRerun.By, Scope: string(d.LastRerun.Scope), Nodes: d.LastRerun.Nodes}
+	}
+	for _, b := range d.Budgets {
+		out.Budgets = append(out.Budgets, budgetOf(b))
+	}
+	for i := range d.Nodes {
+		out.Nodes[i] = nodeOf(&d.Nodes[i])
+	}
+	return out
+}
+
+// resultPoll bounds how long GetResult waits.
+const maxWait = 30 * time.Second
+
+// GetResult implements api.GetResult.
+func (s *Service) GetResult(ctx context.Context, in *api.GetResultInput) (*api.Result, error) {
+	run := s.run(ctx, in.RunName)
+	if err := waitForEnd(ctx, run, in.Wait.Duration); err != nil {
+		return nil, err
+	}
+	d, err := run.Describe(ctx, describe.Page("", 1), describe.Values(describe.MaxValueBytes))
+	if err != nil {
+		return nil, err
+	}
+	out := &api.Result{State: string(d.State), FailedNode: d.FailedNode, Reason: d.FailureReason, Category: d.FailureCategory}
+	if d.State == runtime.RunSucceeded {
+		out.Value = valueOf(d.Result)
+	}
+	if out.Reason == "" {
+		out.Reason = d.CancelReason
+	}
+	return out, nil
+}
+
+// waitForEnd returns when the run is over or the time is up.
+func waitForEnd(ctx context.Context, run *runtime.RunRef, wait time.Duration) error {
+	if wait <= 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(wait, maxWait))
+	defer cancel()
+	for _, err := range run.Watch(ctx, "") {
+		switch {
+		case err == nil || errors.Is(err, runtime.ErrEventsLost):
+		case ctx.Err() != nil:
+			return nil
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// FollowRun implements api.FollowRun.
+func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[api.RunEvent], error) {
+	run := s.run(ctx, in.RunName)
+	return func(yield func(Item[api.RunEvent], error) bool) {
+		for e, err := range run.Watch(ctx, in.Cursor()) {
+			if err != nil {
+				yield(Item[api.RunEvent]{}, err)
+				return
+			}
+			if !yield(Item[api.RunEvent]{e.ID, eventOf(e)}, nil) {
+				return
+			}
+		}
+	}, nil
+}
+
+func eventOf(e runevent.Event) api.RunEvent {
+	return api.RunEvent{
+		ID: e.ID, At: e.At, Kind: string(e.Kind), Node: e.Node, Attempt: e.Attempt, Detail: e.Detail, Percent: e.Percent,
+		Message: e.Message,
+	}
+}
+
+// GetRunGraph implements api.GetRunGraph.
+func (s *Service) GetRunGraph(ctx context.Context, in *api.GetRunGraphInput) (*api.Drawing, error) {
+	d, err := s.run(ctx, in.RunName).Describe(ctx, describe.Page("", 1))
+	if err != nil {
+		return nil, err
+	}
+	return drawing(in.Format, d), nil
+}
+
+// graph is something that can be drawn.
+type graph interface {
+	Mermaid() string
+	DOT() string
+	Outline() string
+}
+
+func drawing(format string, g graph) *api.Drawing {
+	out := &api.Drawing{Format: format}
+	switch format {
+	case "dot":
+		out.Text = g.DOT()
+	case "outline":
+		out.Text = g.Outline()
+	default:
+		out.Text = g.Mermaid()
+	}
+	return out
+}
+
+// CancelRun implements api.CancelRun.
+func (s *Service) CancelRun(ctx context.Context, in *api.CancelRunInput) (*api.Empty, error) {
+	run := s.run(ctx, in.RunName)
+	if in.Body.PendingOnly {
+		return done(run.CancelPending(ctx, in.Body.Reason))
+	}
+	return done(run.Cancel(ctx, in.Body.Reason))
+}
+
+// RerunRun implements api.RerunRun.
+func (s *Service) RerunRun(ctx context.Context, in *api.RerunInput) (*api.Empty, error) {
+	scope := runtime.RerunFailed()
+	switch in.Body.Scope {
+	case "from":
+		if in.Body.Node == "" {
+			return nil, faultAt("/node", "scope from needs the name of a node")
+		}
+		scope = runtime.RerunFrom(in.Body.Node)
+	case "all":
+		scope = runtime.RerunAll()
+	}
+	return done(s.run(ctx, in.RunName).Rerun(ctx, scope))
+}
+
+// PauseRun implements api.PauseRun.
+func (s *Service) PauseRun(ctx context.Context, in *api.ReasonInput) (*api.Empty, error) {
+	return done(s.run(ctx, in.RunName).Pause(ctx, in.Body.Reason))
+}
+
+// ResumeRun implements api.ResumeRun.
+func (s *Service) ResumeRun(ctx context.Context, in *api.RunInput) (*api.Empty, error) {
+	return done(s.run(ctx, in.RunName).Resume(ctx))
+}
+
+// SetRunPriority implements api.SetRunPriority.
+func (s *Service) SetRunPriority(ctx context.Context, in *api.PriorityInput) (*api.Empty, error) {
+	if in.Body.Priority > activity.MaxPriority {
+		return nil, faultAt("/priority", "must be at most %d, got: %d", activity.MaxPriority, in.Body.Priority)
+	}
+	return done(s.run(ctx, in.RunName).SetPriority(ctx, in.Body.Priority))
+}
+
+// MoveRunStart implements api.MoveRunStart.
+func (s *Service) MoveRunStart(ctx context.Context, in *api.MoveStartInput) (*api.Empty, error) {
+	return done(s.run(ctx, in.RunName).MoveStart(ctx, in.Body.StartAt))
+}
+
+// PurgeRun implements api.PurgeRun.
+func (s *Service) PurgeRun(ctx context.Context, in *api.RunInput) (*api.Empty, error) {
+	return done(s.run(ctx, in.RunName).Purge(ctx))
+}

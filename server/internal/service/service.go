@@ -1,0 +1,134 @@
+// Package service carries out the operations of package api on an engine.
+package service
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/serverstore"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
+)
+
+// ErrForbidden is returned when the principal lacks a right that a part of an operation needs.
+var ErrForbidden = errors.New("forbidden")
+
+// Item is an item of a stream with the cursor after which the stream continues.
+type Item[T any] struct {
+	Cursor string
+	Value  T
+}
+
+// Items are the items of a stream. The sequence ends when nothing follows; an error is yielded last.
+type Items[T any] = iter.Seq2[Item[T], error]
+
+// Service has the operations. Its methods are the handlers of the operations of package api with the same names. The
+// principal of the context is the actor of what they change.
+type Service struct {
+	engine *runtime.Engine
+	client *runtime.Client
+	admin  *admin.Client
+	store  *serverstore.Store
+	info   api.ServerInfo
+	now    func() time.Time
+}
+
+// New returns the service of an engine. The info is what GetServer returns, without the principal.
+func New(engine *runtime.Engine, info api.ServerInfo) (*Service, error) {
+	client, err := runtime.NewClient(engine)
+	if err != nil {
+		return nil, err
+	}
+	operator, err := admin.New(engine)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{
+		engine: engine, client: client, admin: operator, store: serverstore.New(engine, info.Namespace), info: info,
+		now: time.Now,
+	}, nil
+}
+
+// Close ends the streams of the service.
+func (s *Service) Close() { s.client.Close() }
+
+// Store returns the store of tokens and replies.
+func (s *Service) Store() *serverstore.Store { return s.store }
+
+// as returns a client that acts in the name of the caller.
+func (s *Service) as(ctx context.Context) *runtime.Client {
+	if name := login.From(ctx).Name; name != "" {
+		return s.client.As(name)
+	}
+	return s.client
+}
+
+func (s *Service) run(ctx context.Context, name api.RunName) *runtime.RunRef {
+	return s.as(ctx).Run(name.Flow, name.Run)
+}
+
+// valueOf converts a value; nil stays nil.
+func valueOf(v *describe.Value) *api.Value {
+	if v == nil {
+		return nil
+	}
+	out := &api.Value{Codec: v.Codec, Size: v.Size, Truncated: v.Truncated}
+	switch {
+	case v.JSON() != nil:
+		out.JSON = v.JSON()
+	case v.Codec == "json":
+		out.Text = string(v.Data)
+	default:
+		out.Data = v.Data
+	}
+	return out
+}
+
+// need returns an error that matches ErrForbidden unless the caller has the right.
+func need(ctx context.Context, right api.Right) error {
+	if !login.From(ctx).May(right) {
+		return &missingRight{right}
+	}
+	return nil
+}
+
+type missingRight struct{ right api.Right }
+
+// Error names the right.
+func (e *missingRight) Error() string { return "this needs the right " + string(e.right) }
+
+// Unwrap returns ErrForbidden.
+func (e *missingRight) Unwrap() error { return ErrForbidden }
+
+// pageOf returns a page of one list that is always whole.
+func pageOf[From, To any](list []From, convert func(From) To) *api.Page[To] {
+	items := make([]To, len(list))
+	for i, from := range list {
+		items[i] = convert(from)
+	}
+	return &api.Page[To]{Items: items}
+}
+
+// collect reads a sequence to its end.
+func collect[From, To any](seq iter.Seq2[From, error], convert func(From) To) (*api.Page[To], error) {
+	items := []To{}
+	for from, err := range seq {
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, convert(from))
+	}
+	return &api.Page[To]{Items: items}, nil
+}
+
+func done(err error) (*api.Empty, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &api.Empty{}, nil
+}
