@@ -48,7 +48,6 @@ func New(stop context.Context, mux *http.ServeMux, s *service.Service, config Co
 	described.Info.Description = "Durable workflows: find, start, follow and operate runs."
 	described.OpenAPIPath, described.DocsPath, described.SchemasPath = "", "", ""
 	described.CreateHooks = nil
-	described.RejectUnknownQueryParameters = true
 	described.Transformers = append(described.Transformers, func(_ huma.Context, _ string, v any) (any, error) {
 		switch v := v.(type) {
 		case *huma.ErrorModel:
@@ -99,9 +98,7 @@ func (r *Router) operation(op api.Operation) huma.Operation {
 			Name: p.name, In: "query", Description: p.doc, Schema: &huma.Schema{Type: huma.TypeString},
 		})
 	}
-	if op.Query != "" {
-		described.RejectUnknownQueryParameters = false // the parser of the query does
-	}
+	described.RejectUnknownQueryParameters = op.Query == "" // otherwise the parser of the query does
 	return described
 }
 
