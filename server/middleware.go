@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/route"
@@ -124,6 +125,11 @@ func (s *Server) idempotent(next http.Handler) http.Handler {
 		idempotencyKey := r.Header.Get("Idempotency-Key")
 		if idempotencyKey == "" || r.Method == http.MethodGet || len(login.From(r.Context()).Rights) == 0 {
 			next.ServeHTTP(w, r)
+			return
+		}
+		if r.URL.Path == api.Prefix+api.CreateToken.Path {
+			route.WriteProblem(w, route.NewProblem(http.StatusUnprocessableEntity, "invalid",
+				"create-token takes no Idempotency-Key: its reply has a secret, which must not be stored", false))
 			return
 		}
 		if len(idempotencyKey) > 256 {

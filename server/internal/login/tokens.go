@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 )
@@ -30,6 +32,8 @@ type Method interface {
 type Tokens struct {
 	store *serverstore.Store
 	now   func() time.Time
+	// again bounds how often tokens that are not known make the login read all tokens again.
+	again *rate.Limiter
 
 	mu     sync.Mutex
 	byHash map[string]serverstore.Token
@@ -40,7 +44,9 @@ type Tokens struct {
 const tokensFresh = 2 * time.Second
 
 // NewTokens returns the login by the tokens of a store.
-func NewTokens(store *serverstore.Store) *Tokens { return &Tokens{store: store, now: time.Now} }
+func NewTokens(store *serverstore.Store) *Tokens {
+	return &Tokens{store: store, now: time.Now, again: rate.NewLimiter(20, 20)}
+}
 
 // bearer returns the bearer token of a request; empty without one.
 func bearer(r *http.Request) string {
@@ -71,15 +77,14 @@ func (t *Tokens) Principal(r *http.Request) (Principal, bool, error) {
 	return p, true, nil
 }
 
-// find returns the token with that hash of its text. It reads the tokens again before it refuses one that it does not know, but not more
-// often than a few times a second.
+// find returns the token with that hash of its text. It reads the tokens again before it refuses one that it does not
+// know, which may be new.
 func (t *Tokens) find(ctx context.Context, hash string) (serverstore.Token, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
-	age := now.Sub(t.readAt)
 	token, known := t.byHash[hash]
-	if age > tokensFresh || !known && age > 200*time.Millisecond {
+	if now.Sub(t.readAt) > tokensFresh || !known && t.again.AllowN(now, 1) {
 		if err := t.read(ctx, now); err != nil {
 			return serverstore.Token{}, err
 		}

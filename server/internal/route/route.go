@@ -122,7 +122,8 @@ var queryParameters = map[string][]parameter{
 func (r *Router) authorize(op api.Operation) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		if refusal := refuse(login.From(ctx.Context()), op, ctx.Param("flow"), r.config.ReadOnly); refusal != nil {
-			r.write(ctx, refusal)
+			_, w := humago.Unwrap(ctx)
+			writeProblem(w, &refusal.Problem)
 			return
 		}
 		address := ctx.URL()
@@ -152,10 +153,6 @@ func refuse(who login.Principal, op api.Operation, flow string, readOnly bool) *
 		return &problem{NewProblem(http.StatusNotFound, "run_not_found", "run not found", false)}
 	}
 	return nil
-}
-
-func (r *Router) write(ctx huma.Context, p *problem) {
-	_ = huma.WriteErr(r.api, ctx, p.Status, p.Detail, nil)
 }
 
 // failed logs what is not the caller's fault, and returns the problem.

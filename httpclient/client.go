@@ -1,0 +1,148 @@
+package httpclient
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/api"
+)
+
+// ErrInvalid matches errors about the address of a server or an input that cannot be sent.
+var ErrInvalid = errors.New("invalid argument")
+
+// maxReply is the largest reply that is read, in bytes.
+const maxReply = 64 << 20
+
+// Config configures a client. The zero value suits a server without logins.
+type Config struct {
+	// Token is a bearer token. Defaults to none.
+	Token string
+	// HTTPClient sends the requests. It must not limit the time of a whole request, which would end streams. Defaults to
+	// http.DefaultClient.
+	HTTPClient *http.Client
+}
+
+// Client calls one server. It is safe for concurrent use and needs no closing.
+type Client struct {
+	base  *url.URL
+	token string
+	http  *http.Client
+}
+
+// New returns a client of the server at an address such as "https://host:8080" or "https://host/path". The error
+// matches ErrInvalid for any other text. No connection is made.
+func New(address string, config Config) (*Client, error) {
+	base, err := url.Parse(address)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
+		return nil, fmt.Errorf("%w: address: must be such as https://host:8080, got: %q", ErrInvalid, address)
+	}
+	base.User = nil
+	return &Client{base: base, token: config.Token, http: cmp.Or(config.HTTPClient, http.DefaultClient)}, nil
+}
+
+// Call calls an operation. A refusal by the server is an *api.Problem, for errors.As; its Code says what is wrong.
+func Call[In, Out any](ctx context.Context, c *Client, op api.Call[In, Out], in In) (*Out, error) {
+	request, err := c.request(ctx, op.Operation, in)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json")
+	reply, err := c.http.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op.Name, err)
+	}
+	defer reply.Body.Close()
+	if reply.StatusCode >= http.StatusBadRequest {
+		return nil, problemOf(op.Name, reply)
+	}
+	out := new(Out)
+	if reply.StatusCode == http.StatusNoContent {
+		return out, nil
+	}
+	if err := json.NewDecoder(io.LimitReader(reply.Body, maxReply)).Decode(out); err != nil {
+		return nil, fmt.Errorf("%s: reply of the server: %w", op.Name, err)
+	}
+	return out, nil
+}
+
+// request makes the request of an operation.
+func (c *Client) request(ctx context.Context, op api.Operation, in any) (*http.Request, error) {
+	parts, err := split(in)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, op.Name, err)
+	}
+	path := op.Path
+	for name, value := range parts.path {
+		if value == "" {
+			return nil, fmt.Errorf("%w: %s: %s is empty", ErrInvalid, op.Name, name)
+		}
+		path = strings.Replace(path, "{"+name+"}", escape(value), 1)
+	}
+	address := strings.TrimSuffix(c.base.String(), "/") + api.Prefix + path
+	if len(parts.query) > 0 {
+		address += "?" + parts.query.Encode()
+	}
+	var body io.Reader
+	if parts.body != nil {
+		text, err := json.Marshal(parts.body)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, op.Name, err)
+		}
+		body = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(ctx, op.Method, address, body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, op.Name, err)
+	}
+	for name, value := range parts.header {
+		request.Header.Set(name, value)
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return request, nil
+}
+
+// escape escapes a part of a path, also one that is "." or "..", which would otherwise be taken for a folder.
+func escape(part string) string {
+	if strings.Trim(part, ".") == "" {
+		return strings.ReplaceAll(part, ".", "%2E")
+	}
+	return url.PathEscape(part)
+}
+
+// problemOf reads the problem of a reply.
+func problemOf(operation string, reply *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(reply.Body, 1<<20))
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", operation, reply.Status, err)
+	}
+	problem := &api.Problem{}
+	if json.Unmarshal(text, problem) != nil || problem.Code == "" {
+		problem = &api.Problem{
+			Title: http.StatusText(reply.StatusCode), Status: reply.StatusCode, Code: "not_a_server",
+			Detail: fmt.Sprintf("%s, which is not a reply of a FlowFabric server: %.200s", reply.Status, text),
+		}
+	}
+	return fmt.Errorf("%s: %w", operation, problem)
+}
+
+// Code returns the code of the api.Problem in an error; empty if it has none.
+func Code(err error) string {
+	var problem *api.Problem
+	if !errors.As(err, &problem) {
+		return ""
+	}
+	return problem.Code
+}
