@@ -9,22 +9,26 @@ FETCH       = $(GO) run ./internal/test/testserver/fetch
 ALL_ENGINES = FLOWFABRIC_TEST_ENGINES=embedded,redis,valkey
 RACE        = cc=$$($(FETCH) -cc) && CGO_ENABLED=1 CC=$$cc $(ALL_ENGINES)
 
+# Nobody looks at a test with a debugger here: without its data all is compiled in three quarters of the time.
+NO_DEBUGGER = -gcflags=all=-dwarf=false
+
 # The Lua interpreter, the check of the keyspace and the constructors of commands work by themselves on what they have: watching
-# them for races would take a third of the time of all tests and find nothing. Nobody looks at these programs with a debugger:
-# without its data they are compiled in three quarters of the time.
+# them for races would take a third of the time of all tests and find nothing.
 LIBRARY = github.com/flowfabric/flowfabric-go
-GCFLAGS = -gcflags=all=-dwarf=false '-gcflags=github.com/yuin/gopher-lua/...=-race=false -dwarf=false' \
+GCFLAGS = $(NO_DEBUGGER) '-gcflags=github.com/yuin/gopher-lua/...=-race=false -dwarf=false' \
 	'-gcflags=$(LIBRARY)/internal/test/invariant=-race=false -dwarf=false' \
 	'-gcflags=github.com/redis/rueidis/...=-d=checkptr=0 -dwarf=false' \
 	'-gcflags=github.com/redis/rueidis/internal/cmds=-race=false -dwarf=false'
 RACE_FLAGS = -race $(GCFLAGS)
 
-# Packages that make one call after the other and compare replies run without the race detector, the longest packages start first.
-CALL_BY_CALL = ./internal/test/enginetest ./internal/test/conformance/... ./internal/test/contracttest ./codegen ./lua
-# Tests that count allocations, which the race detector changes, run without it in addition.
-ALLOCATIONS  = -run 'Allocat' ./runtime ./internal/enginerpc
+# Packages that make one call after the other and compare replies, and the benchmarks, whose one test runs each of them, run without
+# the race detector. The longest packages start first.
+CALL_BY_CALL = ./internal/test/enginetest ./internal/test/conformance/... ./internal/test/contracttest ./bench ./codegen ./lua
+# Tests that count allocations, which the race detector changes, run without it in addition. Of package runtime they are compiled
+# by themselves: all its tests would take half a minute.
+ALLOCATIONS  = cost_allocs_internal_test.go cost_internal_test.go export_test.go
 LONGEST      = ./runtime ./runtime/childtest
-OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(conformance|contracttest|enginetest)|codegen|lua)(/|$$)')
+OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(conformance|contracttest|enginetest)|bench|codegen|lua)(/|$$)')
 
 # The timeout is a fail-safe, no measure: a machine may be busy. Tests wait a lot, so more packages run at a time than there are processors.
 # `make test` vets all packages once, in `make lint`.
@@ -44,6 +48,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
+test: export GOFLAGS += $(NO_DEBUGGER)
 test: format servers ## Everything CI checks: lint, drift, and all tests with -race on embedded, Redis and Valkey, some on a cluster
 	@$(MAKE) --no-print-directory -j2 test-engines test-beside
 
@@ -55,7 +60,8 @@ test-engines:
 
 test-beside:
 	$(ALL_ENGINES) $(GO) test $(RUN) -p 2 $(CALL_BY_CALL)
-	$(GO) test $(RUN) $(ALLOCATIONS)
+	$(GO) test $(RUN) -run Allocat ./internal/enginerpc
+	cd runtime && $(GO) test $(RUN) -run Allocat $$($(GO) list -f '{{join .GoFiles " "}}' .) $(ALLOCATIONS)
 	FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RUN) ./internal/test/enginetest
 	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RACE_FLAGS) $(RUN) -p 2 $(ON_CLUSTER)
 	@$(MAKE) --no-print-directory verify analyze RACED=1
