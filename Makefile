@@ -9,7 +9,8 @@ FETCH       = $(GO) run ./internal/test/testserver/fetch
 ALL_ENGINES = FLOWFABRIC_TEST_ENGINES=embedded,redis,valkey
 RACE        = cc=$$($(FETCH) -cc) && CGO_ENABLED=1 CC=$$cc $(ALL_ENGINES)
 
-# Nobody looks at a test with a debugger here: without its data all is compiled in three quarters of the time.
+# What `make test` saves: nobody looks at a test with a debugger, and without its data all is compiled in three quarters of the time;
+# with some more memory, all programs spend less time on collecting garbage.
 NO_DEBUGGER = -gcflags=all=-dwarf=false
 
 # The Lua interpreter, the check of the keyspace and the constructors of commands work by themselves on what they have: watching
@@ -31,7 +32,7 @@ LONGEST      = ./runtime ./runtime/childtest
 OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(conformance|contracttest|enginetest)|bench|codegen|lua)(/|$$)')
 
 # The timeout is a fail-safe, no measure: a machine may be busy. Tests wait a lot, so more packages run at a time than there are processors.
-# `make test` vets all packages once, in `make lint`.
+# `make test` vets all packages once, with `analyze`.
 RUN = -count=1 -timeout 40m -vet=off
 
 # Suites that `make test` runs on a cluster as well, beside enginetest; `make test-cluster` runs all of them there.
@@ -49,6 +50,7 @@ help: ## List the targets
 
 .PHONY: test
 test: export GOFLAGS += $(NO_DEBUGGER)
+test: export GOGC = 200
 test: format servers ## Everything CI checks: lint, drift, and all tests with -race on embedded, Redis and Valkey, some on a cluster
 	@$(MAKE) --no-print-directory -j2 test-engines test-beside
 
