@@ -26,6 +26,8 @@ RACE_FLAGS = -race $(GCFLAGS)
 # them, run without the race detector. The longest packages start first.
 CALL_BY_CALL = ./internal/test/enginetest ./internal/test/conformance/... ./internal/test/contracttest ./bench ./internal/test/apidoc \
 	./internal/test/importtest ./internal/test/sleeptest ./internal/test/wordtest ./codegen ./lua
+# Tests of the embedded engine that do the same: each command goes to it and to a server, and the replies are compared.
+DIFFERENTIAL = ^TestDifferential
 # Tests that count allocations, which the race detector changes, run without it in addition. Of package runtime they are compiled
 # by themselves: all its tests would take half a minute.
 ALLOCATIONS  = cost_allocs_internal_test.go cost_internal_test.go export_test.go
@@ -59,10 +61,11 @@ test: format servers ## Everything CI checks: lint, drift, and all tests with -r
 # what they need has been compiled for the first one by then.
 .PHONY: test-engines test-beside
 test-engines:
-	$(RACE) $(GO) test $(RACE_FLAGS) $(RUN) -p 3 $(LONGEST) $(OTHERS)
+	$(RACE) $(GO) test $(RACE_FLAGS) $(RUN) -p 3 -skip '$(DIFFERENTIAL)' $(LONGEST) $(OTHERS)
 
 test-beside:
 	$(ALL_ENGINES) $(GO) test $(RUN) -p 2 $(CALL_BY_CALL)
+	$(ALL_ENGINES) $(GO) test $(RUN) -run '$(DIFFERENTIAL)' ./enginecore/embedded
 	$(GO) test $(RUN) -run Allocat ./internal/enginerpc
 	cd runtime && $(GO) test $(RUN) -run Allocat $$($(GO) list -f '{{join .GoFiles " "}}' .) $(ALLOCATIONS)
 	FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RUN) ./internal/test/enginetest
