@@ -21,7 +21,7 @@ import (
 
 // What the property tests of this package do on each engine.
 const (
-	propertyRounds = 5
+	propertyRounds = 3
 	flowsAtATime   = 4
 )
 
