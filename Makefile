@@ -1,7 +1,6 @@
 # FlowFabric for Go. `make` lists the targets; .ci/run calls `make test` and nothing else.
 
 GO         ?= go
-STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
 GOVULNCHECK = $(GO) tool -modfile=tools/go.mod govulncheck
 GOFILES     = $$(find . -name '.?*' -prune -o -name '*.go' -print)
 FETCH       = $(GO) run ./internal/test/testserver/fetch
@@ -10,21 +9,34 @@ FETCH       = $(GO) run ./internal/test/testserver/fetch
 ALL_ENGINES = FLOWFABRIC_TEST_ENGINES=embedded,redis,valkey
 RACE        = cc=$$($(FETCH) -cc) && CGO_ENABLED=1 CC=$$cc $(ALL_ENGINES)
 
-# The Lua interpreter and the check of the keyspace work by themselves on what they have: watching them for races would take a
-# third of the time of all tests and find nothing.
-GCFLAGS    = -gcflags=github.com/yuin/gopher-lua/...=-race=false -gcflags=github.com/flowfabric/flowfabric-go/internal/test/invariant=-race=false \
-	-gcflags=github.com/redis/rueidis/...=-d=checkptr=0
+# What `make test` saves: nobody looks at a test with a debugger, and without its data all is compiled in three quarters of the time;
+# with some more memory, all programs spend less time on collecting garbage.
+NO_DEBUGGER = -gcflags=all=-dwarf=false
+
+# The Lua interpreter, the check of the keyspace and the constructors of commands work by themselves on what they have: watching
+# them for races would take a third of the time of all tests and find nothing.
+LIBRARY = github.com/flowfabric/flowfabric-go
+GCFLAGS = $(NO_DEBUGGER) '-gcflags=github.com/yuin/gopher-lua/...=-race=false -dwarf=false' \
+	'-gcflags=$(LIBRARY)/internal/test/invariant=-race=false -dwarf=false' \
+	'-gcflags=github.com/redis/rueidis/...=-d=checkptr=0 -dwarf=false' \
+	'-gcflags=github.com/redis/rueidis/internal/cmds=-race=false -dwarf=false'
 RACE_FLAGS = -race $(GCFLAGS)
 
-# Packages that make one call after the other and compare replies run without the race detector, the longest packages start first.
-CALL_BY_CALL = ./internal/test/enginetest ./internal/test/conformance/... ./internal/test/contracttest ./codegen ./lua
-# Tests that count allocations, which the race detector changes, run without it in addition.
-ALLOCATIONS  = -run 'Allocat' ./runtime ./internal/enginerpc
-LONGEST      = ./runtime ./runtime/childtest
-OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(conformance|contracttest|enginetest)|codegen|lua)(/|$$)')
+# Packages that make one call after the other and compare replies, that read sources, and the benchmarks, whose one test runs each of
+# them, run without the race detector. The longest packages start first.
+CALL_BY_CALL = ./internal/test/enginetest ./internal/test/conformance/... ./internal/test/contracttest ./bench ./internal/test/apidoc \
+	./internal/test/importtest ./internal/test/sleeptest ./internal/test/wordtest ./codegen ./lua
+# Tests of the embedded engine that do the same: each command goes to it and to a server, and the replies are compared.
+DIFFERENTIAL = ^TestDifferential
+# Tests that count allocations, which the race detector changes, run without it in addition. Of package runtime they are compiled
+# by themselves: all its tests would take half a minute.
+ALLOCATIONS  = cost_allocs_internal_test.go cost_internal_test.go export_test.go
+LONGEST      = ./runtime ./runtime/childtest ./examples/dag-pipeline ./internal/test/storm ./internal/test/clustertest
+OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(apidoc|conformance|contracttest|enginetest|importtest|sleeptest|wordtest)|bench|codegen|lua)(/|$$)')
 
 # The timeout is a fail-safe, no measure: a machine may be busy. Tests wait a lot, so more packages run at a time than there are processors.
-RUN = -count=1 -timeout 40m
+# `make test` vets all packages once, with `analyze`.
+RUN = -count=1 -timeout 40m -vet=off
 
 # Suites that `make test` runs on a cluster as well, beside enginetest; `make test-cluster` runs all of them there.
 ON_CLUSTER = ./admin ./internal/test/accesstest ./internal/test/budgettest ./internal/test/scheduletest ./runtime/childtest
@@ -40,32 +52,47 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: lint verify servers ## Everything CI checks: lint, drift, and all tests with -race on embedded, Redis and Valkey, some on a cluster
+test: export GOFLAGS += $(NO_DEBUGGER)
+test: export GOGC = 200
+test: format servers ## Everything CI checks: lint, drift, and all tests with -race on embedded, Redis and Valkey, some on a cluster
 	@$(MAKE) --no-print-directory -j2 test-engines test-beside
 
-# The two parts of `make test`, which run at the same time. The second one uses the cluster last: what it needs has been
-# compiled for the first one by then.
+# The two parts of `make test`, which run at the same time. The second one uses the cluster and looks at the sources last:
+# what they need has been compiled for the first one by then.
 .PHONY: test-engines test-beside
 test-engines:
-	$(RACE) $(GO) test $(RACE_FLAGS) $(RUN) -p 3 $(LONGEST) $(OTHERS)
+	$(RACE) $(GO) test $(RACE_FLAGS) $(RUN) -p 3 -skip '$(DIFFERENTIAL)' $(LONGEST) $(OTHERS)
 
 test-beside:
 	$(ALL_ENGINES) $(GO) test $(RUN) -p 2 $(CALL_BY_CALL)
-	$(GO) test $(RUN) $(ALLOCATIONS)
+	$(ALL_ENGINES) $(GO) test $(RUN) -run '$(DIFFERENTIAL)' ./enginecore/embedded
+	$(GO) test $(RUN) -run Allocat ./internal/enginerpc
+	cd runtime && $(GO) test $(RUN) -run Allocat $$($(GO) list -f '{{join .GoFiles " "}}' .) $(ALLOCATIONS)
 	FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RUN) ./internal/test/enginetest
 	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RACE_FLAGS) $(RUN) -p 2 $(ON_CLUSTER)
+	@$(MAKE) --no-print-directory verify analyze RACED=1
 
 .PHONY: fmt
 fmt: ## Format the code
 	$$($(GO) env GOROOT)/bin/gofmt -w $(GOFILES)
 
 .PHONY: lint
-lint: ## Check format, go.mod, go vet and staticcheck
+lint: format analyze ## Check format, go.mod, go vet and staticcheck
+
+.PHONY: format
+format:
 	@unformatted=$$($$($(GO) env GOROOT)/bin/gofmt -l $(GOFILES)) || exit; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run 'make fmt':"; echo "$$unformatted"; exit 1; fi
 	$(GO) mod tidy -diff
-	$(GO) vet ./...
-	$(STATICCHECK) ./...
+
+# Vet and staticcheck need all packages compiled. `make test` lets them use those of the race detector, which it has.
+ANALYZE = $(if $(RACED),$(RACE) GOFLAGS="$$GOFLAGS $(RACE_FLAGS)")
+.PHONY: analyze
+analyze:
+	$(ANALYZE) $(GO) vet ./...
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && trap 'exit 1' INT TERM && \
+	$(GO) build -modfile=tools/go.mod -o "$$dir" honnef.co/go/tools/cmd/staticcheck && \
+	echo staticcheck ./... && $(ANALYZE) "$$dir/staticcheck" ./...
 
 .PHONY: generate
 generate: ## Write the generated code anew

@@ -23,7 +23,7 @@ func openWait(ctx context.Context, t *testing.T, run interface {
 }) runtime.Waitpoint {
 	t.Helper()
 	var found runtime.Waitpoint
-	enginetest.Eventually(t, time.Minute, func() string {
+	enginetest.Eventually(t, enginetest.Patience, func() string {
 		waits, err := run.Waitpoints(ctx)
 		require.NoError(t, err)
 		if len(waits) != 1 || waits[0].State != runtime.WaitOpen {
@@ -127,13 +127,13 @@ func TestContractAwait(t *testing.T) {
 		var token activity.Token
 		select {
 		case token = <-tokens:
-		case <-time.After(5 * time.Second):
+		case <-time.After(enginetest.Patience):
 			require.Fail(t, "the function did not open its waitpoint")
 		}
 		_, err = x.Client.Signal(x.ctx, token, runtime.Signal{Name: "go", Payload: 5})
 		require.NoError(t, err)
 		var w runtime.Waitpoint
-		enginetest.Eventually(t, time.Minute, func() string {
+		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if w = openWait(x.ctx, t, run); w.Step != "list" {
 				return "it waits at " + w.Step
 			}

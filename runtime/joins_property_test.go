@@ -138,14 +138,10 @@ func (w *randomDAG) faultOf(f invariant.Flow, index int) string {
 func TestRandomJoins(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		budget := propertyTime
-		if testing.Short() {
-			budget = propertyTime / 3
-		}
 		workerPool := newWorkerPool(t, b)
 		rounds := 0
-		for end := time.Now().Add(budget); time.Now().Before(end); rounds++ {
-			seed := randseed.Of(t, rounds)
+		for seed := range randseed.Trials(t, propertyRounds) {
+			rounds++
 			if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { workerPool.randomDAGRound(t, seed) }) {
 				break
 			}

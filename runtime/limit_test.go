@@ -209,7 +209,7 @@ func TestLimitByKey(t *testing.T) {
 			d, err := large[59].Describe(ctx)
 			require.NoError(t, err)
 			require.Contains(t, d.Nodes[0].Why, `waits for room under limit "tenant" of "large": 2 at once`)
-		}, 20*time.Second, 10*time.Millisecond)
+		}, enginetest.Patience, 10*time.Millisecond)
 		close(gate)
 		awaitAll(ctx, t, large)
 		_, err = runtime.Start(ctx, b.Client, def, job{})

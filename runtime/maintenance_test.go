@@ -55,7 +55,7 @@ func TestKeeperPanicIsContained(t *testing.T) {
 			}
 		}
 		return true
-	}, 2*time.Minute, 5*time.Millisecond)
+	}, 5*time.Minute, 5*time.Millisecond)
 	stop()
 	require.NoError(t, <-done)
 	require.GreaterOrEqual(t, panics.Load(), int64(3))
@@ -210,7 +210,7 @@ func TestKeeperWhoseStepsFailIsNotReady(t *testing.T) {
 		require.Eventually(t, func() bool {
 			r.Timer.AllDue()
 			return (k.Check(ctx) == nil) == ready
-		}, 2*time.Minute, 5*time.Millisecond)
+		}, 5*time.Minute, 5*time.Millisecond)
 	}
 	becomes(true)
 	failing.Store(true)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -99,10 +98,14 @@ func TestStartOrSignal(t *testing.T) {
 			_, err = asked.SignalWait(ctx, orders, runtime.Signal{Name: "order", Payload: 1})
 			require.NoError(t, err)
 		}
-		require.Eventually(t, func() bool {
+		enginetest.Eventually(t, enginetest.Patience, func() string {
 			d, err := asked.DescribeNode(ctx, "sum")
-			return err == nil && d.State == runtime.NodeSuspended
-		}, time.Minute, 5*time.Millisecond)
+			require.NoError(t, err)
+			if d.State != runtime.NodeSuspended {
+				return fmt.Sprintf("sum is %s", d.State)
+			}
+			return ""
+		})
 		sent, err = asked.SignalWait(ctx, more, runtime.Signal{Name: "any", Payload: 5})
 		require.NoError(t, err)
 		require.Equal(t, runtime.SignalResumed, sent.Outcome)

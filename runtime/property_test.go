@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -20,11 +19,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// How long the property test runs on each engine.
+// What the property tests of this package do on each engine.
 const (
-	propertyTime = 5 * time.Second
-	soakTime     = 10 * time.Minute
-	flowsAtATime = 4
+	propertyRounds = 3
+	flowsAtATime   = 4
 )
 
 // meddling is what happens to a run besides being worked on.
@@ -52,20 +50,10 @@ type trial struct {
 func TestRandomFlows(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
-		budget := propertyTime
-		if soak := os.Getenv("FLOWFABRIC_SOAK"); soak != "" {
-			budget = soakTime
-			if d, err := time.ParseDuration(soak); err == nil {
-				budget = d
-			}
-		} else if testing.Short() {
-			budget = propertyTime / 3
-		}
 		workerPool := newWorkerPool(t, b)
-		end := time.Now().Add(budget)
 		rounds := 0
-		for ; time.Now().Before(end); rounds++ {
-			seed := randseed.Of(t, rounds)
+		for seed := range randseed.Trials(t, propertyRounds) {
+			rounds++
 			if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { workerPool.round(t, seed) }) {
 				return
 			}

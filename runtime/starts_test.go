@@ -355,7 +355,7 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 				now, err := client.Do(ctx, client.B().Time().Build()).AsIntSlice()
 				require.NoError(t, err)
 				return now[0]*1000+now[1]/1000 > last
-			}, 10*time.Second, time.Millisecond)
+			}, enginetest.Patience, time.Millisecond)
 			_, err = runtime.SubmitAlone(ctx, b.Client, plan)
 			require.NoError(t, err)
 			run, err := client.Do(ctx, client.B().Hgetall().Key(keys.FlowCore(plan.Partition, plan.FlowID)).Build()).AsStrMap()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -202,18 +201,8 @@ func (a *audience) signal(ctx context.Context, w runtime.Waitpoint, key string, 
 func TestRandomWaits(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		budget := propertyTime
-		if d, err := time.ParseDuration(os.Getenv("FLOWFABRIC_SOAK")); err == nil {
-			budget = d
-		} else if testing.Short() {
-			budget = propertyTime / 5
-		}
-		if _, fixed := randseed.Fixed(); fixed {
-			budget = 0
-		}
 		a := activity.New("scene", sceneRun)
-		for end, rounds := time.Now().Add(budget), 0; rounds == 0 || time.Now().Before(end); rounds++ {
-			seed := randseed.Of(t, rounds)
+		for seed := range randseed.Trials(t, propertyRounds) {
 			if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { perform(t, b, a, seed) }) {
 				return
 			}

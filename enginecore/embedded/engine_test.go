@@ -26,7 +26,7 @@ func client(t testing.TB, e *Engine, resp2 bool) rueidis.Client {
 }
 
 func timeout(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -145,7 +145,7 @@ func TestBlockingReadOfSeveralStreams(t *testing.T) {
 			e.gate.Lock()
 			defer e.gate.Unlock()
 			return len(e.blocked) == 3
-		}, time.Minute, time.Millisecond)
+		}, 5*time.Minute, time.Millisecond)
 		w.must(t, "XADD", "other", "*", "f", "v")
 		id := strconv.Itoa(i+2) + "-1"
 		w.must(t, "XADD", key, id, "f", "v")

@@ -156,7 +156,7 @@ func (h *history) String() string {
 // serves waits until calls are served.
 func serves(t *testing.T, e *Engine) {
 	t.Helper()
-	require.Eventually(t, func() bool { return e.Err() == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return e.Err() == nil }, 5*time.Minute, time.Millisecond)
 }
 
 // TestEveryDiskFault fails each operation on the data directory once, in every policy. Calls go on by themselves
@@ -426,7 +426,7 @@ func TestNoRepair(t *testing.T) {
 	d.mu.Unlock()
 	h.calls(t, e, 1)
 	require.Len(t, h.refused, 1)
-	require.Eventually(t, func() bool { return strings.Contains(fmt.Sprint(e.Err()), "cannot be read again") }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(fmt.Sprint(e.Err()), "cannot be read again") }, 5*time.Minute, time.Millisecond)
 	require.ErrorIs(t, e.Close(), syscall.EIO)
 	require.ErrorIs(t, e.Err(), ErrClosed)
 	o.fault = nil

@@ -140,7 +140,7 @@ func TestBlockingRead(t *testing.T) {
 		e.gate.Lock()
 		defer e.gate.Unlock()
 		return len(e.blocked["t"]) == 1
-	}, 10*time.Second, time.Millisecond)
+	}, 5*time.Minute, time.Millisecond)
 	w.must(t, "XADD", "t", "*", "a", "b")
 	require.NoError(t, <-got)
 }

@@ -135,7 +135,9 @@ const outputTail = 2000
 func execute(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false", "GOWORK=off", "GOPROXY=off", "GOTOOLCHAIN=local")
+	// The flags of this machine stay, so that what it has compiled is not compiled again.
+	flags := strings.TrimSpace(os.Getenv("GOFLAGS") + " -buildvcs=false")
+	cmd.Env = append(os.Environ(), "GOFLAGS="+flags, "GOWORK=off", "GOPROXY=off", "GOTOOLCHAIN=local")
 	cmd.WaitDelay = time.Second
 	output, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {

@@ -34,7 +34,7 @@ func startCluster(t *testing.T) (cluster rueidis.Client, nodes [2]rueidis.Client
 		t.Fatal(err)
 	}
 	command(t, nodes[0], "CLUSTER", "MEET", host, port, buses[1])
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(5 * time.Minute)
 	for _, n := range nodes {
 		for !whole(t, n) {
 			if time.Now().After(deadline) {

@@ -38,12 +38,12 @@ func listen(t *testing.T, b *bench) *listener {
 	return l
 }
 
-// next is the next message, or empty when there is none within a minute.
+// next is the next message, or empty when there is none within five minutes.
 func (l *listener) next(t *testing.T) string {
 	select {
 	case m := <-l.messages:
 		return m
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		return ""
 	case <-t.Context().Done():
 		return ""

@@ -92,7 +92,7 @@ func TestSuspendedMemberTimesOut(t *testing.T) {
 func TestGivingUpTellsTheFlow(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), enginetest.Patience)
 		defer cancel()
 		e := b.staged(b.create(withPolicy(`{"max_reclaim_count":0}`)), b.create())
 		h := b.claim(e.up)

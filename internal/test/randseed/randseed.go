@@ -4,11 +4,13 @@ package randseed
 
 import (
 	"hash/fnv"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Env names the variable that repeats a failure: all random moves of a test then follow its value.
@@ -38,6 +40,32 @@ func Of(t testing.TB, i int) uint64 {
 		}
 	})
 	return seed
+}
+
+// longTime is how long FLOWFABRIC_SOAK repeats a test where it names no duration.
+const longTime = 5 * time.Minute
+
+// Trials yields the seeds of a test that repeats random trials: as many as given, so that the test tries the same on a
+// fast and on a slow machine. With FLOWFABRIC_SOAK there are new ones until the duration that it names is over, with
+// FLOWFABRIC_SEED there is that one alone. A failure ends them.
+func Trials(t testing.TB, count int) iter.Seq[uint64] {
+	t.Helper()
+	text := os.Getenv(soak)
+	duration, err := time.ParseDuration(text)
+	if err != nil {
+		duration = longTime
+	}
+	if _, fixed := Fixed(); fixed {
+		text, count = "", 1
+	}
+	end := time.Now().Add(duration)
+	return func(yield func(uint64) bool) {
+		for i := 0; !t.Failed(); i++ {
+			if text == "" && i >= count || text != "" && !time.Now().Before(end) || !yield(Of(t, i)) {
+				return
+			}
+		}
+	}
 }
 
 // Fixed returns the seed that the environment names, and whether it names one.

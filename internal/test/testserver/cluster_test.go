@@ -47,7 +47,7 @@ func subscribe(t *testing.T, s *Server, channel string) *bufio.Reader {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(conn, "SUBSCRIBE %s\r\n", channel)

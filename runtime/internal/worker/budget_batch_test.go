@@ -56,7 +56,7 @@ func (b *budgetBatcher) waitFor(t *testing.T, n int) {
 	require.Eventually(t, func() bool {
 		_, waiting := b.batch.Load()
 		return waiting == n
-	}, 10*time.Second, time.Millisecond)
+	}, 5*time.Minute, time.Millisecond)
 }
 
 // Entries that are made while a call is in flight share the next call, in order, and each gets its own

@@ -105,12 +105,12 @@ func TestDeadPrimaryDelaysNoOtherRenewal(t *testing.T) {
 		before := []time.Time{tasks[0].leaseEnd(), tasks[1].leaseEnd(), tasks[2].leaseEnd()}
 		rounds.Go(func() { leases.renew(ctx) })
 		for _, i := range []int{0, 2} {
-			require.Eventually(t, func() bool { return tasks[i].leaseEnd().After(before[i]) }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return tasks[i].leaseEnd().After(before[i]) }, 5*time.Minute, time.Millisecond)
 		}
 		require.Equal(t, before[1], tasks[1].leaseEnd())
 	}
 	round()
-	require.Eventually(t, func() bool { return len(backend.calls) == 3 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(backend.calls) == 3 }, 5*time.Minute, time.Millisecond)
 	round()
 	cancel()
 	rounds.Wait()

@@ -83,7 +83,7 @@ func (d *wordList) add(word string) error {
 
 func (d *wordList) serves(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return d.log.Failure() == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return d.log.Failure() == nil }, 5*time.Minute, time.Millisecond)
 }
 
 // TestReopen appends under every policy, with and without snapshots, and reads everything again.
