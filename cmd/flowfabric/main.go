@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/server"
 )
 
 // Exit codes.
@@ -48,6 +49,7 @@ type session struct {
 	client *runtime.Client
 	admin  *admin.Client
 	engine *runtime.Engine
+	where  location
 	close  func()
 }
 
@@ -66,7 +68,7 @@ func open(ctx context.Context, where location) (*session, error) {
 	if err := errors.Join(clientErr, adminErr); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	return &session{client, operator, engine, func() {
+	return &session{client, operator, engine, where, func() {
 		client.Close()
 		_ = engine.Close() // everything has been answered
 	}}, nil
@@ -80,7 +82,8 @@ func (p program) run(ctx context.Context, args []string) int {
 		return 0
 	case errors.Is(err, flag.ErrHelp):
 		return 0
-	case errors.Is(err, errUsage), errors.Is(err, runtime.ErrInvalid), errors.Is(err, admin.ErrInvalid):
+	case errors.Is(err, errUsage), errors.Is(err, runtime.ErrInvalid), errors.Is(err, admin.ErrInvalid),
+		errors.Is(err, server.ErrInvalid):
 		fmt.Fprintf(p.stderr, "flowfabric: %s\nTry flowfabric -help.\n", visibleLines(err.Error()))
 		return exitUsage
 	}
@@ -108,9 +111,11 @@ func (p program) dispatch(ctx context.Context, args []string) error {
 		p.help(flags)
 		return fmt.Errorf("%w: no command", errUsage)
 	}
-	if acl := aclCommand(where.prefix); acl.name == flags.Arg(0) {
-		p.open = noEngine
-		return p.carryOut(ctx, where, acl, *asJSON, flags.Args()[1:])
+	for _, c := range standalone(where) {
+		if c.name == flags.Arg(0) {
+			p.open = noEngine
+			return p.carryOut(ctx, where, c, *asJSON, flags.Args()[1:])
+		}
 	}
 	for _, c := range commands() {
 		if c.name == flags.Arg(0) {
@@ -118,6 +123,15 @@ func (p program) dispatch(ctx context.Context, args []string) error {
 		}
 	}
 	return fmt.Errorf("%w: there is no command %q", errUsage, flags.Arg(0))
+}
+
+// standalone has the commands that open an engine themselves, or need none.
+func standalone(where location) []command {
+	return []command{
+		{"dev", "", "serve an engine in this process, with a keeper and the HTTP API", prepareDev(where)},
+		{"server", "", "serve the HTTP API of an engine", prepareServer(where)},
+		aclCommand(where.prefix),
+	}
 }
 
 // command is one of the commands. prepare declares its flags and returns its action.
@@ -151,12 +165,12 @@ func (p program) carryOut(ctx context.Context, where location, c command, json b
 	if err := act.check(rest); err != nil {
 		return err
 	}
+	out := newOutput(p.stdout, *asJSON)
 	s, err := p.open(ctx, where)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	out := newOutput(p.stdout, *asJSON)
 	if err := act.do(ctx, s, out, rest); err != nil {
 		return errors.Join(out.cutShort(), err)
 	}
@@ -200,7 +214,7 @@ func (p program) help(flags *flag.FlagSet) {
 	fmt.Fprintln(p.stdout, "flowfabric [-url URL] [-prefix P] [-namespace N] [-json] COMMAND [flags] [arguments]")
 	fmt.Fprintln(p.stdout)
 	t := newOutput(p.stdout, false)
-	for _, c := range append(commands(), aclCommand("")) {
+	for _, c := range append(commands(), standalone(location{})...) {
 		t.row(nil, "  "+c.name+" "+c.arguments, c.summary)
 	}
 	_ = t.flush() // to the terminal

@@ -37,7 +37,7 @@ func (x terminal) run(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	p := program{stdout: &out, stderr: &errs, open: func(context.Context, location) (*session, error) {
 		operator, err := admin.New(x.b.Engine)
-		return &session{x.b.Client, operator, x.b.Engine, func() {}}, err
+		return &session{x.b.Client, operator, x.b.Engine, location{}, func() {}}, err
 	}}
 	code = p.run(enginetest.Context(x.t), args)
 	return code, out.String(), errs.String()

@@ -17,6 +17,8 @@ import (
 // commands are in the order of the help.
 func commands() []command {
 	return []command{
+		{"token", "create|list|delete [NAME]", "manage the tokens of the HTTP API", prepareToken},
+		{"start", "FLOW", "start a run of a published flow", prepareStart},
 		{"runs", "", "find runs, the newest first", prepareRuns},
 		{"counts", "", "count runs by flow and state", prepareCounts},
 		{"feed", "", "follow what happens to all runs", prepareFeed},

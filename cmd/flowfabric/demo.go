@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
+)
+
+// The flows of flowfabric dev -demo: one that fans out, and one that waits for a person.
+
+type demoOrder struct {
+	Customer string   `json:"customer"`
+	Items    []string `json:"items"`
+}
+
+type demoDecision struct {
+	Approve bool   `json:"approve"`
+	Comment string `json:"comment,omitempty"`
+}
+
+var (
+	demoPrice = activity.New("demo.price", func(ctx context.Context, item string) (int, error) {
+		activity.Logger(ctx).Info("looking up the price", "item", item)
+		return 5 * len(item), activity.Progress(ctx, 100, "found")
+	})
+	demoTotal = activity.New("demo.total", func(_ context.Context, prices []int) (int, error) {
+		total := 0
+		for _, price := range prices {
+			total += price
+		}
+		return total, nil
+	})
+	demoShip = activity.New("demo.ship", func(_ context.Context, in demoShipment) (string, error) {
+		if !in.Decision.Approve {
+			return "", activity.NonRetryable(errors.New("refused: " + in.Decision.Comment))
+		}
+		return fmt.Sprintf("sent to %s for %d", in.Order.Customer, in.Total), nil
+	})
+	demoGreet = activity.New("demo.greet", func(_ context.Context, name string) (string, error) {
+		return "Hello, " + strings.TrimSpace(name) + "!", nil
+	})
+)
+
+type demoShipment struct {
+	Order    demoOrder    `json:"order"`
+	Total    int          `json:"total"`
+	Decision demoDecision `json:"decision"`
+}
+
+var demoItems = activity.New("demo.items", func(_ context.Context, o demoOrder) ([]string, error) { return o.Items, nil })
+
+func demoFlows() ([]catalogue.Publication, []activity.Handler, error) {
+	f := flow.New[demoOrder, string]("demo-order", flow.Describe("Prices the items of an order, asks a person, and ships."))
+	prices := flow.Map(f, "price", demoPrice, flow.Node(f, "items", demoItems, f.Input()))
+	total := flow.Node(f, "total", demoTotal, prices)
+	decision := flow.Waitpoint[demoDecision](f, "approve", activity.Title("Ship this order?"),
+		activity.Audience("shop"), activity.Timeout(24*time.Hour, activity.Escalate), flow.After(total))
+	flow.Return(f, flow.Node(f, "ship", demoShip, flow.Struct[demoShipment](
+		flow.Field("order", f.Input()), flow.Field("total", total), flow.Field("decision", decision))))
+	order, orderErr := f.Build()
+
+	g := flow.New[string, string]("demo-greeting", flow.Describe("Greets somebody."))
+	flow.Return(g, flow.Node(g, "greet", demoGreet, g.Input()))
+	greeting, greetingErr := g.Build()
+	if err := errors.Join(orderErr, greetingErr); err != nil {
+		return nil, nil, err
+	}
+	flows := []catalogue.Publication{{Flow: order, By: "demo"}, {Flow: greeting, By: "demo"}}
+	return flows, append(order.Handlers(), greeting.Handlers()...), nil
+}
+
+// runDemo publishes the sample flows, starts a run of each, and works on them until the context ends.
+func runDemo(ctx context.Context, engine *runtime.Engine) error {
+	flows, handlers, err := demoFlows()
+	if err != nil {
+		return err
+	}
+	client, err := runtime.NewClient(engine)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.Publish(ctx, flows...); err != nil {
+		return err
+	}
+	if _, err := client.StartNamed(ctx, "demo-order", []byte(`{"customer":"Ada","items":["book","pen"]}`), runtime.WithID("first")); err != nil {
+		return err
+	}
+	if _, err := client.StartNamed(ctx, "demo-greeting", []byte(`"world"`), runtime.WithID("first")); err != nil {
+		return err
+	}
+	worker, err := runtime.NewWorker(engine, runtime.WorkerConfig{Name: "demo", NoKeeper: true})
+	if err != nil {
+		return err
+	}
+	if err := worker.Register(handlers...); err != nil {
+		return err
+	}
+	return worker.Run(ctx)
+}
