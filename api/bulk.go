@@ -8,16 +8,26 @@ import (
 
 // Operations of bulk jobs.
 var (
-	ListBulkJobs = call[Empty, Page[BulkJob]](Operation{Name: "list-bulk-jobs", Group: "bulk", Method: "GET", Path: "/bulk",
-		Summary: "List the bulk jobs", Right: View, Effect: Reads})
-	GetBulkJob = call[BulkJobInput, BulkJob](Operation{Name: "get-bulk-job", Group: "bulk", Method: "GET", Path: "/bulk/{job}",
-		Summary: "Describe a bulk job with its progress", Right: View, Effect: Reads})
-	PreviewBulkJob = call[BulkInput, BulkPreview](Operation{Name: "preview-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk/preview",
-		Summary: "Count what a bulk job would handle; changes nothing", Right: View, Effect: Reads})
-	StartBulkJob = call[BulkInput, BulkJob](Operation{Name: "start-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk",
-		Summary: "Act on all runs that a query selects", Right: Administer, Effect: Destroys})
-	StopBulkJob = call[BulkJobInput, Empty](Operation{Name: "stop-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk/{job}/stop",
-		Summary: "Stop a bulk job", Right: Operate, Effect: Changes})
+	ListBulkJobs = call[Empty, Page[BulkJob]](Operation{
+		Name: "list-bulk-jobs", Group: "bulk", Method: "GET", Path: "/bulk", Right: View, Effect: Reads,
+		Summary: "List the bulk jobs",
+	})
+	GetBulkJob = call[BulkJobInput, BulkJob](Operation{
+		Name: "get-bulk-job", Group: "bulk", Method: "GET", Path: "/bulk/{job}", Right: View, Effect: Reads,
+		Summary: "Describe a bulk job with its progress",
+	})
+	PreviewBulkJob = call[BulkInput, BulkPreview](Operation{
+		Name: "preview-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk/preview", Right: View, Effect: Reads,
+		Summary: "Count what a bulk job would handle; changes nothing",
+	})
+	StartBulkJob = call[BulkInput, BulkJob](Operation{
+		Name: "start-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk", Right: Administer, Effect: Destroys,
+		Summary: "Act on all runs that a query selects",
+	})
+	StopBulkJob = call[BulkJobInput, Empty](Operation{
+		Name: "stop-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk/{job}/stop", Right: Operate, Effect: Changes,
+		Summary: "Stop a bulk job",
+	})
 )
 
 func bulkOperations() []Entry {

@@ -18,6 +18,6 @@
 // # Streams
 //
 // An operation of type Stream answers with server-sent events if the request accepts text/event-stream: the id of an
-// event is the cursor after which the next request continues (Last-Event-ID), and the event "end" is the last one. Otherwise it
-// answers with a JSON page, after at most the time of the parameter wait.
+// event is the cursor after which the next request continues (Last-Event-ID), and the event "end" is the last one.
+// Otherwise it answers with a JSON page, after at most the time of the parameter wait.
 package api

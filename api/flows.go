@@ -4,14 +4,23 @@ import "github.com/flowfabric/flowfabric-go/runtime/catalogue"
 
 // Operations of flows.
 var (
-	ListFlows = call[Empty, Page[catalogue.Flow]](Operation{Name: "list-flows", Group: "flows", Method: "GET", Path: "/flows",
-		Summary: "List the published flows", Right: View, Effect: Reads})
-	GetFlow = call[FlowInput, catalogue.Description](Operation{Name: "get-flow", Group: "flows", Method: "GET", Path: "/flows/{flow}",
-		Summary: "Show a published flow with its graph, schemas and history", Right: View, Effect: Reads})
-	GetFlowGraph = call[GetFlowGraphInput, Drawing](Operation{Name: "get-flow-graph", Group: "flows", Method: "GET", Path: "/flows/{flow}/graph",
-		Summary: "Draw the graph of a published flow", Right: View, Effect: Reads})
-	WithdrawFlow = call[FlowInput, Empty](Operation{Name: "withdraw-flow", Group: "flows", Method: "DELETE", Path: "/flows/{flow}",
-		Summary: "Remove a flow from the catalogue; its runs stay", Right: Administer, Effect: Destroys})
+	ListFlows = call[Empty, Page[catalogue.Flow]](Operation{
+		Name: "list-flows", Group: "flows", Method: "GET", Path: "/flows", Right: View, Effect: Reads,
+		Summary: "List the published flows",
+	})
+	GetFlow = call[FlowInput, catalogue.Description](Operation{
+		Name: "get-flow", Group: "flows", Method: "GET", Path: "/flows/{flow}", Right: View, Effect: Reads,
+		Summary: "Show a published flow with its graph, schemas and history",
+	})
+	GetFlowGraph = call[GetFlowGraphInput, Drawing](Operation{
+		Name: "get-flow-graph", Group: "flows", Method: "GET", Path: "/flows/{flow}/graph", Right: View, Effect: Reads,
+		Summary: "Draw the graph of a published flow",
+	})
+	WithdrawFlow = call[FlowInput, Empty](Operation{
+		Name: "withdraw-flow", Group: "flows", Method: "DELETE", Path: "/flows/{flow}",
+		Right: Administer, Effect: Destroys,
+		Summary: "Remove a flow from the catalogue; its runs stay",
+	})
 )
 
 func flowOperations() []Entry { return []Entry{ListFlows, GetFlow, GetFlowGraph, WithdrawFlow} }

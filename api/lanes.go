@@ -4,18 +4,34 @@ import "time"
 
 // Operations of lanes and activities.
 var (
-	ListLanes = call[Empty, Page[Lane]](Operation{Name: "list-lanes", Group: "lanes", Method: "GET", Path: "/lanes",
-		Summary: "List the lanes with what waits in them", Right: View, Effect: Reads})
-	ListPauses = call[Empty, Page[Pause]](Operation{Name: "list-pauses", Group: "lanes", Method: "GET", Path: "/pauses",
-		Summary: "List the paused lanes and activities", Right: View, Effect: Reads})
-	PauseLane = call[LaneReasonInput, Empty](Operation{Name: "pause-lane", Group: "lanes", Method: "POST", Path: "/lanes/{lane}/pause",
-		Summary: "Keep workers from claiming from a lane", Right: Operate, Effect: Changes})
-	ResumeLane = call[LaneInput, Empty](Operation{Name: "resume-lane", Group: "lanes", Method: "POST", Path: "/lanes/{lane}/resume",
-		Summary: "End the pause of a lane", Right: Operate, Effect: Changes})
-	PauseActivity = call[ActivityReasonInput, Empty](Operation{Name: "pause-activity", Group: "lanes", Method: "POST",
-		Path: "/activities/{activity}/pause", Summary: "Keep an activity from starting", Right: Operate, Effect: Changes})
-	ResumeActivity = call[ActivityInput, Empty](Operation{Name: "resume-activity", Group: "lanes", Method: "POST",
-		Path: "/activities/{activity}/resume", Summary: "End the pause of an activity", Right: Operate, Effect: Changes})
+	ListLanes = call[Empty, Page[Lane]](Operation{
+		Name: "list-lanes", Group: "lanes", Method: "GET", Path: "/lanes", Right: View, Effect: Reads,
+		Summary: "List the lanes with what waits in them",
+	})
+	ListPauses = call[Empty, Page[Pause]](Operation{
+		Name: "list-pauses", Group: "lanes", Method: "GET", Path: "/pauses", Right: View, Effect: Reads,
+		Summary: "List the paused lanes and activities",
+	})
+	PauseLane = call[LaneReasonInput, Empty](Operation{
+		Name: "pause-lane", Group: "lanes", Method: "POST", Path: "/lanes/{lane}/pause",
+		Right: Operate, Effect: Changes,
+		Summary: "Keep workers from claiming from a lane",
+	})
+	ResumeLane = call[LaneInput, Empty](Operation{
+		Name: "resume-lane", Group: "lanes", Method: "POST", Path: "/lanes/{lane}/resume",
+		Right: Operate, Effect: Changes,
+		Summary: "End the pause of a lane",
+	})
+	PauseActivity = call[ActivityReasonInput, Empty](Operation{
+		Name: "pause-activity", Group: "lanes", Method: "POST", Path: "/activities/{activity}/pause",
+		Right: Operate, Effect: Changes,
+		Summary: "Keep an activity from starting",
+	})
+	ResumeActivity = call[ActivityInput, Empty](Operation{
+		Name: "resume-activity", Group: "lanes", Method: "POST", Path: "/activities/{activity}/resume",
+		Right: Operate, Effect: Changes,
+		Summary: "End the pause of an activity",
+	})
 )
 
 func laneOperations() []Entry {

@@ -4,14 +4,23 @@ import "time"
 
 // Operations of limits.
 var (
-	ListLimits = call[Empty, Page[Limit]](Operation{Name: "list-limits", Group: "limits", Method: "GET", Path: "/limits",
-		Summary: "List the limits", Right: View, Effect: Reads})
-	GetLimit = call[LimitInput, Limit](Operation{Name: "get-limit", Group: "limits", Method: "GET", Path: "/limits/{limit}",
-		Summary: "Show a limit; its ETag is for changes", Right: View, Effect: Reads})
-	SetLimit = call[SetLimitInput, Limit](Operation{Name: "set-limit", Group: "limits", Method: "PUT", Path: "/limits/{limit}",
-		Summary: "Set a limit instead of what flows declare", Right: Operate, Effect: Changes})
-	ResetLimit = call[LimitInput, Empty](Operation{Name: "reset-limit", Group: "limits", Method: "DELETE", Path: "/limits/{limit}",
-		Summary: "Return to the limit that flows declare", Right: Operate, Effect: Changes})
+	ListLimits = call[Empty, Page[Limit]](Operation{
+		Name: "list-limits", Group: "limits", Method: "GET", Path: "/limits", Right: View, Effect: Reads,
+		Summary: "List the limits",
+	})
+	GetLimit = call[LimitInput, Limit](Operation{
+		Name: "get-limit", Group: "limits", Method: "GET", Path: "/limits/{limit}", Right: View, Effect: Reads,
+		Summary: "Show a limit; its ETag is for changes",
+	})
+	SetLimit = call[SetLimitInput, Limit](Operation{
+		Name: "set-limit", Group: "limits", Method: "PUT", Path: "/limits/{limit}", Right: Operate, Effect: Changes,
+		Summary: "Set a limit instead of what flows declare",
+	})
+	ResetLimit = call[LimitInput, Empty](Operation{
+		Name: "reset-limit", Group: "limits", Method: "DELETE", Path: "/limits/{limit}",
+		Right: Operate, Effect: Changes,
+		Summary: "Return to the limit that flows declare",
+	})
 )
 
 func limitOperations() []Entry { return []Entry{ListLimits, GetLimit, SetLimit, ResetLimit} }
@@ -48,16 +57,28 @@ type Limit struct {
 
 // Operations of budgets.
 var (
-	ListBudgets = call[Empty, Page[Budget]](Operation{Name: "list-budgets", Group: "budgets", Method: "GET", Path: "/budgets",
-		Summary: "List the budgets", Right: View, Effect: Reads})
-	GetBudget = call[BudgetInput, Budget](Operation{Name: "get-budget", Group: "budgets", Method: "GET", Path: "/budgets/{budget}",
-		Summary: "Show a budget; its ETag is for changes", Right: View, Effect: Reads})
-	SetBudget = call[SetBudgetInput, Budget](Operation{Name: "set-budget", Group: "budgets", Method: "PUT", Path: "/budgets/{budget}",
-		Summary: "Set the limits of a budget", Right: Operate, Effect: Changes})
-	ResetBudget = call[BudgetInput, Empty](Operation{Name: "reset-budget", Group: "budgets", Method: "POST", Path: "/budgets/{budget}/reset",
-		Summary: "Set what is spent of a budget to nothing", Right: Operate, Effect: Changes})
-	DeleteBudget = call[BudgetInput, Empty](Operation{Name: "delete-budget", Group: "budgets", Method: "DELETE", Path: "/budgets/{budget}",
-		Summary: "Delete a budget", Right: Administer, Effect: Destroys})
+	ListBudgets = call[Empty, Page[Budget]](Operation{
+		Name: "list-budgets", Group: "budgets", Method: "GET", Path: "/budgets", Right: View, Effect: Reads,
+		Summary: "List the budgets",
+	})
+	GetBudget = call[BudgetInput, Budget](Operation{
+		Name: "get-budget", Group: "budgets", Method: "GET", Path: "/budgets/{budget}", Right: View, Effect: Reads,
+		Summary: "Show a budget; its ETag is for changes",
+	})
+	SetBudget = call[SetBudgetInput, Budget](Operation{
+		Name: "set-budget", Group: "budgets", Method: "PUT", Path: "/budgets/{budget}", Right: Operate, Effect: Changes,
+		Summary: "Set the limits of a budget",
+	})
+	ResetBudget = call[BudgetInput, Empty](Operation{
+		Name: "reset-budget", Group: "budgets", Method: "POST", Path: "/budgets/{budget}/reset",
+		Right: Operate, Effect: Changes,
+		Summary: "Set what is spent of a budget to nothing",
+	})
+	DeleteBudget = call[BudgetInput, Empty](Operation{
+		Name: "delete-budget", Group: "budgets", Method: "DELETE", Path: "/budgets/{budget}",
+		Right: Administer, Effect: Destroys,
+		Summary: "Delete a budget",
+	})
 )
 
 func budgetOperations() []Entry {

@@ -10,18 +10,36 @@ import (
 
 // Operations of nodes.
 var (
-	GetNode = call[GetNodeInput, Node](Operation{Name: "get-node", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}",
-		Summary: "Describe a node with its attempts", Right: View, Effect: Reads})
-	ListItems = call[ListItemsInput, Page[Item]](Operation{Name: "list-items", Group: "nodes", Method: "GET",
-		Path: "/runs/{flow}/{run}/nodes/{node}/items", Summary: "List the items of a map", Right: ReadPayloads, Effect: Reads})
-	FollowLogs = stream[FollowLogsInput, LogLine](Operation{Name: "follow-logs", Group: "nodes", Method: "GET",
-		Path: "/runs/{flow}/{run}/nodes/{node}/logs", Summary: "Follow what the attempts of a node log", Right: ReadPayloads, Effect: Reads})
-	FollowFrames = stream[FollowFramesInput, Frame](Operation{Name: "follow-frames", Group: "nodes", Method: "GET",
-		Path: "/runs/{flow}/{run}/nodes/{node}/stream", Summary: "Follow the frames that a node emits", Right: ReadPayloads, Effect: Reads})
-	CancelNode = call[NodeReasonInput, Empty](Operation{Name: "cancel-node", Group: "nodes", Method: "POST",
-		Path: "/runs/{flow}/{run}/nodes/{node}/cancel", Summary: "Cancel a node", Right: Operate, Effect: Destroys})
-	SetNodePriority = call[NodePriorityInput, Empty](Operation{Name: "set-node-priority", Group: "nodes", Method: "PUT",
-		Path: "/runs/{flow}/{run}/nodes/{node}/priority", Summary: "Change the priority of a node", Right: Operate, Effect: Changes})
+	GetNode = call[GetNodeInput, Node](Operation{
+		Name: "get-node", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}",
+		Right: View, Effect: Reads,
+		Summary: "Describe a node with its attempts",
+	})
+	ListItems = call[ListItemsInput, Page[Item]](Operation{
+		Name: "list-items", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/items",
+		Right: ReadPayloads, Effect: Reads,
+		Summary: "List the items of a map",
+	})
+	FollowLogs = stream[FollowLogsInput, LogLine](Operation{
+		Name: "follow-logs", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/logs",
+		Right: ReadPayloads, Effect: Reads,
+		Summary: "Follow what the attempts of a node log",
+	})
+	FollowFrames = stream[FollowFramesInput, Frame](Operation{
+		Name: "follow-frames", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/stream",
+		Right: ReadPayloads, Effect: Reads,
+		Summary: "Follow the frames that a node emits",
+	})
+	CancelNode = call[NodeReasonInput, Empty](Operation{
+		Name: "cancel-node", Group: "nodes", Method: "POST", Path: "/runs/{flow}/{run}/nodes/{node}/cancel",
+		Right: Operate, Effect: Destroys,
+		Summary: "Cancel a node",
+	})
+	SetNodePriority = call[NodePriorityInput, Empty](Operation{
+		Name: "set-node-priority", Group: "nodes", Method: "PUT", Path: "/runs/{flow}/{run}/nodes/{node}/priority",
+		Right: Operate, Effect: Changes,
+		Summary: "Change the priority of a node",
+	})
 )
 
 func nodeOperations() []Entry {

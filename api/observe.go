@@ -8,22 +8,36 @@ import (
 
 // Operations that look at all runs and at the deployment.
 var (
-	CountRuns = call[CountRunsInput, Page[RunCount]](Operation{Name: "count-runs", Group: "observe", Method: "GET", Path: "/counts",
-		Summary: "Count runs by flow, state and hour", Right: View, Effect: Reads, Query: QueryRuns})
-	FollowFeed = stream[FollowFeedInput, FeedEvent](Operation{Name: "follow-feed", Group: "observe", Method: "GET", Path: "/feed",
-		Summary: "Follow what happens to all runs", Right: View, Effect: Reads})
-	ListAudit = call[ListAuditInput, Page[AuditEntry]](Operation{Name: "list-audit", Group: "observe", Method: "GET", Path: "/audit",
-		Summary: "List who has changed what, the latest first", Right: View, Effect: Reads})
-	Inspect = call[Empty, Inspection](Operation{Name: "inspect", Group: "observe", Method: "GET", Path: "/inspection",
-		Summary: "Find what can lose or stop work", Right: View, Effect: Reads})
-	ListDuties = call[Empty, Page[Duty]](Operation{Name: "list-duties", Group: "observe", Method: "GET", Path: "/duties",
-		Summary: "List the duties of keepers", Right: View, Effect: Reads})
-	RunDuty = call[DutyInput, DutyReport](Operation{Name: "run-duty", Group: "observe", Method: "POST", Path: "/duties/{duty}/run",
-		Summary: "Carry out a duty of keepers now", Right: Administer, Effect: Changes})
+	CountRuns = call[CountRunsInput, Page[RunCount]](Operation{
+		Name: "count-runs", Group: "observe", Method: "GET", Path: "/counts",
+		Right: View, Effect: Reads, Query: QueryRuns,
+		Summary: "Count runs by flow, state and hour",
+	})
+	FollowFeed = stream[FollowFeedInput, FeedEvent](Operation{
+		Name: "follow-feed", Group: "observe", Method: "GET", Path: "/feed", Right: View, Effect: Reads,
+		Summary: "Follow what happens to all runs",
+	})
+	ListAudit = call[ListAuditInput, Page[AuditEntry]](Operation{
+		Name: "list-audit", Group: "observe", Method: "GET", Path: "/audit", Right: View, Effect: Reads,
+		Summary: "List who has changed what, the latest first",
+	})
+	Inspect = call[Empty, Inspection](Operation{
+		Name: "inspect", Group: "observe", Method: "GET", Path: "/inspection", Right: View, Effect: Reads,
+		Summary: "Find what can lose or stop work",
+	})
+	ListKeeperTasks = call[Empty, Page[KeeperTask]](Operation{
+		Name: "list-keeper-tasks", Group: "observe", Method: "GET", Path: "/keeper-tasks", Right: View, Effect: Reads,
+		Summary: "List the tasks of keepers",
+	})
+	RunKeeperTask = call[KeeperTaskInput, KeeperTaskReport](Operation{
+		Name: "run-keeper-task", Group: "observe", Method: "POST", Path: "/keeper-tasks/{task}/run",
+		Right: Administer, Effect: Changes,
+		Summary: "Carry out a task of keepers now",
+	})
 )
 
 func observeOperations() []Entry {
-	return []Entry{CountRuns, FollowFeed, ListAudit, Inspect, ListDuties, RunDuty}
+	return []Entry{CountRuns, FollowFeed, ListAudit, Inspect, ListKeeperTasks, RunKeeperTask}
 }
 
 // CountRunsInput says how runs are counted.
@@ -88,21 +102,21 @@ type Inspection struct {
 	Findings []inspection.Finding `json:"findings"`
 }
 
-// Duty is one kind of a keeper's work.
-type Duty struct {
+// KeeperTask is one kind of a keeper's work.
+type KeeperTask struct {
 	Name    string   `json:"name"`
 	Summary string   `json:"summary"`
 	Every   Duration `json:"every" doc:"Longest time between two steps in a partition."`
 }
 
-// DutyInput names the duty that an operation is about.
-type DutyInput struct {
-	Duty string `path:"duty" doc:"Name of the duty."`
+// KeeperTaskInput names the task that an operation is about.
+type KeeperTaskInput struct {
+	Task string `path:"task" doc:"Name of the task."`
 }
 
-// DutyReport is the result of a duty.
-type DutyReport struct {
-	Duty       string           `json:"duty"`
+// KeeperTaskReport is the result of a keeper task.
+type KeeperTaskReport struct {
+	Task       string           `json:"task"`
 	Partitions int              `json:"partitions"`
 	Steps      int              `json:"steps"`
 	Done       int64            `json:"done"`

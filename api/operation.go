@@ -68,7 +68,8 @@ type Operation struct {
 const (
 	// QueryRuns is a query of runs: runtime.RunQuery writes its parameters and runtime.ParseRunQuery reads them.
 	QueryRuns = "runs"
-	// QueryWaits is a query of open waits: runtime.WaitQueryValues writes its parameters and runtime.ParseWaitQuery reads them.
+	// QueryWaits is a query of open waits: runtime.WaitQueryValues writes its parameters and runtime.ParseWaitQuery
+	// reads them.
 	QueryWaits = "waits"
 )
 
@@ -89,7 +90,8 @@ func Operations() []Operation {
 	ops := make([]Operation, 0, 80)
 	for _, group := range [][]Entry{
 		runOperations(), nodeOperations(), waitOperations(), flowOperations(), scheduleOperations(), laneOperations(),
-		limitOperations(), budgetOperations(), workerOperations(), bulkOperations(), observeOperations(), serverOperations(),
+		limitOperations(), budgetOperations(), workerOperations(), bulkOperations(), observeOperations(),
+		serverOperations(),
 	} {
 		for _, entry := range group {
 			ops = append(ops, entry.Entry())

@@ -7,37 +7,75 @@ import (
 
 // Operations of runs.
 var (
-	ListRuns = call[ListRunsInput, Page[Run]](Operation{Name: "list-runs", Group: "runs", Method: "GET", Path: "/runs",
-		Summary: "Find runs", Right: View, Effect: Reads, Query: QueryRuns})
-	StartRun = call[StartRunInput, StartedRun](Operation{Name: "start-run", Group: "runs", Method: "POST", Path: "/flows/{flow}/runs",
-		Summary: "Start a run of a published flow; the same id and input again is the same run", Right: Operate, Effect: Changes, Created: true})
-	GetRun = call[GetRunInput, RunDetail](Operation{Name: "get-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}",
-		Summary: "Describe a run, its nodes, and why those that wait do", Right: View, Effect: Reads})
-	GetResult = call[GetResultInput, Result](Operation{Name: "get-result", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/result",
-		Summary: "Wait for the end of a run and return its result", Right: ReadPayloads, Effect: Reads})
-	FollowRun = stream[FollowRunInput, RunEvent](Operation{Name: "follow-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/events",
-		Summary: "Follow the events of a run", Right: View, Effect: Reads})
-	GetRunGraph = call[GetRunGraphInput, Drawing](Operation{Name: "get-run-graph", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/graph",
-		Summary: "Draw the graph of a run", Right: View, Effect: Reads})
-	CancelRun = call[CancelRunInput, Empty](Operation{Name: "cancel-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/cancel",
-		Summary: "Cancel a run", Right: Operate, Effect: Destroys})
-	RerunRun = call[RerunInput, Empty](Operation{Name: "rerun-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/rerun",
-		Summary: "Run nodes of a run that is over again", Right: Operate, Effect: Changes})
-	PauseRun = call[ReasonInput, Empty](Operation{Name: "pause-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/pause",
-		Summary: "Keep nodes of a run from starting", Right: Operate, Effect: Changes})
-	ResumeRun = call[RunInput, Empty](Operation{Name: "resume-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/resume",
-		Summary: "End the pause of a run", Right: Operate, Effect: Changes})
-	SetRunPriority = call[PriorityInput, Empty](Operation{Name: "set-run-priority", Group: "runs", Method: "PUT", Path: "/runs/{flow}/{run}/priority",
-		Summary: "Change the priority of all nodes of a run that have not ended", Right: Operate, Effect: Changes})
-	MoveRunStart = call[MoveStartInput, Empty](Operation{Name: "move-run-start", Group: "runs", Method: "PUT", Path: "/runs/{flow}/{run}/start",
-		Summary: "Move the start of a run that has not started", Right: Operate, Effect: Changes})
-	PurgeRun = call[RunInput, Empty](Operation{Name: "purge-run", Group: "runs", Method: "DELETE", Path: "/runs/{flow}/{run}",
-		Summary: "Remove a run that is over", Right: Administer, Effect: Destroys})
+	ListRuns = call[ListRunsInput, Page[Run]](Operation{
+		Name: "list-runs", Group: "runs", Method: "GET", Path: "/runs", Right: View, Effect: Reads, Query: QueryRuns,
+		Summary: "Find runs",
+	})
+	StartRun = call[StartRunInput, StartedRun](Operation{
+		Name: "start-run", Group: "runs", Method: "POST", Path: "/flows/{flow}/runs",
+		Right: Operate, Effect: Changes, Created: true,
+		Summary: "Start a run of a published flow; the same id and input again is the same run",
+	})
+	GetRun = call[GetRunInput, RunDetail](Operation{
+		Name: "get-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}", Right: View, Effect: Reads,
+		Summary: "Describe a run, its nodes, and why those that wait do",
+	})
+	GetResult = call[GetResultInput, Result](Operation{
+		Name: "get-result", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/result",
+		Right: ReadPayloads, Effect: Reads,
+		Summary: "Wait for the end of a run and return its result",
+	})
+	FollowRun = stream[FollowRunInput, RunEvent](Operation{
+		Name: "follow-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/events", Right: View, Effect: Reads,
+		Summary: "Follow the events of a run",
+	})
+	GetRunGraph = call[GetRunGraphInput, Drawing](Operation{
+		Name: "get-run-graph", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/graph",
+		Right: View, Effect: Reads,
+		Summary: "Draw the graph of a run",
+	})
+	CancelRun = call[CancelRunInput, Empty](Operation{
+		Name: "cancel-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/cancel",
+		Right: Operate, Effect: Destroys,
+		Summary: "Cancel a run",
+	})
+	RerunRun = call[RerunInput, Empty](Operation{
+		Name: "rerun-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/rerun",
+		Right: Operate, Effect: Changes,
+		Summary: "Run nodes of a run that is over again",
+	})
+	PauseRun = call[ReasonInput, Empty](Operation{
+		Name: "pause-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/pause",
+		Right: Operate, Effect: Changes,
+		Summary: "Keep nodes of a run from starting",
+	})
+	ResumeRun = call[RunInput, Empty](Operation{
+		Name: "resume-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/resume",
+		Right: Operate, Effect: Changes,
+		Summary: "End the pause of a run",
+	})
+	SetRunPriority = call[PriorityInput, Empty](Operation{
+		Name: "set-run-priority", Group: "runs", Method: "PUT", Path: "/runs/{flow}/{run}/priority",
+		Right: Operate, Effect: Changes,
+		Summary: "Change the priority of all nodes of a run that have not ended",
+	})
+	MoveRunStart = call[MoveStartInput, Empty](Operation{
+		Name: "move-run-start", Group: "runs", Method: "PUT", Path: "/runs/{flow}/{run}/start",
+		Right: Operate, Effect: Changes,
+		Summary: "Move the start of a run that has not started",
+	})
+	PurgeRun = call[RunInput, Empty](Operation{
+		Name: "purge-run", Group: "runs", Method: "DELETE", Path: "/runs/{flow}/{run}",
+		Right: Administer, Effect: Destroys,
+		Summary: "Remove a run that is over",
+	})
 )
 
 func runOperations() []Entry {
-	return []Entry{ListRuns, StartRun, GetRun, GetResult, FollowRun, GetRunGraph, CancelRun, RerunRun, PauseRun, ResumeRun,
-		SetRunPriority, MoveRunStart, PurgeRun}
+	return []Entry{
+		ListRuns, StartRun, GetRun, GetResult, FollowRun, GetRunGraph, CancelRun, RerunRun, PauseRun, ResumeRun,
+		SetRunPriority, MoveRunStart, PurgeRun,
+	}
 }
 
 // RunName names a run.

@@ -4,18 +4,35 @@ import "time"
 
 // Operations of schedules.
 var (
-	ListSchedules = call[Empty, Page[Schedule]](Operation{Name: "list-schedules", Group: "schedules", Method: "GET", Path: "/schedules",
-		Summary: "List the schedules", Right: View, Effect: Reads})
-	GetSchedule = call[ScheduleInput, Schedule](Operation{Name: "get-schedule", Group: "schedules", Method: "GET", Path: "/schedules/{schedule}",
-		Summary: "Describe a schedule with its last fires", Right: View, Effect: Reads})
-	PauseSchedule = call[ScheduleReasonInput, Empty](Operation{Name: "pause-schedule", Group: "schedules", Method: "POST",
-		Path: "/schedules/{schedule}/pause", Summary: "Keep a schedule from firing", Right: Operate, Effect: Changes})
-	ResumeSchedule = call[ScheduleInput, Empty](Operation{Name: "resume-schedule", Group: "schedules", Method: "POST",
-		Path: "/schedules/{schedule}/resume", Summary: "End the pause of a schedule", Right: Operate, Effect: Changes})
-	TriggerSchedule = call[ScheduleInput, StartedRun](Operation{Name: "trigger-schedule", Group: "schedules", Method: "POST",
-		Path: "/schedules/{schedule}/trigger", Summary: "Start a run of a schedule now", Right: Operate, Effect: Changes})
-	DeleteSchedule = call[ScheduleInput, Empty](Operation{Name: "delete-schedule", Group: "schedules", Method: "DELETE",
-		Path: "/schedules/{schedule}", Summary: "Delete a schedule; its runs stay", Right: Administer, Effect: Destroys})
+	ListSchedules = call[Empty, Page[Schedule]](Operation{
+		Name: "list-schedules", Group: "schedules", Method: "GET", Path: "/schedules", Right: View, Effect: Reads,
+		Summary: "List the schedules",
+	})
+	GetSchedule = call[ScheduleInput, Schedule](Operation{
+		Name: "get-schedule", Group: "schedules", Method: "GET", Path: "/schedules/{schedule}",
+		Right: View, Effect: Reads,
+		Summary: "Describe a schedule with its last fires",
+	})
+	PauseSchedule = call[ScheduleReasonInput, Empty](Operation{
+		Name: "pause-schedule", Group: "schedules", Method: "POST", Path: "/schedules/{schedule}/pause",
+		Right: Operate, Effect: Changes,
+		Summary: "Keep a schedule from firing",
+	})
+	ResumeSchedule = call[ScheduleInput, Empty](Operation{
+		Name: "resume-schedule", Group: "schedules", Method: "POST", Path: "/schedules/{schedule}/resume",
+		Right: Operate, Effect: Changes,
+		Summary: "End the pause of a schedule",
+	})
+	TriggerSchedule = call[ScheduleInput, StartedRun](Operation{
+		Name: "trigger-schedule", Group: "schedules", Method: "POST", Path: "/schedules/{schedule}/trigger",
+		Right: Operate, Effect: Changes,
+		Summary: "Start a run of a schedule now",
+	})
+	DeleteSchedule = call[ScheduleInput, Empty](Operation{
+		Name: "delete-schedule", Group: "schedules", Method: "DELETE", Path: "/schedules/{schedule}",
+		Right: Administer, Effect: Destroys,
+		Summary: "Delete a schedule; its runs stay",
+	})
 )
 
 func scheduleOperations() []Entry {

@@ -4,16 +4,29 @@ import "time"
 
 // Operations of the server itself.
 var (
-	GetServer = call[Empty, ServerInfo](Operation{Name: "get-server", Group: "server", Method: "GET", Path: "/server",
-		Summary: "Show what the server is and who one is to it", Right: View, Effect: Reads})
-	ListTokens = call[Empty, Page[Token]](Operation{Name: "list-tokens", Group: "server", Method: "GET", Path: "/tokens",
-		Summary: "List the tokens, without their secrets", Right: Administer, Effect: Reads})
-	CreateToken = call[CreateTokenInput, CreatedToken](Operation{Name: "create-token", Group: "server", Method: "POST", Path: "/tokens",
-		Summary: "Create a token; its text is shown once", Right: Administer, Effect: Changes, Created: true})
-	DeleteToken = call[TokenNameInput, Empty](Operation{Name: "delete-token", Group: "server", Method: "DELETE", Path: "/tokens/{token}",
-		Summary: "Delete a token; it ends at once", Right: Administer, Effect: Destroys})
-	RotateSecrets = call[RotateSecretsInput, RotatedSecrets](Operation{Name: "rotate-secrets", Group: "server", Method: "POST", Path: "/secrets/rotate",
-		Summary: "Sign the tokens of waits with a new secret", Right: Administer, Effect: Changes})
+	GetServer = call[Empty, ServerInfo](Operation{
+		Name: "get-server", Group: "server", Method: "GET", Path: "/server", Right: View, Effect: Reads,
+		Summary: "Show what the server is and who one is to it",
+	})
+	ListTokens = call[Empty, Page[Token]](Operation{
+		Name: "list-tokens", Group: "server", Method: "GET", Path: "/tokens", Right: Administer, Effect: Reads,
+		Summary: "List the tokens, without their secrets",
+	})
+	CreateToken = call[CreateTokenInput, CreatedToken](Operation{
+		Name: "create-token", Group: "server", Method: "POST", Path: "/tokens",
+		Right: Administer, Effect: Changes, Created: true,
+		Summary: "Create a token; its text is shown once",
+	})
+	DeleteToken = call[TokenNameInput, Empty](Operation{
+		Name: "delete-token", Group: "server", Method: "DELETE", Path: "/tokens/{token}",
+		Right: Administer, Effect: Destroys,
+		Summary: "Delete a token; it ends at once",
+	})
+	RotateSecrets = call[RotateSecretsInput, RotatedSecrets](Operation{
+		Name: "rotate-secrets", Group: "server", Method: "POST", Path: "/secrets/rotate",
+		Right: Administer, Effect: Changes,
+		Summary: "Sign the tokens of waits with a new secret",
+	})
 )
 
 func serverOperations() []Entry {

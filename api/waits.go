@@ -7,22 +7,44 @@ import (
 
 // Operations of waits.
 var (
-	ListWaits = call[ListWaitsInput, Page[Wait]](Operation{Name: "list-waits", Group: "waits", Method: "GET", Path: "/waits",
-		Summary: "List the open waits of all runs", Right: View, Effect: Reads, Query: QueryWaits})
-	ListRunWaits = call[RunInput, Page[Wait]](Operation{Name: "list-run-waits", Group: "waits", Method: "GET", Path: "/runs/{flow}/{run}/waits",
-		Summary: "List the open waits of a run and its child runs", Right: View, Effect: Reads})
-	SignalRun = call[SignalRunInput, Delivery](Operation{Name: "signal-run", Group: "waits", Method: "POST", Path: "/runs/{flow}/{run}/signals",
-		Summary: "Answer a wait of a run, by node and step", Right: Approve, Effect: Changes})
-	SignalToken = call[SignalTokenInput, Delivery](Operation{Name: "signal-token", Group: "waits", Method: "POST", Path: "/signals",
-		Summary: "Answer a wait by its token", Right: Approve, Effect: Changes})
-	GetTokenWait = call[TokenInput, Wait](Operation{Name: "get-token-wait", Group: "waits", Method: "POST", Path: "/waits/by-token",
-		Summary: "Describe the wait that a token belongs to", Right: Approve, Effect: Reads})
-	ListSignals = call[WaitInput, Page[ReceivedSignal]](Operation{Name: "list-signals", Group: "waits", Method: "GET",
-		Path: "/runs/{flow}/{run}/waits/{wait}/signals", Summary: "List the signals that a wait has received", Right: ReadPayloads, Effect: Reads})
-	ResumeWait = call[ResumeWaitInput, Empty](Operation{Name: "resume-wait", Group: "waits", Method: "POST",
-		Path: "/runs/{flow}/{run}/waits/{wait}/resume", Summary: "End a wait with a payload, whatever it waits for", Right: Operate, Effect: Changes})
-	CancelWait = call[CancelWaitInput, Empty](Operation{Name: "cancel-wait", Group: "waits", Method: "POST",
-		Path: "/runs/{flow}/{run}/waits/{wait}/cancel", Summary: "Cancel the node that waits", Right: Operate, Effect: Destroys})
+	ListWaits = call[ListWaitsInput, Page[Wait]](Operation{
+		Name: "list-waits", Group: "waits", Method: "GET", Path: "/waits",
+		Right: View, Effect: Reads, Query: QueryWaits,
+		Summary: "List the open waits of all runs",
+	})
+	ListRunWaits = call[RunInput, Page[Wait]](Operation{
+		Name: "list-run-waits", Group: "waits", Method: "GET", Path: "/runs/{flow}/{run}/waits",
+		Right: View, Effect: Reads,
+		Summary: "List the open waits of a run and its child runs",
+	})
+	SignalRun = call[SignalRunInput, Delivery](Operation{
+		Name: "signal-run", Group: "waits", Method: "POST", Path: "/runs/{flow}/{run}/signals",
+		Right: Approve, Effect: Changes,
+		Summary: "Answer a wait of a run, by node and step",
+	})
+	SignalToken = call[SignalTokenInput, Delivery](Operation{
+		Name: "signal-token", Group: "waits", Method: "POST", Path: "/signals", Right: Approve, Effect: Changes,
+		Summary: "Answer a wait by its token",
+	})
+	GetTokenWait = call[TokenInput, Wait](Operation{
+		Name: "get-token-wait", Group: "waits", Method: "POST", Path: "/waits/by-token", Right: Approve, Effect: Reads,
+		Summary: "Describe the wait that a token belongs to",
+	})
+	ListSignals = call[WaitInput, Page[ReceivedSignal]](Operation{
+		Name: "list-signals", Group: "waits", Method: "GET", Path: "/runs/{flow}/{run}/waits/{wait}/signals",
+		Right: ReadPayloads, Effect: Reads,
+		Summary: "List the signals that a wait has received",
+	})
+	ResumeWait = call[ResumeWaitInput, Empty](Operation{
+		Name: "resume-wait", Group: "waits", Method: "POST", Path: "/runs/{flow}/{run}/waits/{wait}/resume",
+		Right: Operate, Effect: Changes,
+		Summary: "End a wait with a payload, whatever it waits for",
+	})
+	CancelWait = call[CancelWaitInput, Empty](Operation{
+		Name: "cancel-wait", Group: "waits", Method: "POST", Path: "/runs/{flow}/{run}/waits/{wait}/cancel",
+		Right: Operate, Effect: Destroys,
+		Summary: "Cancel the node that waits",
+	})
 )
 
 func waitOperations() []Entry {

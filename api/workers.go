@@ -8,10 +8,15 @@ import (
 
 // Operations of workers.
 var (
-	ListWorkers = call[Empty, Page[Worker]](Operation{Name: "list-workers", Group: "workers", Method: "GET", Path: "/workers",
-		Summary: "List the live workers", Right: View, Effect: Reads})
-	DrainWorker = call[WorkerInput, Empty](Operation{Name: "drain-worker", Group: "workers", Method: "POST", Path: "/workers/{worker}/drain",
-		Summary: "Let a worker take no more work", Right: Operate, Effect: Destroys})
+	ListWorkers = call[Empty, Page[Worker]](Operation{
+		Name: "list-workers", Group: "workers", Method: "GET", Path: "/workers", Right: View, Effect: Reads,
+		Summary: "List the live workers",
+	})
+	DrainWorker = call[WorkerInput, Empty](Operation{
+		Name: "drain-worker", Group: "workers", Method: "POST", Path: "/workers/{worker}/drain",
+		Right: Operate, Effect: Destroys,
+		Summary: "Let a worker take no more work",
+	})
 )
 
 func workerOperations() []Entry { return []Entry{ListWorkers, DrainWorker} }

@@ -25,8 +25,8 @@ const maxReply = 64 << 20
 type Config struct {
 	// Token is a bearer token. Defaults to none.
 	Token string
-	// HTTPClient sends the requests. It must not limit the time of a whole request, which would end streams. Defaults to
-	// http.DefaultClient.
+	// HTTPClient sends the requests. It must not limit the time of a whole request, which would end streams. Defaults
+	// to http.DefaultClient.
 	HTTPClient *http.Client
 }
 
@@ -41,7 +41,8 @@ type Client struct {
 // matches ErrInvalid for any other text. No connection is made.
 func New(address string, config Config) (*Client, error) {
 	base, err := url.Parse(address)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" ||
+		base.Fragment != "" {
 		return nil, fmt.Errorf("%w: address: must be such as https://host:8080, got: %q", ErrInvalid, address)
 	}
 	base.User = nil

@@ -51,7 +51,10 @@ func (s *Server) identify(next http.Handler) http.Handler {
 		}
 		if s.config.secured() && who.Name == "" && bearerSent(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			route.WriteProblem(w, route.NewProblem(http.StatusUnauthorized, "unauthorized", login.ErrRefused.Error(), false))
+			route.WriteProblem(
+				w,
+				route.NewProblem(http.StatusUnauthorized, "unauthorized", login.ErrRefused.Error(), false),
+			)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(login.With(r.Context(), who)))
@@ -139,7 +142,10 @@ func (s *Server) idempotent(next http.Handler) http.Handler {
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxIdempotentBody))
 		if err != nil {
-			route.WriteProblem(w, route.NewProblem(http.StatusRequestEntityTooLarge, "too_large", "the body is too large", false))
+			route.WriteProblem(
+				w,
+				route.NewProblem(http.StatusRequestEntityTooLarge, "too_large", "the body is too large", false),
+			)
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -184,7 +190,10 @@ func writeStored(w http.ResponseWriter, stored []byte) {
 		body, err = base64.StdEncoding.DecodeString(reply.Body)
 	}
 	if err != nil {
-		route.WriteProblem(w, route.NewProblem(http.StatusConflict, "idempotency_key_conflict", "the stored reply cannot be read", false))
+		route.WriteProblem(
+			w,
+			route.NewProblem(http.StatusConflict, "idempotency_key_conflict", "the stored reply cannot be read", false),
+		)
 		return
 	}
 	for name, value := range reply.Header {
@@ -217,7 +226,11 @@ func (r *recorder) Write(p []byte) (int, error) {
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (r *recorder) stored() []byte {
-	reply := storedReply{Status: r.status, Header: map[string]string{}, Body: base64.StdEncoding.EncodeToString(r.body.Bytes())}
+	reply := storedReply{
+		Status: r.status,
+		Header: map[string]string{},
+		Body:   base64.StdEncoding.EncodeToString(r.body.Bytes()),
+	}
 	for _, name := range []string{"Content-Type", "Etag"} {
 		if value := r.Header().Get(name); value != "" {
 			reply.Header[name] = value
@@ -252,7 +265,15 @@ func (s *Server) observe(next http.Handler) http.Handler {
 			}
 			s.config.Logger.ErrorContext(r.Context(), "a request made the server panic",
 				"event", "server.panic", "method", r.Method, "path", r.URL.Path, "panic", fault)
-			route.WriteProblem(w, route.NewProblem(http.StatusInternalServerError, "internal", "The server failed; its log has the cause.", false))
+			route.WriteProblem(
+				w,
+				route.NewProblem(
+					http.StatusInternalServerError,
+					"internal",
+					"The server failed; its log has the cause.",
+					false,
+				),
+			)
 		}()
 		next.ServeHTTP(w, r)
 	})

@@ -66,8 +66,8 @@ func (s *Server) Close() {
 // OpenAPI returns the OpenAPI 3.1 document of the operations, in JSON.
 func (s *Server) OpenAPI() []byte { return s.document }
 
-// Handler returns the handler of everything that the server serves, for programs with a listener of their own. Without logins it
-// answers whoever can reach it, so do not let others than this machine reach it.
+// Handler returns the handler of everything that the server serves, for programs with a listener of their own. Without
+// logins it answers whoever can reach it, so do not let others than this machine reach it.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // routes adds what is not an operation, and what surrounds operations.
@@ -98,7 +98,11 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	if err := s.config.Engine.Check(ctx); err != nil {
 		s.config.Logger.WarnContext(ctx, "the server is not ready", "event", "server.not_ready", "error", err)
 		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = w.Write([]byte(`{"ready":false,"reason":"the engine does not answer or does not fit; the log has the cause"}` + "\n"))
+		_, _ = w.Write(
+			[]byte(
+				`{"ready":false,"reason":"the engine does not answer or does not fit; the log has the cause"}` + "\n",
+			),
+		)
 		return
 	}
 	_, _ = w.Write([]byte(`{"ready":true}` + "\n"))
@@ -120,8 +124,11 @@ func (s *Server) Listen(address string) (net.Listener, error) {
 	}
 	if !s.config.secured() && !isLoopback(listener.Addr()) {
 		_ = listener.Close()
-		return nil, fmt.Errorf("%w: without logins the server listens on loopback addresses only, got: %q; configure tokens, certificates or a proxy",
-			ErrInvalid, address)
+		return nil, fmt.Errorf(
+			"%w: without logins the server listens on loopback addresses only, got: %q; configure a login",
+			ErrInvalid,
+			address,
+		)
 	}
 	return listener, nil
 }

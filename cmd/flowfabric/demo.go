@@ -43,7 +43,7 @@ var (
 		}
 		return fmt.Sprintf("sent to %s for %d", in.Order.Customer, in.Total), nil
 	})
-	demoGreet = activity.New("demo.greet", func(_ context.Context, name string) (string, error) {
+	demoHello = activity.New("demo.hello", func(_ context.Context, name string) (string, error) {
 		return "Hello, " + strings.TrimSpace(name) + "!", nil
 	})
 )
@@ -54,10 +54,16 @@ type demoShipment struct {
 	Decision demoDecision `json:"decision"`
 }
 
-var demoItems = activity.New("demo.items", func(_ context.Context, o demoOrder) ([]string, error) { return o.Items, nil })
+var demoItems = activity.New(
+	"demo.items",
+	func(_ context.Context, o demoOrder) ([]string, error) { return o.Items, nil },
+)
 
 func demoFlows() ([]catalogue.Publication, []activity.Handler, error) {
-	f := flow.New[demoOrder, string]("demo-order", flow.Describe("Prices the items of an order, asks a person, and ships."))
+	f := flow.New[demoOrder, string](
+		"demo-order",
+		flow.Describe("Prices the items of an order, asks a person, and ships."),
+	)
 	prices := flow.Map(f, "price", demoPrice, flow.Node(f, "items", demoItems, f.Input()))
 	total := flow.Node(f, "total", demoTotal, prices)
 	decision := flow.Waitpoint[demoDecision](f, "approve", activity.Title("Ship this order?"),
@@ -66,14 +72,14 @@ func demoFlows() ([]catalogue.Publication, []activity.Handler, error) {
 		flow.Field("order", f.Input()), flow.Field("total", total), flow.Field("decision", decision))))
 	order, orderErr := f.Build()
 
-	g := flow.New[string, string]("demo-greeting", flow.Describe("Greets somebody."))
-	flow.Return(g, flow.Node(g, "greet", demoGreet, g.Input()))
-	greeting, greetingErr := g.Build()
-	if err := errors.Join(orderErr, greetingErr); err != nil {
+	g := flow.New[string, string]("demo-hello", flow.Describe("Says hello to somebody."))
+	flow.Return(g, flow.Node(g, "say", demoHello, g.Input()))
+	hello, helloErr := g.Build()
+	if err := errors.Join(orderErr, helloErr); err != nil {
 		return nil, nil, err
 	}
-	flows := []catalogue.Publication{{Flow: order, By: "demo"}, {Flow: greeting, By: "demo"}}
-	return flows, append(order.Handlers(), greeting.Handlers()...), nil
+	flows := []catalogue.Publication{{Flow: order, By: "demo"}, {Flow: hello, By: "demo"}}
+	return flows, append(order.Handlers(), hello.Handlers()...), nil
 }
 
 // runDemo publishes the sample flows, starts a run of each, and works on them until the context ends.
@@ -90,10 +96,11 @@ func runDemo(ctx context.Context, engine *runtime.Engine) error {
 	if err := client.Publish(ctx, flows...); err != nil {
 		return err
 	}
-	if _, err := client.StartNamed(ctx, "demo-order", []byte(`{"customer":"Ada","items":["book","pen"]}`), runtime.WithID("first")); err != nil {
+	order := []byte(`{"customer":"Ada","items":["book","pen"]}`)
+	if _, err := client.StartNamed(ctx, "demo-order", order, runtime.WithID("first")); err != nil {
 		return err
 	}
-	if _, err := client.StartNamed(ctx, "demo-greeting", []byte(`"world"`), runtime.WithID("first")); err != nil {
+	if _, err := client.StartNamed(ctx, "demo-hello", []byte(`"world"`), runtime.WithID("first")); err != nil {
 		return err
 	}
 	worker, err := runtime.NewWorker(engine, runtime.WorkerConfig{Name: "demo", NoKeeper: true})

@@ -61,15 +61,26 @@ func prepareServer(where location) func(*flag.FlagSet) action {
 		flags.StringVar(&d.listen, "listen", "localhost:8080", "the address of the HTTP API")
 		flags.BoolVar(&d.keeper, "keeper", false, "run a keeper, too")
 		flags.BoolVar(&d.config.ReadOnly, "read-only", false, "refuse what changes anything")
-		flags.BoolVar(&d.config.Tokens, "tokens", false,
-			"principals log in with tokens, made by flowfabric token create; one in "+adminTokenVariable+" has all rights")
+		flags.BoolVar(
+			&d.config.Tokens,
+			"tokens",
+			false,
+			"principals log in with tokens, made by flowfabric token create; one in "+adminTokenVariable+" has all rights",
+		)
 		cert := flags.String("tls-cert", "", "the `file` of the certificate; serves HTTPS")
 		key := flags.String("tls-key", "", "the `file` of its key")
-		clientCA := flags.String("client-ca", "", "the `file` of the authorities of client certificates, whose owners are admins")
+		clientCA := flags.String(
+			"client-ca",
+			"",
+			"the `file` of the authorities of client certificates, whose owners are admins",
+		)
 		check := need(nil, func() error {
 			switch {
 			case where.url == "":
-				return fmt.Errorf("%w: no engine is named: give -url or set FLOWFABRIC_URL; flowfabric dev needs none", errUsage)
+				return fmt.Errorf(
+					"%w: no engine is named: give -url or set FLOWFABRIC_URL; flowfabric dev needs none",
+					errUsage,
+				)
 			case (*cert == "") != (*key == ""), *clientCA != "" && *cert == "":
 				return fmt.Errorf("%w: -tls-cert and -tls-key belong together, and -client-ca needs both", errUsage)
 			}

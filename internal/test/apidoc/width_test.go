@@ -19,7 +19,8 @@ const (
 )
 
 // TestLineWidth fails on comments of product code that are wider than 120 columns, and when more lines of code are so
-// than agreed. Tests and generated files are left out: their tables are easier to read in long lines.
+// than agreed. Tests and generated files are left out: their tables are easier to read in long lines. So are tags of
+// fields, which cannot be broken.
 func TestLineWidth(t *testing.T) {
 	t.Parallel()
 	wider := 0
@@ -36,6 +37,9 @@ func TestLineWidth(t *testing.T) {
 				number++
 				line = strings.TrimSuffix(line, "\n")
 				if utf8.RuneCountInString(line)+3*strings.Count(line, "\t") <= columns {
+					continue
+				}
+				if strings.HasSuffix(line, "`") && strings.Contains(line, `:"`) {
 					continue
 				}
 				wider++

@@ -140,6 +140,11 @@ var mayImport = map[string][]string{
 	"enginecore/embedded/internal/glob":     {},
 	"enginecore/embedded/internal/numfmt":   {},
 
+	// The HTTP API: its table of operations, and its client. Package server is a module of its own.
+	"api":                  {"runtime/bulk", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/inspection", "runtime/why"},
+	"httpclient":           {"api"},
+	"internal/serverstore": {"enginecore", "internal/enginerpc"},
+
 	// What several of the above share.
 	"internal/activitycontext": {},
 	"internal/enginelink":      {"enginecore/embedded"},
@@ -153,10 +158,6 @@ var mayImport = map[string][]string{
 	"internal/valueschema":     {"runtime/valuefault"},
 
 	// Commands, examples and test machinery.
-	"cmd/flowfabric": {
-		"admin", "enginecore", "internal/enginerpc", "runtime", "runtime/auditlog", "runtime/bulk", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/inspection",
-		"runtime/runcount", "runtime/runevent", "runtime/runfeed", "runtime/openwaits", "runtime/runlog", "runtime/why",
-	},
 	"codegen":                  {"codegen/internal/luatext", "lua"},
 	"codegen/internal/luatext": {},
 	"bench": {

@@ -104,5 +104,6 @@ func (p *Proxy) Principal(r *http.Request) (Principal, bool, error) {
 
 func (p *Proxy) trusts(address string) bool {
 	from, err := netip.ParseAddrPort(address)
-	return err == nil && slices.ContainsFunc(p.From, func(prefix netip.Prefix) bool { return prefix.Contains(from.Addr().Unmap()) })
+	return err == nil &&
+		slices.ContainsFunc(p.From, func(prefix netip.Prefix) bool { return prefix.Contains(from.Addr().Unmap()) })
 }

@@ -1,4 +1,3 @@
-// Package login finds out who calls the server, and what they may do.
 package login
 
 import (

@@ -27,8 +27,8 @@ type Method interface {
 	Principal(r *http.Request) (p Principal, ok bool, err error)
 }
 
-// Tokens is the login by bearer tokens that are stored in the engine. Those that it has read are used for a few seconds,
-// so that a request costs no call of the engine; a deleted token ends when they are read again.
+// Tokens is the login by bearer tokens that are stored in the engine. Those that it has read are used for a few
+// seconds, so that a request costs no call of the engine; a deleted token ends when they are read again.
 type Tokens struct {
 	store *serverstore.Store
 	now   func() time.Time

@@ -41,7 +41,7 @@ var meanings = []meaning{
 	{bulk.ErrNotFound, http.StatusNotFound, "bulk_job_not_found", false},
 	{service.ErrWaitNotFound, http.StatusNotFound, "wait_not_found", false},
 	{serverstore.ErrTokenNotFound, http.StatusNotFound, "token_not_found", false},
-	{admin.ErrUnknownKeeperTask, http.StatusNotFound, "duty_not_found", false},
+	{admin.ErrUnknownKeeperTask, http.StatusNotFound, "keeper_task_not_found", false},
 	{runtime.ErrNoItems, http.StatusNotFound, "no_items", false},
 	{runtime.ErrInvalidToken, http.StatusForbidden, "invalid_token", false},
 	{service.ErrChanged, http.StatusPreconditionFailed, "changed_meanwhile", false},
@@ -99,7 +99,8 @@ func (p *problem) ContentType(string) string { return "application/problem+json"
 // NewProblem returns a problem with a status and a code.
 func NewProblem(status int, code, detail string, retryable bool) api.Problem {
 	return api.Problem{
-		Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: detail, Retryable: retryable,
+		Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: detail,
+		Retryable: retryable,
 	}
 }
 
@@ -122,7 +123,12 @@ func ProblemOf(err error) (p api.Problem, internal bool) {
 			return NewProblem(m.status, m.code, err.Error(), m.retryable), false
 		}
 	}
-	return NewProblem(http.StatusInternalServerError, "internal", "The server failed; its log has the cause.", false), true
+	return NewProblem(
+		http.StatusInternalServerError,
+		"internal",
+		"The server failed; its log has the cause.",
+		false,
+	), true
 }
 
 // problemOfModel converts what huma itself refuses: requests that do not fit the operation.

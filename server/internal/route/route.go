@@ -1,5 +1,3 @@
-// Package route serves the operations of package api over HTTP. It is the only package that knows the library for
-// routes, validation and the OpenAPI document.
 package route
 
 import (
@@ -71,7 +69,8 @@ func (r *Router) OpenAPI() ([]byte, error) { return r.api.OpenAPI().MarshalJSON(
 
 // bodyCaps has the largest body of the operations that take larger ones than others, in bytes.
 var bodyCaps = map[string]int64{
-	"start-run": 2 << 20, "signal-run": 256 << 10, "signal-token": 256 << 10, "resume-wait": 256 << 10, "start-bulk-job": 256 << 10,
+	"start-run": 2 << 20, "signal-run": 256 << 10, "signal-token": 256 << 10, "resume-wait": 256 << 10,
+	"start-bulk-job":   256 << 10,
 	"preview-bulk-job": 256 << 10,
 }
 
@@ -109,7 +108,10 @@ var queryParameters = map[string][]parameter{
 	api.QueryRuns: {
 		{"flow", "Name of the flow."}, {"state", "State; may be given several times."},
 		{"text", "Part of the id of the run or of the name of its flow."},
-		{"created_from", "RFC 3339."}, {"created_before", "RFC 3339."}, {"finished_from", "RFC 3339."}, {"finished_before", "RFC 3339."},
+		{
+			"created_from",
+			"RFC 3339.",
+		}, {"created_before", "RFC 3339."}, {"finished_from", "RFC 3339."}, {"finished_before", "RFC 3339."},
 		{"sort", "-created, created, -finished or finished."}, {"children", "true: with child runs."},
 	},
 	api.QueryWaits: {
@@ -140,13 +142,19 @@ var boundOperations = map[string]bool{"get-server": true, "count-runs": true, "f
 func refuse(who login.Principal, op api.Operation, flow string, readOnly bool) *problem {
 	switch {
 	case len(who.Rights) == 0:
-		return &problem{NewProblem(http.StatusUnauthorized, "unauthorized", "log in, or send a token that is valid", false)}
+		return &problem{
+			NewProblem(http.StatusUnauthorized, "unauthorized", "log in, or send a token that is valid", false),
+		}
 	case !who.May(op.Right):
-		return &problem{NewProblem(http.StatusForbidden, "forbidden", op.Name+" needs the right "+string(op.Right), false)}
+		return &problem{
+			NewProblem(http.StatusForbidden, "forbidden", op.Name+" needs the right "+string(op.Right), false),
+		}
 	case readOnly && op.Effect != api.Reads:
 		return &problem{NewProblem(http.StatusForbidden, "read_only", "this server is read-only", false)}
 	case who.Restricted() && !boundGroups[op.Group] && !boundOperations[op.Name]:
-		return &problem{NewProblem(http.StatusForbidden, "forbidden", op.Name+" concerns flows that you may not see", false)}
+		return &problem{
+			NewProblem(http.StatusForbidden, "forbidden", op.Name+" concerns flows that you may not see", false),
+		}
 	case flow != "" && !who.Sees(flow) && op.Group == "flows":
 		return &problem{NewProblem(http.StatusNotFound, "flow_not_published", "flow is not published: "+flow, false)}
 	case flow != "" && !who.Sees(flow):
@@ -203,13 +211,19 @@ func handle[In, Out any](r *Router, op api.Call[In, Out], do func(context.Contex
 }
 
 // follow serves a stream.
-func follow[In, Event any](r *Router, op api.Stream[In, Event], do func(context.Context, *In) (service.Items[Event], error)) {
+func follow[In, Event any](
+	r *Router,
+	op api.Stream[In, Event],
+	do func(context.Context, *In) (service.Items[Event], error),
+) {
 	described := r.operation(op.Operation)
 	described.Responses = map[string]*huma.Response{"200": {
 		Description: "Events as they happen, or a page of them.",
 		Content: map[string]*huma.MediaType{
 			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
-			"application/json":  {Schema: r.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Events[Event]](), true, "")},
+			"application/json": {
+				Schema: r.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Events[Event]](), true, ""),
+			},
 		},
 	}}
 	huma.Register(r.api, described, func(ctx context.Context, in *In) (*huma.StreamResponse, error) {
@@ -217,7 +231,14 @@ func follow[In, Event any](r *Router, op api.Stream[In, Event], do func(context.
 		select {
 		case r.streams <- struct{}{}:
 		default:
-			return nil, &problem{NewProblem(http.StatusTooManyRequests, "too_many_streams", "the server has as many streams as it allows; try later", true)}
+			return nil, &problem{
+				NewProblem(
+					http.StatusTooManyRequests,
+					"too_many_streams",
+					"the server has as many streams as it allows; try later",
+					true,
+				),
+			}
 		}
 		followed, cancel := context.WithCancelCause(ctx)
 		release := context.AfterFunc(r.stop, func() { cancel(errStopping) })

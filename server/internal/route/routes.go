@@ -79,8 +79,8 @@ func (r *Router) routes(s *service.Service) {
 	follow(r, api.FollowFeed, s.FollowFeed)
 	handle(r, api.ListAudit, s.ListAudit)
 	handle(r, api.Inspect, s.Inspect)
-	handle(r, api.ListDuties, s.ListDuties)
-	handle(r, api.RunDuty, s.RunDuty)
+	handle(r, api.ListKeeperTasks, s.ListKeeperTasks)
+	handle(r, api.RunKeeperTask, s.RunKeeperTask)
 
 	handle(r, api.GetServer, s.GetServer)
 	handle(r, api.ListTokens, s.ListTokens)

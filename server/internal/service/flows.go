@@ -55,8 +55,10 @@ func (s *Service) GetSchedule(ctx context.Context, in *api.ScheduleInput) (*api.
 
 func scheduleOf(d *runtime.ScheduleDescription) api.Schedule {
 	out := api.Schedule{
-		Name: d.Name, Flow: d.Flow, Cron: d.Cron, TimeZone: d.TimeZone, Every: api.Duration{Duration: d.Every}, StartingAt: d.StartingAt,
-		EndingAt: d.EndingAt, Jitter: api.Duration{Duration: d.Jitter}, CatchUp: api.Duration{Duration: d.CatchUp}, Overlap: string(d.Overlap),
+		Name: d.Name, Flow: d.Flow, Cron: d.Cron, TimeZone: d.TimeZone, Every: api.Duration{Duration: d.Every},
+		StartingAt: d.StartingAt,
+		EndingAt:   d.EndingAt, Jitter: api.Duration{Duration: d.Jitter}, CatchUp: api.Duration{Duration: d.CatchUp},
+		Overlap:    string(d.Overlap),
 		QueueLimit: d.QueueLimit, Tags: d.Tags, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, PausedAt: d.PausedAt,
 		PauseReason: d.PauseReason, NextFire: d.NextFire, LastFire: d.LastFire, LastRun: d.LastRun,
 		LastRunFlow: d.LastRunFlow, LastRunState: string(d.LastRunState), Waiting: d.Waiting, Started: d.Started,
@@ -64,7 +66,8 @@ func scheduleOf(d *runtime.ScheduleDescription) api.Schedule {
 	}
 	for _, f := range d.History {
 		out.History = append(out.History, api.Fire{
-			At: f.At, Until: f.Until, Count: f.Count, DoneAt: f.DoneAt, Outcome: string(f.Outcome), Flow: f.Flow, Run: f.Run,
+			At: f.At, Until: f.Until, Count: f.Count, DoneAt: f.DoneAt, Outcome: string(f.Outcome), Flow: f.Flow,
+			Run:    f.Run,
 			Reason: f.Reason, Triggered: f.Triggered,
 		})
 	}
@@ -107,10 +110,12 @@ func (s *Service) ListLanes(ctx context.Context, _ *api.Empty) (*api.Page[api.La
 	}
 	return pageOf(lanes, func(l runtime.LaneState) api.Lane {
 		return api.Lane{
-			Name: l.Name, PausedAt: l.PausedSince, PausedBy: l.PausedBy, PauseReason: l.PauseReason, Eligible: l.Eligible,
-			Delayed: l.Delayed, Active: l.Active, Suspended: l.Suspended, Oldest: l.Oldest,
+			Name: l.Name, PausedAt: l.PausedSince, PausedBy: l.PausedBy, PauseReason: l.PauseReason,
+			Eligible: l.Eligible,
+			Delayed:  l.Delayed, Active: l.Active, Suspended: l.Suspended, Oldest: l.Oldest,
 			Blocked: api.LaneBlocked{
-				Dependencies: l.Blocked.Dependencies, Budget: l.Blocked.Budget, Quota: l.Blocked.Quota, Route: l.Blocked.Route,
+				Dependencies: l.Blocked.Dependencies, Budget: l.Blocked.Budget, Quota: l.Blocked.Quota,
+				Route:    l.Blocked.Route,
 				Operator: l.Blocked.Operator,
 			},
 		}

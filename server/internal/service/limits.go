@@ -54,7 +54,8 @@ func matches(condition, tag string) error {
 
 func limitOf(l runtime.LimitState) api.Limit {
 	return api.Limit{
-		Name: l.Name, Key: l.Key, AtMost: l.AtMost, Per: api.Duration{Duration: l.Per}, AtOnce: l.AtOnce, Set: l.Set, Running: l.Running,
+		Name: l.Name, Key: l.Key, AtMost: l.AtMost, Per: api.Duration{Duration: l.Per}, AtOnce: l.AtOnce, Set: l.Set,
+		Running: l.Running,
 		Started: l.Started, Waiting: l.Waiting,
 	}
 }
@@ -115,11 +116,19 @@ func (s *Service) ResetLimit(ctx context.Context, in *api.LimitInput) (*api.Empt
 func budgetOf(b runtime.BudgetState) api.Budget {
 	out := api.Budget{
 		Name: b.Ref.Name, Key: b.Ref.Key, Flow: b.Ref.Flow, Run: b.Ref.Run, Effect: string(b.Effect),
-		ResetEvery: api.Duration{Duration: b.Every}, ResetsAt: b.ResetsAt, Set: b.Set, UsedUp: b.UsedUp, Breaches: b.Breaches,
+		ResetEvery: api.Duration{
+			Duration: b.Every,
+		}, ResetsAt: b.ResetsAt, Set: b.Set, UsedUp: b.UsedUp, Breaches: b.Breaches,
 		SoftBreaches: b.SoftBreaches, Resets: b.Resets, Amounts: make([]api.BudgetAmount, len(b.Amounts)),
 	}
 	for i, a := range b.Amounts {
-		out.Amounts[i] = api.BudgetAmount{Dimension: a.Dimension, Spent: a.Spent, Reserved: a.Reserved, Hard: a.Hard, Soft: a.Soft}
+		out.Amounts[i] = api.BudgetAmount{
+			Dimension: a.Dimension,
+			Spent:     a.Spent,
+			Reserved:  a.Reserved,
+			Hard:      a.Hard,
+			Soft:      a.Soft,
+		}
 	}
 	return out
 }

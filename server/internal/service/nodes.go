@@ -34,8 +34,9 @@ func nodeOf(n *runtime.NodeDescription) api.Node {
 		Execution: string(n.ExecutionID), State: string(n.State), Attempts: n.Attempts, Retries: n.Retries,
 		Reclaims: n.Reclaims, Replays: n.Replays, Worker: string(n.Worker), Percent: n.Percent, Message: n.Message,
 		Reason: n.Reason, Category: n.Category, CreatedAt: n.CreatedAt, StartedAt: n.StartedAt, ClaimedAt: n.ClaimedAt,
-		CompletedAt: n.CompletedAt, DueAt: n.DueAt, LeaseExpiresAt: n.LeaseExpiresAt, Overdue: api.Duration{Duration: n.Overdue},
-		Input: valueOf(n.Input), Result: valueOf(n.Result), History: n.History,
+		CompletedAt: n.CompletedAt, DueAt: n.DueAt, LeaseExpiresAt: n.LeaseExpiresAt,
+		Overdue: api.Duration{Duration: n.Overdue},
+		Input:   valueOf(n.Input), Result: valueOf(n.Result), History: n.History,
 	}
 	if n.Waiting.Reason != "" {
 		waiting := n.Waiting
@@ -78,7 +79,8 @@ func (s *Service) ListItems(ctx context.Context, in *api.ListItemsInput) (*api.P
 
 // FollowLogs implements api.FollowLogs.
 func (s *Service) FollowLogs(ctx context.Context, in *api.FollowLogsInput) (Items[api.LogLine], error) {
-	lines := s.run(ctx, in.RunName).Logs(ctx, in.Node, runlog.Query{Attempt: in.Attempt, After: in.Cursor(), Follow: true})
+	lines := s.run(ctx, in.RunName).
+		Logs(ctx, in.Node, runlog.Query{Attempt: in.Attempt, After: in.Cursor(), Follow: true})
 	return func(yield func(Item[api.LogLine], error) bool) {
 		for l, err := range lines {
 			if err != nil {
@@ -86,7 +88,8 @@ func (s *Service) FollowLogs(ctx context.Context, in *api.FollowLogsInput) (Item
 				return
 			}
 			line := api.LogLine{
-				Cursor: l.Cursor, Attempt: l.Attempt, At: l.At, Level: l.Level.String(), Message: l.Message, Attrs: l.Attrs,
+				Cursor: l.Cursor, Attempt: l.Attempt, At: l.At, Level: l.Level.String(), Message: l.Message,
+				Attrs:     l.Attrs,
 				Shortened: l.Shortened, Cut: l.Cut,
 			}
 			if !yield(Item[api.LogLine]{l.Cursor, line}, nil) {
@@ -114,7 +117,8 @@ func (s *Service) FollowFrames(ctx context.Context, in *api.FollowFramesInput) (
 
 func frameOf(f runtime.StreamFrame) api.Frame {
 	out := api.Frame{
-		Cursor: f.Cursor, Attempt: f.Attempt, Kind: f.Kind, At: f.At, Encoding: f.Encoding, CorrelationID: f.CorrelationID,
+		Cursor: f.Cursor, Attempt: f.Attempt, Kind: f.Kind, At: f.At, Encoding: f.Encoding,
+		CorrelationID: f.CorrelationID,
 	}
 	if f.JSON && json.Valid(f.Payload) {
 		out.JSON = f.Payload
@@ -151,7 +155,9 @@ func (s *Service) ListWaits(ctx context.Context, in *api.ListWaitsInput) (*api.P
 
 func waitOf(w runtime.Waitpoint) api.Wait {
 	return api.Wait{
-		ID: string(w.ID), Flow: w.Flow, Run: w.Run, Node: w.Node, Step: w.Step, State: string(w.State), OpenedAt: w.OpenedAt,
+		ID: string(
+			w.ID,
+		), Flow: w.Flow, Run: w.Run, Node: w.Node, Step: w.Step, State: string(w.State), OpenedAt: w.OpenedAt,
 		TimeoutAt: w.TimeoutAt, OnTimeout: string(w.OnTimeout), Escalated: w.Escalated, Signals: w.Signals, All: w.All,
 		Distinct: w.Distinct, Needed: w.Needed, Received: w.Received, Title: w.Title, Question: w.Question,
 		Audience: w.Audience, Schema: w.AnswerSchema, Tags: w.Tags,

@@ -34,7 +34,8 @@ func (s *Service) ListWorkers(ctx context.Context, _ *api.Empty) (*api.Page[api.
 		return api.Worker{
 			Instance: string(w.Instance), Name: w.Name, State: w.State, Host: w.Host, PID: w.PID, Build: w.Build,
 			Lanes: w.Lanes, Activities: w.Activities, Capabilities: w.Capabilities, Slots: w.Slots, Used: w.Used,
-			Since: w.Since, ReportedAt: w.ReportedAt, DrainRequestedAt: w.DrainRequestedAt, DrainRequestedBy: w.DrainRequestedBy,
+			Since: w.Since, ReportedAt: w.ReportedAt, DrainRequestedAt: w.DrainRequestedAt,
+			DrainRequestedBy: w.DrainRequestedBy,
 		}
 	}), nil
 }
@@ -200,14 +201,16 @@ func (s *Service) FollowFeed(ctx context.Context, in *api.FollowFeedInput) (Item
 func (s *Service) ListAudit(ctx context.Context, in *api.ListAuditInput) (*api.Page[api.AuditEntry], error) {
 	out := &api.Page[api.AuditEntry]{Items: []api.AuditEntry{}}
 	query := auditlog.Query{
-		Actor: in.Actor, Action: auditlog.Action(in.Action), Name: in.Name, From: in.From, Before: in.Before, After: in.Cursor,
+		Actor: in.Actor, Action: auditlog.Action(in.Action), Name: in.Name, From: in.From, Before: in.Before,
+		After: in.Cursor,
 	}
 	for e, err := range s.client.Audit(ctx, query) {
 		if err != nil {
 			return nil, err
 		}
 		out.Items = append(out.Items, api.AuditEntry{
-			ID: e.ID, At: e.At, Actor: e.Actor, Action: string(e.Action), Name: e.Name, Detail: e.Detail, Failure: e.Failure,
+			ID: e.ID, At: e.At, Actor: e.Actor, Action: string(e.Action), Name: e.Name, Detail: e.Detail,
+			Failure: e.Failure,
 		})
 		if len(out.Items) == in.Limit {
 			out.Next = e.Cursor
@@ -230,22 +233,23 @@ func (s *Service) Inspect(ctx context.Context, _ *api.Empty) (*api.Inspection, e
 	return &api.Inspection{Worst: report.Worst().String(), Findings: findings}, nil
 }
 
-// ListDuties implements api.ListDuties.
-func (s *Service) ListDuties(_ context.Context, _ *api.Empty) (*api.Page[api.Duty], error) {
-	return pageOf(s.admin.KeeperTasks(), func(t admin.KeeperTask) api.Duty {
-		return api.Duty{Name: t.Name, Summary: t.Summary, Every: api.Duration{Duration: t.Every}}
+// ListKeeperTasks implements api.ListKeeperTasks.
+func (s *Service) ListKeeperTasks(_ context.Context, _ *api.Empty) (*api.Page[api.KeeperTask], error) {
+	return pageOf(s.admin.KeeperTasks(), func(t admin.KeeperTask) api.KeeperTask {
+		return api.KeeperTask{Name: t.Name, Summary: t.Summary, Every: api.Duration{Duration: t.Every}}
 	}), nil
 }
 
-// RunDuty implements api.RunDuty.
-func (s *Service) RunDuty(ctx context.Context, in *api.DutyInput) (*api.DutyReport, error) {
-	r, err := s.admin.RunKeeperTask(ctx, in.Duty, runtime.KeeperConfig{})
+// RunKeeperTask implements api.RunKeeperTask.
+func (s *Service) RunKeeperTask(ctx context.Context, in *api.KeeperTaskInput) (*api.KeeperTaskReport, error) {
+	r, err := s.admin.RunKeeperTask(ctx, in.Task, runtime.KeeperConfig{})
 	if err != nil {
 		return nil, err
 	}
-	return &api.DutyReport{
-		Duty: r.Task, Partitions: r.Partitions, Steps: r.Steps, Done: r.Done, Lag: api.Duration{Duration: r.Lag}, Remaining: r.Remaining,
-		Repaired: r.Repaired, Took: api.Duration{Duration: r.Took},
+	return &api.KeeperTaskReport{
+		Task: r.Task, Partitions: r.Partitions, Steps: r.Steps, Done: r.Done, Lag: api.Duration{Duration: r.Lag},
+		Remaining: r.Remaining,
+		Repaired:  r.Repaired, Took: api.Duration{Duration: r.Took},
 	}, nil
 }
 
@@ -280,8 +284,8 @@ func (s *Service) ListTokens(ctx context.Context, _ *api.Empty) (*api.Page[api.T
 // TokenPrefix begins the text of every token, so that scanners for secrets find them.
 const TokenPrefix = "ffk_"
 
-// HashToken is what is stored of the text of a token. The text has 256 random bits, so that a plain hash does not give it
-// away.
+// HashToken is what is stored of the text of a token. The text has 256 random bits, so that a plain hash does not give
+// it away.
 func HashToken(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
@@ -302,7 +306,8 @@ func (s *Service) CreateToken(ctx context.Context, in *api.CreateTokenInput) (*a
 	}
 	text := TokenPrefix + hex.EncodeToString(secret[:])
 	token := serverstore.Token{
-		Name: b.Name, Hash: HashToken(text), Role: string(b.Role), Flows: b.Flows, CreatedAt: s.now().UTC().Truncate(time.Millisecond),
+		Name: b.Name, Hash: HashToken(text), Role: string(b.Role), Flows: b.Flows,
+		CreatedAt: s.now().UTC().Truncate(time.Millisecond),
 		CreatedBy: login.From(ctx).Name,
 	}
 	for _, right := range b.Rights {

@@ -50,7 +50,8 @@ const emptyPages = 20
 
 func runOf(r runtime.RunSummary) api.Run {
 	return api.Run{
-		Flow: r.Flow, Run: r.Run, State: string(r.State), CreatedAt: r.CreatedAt, StartsAt: r.StartsAt, ClosedAt: r.ClosedAt,
+		Flow: r.Flow, Run: r.Run, State: string(r.State), CreatedAt: r.CreatedAt, StartsAt: r.StartsAt,
+		ClosedAt: r.ClosedAt,
 		PausedAt: r.PausedAt, FailedNode: r.FailedNode, Tags: r.Tags,
 		Nodes: api.NodeCounts{
 			All: r.Nodes.All, Open: r.Nodes.Open, Failed: r.Nodes.Failed, Cancelled: r.Nodes.Cancelled,
@@ -145,7 +146,12 @@ func detailOf(d *runtime.RunDescription) *api.RunDetail {
 		Result: valueOf(d.Result), Nodes: make([]api.Node, len(d.Nodes)), Next: d.Next,
 	}
 	if d.Reruns > 0 {
-		out.LastRerun = &api.Rerun{At: d.LastRerun.At, By: d.LastRerun.By, Scope: string(d.LastRerun.Scope), Nodes: d.LastRerun.Nodes}
+		out.LastRerun = &api.Rerun{
+			At:    d.LastRerun.At,
+			By:    d.LastRerun.By,
+			Scope: string(d.LastRerun.Scope),
+			Nodes: d.LastRerun.Nodes,
+		}
 	}
 	for _, b := range d.Budgets {
 		out.Budgets = append(out.Budgets, budgetOf(b))
@@ -156,7 +162,7 @@ func detailOf(d *runtime.RunDescription) *api.RunDetail {
 	return out
 }
 
-// resultPoll bounds how long GetResult waits.
+// maxWait bounds how long GetResult waits.
 const maxWait = 30 * time.Second
 
 // GetResult implements api.GetResult.
@@ -169,7 +175,12 @@ func (s *Service) GetResult(ctx context.Context, in *api.GetResultInput) (*api.R
 	if err != nil {
 		return nil, err
 	}
-	out := &api.Result{State: string(d.State), FailedNode: d.FailedNode, Reason: d.FailureReason, Category: d.FailureCategory}
+	out := &api.Result{
+		State:      string(d.State),
+		FailedNode: d.FailedNode,
+		Reason:     d.FailureReason,
+		Category:   d.FailureCategory,
+	}
 	if d.State == runtime.RunSucceeded {
 		out.Value = valueOf(d.Result)
 	}
@@ -216,7 +227,8 @@ func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[
 
 func eventOf(e runevent.Event) api.RunEvent {
 	return api.RunEvent{
-		ID: e.ID, At: e.At, Kind: string(e.Kind), Node: e.Node, Attempt: e.Attempt, Detail: e.Detail, Percent: e.Percent,
+		ID: e.ID, At: e.At, Kind: string(e.Kind), Node: e.Node, Attempt: e.Attempt, Detail: e.Detail,
+		Percent: e.Percent,
 		Message: e.Message,
 	}
 }

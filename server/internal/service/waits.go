@@ -43,7 +43,12 @@ func deliveryOf(r runtime.SignalResult, err error) (*api.Delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &api.Delivery{Outcome: string(r.Outcome), SignalID: r.SignalID, First: string(r.First), Counts: r.Counts}, nil
+	return &api.Delivery{
+		Outcome:  string(r.Outcome),
+		SignalID: r.SignalID,
+		First:    string(r.First),
+		Counts:   r.Counts,
+	}, nil
 }
 
 // SignalRun implements api.SignalRun.

@@ -1,0 +1,78 @@
+package server_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/api"
+)
+
+var update = flag.Bool("update", false, "write openapi.json and the table of operations in the documentation anew")
+
+// The OpenAPI document that is committed is that of the server.
+func TestOpenAPIDocument(t *testing.T) {
+	t.Parallel()
+	var document bytes.Buffer
+	require.NoError(t, json.Indent(&document, newPlace(t, nil).server.OpenAPI(), "", "  "))
+	document.WriteByte('\n')
+	hold(t, "openapi.json", document.String())
+}
+
+// The page of the HTTP API lists the operations with their rights.
+func TestTableOfOperations(t *testing.T) {
+	t.Parallel()
+	const page, begin, end = "../docs/reference/http-api.md", "<!-- operations -->\n", "<!-- end -->\n"
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	head, rest, found := strings.Cut(string(text), begin)
+	require.True(t, found)
+	_, tail, found := strings.Cut(rest, end)
+	require.True(t, found)
+	hold(t, page, head+begin+table()+end+tail)
+}
+
+func table() string {
+	var b strings.Builder
+	b.WriteString("\n| operation | request | right | effect |\n| --- | --- | --- | --- |\n")
+	for _, op := range api.Operations() {
+		path := op.Path
+		if op.Streams {
+			path += " (stream)"
+		}
+		fmt.Fprintf(&b, "| %s: `%s` | %s `%s` | %s | %s |\n", op.Summary, op.Name, op.Method, path, op.Right, op.Effect)
+	}
+	b.WriteString("\n| right | viewer | operator | admin |\n| --- | --- | --- | --- |\n")
+	for _, right := range api.Rights() {
+		fmt.Fprintf(&b, "| %s |", right)
+		for _, role := range []api.Role{api.Viewer, api.Operator, api.Admin} {
+			mark := ""
+			for _, has := range role.Rights() {
+				if has == right {
+					mark = "yes"
+				}
+			}
+			fmt.Fprintf(&b, " %s |", mark)
+		}
+		b.WriteString("\n")
+	}
+	return b.String() + "\n"
+}
+
+// hold compares a file with what it should be.
+func hold(t *testing.T, name, want string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.WriteFile(name, []byte(want), 0o644))
+		return
+	}
+	got, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, want, string(got), "%s is out of date: run go test -run %s -update in server", name, t.Name())
+}
