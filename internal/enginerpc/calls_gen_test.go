@@ -369,10 +369,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult"}},
 		{"ffx2_fail", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, FailCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16})
+			return Wire(k, FailCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16, Stack: "stack of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "14", "reason of test", "category of test", "1", "1500", "16"}},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "14", "reason of test", "category of test", "1", "1500", "16", "stack of test"}},
 		{"ffx2_release", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReleaseCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Reason: "reason of test"})
 		},
@@ -739,10 +739,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "flow_name of test"}},
 		{"ffx2_report_worker", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout")})
+			return Wire(k, ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"worker_instance_id of test", "state of test", "5", "1500", "lanes of test", "kinds of test", "\x00\xff\r\nabout"}},
+			[]string{"worker_instance_id of test", "state of test", "5", "1500", "lanes of test", "kinds of test", "\x00\xff\r\nabout", "build_id of test", "\x00\xff\r\nbuild"}},
 		{"ffx2_drain_worker", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, DrainWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", Actor: "actor of test"})
 		},
@@ -758,6 +758,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"2", "lane_id of test", "kind of test", "lane_id of test", "kind of test"}},
+		{"ffx2_read_builds", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReadBuildsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BuildIDs: []string{"build_ids of test", "build_ids2 of test"}})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"build_ids of test", "build_ids2 of test"}},
 		{"ffx2_missing_rights", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, MissingRightsCall{Commands: []string{"commands of test", "commands2 of test"}})
 		},
@@ -1639,6 +1644,9 @@ func goldenReplies() []goldenReply {
 				return decodeReply(FindWorkersCall{}.info(), m, FindWorkersCall{}.decode)
 			},
 			FindWorkersReply{Status: StatusOK, Sightings: []WorkerSighting{{Live: true, WorkerInstanceID: "worker_instance_id of test", State: "state of test", ReportedAt: time.UnixMilli(1795188498438).UTC(), About: []byte("\x00\xff\r\nabout")}, {Live: true, WorkerInstanceID: "worker_instance_id of test", State: "state of test", ReportedAt: time.UnixMilli(1795188498438).UTC(), About: []byte("\x00\xff\r\nabout")}}, Now: time.UnixMilli(1795188498438).UTC()}},
+		{"ffx2_read_builds OK", []any{1, "OK", []any{"\x00\xff\r\nbuilds", "\x00\xff\r\nbuilds"}},
+			func(m message) (any, error) { return decodeReply(ReadBuildsCall{}.info(), m, ReadBuildsCall{}.decode) },
+			ReadBuildsReply{Status: StatusOK, Builds: [][]byte{[]byte("\x00\xff\r\nbuilds"), []byte("\x00\xff\r\nbuilds")}}},
 		{"ffx2_missing_rights OK", []any{1, "OK", []any{"missing of test", "missing of test"}},
 			func(m message) (any, error) {
 				return decodeReply(MissingRightsCall{}.info(), m, MissingRightsCall{}.decode)
@@ -1878,8 +1886,14 @@ func bytesCalls() []bytesCall {
 			return args, err
 		}},
 		{"ffx2_report_worker about", 6, func(k Keys, b []byte) ([]string, error) {
-			c := ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout")}
+			c := ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild")}
 			c.About = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
+		{"ffx2_report_worker build", 8, func(k Keys, b []byte) ([]string, error) {
+			c := ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild")}
+			c.Build = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
@@ -2486,6 +2500,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_find_workers", func(m message) error {
 			_, err := decodeReply(FindWorkersCall{}.info(), m, FindWorkersCall{}.decode)
+			return err
+		}},
+		{"ffx2_read_builds", func(m message) error {
+			_, err := decodeReply(ReadBuildsCall{}.info(), m, ReadBuildsCall{}.decode)
 			return err
 		}},
 		{"ffx2_missing_rights", func(m message) error {

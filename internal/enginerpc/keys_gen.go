@@ -1244,6 +1244,24 @@ func (k Keys) ffxWorkerReports(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":worker_reports"
 }
 
+// FfxBuilds is <prefix>:ffx:{tag}:builds.
+func (k Keys) FfxBuilds(partition enginecore.Partition) string {
+	return k.ffxBuilds(partition.Tag())
+}
+
+func (k Keys) ffxBuilds(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":builds"
+}
+
+// FfxBuildsByUse is <prefix>:ffx:{tag}:builds_by_use.
+func (k Keys) FfxBuildsByUse(partition enginecore.Partition) string {
+	return k.ffxBuildsByUse(partition.Tag())
+}
+
+func (k Keys) ffxBuildsByUse(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":builds_by_use"
+}
+
 // FfxSchedules is <prefix>:ffx:{tag}:schedules.
 func (k Keys) FfxSchedules(partition enginecore.Partition) string {
 	return k.ffxSchedules(partition.Tag())

@@ -143,13 +143,13 @@ func (o *logOutput) finish() {
 }
 
 // panicked stores the stack of a panic in the function.
-func (o *logOutput) panicked(value any, stack []byte) {
+func (o *logOutput) panicked(value any, stack string) {
 	config := o.task.run.worker.config.Logs
 	if config.Off {
 		return
 	}
 	const most = 12 << 10
-	text := strings.ToValidUTF8(string(stack[:min(len(stack), most)]), "")
+	text := strings.ToValidUTF8(stack[:min(len(stack), most)], "")
 	attrs, err := json.Marshal(map[string]string{"stack": text})
 	if err != nil {
 		return
