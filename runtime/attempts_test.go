@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	goruntime "runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // panicBelow panics with so many frames of its own on the stack.
@@ -95,33 +95,24 @@ func TestStacksOfARunAreBounded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		const attempts = 140 // of about 8 KiB each
-		a := activity.New("hopeless", func(context.Context, int) (int, error) { return panicBelow(200), nil },
-			activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: attempts}))
+		a := activity.New("hopeless", func(context.Context, int) (int, error) { return panicBelow(1000), nil },
+			activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 3}))
 		def := oneNode(t, "hopeless", a)
 		run, err := runtime.Start(ctx, b.Client, def, 7)
 		require.NoError(t, err)
+		client, _, core := logOf(t, b, run)
+		full := client.B().Hset().Key(core).FieldValue().FieldValue("stack_bytes", strconv.Itoa(1<<20-10000)).Build()
+		require.NoError(t, client.Do(ctx, full).Error(), "as if others had panicked before")
 		b.KeepingWorker(t, def.Handlers())
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
-		kept, size, panics := 0, 0, 0
-		for event, err := range run.Watch(ctx, "") {
-			require.NoError(t, err)
-			if event.Kind == runevent.Panicked {
-				panics++
-				if strings.HasPrefix(event.Detail, "goroutine ") {
-					kept, size = kept+1, size+len(event.Detail)
-				} else {
-					require.Equal(t, "the stack is left out: those of this run have 1048576 bytes", event.Detail)
-				}
-			}
-			if event.Ends() {
-				break
-			}
+		got := attemptsOf(ctx, t, run)
+		require.Len(t, got, 3)
+		require.True(t, strings.HasPrefix(got[0].Stack, "goroutine "))
+		for _, attempt := range got[1:] {
+			require.Equal(t, "the stack is left out: those of this run have 1048576 bytes", attempt.Stack)
+			require.Equal(t, "panic: no bottom", attempt.Error)
 		}
-		require.Equal(t, attempts, panics)
-		require.LessOrEqual(t, size, 1<<20)
-		require.Equal(t, (1<<20)/(size/kept), kept)
 		b.Settle(t)
 	})
 }
