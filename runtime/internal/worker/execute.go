@@ -32,6 +32,9 @@ func (t *Task) finishUp() {
 	t.progress.finish()
 	t.logs.finish()
 	t.frames.finish()
+	if t.logs.finish() {
+		t.frames.finish()
+	}
 	t.usage.releaseReservations()
 }
 
