@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "289-cae10130c290e023"
+const build = "292-c6b2d5d39286fcb8"

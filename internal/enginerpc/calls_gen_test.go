@@ -399,12 +399,12 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "cursor of test"}},
 		{"ffx2_signal_node", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SignalNodeCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"})
+			return Wire(k, SignalNodeCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test", Step: "step of test", OutgoingSignal: OutgoingSignal{SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "node of test", "step of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test"}},
 		{"ffx2_signal", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"})
+			return Wire(k, SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", OutgoingSignal: OutgoingSignal{SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "waitpoint_token of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test"}},
@@ -1804,18 +1804,6 @@ func bytesCalls() []bytesCall {
 		{"ffx2_open_waitpoint about", 8, func(k Keys, b []byte) ([]string, error) {
 			c := OpenWaitpointCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", ExpiresIn: 1500 * time.Millisecond, About: []byte("\x00\xff\r\nabout")}
 			c.About = b
-			_, _, args, err := Wire(k, c)
-			return args, err
-		}},
-		{"ffx2_signal_node payload", 8, func(k Keys, b []byte) ([]string, error) {
-			c := SignalNodeCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}
-			c.Payload = b
-			_, _, args, err := Wire(k, c)
-			return args, err
-		}},
-		{"ffx2_signal payload", 8, func(k Keys, b []byte) ([]string, error) {
-			c := SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}
-			c.Payload = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},

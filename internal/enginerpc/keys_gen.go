@@ -1244,22 +1244,22 @@ func (k Keys) ffxWorkerReports(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":worker_reports"
 }
 
-// FfxBuilds is <prefix>:ffx:{tag}:builds.
-func (k Keys) FfxBuilds(partition enginecore.Partition) string {
-	return k.ffxBuilds(partition.Tag())
+// FfxWorkerBuilds is <prefix>:ffx:{tag}:worker_builds.
+func (k Keys) FfxWorkerBuilds(partition enginecore.Partition) string {
+	return k.ffxWorkerBuilds(partition.Tag())
 }
 
-func (k Keys) ffxBuilds(tag string) string {
-	return k.prefix + ":ffx:" + tag + ":builds"
+func (k Keys) ffxWorkerBuilds(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":worker_builds"
 }
 
-// FfxBuildsByUse is <prefix>:ffx:{tag}:builds_by_use.
-func (k Keys) FfxBuildsByUse(partition enginecore.Partition) string {
-	return k.ffxBuildsByUse(partition.Tag())
+// FfxWorkerBuildsByUse is <prefix>:ffx:{tag}:worker_builds_by_use.
+func (k Keys) FfxWorkerBuildsByUse(partition enginecore.Partition) string {
+	return k.ffxWorkerBuildsByUse(partition.Tag())
 }
 
-func (k Keys) ffxBuildsByUse(tag string) string {
-	return k.prefix + ":ffx:" + tag + ":builds_by_use"
+func (k Keys) ffxWorkerBuildsByUse(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":worker_builds_by_use"
 }
 
 // FfxSchedules is <prefix>:ffx:{tag}:schedules.

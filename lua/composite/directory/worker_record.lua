@@ -41,14 +41,14 @@ end
 
 -- Stores what a program was built of, under its id. The builds that no worker has begun with for the longest time go first.
 local function keep_build(c, id, build)
-  local by_use = key.ffx_builds_by_use(c)
-  redis.call('HSET', key.ffx_builds(c), id, build)
+  local by_use = key.ffx_worker_builds_by_use(c)
+  redis.call('HSET', key.ffx_worker_builds(c), id, build)
   redis.call('ZADD', by_use, c.now, id)
   local over = redis.call('ZCARD', by_use) - MAX_BUILDS
   if over <= 0 then return end
   for _, old in ipairs(redis.call('ZRANGE', by_use, 0, over - 1)) do
     redis.call('ZREM', by_use, old)
-    redis.call('HDEL', key.ffx_builds(c), old)
+    redis.call('HDEL', key.ffx_worker_builds(c), old)
   end
 end
 
@@ -193,7 +193,7 @@ function F.ffx_read_builds(K, A)
     return reply.err('invalid_input', 'at most ' .. MAX_BUILDS_PER_CALL .. ' builds in one call, got: ' .. #ids)
   end
   if #ids == 0 then return reply.ok({}) end
-  local builds = redis.call('HMGET', key.ffx_builds(call.open(K.partition)), unpack(ids))
+  local builds = redis.call('HMGET', key.ffx_worker_builds(call.open(K.partition)), unpack(ids))
   for i = 1, #ids do builds[i] = builds[i] or '' end
   return reply.ok(builds)
 end
