@@ -60,8 +60,9 @@ func TestAttemptsKeepStackAndBuild(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, w.Stop())
 		operator := b.Operator()
-		record, reports := b.Prefix+":ffx:{fp:0}:worker_record:"+string(worker.Instance), b.Prefix+":ffx:{fp:0}:worker_reports"
-		require.NoError(t, operator.Do(ctx, operator.B().Del().Key(record, reports).Build()).Error())
+		home := b.Prefix + ":ffx:{fp:0}:"
+		forget := operator.B().Del().Key(home+"worker_record:"+string(worker.Instance), home+"worker_reports").Build()
+		require.NoError(t, operator.Do(ctx, forget).Error())
 
 		got := attemptsOf(ctx, t, run)
 		require.Len(t, got, 4)

@@ -26,8 +26,8 @@ func framesOf(ctx context.Context, t *testing.T, run *runtime.RunRef) (frames []
 	return frames
 }
 
-// A frame that the engine refuses is lost alone: what is emitted and logged afterwards is stored, and readers learn that
-// something is missing.
+// A frame that the engine refuses is lost alone: what is emitted and logged afterwards is stored, and readers learn
+// that something is missing.
 func TestRefusedFrames(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -111,7 +111,8 @@ func TestDroppedFrames(t *testing.T) {
 			d, err := waits.DescribeNode(ctx, "node")
 			return err == nil && d.State == runtime.NodeSuspended
 		}, enginetest.Patience, time.Millisecond)
-		_, err = waits.SignalWait(ctx, runtime.WaitName{Node: "node", Step: "more"}, runtime.Signal{Name: "go", Payload: 1})
+		more := runtime.WaitName{Node: "node", Step: "more"}
+		_, err = waits.SignalWait(ctx, more, runtime.Signal{Name: "go", Payload: 1})
 		require.NoError(t, err)
 		_, err = waits.Result(ctx)
 		require.NoError(t, err)

@@ -42,8 +42,8 @@ type StreamFrame struct {
 	Encoding string
 	// CorrelationID is that of activity.Frame; empty if there is none.
 	CorrelationID string
-	// Dropped is how many frames before this one are not there any more, or were refused by the engine; of those before a
-	// cursor nothing is said. Lines of the log (RunRef.Logs) are in frames, too, and count here.
+	// Dropped is how many frames before this one are not there any more, or were refused by the engine. Those before a
+	// cursor are not counted. Lines of the log (RunRef.Logs) are in frames, too, and count here.
 	Dropped int
 	// ProducedAt is activity.Frame's At; without one, the time of the engine.
 	ProducedAt time.Time

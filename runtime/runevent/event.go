@@ -50,8 +50,8 @@ const (
 	WaitingChildren Kind = "waiting_children"
 	// Resumed: an attempt that was put aside goes on; Detail is the worker.
 	Resumed Kind = "resumed"
-	// Panicked: the function of an attempt panicked or ended its goroutine; Detail is the stack, of several lines. A Retry
-	// or the end of the node follows at once.
+	// Panicked: the function of an attempt panicked or ended its goroutine; Detail is the stack, of several lines. A
+	// Retry or the end of the node follows at once.
 	Panicked Kind = "panicked"
 	// Retry: an attempt failed and another will follow; Detail is the reason.
 	Retry Kind = "retry"

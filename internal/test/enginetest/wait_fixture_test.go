@@ -194,8 +194,8 @@ func (l *waitFixture) signalling(w enginerpc.ListedWaitpoint, name, source, payl
 	return enginerpc.SignalCall{
 		Partition: l.p, ExecutionID: w.ExecutionID, WaitpointID: w.WaitpointID, WaitpointToken: w.WaitpointToken,
 		OutgoingSignal: enginerpc.OutgoingSignal{
-			SignalID: enginecore.SignalID(uuid.NewString()), SignalName: name, SourceType: "test", SourceIdentity: source,
-			Payload: []byte(payload),
+			SignalID: enginecore.SignalID(uuid.NewString()), SignalName: name, SourceType: "test",
+			SourceIdentity: source, Payload: []byte(payload),
 		},
 	}
 }

@@ -55,8 +55,8 @@ func BuildID(b fleet.Build) (id string, stored []byte) {
 	return hex.EncodeToString(sum[:buildIDBytes]), stored
 }
 
-// NewWorkerInstance returns an id for a run of a worker: its name and a UUID of version 8, of which the first 48 bits are
-// the id of the build and the others are random. So an attempt, which names its instance, names the build as well.
+// NewWorkerInstance returns an id for a run of a worker: its name and a UUID of version 8, of which the first 48 bits
+// are the id of the build and the others are random. So an attempt, which names its instance, names the build as well.
 func NewWorkerInstance(name string, b fleet.Build) enginecore.WorkerInstanceID {
 	id := uuid.New()
 	build, _ := BuildID(b)

@@ -169,8 +169,8 @@ func (e *emitter) send() {
 }
 
 // sendBatch sends frames in order and returns how many are done with: stored, or refused by the engine for what they
-// are, which concerns no other frame. An error is final; while the engine is unavailable, sendBatch returns no error and
-// the caller sends the rest again.
+// are, which concerns no other frame. An error is final; while the engine is unavailable, sendBatch returns no error
+// and the caller sends the rest again.
 func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 	a := e.attempt
 	ctx, cancel := a.reporting()
