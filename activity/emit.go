@@ -20,7 +20,8 @@ const MaxFrame = 64 << 10
 // The worker sends frames in batches, in order, and all of them before it reports the attempt's end. Emit waits only
 // while more than a megabyte is unsent. An error means that the stream is closed, because the worker has lost the
 // execution or ctx has ended, or that the payload is invalid. The engine keeps the last 10,000 frames of an attempt, or
-// the number set by KeepFrames. Outside a worker it does nothing.
+// the number set by KeepFrames. A frame that it refuses, since its executions take smaller ones, is lost alone, with a
+// warning in the worker's log; its readers learn that one is missing. Outside a worker Emit does nothing.
 func Emit(ctx context.Context, kind string, payload any) error {
 	return EmitFrame(ctx, Frame{Kind: kind, Payload: payload})
 }

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "290-e1cf3d87baa5c817"
+const build = "293-02ce784bc14aba68"

@@ -2,10 +2,15 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/runtime/fleet"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -61,6 +66,44 @@ func (r *RunRef) addAttempts(ctx context.Context, d *RunDescription) error {
 	}
 	for i := range d.Nodes {
 		d.Nodes[i].History = history.Attempts(d.Nodes[i].Name)
+	}
+	return r.addBuilds(ctx, d)
+}
+
+// buildsPerCall is the number of builds that one call reads.
+const buildsPerCall = 1000
+
+// addBuilds adds to attempts the builds that their workers name.
+func (r *RunRef) addBuilds(ctx context.Context, d *RunDescription) error {
+	store, err := engine.Capability[engine.WorkerRecords](r.client.session.Backend)
+	if err != nil {
+		return nil // contract mode has no records of workers
+	}
+	builds := make(map[string]*fleet.Build)
+	for i := range d.Nodes {
+		for _, a := range d.Nodes[i].History {
+			if id := engine.BuildIDOf(enginecore.WorkerInstanceID(a.Worker)); id != "" {
+				builds[id] = nil
+			}
+		}
+	}
+	for ids := range slices.Chunk(slices.Collect(maps.Keys(builds)), buildsPerCall) {
+		reply, err := store.ReadBuilds(ctx, enginerpc.ReadBuildsCall{Partition: engine.Directory(), BuildIDs: ids})
+		if err != nil {
+			return err
+		}
+		for i, stored := range reply.Builds {
+			build := new(fleet.Build)
+			if json.Unmarshal(stored, build) == nil {
+				builds[ids[i]] = build
+			}
+		}
+	}
+	for i := range d.Nodes {
+		for k := range d.Nodes[i].History {
+			a := &d.Nodes[i].History[k]
+			a.Build = builds[engine.BuildIDOf(enginecore.WorkerInstanceID(a.Worker))]
+		}
 	}
 	return nil
 }

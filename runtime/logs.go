@@ -30,6 +30,7 @@ func (r *RunRef) Logs(ctx context.Context, node string, q runlog.Query) iter.Seq
 			yield(runlog.Line{}, err)
 			return
 		}
+		dropped := 0
 		for frame, err := range r.frames(ctx, node, before, !q.Follow) {
 			if err != nil {
 				yield(runlog.Line{}, err)
@@ -40,14 +41,18 @@ func (r *RunRef) Logs(ctx context.Context, node string, q runlog.Query) iter.Seq
 			}
 			previous := before
 			before = frame.Cursor
+			ignored := q.Attempt > 0 && frame.Attempt != q.Attempt
+			if dropped += frame.Dropped; ignored {
+				dropped = 0
+			}
 			if frame.Kind != activitycontext.LogKind {
 				continue
 			}
 			first := skip
-			skip = 0
-			if q.Attempt > 0 && frame.Attempt != q.Attempt {
+			if skip = 0; ignored {
 				continue
 			}
+			frame.Dropped, dropped = dropped, 0
 			if err := yieldLines(frame, previous, first, yield); err != nil {
 				if !errors.Is(err, errEnough) {
 					yield(runlog.Line{}, err)
@@ -75,10 +80,11 @@ func yieldLines(
 		l := lines[i]
 		if !yield(runlog.Line{
 			Cursor: cursor, Attempt: frame.Attempt, At: l.Time, Level: l.Level, Message: l.Message, Attrs: l.Attrs,
-			Shortened: l.Shortened, Cut: l.Cut,
+			Shortened: l.Shortened, Cut: l.Cut, Dropped: frame.Dropped,
 		}, nil) {
 			return errEnough
 		}
+		frame.Dropped = 0
 	}
 	return nil
 }
@@ -101,8 +107,13 @@ func splitLogCursor(cursor string) (frame string, skip int, err error) {
 // emitted leaves out the frames that have lines of the log.
 func emitted(frames iter.Seq2[StreamFrame, error]) iter.Seq2[StreamFrame, error] {
 	return func(yield func(StreamFrame, error) bool) {
+		dropped := 0
 		for frame, err := range frames {
-			if frame.Kind != activitycontext.LogKind && !yield(frame, err) {
+			dropped += frame.Dropped
+			if frame.Kind == activitycontext.LogKind {
+				continue
+			}
+			if frame.Dropped, dropped = dropped, 0; !yield(frame, err) {
 				return
 			}
 		}

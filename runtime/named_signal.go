@@ -1,17 +1,12 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-
-	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/answer"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -56,15 +51,12 @@ func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (SignalRe
 	if err != nil {
 		return SignalResult{}, err
 	}
-	payload, err := s.encode()
+	signal, err := s.sent()
 	if err != nil {
 		return SignalResult{}, err
 	}
-	id := enginecore.SignalID(uuid.NewString())
 	call := enginerpc.SignalNodeCall{
-		Partition: r.partition, FlowID: r.flowID, Node: w.Node, Step: w.Step, SignalID: id, SignalName: s.Name,
-		SourceType: signalSourceType, SourceIdentity: cmp.Or(s.Source, "client"), IdempotencyKey: s.IdempotencyKey,
-		Payload: payload, SignalCategory: s.Category, CorrelationID: s.CorrelationID,
+		Partition: r.partition, FlowID: r.flowID, Node: w.Node, Step: w.Step, OutgoingSignal: signal,
 	}
 	var reply enginerpc.SignalNodeReply
 	err = r.client.session.Secrets.With(ctx, r.partition, func() error {
@@ -72,23 +64,11 @@ func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (SignalRe
 		return err
 	})
 	if err != nil {
-		return SignalResult{}, signalFault(err)
+		return SignalResult{}, nodeFault(signalFault(err))
 	}
 	return deliveryOf(enginerpc.SignalReply{
 		Outcome: reply.Outcome, SignalID: reply.SignalID, FirstOutcome: reply.FirstOutcome, Matched: reply.Matched,
-	}, id), nil
-}
-
-// signalFault returns the error of a signal by name in the terms of the package.
-func signalFault(err error) error {
-	switch {
-	case errors.Is(err, enginecore.ErrSignalLimitExceeded), errors.Is(err, enginecore.ErrSignalTooLarge),
-		errors.Is(err, enginecore.ErrJournalFull):
-		return fmt.Errorf("%w: %w", engine.ErrTooLarge, err)
-	case errors.Is(err, enginecore.ErrInvalidInput):
-		return invalid("%w", err)
-	}
-	return nodeFault(err)
+	}, signal.SignalID), nil
 }
 
 // StartOrSignal delivers a signal to a wait of a run, and starts the run if there is none with the id of WithID: both
@@ -127,7 +107,7 @@ func (c *Client) startOrSignal(
 	if _, err := offered[engine.NamedWaits](ctx, c); err != nil {
 		return false, SignalResult{}, err
 	}
-	payload, err := s.encode()
+	signal, err := s.sent()
 	if err != nil {
 		return false, SignalResult{}, err
 	}
@@ -135,39 +115,35 @@ func (c *Client) startOrSignal(
 	if err != nil {
 		return false, SignalResult{}, err
 	}
-	id := enginecore.SignalID(uuid.NewString())
-	plan.Signal = &enginerpc.SubmitSignal{
-		Node: w.Node, Step: w.Step, SignalID: id, SignalName: s.Name, SourceType: signalSourceType,
-		SourceIdentity: cmp.Or(s.Source, "client"), IdempotencyKey: s.IdempotencyKey, Payload: payload,
-		SignalCategory: s.Category, CorrelationID: s.CorrelationID,
-	}
 	// A run that exists may be of another graph, whose wait has another schema.
-	for range signalTries {
-		if schema != "" {
-			if plan.Signal.Checked, err = c.answers.Check(s.Name, schema, payload); err != nil {
-				return false, SignalResult{}, err
-			}
-		}
+	err = c.answers.SendSignal(&signal, schema, func() (string, error) {
+		plan.Signal = submitted(w, &signal)
 		if existed, err = c.submitter.Submit(ctx, plan); err != nil {
-			return false, SignalResult{}, err
+			return "", err
 		}
-		sent := plan.Sent
-		if sent.Code != string(enginerpc.StatusOK) {
-			refusal := &enginecore.Error{
-				Function: enginerpc.FunctionName(enginerpc.SubmitCall{}), Code: enginecore.Code(sent.Code),
-				Details: []string{sent.Detail},
-			}
-			return false, SignalResult{}, signalFault(refusal)
+		if plan.Sent.Code != string(enginerpc.StatusOK) {
+			return "", nodeFault(signalFault(&enginecore.Error{
+				Function: enginerpc.FunctionName(enginerpc.SubmitCall{}), Code: enginecore.Code(plan.Sent.Code),
+				Details: []string{plan.Sent.Detail},
+			}))
 		}
-		if sent.Outcome != answer.Unchecked {
-			return existed, deliveryOf(enginerpc.SignalReply{
-				Outcome: sent.Outcome, SignalID: enginecore.SignalID(sent.SignalID), FirstOutcome: sent.FirstOutcome, Matched: sent.Matched,
-			}, id), nil
-		}
-		schema = sent.AnswerSchema
+		return plan.Sent.AnswerSchema, nil
+	})
+	if err != nil {
+		return false, SignalResult{}, err
 	}
-	return false, SignalResult{}, answer.ErrSchemaChanges
+	sent := plan.Sent
+	return existed, deliveryOf(enginerpc.SignalReply{
+		Outcome: sent.Outcome, SignalID: enginecore.SignalID(sent.SignalID), FirstOutcome: sent.FirstOutcome,
+		Matched: sent.Matched,
+	}, signal.SignalID), nil
 }
 
-// signalTries bounds how often a signal is sent to a run whose waits have other schemas each time.
-const signalTries = 5
+// submitted returns a signal as the submission of a run carries it.
+func submitted(w WaitName, s *enginerpc.OutgoingSignal) *enginerpc.SubmitSignal {
+	return &enginerpc.SubmitSignal{
+		Node: w.Node, Step: w.Step, SignalID: s.SignalID, SignalName: s.SignalName, SourceType: s.SourceType,
+		SourceIdentity: s.SourceIdentity, IdempotencyKey: s.IdempotencyKey, Payload: s.Payload,
+		SignalCategory: s.SignalCategory, CorrelationID: s.CorrelationID, Checked: s.Checked,
+	}
+}

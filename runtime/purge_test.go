@@ -29,7 +29,7 @@ func nothingLeft(t testing.TB, b *enginetest.Bench) {
 		// Secrets and the numbers of workers are those of the partition. The counts of hours and the records of workers
 		// outlive the runs, and so does who has purged them.
 		if strings.Contains(key, "{") && !strings.Contains(key, ":sec:") && !strings.HasSuffix(key, ":workers") &&
-			!strings.Contains(key, ":run_counts") && !strings.Contains(key, ":worker_re") && !strings.Contains(key, ":audit_log:") {
+			!strings.Contains(key, ":run_counts") && !strings.Contains(key, ":worker_") && !strings.Contains(key, ":audit_log:") {
 			left = append(left, key)
 		}
 	}

@@ -97,7 +97,7 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Si
 	if err != nil {
 		return SignalResult{}, err
 	}
-	payload, err := s.encode()
+	signal, err := s.sent()
 	if err != nil {
 		return SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, err)
 	}
@@ -108,23 +108,29 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Si
 	if int(parts.Partition.Index) >= c.session.Core.Partitioning().Flow {
 		return SignalResult{}, engine.ErrInvalidToken
 	}
-	id := enginecore.SignalID(uuid.NewString())
 	reply, err := c.answers.Signal(ctx, store, enginerpc.SignalCall{
 		Partition: parts.Partition, ExecutionID: parts.Execution, WaitpointID: parts.Waitpoint,
-		WaitpointToken: parts.Signature,
-		SignalID:       id, SignalName: s.Name, SourceType: signalSourceType,
-		SourceIdentity: cmp.Or(s.Source, "client"), IdempotencyKey: s.IdempotencyKey, Payload: payload,
-		SignalCategory: s.Category, CorrelationID: s.CorrelationID,
+		WaitpointToken: parts.Signature, OutgoingSignal: signal,
 	})
 	switch {
 	case errors.Is(err, enginecore.ErrInvalidToken):
 		return SignalResult{}, engine.ErrInvalidToken
-	case errors.Is(err, enginecore.ErrSignalLimitExceeded), errors.Is(err, enginecore.ErrSignalTooLarge):
-		return SignalResult{}, fmt.Errorf("signal %q: %w: %w", s.Name, engine.ErrTooLarge, err)
 	case err != nil:
-		return SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, err)
+		return SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, signalFault(err))
 	}
-	return deliveryOf(reply, id), nil
+	return deliveryOf(reply, signal.SignalID), nil
+}
+
+// signalFault returns the error of a signal in the terms of the package.
+func signalFault(err error) error {
+	switch {
+	case errors.Is(err, enginecore.ErrSignalLimitExceeded), errors.Is(err, enginecore.ErrSignalTooLarge),
+		errors.Is(err, enginecore.ErrJournalFull):
+		return fmt.Errorf("%w: %w", engine.ErrTooLarge, err)
+	case errors.Is(err, enginecore.ErrInvalidInput):
+		return invalid("%w", err)
+	}
+	return err
 }
 
 // deliveryOf reads the answer to a signal. A duplicate of itself is the signal's own repeat after a lost reply.
@@ -141,6 +147,16 @@ func deliveryOf(reply enginerpc.SignalReply, id enginecore.SignalID) SignalResul
 
 // signalSourceType is what the record says about all signals of clients.
 const signalSourceType = "client"
+
+// sent checks the signal and returns it as it is sent, with an id of its own.
+func (s *Signal) sent() (enginerpc.OutgoingSignal, error) {
+	payload, err := s.encode()
+	return enginerpc.OutgoingSignal{
+		SignalID: enginecore.SignalID(uuid.NewString()), SignalName: s.Name, SourceType: signalSourceType,
+		SourceIdentity: cmp.Or(s.Source, "client"), IdempotencyKey: s.IdempotencyKey, Payload: payload,
+		SignalCategory: s.Category, CorrelationID: s.CorrelationID,
+	}, err
+}
 
 // encode checks the signal and returns its payload.
 func (s *Signal) encode() ([]byte, error) {

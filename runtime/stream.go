@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -40,6 +42,9 @@ type StreamFrame struct {
 	Encoding string
 	// CorrelationID is that of activity.Frame; empty if there is none.
 	CorrelationID string
+	// Dropped is how many frames before this one are not there any more, or were refused by the engine. Those before a
+	// cursor are not counted. Lines of the log (RunRef.Logs) are in frames, too, and count here.
+	Dropped int
 	// ProducedAt is activity.Frame's At; without one, the time of the engine.
 	ProducedAt time.Time
 }
@@ -57,7 +62,8 @@ const framePage = 64
 
 // Stream yields the frames that the attempts of a node emit, in order, as they are emitted, until the node has ended or
 // ctx ends. It waits on connections of its own, so a slow reader delays nothing else, and reconnects after the
-// connection broke. If an attempt emitted more frames than the engine keeps, Stream skips the dropped ones.
+// connection broke. If an attempt emitted more frames than the engine keeps, Stream skips the dropped ones,
+// and StreamFrame.Dropped counts them.
 //
 // It begins behind the frame with the cursor after, or with the first frame of the first attempt if that is empty.
 //
@@ -133,6 +139,7 @@ type frameReader struct {
 	attempt enginecore.AttemptIndex
 	entry   string // the last one of the attempt's stream
 	seen    seenFrames
+	sought  bool   // no frame was read since the reader was put behind a cursor
 	event   string // the last one of the run's events
 	newest  enginecore.AttemptIndex
 	over    bool
@@ -165,7 +172,7 @@ func (s *frameReader) seek(cursor string) error {
 	if !found || err != nil || attempt < 1 || !dashed || !isNumber(ms) || !isNumber(sequence) {
 		return fmt.Errorf("%w: %q", ErrCursor, cursor)
 	}
-	s.attempt, s.entry = enginecore.AttemptIndex(attempt-1), entry
+	s.attempt, s.entry, s.sought = enginecore.AttemptIndex(attempt-1), entry, true
 	return nil
 }
 
@@ -278,18 +285,47 @@ func (s *frameReader) readFrames(ctx context.Context, yield func(StreamFrame, er
 	if err != nil {
 		return false, err
 	}
+	var trimmed int
+	if s.entry == "" && len(reply.Frames) > 0 {
+		if trimmed, err = s.trimmed(ctx); err != nil {
+			return false, err
+		}
+	}
 	for _, entry := range reply.Frames {
 		s.entry = entry.ID
 		frame, number := s.frame(entry)
 		// What was sent again because its reply was lost is in the stream twice.
-		if !s.seen.add(number) {
+		missing, isNew := s.seen.add(number)
+		if !isNew {
 			continue
 		}
+		if !s.sought {
+			frame.Dropped = max(missing, trimmed)
+		}
+		s.sought, trimmed = false, 0
 		if !yield(frame, nil) {
 			return false, errEnough
 		}
 	}
 	return len(reply.Frames) > 0, nil
+}
+
+// trimmed returns how many frames of the attempt the engine has had and keeps no more.
+func (s *frameReader) trimmed(ctx context.Context) (int, error) {
+	session := s.run.client.session
+	client, keys := session.Client, session.Core.Keys()
+	read := client.DoMulti(ctx,
+		client.B().Hget().Key(keys.StreamMeta(s.execution, s.attempt)).Field("frame_count").Build(),
+		client.B().Xlen().Key(keys.StreamFrames(s.execution, s.attempt)).Build())
+	had, err := read[0].AsInt64()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return 0, enginerpc.CommandError(ctx, "HGET", err)
+	}
+	has, err := read[1].AsInt64()
+	if err != nil {
+		return 0, enginerpc.CommandError(ctx, "XLEN", err)
+	}
+	return int(max(0, had-has)), nil
 }
 
 // frame also returns the number that its worker gave the frame.
@@ -324,21 +360,24 @@ func (s *frameReader) frame(entry enginerpc.Frame) (StreamFrame, engine.FrameNum
 // seenFrames are the numbers of the last frames of a lease: at least all that its worker may send again.
 type seenFrames struct {
 	epoch  enginecore.LeaseEpoch
+	last   int64 // the largest one
 	counts map[int64]bool
 }
 
-// add notes a number and tells whether it is new.
-func (s *seenFrames) add(n engine.FrameNumber) bool {
+// add notes a number. It returns how many numbers are missing in front of it, and whether it is new.
+func (s *seenFrames) add(n engine.FrameNumber) (missing int, isNew bool) {
 	if n.Epoch == 0 {
-		return true
+		return 0, true
 	}
 	if s.epoch != n.Epoch {
-		*s = seenFrames{n.Epoch, make(map[int64]bool)}
+		*s = seenFrames{epoch: n.Epoch, counts: make(map[int64]bool)}
 	}
 	if s.counts[n.Count] {
-		return false
+		return 0, false
 	}
 	s.counts[n.Count] = true
 	delete(s.counts, n.Count-4*worker.FramesPerBatch)
-	return true
+	missing = int(max(0, n.Count-s.last-1))
+	s.last = max(s.last, n.Count)
+	return missing, true
 }

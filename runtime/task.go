@@ -243,8 +243,9 @@ func (t *Task) Delay(ctx context.Context, until time.Time) error {
 // Suspend gives the execution up until signals arrive that the options ask for; without any, one signal of any name. It
 // returns the token by which Client.Signal and others answer. The same attempt goes on then, on whichever worker claims
 // it, and ResumeSignals returns the signals. What happens after a timeout, too, is said by the options. Repeated after
-// success, Suspend returns the same token. In contract mode, AtLeastDistinct, Decisive, and
-// several signals of any name are ErrNotInContract.
+// success, Suspend returns the same token. Title, Question, Audience and AnswerSchema tell the people who answer, and
+// what Client.Signal refuses; activity.Answer names the type of payloads. In contract mode these four, AtLeastDistinct,
+// Decisive, and several signals of any name are ErrNotInContract.
 func (t *Task) Suspend(ctx context.Context, opts ...activity.WaitOption) (activity.Token, error) {
 	if err := t.made(); err != nil {
 		return activity.Token{}, err

@@ -2,6 +2,8 @@ package runtime_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	goruntime "runtime"
 	"strings"
 	"sync"
@@ -15,6 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
+	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 // A task adds a dependency to its own execution and waits for it.
@@ -80,6 +84,40 @@ func TestTaskSuspendTimesOut(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, signals)
 		require.NoError(t, again.Complete(h.ctx, nil))
+	})
+}
+
+// The wait of a task says what is asked, is found by that, and refuses what does not satisfy its schema.
+func TestTaskSuspendTellsWhatIsAsked(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		h := newHolder(t, b, runtime.WorkerConfig{})
+		run := h.started(1)
+		task := h.next()
+		told := []activity.WaitOption{
+			activity.Signals("yes"), activity.Title("Approve"), activity.Question("Is it right?"), activity.Audience("crew"),
+		}
+		_, err := task.Suspend(h.ctx, append(told, activity.AnswerSchema(json.RawMessage(`{"type":7}`)))...)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		token, err := task.Suspend(h.ctx, append(told, activity.AnswerSchema(json.RawMessage(`{"type":"integer"}`)))...)
+		require.NoError(t, err)
+		found := awaitWaits(t, b.Client, openwaits.Query{Audience: "crew"}, 1)[0]
+		require.Equal(t, [2]string{"Approve", "Is it right?"}, [2]string{found.Title, found.Question})
+		_, err = b.Client.Signal(h.ctx, token, runtime.Signal{Name: "yes", Payload: "six"})
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		_, ok := errors.AsType[*valuefault.Error](err)
+		require.True(t, ok, err)
+		sent, err := b.Client.Signal(h.ctx, token, runtime.Signal{Name: "yes", Payload: 6})
+		require.NoError(t, err)
+		require.Equal(t, runtime.SignalResumed, sent.Outcome)
+		again := h.next()
+		signals, err := again.ResumeSignals(h.ctx)
+		require.NoError(t, err)
+		require.Equal(t, "6", string(signals[0].Payload))
+		require.NoError(t, again.Complete(h.ctx, 6))
+		h.requireResult(run, 6)
+		b.Settle(t)
 	})
 }
 

@@ -34,9 +34,9 @@ func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 			return nil, fmt.Errorf("worker: ClaimThrough: %w", err)
 		}
 	}
+	resolved.About = aboutProgram()
 	w := worker.New(e.session, resolved)
 	w.JoinKeeper = e.session.Keeper.Join
-	w.About = aboutProgram()
 	made := &Worker{worker: w}
 	if len(config.Publish) > 0 {
 		if _, err := engine.Capability[engine.FlowCatalogue](e.session.Backend); err != nil {
@@ -49,7 +49,8 @@ func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 
 var errUnmadeWorker = invalid("the worker was not made by NewWorker")
 
-// Instance identifies this worker in the engine. It is random; empty for a worker that was not made by NewWorker.
+// Instance identifies this worker in the engine: its name, and a UUID that has a part for the build of the program and
+// is random otherwise. It is empty for a worker that was not made by NewWorker.
 func (w *Worker) Instance() enginecore.WorkerInstanceID {
 	if w == nil || w.worker == nil {
 		return ""

@@ -90,10 +90,7 @@ func readWorker(r enginerpc.WorkerRecord) fleet.Worker {
 	about := readAbout(r.About)
 	w := fleet.Worker{
 		Instance: r.WorkerInstanceID, Name: about.Name, State: fleet.State(r.State), Host: about.Host, PID: about.PID,
-		Build: fleet.Build{
-			Path: about.Path, Version: about.Version, Revision: about.Revision, Modified: about.Modified,
-			Library: about.Library,
-		},
+		Build: about.Build,
 		Lanes: elementsOf(r.Lanes), Capabilities: about.Capabilities, Slots: about.Slots, Used: int(r.Used),
 		Since: about.Since, ReportedAt: r.ReportedAt, DrainRequestedAt: r.DrainRequestedAt,
 		DrainRequestedBy: r.DrainBy,
@@ -119,7 +116,7 @@ func isLineFeed(r rune) bool { return r == '\n' }
 
 // aboutProgram is what all workers of this program say of it.
 var aboutProgram = sync.OnceValue(func() engine.WorkerAbout {
-	about := engine.WorkerAbout{PID: os.Getpid(), Library: lua.Build()}
+	about := engine.WorkerAbout{PID: os.Getpid(), Build: fleet.Build{Library: lua.Build()}}
 	about.Host, _ = os.Hostname() // a machine may have no name
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

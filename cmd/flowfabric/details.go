@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
@@ -56,12 +57,19 @@ func printNode(out *output, n *runtime.NodeDescription) {
 func sayDetails(out *output, n *runtime.NodeDescription) {
 	sayValues(out, n.Name, n.Input, n.Result)
 	for _, a := range n.History {
-		text := fmt.Sprintf("%s: attempt %d by %q, %s to %s: %s", n.Name, a.Number, a.Worker, at(a.Begun), at(a.Ended),
+		worker := fmt.Sprintf("%q", a.Worker)
+		if a.Build != nil {
+			worker += " (build " + buildText(*a.Build) + ")"
+		}
+		text := fmt.Sprintf("%s: attempt %d by %s, %s to %s: %s", n.Name, a.Number, worker, at(a.Begun), at(a.Ended),
 			a.Outcome)
 		if a.Error != "" {
 			text += fmt.Sprintf(": %q", a.Error)
 		}
 		out.say("%s", text)
+		for line := range strings.Lines(a.Stack) {
+			out.say("    %s", strings.TrimSuffix(line, "\n"))
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ type lineView struct {
 	Attrs     json.RawMessage `json:"attrs,omitempty"`
 	Shortened bool            `json:"shortened,omitempty"`
 	Cut       int             `json:"cut,omitempty"`
+	Dropped   int             `json:"dropped_frames,omitempty"`
 	Cursor    string          `json:"cursor"`
 }
 
@@ -38,7 +39,11 @@ func prepareLogs(flags *flag.FlagSet) action {
 				return err
 			}
 			view := lineView{
-				args[2], l.Attempt, l.At, l.Level.String(), l.Message, l.Attrs, l.Shortened, l.Cut, l.Cursor,
+				args[2], l.Attempt, l.At, l.Level.String(), l.Message, l.Attrs, l.Shortened, l.Cut, l.Dropped,
+				l.Cursor,
+			}
+			if l.Dropped > 0 {
+				out.say("%d frames with lines or emitted values before this line are not kept any more", l.Dropped)
 			}
 			out.row(view, at(l.At), strconv.Itoa(l.Attempt), l.Level.String(), l.Message, string(l.Attrs))
 			if err := out.flush(); err != nil {

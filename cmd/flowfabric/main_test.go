@@ -137,7 +137,7 @@ func TestOperatorsDay(t *testing.T) {
 		require.Contains(t, text, "disk")
 		require.NotContains(t, text, "\x1b", "what an activity says is no command to the terminal")
 		text = x.ok("describe", "import", "monday", "-values", "100", "-attempts")
-		require.Contains(t, text, "load: attempt 1 by ")
+		require.Regexp(t, `load: attempt 1 by ".+" \(build .+\), `, text)
 		require.Contains(t, text, "the run: input ")
 		require.Contains(t, x.ok("describe", "import", "monday", "-node", "load"), "load: attempt 1 by ")
 		require.NotEmpty(t, x.lines("describe", "import", "monday", "-values", "100")[0]["input"])

@@ -24,6 +24,8 @@ type FailCall struct {
 	// RetryAfter: optional.
 	RetryAfter     time.Duration
 	JitterPermille int64
+	// Stack: optional.
+	Stack string
 }
 
 // FailReply is the answer to FailCall.
@@ -37,7 +39,8 @@ type FailReply struct {
 
 // Fail runs ffx2_fail. Ends the attempt with a failure: schedules the next attempt by the stored
 // policy, or fails the execution and skips what depends on it. In a flow that is over, there is no
-// next attempt: the execution is cancelled.
+// next attempt: the execution is cancelled. The stack of a function that panicked is logged in front
+// of its failure.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
@@ -51,7 +54,7 @@ func (FailCall) info() callInfo {
 }
 
 func (c FailCall) encode(w *wire) {
-	w.reserve(1, 10)
+	w.reserve(1, 11)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
@@ -65,6 +68,7 @@ func (c FailCall) encode(w *wire) {
 	w.bool(c.Retryable)
 	w.optionalMillis(c.RetryAfter)
 	w.int(c.JitterPermille)
+	w.text(c.Stack)
 }
 
 func (FailCall) decode(r *fields) (out FailReply) {

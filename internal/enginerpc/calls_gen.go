@@ -137,6 +137,36 @@ func (c *ClaimRequest) encode(w *wire) {
 	w.text(c.Rooms)
 }
 
+// OutgoingSignal holds arguments shared by SignalNodeCall, SignalCall.
+type OutgoingSignal struct {
+	SignalID       enginecore.SignalID
+	SignalName     string
+	SourceType     string
+	SourceIdentity string
+	// IdempotencyKey: optional.
+	IdempotencyKey string
+	// Payload: optional.
+	Payload []byte
+	// SignalCategory: optional.
+	SignalCategory string
+	// CorrelationID: optional.
+	CorrelationID string
+	// Checked: optional.
+	Checked string
+}
+
+func (c *OutgoingSignal) encode(w *wire) {
+	w.text(string(c.SignalID))
+	w.text(c.SignalName)
+	w.text(c.SourceType)
+	w.text(c.SourceIdentity)
+	w.text(c.IdempotencyKey)
+	w.bytes(c.Payload)
+	w.text(c.SignalCategory)
+	w.text(c.CorrelationID)
+	w.text(c.Checked)
+}
+
 // BudgetDeclaration holds arguments shared by UseBudgetCall, SetBudgetCall.
 type BudgetDeclaration struct {
 	Name string

@@ -369,10 +369,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult"}},
 		{"ffx2_fail", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, FailCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16})
+			return Wire(k, FailCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16, Stack: "stack of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "14", "reason of test", "category of test", "1", "1500", "16"}},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "14", "reason of test", "category of test", "1", "1500", "16", "stack of test"}},
 		{"ffx2_release", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReleaseCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Reason: "reason of test"})
 		},
@@ -399,12 +399,12 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "cursor of test"}},
 		{"ffx2_signal_node", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SignalNodeCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"})
+			return Wire(k, SignalNodeCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test", Step: "step of test", OutgoingSignal: OutgoingSignal{SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "node of test", "step of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test"}},
 		{"ffx2_signal", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"})
+			return Wire(k, SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", OutgoingSignal: OutgoingSignal{SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "waitpoint_token of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test"}},
@@ -764,10 +764,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "flow_name of test"}},
 		{"ffx2_report_worker", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout")})
+			return Wire(k, ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"worker_instance_id of test", "state of test", "5", "1500", "lanes of test", "kinds of test", "\x00\xff\r\nabout"}},
+			[]string{"worker_instance_id of test", "state of test", "5", "1500", "lanes of test", "kinds of test", "\x00\xff\r\nabout", "build_id of test", "\x00\xff\r\nbuild"}},
 		{"ffx2_drain_worker", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, DrainWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", Actor: "actor of test"})
 		},
@@ -783,6 +783,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"2", "lane_id of test", "kind of test", "lane_id of test", "kind of test"}},
+		{"ffx2_read_builds", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReadBuildsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, BuildIDs: []string{"build_ids of test", "build_ids2 of test"}})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"build_ids of test", "build_ids2 of test"}},
 		{"ffx2_missing_rights", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, MissingRightsCall{Commands: []string{"commands of test", "commands2 of test"}})
 		},
@@ -1694,6 +1699,9 @@ func goldenReplies() []goldenReply {
 				return decodeReply(FindWorkersCall{}.info(), m, FindWorkersCall{}.decode)
 			},
 			FindWorkersReply{Status: StatusOK, Sightings: []WorkerSighting{{Live: true, WorkerInstanceID: "worker_instance_id of test", State: "state of test", ReportedAt: time.UnixMilli(1795188498438).UTC(), About: []byte("\x00\xff\r\nabout")}, {Live: true, WorkerInstanceID: "worker_instance_id of test", State: "state of test", ReportedAt: time.UnixMilli(1795188498438).UTC(), About: []byte("\x00\xff\r\nabout")}}, Now: time.UnixMilli(1795188498438).UTC()}},
+		{"ffx2_read_builds OK", []any{1, "OK", []any{"\x00\xff\r\nbuilds", "\x00\xff\r\nbuilds"}},
+			func(m message) (any, error) { return decodeReply(ReadBuildsCall{}.info(), m, ReadBuildsCall{}.decode) },
+			ReadBuildsReply{Status: StatusOK, Builds: [][]byte{[]byte("\x00\xff\r\nbuilds"), []byte("\x00\xff\r\nbuilds")}}},
 		{"ffx2_missing_rights OK", []any{1, "OK", []any{"missing of test", "missing of test"}},
 			func(m message) (any, error) {
 				return decodeReply(MissingRightsCall{}.info(), m, MissingRightsCall{}.decode)
@@ -1854,18 +1862,6 @@ func bytesCalls() []bytesCall {
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
-		{"ffx2_signal_node payload", 8, func(k Keys, b []byte) ([]string, error) {
-			c := SignalNodeCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}
-			c.Payload = b
-			_, _, args, err := Wire(k, c)
-			return args, err
-		}},
-		{"ffx2_signal payload", 8, func(k Keys, b []byte) ([]string, error) {
-			c := SignalCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", WaitpointToken: "waitpoint_token of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}
-			c.Payload = b
-			_, _, args, err := Wire(k, c)
-			return args, err
-		}},
 		{"ffx2_end_wait result", 3, func(k Keys, b []byte) ([]string, error) {
 			c := EndWaitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test", Checked: "checked of test"}
 			c.Result = b
@@ -1939,8 +1935,14 @@ func bytesCalls() []bytesCall {
 			return args, err
 		}},
 		{"ffx2_report_worker about", 6, func(k Keys, b []byte) ([]string, error) {
-			c := ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout")}
+			c := ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild")}
 			c.About = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
+		{"ffx2_report_worker build", 8, func(k Keys, b []byte) ([]string, error) {
+			c := ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild")}
+			c.Build = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
@@ -2567,6 +2569,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_find_workers", func(m message) error {
 			_, err := decodeReply(FindWorkersCall{}.info(), m, FindWorkersCall{}.decode)
+			return err
+		}},
+		{"ffx2_read_builds", func(m message) error {
+			_, err := decodeReply(ReadBuildsCall{}.info(), m, ReadBuildsCall{}.decode)
 			return err
 		}},
 		{"ffx2_missing_rights", func(m message) error {

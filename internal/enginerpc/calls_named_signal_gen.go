@@ -15,21 +15,8 @@ type SignalNodeCall struct {
 	FlowID    enginecore.FlowID
 	Node      string
 	// Step: optional.
-	Step           string
-	SignalID       enginecore.SignalID
-	SignalName     string
-	SourceType     string
-	SourceIdentity string
-	// IdempotencyKey: optional.
-	IdempotencyKey string
-	// Payload: optional.
-	Payload []byte
-	// SignalCategory: optional.
-	SignalCategory string
-	// CorrelationID: optional.
-	CorrelationID string
-	// Checked: optional.
-	Checked string
+	Step string
+	OutgoingSignal
 }
 
 // SignalNodeReply is the answer to SignalNodeCall.
@@ -67,15 +54,7 @@ func (c SignalNodeCall) encode(w *wire) {
 	w.text(string(c.FlowID))
 	w.text(c.Node)
 	w.text(c.Step)
-	w.text(string(c.SignalID))
-	w.text(c.SignalName)
-	w.text(c.SourceType)
-	w.text(c.SourceIdentity)
-	w.text(c.IdempotencyKey)
-	w.bytes(c.Payload)
-	w.text(c.SignalCategory)
-	w.text(c.CorrelationID)
-	w.text(c.Checked)
+	c.OutgoingSignal.encode(w)
 }
 
 func (SignalNodeCall) decode(r *fields) (out SignalNodeReply) {

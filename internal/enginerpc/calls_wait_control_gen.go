@@ -15,20 +15,7 @@ type SignalCall struct {
 	ExecutionID    enginecore.ExecutionID
 	WaitpointID    enginecore.WaitpointID
 	WaitpointToken string
-	SignalID       enginecore.SignalID
-	SignalName     string
-	SourceType     string
-	SourceIdentity string
-	// IdempotencyKey: optional.
-	IdempotencyKey string
-	// Payload: optional.
-	Payload []byte
-	// SignalCategory: optional.
-	SignalCategory string
-	// CorrelationID: optional.
-	CorrelationID string
-	// Checked: optional.
-	Checked string
+	OutgoingSignal
 }
 
 // SignalReply is the answer to SignalCall.
@@ -69,15 +56,7 @@ func (c SignalCall) encode(w *wire) {
 	w.text(string(c.ExecutionID))
 	w.text(string(c.WaitpointID))
 	w.text(c.WaitpointToken)
-	w.text(string(c.SignalID))
-	w.text(c.SignalName)
-	w.text(c.SourceType)
-	w.text(c.SourceIdentity)
-	w.text(c.IdempotencyKey)
-	w.bytes(c.Payload)
-	w.text(c.SignalCategory)
-	w.text(c.CorrelationID)
-	w.text(c.Checked)
+	c.OutgoingSignal.encode(w)
 }
 
 func (SignalCall) decode(r *fields) (out SignalReply) {

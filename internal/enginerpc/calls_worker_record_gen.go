@@ -23,6 +23,10 @@ type ReportWorkerCall struct {
 	Kinds string
 	// About: optional.
 	About []byte
+	// BuildID: optional.
+	BuildID string
+	// Build: optional.
+	Build []byte
 }
 
 // ReportWorkerReply is the answer to ReportWorkerCall.
@@ -37,7 +41,9 @@ type ReportWorkerReply struct {
 // use, and what it does: running, draining or stopped. The record counts as live for the time `ttl`,
 // but for one that has stopped. `lanes` and `kinds` are sets of what it serves, `about` is a text of
 // the worker's; they are needed in the first report, and again when the answer says that the record is
-// not known. Then nothing was written. `drain` tells whether an operator asks the worker to drain.
+// not known. Then nothing was written. `build` is what the worker's program was built of, which is
+// kept under `build_id` when the worker is gone; they come with `about`. `drain` tells whether an
+// operator asks the worker to drain.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -50,7 +56,7 @@ func (ReportWorkerCall) info() callInfo {
 }
 
 func (c ReportWorkerCall) encode(w *wire) {
-	w.reserve(1, 7)
+	w.reserve(1, 9)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.WorkerInstanceID))
@@ -60,6 +66,8 @@ func (c ReportWorkerCall) encode(w *wire) {
 	w.text(c.Lanes)
 	w.text(c.Kinds)
 	w.bytes(c.About)
+	w.text(c.BuildID)
+	w.bytes(c.Build)
 }
 
 func (ReportWorkerCall) decode(r *fields) (out ReportWorkerReply) {
@@ -226,6 +234,52 @@ func (FindWorkersCall) decode(r *fields) (out FindWorkersReply) {
 	case r.status == StatusOK:
 		out.Sightings = list(r, "sightings", decodeWorkerSighting)
 		out.Now = timeValue(r, "now")
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
+// ReadBuildsCall holds the arguments of Conn.ReadBuilds.
+type ReadBuildsCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition enginecore.Partition
+	BuildIDs  []string
+}
+
+// ReadBuildsReply is the answer to ReadBuildsCall.
+type ReadBuildsReply struct {
+	// Status is StatusOK.
+	Status Status
+	Builds [][]byte
+}
+
+// ReadBuilds runs ffx2_read_builds. What programs were built of, by the ids under which their workers
+// reported that, in the order asked for; empty for an id that is not known.
+//
+// It only reads. Error codes: ErrInvalidInput.
+func (conn *Conn) ReadBuilds(ctx context.Context, c ReadBuildsCall) (ReadBuildsReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (ReadBuildsCall) info() callInfo {
+	return callInfo{name: "ffx2_read_builds", readOnly: true, repeatable: true, open: true}
+}
+
+func (c ReadBuildsCall) encode(w *wire) {
+	w.reserve(1, 0+len(c.BuildIDs))
+	w.partition(c.Partition, enginecore.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	for _, x := range c.BuildIDs {
+		w.text(x)
+	}
+}
+
+func (ReadBuildsCall) decode(r *fields) (out ReadBuildsReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Builds = listOf(r, "builds", bytesValue)
 	default:
 		r.unknownStatus()
 	}

@@ -1262,6 +1262,24 @@ func (k Keys) ffxWorkerReports(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":worker_reports"
 }
 
+// FfxWorkerBuilds is <prefix>:ffx:{tag}:worker_builds.
+func (k Keys) FfxWorkerBuilds(partition enginecore.Partition) string {
+	return k.ffxWorkerBuilds(partition.Tag())
+}
+
+func (k Keys) ffxWorkerBuilds(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":worker_builds"
+}
+
+// FfxWorkerBuildsByUse is <prefix>:ffx:{tag}:worker_builds_by_use.
+func (k Keys) FfxWorkerBuildsByUse(partition enginecore.Partition) string {
+	return k.ffxWorkerBuildsByUse(partition.Tag())
+}
+
+func (k Keys) ffxWorkerBuildsByUse(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":worker_builds_by_use"
+}
+
 // FfxSchedules is <prefix>:ffx:{tag}:schedules.
 func (k Keys) FfxSchedules(partition enginecore.Partition) string {
 	return k.ffxSchedules(partition.Tag())

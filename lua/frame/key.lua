@@ -147,6 +147,8 @@
 -- @template ffx.api_request            ffx:{tag}:api_request:{namespace:escaped}:{request_key}
 -- @template ffx.worker_record          ffx:{tag}:worker_record:{worker_instance_id}
 -- @template ffx.worker_reports         ffx:{tag}:worker_reports
+-- @template ffx.worker_builds          ffx:{tag}:worker_builds
+-- @template ffx.worker_builds_by_use   ffx:{tag}:worker_builds_by_use
 -- @template ffx.schedules              ffx:{tag}:schedules
 -- @template ffx.schedules_due          ffx:{tag}:schedules_due
 -- @template ffx.schedule               ffx:{tag}:schedule:{schedule_id} parsed

@@ -794,6 +794,16 @@ function key.ffx_worker_reports(c)
   return at.ffx_worker_reports or keep(at, 'ffx_worker_reports', at.prefix .. ':ffx:' .. at.tag .. ':worker_reports')
 end
 
+function key.ffx_worker_builds(c)
+  local at = c.at
+  return at.ffx_worker_builds or keep(at, 'ffx_worker_builds', at.prefix .. ':ffx:' .. at.tag .. ':worker_builds')
+end
+
+function key.ffx_worker_builds_by_use(c)
+  local at = c.at
+  return at.ffx_worker_builds_by_use or keep(at, 'ffx_worker_builds_by_use', at.prefix .. ':ffx:' .. at.tag .. ':worker_builds_by_use')
+end
+
 function key.ffx_schedules(c)
   local at = c.at
   return at.ffx_schedules or keep(at, 'ffx_schedules', at.prefix .. ':ffx:' .. at.tag .. ':schedules')

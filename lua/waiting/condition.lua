@@ -40,6 +40,20 @@ local function matcher_names(spec, mode, minimum)
   return list
 end
 
+-- Bytes of what the people who answer are told, in JSON.
+local MAX_ABOUT = 98304
+
+-- What the people who answer are told, which a condition may bring; nil without, and the error reply.
+local function about_of(spec)
+  if spec.about == nil then return nil end
+  if type(spec.about) ~= 'string' or #spec.about > MAX_ABOUT then
+    return invalid('about must be a text of at most ' .. MAX_ABOUT .. ' bytes')
+  end
+  local ok, about = pcall(cjson.decode, spec.about)
+  if not ok or type(about) ~= 'table' then return invalid('about is no JSON object') end
+  return spec.about
+end
+
 -- A fresh condition from its JSON form, or nil and the error reply.
 function condition.parse(json)
   local ok, spec = pcall(cjson.decode, json)
@@ -58,12 +72,15 @@ function condition.parse(json)
   decisive, err = list_of_names(spec, 'decisive_signal_names')
   if err then return nil, err end
   if #names + #decisive > MAX_MATCHERS then return invalid('too many signals') end
+  local about
+  about, err = about_of(spec)
+  if err then return nil, err end
   local matchers = {}
   for i, name in ipairs(names) do matchers[i] = { name = name } end
   for _, name in ipairs(decisive) do matchers[#matchers + 1] = { name = name, decisive = true } end
   return {
     kind = kind, mode = mode, minimum = minimum, matchers = matchers, satisfied = 0,
-    distinct = spec.distinct_sources == true, decisive = #decisive,
+    distinct = spec.distinct_sources == true, decisive = #decisive, about = about,
   }
 end
 

@@ -50,8 +50,9 @@ function suspension_record.read_open(suspension_key)
   return s
 end
 
-local function activate(c, K, A, w)
-  if is_set(A.about) then redis.call('HSET', K.waitpoint, 'about', A.about) end
+-- `about`: what the people who answer are told.
+local function activate(c, K, A, w, about)
+  if is_set(about) then redis.call('HSET', K.waitpoint, 'about', about) end
   if w.pending then
     redis.call('HSET', K.waitpoint, 'suspension_id', A.suspension_id, 'state', 'active', 'activated_at', c.now_text,
       'expires_at', A.timeout_at or '')
@@ -93,7 +94,7 @@ end
 -- of a managed flow waits, its step; `w` the waitpoint. Gives the id of the early signal that has met the condition
 -- already, or nil; the records are closed then.
 function suspension_record.begin(c, K, A, w, state)
-  activate(c, K, A, w)
+  activate(c, K, A, w, A.about or state.about)
   local decided = w.pending and apply_buffered(K, state) or nil
   condition.write(c, K.condition, state)
   redis.call('SADD', K.waitpoints, w.id)

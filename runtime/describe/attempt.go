@@ -3,6 +3,7 @@ package describe
 import (
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/runtime/fleet"
 	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
@@ -30,12 +31,17 @@ type Attempt struct {
 	Replay int `json:"replay,omitempty"`
 	// Worker is the worker instance that had it last; empty for an attempt whose beginning the log does not have.
 	Worker string `json:"worker,omitempty"`
+	// Build is the program of that worker; nil where it is not known, as for a worker of an earlier version.
+	Build *fleet.Build `json:"build,omitempty"`
 	// Begun and Ended are by the engine's clock; zero when the log does not have them.
 	Begun time.Time `json:"begun,omitzero"`
 	Ended time.Time `json:"ended,omitzero"`
 	// Outcome is how it ended, and Error the reason of an end without success.
 	Outcome Outcome `json:"outcome,omitempty"`
 	Error   string  `json:"error,omitempty"`
+	// Stack is where its function panicked, as runtime/debug prints it, at most about 8 KiB; a longer one
+	// ends with its size. A run keeps about 1 MiB of stacks; of further ones there is a remark alone. Empty for others.
+	Stack string `json:"stack,omitempty"`
 	// Aside is what the attempt was put aside for, if it has not gone on since: suspended, waiting_children, delayed or
 	// released.
 	Aside runevent.Kind `json:"aside,omitempty"`

@@ -51,6 +51,8 @@ func (n *nodeHistory) add(e runevent.Event) {
 		n.open(e).Aside = e.Kind
 	case runevent.Replayed:
 		n.replays++
+	case runevent.Panicked:
+		n.open(e).Stack = e.Detail
 	case runevent.Retry:
 		n.end(e, Failed)
 	case runevent.LeaseExpired:

@@ -50,6 +50,9 @@ const (
 	WaitingChildren Kind = "waiting_children"
 	// Resumed: an attempt that was put aside goes on; Detail is the worker.
 	Resumed Kind = "resumed"
+	// Panicked: the function of an attempt panicked or ended its goroutine; Detail is the stack, of several lines. A
+	// Retry or the end of the node follows at once.
+	Panicked Kind = "panicked"
 	// Retry: an attempt failed and another will follow; Detail is the reason.
 	Retry Kind = "retry"
 	// Delayed: the attempt was put off. Released: a worker that stops released the execution, and the attempt goes on

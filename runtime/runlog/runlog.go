@@ -54,4 +54,8 @@ type Line struct {
 	Shortened bool
 	// Cut is the number of lines that were not stored, in the last line of an attempt that logged too much; else 0.
 	Cut int
+	// Dropped is the number of frames before this line that the engine does not keep any more, or has refused. A frame
+	// has up to 100 lines, or is one that the activity emitted. It is 0 for other lines, and counts nothing before the
+	// cursor of Query.After.
+	Dropped int
 }

@@ -193,8 +193,10 @@ func (l *waitFixture) at(name string) enginerpc.ListedWaitpoint {
 func (l *waitFixture) signalling(w enginerpc.ListedWaitpoint, name, source, payload string) enginerpc.SignalCall {
 	return enginerpc.SignalCall{
 		Partition: l.p, ExecutionID: w.ExecutionID, WaitpointID: w.WaitpointID, WaitpointToken: w.WaitpointToken,
-		SignalID: enginecore.SignalID(uuid.NewString()), SignalName: name, SourceType: "test", SourceIdentity: source,
-		Payload: []byte(payload),
+		OutgoingSignal: enginerpc.OutgoingSignal{
+			SignalID: enginecore.SignalID(uuid.NewString()), SignalName: name, SourceType: "test",
+			SourceIdentity: source, Payload: []byte(payload),
+		},
 	}
 }
 

@@ -49,7 +49,7 @@ var mayImport = map[string][]string{
 	"runtime/runlog":            {},
 	"runtime/valuefault":        {},
 	"runtime/why":               {},
-	"runtime/describe":          {"runtime/runevent"},
+	"runtime/describe":          {"runtime/fleet", "runtime/runevent"},
 	"admin": {
 		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/keepertask",
 		"internal/recordtext", "runtime",
@@ -106,7 +106,7 @@ var mayImport = map[string][]string{
 	},
 	"runtime/internal/engine": {
 		"activity", "enginecore", "enginecore/embedded", "internal/activityspec", "internal/enginerpc", "internal/flowgraph", "internal/hashrecord",
-		"internal/recordtext", "runtime/runevent",
+		"internal/recordtext", "runtime/fleet", "runtime/runevent",
 	},
 	"runtime/internal/dispatch": {"enginecore", "internal/enginerpc", "internal/stablehash"},
 

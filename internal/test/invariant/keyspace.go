@@ -473,7 +473,8 @@ func (p *partition) sortComposite(key, text string, v value) string {
 		return wrongType(v, "hash")
 	}
 	types := map[string]string{
-		"worker_reports": "zset", "run_counts": "hash", "run_recount": "hash", "open_feeds": "hash",
+		"worker_reports": "zset", "worker_builds": "hash", "worker_builds_by_use": "zset",
+		"run_counts": "hash", "run_recount": "hash", "open_feeds": "hash",
 		"bulk_jobs": "set", "bulk_jobs_due": "zset", "schedules": "set", "schedules_due": "zset", "all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset", "open_waits": "zset",
 		"purge_due": "zset", "unused_graphs": "zset", "reruns": "set", "workers": "hash", "pauses": "hash", "held": "zset", "unadmitted": "zset",
 		"children": "zset", "unwanted": "zset", "feed": "stream",

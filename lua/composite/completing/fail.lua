@@ -26,10 +26,23 @@ local function retry_delay(c, A, core, retry_after, jitter)
   return retry.jittered(retry_policy, delay, jitter)
 end
 
+-- Bytes of stacks that the event log of a flow has, roughly. A stack has 8 KiB, and thousands of nodes may panic for one reason.
+local MAX_STACKS = 1024 * 1024
+
+-- Logs where the function of an attempt panicked, before its end is logged.
+local function log_panic(c, core, stack)
+  local flow_key = key.flow_core(c, core.flow_id)
+  if redis.call('HINCRBY', flow_key, 'stack_bytes', #stack) > MAX_STACKS then
+    redis.call('HINCRBY', flow_key, 'stack_bytes', -#stack)
+    stack = 'the stack is left out: those of this run have ' .. MAX_STACKS .. ' bytes'
+  end
+  event_log.add_for(c, core, 'panicked', core.current_attempt_index, stack)
+end
+
 -- @function ffx_fail
 -- @summary  Ends the attempt with a failure: schedules the next attempt by the stored policy, or fails the
 --           execution and skips what depends on it. In a flow that is over, there is no next attempt: the execution is
---           cancelled.
+--           cancelled. The stack of a function that panicked is logged in front of its failure.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -42,6 +55,7 @@ end
 -- @arg      retryable          bool
 -- @arg      retry_after        ms optional
 -- @arg      jitter_permille    int
+-- @arg      stack              text optional
 -- @reply    OK outcome:text due_at:unix_ms more:bool
 -- @reply    ALREADY_SATISFIED outcome:text due_at:unix_ms more:bool
 -- @error    execution_not_found
@@ -65,6 +79,7 @@ function F.ffx_fail(K, A)
   local f
   f, err = lease.check_write(c, core_key, core, A)
   if err then return err end
+  if core.managed and is_set(A.stack) then log_panic(c, core, A.stack) end
   local delay = retry_delay(c, A, core, retry_after, jitter)
   if delay and run_stop.end_late(c, A.execution_id, core_key, core) then
     settle.run(c)

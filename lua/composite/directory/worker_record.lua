@@ -5,6 +5,10 @@
 
 local KEPT_MS = 24 * 3600000
 
+-- Builds of programs that are kept. Attempts name a worker instance, and that names its build, for as long as the attempts are there:
+-- so builds are kept without a time. There is one for each version of a program, not for each worker.
+local MAX_BUILDS = 10000
+
 -- Records of one answer, and those that one call looks through for a worker.
 local MAX_LISTED, MAX_SEARCHED = 200, 2000
 
@@ -35,11 +39,25 @@ local function forget_old(c, index)
   redis.call('ZREMRANGEBYSCORE', index, '-inf', c.now - KEPT_MS)
 end
 
+-- Stores what a program was built of, under its id. The builds that no worker has begun with for the longest time go first.
+local function keep_build(c, id, build)
+  local by_use = key.ffx_worker_builds_by_use(c)
+  redis.call('HSET', key.ffx_worker_builds(c), id, build)
+  redis.call('ZADD', by_use, c.now, id)
+  local over = redis.call('ZCARD', by_use) - MAX_BUILDS
+  if over <= 0 then return end
+  for _, old in ipairs(redis.call('ZRANGE', by_use, 0, over - 1)) do
+    redis.call('ZREM', by_use, old)
+    redis.call('HDEL', key.ffx_worker_builds(c), old)
+  end
+end
+
 -- @function ffx_report_worker
 -- @summary  A worker says that it is there, how many of its slots are in use, and what it does: running, draining or stopped.
 --           The record counts as live for the time `ttl`, but for one that has stopped. `lanes` and `kinds` are sets of what it
 --           serves, `about` is a text of the worker's; they are needed in the first report, and again when the answer says that
---           the record is not known. Then nothing was written. `drain` tells whether an operator asks the worker to drain.
+--           the record is not known. Then nothing was written. `build` is what the worker's program was built of, which is kept
+--           under `build_id` when the worker is gone; they come with `about`. `drain` tells whether an operator asks the worker to drain.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      worker_instance_id worker_instance_id
@@ -49,6 +67,8 @@ end
 -- @arg      lanes              text optional
 -- @arg      kinds              text optional
 -- @arg      about              json optional
+-- @arg      build_id           text optional
+-- @arg      build              json optional
 -- @reply    OK known:bool drain:bool
 -- @error    invalid_input message:text
 function F.ffx_report_worker(K, A)
@@ -64,6 +84,7 @@ function F.ffx_report_worker(K, A)
   local record_key, index = key.ffx_worker_record(c, instance), key.ffx_worker_reports(c)
   if is_set(A.about) then
     redis.call('HSET', record_key, 'lanes', A.lanes or '', 'kinds', A.kinds or '', 'about', A.about)
+    if is_set(A.build_id) then keep_build(c, A.build_id, A.build or '') end
   elseif redis.call('EXISTS', record_key) == 0 then
     return reply.ok('0', '0')
   end
@@ -153,4 +174,26 @@ function F.ffx_find_workers(K, A)
       or { '0', '', '', '', '' }
   end
   return reply.ok(list, c.now_text)
+end
+
+-- Builds that one call reads.
+local MAX_BUILDS_PER_CALL = 1000
+
+-- @function ffx_read_builds
+-- @summary  What programs were built of, by the ids under which their workers reported that, in the order asked for; empty for an
+--           id that is not known.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @args     build_ids          text
+-- @reply    OK builds:list(json)
+-- @error    invalid_input message:text
+function F.ffx_read_builds(K, A)
+  local ids = A.build_ids
+  if #ids > MAX_BUILDS_PER_CALL then
+    return reply.err('invalid_input', 'at most ' .. MAX_BUILDS_PER_CALL .. ' builds in one call, got: ' .. #ids)
+  end
+  if #ids == 0 then return reply.ok({}) end
+  local builds = redis.call('HMGET', key.ffx_worker_builds(call.open(K.partition)), unpack(ids))
+  for i = 1, #ids do builds[i] = builds[i] or '' end
+  return reply.ok(builds)
 end

@@ -387,6 +387,7 @@ redis.register_function{ function_name = 'ffx2_fail', flags = { 'allow-oom' }, c
     retryable = args[8],
     retry_after = args[9],
     jitter_permille = args[10],
+    stack = args[11],
   }))
 end }
 
@@ -1275,6 +1276,8 @@ redis.register_function{ function_name = 'ffx2_report_worker', flags = { 'allow-
     lanes = args[5],
     kinds = args[6],
     about = args[7],
+    build_id = args[8],
+    build = args[9],
   }))
 end }
 
@@ -1300,6 +1303,12 @@ redis.register_function{ function_name = 'ffx2_find_workers', flags = { 'no-writ
   local queries_count = args[1]
   local queries, at = group(args, 1, 2, ffx_find_workers_queries)
   return F.ffx_find_workers({ partition = keys[1] }, { queries = queries, queries_count = queries_count })
+end }
+
+redis.register_function{ function_name = 'ffx2_read_builds', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
+  call.begin(keys[1])
+  return F.ffx_read_builds({ partition = keys[1] }, { build_ids = rest(args, 1) })
 end }
 
 redis.register_function{ function_name = 'ffx2_missing_rights', flags = { 'no-writes' }, callback = function(keys, args)

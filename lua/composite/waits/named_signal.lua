@@ -86,15 +86,7 @@ end
 -- @arg      flow_id            flow_id
 -- @arg      node               text
 -- @arg      step               text optional
--- @arg      signal_id          signal_id
--- @arg      signal_name        text
--- @arg      source_type        text
--- @arg      source_identity    text
--- @arg      idempotency_key    text optional
--- @arg      payload            bytes optional
--- @arg      signal_category    text optional
--- @arg      correlation_id     text optional
--- @arg      checked            text optional
+-- @include  outgoing_signal
 -- @reply    OK outcome:text signal_id:signal_id first_outcome:text matched:bool answer_schema:text?
 -- @error    flow_not_found
 -- @error    flow_purging

@@ -98,6 +98,9 @@ function wait_control.take(c, A)
   return take(c, k, A, record.read(k.core, suspension.FIELDS), w)
 end
 
+-- What a sender says of a signal, and the SHA-1 in hex of the schema that its payload was held against.
+-- @arguments outgoing_signal signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text? payload:bytes? signal_category:text? correlation_id:text? checked:text?
+
 -- @function ffx_signal
 -- @summary  Hands a signal to a waitpoint of a managed flow, in one step with all that follows: a wait that has not begun
 --           keeps it, one that it decides ends. One with a known idempotency key, or the same id, is a duplicate, for
@@ -111,15 +114,7 @@ end
 -- @arg      execution_id       execution_id
 -- @arg      waitpoint_id       waitpoint_id
 -- @arg      waitpoint_token    text
--- @arg      signal_id          signal_id
--- @arg      signal_name        text
--- @arg      source_type        text
--- @arg      source_identity    text
--- @arg      idempotency_key    text optional
--- @arg      payload            bytes optional
--- @arg      signal_category    text optional
--- @arg      correlation_id     text optional
--- @arg      checked            text optional
+-- @include  outgoing_signal
 -- @reply    OK outcome:text signal_id:signal_id first_outcome:text matched:bool answer_schema:text?
 -- @error    invalid_token
 -- @error    signal_limit_exceeded limit:int

@@ -15,14 +15,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// Unchecked is the outcome of a signal whose payload has to be held against a schema first.
-const Unchecked = "unchecked"
-
 // tries bounds how often an answer is sent: the schema of a wait changes at most when its function says it anew.
 const tries = 5
 
-// ErrSchemaChanges means that each try found another schema.
-var ErrSchemaChanges = errors.New("the schema of the wait changed with each try")
+// errSchemaChanges means that each try found another schema.
+var errSchemaChanges = errors.New("the schema of the wait changed with each try")
 
 // Checker checks answers. The zero value is ready, and safe for concurrent use.
 type Checker struct {
@@ -38,38 +35,31 @@ const maxSchemas = 64
 func (c *Checker) Signal(
 	ctx context.Context, store engine.WaitStore, call enginerpc.SignalCall,
 ) (reply enginerpc.SignalReply, err error) {
-	for range tries {
+	err = c.SendSignal(&call.OutgoingSignal, "", func() (string, error) {
 		reply, err = store.Signal(ctx, call)
-		if err != nil || reply.Outcome != Unchecked {
-			return reply, err
-		}
-		if call.Checked, err = c.Check(call.SignalName, reply.AnswerSchema, call.Payload); err != nil {
-			return reply, err
-		}
-	}
-	return reply, ErrSchemaChanges
+		return reply.AnswerSchema, err
+	})
+	return reply, err
 }
 
 // SignalNode is Signal for a wait by its name.
 func (c *Checker) SignalNode(
 	ctx context.Context, store engine.NamedWaits, call enginerpc.SignalNodeCall,
 ) (reply enginerpc.SignalNodeReply, err error) {
-	for range tries {
+	err = c.SendSignal(&call.OutgoingSignal, "", func() (string, error) {
 		reply, err = store.SignalNode(ctx, call)
-		if err != nil || reply.Outcome != Unchecked {
-			return reply, err
-		}
-		if call.Checked, err = c.Check(call.SignalName, reply.AnswerSchema, call.Payload); err != nil {
-			return reply, err
-		}
-	}
-	return reply, ErrSchemaChanges
+		return reply.AnswerSchema, err
+	})
+	return reply, err
 }
 
-// Check holds the payload of a signal against the text of a schema, and returns by what the engine knows that it was.
-// The error is that of Signal.
-func (c *Checker) Check(signal, schema string, payload []byte) (checked string, err error) {
-	return c.check("payload of signal "+signal, schema, payload)
+// SendSignal is Signal for a call that carries a signal. send makes the call, and returns the schema against which the
+// engine wants the payload to be held, if it does. schema is the one that the caller expects, if it knows one.
+func (c *Checker) SendSignal(s *enginerpc.OutgoingSignal, schema string, send func() (schema string, err error)) error {
+	return c.send("payload of signal "+s.SignalName, s.Payload, schema, func(checked string) (string, error) {
+		s.Checked = checked
+		return send()
+	})
 }
 
 // EndWait ends a wait on behalf of an operator, whose result satisfies the schema of the wait. The error is that of
@@ -77,16 +67,32 @@ func (c *Checker) Check(signal, schema string, payload []byte) (checked string, 
 func (c *Checker) EndWait(
 	ctx context.Context, store engine.WaitStore, call enginerpc.EndWaitCall,
 ) (reply enginerpc.EndWaitReply, err error) {
-	for range tries {
+	err = c.send("payload", call.Result, "", func(checked string) (string, error) {
+		call.Checked = checked
 		reply, err = store.EndWait(ctx, call)
-		if err != nil || reply.AnswerSchema == "" {
-			return reply, err
+		return reply.AnswerSchema, err
+	})
+	return reply, err
+}
+
+// send sends an answer, and again whenever the engine wants it to be held against another schema. checked is the name
+// of the schema that the payload satisfies.
+func (c *Checker) send(
+	subject string, payload []byte, schema string, send func(checked string) (schema string, err error),
+) error {
+	checked := ""
+	for range tries {
+		var err error
+		if schema != "" {
+			if checked, err = c.check(subject, schema, payload); err != nil {
+				return err
+			}
 		}
-		if call.Checked, err = c.check("payload", reply.AnswerSchema, call.Result); err != nil {
-			return reply, err
+		if schema, err = send(checked); err != nil || schema == "" {
+			return err
 		}
 	}
-	return reply, ErrSchemaChanges
+	return errSchemaChanges
 }
 
 // check holds a payload against a schema, and returns the name of the schema.

@@ -183,8 +183,10 @@ func (a *actor) send(
 	}
 	_, err := a.answers.Signal(ctx, store, enginerpc.SignalCall{
 		Partition: p, ExecutionID: w.ExecutionID, WaitpointID: w.WaitpointID, WaitpointToken: w.WaitpointToken,
-		SignalID: enginecore.SignalID(uuid.NewString()), SignalName: a.spec.Action.Signal, SourceType: "client",
-		SourceIdentity: a.spec.Actor, IdempotencyKey: "bulk:" + string(a.job), Payload: payload,
+		OutgoingSignal: enginerpc.OutgoingSignal{
+			SignalID: enginecore.SignalID(uuid.NewString()), SignalName: a.spec.Action.Signal, SourceType: "client",
+			SourceIdentity: a.spec.Actor, IdempotencyKey: "bulk:" + string(a.job), Payload: payload,
+		},
 	})
 	return err
 }

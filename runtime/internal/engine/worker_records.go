@@ -2,10 +2,16 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/fleet"
 )
 
 // WorkerRecords keeps what workers say of themselves.
@@ -14,6 +20,7 @@ type WorkerRecords interface {
 	DrainWorker(context.Context, enginerpc.DrainWorkerCall) (enginerpc.DrainWorkerReply, error)
 	ListWorkers(context.Context, enginerpc.ListWorkersCall) (enginerpc.ListWorkersReply, error)
 	FindWorkers(context.Context, enginerpc.FindWorkersCall) (enginerpc.FindWorkersReply, error)
+	ReadBuilds(context.Context, enginerpc.ReadBuildsCall) (enginerpc.ReadBuildsReply, error)
 }
 
 // FlowCatalogue keeps what programs publish of flows.
@@ -29,15 +36,44 @@ func Directory() enginecore.Partition { return enginecore.Partition{Family: engi
 
 // WorkerAbout is what the record of a worker says of it in JSON, beside lanes and activities.
 type WorkerAbout struct {
-	Name         string    `json:"name"`
-	Host         string    `json:"host,omitempty"`
-	PID          int       `json:"pid,omitempty"`
-	Path         string    `json:"path,omitempty"`
-	Version      string    `json:"version,omitempty"`
-	Revision     string    `json:"revision,omitempty"`
-	Modified     bool      `json:"modified,omitempty"`
-	Library      string    `json:"library,omitempty"`
+	Name string `json:"name"`
+	Host string `json:"host,omitempty"`
+	PID  int    `json:"pid,omitempty"`
+	fleet.Build
 	Capabilities []string  `json:"capabilities,omitempty"`
 	Slots        int       `json:"slots"`
 	Since        time.Time `json:"since"`
+}
+
+// buildIDBytes is the length of the id of a build in the id of a worker instance.
+const buildIDBytes = 6
+
+// BuildID returns the id under which the engine keeps a build, and the build in the form in which it does.
+func BuildID(b fleet.Build) (id string, stored []byte) {
+	stored, _ = json.Marshal(b) // texts have a JSON form
+	sum := sha256.Sum256(stored)
+	return hex.EncodeToString(sum[:buildIDBytes]), stored
+}
+
+// NewWorkerInstance returns an id for a run of a worker: its name and a UUID of version 8, of which the first 48 bits
+// are the id of the build and the others are random. So an attempt, which names its instance, names the build as well.
+func NewWorkerInstance(name string, b fleet.Build) enginecore.WorkerInstanceID {
+	id := uuid.New()
+	build, _ := BuildID(b)
+	_, _ = hex.Decode(id[:buildIDBytes], []byte(build)) // it has just been encoded
+	id[6] = id[6]&0x0f | 8<<4
+	return enginecore.WorkerInstanceID(name + "-" + id.String())
+}
+
+// BuildIDOf returns the id of the build of a worker; empty for one that does not name it.
+func BuildIDOf(instance enginecore.WorkerInstanceID) string {
+	const size = 36
+	if len(instance) <= size {
+		return ""
+	}
+	id, err := uuid.Parse(string(instance[len(instance)-size:]))
+	if err != nil || id.Version() != 8 {
+		return ""
+	}
+	return hex.EncodeToString(id[:buildIDBytes])
 }

@@ -20,14 +20,27 @@ type storedCondition struct {
 	Minimum  int      `json:"minimum_signal_count"`
 	Distinct bool     `json:"distinct_sources,omitempty"`
 	Decisive []string `json:"decisive_signal_names,omitempty"`
+	// About is what the people who answer are told, for a function that has no argument for it.
+	About string `json:"about,omitempty"`
+}
+
+// EncodeToldCondition is EncodeCondition with the texts of the wait. The error is that of EncodeAbout.
+func EncodeToldCondition(w activityspec.Wait) ([]byte, error) {
+	about, err := EncodeAbout(w.WaitText)
+	if err != nil {
+		return nil, err
+	}
+	return encodeCondition(w, about), nil
 }
 
 // EncodeCondition turns a wait into matchers. For n signals of some names, each name is listed n times. Decisive names
 // are listed separately.
-func EncodeCondition(w activityspec.Wait) []byte {
+func EncodeCondition(w activityspec.Wait) []byte { return encodeCondition(w, nil) }
+
+func encodeCondition(w activityspec.Wait, about []byte) []byte {
 	c := storedCondition{
 		Type: "signal_set", Names: []string{}, Mode: "any", Minimum: max(1, w.Count), Distinct: w.Distinct,
-		Decisive: w.Decisive,
+		Decisive: w.Decisive, About: string(about),
 	}
 	repeat := c.Minimum
 	if w.All {

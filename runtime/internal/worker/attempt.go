@@ -25,6 +25,8 @@ type attempt struct {
 	// outcomeUnknown is set if the engine may not know that the attempt has ended, so that its permits are
 	// not returned.
 	outcomeUnknown atomic.Bool
+	// stack is where the function panicked; empty unless it did.
+	stack string
 }
 
 // name returns the name of the task in errors: flow, run id and node.
@@ -167,7 +169,7 @@ func (a *attempt) outcomeOf(result []byte, err error) attemptOutcome {
 		err = activity.Category(err, activity.CategoryTimeout)
 	}
 	a.logFailure(err)
-	return attemptOutcome{kind: outcomeKindFailed, err: err}
+	return attemptOutcome{kind: outcomeKindFailed, err: err, stack: a.stack}
 }
 
 // logFailure logs the failure of the attempt with its category.

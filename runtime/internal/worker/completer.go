@@ -89,7 +89,7 @@ func (c *completer) report(l *lease, o attemptOutcome, slots int) report {
 	case outcomeKindCompleted:
 		return c.complete(l, o.result, slots)
 	case outcomeKindFailed:
-		return c.fail(l, o.err)
+		return c.fail(l, o)
 	case outcomeKindSuspended:
 		return c.suspend(l, o, slots)
 	case outcomeKindAwaitsChild:
@@ -167,12 +167,16 @@ func (c *completer) untilKnown(l *lease, call func(ctx context.Context, repeated
 }
 
 // fail reports a failed attempt.
-func (c *completer) fail(l *lease, failure error) (r report) {
+func (c *completer) fail(l *lease, o attemptOutcome) (r report) {
+	failure := o.err
 	call := enginerpc.FailCall{
 		Partition: l.shard.Partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
 		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, AttemptIndex: l.claimed.AttemptIndex,
 		Reason: recordtext.Text(failure.Error(), engine.MaxReason), Category: activity.CategoryOf(failure),
 		Retryable: !activity.IsNonRetryable(failure), JitterPermille: rand.Int64N(1001),
+	}
+	if o.stack != "" {
+		call.Stack = recordtext.Text(o.stack, engine.MaxStack)
 	}
 	if delay, ok := activityspec.RetryDelay(failure); ok {
 		call.RetryAfter = max(delay, time.Millisecond)

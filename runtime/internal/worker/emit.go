@@ -43,6 +43,8 @@ type emitter struct {
 type numberedFrame struct {
 	activitycontext.Frame
 	number engine.FrameNumber
+	// refused is called when the engine refuses the frame; nil if nobody needs to know.
+	refused func()
 }
 
 // size returns the bytes that the frame counts for.
@@ -83,25 +85,26 @@ func (e *emitter) emit(ctx context.Context, frame activitycontext.Frame) error {
 	if e.fault != nil {
 		return e.fault
 	}
-	e.queue(frame)
+	e.queue(frame, nil)
 	return nil
 }
 
-// offer queues a frame if there is room for it, and reports whether there was. It does not block.
-func (e *emitter) offer(frame activitycontext.Frame) bool {
+// offer queues a frame if there is room for it, and reports whether there was. It does not block. refused is called, in
+// another goroutine, if the engine refuses the frame later.
+func (e *emitter) offer(frame activitycontext.Frame, refused func()) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.fault != nil || e.bytes >= maxUnsent {
 		return false
 	}
-	e.queue(frame)
+	e.queue(frame, refused)
 	return true
 }
 
 // queue puts a frame behind those that are unsent, and has them sent.
-func (e *emitter) queue(frame activitycontext.Frame) {
+func (e *emitter) queue(frame activitycontext.Frame, refused func()) {
 	e.count++
-	f := numberedFrame{frame, engine.FrameNumber{Epoch: e.attempt.claimed.LeaseEpoch, Count: e.count}}
+	f := numberedFrame{frame, engine.FrameNumber{Epoch: e.attempt.claimed.LeaseEpoch, Count: e.count}, refused}
 	e.unsent = append(e.unsent, f)
 	e.bytes += f.size()
 	if !e.sending {
@@ -165,8 +168,9 @@ func (e *emitter) send() {
 	}
 }
 
-// sendBatch sends frames in order until one fails and returns how many were stored. An error is final; while
-// the engine is unavailable, sendBatch returns no error and the caller sends the rest again.
+// sendBatch sends frames in order and returns how many are done with: stored, or refused by the engine for what they
+// are, which concerns no other frame. An error is final; while the engine is unavailable, sendBatch returns no error
+// and the caller sends the rest again.
 func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 	a := e.attempt
 	ctx, cancel := a.reporting()
@@ -198,6 +202,14 @@ func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 			return i, nil
 		case errors.Is(err, enginecore.ErrStreamClosed), errors.Is(err, enginecore.ErrStaleOwnerCannotAppend):
 			err = fmt.Errorf("%w: the stream takes no more frames", engine.ErrLeaseLost)
+		case errors.Is(err, enginecore.ErrRetentionLimitExceeded), errors.Is(err, enginecore.ErrInvalidInput):
+			f := &batch[i]
+			a.log(slog.LevelWarn, engine.EventFramesLost, "the engine refused a frame", slog.Int("frames", 1),
+				slog.String("kind", f.Kind), slog.Int("bytes", len(f.Payload)), slog.Any("error", err))
+			if f.refused != nil {
+				f.refused()
+			}
+			continue
 		}
 		a.log(slog.LevelWarn, engine.EventFramesLost, "the engine did not store frames",
 			slog.Int("frames", len(batch)-i),

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -31,6 +32,9 @@ func (t *Task) finishUp() {
 	t.progress.finish()
 	t.logs.finish()
 	t.frames.finish()
+	if t.logs.finish() {
+		t.frames.finish()
+	}
 	t.usage.releaseReservations()
 }
 
@@ -108,19 +112,21 @@ var errExited = activity.Category(errors.New("the function ended its goroutine (
 // not return; the deferred functions of its callers find the error in t.exited.
 func invoke(ctx context.Context, h activity.Handler, input []byte, t *Task) (result []byte, err error) {
 	returned := false
+	t.stack = ""
 	defer func() {
 		t.overstay.functionEnded()
 		r := recover()
 		switch {
 		case r != nil:
+			t.stack = stackOfPanic()
 			t.log(slog.LevelError, engine.EventActivityPanicked, "the function of the activity panicked",
-				slog.Any("panic", r),
-				slog.String("stack", string(debug.Stack())))
-			t.logs.panicked(r, debug.Stack())
+				slog.Any("panic", r), slog.String("stack", t.stack))
+			t.logs.panicked(r, t.stack)
 			result, err = nil, activity.Category(fmt.Errorf("panic: %v", r), activity.CategoryPanic)
 		case !returned:
+			t.stack = stackOfPanic()
 			t.log(slog.LevelError, engine.EventActivityPanicked, "the function of the activity ended its goroutine",
-				slog.Any("panic", errExited), slog.String("stack", string(debug.Stack())))
+				slog.Any("panic", errExited), slog.String("stack", t.stack))
 			t.exited = errExited
 			if ctx.Err() != nil {
 				t.exited = interrupted(context.Cause(ctx), errExited)
@@ -132,6 +138,18 @@ func invoke(ctx context.Context, h activity.Handler, input []byte, t *Task) (res
 	}
 	returned = true
 	return result, err
+}
+
+// stackOfPanic returns the stack of the goroutine without the frames of the deferred function that asks for it.
+func stackOfPanic() string {
+	stack := string(debug.Stack())
+	head, frames, _ := strings.Cut(stack, "\n")
+	for _, begin := range []string{"panic(", "runtime.Goexit("} {
+		if at := strings.Index(frames, "\n"+begin); at >= 0 {
+			return head + frames[at:]
+		}
+	}
+	return stack
 }
 
 // limits are the times that bound an attempt; the zero time is no limit.

@@ -94,13 +94,14 @@ func (c *completer) awaitChildren(l *lease) report {
 // heldWait is a wait that a program begins for an execution that it holds, and the ids of its records.
 type heldWait struct {
 	wait       activityspec.Wait
+	condition  []byte
 	suspension enginecore.SuspensionID
 	waitpoint  enginecore.WaitpointID
 }
 
-func newHeldWait(w activityspec.Wait) *heldWait {
+func newHeldWait(w activityspec.Wait, condition []byte) *heldWait {
 	return &heldWait{
-		wait: w, suspension: enginecore.SuspensionID(uuid.NewString()),
+		wait: w, condition: condition, suspension: enginecore.SuspensionID(uuid.NewString()),
 		waitpoint: enginecore.WaitpointID(uuid.NewString()),
 	}
 }
@@ -112,7 +113,7 @@ func (c *completer) suspendHeld(l *lease, w *heldWait) report {
 		AttemptIndex: l.claimed.AttemptIndex, AttemptID: l.claimed.AttemptID, LeaseID: l.claimed.LeaseID,
 		LeaseEpoch: l.claimed.LeaseEpoch, SuspensionID: w.suspension, WaitpointID: w.waitpoint,
 		WaitpointKey: submit.WaitpointKey(w.waitpoint), ReasonCode: "waiting_for_signal", RequestedBy: sourceWorker,
-		ResumeConditionJSON: submit.EncodeCondition(w.wait), ResumePolicyJSON: []byte("{}"),
+		ResumeConditionJSON: w.condition, ResumePolicyJSON: []byte("{}"),
 		TimeoutBehavior: submit.TimeoutBehaviors[w.wait.OnTimeout],
 	}
 	var signature string

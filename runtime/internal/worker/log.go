@@ -116,21 +116,27 @@ func (o *logOutput) send() {
 	frame := activitycontext.Frame{
 		Kind: activitycontext.LogKind, Payload: payload, Encoding: activitycontext.JSONEncoding,
 	}
-	if !o.task.frames.emitter(&o.task.attempt).offer(frame) {
-		o.cut += o.lines
+	lines := o.lines
+	refused := func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.cut += lines
+	}
+	if !o.task.frames.emitter(&o.task.attempt).offer(frame, refused) {
+		o.cut += lines
 	}
 	o.batch.Reset()
 	o.lines = 0
 }
 
-// finish emits what is left and says what was cut. It is called when the function has returned, before the frames are
-// awaited.
-func (o *logOutput) finish() {
+// finish emits what is left and says what was cut, and reports whether anything was. It is called when the function has
+// returned, before the frames are awaited, and again afterwards, as the engine may have refused some.
+func (o *logOutput) finish() (cut bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.send()
 	if o.cut == 0 {
-		return
+		return false
 	}
 	line, err := json.Marshal(activitycontext.LogLine{
 		Time: time.Now(), Level: slog.LevelWarn, Cut: o.cut,
@@ -140,16 +146,17 @@ func (o *logOutput) finish() {
 		o.add(line)
 		o.send()
 	}
+	return true
 }
 
 // panicked stores the stack of a panic in the function.
-func (o *logOutput) panicked(value any, stack []byte) {
+func (o *logOutput) panicked(value any, stack string) {
 	config := o.task.run.worker.config.Logs
 	if config.Off {
 		return
 	}
 	const most = 12 << 10
-	text := strings.ToValidUTF8(string(stack[:min(len(stack), most)]), "")
+	text := strings.ToValidUTF8(stack[:min(len(stack), most)], "")
 	attrs, err := json.Marshal(map[string]string{"stack": text})
 	if err != nil {
 		return

@@ -45,6 +45,7 @@ type attemptOutcome struct {
 	kind       outcomeKind
 	result     []byte                      // set for outcomeKindCompleted
 	err        error                       // error of the function or of the attempt
+	stack      string                      // of a function that panicked
 	suspension *activitycontext.Suspension // set for outcomeKindSuspended
 	child      *childWait                  // set for outcomeKindAwaitsChild
 	reason     string                      // set for outcomeKindReleased and outcomeKindCancelled

@@ -115,7 +115,8 @@ func (s *Run) describe(call *enginerpc.ReportWorkerCall) {
 		names[i] = string(lane)
 	}
 	call.Lanes, call.Kinds = enginerpc.KindSet(names), s.request.Kinds
-	about := s.worker.About
+	about := s.worker.config.About
+	call.BuildID, call.Build = engine.BuildID(about.Build)
 	about.Name, about.Slots, about.Since = s.worker.config.ID, s.worker.config.Slots, s.began
 	about.Capabilities = s.worker.config.Capabilities
 	call.About, _ = json.Marshal(about) // texts and numbers have a JSON form

@@ -186,12 +186,16 @@ func (h *HeldTask) Delay(ctx context.Context, until time.Time) error {
 
 // Suspend gives the execution up until the signals of a wait arrive, and returns the token of its waitpoint.
 func (h *HeldTask) Suspend(ctx context.Context, w activityspec.Wait) (activity.Token, error) {
+	condition, err := submit.EncodeToldCondition(w)
+	if err != nil {
+		return activity.Token{}, err
+	}
 	if results, err := engine.Capability[engine.WaitResults](h.run.session.Backend); err == nil {
-		if err := results.CheckWait(ctx, submit.EncodeCondition(w)); err != nil {
+		if err := errors.Join(results.CheckText(w.WaitText), results.CheckWait(ctx, condition)); err != nil {
 			return activity.Token{}, err
 		}
 	}
-	r, err := h.settle(ctx, attemptOutcome{kind: outcomeKindAwaitsSignals, wait: newHeldWait(w)})
+	r, err := h.settle(ctx, attemptOutcome{kind: outcomeKindAwaitsSignals, wait: newHeldWait(w, condition)})
 	return r.token, err
 }
 

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -34,9 +33,6 @@ type Worker struct {
 	// the watch for missing keepers. The returned leave ends that and returns the error of the keeper. It
 	// must be set before Run.
 	JoinKeeper func(keeperless bool) (leave func() error)
-
-	// About is what the record of the worker says of the program and its machine. It must be set before Run.
-	About engine.WorkerAbout
 
 	// handover is set for a worker that hands its tasks to callers of Next instead of running functions.
 	handover *handover
@@ -75,6 +71,8 @@ type Config struct {
 	Kinds []string
 	// ManualRenewal leaves the renewal of leases to the callers of Next.
 	ManualRenewal bool
+	// About is what the record of the worker says of the program and its machine.
+	About engine.WorkerAbout
 	// Keeperless reports whether the worker runs without a keeper beside it.
 	Keeperless bool
 }
@@ -82,7 +80,7 @@ type Config struct {
 // New returns a worker of a session.
 func New(s *engine.Session, config Config) *Worker {
 	w := &Worker{
-		session: s, config: config, Instance: enginecore.WorkerInstanceID(config.ID + "-" + uuid.NewString()),
+		session: s, config: config, Instance: engine.NewWorkerInstance(config.ID, config.About.Build),
 		handlers: make(map[string]activity.Handler),
 	}
 	if len(config.Kinds) > 0 {
