@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "288-2636b288cd68abee"
+const build = "289-cb96fef6607bc21b"

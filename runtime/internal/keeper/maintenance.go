@@ -7,8 +7,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/bulkjob"
@@ -184,24 +182,22 @@ func (k *Keeper) guarded(
 	return k.hinted(ctx, l, partitions, only)
 }
 
-// hinted takes a step in those partitions in which a hint key exists. It costs one command for each partition; most
-// have no work most of the time.
+// hinted takes a step in those partitions in which a hint key exists; most have no work most of the time.
 func (k *Keeper) hinted(
 	ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID,
 ) []StepResult {
 	if l.hintKeys == nil || only != "" {
 		return l.Step(ctx, partitions, only)
 	}
-	client := k.Session.Client
-	questions := make(rueidis.Commands, len(partitions))
+	hints := make([][]string, len(partitions))
 	for i, p := range partitions {
-		questions[i] = client.B().Exists().Key(l.hintKeys(p)...).Build()
+		hints[i] = l.hintKeys(p)
 	}
 	var some []enginecore.Partition
 	var indexes []int
-	for i, answer := range client.DoMulti(ctx, questions...) {
-		// If the read fails, the step runs and finds out itself.
-		if n, err := answer.AsInt64(); err != nil || n > 0 {
+	for i, filled := range k.Session.Filled(ctx, hints) {
+		// If the read failed, the step runs and finds out itself.
+		if filled {
 			some, indexes = append(some, partitions[i]), append(indexes, i)
 		}
 	}
