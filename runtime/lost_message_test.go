@@ -68,7 +68,7 @@ func (x *lossy) start(t *testing.T, handlers []activity.Handler) {
 	if x.isExact {
 		x.Keeper(t)
 		x.Worker(t, handlers)
-		<-time.After(time.Hour)
+		<-time.After(time.Hour) // by the virtual clock
 		return
 	}
 	x.Keeper(t, runtime.SweepingKeeper(x.keeperSweep))
@@ -153,7 +153,9 @@ func isPurged(ctx context.Context, t *testing.T, run *runtime.Run[int]) bool {
 	return err != nil
 }
 
-func startOne(ctx context.Context, t *testing.T, x *lossy, def *flow.Definition[int, int], opts ...runtime.StartOption) *runtime.Run[int] {
+func startOne(
+	ctx context.Context, t *testing.T, x *lossy, def *flow.Definition[int, int], opts ...runtime.StartOption,
+) *runtime.Run[int] {
 	t.Helper()
 	run, err := runtime.Start(ctx, x.Client, def, 1, opts...)
 	require.NoError(t, err)
@@ -387,7 +389,7 @@ func TestSubscribingHearsOfCancels(t *testing.T) {
 		require.NoError(t, run.Cancel(ctx, "no longer wanted"))
 		x.lostSome(t, workerChannel)
 		if x.isExact {
-			<-time.After(time.Minute)
+			<-time.After(time.Minute) // by the virtual clock
 		}
 		require.Empty(t, ends, "the cancel was lost")
 		broken := time.Now()

@@ -11,8 +11,8 @@ import (
 
 const (
 	// PresenceEvery is how often a worker announces its presence to few peers. A channel with n workers carries n
-	// announcements in that time to n subscribers, so with more peers the interval grows, up to maxPresence; peersPerStep
-	// is the number of peers that adds one more PresenceEvery.
+	// announcements in that time to n subscribers, so with more peers the interval grows, up to maxPresence:
+	// peersPerStep is the number of peers that adds one more PresenceEvery.
 	PresenceEvery = 30 * time.Second
 	maxPresence   = 4 * PresenceEvery
 	peersPerStep  = 4
@@ -87,8 +87,8 @@ func presenceInterval(peers int) time.Duration {
 	return min(time.Duration(1+peers/peersPerStep)*PresenceEvery, maxPresence)
 }
 
-// PresenceInterval returns how often this worker announces itself: by the lane with the fewest peers, since those of
-// the others may miss nothing by it.
+// PresenceInterval returns how often this worker announces itself: by its lane with the fewest peers, who
+// expect it most often.
 func (s *PeerSet) PresenceInterval(lanes []enginecore.LaneID) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

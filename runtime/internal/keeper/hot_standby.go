@@ -33,6 +33,12 @@ type hotStandby struct {
 	follows   sync.WaitGroup
 }
 
+func newHotStandby(k *Keeper) *hotStandby {
+	others := NewMembership(k.Members.self, k.standbyBeat)
+	others.builtIn = true
+	return &hotStandby{keeper: k, beat: k.standbyBeat, others: others}
+}
+
 // run follows the presence messages of keepers while this one should, until ctx ends.
 func (h *hotStandby) run(ctx context.Context) {
 	h.follow(ctx)

@@ -138,9 +138,7 @@ func (k *Keeper) runBuiltIn(ctx context.Context) error {
 	defer release()
 	ctx, stop := context.WithCancel(ctx)
 	var announcing sync.WaitGroup
-	standby := &hotStandby{keeper: k, beat: k.standbyBeat, others: NewMembership(k.Members.self, k.standbyBeat)}
-	standby.others.builtIn = true
-	announcing.Go(func() { standby.run(ctx) })
+	announcing.Go(func() { newHotStandby(k).run(ctx) })
 	defer announcing.Wait()
 	defer stop()
 	for k.awaitTurn(ctx) {
