@@ -55,10 +55,15 @@ func (m *maintainer) sweepEvery() time.Duration {
 		return m.Sweep
 	case m.Session.Quiet:
 		return quietSweep
-	case m.maintenance == nil || m.Session.Client != nil && m.Session.Client.Mode() == rueidis.ClientModeCluster:
+	case m.maintenance == nil || m.inCluster():
 		return ShortSweep
 	}
 	return SweepEvery
+}
+
+// inCluster reports whether the partitions lie on several servers.
+func (m *maintainer) inCluster() bool {
+	return m.Session.Client != nil && m.Session.Client.Mode() == rueidis.ClientModeCluster
 }
 
 // minReconcileEvery is the lower bound of Config.ReconcileEvery.

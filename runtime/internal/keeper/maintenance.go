@@ -123,7 +123,11 @@ func (k *Keeper) runLoop(ctx context.Context, l *MaintenanceLoop) {
 func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition) {
 	var failed error
 	asked := time.Now()
-	for i, r := range k.guarded(ctx, l, partitions, "") {
+	results := k.guarded(ctx, l, partitions, "")
+	if !k.inCluster() {
+		separateAnswers(results)
+	}
+	for i, r := range results {
 		p := partitions[i]
 		if r.Heard.IsZero() {
 			r.Heard = time.Now()
@@ -154,6 +158,23 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 	if failed != nil && ctx.Err() == nil {
 		k.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the keeper could not complete a task and retries",
 			engine.EventTickFailed.Attr(), slog.Any("tasks", l.tasks), slog.Any("error", failed))
+	}
+}
+
+// separateAnswers sets for each of the answers of one server, which arrived together, how much earlier the server gave
+// it than the last of them. Otherwise, what is due in the partitions that answered first would be carried out late by
+// as long as the other calls took.
+func separateAnswers(results []StepResult) {
+	var last time.Time
+	for _, r := range results {
+		if r.Now.After(last) {
+			last = r.Now
+		}
+	}
+	for i, r := range results {
+		if !r.Now.IsZero() && !r.Heard.IsZero() {
+			results[i].Heard = r.Heard.Add(r.Now.Sub(last))
+		}
 	}
 }
 
