@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "289-cb96fef6607bc21b"
+const build = "290-f71969914ac66d6b"
