@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "292-c6b2d5d39286fcb8"
+const build = "291-7de45ca6f51e87c4"
