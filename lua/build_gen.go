@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "293-02ce784bc14aba68"
+const build = "292-00b87666e8f55565"

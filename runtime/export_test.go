@@ -69,6 +69,14 @@ func RetryFor(d time.Duration) OpenConfig { return OpenConfig{retryFor: d} }
 // CheckLibraryEvery is the config of a keeper that looks at the server's library at an interval.
 func CheckLibraryEvery(d time.Duration) KeeperConfig { return KeeperConfig{libraryCheck: d} }
 
+// SweepingKeeper is the config of a keeper that looks at each of its partitions so often without being told.
+func SweepingKeeper(every time.Duration) KeeperConfig { return KeeperConfig{sweep: every} }
+
+// AnnounceStandbyEvery is how often keepers of workers on hot standby announce themselves. Workers must not run yet.
+func AnnounceStandbyEvery(e *Engine, d time.Duration) {
+	e.session.Keeper.(*keeper.SharedKeeper).StandbyBeat = d
+}
+
 // HoldWatches sets how long the engine holds a read of a watch that waits for news.
 func HoldWatches(e *Engine, d time.Duration) { e.session.Watches.Held = d }
 

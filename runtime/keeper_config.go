@@ -38,6 +38,8 @@ type KeeperConfig struct {
 	// libraryCheck is the interval of the checks that the server still has the library, for tests. Defaults to that of
 	// package engine.
 	libraryCheck time.Duration
+	// sweep is the longest time between two looks at a partition, for tests. Defaults by the kind of engine.
+	sweep time.Duration
 }
 
 const (
@@ -53,6 +55,7 @@ func (c KeeperConfig) resolve(in string) (keeper.Config, error) {
 		Lanes:            []enginecore.LaneID{keeper.DefaultLane},
 		RetainExecutions: cmp.Or(c.RetainExecutions, defaultRetainExecutions),
 		LibraryCheck:     cmp.Or(c.libraryCheck, engine.LibraryCheck),
+		Sweep:            c.sweep,
 		ReconcileEvery:   cmp.Or(c.ReconcileEvery, defaultReconcileEvery),
 		SiblingNamespace: c.SiblingNamespace, SiblingTag: c.SiblingTag, SiblingTagValue: c.SiblingTagValue,
 		Heartbeat: cmp.Or(c.HeartbeatInterval, defaultHeartbeatInterval),

@@ -66,3 +66,34 @@ func TestPartitionTimerCountsFromTheAnswer(t *testing.T) {
 		require.Len(t, due, 1)
 	}
 }
+
+// Answers that arrive together have been given one after the other: what is due in each partition is due at the same
+// local time, whichever answered first.
+func TestPartitionTimerSeparatesAnswers(t *testing.T) {
+	t.Parallel()
+	const partitions, perCall = 64, time.Millisecond
+	k := testKeeper(t)
+	var list []enginecore.Partition
+	for i := range partitions {
+		list = append(list, enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)})
+	}
+	heard := time.Now()
+	last := time.UnixMilli(1_800_000_000_000)
+	l := &keeper.MaintenanceLoop{Every: time.Hour, Timer: keeper.NewPartitionTimer(list, time.Hour)}
+	l.Step = func(_ context.Context, asked []enginecore.Partition, _ engine.TaskID) []keeper.StepResult {
+		results := make([]keeper.StepResult, len(asked))
+		for i := range asked {
+			results[i] = keeper.StepResult{Now: last.Add(-time.Duration(partitions-1-i) * perCall), Heard: heard}
+		}
+		return results
+	}
+	asked, _ := l.Timer.Due(heard)
+	k.keeper.Step(t.Context(), l, asked)
+	for _, p := range list {
+		l.Timer.NoteDue(p, last.Add(time.Second))
+	}
+	due, _ := l.Timer.Due(heard.Add(time.Second - 1))
+	require.Empty(t, due)
+	due, _ = l.Timer.Due(heard.Add(time.Second))
+	require.Len(t, due, partitions)
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -200,6 +201,43 @@ func TestFewBuiltInKeepersKeep(t *testing.T) {
 			require.NoError(t, w.Stop())
 		}
 		heard.await(t, 0, 0)
+	})
+}
+
+// Of many worker processes, only the active keepers and two hot standbys follow the heartbeats. One of the others takes
+// over when all of these vanish without a word.
+func TestHotStandbys(t *testing.T) {
+	t.Parallel()
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		b := enginetest.New(t, kind)
+		once := failsOnce("once")
+		others := make([]*enginetest.Bench, 7)
+		for i := range others {
+			others[i] = enginetest.Open(t, kind, b.URL, b.Prefix)
+			runtime.AnnounceStandbyEvery(others[i].Engine, 100*time.Millisecond)
+			others[i].KeepingWorker(t, []activity.Handler{once})
+		}
+		following := func(want int64) {
+			t.Helper()
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				if n, _ := runtime.KeepersSeen(t.Context(), b.Engine); n != want {
+					return fmt.Sprintf("%d keepers follow the heartbeats", n)
+				}
+				return ""
+			})
+		}
+		following(4)
+		var closing sync.WaitGroup
+		for _, other := range others[1:] {
+			closing.Go(func() { assert.NoError(t, other.Engine.Close()) })
+		}
+		closing.Wait()
+		ctx := enginetest.Context(t)
+		run, err := runtime.Start(ctx, b.Client, retriesAtOnce(t, once), 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		following(1)
 	})
 }
 

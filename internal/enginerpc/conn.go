@@ -37,6 +37,9 @@ type Options struct {
 	ContractOnly bool
 	// Closed is closed before the client is. Defaults to none.
 	Closed <-chan struct{}
+	// InProcess says that the engine is in this process, where every connection has all rights. Defaults to false: the
+	// rights are checked.
+	InProcess bool
 	// Logger receives a line when the library is loaded. Defaults to none.
 	Logger *slog.Logger
 
@@ -117,8 +120,10 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Conn, erro
 	if err := conn.ensureLibrary(ctx); err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	if err := conn.CheckRights(ctx); err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+	if !o.InProcess {
+		if err := conn.CheckRights(ctx); err != nil {
+			return nil, fmt.Errorf("connect: %w", err)
+		}
 	}
 	if !conn.contractOnly {
 		if err := conn.storeProtocol(ctx); err != nil {

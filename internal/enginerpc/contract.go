@@ -46,8 +46,14 @@ func (conn *Conn) permit(function string) error {
 
 // ChannelKeepers returns the channel on which keepers hear of each other. Those in contract mode have one of their own:
 // they do work for runs in contract mode that other keepers do not know, so both take care of all partitions.
-func (conn *Conn) ChannelKeepers() string {
-	channel := conn.keys.ChannelKeepers()
+func (conn *Conn) ChannelKeepers() string { return conn.channelOfKeepers(conn.keys.ChannelKeepers()) }
+
+// ChannelStandbyKeepers returns the channel on which the keepers of workers on standby hear of each other.
+func (conn *Conn) ChannelStandbyKeepers() string {
+	return conn.channelOfKeepers(conn.keys.ChannelStandbyKeepers())
+}
+
+func (conn *Conn) channelOfKeepers(channel string) string {
 	if conn.contractOnly {
 		channel += ":contract"
 	}

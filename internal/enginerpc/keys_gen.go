@@ -1406,6 +1406,11 @@ func (k Keys) ChannelKeepers() string {
 	return k.prefix + ":ffx:keepers"
 }
 
+// ChannelStandbyKeepers is <prefix>:ffx:standby_keepers.
+func (k Keys) ChannelStandbyKeepers() string {
+	return k.prefix + ":ffx:standby_keepers"
+}
+
 // ChannelDone is <prefix>:ffx:done:{tag}.
 func (k Keys) ChannelDone(partition enginecore.Partition) string {
 	return k.channelDone(partition.Tag())

@@ -41,7 +41,7 @@ func (conn *Conn) channels() []string {
 	k := conn.keys
 	return []string{
 		k.ChannelCompletions(), k.ChannelWake(probeName), k.ChannelWakeRing(probeName, probeName), k.ChannelDue(),
-		conn.ChannelKeepers(),
+		conn.ChannelKeepers(), conn.ChannelStandbyKeepers(),
 		k.ChannelDone(enginecore.Partition{Family: enginecore.FlowFamily}), k.ChannelWorker(probeName),
 	}
 }

@@ -252,7 +252,8 @@ func ParseDueMessage(text string) (m DueMessage, ok bool) {
 	return m, true
 }
 
-// KeeperHereMessage is the message `here {keeper_id} {heartbeat} {mark?}` on `ffx:keepers`.
+// KeeperHereMessage is the message `here {keeper_id} {heartbeat} {mark?}` on `ffx:keepers` and
+// `ffx:standby_keepers`.
 type KeeperHereMessage struct {
 	KeeperID  string
 	Heartbeat time.Duration
@@ -287,7 +288,7 @@ func ParseKeeperHereMessage(text string) (m KeeperHereMessage, ok bool) {
 	return m, true
 }
 
-// KeeperGoneMessage is the message `gone {keeper_id}` on `ffx:keepers`.
+// KeeperGoneMessage is the message `gone {keeper_id}` on `ffx:keepers` and `ffx:standby_keepers`.
 type KeeperGoneMessage struct {
 	KeeperID string
 }

@@ -171,6 +171,7 @@
 -- @template channel.wake_ring          ffx:rota:{slot}:{lane_id}
 -- @template channel.due                ffx:due
 -- @template channel.keepers            ffx:keepers
+-- @template channel.standby_keepers    ffx:standby_keepers
 -- @template channel.done               ffx:done:{tag}
 -- @template channel.worker             ffx:worker:{worker_instance_id}
 

@@ -21,9 +21,10 @@
 -- @message  due     channel.due               {partition:any_partition} {at:unix_ms}
 
 -- Among keepers: one that runs and how often it says so, with the mark of those that workers share; and one that stops.
+-- On the channel of those on standby: one that follows the messages of those that run, to take over, or no longer does.
 
--- @message  keeper_here channel.keepers       here {keeper_id:word} {heartbeat:ms} {mark?}
--- @message  keeper_gone channel.keepers       gone {keeper_id:word}
+-- @message  keeper_here channel.keepers,channel.standby_keepers here {keeper_id:word} {heartbeat:ms} {mark?}
+-- @message  keeper_gone channel.keepers,channel.standby_keepers gone {keeper_id:word}
 
 -- To clients: a flow is over, with a small result; or runs again, with the outcome reopened.
 

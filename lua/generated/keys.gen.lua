@@ -903,6 +903,11 @@ function key.channel_keepers(c)
   return at.channel_keepers or keep(at, 'channel_keepers', at.prefix .. ':ffx:keepers')
 end
 
+function key.channel_standby_keepers(c)
+  local at = c.at
+  return at.channel_standby_keepers or keep(at, 'channel_standby_keepers', at.prefix .. ':ffx:standby_keepers')
+end
+
 function key.channel_done(c)
   local at = c.at
   return at.channel_done or keep(at, 'channel_done', at.prefix .. ':ffx:done:' .. at.tag)

@@ -84,16 +84,16 @@ function F.ffx_report_worker(K, A)
   local record_key, index = key.ffx_worker_record(c, instance), key.ffx_worker_reports(c)
   if is_set(A.about) then
     redis.call('HSET', record_key, 'lanes', A.lanes or '', 'kinds', A.kinds or '', 'about', A.about)
+    forget_old(c, index) -- records come into being here alone
     if is_set(A.build_id) then keep_build(c, A.build_id, A.build or '') end
-  elseif redis.call('EXISTS', record_key) == 0 then
-    return reply.ok('0', '0')
   end
+  local known = redis.call('HMGET', record_key, 'about', 'drain_requested_at')
+  if not known[1] then return reply.ok('0', '0') end
   redis.call('HSET', record_key, 'state', A.state, 'used', number.text(used), 'reported_at', c.now_text,
     'expires_at', number.text(A.state == 'stopped' and c.now or c.now + ttl))
   redis.call('PEXPIRE', record_key, KEPT_MS)
   redis.call('ZADD', index, c.now, instance)
-  forget_old(c, index)
-  return reply.ok('1', redis.call('HEXISTS', record_key, 'drain_requested_at') == 1 and '1' or '0')
+  return reply.ok('1', known[2] and '1' or '0')
 end
 
 -- @function ffx_drain_worker

@@ -10,10 +10,14 @@ import (
 )
 
 const (
-	// PresenceEvery is how often a worker announces its presence to its peers.
+	// PresenceEvery is how often a worker announces its presence to few peers. A channel with n workers carries n
+	// announcements in that time to n subscribers, so with more peers the interval grows, up to maxPresence:
+	// peersPerStep is the number of peers that adds one more PresenceEvery.
 	PresenceEvery = 30 * time.Second
-	// presenceTimeout is how long a silent worker counts as present.
-	presenceTimeout = 3 * PresenceEvery
+	maxPresence   = 4 * PresenceEvery
+	peersPerStep  = 4
+	// silentTurns is the number of intervals after which a silent worker no longer counts as present.
+	silentTurns = 3
 	// AnnounceWithin bounds the random delay after which the workers that are present announce themselves to a new one.
 	// One announcement answers all workers that arrive during the delay.
 	AnnounceWithin = 250 * time.Millisecond
@@ -78,13 +82,31 @@ func (s *PeerSet) Remove(lane enginecore.LaneID, instance string) {
 	signalChange(s.Changed)
 }
 
-// RemoveSilent removes peers whose last announcement is more than presenceTimeout before now.
+// presenceInterval returns how often workers with a number of peers announce themselves.
+func presenceInterval(peers int) time.Duration {
+	return min(time.Duration(1+peers/peersPerStep)*PresenceEvery, maxPresence)
+}
+
+// PresenceInterval returns how often this worker announces itself: by its lane with the fewest peers, who
+// expect it most often.
+func (s *PeerSet) PresenceInterval(lanes []enginecore.LaneID) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	interval := maxPresence
+	for _, lane := range lanes {
+		interval = min(interval, presenceInterval(len(s.peers[lane])))
+	}
+	return interval
+}
+
+// RemoveSilent removes peers that have not announced themselves for silentTurns intervals before now.
 func (s *PeerSet) RemoveSilent(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, peers := range s.peers {
+		timeout := silentTurns * presenceInterval(len(peers))
 		for instance, p := range peers {
-			if now.Sub(p.seen) > presenceTimeout {
+			if now.Sub(p.seen) > timeout {
 				delete(peers, instance)
 				signalChange(s.Changed)
 			}

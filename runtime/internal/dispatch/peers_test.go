@@ -66,7 +66,7 @@ func TestPeerSetForgets(t *testing.T) {
 	if c.Size() != 29 {
 		t.Errorf("%d peers", c.Size())
 	}
-	c.RemoveSilent(now.Add(presenceTimeout + time.Second))
+	c.RemoveSilent(now.Add(silentTurns*presenceInterval(c.Size()) + time.Second))
 	if wait, first := c.TurnDelay(testLane, "1 1"); c.Size() != 0 || wait != 0 || !first {
 		t.Errorf("%d peers, waits %s", c.Size(), wait)
 	}

@@ -100,7 +100,7 @@ func TestPeerSetSignalsChanges(t *testing.T) {
 	require.False(t, changed(), "known already")
 	c.Remove(testLane, "peer-0")
 	require.True(t, changed())
-	c.RemoveSilent(time.Now().Add(2 * presenceTimeout))
+	c.RemoveSilent(time.Now().Add(2 * silentTurns * maxPresence))
 	require.True(t, changed())
 	require.Empty(t, c.Ring(testLane).Slots())
 }

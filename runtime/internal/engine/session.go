@@ -78,6 +78,7 @@ func (s *Session) Connect(ctx context.Context, c Connection) error {
 	s.closed, s.end = context.WithCancel(context.Background())
 	c.Core.Closed = s.closed.Done()
 	option, isEmbedded := c.Client, s.InProcess != nil
+	c.Core.InProcess = isEmbedded
 	if !isEmbedded {
 		s.Silence = timely(&option)
 	}

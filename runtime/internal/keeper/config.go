@@ -21,6 +21,8 @@ type Config struct {
 	RetainExecutions time.Duration
 	// LibraryCheck is the interval of the checks that the server still has the library.
 	LibraryCheck time.Duration
+	// Sweep is the longest time between two ticks of an owned partition, for tests. Defaults by the kind of engine.
+	Sweep time.Duration
 	// ReconcileEvery is the interval at which the keeper begins to reconcile the indexes of a partition.
 	ReconcileEvery time.Duration
 	// SiblingNamespace, SiblingTag and SiblingTagValue select the joins of other programs' flows whose upstreams the
@@ -49,12 +51,19 @@ const (
 // sweepEvery returns the longest time between two ticks of an owned partition.
 func (m *maintainer) sweepEvery() time.Duration {
 	switch {
+	case m.Sweep > 0:
+		return m.Sweep
 	case m.Session.Quiet:
 		return quietSweep
-	case m.maintenance == nil || m.Session.Client != nil && m.Session.Client.Mode() == rueidis.ClientModeCluster:
+	case m.maintenance == nil || m.inCluster():
 		return ShortSweep
 	}
 	return SweepEvery
+}
+
+// inCluster reports whether the partitions lie on several servers.
+func (m *maintainer) inCluster() bool {
+	return m.Session.Client != nil && m.Session.Client.Mode() == rueidis.ClientModeCluster
 }
 
 // minReconcileEvery is the lower bound of Config.ReconcileEvery.

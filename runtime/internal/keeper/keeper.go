@@ -32,6 +32,9 @@ type Keeper struct {
 	// report starts of a server.
 	noteRestart func(ctx context.Context, p enginecore.Partition, needed bool)
 	liveness    engine.Liveness
+	// becameActive receives a value when a keeper of workers leaves standby; standbyBeat is SharedKeeper.StandbyBeat.
+	becameActive chan struct{}
+	standbyBeat  time.Duration
 	// schedules starts the runs of due schedules beside the loops; nil unless work is running.
 	schedules atomic.Pointer[schedule.Runner]
 	// bulkJobs takes the steps of bulk jobs in the same way.
@@ -48,7 +51,7 @@ const keeperSilence = 21 * time.Second
 func New(s *engine.Session, config Config) *Keeper {
 	k := &Keeper{
 		maintainer: newMaintainer(s, config), stats: newTaskCounters(), relay: newChildRelay(s),
-		Members: NewMembership(uuid.NewString(), config.Heartbeat),
+		Members: NewMembership(uuid.NewString(), config.Heartbeat), becameActive: make(chan struct{}, 1),
 	}
 	k.Loops = k.newLoops()
 	for _, l := range k.Loops {

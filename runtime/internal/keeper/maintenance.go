@@ -7,8 +7,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/bulkjob"
@@ -125,7 +123,11 @@ func (k *Keeper) runLoop(ctx context.Context, l *MaintenanceLoop) {
 func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition) {
 	var failed error
 	asked := time.Now()
-	for i, r := range k.guarded(ctx, l, partitions, "") {
+	results := k.guarded(ctx, l, partitions, "")
+	if !k.inCluster() {
+		separateAnswers(results)
+	}
+	for i, r := range results {
 		p := partitions[i]
 		if r.Heard.IsZero() {
 			r.Heard = time.Now()
@@ -159,6 +161,23 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 	}
 }
 
+// separateAnswers sets for each of the answers of one server, which arrived together, how much earlier the server gave
+// it than the last of them. Otherwise, what is due in the partitions that answered first would be carried out late by
+// as long as the other calls took.
+func separateAnswers(results []StepResult) {
+	var last time.Time
+	for _, r := range results {
+		if r.Now.After(last) {
+			last = r.Now
+		}
+	}
+	for i, r := range results {
+		if !r.Now.IsZero() && !r.Heard.IsZero() {
+			results[i].Heard = r.Heard.Add(r.Now.Sub(last))
+		}
+	}
+}
+
 // guarded takes one step and counts it in the statistics. It turns a panic into an error of all partitions of the
 // step.
 func (k *Keeper) guarded(
@@ -184,24 +203,22 @@ func (k *Keeper) guarded(
 	return k.hinted(ctx, l, partitions, only)
 }
 
-// hinted takes a step in those partitions in which a hint key exists. It costs one command for each partition; most
-// have no work most of the time.
+// hinted takes a step in those partitions in which a hint key exists; most have no work most of the time.
 func (k *Keeper) hinted(
 	ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID,
 ) []StepResult {
 	if l.hintKeys == nil || only != "" {
 		return l.Step(ctx, partitions, only)
 	}
-	client := k.Session.Client
-	questions := make(rueidis.Commands, len(partitions))
+	hints := make([][]string, len(partitions))
 	for i, p := range partitions {
-		questions[i] = client.B().Exists().Key(l.hintKeys(p)...).Build()
+		hints[i] = l.hintKeys(p)
 	}
 	var some []enginecore.Partition
 	var indexes []int
-	for i, answer := range client.DoMulti(ctx, questions...) {
-		// If the read fails, the step runs and finds out itself.
-		if n, err := answer.AsInt64(); err != nil || n > 0 {
+	for i, filled := range k.Session.Filled(ctx, hints) {
+		// If the read failed, the step runs and finds out itself.
+		if filled {
 			some, indexes = append(some, partitions[i]), append(indexes, i)
 		}
 	}

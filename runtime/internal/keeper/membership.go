@@ -51,6 +51,7 @@ type Membership struct {
 // peer is another keeper, counted as alive until a local time.
 type peer struct {
 	hash    uint64
+	beat    time.Duration
 	until   time.Time
 	builtIn bool
 }
@@ -115,7 +116,7 @@ func (m *Membership) addPeer(here enginerpc.KeeperHereMessage, now time.Time) bo
 	if builtIn && !m.builtIn {
 		return true // it stands by once it receives a message of this keeper, and owns nothing until then
 	}
-	m.peers[here.KeeperID] = peer{stablehash.Of(here.KeeperID), now.Add(SilentBeats * beat), builtIn}
+	m.peers[here.KeeperID] = peer{stablehash.Of(here.KeeperID), beat, now.Add(SilentBeats * beat), builtIn}
 	engine.TrySend(m.turned)
 	return !known
 }
@@ -145,6 +146,17 @@ func (m *Membership) ForgetSilent(now time.Time) bool {
 	}
 	engine.TrySend(m.turned)
 	return true
+}
+
+// resume counts the known keepers as alive for as long as after a heartbeat, after a time in which this one did not
+// listen.
+func (m *Membership) resume(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, p := range m.peers {
+		p.until = now.Add(SilentBeats * p.beat)
+		m.peers[id] = p
+	}
 }
 
 // Size returns the number of known keepers, including this one.

@@ -21,6 +21,8 @@ type SharedKeeper struct {
 	// LookEvery is the interval at which workers without a keeper check that one exists. It must not be changed once
 	// a worker has joined.
 	LookEvery time.Duration
+	// StandbyBeat is how often a hot standby announces itself. It must not be changed once a worker has joined.
+	StandbyBeat time.Duration
 
 	mu sync.Mutex
 	// keeping and bare count the running workers with the keeper and without one; made counts the running keepers of
@@ -34,7 +36,7 @@ type SharedKeeper struct {
 
 // NewSharedKeeper returns the shared keeper of a session, not running. The config is that of the keeper it starts.
 func NewSharedKeeper(s *engine.Session, config Config) *SharedKeeper {
-	return &SharedKeeper{session: s, config: config, LookEvery: keeperLookEvery}
+	return &SharedKeeper{session: s, config: config, LookEvery: keeperLookEvery, StandbyBeat: standbyBeat}
 }
 
 // service is a goroutine that is started and stopped as needed.
@@ -115,7 +117,7 @@ func (b *SharedKeeper) Join(without bool) (leave func() error) {
 // keep runs the keeper until ctx ends.
 func (b *SharedKeeper) keep(ctx context.Context) {
 	k := New(b.session, b.config)
-	k.Members.builtIn = true
+	k.Members.builtIn, k.standbyBeat = true, b.StandbyBeat
 	err := k.runBuiltIn(ctx)
 	if err == nil {
 		return
@@ -136,7 +138,7 @@ func (k *Keeper) runBuiltIn(ctx context.Context) error {
 	defer release()
 	ctx, stop := context.WithCancel(ctx)
 	var announcing sync.WaitGroup
-	announcing.Go(func() { k.announce(ctx) })
+	announcing.Go(func() { newHotStandby(k).run(ctx) })
 	defer announcing.Wait()
 	defer stop()
 	for k.awaitTurn(ctx) {
@@ -208,6 +210,7 @@ func (k *Keeper) keepTurn(ctx context.Context) error {
 		return err
 	}
 	defer unwatch()
+	engine.TrySend(k.becameActive)
 	k.share()
 	turn, end := context.WithCancel(ctx)
 	var working sync.WaitGroup

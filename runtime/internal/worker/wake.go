@@ -182,14 +182,17 @@ func (s *Run) presenceLoop(ctx context.Context) {
 	sweeps := sweepTimer{every: s.sweepEvery(), last: time.Now()}
 	looks := time.NewTicker(sweeps.every)
 	defer looks.Stop()
-	announced := time.Now()
+	announced, said := time.Now(), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-present.C:
 			s.peers.RemoveSilent(now)
-			s.publishPresence(ctx)
+			if now.Sub(said) > s.peers.PresenceInterval(s.lanes())-dispatch.PresenceEvery/2 {
+				said = now
+				s.publishPresence(ctx)
+			}
 			s.reportDue(ctx, now)
 			if now.Sub(announced) > max(sweeps.every, releaseEvery)-dispatch.PresenceEvery/2 {
 				announced = now
@@ -291,28 +294,26 @@ func (s *Run) warnOfAnnouncement(ctx context.Context, err error) {
 		engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
 }
 
-// laneShardsWith returns the shards that have one of the keys, and those for which the read failed. It costs
-// the engine one command for each shard.
+// laneShardsWith returns the shards that have one of the keys, and those for which the read failed. It costs a server
+// that has all partitions one command if no shard has any, and otherwise one for each shard.
 func (s *Run) laneShardsWith(
 	ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string,
 ) []dispatch.LaneShard {
-	client := s.session.Client
 	var shards []dispatch.LaneShard
-	var questions rueidis.Commands
+	var keys [][]string
 	for _, lane := range s.lanes() {
 		for _, p := range s.session.Partitions() {
-			at := dispatch.LaneShard{Lane: lane, Partition: p}
-			shards = append(shards, at)
-			questions = append(questions, client.B().Exists().Key(keysOf(p, lane)...).Build())
+			shards = append(shards, dispatch.LaneShard{Lane: lane, Partition: p})
+			keys = append(keys, keysOf(p, lane))
 		}
 	}
-	var filled []dispatch.LaneShard
-	for i, answer := range client.DoMulti(ctx, questions...) {
-		if n, err := answer.AsInt64(); err != nil || n > 0 {
-			filled = append(filled, shards[i])
+	var some []dispatch.LaneShard
+	for i, filled := range s.session.Filled(ctx, keys) {
+		if filled {
+			some = append(some, shards[i])
 		}
 	}
-	return filled
+	return some
 }
 
 // releaseBlocked makes executions of one shard eligible that wait for a worker with this worker's activities
