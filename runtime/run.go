@@ -40,8 +40,7 @@ func Start[In, Out any](
 	if err != nil {
 		return nil, err
 	}
-	ref := &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
-	return &Run[Out]{RunRef: ref, decode: def.DecodeResult, existed: existed}, nil
+	return &Run[Out]{RunRef: c.refTo(plan), decode: def.DecodeResult, existed: existed}, nil
 }
 
 // planRun makes the run of one call of Start ready to be submitted. Nothing is sent.
@@ -58,9 +57,6 @@ func planRun[In, Out any](
 	config, tags, err := c.checkStart(compiled, opts)
 	if err != nil {
 		return nil, err
-	}
-	if !config.named {
-		config.id = c.submitter.RunIDs.Next(def.Name())
 	}
 	input, err := def.EncodeInput(in)
 	if err != nil {
@@ -83,7 +79,14 @@ func (c *Client) newPlan(
 	if memo != nil && !engine.Has[engine.RunControl](c.session.Backend) {
 		return nil, fmt.Errorf("flow %s: memo: %w", compiled.Graph.Name, ErrNotInContract)
 	}
+	arrival, err := c.placeRun(compiled.Graph.Name, &config)
+	if err != nil {
+		return nil, err
+	}
 	plan, err := submit.NewPlan(c.session, compiled, config.id, input)
+	if err == nil {
+		err = setArrival(plan, arrival)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +115,9 @@ func (c *Client) checkStart(
 		if err := submit.CheckRunID(config.id); err != nil {
 			faults = append(faults, fmt.Errorf("flow %s: %w", flow.Graph.Name, err))
 		}
+	}
+	for _, fault := range config.checkArrival() {
+		faults = append(faults, fmt.Errorf("flow %s: start: %w", flow.Graph.Name, fault))
 	}
 	tags, err := submit.TagsOf(flow, config.tags)
 	if err != nil {

@@ -697,6 +697,10 @@ type Run struct {
 	Tags []Pair
 	// StartAt: optional.
 	StartAt time.Time
+	// RunKey: optional.
+	RunKey string
+	// Queued: optional.
+	Queued bool
 }
 
 func decodeRun(r *fields, out *Run) {
@@ -738,6 +742,12 @@ func decodeRun(r *fields, out *Run) {
 	}
 	if r.left() > 0 {
 		out.StartAt = timeValue(r, "start_at")
+	}
+	if r.left() > 0 {
+		out.RunKey = textValue[string](r, "run_key")
+	}
+	if r.left() > 0 {
+		out.Queued = boolValue(r, "queued")
 	}
 }
 
@@ -1164,6 +1174,28 @@ func decodeScheduleRecord(r *fields, out *ScheduleRecord) {
 	out.Version = intValue[int64](r, "version")
 	out.Spec = bytesValue(r, "spec")
 	out.State = bytesValue(r, "state")
+}
+
+// KeyedRun is an element of replies or calls.
+type KeyedRun struct {
+	FlowID enginecore.FlowID
+	RunID  string
+	At     time.Time
+}
+
+func decodeKeyedRun(r *fields, out *KeyedRun) {
+	out.FlowID = textValue[enginecore.FlowID](r, "flow_id")
+	out.RunID = textValue[string](r, "run_id")
+	out.At = timeValue(r, "at")
+}
+
+// CountedStart is an element of replies or calls.
+type CountedStart struct {
+	At time.Time
+}
+
+func decodeCountedStart(r *fields, out *CountedStart) {
+	out.At = timeValue(r, "at")
 }
 
 // AuditEntry is an element of replies or calls.

@@ -62,6 +62,9 @@ type DescribeFlowReply struct {
 	StartAt           time.Time
 	StartedBy         string
 	Memo              []byte
+	RunKey            string
+	Queued            int64
+	QueuedBehind      string
 }
 
 // DescribeFlow runs ffx2_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
@@ -165,6 +168,15 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		}
 		if r.left() > 0 {
 			out.Memo = bytesValue(r, "memo")
+		}
+		if r.left() > 0 {
+			out.RunKey = textValue[string](r, "run_key")
+		}
+		if r.left() > 0 {
+			out.Queued = intValue[int64](r, "queued")
+		}
+		if r.left() > 0 {
+			out.QueuedBehind = textValue[string](r, "queued_behind")
 		}
 	default:
 		r.unknownStatus()

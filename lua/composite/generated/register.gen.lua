@@ -121,6 +121,24 @@ local function ffx_submit_signals(args, at)
   }
 end
 
+local function ffx_submit_arrivals(args, at)
+  return {
+    run = args[at + 1],
+    key_id = args[at + 2],
+    key = args[at + 3],
+    call_id = args[at + 4],
+    at_once = args[at + 5],
+    when_taken = args[at + 6],
+    unique_for = args[at + 7],
+    starts = args[at + 8],
+    per = args[at + 9],
+    when_many = args[at + 10],
+    quiet = args[at + 11],
+    at_most = args[at + 12],
+    max_inputs = args[at + 13],
+  }
+end
+
 redis.register_function('ffx2_submit', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
   call.begin(keys[1])
@@ -150,6 +168,9 @@ redis.register_function('ffx2_submit', function(keys, args)
   local signals_count = args[at]
   local signals
   signals, at = group(args, at, 12, ffx_submit_signals)
+  local arrivals_count = args[at]
+  local arrivals
+  arrivals, at = group(args, at, 13, ffx_submit_arrivals)
   return call.finish(F.ffx_submit({ partition = keys[1] }, {
     graph = args[1],
     graph_hash = args[2],
@@ -178,6 +199,8 @@ redis.register_function('ffx2_submit', function(keys, args)
     memos_count = memos_count,
     signals = signals,
     signals_count = signals_count,
+    arrivals = arrivals,
+    arrivals_count = arrivals_count,
   }))
 end)
 
@@ -1168,6 +1191,12 @@ redis.register_function{ function_name = 'ffx2_list_schedules', flags = { 'no-wr
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
   call.begin(keys[1])
   return F.ffx_list_schedules({ partition = keys[1] }, { cursor = args[1] })
+end }
+
+redis.register_function{ function_name = 'ffx2_read_run_key', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return F.ffx_read_run_key({ partition = keys[1] }, { run_key_id = args[1] })
 end }
 
 redis.register_function{ function_name = 'ffx2_audit', flags = { 'allow-oom' }, callback = function(keys, args)

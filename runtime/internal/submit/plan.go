@@ -54,8 +54,11 @@ type RunPlan struct {
 	Deadline time.Duration
 	Memo     []byte
 	// Signal goes to the run in the step that starts it. Submit sets Sent to the outcome.
-	Signal  *enginerpc.SubmitSignal
-	Sent    enginerpc.SentSignal
+	Signal *enginerpc.SubmitSignal
+	Sent   enginerpc.SentSignal
+	// Arrival says how the run may start, by its key. Submit sets Joined to the id of the run that there is instead.
+	Arrival *enginerpc.SubmitArrival
+	Joined  string
 	Tags    []enginerpc.SubmitTag
 	OwnTags bool                     // beside those of the flow
 	Fires   []enginerpc.SubmitFire   // the fire of a schedule that the run is of
