@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "290-6cefe085473f8078"
+const build = "293-3694527cc6cb17f6"

@@ -78,6 +78,7 @@ type startConfig struct {
 	deadline *time.Duration
 	memo     *any
 	arrival  *startArrival
+	fork     *forkConfig
 }
 
 // startFunc is a StartOption that adjusts nothing but starts.

@@ -44,6 +44,10 @@ type RunDescription struct {
 	Key string
 	// QueuePlace is the place of the run in the queue of its key, from 1 on; 0 for a run that is in none.
 	QueuePlace int
+	// ForkedFrom is the id of the run of the same flow that this one is a fork of, with KeptNodes results; empty for other
+	// runs. See RunRef.Fork.
+	ForkedFrom string
+	KeptNodes  int
 	// Memo is the JSON of WithMemo; nil without it.
 	Memo json.RawMessage `json:",omitempty"`
 	// DeadlineAt is when the run expires; zero without a deadline.
@@ -263,6 +267,7 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 		OpenNodes: int(r.OpenNodes),
 	}
 	d.FailureReason, d.FailureCategory = engine.PlainFailure(d.FailureReason, d.FailureCategory)
+	d.ForkedFrom, d.KeptNodes = r.ForkedFrom, int(r.KeptNodes)
 	d.Key, d.QueuePlace, d.queuedBehind = r.RunKey, int(r.Queued), r.QueuedBehind
 	if d.QueuePlace > 0 { // its start is a time that does not come
 		d.StartsAt, d.DeadlineAt = time.Time{}, time.Time{}

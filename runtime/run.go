@@ -111,10 +111,12 @@ func (c *Client) checkStart(
 	if err != nil {
 		faults = append(faults, fmt.Errorf("flow %s: start: %w", flow.Graph.Name, err))
 	}
-	if config.named {
-		if err := submit.CheckRunID(config.id); err != nil {
-			faults = append(faults, fmt.Errorf("flow %s: %w", flow.Graph.Name, err))
-		}
+	if err := config.checkID(); err != nil {
+		faults = append(faults, fmt.Errorf("flow %s: %w", flow.Graph.Name, err))
+	}
+	if config.fork != nil {
+		faults = append(faults, invalid("flow %s: start: ForkFrom, ForkInput and ForkResult are options of RunRef.Fork",
+			flow.Graph.Name))
 	}
 	for _, fault := range config.checkArrival() {
 		faults = append(faults, fmt.Errorf("flow %s: start: %w", flow.Graph.Name, fault))
@@ -124,6 +126,14 @@ func (c *Client) checkStart(
 		faults = append(faults, invalid("%w", err))
 	}
 	return config, tags, errors.Join(faults...)
+}
+
+// checkID returns what is wrong with the id of WithID.
+func (c *startConfig) checkID() error {
+	if !c.named {
+		return nil
+	}
+	return submit.CheckRunID(c.id)
 }
 
 // Attach adds the result type of a flow to a reference to a run. It sends nothing, so the run need not exist. It

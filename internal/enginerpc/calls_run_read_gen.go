@@ -65,6 +65,8 @@ type DescribeFlowReply struct {
 	RunKey            string
 	Queued            int64
 	QueuedBehind      string
+	ForkedFrom        string
+	KeptNodes         int64
 }
 
 // DescribeFlow runs ffx2_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
@@ -177,6 +179,12 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		}
 		if r.left() > 0 {
 			out.QueuedBehind = textValue[string](r, "queued_behind")
+		}
+		if r.left() > 0 {
+			out.ForkedFrom = textValue[string](r, "forked_from")
+		}
+		if r.left() > 0 {
+			out.KeptNodes = intValue[int64](r, "kept_nodes")
 		}
 	default:
 		r.unknownStatus()

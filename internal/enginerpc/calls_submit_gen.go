@@ -37,6 +37,8 @@ type SubmitCall struct {
 	Memos    []SubmitMemo
 	Signals  []SubmitSignal
 	Arrivals []SubmitArrival
+	Forks    []SubmitFork
+	Kept     []SubmitKept
 }
 
 // SubmitTag is an element of SubmitCall.Tags.
@@ -133,6 +135,18 @@ type SubmitArrival struct {
 	MaxInputs int64
 }
 
+// SubmitFork is an element of SubmitCall.Forks.
+type SubmitFork struct {
+	Run        int64
+	ForkedFrom string
+}
+
+// SubmitKept is an element of SubmitCall.Kept.
+type SubmitKept struct {
+	Node   int64
+	Result []byte
+}
+
 // SubmitReply is the answer to SubmitCall.
 type SubmitReply struct {
 	// Status is StatusOK.
@@ -167,7 +181,8 @@ type SubmitReply struct {
 // within `per`, the start is put off or `throttled`, with the time at which it could be. With `quiet`,
 // the run starts so long after the last call, or `at_most` after the first one: a later call is
 // joined, and its input replaces that of the run, or is added to it, up to `max_inputs`
-// (`debounce_full`). The same `call_id` counts once.
+// (`debounce_full`). The same `call_id` counts once. A fork comes alone, too: its `kept` nodes, by
+// their ordinals, have succeeded with these results from the beginning on.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrGraphUnknown, ErrFlowPurging, ErrFlowIDConflict, ErrFireTooLate, ErrInvalidInput,
@@ -181,7 +196,7 @@ func (SubmitCall) info() callInfo {
 }
 
 func (c SubmitCall) encode(w *wire) {
-	w.reserve(1, 19+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+2*len(c.Memos)+12*len(c.Signals)+13*len(c.Arrivals))
+	w.reserve(1, 21+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+2*len(c.Memos)+12*len(c.Signals)+13*len(c.Arrivals)+2*len(c.Forks)+2*len(c.Kept))
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Graph)
@@ -286,6 +301,18 @@ func (c SubmitCall) encode(w *wire) {
 		w.millis(x.Quiet)
 		w.millis(x.AtMost)
 		w.int(x.MaxInputs)
+	}
+	w.int(int64(len(c.Forks)))
+	for i := range c.Forks {
+		x := &c.Forks[i]
+		w.int(x.Run)
+		w.text(x.ForkedFrom)
+	}
+	w.int(int64(len(c.Kept)))
+	for i := range c.Kept {
+		x := &c.Kept[i]
+		w.int(x.Node)
+		w.bytes(x.Result)
 	}
 }
 

@@ -140,7 +140,7 @@ func (c *checker) partition(p *partition, mode Mode) {
 		if f := p.flows[e.get("flow_id")]; f != nil && f.purging() {
 			continue // parts of it may be gone
 		}
-		c.attempts(e)
+		c.attempts(e, p.keeps(e))
 		if f := p.flows[e.get("flow_id")]; f == nil || !f.rerunning() {
 			c.deps(p, e) // while nodes are reset, their edges are, one after the other
 		}

@@ -12,6 +12,7 @@ local claim_request = {}
 local claiming = {}
 local debounce = {}
 local flow_summary = {}
+local fork = {}
 local graph_check = {}
 local graph_store = {}
 local graph_upkeep = {}

@@ -139,6 +139,14 @@ local function ffx_submit_arrivals(args, at)
   }
 end
 
+local function ffx_submit_forks(args, at)
+  return { run = args[at + 1], forked_from = args[at + 2] }
+end
+
+local function ffx_submit_kept(args, at)
+  return { node = args[at + 1], result = args[at + 2] }
+end
+
 redis.register_function('ffx2_submit', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
   call.begin(keys[1])
@@ -171,6 +179,12 @@ redis.register_function('ffx2_submit', function(keys, args)
   local arrivals_count = args[at]
   local arrivals
   arrivals, at = group(args, at, 13, ffx_submit_arrivals)
+  local forks_count = args[at]
+  local forks
+  forks, at = group(args, at, 2, ffx_submit_forks)
+  local kept_count = args[at]
+  local kept
+  kept, at = group(args, at, 2, ffx_submit_kept)
   return call.finish(F.ffx_submit({ partition = keys[1] }, {
     graph = args[1],
     graph_hash = args[2],
@@ -201,6 +215,10 @@ redis.register_function('ffx2_submit', function(keys, args)
     signals_count = signals_count,
     arrivals = arrivals,
     arrivals_count = arrivals_count,
+    forks = forks,
+    forks_count = forks_count,
+    kept = kept,
+    kept_count = kept_count,
   }))
 end)
 

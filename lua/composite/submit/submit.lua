@@ -62,7 +62,7 @@ end
 
 -- Numbers of the call, converted before anything is written. Nil and the error reply when one is bad.
 local function parse(A)
-  if not (A.tags and A.runs and A.limits and A.budgets and A.own_tags and A.fires and A.parents and A.memos and A.signals and A.arrivals) then
+  if not (A.tags and A.runs and A.limits and A.budgets and A.own_tags and A.fires and A.parents and A.memos and A.signals and A.arrivals and A.forks and A.kept) then
     return nil, reply.err('invalid_input', 'the counts do not fit the arguments')
   elseif #A.runs > MAX_RUNS then
     return nil, reply.err('invalid_input', 'at most ' .. MAX_RUNS .. ' runs in one call, got: ' .. #A.runs)
@@ -89,6 +89,12 @@ local function parse(A)
     end
   end
   err = assign(A)
+  if not err and #A.forks > 0 then
+    n.fork = A.forks[1]
+    if #A.runs ~= 1 or #A.forks ~= 1 or #A.arrivals > 0 or n.start_at then
+      err = reply.err('invalid_input', 'a fork is of one run, without an arrival and a time of its start')
+    end
+  end
   if not err and #A.arrivals > 0 then n.arrival, err = arrival.parse(A) end
   if err then return nil, err end
   return n
@@ -160,7 +166,7 @@ end
 local function graph_for(c, A, count)
   local g = graph_store.find(c, A.graph)
   if not g then return nil, reply.err('graph_unknown') end
-  local err = #A.arrivals > 0 and arrival.check_graph(g, A.runs[1]) or (g.head.waits or #A.signals > 0) and waitpoint_token.check_secret(key.waitpoint_secrets(c))
+  local err = #A.arrivals > 0 and arrival.check_graph(g, A.runs[1]) or #A.kept > 0 and fork.check(A, g.head.nodes) or (g.head.waits or #A.signals > 0) and waitpoint_token.check_secret(key.waitpoint_secrets(c))
   if err then return nil, err end
   if not graph_store.use(c, g, A.graph, count) then return nil, reply.err('graph_unknown') end
   if g.has_joins == nil then g.has_joins = #graph_store.joins(g) > 0 end
@@ -171,7 +177,7 @@ end
 local function create_run(c, batch, A, n, run, g)
   local flow_key = key.flow_core(c, run.flow_id)
   -- The start may move, and the deadline with it; and the end of a run with a key frees its place.
-  local flags = (g.has_joins or n.start_at or run.signal or n.arrival) and 0 or row.PLAIN
+  local flags = (g.has_joins or n.start_at or run.signal or n.arrival or n.fork) and 0 or row.PLAIN
   if is_set(run.fair_key) then flags = flags + row.FAIR end
   if run.budgets or g.head.budgets or run.parent then flags = flags + row.SPECIAL end
   if run.behind then flags = flags + row.INPUT end
@@ -203,9 +209,11 @@ local function create_all(c, A, n, runs)
   batch_writes.finish(batch)
   batch = batch_writes.new()
   if n.arrival then runs[1].fields = arrival.fields(runs[1]) end
+  if n.fork then runs[1].fields = { 'forked_from', n.fork.forked_from, 'kept_nodes', number.text(#A.kept) } end
   for i = 1, #runs do create_run(c, batch, A, n, runs[i], g) end
   batch_writes.finish(batch)
   if n.arrival then arrival.created(c, A, n, runs[1]) end
+  if n.fork then fork.keep(c, runs[1].flow_id, A.kept) end
   return nil
 end
 
@@ -249,6 +257,7 @@ end
 --           it. Of more than `starts` within `per`, the start is put off or `throttled`, with the time at which it could be. With
 --           `quiet`, the run starts so long after the last call, or `at_most` after the first one: a later call is joined, and its
 --           input replaces that of the run, or is added to it, up to `max_inputs` (`debounce_full`). The same `call_id` counts once.
+--           A fork comes alone, too: its `kept` nodes, by their ordinals, have succeeded with these results from the beginning on.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      graph              text
@@ -270,6 +279,8 @@ end
 -- @group    memos              run:int text:bytes
 -- @group    signals            run:int node:text step:text signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text payload:bytes signal_category:text correlation_id:text checked:text
 -- @group    arrivals           run:int key_id:run_key_id key:text call_id:text at_once:int when_taken:text unique_for:ms starts:int per:ms when_many:text quiet:ms at_most:ms max_inputs:int
+-- @group    forks              run:int forked_from:text
+-- @group    kept               node:int result:bytes
 -- @reply    OK outcomes:list(submission_outcome) more:bool signals:list(sent_signal)?
 -- @error    graph_unknown
 -- @error    flow_purging

@@ -59,10 +59,13 @@ type RunPlan struct {
 	// Arrival says how the run may start, by its key. Submit sets Joined to the id of the run that there is instead.
 	Arrival *enginerpc.SubmitArrival
 	Joined  string
-	Tags    []enginerpc.SubmitTag
-	OwnTags bool                     // beside those of the flow
-	Fires   []enginerpc.SubmitFire   // the fire of a schedule that the run is of
-	Parents []enginerpc.SubmitParent // at most one
+	// ForkedFrom is the id of the run that a fork is of.
+	ForkedFrom string
+	kept       []enginerpc.SubmitKept
+	Tags       []enginerpc.SubmitTag
+	OwnTags    bool                     // beside those of the flow
+	Fires      []enginerpc.SubmitFire   // the fire of a schedule that the run is of
+	Parents    []enginerpc.SubmitParent // at most one
 }
 
 // NewPlan plans a run in the session's namespace. The same namespace, flow, run id, graph and input give the same ids

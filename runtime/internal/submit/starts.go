@@ -84,10 +84,10 @@ func NewStarter(e *engine.Session) *starter {
 	return s
 }
 
-// submit starts a run and reports whether it existed. Those of schedules, and those with a signal or an arrival, go by
-// themselves.
+// submit starts a run and reports whether it existed. Those of schedules, those with a signal or an arrival, and
+// forks go by themselves.
 func (s *starter) submit(ctx context.Context, plan *RunPlan) (existed bool, err error) {
-	if len(plan.Fires) > 0 || plan.Signal != nil || plan.Arrival != nil {
+	if len(plan.Fires) > 0 || plan.Signal != nil || plan.Arrival != nil || plan.ForkedFrom != "" {
 		result := s.Start(ctx, StartKeyOf(plan), []*RunPlan{plan})[0]
 		return result.existed, result.err
 	}
@@ -228,6 +228,10 @@ func StartCall(key StartKey, plans []*RunPlan) enginerpc.SubmitCall {
 			sent := *plan.Signal
 			sent.Run = run
 			call.Signals = append(call.Signals, sent)
+		}
+		if plan.ForkedFrom != "" {
+			call.Forks = append(call.Forks, enginerpc.SubmitFork{Run: run, ForkedFrom: plan.ForkedFrom})
+			call.Kept = plan.kept
 		}
 		if plan.Arrival != nil {
 			arrival := *plan.Arrival
