@@ -135,6 +135,17 @@ func TestFork(t *testing.T) {
 		}
 		require.ElementsMatch(t, []string{"from", "input", "result", "both"}, forks)
 		fork := b.Client.Run("diamond", "result")
+		diff, err := runtime.DiffRuns(ctx, run.RunRef, fork)
+		require.NoError(t, err)
+		require.False(t, diff.Same())
+		require.Equal(t, []bool{false, true, false}, []bool{diff.Input, diff.Result, diff.Graph})
+		require.Equal(t, "origin", diff.B.ForkedFrom)
+		for _, n := range diff.Nodes {
+			require.Equal(t, n.Name == "left" || n.Name == "end", n.Differs(), n.Name)
+		}
+		diff, err = runtime.DiffRuns(ctx, run.RunRef, b.Client.Run("diamond", "from"))
+		require.NoError(t, err)
+		require.True(t, diff.Same())
 		second, err := fork.Fork(ctx, runtime.ForkFrom("end"))
 		require.NoError(t, err)
 		require.Equal(t, "end(given+right(in(x)))", forkResult(t, def, second))
@@ -211,6 +222,25 @@ func TestForkKinds(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, forkResult(t, def, fork))
 		require.Equal(t, map[string]int{"end": 1}, tr.take())
+		other := flow.New[string, string]("kinds")
+		kept := flow.Node(other, "all", tr.act, other.Input())
+		flow.Return(other, flow.Node(other, "more", tr.act, kept))
+		changed, err := other.Build()
+		require.NoError(t, err)
+		later, err := runtime.Start(ctx, b.Client, changed, "x")
+		require.NoError(t, err)
+		forkResult(t, changed, later.RunRef)
+		tr.take()
+		diff, err := runtime.DiffRuns(ctx, run.RunRef, later.RunRef)
+		require.NoError(t, err)
+		require.True(t, diff.Graph)
+		nodes := map[string]runtime.NodeDiff{}
+		for _, n := range diff.Nodes {
+			nodes[n.Name] = n
+		}
+		require.Equal(t, []string{"activity", "input", "upstreams"}, nodes["all"].Graph)
+		require.Nil(t, nodes["below"].B)
+		require.Nil(t, nodes["more"].A)
 		fork, err = run.Fork(ctx, runtime.ForkFrom("below"))
 		require.NoError(t, err)
 		require.Equal(t, want, forkResult(t, def, fork))
