@@ -15,10 +15,8 @@ import (
 
 // Bounds and defaults of batch activities.
 const (
-	// MaxBatchSize is the most items of one call.
-	MaxBatchSize = 10_000
-	// MaxBatchWait is the longest time for which items gather.
-	MaxBatchWait = time.Minute
+	maxBatchSize = 10_000
+	maxBatchWait = time.Minute
 
 	defaultBatchSize = 100
 	defaultBatchWait = 10 * time.Millisecond
@@ -30,10 +28,10 @@ type ItemResult[Out any] struct {
 	Err   error
 }
 
-// NewBatch declares an activity whose function is called for several executions at once, of whatever runs and nodes: for
-// systems that take many items in one request more cheaply than many requests. A worker gathers the executions that it
-// has claimed, up to BatchSize of them for at most BatchWait after the first. The function returns one result for each
-// item, in their order.
+// NewBatch declares an activity whose function is called for several executions at once, of whatever runs and nodes:
+// for systems that take many items in one request more cheaply than many requests. A worker gathers the executions that
+// it has claimed, up to BatchSize of them for at most BatchWait after the first. The function returns one result for
+// each item, in their order.
 //
 // Each item is an execution of its own, with its lease, attempts, retries, limits and timeouts: one with an error fails
 // by itself, as if a function had returned that error for it. If the function returns an error, or another number of
@@ -60,11 +58,11 @@ type batchOptions struct {
 	wait time.Duration
 }
 
-// BatchSize sets how many items a call of a function of NewBatch gets at most, 1 to MaxBatchSize. Defaults to 100.
+// BatchSize sets how many items a call of a function of NewBatch gets at most, 1 to 10,000. Defaults to 100.
 func BatchSize(n int) Option {
 	return batchOption("BatchSize", func(o *batchOptions) error {
-		if n < 1 || n > MaxBatchSize {
-			return fmt.Errorf("batch size %d: must be 1 to %d", n, MaxBatchSize)
+		if n < 1 || n > maxBatchSize {
+			return fmt.Errorf("batch size %d: must be 1 to %d", n, maxBatchSize)
 		}
 		o.size = n
 		return nil
@@ -72,11 +70,11 @@ func BatchSize(n int) Option {
 }
 
 // BatchWait sets for how long a worker gathers items for a call of a function of NewBatch, from the first one on, up to
-// MaxBatchWait. Defaults to 10 ms; with 0, only items that are claimed together gather, if at all.
+// a minute. Defaults to 10 ms; with 0, only items that are claimed together gather, if at all.
 func BatchWait(d time.Duration) Option {
 	return batchOption("BatchWait", func(o *batchOptions) error {
-		if d < 0 || d > MaxBatchWait {
-			return fmt.Errorf("batch wait %s: must be 0 to %s", d, MaxBatchWait)
+		if d < 0 || d > maxBatchWait {
+			return fmt.Errorf("batch wait %s: must be 0 to %s", d, maxBatchWait)
 		}
 		o.wait = d
 		return nil
@@ -119,7 +117,8 @@ func (a *batchActivity[In, Out]) invoke(ctx context.Context, in In) (Out, error)
 func (a *batchActivity[In, Out]) call(ctx context.Context, items []In) ([]ItemResult[Out], error) {
 	results, err := a.fn(ctx, items)
 	if err == nil && len(results) != len(items) {
-		err = fmt.Errorf("the function of batch activity %q returned %d results for %d items", a.name, len(results), len(items))
+		err = fmt.Errorf("the function of batch activity %q returned %d results for %d items", a.name, len(results),
+			len(items))
 	}
 	return results, err
 }
@@ -199,7 +198,8 @@ func (g *gatherer[In, Out]) timeIsUp(b *batch[In, Out]) {
 func (g *gatherer[In, Out]) start(b *batch[In, Out]) {
 	b.timer.Stop()
 	g.open, b.called, b.left = nil, true, len(b.items)
-	ctx, cancel := context.WithCancelCause(activitycontext.With(context.Background(), &batchExecution[In, Out]{of: g.of, items: b.items}))
+	all := &batchExecution[In, Out]{of: g.of, items: b.items}
+	ctx, cancel := context.WithCancelCause(activitycontext.With(context.Background(), all))
 	b.cancel = cancel
 	go func() {
 		defer cancel(nil)

@@ -30,16 +30,14 @@ type ThrottledError = submit.ThrottledError
 
 // Bounds of the policies of keys.
 const (
-	// MaxKey is the longest key of runs, in bytes.
-	MaxKey = 256
-	// MaxAtOnce is the most open runs of a key.
-	MaxAtOnce = 1000
-	// MaxQueued is the most runs that wait in the queue of a key.
-	MaxQueued = 10_000
-	// MaxThrottle is the most starts that a throttle counts.
-	MaxThrottle = 10_000
-	// MaxDebounced is the most inputs that DebounceCollect gathers for one run.
-	MaxDebounced = 10_000
+	// maxKey is the longest key of runs, in bytes.
+	maxKey = 256
+	// maxAtOnce is the most open runs of a key.
+	maxAtOnce = 1000
+	// maxThrottle is the most starts that a throttle counts.
+	maxThrottle = 10_000
+	// maxDebounced is the most inputs that DebounceCollect gathers for one run.
+	maxDebounced = 10_000
 )
 
 // WhenTaken says what becomes of a run whose key has as many open runs as it may.
@@ -50,18 +48,19 @@ const (
 	// RejectRun does not start the run: Start returns a *KeyTakenError that names a run that is open.
 	RejectRun WhenTaken = "reject"
 	// QueueRun starts the run when its turn comes, in the order of the calls. The run exists, is listed with
-	// RunSummary.Queued, can be cancelled, and its deadline counts from its turn on.
+	// RunSummary.Queued, can be cancelled, and its deadline counts from its turn on. Up to 10,000 runs of a key wait;
+	// Start returns ErrTooLarge for more.
 	QueueRun WhenTaken = "queue"
 	// JoinRun starts no run: Start returns the open one, whatever its input is, and Existed reports true.
 	JoinRun WhenTaken = "join"
-	// CancelRunning cancels the oldest runs of the key, also those in its queue, and starts the run when they have ended:
-	// mostly in the same step.
+	// CancelRunning cancels the oldest runs of the key, also those in its queue, and starts the run when they have
+	// ended: mostly in the same step.
 	CancelRunning WhenTaken = "cancel"
 )
 
 // KeyPolicy says how many runs of a key may be open, and what becomes of others.
 type KeyPolicy struct {
-	// AtOnce is how many runs of the key may be open at a time, up to MaxAtOnce; 0 is 1, unless only UniqueFor is set,
+	// AtOnce is how many runs of the key may be open at a time, up to 1,000; 0 is 1, unless only UniqueFor is set,
 	// when it is any number.
 	AtOnce int
 	// WhenTaken is what becomes of a run for which there is no place. The default is RejectRun.
@@ -77,8 +76,8 @@ type KeyPolicy struct {
 // AtOnce, and waits behind those in the queue.
 //
 // The engine chooses the id of the run, so WithKey does not go with WithID, StartAt and StartOrSignal. A flow with more
-// than 256 nodes without upstreams cannot have one. A rerun takes a place again, and fails with ErrKeyTaken without one.
-// In contract mode Start returns ErrNotInContract.
+// than 256 nodes without upstreams cannot have one. A rerun takes a place again, and fails with ErrKeyTaken without
+// one. In contract mode Start returns ErrNotInContract.
 func WithKey(key string, policy KeyPolicy) StartOption {
 	return startFunc(func(c *startConfig) { c.addArrival("WithKey", key, policy.arrival, policy.check(key)) })
 }
@@ -92,8 +91,8 @@ func (p KeyPolicy) check(key string) error {
 	default:
 		return invalid("key policy: when taken %q: must be reject, queue, join or cancel", string(p.WhenTaken))
 	}
-	if p.AtOnce < 0 || p.AtOnce > MaxAtOnce {
-		return invalid("key policy: at once %d: must be 0 to %d", p.AtOnce, MaxAtOnce)
+	if p.AtOnce < 0 || p.AtOnce > maxAtOnce {
+		return invalid("key policy: at once %d: must be 0 to %d", p.AtOnce, maxAtOnce)
 	}
 	return checkSpan("key policy: unique for", p.UniqueFor, true)
 }
@@ -110,7 +109,8 @@ func (p KeyPolicy) arrival(a *enginerpc.SubmitArrival) {
 
 // Throttle says how many runs may start within a time.
 type Throttle struct {
-	// Starts is how many runs start in any span of the length Per: 1 to MaxThrottle within a millisecond to ten years.
+	// Starts is how many runs start in any span of the length Per: 1 to 10,000, and a millisecond to ten
+	// years.
 	Starts int
 	Per    time.Duration
 	// Reject makes Start return a *ThrottledError for a run that would be one too many. By default the run exists, and
@@ -129,8 +129,8 @@ func WithThrottle(key string, t Throttle) StartOption {
 }
 
 func (t Throttle) check() error {
-	if t.Starts < 1 || t.Starts > MaxThrottle {
-		return invalid("throttle: starts %d: must be 1 to %d", t.Starts, MaxThrottle)
+	if t.Starts < 1 || t.Starts > maxThrottle {
+		return invalid("throttle: starts %d: must be 1 to %d", t.Starts, maxThrottle)
 	}
 	return checkSpan("throttle: per", t.Per, false)
 }
@@ -170,7 +170,7 @@ func (c *startConfig) addArrival(option, key string, fill func(*enginerpc.Submit
 	if fault != nil {
 		a.faults = append(a.faults, fault)
 	}
-	if err := engine.CheckText("key", key, MaxKey); err != nil {
+	if err := engine.CheckText("key", key, maxKey); err != nil {
 		a.faults = append(a.faults, err)
 	}
 	c.arrival = a
@@ -226,16 +226,16 @@ func (c *Client) refTo(plan *submit.RunPlan) *RunRef {
 
 // KeyState is what the runs of a flow with one key are at.
 type KeyState struct {
-	// Open are the runs that have places, the oldest first, and Queued those that wait for one, in their order: up to 200
-	// of each. OpenCount and QueuedCount count all.
+	// Open are the runs that have places, the oldest first, and Queued those that wait for one, in their order: up to
+	// 200 of each. OpenCount and QueuedCount count all.
 	Open, Queued           []KeyedRun
 	OpenCount, QueuedCount int
 	// First is the run that KeyPolicy.UniqueFor makes Start return; nil without one.
 	First *KeyedRun
 	// Debounced is the run that gathers calls of Debounce, with its start; nil without one.
 	Debounced *KeyedRun
-	// Starts are the times of the last starts of WithThrottle, the latest first, up to 200: those that are still to come,
-	// too.
+	// Starts are the times of the last starts of WithThrottle, the latest first, up to 200: those that are still to
+	// come, too.
 	Starts []time.Time
 }
 
@@ -261,7 +261,7 @@ func (c *Client) runKey(ctx context.Context, flowName, key string) (KeyState, er
 	if err != nil {
 		return KeyState{}, err
 	}
-	if err := engine.CheckText("key", key, MaxKey); err != nil {
+	if err := engine.CheckText("key", key, maxKey); err != nil {
 		return KeyState{}, err
 	}
 	id, partition, err := c.submitter.KeyOf(flowName, key)

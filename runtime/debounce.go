@@ -18,10 +18,11 @@ import (
 type DebouncePolicy struct {
 	// Quiet is how long after the last call the run starts: a millisecond to ten years.
 	Quiet time.Duration
-	// AtMost is how long after the first call it starts at the latest, not less than Quiet. Defaults to ten times Quiet.
+	// AtMost is how long after the first call it starts at the latest, not less than Quiet. Defaults to ten times
+	// Quiet.
 	AtMost time.Duration
-	// MaxInputs is the most inputs that DebounceCollect gathers, up to MaxDebounced. Defaults to 1,000. Debounce does not
-	// use it.
+	// MaxInputs is the most inputs that DebounceCollect gathers, up to 10,000. Defaults to 1,000. Debounce does not use
+	// it.
 	MaxInputs int
 }
 
@@ -88,8 +89,8 @@ func (p DebouncePolicy) check(key string) error {
 	if p.AtMost < p.Quiet || p.AtMost > maxStartDelay {
 		return invalid("debounce: at most %s: must be quiet, %s, to 10 years", p.AtMost, p.Quiet)
 	}
-	if p.MaxInputs < 0 || p.MaxInputs > MaxDebounced {
-		return invalid("debounce: max inputs %d: must be 0 to %d", p.MaxInputs, MaxDebounced)
+	if p.MaxInputs < 0 || p.MaxInputs > maxDebounced {
+		return invalid("debounce: max inputs %d: must be 0 to %d", p.MaxInputs, maxDebounced)
 	}
 	return nil
 }

@@ -44,8 +44,8 @@ type RunDescription struct {
 	Key string
 	// QueuePlace is the place of the run in the queue of its key, from 1 on; 0 for a run that is in none.
 	QueuePlace int
-	// ForkedFrom is the id of the run of the same flow that this one is a fork of, with KeptNodes results; empty for other
-	// runs. See RunRef.Fork.
+	// ForkedFrom is the id of the run of the same flow that this one is a fork of, with KeptNodes results; empty for
+	// other runs. See RunRef.Fork.
 	ForkedFrom string
 	KeptNodes  int
 	// Memo is the JSON of WithMemo; nil without it.

@@ -14,9 +14,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// MaxKept is the most nodes whose results a fork keeps.
-const MaxKept = submit.MaxKept
-
 // tagForkedFrom is the tag of forks, with the id of the run that they are of.
 const tagForkedFrom = "flowfabric.forked_from"
 
@@ -52,18 +49,18 @@ func ForkResult(node string, result any) StartOption {
 }
 
 // Fork starts a run from this one, whatever state it is in: with its graph, its input and the results of its nodes that
-// have succeeded, which therefore do not run. The nodes that run are those that ForkFrom, ForkInput and ForkResult select,
-// those that had not succeeded, and what depends on them. The run itself is not changed, so that both can be compared
-// with DiffRuns.
+// have succeeded, which therefore do not run. The nodes that run are those that ForkFrom, ForkInput and ForkResult
+// select, those that had not succeeded, and what depends on them. The run itself is not changed, so that both can be
+// compared with DiffRuns.
 //
 // The fork is a run of its own with a new id, or that of WithID; a repeat with the same id, options and results returns
-// the same run. It has the tags of its flow and those of the options, and counts for budgets and limits by what it runs. A
-// node that it keeps has no attempts. RunDescription.ForkedFrom and RunRef.Forks tell of each other.
+// the same run. It has the tags of its flow and those of the options, and counts for budgets and limits by what it
+// runs. A node that it keeps has no attempts. RunDescription.ForkedFrom and RunRef.Forks tell of each other.
 //
 // The call reads the run, with the results that are kept, and starts the fork in one atomic step. The error wraps
-// ErrRunNotFound, ErrUnknownNode, ErrNothingToRerun when nothing would run, ErrTooLarge for more than MaxKept nodes or
-// 8 MiB of results that are kept, ErrInvalid for options that cannot be, or for values where the codec is not JSON, or one
-// of Start. In contract mode it wraps ErrNotInContract.
+// ErrRunNotFound, ErrUnknownNode, ErrNothingToRerun when nothing would run, ErrTooLarge for more than 256 nodes or 8
+// MiB of results that are kept, ErrInvalid for options that cannot be, or for values where the codec is not JSON, or
+// one of Start. In contract mode it wraps ErrNotInContract.
 func (r *RunRef) Fork(ctx context.Context, opts ...StartOption) (*RunRef, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
@@ -107,16 +104,15 @@ func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunP
 		if spec := d.specs[name]; spec != nil && codecName(spec.Codec) != codecName("") {
 			return nil, invalid("result of node %s: its codec is %q, not json", name, spec.Codec)
 		}
-		if scope.Results[name], err = encodeFork("result of node "+name, fork.results[name], submit.MaxResult); err != nil {
+		result, err := encodeFork("result of node "+name, fork.results[name], submit.MaxResult)
+		if err != nil {
 			return nil, err
 		}
+		scope.Results[name] = result
 	}
 	kept, err := nodes.KeptNodes(scope)
 	if err != nil {
 		return nil, err
-	}
-	if len(kept) > MaxKept {
-		return nil, fmt.Errorf("%w: the fork would keep %d nodes, at most %d are allowed", ErrTooLarge, len(kept), MaxKept)
 	}
 	input, results, err := r.readKept(ctx, d, kept)
 	if err != nil {

@@ -39,8 +39,8 @@ type NodeDiff struct {
 	Name string
 	// A and B are what became of the node in the runs; nil where the graph does not have it.
 	A, B *NodeSide
-	// State, Result and Reason report whether these differ. Values of which only the beginning was read differ if that or
-	// their sizes do.
+	// State, Result and Reason report whether these differ. Values of which only the beginning was read differ if that
+	// or their sizes do.
 	State, Result, Reason bool
 	// Graph names what differs in the declaration: "activity", "kind", "input", "upstreams", "join" or "options"; empty
 	// for a node that only one of them has.
@@ -163,7 +163,8 @@ func nodeSide(n *NodeDescription) *NodeSide {
 		return nil
 	}
 	return &NodeSide{
-		State: n.State, Attempts: n.Attempts, Took: between(n.StartedAt, n.CompletedAt), Result: n.Result, Reason: n.Reason,
+		State: n.State, Attempts: n.Attempts, Took: between(n.StartedAt, n.CompletedAt), Result: n.Result,
+		Reason: n.Reason,
 	}
 }
 

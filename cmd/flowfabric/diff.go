@@ -32,7 +32,8 @@ type nodeDifference struct {
 func prepareDiff(flags *flag.FlagSet) action {
 	other := flags.String("flow", "", "the flow of the other run, if it is another one")
 	whole := flags.Bool("all", false, "show nodes that do not differ, too")
-	return action{need([]string{"FLOW", "RUN", "OTHER"}), func(ctx context.Context, s *session, out *output, args []string) error {
+	check := need([]string{"FLOW", "RUN", "OTHER"})
+	return action{check, func(ctx context.Context, s *session, out *output, args []string) error {
 		if *other == "" {
 			*other = args[0]
 		}
@@ -44,7 +45,8 @@ func prepareDiff(flags *flag.FlagSet) action {
 			out.row(viewDiff(d))
 			return nil
 		}
-		out.say("run %q of flow %s is %s, run %q of flow %s is %s", d.A.Run, d.A.Flow, d.A.State, d.B.Run, d.B.Flow, d.B.State)
+		out.say("run %q of flow %s is %s, run %q of flow %s is %s", d.A.Run, d.A.Flow, d.A.State, d.B.Run, d.B.Flow,
+			d.B.State)
 		for _, line := range []struct {
 			differs bool
 			what    string
@@ -97,12 +99,15 @@ func sideText(n *runtime.NodeSide) [2]string {
 
 func viewDiff(d *runtime.RunDiff) diffView {
 	v := diffView{
-		Same: d.Same(), Graph: d.Graph, Input: d.Input, Result: d.Result, States: []string{string(d.A.State), string(d.B.State)},
+		Same: d.Same(), Graph: d.Graph, Input: d.Input, Result: d.Result,
+		States: []string{string(d.A.State), string(d.B.State)},
 	}
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		a, b := sideText(n.A), sideText(n.B)
-		view := nodeDifference{Node: n.Name, Differs: differences(n), States: []string{a[0], b[0]}, Seconds: []float64{0, 0}}
+		view := nodeDifference{
+			Node: n.Name, Differs: differences(n), States: []string{a[0], b[0]}, Seconds: []float64{0, 0},
+		}
 		for place, side := range []*runtime.NodeSide{n.A, n.B} {
 			if side != nil {
 				view.Seconds[place] = side.Took.Seconds()
@@ -127,7 +132,8 @@ func prepareFork(flags *flag.FlagSet) action {
 		}
 		return nil
 	}
-	return action{need([]string{"FLOW", "RUN"}, valid), func(ctx context.Context, s *session, out *output, args []string) error {
+	check := need([]string{"FLOW", "RUN"}, valid)
+	return action{check, func(ctx context.Context, s *session, out *output, args []string) error {
 		opts := []runtime.StartOption{runtime.WithActor(*by)}
 		if *from != "" {
 			opts = append(opts, runtime.ForkFrom(strings.Split(*from, ",")...))

@@ -76,8 +76,8 @@ func arrivalError(plan *RunPlan, o enginerpc.SubmissionOutcome) error {
 		return &ThrottledError{Key: plan.Arrival.Key, Until: time.UnixMilli(ms)}
 	}
 	if o.Given == "bytes" {
-		return fmt.Errorf("%w: run %s of key %q would have an input of %s bytes, at most %d are allowed", engine.ErrTooLarge,
-			o.What, plan.Arrival.Key, o.Stored, MaxInput)
+		return fmt.Errorf("%w: run %s of key %q would have an input of %s bytes, at most %d are allowed",
+			engine.ErrTooLarge, o.What, plan.Arrival.Key, o.Stored, MaxInput)
 	}
 	return fmt.Errorf("%w: run %s of key %q has %s inputs", engine.ErrTooLarge, o.What, plan.Arrival.Key, o.Stored)
 }

@@ -33,8 +33,8 @@ type ForkScope struct {
 }
 
 // KeptNodes returns the nodes that a fork of a run keeps, in the order of their declaration: those that have succeeded
-// or are given a result, and do not run again. Its error wraps [engine.ErrUnknownNode], [engine.ErrInvalid], or
-// [engine.ErrNothingToRerun] when no node would run.
+// or are given a result, and do not run again. Its error wraps [engine.ErrUnknownNode], [engine.ErrInvalid],
+// [engine.ErrTooLarge], or [engine.ErrNothingToRerun] when no node would run.
 func (r *RunNodes) KeptNodes(scope ForkScope) ([]string, error) {
 	if r.graph == nil {
 		return nil, fmt.Errorf("%w: the run has no graph", engine.ErrInvalid)
@@ -78,6 +78,10 @@ func (r *RunNodes) KeptNodes(scope ForkScope) ([]string, error) {
 			open = true
 		}
 	}
+	if len(kept) > MaxKept {
+		return nil, fmt.Errorf("%w: the fork would keep %d nodes, at most %d are allowed", engine.ErrTooLarge, len(kept),
+			MaxKept)
+	}
 	if len(again) == 0 && !open {
 		return nil, fmt.Errorf("%w: no node would run", engine.ErrNothingToRerun)
 	}
@@ -87,9 +91,6 @@ func (r *RunNodes) KeptNodes(scope ForkScope) ([]string, error) {
 // Keep makes a plan the fork of a run, with the results of the nodes that it keeps. Its error wraps
 // [engine.ErrTooLarge].
 func (p *RunPlan) Keep(run string, names []string, results map[string][]byte) error {
-	if len(names) > MaxKept {
-		return fmt.Errorf("%w: the fork would keep %d nodes, at most %d are allowed", engine.ErrTooLarge, len(names), MaxKept)
-	}
 	sum, size := sha256.New(), 0
 	part := func(text []byte) {
 		_, _ = sum.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(text))))
@@ -103,8 +104,8 @@ func (p *RunPlan) Keep(run string, names []string, results map[string][]byte) er
 		p.kept = append(p.kept, enginerpc.SubmitKept{Node: int64(p.Compiled.nodeNumbers[name]), Result: results[name]})
 	}
 	if size > MaxKeptBytes {
-		return fmt.Errorf("%w: the results that the fork would keep have %d bytes, at most %d are allowed", engine.ErrTooLarge,
-			size, MaxKeptBytes)
+		return fmt.Errorf("%w: the results that the fork would keep have %d bytes, at most %d are allowed",
+			engine.ErrTooLarge, size, MaxKeptBytes)
 	}
 	p.ForkedFrom, p.InputHash = run, hex.EncodeToString(sum.Sum(nil)[:16])
 	return nil
