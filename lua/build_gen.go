@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "293-3694527cc6cb17f6"
+const build = "294-1ab9fed9fea29bd0"
