@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "294-1ab9fed9fea29bd0"
+const build = "295-7bd3d8e4701a0f41"

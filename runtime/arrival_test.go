@@ -11,8 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
@@ -496,6 +499,53 @@ func TestArrivalMisuse(t *testing.T) {
 		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{}, "", 0)
 		require.NoError(t, err)
 		require.Empty(t, page.Runs)
+		b.Settle(t)
+	})
+}
+
+// What a server has lost of the places and the queue of a key is entered again, and what is too much is removed.
+func TestKeyRepair(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx, g := enginetest.Context(t), newKeyedFlow(t)
+		queue := runtime.KeyPolicy{WhenTaken: runtime.QueueRun}
+		runs := []*runtime.Run[int]{g.start(t, b, 0, queue), g.start(t, b, 1, queue), g.start(t, b, 2, queue)}
+		partitions := enginerpc.ConnOf(b.Engine).Partitioning()
+		id := enginecore.RunKeyIDFor("default", "gated", "k")
+		partition, err := partitions.RunKeyPartition(id)
+		require.NoError(t, err)
+		client := enginerpc.ConnOf(b.Engine).Client()
+		keys := b.Prefix + ":ffx:" + partition.Tag() + ":run_key"
+		do := func(words ...string) {
+			t.Helper()
+			n, err := client.Do(ctx, client.B().Arbitrary(words...).Build()).ToInt64()
+			require.NoError(t, err)
+			require.Positive(t, n, words)
+		}
+		do("DEL", keys+":"+string(id)+":open")
+		do("DEL", keys+":"+string(id)+":queue")
+		do("DEL", keys+"s_due")
+		spoilt, err := invariant.ReadStill(ctx, client, b.Prefix)
+		require.NoError(t, err)
+		require.ErrorContains(t, spoilt.Check(invariant.AnyTime).Err(), "list of its key")
+		report, err := b.RunKeeperTask(ctx, "index_reconciliation")
+		require.NoError(t, err)
+		require.EqualValues(t, 3, report.Repaired["run_keys"])
+		b.Check(t, invariant.AnyTime)
+
+		// A run that is gone keeps no place: keepers check queues.
+		do("ZADD", keys+":"+string(id)+":open", "1", "550e8400-e29b-8000-8000-446655440000")
+		do("ZREM", keys+":"+string(id)+":open", string(runs[0].FlowID()))
+		require.NoError(t, runs[0].Cancel(ctx, "lost"))
+		d, err := runs[1].Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, d.QueuePlace)
+		do("ZADD", keys+"s_due", "CH", "1", string(id))
+		b.Keeper(t)
+		b.Worker(t, []activity.Handler{g.act})
+		g.open(1)
+		g.open(2)
+		g.results(t, runs[1], runs[2])
 		b.Settle(t)
 	})
 }

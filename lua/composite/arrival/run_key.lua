@@ -169,21 +169,25 @@ function run_key.check_due(c)
   return #ids
 end
 
--- The keys of a run that the server did not store with its record, in whole: see repair_flow. `flow` has its run_key_id, at_once, queued
--- and closed_at.
+-- Enters a run wherever its record says that it belongs. `flow` has its run_key_id, at_once, queued, created_at, and closed_at. Reports
+-- whether it was not in order.
 function run_key.repair(c, flow_id, flow)
   local id = flow.run_key_id
-  if not id or not flow.at_once then return end
-  if flow.closed_at then
-    run_key.ended(c, flow_id, id)
+  if not id or not flow.at_once then return false end
+  local open_key, queue_key = key.ffx_run_key_open(c, id), key.ffx_run_key_queue(c, id)
+  local changed
+  if is_set(flow.closed_at) then
+    changed = redis.call('ZREM', open_key, flow_id) + redis.call('ZREM', queue_key, flow_id)
   elseif flow.queued then
-    redis.call('ZADD', key.ffx_run_key_queue(c, id), 'NX', c.now_text, flow_id)
-    redis.call('ZADD', key.ffx_run_keys_due(c), 'NX', c.now, id)
-    wake.due(c, c.now)
+    changed = redis.call('ZREM', open_key, flow_id) + redis.call('ZADD', queue_key, 'NX', flow.created_at or c.now_text, flow_id)
+      + redis.call('ZADD', key.ffx_run_keys_due(c), 'NX', c.now + CHECK_MS, id)
   else
-    redis.call('ZREM', key.ffx_run_key_queue(c, id), flow_id)
-    redis.call('ZADD', key.ffx_run_key_open(c, id), 'NX', c.now_text, flow_id)
+    changed = redis.call('ZREM', queue_key, flow_id) + redis.call('ZADD', open_key, 'NX', flow.created_at or c.now_text, flow_id)
   end
+  if changed == 0 then return false end
+  redis.call('ZADD', key.ffx_run_keys_due(c), c.now + CHECK_MS, id)
+  wake.due(c, c.now + CHECK_MS)
+  return true
 end
 
 -- The place of a run in the queue of its key, from 1 on; nil when it is in none.

@@ -145,7 +145,7 @@ function repair_flow.flow(c, flow_id)
     repair_index.place(c, 'runs', list, flow_id, number.finite(flow.created_at) or c.now, true)
   end
   if is_set(flow.closed_at) then repair_ended(c, flow_id, flow) else repair_open(c, flow_id, flow) end
-  run_key.repair(c, flow_id, flow)
+  if run_key.repair(c, flow_id, flow) then repair_index.note(c, 'run_keys') end
   repair_owed_ends(c, flow_id, flow)
   if is_set(flow.rerun_state) then return 1 end
   return repair_members(c, flow_id, flow)
