@@ -549,3 +549,41 @@ func TestKeyRepair(t *testing.T) {
 		b.Settle(t)
 	})
 }
+
+// Contract mode refuses what the contract has no place for, before anything is written; batches and comparisons work.
+func TestArrivalInContract(t *testing.T) {
+	t.Parallel()
+	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx, g := enginetest.Context(t), newKeyedFlow(t)
+		for name, opt := range map[string]runtime.StartOption{
+			"WithKey":      runtime.WithKey("k", runtime.KeyPolicy{}),
+			"WithThrottle": runtime.WithThrottle("k", runtime.Throttle{Starts: 1, Per: time.Hour}),
+		} {
+			_, err := runtime.Start(ctx, b.Client, g.def, 1, opt)
+			require.ErrorIs(t, err, runtime.ErrNotInContract)
+			require.ErrorContains(t, err, "flow gated: "+name)
+		}
+		_, err := runtime.Debounce(ctx, b.Client, g.def, "k", 1, runtime.DebouncePolicy{Quiet: time.Hour})
+		require.ErrorIs(t, err, runtime.ErrNotInContract)
+		_, err = b.Client.RunKey(ctx, "gated", "k")
+		require.ErrorIs(t, err, runtime.ErrNotInContract)
+		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "gated"}, "", 0)
+		require.NoError(t, err)
+		require.Empty(t, page.Runs)
+		b.Worker(t, []activity.Handler{g.act})
+		g.open(1)
+		g.open(2)
+		one, err := runtime.Start(ctx, b.Client, g.def, 1)
+		require.NoError(t, err)
+		two, err := runtime.Start(ctx, b.Client, g.def, 2)
+		require.NoError(t, err)
+		g.results(t, one, two)
+		_, err = one.Fork(ctx, runtime.ForkFrom("wait"))
+		require.ErrorIs(t, err, runtime.ErrNotInContract)
+		diff, err := runtime.DiffRuns(ctx, one.RunRef, two.RunRef)
+		require.NoError(t, err)
+		require.True(t, diff.Input)
+		require.True(t, diff.Result)
+		require.True(t, diff.Nodes[0].Result)
+	})
+}

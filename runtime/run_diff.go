@@ -75,7 +75,7 @@ const diffValueBytes = 64 << 10
 
 // DiffRuns compares two runs by what they are at present: graphs, inputs, and of each node state, result, failure and
 // duration. Of each value it reads 64 KiB. Changes during the call may be included in part. The error wraps
-// ErrRunNotFound when there is no such run, or in contract mode ErrNotInContract.
+// ErrRunNotFound when there is no such run.
 func DiffRuns(ctx context.Context, a, b *RunRef) (*RunDiff, error) {
 	first, err := a.describeWhole(ctx)
 	if err != nil {
