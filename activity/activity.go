@@ -211,6 +211,7 @@ type declaration struct {
 	options activityspec.Options
 	aliases []string
 	codec   Codec
+	batch   *batchOptions // of NewBatch
 	faults  []error
 }
 

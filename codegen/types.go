@@ -45,6 +45,7 @@ var scalarTypes = []scalarType{
 	{"quota_policy_id", "enginecore.QuotaPolicyID", kindText},
 	{"schedule_id", "enginecore.ScheduleID", kindText},
 	{"bulk_job_id", "enginecore.BulkJobID", kindText},
+	{"run_key_id", "enginecore.RunKeyID", kindText},
 	{"worker_id", "enginecore.WorkerID", kindText},
 	{"worker_instance_id", "enginecore.WorkerInstanceID", kindText},
 	{"lane_id", "enginecore.LaneID", kindText},

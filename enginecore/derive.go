@@ -108,6 +108,12 @@ func BulkJobIDFor(namespace Namespace, name string) BulkJobID {
 	return BulkJobID(derive("bulk job", string(namespace), name))
 }
 
+// RunKeyIDFor is the id under which the engine keeps what runs of a flow with one key share. Keys are unique within a
+// namespace and flow.
+func RunKeyIDFor(namespace Namespace, flowName, key string) RunKeyID {
+	return RunKeyID(derive("run key", string(namespace), flowName, key))
+}
+
 // WaitpointIDFor is the id of the waitpoint of a waitpoint node of a flow.
 func WaitpointIDFor(flow FlowID, nodeName string) WaitpointID {
 	return WaitpointID(derive("waitpoint", string(flow), nodeName))

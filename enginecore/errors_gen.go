@@ -203,6 +203,10 @@ const (
 	ErrRetentionLimitExceeded Code = "retention_limit_exceeded"
 	// ErrRotationConflict comes from ff_rotate_waitpoint_hmac_secret. Details: kid.
 	ErrRotationConflict Code = "rotation_conflict"
+	// ErrRunKeyTaken comes from ffx_rerun. Details: run_id.
+	ErrRunKeyTaken Code = "run_key_taken"
+	// ErrRunQueued comes from ffx_move_start.
+	ErrRunQueued Code = "run_queued"
 	// ErrRunStarted comes from ffx_move_start.
 	ErrRunStarted Code = "run_started"
 	// ErrScheduleChanged comes from ffx_write_schedule, ffx_delete_schedule. Details: version.
@@ -375,6 +379,11 @@ func detailIndex(code Code, name string) int {
 	case ErrRotationConflict:
 		switch name {
 		case "kid":
+			return 0
+		}
+	case ErrRunKeyTaken:
+		switch name {
+		case "run_id":
 			return 0
 		}
 	case ErrScheduleChanged:

@@ -35,6 +35,8 @@ type (
 	ScheduleID string
 	// BulkJobID is a UUID.
 	BulkJobID string
+	// RunKeyID is a UUID.
+	RunKeyID string
 	// LaneID is 1 to 64 printable ASCII characters.
 	LaneID string
 	// WorkerID names a worker across restarts: any text that is not empty.

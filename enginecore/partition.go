@@ -149,6 +149,11 @@ func (p Partitioning) BulkJobPartition(id BulkJobID) (Partition, error) {
 	return uuidPartition(FlowFamily, p.Flow, "bulk job id", string(id))
 }
 
+// RunKeyPartition is where the runs of a flow with one key live.
+func (p Partitioning) RunKeyPartition(id RunKeyID) (Partition, error) {
+	return uuidPartition(FlowFamily, p.Flow, "run key id", string(id))
+}
+
 // LanePartition is where executions of a lane live that belong to no flow.
 func (p Partitioning) LanePartition(lane LaneID) Partition {
 	return Partition{FlowFamily, bucket(crc16([]byte(lane)), p.Flow)}

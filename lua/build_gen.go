@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "292-00b87666e8f55565"
+const build = "295-7bd3d8e4701a0f41"

@@ -27,6 +27,7 @@ var folders = []string{
 	"frame", "generated", "execution", "waiting", "graph", "limits",
 	"composite/generated", "composite/rows", "composite/submit", "composite/claiming", "composite/completing", "composite/waits",
 	"composite/runs", "composite/children", "composite/limits", "composite/budgets", "composite/schedules",
+	"composite/arrival",
 	"composite/directory",
 	"composite/maintenance", "composite",
 }

@@ -59,8 +59,8 @@ func (c *Client) Close() {
 	}
 }
 
-// StartOption adjusts a call of Start: WithID, WithTag, WithMemo, WithPriority, WithDeadline, WithActor, StartAt or
-// StartAfter.
+// StartOption adjusts a call of Start: WithID, WithTag, WithMemo, WithPriority, WithDeadline, WithActor, WithKey,
+// WithThrottle, StartAt or StartAfter.
 type StartOption interface {
 	// start reports whether the option is one, not nil.
 	start(*startConfig) bool
@@ -77,6 +77,8 @@ type startConfig struct {
 	priority *int
 	deadline *time.Duration
 	memo     *any
+	arrival  *startArrival
+	fork     *forkConfig
 }
 
 // startFunc is a StartOption that adjusts nothing but starts.

@@ -40,6 +40,14 @@ type RunDescription struct {
 	ClosedAt time.Time
 	// StartsAt is the time of StartAt or MoveStart, also when it is over; zero for a run that was started at once.
 	StartsAt time.Time
+	// Key is the key of WithKey, WithThrottle or Debounce; empty without one.
+	Key string
+	// QueuePlace is the place of the run in the queue of its key, from 1 on; 0 for a run that is in none.
+	QueuePlace int
+	// ForkedFrom is the id of the run of the same flow that this one is a fork of, with KeptNodes results; empty for
+	// other runs. See RunRef.Fork.
+	ForkedFrom string
+	KeptNodes  int
 	// Memo is the JSON of WithMemo; nil without it.
 	Memo json.RawMessage `json:",omitempty"`
 	// DeadlineAt is when the run expires; zero without a deadline.
@@ -78,6 +86,8 @@ type RunDescription struct {
 	specs   map[string]*flowgraph.Node
 	places  map[string]int // of the nodes in the graph, from 0 on
 	budgets string         // as they are stored
+	// queuedBehind is the run that one in a queue waits for.
+	queuedBehind string
 }
 
 // Mermaid returns the graph of the run in the format of flow.Definition.Mermaid; empty when the run stores no graph.
@@ -257,6 +267,11 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 		OpenNodes: int(r.OpenNodes),
 	}
 	d.FailureReason, d.FailureCategory = engine.PlainFailure(d.FailureReason, d.FailureCategory)
+	d.ForkedFrom, d.KeptNodes = r.ForkedFrom, int(r.KeptNodes)
+	d.Key, d.QueuePlace, d.queuedBehind = r.RunKey, int(r.Queued), r.QueuedBehind
+	if d.QueuePlace > 0 { // its start is a time that does not come
+		d.StartsAt, d.DeadlineAt = time.Time{}, time.Time{}
+	}
 	if len(r.Memo) > 0 {
 		d.Memo = r.Memo
 	}

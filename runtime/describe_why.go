@@ -265,6 +265,9 @@ func (d *RunDescription) explainEnd() {
 
 // explainStart says that the run has not started.
 func (d *RunDescription) explainStart(now time.Time) {
+	if d.QueuePlace > 0 {
+		d.explainQueue()
+	}
 	if !d.StartsAt.After(now) {
 		return
 	}
@@ -274,6 +277,16 @@ func (d *RunDescription) explainStart(now time.Time) {
 				Reason: why.Start, Since: n.Waiting.Since, Until: d.StartsAt, Sentence: "the run starts at " + explain.Time(d.StartsAt),
 				Remedy: "RunRef.MoveStart",
 			}
+		}
+	}
+}
+
+// explainQueue says that the run waits in the queue of its key.
+func (d *RunDescription) explainQueue() {
+	for i := range d.Nodes {
+		if n := &d.Nodes[i]; n.Waiting.Reason == why.Delay && n.Attempts == 0 {
+			n.DueAt, n.Overdue = time.Time{}, 0
+			n.Waiting = explain.Queued(n.Waiting, d.Key, d.queuedBehind, d.QueuePlace)
 		}
 	}
 }

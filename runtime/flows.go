@@ -123,9 +123,6 @@ func (c *Client) StartNamed(
 	if err != nil {
 		return nil, fmt.Errorf("start run: %w", err)
 	}
-	if !config.named {
-		config.id = c.submitter.RunIDs.Next(name)
-	}
 	plan, err := c.newPlan(named.compiled, config, tags, compact)
 	if err != nil {
 		return nil, err
@@ -133,7 +130,7 @@ func (c *Client) StartNamed(
 	if _, err := c.submitter.Submit(ctx, plan); err != nil {
 		return nil, err
 	}
-	return &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}, nil
+	return c.refTo(plan), nil
 }
 
 // namedFlow is a published flow ready to be started.

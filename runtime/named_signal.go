@@ -107,6 +107,9 @@ func (c *Client) startOrSignal(
 	if _, err := offered[engine.NamedWaits](ctx, c); err != nil {
 		return false, SignalResult{}, err
 	}
+	if plan.Arrival != nil {
+		return false, SignalResult{}, invalid("StartOrSignal cannot be combined with WithKey and WithThrottle")
+	}
 	signal, err := s.sent()
 	if err != nil {
 		return false, SignalResult{}, err

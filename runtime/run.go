@@ -40,8 +40,7 @@ func Start[In, Out any](
 	if err != nil {
 		return nil, err
 	}
-	ref := &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
-	return &Run[Out]{RunRef: ref, decode: def.DecodeResult, existed: existed}, nil
+	return &Run[Out]{RunRef: c.refTo(plan), decode: def.DecodeResult, existed: existed}, nil
 }
 
 // planRun makes the run of one call of Start ready to be submitted. Nothing is sent.
@@ -58,9 +57,6 @@ func planRun[In, Out any](
 	config, tags, err := c.checkStart(compiled, opts)
 	if err != nil {
 		return nil, err
-	}
-	if !config.named {
-		config.id = c.submitter.RunIDs.Next(def.Name())
 	}
 	input, err := def.EncodeInput(in)
 	if err != nil {
@@ -83,7 +79,14 @@ func (c *Client) newPlan(
 	if memo != nil && !engine.Has[engine.RunControl](c.session.Backend) {
 		return nil, fmt.Errorf("flow %s: memo: %w", compiled.Graph.Name, ErrNotInContract)
 	}
+	arrival, err := c.placeRun(compiled.Graph.Name, &config)
+	if err != nil {
+		return nil, err
+	}
 	plan, err := submit.NewPlan(c.session, compiled, config.id, input)
+	if err == nil {
+		err = setArrival(plan, arrival)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -108,16 +111,29 @@ func (c *Client) checkStart(
 	if err != nil {
 		faults = append(faults, fmt.Errorf("flow %s: start: %w", flow.Graph.Name, err))
 	}
-	if config.named {
-		if err := submit.CheckRunID(config.id); err != nil {
-			faults = append(faults, fmt.Errorf("flow %s: %w", flow.Graph.Name, err))
-		}
+	if err := config.checkID(); err != nil {
+		faults = append(faults, fmt.Errorf("flow %s: %w", flow.Graph.Name, err))
+	}
+	if config.fork != nil {
+		faults = append(faults, invalid("flow %s: start: ForkFrom, ForkInput and ForkResult are options of RunRef.Fork",
+			flow.Graph.Name))
+	}
+	for _, fault := range config.checkArrival() {
+		faults = append(faults, fmt.Errorf("flow %s: start: %w", flow.Graph.Name, fault))
 	}
 	tags, err := submit.TagsOf(flow, config.tags)
 	if err != nil {
 		faults = append(faults, invalid("%w", err))
 	}
 	return config, tags, errors.Join(faults...)
+}
+
+// checkID returns what is wrong with the id of WithID.
+func (c *startConfig) checkID() error {
+	if !c.named {
+		return nil
+	}
+	return submit.CheckRunID(c.id)
 }
 
 // Attach adds the result type of a flow to a reference to a run. It sends nothing, so the run need not exist. It

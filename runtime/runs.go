@@ -137,6 +137,10 @@ type RunSummary struct {
 	// StartsAt is the time of StartAt or MoveStart, also when it is over; zero for a run that was started at once, and
 	// in contract mode.
 	StartsAt time.Time
+	// Key is the key of WithKey, WithThrottle or Debounce, and Queued reports whether the run waits in the queue of its
+	// key. Not set in contract mode.
+	Key    string
+	Queued bool
 	// ClosedAt is when the last node ended; zero while nodes are open.
 	ClosedAt time.Time
 	// FailedNode is the node that failed first; empty when none failed.
@@ -165,6 +169,9 @@ func summarize(r enginerpc.Run) RunSummary {
 			All: int(r.NodeCount), Open: int(r.OpenNodes), Failed: int(r.NodesFailed), Cancelled: int(r.NodesCancelled),
 			Expired: int(r.NodesExpired), Skipped: int(r.NodesSkipped),
 		},
+	}
+	if s.Key, s.Queued = r.RunKey, r.Queued; s.Queued { // its start is a time that does not come
+		s.StartsAt = time.Time{}
 	}
 	pause, _ := enginerpc.ParsePauseText(r.Paused)
 	s.PausedAt = pause.Since

@@ -41,9 +41,9 @@ func checkStartAt(t time.Time) error {
 }
 
 // MoveStart moves the start of a run that has not started, and its deadline with it: to another time, or to now when
-// that is over or zero. The error wraps ErrRunStarted when it has started, ErrInvalid for a time more than ten years
-// ahead, ErrRunNotFound, ErrRunOver, or in contract mode ErrNotInContract. A run with more than 256 roots is moved in
-// several steps: repeat the call after another error.
+// that is over or zero. The error wraps ErrRunStarted when it has started, ErrRunQueued for one in a queue, ErrInvalid
+// for a time more than ten years ahead, ErrRunNotFound, ErrRunOver, or in contract mode ErrNotInContract. A run with
+// more than 256 roots is moved in several steps: repeat the call after another error.
 func (r *RunRef) MoveStart(ctx context.Context, t time.Time) error {
 	if err := r.ready(ctx); err != nil {
 		return err
@@ -75,6 +75,8 @@ func moveRoots(ctx context.Context, core engine.RunControl, call enginerpc.MoveS
 		switch {
 		case errors.Is(err, enginecore.ErrRunStarted):
 			return ErrRunStarted
+		case errors.Is(err, enginecore.ErrRunQueued):
+			return ErrRunQueued
 		case err != nil:
 			return nodeFault(err)
 		case reply.Next == 0:

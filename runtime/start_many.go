@@ -53,8 +53,7 @@ func StartMany[In, Out any](
 		case outcome.Err != nil:
 			started[i].Err = outcome.Err
 		default:
-			ref := &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
-			started[i].Run = &Run[Out]{RunRef: ref, decode: def.DecodeResult, existed: outcome.Existed}
+			started[i].Run = &Run[Out]{RunRef: c.refTo(plan), decode: def.DecodeResult, existed: outcome.Existed}
 		}
 	}
 	return started, nil

@@ -28,6 +28,8 @@ func commands() []command {
 		{"cancel", "FLOW RUN", "cancel a run", prepareCancel},
 		{"bulk", "start|preview|show|list|stop …", "act on all runs that a query selects", prepareBulk},
 		{"rerun", "FLOW RUN", "run again what failed in a run that is over", prepareRerun},
+		{"fork", "FLOW RUN", "start a run from another one, with results of it", prepareFork},
+		{"diff", "FLOW RUN OTHER", "compare two runs", prepareDiff},
 		{"purge", "FLOW RUN", "remove a run that is over", preparePurge},
 		{"flows", "[NAME]", "show the flows that are published", prepareFlows},
 		{"workers", "", "show the live workers and what they serve", prepareWorkers},
@@ -51,6 +53,8 @@ type runView struct {
 	State      runtime.RunState  `json:"state"`
 	Created    time.Time         `json:"created"`
 	Starts     time.Time         `json:"starts,omitzero"`
+	Key        string            `json:"key,omitempty"`
+	Queued     bool              `json:"queued,omitempty"`
 	Finished   time.Time         `json:"finished,omitzero"`
 	Paused     time.Time         `json:"paused,omitzero"`
 	FailedNode string            `json:"failed_node,omitempty"`
@@ -140,8 +144,11 @@ func printRuns(ctx context.Context, s *session, out *output, query runtime.RunQu
 		if !r.PausedAt.IsZero() {
 			state += ", paused"
 		}
+		if r.Queued {
+			state += ", queued"
+		}
 		out.row(runView{
-			r.Flow, r.Run, string(r.FlowID), r.State, r.CreatedAt, r.StartsAt, r.ClosedAt, r.PausedAt,
+			r.Flow, r.Run, string(r.FlowID), r.State, r.CreatedAt, r.StartsAt, r.Key, r.Queued, r.ClosedAt, r.PausedAt,
 			r.FailedNode, r.Nodes.All, r.Nodes.Open, r.Tags,
 		}, r.Flow, r.Run, state, at(r.CreatedAt), at(r.ClosedAt), fmt.Sprintf("%d/%d", r.Nodes.Open, r.Nodes.All),
 			r.FailedNode, tagsText(r.Tags))
@@ -229,6 +236,7 @@ type runDescription struct {
 	Overdue       float64   `json:"overdue_seconds,omitempty"`
 	NoKeeper      bool      `json:"no_keeper,omitempty"`
 	Reruns        int       `json:"reruns,omitempty"`
+	ForkedFrom    string    `json:"forked_from,omitempty"`
 	valuesView
 	Details []nodeView `json:"details"`
 }
@@ -237,12 +245,12 @@ func describeView(d *runtime.RunDescription) runDescription {
 	view := runDescription{
 		runView: runView{
 			Flow: d.Flow, Run: d.Run, FlowID: string(d.FlowID), State: d.State, Created: d.CreatedAt,
-			Starts:   d.StartsAt,
+			Starts: d.StartsAt, Key: d.Key, Queued: d.QueuePlace > 0,
 			Finished: d.ClosedAt, Paused: d.PausedAt, FailedNode: d.FailedNode, Nodes: len(d.Nodes), Open: d.OpenNodes,
 		},
 		FailureReason: d.FailureReason, CancelReason: d.CancelReason, CancelledBy: d.CancelledBy,
 		PausedBy: d.PausedBy, PauseReason: d.PauseReason, Deadline: d.DeadlineAt, Overdue: d.Overdue.Seconds(), NoKeeper: d.NoKeeper,
-		Reruns: d.Reruns, valuesView: valuesView{d.Input, d.Result}, Details: []nodeView{},
+		Reruns: d.Reruns, ForkedFrom: d.ForkedFrom, valuesView: valuesView{d.Input, d.Result}, Details: []nodeView{},
 	}
 	for i := range d.Nodes {
 		view.Details = append(view.Details, viewNode(&d.Nodes[i]))
@@ -272,6 +280,9 @@ func summaryOf(d *runtime.RunDescription) string {
 	}
 	add(d.StartedBy != "", "started by %q", d.StartedBy)
 	add(d.Memo != nil, "memo %s", d.Memo)
+	add(d.ForkedFrom != "", "fork of run %q, with %d results of it", d.ForkedFrom, d.KeptNodes)
+	add(d.Key != "", "key %q", d.Key)
+	add(d.QueuePlace > 0, "number %d in the queue of its key", d.QueuePlace)
 	add(!d.ClosedAt.IsZero(), "ended %s", at(d.ClosedAt))
 	add(!d.DeadlineAt.IsZero() && d.ClosedAt.IsZero(), "expires %s", at(d.DeadlineAt))
 	add(d.Overdue > 0, "that is overdue by %s", d.Overdue.Round(time.Second))

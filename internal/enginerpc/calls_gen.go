@@ -697,6 +697,10 @@ type Run struct {
 	Tags []Pair
 	// StartAt: optional.
 	StartAt time.Time
+	// RunKey: optional.
+	RunKey string
+	// Queued: optional.
+	Queued bool
 }
 
 func decodeRun(r *fields, out *Run) {
@@ -738,6 +742,12 @@ func decodeRun(r *fields, out *Run) {
 	}
 	if r.left() > 0 {
 		out.StartAt = timeValue(r, "start_at")
+	}
+	if r.left() > 0 {
+		out.RunKey = textValue[string](r, "run_key")
+	}
+	if r.left() > 0 {
+		out.Queued = boolValue(r, "queued")
 	}
 }
 
@@ -1166,15 +1176,26 @@ func decodeScheduleRecord(r *fields, out *ScheduleRecord) {
 	out.State = bytesValue(r, "state")
 }
 
-// APIToken is an element of replies or calls.
-type APIToken struct {
-	TokenName string
-	About     []byte
+// KeyedRun is an element of replies or calls.
+type KeyedRun struct {
+	FlowID enginecore.FlowID
+	RunID  string
+	At     time.Time
 }
 
-func decodeAPIToken(r *fields, out *APIToken) {
-	out.TokenName = textValue[string](r, "token_name")
-	out.About = bytesValue(r, "about")
+func decodeKeyedRun(r *fields, out *KeyedRun) {
+	out.FlowID = textValue[enginecore.FlowID](r, "flow_id")
+	out.RunID = textValue[string](r, "run_id")
+	out.At = timeValue(r, "at")
+}
+
+// CountedStart is an element of replies or calls.
+type CountedStart struct {
+	At time.Time
+}
+
+func decodeCountedStart(r *fields, out *CountedStart) {
+	out.At = timeValue(r, "at")
 }
 
 // AuditEntry is an element of replies or calls.

@@ -36,7 +36,8 @@ type RerunReply struct {
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrFlowNotFound, ErrFlowPurging, ErrFlowNotTerminal,
-// ErrExecutionNotInFlow, ErrExecutionNotFound, ErrExecutionNotTerminal, ErrMaxReplaysExhausted.
+// ErrExecutionNotInFlow, ErrExecutionNotFound, ErrExecutionNotTerminal, ErrMaxReplaysExhausted,
+// ErrRunKeyTaken.
 func (conn *Conn) Rerun(ctx context.Context, c RerunCall) (RerunReply, error) {
 	return Do(ctx, conn, c)
 }

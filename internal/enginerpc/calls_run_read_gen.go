@@ -62,6 +62,11 @@ type DescribeFlowReply struct {
 	StartAt           time.Time
 	StartedBy         string
 	Memo              []byte
+	RunKey            string
+	Queued            int64
+	QueuedBehind      string
+	ForkedFrom        string
+	KeptNodes         int64
 }
 
 // DescribeFlow runs ffx2_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
@@ -165,6 +170,21 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		}
 		if r.left() > 0 {
 			out.Memo = bytesValue(r, "memo")
+		}
+		if r.left() > 0 {
+			out.RunKey = textValue[string](r, "run_key")
+		}
+		if r.left() > 0 {
+			out.Queued = intValue[int64](r, "queued")
+		}
+		if r.left() > 0 {
+			out.QueuedBehind = textValue[string](r, "queued_behind")
+		}
+		if r.left() > 0 {
+			out.ForkedFrom = textValue[string](r, "forked_from")
+		}
+		if r.left() > 0 {
+			out.KeptNodes = intValue[int64](r, "kept_nodes")
 		}
 	default:
 		r.unknownStatus()

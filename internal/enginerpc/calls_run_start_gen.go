@@ -32,7 +32,7 @@ type MoveStartReply struct {
 // from the place `from` on; `next` is where another call goes on, with the same time.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrFlowNotFound, ErrFlowAlreadyTerminal, ErrRunStarted, ErrInvalidInput.
+// Error codes: ErrFlowNotFound, ErrFlowAlreadyTerminal, ErrRunStarted, ErrRunQueued, ErrInvalidInput.
 func (conn *Conn) MoveStart(ctx context.Context, c MoveStartCall) (MoveStartReply, error) {
 	return Do(ctx, conn, c)
 }

@@ -1334,6 +1334,69 @@ func (k Keys) ffxScheduleFired(tag string, scheduleID enginecore.ScheduleID) str
 	return k.prefix + ":ffx:" + tag + ":schedule:" + string(scheduleID) + ":fired"
 }
 
+// FfxRunKeysDue is <prefix>:ffx:{tag}:run_keys_due.
+func (k Keys) FfxRunKeysDue(partition enginecore.Partition) string {
+	return k.ffxRunKeysDue(partition.Tag())
+}
+
+func (k Keys) ffxRunKeysDue(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":run_keys_due"
+}
+
+// FfxRunKeyOpen is <prefix>:ffx:{tag}:run_key:{run_key_id}:open.
+func (k Keys) FfxRunKeyOpen(partition enginecore.Partition, runKeyID enginecore.RunKeyID) string {
+	return k.ffxRunKeyOpen(partition.Tag(), runKeyID)
+}
+
+func (k Keys) ffxRunKeyOpen(tag string, runKeyID enginecore.RunKeyID) string {
+	return k.prefix + ":ffx:" + tag + ":run_key:" + string(runKeyID) + ":open"
+}
+
+// FfxRunKeyQueue is <prefix>:ffx:{tag}:run_key:{run_key_id}:queue.
+func (k Keys) FfxRunKeyQueue(partition enginecore.Partition, runKeyID enginecore.RunKeyID) string {
+	return k.ffxRunKeyQueue(partition.Tag(), runKeyID)
+}
+
+func (k Keys) ffxRunKeyQueue(tag string, runKeyID enginecore.RunKeyID) string {
+	return k.prefix + ":ffx:" + tag + ":run_key:" + string(runKeyID) + ":queue"
+}
+
+// FfxRunKeyFirst is <prefix>:ffx:{tag}:run_key:{run_key_id}:first.
+func (k Keys) FfxRunKeyFirst(partition enginecore.Partition, runKeyID enginecore.RunKeyID) string {
+	return k.ffxRunKeyFirst(partition.Tag(), runKeyID)
+}
+
+func (k Keys) ffxRunKeyFirst(tag string, runKeyID enginecore.RunKeyID) string {
+	return k.prefix + ":ffx:" + tag + ":run_key:" + string(runKeyID) + ":first"
+}
+
+// FfxRunKeyStarts is <prefix>:ffx:{tag}:run_key:{run_key_id}:starts.
+func (k Keys) FfxRunKeyStarts(partition enginecore.Partition, runKeyID enginecore.RunKeyID) string {
+	return k.ffxRunKeyStarts(partition.Tag(), runKeyID)
+}
+
+func (k Keys) ffxRunKeyStarts(tag string, runKeyID enginecore.RunKeyID) string {
+	return k.prefix + ":ffx:" + tag + ":run_key:" + string(runKeyID) + ":starts"
+}
+
+// FfxRunKeyPending is <prefix>:ffx:{tag}:run_key:{run_key_id}:pending.
+func (k Keys) FfxRunKeyPending(partition enginecore.Partition, runKeyID enginecore.RunKeyID) string {
+	return k.ffxRunKeyPending(partition.Tag(), runKeyID)
+}
+
+func (k Keys) ffxRunKeyPending(tag string, runKeyID enginecore.RunKeyID) string {
+	return k.prefix + ":ffx:" + tag + ":run_key:" + string(runKeyID) + ":pending"
+}
+
+// FfxRunKeyCalls is <prefix>:ffx:{tag}:run_key:{run_key_id}:calls.
+func (k Keys) FfxRunKeyCalls(partition enginecore.Partition, runKeyID enginecore.RunKeyID) string {
+	return k.ffxRunKeyCalls(partition.Tag(), runKeyID)
+}
+
+func (k Keys) ffxRunKeyCalls(tag string, runKeyID enginecore.RunKeyID) string {
+	return k.prefix + ":ffx:" + tag + ":run_key:" + string(runKeyID) + ":calls"
+}
+
 // FfxBulkJobs is <prefix>:ffx:{tag}:bulk_jobs.
 func (k Keys) FfxBulkJobs(partition enginecore.Partition) string {
 	return k.ffxBulkJobs(partition.Tag())

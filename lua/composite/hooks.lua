@@ -32,6 +32,7 @@ graph.on_fatal_failure = run_stop.stop_rest
 function graph.on_reopened(c, flow_id, flow_key, flow)
   child_run.reopened(c, flow_id, flow_key)
   run_recount.reopened(c, flow_id, flow.outcome, flow.closed_at)
+  run_key.reopened(c, flow_id, flow_key)
 end
 
 function graph.on_closed(c, flow_id, flow_key, flow, outcome)
@@ -39,6 +40,7 @@ function graph.on_closed(c, flow_id, flow_key, flow, outcome)
   run_feed.ended(c, flow_id, flow, outcome)
   if flow.retention then purge.retain(c, flow_id, flow.retention, outcome) end
   if flow.parent_execution_id then child_run.ended(c, flow_id, flow_key) end
+  if flow.run_key_id then run_key.ended(c, flow_id, flow.run_key_id) end
 end
 
 event_log.on_note = run_feed.note

@@ -155,6 +155,13 @@
 -- @template ffx.schedule_plan          ffx:{tag}:schedule:{schedule_id}:plan:{plan}
 -- @template ffx.schedule_history       ffx:{tag}:schedule:{schedule_id}:history
 -- @template ffx.schedule_fired         ffx:{tag}:schedule:{schedule_id}:fired
+-- @template ffx.run_keys_due           ffx:{tag}:run_keys_due
+-- @template ffx.run_key_open           ffx:{tag}:run_key:{run_key_id}:open
+-- @template ffx.run_key_queue          ffx:{tag}:run_key:{run_key_id}:queue
+-- @template ffx.run_key_first          ffx:{tag}:run_key:{run_key_id}:first
+-- @template ffx.run_key_starts         ffx:{tag}:run_key:{run_key_id}:starts
+-- @template ffx.run_key_pending        ffx:{tag}:run_key:{run_key_id}:pending
+-- @template ffx.run_key_calls          ffx:{tag}:run_key:{run_key_id}:calls
 -- @template ffx.bulk_jobs              ffx:{tag}:bulk_jobs
 -- @template ffx.bulk_jobs_due          ffx:{tag}:bulk_jobs_due
 -- @template ffx.bulk_job               ffx:{tag}:bulk_job:{bulk_job_id} parsed

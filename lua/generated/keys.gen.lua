@@ -834,6 +834,41 @@ function key.ffx_schedule_fired(c, schedule_id)
   return (at.of_ffx_schedule or keep(at, 'of_ffx_schedule', at.prefix .. ':ffx:' .. at.tag .. ':schedule:')) .. schedule_id .. ':fired'
 end
 
+function key.ffx_run_keys_due(c)
+  local at = c.at
+  return at.ffx_run_keys_due or keep(at, 'ffx_run_keys_due', at.prefix .. ':ffx:' .. at.tag .. ':run_keys_due')
+end
+
+function key.ffx_run_key_open(c, run_key_id)
+  local at = c.at
+  return (at.of_ffx_run_key or keep(at, 'of_ffx_run_key', at.prefix .. ':ffx:' .. at.tag .. ':run_key:')) .. run_key_id .. ':open'
+end
+
+function key.ffx_run_key_queue(c, run_key_id)
+  local at = c.at
+  return (at.of_ffx_run_key or keep(at, 'of_ffx_run_key', at.prefix .. ':ffx:' .. at.tag .. ':run_key:')) .. run_key_id .. ':queue'
+end
+
+function key.ffx_run_key_first(c, run_key_id)
+  local at = c.at
+  return (at.of_ffx_run_key or keep(at, 'of_ffx_run_key', at.prefix .. ':ffx:' .. at.tag .. ':run_key:')) .. run_key_id .. ':first'
+end
+
+function key.ffx_run_key_starts(c, run_key_id)
+  local at = c.at
+  return (at.of_ffx_run_key or keep(at, 'of_ffx_run_key', at.prefix .. ':ffx:' .. at.tag .. ':run_key:')) .. run_key_id .. ':starts'
+end
+
+function key.ffx_run_key_pending(c, run_key_id)
+  local at = c.at
+  return (at.of_ffx_run_key or keep(at, 'of_ffx_run_key', at.prefix .. ':ffx:' .. at.tag .. ':run_key:')) .. run_key_id .. ':pending'
+end
+
+function key.ffx_run_key_calls(c, run_key_id)
+  local at = c.at
+  return (at.of_ffx_run_key or keep(at, 'of_ffx_run_key', at.prefix .. ':ffx:' .. at.tag .. ':run_key:')) .. run_key_id .. ':calls'
+end
+
 function key.ffx_bulk_jobs(c)
   local at = c.at
   return at.ffx_bulk_jobs or keep(at, 'ffx_bulk_jobs', at.prefix .. ':ffx:' .. at.tag .. ':bulk_jobs')

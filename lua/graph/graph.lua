@@ -183,7 +183,7 @@ end
 local CLOSE_FIELDS = { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'deadline_at',
   'failed_node', 'retention', 'parent_execution_id', 'node_count', 'absorbed_failures',
   'absorbed_cancels', 'cancelled_siblings', 'joins_impossible', 'flow_kind',
-  'namespace', 'run_id' }
+  'namespace', 'run_id', 'run_key_id' }
 
 -- The result of a run that has succeeded, if the call has brought it.
 local function result_of(c, flow_id)

@@ -66,6 +66,9 @@ const (
 	Delay Reason = "delay"
 	// Start: the run starts at Until; see runtime.StartAt.
 	Start Reason = "start"
+	// Queue: the run waits for its turn among those of the key Key; see runtime.WithKey. Have is its place in the
+	// queue, Subject a run that is open.
+	Queue Reason = "queue"
 	// Retry: its last attempt failed. Attempt Have of Need begins at Until; Detail is the failure.
 	Retry Reason = "retry"
 	// KeeperOverdue: a keeper is late with what Subject, another reason, says. Until is when it was due.

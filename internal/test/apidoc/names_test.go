@@ -14,12 +14,12 @@ import (
 // exportedNames is how many package-level names a package exports at most. Every one of them is a promise, and a word
 // that users meet: a number is raised only for something that users miss, and lowered with every name that goes.
 var exportedNames = map[string]int{
-	"activity":              97,
+	"activity":              101,
 	"activity/activitytest": 3,
 	"admin":                 54,
 	"flow":                  69,
 	"flowtest":              32,
-	"runtime":               171,
+	"runtime":               207,
 	"runtime/approvals":     19,
 	"runtime/auditlog":      27,
 	"runtime/catalogue":     5,
@@ -32,7 +32,7 @@ var exportedNames = map[string]int{
 	"runtime/runfeed":       3,
 	"runtime/runlog":        5,
 	"runtime/valuefault":    3,
-	"runtime/why":           29,
+	"runtime/why":           30,
 	"runtime/describe":      24,
 }
 

@@ -120,7 +120,7 @@ func (c *checker) state(e *execution) {
 }
 
 // attempts checks the attempt records against the core and their index.
-func (c *checker) attempts(e *execution) {
+func (c *checker) attempts(e *execution, kept bool) {
 	gone := 0 // so many records are missing
 	if e.inRow() {
 		gone = 1
@@ -171,9 +171,15 @@ func (c *checker) attempts(e *execution) {
 	}
 	// Each replay may have followed a success.
 	replays, success := number(e.get("replay_count")), e.get("terminal_outcome") == "success"
-	if gone == 0 && (succeeded > 1+replays || success && succeeded == 0 && !e.waitpoint() || !success && succeeded > replays) {
+	if gone == 0 && (succeeded > 1+replays || success && succeeded == 0 && !e.waitpoint() && !kept || !success && succeeded > replays) {
 		c.fault(RuleAttempts, e.key, "%d attempts succeeded, outcome is %s", succeeded, e.get("terminal_outcome"))
 	}
+}
+
+// keeps reports whether an execution is of a fork, in which nodes succeed without an attempt.
+func (p *partition) keeps(e *execution) bool {
+	f := p.flows[e.get("flow_id")]
+	return f != nil && f.core["forked_from"] != "" && len(e.attempts) == 0
 }
 
 // inRow reports whether the first attempt of an execution has no record because it only ran and succeeded.

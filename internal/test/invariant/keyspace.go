@@ -22,6 +22,7 @@ type partition struct {
 	waitpoints  map[string]*waitpoint
 	schedules   map[string]*schedule
 	bulkJobs    map[string]map[string]string
+	runKeys     map[string]*runKey
 	// budgets are those of a partition of budgets; budgetWaiting are the executions that wait for one, by its id.
 	budgets       map[string]*budgetRecord
 	budgetWaiting map[string]value
@@ -144,7 +145,7 @@ func (s *Snapshot) partition(tag string) *partition {
 			tag: tag, executions: make(map[string]*execution), flows: make(map[string]*flowRecord),
 			indexes: make(map[string]value), workers: make(map[string]value), unresolved: make(map[string]value),
 			runs: make(map[string]value), tagged: make(map[string]value), waitpoints: make(map[string]*waitpoint),
-			schedules: make(map[string]*schedule), bulkJobs: make(map[string]map[string]string), budgets: make(map[string]*budgetRecord),
+			schedules: make(map[string]*schedule), bulkJobs: make(map[string]map[string]string), runKeys: make(map[string]*runKey), budgets: make(map[string]*budgetRecord),
 			budgetWaiting: make(map[string]value), graphs: make(map[string]*graph), graphRows: make(map[string]value),
 			key: func(rest string) string { return s.prefix + ":" + rest },
 		}
@@ -443,6 +444,9 @@ func (p *partition) sortComposite(key, text string, v value) string {
 		p.bulkJobs[id] = v.hash
 		return wrongType(v, "hash")
 	}
+	if id, found := strings.CutPrefix(text, "run_key:"); found {
+		return p.sortRunKey(id, v)
+	}
 	if hash, found := strings.CutPrefix(text, "graph_rows:"); found {
 		p.graphRows[hash] = v
 		return wrongType(v, "string")
@@ -475,7 +479,7 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	types := map[string]string{
 		"worker_reports": "zset", "worker_builds": "hash", "worker_builds_by_use": "zset",
 		"run_counts": "hash", "run_recount": "hash", "open_feeds": "hash",
-		"bulk_jobs": "set", "bulk_jobs_due": "zset", "schedules": "set", "schedules_due": "zset", "all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset", "open_waits": "zset",
+		"run_keys_due": "zset", "bulk_jobs": "set", "bulk_jobs_due": "zset", "schedules": "set", "schedules_due": "zset", "all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset", "open_waits": "zset",
 		"purge_due": "zset", "unused_graphs": "zset", "reruns": "set", "workers": "hash", "pauses": "hash", "held": "zset", "unadmitted": "zset",
 		"children": "zset", "unwanted": "zset", "feed": "stream",
 		"budget_gates": "hash",

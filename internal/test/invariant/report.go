@@ -43,6 +43,7 @@ const (
 	RuleEvents      Rule = "events"       // the event log tells each attempt and each end once
 	RuleResult      Rule = "result"       // what succeeded has a result, nothing else has
 	RuleWaits       Rule = "waits"        // what is suspended has an open waitpoint, and nothing else has; journals fit their size
+	RuleRunKeys     Rule = "run keys"     // the places and the queue of a key and the records of its runs agree
 	RuleBulkJobs    Rule = "bulk jobs"    // a bulk job and its indexes agree
 	RuleSchedules   Rule = "schedules"    // a schedule, its indexes and what it starts agree
 	RuleBudgets     Rule = "budgets"      // what is reserved of a budget are its reservations, and everybody knows whether it is used up
@@ -128,6 +129,7 @@ func (c *checker) fault(rule Rule, key, format string, args ...any) {
 func (c *checker) partition(p *partition, mode Mode) {
 	c.schedules(p)
 	c.bulkJobs(p)
+	c.checkRunKeys(p)
 	c.rows(p)
 	for _, e := range p.executions {
 		if e.core == nil {
@@ -138,7 +140,7 @@ func (c *checker) partition(p *partition, mode Mode) {
 		if f := p.flows[e.get("flow_id")]; f != nil && f.purging() {
 			continue // parts of it may be gone
 		}
-		c.attempts(e)
+		c.attempts(e, p.keeps(e))
 		if f := p.flows[e.get("flow_id")]; f == nil || !f.rerunning() {
 			c.deps(p, e) // while nodes are reset, their edges are, one after the other
 		}

@@ -121,6 +121,32 @@ local function ffx_submit_signals(args, at)
   }
 end
 
+local function ffx_submit_arrivals(args, at)
+  return {
+    run = args[at + 1],
+    key_id = args[at + 2],
+    key = args[at + 3],
+    call_id = args[at + 4],
+    at_once = args[at + 5],
+    when_taken = args[at + 6],
+    unique_for = args[at + 7],
+    starts = args[at + 8],
+    per = args[at + 9],
+    when_many = args[at + 10],
+    quiet = args[at + 11],
+    at_most = args[at + 12],
+    max_inputs = args[at + 13],
+  }
+end
+
+local function ffx_submit_forks(args, at)
+  return { run = args[at + 1], forked_from = args[at + 2] }
+end
+
+local function ffx_submit_kept(args, at)
+  return { node = args[at + 1], result = args[at + 2] }
+end
+
 redis.register_function('ffx2_submit', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
   call.begin(keys[1])
@@ -150,6 +176,15 @@ redis.register_function('ffx2_submit', function(keys, args)
   local signals_count = args[at]
   local signals
   signals, at = group(args, at, 12, ffx_submit_signals)
+  local arrivals_count = args[at]
+  local arrivals
+  arrivals, at = group(args, at, 13, ffx_submit_arrivals)
+  local forks_count = args[at]
+  local forks
+  forks, at = group(args, at, 2, ffx_submit_forks)
+  local kept_count = args[at]
+  local kept
+  kept, at = group(args, at, 2, ffx_submit_kept)
   return call.finish(F.ffx_submit({ partition = keys[1] }, {
     graph = args[1],
     graph_hash = args[2],
@@ -178,6 +213,12 @@ redis.register_function('ffx2_submit', function(keys, args)
     memos_count = memos_count,
     signals = signals,
     signals_count = signals_count,
+    arrivals = arrivals,
+    arrivals_count = arrivals_count,
+    forks = forks,
+    forks_count = forks_count,
+    kept = kept,
+    kept_count = kept_count,
   }))
 end)
 
@@ -1170,39 +1211,10 @@ redis.register_function{ function_name = 'ffx2_list_schedules', flags = { 'no-wr
   return F.ffx_list_schedules({ partition = keys[1] }, { cursor = args[1] })
 end }
 
-redis.register_function('ffx2_add_api_token', function(keys, args)
-  if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
-  call.begin(keys[1])
-  return call.finish(F.ffx_add_api_token({ partition = keys[1] }, { namespace = args[1], token_name = args[2], about = args[3] }))
-end)
-
-redis.register_function{ function_name = 'ffx2_list_api_tokens', flags = { 'no-writes' }, callback = function(keys, args)
+redis.register_function{ function_name = 'ffx2_read_run_key', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
-  return F.ffx_list_api_tokens({ partition = keys[1] }, { namespace = args[1] })
-end }
-
-redis.register_function{ function_name = 'ffx2_remove_api_token', flags = { 'allow-oom' }, callback = function(keys, args)
-  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
-  call.begin(keys[1])
-  return call.finish(F.ffx_remove_api_token({ partition = keys[1] }, { namespace = args[1], token_name = args[2] }))
-end }
-
-redis.register_function('ffx2_begin_api_request', function(keys, args)
-  if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
-  call.begin(keys[1])
-  return call.finish(F.ffx_begin_api_request({ partition = keys[1] }, { namespace = args[1], request_key = args[2], digest = args[3] }))
-end)
-
-redis.register_function{ function_name = 'ffx2_end_api_request', flags = { 'allow-oom' }, callback = function(keys, args)
-  if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
-  call.begin(keys[1])
-  return call.finish(F.ffx_end_api_request({ partition = keys[1] }, {
-    namespace = args[1],
-    request_key = args[2],
-    digest = args[3],
-    stored = args[4],
-  }))
+  return F.ffx_read_run_key({ partition = keys[1] }, { run_key_id = args[1] })
 end }
 
 redis.register_function{ function_name = 'ffx2_audit', flags = { 'allow-oom' }, callback = function(keys, args)

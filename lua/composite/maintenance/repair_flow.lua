@@ -7,7 +7,7 @@ local FIELDS = {
   'managed', 'flow_kind', 'created_at', 'public_flow_state', 'closed_at', 'outcome', 'deadline_at', 'retention', 'purging',
   'rerun_state', 'joins', 'open_nodes', 'node_count', 'cancellation_policy', 'nodes_failed', 'nodes_expired',
   'nodes_cancelled', 'nodes_skipped', 'graph_revision', 'edge_count',
-  'parent_execution_id', 'ends', 'told', 'owed_from',
+  'parent_execution_id', 'ends', 'told', 'owed_from', 'run_key_id', 'at_once', 'queued',
 }
 
 -- The record of a flow, with how many of its nodes are open.
@@ -145,6 +145,7 @@ function repair_flow.flow(c, flow_id)
     repair_index.place(c, 'runs', list, flow_id, number.finite(flow.created_at) or c.now, true)
   end
   if is_set(flow.closed_at) then repair_ended(c, flow_id, flow) else repair_open(c, flow_id, flow) end
+  if run_key.repair(c, flow_id, flow) then repair_index.note(c, 'run_keys') end
   repair_owed_ends(c, flow_id, flow)
   if is_set(flow.rerun_state) then return 1 end
   return repair_members(c, flow_id, flow)

@@ -235,6 +235,7 @@ function timers.list()
     { name = 'child_runs', work = child_run.take_relay_entries, clocks = child_run.due_indexes },
     { name = 'admission', work = offer_candidates, clocks = one(key.ffx_unadmitted) },
     { name = 'schedule', work = schedule.take_due, clocks = one(key.ffx_schedules_due), free = true },
+    { name = 'run_key', work = run_key.check_due, clocks = one(key.ffx_run_keys_due), free = true },
     { name = 'bulk_job', work = bulk_job.take_due, clocks = one(key.ffx_bulk_jobs_due), free = true },
   }
 end

@@ -13,7 +13,7 @@ local RERUNS_PER_TICK = 1
 
 local FLOW_FIELDS = {
   'public_flow_state', 'closed_at', 'outcome', 'created_at', 'deadline_at', 'open_nodes', 'joins', 'purging',
-  'rerun_id', 'rerun_state', 'rerun_at', 'rerun_count', 'rerun_node', 'rerun_edge',
+  'rerun_id', 'rerun_state', 'rerun_at', 'rerun_count', 'rerun_node', 'rerun_edge', 'run_key_id', 'at_once',
 }
 
 -- The sets of a rerun: its nodes; those that are not reset yet; the edges of the one that is being reset; edges whose
@@ -257,6 +257,7 @@ end
 -- @error    execution_not_found
 -- @error    execution_not_terminal node:text
 -- @error    max_replays_exhausted node:text replays:int
+-- @error    run_key_taken run_id:text
 function F.ffx_rerun(K, A)
   local c = call.open(K.partition)
   local flow_key = key.flow_core(c, A.flow_id)
@@ -266,7 +267,7 @@ function F.ffx_rerun(K, A)
   local begun = flow.rerun_id == A.rerun_id and flow.rerun_state ~= 'collecting'
   if not begun then
     if not flow.closed_at then return reply.err('flow_not_terminal', flow.public_flow_state or '') end
-    local err = check_nodes(c, A)
+    local err = run_key.refuse_reopen(c, flow) or check_nodes(c, A)
     if err then return err end
     local known = flow.rerun_id == A.rerun_id and redis.call('SCARD', key.flow_rerun(c, A.flow_id)) or 0
     if A.begin == '1' and known + #A.nodes == 0 then return reply.err('invalid_input', 'a rerun needs nodes') end

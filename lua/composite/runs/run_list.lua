@@ -45,10 +45,10 @@ end
 local RUN_FIELDS = {
   'managed', 'run_id', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'flow_kind', 'node_count', 'open_nodes',
   'nodes_failed', 'nodes_cancelled', 'nodes_expired', 'nodes_skipped', 'failed_node', 'paused', 'purging', 'node_total',
-  'parent_execution_id', 'namespace', 'start_at',
+  'parent_execution_id', 'namespace', 'start_at', 'run_key', 'queued',
 }
-local RUN_ID, CLOSED_AT, FLOW_NAME, NODE_COUNT, OPEN, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE, START_AT =
-  2, 6, 7, 8, 9, 13, 16, 17, 18, 19, 20
+local RUN_ID, CLOSED_AT, FLOW_NAME, NODE_COUNT, OPEN, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE, START_AT, RUN_KEY, QUEUED =
+  2, 6, 7, 8, 9, 13, 16, 17, 18, 19, 20, 21, 22
 
 -- A text in which letters A to Z are those in lower case; others stay, as interpreters do not agree on them.
 local function folded(text)
@@ -146,7 +146,8 @@ local function found(c, q, flow_id)
   run[1] = flow_id
   for i = 1, PURGING do run[i] = run[i] or '' end
   run[PURGING], run[PURGING + 1] = redis.call('HGETALL', tags_key), run[START_AT] or ''
-  run[PARENT], run[NAMESPACE], run[START_AT] = nil, nil, nil
+  run[PURGING + 2], run[PURGING + 3] = run[RUN_KEY] or '', run[QUEUED] and '1' or '0'
+  for i = QUEUED, PURGING + 4, -1 do run[i] = nil end
   return run
 end
 
@@ -162,7 +163,7 @@ local function is_past(q, at)
   return q.after and at < q.after
 end
 
--- @record run flow_id:flow_id run_id:text state:text outcome:text created_at:unix_ms closed_at:unix_ms flow_name:text? node_count:int? open_nodes:int? nodes_failed:int? nodes_cancelled:int? nodes_expired:int? nodes_skipped:int? failed_node:text? paused:text? tags:pairs? start_at:unix_ms?
+-- @record run flow_id:flow_id run_id:text state:text outcome:text created_at:unix_ms closed_at:unix_ms flow_name:text? node_count:int? open_nodes:int? nodes_failed:int? nodes_cancelled:int? nodes_expired:int? nodes_skipped:int? failed_node:text? paused:text? tags:pairs? start_at:unix_ms? run_key:text? queued:bool?
 
 -- @function ffx_list_runs
 -- @summary  Runs in one partition, the newest first, or the oldest first: of a flow or of all, in certain states (open,

@@ -47,7 +47,7 @@ end
 -- @arg      flow_id            flow_id
 -- @arg      cursor             text optional
 -- @arg      limit              int
--- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes next_cursor:text nodes:list(described_node) paused:text rerun_count:int? rerun_at:unix_ms? rerun_by:text? rerun_mode:text? rerun_nodes:int? budgets:text? schedule:text? fire_at:unix_ms? parent_execution_id:text? nodes_failed:int? nodes_expired:int? nodes_cancelled:int? nodes_skipped:int? now:unix_ms? fair_key:text? priority:text? start_at:unix_ms? started_by:text? memo:bytes?
+-- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes next_cursor:text nodes:list(described_node) paused:text rerun_count:int? rerun_at:unix_ms? rerun_by:text? rerun_mode:text? rerun_nodes:int? budgets:text? schedule:text? fire_at:unix_ms? parent_execution_id:text? nodes_failed:int? nodes_expired:int? nodes_cancelled:int? nodes_skipped:int? now:unix_ms? fair_key:text? priority:text? start_at:unix_ms? started_by:text? memo:bytes? run_key:text? queued:int? queued_behind:text? forked_from:text? kept_nodes:int?
 -- @error    invalid_input message:text
 -- @error    flow_not_found
 function F.ffx_describe_flow(K, A)
@@ -73,12 +73,16 @@ function F.ffx_describe_flow(K, A)
   local more = redis.call('HMGET', key.flow_core(c, A.flow_id), 'paused', 'rerun_count', 'rerun_at', 'rerun_by',
     'rerun_mode', 'rerun_nodes', 'budgets', 'schedule', 'fire_at', 'parent_execution_id',
     'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'nodes_skipped', 'fair_key', 'priority', 'start_at', 'creator_identity',
-    'memo')
+    'memo', 'run_key', 'queued', 'run_key_id', 'forked_from', 'kept_nodes')
   more[2], more[6], more[7] = more[2] or '0', more[6] or '0', budget_gate.of(c, A.flow_id, more[7])
   for i = 11, 14 do more[i] = more[i] or '0' end
   for i = 1, 14 do out[#out + 1] = more[i] or '' end
   out[#out + 1] = c.now_text
-  for i = 15, 19 do out[#out + 1] = more[i] or '' end
+  for i = 15, 20 do out[#out + 1] = more[i] or '' end
+  out[#out + 1] = number.text(more[21] and run_key.place(c, A.flow_id, more[22]) or 0)
+  out[#out + 1] = more[21] and run_key.running(c, more[22]) or ''
+  out[#out + 1] = more[23] or ''
+  out[#out + 1] = more[24] or '0'
   return out
 end
 

@@ -42,6 +42,14 @@ local function write(c, flow_id, flow, at)
   wake.due(c, deadline)
 end
 
+-- Moves all roots of a run that has not started, which are not many. `flow` has its start_at and deadline_at.
+function run_start.move_all(c, run, flow, at)
+  write(c, run.id, flow, at)
+  run.start_at = at
+  local g = graph_store.of_run(run)
+  for _, ordinal in ipairs(graph_store.roots(g)) do move(c, run, g, ordinal, at) end
+end
+
 -- @function ffx_move_start
 -- @summary  Moves the start of a run that has not started to another time; a time that is over, and none, is now. Its deadline moves with
 --           it. One call moves so many roots, those from the place `from` on; `next` is where another call goes on, with the same time.
@@ -54,6 +62,7 @@ end
 -- @error    flow_not_found
 -- @error    flow_already_terminal
 -- @error    run_started
+-- @error    run_queued
 -- @error    invalid_input message:text
 function F.ffx_move_start(K, A)
   local start_at, err = number.optional('start_at', A.start_at, nil)
@@ -63,9 +72,10 @@ function F.ffx_move_start(K, A)
   if err then return err end
   local c = call.open(K.partition)
   local run = row.run(c, A.flow_id)
-  local flow = run and record.read(key.flow_core(c, A.flow_id), { 'start_at', 'deadline_at', 'public_flow_state' })
+  local flow = run and record.read(key.flow_core(c, A.flow_id), { 'start_at', 'deadline_at', 'public_flow_state', 'queued' })
   if not flow then return reply.err('flow_not_found') end
   if flow.public_flow_state ~= 'open' then return reply.err('flow_already_terminal') end
+  if flow.queued then return reply.err('run_queued') end
   local at = math.max(start_at or 0, c.now)
   if from == 0 then
     local before = run_start.at(flow)

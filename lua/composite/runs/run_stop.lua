@@ -78,6 +78,13 @@ function run_stop.stop(c, flow_id, flow_key, state, ...)
   return run_stop.end_owed(c, flow_id, ENDED_PER_CALL)
 end
 
+-- Cancels an open flow with all of its members.
+function run_stop.cancel(c, flow_id, reason, actor, policy)
+  event_log.add(c, flow_id, 'flow_cancel_requested', '', '', reason)
+  run_stop.stop(c, flow_id, key.flow_core(c, flow_id), 'cancelled', 'cancelled_at', c.now_text, 'cancel_reason', reason,
+    'cancelled_by', actor, 'cancellation_policy', policy or 'cancel_all', 'outcome', 'cancelled')
+end
+
 -- A node has failed in a flow that then needs no more of the others: those that nobody works on are cancelled.
 function run_stop.stop_rest(c, flow_id, flow_key, core)
   run_stop.stop(c, flow_id, flow_key, 'failed', 'outcome', 'failed', 'cancellation_policy', 'cancel_pending',
@@ -120,9 +127,7 @@ function F.ffx_cancel_flow(K, A)
     end
     if not flow.closed_at then run_stop.end_owed(c, A.flow_id, ENDED_PER_CALL) end
   else
-    event_log.add(c, A.flow_id, 'flow_cancel_requested', '', '', A.reason)
-    run_stop.stop(c, A.flow_id, flow_key, 'cancelled', 'cancelled_at', c.now_text, 'cancel_reason', A.reason,
-      'cancelled_by', A.actor, 'cancellation_policy', policy, 'outcome', 'cancelled')
+    run_stop.cancel(c, A.flow_id, A.reason, A.actor, policy)
   end
   settle.run(c)
   local answer = cancelled and reply.already or reply.ok

@@ -58,6 +58,8 @@ local function write_core(c, batch, flow_key, A, run, g, n)
   count = add(values, count, 'trace_context', run.trace_context)
   count = add(values, count, 'fair_key', run.fair_key)
   count = add(values, count, 'memo', run.memo)
+  local fields = run.fields -- that few runs have
+  for i = 1, fields and #fields or 0, 2 do count = add(values, count, fields[i], fields[i + 1]) end
   if run.budgets then
     count = add(values, count, 'budgets', '1')
     count = add(values, count, 'budget_ids', run.budgets.blocking)

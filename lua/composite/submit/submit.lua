@@ -62,7 +62,7 @@ end
 
 -- Numbers of the call, converted before anything is written. Nil and the error reply when one is bad.
 local function parse(A)
-  if not (A.tags and A.runs and A.limits and A.budgets and A.own_tags and A.fires and A.parents and A.memos and A.signals) then
+  if not (A.tags and A.runs and A.limits and A.budgets and A.own_tags and A.fires and A.parents and A.memos and A.signals and A.arrivals and A.forks and A.kept) then
     return nil, reply.err('invalid_input', 'the counts do not fit the arguments')
   elseif #A.runs > MAX_RUNS then
     return nil, reply.err('invalid_input', 'at most ' .. MAX_RUNS .. ' runs in one call, got: ' .. #A.runs)
@@ -89,6 +89,13 @@ local function parse(A)
     end
   end
   err = assign(A)
+  if not err and #A.forks > 0 then
+    n.fork = A.forks[1]
+    if #A.runs ~= 1 or #A.forks ~= 1 or #A.arrivals > 0 or n.start_at then
+      err = reply.err('invalid_input', 'a fork is of one run, without an arrival and a time of its start')
+    end
+  end
+  if not err and #A.arrivals > 0 then n.arrival, err = arrival.parse(A) end
   if err then return nil, err end
   return n
 end
@@ -96,7 +103,8 @@ end
 -- How it stands with a run that there is: its outcome.
 local function outcome_of(flow, A, run)
   if flow.purging then return { 'flow_purging', '', '', '' } end
-  if run.signal then return { 'ALREADY_SATISFIED', '', '', '' } end -- it is signalled, whatever it was started with
+  -- It is signalled, whatever it was started with, or other calls have changed its input.
+  if run.signal or run.arrival and run.arrival.quiet > 0 then return { 'ALREADY_SATISFIED', '', '', '' } end
   local graph_hash = string.sub(A.graph_hash, 1, run_record.HASH_DIGITS)
   if flow.graph_hash ~= graph_hash then
     return { 'flow_id_conflict', 'graph', flow.graph_hash or '', graph_hash }
@@ -148,7 +156,7 @@ end
 -- such run.
 local function judge(c, A, n, run, is_new)
   local flow = not is_new and record.read(key.flow_core(c, run.flow_id), FLOW_FIELDS, true)
-  if not flow then return schedule.refuse_fire(c, n.fire) end
+  if not flow then return schedule.refuse_fire(c, n.fire) or n.arrival and arrival.judge(c, A, n, run) or nil end
   local outcome = outcome_of(flow, A, run)
   if flow.roots_left and outcome[1] == 'ALREADY_SATISFIED' then row_edges.release_left(c, run.flow_id) end
   return outcome
@@ -158,7 +166,7 @@ end
 local function graph_for(c, A, count)
   local g = graph_store.find(c, A.graph)
   if not g then return nil, reply.err('graph_unknown') end
-  local err = (g.head.waits or #A.signals > 0) and waitpoint_token.check_secret(key.waitpoint_secrets(c))
+  local err = #A.arrivals > 0 and arrival.check_graph(g, A.runs[1]) or #A.kept > 0 and fork.check(A, g.head.nodes) or (g.head.waits or #A.signals > 0) and waitpoint_token.check_secret(key.waitpoint_secrets(c))
   if err then return nil, err end
   if not graph_store.use(c, g, A.graph, count) then return nil, reply.err('graph_unknown') end
   if g.has_joins == nil then g.has_joins = #graph_store.joins(g) > 0 end
@@ -168,7 +176,8 @@ end
 -- Creates a run that is in the lists already, and gathers its roots in a batch.
 local function create_run(c, batch, A, n, run, g)
   local flow_key = key.flow_core(c, run.flow_id)
-  local flags = (g.has_joins or n.start_at or run.signal) and 0 or row.PLAIN -- the start may move, and the deadline with it
+  -- The start may move, and the deadline with it; and the end of a run with a key frees its place.
+  local flags = (g.has_joins or n.start_at or run.signal or n.arrival or n.fork) and 0 or row.PLAIN
   if is_set(run.fair_key) then flags = flags + row.FAIR end
   if run.budgets or g.head.budgets or run.parent then flags = flags + row.SPECIAL end
   if run.behind then flags = flags + row.INPUT end
@@ -194,13 +203,17 @@ local function create_all(c, A, n, runs)
   local has_short_rows = graph_store.initial_rows(g) ~= nil
   for i = 1, #runs do
     local run = runs[i]
-    run.behind = has_short_rows and is_set(run.input) and row_inputs.behind(run.input) or nil
+    run.behind = has_short_rows and is_set(run.input) and not n.arrival and row_inputs.behind(run.input) or nil
     run_record.enter(c, batch, A, run, n)
   end
   batch_writes.finish(batch)
   batch = batch_writes.new()
+  if n.arrival then runs[1].fields = arrival.fields(runs[1]) end
+  if n.fork then runs[1].fields = { 'forked_from', n.fork.forked_from, 'kept_nodes', number.text(#A.kept) } end
   for i = 1, #runs do create_run(c, batch, A, n, runs[i], g) end
   batch_writes.finish(batch)
+  if n.arrival then arrival.created(c, A, n, runs[1]) end
+  if n.fork then fork.keep(c, runs[1].flow_id, A.kept) end
   return nil
 end
 
@@ -237,7 +250,14 @@ end
 --           same call again releases others. Those that nobody asks for are released by the keeper. With `priority`, the run has that
 --           one, which its child runs inherit; the graph's nodes have it already. A signal goes to a wait of its run as by
 --           ffx_signal_node, in the same step, also to a run that there is, whose graph and input are not compared then;
---           `signals` says how that went, with the error's code.
+--           `signals` says how that went, with the error's code. A run with an arrival comes alone, in the partition of its key. Up to
+--           `at_once` runs of the key are open; where they are, `when_taken` says what becomes of the run: reject (`run_key_taken`,
+--           with the run id and flow id of one of them), queue (it starts when its turn comes, or `run_key_full`), join (joined, with
+--           those ids), or cancel, which cancels the oldest. Within `unique_for` after the first run of the key, others are joined to
+--           it. Of more than `starts` within `per`, the start is put off or `throttled`, with the time at which it could be. With
+--           `quiet`, the run starts so long after the last call, or `at_most` after the first one: a later call is joined, and its
+--           input replaces that of the run, or is added to it, up to `max_inputs` (`debounce_full`). The same `call_id` counts once.
+--           A fork comes alone, too: its `kept` nodes, by their ordinals, have succeeded with these results from the beginning on.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      graph              text
@@ -258,6 +278,9 @@ end
 -- @group    fires              schedule_id:schedule_id name:text incarnation:text serial:int fire_at:unix_ms start_before:unix_ms
 -- @group    memos              run:int text:bytes
 -- @group    signals            run:int node:text step:text signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text payload:bytes signal_category:text correlation_id:text checked:text
+-- @group    arrivals           run:int key_id:run_key_id key:text call_id:text at_once:int when_taken:text unique_for:ms starts:int per:ms when_many:text quiet:ms at_most:ms max_inputs:int
+-- @group    forks              run:int forked_from:text
+-- @group    kept               node:int result:bytes
 -- @reply    OK outcomes:list(submission_outcome) more:bool signals:list(sent_signal)?
 -- @error    graph_unknown
 -- @error    flow_purging

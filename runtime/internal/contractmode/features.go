@@ -141,6 +141,12 @@ var Features = []Feature{
 	{"starting runs later (StartAt, StartAfter, MoveStart)", Refused, "flows have no time of start", ""},
 	{"signals by name (StartOrSignal, SignalWait)", Refused, "the contract signals waitpoints by token", ""},
 	{"memos of runs (WithMemo)", Refused, "flows have no place for one", ""},
+	{
+		"runs by key, throttles, debounce (WithKey, WithThrottle, Debounce)", Refused,
+		"the contract keeps nothing beside runs", "",
+	},
+	{"forks of runs (Fork, ForkFrom, ForkInput, ForkResult)", Refused, "executions cannot begin with a result", ""},
+	{"batch activities (activity.NewBatch)", Served, "the worker alone", ""},
 	{"pauses of runs, lanes and activities", Refused, "the contract has none", ""},
 	{
 		"reruns, cancelling single nodes, changing priorities, purging", Refused,

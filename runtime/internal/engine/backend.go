@@ -99,6 +99,7 @@ var _ interface {
 	BudgetStore
 	ScheduleCalls
 	BulkJobCalls
+	RunKeys
 	LimitStore
 	GrantedClaims
 	GraphStore
@@ -140,6 +141,7 @@ func (nativeBackend) TickTasks() []TaskID {
 		TaskFlowDeadline, TaskPropagation, TaskSiblingCancelDispatch, TaskSchedule, TaskPauseRecheck, TaskRerun,
 		TaskChildRuns,
 		TaskAdmission, TaskRetention, TaskSuspensionTimeout, TaskPendingWaitpointExpiry, TaskBulkJob,
+		TaskRunKey,
 	}
 }
 

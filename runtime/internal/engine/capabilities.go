@@ -125,6 +125,11 @@ type BulkJobCalls interface {
 	StopBulkJob(context.Context, enginerpc.StopBulkJobCall) (enginerpc.StopBulkJobReply, error)
 }
 
+// RunKeys starts runs by key, by rate, or together, and knows what those of a key are at.
+type RunKeys interface {
+	ReadRunKey(context.Context, enginerpc.ReadRunKeyCall) (enginerpc.ReadRunKeyReply, error)
+}
+
 // LimitStore admits executions that wait for permits of limits, and finds the next execution to grant.
 type LimitStore interface {
 	Exchange(context.Context, enginerpc.ExchangeCall) (enginerpc.ExchangeReply, error)

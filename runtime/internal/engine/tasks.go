@@ -30,6 +30,7 @@ const (
 	TaskFlowProjection              TaskID = "flow_projection"
 	TaskSchedule                    TaskID = "schedule"
 	TaskBulkJob                     TaskID = "bulk_job"
+	TaskRunKey                      TaskID = "run_key"
 	TaskDependencyReconciliation    TaskID = "dependency_reconciliation"
 	TaskIndexReconciliation         TaskID = "index_reconciliation"
 	TaskMemberReconciliation        TaskID = "member_reconciliation"

@@ -53,6 +53,7 @@ func (k *Keeper) taskTable() []keepertask.Task {
 		},
 		{engine.TaskSchedule, "", k.sweepEvery(), "starts due runs of schedules"},
 		{engine.TaskBulkJob, "", k.sweepEvery(), "takes the next step of bulk jobs, and removes old ones"},
+		{engine.TaskRunKey, "", k.sweepEvery(), "checks the queues of runs that share a key"},
 		{engine.TaskPauseRecheck, "", k.sweepEvery(), "re-checks executions held by a pause"},
 		{engine.TaskRerun, "", k.sweepEvery(), "continues reruns whose caller has gone"},
 		{

@@ -54,12 +54,18 @@ type RunPlan struct {
 	Deadline time.Duration
 	Memo     []byte
 	// Signal goes to the run in the step that starts it. Submit sets Sent to the outcome.
-	Signal  *enginerpc.SubmitSignal
-	Sent    enginerpc.SentSignal
-	Tags    []enginerpc.SubmitTag
-	OwnTags bool                     // beside those of the flow
-	Fires   []enginerpc.SubmitFire   // the fire of a schedule that the run is of
-	Parents []enginerpc.SubmitParent // at most one
+	Signal *enginerpc.SubmitSignal
+	Sent   enginerpc.SentSignal
+	// Arrival says how the run may start, by its key. Submit sets Joined to the id of the run that there is instead.
+	Arrival *enginerpc.SubmitArrival
+	Joined  string
+	// ForkedFrom is the id of the run that a fork is of.
+	ForkedFrom string
+	kept       []enginerpc.SubmitKept
+	Tags       []enginerpc.SubmitTag
+	OwnTags    bool                     // beside those of the flow
+	Fires      []enginerpc.SubmitFire   // the fire of a schedule that the run is of
+	Parents    []enginerpc.SubmitParent // at most one
 }
 
 // NewPlan plans a run in the session's namespace. The same namespace, flow, run id, graph and input give the same ids

@@ -56,6 +56,8 @@ func (s *Submitter) sendRerunCall(ctx context.Context, call enginerpc.RerunCall)
 			return engine.ErrRunNotFound
 		case errors.Is(err, enginecore.ErrFlowNotTerminal), errors.Is(err, enginecore.ErrExecutionNotTerminal):
 			return engine.ErrRunOpen
+		case errors.As(err, &refusal) && refusal.Code == enginecore.ErrRunKeyTaken:
+			return &KeyTakenError{Run: refusal.Detail("run_id")}
 		case errors.As(err, &refusal) && refusal.Code == enginecore.ErrMaxReplaysExhausted:
 			return fmt.Errorf("%w: node %s has been run again %s times", engine.ErrRerunLimit, refusal.Detail("node"),
 				refusal.Detail("replays"))

@@ -84,9 +84,10 @@ func NewStarter(e *engine.Session) *starter {
 	return s
 }
 
-// submit starts a run and reports whether it existed. Those of schedules, and those with a signal, go by themselves.
+// submit starts a run and reports whether it existed. Those of schedules, those with a signal or an arrival, and
+// forks go by themselves.
 func (s *starter) submit(ctx context.Context, plan *RunPlan) (existed bool, err error) {
-	if len(plan.Fires) > 0 || plan.Signal != nil {
+	if len(plan.Fires) > 0 || plan.Signal != nil || plan.Arrival != nil || plan.ForkedFrom != "" {
 		result := s.Start(ctx, StartKeyOf(plan), []*RunPlan{plan})[0]
 		return result.existed, result.err
 	}
@@ -174,6 +175,11 @@ func outcomeOf(plan *RunPlan, o enginerpc.SubmissionOutcome) startResult {
 		return startResult{}
 	case string(enginerpc.StatusAlreadySatisfied), "purged":
 		return startResult{existed: true}
+	case joined:
+		plan.Joined = o.What
+		return startResult{existed: true}
+	case keyTaken, keyFull, throttled, debounceFull:
+		return startResult{err: fmt.Errorf("start run of flow %s: %w", plan.Flow, arrivalError(plan, o))}
 	case string(enginecore.ErrFlowIDConflict):
 		details = []string{o.What, o.Stored, o.Given}
 	case string(enginecore.ErrFireTooLate):
@@ -222,6 +228,15 @@ func StartCall(key StartKey, plans []*RunPlan) enginerpc.SubmitCall {
 			sent := *plan.Signal
 			sent.Run = run
 			call.Signals = append(call.Signals, sent)
+		}
+		if plan.ForkedFrom != "" {
+			call.Forks = append(call.Forks, enginerpc.SubmitFork{Run: run, ForkedFrom: plan.ForkedFrom})
+			call.Kept = plan.kept
+		}
+		if plan.Arrival != nil {
+			arrival := *plan.Arrival
+			arrival.Run = run
+			call.Arrivals = append(call.Arrivals, arrival)
 		}
 		for name, limit := range plan.limits {
 			limit.Run, limit.Node = run, int64(compiled.nodeNumbers[name])

@@ -63,13 +63,13 @@ func (s *Submitter) isFull(runs, bytes int, key StartKey) bool {
 }
 
 // submitCall starts the runs of one call. Those that need more than a call are started one by one: after a purge of
-// their id, or with budgets that must exist.
+// their id, with budgets that must exist, or by a key.
 func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []int, outcomes []Outcome) {
 	var together []*RunPlan
 	var at []int
 	for _, place := range places {
 		plan := plans[place]
-		if s.Starts == nil || plan.Compiled.waits || len(plan.Budgets) > 0 {
+		if s.Starts == nil || plan.Compiled.waits || plan.Arrival != nil || len(plan.Budgets) > 0 {
 			outcomes[place].Existed, outcomes[place].Err = s.Submit(ctx, plan)
 			continue
 		}

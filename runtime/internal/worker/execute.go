@@ -119,6 +119,9 @@ func invoke(ctx context.Context, h activity.Handler, input []byte, t *Task) (res
 		switch {
 		case r != nil:
 			t.stack = stackOfPanic()
+			if p, elsewhere := r.(*activitycontext.Panic); elsewhere {
+				r, t.stack = p.Value, string(p.Stack)
+			}
 			t.log(slog.LevelError, engine.EventActivityPanicked, "the function of the activity panicked",
 				slog.Any("panic", r), slog.String("stack", t.stack))
 			t.logs.panicked(r, t.stack)

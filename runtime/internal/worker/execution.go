@@ -29,6 +29,9 @@ func (e *execution) Info() activitycontext.Info {
 	}
 }
 
+// Batches implements activity.NewBatch: the worker gathers its executions itself.
+func (e *execution) Batches() *activitycontext.BatchSpace { return &e.task.run.batches }
+
 // LeaseHealthy implements activity.LeaseHealthy: it reports whether the attempt is unsettled and its lease
 // lasts.
 func (e *execution) LeaseHealthy() bool {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -29,6 +30,8 @@ type services struct {
 	completer *completer
 	// budgets sends what activities use of budgets.
 	budgets *budgetBatcher
+	// batches gathers the executions of batch activities.
+	batches activitycontext.BatchSpace
 	// uncertain is set by a failed call, after which the engine may have leases that this worker does not know.
 	uncertain atomic.Bool
 	// woken has a value when the lease manager may have something to do again.

@@ -1,0 +1,46 @@
+package activitycontext
+
+import (
+	"context"
+	"sync"
+)
+
+// BatchSpace holds what gathers the executions of batch activities in one run of a worker, by activity. The zero value
+// is ready, and safe for concurrent use.
+type BatchSpace struct {
+	mu   sync.Mutex
+	open map[any]any
+}
+
+// Of returns what gathers the executions of an activity; make makes it for the first of them.
+func (s *BatchSpace) Of(activity any, make func() any) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[activity] == nil {
+		if s.open == nil {
+			s.open = map[any]any{}
+		}
+		s.open[activity] = make()
+	}
+	return s.open[activity]
+}
+
+// Batches is the interface of a worker for functions that it calls for several executions at once.
+type Batches interface {
+	// Batches returns where the worker gathers them.
+	Batches() *BatchSpace
+}
+
+// BatchesFrom returns where the executions of the worker that ctx belongs to are gathered, and nil outside a worker.
+func BatchesFrom(ctx context.Context) *BatchSpace {
+	if b, ok := ctx.Value(key{}).(Batches); ok {
+		return b.Batches()
+	}
+	return nil
+}
+
+// Panic is a panic of a function that ran in another goroutine than the one that panics with it, where it was raised.
+type Panic struct {
+	Value any
+	Stack []byte
+}

@@ -1,0 +1,95 @@
+-- How runs may arrive: by a key, by a rate, or together with others. A run that says so comes alone in its call.
+
+local WHEN_TAKEN = { reject = true, queue = true, join = true, cancel = true }
+
+-- Most runs of a key that may be open at a time, starts that are counted, and inputs that are gathered.
+local MOST = { at_once = 1000, starts = 10000, max_inputs = 10000 }
+
+-- The longest of the times (ms): ten years.
+local MAX_MS = 316224000000
+
+local NUMBERS = { 'at_once', 'unique_for', 'starts', 'per', 'quiet', 'at_most', 'max_inputs' }
+
+local function refuse(name, rule, value)
+  return reply.err('invalid_input', name .. ' must be ' .. rule .. ', got: ' .. tostring(value))
+end
+
+-- What of an arrival does not go together: nil, or the error reply.
+local function check(A, a)
+  if #A.runs ~= 1 or a.run ~= '1' then return refuse('an arrival', 'of the one run of its call', a.run) end
+  if #A.signals + #A.fires + #A.parents > 0 then
+    return reply.err('invalid_input', 'a run with an arrival has no signal, fire or parent')
+  end
+  if a.at_once > 0 and not WHEN_TAKEN[a.when_taken] then
+    return refuse('when_taken', 'reject, queue, join or cancel', a.when_taken)
+  elseif a.starts > 0 and (a.per < 1 or a.when_many ~= 'delay' and a.when_many ~= 'reject') then
+    return refuse('a throttle', 'of a time, and delay or reject', a.per .. ' ' .. a.when_many)
+  elseif a.quiet > 0 and (a.at_most < a.quiet or not is_set(a.call_id)) then
+    return refuse('at_most', 'at least quiet', a.at_most)
+  elseif a.quiet > 0 and #A.budgets > 0 then
+    return reply.err('invalid_input', 'a debounced run has no budgets of its own')
+  elseif a.max_inputs > 0 and not string.match(A.runs[1].input or '', '^%[.*%]$') then
+    return reply.err('invalid_input', 'the input of a call that is collected must be a JSON array')
+  end
+  local ways = (a.at_once + a.unique_for > 0 and 1 or 0) + (a.starts > 0 and 1 or 0) + (a.quiet > 0 and 1 or 0)
+  if ways ~= 1 or ways == 1 and is_set(A.start_at) then return refuse('an arrival', 'of one kind, without start_at', ways) end
+  return nil
+end
+
+-- The arrival of the run of a call, which its run gets; nil for most calls. Nil and the error reply when it is bad.
+function arrival.parse(A)
+  local a = A.arrivals and A.arrivals[1]
+  if not a then return nil, not A.arrivals and reply.err('invalid_input', 'the counts do not fit the arguments') or nil end
+  for _, name in ipairs(NUMBERS) do
+    local value, err = number.count(name, a[name])
+    if err then return nil, err end
+    if value > (MOST[name] or MAX_MS) then return nil, refuse(name, 'at most ' .. number.digits(MOST[name] or MAX_MS), a[name]) end
+    a[name] = value
+  end
+  local err = #A.arrivals > 1 and refuse('arrivals', 'one', #A.arrivals) or check(A, a)
+  if err then return nil, err end
+  A.runs[1].arrival = a
+  return a
+end
+
+-- Judges a new run: its outcome when it is not to be created, else nil.
+function arrival.judge(c, A, n, run)
+  local a, outcome = run.arrival, nil
+  if a.quiet > 0 then
+    outcome = debounce.judge(c, A, n, run, a)
+  elseif a.starts > 0 then
+    outcome = throttle.judge(c, n, run, a)
+  else
+    outcome = run_key.judge(c, n, run, a)
+  end
+  if not outcome and n.deadline then n.deadline_at = (n.start_at or c.now) + n.deadline end
+  return outcome
+end
+
+-- Whether runs of a graph can arrive in this way: nil, or the error reply.
+function arrival.check_graph(g, run)
+  if run.arrival.starts > 0 then return nil end
+  local roots = #graph_store.roots(g)
+  if roots <= run_key.MAX_ROOTS then return nil end
+  return reply.err('invalid_input', 'a run with a key or a debounce may have ' .. run_key.MAX_ROOTS ..
+    ' nodes without upstreams, got: ' .. roots)
+end
+
+-- The fields that the record of a run has besides, as a list of names and values.
+function arrival.fields(run)
+  local a = run.arrival
+  if a.at_once == 0 then return { 'run_key', a.key } end
+  return { 'run_key', a.key, 'run_key_id', a.key_id, 'at_once', number.text(a.at_once), 'queued', run.queued and '1' or '' }
+end
+
+-- Notes a run that has been created, with its record and rows.
+function arrival.created(c, A, n, run)
+  local a = run.arrival
+  if a.quiet > 0 then
+    debounce.created(c, n, run, a)
+  elseif a.starts > 0 then
+    throttle.created(c, run, a)
+  else
+    run_key.created(c, run, a, A.creator_identity)
+  end
+end

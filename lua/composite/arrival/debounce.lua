@@ -1,0 +1,98 @@
+-- Calls that become one run: the run exists from the first call on and starts when none has come for a time. Until then, each call
+-- replaces its input, or adds to it, and puts its start off.
+
+-- Longest input of a run (bytes).
+local MAX_INPUT = 1048576
+
+-- For this time (ms) after the start of its run, a call that is sent again is known.
+local KNOWN_MS = 600000
+
+local PENDING_FIELDS = { 'flow_id', 'run_id', 'first_at', 'inputs', 'mode' }
+local FLOW_FIELDS = { 'public_flow_state', 'purging', 'start_at', 'deadline_at', 'graph_hash' }
+
+local function mode_of(a) return a.max_inputs > 0 and 'collect' or 'latest' end
+
+-- When a run starts to which a call has come, if the first one came at `first_at`.
+local function start_of(c, a, first_at) return math.max(c.now, math.min(c.now + a.quiet, first_at + a.at_most)) end
+
+-- Keeps what is known of the calls of a key until some time after the start.
+local function keep(c, a, start_at)
+  local ms = number.digits(start_at - c.now + KNOWN_MS)
+  redis.call('PEXPIRE', key.ffx_run_key_pending(c, a.key_id), ms)
+  redis.call('PEXPIRE', key.ffx_run_key_calls(c, a.key_id), ms)
+end
+
+-- The run that gathers calls of a key, while they may join it: nil when there is none for this one.
+local function gathering(c, A, a, pending)
+  if not pending or pending.mode ~= mode_of(a) then return nil end
+  local flow = record.read(key.flow_core(c, pending.flow_id), FLOW_FIELDS)
+  if not flow or flow.public_flow_state ~= 'open' or flow.purging then return nil end
+  local at = number.finite(flow.start_at)
+  if not at or at <= c.now or flow.graph_hash ~= string.sub(A.graph_hash, 1, run_record.HASH_DIGITS) then return nil end
+  return flow
+end
+
+-- The input of a run that gathers, with that of a call: nil and the outcome when it cannot be.
+local function joined_input(c, run, a, pending)
+  if mode_of(a) == 'latest' then return run.input end
+  local count = tonumber(pending.inputs) or 0
+  if count >= a.max_inputs then return nil, { 'debounce_full', pending.run_id, number.text(count), 'inputs' } end
+  local input = string.sub(redis.call('GET', key.flow_input(c, pending.flow_id)) or '[]', 1, -2) .. ',' .. string.sub(run.input, 2)
+  if #input > MAX_INPUT then return nil, { 'debounce_full', pending.run_id, number.text(#input), 'bytes' } end
+  return input
+end
+
+-- Gives a run the input of a call, with what follows from it.
+local function write_input(c, pending, run, input)
+  local flow_id = pending.flow_id
+  redis.call('SET', key.flow_input(c, flow_id), input)
+  redis.call('HSET', key.flow_core(c, flow_id), 'input_hash', run.input_hash)
+  if mode_of(run.arrival) == 'latest' and is_set(run.fair_key) then
+    redis.call('HSET', key.flow_core(c, flow_id), 'fair_key', run.fair_key)
+  end
+  local r = row.run(c, flow_id)
+  for _, entry in ipairs(run.limits or {}) do
+    local quota = is_set(entry.quota_policy_id) and { 'quota_policy_id', entry.quota_policy_id } or {}
+    record.set_node(row.at(r, entry.ordinal), 'limits', entry.text, unpack(quota))
+  end
+end
+
+-- Adds a call to the run that gathers those of its key. Gives the outcome, or nil when a run has to be created.
+function debounce.judge(c, A, n, run, a)
+  local pending_key, calls_key = key.ffx_run_key_pending(c, a.key_id), key.ffx_run_key_calls(c, a.key_id)
+  local pending = record.read(pending_key, PENDING_FIELDS)
+  if pending and redis.call('SISMEMBER', calls_key, a.call_id) == 1 then
+    return { 'joined', pending.run_id, pending.flow_id, 'repeated' }
+  end
+  local flow = gathering(c, A, a, pending)
+  if not flow then
+    n.start_at = start_of(c, a, c.now)
+    return nil
+  end
+  local input, refused = joined_input(c, run, a, pending)
+  if not input then return refused end
+  write_input(c, pending, run, input)
+  local at = start_of(c, a, tonumber(pending.first_at) or c.now)
+  run_start.move_all(c, row.run(c, pending.flow_id), flow, at)
+  redis.call('HINCRBY', pending_key, 'inputs', 1)
+  redis.call('SADD', calls_key, a.call_id)
+  keep(c, a, at)
+  return { 'joined', pending.run_id, pending.flow_id, 'gathered' }
+end
+
+-- Notes a run that gathers from now on.
+function debounce.created(c, n, run, a)
+  local pending_key, calls_key = key.ffx_run_key_pending(c, a.key_id), key.ffx_run_key_calls(c, a.key_id)
+  redis.call('DEL', pending_key, calls_key)
+  redis.call('HSET', pending_key, 'flow_id', run.flow_id, 'run_id', run.run_id, 'first_at', c.now_text, 'inputs', '1', 'mode', mode_of(a))
+  redis.call('SADD', calls_key, a.call_id)
+  keep(c, a, n.start_at or c.now)
+end
+
+-- The run that gathers calls of a key, with the time of its start, as a list.
+function debounce.pending(c, id)
+  local pending = record.read(key.ffx_run_key_pending(c, id), PENDING_FIELDS)
+  local flow = pending and record.read(key.flow_core(c, pending.flow_id), FLOW_FIELDS)
+  if not flow or flow.public_flow_state ~= 'open' or (number.finite(flow.start_at) or 0) <= c.now then return {} end
+  return { { pending.flow_id, pending.run_id, flow.start_at } }
+end

@@ -1,0 +1,237 @@
+-- Runs that share a key of their flow: how many of them are open at a time, in a queue behind those, and which was the first within a
+-- time. All runs of a key are in one partition, so that one call judges, starts and ends them.
+
+-- Runs that wait in the queue of a key; runs that one call cancels for another one, promotes, or checks; and how many roots a run may
+-- have whose start is moved within a call.
+local MAX_QUEUED = 10000
+local RUNS_PER_CALL = 64
+run_key.MAX_ROOTS = 256
+
+-- A run in a queue starts at a time that does not come (ms from now), as runs that start later do.
+local NEVER_MS = 3155760000000
+
+-- A key with a queue is checked after this time (ms), in case a part of a call was lost.
+local CHECK_MS = 60000
+local KEYS_PER_TICK = 8
+
+-- Reports whether one more run of a key has to wait: `at_once` is how many may be open.
+local function is_taken(c, id, at_once)
+  return redis.call('ZCARD', key.ffx_run_key_open(c, id)) >= at_once or redis.call('EXISTS', key.ffx_run_key_queue(c, id)) == 1
+end
+
+local function run_id_of(c, flow_id) return redis.call('HGET', key.flow_core(c, flow_id), 'run_id') or '' end
+
+-- The run that was opened last, or the next one that will be.
+local function running(c, id)
+  return redis.call('ZRANGE', key.ffx_run_key_open(c, id), -1, -1)[1] or redis.call('ZRANGE', key.ffx_run_key_queue(c, id), 0, 0)[1]
+end
+
+-- The first run within the time of its policy: its flow id and run id; nil without one.
+local function first(c, id)
+  local till, flow_id, run_id = string.match(redis.call('GET', key.ffx_run_key_first(c, id)) or '', '^(%d+) (%S+) (.*)$')
+  if not till or tonumber(till) <= c.now then return nil end
+  return flow_id, run_id
+end
+
+-- Judges a new run by its key. Gives the outcome of one that is not created, or nil; one that has to wait gets `queued`, and one that
+-- replaces others `cancels`. Nothing is written.
+function run_key.judge(c, n, run, a)
+  if a.unique_for > 0 then
+    local flow_id, run_id = first(c, a.key_id)
+    if flow_id then return { 'joined', run_id, flow_id, 'unique' } end
+  end
+  if a.at_once == 0 or not is_taken(c, a.key_id, a.at_once) then return nil end
+  if a.when_taken == 'reject' or a.when_taken == 'join' then
+    local flow_id = running(c, a.key_id)
+    return { a.when_taken == 'join' and 'joined' or 'run_key_taken', run_id_of(c, flow_id), flow_id, 'running' }
+  end
+  if redis.call('ZCARD', key.ffx_run_key_queue(c, a.key_id)) >= MAX_QUEUED then
+    return { 'run_key_full', '', number.text(MAX_QUEUED), '' }
+  end
+  run.queued, run.cancels = true, a.when_taken == 'cancel'
+  n.start_at = c.now + NEVER_MS
+  return nil
+end
+
+-- Starts a run of a queue now.
+local function start(c, id, flow_id, flow)
+  redis.call('ZREM', key.ffx_run_key_queue(c, id), flow_id)
+  redis.call('ZADD', key.ffx_run_key_open(c, id), c.now_text, flow_id)
+  redis.call('HDEL', key.flow_core(c, flow_id), 'queued')
+  run_start.move_all(c, row.run(c, flow_id), flow, c.now)
+end
+
+local QUEUE_FIELDS = { 'at_once', 'queued', 'public_flow_state', 'start_at', 'deadline_at' }
+
+-- Starts the next runs of a queue as far as there are places.
+local function promote(c, id)
+  local queue_key = key.ffx_run_key_queue(c, id)
+  for _ = 1, RUNS_PER_CALL do
+    local flow_id = redis.call('ZRANGE', queue_key, 0, 0)[1]
+    if not flow_id then return end
+    local flow = record.read(key.flow_core(c, flow_id), QUEUE_FIELDS)
+    if not flow or not flow.queued or flow_record.is_over(flow) then
+      redis.call('ZREM', queue_key, flow_id)
+    elseif redis.call('ZCARD', key.ffx_run_key_open(c, id)) >= (tonumber(flow.at_once) or 1) then
+      return
+    else
+      start(c, id, flow_id, flow)
+    end
+  end
+  redis.call('ZADD', key.ffx_run_keys_due(c), c.now, id)
+  wake.due(c, c.now)
+end
+
+-- Puts a run at the end of the queue of its key.
+local function enqueue(c, id, flow_id)
+  local queue_key = key.ffx_run_key_queue(c, id)
+  local last = redis.call('ZRANGE', queue_key, -1, -1, 'WITHSCORES')
+  redis.call('ZADD', queue_key, number.digits(math.max(c.now, (tonumber(last[2] or nil) or 0) + 1)), flow_id)
+  redis.call('ZADD', key.ffx_run_keys_due(c), 'NX', c.now + CHECK_MS, id)
+  wake.due(c, c.now + CHECK_MS)
+end
+
+-- Cancels the oldest runs of a key, so that another one has a place.
+local function cancel_others(c, run, a, actor)
+  local ids = redis.call('ZRANGE', key.ffx_run_key_open(c, a.key_id), 0, RUNS_PER_CALL - 1)
+  for _, flow_id in ipairs(redis.call('ZRANGE', key.ffx_run_key_queue(c, a.key_id), 0, RUNS_PER_CALL - 1)) do
+    if flow_id ~= run.flow_id then ids[#ids + 1] = flow_id end
+  end
+  for i = 1, math.min(#ids - a.at_once + 1, RUNS_PER_CALL) do
+    local flow = record.read(key.flow_core(c, ids[i]), { 'public_flow_state' })
+    if flow and not flow_record.is_over(flow) then
+      run_stop.cancel(c, ids[i], 'run ' .. run.run_id .. ' of the same key has been started', is_set(actor) and actor or 'client')
+    end
+  end
+end
+
+-- Takes what belongs to a run by its key, when its record and rows have been created.
+function run_key.created(c, run, a, actor)
+  local id = a.key_id
+  if a.unique_for > 0 then
+    local value = number.digits(c.now + a.unique_for) .. ' ' .. run.flow_id .. ' ' .. run.run_id
+    redis.call('SET', key.ffx_run_key_first(c, id), value, 'PX', number.digits(a.unique_for))
+  end
+  if run.queued then
+    enqueue(c, id, run.flow_id)
+  elseif a.at_once > 0 then
+    redis.call('ZADD', key.ffx_run_key_open(c, id), c.now_text, run.flow_id)
+  end
+  if run.cancels then
+    cancel_others(c, run, a, actor)
+    promote(c, id)
+  end
+end
+
+-- A run has ended: its place is free.
+function run_key.ended(c, flow_id, id)
+  redis.call('ZREM', key.ffx_run_key_open(c, id), flow_id)
+  redis.call('ZREM', key.ffx_run_key_queue(c, id), flow_id)
+  promote(c, id)
+end
+
+-- Why a run that has ended may not be open again: the error reply, or nil. `flow` has its run_key_id and at_once.
+function run_key.refuse_reopen(c, flow)
+  local at_once = tonumber(flow.at_once)
+  if not flow.run_key_id or not at_once or not is_taken(c, flow.run_key_id, at_once) then return nil end
+  return reply.err('run_key_taken', run_id_of(c, running(c, flow.run_key_id)))
+end
+
+-- A run that had ended is open again.
+function run_key.reopened(c, flow_id, flow_key)
+  local flow = record.read(flow_key, { 'run_key_id', 'at_once' })
+  if flow and flow.run_key_id and flow.at_once then
+    redis.call('ZADD', key.ffx_run_key_open(c, flow.run_key_id), c.now_text, flow_id)
+  end
+end
+
+-- Takes runs that are over, or gone, off what their key has, and starts those whose turn it is.
+local function check(c, id)
+  for _, set_key in ipairs({ key.ffx_run_key_open(c, id), key.ffx_run_key_queue(c, id) }) do
+    for _, flow_id in ipairs(redis.call('ZRANGE', set_key, 0, RUNS_PER_CALL - 1)) do
+      local flow = record.read(key.flow_core(c, flow_id), { 'closed_at', 'run_key_id' })
+      if not flow or flow.closed_at or flow.run_key_id ~= id then redis.call('ZREM', set_key, flow_id) end
+    end
+  end
+  promote(c, id)
+  if redis.call('EXISTS', key.ffx_run_key_queue(c, id)) == 0 then
+    redis.call('ZREM', key.ffx_run_keys_due(c), id)
+  elseif not c.more then
+    redis.call('ZADD', key.ffx_run_keys_due(c), c.now + CHECK_MS, id)
+  end
+end
+
+-- Checks keys with a queue. Gives how many.
+function run_key.check_due(c)
+  local ids = scan.due(c, key.ffx_run_keys_due(c), KEYS_PER_TICK)
+  for _, id in ipairs(ids) do check(c, id) end
+  if #ids == KEYS_PER_TICK then c.more = true end
+  return #ids
+end
+
+-- Enters a run wherever its record says that it belongs. `flow` has its run_key_id, at_once, queued, created_at, and closed_at. Reports
+-- whether it was not in order.
+function run_key.repair(c, flow_id, flow)
+  local id = flow.run_key_id
+  if not id or not flow.at_once then return false end
+  local open_key, queue_key = key.ffx_run_key_open(c, id), key.ffx_run_key_queue(c, id)
+  local changed
+  if is_set(flow.closed_at) then
+    changed = redis.call('ZREM', open_key, flow_id) + redis.call('ZREM', queue_key, flow_id)
+  elseif flow.queued then
+    changed = redis.call('ZREM', open_key, flow_id) + redis.call('ZADD', queue_key, 'NX', flow.created_at or c.now_text, flow_id)
+      + redis.call('ZADD', key.ffx_run_keys_due(c), 'NX', c.now + CHECK_MS, id)
+  else
+    changed = redis.call('ZREM', queue_key, flow_id) + redis.call('ZADD', open_key, 'NX', flow.created_at or c.now_text, flow_id)
+  end
+  if changed == 0 then return false end
+  redis.call('ZADD', key.ffx_run_keys_due(c), c.now + CHECK_MS, id)
+  wake.due(c, c.now + CHECK_MS)
+  return true
+end
+
+-- The place of a run in the queue of its key, from 1 on; nil when it is in none.
+function run_key.place(c, flow_id, id)
+  local rank = redis.call('ZRANK', key.ffx_run_key_queue(c, id), flow_id)
+  return rank and rank + 1 or nil
+end
+
+-- The run id of the run that a queue waits for.
+function run_key.running(c, id)
+  local flow_id = redis.call('ZRANGE', key.ffx_run_key_open(c, id), 0, 0)[1]
+  return flow_id and run_id_of(c, flow_id) or ''
+end
+
+local MAX_LISTED = 200
+
+-- @record keyed_run flow_id:flow_id run_id:text at:unix_ms
+-- @record counted_start at:unix_ms
+
+local function listed(c, set_key, field)
+  local list = {}
+  for _, flow_id in ipairs(redis.call('ZRANGE', set_key, 0, MAX_LISTED - 1)) do
+    local flow = record.read(key.flow_core(c, flow_id), { 'run_id', field })
+    if flow then list[#list + 1] = { flow_id, flow.run_id or '', flow[field] or '' } end
+  end
+  return list
+end
+
+-- @function ffx_read_run_key
+-- @summary  The runs of a key: those that are open and those in its queue, in their order, the first 200 of each, and how many there
+--           are; the first run within the time of its policy; the run that gathers calls, and when it starts; and the times of the last
+--           starts that are counted.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      run_key_id         run_key_id
+-- @reply    OK now:unix_ms open:list(keyed_run) open_count:int queued:list(keyed_run) queued_count:int first:list(keyed_run) pending:list(keyed_run) starts:list(counted_start)
+function F.ffx_read_run_key(K, A)
+  local c, id = call.open(K.partition), A.run_key_id
+  local open_key, queue_key = key.ffx_run_key_open(c, id), key.ffx_run_key_queue(c, id)
+  local flow_id, run_id = first(c, id)
+  local starts = {}
+  for i, at in ipairs(redis.call('LRANGE', key.ffx_run_key_starts(c, id), 0, MAX_LISTED - 1)) do starts[i] = { at } end
+  return reply.ok(c.now_text, listed(c, open_key, 'start_at'), number.text(redis.call('ZCARD', open_key)),
+    listed(c, queue_key, 'created_at'), number.text(redis.call('ZCARD', queue_key)),
+    flow_id and { { flow_id, run_id, redis.call('HGET', key.flow_core(c, flow_id), 'created_at') or '' } } or {},
+    debounce.pending(c, id), starts)
+end

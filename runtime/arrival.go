@@ -1,0 +1,298 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// Errors of starts by a key, for errors.Is. A *KeyTakenError and a *ThrottledError say more.
+var (
+	// ErrKeyTaken is returned by Start for a run WithKey whose key has as many open runs as it may, and by Rerun.
+	ErrKeyTaken = submit.ErrKeyTaken
+	// ErrThrottled is returned by Start for a run WithThrottle when as many have started as may.
+	ErrThrottled = submit.ErrThrottled
+	// ErrRunQueued is returned by MoveStart for a run that waits in the queue of its key.
+	ErrRunQueued = enginecore.ErrRunQueued
+)
+
+// KeyTakenError says which run has the place of a key. It matches ErrKeyTaken.
+type KeyTakenError = submit.KeyTakenError
+
+// ThrottledError says when the next run may start. It matches ErrThrottled.
+type ThrottledError = submit.ThrottledError
+
+// Bounds of the policies of keys.
+const (
+	// maxKey is the longest key of runs, in bytes.
+	maxKey = 256
+	// maxAtOnce is the most open runs of a key.
+	maxAtOnce = 1000
+	// maxThrottle is the most starts that a throttle counts.
+	maxThrottle = 10_000
+	// maxDebounced is the most inputs that DebounceCollect gathers for one run.
+	maxDebounced = 10_000
+)
+
+// WhenTaken says what becomes of a run whose key has as many open runs as it may.
+type WhenTaken string
+
+// The values of WhenTaken.
+const (
+	// RejectRun does not start the run: Start returns a *KeyTakenError that names a run that is open.
+	RejectRun WhenTaken = "reject"
+	// QueueRun starts the run when its turn comes, in the order of the calls. The run exists, is listed with
+	// RunSummary.Queued, can be cancelled, and its deadline counts from its turn on. Up to 10,000 runs of a key wait;
+	// Start returns ErrTooLarge for more.
+	QueueRun WhenTaken = "queue"
+	// JoinRun starts no run: Start returns the open one, whatever its input is, and Existed reports true.
+	JoinRun WhenTaken = "join"
+	// CancelRunning cancels the oldest runs of the key, also those in its queue, and starts the run when they have
+	// ended: mostly in the same step.
+	CancelRunning WhenTaken = "cancel"
+)
+
+// KeyPolicy says how many runs of a key may be open, and what becomes of others.
+type KeyPolicy struct {
+	// AtOnce is how many runs of the key may be open at a time, up to 1,000; 0 is 1, unless only UniqueFor is set,
+	// when it is any number.
+	AtOnce int
+	// WhenTaken is what becomes of a run for which there is no place. The default is RejectRun.
+	WhenTaken WhenTaken
+	// UniqueFor makes Start return the first run of the key for so long after its start, open or over, instead of
+	// another one. 0 is not at all; at most ten years. A run that was purged meanwhile still counts.
+	UniqueFor time.Duration
+}
+
+// WithKey gives the run a key, such as a customer or a file, by which few runs of the flow are open at a time. The
+// engine judges that in the step that starts the run, so calls that come at once cannot both have the last place. Runs
+// of one flow with one key share its places, whatever their policies are: a run counts the open ones against its own
+// AtOnce, and waits behind those in the queue.
+//
+// The engine chooses the id of the run, so WithKey does not go with WithID, StartAt and StartOrSignal. A flow with more
+// than 256 nodes without upstreams cannot have one. A rerun takes a place again, and fails with ErrKeyTaken without
+// one. In contract mode Start returns ErrNotInContract.
+func WithKey(key string, policy KeyPolicy) StartOption {
+	return startFunc(func(c *startConfig) { c.addArrival("WithKey", key, policy.arrival, policy.check(key)) })
+}
+
+func (p KeyPolicy) check(key string) error {
+	if key == "" {
+		return invalid("key: it is empty")
+	}
+	switch p.WhenTaken {
+	case "", RejectRun, QueueRun, JoinRun, CancelRunning:
+	default:
+		return invalid("key policy: when taken %q: must be reject, queue, join or cancel", string(p.WhenTaken))
+	}
+	if p.AtOnce < 0 || p.AtOnce > maxAtOnce {
+		return invalid("key policy: at once %d: must be 0 to %d", p.AtOnce, maxAtOnce)
+	}
+	return checkSpan("key policy: unique for", p.UniqueFor, true)
+}
+
+func (p KeyPolicy) arrival(a *enginerpc.SubmitArrival) {
+	a.AtOnce, a.WhenTaken, a.UniqueFor = int64(p.AtOnce), string(p.WhenTaken), activityspec.Milliseconds(p.UniqueFor)
+	if a.AtOnce == 0 && (p.UniqueFor == 0 || p.WhenTaken != "") {
+		a.AtOnce = 1
+	}
+	if a.WhenTaken == "" {
+		a.WhenTaken = string(RejectRun)
+	}
+}
+
+// Throttle says how many runs may start within a time.
+type Throttle struct {
+	// Starts is how many runs start in any span of the length Per: 1 to 10,000, and a millisecond to ten
+	// years.
+	Starts int
+	Per    time.Duration
+	// Reject makes Start return a *ThrottledError for a run that would be one too many. By default the run exists, and
+	// starts as soon as it may: see RunDescription.StartsAt.
+	Reject bool
+}
+
+// WithThrottle lets only so many runs of the flow with the key start within a time, in the order of the calls; an empty
+// key is for all runs of the flow that are started with it. A run that is put off counts as a start also when it is
+// cancelled before, or moved by MoveStart.
+//
+// The engine chooses the id of the run, so WithThrottle does not go with WithID, WithKey, StartAt and StartOrSignal. In
+// contract mode Start returns ErrNotInContract.
+func WithThrottle(key string, t Throttle) StartOption {
+	return startFunc(func(c *startConfig) { c.addArrival("WithThrottle", key, t.arrival, t.check()) })
+}
+
+func (t Throttle) check() error {
+	if t.Starts < 1 || t.Starts > maxThrottle {
+		return invalid("throttle: starts %d: must be 1 to %d", t.Starts, maxThrottle)
+	}
+	return checkSpan("throttle: per", t.Per, false)
+}
+
+func (t Throttle) arrival(a *enginerpc.SubmitArrival) {
+	a.Starts, a.Per, a.WhenMany = int64(t.Starts), activityspec.Milliseconds(t.Per), "delay"
+	if t.Reject {
+		a.WhenMany = "reject"
+	}
+}
+
+// checkSpan refuses a time that is not between a millisecond, or zero if that may be, and ten years.
+func checkSpan(name string, d time.Duration, zero bool) error {
+	if zero && d == 0 || d >= time.Millisecond && d <= 10*365*24*time.Hour {
+		return nil
+	}
+	least := "1ms"
+	if zero {
+		least = "0"
+	}
+	return invalid("%s %s: must be %s to 10 years", name, d, least)
+}
+
+// startArrival is what an option says about the key of a run.
+type startArrival struct {
+	option, key string
+	fill        func(*enginerpc.SubmitArrival)
+	// faults are those of all options of this kind.
+	faults []error
+}
+
+func (c *startConfig) addArrival(option, key string, fill func(*enginerpc.SubmitArrival), fault error) {
+	a := &startArrival{option: option, key: key, fill: fill}
+	if c.arrival != nil {
+		a.faults = append(c.arrival.faults, invalid("%s and %s cannot be combined", c.arrival.option, option))
+	}
+	if fault != nil {
+		a.faults = append(a.faults, fault)
+	}
+	if err := engine.CheckText("key", key, maxKey); err != nil {
+		a.faults = append(a.faults, err)
+	}
+	c.arrival = a
+}
+
+// checkArrival returns what of the key of a run does not go with the other options.
+func (c *startConfig) checkArrival() []error {
+	a := c.arrival
+	if a == nil {
+		return nil
+	}
+	faults := a.faults
+	if c.named {
+		faults = append(faults, invalid("WithID and %s cannot be combined: the id follows from the key", a.option))
+	}
+	if !c.startAt.IsZero() {
+		faults = append(faults, invalid("StartAt and %s cannot be combined", a.option))
+	}
+	return faults
+}
+
+// placeRun chooses the id of a run that has none, for a run with a key in the partition of the key, and returns what
+// the engine has to know of that; nil for other runs.
+func (c *Client) placeRun(flowName string, config *startConfig) (*enginerpc.SubmitArrival, error) {
+	a := config.arrival
+	switch {
+	case config.named:
+		return nil, nil
+	case a == nil:
+		config.id = c.submitter.RunIDs.Next(flowName)
+		return nil, nil
+	}
+	if !engine.Has[engine.RunKeys](c.session.Backend) {
+		return nil, fmt.Errorf("flow %s: %s: %w", flowName, a.option, ErrNotInContract)
+	}
+	id, partition, err := c.submitter.KeyOf(flowName, a.key)
+	if err != nil {
+		return nil, err
+	}
+	config.id = c.submitter.RunIDs.NextIn(flowName, partition)
+	arrival := &enginerpc.SubmitArrival{KeyID: id, Key: a.key}
+	a.fill(arrival)
+	return arrival, nil
+}
+
+// refTo returns a reference to the run of a plan that was submitted: to the one that there was instead, if there was.
+func (c *Client) refTo(plan *submit.RunPlan) *RunRef {
+	if plan.Joined != "" {
+		return c.Run(plan.Flow, plan.Joined)
+	}
+	return &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
+}
+
+// KeyState is what the runs of a flow with one key are at.
+type KeyState struct {
+	// Open are the runs that have places, the oldest first, and Queued those that wait for one, in their order: up to
+	// 200 of each. OpenCount and QueuedCount count all.
+	Open, Queued           []KeyedRun
+	OpenCount, QueuedCount int
+	// First is the run that KeyPolicy.UniqueFor makes Start return; nil without one.
+	First *KeyedRun
+	// Debounced is the run that gathers calls of Debounce, with its start; nil without one.
+	Debounced *KeyedRun
+	// Starts are the times of the last starts of WithThrottle, the latest first, up to 200: those that are still to
+	// come, too.
+	Starts []time.Time
+}
+
+// KeyedRun is one of the runs of a key.
+type KeyedRun struct {
+	Run string
+	// At is the start of a run that was put off, or debounced; when a queued or the first run was created; else zero.
+	At time.Time
+}
+
+// RunKey returns what the runs of a flow with a key are at, by one read. A key without runs has the zero state. In
+// contract mode the error is ErrNotInContract.
+func (c *Client) RunKey(ctx context.Context, flowName, key string) (KeyState, error) {
+	state, err := c.runKey(ctx, flowName, key)
+	if err != nil {
+		return KeyState{}, fmt.Errorf("key %q of flow %s: %w", key, flowName, err)
+	}
+	return state, nil
+}
+
+func (c *Client) runKey(ctx context.Context, flowName, key string) (KeyState, error) {
+	store, err := offered[engine.RunKeys](ctx, c)
+	if err != nil {
+		return KeyState{}, err
+	}
+	if err := engine.CheckText("key", key, maxKey); err != nil {
+		return KeyState{}, err
+	}
+	id, partition, err := c.submitter.KeyOf(flowName, key)
+	if err != nil {
+		return KeyState{}, err
+	}
+	reply, err := store.ReadRunKey(ctx, enginerpc.ReadRunKeyCall{Partition: partition, RunKeyID: id})
+	if err != nil {
+		return KeyState{}, err
+	}
+	state := KeyState{
+		Open: keyedRuns(reply.Open), Queued: keyedRuns(reply.Queued), OpenCount: int(reply.OpenCount),
+		QueuedCount: int(reply.QueuedCount), First: keyedRun(reply.First), Debounced: keyedRun(reply.Pending),
+	}
+	for _, start := range reply.Starts {
+		state.Starts = append(state.Starts, start.At)
+	}
+	return state, nil
+}
+
+func keyedRuns(list []enginerpc.KeyedRun) []KeyedRun {
+	var runs []KeyedRun
+	for _, r := range list {
+		runs = append(runs, KeyedRun{Run: r.RunID, At: r.At})
+	}
+	return runs
+}
+
+func keyedRun(list []enginerpc.KeyedRun) *KeyedRun {
+	if runs := keyedRuns(list); len(runs) > 0 {
+		return &runs[0]
+	}
+	return nil
+}

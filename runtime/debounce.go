@@ -1,0 +1,107 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// DebouncePolicy says when a run starts that stands for several calls.
+type DebouncePolicy struct {
+	// Quiet is how long after the last call the run starts: a millisecond to ten years.
+	Quiet time.Duration
+	// AtMost is how long after the first call it starts at the latest, not less than Quiet. Defaults to ten times
+	// Quiet.
+	AtMost time.Duration
+	// MaxInputs is the most inputs that DebounceCollect gathers, up to 10,000. Defaults to 1,000. Debounce does not use
+	// it.
+	MaxInputs int
+}
+
+// defaultInputs is the default of DebouncePolicy.MaxInputs.
+const defaultInputs = 1000
+
+// Debounce starts one run for all calls with a key that come close to each other: the first call creates it, each later
+// one replaces its input and puts its start off, and it starts when no call has come for the time Quiet. All of them
+// return the same run, which is listed with RunSummary.StartsAt, and can be cancelled, or started by MoveStart. The
+// next call begins another one. Each call is one atomic step.
+//
+// What else the options say is that of the first call, but limits and FairBy follow the input. A call with another
+// graph begins another run. The engine chooses the id of the run, so WithID, WithKey, WithThrottle and StartAt are
+// refused.
+//
+// The error is one of Start, also for a flow with more than 256 nodes without upstreams, and for one whose budgets take
+// their keys from the input. In contract mode it wraps ErrNotInContract.
+func Debounce[In, Out any](
+	ctx context.Context, c *Client, def *flow.Definition[In, Out], key string, in In, p DebouncePolicy,
+	opts ...StartOption,
+) (*Run[Out], error) {
+	return Start(ctx, c, def, in, append(opts[:len(opts):len(opts)], p.option("Debounce", key, 0))...)
+}
+
+// DebounceCollect is Debounce for a flow that takes all inputs: those of the calls become the elements of the run's
+// input, in the order of the calls. It needs the codec JSON. When the run has MaxInputs of them, or its input would be
+// larger than MaxInput, the call fails with ErrTooLarge, and the run is as it was.
+func DebounceCollect[In, Out any](
+	ctx context.Context, c *Client, def *flow.Definition[[]In, Out], key string, in In, p DebouncePolicy,
+	opts ...StartOption,
+) (*Run[Out], error) {
+	if def.Codec().Name() != (activity.JSON{}).Name() {
+		return nil, invalid("flow %s: debounce: inputs are collected only with the codec json, not %q", def.Name(),
+			def.Codec().Name())
+	}
+	if p.MaxInputs == 0 {
+		p.MaxInputs = defaultInputs
+	}
+	option := p.option("DebounceCollect", key, p.MaxInputs)
+	return Start(ctx, c, def, []In{in}, append(opts[:len(opts):len(opts)], option)...)
+}
+
+// option is the start option of a call.
+func (p DebouncePolicy) option(name, key string, inputs int) StartOption {
+	if p.AtMost == 0 {
+		p.AtMost = 10 * p.Quiet
+	}
+	return startFunc(func(c *startConfig) {
+		c.addArrival(name, key, func(a *enginerpc.SubmitArrival) {
+			a.CallID = uuid.NewString()
+			a.Quiet, a.AtMost = activityspec.Milliseconds(p.Quiet), activityspec.Milliseconds(p.AtMost)
+			a.MaxInputs = int64(inputs)
+		}, p.check(key))
+	})
+}
+
+func (p DebouncePolicy) check(key string) error {
+	if key == "" {
+		return invalid("key: it is empty")
+	}
+	if err := checkSpan("debounce: quiet", p.Quiet, false); err != nil {
+		return err
+	}
+	if p.AtMost < p.Quiet || p.AtMost > maxStartDelay {
+		return invalid("debounce: at most %s: must be quiet, %s, to 10 years", p.AtMost, p.Quiet)
+	}
+	if p.MaxInputs < 0 || p.MaxInputs > maxDebounced {
+		return invalid("debounce: max inputs %d: must be 0 to %d", p.MaxInputs, maxDebounced)
+	}
+	return nil
+}
+
+// setArrival gives a plan its arrival.
+func setArrival(plan *submit.RunPlan, a *enginerpc.SubmitArrival) error {
+	if a == nil {
+		return nil
+	}
+	if err := plan.SetArrival(*a); err != nil {
+		return fmt.Errorf("start run: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,293 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// traced counts how often its nodes run, by node.
+type traced struct {
+	mu    sync.Mutex
+	ran   map[string]int
+	fails map[string]bool
+	act   *activity.Activity[string, string]
+	join  *activity.Activity[[]string, string]
+}
+
+func newTraced() *traced {
+	tr := &traced{ran: map[string]int{}, fails: map[string]bool{}}
+	run := func(ctx context.Context, in string) (string, error) {
+		info, _ := activity.Info(ctx)
+		tr.mu.Lock()
+		defer tr.mu.Unlock()
+		tr.ran[info.Node]++
+		if tr.fails[info.Node] {
+			return "", activity.NonRetryable(errors.New("told to fail"))
+		}
+		return info.Node + "(" + in + ")", nil
+	}
+	tr.act = activity.New("trace", run)
+	tr.join = activity.New("join", func(ctx context.Context, in []string) (string, error) { return run(ctx, strings.Join(in, "+")) })
+	return tr
+}
+
+// take returns what has run since the last call.
+func (tr *traced) take() map[string]int {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	ran := tr.ran
+	tr.ran = map[string]int{}
+	return ran
+}
+
+func (tr *traced) fail(node string, fails bool) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.fails[node] = fails
+}
+
+// diamond is in → left, right → end, and a handler of failures of left.
+func (tr *traced) diamond(t *testing.T) *flow.Definition[string, string] {
+	t.Helper()
+	f := flow.New[string, string]("diamond")
+	in := flow.Node(f, "in", tr.act, f.Input())
+	left := flow.Node(f, "left", tr.act, in)
+	right := flow.Node(f, "right", tr.act, in)
+	end := flow.Node(f, "end", tr.join, flow.List(left, right))
+	flow.Node(f, "undo", tr.act, flow.Const("undo"), flow.OnFailure(left))
+	flow.Return(f, end)
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+func forkResult(t *testing.T, def *flow.Definition[string, string], ref *runtime.RunRef) string {
+	t.Helper()
+	run, err := runtime.Attach(ref, def)
+	require.NoError(t, err)
+	result, err := run.Result(enginetest.Context(t))
+	require.NoError(t, err)
+	return result
+}
+
+// A fork runs what its options select and what depends on it, and keeps the results of the rest.
+func TestFork(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx, tr := enginetest.Context(t), newTraced()
+		def := tr.diamond(t)
+		b.Worker(t, []activity.Handler{tr.act, tr.join})
+		run, err := runtime.Start(ctx, b.Client, def, "x", runtime.WithID("origin"))
+		require.NoError(t, err)
+		require.Equal(t, "end(left(in(x))+right(in(x)))", forkResult(t, def, run.RunRef))
+		require.Equal(t, map[string]int{"in": 1, "left": 1, "right": 1, "end": 1}, tr.take())
+
+		_, err = run.Fork(ctx)
+		require.ErrorIs(t, err, runtime.ErrNothingToRerun)
+		for name, c := range map[string]struct {
+			opts   []runtime.StartOption
+			result string
+			ran    map[string]int
+		}{
+			"from":   {[]runtime.StartOption{runtime.ForkFrom("right")}, "end(left(in(x))+right(in(x)))", map[string]int{"right": 1, "end": 1}},
+			"input":  {[]runtime.StartOption{runtime.ForkInput("y")}, "end(left(in(y))+right(in(y)))", map[string]int{"in": 1, "left": 1, "right": 1, "end": 1}},
+			"result": {[]runtime.StartOption{runtime.ForkResult("left", "given")}, "end(given+right(in(x)))", map[string]int{"end": 1}},
+			"both": {
+				[]runtime.StartOption{runtime.ForkResult("left", "given"), runtime.ForkFrom("right"), runtime.WithTag("test.tag", "a")},
+				"end(given+right(in(x)))", map[string]int{"right": 1, "end": 1},
+			},
+		} {
+			fork, err := run.Fork(ctx, append(c.opts, runtime.WithID(name))...)
+			require.NoError(t, err, name)
+			require.Equal(t, c.result, forkResult(t, def, fork), name)
+			require.Equal(t, c.ran, tr.take(), name)
+			d, err := fork.Describe(ctx)
+			require.NoError(t, err)
+			require.Equal(t, "origin", d.ForkedFrom)
+			require.Equal(t, runtime.RunSucceeded, d.State)
+			for _, n := range d.Nodes {
+				if n.State == runtime.NodeSucceeded {
+					require.Equal(t, c.ran[n.Name], n.Attempts, n.Name)
+				}
+			}
+			again, err := run.Fork(ctx, append(c.opts, runtime.WithID(name))...)
+			require.NoError(t, err)
+			require.Equal(t, name, again.ID())
+			require.Empty(t, tr.take())
+		}
+		_, err = run.Fork(ctx, runtime.WithID("from"), runtime.ForkFrom("left"))
+		require.ErrorIs(t, err, runtime.ErrRunConflict)
+		var forks []string
+		for f, err := range run.Forks(ctx) {
+			require.NoError(t, err)
+			forks = append(forks, f.Run)
+		}
+		require.ElementsMatch(t, []string{"from", "input", "result", "both"}, forks)
+		fork := b.Client.Run("diamond", "result")
+		diff, err := runtime.DiffRuns(ctx, run.RunRef, fork)
+		require.NoError(t, err)
+		require.False(t, diff.Same())
+		require.Equal(t, []bool{false, true, false}, []bool{diff.Input, diff.Result, diff.Graph})
+		require.Equal(t, "origin", diff.B.ForkedFrom)
+		for _, n := range diff.Nodes {
+			require.Equal(t, n.Name == "left" || n.Name == "end", n.Differs(), n.Name)
+		}
+		diff, err = runtime.DiffRuns(ctx, run.RunRef, b.Client.Run("diamond", "from"))
+		require.NoError(t, err)
+		require.True(t, diff.Same())
+		second, err := fork.Fork(ctx, runtime.ForkFrom("end"))
+		require.NoError(t, err)
+		require.Equal(t, "end(given+right(in(x)))", forkResult(t, def, second))
+		require.Equal(t, map[string]int{"end": 1}, tr.take())
+		require.NoError(t, fork.Rerun(ctx, runtime.RerunAll()))
+		require.Equal(t, "end(left(in(x))+right(in(x)))", forkResult(t, def, fork))
+		b.Settle(t)
+	})
+}
+
+// A fork of a failed run runs what had failed, or goes on with a result that is given instead; one of a run that is open
+// runs what is open there.
+func TestForkUnfinished(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx, tr := enginetest.Context(t), newTraced()
+		def := tr.diamond(t)
+		tr.fail("left", true)
+		worker := b.Worker(t, []activity.Handler{tr.act, tr.join})
+		run, err := runtime.Start(ctx, b.Client, def, "x")
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		require.Equal(t, map[string]int{"in": 1, "left": 1, "right": 1, "undo": 1}, tr.take())
+		byHand, err := run.Fork(ctx, runtime.ForkResult("left", "by hand"))
+		require.NoError(t, err)
+		require.Equal(t, "end(by hand+right(in(x)))", forkResult(t, def, byHand))
+		require.Equal(t, map[string]int{"end": 1}, tr.take())
+		tr.fail("left", false)
+		fork, err := run.Fork(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "end(left(in(x))+right(in(x)))", forkResult(t, def, fork))
+		require.Equal(t, map[string]int{"left": 1, "end": 1}, tr.take())
+		require.NoError(t, worker.Stop())
+
+		open, err := runtime.Start(ctx, b.Client, def, "z")
+		require.NoError(t, err)
+		copied, err := open.Fork(ctx)
+		require.NoError(t, err)
+		require.NoError(t, open.Cancel(ctx, "its fork goes on"))
+		b.Worker(t, []activity.Handler{tr.act, tr.join})
+		require.Equal(t, "end(left(in(z))+right(in(z)))", forkResult(t, def, copied))
+		b.Settle(t)
+	})
+}
+
+// Joins, waitpoints, maps and sub-flows that had succeeded are kept like other nodes.
+func TestForkKinds(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx, tr := enginetest.Context(t), newTraced()
+		inner := flow.New[string, string]("inner")
+		flow.Return(inner, flow.Node(inner, "step", tr.act, inner.Input()))
+		sub, err := inner.Build()
+		require.NoError(t, err)
+		f := flow.New[string, string]("kinds")
+		asked := flow.Waitpoint[string](f, "asked")
+		below := flow.Sub(f, "below", sub, f.Input())
+		each := flow.Map(f, "each", tr.act, flow.Const([]string{"1", "2"}))
+		all := flow.Node(f, "all", tr.join, each)
+		end := flow.Node(f, "end", tr.join, flow.List(asked, below, all))
+		flow.Return(f, end)
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.Worker(t, []activity.Handler{tr.act, tr.join})
+		b.Keeper(t)
+		run, err := runtime.Start(ctx, b.Client, def, "x")
+		require.NoError(t, err)
+		_, err = run.SignalWait(ctx, runtime.WaitName{Node: "asked"}, runtime.Signal{Name: "a", Payload: "yes"})
+		require.NoError(t, err)
+		want := forkResult(t, def, run.RunRef)
+		tr.take()
+		fork, err := run.Fork(ctx, runtime.ForkFrom("end"))
+		require.NoError(t, err)
+		require.Equal(t, want, forkResult(t, def, fork))
+		require.Equal(t, map[string]int{"end": 1}, tr.take())
+		other := flow.New[string, string]("kinds")
+		kept := flow.Node(other, "all", tr.act, other.Input())
+		flow.Return(other, flow.Node(other, "more", tr.act, kept))
+		changed, err := other.Build()
+		require.NoError(t, err)
+		later, err := runtime.Start(ctx, b.Client, changed, "x")
+		require.NoError(t, err)
+		forkResult(t, changed, later.RunRef)
+		tr.take()
+		diff, err := runtime.DiffRuns(ctx, run.RunRef, later.RunRef)
+		require.NoError(t, err)
+		require.True(t, diff.Graph)
+		nodes := map[string]runtime.NodeDiff{}
+		for _, n := range diff.Nodes {
+			nodes[n.Name] = n
+		}
+		require.Equal(t, []string{"activity", "input", "upstreams"}, nodes["all"].Graph)
+		require.Nil(t, nodes["below"].B)
+		require.Nil(t, nodes["more"].A)
+		fork, err = run.Fork(ctx, runtime.ForkFrom("below"))
+		require.NoError(t, err)
+		require.Equal(t, want, forkResult(t, def, fork))
+		require.Equal(t, map[string]int{"step": 1, "end": 1}, tr.take())
+		b.Settle(t)
+	})
+}
+
+// What cannot be is refused before anything is written.
+func TestForkMisuse(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx, tr := enginetest.Context(t), newTraced()
+		def := tr.diamond(t)
+		run, err := runtime.Start(ctx, b.Client, def, "x")
+		require.NoError(t, err)
+		_, err = runtime.Start(ctx, b.Client, def, "x", runtime.ForkFrom("end"))
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		require.ErrorContains(t, err, "options of RunRef.Fork")
+		_, err = run.Fork(ctx, runtime.ForkFrom("nowhere"))
+		require.ErrorIs(t, err, runtime.ErrUnknownNode)
+		_, err = run.Fork(ctx, runtime.ForkResult("end", "a"), runtime.ForkFrom("left"))
+		require.ErrorContains(t, err, "node end runs again, since it depends on what does")
+		_, err = run.Fork(ctx, runtime.ForkInput(func() {}))
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		_, err = run.Fork(ctx, runtime.WithKey("k", runtime.KeyPolicy{}))
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		_, err = b.Client.Run("diamond", "none").Fork(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		wide := flow.New[string, string]("wide")
+		var last flow.Ref[string]
+		for n := range 258 {
+			last = flow.Node(wide, fmt.Sprint("n", n), tr.act, wide.Input())
+		}
+		flow.Return(wide, last)
+		large, err := wide.Build()
+		require.NoError(t, err)
+		b.Worker(t, []activity.Handler{tr.act, tr.join})
+		many, err := runtime.Start(ctx, b.Client, large, "x")
+		require.NoError(t, err)
+		forkResult(t, large, many.RunRef)
+		_, err = many.Fork(ctx, runtime.ForkFrom("n0"))
+		require.ErrorIs(t, err, runtime.ErrTooLarge)
+		require.ErrorContains(t, err, "would keep 257 nodes, at most 256")
+		fork, err := many.Fork(ctx, runtime.ForkFrom("n0", "n1"))
+		require.NoError(t, err)
+		forkResult(t, large, fork)
+		b.Settle(t)
+	})
+}

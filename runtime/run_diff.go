@@ -1,0 +1,215 @@
+package runtime
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+)
+
+// RunDiff compares two runs, of the same flow or of two.
+type RunDiff struct {
+	// A and B are the runs, with their inputs and results.
+	A, B RunSide
+	// Input, Result and Graph report whether the inputs, the results and the graphs differ.
+	Input, Result, Graph bool
+	// Nodes are all nodes of both, those of A in the order of their declaration, and then those that only B has.
+	Nodes []NodeDiff
+}
+
+// RunSide is one of the runs of a RunDiff.
+type RunSide struct {
+	Flow, Run     string
+	State         RunState
+	Input, Result *describe.Value
+	// ForkedFrom is the id of the run that this one is a fork of; empty for other runs.
+	ForkedFrom string
+	// Took is the time from the creation to the end; zero while the run is open.
+	Took time.Duration
+}
+
+// NodeDiff compares a node of two runs.
+type NodeDiff struct {
+	Name string
+	// A and B are what became of the node in the runs; nil where the graph does not have it.
+	A, B *NodeSide
+	// State, Result and Reason report whether these differ. Values of which only the beginning was read differ if that
+	// or their sizes do.
+	State, Result, Reason bool
+	// Graph names what differs in the declaration: "activity", "kind", "input", "upstreams", "join" or "options"; empty
+	// for a node that only one of them has.
+	Graph []string
+}
+
+// NodeSide is a node in one of the runs of a RunDiff.
+type NodeSide struct {
+	State    NodeState
+	Attempts int
+	// Took is the time from the first attempt to the end; zero for a node that did not run, or has not ended.
+	Took   time.Duration
+	Result *describe.Value
+	// Reason is the last failure, or why the node was cancelled.
+	Reason string
+}
+
+// Differs reports whether the node is in one of the runs alone, or anything but times and attempts differs.
+func (n *NodeDiff) Differs() bool {
+	return n.A == nil || n.B == nil || n.State || n.Result || n.Reason || len(n.Graph) > 0
+}
+
+// Same reports whether the runs have the same graph, input and result, and nothing of their nodes differs but times and
+// attempts.
+func (d *RunDiff) Same() bool {
+	return !d.Input && !d.Result && !d.Graph && d.A.State == d.B.State &&
+		!slices.ContainsFunc(d.Nodes, func(n NodeDiff) bool { return n.Differs() })
+}
+
+// diffValueBytes is how much of each value is read and compared.
+const diffValueBytes = 64 << 10
+
+// DiffRuns compares two runs by what they are at present: graphs, inputs, and of each node state, result, failure and
+// duration. Of each value it reads 64 KiB. Changes during the call may be included in part. The error wraps
+// ErrRunNotFound when there is no such run.
+func DiffRuns(ctx context.Context, a, b *RunRef) (*RunDiff, error) {
+	first, err := a.describeWhole(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("compare runs: %w", err)
+	}
+	second, err := b.describeWhole(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("compare runs: %w", err)
+	}
+	return diffOf(first, second), nil
+}
+
+// describeWhole describes a run with values, page by page.
+func (r *RunRef) describeWhole(ctx context.Context) (*RunDescription, error) {
+	var whole *RunDescription
+	for cursor := ""; ; {
+		page, err := r.Describe(ctx, describe.Page(cursor, describe.MaxPage), describe.Values(diffValueBytes))
+		if err != nil {
+			return nil, err
+		}
+		if whole == nil {
+			whole = page
+		} else {
+			whole.Nodes = append(whole.Nodes, page.Nodes...)
+		}
+		if cursor = page.Next; cursor == "" {
+			return whole, nil
+		}
+	}
+}
+
+func diffOf(a, b *RunDescription) *RunDiff {
+	d := &RunDiff{A: sideOf(a), B: sideOf(b)}
+	d.Input, d.Result = valuesDiffer(d.A.Input, d.B.Input), valuesDiffer(d.A.Result, d.B.Result)
+	others := make(map[string]*NodeDescription, len(b.Nodes))
+	for i := range b.Nodes {
+		others[b.Nodes[i].Name] = &b.Nodes[i]
+	}
+	for i := range a.Nodes {
+		name := a.Nodes[i].Name
+		d.Nodes = append(d.Nodes, diffNode(name, &a.Nodes[i], others[name], a.specs[name], b.specs[name]))
+		delete(others, name)
+	}
+	for i := range b.Nodes {
+		if name := b.Nodes[i].Name; others[name] != nil {
+			d.Nodes = append(d.Nodes, diffNode(name, nil, &b.Nodes[i], nil, b.specs[name]))
+		}
+	}
+	if a.graph != nil && b.graph != nil {
+		d.Graph = a.graph.Hash() != b.graph.Hash()
+	}
+	return d
+}
+
+func sideOf(d *RunDescription) RunSide {
+	return RunSide{
+		Flow: d.Flow, Run: d.Run, State: d.State, Input: d.Input, Result: d.Result, ForkedFrom: d.ForkedFrom,
+		Took: between(d.CreatedAt, d.ClosedAt),
+	}
+}
+
+// between returns the time from one moment to another; zero without one of them.
+func between(from, to time.Time) time.Duration {
+	if from.IsZero() || to.IsZero() {
+		return 0
+	}
+	return to.Sub(from)
+}
+
+func diffNode(name string, a, b *NodeDescription, was, is *flowgraph.Node) NodeDiff {
+	d := NodeDiff{Name: name, A: nodeSide(a), B: nodeSide(b)}
+	if a == nil || b == nil {
+		return d
+	}
+	d.State, d.Reason = a.State != b.State, a.Reason != b.Reason
+	d.Result = valuesDiffer(a.Result, b.Result)
+	if was != nil && is != nil {
+		d.Graph = declarationDiff(was, is)
+	}
+	return d
+}
+
+func nodeSide(n *NodeDescription) *NodeSide {
+	if n == nil {
+		return nil
+	}
+	return &NodeSide{
+		State: n.State, Attempts: n.Attempts, Took: between(n.StartedAt, n.CompletedAt), Result: n.Result,
+		Reason: n.Reason,
+	}
+}
+
+// declarationDiff names what differs between two declarations of a node.
+func declarationDiff(a, b *flowgraph.Node) []string {
+	var differs []string
+	for _, part := range []struct {
+		name string
+		a, b any
+	}{
+		{"activity", a.Activity, b.Activity},
+		{"kind", [3]any{a.Map, subHash(a), a.Wait}, [3]any{b.Map, subHash(b), b.Wait}},
+		{"input", a.Input, b.Input},
+		{"upstreams", a.Upstreams, b.Upstreams},
+		{"join", a.Join, b.Join},
+		{"options", [3]any{a.Options, a.Tags, a.Codec}, [3]any{b.Options, b.Tags, b.Codec}},
+	} {
+		if !reflect.DeepEqual(part.a, part.b) {
+			differs = append(differs, part.name)
+		}
+	}
+	return differs
+}
+
+func subHash(n *flowgraph.Node) string {
+	if n.Sub == nil {
+		return ""
+	}
+	return n.Sub.Hash()
+}
+
+// valuesDiffer reports whether two values differ, as far as they were read. The text of JSON does not matter.
+func valuesDiffer(a, b *describe.Value) bool {
+	if a == nil || b == nil {
+		return a != b
+	}
+	if a.Codec == b.Codec && a.Size == b.Size && bytes.Equal(a.Data, b.Data) {
+		return false
+	}
+	if a.Truncated || b.Truncated || a.JSON() == nil || b.JSON() == nil {
+		return true
+	}
+	var x, y any
+	if json.Unmarshal(a.Data, &x) != nil || json.Unmarshal(b.Data, &y) != nil {
+		return true
+	}
+	return !reflect.DeepEqual(x, y)
+}
