@@ -105,8 +105,10 @@ func (c *Client) startConfigOf(opts []StartOption) (startConfig, error) {
 	return config, errors.Join(faults...)
 }
 
-// WithID sets the run id, which is unique within a namespace and flow. If a run with that id, the same graph and the
-// same input exists, Start returns it, whether it is open or over. An id is valid UTF-8 of 1 to 256 bytes without
+// WithID sets the run id, which is unique within a namespace and flow. If a run with that id, a graph of the same
+// structure and the same input exists, Start returns it, whether it is open or over. The structure of a graph is its
+// nodes with their activities, waits, edges, joins and inputs. The rest are options, such as retry policies, timeouts,
+// priorities, lanes, limits and tags: the run that exists keeps those with which it was started. An id is valid UTF-8 of 1 to 256 bytes without
 // control characters. Defaults to a random UUID.
 //
 // The id of a child run consists of the flow, the id and the node of its parent, separated by "/", such as

@@ -128,20 +128,20 @@ type SubmitReply struct {
 // come with ffx_put_graph; where the partition does not have it, nothing is written. The outcomes
 // stand in the order of the runs: OK, ALREADY_SATISFIED, or why a run is not created, which changes
 // nothing of the others: `flow_purging`; `flow_id_conflict`, with what is different (graph, input,
-// parent); `purged`, of a fire whose run has been; `fire_too_late`, with the time until which it might
-// have been and the present one. Tags of a run of its own are all that it has; `own_tags`, `limits`,
-// `budgets` and `parents` name their run by its place, from 1, and limits their node by its ordinal.
-// Budgets that a run brings replace those of its graph. `retention` is how long runs are kept after
-// their end (ms): one time for all outcomes, or four, for success, failed, cancelled and expired; a
-// negative time, and none, is for ever. Runs with a `fair_key` take turns with those of other keys in
-// their lanes. With `start_at`, nothing of the runs is eligible before that time, from which their
-// deadline counts. A run that a schedule starts brings the one fire that it is of: a fire creates one
-// run at most, also when that run has been purged, and none after `start_before`. Of many roots, one
-// call releases some: `more` says that the same call again releases others. Those that nobody asks for
-// are released by the keeper. With `priority`, the run has that one, which its child runs inherit; the
-// graph's nodes have it already. A signal goes to a wait of its run as by ffx_signal_node, in the same
-// step, also to a run that there is, whose graph and input are not compared then; `signals` says how
-// that went, with the error's code.
+// graph and input, parent); `purged`, of a fire whose run has been; `fire_too_late`, with the time
+// until which it might have been and the present one. Tags of a run of its own are all that it has;
+// `own_tags`, `limits`, `budgets` and `parents` name their run by its place, from 1, and limits their
+// node by its ordinal. Budgets that a run brings replace those of its graph. `retention` is how long
+// runs are kept after their end (ms): one time for all outcomes, or four, for success, failed,
+// cancelled and expired; a negative time, and none, is for ever. Runs with a `fair_key` take turns
+// with those of other keys in their lanes. With `start_at`, nothing of the runs is eligible before
+// that time, from which their deadline counts. A run that a schedule starts brings the one fire that
+// it is of: a fire creates one run at most, also when that run has been purged, and none after
+// `start_before`. Of many roots, one call releases some: `more` says that the same call again releases
+// others. Those that nobody asks for are released by the keeper. With `priority`, the run has that
+// one, which its child runs inherit; the graph's nodes have it already. A signal goes to a wait of its
+// run as by ffx_signal_node, in the same step, also to a run that there is, whose graph and input are
+// not compared then; `signals` says how that went, with the error's code.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrGraphUnknown, ErrFlowPurging, ErrFlowIDConflict, ErrFireTooLate, ErrInvalidInput,

@@ -87,6 +87,9 @@ func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []i
 	for i, result := range s.Starts.Start(ctx, StartKeyOf(together[0]), together) {
 		plan, outcome := together[i], &outcomes[at[i]]
 		outcome.Existed, outcome.Err = result.existed, result.err
+		if outcome.Err != nil {
+			outcome.Existed, outcome.Err = s.settleConflict(ctx, plan, outcome.Err)
+		}
 		if outcome.Existed || outcome.Err != nil {
 			s.Completions.Untrack(plan.FlowID)
 		}

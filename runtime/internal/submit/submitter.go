@@ -86,6 +86,9 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 			existed, err = s.Send(ctx, plan)
 		}
 	}
+	if err != nil {
+		existed, err = s.settleConflict(ctx, plan, err)
+	}
 	return existed, err
 }
 
@@ -158,8 +161,7 @@ func (s *Submitter) sendSteps(ctx context.Context, plan *RunPlan) (existed bool,
 func submitError(plan *RunPlan, err error) error {
 	var refusal *enginecore.Error
 	if errors.As(err, &refusal) && refusal.Code == enginecore.ErrFlowIDConflict {
-		return fmt.Errorf("start run %s of flow %s: %w: it has another %s", plan.Run, plan.Flow, engine.ErrRunConflict,
-			refusal.Detail("what"))
+		return conflict(plan, refusal.Detail("what"))
 	}
 	return fmt.Errorf("start run %s of flow %s: %w", plan.Run, plan.Flow, err)
 }
