@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "290-f0fede127af37805"
+const build = "291-e589c8067a42ea4a"

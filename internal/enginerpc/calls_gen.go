@@ -846,6 +846,8 @@ type FlowFailure struct {
 	Reason      string
 	Category    string
 	Tolerated   bool
+	// Details: optional.
+	Details []byte
 }
 
 func decodeFlowFailure(r *fields, out *FlowFailure) {
@@ -857,6 +859,9 @@ func decodeFlowFailure(r *fields, out *FlowFailure) {
 	out.Reason = textValue[string](r, "reason")
 	out.Category = textValue[string](r, "category")
 	out.Tolerated = boolValue(r, "tolerated")
+	if r.left() > 0 {
+		out.Details = bytesValue(r, "details")
+	}
 }
 
 // FlowEvent is an element of replies or calls.

@@ -369,10 +369,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult"}},
 		{"ffx2_fail", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, FailCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16, Stack: "stack of test"})
+			return Wire(k, FailCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16, Stack: "stack of test", Details: []byte("\x00\xff\r\ndetails")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "14", "reason of test", "category of test", "1", "1500", "16", "stack of test"}},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "14", "reason of test", "category of test", "1", "1500", "16", "stack of test", "\x00\xff\r\ndetails"}},
 		{"ffx2_release", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReleaseCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Reason: "reason of test"})
 		},
@@ -1406,11 +1406,11 @@ func goldenReplies() []goldenReply {
 		{"ffx2_read_values OK", []any{1, "OK", "1", "11", "\x00\xff\r\ninput", []any{[]any{"state of test", "1", "5", "\x00\xff\r\npart"}, []any{"state of test", "1", "5", "\x00\xff\r\npart"}}},
 			func(m message) (any, error) { return decodeReply(ReadValuesCall{}.info(), m, ReadValuesCall{}.decode) },
 			ReadValuesReply{Status: StatusOK, HasInput: true, InputSize: 11, Input: []byte("\x00\xff\r\ninput"), Executions: []ReadValue{{State: "state of test", Has: true, Size: 5, Part: []byte("\x00\xff\r\npart")}, {State: "state of test", Has: true, Size: 5, Part: []byte("\x00\xff\r\npart")}}}},
-		{"ffx2_flow_failures OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1"}}},
+		{"ffx2_flow_failures OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1", "\x00\xff\r\ndetails"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1", "\x00\xff\r\ndetails"}}},
 			func(m message) (any, error) {
 				return decodeReply(FlowFailuresCall{}.info(), m, FlowFailuresCall{}.decode)
 			},
-			FlowFailuresReply{Status: StatusOK, NextCursor: "next_cursor of test", Failures: []FlowFailure{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Tolerated: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Tolerated: true}}}},
+			FlowFailuresReply{Status: StatusOK, NextCursor: "next_cursor of test", Failures: []FlowFailure{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Tolerated: true, Details: []byte("\x00\xff\r\ndetails")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Tolerated: true, Details: []byte("\x00\xff\r\ndetails")}}}},
 		{"ffx2_read_inputs OK", []any{1, "OK", "next_cursor of test", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}},
 			func(m message) (any, error) { return decodeReply(ReadInputsCall{}.info(), m, ReadInputsCall{}.decode) },
 			ReadInputsReply{Status: StatusOK, NextCursor: "next_cursor of test", Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}}},
@@ -1780,6 +1780,12 @@ func bytesCalls() []bytesCall {
 		{"ffx2_complete result", 4, func(k Keys, b []byte) ([]string, error) {
 			c := CompleteCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
 			c.Result = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
+		{"ffx2_fail details", 11, func(k Keys, b []byte) ([]string, error) {
+			c := FailCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16, Stack: "stack of test", Details: []byte("\x00\xff\r\ndetails")}
+			c.Details = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},

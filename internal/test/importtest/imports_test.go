@@ -19,14 +19,14 @@ const module = "github.com/flowfabric/flowfabric-go"
 var mayImport = map[string][]string{
 	// What users declare and write. It compiles without the engine.
 	"flow":                  {"activity", "internal/activityspec", "internal/flowgraph"},
-	"activity":              {"internal/activitycontext", "internal/activityspec", "internal/recordtext"},
+	"activity":              {"internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
 	"activity/activitytest": {"activity", "internal/activitycontext"},
 
 	// The API on top of the rooms of runtime.
 	"runtime": {
 		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext", "internal/activityspec",
-		"internal/enginelink", "internal/enginerpc", "internal/flowgraph", "internal/keepertask", "internal/recordtext",
-		"internal/timetable", "lua", "runtime/auditlog", "runtime/bulk", "runtime/internal/admission", "runtime/internal/bulkjob",
+		"internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/keepertask",
+		"internal/recordtext", "internal/timetable", "lua", "runtime/auditlog", "runtime/bulk", "runtime/internal/admission", "runtime/internal/bulkjob",
 		"runtime/internal/contractmode",
 		"runtime/inspection", "runtime/internal/answer", "runtime/internal/engine", "runtime/internal/explain", "runtime/internal/inspect",
 		"runtime/internal/keeper", "runtime/internal/partitionmerge", "runtime/internal/queryurl", "runtime/internal/runsearch", "runtime/internal/schedule", "runtime/internal/submit",
@@ -102,10 +102,10 @@ var mayImport = map[string][]string{
 	},
 	"runtime/internal/submit": {
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",
-		"internal/valueschema", "runtime/internal/engine",
+		"internal/errordetail", "internal/valueschema", "runtime/internal/engine",
 	},
 	"runtime/internal/engine": {
-		"activity", "enginecore", "enginecore/embedded", "internal/activityspec", "internal/enginerpc", "internal/flowgraph", "internal/hashrecord",
+		"activity", "enginecore", "enginecore/embedded", "internal/activityspec", "internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/hashrecord",
 		"internal/recordtext", "runtime/fleet", "runtime/runevent",
 	},
 	"runtime/internal/dispatch": {"enginecore", "internal/enginerpc", "internal/stablehash"},
@@ -147,6 +147,7 @@ var mayImport = map[string][]string{
 	"internal/flowgraph":       {"activity", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
 	"internal/keepertask":      {},
+	"internal/errordetail":     {"internal/recordtext"},
 	"internal/recordtext":      {},
 	"internal/stablehash":      {},
 	"internal/timetable":       {},

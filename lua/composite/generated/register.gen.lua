@@ -388,6 +388,7 @@ redis.register_function{ function_name = 'ffx2_fail', flags = { 'allow-oom' }, c
     retry_after = args[9],
     jitter_permille = args[10],
     stack = args[11],
+    details = args[12],
   }))
 end }
 

@@ -143,11 +143,11 @@ function F.ffx_read_values(K, A)
   return reply.ok(has, size, part, out)
 end
 
--- @record flow_failure execution_id:execution_id node:text outcome:text ended_at:unix_ms attempts:int reason:text category:text tolerated:bool
+-- @record flow_failure execution_id:execution_id node:text outcome:text ended_at:unix_ms attempts:int reason:text category:text tolerated:bool details:bytes?
 
 local FAILURE_FIELDS = {
   'terminal_outcome', 'execution_id', 'node', 'completed_at', 'total_attempt_count', 'failure_reason', 'failure_category',
-  'cancellation_reason', 'absorbed',
+  'cancellation_reason', 'absorbed', 'failure_details',
 }
 
 -- Whether the end of a member is a failure of its own: it did not end with its flow, and no join cancelled it.
@@ -187,7 +187,7 @@ function F.ffx_flow_failures(K, A)
       failures[#failures + 1] = {
         execution_id, core.node or execution_id, outcome, core.completed_at or '', core.total_attempt_count or '0',
         (cancelled and core.cancellation_reason or core.failure_reason) or '', not cancelled and core.failure_category or '',
-        is_set(core.absorbed) and not flow.joins_impossible and '1' or '0',
+        is_set(core.absorbed) and not flow.joins_impossible and '1' or '0', not cancelled and core.failure_details or '',
       }
     end
   end

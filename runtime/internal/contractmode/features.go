@@ -81,6 +81,11 @@ var Features = []Feature{
 		"issue_claim_grant claim_execution claim_resumed_execution " +
 			"renew_lease complete_execution fail_execution",
 	},
+	{
+		"details of errors; retries by category and time", Served,
+		"a tag of the execution; the worker decides on retries",
+		"set_execution_tags",
+	},
 	{"take-over of lost executions", Served, "", "issue_reclaim_grant reclaim_execution"},
 	{
 		"grants (WorkerConfig.ClaimThrough, Worker.NextGranted)", Served,

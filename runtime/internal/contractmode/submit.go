@@ -36,6 +36,8 @@ const (
 	// has resumed.
 	tagWait    = contractTags + "wait"
 	tagResumed = contractTags + "resumed."
+	// tagDetails is on executions that failed with details: the attempt, a colon, and the details.
+	tagDetails = contractTags + "failure_details"
 )
 
 // heldUntil is the time until which members are delayed while their flow is being submitted: in effect, for ever.
