@@ -28,6 +28,8 @@ type clientState struct {
 	submitter *submit.Submitter
 	// answers checks the payloads of signals.
 	answers answer.Checker
+	// singles are the flows of activities that Do has run.
+	singles singleFlows
 	// published are flows that were started by their names.
 	published publishedFlows
 }

@@ -44,6 +44,10 @@ type OpenConfig struct {
 	// MeterProvider creates the metrics of clients, workers and keepers. Defaults to the global one of OpenTelemetry.
 	MeterProvider metric.MeterProvider
 
+	// Propagators carry values of the context of a start to the activities of the run, such as Baggage. Defaults to
+	// none, which costs nothing.
+	Propagators []ContextPropagator
+
 	// TLSConfig configures TLS for a URL with TLS (rediss or valkeys). A nil RootCAs means the certificate authorities
 	// of the system, an empty ServerName the host of the URL. Open refuses it for a URL without TLS. Defaults to nil,
 	// which also means no client certificate.
@@ -184,6 +188,11 @@ func (c OpenConfig) check(contract bool) error {
 	}
 	if c.Partitions < 0 || c.Partitions > maxPartitions {
 		fault("Partitions %d: must be 1 to %d", c.Partitions, maxPartitions)
+	}
+	for i, p := range c.Propagators {
+		if p == nil {
+			fault("Propagators: element %d is nil", i+1)
+		}
 	}
 	if err := engine.CheckMaxWatches(c.MaxWatches); err != nil {
 		fault("MaxWatches %w", err)

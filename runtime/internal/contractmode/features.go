@@ -86,6 +86,8 @@ var Features = []Feature{
 		"a tag of the execution; the worker decides on retries",
 		"set_execution_tags",
 	},
+	{"single activities as runs (Do)", Served, "a flow of one node", ""},
+	{"values of the context of a start (OpenConfig.Propagators)", Served, "the tag of the run's trace context", ""},
 	{"take-over of lost executions", Served, "", "issue_reclaim_grant reclaim_execution"},
 	{
 		"grants (WorkerConfig.ClaimThrough, Worker.NextGranted)", Served,

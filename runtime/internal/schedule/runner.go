@@ -335,7 +335,7 @@ func PlanFire(
 	if err != nil {
 		return nil, err
 	}
-	plan.Retention, plan.Creator = spec.Retention, spec.Creator
+	plan.Retention, plan.Creator, plan.Carried = spec.Retention, spec.Creator, spec.Carried
 	tags := maps.Clone(spec.Tags)
 	if tags == nil {
 		tags = make(map[string]string)

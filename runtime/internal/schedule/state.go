@@ -83,6 +83,8 @@ type Spec struct {
 	Tags       map[string]string `json:"tags,omitempty"`
 	FireField  string            `json:"fire_field,omitempty"`
 	Creator    string            `json:"creator"`
+	// Carried are the values that runs carry to activities, in their stored form.
+	Carried string `json:"carried,omitempty"`
 }
 
 // ID returns the id of the schedule, which follows from namespace and name.

@@ -80,8 +80,14 @@ func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []i
 	}
 	begun := time.Now()
 	trace := engine.InjectTrace(ctx)
-	for _, plan := range together {
-		plan.trace = trace
+	for i, plan := range together {
+		var err error
+		if plan.trace, err = s.carry(ctx, plan, trace); err != nil { // that of one is that of all
+			for _, place := range at[i:] {
+				outcomes[place].Err = submitError(plans[place], err)
+			}
+			return
+		}
 		s.Completions.track(plan.FlowID, plan.Partition)
 	}
 	for i, result := range s.Starts.Start(ctx, StartKeyOf(together[0]), together) {

@@ -68,7 +68,9 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 		engine.EndSpan(span, err)
 		s.measure(ctx, plan, begun, existed, err)
 	}()
-	plan.trace = engine.InjectTrace(ctx)
+	if plan.trace, err = s.carry(ctx, plan, engine.InjectTrace(ctx)); err != nil {
+		return false, submitError(plan, err)
+	}
 	s.Completions.track(plan.FlowID, plan.Partition)
 	defer func() {
 		if existed || err != nil {
@@ -90,6 +92,15 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 		existed, err = s.settleConflict(ctx, plan, err)
 	}
 	return existed, err
+}
+
+// carry returns what is stored with a run of its trace and of the values that it carries: those of its plan, or of ctx.
+func (s *Submitter) carry(ctx context.Context, plan *RunPlan, trace string) (string, error) {
+	carried, err := plan.Carried, error(nil)
+	if carried == "" {
+		carried, err = s.session.Carried(ctx)
+	}
+	return engine.WithCarried(trace, carried), err
 }
 
 // measure records the duration and the outcome of a submission.
