@@ -55,6 +55,11 @@ func (r *RunRef) CancelPending(ctx context.Context, reason string, opts ...Actio
 }
 
 func (r *RunRef) cancel(ctx context.Context, policy, reason string, opts []ActionOption) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, OperationCancel, "", func(ctx context.Context, r *RunRef) error {
+			return r.cancel(ctx, policy, reason, opts)
+		})
+	}
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
@@ -104,6 +109,11 @@ func nodeFault(err error) error {
 // The rules for the reason are those of Cancel. The error wraps ErrInvalid; ErrUnknownNode when the run does not exist
 // or has no such node; ErrNodeOver when the node has ended otherwise; or, in contract mode, ErrNotInContract.
 func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...ActionOption) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, OperationCancelNode, node, func(ctx context.Context, r *RunRef) error {
+			return r.CancelNode(ctx, node, reason, opts...)
+		})
+	}
 	if err := r.ready(ctx); err != nil {
 		return err
 	}

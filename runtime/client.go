@@ -18,6 +18,8 @@ type Client struct {
 	*clientState
 	// actor is who acts, unless WithActor names another one; empty for the defaults.
 	actor string
+	// interceptors are around operations on runs, the first one outermost.
+	interceptors []ClientInterceptor
 }
 
 // clientState is what the clients of one NewClient share.
@@ -50,7 +52,7 @@ func (c *Client) As(actor string) *Client {
 	if c == nil {
 		return nil
 	}
-	return &Client{clientState: c.clientState, actor: actor}
+	return &Client{clientState: c.clientState, actor: actor, interceptors: c.interceptors}
 }
 
 // Close ends what the client listens to. Result, Watch and Stream that wait return enginecore.ErrClosed, and so do all

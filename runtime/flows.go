@@ -130,7 +130,7 @@ func (c *Client) StartNamed(
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.submitter.Submit(ctx, plan); err != nil {
+	if _, err := c.submit(ctx, plan); err != nil {
 		return nil, err
 	}
 	return &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}, nil

@@ -13,6 +13,11 @@ import (
 // for the reason are those of Cancel. The error wraps
 // ErrInvalid, ErrRunNotFound, ErrRunOver when the run has ended, or in contract mode ErrNotInContract.
 func (r *RunRef) Pause(ctx context.Context, reason string, opts ...ActionOption) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, OperationPause, "", func(ctx context.Context, r *RunRef) error {
+			return r.Pause(ctx, reason, opts...)
+		})
+	}
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
@@ -31,6 +36,11 @@ func (r *RunRef) Pause(ctx context.Context, reason string, opts ...ActionOption)
 // Resume ends the pause of the run. Resuming a run that is not paused is not an error. Resume makes the nodes of a
 // large run eligible in several calls; after an error, repeat it. The errors are those of Pause.
 func (r *RunRef) Resume(ctx context.Context, opts ...ActionOption) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, OperationResume, "", func(ctx context.Context, r *RunRef) error {
+			return r.Resume(ctx, opts...)
+		})
+	}
 	if err := r.ready(ctx); err != nil {
 		return err
 	}

@@ -10,6 +10,9 @@ import (
 // the call is interrupted, repeat it. The run id can be used again afterwards. The error wraps ErrRunOpen while a node
 // of the run is open, ErrRunNotFound, or in contract mode ErrNotInContract.
 func (r *RunRef) Purge(ctx context.Context) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, OperationPurge, "", func(ctx context.Context, r *RunRef) error { return r.Purge(ctx) })
+	}
 	if err := r.ready(ctx); err != nil {
 		return err
 	}

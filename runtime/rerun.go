@@ -65,6 +65,11 @@ type Rerun struct {
 // contract mode ErrNotInContract; nothing has been changed then. A call that was interrupted later is carried out by
 // keepers.
 func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, OperationRerun, "", func(ctx context.Context, r *RunRef) error {
+			return r.Rerun(ctx, scope, opts...)
+		})
+	}
 	if err := r.ready(ctx); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func Start[In, Out any](
 	if err != nil {
 		return nil, err
 	}
-	existed, err := c.submitter.Submit(ctx, plan)
+	existed, err := c.submit(ctx, plan)
 	if err != nil {
 		return nil, err
 	}
@@ -159,6 +159,9 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	var zero Out
 	if r == nil {
 		return zero, errNoRun
+	}
+	if r.isIntercepted() {
+		return r.interceptedResult(ctx)
 	}
 	if err := r.ready(ctx); err != nil {
 		return zero, err

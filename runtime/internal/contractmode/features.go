@@ -88,6 +88,7 @@ var Features = []Feature{
 	},
 	{"single activities as runs (Do)", Served, "a flow of one node", ""},
 	{"values of the context of a start (OpenConfig.Propagators)", Served, "the tag of the run's trace context", ""},
+	{"interceptors (Client.Use, WorkerConfig.Interceptors)", Served, "clients and workers", ""},
 	{"take-over of lost executions", Served, "", "issue_reclaim_grant reclaim_execution"},
 	{
 		"grants (WorkerConfig.ClaimThrough, Worker.NextGranted)", Served,
