@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "291-e589c8067a42ea4a"
+const build = "292-d69644eb29985a40"

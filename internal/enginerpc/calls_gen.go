@@ -603,6 +603,21 @@ func decodeBulkJobRecord(r *fields, out *BulkJobRecord) {
 	out.StoppedBy = textValue[string](r, "stopped_by")
 }
 
+// LiveValue is an element of replies or calls.
+type LiveValue struct {
+	Key     string
+	At      time.Time
+	Attempt int64
+	Size    int64
+}
+
+func decodeLiveValue(r *fields, out *LiveValue) {
+	out.Key = textValue[string](r, "key")
+	out.At = timeValue(r, "at")
+	out.Attempt = intValue[int64](r, "attempt")
+	out.Size = intValue[int64](r, "size")
+}
+
 // NodeID is an element of replies or calls.
 type NodeID struct {
 	ExecutionID enginecore.ExecutionID
@@ -777,6 +792,8 @@ type DescribedNode struct {
 	ChangedAt time.Time
 	// Limits: optional.
 	Limits string
+	// Live: optional.
+	Live []LiveValue
 }
 
 func decodeDescribedNode(r *fields, out *DescribedNode) {
@@ -818,6 +835,9 @@ func decodeDescribedNode(r *fields, out *DescribedNode) {
 	}
 	if r.left() > 0 {
 		out.Limits = textValue[string](r, "limits")
+	}
+	if r.left() > 0 {
+		out.Live = list(r, "live", decodeLiveValue)
 	}
 }
 

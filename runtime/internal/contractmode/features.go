@@ -135,6 +135,7 @@ var Features = []Feature{
 		"a submission takes several calls, and is repeated until complete",
 		"",
 	},
+	{"live values (activity.Publish, RunRef.Value)", Refused, "executions have no place for them", ""},
 	{"activity.Step", Refused, "executions have no journal", ""},
 	{featureText, Refused, "waitpoints have no place for them; payloads are not checked", ""},
 	{"waits of all runs (Waits, ReceivedSignals)", Refused, "the contract has no index of them", ""},

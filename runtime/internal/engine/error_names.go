@@ -44,6 +44,7 @@ var namedErrors = []namedError{
 	{"flowfabric.budget_exceeded", activity.ErrBudgetExceeded},
 	{"flowfabric.unknown_dimension", activity.ErrUnknownDimension},
 	{"flowfabric.usage", activity.ErrUsage},
+	{"flowfabric.live_value", activity.ErrLiveValue},
 	{"flowfabric.wait_timed_out", activity.ErrWaitTimedOut},
 	{"flowfabric.unavailable", enginecore.ErrUnavailable},
 	{"flowfabric.full", enginecore.ErrFull},
