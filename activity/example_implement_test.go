@@ -8,22 +8,22 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// Greet is what programs that declare flows share with the worker.
-var Greet = activity.Declare[string, string]("greet", activity.StartToClose(time.Second))
+// Price is what programs that declare flows share with the worker.
+var Price = activity.Declare[string, int]("price", activity.StartToClose(time.Second))
 
-// Greeter is what the worker has besides: what its functions need.
-type Greeter struct{ Greeting string }
+// Shop is what the worker has besides: what its functions need.
+type Shop struct{ Prices map[string]int }
 
-// Greet is a method with the types of the declaration.
-func (g *Greeter) Greet(_ context.Context, name string) (string, error) {
-	return g.Greeting + ", " + name, nil
+// Price is a method with the types of the declaration.
+func (s *Shop) Price(_ context.Context, item string) (int, error) {
+	return s.Prices[item], nil
 }
 
 // The functions of a worker are methods of a struct with their dependencies.
 func ExampleImplement() {
-	greeter := &Greeter{Greeting: "Hello"}
-	handlers := []activity.Handler{activity.Implement(Greet, greeter.Greet)} // for Worker.Register
-	out, err := handlers[0].Invoke(context.Background(), []byte(`"Ada"`))
+	shop := &Shop{Prices: map[string]int{"cup": 3}}
+	handlers := []activity.Handler{activity.Implement(Price, shop.Price)} // for Worker.Register
+	out, err := handlers[0].Invoke(context.Background(), []byte(`"cup"`))
 	fmt.Println(string(out), err)
-	// Output: "Hello, Ada" <nil>
+	// Output: 3 <nil>
 }

@@ -21,9 +21,9 @@ var ErrLiveValue = errors.New("bad live value")
 // afterwards: what the node is at, where a preview is, the address of a session. The last value of a key wins; it stays
 // with the node, through retries and reruns, until the run is purged. Describe lists the keys.
 //
-// The value is encoded as JSON; a json.RawMessage is stored without white space. The value is stored when Publish returns nil, by
-// one call to the engine, which is repeated while the engine is unavailable and the lease lasts. So publish what others
-// ask for, a few times a second at most; Emit is for a stream of output, Progress for a percentage.
+// The value is encoded as JSON; a json.RawMessage is stored without white space. The value is stored when Publish
+// returns nil, by one call to the engine, which is repeated while the engine is unavailable and the lease lasts. So
+// publish what others ask for, a few times a second at most; Emit is for a stream of output, Progress for a percentage.
 //
 // The error matches ErrLiveValue for a key that is no name (see the package), a value without JSON form or larger than
 // MaxLiveValue, and when the node has too many values; it is not retried then, if the function returns it. In contract

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -56,7 +57,7 @@ func (r *RunRef) CancelPending(ctx context.Context, reason string, opts ...Actio
 
 func (r *RunRef) cancel(ctx context.Context, policy, reason string, opts []ActionOption) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, OperationCancel, "", func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, intercept.Cancel, "", func(ctx context.Context, r *RunRef) error {
 			return r.cancel(ctx, policy, reason, opts)
 		})
 	}
@@ -110,7 +111,7 @@ func nodeFault(err error) error {
 // or has no such node; ErrNodeOver when the node has ended otherwise; or, in contract mode, ErrNotInContract.
 func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...ActionOption) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, OperationCancelNode, node, func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, intercept.CancelNode, node, func(ctx context.Context, r *RunRef) error {
 			return r.CancelNode(ctx, node, reason, opts...)
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/answer"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -19,7 +20,7 @@ type Client struct {
 	// actor is who acts, unless WithActor names another one; empty for the defaults.
 	actor string
 	// interceptors are around operations on runs, the first one outermost.
-	interceptors []ClientInterceptor
+	interceptors []intercept.Client
 }
 
 // clientState is what the clients of one NewClient share.
@@ -112,8 +113,8 @@ func (c *Client) startConfigOf(opts []StartOption) (startConfig, error) {
 // WithID sets the run id, which is unique within a namespace and flow. If a run with that id, a graph of the same
 // structure and the same input exists, Start returns it, whether it is open or over. The structure of a graph is its
 // nodes with their activities, waits, edges, joins and inputs. The rest are options, such as retry policies, timeouts,
-// priorities, lanes, limits and tags: the run that exists keeps those with which it was started. An id is valid UTF-8 of 1 to 256 bytes without
-// control characters. Defaults to a random UUID.
+// priorities, lanes, limits and tags: the run that exists keeps those with which it was started. An id is valid UTF-8
+// of 1 to 256 bytes without control characters. Defaults to a random UUID.
 //
 // The id of a child run consists of the flow, the id and the node of its parent, separated by "/", such as
 // "monthly/2026-11/each". A run of the sub-flow that is started with the same id would be in its place, so do not use

@@ -6,67 +6,33 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// ClientOperation is what a client does to a run.
-type ClientOperation string
-
-// The operations that interceptors of clients see.
-const (
-	// OperationStart: Start, Do, StartMany (each of its runs), StartNamed, and StartOrSignal.
-	OperationStart ClientOperation = "start"
-	// OperationSignal: Client.Signal, whose run is not known to the client, and RunRef.SignalWait.
-	OperationSignal ClientOperation = "signal"
-	// OperationCancel: Cancel and CancelPending; OperationCancelNode: CancelNode.
-	OperationCancel     ClientOperation = "cancel"
-	OperationCancelNode ClientOperation = "cancel_node"
-	OperationPause      ClientOperation = "pause"
-	OperationResume     ClientOperation = "resume"
-	OperationRerun      ClientOperation = "rerun"
-	OperationPurge      ClientOperation = "purge"
-	// OperationResult: Run.Result, which waits for the end of the run.
-	OperationResult ClientOperation = "result"
-)
-
-// ClientCall is one operation on a run as interceptors see it.
-type ClientCall struct {
-	Operation ClientOperation
-	// Flow and Run name the run; both are empty for a signal by token.
-	Flow, Run string
-	// Node is the node of OperationCancelNode and of a signal to a wait by its name.
-	Node string
-	// Input is the encoded input of OperationStart. It must not be changed.
-	Input []byte
-}
-
-// ClientFunc carries out an operation. Its error is that which the method returns.
-type ClientFunc func(ctx context.Context, call *ClientCall) error
-
-// ClientInterceptor returns what runs around next: it sees the operation and its error, may change the error and the
-// context, and may leave next out by returning an error.
-type ClientInterceptor func(next ClientFunc) ClientFunc
-
-// Use returns a client whose operations on runs go through the interceptors: the first is the outermost, and those of an
-// earlier Use are outside of these. References and runs that it returns have them, too. The clients share everything
-// else, and closing one closes both. An interceptor that is nil makes operations return ErrInvalid.
-func (c *Client) Use(interceptors ...ClientInterceptor) *Client {
+// Use returns a client whose operations on runs (intercept.Operation) go through the interceptors: the first is the
+// outermost, and those of an earlier Use are outside of these. References and runs that it returns have them, too. The
+// clients share everything else, and closing one closes both. An interceptor that is nil makes operations return
+// ErrInvalid.
+func (c *Client) Use(interceptors ...intercept.Client) *Client {
 	if c == nil {
 		return nil
 	}
-	return &Client{clientState: c.clientState, actor: c.actor, interceptors: slices.Concat(c.interceptors, interceptors)}
+	return &Client{
+		clientState: c.clientState, actor: c.actor, interceptors: slices.Concat(c.interceptors, interceptors),
+	}
 }
 
 // isIntercepted reports whether operations go through interceptors.
 func (c *Client) isIntercepted() bool { return c != nil && len(c.interceptors) > 0 }
 
 // intercept carries out an operation through the interceptors.
-func (c *Client) intercept(ctx context.Context, call ClientCall, do func(context.Context) error) error {
+func (c *Client) intercept(ctx context.Context, call intercept.ClientCall, do func(context.Context) error) error {
 	if err := checkContext(ctx); err != nil {
 		return err
 	}
 	done := false
-	run := func(ctx context.Context, _ *ClientCall) error {
+	run := func(ctx context.Context, _ *intercept.ClientCall) error {
 		if err := checkContext(ctx); err != nil {
 			return err
 		}
@@ -101,9 +67,9 @@ func (r *RunRef) isIntercepted() bool { return r != nil && r.fault == nil && r.c
 
 // intercept carries out an operation on the run through the interceptors of its client.
 func (r *RunRef) intercept(
-	ctx context.Context, o ClientOperation, node string, do func(context.Context, *RunRef) error,
+	ctx context.Context, o intercept.Operation, node string, do func(context.Context, *RunRef) error,
 ) error {
-	call := ClientCall{Operation: o, Flow: r.flow, Run: r.id, Node: node}
+	call := intercept.ClientCall{Operation: o, Flow: r.flow, Run: r.id, Node: node}
 	return r.client.intercept(ctx, call, func(ctx context.Context) error { return do(ctx, r.plain()) })
 }
 
@@ -117,7 +83,7 @@ func (c *Client) submit(ctx context.Context, plan *submit.RunPlan) (existed bool
 
 // submitIntercepted is apart, so that what it captures costs other starts nothing.
 func (c *Client) submitIntercepted(ctx context.Context, plan *submit.RunPlan) (existed bool, err error) {
-	call := ClientCall{Operation: OperationStart, Flow: plan.Flow, Run: plan.Run, Input: plan.Input}
+	call := intercept.ClientCall{Operation: intercept.Start, Flow: plan.Flow, Run: plan.Run, Input: plan.Input}
 	err = c.intercept(ctx, call, func(ctx context.Context) (err error) {
 		existed, err = c.submitter.Submit(ctx, plan)
 		return err
@@ -152,7 +118,7 @@ func (c *Client) submitMany(ctx context.Context, plans []*submit.RunPlan) []subm
 
 // interceptedResult is Result through the interceptors.
 func (r *Run[Out]) interceptedResult(ctx context.Context) (out Out, err error) {
-	err = r.intercept(ctx, OperationResult, "", func(ctx context.Context, ref *RunRef) (err error) {
+	err = r.intercept(ctx, intercept.Result, "", func(ctx context.Context, ref *RunRef) (err error) {
 		out, err = (&Run[Out]{RunRef: ref, decode: r.decode, existed: r.existed}).Result(ctx)
 		return err
 	})
@@ -163,7 +129,7 @@ func (r *Run[Out]) interceptedResult(ctx context.Context) (out Out, err error) {
 func (c *Client) interceptedSignal(
 	ctx context.Context, token activity.Token, s Signal,
 ) (result SignalResult, err error) {
-	err = c.intercept(ctx, ClientCall{Operation: OperationSignal}, func(ctx context.Context) (err error) {
+	err = c.intercept(ctx, intercept.ClientCall{Operation: intercept.Signal}, func(ctx context.Context) (err error) {
 		result, err = c.plain().Signal(ctx, token, s)
 		return err
 	})
@@ -174,7 +140,7 @@ func (c *Client) interceptedSignal(
 func (r *RunRef) interceptedSignalWait(
 	ctx context.Context, w WaitName, s Signal,
 ) (result SignalResult, err error) {
-	err = r.intercept(ctx, OperationSignal, w.Node, func(ctx context.Context, r *RunRef) (err error) {
+	err = r.intercept(ctx, intercept.Signal, w.Node, func(ctx context.Context, r *RunRef) (err error) {
 		result, err = r.SignalWait(ctx, w, s)
 		return err
 	})

@@ -8,6 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
+	"github.com/flowfabric/flowfabric-go/runtime/propagate"
 )
 
 // customerKey is the key of a value of contexts.
@@ -31,11 +33,11 @@ func ExampleClient_Use() {
 		Activities: def.Handlers(),
 		Open: runtime.OpenConfig{
 			Logger:      slog.New(slog.DiscardHandler),
-			Propagators: []runtime.ContextPropagator{runtime.PropagateValue[string]("customer", customerKey{})},
+			Propagators: []propagate.Propagator{propagate.Value[string]("customer", customerKey{})},
 		},
-		Worker: runtime.WorkerConfig{Interceptors: []runtime.ActivityInterceptor{
-			func(next runtime.ActivityFunc) runtime.ActivityFunc {
-				return func(ctx context.Context, call *runtime.ActivityCall) ([]byte, error) {
+		Worker: runtime.WorkerConfig{Interceptors: []intercept.Activity{
+			func(next intercept.ActivityFunc) intercept.ActivityFunc {
+				return func(ctx context.Context, call *intercept.ActivityCall) ([]byte, error) {
 					result, err := next(ctx, call)
 					fmt.Println(call.Info.Kind, call.Info.RunID, string(call.Input), string(result), err)
 					return result, err
@@ -48,9 +50,9 @@ func ExampleClient_Use() {
 		return
 	}
 	defer local.Close()
-	client := local.Client().Use(func(next runtime.ClientFunc) runtime.ClientFunc {
-		return func(ctx context.Context, call *runtime.ClientCall) error {
-			if call.Operation == runtime.OperationStart {
+	client := local.Client().Use(func(next intercept.ClientFunc) intercept.ClientFunc {
+		return func(ctx context.Context, call *intercept.ClientCall) error {
+			if call.Operation == intercept.Start {
 				fmt.Println(call.Operation, call.Flow, call.Run, string(call.Input))
 			}
 			return next(ctx, call)

@@ -28,9 +28,9 @@ type NodeFailure struct {
 	// MadeUpFor reports whether a join tolerated the failure because other upstreams succeeded, so that it does not
 	// fail the run.
 	MadeUpFor bool
-	// Details are the errors with names in the chain of the node's last error, the outermost first, at most 16: of types
-	// with a method ErrorName, of activity.SentinelError, and of this library. errors.Is and errors.As with a pointer to
-	// the NodeFailure find them.
+	// Details are the errors with names in the chain of the node's last error, the outermost first, at most 16: of
+	// types with a method ErrorName, of activity.SentinelError, and of this library. errors.Is and errors.As with a
+	// pointer to the NodeFailure find them.
 	Details []ErrorDetail
 }
 
@@ -39,7 +39,8 @@ type ErrorDetail struct {
 	Name string
 	// Value is the error in JSON; nil for a sentinel.
 	Value json.RawMessage
-	// OmittedBytes is the size of a value that was not stored, since those of the failure had more than 16 KiB together.
+	// OmittedBytes is the size of a value that was not stored, since those of the failure had more than 16 KiB
+	// together.
 	OmittedBytes int
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // callList gathers what interceptors see.
@@ -36,9 +37,9 @@ func (l *callList) take() []string {
 }
 
 // around notes the beginning and the end of an operation.
-func (l *callList) around(name string) runtime.ClientInterceptor {
-	return func(next runtime.ClientFunc) runtime.ClientFunc {
-		return func(ctx context.Context, call *runtime.ClientCall) error {
+func (l *callList) around(name string) intercept.Client {
+	return func(next intercept.ClientFunc) intercept.ClientFunc {
+		return func(ctx context.Context, call *intercept.ClientCall) error {
 			l.add("%s %s %s/%s %s%s", name, call.Operation, call.Flow, call.Run, call.Node, call.Input)
 			err := next(ctx, call)
 			l.add("%s %v", name, err == nil)
@@ -109,15 +110,15 @@ func TestClientInterceptors(t *testing.T) {
 		}
 
 		refuse := errors.New("not today")
-		refusing := b.Client.Use(func(runtime.ClientFunc) runtime.ClientFunc {
-			return func(context.Context, *runtime.ClientCall) error { return refuse }
+		refusing := b.Client.Use(func(intercept.ClientFunc) intercept.ClientFunc {
+			return func(context.Context, *intercept.ClientCall) error { return refuse }
 		})
 		_, err = runtime.Start(ctx, refusing, def, 3, runtime.WithID("A-2"))
 		require.ErrorIs(t, err, refuse)
 		_, err = b.Client.Run("plain", "A-2").Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunNotFound)
-		skipping := b.Client.Use(func(runtime.ClientFunc) runtime.ClientFunc {
-			return func(context.Context, *runtime.ClientCall) error { return nil }
+		skipping := b.Client.Use(func(intercept.ClientFunc) intercept.ClientFunc {
+			return func(context.Context, *intercept.ClientCall) error { return nil }
 		})
 		_, err = runtime.Start(ctx, skipping, def, 3)
 		require.ErrorContains(t, err, "left the operation start out without an error")
@@ -132,19 +133,19 @@ func TestActivityInterceptors(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var calls callList
-		around := func(name string) runtime.ActivityInterceptor {
-			return func(next runtime.ActivityFunc) runtime.ActivityFunc {
-				return func(ctx context.Context, call *runtime.ActivityCall) ([]byte, error) {
+		around := func(name string) intercept.Activity {
+			return func(next intercept.ActivityFunc) intercept.ActivityFunc {
+				return func(ctx context.Context, call *intercept.ActivityCall) ([]byte, error) {
 					i := call.Info
 					calls.add("%s %s %s/%s/%s %d %s", name, i.Kind, i.Flow, i.RunID, i.Node, i.Attempt, call.Input)
 					result, err := next(ctx, call)
-					calls.add("%s %s %v %v", name, result, err == nil, runtime.IsActivityFailure(err))
+					calls.add("%s %s %v %v", name, result, err == nil, intercept.IsFailure(err))
 					return result, err
 				}
 			}
 		}
-		rewrite := func(next runtime.ActivityFunc) runtime.ActivityFunc {
-			return func(ctx context.Context, call *runtime.ActivityCall) ([]byte, error) {
+		rewrite := func(next intercept.ActivityFunc) intercept.ActivityFunc {
+			return func(ctx context.Context, call *intercept.ActivityCall) ([]byte, error) {
 				if string(call.Input) == "9" {
 					return nil, activity.NonRetryable(errors.New("nine"))
 				}
@@ -157,7 +158,7 @@ func TestActivityInterceptors(t *testing.T) {
 			return activity.Await[int](ctx, "go")
 		})
 		b.Worker(t, []activity.Handler{double, wait}, runtime.WorkerConfig{
-			Interceptors: []runtime.ActivityInterceptor{around("outer"), rewrite, around("inner")},
+			Interceptors: []intercept.Activity{around("outer"), rewrite, around("inner")},
 		})
 		b.Keeper(t)
 		run, err := runtime.Start(ctx, b.Client, oneNode(t, "plain", double), 3, runtime.WithID("A-1"))

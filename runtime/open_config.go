@@ -20,6 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/propagate"
 )
 
 // OpenConfig configures Open. The zero value suits most programs.
@@ -44,9 +45,9 @@ type OpenConfig struct {
 	// MeterProvider creates the metrics of clients, workers and keepers. Defaults to the global one of OpenTelemetry.
 	MeterProvider metric.MeterProvider
 
-	// Propagators carry values of the context of a start to the activities of the run, such as Baggage. Defaults to
-	// none, which costs nothing.
-	Propagators []ContextPropagator
+	// Propagators carry values of the context of a start to the activities of the run, such as propagate.Baggage.
+	// Defaults to none, which costs nothing.
+	Propagators []propagate.Propagator
 
 	// TLSConfig configures TLS for a URL with TLS (rediss or valkeys). A nil RootCAs means the certificate authorities
 	// of the system, an empty ServerName the host of the URL. Open refuses it for a URL without TLS. Defaults to nil,

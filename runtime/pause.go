@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -14,7 +15,7 @@ import (
 // ErrInvalid, ErrRunNotFound, ErrRunOver when the run has ended, or in contract mode ErrNotInContract.
 func (r *RunRef) Pause(ctx context.Context, reason string, opts ...ActionOption) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, OperationPause, "", func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, intercept.Pause, "", func(ctx context.Context, r *RunRef) error {
 			return r.Pause(ctx, reason, opts...)
 		})
 	}
@@ -37,7 +38,7 @@ func (r *RunRef) Pause(ctx context.Context, reason string, opts ...ActionOption)
 // large run eligible in several calls; after an error, repeat it. The errors are those of Pause.
 func (r *RunRef) Resume(ctx context.Context, opts ...ActionOption) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, OperationResume, "", func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, intercept.Resume, "", func(ctx context.Context, r *RunRef) error {
 			return r.Resume(ctx, opts...)
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/propagate"
 )
 
 // tenantKey is the key of a value that programs put into contexts.
@@ -56,8 +57,8 @@ func (p badPropagator) Extract(context.Context, map[string]string) context.Conte
 // without have none.
 func TestContextPropagation(t *testing.T) {
 	t.Parallel()
-	config := runtime.OpenConfig{Propagators: []runtime.ContextPropagator{
-		runtime.Baggage(), runtime.PropagateValue[tenant]("tenant", tenantKey{}), badPropagator{"big"},
+	config := runtime.OpenConfig{Propagators: []propagate.Propagator{
+		propagate.Baggage(), propagate.Value[tenant]("tenant", tenantKey{}), badPropagator{"big"},
 	}}
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -131,8 +132,8 @@ func TestContextPropagation(t *testing.T) {
 func TestPropagatorsAreChecked(t *testing.T) {
 	t.Parallel()
 	ctx := enginetest.Context(t)
-	key := runtime.PropagateValue[string]("twice", tenantKey{})
-	e, err := runtime.Open(ctx, "", runtime.OpenConfig{Propagators: []runtime.ContextPropagator{key, key}})
+	key := propagate.Value[string]("twice", tenantKey{})
+	e, err := runtime.Open(ctx, "", runtime.OpenConfig{Propagators: []propagate.Propagator{key, key}})
 	require.NoError(t, err)
 	defer e.Close()
 	client, err := runtime.NewClient(e)
@@ -142,6 +143,6 @@ func TestPropagatorsAreChecked(t *testing.T) {
 	_, err = runtime.Start(context.WithValue(ctx, tenantKey{}, "x"), client, def, 1)
 	require.ErrorIs(t, err, runtime.ErrInvalid)
 	require.ErrorContains(t, err, fmt.Sprintf("name %q: must be given once", "twice"))
-	_, err = runtime.Open(ctx, "", runtime.OpenConfig{Propagators: []runtime.ContextPropagator{nil}})
+	_, err = runtime.Open(ctx, "", runtime.OpenConfig{Propagators: []propagate.Propagator{nil}})
 	require.ErrorContains(t, err, "Propagators: element 1 is nil")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // Purge deletes a run that is over, with everything that belongs to it: nodes, results, events and its own budgets. If
@@ -11,7 +12,7 @@ import (
 // of the run is open, ErrRunNotFound, or in contract mode ErrNotInContract.
 func (r *RunRef) Purge(ctx context.Context) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, OperationPurge, "", func(ctx context.Context, r *RunRef) error { return r.Purge(ctx) })
+		return r.intercept(ctx, intercept.Purge, "", func(ctx context.Context, r *RunRef) error { return r.Purge(ctx) })
 	}
 	if err := r.ready(ctx); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -66,7 +67,7 @@ type Rerun struct {
 // keepers.
 func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, OperationRerun, "", func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, intercept.Rerun, "", func(ctx context.Context, r *RunRef) error {
 			return r.Rerun(ctx, scope, opts...)
 		})
 	}

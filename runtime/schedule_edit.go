@@ -21,16 +21,11 @@ import (
 // ErrNoTimes is returned by BackfillSchedule for an interval in which the timetable has no time.
 var ErrNoTimes = schedule.ErrNoTimes
 
-// Bounds of lists of times and of backfills.
-const (
-	// MaxScheduleTimes is the most times of one call of NextFires and ScheduleConfig.Times.
-	MaxScheduleTimes = 1000
-	// MaxBackfill is the most times of one backfill.
-	MaxBackfill = schedule.MaxBackfill
-)
+// maxScheduleTimes is the most times of one call of NextFires and ScheduleConfig.Times.
+const maxScheduleTimes = 1000
 
 // Times returns the first n times of the timetable after a time, fewer if it ends before, without jitter, so that a
-// timetable can be looked at before it is scheduled. n is 0 to MaxScheduleTimes. The error matches ErrInvalid and joins
+// timetable can be looked at before it is scheduled. n is 0 to 1,000. The error matches ErrInvalid and joins
 // all faults of the timetable.
 func (c ScheduleConfig) Times(after time.Time, n int) ([]time.Time, error) {
 	if err := errors.Join(append(c.checkTimes(), checkTimeCount(n))...); err != nil {
@@ -50,14 +45,14 @@ func (c ScheduleConfig) Times(after time.Time, n int) ([]time.Time, error) {
 }
 
 func checkTimeCount(n int) error {
-	if n < 0 || n > MaxScheduleTimes {
-		return invalid("%d times: must be 0 to %d", n, MaxScheduleTimes)
+	if n < 0 || n > maxScheduleTimes {
+		return invalid("%d times: must be 0 to %d", n, maxScheduleTimes)
 	}
 	return nil
 }
 
 // NextFires returns the next n times of a schedule, without jitter; fewer if it ends before. A paused schedule does not
-// fire at them. n is 0 to MaxScheduleTimes. The error wraps ErrScheduleNotFound, ErrInvalid, or ErrNotInContract.
+// fire at them. n is 0 to 1,000. The error wraps ErrScheduleNotFound, ErrInvalid, or ErrNotInContract.
 func (c *Client) NextFires(ctx context.Context, name string, n int) ([]time.Time, error) {
 	p, id, err := c.locateSchedule(ctx, name)
 	if err == nil {
@@ -78,8 +73,8 @@ func (c *Client) NextFires(ctx context.Context, name string, n int) ([]time.Time
 
 // ScheduleBackfill is a past interval whose times a schedule starts later.
 type ScheduleBackfill struct {
-	// From and Until are the first and the last time that are started, both inclusive, in the past by the engine's clock.
-	// In a ScheduleDescription, From is the next time that will be.
+	// From and Until are the first and the last time that are started, both inclusive, in the past by the engine's
+	// clock. In a ScheduleDescription, From is the next time that will be.
 	From, Until time.Time
 	// Overlap is OverlapQueue, by which each run starts when the one before has ended, or OverlapAllow, by which all
 	// start at once. Only the runs of the backfill count. Defaults to OverlapQueue.
@@ -93,9 +88,9 @@ type ScheduleBackfill struct {
 //
 // Backfills of a schedule follow each other, beside the fires of its timetable. A pause holds them up.
 //
-// The error wraps ErrScheduleNotFound; ErrInvalid for another overlap policy, or an interval that ends before it begins;
-// ErrNoTimes for an interval without times, or that ends in the future; ErrScheduleFull for more than MaxBackfill times,
-// and while ten backfills are not finished; or ErrNotInContract. Nothing has changed then.
+// The error wraps ErrScheduleNotFound; ErrInvalid for another overlap policy, or an interval that ends before it
+// begins; ErrNoTimes for an interval without times, or that ends in the future; ErrScheduleFull for more than 1,000
+// times, and while ten backfills are not finished; or ErrNotInContract. Nothing has changed then.
 func (c *Client) BackfillSchedule(ctx context.Context, name string, b ScheduleBackfill) (count int, err error) {
 	b.Overlap = cmp.Or(b.Overlap, OverlapQueue)
 	detail := fmt.Sprintf("%s to %s", b.From.UTC().Format(time.RFC3339), b.Until.UTC().Format(time.RFC3339))
@@ -105,7 +100,7 @@ func (c *Client) BackfillSchedule(ctx context.Context, name string, b ScheduleBa
 	case b.From.IsZero() || b.Until.IsZero():
 		err = invalid("From, Until: both must be set")
 	case b.Until.Before(b.From):
-		err = invalid("Until %s is before From %s", b.Until.UTC().Format(time.RFC3339), b.From.UTC().Format(time.RFC3339))
+		err = invalid("the interval %s: Until is before From", detail)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("backfill schedule %.140q: %w", name, err)
@@ -128,9 +123,9 @@ type ScheduleEdit struct {
 	Input []byte
 }
 
-// EditSchedule changes an existing schedule without the definition of its flow: edit gets what it is, and changes it. It
-// may be called several times, when another program changes the schedule at the same time; its error is returned. What
-// else applies is said of Schedule: history and numbers stay, and so does a pause.
+// EditSchedule changes an existing schedule without the definition of its flow: edit gets what it is, and changes it.
+// It may be called several times, when another program changes the schedule at the same time; its error is returned.
+// What else applies is said of Schedule: history and numbers stay, and so does a pause.
 //
 // The error wraps ErrScheduleNotFound; ErrInvalid, with all faults; one of Start for runs that could not be started; or
 // ErrNotInContract. Nothing has changed then. The types of the flow are not checked, but if it is published

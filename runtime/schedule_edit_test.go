@@ -102,7 +102,7 @@ func TestScheduleBackfill(t *testing.T) {
 		for text, backfill := range map[string]runtime.ScheduleBackfill{
 			`Overlap "skip": must be "queue" or "allow"`: {From: last, Until: last, Overlap: runtime.OverlapSkip},
 			"both must be set":                           {From: last},
-			"is before From":                             {From: last, Until: last.Add(-time.Hour)},
+			"Until is before From":                       {From: last, Until: last.Add(-time.Hour)},
 			"after the present time":                     {From: last, Until: last.Add(48 * time.Hour)},
 			"has no time in the interval":                {From: last.Add(time.Second), Until: last.Add(2 * time.Second)},
 			"has more than 1000 times":                   {From: last.Add(-2000 * time.Hour), Until: last},

@@ -1,5 +1,5 @@
-// Package errordetail turns the named errors in the chain of an error into data that is stored with a failure, and finds
-// them there again, in another process, by name.
+// Package errordetail turns the named errors in the chain of an error into data that is stored with a failure, and
+// finds them there again, in another process, by name.
 package errordetail
 
 import (

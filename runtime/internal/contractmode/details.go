@@ -17,8 +17,9 @@ func (c *contract) keepDetails(ctx context.Context, call enginerpc.FailCall) err
 	if len(call.Details) == 0 {
 		return nil
 	}
+	details := strconv.Itoa(int(call.AttemptIndex)) + ":" + string(call.Details)
 	_, err := callAgain[enginerpc.SetExecutionTagsReply](ctx, c, enginerpc.SetExecutionTagsCall{
-		ExecutionID: call.ExecutionID, Tags: []string{tagDetails, strconv.Itoa(int(call.AttemptIndex)) + ":" + string(call.Details)},
+		ExecutionID: call.ExecutionID, Tags: []string{tagDetails, details},
 	})
 	return err
 }

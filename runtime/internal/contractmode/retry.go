@@ -105,7 +105,8 @@ func contractRetry(lease *contractLease, call enginerpc.FailCall, begun func() t
 	if !rules.Allow(call.Category) {
 		return nil
 	}
-	if policy.Within.set && begun()+time.Duration(ms)*time.Millisecond > time.Duration(policy.Within.value)*time.Millisecond {
+	within := time.Duration(policy.Within.value) * time.Millisecond
+	if policy.Within.set && begun()+time.Duration(ms)*time.Millisecond > within {
 		return nil
 	}
 	type fixed struct {

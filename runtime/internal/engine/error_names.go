@@ -59,8 +59,8 @@ var namedErrors = []namedError{
 // not be taken for that.
 var errorsOfCalls = []error{
 	ErrInvalid, ErrRunNotFound, ErrRunFailed, ErrRunCancelled, ErrRunExpired, ErrNoResult, enginecore.ErrUnavailable,
-	enginecore.ErrFull, enginecore.ErrClosed, enginecore.ErrOutcomeUnknown, enginecore.ErrUnauthorized, context.Canceled,
-	context.DeadlineExceeded,
+	enginecore.ErrFull, enginecore.ErrClosed, enginecore.ErrOutcomeUnknown, enginecore.ErrUnauthorized,
+	context.Canceled, context.DeadlineExceeded,
 }
 
 // nameOfError returns the name of an error of the library; empty for others. Answers of the engine have their code.

@@ -13,7 +13,7 @@ import (
 // MaxCarried bounds the values that a run carries from the context of its start, in their stored form (bytes).
 const MaxCarried = 4096
 
-// Propagator carries values of a context to another one: runtime.ContextPropagator.
+// Propagator carries values of a context to another one: propagate.Propagator.
 type Propagator interface {
 	Inject(ctx context.Context) map[string]string
 	Extract(ctx context.Context, values map[string]string) context.Context
@@ -33,7 +33,8 @@ func (s *Session) Carried(ctx context.Context) (string, error) {
 	for _, p := range s.Propagators {
 		for name, value := range p.Inject(ctx) {
 			if _, twice := all[name]; twice || name == "" {
-				return "", fmt.Errorf("%w: values of the context: name %q: must be given once, and not empty", ErrInvalid, name)
+				return "", fmt.Errorf("%w: values of the context: name %q: must be given once, and not empty", ErrInvalid,
+					name)
 			}
 			if !utf8.ValidString(name) || !utf8.ValidString(value) {
 				return "", fmt.Errorf("%w: values of the context: %q: must be valid UTF-8", ErrInvalid, name)

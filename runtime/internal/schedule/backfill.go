@@ -43,8 +43,8 @@ func (r *Record) backfill() *Backfill {
 // caller writes the record. The error wraps ErrNoTimes, or ErrScheduleFull for too many times or backfills.
 func (r *Record) AddBackfill(from, until time.Time, overlap OverlapPolicy) (int, error) {
 	if until.After(r.now) {
-		return 0, fmt.Errorf("%w: it ends at %s, after the present time, %s", ErrNoTimes, until.UTC().Format(time.RFC3339),
-			r.now.UTC().Format(time.RFC3339))
+		return 0, fmt.Errorf("%w: it ends at %s, after the present time, %s", ErrNoTimes,
+			until.UTC().Format(time.RFC3339), r.now.UTC().Format(time.RFC3339))
 	}
 	if len(r.State.Backfills) >= maxBackfills {
 		return 0, fmt.Errorf("%w: %d backfills are not finished", ErrScheduleFull, len(r.State.Backfills))
@@ -183,8 +183,8 @@ func (s Store) ReadContent(ctx context.Context, r *Record) (Compiled, error) {
 	return Compiled{Flow: flow, Input: reply.Input}, err
 }
 
-// Edit changes an existing schedule: draft makes its new form from the record. It calls draft again when another process
-// has changed the schedule meanwhile. The error wraps ErrScheduleNotFound.
+// Edit changes an existing schedule: draft makes its new form from the record. It calls draft again when another
+// process has changed the schedule meanwhile. The error wraps ErrScheduleNotFound.
 func (s *Runner) Edit(
 	ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, draft func(*Record) (*Draft, error),
 	changing func(save func() error) error,

@@ -241,7 +241,8 @@ func (r *Record) lookAt() time.Time {
 	if r.State.Due != 0 && r.State.PausedAt == 0 && !r.State.Deleting {
 		at = r.ripeAt(UnixTime(r.State.Due))
 	}
-	if again := r.now.Add(r.patience()); (r.nextFire() >= 0 || r.backfill() != nil || r.State.Deleting) && (at.IsZero() || again.Before(at)) {
+	again, isBusy := r.now.Add(r.patience()), r.nextFire() >= 0 || r.backfill() != nil || r.State.Deleting
+	if isBusy && (at.IsZero() || again.Before(at)) {
 		at = again
 	}
 	return at

@@ -1,4 +1,6 @@
-package runtime
+// Package propagate has what carries values of the context of a start to the activities of a run: see
+// runtime.OpenConfig.Propagators.
+package propagate
 
 import (
 	"context"
@@ -7,17 +9,17 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 )
 
-// ContextPropagator carries values of a context from a start of a run to its activities. OpenConfig.Propagators has
-// those of a program: the one that starts runs takes values from the context of the call by Inject, they are stored once
-// with the run, and each worker adds them to the contexts of functions by Extract: of all attempts, after retries and
-// reruns, in maps and sub-flows, also if a worker between them has no propagators. A schedule has the values of the
+// Propagator carries values of a context from a start of a run to its activities. runtime.OpenConfig.Propagators has
+// those of a program: the one that starts runs takes values from the context of the call by Inject, they are stored
+// once with the run, and each worker adds them to the contexts of functions by Extract: of all attempts, after retries
+// and reruns, in maps and sub-flows, also if a worker between them has no propagators. A schedule has the values of the
 // context in which it was declared.
 //
 // Both methods are called concurrently.
-type ContextPropagator interface {
+type Propagator interface {
 	// Inject returns values by names; none or nil if ctx has none. Names and values are valid UTF-8, names are not used
-	// by two propagators, and all of one start have at most 4 KiB in JSON; otherwise the start fails with ErrInvalid or
-	// ErrTooLarge. Do not put secrets there: they are stored as they are.
+	// by two propagators, and all of one start have at most 4 KiB in JSON; otherwise the start fails with
+	// runtime.ErrInvalid or runtime.ErrTooLarge. Do not put secrets there: they are stored as they are.
 	Inject(ctx context.Context) map[string]string
 	// Extract returns ctx with what it reads of the values of the run. It gets the values of all propagators, also of
 	// other programs.
@@ -26,29 +28,29 @@ type ContextPropagator interface {
 
 // Baggage propagates the baggage of OpenTelemetry (package go.opentelemetry.io/otel/baggage) in its W3C form, under the
 // name "baggage".
-func Baggage() ContextPropagator { return baggage{} }
+func Baggage() Propagator { return baggage{} }
 
 type baggage struct{}
 
 var baggageFormat = propagation.Baggage{}
 
-// Inject implements ContextPropagator.
+// Inject implements Propagator.
 func (baggage) Inject(ctx context.Context) map[string]string {
 	carrier := propagation.MapCarrier{}
 	baggageFormat.Inject(ctx, carrier)
 	return carrier
 }
 
-// Extract implements ContextPropagator.
+// Extract implements Propagator.
 func (baggage) Extract(ctx context.Context, values map[string]string) context.Context {
 	return baggageFormat.Extract(ctx, propagation.MapCarrier(values))
 }
 
-// PropagateValue propagates the value of type T that a context has under a key, in JSON and under a name that is the
+// Value propagates the value of type T that a context has under a key, in JSON and under a name that is the
 // same in every program. A value that has no JSON form, or is of another type, is left out.
 //
-//	runtime.PropagateValue[string]("tenant", tenantKey{})
-func PropagateValue[T any](name string, key any) ContextPropagator {
+//	propagate.Value[string]("tenant", tenantKey{})
+func Value[T any](name string, key any) Propagator {
 	return contextValue[T]{name, key}
 }
 
@@ -57,7 +59,7 @@ type contextValue[T any] struct {
 	key  any
 }
 
-// Inject implements ContextPropagator.
+// Inject implements Propagator.
 func (v contextValue[T]) Inject(ctx context.Context) map[string]string {
 	value, ok := ctx.Value(v.key).(T)
 	if !ok {
@@ -70,7 +72,7 @@ func (v contextValue[T]) Inject(ctx context.Context) map[string]string {
 	return map[string]string{v.name: string(text)}
 }
 
-// Extract implements ContextPropagator.
+// Extract implements Propagator.
 func (v contextValue[T]) Extract(ctx context.Context, values map[string]string) context.Context {
 	text, found := values[v.name]
 	if !found {
