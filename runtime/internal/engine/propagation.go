@@ -92,7 +92,8 @@ func (s *Session) extract(ctx context.Context, p Propagator, values map[string]s
 	defer func() {
 		if r := recover(); r != nil || extended == nil {
 			s.Logger.LogAttrs(ctx, slog.LevelError,
-				"flowfabric: a context propagator failed; the activity runs without its values", slog.Any("panic", r))
+				"flowfabric: a context propagator failed; the activity runs without its values",
+				EventPropagatorFailed.Attr(), slog.Any("panic", r))
 			extended = ctx
 		}
 	}()
