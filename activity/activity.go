@@ -34,7 +34,8 @@ func New[In, Out any](name string, fn func(context.Context, In) (Out, error), op
 
 // Declare declares an activity whose function another program has. Flows of such activities can be built, published and
 // started, so a program that starts runs need not have what the workers' functions need; a worker refuses to register
-// it. Give it the types and options that New has there: they are part of the flow, and with others its hash differs.
+// it: Implement gives it a function. Give it the types and options that New has there: they are part of the flow, and
+// with others its hash differs.
 func Declare[In, Out any](name string, opts ...Option) *Activity[In, Out] {
 	a := declare[In, Out](name, nil, false, opts)
 	a.declared = true

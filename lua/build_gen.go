@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "295-7bd3d8e4701a0f41"
+const build = "292-d69644eb29985a40"

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -55,6 +56,11 @@ func (r *RunRef) CancelPending(ctx context.Context, reason string, opts ...Actio
 }
 
 func (r *RunRef) cancel(ctx context.Context, policy, reason string, opts []ActionOption) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, intercept.Cancel, "", func(ctx context.Context, r *RunRef) error {
+			return r.cancel(ctx, policy, reason, opts)
+		})
+	}
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
@@ -104,6 +110,11 @@ func nodeFault(err error) error {
 // The rules for the reason are those of Cancel. The error wraps ErrInvalid; ErrUnknownNode when the run does not exist
 // or has no such node; ErrNodeOver when the node has ended otherwise; or, in contract mode, ErrNotInContract.
 func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...ActionOption) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, intercept.CancelNode, node, func(ctx context.Context, r *RunRef) error {
+			return r.CancelNode(ctx, node, reason, opts...)
+		})
+	}
 	if err := r.ready(ctx); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/answer"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -18,6 +19,8 @@ type Client struct {
 	*clientState
 	// actor is who acts, unless WithActor names another one; empty for the defaults.
 	actor string
+	// interceptors are around operations on runs, the first one outermost.
+	interceptors []intercept.Client
 }
 
 // clientState is what the clients of one NewClient share.
@@ -28,6 +31,8 @@ type clientState struct {
 	submitter *submit.Submitter
 	// answers checks the payloads of signals.
 	answers answer.Checker
+	// singles are the flows of activities that Do has run.
+	singles singleFlows
 	// published are flows that were started by their names.
 	published publishedFlows
 }
@@ -48,7 +53,7 @@ func (c *Client) As(actor string) *Client {
 	if c == nil {
 		return nil
 	}
-	return &Client{clientState: c.clientState, actor: actor}
+	return &Client{clientState: c.clientState, actor: actor, interceptors: c.interceptors}
 }
 
 // Close ends what the client listens to. Result, Watch and Stream that wait return enginecore.ErrClosed, and so do all
@@ -107,9 +112,11 @@ func (c *Client) startConfigOf(opts []StartOption) (startConfig, error) {
 	return config, errors.Join(faults...)
 }
 
-// WithID sets the run id, which is unique within a namespace and flow. If a run with that id, the same graph and the
-// same input exists, Start returns it, whether it is open or over. An id is valid UTF-8 of 1 to 256 bytes without
-// control characters. Defaults to a random UUID.
+// WithID sets the run id, which is unique within a namespace and flow. If a run with that id, a graph of the same
+// structure and the same input exists, Start returns it, whether it is open or over. The structure of a graph is its
+// nodes with their activities, waits, edges, joins and inputs. The rest are options, such as retry policies, timeouts,
+// priorities, lanes, limits and tags: the run that exists keeps those with which it was started. An id is valid UTF-8
+// of 1 to 256 bytes without control characters. Defaults to a random UUID.
 //
 // The id of a child run consists of the flow, the id and the node of its parent, separated by "/", such as
 // "monthly/2026-11/each". A run of the sub-flow that is started with the same id would be in its place, so do not use

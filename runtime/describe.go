@@ -130,6 +130,8 @@ type NodeDescription struct {
 	// Percent and Message are the last reported progress.
 	Percent float64
 	Message string
+	// LiveValues lists what the function has published (activity.Publish), without the values: see RunRef.Value.
+	LiveValues []LiveValue
 	// Reason and Category describe the last failure, or why the node was cancelled.
 	Reason, Category string
 	// CreatedAt, StartedAt (first attempt), ClaimedAt (by the current or last worker), CompletedAt and DueAt (next
@@ -333,6 +335,7 @@ func describeNode(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time
 	if spec != nil {
 		description.Capabilities = spec.Capabilities
 	}
+	description.LiveValues = liveValuesOf(n.Live)
 	return description
 }
 

@@ -31,8 +31,15 @@ var (
 // Errors of runs and workers, for errors.Is. Package enginecore has those of the connection: ErrUnavailable, which
 // ErrFull also matches when a server refuses writes for lack of memory or disk; ErrOutcomeUnknown and ErrUnauthorized.
 var (
-	// ErrRunConflict is returned by Start when the run id belongs to a run with another graph or another input.
+	// ErrRunConflict is returned by Start when the run id belongs to another run: ErrOtherGraph or ErrOtherInput says
+	// what differs, if the engine knows it.
 	ErrRunConflict = engine.ErrRunConflict
+	// ErrOtherGraph is returned by Start when the run id belongs to a run of a graph with another structure (see
+	// WithID). It matches ErrRunConflict.
+	ErrOtherGraph = engine.ErrOtherGraph
+	// ErrOtherInput is returned by Start when the run id belongs to a run with another input, and a graph of the same
+	// structure. It matches ErrRunConflict.
+	ErrOtherInput = engine.ErrOtherInput
 	// ErrRunNotFound is returned when the flow has no run with that id.
 	ErrRunNotFound = engine.ErrRunNotFound
 	// ErrRunOpen is returned by Purge and Rerun when the run has not ended.

@@ -1,9 +1,11 @@
 package runtime
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/errordetail"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -26,9 +28,52 @@ type NodeFailure struct {
 	// MadeUpFor reports whether a join tolerated the failure because other upstreams succeeded, so that it does not
 	// fail the run.
 	MadeUpFor bool
+	// Details are the errors with names in the chain of the node's last error, the outermost first, at most 16: of
+	// types with a method ErrorName, of activity.SentinelError, and of this library. errors.Is and errors.As with a
+	// pointer to the NodeFailure find them.
+	Details []ErrorDetail
 }
 
-// RunError describes a run that did not succeed. It matches ErrRunFailed, ErrRunCancelled or ErrRunExpired.
+// ErrorDetail is an error with a name, as it is stored with a failure: see activity.DetailedError.
+type ErrorDetail struct {
+	Name string
+	// Value is the error in JSON; nil for a sentinel.
+	Value json.RawMessage
+	// OmittedBytes is the size of a value that was not stored, since those of the failure had more than 16 KiB
+	// together.
+	OmittedBytes int
+}
+
+// Error returns the node and the reason.
+func (f *NodeFailure) Error() string {
+	text := "node " + f.Node + ": " + string(f.Outcome)
+	if f.Reason != "" {
+		text += ": " + f.Reason
+	}
+	return text
+}
+
+// Is reports whether the node failed by an error with the name of the target: an error of activity.SentinelError, one
+// with a method ErrorName, or a sentinel of this library or of package context.
+func (f *NodeFailure) Is(target error) bool { return engine.IsInDetails(f.details(), target) }
+
+// As sets the target, a type with a method ErrorName, to the error of that name by which the node failed.
+func (f *NodeFailure) As(target any) bool { return errordetail.As(f.details(), target) }
+
+func (f *NodeFailure) details() []errordetail.Detail {
+	if f == nil || len(f.Details) == 0 {
+		return nil
+	}
+	list := make([]errordetail.Detail, len(f.Details))
+	for i, d := range f.Details {
+		list[i] = errordetail.Detail(d)
+	}
+	return list
+}
+
+// RunError describes a run that did not succeed. It matches ErrRunFailed, ErrRunCancelled or ErrRunExpired, and what
+// the NodeFailure of its Node matches, but for errors that a call which waits for the run returns of itself: those of
+// the connection and of contexts, ErrInvalid, ErrNoResult and ErrRunNotFound.
 type RunError struct {
 	Flow, Run string
 	// Outcome is flow.Failed, flow.Cancelled or flow.Expired.
@@ -67,6 +112,31 @@ func (e *RunError) others() int {
 // Unwrap returns ErrRunFailed, ErrRunCancelled or ErrRunExpired.
 func (e *RunError) Unwrap() error { return submit.OutcomeError(string(e.Outcome)) }
 
+// Is reports whether the failure of Node matches the target: see RunError.
+func (e *RunError) Is(target error) bool {
+	return !engine.IsErrorOfCall(target) && e.first().Is(target)
+}
+
+// As sets the target to the error of its name by which Node failed, or a **NodeFailure to that failure.
+func (e *RunError) As(target any) bool {
+	first := e.first()
+	if out, ok := target.(**NodeFailure); ok && first != nil {
+		*out = first
+		return true
+	}
+	return first.As(target)
+}
+
+// first returns the failure of Node; nil if it is not known.
+func (e *RunError) first() *NodeFailure {
+	for i := range e.Failures {
+		if e.Failures[i].Node == e.Node {
+			return &e.Failures[i]
+		}
+	}
+	return nil
+}
+
 // newRunError converts a failure for callers of the API.
 func newRunError(f *submit.RunFailure) *RunError {
 	e := &RunError{
@@ -74,10 +144,14 @@ func newRunError(f *submit.RunFailure) *RunError {
 		Category: f.Category, OmittedFailures: f.Omitted,
 	}
 	for _, n := range f.Failures {
-		e.Failures = append(e.Failures, NodeFailure{
+		failure := NodeFailure{
 			Node: n.Node, Outcome: flow.Outcome(n.Outcome), Category: n.Category, Reason: n.Reason, At: n.At,
 			Attempts: n.Attempts, MadeUpFor: n.Tolerated,
-		})
+		}
+		for _, d := range n.Details {
+			failure.Details = append(failure.Details, ErrorDetail(d))
+		}
+		e.Failures = append(e.Failures, failure)
 	}
 	return e
 }

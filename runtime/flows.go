@@ -127,7 +127,7 @@ func (c *Client) StartNamed(
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.submitter.Submit(ctx, plan); err != nil {
+	if _, err := c.submit(ctx, plan); err != nil {
 		return nil, err
 	}
 	return c.refTo(plan), nil

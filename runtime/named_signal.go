@@ -36,6 +36,9 @@ func (w WaitName) String() string {
 // Client.Signal, or in contract mode ErrNotInContract. Nothing has changed then. The call is one atomic step; a wait
 // with a schema (activity.AnswerSchema) takes a second one.
 func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (SignalResult, error) {
+	if r.isIntercepted() {
+		return r.interceptedSignalWait(ctx, w, s)
+	}
 	if err := r.ready(ctx); err != nil {
 		return SignalResult{}, err
 	}
@@ -121,7 +124,7 @@ func (c *Client) startOrSignal(
 	// A run that exists may be of another graph, whose wait has another schema.
 	err = c.answers.SendSignal(&signal, schema, func() (string, error) {
 		plan.Signal = submitted(w, &signal)
-		if existed, err = c.submitter.Submit(ctx, plan); err != nil {
+		if existed, err = c.submit(ctx, plan); err != nil {
 			return "", err
 		}
 		if plan.Sent.Code != string(enginerpc.StatusOK) {

@@ -77,6 +77,10 @@ var acrossNamespaces = map[string]struct {
 	"SetPriority": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).SetPriority(ctx, 9)
 	}, runtime.ErrRunNotFound},
+	"Value": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).Value(ctx, x.node, "key")
+		return err
+	}, runtime.ErrRunNotFound},
 	"Logs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return errorOf2(c.Run(x.flow, x.run).Logs(ctx, x.node, runlog.Query{}))
 	}, runtime.ErrRunNotFound},
@@ -240,6 +244,19 @@ var acrossNamespaces = map[string]struct {
 		_, err := c.TriggerSchedule(ctx, x.schedule)
 		return err
 	}, runtime.ErrScheduleNotFound},
+	"BackfillSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		now := time.Now()
+		_, err := c.BackfillSchedule(ctx, x.schedule, runtime.ScheduleBackfill{From: now.Add(-time.Hour), Until: now})
+		return err
+	}, runtime.ErrScheduleNotFound},
+	"EditSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.EditSchedule(ctx, x.schedule, func(e *runtime.ScheduleEdit) error { return nil })
+		return err
+	}, runtime.ErrScheduleNotFound},
+	"NextFires": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.NextFires(ctx, x.schedule, 1)
+		return err
+	}, runtime.ErrScheduleNotFound},
 	"DeleteSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.DeleteSchedule(ctx, x.schedule)
 	}, runtime.ErrScheduleNotFound},
@@ -252,7 +269,7 @@ var ofAllNamespaces = map[string]string{
 	"Publish": "it names what it publishes", "Workers": "workers belong to all", "DrainWorker": "workers belong to all",
 	"Lanes": "lanes belong to all", "PauseLane": "lanes belong to all", "ResumeLane": "lanes belong to all",
 	"Pauses": "lanes belong to all", "PauseActivity": "activities belong to all", "ResumeActivity": "activities belong to all",
-	"As": "it sends nothing", "Run": "it sends nothing", "FlowName": "it sends nothing", "ID": "it sends nothing", "FlowID": "it sends nothing",
+	"As": "it sends nothing", "Use": "it sends nothing", "Run": "it sends nothing", "FlowName": "it sends nothing", "ID": "it sends nothing", "FlowID": "it sends nothing",
 }
 
 // errorOf2 is the error of a sequence.

@@ -130,6 +130,9 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 		Logged:    limiter,
 		Telemetry: telemetry,
 	}
+	for _, p := range config.Propagators {
+		s.Propagators = append(s.Propagators, p)
+	}
 	s.Quiet = config.link != nil && config.link.Quiet
 	s.Keeper = keeper.NewSharedKeeper(s, keeping)
 	e := &Engine{s}

@@ -20,6 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/propagate"
 )
 
 // OpenConfig configures Open. The zero value suits most programs.
@@ -43,6 +44,10 @@ type OpenConfig struct {
 	TracerProvider trace.TracerProvider
 	// MeterProvider creates the metrics of clients, workers and keepers. Defaults to the global one of OpenTelemetry.
 	MeterProvider metric.MeterProvider
+
+	// Propagators carry values of the context of a start to the activities of the run, such as propagate.Baggage.
+	// Defaults to none, which costs nothing.
+	Propagators []propagate.Propagator
 
 	// TLSConfig configures TLS for a URL with TLS (rediss or valkeys). A nil RootCAs means the certificate authorities
 	// of the system, an empty ServerName the host of the URL. Open refuses it for a URL without TLS. Defaults to nil,
@@ -184,6 +189,11 @@ func (c OpenConfig) check(contract bool) error {
 	}
 	if c.Partitions < 0 || c.Partitions > maxPartitions {
 		fault("Partitions %d: must be 1 to %d", c.Partitions, maxPartitions)
+	}
+	for i, p := range c.Propagators {
+		if p == nil {
+			fault("Propagators: element %d is nil", i+1)
+		}
 	}
 	if err := engine.CheckMaxWatches(c.MaxWatches); err != nil {
 		fault("MaxWatches %w", err)

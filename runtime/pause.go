@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -13,6 +14,11 @@ import (
 // for the reason are those of Cancel. The error wraps
 // ErrInvalid, ErrRunNotFound, ErrRunOver when the run has ended, or in contract mode ErrNotInContract.
 func (r *RunRef) Pause(ctx context.Context, reason string, opts ...ActionOption) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, intercept.Pause, "", func(ctx context.Context, r *RunRef) error {
+			return r.Pause(ctx, reason, opts...)
+		})
+	}
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
@@ -31,6 +37,11 @@ func (r *RunRef) Pause(ctx context.Context, reason string, opts ...ActionOption)
 // Resume ends the pause of the run. Resuming a run that is not paused is not an error. Resume makes the nodes of a
 // large run eligible in several calls; after an error, repeat it. The errors are those of Pause.
 func (r *RunRef) Resume(ctx context.Context, opts ...ActionOption) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, intercept.Resume, "", func(ctx context.Context, r *RunRef) error {
+			return r.Resume(ctx, opts...)
+		})
+	}
 	if err := r.ready(ctx); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -65,6 +66,11 @@ type Rerun struct {
 // contract mode ErrNotInContract; nothing has been changed then. A call that was interrupted later is carried out by
 // keepers.
 func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, intercept.Rerun, "", func(ctx context.Context, r *RunRef) error {
+			return r.Rerun(ctx, scope, opts...)
+		})
+	}
 	if err := r.ready(ctx); err != nil {
 		return err
 	}

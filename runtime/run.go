@@ -22,10 +22,10 @@ type Run[Out any] struct {
 // Start starts a run of a flow. If the call is interrupted, call Start again with the same id to complete it: the
 // engine makes no node eligible before the whole run is stored.
 //
-// The error wraps ErrRunConflict when the id belongs to a run with another graph or input; ErrTooLarge for an input
-// above MaxInput; or ErrInvalid for an invalid id, actor or tag, for too many tags, and for an input without the value
-// from which a limit, a budget or FairBy takes its key. Nothing was written then. It wraps enginecore.ErrFull when the
-// server has no room for new work; start the run again later, with the same id.
+// The error wraps ErrOtherGraph or ErrOtherInput, which match ErrRunConflict, when the id belongs to another run;
+// ErrTooLarge for an input above MaxInput; or ErrInvalid for an invalid id, actor or tag, for too many tags, and for an
+// input without the value from which a limit, a budget or FairBy takes its key. Nothing was written then. It wraps
+// enginecore.ErrFull when the server has no room for new work; start the run again later, with the same id.
 func Start[In, Out any](
 	ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption,
 ) (*Run[Out], error) {
@@ -36,7 +36,7 @@ func Start[In, Out any](
 	if err != nil {
 		return nil, err
 	}
-	existed, err := c.submitter.Submit(ctx, plan)
+	existed, err := c.submit(ctx, plan)
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +175,9 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	var zero Out
 	if r == nil {
 		return zero, errNoRun
+	}
+	if r.isIntercepted() {
+		return r.interceptedResult(ctx)
 	}
 	if err := r.ready(ctx); err != nil {
 		return zero, err

@@ -88,6 +88,9 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flo
 			return fail(invalid("FireTimeField %q: the input cannot take the time: %w", draft.Spec.FireField, err))
 		}
 	}
+	if draft.Spec.Carried, err = c.session.Carried(ctx); err != nil {
+		return fail(err)
+	}
 	runner := schedule.NewRunner(c.session, false)
 	defer runner.Close()
 	r, err := runner.Declare(ctx, draft, func(save func() error) error {

@@ -43,6 +43,8 @@ type ScheduleDescription struct {
 	LastRunState RunState
 	// Waiting is the number of fires whose runs have not been started yet.
 	Waiting int
+	// Backfills are those that are not finished, in order.
+	Backfills []ScheduleBackfill
 	// Started, Skipped, Missed and Failed count fires by outcome.
 	Started, Skipped, Missed, Failed int64
 	// History has the last fires, the newest first, at most 50. Only DescribeSchedule sets it.
@@ -82,6 +84,8 @@ type ScheduleFire struct {
 	Reason string
 	// Triggered reports whether TriggerSchedule caused the fire.
 	Triggered bool
+	// Backfilled reports whether BackfillSchedule caused the fire.
+	Backfilled bool
 }
 
 // DescribeSchedule returns the state of a schedule of the client's namespace, with its history. The error wraps
@@ -179,7 +183,7 @@ func parseFire(text string) (ScheduleFire, error) {
 		At: schedule.UnixTime(entry.At), Until: schedule.UnixTime(max(entry.At, entry.Until)),
 		Count: max(1, entry.Count), DoneAt: schedule.UnixTime(entry.Done),
 		Outcome: ScheduleFireOutcome(entry.Outcome), Flow: entry.Flow, Run: entry.Run, Reason: entry.Reason,
-		Triggered: entry.Manual,
+		Triggered: entry.Manual, Backfilled: entry.Backfill,
 	}, nil
 }
 
@@ -198,7 +202,7 @@ func (c *Client) describeSchedule(
 		PauseReason: state.PauseReason, NextFire: schedule.UnixTime(state.Due),
 		LastFire: schedule.UnixTime(state.LastFire),
 		Waiting:  len(state.Waiting), Started: state.Started, Skipped: state.Skipped, Missed: state.Missed,
-		Failed: state.Failed,
+		Failed: state.Failed, Backfills: backfillsOf(state.Backfills),
 	}
 	for _, text := range history {
 		fire, err := parseFire(text)

@@ -93,6 +93,9 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Si
 	if err := c.ready(ctx); err != nil {
 		return SignalResult{}, err
 	}
+	if c.isIntercepted() {
+		return c.interceptedSignal(ctx, token, s)
+	}
 	parts, err := engine.OpenToken(token)
 	if err != nil {
 		return SignalResult{}, err

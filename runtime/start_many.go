@@ -47,7 +47,7 @@ func StartMany[In, Out any](
 	for i, run := range runs {
 		plans[i], started[i].Err = planRun(c, def, run.Input, run.Options)
 	}
-	for i, outcome := range c.submitter.SubmitMany(ctx, plans) {
+	for i, outcome := range c.submitMany(ctx, plans) {
 		switch plan := plans[i]; {
 		case plan == nil:
 		case outcome.Err != nil:

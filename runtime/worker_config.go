@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
@@ -42,6 +43,9 @@ type WorkerConfig struct {
 	// executions are released up to 2 s later, which is the time for functions to return. Defaults to 10 s; a negative
 	// duration releases at once.
 	Grace time.Duration
+	// Interceptors run around each function that the worker runs; the first is the outermost. Defaults to none, which
+	// costs nothing.
+	Interceptors []intercept.Activity
 	// OnBudget is called when an activity of this worker exceeds a limit of a budget: for a soft limit when its excess
 	// begins, for a hard limit once per attempt. It runs within the activity's call that reports usage or reserves an
 	// amount, so it should return soon; a panic in it counts as the activity's. It is called at most once for each
@@ -127,6 +131,7 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 		Through: c.ClaimThrough != nil, ManualRenewal: c.ManualRenewal,
 		Kinds: slices.Compact(slices.Sorted(slices.Values(c.TaskKinds))), Logs: logConfig(c.Logs),
 	}
+	config.Invoke = intercepted(c.Interceptors)
 	if c.OnBudget != nil {
 		config.OnBudget = func(ctx context.Context, b worker.ReportedBreach) { c.OnBudget(ctx, BudgetBreach(b)) }
 	}
@@ -154,6 +159,11 @@ func logConfig(c runlog.Config) worker.LogConfig {
 func (c WorkerConfig) check(in string) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, invalid(in+format, args...)) }
+	for i, interceptor := range c.Interceptors {
+		if interceptor == nil {
+			fault("Interceptors: element %d is nil", i+1)
+		}
+	}
 	if c.Logs.Lines < 0 || c.Logs.Lines > maxLogLines {
 		fault("Logs.Lines %d: must be 0 to %d", c.Logs.Lines, maxLogLines)
 	}

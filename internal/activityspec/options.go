@@ -22,6 +22,8 @@ var OptionsOf func(handler any) Options
 type Options struct {
 	// Retry defines the number of attempts and the delays between them.
 	Retry RetryPlan
+	// RetryRules restrict the attempts that Retry grants.
+	RetryRules RetryRules
 	// StartToClose limits one attempt, from its claim to its end; 0 is no limit. An attempt that takes longer fails
 	// with category "timeout" and is retried by Retry.
 	StartToClose time.Duration
@@ -56,12 +58,13 @@ func DefaultOptions() Options {
 func (o Options) Clone() Options {
 	o.Capabilities = slices.Clone(o.Capabilities)
 	o.Limits = slices.Clone(o.Limits)
+	o.RetryRules = o.RetryRules.Clone()
 	return o
 }
 
 // Validate returns every fault of o, joined, or nil.
 func (o Options) Validate() error {
-	errs := []error{o.Retry.Validate()}
+	errs := []error{o.Retry.Validate(), o.RetryRules.Validate()}
 	for _, d := range []struct {
 		name  string
 		value time.Duration
@@ -96,6 +99,7 @@ func (o Options) Normalized() Options {
 	slices.Sort(o.Capabilities)
 	o.Capabilities = slices.Compact(o.Capabilities)
 	sortLimits(o.Limits)
+	o.RetryRules = o.RetryRules.Normalized()
 	return o
 }
 

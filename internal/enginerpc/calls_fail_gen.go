@@ -26,6 +26,8 @@ type FailCall struct {
 	JitterPermille int64
 	// Stack: optional.
 	Stack string
+	// Details: optional.
+	Details []byte
 }
 
 // FailReply is the answer to FailCall.
@@ -40,7 +42,7 @@ type FailReply struct {
 // Fail runs ffx2_fail. Ends the attempt with a failure: schedules the next attempt by the stored
 // policy, or fails the execution and skips what depends on it. In a flow that is over, there is no
 // next attempt: the execution is cancelled. The stack of a function that panicked is logged in front
-// of its failure.
+// of its failure. `details` are the errors with names of a failure that is final.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
@@ -54,7 +56,7 @@ func (FailCall) info() callInfo {
 }
 
 func (c FailCall) encode(w *wire) {
-	w.reserve(1, 11)
+	w.reserve(1, 12)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
@@ -69,6 +71,7 @@ func (c FailCall) encode(w *wire) {
 	w.optionalMillis(c.RetryAfter)
 	w.int(c.JitterPermille)
 	w.text(c.Stack)
+	w.bytes(c.Details)
 }
 
 func (FailCall) decode(r *fields) (out FailReply) {

@@ -603,6 +603,21 @@ func decodeBulkJobRecord(r *fields, out *BulkJobRecord) {
 	out.StoppedBy = textValue[string](r, "stopped_by")
 }
 
+// LiveValue is an element of replies or calls.
+type LiveValue struct {
+	Key     string
+	At      time.Time
+	Attempt int64
+	Size    int64
+}
+
+func decodeLiveValue(r *fields, out *LiveValue) {
+	out.Key = textValue[string](r, "key")
+	out.At = timeValue(r, "at")
+	out.Attempt = intValue[int64](r, "attempt")
+	out.Size = intValue[int64](r, "size")
+}
+
 // NodeID is an element of replies or calls.
 type NodeID struct {
 	ExecutionID enginecore.ExecutionID
@@ -787,6 +802,8 @@ type DescribedNode struct {
 	ChangedAt time.Time
 	// Limits: optional.
 	Limits string
+	// Live: optional.
+	Live []LiveValue
 }
 
 func decodeDescribedNode(r *fields, out *DescribedNode) {
@@ -829,6 +846,9 @@ func decodeDescribedNode(r *fields, out *DescribedNode) {
 	if r.left() > 0 {
 		out.Limits = textValue[string](r, "limits")
 	}
+	if r.left() > 0 {
+		out.Live = list(r, "live", decodeLiveValue)
+	}
 }
 
 // ReadValue is an element of replies or calls.
@@ -856,6 +876,8 @@ type FlowFailure struct {
 	Reason      string
 	Category    string
 	Tolerated   bool
+	// Details: optional.
+	Details []byte
 }
 
 func decodeFlowFailure(r *fields, out *FlowFailure) {
@@ -867,6 +889,9 @@ func decodeFlowFailure(r *fields, out *FlowFailure) {
 	out.Reason = textValue[string](r, "reason")
 	out.Category = textValue[string](r, "category")
 	out.Tolerated = boolValue(r, "tolerated")
+	if r.left() > 0 {
+		out.Details = bytesValue(r, "details")
+	}
 }
 
 // FlowEvent is an element of replies or calls.

@@ -90,7 +90,7 @@ func (v *Validation) sub(n *Node) {
 		v.Faults.Add(n.Name, "sub", ErrSubFlow, "a flow without a result must be json, this one is %s", n.Sub.Codec)
 	}
 	own := n.Options
-	own.Retry, own.Lane, own.Priority = activityspec.RetryPlan{}, "", 0
+	own.Retry, own.RetryRules, own.Lane, own.Priority = activityspec.RetryPlan{}, activityspec.RetryRules{}, "", 0
 	if !reflect.DeepEqual(own, activityspec.Options{}) {
 		v.Faults.Add(n.Name, "", ErrOption,
 			"timeouts, capabilities, limits and frames are said in the flow that the node runs")

@@ -108,6 +108,7 @@ func (w *writer) node(n *Node) {
 	w.number("keep_frames", int64(n.KeepFrames))
 	w.limits(n.Limits)
 	w.retry(n.Retry)
+	w.retryRules(n.RetryRules)
 	w.tags(n.Tags)
 	if n.Wait == nil {
 		w.raw(`,"input":`)
@@ -191,6 +192,16 @@ func (w *writer) retry(p activityspec.RetryPlan) {
 		w.buf = strconv.AppendFloat(w.buf, p.Factor, 'g', -1, 64)
 	}
 	w.number("jitter_permille", int64(p.JitterPermille))
+	w.raw("}")
+}
+
+func (w *writer) retryRules(r activityspec.RetryRules) {
+	if r.IsZero() {
+		return
+	}
+	w.raw(`,"retry_rules":{"within_ms":` + strconv.FormatInt(r.Within.Milliseconds(), 10))
+	w.list("only", r.Only)
+	w.list("except", r.Except)
 	w.raw("}")
 }
 

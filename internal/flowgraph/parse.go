@@ -83,6 +83,7 @@ type storedNode struct {
 	KeepFrames         int               `json:"keep_frames"`
 	Limits             []storedLimit     `json:"limits"`
 	Retry              *storedPlan       `json:"retry"`
+	RetryRules         *storedRules      `json:"retry_rules"`
 	Tags               map[string]string `json:"tags"`
 	Input              *storedExpr       `json:"input"`
 	After              []string          `json:"after"`
@@ -127,6 +128,12 @@ type storedPlan struct {
 	MaxMS          int64   `json:"max_ms"`
 	Factor         float64 `json:"factor"`
 	JitterPermille int     `json:"jitter_permille"`
+}
+
+type storedRules struct {
+	Only     []string `json:"only"`
+	Except   []string `json:"except"`
+	WithinMS int64    `json:"within_ms"`
 }
 
 // storedExpr has exactly one of its fields.
@@ -198,6 +205,7 @@ func (r *reader) spec(n *Node, s *storedNode) {
 		Name: s.Name, Activity: s.Activity, Codec: orElse(s.Codec, StoredCodec), Tags: noEmpty(s.Tags),
 		Options: activityspec.Options{
 			Retry:            r.retry(s.Retry),
+			RetryRules:       r.retryRules(s.RetryRules),
 			StartToClose:     r.duration("start_to_close_ms", s.StartToCloseMS),
 			HeartbeatTimeout: r.duration("heartbeat_timeout_ms", s.HeartbeatTimeoutMS),
 			ScheduleToStart:  r.duration("schedule_to_start_ms", s.ScheduleToStartMS),
@@ -278,6 +286,15 @@ func (r *reader) retry(s *storedPlan) activityspec.RetryPlan {
 	return activityspec.RetryPlan{
 		Attempts: s.Attempts, Factor: s.Factor, JitterPermille: s.JitterPermille,
 		First: r.duration("retry.first_ms", s.FirstMS), Max: r.duration("retry.max_ms", s.MaxMS),
+	}
+}
+
+func (r *reader) retryRules(s *storedRules) activityspec.RetryRules {
+	if s == nil {
+		return activityspec.RetryRules{}
+	}
+	return activityspec.RetryRules{
+		Only: s.Only, Except: s.Except, Within: r.duration("retry_rules.within_ms", s.WithinMS),
 	}
 }
 

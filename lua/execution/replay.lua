@@ -5,14 +5,14 @@ local MAX_REPLAYS = 10
 replay.FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'replay_count',
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'delay_until', 'lane_id', 'current_lane',
-  'current_attempt_index', 'start_timeout', 'wait', 'journal', 'failure_reason', 'failure_category', 'cancellation_reason',
+  'current_attempt_index', 'start_timeout', 'wait', 'journal', 'failure_reason', 'failure_category', 'failure_details', 'cancellation_reason',
   'cancelled_by', 'fair_key', 'prior_eligibility_state', 'prior_blocking_reason', 'prior_blocking_detail',
 }
 
 -- Fields that say how the execution ended, or what it was waiting for before, and are no longer true.
 local OUTCOME_DETAILS = {
-  'failure_reason', 'failure_category', 'cancellation_reason', 'cancelled_by', 'delay_until', 'prior_eligibility_state',
-  'prior_blocking_reason', 'prior_blocking_detail',
+  'failure_reason', 'failure_category', 'failure_details', 'cancellation_reason', 'cancelled_by', 'delay_until',
+  'prior_eligibility_state', 'prior_blocking_reason', 'prior_blocking_detail',
 }
 
 -- How often an execution may be replayed.

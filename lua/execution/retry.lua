@@ -31,6 +31,34 @@ function retry.jittered(policy, delay, permille)
   return delay + math.floor(delay * share * permille / 1e6)
 end
 
+local function has(list, category)
+  for _, name in ipairs(list) do
+    if name == category then return true end
+  end
+  return false
+end
+
+-- When the first attempt that failed has begun (Unix ms), since the execution was created or replayed.
+local function first_failed(c, execution_id, core_key)
+  local core = record.read(core_key, { 'retry_count', 'retrying_since', 'current_attempt_index', 'started_at', 'managed' }) or {}
+  if (tonumber(core.retry_count) or 0) > 0 then return number.finite(core.retrying_since) end
+  local attempt = record.read(key.attempt_record(c, execution_id, core.current_attempt_index or '0'), { 'started_at' })
+  local since = attempt and is_set(attempt.started_at) and attempt.started_at or core.started_at
+  record.write(core_key, core.managed, { 'retrying_since', since or '' }, {})
+  return number.finite(since)
+end
+
+-- Whether the rules of a policy, if it has any, allow another attempt after a failure of a category: `only` and `except` list
+-- categories, and no attempt begins more than `within_ms` after the first one that failed did, which the record keeps.
+function retry.is_allowed(c, execution_id, policy, category, delay)
+  if type(policy.only) == 'table' and not has(policy.only, category) then return false end
+  if type(policy.except) == 'table' and has(policy.except, category) then return false end
+  local within = number.finite(policy.within_ms)
+  if not within then return true end
+  local since = first_failed(c, execution_id, key.exec_core(c, execution_id))
+  return not since or c.now + delay <= since + within
+end
+
 -- Decoded JSON, or nil.
 function retry.parse(json)
   if not is_set(json) then return nil end
@@ -83,8 +111,8 @@ function retry.schedule(c, execution_id, core_key, core, f, reason, category, at
   wake.delayed(c, record.lane(core), core, at)
 end
 
--- Ends the attempt and, with it, the execution.
-function retry.give_up(c, execution_id, core_key, core, f, reason, category, k)
+-- Ends the attempt and, with it, the execution. `details`: of the failure.
+function retry.give_up(c, execution_id, core_key, core, f, reason, category, k, details)
   end_failed_attempt(c, execution_id, core, reason, category)
   lease.drop(c, execution_id, core, k and k.worker_leases)
   terminal.released(c, execution_id, core, f, 'failed_terminal')
@@ -93,6 +121,7 @@ function retry.give_up(c, execution_id, core_key, core, f, reason, category, k)
     values[3] = 'failure_category'
     values[4] = category
   end
+  if core.managed and is_set(details) then record.append(values, 'failure_details', details) end
   terminal.finish(c, execution_id, core_key, core, {
     outcome = 'failed', attempt_state = 'attempt_terminal', blank = terminal.LEASE_FIELDS, values = values,
     terminal_key = k and k.terminal, reason = reason, category = category,
@@ -141,8 +170,9 @@ function F.ff_fail_execution(K, A)
   local f, err = lease.check_write(c, K.core, core, A)
   if err then return err end
   local reason, category = A.failure_reason or '', A.failure_category or ''
-  local delay = retry.delay(policy_for(c, A), tonumber(core.retry_count) or 0)
-  if delay then
+  local policy = policy_for(c, A)
+  local delay = retry.delay(policy, tonumber(core.retry_count) or 0)
+  if delay and retry.is_allowed(c, A.execution_id, policy, category, delay) then
     retry.schedule(c, A.execution_id, K.core, core, f, reason, category, c.now + delay, K)
     flow_record.owe_if_over(c, A.execution_id, core)
     wake.flush(c)

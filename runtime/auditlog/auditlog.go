@@ -20,11 +20,12 @@ const (
 	SetLimit   Action = "set_limit"
 	ResetLimit Action = "reset_limit"
 
-	SetSchedule     Action = "set_schedule"
-	PauseSchedule   Action = "pause_schedule"
-	ResumeSchedule  Action = "resume_schedule"
-	TriggerSchedule Action = "trigger_schedule"
-	DeleteSchedule  Action = "delete_schedule"
+	SetSchedule      Action = "set_schedule"
+	PauseSchedule    Action = "pause_schedule"
+	ResumeSchedule   Action = "resume_schedule"
+	TriggerSchedule  Action = "trigger_schedule"
+	BackfillSchedule Action = "backfill_schedule"
+	DeleteSchedule   Action = "delete_schedule"
 
 	PauseLane      Action = "pause_lane"
 	ResumeLane     Action = "resume_lane"

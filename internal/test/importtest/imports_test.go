@@ -19,18 +19,18 @@ const module = "github.com/flowfabric/flowfabric-go"
 var mayImport = map[string][]string{
 	// What users declare and write. It compiles without the engine.
 	"flow":                  {"activity", "internal/activityspec", "internal/flowgraph"},
-	"activity":              {"internal/activitycontext", "internal/activityspec", "internal/recordtext"},
+	"activity":              {"internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
 	"activity/activitytest": {"activity", "internal/activitycontext"},
 
 	// The API on top of the rooms of runtime.
 	"runtime": {
 		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext", "internal/activityspec",
-		"internal/enginelink", "internal/enginerpc", "internal/flowgraph", "internal/keepertask", "internal/recordtext",
-		"internal/timetable", "lua", "runtime/auditlog", "runtime/bulk", "runtime/internal/admission", "runtime/internal/bulkjob",
+		"internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/keepertask",
+		"internal/recordtext", "internal/timetable", "lua", "runtime/auditlog", "runtime/bulk", "runtime/internal/admission", "runtime/internal/bulkjob",
 		"runtime/internal/contractmode",
 		"runtime/inspection", "runtime/internal/answer", "runtime/internal/engine", "runtime/internal/explain", "runtime/internal/inspect",
 		"runtime/internal/keeper", "runtime/internal/partitionmerge", "runtime/internal/queryurl", "runtime/internal/runsearch", "runtime/internal/schedule", "runtime/internal/submit",
-		"internal/valueschema", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/internal/worker", "runtime/runcount", "runtime/runevent", "runtime/runfeed",
+		"internal/valueschema", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/intercept", "runtime/internal/worker", "runtime/propagate", "runtime/runcount", "runtime/runevent", "runtime/runfeed",
 		"runtime/openwaits", "runtime/runlog", "runtime/why",
 	},
 	"runtime/bulk":              {},
@@ -39,6 +39,8 @@ var mayImport = map[string][]string{
 	"runtime/fleet":             {"enginecore"},
 	"runtime/health":            {},
 	"runtime/inspection":        {},
+	"runtime/intercept":         {"activity", "internal/activitycontext", "internal/activityspec"},
+	"runtime/propagate":         {},
 	"runtime/runcount":          {},
 	"runtime/runcheck":          {"activity", "runtime", "runtime/catalogue", "runtime/describe"},
 	"runtime/runevent":          {},
@@ -102,10 +104,10 @@ var mayImport = map[string][]string{
 	},
 	"runtime/internal/submit": {
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",
-		"internal/valueschema", "runtime/internal/engine",
+		"internal/errordetail", "internal/valueschema", "runtime/internal/engine",
 	},
 	"runtime/internal/engine": {
-		"activity", "enginecore", "enginecore/embedded", "internal/activityspec", "internal/enginerpc", "internal/flowgraph", "internal/hashrecord",
+		"activity", "enginecore", "enginecore/embedded", "internal/activityspec", "internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/hashrecord",
 		"internal/recordtext", "runtime/fleet", "runtime/runevent",
 	},
 	"runtime/internal/dispatch": {"enginecore", "internal/enginerpc", "internal/stablehash"},
@@ -152,6 +154,7 @@ var mayImport = map[string][]string{
 	"internal/flowgraph":       {"activity", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
 	"internal/keepertask":      {},
+	"internal/errordetail":     {"internal/recordtext"},
 	"internal/recordtext":      {},
 	"internal/stablehash":      {},
 	"internal/timetable":       {},

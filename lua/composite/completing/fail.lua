@@ -1,5 +1,8 @@
 -- Ending an attempt without a result: it failed, or the worker releases the execution.
 
+-- Longest details of a failure (bytes).
+local MAX_DETAILS = 65536
+
 -- What an earlier try of the same failure report did, or nil when there was none.
 local function earlier_failure(c, A, core)
   local attempt = record.read(key.attempt_record(c, A.execution_id, A.attempt_index),
@@ -22,8 +25,8 @@ local function retry_delay(c, A, core, retry_after, jitter)
   local retry_policy = policies.of(c, A.execution_id).retry_policy
   local delay = retry.delay(retry_policy, tonumber(core.retry_count) or 0)
   if not delay then return nil end
-  if retry_after then return retry_after end
-  return retry.jittered(retry_policy, delay, jitter)
+  delay = retry_after or retry.jittered(retry_policy, delay, jitter)
+  return retry.is_allowed(c, A.execution_id, retry_policy, A.category, delay) and delay or nil
 end
 
 -- Bytes of stacks that the event log of a flow has, roughly. A stack has 8 KiB, and thousands of nodes may panic for one reason.
@@ -42,7 +45,8 @@ end
 -- @function ffx_fail
 -- @summary  Ends the attempt with a failure: schedules the next attempt by the stored policy, or fails the
 --           execution and skips what depends on it. In a flow that is over, there is no next attempt: the execution is
---           cancelled. The stack of a function that panicked is logged in front of its failure.
+--           cancelled. The stack of a function that panicked is logged in front of its failure. `details` are the errors with
+--           names of a failure that is final.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -56,6 +60,7 @@ end
 -- @arg      retry_after        ms optional
 -- @arg      jitter_permille    int
 -- @arg      stack              text optional
+-- @arg      details            bytes optional
 -- @reply    OK outcome:text due_at:unix_ms more:bool
 -- @reply    ALREADY_SATISFIED outcome:text due_at:unix_ms more:bool
 -- @error    execution_not_found
@@ -68,6 +73,9 @@ function F.ffx_fail(K, A)
   local jitter
   jitter, err = number.whole('jitter_permille', A.jitter_permille)
   if err then return err end
+  if #(A.details or '') > MAX_DETAILS then
+    return reply.err('invalid_input', 'details must have at most ' .. MAX_DETAILS .. ' bytes, got: ' .. #A.details)
+  end
   local c = call.open(K.partition)
   local core_key = key.exec_core(c, A.execution_id)
   local core = record.read(core_key, fence.FIELDS)
@@ -90,7 +98,7 @@ function F.ffx_fail(K, A)
     wake.flush(c)
     return reply.ok('retry_scheduled', number.text(c.now + delay), '0')
   end
-  retry.give_up(c, A.execution_id, core_key, core, f, A.reason, A.category)
+  retry.give_up(c, A.execution_id, core_key, core, f, A.reason, A.category, nil, A.details)
   settle.run(c)
   return reply.ok('terminal_failed', '', c.more and '1' or '0')
 end

@@ -20,6 +20,7 @@ local handoff = {}
 local join_spec = {}
 local leasing = {}
 local limit_admission = {}
+local live_values = {}
 local named_signal = {}
 local pauses = {}
 local permit_pool = {}

@@ -429,6 +429,7 @@ redis.register_function{ function_name = 'ffx2_fail', flags = { 'allow-oom' }, c
     retry_after = args[9],
     jitter_permille = args[10],
     stack = args[11],
+    details = args[12],
   }))
 end }
 
@@ -646,6 +647,25 @@ redis.register_function{ function_name = 'ffx2_project_flows', flags = { 'allow-
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
   call.begin(keys[1])
   return call.finish(F.ffx_project_flows({ partition = keys[1] }, { limit = args[1], cursor = args[2] }))
+end }
+
+redis.register_function{ function_name = 'ffx2_put_live_value', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 6 then return call.refuse(keys, 1, args, 6) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_put_live_value({ partition = keys[1] }, {
+    execution_id = args[1],
+    lease_id = args[2],
+    lease_epoch = args[3],
+    attempt_id = args[4],
+    value_key = args[5],
+    value = args[6],
+  }))
+end }
+
+redis.register_function{ function_name = 'ffx2_read_live_value', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return F.ffx_read_live_value({ partition = keys[1] }, { execution_id = args[1], value_key = args[2] })
 end }
 
 redis.register_function{ function_name = 'ffx2_list_nodes', flags = { 'no-writes' }, callback = function(keys, args)

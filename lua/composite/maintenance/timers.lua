@@ -52,7 +52,9 @@ local function time_out_attempt(c, execution_id)
   end
   local running_on = core.current_worker_instance_id
   local f = { lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch }
-  local delay = retry.delay(policies.of(c, execution_id).retry_policy, tonumber(core.retry_count) or 0)
+  local policy = policies.of(c, execution_id).retry_policy
+  local delay = retry.delay(policy, tonumber(core.retry_count) or 0)
+  if delay and not retry.is_allowed(c, execution_id, policy, 'timeout', delay) then delay = nil end
   local reason = 'the attempt ran longer than its start-to-close timeout'
   if delay and run_stop.end_late(c, execution_id, core_key, core) then return end
   if delay then

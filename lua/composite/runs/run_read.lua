@@ -3,14 +3,14 @@
 local MAX_PAGE = 500
 local INPUTS_PER_PAGE = 100
 
--- @record described_node execution_id:execution_id node:text kind:text lane_id:lane_id state:text lifecycle_phase:text eligibility:text blocking_reason:text blocking_detail:text attempts:int retry_count:int reclaim_count:int created_at:unix_ms started_at:unix_ms completed_at:unix_ms delay_until:unix_ms worker_instance_id:worker_instance_id lease_expires_at:unix_ms progress_percent:text progress_message:text failure_reason:text failure_category:text cancellation_reason:text lease_acquired_at:unix_ms replay_count:int? child_flow_id:flow_id? child_outcome:text? changed_at:unix_ms? limits:text?
+-- @record described_node execution_id:execution_id node:text kind:text lane_id:lane_id state:text lifecycle_phase:text eligibility:text blocking_reason:text blocking_detail:text attempts:int retry_count:int reclaim_count:int created_at:unix_ms started_at:unix_ms completed_at:unix_ms delay_until:unix_ms worker_instance_id:worker_instance_id lease_expires_at:unix_ms progress_percent:text progress_message:text failure_reason:text failure_category:text cancellation_reason:text lease_acquired_at:unix_ms replay_count:int? child_flow_id:flow_id? child_outcome:text? changed_at:unix_ms? limits:text? live:list(live_value)?
 
 local NODE_FIELDS = {
   'execution_id', 'node', 'execution_kind', 'lane_id', 'public_state', 'lifecycle_phase', 'eligibility_state',
   'blocking_reason', 'blocking_detail', 'total_attempt_count', 'retry_count', 'lease_reclaim_count', 'created_at',
   'started_at', 'completed_at', 'delay_until', 'current_worker_instance_id', 'lease_expires_at', 'progress_pct',
   'progress_message', 'failure_reason', 'failure_category', 'cancellation_reason', 'lease_acquired_at', 'replay_count',
-  'child_flow_id', 'child_outcome', 'last_transition_at',
+  'child_flow_id', 'child_outcome', 'last_transition_at', 'live_values',
 }
 local ELIGIBILITY = 7
 
@@ -35,7 +35,9 @@ local function described(c, execution_id)
   local core_key = key.exec_core(c, execution_id)
   local node = fields_of(core_key, NODE_FIELDS)
   if node then
+    local live = table.remove(node)
     node[#node + 1] = node[ELIGIBILITY] == 'blocked_by_quota' and fields_of(core_key, { 'limits' })[1] or ''
+    node[#node + 1] = live_values.list(live)
   end
   return node
 end
@@ -147,11 +149,11 @@ function F.ffx_read_values(K, A)
   return reply.ok(has, size, part, out)
 end
 
--- @record flow_failure execution_id:execution_id node:text outcome:text ended_at:unix_ms attempts:int reason:text category:text tolerated:bool
+-- @record flow_failure execution_id:execution_id node:text outcome:text ended_at:unix_ms attempts:int reason:text category:text tolerated:bool details:bytes?
 
 local FAILURE_FIELDS = {
   'terminal_outcome', 'execution_id', 'node', 'completed_at', 'total_attempt_count', 'failure_reason', 'failure_category',
-  'cancellation_reason', 'absorbed',
+  'cancellation_reason', 'absorbed', 'failure_details',
 }
 
 -- Whether the end of a member is a failure of its own: it did not end with its flow, and no join cancelled it.
@@ -191,7 +193,7 @@ function F.ffx_flow_failures(K, A)
       failures[#failures + 1] = {
         execution_id, core.node or execution_id, outcome, core.completed_at or '', core.total_attempt_count or '0',
         (cancelled and core.cancellation_reason or core.failure_reason) or '', not cancelled and core.failure_category or '',
-        is_set(core.absorbed) and not flow.joins_impossible and '1' or '0',
+        is_set(core.absorbed) and not flow.joins_impossible and '1' or '0', not cancelled and core.failure_details or '',
       }
     end
   end

@@ -107,7 +107,8 @@ local function outcome_of(flow, A, run)
   if run.signal or run.arrival and run.arrival.quiet > 0 then return { 'ALREADY_SATISFIED', '', '', '' } end
   local graph_hash = string.sub(A.graph_hash, 1, run_record.HASH_DIGITS)
   if flow.graph_hash ~= graph_hash then
-    return { 'flow_id_conflict', 'graph', flow.graph_hash or '', graph_hash }
+    local what = flow.input_hash == run.input_hash and 'graph' or 'graph and input'
+    return { 'flow_id_conflict', what, flow.graph_hash or '', graph_hash }
   elseif flow.input_hash ~= run.input_hash then
     return { 'flow_id_conflict', 'input', flow.input_hash or '', run.input_hash }
   elseif run.parent and flow.parent_execution_id ~= run.parent.execution_id then
@@ -239,8 +240,8 @@ end
 -- @function ffx_submit
 -- @summary  Creates runs of one graph and makes their roots eligible. The graph has come with ffx_put_graph; where the partition
 --           does not have it, nothing is written. The outcomes stand in the order of the runs: OK, ALREADY_SATISFIED, or why a run
---           is not created, which changes nothing of the others: `flow_purging`; `flow_id_conflict`, with what is different (graph,
---           input, parent); `purged`, of a fire whose run has been; `fire_too_late`, with the time until which it might have been and the
+--           is not created, which changes nothing of the others: `flow_purging`; `flow_id_conflict`, with what is different (graph, input,
+--           graph and input, parent); `purged`, of a fire whose run has been; `fire_too_late`, with the time until which it might have been and the
 --           present one. Tags of a run of its own are all that it has; `own_tags`, `limits`, `budgets` and `parents` name their run by its place, from 1, and limits
 --           their node by its ordinal. Budgets that a run brings replace those of its graph. `retention` is how long runs are kept
 --           after their end (ms): one time for all outcomes, or four, for success, failed, cancelled and expired; a

@@ -83,7 +83,7 @@ var (
 	}
 	servedOfNode = []string{
 		"name", "activity", "codec", "lane", "priority", "capabilities", "start_to_close_ms", "heartbeat_timeout_ms",
-		"keep_frames", "retry", "tags", "input", "after", "on_failure", "always", "wait", "join",
+		"keep_frames", "retry", "retry_rules", "tags", "input", "after", "on_failure", "always", "wait", "join",
 	}
 )
 

@@ -19,7 +19,7 @@ func (c *contract) FlowFailures(
 		f := enginerpc.FlowFailure{
 			ExecutionID: n.id, Node: n.name, Outcome: n.core["terminal_outcome"], EndedAt: n.core.Time("completed_at"),
 			Attempts: n.core.Int("total_attempt_count"), Reason: n.core["failure_reason"], Category: n.category,
-			Tolerated: n.tolerated,
+			Tolerated: n.tolerated, Details: n.details,
 		}
 		switch {
 		case n.unneeded:
@@ -27,6 +27,7 @@ func (c *contract) FlowFailures(
 		case f.Outcome == "failed", f.Outcome == "expired" && !n.exceededDeadline():
 		case f.Outcome == "cancelled" && run.core["public_flow_state"] != "cancelled":
 			f.Reason, f.Category = n.core["cancellation_reason"], ""
+			f.Details = nil
 		default:
 			continue
 		}

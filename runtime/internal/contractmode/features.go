@@ -81,6 +81,14 @@ var Features = []Feature{
 		"issue_claim_grant claim_execution claim_resumed_execution " +
 			"renew_lease complete_execution fail_execution",
 	},
+	{
+		"details of errors; retries by category and time", Served,
+		"a tag of the execution; the worker decides on retries",
+		"set_execution_tags",
+	},
+	{"single activities as runs (Do)", Served, "a flow of one node", ""},
+	{"values of the context of a start (OpenConfig.Propagators)", Served, "the tag of the run's trace context", ""},
+	{"interceptors (Client.Use, WorkerConfig.Interceptors)", Served, "clients and workers", ""},
 	{"take-over of lost executions", Served, "", "issue_reclaim_grant reclaim_execution"},
 	{
 		"grants (WorkerConfig.ClaimThrough, Worker.NextGranted)", Served,
@@ -127,6 +135,7 @@ var Features = []Feature{
 		"a submission takes several calls, and is repeated until complete",
 		"",
 	},
+	{"live values (activity.Publish, RunRef.Value)", Refused, "executions have no place for them", ""},
 	{"activity.Step", Refused, "executions have no journal", ""},
 	{featureText, Refused, "waitpoints have no place for them; payloads are not checked", ""},
 	{"waits of all runs (Waits, ReceivedSignals)", Refused, "the contract has no index of them", ""},

@@ -190,10 +190,14 @@ func (c *contract) Fail(ctx context.Context, call enginerpc.FailCall) (enginerpc
 	if err != nil {
 		return reply, err
 	}
+	if err := c.keepDetails(ctx, call); err != nil {
+		return reply, err
+	}
+	begun := func() time.Duration { return c.sinceFirstAttempt(ctx, call.ExecutionID) }
 	failed, err := c.core.FailExecution(ctx, enginerpc.FailExecutionCall{
 		AttemptIndex: lease.attempt, WorkerInstanceID: lease.worker, LaneID: lease.lane, ExecutionID: call.ExecutionID,
 		LeaseID: call.LeaseID, LeaseEpoch: call.LeaseEpoch, AttemptID: call.AttemptID, FailureReason: call.Reason,
-		FailureCategory: call.Category, RetryPolicyJSON: contractRetry(lease, call),
+		FailureCategory: call.Category, RetryPolicyJSON: contractRetry(lease, call, begun),
 	})
 	switch {
 	case endedBySelf(err, call.LeaseEpoch, call.AttemptID, "failed"):

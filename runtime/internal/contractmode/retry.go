@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"time"
 
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -21,6 +23,9 @@ const (
 type retryPolicy struct {
 	Max     looseNumber     `json:"max_retries"`
 	Backoff json.RawMessage `json:"backoff"`
+	// This project's own: categories that are retried or not, and how long attempts may begin.
+	Only, Except looseTexts
+	Within       looseNumber `json:"within_ms"`
 }
 
 // retryBackoff is the delay of a retry policy. The jitter is this project's own.
@@ -68,9 +73,22 @@ func (t *looseText) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// looseTexts are texts; any other value leaves them empty.
+type looseTexts []string
+
+// UnmarshalJSON never fails.
+func (t *looseTexts) UnmarshalJSON(data []byte) error {
+	var texts []string
+	if json.Unmarshal(data, &texts) == nil {
+		*t = texts
+	}
+	return nil
+}
+
 // contractRetry returns the retry policy for one failure: the limit of the stored policy with a fixed delay, computed
-// here because the contract has neither jitter nor a delay that the failure requests. Nil is no retry.
-func contractRetry(lease *contractLease, call enginerpc.FailCall) []byte {
+// here because the contract has neither jitter nor a delay that the failure requests. begun returns how long ago the
+// first attempt began; it is called for policies that limit that. Nil is no retry.
+func contractRetry(lease *contractLease, call enginerpc.FailCall, begun func() time.Duration) []byte {
 	var stored struct {
 		Retry json.RawMessage `json:"retry_policy"`
 	}
@@ -82,6 +100,14 @@ func contractRetry(lease *contractLease, call enginerpc.FailCall) []byte {
 	ms := int64(min(policy.delay(lease.retries, call.JitterPermille), math.MaxInt32*1000))
 	if call.RetryAfter > 0 {
 		ms = call.RetryAfter.Milliseconds()
+	}
+	rules := activityspec.RetryRules{Only: policy.Only, Except: policy.Except}
+	if !rules.Allow(call.Category) {
+		return nil
+	}
+	within := time.Duration(policy.Within.value) * time.Millisecond
+	if policy.Within.set && begun()+time.Duration(ms)*time.Millisecond > within {
+		return nil
 	}
 	type fixed struct {
 		Type  string `json:"type"`

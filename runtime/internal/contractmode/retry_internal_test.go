@@ -33,10 +33,16 @@ func TestRetryOfAnyPolicy(t *testing.T) {
 		{policy: `{"retry_policy":{"max_retries":2,"backoff":{"type":"exponential"}}}`, retries: 99, want: `60000`},
 		{policy: `{"retry_policy":{"max_retries":2,"backoff":{"type":"exponential","initial_delay_ms":10,"multiplier":3,` +
 			`"max_delay_ms":50}},"codec":7}`, retries: 1, want: `30`},
+		{policy: `{"retry_policy":{"max_retries":2,"only":["quota"],"except":"x"}}`, want: `1000`},
+		{policy: `{"retry_policy":{"max_retries":2,"only":["timeout"]}}`},
+		{policy: `{"retry_policy":{"max_retries":2,"except":["quota"]}}`},
+		{policy: `{"retry_policy":{"max_retries":2,"within_ms":61000}}`, want: `1000`},
+		{policy: `{"retry_policy":{"max_retries":2,"within_ms":60999}}`},
 		{policy: `{"retry_policy":{"max_retries":2}}`, after: 7 * time.Millisecond, want: `7`},
 	} {
 		got := contractRetry(&contractLease{policy: []byte(c.policy), retries: c.retries},
-			enginerpc.FailCall{Retryable: true, RetryAfter: c.after})
+			enginerpc.FailCall{Retryable: true, RetryAfter: c.after, Category: "quota"},
+			func() time.Duration { return time.Minute })
 		if c.want == "" {
 			require.Empty(t, got, c.policy)
 			continue

@@ -33,6 +33,7 @@ type contractNode struct {
 	id       enginecore.ExecutionID
 	name     string
 	category string // of the failure
+	details  []byte // of the failure
 	core     engine.Record
 	// unneeded: a join has cancelled it; tolerated: joins have made up for its end without success.
 	unneeded, tolerated bool
@@ -100,9 +101,10 @@ func (c *contract) readNames(ctx context.Context, nodes []contractNode) error {
 		page := nodes[:min(len(nodes), contractPage/2)]
 		nodes = nodes[len(page):]
 		commands := make(rueidis.Commands, 0, 2*len(page))
+		tags := []string{tagNode, tagDetails}
 		for _, n := range page {
 			attempt := enginecore.AttemptIndex(n.core.Int("current_attempt_index"))
-			commands = append(commands, c.client.B().Hget().Key(c.keys.ExecTags(n.id)).Field(tagNode).Build(),
+			commands = append(commands, c.hmget(c.keys.ExecTags(n.id), tags),
 				c.client.B().Hget().Key(c.keys.AttemptRecord(n.id, attempt)).Field("failure_category").Build())
 		}
 		results, err := c.read(ctx, commands...)
@@ -110,9 +112,8 @@ func (c *contract) readNames(ctx context.Context, nodes []contractNode) error {
 			return err
 		}
 		for i := range page {
-			if name, err := results[2*i].ToString(); err == nil {
-				page[i].name = name
-			}
+			found := hashrecord.Read(results[2*i], tags)
+			page[i].name, page[i].details = cmp.Or(found[tagNode], page[i].name), detailsOf(found[tagDetails], &page[i])
 			page[i].category, _ = results[2*i+1].ToString() // "" when there was none
 		}
 	}

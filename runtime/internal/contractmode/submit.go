@@ -36,6 +36,8 @@ const (
 	// has resumed.
 	tagWait    = contractTags + "wait"
 	tagResumed = contractTags + "resumed."
+	// tagDetails is on executions that failed with details: the attempt, a colon, and the details.
+	tagDetails = contractTags + "failure_details"
 )
 
 // heldUntil is the time until which members are delayed while their flow is being submitted: in effect, for ever.
@@ -45,7 +47,7 @@ var heldUntil = time.UnixMilli(9_999_999_999_999).UTC()
 const contractDedup = 24 * time.Hour
 
 // SubmitFlow creates a flow, or a part of it, call by call. A repeat converges, because every id follows from the
-// run. The error wraps engine.ErrRunConflict if the run exists with another graph or input, and
+// run. The error wraps enginecore.ErrFlowIDConflict if the run exists with another graph or input, and
 // engine.ErrNotInContract if the flow uses an unsupported feature.
 func (c *contract) SubmitFlow(ctx context.Context, call engine.FlowSubmission) (existed bool, err error) {
 	s := &contractSubmission{contract: c, call: call}
@@ -113,29 +115,29 @@ func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error
 	return false, err
 }
 
-// checkSame refuses stored hashes that differ from those of the call.
+// checkSame refuses stored hashes that differ from those of the call. Of a run whose submission is not complete it does
+// not say that only the graph differs: a caller for which that is the same run must not take it for a whole one.
 func (s *contractSubmission) checkSame(tags engine.Record) error {
-	for _, hash := range []struct{ what, tag, given string }{
-		{"graph", tagGraphHash, s.call.GraphHash}, {"input", tagInputHash, s.call.InputHash},
-	} {
-		if stored := tags[hash.tag]; stored != hash.given {
-			return s.conflict(hash.what)
-		}
+	graph, input := tags[tagGraphHash] == s.call.GraphHash, tags[tagInputHash] == s.call.InputHash
+	switch {
+	case graph && input:
+		return nil
+	case tags[tagSubmitted] == "" && !graph:
+		return s.conflict("graph, of which not all nodes exist yet")
+	case graph:
+		return s.conflict("input")
+	case input:
+		return s.conflict("graph")
 	}
-	return nil
+	return s.conflict("graph and input")
 }
 
-// contractConflict is the refusal of a run id under which another run exists.
-type contractConflict struct{ what string }
-
-// Error returns a text that names what differs.
-func (e *contractConflict) Error() string { return "it has another " + e.what }
-
-// Unwrap returns engine.ErrRunConflict.
-func (e *contractConflict) Unwrap() error { return engine.ErrRunConflict }
-
-// conflict returns the refusal that names what differs.
-func (s *contractSubmission) conflict(what string) error { return &contractConflict{what} }
+// conflict returns the refusal that names what differs, as ffx_submit does.
+func (s *contractSubmission) conflict(what string) error {
+	return &enginecore.Error{
+		Function: "SubmitFlow", Code: enginecore.ErrFlowIDConflict, Details: []string{what, "", s.call.GraphHash},
+	}
+}
 
 // claimRun lets only one of several different concurrent submissions of one run id continue: the one that creates the
 // first node. All of them can write the tags of the flow, but only one can create the node.
@@ -152,7 +154,7 @@ func (s *contractSubmission) claimRun(ctx context.Context) error {
 		return err
 	}
 	if reply.ExecutionID != first.ExecutionID {
-		return s.conflict("graph")
+		return s.conflict("first node")
 	}
 	fields := []string{tagGraphHash, tagInputHash}
 	results, err := c.read(ctx, c.hmget(c.keys.ExecTags(first.ExecutionID), fields))

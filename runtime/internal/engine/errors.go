@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
@@ -14,6 +15,9 @@ var (
 	ErrInvalid = errors.New("invalid argument")
 	// ErrRunConflict is returned by Start when the run id is taken by a run with another graph or another input.
 	ErrRunConflict = errors.New("run id is taken by another run")
+	// ErrOtherGraph and ErrOtherInput say what of that run differs. Both match ErrRunConflict.
+	ErrOtherGraph = fmt.Errorf("%w: it has another graph", ErrRunConflict)
+	ErrOtherInput = fmt.Errorf("%w: it has another input", ErrRunConflict)
 	// ErrRunNotFound is returned when there is no run of that flow with that id.
 	ErrRunNotFound = errors.New("no such run")
 	// ErrRunOpen is returned by Purge and Rerun when the run is not over.

@@ -14,6 +14,7 @@ const (
 	EventAttemptDeadline  LogEvent = "attempt.deadline"
 	EventAttemptEnded     LogEvent = "attempt.ended_by_engine"
 	EventActivityPanicked LogEvent = "activity.panicked"
+	EventPropagatorFailed LogEvent = "activity.propagator_failed"
 	EventOverstays        LogEvent = "attempt.overstays"
 	EventOverstayEnded    LogEvent = "attempt.overstay_ended"
 	EventLeaseLost        LogEvent = "lease.lost"

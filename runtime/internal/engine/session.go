@@ -44,6 +44,8 @@ type Session struct {
 	Logger    *slog.Logger
 	Logged    *RepeatLimiter // behind the logger
 	Telemetry *Telemetry
+	// Propagators carry values of the contexts of starts to activities.
+	Propagators []Propagator
 	// closed ends with Close.
 	closed context.Context
 	end    context.CancelFunc

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // Draft is a declared schedule, validated by the caller, for Runner.Declare. All fields but Paused
@@ -22,6 +23,12 @@ type Draft struct {
 	// Paused and Reason apply to a new schedule only: an existing one remains paused or active.
 	Paused bool
 	Reason string
+}
+
+// Compiled is the flow and the encoded input that a schedule starts.
+type Compiled struct {
+	Flow  *submit.CompiledFlow
+	Input []byte
 }
 
 // Declare creates a schedule, or changes the existing one of the same name if its spec differs, and returns its
@@ -86,6 +93,7 @@ func (d *Draft) change(r *Record) {
 		r.State.Fired = nil // its times are those of the old timetable
 		r.times = d.Times
 		r.planNext()
+		r.moveBackfills()
 	}
 	r.Spec, r.times = d.Spec, d.Times
 	r.State.UpdatedAt = r.now.UnixMilli()

@@ -87,5 +87,5 @@ func (r *Record) isStarting(fire PendingFire) bool {
 // IsOverlooked reports whether the schedule may have work that the index of due schedules does not show, because its
 // entry was written by a clock that has been set back. It may change the record's next time in memory.
 func (r *Record) IsOverlooked() bool {
-	return len(r.State.Waiting) > 0 || r.State.Deleting || r.isRipe() || r.rewind()
+	return len(r.State.Waiting) > 0 || r.backfill() != nil || r.State.Deleting || r.isRipe() || r.rewind()
 }

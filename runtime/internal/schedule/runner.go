@@ -148,6 +148,14 @@ func (s *Runner) step(ctx context.Context, r *Record) (more bool, err error) {
 		r.skipWaiting("run " + r.State.Last.Run + " was open")
 	}
 	next := r.nextFire()
+	if b := r.backfill(); b != nil && (next < 0 || open && r.Spec.Overlap != OverlapAllow) {
+		if waits, err := s.store.waitsForRun(ctx, r, b); err != nil || !waits {
+			return s.startBackfill(ctx, r, b, err)
+		}
+		if next < 0 {
+			return s.awaitBackfill(ctx, r, b)
+		}
+	}
 	switch {
 	case next < 0:
 		return false, s.store.save(ctx, r, nil, false)
@@ -170,7 +178,7 @@ func (s *Runner) await(ctx context.Context, r *Record) (more bool, err error) {
 		return false, err
 	}
 	// Another step detects a run that ended before it was watched.
-	return s.watch(ctx, r)
+	return s.watch(ctx, r, r.State.Last)
 }
 
 // cancel cancels the last started run of the schedule.
@@ -189,13 +197,13 @@ func (s *Runner) cancel(ctx context.Context, r *Record) error {
 	return err
 }
 
-// watch works on the schedule again when its last started run has ended. It reports whether it has newly begun to
+// watch works on the schedule again when a run that it has started has ended. It reports whether it has newly begun to
 // wait; from then on it cannot miss the end.
-func (s *Runner) watch(ctx context.Context, r *Record) (bool, error) {
+func (s *Runner) watch(ctx context.Context, r *Record, last *StartedRun) (bool, error) {
 	if s.watching == nil {
 		return false, nil
 	}
-	run := watchedRun{r.id, r.State.Last.Run}
+	run := watchedRun{r.id, last.Run}
 	s.mu.Lock()
 	watched := s.watching[run]
 	s.watching[run] = true
@@ -208,7 +216,7 @@ func (s *Runner) watch(ctx context.Context, r *Record) (bool, error) {
 		defer s.mu.Unlock()
 		delete(s.watching, run)
 	}
-	id, p, err := s.store.LocateLastRun(r)
+	id, p, err := s.store.locateRun(r, last)
 	if err != nil {
 		forget()
 		return false, err
@@ -238,7 +246,8 @@ func (s *Runner) watch(ctx context.Context, r *Record) (bool, error) {
 // start starts the run of a fire: it records the intent, submits the run, and records the outcome. If a keeper stops
 // in between, another one continues, and the engine gives the fire one run however often it is submitted.
 func (s *Runner) start(ctx context.Context, r *Record, i int) (more bool, err error) {
-	if r.State.Waiting[i].StartBefore == 0 {
+	isNew := r.State.Waiting[i].StartBefore == 0
+	if isNew {
 		i = r.passHeld(i)
 		r.State.Waiting[i].Plan = r.State.Plan
 	}
@@ -250,7 +259,7 @@ func (s *Runner) start(ctx context.Context, r *Record, i int) (more bool, err er
 	if failure != nil && !isFinal(failure) {
 		return false, failure
 	}
-	serial, at := fire.Serial, UnixTime(fire.At)
+	serial, at, existed := fire.Serial, UnixTime(fire.At), false
 	if failure == nil {
 		calls := 2 + len(plan.Compiled.Nodes)/submit.NodesPerPut
 		fire.StartBefore = r.now.Add(startPatience + time.Duration(calls)*patiencePerCall).UnixMilli()
@@ -258,28 +267,29 @@ func (s *Runner) start(ctx context.Context, r *Record, i int) (more bool, err er
 		if err := s.store.save(ctx, r, nil, false); err != nil {
 			return false, err
 		}
-		if _, failure = s.submitter.Submit(ctx, plan); failure != nil && !isFinal(failure) {
+		if existed, failure = s.submitter.Submit(ctx, plan); failure != nil && !isFinal(failure) {
 			return false, failure
 		}
 	}
+	existed = existed && isNew // not by another keeper that began this fire
 	if failure != nil {
 		s.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the keeper cannot start a fire of a schedule",
 			engine.EventFireFailed.Attr(),
 			slog.String("schedule", r.Spec.Name), slog.Time("fire", at), slog.Any("error", failure))
 	}
-	if !r.finish(serial, flowName, failure) {
+	if !r.finish(serial, flowName, existed, failure) {
 		return true, nil
 	}
 	err = s.store.save(ctx, r, nil, false)
 	if errors.Is(err, enginecore.ErrScheduleChanged) {
 		r, err = s.store.change(ctx, r.part, r.id, func(r *Record) (bool, error) {
-			return r.finish(serial, flowName, failure), nil
+			return r.finish(serial, flowName, existed, failure), nil
 		})
 		if errors.Is(err, ErrScheduleNotFound) {
 			return false, nil
 		}
 	}
-	return err == nil && (r.nextFire() >= 0 || r.isRipe() || r.State.Deleting), err
+	return err == nil && (r.nextFire() >= 0 || r.isRipe() || r.backfill() != nil || r.State.Deleting), err
 }
 
 // isFinal reports whether a fire has no run because of its flow, input or options, so that another try would fail as
@@ -335,7 +345,7 @@ func PlanFire(
 	if err != nil {
 		return nil, err
 	}
-	plan.Retention, plan.Creator = spec.Retention, spec.Creator
+	plan.Retention, plan.Creator, plan.Carried = spec.Retention, spec.Creator, spec.Carried
 	tags := maps.Clone(spec.Tags)
 	if tags == nil {
 		tags = make(map[string]string)

@@ -83,6 +83,8 @@ type Spec struct {
 	Tags       map[string]string `json:"tags,omitempty"`
 	FireField  string            `json:"fire_field,omitempty"`
 	Creator    string            `json:"creator"`
+	// Carried are the values that runs carry to activities, in their stored form.
+	Carried string `json:"carried,omitempty"`
 }
 
 // ID returns the id of the schedule, which follows from namespace and name.
@@ -141,6 +143,8 @@ type State struct {
 	Skipped int64       `json:"skipped,omitempty"`
 	Missed  int64       `json:"missed,omitempty"`
 	Failed  int64       `json:"failed,omitempty"`
+	// Backfills are the past intervals whose times are still to be started, in order.
+	Backfills []Backfill `json:"backfills,omitempty"`
 	// Deleting marks a schedule that is removed once the fire being started has its run.
 	Deleting bool `json:"deleting,omitempty"`
 }
@@ -156,6 +160,8 @@ type PendingFire struct {
 	// no keeper has begun.
 	StartBefore int64 `json:"start_before,omitempty"`
 	Plan        int   `json:"plan,omitempty"`
+	// Backfill marks a fire of the first backfill. Such a fire waits only while a keeper starts its run.
+	Backfill bool `json:"backfill,omitempty"`
 }
 
 // StartedRun is a run that a schedule has started, with the time of its fire in Unix ms. Cancelled is set once the
@@ -178,6 +184,8 @@ type StoredFire struct {
 	Run     string      `json:"run,omitempty"`
 	Reason  string      `json:"reason,omitempty"`
 	Manual  bool        `json:"triggered,omitempty"`
+	// Backfill is set for a time of a past interval that was started later.
+	Backfill bool `json:"backfill,omitempty"`
 }
 
 // ReadFire decodes an entry of the history.

@@ -206,14 +206,18 @@ func (r *Record) skip(fire PendingFire, reason string) {
 }
 
 // finish records the outcome of a fire that was being started: cause is why it has no run. It reports whether the
-// fire was still waiting.
-func (r *Record) finish(serial int64, flowName string, cause error) bool {
+// fire was still waiting. existed is whether the run was there before.
+func (r *Record) finish(serial int64, flowName string, existed bool, cause error) bool {
 	i := slices.IndexFunc(r.State.Waiting, func(f PendingFire) bool { return f.Serial == serial })
 	if i < 0 {
 		return false
 	}
 	fire := r.State.Waiting[i]
 	r.State.Waiting = slices.Delete(r.State.Waiting, i, i+1)
+	if fire.Backfill {
+		r.finishBackfill(fire, flowName, existed, cause)
+		return true
+	}
 	entry := StoredFire{
 		At: fire.At, Outcome: FireStarted, Flow: flowName, Run: RunOf(r.Spec.Name, fire), Manual: fire.Triggered,
 	}
@@ -237,7 +241,8 @@ func (r *Record) lookAt() time.Time {
 	if r.State.Due != 0 && r.State.PausedAt == 0 && !r.State.Deleting {
 		at = r.ripeAt(UnixTime(r.State.Due))
 	}
-	if again := r.now.Add(r.patience()); (r.nextFire() >= 0 || r.State.Deleting) && (at.IsZero() || again.Before(at)) {
+	again, isBusy := r.now.Add(r.patience()), r.nextFire() >= 0 || r.backfill() != nil || r.State.Deleting
+	if isBusy && (at.IsZero() || again.Before(at)) {
 		at = again
 	}
 	return at

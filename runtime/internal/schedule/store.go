@@ -168,7 +168,5 @@ func (s Store) settleDue(ctx context.Context, r *Record) error {
 // LocateLastRun returns flow id and partition of the last started run. The record must have one: State.Last is not
 // nil.
 func (s Store) LocateLastRun(r *Record) (enginecore.FlowID, enginecore.Partition, error) {
-	id := enginecore.FlowIDFor(enginecore.Namespace(r.Spec.Namespace), r.State.Last.Flow, r.State.Last.Run)
-	p, err := s.Session.Core.FlowPartition(id)
-	return id, p, err
+	return s.locateRun(r, r.State.Last)
 }

@@ -48,6 +48,7 @@ type RunPlan struct {
 	FairKey   string
 	Budgets   []StoredBudget
 	trace     string
+	Carried   string // values for activities in their stored form; "" for those of the context of Submit
 	Creator   string
 	StartAt   time.Time // zero is now
 	// Deadline limits the run from its start on; zero is no limit.

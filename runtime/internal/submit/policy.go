@@ -35,6 +35,9 @@ type storedStream struct {
 type storedRetry struct {
 	MaxRetries int           `json:"max_retries"`
 	Backoff    storedBackoff `json:"backoff"`
+	Only       []string      `json:"only,omitempty"`
+	Except     []string      `json:"except,omitempty"`
+	WithinMS   int64         `json:"within_ms,omitempty"`
 }
 
 type storedBackoff struct {
@@ -74,7 +77,7 @@ func encodePolicy(n *flowgraph.Node) ([]byte, error) {
 		p.Retry = &storedRetry{n.Retry.Retries(), storedBackoff{
 			"exponential", n.Retry.First.Milliseconds(), n.Retry.Max.Milliseconds(), n.Retry.Factor,
 			n.Retry.JitterPermille,
-		}}
+		}, n.RetryRules.Only, n.RetryRules.Except, n.RetryRules.Within.Milliseconds()}
 	}
 	if n.KeepFrames > 0 {
 		p.Stream = &storedStream{n.KeepFrames}

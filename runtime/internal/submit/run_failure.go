@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errordetail"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
@@ -37,7 +38,21 @@ type NodeFailure struct {
 	At               time.Time
 	Attempts         int
 	Tolerated        bool // by a join that another upstream has satisfied
+	Details          []errordetail.Detail
 }
+
+// Details returns those of the failure of the run's Node.
+func (f *RunFailure) Details() []errordetail.Detail {
+	for i := range f.Failures {
+		if f.Failures[i].Node == f.Node {
+			return f.Failures[i].Details
+		}
+	}
+	return nil
+}
+
+// As sets a list of details to those of the failure, so that a node which fails by a child run passes them on.
+func (f *RunFailure) As(target any) bool { return errordetail.As(f.Details(), target) }
 
 // Error returns the text of the run's RunError.
 func (f *RunFailure) Error() string {
@@ -126,6 +141,9 @@ func ReadFailures(
 func readFailure(f enginerpc.FlowFailure) NodeFailure {
 	n := NodeFailure{Node: f.Node, Outcome: f.Outcome, At: f.EndedAt, Attempts: int(f.Attempts), Tolerated: f.Tolerated}
 	n.Reason, n.Category = engine.PlainFailure(f.Reason, f.Category)
+	if f.Outcome != "cancelled" {
+		n.Details = engine.StoredDetails(f.Details, f.Reason)
+	}
 	return n
 }
 

@@ -80,13 +80,22 @@ func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []i
 	}
 	begun := time.Now()
 	trace := engine.InjectTrace(ctx)
-	for _, plan := range together {
-		plan.trace = trace
+	for i, plan := range together {
+		var err error
+		if plan.trace, err = s.carry(ctx, plan, trace); err != nil { // that of one is that of all
+			for _, place := range at[i:] {
+				outcomes[place].Err = submitError(plans[place], err)
+			}
+			return
+		}
 		s.Completions.track(plan.FlowID, plan.Partition)
 	}
 	for i, result := range s.Starts.Start(ctx, StartKeyOf(together[0]), together) {
 		plan, outcome := together[i], &outcomes[at[i]]
 		outcome.Existed, outcome.Err = result.existed, result.err
+		if outcome.Err != nil {
+			outcome.Existed, outcome.Err = s.settleConflict(ctx, plan, outcome.Err)
+		}
 		if outcome.Existed || outcome.Err != nil {
 			s.Completions.Untrack(plan.FlowID)
 		}

@@ -68,7 +68,9 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 		engine.EndSpan(span, err)
 		s.measure(ctx, plan, begun, existed, err)
 	}()
-	plan.trace = engine.InjectTrace(ctx)
+	if plan.trace, err = s.carry(ctx, plan, engine.InjectTrace(ctx)); err != nil {
+		return false, submitError(plan, err)
+	}
 	s.Completions.track(plan.FlowID, plan.Partition)
 	defer func() {
 		if existed || err != nil {
@@ -86,7 +88,19 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 			existed, err = s.Send(ctx, plan)
 		}
 	}
+	if err != nil {
+		existed, err = s.settleConflict(ctx, plan, err)
+	}
 	return existed, err
+}
+
+// carry returns what is stored with a run of its trace and of the values that it carries: those of its plan, or of ctx.
+func (s *Submitter) carry(ctx context.Context, plan *RunPlan, trace string) (string, error) {
+	carried, err := plan.Carried, error(nil)
+	if carried == "" {
+		carried, err = s.session.Carried(ctx)
+	}
+	return engine.WithCarried(trace, carried), err
 }
 
 // measure records the duration and the outcome of a submission.
@@ -158,8 +172,7 @@ func (s *Submitter) sendSteps(ctx context.Context, plan *RunPlan) (existed bool,
 func submitError(plan *RunPlan, err error) error {
 	var refusal *enginecore.Error
 	if errors.As(err, &refusal) && refusal.Code == enginecore.ErrFlowIDConflict {
-		return fmt.Errorf("start run %s of flow %s: %w: it has another %s", plan.Run, plan.Flow, engine.ErrRunConflict,
-			refusal.Detail("what"))
+		return conflict(plan, refusal.Detail("what"))
 	}
 	return fmt.Errorf("start run %s of flow %s: %w", plan.Run, plan.Flow, err)
 }

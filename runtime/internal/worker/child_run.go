@@ -57,6 +57,7 @@ func (c *child) plan(ctx context.Context) (*submit.RunPlan, error) {
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
+	plan.Carried = engine.CarriedIn(c.claimed.TraceContext)
 	inherited, err := c.usage.ofRun()
 	if err != nil {
 		return nil, err

@@ -174,6 +174,7 @@ func (c *completer) fail(l *lease, o attemptOutcome) (r report) {
 		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, AttemptIndex: l.claimed.AttemptIndex,
 		Reason: recordtext.Text(failure.Error(), engine.MaxReason), Category: activity.CategoryOf(failure),
 		Retryable: !activity.IsNonRetryable(failure), JitterPermille: rand.Int64N(1001),
+		Details: engine.FailureDetails(failure),
 	}
 	if o.stack != "" {
 		call.Stack = recordtext.Text(o.stack, engine.MaxStack)

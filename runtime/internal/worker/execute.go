@@ -136,7 +136,12 @@ func invoke(ctx context.Context, h activity.Handler, input []byte, t *Task) (res
 			}
 		}
 	}()
-	if result, err = h.Invoke(ctx, input); err != nil {
+	if around := t.run.worker.config.Invoke; around != nil {
+		result, err = around(ctx, h, input)
+	} else {
+		result, err = h.Invoke(ctx, input)
+	}
+	if err != nil {
 		_ = err.Error() // Error is code of the activity too: a panic in it is handled here
 	}
 	returned = true

@@ -7,7 +7,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // Task is one leased execution in a worker, from the reply that leased it to the report of its end. services.NewTask
@@ -38,7 +37,7 @@ func (s *services) NewTask(from dispatch.LaneShard, claimed *enginerpc.ClaimedEx
 	}
 	t.progress.attempt, t.usage.attempt, t.overstay.attempt = &t.attempt, &t.attempt, &t.attempt
 	t.logs.task = t
-	t.ctx, t.cancel = context.WithCancelCause(engine.ExtractTrace(s.base, claimed.TraceContext))
+	t.ctx, t.cancel = context.WithCancelCause(s.session.Resume(s.base, claimed.TraceContext))
 	t.extendLease(sentAt)
 	return t
 }

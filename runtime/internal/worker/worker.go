@@ -57,6 +57,8 @@ type Config struct {
 	// Grace is the time for running functions to return after the context of Run has ended; 0 ends their
 	// contexts at once.
 	Grace time.Duration
+	// Invoke runs functions in place of Handler.Invoke; nil if nothing is around them.
+	Invoke func(context.Context, activity.Handler, []byte) ([]byte, error)
 	// OnBudget is called when an activity exceeds a limit of a budget; nil if there is no such function.
 	OnBudget func(context.Context, ReportedBreach)
 	// Logs says what is stored of the logs of activities.

@@ -1,0 +1,53 @@
+package activity
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+)
+
+// MaxLiveValue is the largest encoded live value: 16 KiB. The 16 values that a node may have are together at most 64
+// KiB.
+const MaxLiveValue = 16 << 10
+
+// ErrLiveValue matches, by errors.Is, the errors of Publish about a key or a value that cannot be published.
+var ErrLiveValue = errors.New("bad live value")
+
+// Publish stores a value of the running node under a key, where RunRef.Value reads it while the function runs and
+// afterwards: what the node is at, where a preview is, the address of a session. The last value of a key wins; it stays
+// with the node, through retries and reruns, until the run is purged. Describe lists the keys.
+//
+// The value is encoded as JSON; a json.RawMessage is stored without white space. The value is stored when Publish
+// returns nil, by one call to the engine, which is repeated while the engine is unavailable and the lease lasts. So
+// publish what others ask for, a few times a second at most; Emit is for a stream of output, Progress for a percentage.
+//
+// The error matches ErrLiveValue for a key that is no name (see the package), a value without JSON form or larger than
+// MaxLiveValue, and when the node has too many values; it is not retried then, if the function returns it. In contract
+// mode it matches runtime.ErrNotInContract. When ctx has ended, it is the cause. Outside a worker Publish only checks.
+func Publish(ctx context.Context, key string, value any) error {
+	if err := activityspec.CheckName(key); err != nil {
+		return NonRetryable(fmt.Errorf("%w: key: %w", ErrLiveValue, err))
+	}
+	data, err := JSON{}.Encode(value)
+	switch {
+	case err != nil:
+		return NonRetryable(fmt.Errorf("%w %q of type %T: %w", ErrLiveValue, key, value, err))
+	case !json.Valid(data):
+		return NonRetryable(fmt.Errorf("%w %q: it is not JSON", ErrLiveValue, key))
+	case len(data) > MaxLiveValue:
+		return NonRetryable(fmt.Errorf("%w %q: it has %d bytes, at most %d are allowed", ErrLiveValue, key, len(data),
+			MaxLiveValue))
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	values := activitycontext.LiveValuesFrom(ctx)
+	if values == nil {
+		return nil
+	}
+	return values.Publish(ctx, key, data)
+}

@@ -1,0 +1,148 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// Use returns a client whose operations on runs (intercept.Operation) go through the interceptors: the first is the
+// outermost, and those of an earlier Use are outside of these. References and runs that it returns have them, too. The
+// clients share everything else, and closing one closes both. An interceptor that is nil makes operations return
+// ErrInvalid.
+func (c *Client) Use(interceptors ...intercept.Client) *Client {
+	if c == nil {
+		return nil
+	}
+	return &Client{
+		clientState: c.clientState, actor: c.actor, interceptors: slices.Concat(c.interceptors, interceptors),
+	}
+}
+
+// isIntercepted reports whether operations go through interceptors.
+func (c *Client) isIntercepted() bool { return c != nil && len(c.interceptors) > 0 }
+
+// intercept carries out an operation through the interceptors.
+func (c *Client) intercept(ctx context.Context, call intercept.ClientCall, do func(context.Context) error) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	done := false
+	run := func(ctx context.Context, _ *intercept.ClientCall) error {
+		if err := checkContext(ctx); err != nil {
+			return err
+		}
+		done = true
+		return do(ctx)
+	}
+	for i, interceptor := range slices.Backward(c.interceptors) {
+		if interceptor == nil {
+			return invalid("interceptor %d of the client is nil", i+1)
+		}
+		run = interceptor(run)
+	}
+	err := run(ctx, &call)
+	if err == nil && !done {
+		return invalid("an interceptor of the client left the operation %s out without an error", call.Operation)
+	}
+	return err
+}
+
+// plain returns the client without its interceptors.
+func (c *Client) plain() *Client { return &Client{clientState: c.clientState, actor: c.actor} }
+
+// plain returns the reference with a client without interceptors.
+func (r *RunRef) plain() *RunRef {
+	ref := *r
+	ref.client = r.client.plain()
+	return &ref
+}
+
+// isIntercepted reports whether operations on the run go through interceptors.
+func (r *RunRef) isIntercepted() bool { return r != nil && r.fault == nil && r.client.isIntercepted() }
+
+// intercept carries out an operation on the run through the interceptors of its client.
+func (r *RunRef) intercept(
+	ctx context.Context, o intercept.Operation, node string, do func(context.Context, *RunRef) error,
+) error {
+	call := intercept.ClientCall{Operation: o, Flow: r.flow, Run: r.id, Node: node}
+	return r.client.intercept(ctx, call, func(ctx context.Context) error { return do(ctx, r.plain()) })
+}
+
+// submit starts the run of a plan, through the interceptors if there are some.
+func (c *Client) submit(ctx context.Context, plan *submit.RunPlan) (existed bool, err error) {
+	if !c.isIntercepted() {
+		return c.submitter.Submit(ctx, plan)
+	}
+	return c.submitIntercepted(ctx, plan)
+}
+
+// submitIntercepted is apart, so that what it captures costs other starts nothing.
+func (c *Client) submitIntercepted(ctx context.Context, plan *submit.RunPlan) (existed bool, err error) {
+	call := intercept.ClientCall{Operation: intercept.Start, Flow: plan.Flow, Run: plan.Run, Input: plan.Input}
+	err = c.intercept(ctx, call, func(ctx context.Context) (err error) {
+		existed, err = c.submitter.Submit(ctx, plan)
+		return err
+	})
+	return existed, err
+}
+
+// startsAtATime is how many starts of a StartMany go through interceptors at a time.
+const startsAtATime = 64
+
+// submitMany starts the runs of plans, through the interceptors if there are some.
+func (c *Client) submitMany(ctx context.Context, plans []*submit.RunPlan) []submit.Outcome {
+	if !c.isIntercepted() {
+		return c.submitter.SubmitMany(ctx, plans)
+	}
+	outcomes := make([]submit.Outcome, len(plans))
+	slots := make(chan struct{}, startsAtATime)
+	var group sync.WaitGroup
+	for i, plan := range plans {
+		if plan == nil {
+			continue
+		}
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			outcomes[i].Existed, outcomes[i].Err = c.submitIntercepted(ctx, plan)
+		})
+	}
+	group.Wait()
+	return outcomes
+}
+
+// interceptedResult is Result through the interceptors.
+func (r *Run[Out]) interceptedResult(ctx context.Context) (out Out, err error) {
+	err = r.intercept(ctx, intercept.Result, "", func(ctx context.Context, ref *RunRef) (err error) {
+		out, err = (&Run[Out]{RunRef: ref, decode: r.decode, existed: r.existed}).Result(ctx)
+		return err
+	})
+	return out, err
+}
+
+// interceptedSignal is Signal through the interceptors.
+func (c *Client) interceptedSignal(
+	ctx context.Context, token activity.Token, s Signal,
+) (result SignalResult, err error) {
+	err = c.intercept(ctx, intercept.ClientCall{Operation: intercept.Signal}, func(ctx context.Context) (err error) {
+		result, err = c.plain().Signal(ctx, token, s)
+		return err
+	})
+	return result, err
+}
+
+// interceptedSignalWait is SignalWait through the interceptors.
+func (r *RunRef) interceptedSignalWait(
+	ctx context.Context, w WaitName, s Signal,
+) (result SignalResult, err error) {
+	err = r.intercept(ctx, intercept.Signal, w.Node, func(ctx context.Context, r *RunRef) (err error) {
+		result, err = r.SignalWait(ctx, w, s)
+		return err
+	})
+	return result, err
+}

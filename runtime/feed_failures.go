@@ -1,0 +1,55 @@
+package runtime
+
+import (
+	"context"
+	"iter"
+
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
+	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
+)
+
+// Failures yields the failure of each run that fails or expires, as it happens, as Events yields events: open the feed
+// with a filter that has runevent.FlowFailed and runevent.FlowExpired, or all kinds. What else is in the feed is passed
+// over. Save Cursor after a failure was handled, and open the next feed with it: then each failure is handled at least
+// once, also if the program stops in between.
+//
+// A *RunError is as Run.Result returns it. If the run was run again or purged since, or could not be read, it has no
+// more than the event has: the run, its outcome, and the node that failed first. Errors are those of Events, with a nil
+// failure; after ErrEventsLost the iteration goes on.
+func (f *Feed) Failures(ctx context.Context) iter.Seq2[*RunError, error] {
+	return func(yield func(*RunError, error) bool) {
+		for event, err := range f.Events(ctx) {
+			switch {
+			case err != nil:
+				if !yield(nil, err) {
+					return
+				}
+			case event.Kind == runevent.FlowFailed || event.Kind == runevent.FlowExpired:
+				if !yield(f.failureOf(ctx, event), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// failureOf reads the failure that an event reports.
+func (f *Feed) failureOf(ctx context.Context, event runfeed.Event) *RunError {
+	e := &RunError{Flow: event.Flow, Run: event.Run, Outcome: flow.Failed, Node: event.Node}
+	if event.Kind == runevent.FlowExpired {
+		e.Outcome = flow.Expired
+	}
+	session := f.client.session
+	p, err := session.Core.FlowPartition(event.FlowID)
+	if err != nil {
+		return e
+	}
+	reply, err := session.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: event.FlowID})
+	if err != nil || reply.Outcome != string(e.Outcome) {
+		return e
+	}
+	return newRunError(submit.ReadRunFailure(ctx, session, event.Flow, event.Run, event.FlowID, p, reply))
+}

@@ -1,0 +1,232 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/timetable"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// ErrNoTimes is returned by BackfillSchedule for an interval in which the timetable has no time.
+var ErrNoTimes = schedule.ErrNoTimes
+
+// maxScheduleTimes is the most times of one call of NextFires and ScheduleConfig.Times.
+const maxScheduleTimes = 1000
+
+// Times returns the first n times of the timetable after a time, fewer if it ends before, without jitter, so that a
+// timetable can be looked at before it is scheduled. n is 0 to 1,000. The error matches ErrInvalid and joins
+// all faults of the timetable.
+func (c ScheduleConfig) Times(after time.Time, n int) ([]time.Time, error) {
+	if err := errors.Join(append(c.checkTimes(), checkTimeCount(n))...); err != nil {
+		return nil, err
+	}
+	times, err := timetable.New(timetable.Spec{
+		Cron: c.Cron, Zone: c.TimeZone, Every: c.Every, Start: c.StartingAt, End: c.EndingAt, Jitter: c.Jitter,
+	})
+	if err != nil {
+		return nil, invalid("%w", err)
+	}
+	var list []time.Time
+	for at := times.Next(after); len(list) < n && !at.IsZero(); at = times.Next(at) {
+		list = append(list, at)
+	}
+	return list, nil
+}
+
+func checkTimeCount(n int) error {
+	if n < 0 || n > maxScheduleTimes {
+		return invalid("%d times: must be 0 to %d", n, maxScheduleTimes)
+	}
+	return nil
+}
+
+// NextFires returns the next n times of a schedule, without jitter; fewer if it ends before. A paused schedule does not
+// fire at them. n is 0 to 1,000. The error wraps ErrScheduleNotFound, ErrInvalid, or ErrNotInContract.
+func (c *Client) NextFires(ctx context.Context, name string, n int) ([]time.Time, error) {
+	p, id, err := c.locateSchedule(ctx, name)
+	if err == nil {
+		err = checkTimeCount(n)
+	}
+	var r *schedule.Record
+	if err == nil {
+		r, _, err = schedule.Store{Session: c.session}.Read(ctx, p, id, 0)
+	}
+	if err == nil && r.State.Deleting {
+		err = ErrScheduleNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("next times of schedule %.140q: %w", name, err)
+	}
+	return r.Upcoming(n), nil
+}
+
+// ScheduleBackfill is a past interval whose times a schedule starts later.
+type ScheduleBackfill struct {
+	// From and Until are the first and the last time that are started, both inclusive, in the past by the engine's
+	// clock. In a ScheduleDescription, From is the next time that will be.
+	From, Until time.Time
+	// Overlap is OverlapQueue, by which each run starts when the one before has ended, or OverlapAllow, by which all
+	// start at once. Only the runs of the backfill count. Defaults to OverlapQueue.
+	Overlap OverlapPolicy
+}
+
+// BackfillSchedule makes keepers start runs for times of the timetable that have passed: those before the schedule was
+// created, during a pause, or that were missed. It returns how many there are. The runs have the ids of their times, so
+// a time that has its run already, from a former fire or backfill, gets no other one and is recorded as skipped. They
+// have the flow and the input that the schedule has when they start, the time in its FireTimeField, and no jitter.
+//
+// Backfills of a schedule follow each other, beside the fires of its timetable. A pause holds them up.
+//
+// The error wraps ErrScheduleNotFound; ErrInvalid for another overlap policy, or an interval that ends before it
+// begins; ErrNoTimes for an interval without times, or that ends in the future; ErrScheduleFull for more than 1,000
+// times, and while ten backfills are not finished; or ErrNotInContract. Nothing has changed then.
+func (c *Client) BackfillSchedule(ctx context.Context, name string, b ScheduleBackfill) (count int, err error) {
+	b.Overlap = cmp.Or(b.Overlap, OverlapQueue)
+	detail := fmt.Sprintf("%s to %s", b.From.UTC().Format(time.RFC3339), b.Until.UTC().Format(time.RFC3339))
+	switch {
+	case b.Overlap != OverlapQueue && b.Overlap != OverlapAllow:
+		err = invalid("Overlap %.40q: must be %q or %q", b.Overlap, OverlapQueue, OverlapAllow)
+	case b.From.IsZero() || b.Until.IsZero():
+		err = invalid("From, Until: both must be set")
+	case b.Until.Before(b.From):
+		err = invalid("the interval %s: Until is before From", detail)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("backfill schedule %.140q: %w", name, err)
+	}
+	err = c.changeSchedule(ctx, "backfill", name, detail, func(p enginecore.Partition, id enginecore.ScheduleID) error {
+		return schedule.Store{Session: c.session}.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
+			count, err = r.AddBackfill(b.From, b.Until, schedule.OverlapPolicy(b.Overlap))
+			return err == nil, err
+		})
+	})
+	return count, err
+}
+
+// ScheduleEdit is what EditSchedule may change of a schedule.
+type ScheduleEdit struct {
+	// Config is that of the schedule, with defaults applied. StartPaused and PauseReason have no effect. The zero
+	// Retention leaves that of the schedule.
+	Config ScheduleConfig
+	// Input is the encoded input of its runs, JSON unless the flow has another codec.
+	Input []byte
+}
+
+// EditSchedule changes an existing schedule without the definition of its flow: edit gets what it is, and changes it.
+// It may be called several times, when another program changes the schedule at the same time; its error is returned.
+// What else applies is said of Schedule: history and numbers stay, and so does a pause.
+//
+// The error wraps ErrScheduleNotFound; ErrInvalid, with all faults; one of Start for runs that could not be started; or
+// ErrNotInContract. Nothing has changed then. The types of the flow are not checked, but if it is published
+// (Client.Publish), the input is held against its schema.
+func (c *Client) EditSchedule(
+	ctx context.Context, name string, edit func(*ScheduleEdit) error,
+) (*ScheduleDescription, error) {
+	fail := func(err error) (*ScheduleDescription, error) {
+		return nil, fmt.Errorf("edit schedule %.140q: %w", name, err)
+	}
+	p, id, err := c.locateSchedule(ctx, name)
+	if err == nil && edit == nil {
+		err = errNoEdit
+	}
+	if err != nil {
+		return fail(err)
+	}
+	runner := schedule.NewRunner(c.session, false)
+	defer runner.Close()
+	draft := func(r *schedule.Record) (*schedule.Draft, error) { return c.editDraft(ctx, name, r, edit) }
+	r, err := runner.Edit(ctx, p, id, draft, func(save func() error) error {
+		return c.audited(ctx, auditlog.Entry{Actor: c.actorName(), Action: auditlog.SetSchedule, Name: name}, save)
+	})
+	if err != nil {
+		return fail(err)
+	}
+	d, err := c.describeSchedule(ctx, r, nil)
+	if err != nil {
+		return fail(err)
+	}
+	return d, nil
+}
+
+var errNoEdit = invalid("the function is nil")
+
+// editDraft returns the new form of a schedule.
+func (c *Client) editDraft(
+	ctx context.Context, name string, r *schedule.Record, edit func(*ScheduleEdit) error,
+) (*schedule.Draft, error) {
+	content, err := schedule.Store{Session: c.session}.ReadContent(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	e := ScheduleEdit{Config: configOf(&r.Spec), Input: slices.Clone(content.Input)}
+	if err := edit(&e); err != nil {
+		return nil, err
+	}
+	if err := c.checkEditedInput(ctx, content, e.Input); err != nil {
+		return nil, err
+	}
+	draft, err := newDraft(c.session, name, e.Config, content.Flow, e.Input)
+	if err != nil {
+		return nil, err
+	}
+	draft.Spec.Carried = r.Spec.Carried
+	if e.Config.Retention == (Retention{}) {
+		draft.Spec.Retention = r.Spec.Retention
+	}
+	return draft, nil
+}
+
+// checkEditedInput holds a changed input against what is known of the flow's.
+func (c *Client) checkEditedInput(ctx context.Context, content schedule.Compiled, input []byte) error {
+	graph := content.Flow.Graph
+	if string(input) == string(content.Input) || graph.Codec != submit.StoredJSONCodec {
+		return nil
+	}
+	if !json.Valid(input) {
+		return invalid("Input: it is not JSON")
+	}
+	named, err := c.namedFlow(ctx, graph.Name)
+	if errors.Is(err, enginecore.ErrFlowNotPublished) || errors.Is(err, engine.ErrInvalid) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if named.compiled.Hash != content.Flow.Hash {
+		return nil // the schema is that of another version
+	}
+	_, err = named.check(graph.Name, input)
+	return err
+}
+
+// configOf returns the config that a stored schedule was declared with, with defaults applied.
+func configOf(s *schedule.Spec) ScheduleConfig {
+	return ScheduleConfig{
+		Cron: s.Cron, TimeZone: s.Zone, Every: time.Duration(s.EveryMS) * time.Millisecond,
+		StartingAt: schedule.UnixTime(s.StartMS), EndingAt: schedule.UnixTime(s.EndMS),
+		Jitter: time.Duration(s.JitterMS) * time.Millisecond, CatchUp: s.CatchUp(), Overlap: OverlapPolicy(s.Overlap),
+		QueueLimit: s.QueueLimit, FireTimeField: s.FireField, Tags: maps.Clone(s.Tags), Actor: s.Creator,
+	}
+}
+
+// backfillsOf describes the backfills of a schedule that are not finished.
+func backfillsOf(stored []schedule.Backfill) []ScheduleBackfill {
+	var list []ScheduleBackfill
+	for _, b := range stored {
+		list = append(list, ScheduleBackfill{
+			From: schedule.UnixTime(b.Next), Until: schedule.UnixTime(b.Until), Overlap: OverlapPolicy(b.Overlap),
+		})
+	}
+	return list
+}
