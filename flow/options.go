@@ -14,8 +14,8 @@ type Option interface {
 	applyFlow(*builder)
 }
 
-// NodeOption configures a node: After, AfterEach, OnFailure, Always, AfterAny, AfterQuorum, LetRun and Tag; those of
-// maps; and every activity.ExecutionOption, such as activity.Retry or activity.Lane, which replaces the activity's.
+// NodeOption configures a node: After, AfterEach, OnFailure, Always, AfterAny, AfterQuorum, LetRun and Tag; conditions
+// made by When, and the cases of a Switch; those of maps; and every activity.ExecutionOption, such as activity.Retry or activity.Lane, which replaces the activity's.
 type NodeOption interface {
 	// NodeOption marks the options of nodes, of this package and of package activity. There are no others.
 	NodeOption(activityspec.Mark)
@@ -38,6 +38,8 @@ type orderedRef struct {
 	kind  flowgraph.EdgeKind
 	ref   Upstream
 	index int // among those of its kind
+	// branch is the case of a condition, of kind WhenCase.
+	branch string
 }
 
 type flowOption func(*builder)
@@ -124,7 +126,7 @@ func (n *nodeSettings) addOrder(o OrderOption) {
 		}
 	}
 	for i, ref := range o.refs {
-		n.order = append(n.order, orderedRef{o.kind, ref, index + i})
+		n.order = append(n.order, orderedRef{kind: o.kind, ref: ref, index: index + i})
 	}
 }
 

@@ -98,6 +98,7 @@ func (w *writer) node(n *Node) {
 	}
 	w.mapping(n.Map)
 	w.sub(n.Sub)
+	w.condition(n.Condition)
 	w.optional("codec", n.Codec, StoredCodec)
 	w.optional("lane", n.Lane, storedLane)
 	w.number("priority", int64(n.Priority))
@@ -114,8 +115,11 @@ func (w *writer) node(n *Node) {
 		w.expr(n.Input, n.Codec)
 	}
 	for _, kind := range OrderKinds {
-		w.list(OrderField(kind), w.order(n, kind))
+		if kind != WhenCase {
+			w.list(OrderField(kind), w.order(n, kind))
+		}
 	}
+	w.branches(n)
 	w.join(n.Join)
 	w.raw("}")
 }

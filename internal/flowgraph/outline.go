@@ -60,7 +60,7 @@ func (n *Node) outlineInputs() string {
 		if up.Data {
 			names = append(names, up.Node)
 		} else {
-			names = append(names, "("+strings.TrimSpace(up.Kind.label()+" "+up.Node)+")")
+			names = append(names, "("+strings.TrimSpace(up.label()+" "+up.Node)+")")
 		}
 	}
 	if n.Join.Policy != JoinAll && len(names) > before {

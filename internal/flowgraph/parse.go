@@ -91,6 +91,8 @@ type storedNode struct {
 	Wait               *storedWait       `json:"wait"`
 	Map                *storedMap        `json:"map"`
 	Sub                *storedGraph      `json:"sub"`
+	Condition          *storedCondition  `json:"condition"`
+	When               []storedBranch    `json:"when"`
 	Join               *storedJoin       `json:"join"`
 }
 
@@ -226,11 +228,13 @@ func (r *reader) spec(n *Node, s *storedNode) {
 		n.Input = r.expr(&storedExpr{}, &Position{Name: "input"}, n.Codec)
 	}
 	n.Upstreams = DataEdges(n.Input)
-	for i, names := range [len(OrderKinds)][]string{s.After, s.OnFailure, s.Always} {
+	for i, names := range [][]string{s.After, s.OnFailure, s.Always} {
 		for _, name := range names {
 			n.Upstreams = append(n.Upstreams, Edge{Node: name, Kind: OrderKinds[i]})
 		}
 	}
+	n.Upstreams = append(n.Upstreams, branchEdges(s.When)...)
+	n.Condition = s.Condition.condition()
 	n.Join = s.Join.join()
 }
 

@@ -43,6 +43,7 @@ func (v *Validation) Run() {
 		n := &v.G.Nodes[i]
 		v.settings(n, v.Skip[i].Activity)
 		v.child(n, v.Skip[i].Activity)
+		v.condition(n)
 		if n.Wait != nil {
 			v.wait(n, v.Skip[i].Activity)
 		} else if !v.Skip[i].Input {
@@ -54,6 +55,7 @@ func (v *Validation) Run() {
 		}
 	}
 	v.edgeLimits()
+	v.branches()
 	for _, path := range newTopology(v.G, v.index).cycles() {
 		v.Faults.Add("", "", ErrCycle, "%s", path)
 	}

@@ -8,6 +8,7 @@ local capability = {}
 local claim = {}
 local condition = {}
 local create = {}
+local decision = {}
 local decode = {}
 local dependency = {}
 local edge_group = {}

@@ -59,7 +59,7 @@ local function count_those_ended(c, k, g, child_id)
       { 'lifecycle_phase', 'terminal_outcome' })
     if upstream and upstream.lifecycle_phase == 'terminal' and is_set(upstream.terminal_outcome) then
       note_outcome(c, { dep = dep_key, unresolved = k.unresolved, meta = k.meta, core = k.core }, g, edge_id, dep,
-        dependency.verdict(dep.dependency_kind, upstream.terminal_outcome))
+        decision.verdict(c, dep.dependency_kind, upstream.terminal_outcome, dep.upstream_execution_id))
     end
   end
 end

@@ -88,7 +88,7 @@ func (c *checker) dep(p *partition, e *execution, key, edge string, dep map[stri
 	if number(up.get("replay_count")) > 0 {
 		return // its outcome may have changed since the edge was resolved
 	}
-	satisfied := satisfies(dep["dependency_kind"], up.get("terminal_outcome"))
+	satisfied := satisfies(dep["dependency_kind"], up.outcomeFor(dep["dependency_kind"]))
 	switch dep["state"] {
 	case "satisfied":
 		if !satisfied {
@@ -124,7 +124,7 @@ func satisfies(kind, outcome string) bool {
 // hasKinds reports whether a node of the flow may be skipped although nothing has failed.
 func (f *flowRecord) hasKinds() bool {
 	for _, edge := range f.edges {
-		if kind := edge["dependency_kind"]; kind == "on_failure" {
+		if kind := edge["dependency_kind"]; kind == "on_failure" || isCase(kind) {
 			return true
 		}
 	}

@@ -73,7 +73,7 @@ func (p *partition) stateOf(f *flowRecord, up, down *execution, edge graphEdge) 
 	switch {
 	case up.row == nil || !up.terminal() || !f.run.definition.tells(up.row, down.row.ordinal):
 		return "unsatisfied", false
-	case satisfies(edge.kind, up.get("terminal_outcome")):
+	case satisfies(edge.kind, up.outcomeFor(edge.kind)):
 		return "satisfied", false
 	}
 	return "impossible", false

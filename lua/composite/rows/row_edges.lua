@@ -104,12 +104,21 @@ function row_edges.release_left(c, flow_id)
   c.budget = before
 end
 
--- How the edges that lead on from a node stood when it was run again, in the field `kept_edges`: the outcome that they were told, how
--- many were, and when the node had ended, for each time. An edge that was satisfied then stays so, whatever the node comes to.
+-- Whether edges of the cases of a condition lead on from a node.
+local function decides(node)
+  for i = 1, graph_store.edge_count(node.downs) do
+    if decision.case_of_kind((select(2, graph_store.edge(node.downs, i)))) then return true end
+  end
+  return false
+end
+
+-- How the edges that lead on from a node stood when it was run again, in the field `kept_edges`: the outcome that they were told, with
+-- the number of the case of a condition behind it, how many were told, and when the node had ended, for each time. An edge that was satisfied then stays so, whatever the node comes to.
 local function keep_edges(r)
   if r.told == 0 or row_record.flag(r, row.UNTOLD) or not row.is_replayed(r.run) then return end
   local kept = record.read_node(r, { 'kept_edges' }).kept_edges
-  local entry = row.OUTCOME[r.outcome] .. ' ' .. number.text(r.told) .. ' ' .. number.text(r.ended)
+  local case = decides(graph_store.of_row(r)) and row_decision.case_of(r)
+  local entry = row.OUTCOME[r.outcome] .. (case and number.digits(case) or '') .. ' ' .. number.text(r.told) .. ' ' .. number.text(r.ended)
   record.set_node(r, 'kept_edges', kept and kept .. ',' .. entry or entry)
 end
 
@@ -119,8 +128,8 @@ local function kept_edges(r)
   local text = record.read_node(r, { 'kept_edges' }).kept_edges
   if not text then return nil end
   local kept = {}
-  for outcome, told, at in string.gmatch(text, '(%a+) (%d+) (%d+)') do
-    kept[#kept + 1] = { outcome = outcome, told = tonumber(told), at = tonumber(at) }
+  for outcome, case, told, at in string.gmatch(text, '(%a+)(%d*) (%d+) (%d+)') do
+    kept[#kept + 1] = { outcome = outcome, case = tonumber(case), told = tonumber(told), at = tonumber(at) }
   end
   return kept
 end
@@ -153,6 +162,8 @@ local function reopened_of(child, upstream)
   return entry.count, entry.satisfied
 end
 
+local function case_of_entry(entry) return entry.case end
+
 -- Whether an edge was satisfied before the node that it leads on from was run again. `kept` is of that node, `upstream` its ordinal,
 -- `place` that of the edge among its edges. What was known of a child's edges before a rerun reset it counts no more, and an edge that
 -- could not be satisfied stays so until the child is run again.
@@ -162,7 +173,9 @@ local function is_kept(kept, kind, upstream, place, child)
   local reset = tonumber(record.read_node(child, { 'edges_reset_at' }).edges_reset_at) or 0
   for i = known + 1, #kept do
     local entry = kept[i]
-    if place <= entry.told and entry.at > reset then return dependency.verdict(kind, entry.outcome) == 'success' end
+    if place <= entry.told and entry.at > reset then
+      return decision.verdict_by(kind, entry.outcome, case_of_entry, entry) == 'success'
+    end
   end
   return false
 end
@@ -309,7 +322,7 @@ function row_edges.count_open(r)
     local upstream, kind = graph_store.edge(ups, i)
     local up = row.at(r.run, upstream)
     if (up.phase ~= 4 or not row_edges.is_resolved(up, r.ordinal)
-      or waits and dependency.verdict(kind, row.OUTCOME[up.outcome]) ~= 'success') and not stays_satisfied(up, r, kind) then
+      or waits and row_decision.verdict(up, kind) ~= 'success') and not stays_satisfied(up, r, kind) then
       open = open + 1
     end
   end
@@ -365,7 +378,7 @@ function replay.reopen_row(c, execution_id)
   for i = 1, graph_store.edge_count(node.ups) do
     local upstream, kind = graph_store.edge(node.ups, i)
     local up = row.at(r.run, upstream)
-    local is_satisfied = up.phase == 4 and dependency.verdict(kind, row.OUTCOME[up.outcome]) == 'success'
+    local is_satisfied = up.phase == 4 and row_decision.verdict(up, kind) == 'success'
       or stays_satisfied(up, r, kind)
     if is_satisfied then satisfied[#satisfied + 1] = upstream else open = open + 1 end
     if not node.join then reopened[i] = reopened_entry(up, upstream, place_of(up, r.ordinal), is_satisfied) end

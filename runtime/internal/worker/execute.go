@@ -77,6 +77,9 @@ func (t *Task) execute(ctx context.Context) ([]byte, error) {
 	if err := e.checkSuspension(err); err != nil {
 		return nil, err
 	}
+	if err == nil && plan.Cases != nil {
+		result, err = plan.Cases.Decide(t.claimed.Node, result)
+	}
 	if err == nil {
 		err = t.checkResult(result)
 	}
