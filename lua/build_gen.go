@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "292-4ce2a7ba7255783a"
+const build = "293-442a8c8e99f89c37"

@@ -219,6 +219,8 @@ func (w *writer) expr(e Expr, codec string) {
 		w.raw("]}")
 	case ExprFirst, ExprSome:
 		w.sources(e.Kind, e.Items)
+	case ExprFailure:
+		w.failures(e)
 	case ExprStruct:
 		w.raw(`{"struct":{`)
 		for i, field := range e.Fields {

@@ -39,16 +39,20 @@ func (v *Validation) join(n *Node) {
 			v.Faults.Add(n.Name, "join", ErrJoin, "the input, or a setting, is that of a join, but there is none")
 		}
 		return
-	case j.Policy != JoinAny && j.Policy != JoinQuorum:
+	case j.Policy != JoinAny && j.Policy != JoinQuorum && !j.isOnFailure():
 		v.Faults.Add(n.Name, "join", ErrJoin, "unknown policy %q", j.Policy)
 		return
-	case j.Policy == JoinAny && j.Needed != 0:
-		v.Faults.Add(n.Name, "join", ErrJoin, "any of needs one, not %d", j.Needed)
+	case j.Policy != JoinQuorum && j.Needed != 0:
+		v.Faults.Add(n.Name, "join", ErrJoin, "%s needs one, not %d", j.words(0), j.Needed)
 	case len(n.Upstreams) == 0:
 		v.Faults.Add(n.Name, "join", ErrJoin, "%s no nodes", j.words(0))
 	case j.Policy == JoinQuorum && (j.Needed < 1 || j.Needed > len(n.Upstreams)):
 		v.Faults.Add(n.Name, "join", ErrJoin, "%d of %s: it needs 1 to %d", j.Needed, namesOf(n.Upstreams),
 			len(n.Upstreams))
+	}
+	if j.isOnFailure() {
+		v.failureEdges(n, inputs)
+		return
 	}
 	v.joinEdges(n, inputs)
 }
@@ -108,6 +112,8 @@ func (j Join) words(upstreams int) string {
 	switch j.Policy {
 	case JoinAny:
 		return "any of"
+	case JoinAnyFailure:
+		return "any failure of"
 	case JoinQuorum:
 		if upstreams > 0 {
 			return fmt.Sprintf("%d of %d:", j.Needed, upstreams)
@@ -123,7 +129,7 @@ func (n *Node) joinLabel() string {
 		return ""
 	}
 	label := fmt.Sprintf("%s %d", Join{Policy: n.Join.Policy, Needed: n.Join.Needed}.words(0), len(n.Upstreams))
-	if n.Join.LetRun {
+	if n.Join.LetRun && !n.Join.isOnFailure() {
 		label += ", let run"
 	}
 	return label

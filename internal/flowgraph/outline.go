@@ -57,7 +57,7 @@ func (n *Node) outlineInputs() string {
 	}
 	before := len(names)
 	for _, up := range n.Upstreams {
-		if up.Data {
+		if up.Data || n.Join.isOnFailure() {
 			names = append(names, up.Node)
 		} else {
 			names = append(names, "("+strings.TrimSpace(up.label()+" "+up.Node)+")")

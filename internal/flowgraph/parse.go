@@ -141,6 +141,7 @@ type storedExpr struct {
 	Struct *map[string]storedExpr `json:"struct"`
 	First  *[]string              `json:"first"`
 	Some   *[]string              `json:"some"`
+	Failed *[]string              `json:"failure"`
 }
 
 func readGraph(data []byte) (*Graph, error) {
@@ -288,7 +289,7 @@ func (r *reader) retry(s *storedPlan) activityspec.RetryPlan {
 func (r *reader) expr(s *storedExpr, at *Position, codec string) Expr {
 	if s.forms() != 1 {
 		r.faults.Add(r.node, at.String(), ErrSyntax,
-			"wants exactly one of input, const, data, node, list, struct, first and some")
+			"wants exactly one of input, const, data, node, list, struct, first, some and failure")
 		return Expr{}
 	}
 	switch {
@@ -300,6 +301,8 @@ func (r *reader) expr(s *storedExpr, at *Position, codec string) Expr {
 		return sourcesOf(ExprFirst, *s.First)
 	case s.Some != nil:
 		return sourcesOf(ExprSome, *s.Some)
+	case s.Failed != nil:
+		return Expr{Kind: ExprFailure, Nodes: *s.Failed}
 	case s.List != nil:
 		items := make([]Expr, len(*s.List))
 		for i := range *s.List {
@@ -338,7 +341,7 @@ func (r *reader) constant(s *storedExpr, at *Position, codec string) []byte {
 func (s *storedExpr) forms() int {
 	count := 0
 	for _, given := range []bool{s.Input, s.Const != nil, s.Data != nil, s.Node != nil, s.List != nil, s.Struct != nil,
-		s.First != nil, s.Some != nil} {
+		s.First != nil, s.Some != nil, s.Failed != nil} {
 		if given {
 			count++
 		}

@@ -222,6 +222,8 @@ func (v *Validation) expr(n *Node, e *Expr, at *Position) {
 		v.constant(n, e, at)
 	case ExprNode:
 		v.source(n, e, composed, at)
+	case ExprFailure:
+		v.failure(n, e, composed, at)
 	case ExprList:
 		v.composable(n, composed, "list", at)
 		for i := range e.Items {

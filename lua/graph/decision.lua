@@ -58,9 +58,10 @@ end
 -- The same of an item of a wave.
 function decision.verdict_of_item(c, kind, item) return decision.verdict_by(kind, item.outcome, number_of_item, c, item) end
 
--- Why the edges of other cases of a decided node are not satisfied: "condition <node> of node <upstream> is <case>". Nil for edges of
--- other kinds, and for a node that has not succeeded.
+-- Why an edge is not satisfied whose upstream has decided for another case, "condition <node> of node <upstream> is <case>", or was
+-- skipped for such a reason itself. Nil for other edges.
 function decision.reason(c, kind, item)
+  if item.outcome == 'skipped' then return item.reason end
   if not NUMBERS[kind] or item.outcome ~= 'success' then return nil end
   if item.case_reason then return item.case_reason end
   local name = string.match(result_of(c, item.execution_id) or '', '^{"case":"([^"]*)"') or '?'

@@ -109,7 +109,7 @@ function graph.node_ended(c, execution_id, core, t)
   if fatal then graph.on_fatal_failure(c, flow_id, flow_key, core) end
   c.queue = c.queue or {}
   c.queue[#c.queue + 1] = {
-    execution_id = execution_id, flow_id = flow_id, outcome = t.outcome, node = core.node,
+    execution_id = execution_id, flow_id = flow_id, outcome = t.outcome, node = core.node, reason = t.reason,
   }
 end
 

@@ -20,6 +20,7 @@ local function resolve_at_join(c, item, edge)
   if dep and join.is_update(g, dep, outcome) then
     join.resolve(c, k, g, {
       edge_id = edge.edge_id, flow_id = flow_id, child_id = edge.child_id, upstream_id = edge.upstream_id,
+      reason = outcome ~= 'success' and decision.reason(c, edge.kind, item) or nil,
     }, dep, outcome)
   end
 end

@@ -12,7 +12,7 @@ local function leads_to_joins(c, flow_id, execution_id)
     looked = looked + edges
     if edges == 0 or looked > MAX_CONSUMERS then return false end
     for _, consumer in ipairs(adjacency.downstream(c, flow_id, queue[head])) do
-      if not seen[consumer] and not edge_group.is_join(c, flow_id, consumer) then queue[#queue + 1] = consumer end
+      if not seen[consumer] and not edge_group.is_tolerating(c, flow_id, consumer) then queue[#queue + 1] = consumer end
       seen[consumer] = true
     end
     head = head + 1

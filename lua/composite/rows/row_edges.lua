@@ -295,7 +295,10 @@ function row_edges.drain(c, entry)
     return true
   end
   local wave = propagate.new_wave()
-  local item = { execution_id = entry, flow_id = run.id, outcome = row.OUTCOME[r.outcome], node = graph_store.of_row(r).name }
+  local item = {
+    execution_id = entry, flow_id = run.id, outcome = row.OUTCOME[r.outcome], node = graph_store.of_row(r).name,
+    reason = row_decision.reason(r),
+  }
   local all = add_edges(c, wave, item, r, flow)
   propagate.resolve_wave(c, wave)
   return all
@@ -411,6 +414,7 @@ function row_edges.resolve_kept(c, flow_id, up_ordinal, down_ordinal)
   local node = graph_store.of_row(up)
   local item = {
     execution_id = row.execution_id(run, up_ordinal), flow_id = flow_id, outcome = row.OUTCOME[up.outcome], node = node.name,
+    reason = row_decision.reason(up),
   }
   local wave, flow = propagate.new_wave(), flow_record.read(c, flow_id)
   for i = 1, graph_store.edge_count(node.downs) do

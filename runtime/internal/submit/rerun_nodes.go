@@ -170,7 +170,7 @@ func (r *RunNodes) InScope(scope RerunScope) ([]enginecore.ExecutionID, error) {
 // dependsOnFailure reports whether a node has to be run again with an upstream that had not succeeded or is run again.
 // One that completed because its join tolerated the failure has not.
 func dependsOnFailure(n *runNode, spec *flowgraph.Node) bool {
-	tolerated := spec.Join.Policy != flowgraph.JoinAll && n.state == enginecore.PublicCompleted
+	tolerated := spec.Join.Policy.Tolerates() && n.state == enginecore.PublicCompleted
 	return !tolerated
 }
 

@@ -201,6 +201,9 @@ func (t *Task) input(ctx context.Context, plan submit.NodePlan) ([]byte, error) 
 			return nil, err
 		}
 	}
+	if err := t.addFailures(ctx, *plan.Input, results); err != nil {
+		return nil, err
+	}
 	input, err := plan.Input.Resolve(t.claimed.FlowInput, results)
 	if err != nil {
 		return nil, undecodable(t.locate(fmt.Errorf("input: %w", err)))
