@@ -196,14 +196,14 @@ func (x *twins) completeCall(s *twinSide, node int, h held, result string) engin
 
 func (x *twins) completeOne(node int) {
 	x.t.Helper()
-	h, result := x.lease(node), pick(x.r, "", "one", decided[0], decided[1], decided[2])
+	h, result := x.lease(node), pick(x.r, "", "one", decisions[0], decisions[1], decisions[2])
 	x.both("complete "+x.graph[node].name, func(s *twinSide) wire { return wireOf(x.bench, x.completeCall(s, node, h, result)) })
 }
 
 // completeQuickly completes a row as workers do, which also lease what comes next.
 func (x *twins) completeQuickly(node int) {
 	x.t.Helper()
-	h, result := x.lease(node), pick(x.r, decided...)
+	h, result := x.lease(node), pick(x.r, decisions...)
 	reply, err := x.Complete(x.t.Context(), enginerpc.CompleteCall{
 		Partition: partition, ExecutionID: x.rows.ids[node], LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try, Result: []byte(result),
 		ClaimRequest: x.request(x.r.Int64N(3)),
@@ -230,7 +230,7 @@ func (x *twins) completeMany(node int) {
 	for _, i := range nodes {
 		h := x.held[i][len(x.held[i])-1]
 		call.Completions = append(call.Completions, enginerpc.CompleteManyCompletion{
-			ExecutionID: x.rows.ids[i], LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try, Result: []byte(decided[i%2]),
+			ExecutionID: x.rows.ids[i], LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try, Result: []byte(decisions[i%2]),
 		})
 	}
 	if len(nodes) == 0 {
@@ -239,7 +239,7 @@ func (x *twins) completeMany(node int) {
 	reply := must(x.bench, call)
 	x.done = append(x.done, fmt.Sprint("complete ", nodes, ": ", reply.Outcomes))
 	for _, i := range nodes {
-		x.say(wireOf(x.bench, x.completeCall(x.records, i, x.held[i][len(x.held[i])-1], decided[i%2])))
+		x.say(wireOf(x.bench, x.completeCall(x.records, i, x.held[i][len(x.held[i])-1], decisions[i%2])))
 	}
 	x.follow(reply.Executions)
 }
