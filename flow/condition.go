@@ -11,9 +11,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// MaxCases is the maximum number of cases of a Switch, the default included.
-const MaxCases = flowgraph.MaxCases
-
 // When adds a condition: a node that decides by the result of another one, or by the flow's input, whether nodes run.
 // The Condition is an option of the nodes that run if predicate returns true, and its Not of those that run otherwise:
 //
@@ -75,7 +72,7 @@ func (c Condition) applyWait(n *nodeSettings) { n.addBranch(c.whenTrue()) }
 //
 // Each case needs a node with its option, which Build checks. When choose returns something else than the cases, the
 // condition fails, without a retry, unless a node has the option Default. Names of cases follow the rule of names of
-// nodes and are not "default"; there are at most MaxCases of them, the default included.
+// nodes and are not "default"; there are at most 31 of them, the default included.
 func Switch[T any, C ~string](ref Ref[T], name string, choose func(T) C, cases ...C) Choice[C] {
 	decide := func(_ context.Context, value T) (string, error) { return string(choose(value)), nil }
 	spec := flowgraph.Condition{Cases: make([]string, len(cases))}

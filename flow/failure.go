@@ -33,8 +33,8 @@ func FailureOf(refs ...Upstream) Binding[Failure] {
 }
 
 // OnAnyFailure lets the node start when all of the given nodes have ended and at least one of them has failed, expired
-// or been cancelled; it is skipped when none has. Use it for one node that undoes several steps: none of them still runs
-// then. The run still counts as failed; if the node fails as well, RunError lists its failure, too.
+// or been cancelled; it is skipped when none has. Use it for one node that undoes several steps: none of them still
+// runs then. The run still counts as failed; if the node fails as well, RunError lists its failure, too.
 //
 // It is a join: all upstreams of the node belong to it, so the node takes no results. FailureOf is what it can take of
 // them.

@@ -142,8 +142,8 @@ func (v *Validation) branch(n, up *Node, name string) {
 	case up.Condition.Number(name) == 0 && name == DefaultCase:
 		v.Faults.Add(n.Name, OrderField(WhenCase), ErrCondition, "condition %q has no default", up.Name)
 	case up.Condition.Number(name) == 0:
-		v.Faults.Add(n.Name, OrderField(WhenCase), ErrCondition, "condition %q has no case %q; it has %s", up.Name, name,
-			strings.Join(up.Condition.names(), ", "))
+		v.Faults.Add(n.Name, OrderField(WhenCase), ErrCondition, "condition %q has no case %q; it has %s", up.Name,
+			name, strings.Join(up.Condition.names(), ", "))
 	}
 }
 

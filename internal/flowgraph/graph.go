@@ -82,8 +82,8 @@ type Node struct {
 	// Input defines the node's input.
 	Input Expr
 	// Upstreams are the edges that lead to the node: first those that carry data, in the order of InputNodes, then the
-	// others by kind (SuccessOnly, OnFailureOnly, AnyOutcome, WhenCase) and in the order of their declaration. Each upstream
-	// occurs once.
+	// others by kind (SuccessOnly, OnFailureOnly, AnyOutcome, WhenCase) and in the order of their declaration. Each
+	// upstream occurs once.
 	Upstreams []Edge
 	// Join decides from all edges whether the node starts.
 	Join Join

@@ -17,7 +17,7 @@ var exportedNames = map[string]int{
 	"activity":              97,
 	"activity/activitytest": 3,
 	"admin":                 54,
-	"flow":                  69,
+	"flow":                  77,
 	"flowtest":              32,
 	"runtime":               171,
 	"runtime/approvals":     19,

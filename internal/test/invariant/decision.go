@@ -9,7 +9,7 @@ import (
 // Edges of the cases of a condition have a kind of their own each, as lua/graph/decision.lua has it.
 const (
 	edgeOfCase   = 3
-	caseShift    = 3
+	caseStep     = 8
 	caseKind     = "case_"
 	succeeded    = "success"
 	anotherCase  = "skipped"
@@ -23,7 +23,7 @@ func kindOfCase(flags byte) string {
 	if flags&edgeKindMask != edgeOfCase {
 		return ""
 	}
-	return fmt.Sprintf("%s%d", caseKind, flags>>caseShift)
+	return fmt.Sprintf("%s%d", caseKind, flags/caseStep)
 }
 
 func isCase(kind string) bool { return strings.HasPrefix(kind, caseKind) }

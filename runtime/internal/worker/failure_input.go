@@ -15,10 +15,9 @@ import (
 func (t *Task) addFailures(ctx context.Context, input flowgraph.Expr, results map[string][]byte) error {
 	for _, e := range input.Failures() {
 		var first *submit.NodeFailure
+		among := func(node string) bool { return slices.Contains(e.Nodes, node) }
 		err := t.retryUntilKnown(ctx, func() (err error) {
-			first, err = submit.ReadFailureOf(ctx, t.run.session, t.shard.Partition, t.claimed.FlowID, func(node string) bool {
-				return slices.Contains(e.Nodes, node)
-			})
+			first, err = submit.ReadFailureOf(ctx, t.run.session, t.shard.Partition, t.claimed.FlowID, among)
 			return err
 		})
 		if err != nil {
