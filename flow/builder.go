@@ -95,6 +95,7 @@ func (f *Builder[In, Out]) Build() (*Definition[In, Out], error) {
 	}
 	b := f.b
 	b.settleLanes()
+	b.settleFinally()
 	check := flowgraph.Validation{
 		G: &b.graph, Faults: flowgraph.FaultList{Flow: b.graph.Name, List: slices.Clone(b.faults.List)},
 		Skip: b.reported,
@@ -209,6 +210,9 @@ func (b *builder) bind(
 		b.reported[index] = known
 	}
 	spec.Upstreams = b.upstreams(spec.Name, spec.Input, slices.Concat(settings.order, b.join(settings)))
+	if spec.Finally != nil && len(spec.Upstreams) > len(spec.Input.InputNodes()) {
+		b.faults.Add(spec.Name, "finally", flowgraph.ErrEdge, "it runs when all others have ended; it waits for no others")
+	}
 	b.graph.Nodes = append(b.graph.Nodes, *spec)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -45,6 +46,7 @@ func branches(t *testing.T, reverse bool) *flow.Definition[string, string] {
 	undo := ident[flow.Failure]("undo")
 	flow.Node(f, "undo", undo, flow.FailureOf(first, second), flow.OnAnyFailure(first, second))
 	flow.Node(f, "clean", sink[failed]("clean"), flow.Struct[failed](flow.Field("why", flow.FailureOf(second))), flow.Always(second))
+	flow.Node(f, "tidy", undo, flow.FailureOf(second), flow.Finally(time.Minute))
 	flow.Return(f, second)
 	d, err := f.Build()
 	if err != nil {
@@ -211,6 +213,29 @@ var conditionFaults = map[string]func(*flow.Builder[string, none]){
 	},
 	`node "n": input: bad input binding: a failure of no nodes`: func(f *flow.Builder[string, none]) {
 		flow.Node(f, "n", sink[flow.Failure]("b"), flow.FailureOf())
+	},
+	`node "n": finally: bad edge: it runs when all others have ended; it waits for no others`: func(f *flow.Builder[string, none]) {
+		m := flow.Node(f, "m", ident[string]("a"), f.Input())
+		flow.Node(f, "n", ident[string]("a"), f.Input(), flow.Finally(0), flow.After(m))
+	},
+	`node "n": input: bad edge: it takes the result of "m", which may not be there`: func(f *flow.Builder[string, none]) {
+		m := flow.Node(f, "m", ident[string]("a"), f.Input())
+		flow.Node(f, "n", ident[string]("a"), m, flow.Finally(0))
+	},
+	`node "n": finally: bad edge: the flow has no other nodes`: func(f *flow.Builder[string, none]) {
+		flow.Node(f, "n", ident[string]("a"), f.Input(), flow.Finally(0))
+	},
+	`node "n": finally: bad option: -1s is negative`: func(f *flow.Builder[string, none]) {
+		flow.Node(f, "m", ident[string]("a"), f.Input())
+		flow.Node(f, "n", ident[string]("a"), f.Input(), flow.Finally(-time.Second))
+	},
+	`node "n": finally: bad option: only a node that runs an activity`: func(f *flow.Builder[string, none]) {
+		flow.Node(f, "m", ident[string]("a"), f.Input())
+		flow.Map(f, "n", ident[string]("a"), flow.Const([]string{"x"}), flow.Finally(0))
+	},
+	`node "m": upstreams: bad edge: "n" runs when all others have ended`: func(f *flow.Builder[string, none]) {
+		n := flow.Node(f, "n", ident[string]("a"), f.Input(), flow.Finally(0))
+		flow.Node(f, "m", ident[string]("a"), f.Input(), flow.After(n))
 	},
 	`node "n": input[0]: bad edge: the flow's input cannot fail`: func(f *flow.Builder[string, none]) {
 		flow.Node(f, "n", sink[flow.Failure]("b"), flow.FailureOf(f.Input()))

@@ -3,6 +3,7 @@ package flow_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -96,5 +97,26 @@ func ExampleOnAnyFailure() {
 	//   0  receive    upload.receive    <- input
 	//   1  store      upload.store      <- receive
 	//   2  take-back  upload.take-back  <- any failure of receive, store
+	//   result: store
+}
+
+// A node that runs when everything else is over, however the run ends.
+func ExampleFinally() {
+	f := flow.New[string, string]("upload", flow.Deadline(time.Hour))
+	file := flow.Node(f, "receive", receive, f.Input())
+	stored := flow.Node(f, "store", store, file)
+	flow.Node(f, "release", announce, f.Input(), flow.Finally(time.Minute))
+	flow.Return(f, stored)
+	def, err := f.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(def.Outline())
+	// Output:
+	// upload: string -> string
+	//   0  receive  upload.receive   <- input
+	//   1  store    upload.store     <- receive
+	//   2  release  upload.announce  <- input, finally, after store
 	//   result: store
 }

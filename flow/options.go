@@ -14,8 +14,8 @@ type Option interface {
 	applyFlow(*builder)
 }
 
-// NodeOption configures a node: After, AfterEach, OnFailure, OnAnyFailure, Always, AfterAny, AfterQuorum, LetRun and
-// Tag; conditions made by When, and the cases of a Switch; those of maps; and every activity.ExecutionOption, such as
+// NodeOption configures a node: After, AfterEach, OnFailure, OnAnyFailure, Always, Finally, AfterAny, AfterQuorum,
+// LetRun and Tag; conditions made by When, and the cases of a Switch; those of maps; and every activity.ExecutionOption, such as
 // activity.Retry or activity.Lane, which replaces the activity's.
 type NodeOption interface {
 	// NodeOption marks the options of nodes, of this package and of package activity. There are no others.
@@ -145,7 +145,7 @@ func AfterEach[T any](refs []Ref[T]) OrderOption {
 func OnFailure(refs ...Upstream) OrderOption { return OrderOption{flowgraph.OnFailureOnly, refs} }
 
 // Always lets the node start when the given nodes have ended in any way, including skipped. Use it for cleanup. In a
-// run that was cancelled or exceeded its deadline nothing starts, including cleanup.
+// run that was cancelled or exceeded its deadline nothing starts, except nodes with Finally.
 func Always(refs ...Upstream) OrderOption { return OrderOption{flowgraph.AnyOutcome, refs} }
 
 func upstreams[T any](refs []Ref[T]) []Upstream {

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "293-442a8c8e99f89c37"
+const build = "294-09896fddf2045a09"

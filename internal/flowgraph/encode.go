@@ -99,6 +99,7 @@ func (w *writer) node(n *Node) {
 	w.mapping(n.Map)
 	w.sub(n.Sub)
 	w.condition(n.Condition)
+	w.finally(n.Finally)
 	w.optional("codec", n.Codec, StoredCodec)
 	w.optional("lane", n.Lane, storedLane)
 	w.number("priority", int64(n.Priority))
@@ -115,12 +116,14 @@ func (w *writer) node(n *Node) {
 		w.expr(n.Input, n.Codec)
 	}
 	for _, kind := range OrderKinds {
-		if kind != WhenCase {
+		if kind != WhenCase && n.Finally == nil {
 			w.list(OrderField(kind), w.order(n, kind))
 		}
 	}
 	w.branches(n)
-	w.join(n.Join)
+	if n.Finally == nil {
+		w.join(n.Join)
+	}
 	w.raw("}")
 }
 
@@ -318,6 +321,8 @@ func (w *writer) key(key string) {
 func (w *writer) quoted(s string) { w.buf = AppendQuoted(w.buf, s) }
 
 func (w *writer) raw(s string) { w.buf = append(w.buf, s...) }
+
+func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }
 
 // AppendQuoted appends s as a JSON string, without the escaping of <, > and &.
 func AppendQuoted(dst []byte, s string) []byte {

@@ -71,6 +71,8 @@ type Node struct {
 	Sub *Graph
 	// Condition makes the node one that decides which branches run; nil for other nodes. Its codec is JSON.
 	Condition *Condition
+	// Finally makes the node run when all others have ended; nil for other nodes.
+	Finally *Finally
 	// Wait defines what a waitpoint waits for; nil for other nodes. A waitpoint has no input, its codec is JSON, and
 	// its Options are those of WaitpointOptions.
 	Wait *WaitSpec
@@ -163,6 +165,10 @@ func (g *Graph) Clone() *Graph {
 		n.Upstreams = slices.Clone(n.Upstreams)
 		n.Wait = n.Wait.clone()
 		n.Condition = n.Condition.clone()
+		if n.Finally != nil {
+			f := *n.Finally
+			n.Finally = &f
+		}
 		if n.Map != nil {
 			m := *n.Map
 			n.Map = &m

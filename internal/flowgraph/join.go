@@ -39,6 +39,8 @@ func (v *Validation) join(n *Node) {
 			v.Faults.Add(n.Name, "join", ErrJoin, "the input, or a setting, is that of a join, but there is none")
 		}
 		return
+	case j.Policy == JoinFinally:
+		return // see finally
 	case j.Policy != JoinAny && j.Policy != JoinQuorum && !j.isOnFailure():
 		v.Faults.Add(n.Name, "join", ErrJoin, "unknown policy %q", j.Policy)
 		return
@@ -114,6 +116,8 @@ func (j Join) words(upstreams int) string {
 		return "any of"
 	case JoinAnyFailure:
 		return "any failure of"
+	case JoinFinally:
+		return "finally, after"
 	case JoinQuorum:
 		if upstreams > 0 {
 			return fmt.Sprintf("%d of %d:", j.Needed, upstreams)
@@ -125,8 +129,11 @@ func (j Join) words(upstreams int) string {
 
 // joinLabel describes the join of a node for a picture, "" where it has none.
 func (n *Node) joinLabel() string {
-	if n.Join.Policy == JoinAll {
+	switch n.Join.Policy {
+	case JoinAll:
 		return ""
+	case JoinFinally:
+		return "finally"
 	}
 	label := fmt.Sprintf("%s %d", Join{Policy: n.Join.Policy, Needed: n.Join.Needed}.words(0), len(n.Upstreams))
 	if n.Join.LetRun && !n.Join.isOnFailure() {

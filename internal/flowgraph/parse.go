@@ -93,6 +93,7 @@ type storedNode struct {
 	Sub                *storedGraph      `json:"sub"`
 	Condition          *storedCondition  `json:"condition"`
 	When               []storedBranch    `json:"when"`
+	Finally            *storedFinally    `json:"finally"`
 	Join               *storedJoin       `json:"join"`
 }
 
@@ -192,6 +193,7 @@ func (r *reader) graph(s *storedGraph) *Graph {
 	for i := range s.Nodes {
 		r.spec(&g.Nodes[i], &s.Nodes[i])
 	}
+	g.SettleFinally()
 	return g
 }
 
@@ -237,6 +239,10 @@ func (r *reader) spec(n *Node, s *storedNode) {
 	n.Upstreams = append(n.Upstreams, branchEdges(s.When)...)
 	n.Condition = s.Condition.condition()
 	n.Join = s.Join.join()
+	n.Finally = r.finally(s.Finally)
+	if n.Finally != nil && (len(n.Upstreams) > 0 || s.Join != nil) {
+		r.faults.Add(r.node, "finally", ErrSyntax, "the node has no edges and no join of its own")
+	}
 }
 
 // sub reads the flow that a node runs. How deep flows are nested is checked by Validate.

@@ -122,7 +122,7 @@ func (g *Graph) draw(p picture) {
 		if n.Input.UsesFlowInput() {
 			p.edge("input", ids[n.Name], true, "")
 		}
-		for _, up := range n.Upstreams {
+		for _, up := range g.shown(n) {
 			if from, ok := ids[up.Node]; ok {
 				p.edge(from, ids[n.Name], up.Data, up.label())
 			}

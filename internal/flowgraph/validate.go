@@ -44,6 +44,7 @@ func (v *Validation) Run() {
 		v.settings(n, v.Skip[i].Activity)
 		v.child(n, v.Skip[i].Activity)
 		v.condition(n)
+		v.finally(n)
 		if n.Wait != nil {
 			v.wait(n, v.Skip[i].Activity)
 		} else if !v.Skip[i].Input {

@@ -16,6 +16,7 @@ local edge_state = {}
 local encode = {}
 local event_log = {}
 local fence = {}
+local finally = {}
 local flow_record = {}
 local grant = {}
 local graph = {}

@@ -132,12 +132,13 @@ function graph.node_reopened(c, execution_id, core, outcome)
     redis.call('HDEL', flow_key, 'failed_node', 'failure_reason', 'failure_category')
   end
   if not flow.closed_at then
-    if flow_record.is_over(flow) then
+    if finally.is_over(flow, key.exec_core(c, execution_id)) then
       flow_record.owe_members(c, flow_id, { execution_id }, c.now)
       wake.due(c, c.now)
     end
     return
   end
+  if flow.joins == finally.JOINS then finally.forget(flow_key, flow) end
   graph.reopen_flow(c, flow_id, flow_key, flow)
 end
 

@@ -13,11 +13,14 @@ end
 -- Whether a join makes up for failures of its upstreams, so that they are the flow's when it is impossible.
 local function has_failed(g) return edge_group.tolerates(g.policy_variant) and not is_by_condition(g) end
 
+-- Joins that wait for all of their upstreams.
+local WAITING_FOR_ALL = { any_failure = true, finally = true }
+
 -- What a join's counts amount to. `edges` is how many edges it has or will have. As long as nobody has said how many
 -- there will be and there are fewer than it needs, more must be coming.
 local function decide(g, edges, sealed)
   local needed = needed_by(g)
-  if g.policy_variant == 'any_failure' and g.succeeded + g.failed + g.skipped < edges then return 'pending' end
+  if WAITING_FOR_ALL[g.policy_variant] and g.succeeded + g.failed + g.skipped < edges then return 'pending' end
   if g.succeeded >= needed then return 'satisfied' end
   if edges - g.failed - g.skipped >= needed then return 'pending' end
   if edges < needed and not sealed then return 'pending' end
@@ -84,6 +87,7 @@ end
 -- What the decision means for the child. Gives the effect that a caller is told, or nil.
 local function tell_child(c, k, g, e, child)
   if g.group_state == 'satisfied' then
+    if g.policy_variant == 'finally' then finally.begin(c, e.flow_id, g) end
     if dependency.is_releasable(child) then dependency.release(c, e.child_id, k, child) end
     return nil
   end

@@ -53,7 +53,8 @@ var takenForGranted = map[string]struct{ declarations, statements string }{
 			type Listing struct { Size int; Kind Kind }
 			var deepScan, quickScan, makeThumb, makeClip *activity.Activity[Listing, string]
 			var report *activity.Activity[string, string]
-			var takeBack *activity.Activity[flow.Failure, string]`,
+			var takeBack *activity.Activity[flow.Failure, string]
+			var release *activity.Activity[string, string]`,
 		statements: `
 			f := flow.New[string, string]("f")
 			var scan flow.Ref[Listing]

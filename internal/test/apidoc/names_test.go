@@ -17,7 +17,7 @@ var exportedNames = map[string]int{
 	"activity":              97,
 	"activity/activitytest": 3,
 	"admin":                 54,
-	"flow":                  77,
+	"flow":                  78,
 	"flowtest":              32,
 	"runtime":               171,
 	"runtime/approvals":     19,
@@ -33,7 +33,7 @@ var exportedNames = map[string]int{
 	"runtime/runlog":        5,
 	"runtime/valuefault":    3,
 	"runtime/why":           29,
-	"runtime/describe":      24,
+	"runtime/describe":      25,
 }
 
 // Packages that users meet do not grow without a decision.

@@ -323,6 +323,8 @@ func (c *checker) member(p *partition, f *flowRecord, e *execution) {
 		c.fault(RuleStuck, e.key, "is blocked by dependencies, but none is unresolved")
 	case f.core["cancellation_policy"] == "cancel_pending" && e.get("lifecycle_phase") == "active":
 		// it may end by itself
+	case p.isFinally(e):
+		// it runs although the flow is over
 	case !f.open() && !f.closed() && !f.owed(e):
 		c.fault(RuleStuck, e.key, "is %s in a flow that is %s, but is not owed its end", e.get("lifecycle_phase"),
 			f.core["public_flow_state"])

@@ -12,7 +12,7 @@ func (p *partition) joinOf(e *execution) edgeGroup {
 		return nil
 	}
 	g := edgeGroup(f.groups[e.id])
-	if v := g["policy_variant"]; v != "any_of" && v != "quorum" && v != anyFailure {
+	if v := g["policy_variant"]; v != "any_of" && v != "quorum" && v != anyFailure && v != finally {
 		return nil
 	}
 	return g
@@ -22,12 +22,19 @@ func (g edgeGroup) fired() bool {
 	return g["group_state"] == "satisfied" || g["group_state"] == "impossible"
 }
 
-// anyFailure is the policy of a join that waits for all of its upstreams.
-const anyFailure = "any_failure"
+// Policies of joins that wait for all of their upstreams; one with finally may start in a flow that is over.
+const (
+	anyFailure = "any_failure"
+	finally    = "finally"
+)
+
+// isFinally reports whether an execution runs however its flow ends.
+func (p *partition) isFinally(e *execution) bool { return p.joinOf(e)["policy_variant"] == finally }
 
 // waits reports whether a join waits for more upstreams than have ended.
 func (g edgeGroup) waits(ended int) bool {
-	return g["policy_variant"] == anyFailure && ended < number(g["n"])
+	v := g["policy_variant"]
+	return (v == anyFailure || v == finally) && ended < number(g["n"])
 }
 
 func (g edgeGroup) needed() int {

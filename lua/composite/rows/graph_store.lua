@@ -266,6 +266,22 @@ end
 function graph_store.roots(g) return ordinals(joined(g, 'o')) end
 function graph_store.joins(g) return ordinals(joined(g, 'j')) end
 
+-- Whether a node runs however its run ends.
+function graph_store.is_finally(node) return node.join ~= nil and string.sub(node.join, 1, 8) == 'finally ' end
+
+-- What the record of a run says of the joins of its graph, which has some.
+function graph_store.joins_text(g)
+  local text = g.joins_text
+  if not text then
+    text = '1'
+    for _, ordinal in ipairs(graph_store.joins(g)) do
+      if graph_store.is_finally(graph_store.node(g, ordinal)) then text = finally.JOINS end
+    end
+    g.joins_text = text
+  end
+  return text
+end
+
 -- The same of joins as a set.
 function graph_store.join_set(g)
   local set = g.join_set

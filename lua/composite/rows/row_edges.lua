@@ -228,7 +228,7 @@ end
 
 -- Adds the edges that lead on from an ended node to a wave, from the first that has not been resolved on, as far as the call's
 -- budget goes. Reports whether that is all of them.
-local function add_edges(c, wave, item, r, flow)
+local function add_edges(c, wave, item, r, flow, is_over)
   local downs = graph_store.of_row(r).downs
   local count = graph_store.edge_count(downs)
   local from = r.told
@@ -238,7 +238,8 @@ local function add_edges(c, wave, item, r, flow)
   load_named(r.run, downs, from + 1, to)
   for i = from + 1, to do
     local child, kind, carries = graph_store.edge(downs, i)
-    if not (replayed and is_resolved_for(row.at(r.run, child), kept, kind, r.ordinal, i)) then
+    local concerns = not is_over or graph_store.is_finally(graph_store.node(graph_store.of_run(r.run), child))
+    if concerns and not (replayed and is_resolved_for(row.at(r.run, child), kept, kind, r.ordinal, i)) then
       propagate.add_edge(c, wave, item, flow, {
         child_id = row.execution_id(r.run, child), upstream_id = item.execution_id, kind = kind, input_name = carries and item.node or '',
         upstream = r.ordinal,
@@ -265,13 +266,31 @@ function graph.on_last_end(c, execution_id)
   if r then tell_nobody(r) end
 end
 
+function finally.is_one(core_key)
+  local r = row.of_key(core_key)
+  return r ~= nil and graph_store.is_finally(graph_store.of_row(r))
+end
+
+-- The edges of a node that has ended in a run that is over: only what runs however it ends is told. Reports whether all of it is.
+local function tell_finally(c, wave, item, r, flow)
+  local count = graph_store.edge_count(graph_store.of_row(r).downs)
+  if flow.joins == finally.JOINS and r.told < count then
+    if not add_edges(c, wave, item, r, flow, true) then return false end
+    row_record.set_flag(r, row.UNTOLD, true)
+    row.touch(r)
+    return true
+  end
+  tell_nobody(r)
+  return true
+end
+
 -- The edges of an ended node with a row: see propagate.add_row_edges.
 function row_edges.add(c, wave, item)
   local r = row.of_key(key.exec_core(c, item.execution_id))
   if not r then return false end
   local flow = flow_record.read(c, item.flow_id)
   if flow.public_flow_state ~= 'open' then
-    tell_nobody(r)
+    if not tell_finally(c, wave, item, r, flow) then row_edges.postpone(c, item.execution_id) end
     return true
   end
   item.node = item.node or graph_store.of_row(r).name
@@ -290,16 +309,17 @@ function row_edges.drain(c, entry)
   -- One that runs again by now resolves all its edges when it ends.
   if not r or r.phase ~= 4 then return true end
   local flow = flow_record.read(c, run.id)
-  if flow.public_flow_state ~= 'open' then
+  local wave, is_over = propagate.new_wave(), flow.public_flow_state ~= 'open'
+  if is_over and flow.joins ~= finally.JOINS then
     tell_nobody(r)
     return true
   end
-  local wave = propagate.new_wave()
   local item = {
     execution_id = entry, flow_id = run.id, outcome = row.OUTCOME[r.outcome], node = graph_store.of_row(r).name,
     reason = row_decision.reason(r),
   }
-  local all = add_edges(c, wave, item, r, flow)
+  local all
+  if is_over then all = tell_finally(c, wave, item, r, flow) else all = add_edges(c, wave, item, r, flow) end
   propagate.resolve_wave(c, wave)
   return all
 end

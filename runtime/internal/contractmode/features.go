@@ -61,13 +61,14 @@ const (
 	featureRetain   = "retention of flows (flow.Retention)"
 	featureFair     = "fairness (flow.FairBy)"
 	featureBranches = "conditions (flow.When, flow.Switch)"
+	featureFinally  = "nodes that run however a run ends (flow.Finally)"
 	featureAnyFail  = "compensation of several nodes (flow.OnAnyFailure)"
 )
 
 // memberFeatures names the features of members of definitions.
 var memberFeatures = map[string]string{
 	"budgets": featureBudgets, "limits": featureLimits, "keep_ms": featureRetain, "fair_by": featureFair,
-	"condition": featureBranches, "when": featureBranches,
+	"condition": featureBranches, "when": featureBranches, "finally": featureFinally,
 }
 
 // Features is what contract mode does and refuses. The table of docs/operations/contract-mode.md is this one.
@@ -136,6 +137,7 @@ var Features = []Feature{
 	{featureMaps, Refused, "executions have no child runs", ""},
 	{featureSubFlows, Refused, "executions have no child runs", ""},
 	{featureBranches, Refused, "edges have no cases", ""},
+	{featureFinally, Refused, "nothing of a flow starts after its end", ""},
 	{featureAnyFail, Refused, "no policy of edge groups waits for all and needs one", ""},
 	{featureBudgets, Refused, "flows have no budgets; those of package admin count", ""},
 	{featureLimits, Refused, "executions have no limits; quotas of package admin count", ""},
