@@ -307,3 +307,23 @@ func TestConditionsOfOneFlowBuiltTwice(t *testing.T) {
 	flow.Return(f, flow.Node(f, "one", sayNode, f.Input(), flow.When(f.Input(), "large", func(listing) bool { return true })))
 	require.ErrorContains(t, worker.Register(build(t, f).Handlers()...), `"branching.large" is taken by another activity`)
 }
+
+// A program that holds the task of a condition completes it with the name of a case.
+func TestHeldTaskDecides(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		def := branching(t)
+		b.Worker(t, []activity.Handler{scanSize, sayNode, passText})
+		h := newHolder(t, b, runtime.WorkerConfig{TaskKinds: []string{"branching.large"}})
+		run, err := runtime.Start(h.ctx, b.Client, def, listing{Size: 200})
+		require.NoError(t, err)
+		task := h.next()
+		err = task.Complete(h.ctx, "maybe")
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		require.ErrorContains(t, err, `condition large chose "maybe", which is not one of its cases: true, false`)
+		require.NoError(t, task.Complete(h.ctx, "false"))
+		result, _ := successOf(t, run)
+		require.Equal(t, "quick", result)
+		b.Settle(t)
+	})
+}
