@@ -454,7 +454,7 @@ func (c *checker) joinEdge(e *execution, edge rowEdge) {
 		return
 	}
 	want := "impossible"
-	if satisfies(edge.kind, edge.up.get("terminal_outcome")) {
+	if satisfies(edge.kind, edge.up.outcomeFor(edge.kind)) {
 		want = "satisfied"
 	}
 	if !edge.up.terminal() || edge.state != want {
