@@ -211,7 +211,8 @@ func (b *builder) bind(
 	}
 	spec.Upstreams = b.upstreams(spec.Name, spec.Input, slices.Concat(settings.order, b.join(settings)))
 	if spec.Finally != nil && len(spec.Upstreams) > len(spec.Input.InputNodes()) {
-		b.faults.Add(spec.Name, "finally", flowgraph.ErrEdge, "it runs when all others have ended; it waits for no others")
+		b.faults.Add(spec.Name, "finally", flowgraph.ErrEdge,
+			"it runs when all others have ended; it waits for no others")
 	}
 	b.graph.Nodes = append(b.graph.Nodes, *spec)
 }

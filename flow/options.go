@@ -15,8 +15,8 @@ type Option interface {
 }
 
 // NodeOption configures a node: After, AfterEach, OnFailure, OnAnyFailure, Always, Finally, AfterAny, AfterQuorum,
-// LetRun and Tag; conditions made by When, and the cases of a Switch; those of maps; and every activity.ExecutionOption, such as
-// activity.Retry or activity.Lane, which replaces the activity's.
+// LetRun and Tag; conditions made by When, and the cases of a Switch; those of maps; and every
+// activity.ExecutionOption, such as activity.Retry or activity.Lane, which replaces the activity's.
 type NodeOption interface {
 	// NodeOption marks the options of nodes, of this package and of package activity. There are no others.
 	NodeOption(activityspec.Mark)
