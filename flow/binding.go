@@ -3,7 +3,7 @@ package flow
 import "reflect"
 
 // Binding defines the source of a value of type T in a run: the flow's input, a constant, the result of another node,
-// or a list or struct of these. A Ref is a Binding; Const, List, Struct, AnyOf and Quorum create the others.
+// or a list or struct of these. A Ref is a Binding; Const, List, Struct, AnyOf, Quorum and FailureOf create the others.
 type Binding[T any] interface {
 	AnyBinding
 	// typed prevents using a binding of one type as one of another.
@@ -96,6 +96,7 @@ const (
 	draftStruct
 	draftFirst
 	draftSome
+	draftFailure
 )
 
 // draft is a binding before it is lowered: it still has the Go types.

@@ -94,6 +94,8 @@ func (f *Builder[In, Out]) Build() (*Definition[In, Out], error) {
 		return nil, &Fault{Kind: flowgraph.ErrEmptyFlow, Detail: "the builder was not made by New"}
 	}
 	b := f.b
+	b.settleLanes()
+	b.settleFinally()
 	check := flowgraph.Validation{
 		G: &b.graph, Faults: flowgraph.FaultList{Flow: b.graph.Name, List: slices.Clone(b.faults.List)},
 		Skip: b.reported,
@@ -118,7 +120,8 @@ type builder struct {
 	byName   map[string]activity.Handler
 	fields   fieldCache
 	returned bool
-	priority *int // of nodes that have none of their own
+	priority *int  // of nodes that have none of their own
+	laneless []int // indexes of conditions that get the lane of the flow's first activity
 	faults   flowgraph.FaultList
 	// reported lists, by node index, the parts with known faults, which the validation does not report again.
 	reported map[int]flowgraph.Reported
@@ -207,6 +210,10 @@ func (b *builder) bind(
 		b.reported[index] = known
 	}
 	spec.Upstreams = b.upstreams(spec.Name, spec.Input, slices.Concat(settings.order, b.join(settings)))
+	if spec.Finally != nil && len(spec.Upstreams) > len(spec.Input.InputNodes()) {
+		b.faults.Add(spec.Name, "finally", flowgraph.ErrEdge,
+			"it runs when all others have ended; it waits for no others")
+	}
 	b.graph.Nodes = append(b.graph.Nodes, *spec)
 }
 
@@ -217,7 +224,7 @@ func (b *builder) use(node string, handler activity.Handler) {
 	case !known:
 		b.byName[handler.Name()] = handler
 		b.handlers = append(b.handlers, handler)
-	case first != handler:
+	case !isSame(first, handler):
 		b.faults.Add(node, "", flowgraph.ErrInvalidActivity, "another activity of this flow is named %q too",
 			handler.Name())
 	}
@@ -230,22 +237,23 @@ func (b *builder) upstreams(node string, input flowgraph.Expr, order []orderedRe
 	if len(order) == 0 {
 		return edges
 	}
-	seen := make(map[string]flowgraph.EdgeKind, len(edges)+len(order))
+	seen := make(map[string]flowgraph.Edge, len(edges)+len(order))
 	for _, e := range edges {
-		seen[e.Node] = flowgraph.SuccessOnly
+		seen[e.Node] = flowgraph.Edge{Node: e.Node, Kind: flowgraph.SuccessOnly}
 	}
 	for _, kind := range flowgraph.OrderKinds {
 		for _, o := range order {
 			if o.kind != kind || !b.checkOrder(node, o) {
 				continue
 			}
-			name := o.ref.Name()
-			switch first, taken := seen[name]; {
+			edge := flowgraph.Edge{Node: o.ref.Name(), Kind: kind, Case: o.branch}
+			switch first, taken := seen[edge.Node]; {
 			case !taken:
-				seen[name] = kind
-				edges = append(edges, flowgraph.Edge{Node: name, Kind: kind})
-			case first != kind:
-				b.faults.Add(node, o.path(), flowgraph.ErrEdge, "node %q is waited for as %s already", name, first)
+				seen[edge.Node] = edge
+				edges = append(edges, edge)
+			case first != edge:
+				b.faults.Add(node, o.path(), flowgraph.ErrEdge, "node %q is waited for as %s already", edge.Node,
+					describeBranch(first))
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func (*Definition[In, Out]) InputType() reflect.Type { return reflect.TypeFor[In
 // OutputType returns the type Out.
 func (*Definition[In, Out]) OutputType() reflect.Type { return reflect.TypeFor[Out]() }
 
-// Handlers returns the activities that the flow uses, each once, for registration with a worker.
+// Handlers returns the activities that the flow uses, each once, and its conditions, for registration with a worker.
 func (d *Definition[In, Out]) Handlers() []activity.Handler {
 	if d == nil {
 		return nil
@@ -84,8 +84,9 @@ func (d *Definition[In, Out]) DecodeResult(data []byte) (Out, error) {
 }
 
 // Mermaid returns the flow as a Mermaid flowchart: one box for each node with its name, activity and join, a hexagon
-// for each waitpoint with the signals that count, a box with two borders for each map and sub-flow, solid arrows for
-// data, dotted ones for order only, with the kind of the edge where it is not success. Equal flows give equal text.
+// for each waitpoint with the signals that count, a box with two borders for each map and sub-flow, a rhombus for each
+// condition, solid arrows for data, dotted ones for order only, with the kind of the edge where it is not success, or
+// its case. Equal flows give equal text.
 func (d *Definition[In, Out]) Mermaid() string { return d.view().Mermaid() }
 
 // DOT returns the flow in the language of Graphviz, in the same way as Mermaid.

@@ -90,7 +90,7 @@ func (b *builder) join(n *nodeSettings) []orderedRef {
 	n.spec.Join.Policy, n.spec.Join.Needed = j.Policy, j.Needed
 	var order []orderedRef
 	for i, ref := range j.refs {
-		order = append(order, orderedRef{kind: flowgraph.SuccessOnly, ref: ref, index: i})
+		order = append(order, orderedRef{kind: j.edges(), ref: ref, index: i})
 		if ref != nil {
 			j.names = append(j.names, ref.Name())
 		}
@@ -99,6 +99,14 @@ func (b *builder) join(n *nodeSettings) []orderedRef {
 		b.faults.Add(name, "join", flowgraph.ErrJoin, "%q is given twice", twice)
 	}
 	return order
+}
+
+// edges is the kind of the edges of a join.
+func (j joinDraft) edges() flowgraph.EdgeKind {
+	if j.Policy == flowgraph.JoinAnyFailure {
+		return flowgraph.OnFailureOnly
+	}
+	return flowgraph.SuccessOnly
 }
 
 // repeated returns the names that occur more than once, each once. The empty name means a value that is not a node.

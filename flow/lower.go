@@ -34,6 +34,8 @@ func (l lowering) lower(d draft, at *flowgraph.Position) flowgraph.Expr {
 		return flowgraph.Expr{Kind: flowgraph.ExprList, Items: items}
 	case draftFirst, draftSome:
 		return l.joined(d, at)
+	case draftFailure:
+		return l.failure(d, at)
 	default:
 		return flowgraph.Expr{Kind: flowgraph.ExprStruct, Fields: l.structure(d, at)}
 	}

@@ -14,8 +14,9 @@ type Option interface {
 	applyFlow(*builder)
 }
 
-// NodeOption configures a node: After, AfterEach, OnFailure, Always, AfterAny, AfterQuorum, LetRun and Tag; those of
-// maps; and every activity.ExecutionOption, such as activity.Retry or activity.Lane, which replaces the activity's.
+// NodeOption configures a node: After, AfterEach, OnFailure, OnAnyFailure, Always, Finally, AfterAny, AfterQuorum,
+// LetRun and Tag; conditions made by When, and the cases of a Switch; those of maps; and every
+// activity.ExecutionOption, such as activity.Retry or activity.Lane, which replaces the activity's.
 type NodeOption interface {
 	// NodeOption marks the options of nodes, of this package and of package activity. There are no others.
 	NodeOption(activityspec.Mark)
@@ -38,6 +39,8 @@ type orderedRef struct {
 	kind  flowgraph.EdgeKind
 	ref   Upstream
 	index int // among those of its kind
+	// branch is the case of a condition, of kind WhenCase.
+	branch string
 }
 
 type flowOption func(*builder)
@@ -124,7 +127,7 @@ func (n *nodeSettings) addOrder(o OrderOption) {
 		}
 	}
 	for i, ref := range o.refs {
-		n.order = append(n.order, orderedRef{o.kind, ref, index + i})
+		n.order = append(n.order, orderedRef{kind: o.kind, ref: ref, index: index + i})
 	}
 }
 
@@ -142,7 +145,7 @@ func AfterEach[T any](refs []Ref[T]) OrderOption {
 func OnFailure(refs ...Upstream) OrderOption { return OrderOption{flowgraph.OnFailureOnly, refs} }
 
 // Always lets the node start when the given nodes have ended in any way, including skipped. Use it for cleanup. In a
-// run that was cancelled or exceeded its deadline nothing starts, including cleanup.
+// run that was cancelled or exceeded its deadline nothing starts, except nodes with Finally.
 func Always(refs ...Upstream) OrderOption { return OrderOption{flowgraph.AnyOutcome, refs} }
 
 func upstreams[T any](refs []Ref[T]) []Upstream {

@@ -36,8 +36,9 @@ func WaitpointSignals[T, In, Out any](f *Builder[In, Out], name string, opts ...
 	return Ref[[]activity.Signal[T]]{owner: f.b, index: f.b.waitpoint(name, reflect.TypeFor[T](), true, opts)}
 }
 
-// WaitOption configures a waitpoint: After, AfterEach, OnFailure, Always, AfterAny, AfterQuorum, LetRun and Tag,
-// and every activity.WaitOption, such as activity.Signals or activity.Timeout.
+// WaitOption configures a waitpoint: After, AfterEach, OnFailure, OnAnyFailure, Always, AfterAny, AfterQuorum, LetRun
+// and Tag, conditions made by When, the cases of a Switch, and every activity.WaitOption, such as activity.Signals or
+// activity.Timeout.
 type WaitOption interface {
 	// WaitpointOption marks the options of waitpoints, of this package and of package activity. There are no others.
 	WaitpointOption(activityspec.Mark)

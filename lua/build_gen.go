@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "292-d69644eb29985a40"
+const build = "294-09896fddf2045a09"

@@ -347,6 +347,8 @@ func kindOf(n enginerpc.DescribedNode, spec *flowgraph.Node) describe.Kind {
 		return describe.SubFlow
 	case spec != nil && spec.Wait != nil:
 		return describe.Waitpoint
+	case spec != nil && spec.Condition != nil:
+		return describe.Condition
 	}
 	return describe.Task
 }

@@ -244,12 +244,12 @@ func TestJoinIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		p, err := core.FlowPartition(id)
 		require.NoError(t, err)
 		for says, joins := range map[string][2]string{
-			"node b: quorum k is 2, must be 1 to 1":                               {"", "quorum let_run 2"},
-			"node b: quorum k is 0, must be 1 to 1":                               {"", "quorum let_run 0"},
-			"node b: policy_variant must be any_of or quorum, got: all_of":        {"", "all_of let_run 0"},
-			"node b: on_satisfied must be cancel_remaining or let_run, got: both": {"", "any_of both 0"},
-			"node a: a join needs upstreams":                                      {"any_of let_run 0", ""},
-			`node b: a join must be "<policy> <on_satisfied> <k>", got: any_of`:   {"", "any_of"},
+			"node b: quorum k is 2, must be 1 to 1":                                              {"", "quorum let_run 2"},
+			"node b: quorum k is 0, must be 1 to 1":                                              {"", "quorum let_run 0"},
+			"node b: policy_variant must be any_of, quorum, any_failure or finally, got: all_of": {"", "all_of let_run 0"},
+			"node b: on_satisfied must be cancel_remaining or let_run, got: both":                {"", "any_of both 0"},
+			"node a: a join needs upstreams":                                                     {"any_of let_run 0", ""},
+			`node b: a join must be "<policy> <on_satisfied> <k>", got: any_of`:                  {"", "any_of"},
 		} {
 			run := runsubmit.Run{
 				Partition: p, FlowID: id, FlowName: "f", RunID: "r", Namespace: "ns", GraphHash: "g", InputHash: "i",

@@ -98,6 +98,8 @@ func (w *writer) node(n *Node) {
 	}
 	w.mapping(n.Map)
 	w.sub(n.Sub)
+	w.condition(n.Condition)
+	w.finally(n.Finally)
 	w.optional("codec", n.Codec, StoredCodec)
 	w.optional("lane", n.Lane, storedLane)
 	w.number("priority", int64(n.Priority))
@@ -115,9 +117,14 @@ func (w *writer) node(n *Node) {
 		w.expr(n.Input, n.Codec)
 	}
 	for _, kind := range OrderKinds {
-		w.list(OrderField(kind), w.order(n, kind))
+		if kind != WhenCase && n.Finally == nil {
+			w.list(OrderField(kind), w.order(n, kind))
+		}
 	}
-	w.join(n.Join)
+	w.branches(n)
+	if n.Finally == nil {
+		w.join(n.Join)
+	}
 	w.raw("}")
 }
 
@@ -226,6 +233,8 @@ func (w *writer) expr(e Expr, codec string) {
 		w.raw("]}")
 	case ExprFirst, ExprSome:
 		w.sources(e.Kind, e.Items)
+	case ExprFailure:
+		w.failures(e)
 	case ExprStruct:
 		w.raw(`{"struct":{`)
 		for i, field := range e.Fields {
@@ -323,6 +332,8 @@ func (w *writer) key(key string) {
 func (w *writer) quoted(s string) { w.buf = AppendQuoted(w.buf, s) }
 
 func (w *writer) raw(s string) { w.buf = append(w.buf, s...) }
+
+func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }
 
 // AppendQuoted appends s as a JSON string, without the escaping of <, > and &.
 func AppendQuoted(dst []byte, s string) []byte {

@@ -29,6 +29,8 @@ type Expr struct {
 	Kind ExprKind
 	// Node is the node whose result is used, of ExprNode.
 	Node string
+	// Nodes are the nodes whose failure is used, of ExprFailure.
+	Nodes []string
 	// Value is the encoded value of ExprConst: canonical JSON, or the bytes of the node's own codec. It is shared and
 	// must not be changed.
 	Value []byte
@@ -61,6 +63,8 @@ func (e Expr) Resolve(flowInput []byte, results map[string][]byte) ([]byte, erro
 		return nil, fmt.Errorf("%w: node %q", ErrNoResult, e.Node)
 	case ExprFirst:
 		return e.first(results)
+	case ExprFailure:
+		return e.failure(results), nil
 	}
 	size, err := e.size(flowInput, results, 0)
 	if err != nil {
@@ -94,7 +98,7 @@ func (e Expr) size(flowInput []byte, results map[string][]byte, depth int) (int,
 			}
 			total += n + len(e.Fields[i].Name) + 4
 		}
-	case ExprInput, ExprConst, ExprNode, ExprFirst:
+	case ExprInput, ExprConst, ExprNode, ExprFirst, ExprFailure:
 		part, err := e.Resolve(flowInput, results)
 		if err == nil && len(part) == 0 {
 			err = fmt.Errorf("%w: %s is empty", ErrNoResult, e.source())
@@ -134,6 +138,8 @@ func (e Expr) compose(dst, flowInput []byte, results map[string][]byte) []byte {
 		return append(dst, e.Value...)
 	case ExprSome:
 		return Expr{Kind: ExprList, Items: present(e.Items, results)}.compose(dst, flowInput, results)
+	case ExprFailure:
+		return append(dst, e.failure(results)...)
 	case ExprFirst:
 		result, _ := e.first(results) // it is there, else size had said so
 		return append(dst, result...)
@@ -206,7 +212,7 @@ func (e Expr) walk(visit func(Expr)) {
 }
 
 func (e Expr) clone() Expr {
-	e.Items = slices.Clone(e.Items)
+	e.Items, e.Nodes = slices.Clone(e.Items), slices.Clone(e.Nodes)
 	for i := range e.Items {
 		e.Items[i] = e.Items[i].clone()
 	}

@@ -69,6 +69,10 @@ type Node struct {
 	// Sub is the flow that the node runs; nil for other nodes. It must not be changed. The node has that flow's codec,
 	// and only the Options Retry, Lane and Priority.
 	Sub *Graph
+	// Condition makes the node one that decides which branches run; nil for other nodes. Its codec is JSON.
+	Condition *Condition
+	// Finally makes the node run when all others have ended; nil for other nodes.
+	Finally *Finally
 	// Wait defines what a waitpoint waits for; nil for other nodes. A waitpoint has no input, its codec is JSON, and
 	// its Options are those of WaitpointOptions.
 	Wait *WaitSpec
@@ -80,8 +84,8 @@ type Node struct {
 	// Input defines the node's input.
 	Input Expr
 	// Upstreams are the edges that lead to the node: first those that carry data, in the order of InputNodes, then the
-	// others by kind (SuccessOnly, OnFailureOnly, AnyOutcome) and in the order of their declaration. Each upstream
-	// occurs once.
+	// others by kind (SuccessOnly, OnFailureOnly, AnyOutcome, WhenCase) and in the order of their declaration. Each
+	// upstream occurs once.
 	Upstreams []Edge
 	// Join decides from all edges whether the node starts.
 	Join Join
@@ -102,6 +106,8 @@ type Edge struct {
 	Kind EdgeKind
 	// Data is true when the node's input uses the upstream's result.
 	Data bool
+	// Case is the case of the upstream's Condition that satisfies the edge, of kind WhenCase; "" for others.
+	Case string
 }
 
 // EdgeKind is the outcome of the upstream that satisfies the edge.
@@ -115,10 +121,12 @@ const (
 	OnFailureOnly EdgeKind = "on_failure"
 	// AnyOutcome is satisfied when the upstream has ended in any way, including skipped.
 	AnyOutcome EdgeKind = "always"
+	// WhenCase is satisfied when the upstream, a condition, has decided for the edge's case.
+	WhenCase EdgeKind = "when"
 )
 
 // OrderKinds are the kinds in the order in which edges without data are listed.
-var OrderKinds = [...]EdgeKind{SuccessOnly, OnFailureOnly, AnyOutcome}
+var OrderKinds = [...]EdgeKind{SuccessOnly, OnFailureOnly, AnyOutcome, WhenCase}
 
 // Node returns the node of that name, nil if there is none. It searches linearly.
 func (g *Graph) Node(name string) *Node {
@@ -156,6 +164,11 @@ func (g *Graph) Clone() *Graph {
 		n.Input = n.Input.clone()
 		n.Upstreams = slices.Clone(n.Upstreams)
 		n.Wait = n.Wait.clone()
+		n.Condition = n.Condition.clone()
+		if n.Finally != nil {
+			f := *n.Finally
+			n.Finally = &f
+		}
 		if n.Map != nil {
 			m := *n.Map
 			n.Map = &m

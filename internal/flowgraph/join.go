@@ -39,16 +39,22 @@ func (v *Validation) join(n *Node) {
 			v.Faults.Add(n.Name, "join", ErrJoin, "the input, or a setting, is that of a join, but there is none")
 		}
 		return
-	case j.Policy != JoinAny && j.Policy != JoinQuorum:
+	case j.Policy == JoinFinally:
+		return // see finally
+	case j.Policy != JoinAny && j.Policy != JoinQuorum && !j.isOnFailure():
 		v.Faults.Add(n.Name, "join", ErrJoin, "unknown policy %q", j.Policy)
 		return
-	case j.Policy == JoinAny && j.Needed != 0:
-		v.Faults.Add(n.Name, "join", ErrJoin, "any of needs one, not %d", j.Needed)
+	case j.Policy != JoinQuorum && j.Needed != 0:
+		v.Faults.Add(n.Name, "join", ErrJoin, "%s needs one, not %d", j.words(0), j.Needed)
 	case len(n.Upstreams) == 0:
 		v.Faults.Add(n.Name, "join", ErrJoin, "%s no nodes", j.words(0))
 	case j.Policy == JoinQuorum && (j.Needed < 1 || j.Needed > len(n.Upstreams)):
 		v.Faults.Add(n.Name, "join", ErrJoin, "%d of %s: it needs 1 to %d", j.Needed, namesOf(n.Upstreams),
 			len(n.Upstreams))
+	}
+	if j.isOnFailure() {
+		v.failureEdges(n, inputs)
+		return
 	}
 	v.joinEdges(n, inputs)
 }
@@ -108,6 +114,10 @@ func (j Join) words(upstreams int) string {
 	switch j.Policy {
 	case JoinAny:
 		return "any of"
+	case JoinAnyFailure:
+		return "any failure of"
+	case JoinFinally:
+		return "finally, after"
 	case JoinQuorum:
 		if upstreams > 0 {
 			return fmt.Sprintf("%d of %d:", j.Needed, upstreams)
@@ -119,11 +129,14 @@ func (j Join) words(upstreams int) string {
 
 // joinLabel describes the join of a node for a picture, "" where it has none.
 func (n *Node) joinLabel() string {
-	if n.Join.Policy == JoinAll {
+	switch n.Join.Policy {
+	case JoinAll:
 		return ""
+	case JoinFinally:
+		return "finally"
 	}
 	label := fmt.Sprintf("%s %d", Join{Policy: n.Join.Policy, Needed: n.Join.Needed}.words(0), len(n.Upstreams))
-	if n.Join.LetRun {
+	if n.Join.LetRun && !n.Join.isOnFailure() {
 		label += ", let run"
 	}
 	return label

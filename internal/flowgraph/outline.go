@@ -39,7 +39,7 @@ func (g *Graph) Outline() string {
 			level = strconv.Itoa(levels[i])
 		}
 		line := fmt.Sprintf("%3s  %-*s  %-*s", level, nameWidth, n.Name, activityWidth, n.work())
-		if waits := n.outlineInputs(); waits != "" {
+		if waits := n.outlineInputs(g.shown(n)); waits != "" {
 			line += "  <- " + waits
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
@@ -50,21 +50,21 @@ func (g *Graph) Outline() string {
 	return b.String()
 }
 
-func (n *Node) outlineInputs() string {
+func (n *Node) outlineInputs(upstreams []Edge) string {
 	var names []string
 	if n.Input.UsesFlowInput() {
 		names = append(names, "input")
 	}
 	before := len(names)
-	for _, up := range n.Upstreams {
-		if up.Data {
+	for _, up := range upstreams {
+		if up.Data || n.Join.isOnFailure() || n.Finally != nil {
 			names = append(names, up.Node)
 		} else {
-			names = append(names, "("+strings.TrimSpace(up.Kind.label()+" "+up.Node)+")")
+			names = append(names, "("+strings.TrimSpace(up.label()+" "+up.Node)+")")
 		}
 	}
 	if n.Join.Policy != JoinAll && len(names) > before {
-		names[before] = n.Join.words(len(n.Upstreams)) + " " + names[before]
+		names[before] = n.Join.words(len(upstreams)) + " " + names[before]
 	}
 	if more := len(names) - maxOutlined; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxOutlined], ", "), more)

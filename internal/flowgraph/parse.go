@@ -92,6 +92,9 @@ type storedNode struct {
 	Wait               *storedWait       `json:"wait"`
 	Map                *storedMap        `json:"map"`
 	Sub                *storedGraph      `json:"sub"`
+	Condition          *storedCondition  `json:"condition"`
+	When               []storedBranch    `json:"when"`
+	Finally            *storedFinally    `json:"finally"`
 	Join               *storedJoin       `json:"join"`
 }
 
@@ -146,6 +149,7 @@ type storedExpr struct {
 	Struct *map[string]storedExpr `json:"struct"`
 	First  *[]string              `json:"first"`
 	Some   *[]string              `json:"some"`
+	Failed *[]string              `json:"failure"`
 }
 
 func readGraph(data []byte) (*Graph, error) {
@@ -196,6 +200,7 @@ func (r *reader) graph(s *storedGraph) *Graph {
 	for i := range s.Nodes {
 		r.spec(&g.Nodes[i], &s.Nodes[i])
 	}
+	g.SettleFinally()
 	return g
 }
 
@@ -234,12 +239,18 @@ func (r *reader) spec(n *Node, s *storedNode) {
 		n.Input = r.expr(&storedExpr{}, &Position{Name: "input"}, n.Codec)
 	}
 	n.Upstreams = DataEdges(n.Input)
-	for i, names := range [len(OrderKinds)][]string{s.After, s.OnFailure, s.Always} {
+	for i, names := range [][]string{s.After, s.OnFailure, s.Always} {
 		for _, name := range names {
 			n.Upstreams = append(n.Upstreams, Edge{Node: name, Kind: OrderKinds[i]})
 		}
 	}
+	n.Upstreams = append(n.Upstreams, branchEdges(s.When)...)
+	n.Condition = s.Condition.condition()
 	n.Join = s.Join.join()
+	n.Finally = r.finally(s.Finally)
+	if n.Finally != nil && (len(n.Upstreams) > 0 || s.Join != nil) {
+		r.faults.Add(r.node, "finally", ErrSyntax, "the node has no edges and no join of its own")
+	}
 }
 
 // sub reads the flow that a node runs. How deep flows are nested is checked by Validate.
@@ -301,7 +312,7 @@ func (r *reader) retryRules(s *storedRules) activityspec.RetryRules {
 func (r *reader) expr(s *storedExpr, at *Position, codec string) Expr {
 	if s.forms() != 1 {
 		r.faults.Add(r.node, at.String(), ErrSyntax,
-			"wants exactly one of input, const, data, node, list, struct, first and some")
+			"wants exactly one of input, const, data, node, list, struct, first, some and failure")
 		return Expr{}
 	}
 	switch {
@@ -313,6 +324,8 @@ func (r *reader) expr(s *storedExpr, at *Position, codec string) Expr {
 		return sourcesOf(ExprFirst, *s.First)
 	case s.Some != nil:
 		return sourcesOf(ExprSome, *s.Some)
+	case s.Failed != nil:
+		return Expr{Kind: ExprFailure, Nodes: *s.Failed}
 	case s.List != nil:
 		items := make([]Expr, len(*s.List))
 		for i := range *s.List {
@@ -351,7 +364,7 @@ func (r *reader) constant(s *storedExpr, at *Position, codec string) []byte {
 func (s *storedExpr) forms() int {
 	count := 0
 	for _, given := range []bool{s.Input, s.Const != nil, s.Data != nil, s.Node != nil, s.List != nil, s.Struct != nil,
-		s.First != nil, s.Some != nil} {
+		s.First != nil, s.Some != nil, s.Failed != nil} {
 		if given {
 			count++
 		}

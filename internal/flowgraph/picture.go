@@ -6,8 +6,9 @@ import (
 )
 
 // Mermaid returns the graph as a Mermaid flowchart: one box for each node with its name, activity and join, a hexagon
-// for each waitpoint with the signals that count, a box with two borders for each map and sub-flow, solid arrows for
-// data, dotted ones for order only, with the kind of the edge where it is not success. Equal graphs give equal text.
+// for each waitpoint with the signals that count, a box with two borders for each map and sub-flow, a rhombus for each
+// condition, solid arrows for data, dotted ones for order only, with the kind of the edge where it is not success, or
+// its case. Equal graphs give equal text.
 func (g *Graph) Mermaid() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\ntitle: %s\n---\nflowchart TD\n", AppendQuoted(nil, g.Name))
@@ -21,6 +22,9 @@ func (g *Graph) Mermaid() string {
 		},
 		wait: func(id string, lines ...string) {
 			fmt.Fprintf(&b, "  %s{{\"%s\"}}\n", id, joinLines(lines, "<br/>", mermaidText))
+		},
+		condition: func(id string, lines ...string) {
+			fmt.Fprintf(&b, "  %s{\"%s\"}\n", id, joinLines(lines, "<br/>", mermaidText))
 		},
 		edge: func(from, to string, data bool, label string) {
 			if label != "" {
@@ -54,6 +58,9 @@ func (g *Graph) DOT() string {
 		wait: func(id string, lines ...string) {
 			fmt.Fprintf(&b, "  %s [shape=hexagon, label=\"%s\"];\n", id, joinLines(lines, `\n`, dotText))
 		},
+		condition: func(id string, lines ...string) {
+			fmt.Fprintf(&b, "  %s [shape=diamond, label=\"%s\"];\n", id, joinLines(lines, `\n`, dotText))
+		},
 		edge: func(from, to string, data bool, label string) {
 			style := ""
 			switch {
@@ -76,7 +83,9 @@ type picture struct {
 	// run draws nodes with child runs: maps and sub-flows.
 	run  func(id string, lines ...string)
 	wait func(id string, lines ...string)
-	edge func(from, to string, data bool, label string)
+	// condition draws conditions.
+	condition func(id string, lines ...string)
+	edge      func(from, to string, data bool, label string)
 }
 
 func (g *Graph) draw(p picture) {
@@ -95,6 +104,8 @@ func (g *Graph) draw(p picture) {
 		switch {
 		case n.Wait != nil:
 			draw = p.wait
+		case n.Condition != nil:
+			draw = p.condition
 		case n.Map != nil || n.Sub != nil:
 			draw = p.run
 		}
@@ -111,9 +122,9 @@ func (g *Graph) draw(p picture) {
 		if n.Input.UsesFlowInput() {
 			p.edge("input", ids[n.Name], true, "")
 		}
-		for _, up := range n.Upstreams {
+		for _, up := range g.shown(n) {
 			if from, ok := ids[up.Node]; ok {
-				p.edge(from, ids[n.Name], up.Data, up.Kind.label())
+				p.edge(from, ids[n.Name], up.Data, up.label())
 			}
 		}
 	}

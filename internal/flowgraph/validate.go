@@ -43,6 +43,8 @@ func (v *Validation) Run() {
 		n := &v.G.Nodes[i]
 		v.settings(n, v.Skip[i].Activity)
 		v.child(n, v.Skip[i].Activity)
+		v.condition(n)
+		v.finally(n)
 		if n.Wait != nil {
 			v.wait(n, v.Skip[i].Activity)
 		} else if !v.Skip[i].Input {
@@ -54,6 +56,7 @@ func (v *Validation) Run() {
 		}
 	}
 	v.edgeLimits()
+	v.branches()
 	for _, path := range newTopology(v.G, v.index).cycles() {
 		v.Faults.Add("", "", ErrCycle, "%s", path)
 	}
@@ -220,6 +223,8 @@ func (v *Validation) expr(n *Node, e *Expr, at *Position) {
 		v.constant(n, e, at)
 	case ExprNode:
 		v.source(n, e, composed, at)
+	case ExprFailure:
+		v.failure(n, e, composed, at)
 	case ExprList:
 		v.composable(n, composed, "list", at)
 		for i := range e.Items {

@@ -49,7 +49,7 @@ local function reopen_edge(c, execution_id, dep_key, unresolved_key, edge_id, ma
   local dep = record.read(dep_key, EDGE_FIELDS)
   if not dep or dep.state == 'satisfied' then return false end
   local outcome = outcome_of(c, dep)
-  if outcome and managed then outcome = dependency.verdict(dep.dependency_kind, outcome) end
+  if outcome and managed then outcome = decision.verdict(c, dep.dependency_kind, outcome, dep.upstream_execution_id) end
   if outcome == 'success' then
     redis.call('HSET', dep_key, 'state', 'satisfied', 'last_resolved_at', c.now_text)
     redis.call('SREM', unresolved_key, edge_id)

@@ -90,7 +90,7 @@ function dependency.ready(c, child_id, core_key, child, eligible_key)
   })
 end
 
--- An upstream ended without success, so the child can never run.
+-- An upstream ended otherwise than its edge wants, so the child can never run. `k.reason`: the condition that says so, or nil.
 function dependency.skip(c, child_id, k, child)
   local attempt_state = child.attempt_state
   local interrupted = attempt_state == 'running_attempt' or attempt_state == 'attempt_interrupted'
@@ -107,7 +107,8 @@ function dependency.skip(c, child_id, k, child)
     released = 'dependency_impossible',
   })
   terminal.finish(c, child_id, k.core, child, {
-    outcome = 'skipped', attempt_state = ended_state,
+    outcome = 'skipped', attempt_state = ended_state, reason = k.reason,
+    values = k.reason and { 'failure_reason', k.reason },
     blank = interrupted and terminal.LEASE_FIELDS or {}, terminal_key = k.terminal,
     silent = not is_set(child.execution_id),
   })
@@ -145,7 +146,8 @@ dependency.SATISFYING = {
   always = { success = true, failed = true, expired = true, cancelled = true, skipped = true },
 }
 
--- What an upstream's outcome amounts to for an edge of a managed flow: success when it satisfies the edge.
+-- What an upstream's outcome amounts to for an edge of a managed flow: success when it satisfies the edge. Edges of the cases of a
+-- condition go by decision.verdict.
 function dependency.verdict(kind, outcome)
   local satisfying = dependency.SATISFYING[kind]
   if not satisfying then return outcome end
@@ -224,15 +226,15 @@ end
 -- Resolves edges of one child of a managed flow that are not among its open ones any more. `edges`: a list of {edge_id or upstream,
 -- outcome, upstream_id}, the outcome being that of dependency.verdict.
 function dependency.resolve_taken(c, child_id, edges, next_up)
-  local impossible = 0
+  local impossible, reason = 0, nil
   for _, edge in ipairs(edges) do
-    if edge.outcome ~= 'success' then impossible = impossible + 1 end
+    if edge.outcome ~= 'success' then impossible, reason = impossible + 1, reason or edge.reason end
     if edge.edge_id then note_resolved(c, child_id, edge) end
   end
   local core_key = key.exec_core(c, child_id)
   local remaining = count_resolved(c, core_key, child_id, edges, impossible)
   if impossible == 0 and remaining > 0 then return end
-  local k = { managed = true, child_id = child_id, core = core_key, next_up = next_up }
+  local k = { managed = true, child_id = child_id, core = core_key, next_up = next_up, reason = reason }
   affect_child(c, k, impossible == 0, remaining)
 end
 

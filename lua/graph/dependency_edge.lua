@@ -112,7 +112,8 @@ local function resolve_ended(c, K, A, g, child, child_id)
   if not upstream or upstream.lifecycle_phase ~= 'terminal' or not is_set(upstream.terminal_outcome) then
     return false
   end
-  local outcome = has_kinds(g, child.managed) and dependency.verdict(A.dependency_kind, upstream.terminal_outcome)
+  local outcome = has_kinds(g, child.managed)
+    and decision.verdict(c, A.dependency_kind, upstream.terminal_outcome, A.upstream_execution_id)
     or upstream.terminal_outcome
   if outcome ~= 'success' and (child.lifecycle_phase == 'active' or child.lifecycle_phase == 'suspended') then return false end
   local k = dependency.child_keys(c, child_id, A.edge_id)
@@ -224,8 +225,8 @@ function F.ff_resolve_dependency(K, A)
   local e = edge_of(A, dep)
   local child = not is_set(K.group) and record.read(K.core, { 'managed' }) or nil
   local g = edge_group.find(c, K.group, child, e.flow_id, e.child_id)
-  if dependency.SATISFYING[dep.dependency_kind] and TERMINAL_OUTCOMES[outcome] and has_kinds(g, record.value(K.core, 'managed')) then
-    outcome = dependency.verdict(dep.dependency_kind, outcome)
+  if decision.has_verdict(dep.dependency_kind) and TERMINAL_OUTCOMES[outcome] and has_kinds(g, record.value(K.core, 'managed')) then
+    outcome = decision.verdict(c, dep.dependency_kind, outcome, dep.upstream_execution_id)
   end
   local is_update = join.is_update(g, dep, outcome)
   if not is_update and (dep.state == 'satisfied' or dep.state == 'impossible') then return reply.ok('already_resolved') end

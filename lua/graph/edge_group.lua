@@ -1,5 +1,7 @@
 -- Edge groups: the rule by which the edges that lead to one execution let it run. A group with the policy any_of or
--- quorum is a join: 1 or k successes satisfy it, and it is impossible once so many can no longer come. An all_of group
+-- quorum is a join: 1 or k successes satisfy it, and it is impossible once so many can no longer come. One with any_failure, which the
+-- contract does not have, waits for all, and is satisfied when one edge is; so is one with finally, whose execution runs although the
+-- flow is over: see finally. An all_of group
 -- only counts; its rule is that of dependency.resolve, as for an execution without a group.
 
 local GROUP_FIELDS = {
@@ -8,7 +10,11 @@ local GROUP_FIELDS = {
 }
 local GROUP_COUNTS = { 'n', 'expected_edges', 'succeeded', 'failed', 'skipped' }
 
-local JOINS = { any_of = true, quorum = true }
+local JOINS = { any_of = true, quorum = true, any_failure = true, finally = true }
+
+-- Joins that make up for failures of their upstreams.
+local TOLERATING = { any_of = true, quorum = true }
+function edge_group.tolerates(variant) return TOLERATING[variant] == true end
 
 -- The group behind a key, with its counts as numbers, or nil.
 function edge_group.read(group_key)
@@ -36,8 +42,13 @@ function edge_group.of(c, flow_id, child_id)
   return nil
 end
 
+-- The policy of the group of an execution; "" without one.
+function edge_group.variant(c, flow_id, execution_id)
+  return redis.call('HGET', key.flow_edgegroup(c, flow_id, execution_id), 'policy_variant') or ''
+end
+
 function edge_group.is_join(c, flow_id, execution_id)
-  return JOINS[redis.call('HGET', key.flow_edgegroup(c, flow_id, execution_id), 'policy_variant') or ''] == true
+  return JOINS[edge_group.variant(c, flow_id, execution_id)] == true
 end
 
 -- Counts edges that were applied. A group that comes into being here is all_of. Gives the group.

@@ -109,7 +109,7 @@ function graph.node_ended(c, execution_id, core, t)
   if fatal then graph.on_fatal_failure(c, flow_id, flow_key, core) end
   c.queue = c.queue or {}
   c.queue[#c.queue + 1] = {
-    execution_id = execution_id, flow_id = flow_id, outcome = t.outcome, node = core.node,
+    execution_id = execution_id, flow_id = flow_id, outcome = t.outcome, node = core.node, reason = t.reason,
   }
 end
 
@@ -132,12 +132,13 @@ function graph.node_reopened(c, execution_id, core, outcome)
     redis.call('HDEL', flow_key, 'failed_node', 'failure_reason', 'failure_category')
   end
   if not flow.closed_at then
-    if flow_record.is_over(flow) then
+    if finally.is_over(flow, key.exec_core(c, execution_id)) then
       flow_record.owe_members(c, flow_id, { execution_id }, c.now)
       wake.due(c, c.now)
     end
     return
   end
+  if flow.joins == finally.JOINS then finally.forget(flow_key, flow) end
   graph.reopen_flow(c, flow_id, flow_key, flow)
 end
 

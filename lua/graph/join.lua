@@ -1,14 +1,26 @@
 -- The decision of a join, and its effect on the execution behind it.
 
 local function needed_by(g)
-  if g.policy_variant == 'any_of' then return 1 end
+  if g.policy_variant ~= 'quorum' then return 1 end
   return math.max(1, math.floor(tonumber(g.k) or 0))
 end
+
+-- Whether all upstreams that a join misses were skipped for conditions: then that it is impossible is no failure of the flow.
+local function is_by_condition(g)
+  return g.failed == 0 and g.skipped > 0 and (tonumber(redis.call('HGET', g.key, 'by_condition') or nil) or 0) >= g.skipped
+end
+
+-- Whether a join makes up for failures of its upstreams, so that they are the flow's when it is impossible.
+local function has_failed(g) return edge_group.tolerates(g.policy_variant) and not is_by_condition(g) end
+
+-- Joins that wait for all of their upstreams.
+local WAITING_FOR_ALL = { any_failure = true, finally = true }
 
 -- What a join's counts amount to. `edges` is how many edges it has or will have. As long as nobody has said how many
 -- there will be and there are fewer than it needs, more must be coming.
 local function decide(g, edges, sealed)
   local needed = needed_by(g)
+  if WAITING_FOR_ALL[g.policy_variant] and g.succeeded + g.failed + g.skipped < edges then return 'pending' end
   if g.succeeded >= needed then return 'satisfied' end
   if edges - g.failed - g.skipped >= needed then return 'pending' end
   if edges < needed and not sealed then return 'pending' end
@@ -59,7 +71,7 @@ local function count_those_ended(c, k, g, child_id)
       { 'lifecycle_phase', 'terminal_outcome' })
     if upstream and upstream.lifecycle_phase == 'terminal' and is_set(upstream.terminal_outcome) then
       note_outcome(c, { dep = dep_key, unresolved = k.unresolved, meta = k.meta, core = k.core }, g, edge_id, dep,
-        dependency.verdict(dep.dependency_kind, upstream.terminal_outcome))
+        decision.verdict(c, dep.dependency_kind, upstream.terminal_outcome, dep.upstream_execution_id))
     end
   end
 end
@@ -75,11 +87,13 @@ end
 -- What the decision means for the child. Gives the effect that a caller is told, or nil.
 local function tell_child(c, k, g, e, child)
   if g.group_state == 'satisfied' then
+    if g.policy_variant == 'finally' then finally.begin(c, e.flow_id, g) end
     if dependency.is_releasable(child) then dependency.release(c, e.child_id, k, child) end
     return nil
   end
   if child.terminal_outcome ~= 'none' then return nil end
-  if child.managed then tolerated_failures.note_impossible(c, e) end
+  if child.managed and has_failed(g) then tolerated_failures.note_impossible(c, e) end
+  k.reason = e.reason
   dependency.skip(c, e.child_id, k, child)
   return 'child_skipped'
 end
@@ -87,6 +101,7 @@ end
 -- Resolves one edge of a join. Gives the state of the join and what it did to the child.
 local function resolve_join(c, k, g, e, dep, outcome)
   note_outcome(c, k, g, e.edge_id, dep, outcome)
+  if e.reason then redis.call('HINCRBY', g.key, 'by_condition', 1) end
   if edge_group.has_fired(g) then
     if outcome == 'success' then edge_state.mark_late(c, k) end
     return 'already_fired', ''
@@ -156,9 +171,9 @@ local function recount(c, g, flow_id, child_id)
   return open + of_records
 end
 
--- A join that cannot be satisfied is not the flow's any more.
-local function forget_impossible(c, core)
-  if not core.managed or core.terminal_outcome ~= 'skipped' then return end
+-- A join that cannot be satisfied is not the flow's any more, where it was: see has_failed.
+local function forget_impossible(c, core, was_failure)
+  if not core.managed or core.terminal_outcome ~= 'skipped' or not was_failure then return end
   local flow_key = key.flow_core(c, core.flow_id)
   if redis.call('HINCRBY', flow_key, 'joins_impossible', -1) <= 0 then
     redis.call('HDEL', flow_key, 'joins_impossible')
@@ -169,17 +184,18 @@ end
 -- Gives whether the group is satisfied already.
 function join.reset(c, g, core, child_id)
   sibling_cancel.forget(c, g.key, key.index_pending_cancel_groups(c), core.flow_id, child_id)
+  local was_failure = has_failed(g)
   local open = recount(c, g, core.flow_id, child_id)
   g.group_state = 'pending'
-  redis.call('HDEL', g.key, 'satisfied_at', 'cancel_siblings_reason')
+  redis.call('HDEL', g.key, 'satisfied_at', 'cancel_siblings_reason', 'by_condition')
   redis.call('HSET', g.key, 'succeeded', g.succeeded, 'failed', '0', 'skipped', '0', 'group_state', 'pending',
     'reopened', '1')
   if not g.is_join then
     if open == 0 then redis.call('HSET', g.key, 'group_state', 'satisfied') end
     return open == 0
   end
-  forget_impossible(c, core)
-  if g.succeeded < needed_by(g) then return false end
+  forget_impossible(c, core, was_failure)
+  if decide(g, g.succeeded + open, true) ~= 'satisfied' then return false end
   fire(c, dependency.child_keys(c, child_id, ''), g, 'satisfied')
   return true
 end
@@ -189,7 +205,8 @@ function join.clear(c, core, child_id)
   local g = edge_group.read(key.flow_edgegroup(c, core.flow_id, child_id))
   if not g then return end
   sibling_cancel.forget(c, g.key, key.index_pending_cancel_groups(c), core.flow_id, child_id)
-  redis.call('HDEL', g.key, 'satisfied_at', 'cancel_siblings_reason', 'reopened')
+  local was_failure = has_failed(g)
+  redis.call('HDEL', g.key, 'satisfied_at', 'cancel_siblings_reason', 'reopened', 'by_condition')
   redis.call('HSET', g.key, 'succeeded', '0', 'failed', '0', 'skipped', '0', 'group_state', 'pending')
-  if g.is_join then forget_impossible(c, core) end
+  if g.is_join then forget_impossible(c, core, was_failure) end
 end

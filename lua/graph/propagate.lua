@@ -9,16 +9,18 @@ function propagate.add_row_edges(c, wave, item) return nil end
 function propagate.drain_row(c, entry) return nil end
 
 -- Tells a child at its join. It is told of one edge at a time, since each may bring it to its decision.
-local function resolve_at_join(c, flow_id, edge, ended)
+local function resolve_at_join(c, item, edge)
   local k = dependency.child_keys(c, edge.child_id, edge.edge_id or '')
   k.managed = true
   if edge.upstream then k.node_edge = edge end
   local dep = edge_state.read(k)
+  local flow_id = item.flow_id
   local g = edge_group.find(c, key.flow_edgegroup(c, flow_id, edge.child_id))
-  local outcome = dep and dependency.verdict(dep.dependency_kind or edge.kind, ended)
+  local outcome = dep and decision.verdict_of_item(c, dep.dependency_kind or edge.kind, item)
   if dep and join.is_update(g, dep, outcome) then
     join.resolve(c, k, g, {
       edge_id = edge.edge_id, flow_id = flow_id, child_id = edge.child_id, upstream_id = edge.upstream_id,
+      reason = outcome ~= 'success' and decision.reason(c, edge.kind, item) or nil,
     }, dep, outcome)
   end
 end
@@ -31,11 +33,14 @@ function propagate.new_wave() return { plain = true } end
 -- that has joins it is resolved at once.
 function propagate.add_edge(c, wave, item, flow, edge)
   if flow.joins and (edge.edge_id or edge_group.is_join(c, item.flow_id, edge.child_id)) then
-    resolve_at_join(c, item.flow_id, edge, item.outcome)
+    resolve_at_join(c, item, edge)
     return
   end
-  edge.outcome = dependency.verdict(edge.kind, item.outcome)
-  if edge.outcome ~= 'success' then wave.plain = false end
+  edge.outcome = decision.verdict_of_item(c, edge.kind, item)
+  if edge.outcome ~= 'success' then
+    wave.plain = false
+    edge.reason = decision.reason(c, edge.kind, item)
+  end
   local edges = wave[edge.child_id]
   if edges then
     edges[#edges + 1] = edge

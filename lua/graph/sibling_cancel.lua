@@ -12,7 +12,7 @@ local function still_waits(c, flow_id, execution_id)
   local phase = record.value(key.exec_core(c, execution_id), 'lifecycle_phase')
   if not phase or phase == 'terminal' then return false end
   local g = edge_group.of(c, flow_id, execution_id)
-  return not edge_group.has_fired(g)
+  return not edge_group.has_fired(g) and not (g and g.policy_variant == 'finally')
 end
 
 -- Whether anything but the join needs an upstream: another consumer that still waits, or the flow, for its result.

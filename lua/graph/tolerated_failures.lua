@@ -11,10 +11,17 @@ local function leads_to_joins(c, flow_id, execution_id)
     local edges = adjacency.count_downstream(c, flow_id, queue[head])
     looked = looked + edges
     if edges == 0 or looked > MAX_CONSUMERS then return false end
+    local ways = 0
     for _, consumer in ipairs(adjacency.downstream(c, flow_id, queue[head])) do
-      if not seen[consumer] and not edge_group.is_join(c, flow_id, consumer) then queue[#queue + 1] = consumer end
+      local variant = edge_group.variant(c, flow_id, consumer)
+      -- What runs however the flow ends is no way on.
+      if variant ~= 'finally' then
+        ways = ways + 1
+        if not seen[consumer] and not edge_group.tolerates(variant) then queue[#queue + 1] = consumer end
+      end
       seen[consumer] = true
     end
+    if ways == 0 then return false end
     head = head + 1
   end
   return true

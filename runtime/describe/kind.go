@@ -9,6 +9,8 @@ const (
 	Task Kind = "activity"
 	// Waitpoint waits for signals, without a worker.
 	Waitpoint Kind = "waitpoint"
+	// Condition decides which nodes run: see flow.When and flow.Switch.
+	Condition Kind = "condition"
 	// Map runs its activity for each item of a list, and SubFlow runs another flow, in a child run.
 	Map     Kind = "map"
 	SubFlow Kind = "sub_flow"

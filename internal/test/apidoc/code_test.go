@@ -46,6 +46,21 @@ var takenForGranted = map[string]struct{ declarations, statements string }{
 			var release flow.Ref[Release]`,
 	},
 	"docs/concepts/budgets.md": {declarations: "type Question struct{}\ntype Answer struct{}"},
+	"docs/concepts/conditions.md": {
+		declarations: `
+			type Kind string
+			const (Image, Video Kind = "image", "video")
+			type Listing struct { Size int; Kind Kind }
+			var deepScan, quickScan, makeThumb, makeClip *activity.Activity[Listing, string]
+			var report *activity.Activity[string, string]
+			var takeBack *activity.Activity[flow.Failure, string]
+			var release *activity.Activity[string, string]`,
+		statements: `
+			f := flow.New[string, string]("f")
+			var scan flow.Ref[Listing]
+			var book, pay flow.Ref[string]
+			var t *flowtest.T`,
+	},
 	"docs/concepts/limits.md": {
 		declarations: "func Send(context.Context, string) (string, error) { panic(\"\") }\nvar fetch *activity.Activity[string, string]",
 		statements:   `f := flow.New[string, string]("f")`,

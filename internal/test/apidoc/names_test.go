@@ -17,7 +17,7 @@ var exportedNames = map[string]int{
 	"activity":              136,
 	"activity/activitytest": 3,
 	"admin":                 54,
-	"flow":                  69,
+	"flow":                  78,
 	"flowtest":              32,
 	"runtime":               237,
 	"runtime/approvals":     19,
@@ -34,8 +34,8 @@ var exportedNames = map[string]int{
 	"runtime/runfeed":       3,
 	"runtime/runlog":        5,
 	"runtime/valuefault":    3,
-	"runtime/why":           30,
-	"runtime/describe":      24,
+	"runtime/why":           60,
+	"runtime/describe":      55,
 }
 
 // Packages that users meet do not grow without a decision.

@@ -196,19 +196,19 @@ func (x *twins) completeCall(s *twinSide, node int, h held, result string) engin
 
 func (x *twins) completeOne(node int) {
 	x.t.Helper()
-	h, result := x.lease(node), pick(x.r, "", "one", "two")
+	h, result := x.lease(node), pick(x.r, "", "one", decisions[0], decisions[1], decisions[2])
 	x.both("complete "+x.graph[node].name, func(s *twinSide) wire { return wireOf(x.bench, x.completeCall(s, node, h, result)) })
 }
 
 // completeQuickly completes a row as workers do, which also lease what comes next.
 func (x *twins) completeQuickly(node int) {
 	x.t.Helper()
-	h := x.lease(node)
+	h, result := x.lease(node), pick(x.r, decisions...)
 	reply, err := x.Complete(x.t.Context(), enginerpc.CompleteCall{
-		Partition: partition, ExecutionID: x.rows.ids[node], LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try, Result: []byte("quick"),
+		Partition: partition, ExecutionID: x.rows.ids[node], LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try, Result: []byte(result),
 		ClaimRequest: x.request(x.r.Int64N(3)),
 	})
-	said := x.say(wireOf(x.bench, x.completeCall(x.records, node, h, "quick")))
+	said := x.say(wireOf(x.bench, x.completeCall(x.records, node, h, result)))
 	x.done = append(x.done, fmt.Sprint("complete quickly ", x.graph[node].name, ": ", err, ", ", said))
 	x.follow(reply.Executions)
 }
@@ -230,7 +230,7 @@ func (x *twins) completeMany(node int) {
 	for _, i := range nodes {
 		h := x.held[i][len(x.held[i])-1]
 		call.Completions = append(call.Completions, enginerpc.CompleteManyCompletion{
-			ExecutionID: x.rows.ids[i], LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try, Result: []byte("many"),
+			ExecutionID: x.rows.ids[i], LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try, Result: []byte(decisions[i%2]),
 		})
 	}
 	if len(nodes) == 0 {
@@ -239,7 +239,7 @@ func (x *twins) completeMany(node int) {
 	reply := must(x.bench, call)
 	x.done = append(x.done, fmt.Sprint("complete ", nodes, ": ", reply.Outcomes))
 	for _, i := range nodes {
-		x.say(wireOf(x.bench, x.completeCall(x.records, i, x.held[i][len(x.held[i])-1], "many")))
+		x.say(wireOf(x.bench, x.completeCall(x.records, i, x.held[i][len(x.held[i])-1], decisions[i%2])))
 	}
 	x.follow(reply.Executions)
 }

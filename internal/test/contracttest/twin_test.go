@@ -77,7 +77,7 @@ func drawGraph(r *rand.Rand) []twinNode {
 		n := twinNode{name: fmt.Sprintf("n%02d", i), policy: pick(r, "{}", "{}", twinRetries), priority: int64(pick(r, 0, 0, 0, 3))}
 		for up := range i {
 			if r.IntN(5) < 2 && !isSibling(graph, up) {
-				n.ups = append(n.ups, twinEdge{up, pick(r, "success_only", "success_only", "success_only", "on_failure", "always")})
+				n.ups = append(n.ups, twinEdge{up, pick(r, "success_only", "success_only", "success_only", "on_failure", "always", "case_1", "case_2")})
 			}
 		}
 		if len(n.ups) > 0 && r.IntN(3) == 0 {
@@ -121,6 +121,31 @@ func isNeeded(graph []twinNode, siblings []twinEdge) bool {
 	return false
 }
 
+// inputs is how many upstreams bring their results.
+func (n twinNode) inputs() int64 {
+	count := 0
+	for _, e := range n.ups {
+		if !e.ofCase() {
+			count++
+		}
+	}
+	return int64(count)
+}
+
+// ofCase reports whether an edge is of a case of a condition; such edges bring no results.
+func (e twinEdge) ofCase() bool { return strings.HasPrefix(e.kind, "case_") }
+
+// passes is the name under which an edge brings a result; empty if it brings none.
+func (x *twins) passes(e twinEdge) string {
+	if e.ofCase() {
+		return ""
+	}
+	return x.graph[e.up].name
+}
+
+// decisions are results of conditions.
+var decisions = []string{`{"case":"a","number":1}`, `{"case":"b","number":2}`, `{"case":"c","number":3}`}
+
 func (n twinNode) needs(up int) bool {
 	return slices.ContainsFunc(n.ups, func(e twinEdge) bool { return e.up == up })
 }
@@ -154,7 +179,7 @@ func (x *twins) submitRows() *twinSide {
 	for _, n := range x.graph {
 		node := enginerpc.PutGraphNode{
 			Name: n.name, Kind: "kind", LaneID: s.lane, Priority: n.priority, Policy: []byte(n.policy), Tags: []byte("{}"),
-			InputCount: int64(len(n.ups)), Delay: n.delay,
+			InputCount: n.inputs(), Delay: n.delay,
 		}
 		if n.join.variant != "" {
 			node.Join = fmt.Sprintf("%s %s %d", n.join.variant, n.join.then, n.join.k)
@@ -222,7 +247,7 @@ func (x *twins) edge(s *twinSide, e twinEdge, down int) enginecore.EdgeID {
 func (x *twins) stageCall(s *twinSide, e twinEdge, down int) enginerpc.StageDependencyEdgeCall {
 	return enginerpc.StageDependencyEdgeCall{
 		FlowID: s.flow, EdgeID: x.edge(s, e, down), UpstreamExecutionID: s.ids[e.up], DownstreamExecutionID: s.ids[down],
-		DependencyKind: e.kind, DataPassingRef: x.graph[e.up].name,
+		DependencyKind: e.kind, DataPassingRef: x.passes(e),
 		ExpectedGraphRevision: atoi(x.field(x.keys.FlowCore(partition, s.flow), "graph_revision")),
 	}
 }
@@ -230,7 +255,7 @@ func (x *twins) stageCall(s *twinSide, e twinEdge, down int) enginerpc.StageDepe
 func (x *twins) applyCall(s *twinSide, e twinEdge, down int) enginerpc.ApplyDependencyToChildCall {
 	call := enginerpc.ApplyDependencyToChildCall{
 		FlowID: s.flow, EdgeID: x.edge(s, e, down), UpstreamExecutionID: s.ids[e.up], DownstreamExecutionID: s.ids[down],
-		LaneID: s.lane, DependencyKind: e.kind, DataPassingRef: x.graph[e.up].name,
+		LaneID: s.lane, DependencyKind: e.kind, DataPassingRef: x.passes(e),
 	}
 	if x.graph[down].join.variant != "" {
 		call.GroupExecutionID = s.ids[down]

@@ -54,13 +54,14 @@ func (x *opMix) endOne() {
 	}
 	request := x.request()
 	request.WorkerInstanceID = l.worker
+	result := x.result()
 	switch x.r.IntN(8) {
 	case 0, 1:
 		x.send("complete "+l.Node, func(repeated bool) error {
 			request.Repeated = repeated
 			reply, err := x.e.Complete(x.ctx, enginerpc.CompleteCall{
 				Partition: x.p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
-				Result: []byte("1"), ClaimRequest: request,
+				Result: result, ClaimRequest: request,
 			})
 			x.take(request.WorkerInstanceID, reply.Executions)
 			return err
@@ -110,7 +111,7 @@ func (x *opMix) completeSome(l held, request enginerpc.ClaimRequest) {
 		seen[other.ExecutionID] = true
 		call.Completions = append(call.Completions, enginerpc.CompleteManyCompletion{
 			ExecutionID: other.ExecutionID, LeaseID: other.LeaseID, LeaseEpoch: other.LeaseEpoch, AttemptID: other.AttemptID,
-			Result: []byte("1"),
+			Result: x.result(),
 		})
 	}
 	x.send(fmt.Sprint("complete many ", len(call.Completions), " ", l.worker), func(repeated bool) error {

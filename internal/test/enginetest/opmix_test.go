@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,12 +75,16 @@ func newOpMix(t *testing.T, b *enginetest.Bench, seed uint64) *opMix {
 
 // add draws a node with the edges that lead to it.
 func (x *opMix) add(name string) {
-	var upstreams int64
+	var upstreams, edges int64 // those that bring results, and all
 	for _, up := range x.names[:min(len(x.names), 8)] {
 		if x.r.IntN(3) == 0 {
-			upstreams++
+			kind := []string{"success_only", "success_only", "on_failure", "always", "case_1", "case_2"}[x.r.IntN(6)]
+			if !strings.HasPrefix(kind, "case_") {
+				upstreams++
+			}
+			edges++
 			x.run.Edges = append(x.run.Edges, runsubmit.Edge{
-				Up: up, Down: name, Kind: []string{"success_only", "success_only", "on_failure", "always"}[x.r.IntN(4)], Carries: true,
+				Up: up, Down: name, Kind: kind, Carries: true,
 			})
 		}
 	}
@@ -87,11 +92,19 @@ func (x *opMix) add(name string) {
 		Name: name, Kind: groupKind, LaneID: x.lane, InputCount: upstreams,
 		Policy: []byte(`{"retry_policy":{"max_retries":2,"backoff":{"type":"fixed","delay_ms":1}}}`), Tags: []byte("{}"),
 	}
-	if upstreams > 0 && x.r.IntN(3) == 0 {
-		node.Join = fmt.Sprintf("quorum %s %d", []string{cancelRemaining, letRun}[x.r.IntN(2)], 1+x.r.Int64N(upstreams))
+	switch {
+	case edges > 0 && x.r.IntN(3) == 0:
+		node.Join = fmt.Sprintf("quorum %s %d", []string{cancelRemaining, letRun}[x.r.IntN(2)], 1+x.r.Int64N(edges))
+	case edges > 0 && x.r.IntN(8) == 0:
+		node.Join = "any_failure let_run 0"
 	}
 	x.run.Nodes = append(x.run.Nodes, node)
 	x.names = append(x.names, name)
+}
+
+// result is that of a condition.
+func (x *opMix) result() []byte {
+	return fmt.Appendf(nil, `{"case":"c","number":%d}`, 1+x.r.IntN(3))
 }
 
 // begin submits the run.
@@ -165,7 +178,7 @@ func (x *opMix) finish() {
 			if core["lifecycle_phase"] == "active" && core["current_lease_id"] == string(l.LeaseID) && core["ownership_state"] == "leased" {
 				_, err := x.e.Complete(x.ctx, enginerpc.CompleteCall{
 					Partition: x.p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
-					Result: []byte("1"), ClaimRequest: enginerpc.ClaimRequest{LaneID: x.lane, WorkerID: "w", WorkerInstanceID: l.worker, LeaseTTL: time.Hour},
+					Result: x.result(), ClaimRequest: enginerpc.ClaimRequest{LaneID: x.lane, WorkerID: "w", WorkerInstanceID: l.worker, LeaseTTL: time.Hour},
 				})
 				x.carry("complete "+l.Node, err)
 			}

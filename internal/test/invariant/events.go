@@ -262,6 +262,9 @@ func (c *checker) start(p *partition, f *flowRecord, key string, entry logged, e
 	if join != nil && succeeded < join.needed() {
 		c.fault(RuleOrder, key, "%d: %s of node %s, but only %d of its upstreams had succeeded", entry.index, event, e.node(), succeeded)
 	}
+	if p.isFinally(e) {
+		return
+	}
 	if h.stopped != "" {
 		c.fault(RuleOrder, key, "%d: %s of node %s after %s", entry.index, event, e.node(), h.stopped)
 	}

@@ -88,7 +88,7 @@ func (c *checker) dep(p *partition, e *execution, key, edge string, dep map[stri
 	if number(up.get("replay_count")) > 0 {
 		return // its outcome may have changed since the edge was resolved
 	}
-	satisfied := satisfies(dep["dependency_kind"], up.get("terminal_outcome"))
+	satisfied := satisfies(dep["dependency_kind"], up.outcomeFor(dep["dependency_kind"]))
 	switch dep["state"] {
 	case "satisfied":
 		if !satisfied {
@@ -124,7 +124,7 @@ func satisfies(kind, outcome string) bool {
 // hasKinds reports whether a node of the flow may be skipped although nothing has failed.
 func (f *flowRecord) hasKinds() bool {
 	for _, edge := range f.edges {
-		if kind := edge["dependency_kind"]; kind == "on_failure" {
+		if kind := edge["dependency_kind"]; kind == "on_failure" || isCase(kind) {
 			return true
 		}
 	}
@@ -323,6 +323,8 @@ func (c *checker) member(p *partition, f *flowRecord, e *execution) {
 		c.fault(RuleStuck, e.key, "is blocked by dependencies, but none is unresolved")
 	case f.core["cancellation_policy"] == "cancel_pending" && e.get("lifecycle_phase") == "active":
 		// it may end by itself
+	case p.isFinally(e):
+		// it runs although the flow is over
 	case !f.open() && !f.closed() && !f.owed(e):
 		c.fault(RuleStuck, e.key, "is %s in a flow that is %s, but is not owed its end", e.get("lifecycle_phase"),
 			f.core["public_flow_state"])

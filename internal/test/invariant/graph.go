@@ -109,6 +109,8 @@ func readEdges(text string) []graphEdge {
 		e := graphEdge{ordinal: int(text[0]) | int(text[1])<<8, carries: text[2]&edgeCarries != 0}
 		if kind := int(text[2] & edgeKindMask); kind < len(edgeKinds) {
 			e.kind = edgeKinds[kind]
+		} else {
+			e.kind = kindOfCase(text[2])
 		}
 		edges = append(edges, e)
 	}

@@ -2,7 +2,7 @@ package invariant
 
 import "strings"
 
-// edgeGroup is the record of a join: any_of or quorum. It is nil where all edges are needed.
+// edgeGroup is the record of a join: any_of, quorum or any_failure. It is nil where all edges are needed.
 type edgeGroup map[string]string
 
 // joinOf is the join that lets an execution run, or nil.
@@ -12,7 +12,7 @@ func (p *partition) joinOf(e *execution) edgeGroup {
 		return nil
 	}
 	g := edgeGroup(f.groups[e.id])
-	if v := g["policy_variant"]; v != "any_of" && v != "quorum" {
+	if v := g["policy_variant"]; v != "any_of" && v != "quorum" && v != anyFailure && v != finally {
 		return nil
 	}
 	return g
@@ -22,8 +22,23 @@ func (g edgeGroup) fired() bool {
 	return g["group_state"] == "satisfied" || g["group_state"] == "impossible"
 }
 
+// Policies of joins that wait for all of their upstreams; one with finally may start in a flow that is over.
+const (
+	anyFailure = "any_failure"
+	finally    = "finally"
+)
+
+// isFinally reports whether an execution runs however its flow ends.
+func (p *partition) isFinally(e *execution) bool { return p.joinOf(e)["policy_variant"] == finally }
+
+// waits reports whether a join waits for more upstreams than have ended.
+func (g edgeGroup) waits(ended int) bool {
+	v := g["policy_variant"]
+	return (v == anyFailure || v == finally) && ended < number(g["n"])
+}
+
 func (g edgeGroup) needed() int {
-	if g["policy_variant"] == "any_of" {
+	if g["policy_variant"] != "quorum" {
 		return 1
 	}
 	return number(g["k"])
@@ -55,7 +70,7 @@ func (c *checker) join(p *partition, e *execution, g edgeGroup) {
 	}
 	switch g["group_state"] {
 	case "satisfied":
-		if succeeded < g.needed() {
+		if succeeded < g.needed() || g.waits(succeeded+failed) {
 			c.fault(RuleDeps, key, "is satisfied by %d of %d successes", succeeded, g.needed())
 		}
 	case "impossible":
@@ -63,7 +78,7 @@ func (c *checker) join(p *partition, e *execution, g edgeGroup) {
 			c.fault(RuleStuck, key, "is impossible, but the execution has not ended")
 		}
 	case "pending":
-		if succeeded >= g.needed() {
+		if succeeded >= g.needed() && !g.waits(succeeded+failed) {
 			c.fault(RuleStuck, key, "is pending with %d of %d successes", succeeded, g.needed())
 		}
 	default:

@@ -73,7 +73,7 @@ func (p *partition) stateOf(f *flowRecord, up, down *execution, edge graphEdge) 
 	switch {
 	case up.row == nil || !up.terminal() || !f.run.definition.tells(up.row, down.row.ordinal):
 		return "unsatisfied", false
-	case satisfies(edge.kind, up.get("terminal_outcome")):
+	case satisfies(edge.kind, up.outcomeFor(edge.kind)):
 		return "satisfied", false
 	}
 	return "impossible", false
@@ -454,7 +454,7 @@ func (c *checker) joinEdge(e *execution, edge rowEdge) {
 		return
 	}
 	want := "impossible"
-	if satisfies(edge.kind, edge.up.get("terminal_outcome")) {
+	if satisfies(edge.kind, edge.up.outcomeFor(edge.kind)) {
 		want = "satisfied"
 	}
 	if !edge.up.terminal() || edge.state != want {

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -43,7 +45,7 @@ type Run struct {
 // Edge leads from one node to another.
 type Edge struct {
 	Up, Down string
-	Kind     string // success_only when empty
+	Kind     string // success_only when empty; case_1 to case_31 are the cases of a condition
 	Carries  bool   // the upstream's result goes into the input of the other
 }
 
@@ -67,7 +69,14 @@ func (r *Run) graph() ([]enginerpc.PutGraphCall, string) {
 	}
 	for _, e := range r.Edges {
 		flags := kinds[e.Kind]
-		if e.Carries {
+		if n, isCase := strings.CutPrefix(e.Kind, "case_"); isCase {
+			number, err := strconv.Atoi(n)
+			if err != nil {
+				panic(err)
+			}
+			flags = byte(3 + 8*number)
+		}
+		if e.Carries && flags < 3 {
 			flags |= 4
 		}
 		up, down := r.Ordinal(e.Up), r.Ordinal(e.Down)

@@ -7,7 +7,7 @@ local function lease_granted(c, request, A, core_key, core)
   if core.lifecycle_phase ~= 'runnable' or core.ownership_state ~= 'unowned' or core.eligibility_state ~= 'eligible_now' then
     return nil, reply.err('execution_not_leaseable')
   end
-  if core.managed and flow_record.is_over(flow_record.read(c, core.flow_id)) then
+  if core.managed and finally.is_over(flow_record.read(c, core.flow_id), core_key) then
     terminal.cancel(c, A.execution_id, core_key, record.read(core_key, terminal.END_FIELDS), 'flow is over', 'flow',
       { silent = true })
     return nil

@@ -35,7 +35,7 @@ local function suitable(c, request, execution_id, eligible_key)
     order.leave_index(c, request.lane, execution_id, eligible_key, order.key_of(c, request.lane, execution_id, core or {}))
     return nil
   end
-  if core.managed and flow_record.is_over(flow_record.read(c, core.flow_id)) then
+  if core.managed and finally.is_over(flow_record.read(c, core.flow_id), core_key) then
     terminal.cancel(c, execution_id, core_key, record.read(core_key, terminal.END_FIELDS), 'flow is over', 'flow',
       { silent = true })
     return nil
@@ -83,7 +83,7 @@ local function take_set_aside(c, request, execution_id, n)
     redis.call('ZREM', key.lane_blocked_route(c, request.lane), execution_id)
     return nil
   end
-  if core.managed and flow_record.is_over(flow_record.read(c, core.flow_id)) then
+  if core.managed and finally.is_over(flow_record.read(c, core.flow_id), core_key) then
     terminal.cancel(c, execution_id, core_key, core, 'flow is over', 'flow', { silent = true })
     return nil
   end

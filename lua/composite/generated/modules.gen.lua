@@ -41,6 +41,7 @@ local row = {}
 local row_bytes = {}
 local row_claimed = {}
 local row_complete = {}
+local row_decision = {}
 local row_edges = {}
 local row_inputs = {}
 local row_joins = {}

@@ -38,7 +38,7 @@ local function admit(c, request, entry, n)
     return 'ready'
   end
   if not core or not core.limits or not limit_admission.awaits(core, entry.token)
-    or core.managed and flow_record.is_over(flow_record.read(c, core.flow_id)) then
+    or core.managed and finally.is_over(flow_record.read(c, core.flow_id), core_key) then
     return 'gone'
   end
   if entry.complete ~= '1' and (decode.limits(core.limits)) ~= '1' then

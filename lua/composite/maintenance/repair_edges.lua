@@ -131,7 +131,7 @@ function repair_edges.resolve(c, execution_id, limit)
       and record.read(key.exec_core(c, upstream_id), { 'lifecycle_phase', 'terminal_outcome' })
     local outcome = upstream and upstream.lifecycle_phase == 'terminal' and upstream.terminal_outcome
     if is_set(outcome) and outcome ~= 'none' then
-      local succeeds = dependency.verdict(dep.dependency_kind, outcome) == 'success'
+      local succeeds = decision.verdict(c, dep.dependency_kind, outcome, upstream_id) == 'success'
       if not core.managed then
         resolve_unmanaged(c, execution_id, core, edge_id, dep, outcome)
         resolved = resolved + 1

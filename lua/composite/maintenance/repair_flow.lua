@@ -87,7 +87,7 @@ local function repair_owed_ends(c, flow_id, flow)
   end
   if owes and not listed then
     redis.call('ZADD', backlog_key, c.now, flow_id)
-  elseif not owes and flow.cancellation_policy ~= 'cancel_pending' then
+  elseif not owes and flow.joins ~= finally.JOINS and flow.cancellation_policy ~= 'cancel_pending' then
     run_stop.owe_all(c, flow_id)
   elseif not owes and listed then
     redis.call('ZREM', backlog_key, flow_id)

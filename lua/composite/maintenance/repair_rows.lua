@@ -22,7 +22,7 @@ local function count_open(r)
     local up = row.at(r.run, upstream)
     if up.phase ~= 4 or not row_edges.is_resolved(up, r.ordinal) then
       open = open + 1
-    elseif dependency.verdict(kind, row.OUTCOME[up.outcome]) ~= 'success' then
+    elseif row_decision.verdict(up, kind) ~= 'success' then
       impossible = true
     end
   end

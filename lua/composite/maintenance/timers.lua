@@ -148,8 +148,13 @@ local function expire_flows(c, limit)
   for _, flow_id in ipairs(ids) do
     redis.call('ZREM', index_key, flow_id)
     local flow_key = key.flow_core(c, flow_id)
-    local flow = record.read(flow_key, { 'public_flow_state' })
-    if flow and not flow_record.is_over(flow) then
+    local flow = record.read(flow_key, { 'public_flow_state', 'joins', 'finally_until', 'closed_at' })
+    local ends_all = flow and flow.finally_until and not flow.closed_at
+    if ends_all then redis.call('HSET', flow_key, 'finally_over', '1') end
+    if ends_all and flow_record.is_over(flow) then
+      run_stop.owe_all(c, flow_id)
+      run_stop.end_owed(c, flow_id, limit)
+    elseif flow and not flow_record.is_over(flow) then
       event_log.add(c, flow_id, 'flow_deadline')
       run_stop.stop(c, flow_id, flow_key, 'failed', 'outcome', 'expired',
         'failure_reason', 'the flow ran longer than its deadline', 'failure_category', 'timeout')

@@ -2,7 +2,7 @@
 
 -- An edge in the lists of a node, as graph_store reads them: the ordinal of the other node, low byte first, and flags.
 local EDGE_BYTES = 3
-local MAX_FLAGS, KIND_MASK, NO_KIND = 7, 4, 3
+local MAX_FLAGS, KIND_MASK, CASE, CASE_STEP = 7, 4, 3, 8
 
 -- Ordinals are 16 bits.
 local MAX_NODES = 65535
@@ -24,13 +24,14 @@ local function repeats(list)
   return nil
 end
 
--- What an edge counts by its flags: one more than they are. Those that are not here are none.
+-- What an edge counts by its flags: small numbers, so that sums stay exact. Flags that are not here are none.
 local WEIGHTS = {}
 for flags = 0, MAX_FLAGS do
-  if flags % KIND_MASK ~= NO_KIND then WEIGHTS[flags] = flags + 1 end
+  if flags % KIND_MASK ~= CASE then WEIGHTS[flags] = flags + 1 end
 end
+for n = 1, decision.MAX_CASES do WEIGHTS[CASE + n * CASE_STEP] = MAX_FLAGS + 1 + n end
 
--- The sums of the other nodes' ordinals in a list, and of their squares, each times the flags and one more, and the greatest. Nil and
+-- The sums of the other nodes' ordinals in a list, and of their squares, each times the weight of the flags, and the greatest. Nil and
 -- the error reply when the list is bad, or names a node twice.
 local function sum_up(what, list, ordinal)
   if #list % EDGE_BYTES ~= 0 then return nil, refuse(what .. ' must have entries of ' .. EDGE_BYTES .. ' bytes') end
@@ -57,7 +58,7 @@ local function sum_up(what, list, ordinal)
 end
 
 -- Adds the edges in the lists of a node to the totals of a part: how many there are, two sums, and the greatest ordinal. An edge adds
--- the same to the totals of both its ends: up * down and up^2 * down, each times its flags and one more. Nil, or the error reply.
+-- the same to the totals of both its ends: up * down and up^2 * down, each times the weight of its flags. Nil, or the error reply.
 local function add_edges(name, node, ordinal, part)
   local ups, downs = part.ups, part.downs
   if node.ups ~= '' then

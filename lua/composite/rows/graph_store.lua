@@ -15,9 +15,20 @@ graph_store.CHUNK = CHUNK
 -- An edge in the lists of a node: the other node's ordinal, and flags.
 local EDGE, EDGE_BYTES = '<HB', 3
 
--- Flags of an edge: its kind, and whether it carries the upstream's result, under the upstream's name.
+-- Flags of an edge: its kind in the lowest two bits, and CARRIES if it carries the upstream's result, under the upstream's name. An edge
+-- of the fourth kind is of a case of a condition, whose number is in the bits above, and carries nothing.
 local KINDS = { [0] = 'success_only', [1] = 'on_failure', [2] = 'always' }
-local KIND_MASK, CARRIES = 4, 4
+local CASE, CARRIES, CASE_STEP = 3, 4, 8
+
+-- The kinds of edges, and whether they carry results, by their flags.
+local KIND_OF, IS_CARRYING = {}, {}
+for flags = 0, #KINDS do
+  KIND_OF[flags], KIND_OF[flags + CARRIES] = KINDS[flags], KINDS[flags]
+  IS_CARRYING[flags], IS_CARRYING[flags + CARRIES] = false, true
+end
+for n = 1, decision.MAX_CASES do
+  KIND_OF[CASE + n * CASE_STEP], IS_CARRYING[CASE + n * CASE_STEP] = decision.kind(n), false
+end
 
 -- Where some fields of a node are in a chunk.
 local NAME, KIND, POLICY, TAGS, LIMITS = 1, 2, 8, 9, 17
@@ -106,10 +117,13 @@ end
 -- The i-th edge of a list: the ordinal of the other node, the kind, and whether it carries the result.
 function graph_store.edge(list, i)
   local ordinal, flags = struct.unpack(EDGE, list, (i - 1) * EDGE_BYTES + 1)
-  return ordinal, KINDS[flags % KIND_MASK], flags >= CARRIES
+  return ordinal, KIND_OF[flags], IS_CARRYING[flags]
 end
 
 function graph_store.edge_count(list) return #list / EDGE_BYTES end
+
+-- Edges that every success satisfies.
+local SATISFIED_BY_SUCCESS = { success_only = true, always = true }
 
 -- Nodes behind a node that are listed: as many as one completion resolves edges to.
 local MAX_LISTED = 128
@@ -120,7 +134,7 @@ local function list_successors(g, node)
   local successors, last = { count = count, names = {}, others = count < all }, node.ordinal
   for i = 1, count do
     local ordinal, kind, carries = graph_store.edge(node.downs, i)
-    if kind == 'on_failure' or ordinal <= last then return false end
+    if not SATISFIED_BY_SUCCESS[kind] or ordinal <= last then return false end
     last = ordinal
     successors[i], successors.names[i] = graph_store.node(g, ordinal), carries and node.name
   end
@@ -251,6 +265,22 @@ end
 -- The ordinals of nodes without upstreams, and of joins.
 function graph_store.roots(g) return ordinals(joined(g, 'o')) end
 function graph_store.joins(g) return ordinals(joined(g, 'j')) end
+
+-- Whether a node runs however its run ends.
+function graph_store.is_finally(node) return node.join ~= nil and string.sub(node.join, 1, 8) == 'finally ' end
+
+-- What the record of a run says of the joins of its graph, which has some.
+function graph_store.joins_text(g)
+  local text = g.joins_text
+  if not text then
+    text = '1'
+    for _, ordinal in ipairs(graph_store.joins(g)) do
+      if graph_store.is_finally(graph_store.node(g, ordinal)) then text = finally.JOINS end
+    end
+    g.joins_text = text
+  end
+  return text
+end
 
 -- The same of joins as a set.
 function graph_store.join_set(g)

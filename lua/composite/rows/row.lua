@@ -131,6 +131,9 @@ local function new_run(prefix, tag, id, nodes_key, count, flags, open, created, 
   }
 end
 
+-- The key of the hash with the results of a run.
+function row.results_key(run) return run.prefix .. ':flow:' .. run.tag .. ':' .. run.id .. ':results' end
+
 -- The key of the hash `more` of a run, which few calls need.
 function row.more_key(run)
   local more_key = run.more_key

@@ -104,12 +104,21 @@ function row_edges.release_left(c, flow_id)
   c.budget = before
 end
 
--- How the edges that lead on from a node stood when it was run again, in the field `kept_edges`: the outcome that they were told, how
--- many were, and when the node had ended, for each time. An edge that was satisfied then stays so, whatever the node comes to.
+-- Whether edges of the cases of a condition lead on from a node.
+local function decides(node)
+  for i = 1, graph_store.edge_count(node.downs) do
+    if decision.case_of_kind((select(2, graph_store.edge(node.downs, i)))) then return true end
+  end
+  return false
+end
+
+-- How the edges that lead on from a node stood when it was run again, in the field `kept_edges`: the outcome that they were told, with
+-- the number of the case of a condition behind it, how many were told, and when the node had ended, for each time. An edge that was satisfied then stays so, whatever the node comes to.
 local function keep_edges(r)
   if r.told == 0 or row_record.flag(r, row.UNTOLD) or not row.is_replayed(r.run) then return end
   local kept = record.read_node(r, { 'kept_edges' }).kept_edges
-  local entry = row.OUTCOME[r.outcome] .. ' ' .. number.text(r.told) .. ' ' .. number.text(r.ended)
+  local case = decides(graph_store.of_row(r)) and row_decision.case_of(r)
+  local entry = row.OUTCOME[r.outcome] .. (case and number.digits(case) or '') .. ' ' .. number.text(r.told) .. ' ' .. number.text(r.ended)
   record.set_node(r, 'kept_edges', kept and kept .. ',' .. entry or entry)
 end
 
@@ -119,8 +128,8 @@ local function kept_edges(r)
   local text = record.read_node(r, { 'kept_edges' }).kept_edges
   if not text then return nil end
   local kept = {}
-  for outcome, told, at in string.gmatch(text, '(%a+) (%d+) (%d+)') do
-    kept[#kept + 1] = { outcome = outcome, told = tonumber(told), at = tonumber(at) }
+  for outcome, case, told, at in string.gmatch(text, '(%a+)(%d*) (%d+) (%d+)') do
+    kept[#kept + 1] = { outcome = outcome, case = tonumber(case), told = tonumber(told), at = tonumber(at) }
   end
   return kept
 end
@@ -153,6 +162,8 @@ local function reopened_of(child, upstream)
   return entry.count, entry.satisfied
 end
 
+local function case_of_entry(entry) return entry.case end
+
 -- Whether an edge was satisfied before the node that it leads on from was run again. `kept` is of that node, `upstream` its ordinal,
 -- `place` that of the edge among its edges. What was known of a child's edges before a rerun reset it counts no more, and an edge that
 -- could not be satisfied stays so until the child is run again.
@@ -162,7 +173,9 @@ local function is_kept(kept, kind, upstream, place, child)
   local reset = tonumber(record.read_node(child, { 'edges_reset_at' }).edges_reset_at) or 0
   for i = known + 1, #kept do
     local entry = kept[i]
-    if place <= entry.told and entry.at > reset then return dependency.verdict(kind, entry.outcome) == 'success' end
+    if place <= entry.told and entry.at > reset then
+      return decision.verdict_by(kind, entry.outcome, case_of_entry, entry) == 'success'
+    end
   end
   return false
 end
@@ -215,7 +228,7 @@ end
 
 -- Adds the edges that lead on from an ended node to a wave, from the first that has not been resolved on, as far as the call's
 -- budget goes. Reports whether that is all of them.
-local function add_edges(c, wave, item, r, flow)
+local function add_edges(c, wave, item, r, flow, is_over)
   local downs = graph_store.of_row(r).downs
   local count = graph_store.edge_count(downs)
   local from = r.told
@@ -225,7 +238,8 @@ local function add_edges(c, wave, item, r, flow)
   load_named(r.run, downs, from + 1, to)
   for i = from + 1, to do
     local child, kind, carries = graph_store.edge(downs, i)
-    if not (replayed and is_resolved_for(row.at(r.run, child), kept, kind, r.ordinal, i)) then
+    local concerns = not is_over or graph_store.is_finally(graph_store.node(graph_store.of_run(r.run), child))
+    if concerns and not (replayed and is_resolved_for(row.at(r.run, child), kept, kind, r.ordinal, i)) then
       propagate.add_edge(c, wave, item, flow, {
         child_id = row.execution_id(r.run, child), upstream_id = item.execution_id, kind = kind, input_name = carries and item.node or '',
         upstream = r.ordinal,
@@ -252,13 +266,31 @@ function graph.on_last_end(c, execution_id)
   if r then tell_nobody(r) end
 end
 
+function finally.is_one(core_key)
+  local r = row.of_key(core_key)
+  return r ~= nil and graph_store.is_finally(graph_store.of_row(r))
+end
+
+-- The edges of a node that has ended in a run that is over: only what runs however it ends is told. Reports whether all of it is.
+local function tell_finally(c, wave, item, r, flow)
+  local count = graph_store.edge_count(graph_store.of_row(r).downs)
+  if flow.joins == finally.JOINS and r.told < count then
+    if not add_edges(c, wave, item, r, flow, true) then return false end
+    row_record.set_flag(r, row.UNTOLD, true)
+    row.touch(r)
+    return true
+  end
+  tell_nobody(r)
+  return true
+end
+
 -- The edges of an ended node with a row: see propagate.add_row_edges.
 function row_edges.add(c, wave, item)
   local r = row.of_key(key.exec_core(c, item.execution_id))
   if not r then return false end
   local flow = flow_record.read(c, item.flow_id)
   if flow.public_flow_state ~= 'open' then
-    tell_nobody(r)
+    if not tell_finally(c, wave, item, r, flow) then row_edges.postpone(c, item.execution_id) end
     return true
   end
   item.node = item.node or graph_store.of_row(r).name
@@ -277,13 +309,17 @@ function row_edges.drain(c, entry)
   -- One that runs again by now resolves all its edges when it ends.
   if not r or r.phase ~= 4 then return true end
   local flow = flow_record.read(c, run.id)
-  if flow.public_flow_state ~= 'open' then
+  local wave, is_over = propagate.new_wave(), flow.public_flow_state ~= 'open'
+  if is_over and flow.joins ~= finally.JOINS then
     tell_nobody(r)
     return true
   end
-  local wave = propagate.new_wave()
-  local item = { execution_id = entry, flow_id = run.id, outcome = row.OUTCOME[r.outcome], node = graph_store.of_row(r).name }
-  local all = add_edges(c, wave, item, r, flow)
+  local item = {
+    execution_id = entry, flow_id = run.id, outcome = row.OUTCOME[r.outcome], node = graph_store.of_row(r).name,
+    reason = row_decision.reason(r),
+  }
+  local all
+  if is_over then all = tell_finally(c, wave, item, r, flow) else all = add_edges(c, wave, item, r, flow) end
   propagate.resolve_wave(c, wave)
   return all
 end
@@ -309,7 +345,7 @@ function row_edges.count_open(r)
     local upstream, kind = graph_store.edge(ups, i)
     local up = row.at(r.run, upstream)
     if (up.phase ~= 4 or not row_edges.is_resolved(up, r.ordinal)
-      or waits and dependency.verdict(kind, row.OUTCOME[up.outcome]) ~= 'success') and not stays_satisfied(up, r, kind) then
+      or waits and row_decision.verdict(up, kind) ~= 'success') and not stays_satisfied(up, r, kind) then
       open = open + 1
     end
   end
@@ -365,7 +401,7 @@ function replay.reopen_row(c, execution_id)
   for i = 1, graph_store.edge_count(node.ups) do
     local upstream, kind = graph_store.edge(node.ups, i)
     local up = row.at(r.run, upstream)
-    local is_satisfied = up.phase == 4 and dependency.verdict(kind, row.OUTCOME[up.outcome]) == 'success'
+    local is_satisfied = up.phase == 4 and row_decision.verdict(up, kind) == 'success'
       or stays_satisfied(up, r, kind)
     if is_satisfied then satisfied[#satisfied + 1] = upstream else open = open + 1 end
     if not node.join then reopened[i] = reopened_entry(up, upstream, place_of(up, r.ordinal), is_satisfied) end
@@ -398,6 +434,7 @@ function row_edges.resolve_kept(c, flow_id, up_ordinal, down_ordinal)
   local node = graph_store.of_row(up)
   local item = {
     execution_id = row.execution_id(run, up_ordinal), flow_id = flow_id, outcome = row.OUTCOME[up.outcome], node = node.name,
+    reason = row_decision.reason(up),
   }
   local wave, flow = propagate.new_wave(), flow_record.read(c, flow_id)
   for i = 1, graph_store.edge_count(node.downs) do

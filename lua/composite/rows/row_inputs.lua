@@ -133,18 +133,16 @@ local function result_of_one(run)
   return is_set(text) and text or nil
 end
 
-local function results_key(run) return run.prefix .. ':flow:' .. run.tag .. ':' .. run.id .. ':results' end
-
 function results.write_row(core_key, text)
   local r = row.of_key(core_key)
   if not r then return false end
   local is_behind_row = r.run.count == 1 and write_one(r.run, text)
   if text and not is_behind_row then
-    redis.call('HSET', results_key(r.run), r.ordinal, text)
+    redis.call('HSET', row.results_key(r.run), r.ordinal, text)
   elseif is_behind_row and r.total <= 1 and not row.is_replayed(r.run) then
     return true -- there has been no other
   elseif r.started > 0 or graph_store.of_row(r).wait then
-    redis.call('HDEL', results_key(r.run), r.ordinal)
+    redis.call('HDEL', row.results_key(r.run), r.ordinal)
   end
   return true
 end
@@ -152,7 +150,7 @@ end
 function results.read_row(core_key)
   local r = row.of_key(core_key)
   if not r then return nil end
-  return r.run.count == 1 and result_of_one(r.run) or redis.call('HGET', results_key(r.run), r.ordinal)
+  return r.run.count == 1 and result_of_one(r.run) or redis.call('HGET', row.results_key(r.run), r.ordinal)
 end
 
 function policies.of_row(core_key)

@@ -72,7 +72,7 @@ function edge_state.ended_nodes(c, k, g, child_id)
     if dep.state == 'unsatisfied' and up.phase == 4 then
       ended[#ended + 1] = {
         k = { core = k.core, node_edge = { upstream = upstream } }, dep = dep,
-        outcome = dependency.verdict(kind, row.OUTCOME[up.outcome]),
+        outcome = row_decision.verdict(up, kind),
       }
     end
   end)

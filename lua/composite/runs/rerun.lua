@@ -54,6 +54,7 @@ end
 
 -- The run is open again, with all of the time that it may take.
 local function reopen_flow(c, flow_id, flow_key, flow)
+  if flow.joins == finally.JOINS then finally.forget(flow_key, flow) end
   graph.reopen_flow(c, flow_id, flow_key, flow)
   local deadline = number.finite(flow.deadline_at)
   if not deadline then return end

@@ -30,17 +30,18 @@ end
 function run_stop.end_owed(c, flow_id, limit)
   local pending_key = key.flow_pending_cancels(c, flow_id)
   local flow_key = key.flow_core(c, flow_id)
-  local flow = record.read(flow_key, { 'cancel_reason', 'cancelled_by', 'outcome', 'cancellation_policy' }) or {}
+  local flow = record.read(flow_key, { 'cancel_reason', 'cancelled_by', 'outcome', 'cancellation_policy', 'joins', 'finally_over' }) or {}
   local reason = flow.cancel_reason or ''
   local spares = flow.cancellation_policy == 'cancel_pending'
+  local has_more = flow.joins == finally.JOINS and not flow.finally_over
   local ended = 0
   local ids, more = owed_nodes(c, flow_id, flow_key, limit)
   for _, execution_id in ipairs(#ids < limit and redis.call('SPOP', pending_key, limit - #ids) or {}) do ids[#ids + 1] = execution_id end
   for _, execution_id in ipairs(ids) do
     local core_key = key.exec_core(c, execution_id)
     local core = record.read(core_key, terminal.END_FIELDS)
-    if core and core.lifecycle_phase ~= 'terminal' and not (spares and is_worked_on(core)) then
-      if flow.outcome == 'expired' then
+    if core and core.lifecycle_phase ~= 'terminal' and not (spares and is_worked_on(core)) and not (has_more and finally.is_one(core_key)) then
+      if flow.outcome == 'expired' or flow.finally_over then
         terminal.expire(c, execution_id, core_key, core, 'flow_deadline')
       else
         terminal.cancel(c, execution_id, core_key, core, reason, flow.cancelled_by or 'flow', { silent = true })
@@ -58,7 +59,7 @@ end
 
 -- A member whose flow is over gets no further attempt: ends it. Gives whether that is so.
 function run_stop.end_late(c, execution_id, core_key, core)
-  if not core.managed or not flow_record.is_over(flow_record.read(c, core.flow_id)) then return false end
+  if not core.managed or not finally.is_over(flow_record.read(c, core.flow_id), core_key) then return false end
   terminal.cancel(c, execution_id, core_key, record.read(core_key, terminal.END_FIELDS), 'flow is over', 'flow',
     { silent = true })
   return true

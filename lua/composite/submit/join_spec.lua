@@ -14,10 +14,14 @@ function join_spec.parse(name, text, upstreams)
     return refuse(name, 'on_satisfied must be cancel_remaining or let_run, got: ' .. on_satisfied)
   elseif upstreams < 1 then
     return refuse(name, 'a join needs upstreams')
-  elseif variant == 'any_of' then
-    return { variant = 'any_of', on_satisfied = on_satisfied, k = 0, expected = upstreams, n = upstreams }
+  elseif variant == 'any_of' or variant == 'any_failure' then
+    return { variant = variant, on_satisfied = on_satisfied, k = 0, expected = upstreams, n = upstreams }
+  elseif variant == 'finally' then
+    local within, wrong = number.count('node ' .. name .. ': k', k_text, 0)
+    if wrong then return nil, wrong end
+    return { variant = variant, on_satisfied = on_satisfied, k = within, expected = upstreams, n = upstreams }
   elseif variant ~= 'quorum' then
-    return refuse(name, 'policy_variant must be any_of or quorum, got: ' .. variant)
+    return refuse(name, 'policy_variant must be any_of, quorum, any_failure or finally, got: ' .. variant)
   end
   local k, err = number.whole('node ' .. name .. ': k', k_text)
   if err then return nil, err end

@@ -23,7 +23,7 @@ local function common_values(c, A, g, n)
     nil, nil, nil, nil, -- room for what most runs have besides
   }
   append(values, 'edge_count', g.head.edges)
-  append(values, 'joins', g.has_joins and '1' or '')
+  append(values, 'joins', g.has_joins and graph_store.joins_text(g) or '')
   if n.deadline_at then append(values, 'deadline_at', number.text(n.deadline_at)) end
   if n.start_at then append(values, 'start_at', number.text(n.start_at)) end
   append(values, 'creator_identity', A.creator_identity)

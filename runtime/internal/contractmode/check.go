@@ -35,6 +35,10 @@ func (c *contract) checkServable(ctx context.Context, g *flowgraph.Graph, tags [
 			return refuse(n.Name, featureSubFlows)
 		case n.Wait != nil && isTold(n.Wait.WaitText):
 			return refuse(n.Name, featureText)
+		case n.Finally != nil:
+			return refuse(n.Name, featureFinally)
+		case n.Join.Policy == flowgraph.JoinAnyFailure:
+			return refuse(n.Name, featureAnyFail)
 		case n.ScheduleToStart > 0:
 			return refuse(n.Name, featureStart)
 		}

@@ -60,11 +60,15 @@ const (
 	featureText     = "texts and schemas of waits (activity.Title, Question, Audience, AnswerSchema)"
 	featureRetain   = "retention of flows (flow.Retention)"
 	featureFair     = "fairness (flow.FairBy)"
+	featureBranches = "conditions (flow.When, flow.Switch)"
+	featureFinally  = "nodes that run however a run ends (flow.Finally)"
+	featureAnyFail  = "compensation of several nodes (flow.OnAnyFailure)"
 )
 
 // memberFeatures names the features of members of definitions.
 var memberFeatures = map[string]string{
 	"budgets": featureBudgets, "limits": featureLimits, "keep_ms": featureRetain, "fair_by": featureFair,
+	"condition": featureBranches, "when": featureBranches, "finally": featureFinally,
 }
 
 // Features is what contract mode does and refuses. The table of docs/operations/contract-mode.md is this one.
@@ -141,6 +145,9 @@ var Features = []Feature{
 	{"waits of all runs (Waits, ReceivedSignals)", Refused, "the contract has no index of them", ""},
 	{featureMaps, Refused, "executions have no child runs", ""},
 	{featureSubFlows, Refused, "executions have no child runs", ""},
+	{featureBranches, Refused, "edges have no cases", ""},
+	{featureFinally, Refused, "nothing of a flow starts after its end", ""},
+	{featureAnyFail, Refused, "no policy of edge groups waits for all and needs one", ""},
 	{featureBudgets, Refused, "flows have no budgets; those of package admin count", ""},
 	{featureLimits, Refused, "executions have no limits; quotas of package admin count", ""},
 	{featureStart, Refused, "no index of the contract is ordered by them", ""},

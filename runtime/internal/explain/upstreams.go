@@ -24,7 +24,7 @@ func Upstreams(e why.Explanation, spec *flowgraph.Node, succeeded, ended func(st
 		e.Reason, e.Sentence = why.Settling, "waits for what its upstreams have told"
 		return e
 	}
-	if spec.Join.Policy == flowgraph.JoinAll {
+	if !spec.Join.Policy.Tolerates() {
 		e.Sentence = "waits for " + listed(e.Names)
 		return e
 	}

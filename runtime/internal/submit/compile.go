@@ -195,6 +195,9 @@ func (c *CompiledFlow) compileEdges() {
 				flags |= edgeCarries
 			}
 			from := c.nodeNumbers[up.Node]
+			if up.Kind == flowgraph.WhenCase {
+				flags = caseFlags(&c.Graph.Nodes[from-1], up)
+			}
 			c.Nodes[i].Ups = append(binary.LittleEndian.AppendUint16(c.Nodes[i].Ups, uint16(from)), flags)
 			upstream := &c.Nodes[from-1]
 			upstream.Downs = append(binary.LittleEndian.AppendUint16(upstream.Downs, uint16(i+1)), flags)

@@ -12,7 +12,11 @@ func compileJoin(n *flowgraph.Node) string {
 	if n.Join.Policy == flowgraph.JoinAll {
 		return ""
 	}
-	return fmt.Sprintf("%s %s %d", n.Join.Policy, onSatisfied(n), n.Join.Needed)
+	needed := int64(n.Join.Needed)
+	if n.Finally != nil {
+		needed = n.Finally.Within.Milliseconds()
+	}
+	return fmt.Sprintf("%s %s %d", n.Join.Policy, onSatisfied(n), needed)
 }
 
 func onSatisfied(n *flowgraph.Node) string {

@@ -25,6 +25,8 @@ type StoredPolicy struct {
 	Input       json.RawMessage `json:"input,omitempty"`
 	Stream      *storedStream   `json:"stream_policy,omitempty"`
 	Child       *StoredChild    `json:"child,omitempty"`
+	// Condition is set for nodes that decide which branches run.
+	Cases *StoredCases `json:"cases,omitempty"`
 }
 
 // storedStream bounds the frames of each attempt, by the engine.
@@ -60,6 +62,7 @@ func encodePolicy(n *flowgraph.Node) ([]byte, error) {
 		MaxReclaims: maxReclaims,
 		StartMS:     n.StartToClose.Milliseconds(),
 		HeartbeatMS: n.HeartbeatTimeout.Milliseconds(),
+		Cases:       storedCases(n),
 	}
 	if n.Wait == nil {
 		p.Input = n.EncodeInput()
@@ -99,6 +102,7 @@ type NodePlan struct {
 	Heartbeat    time.Duration
 	Input        *flowgraph.Expr // nil: the execution has a payload of its own
 	Child        *StoredChild    // nil: the execution runs an activity
+	Cases        *StoredCases    // nil: the result is that of the activity
 }
 
 // DecodePolicy decodes a policy document. Without one, the plan has no timeouts and the JSON codec.
@@ -114,7 +118,7 @@ func DecodePolicy(data []byte) (NodePlan, error) {
 	if p.Codec != "" {
 		plan.codec = p.Codec
 	}
-	plan.Child = p.Child
+	plan.Child, plan.Cases = p.Child, p.Cases
 	plan.StartToClose = time.Duration(p.StartMS) * time.Millisecond
 	plan.Heartbeat = time.Duration(p.HeartbeatMS) * time.Millisecond
 	if len(p.Input) > 0 {

@@ -150,10 +150,13 @@ func (r *RunNodes) InScope(scope RerunScope) ([]enginecore.ExecutionID, error) {
 		if !slices.ContainsFunc(r.nodes, func(n runNode) bool { return n.name == scope.Node }) {
 			return nil, fmt.Errorf("%w: %q", engine.ErrUnknownNode, scope.Node)
 		}
-		newDependents(r).add(chosen, []string{scope.Node}, func(*runNode, *flowgraph.Node) bool { return true })
+		d := newDependents(r)
+		d.add(chosen, []string{scope.Node}, func(*runNode, *flowgraph.Node) bool { return true })
+		d.addFinally(chosen)
 	case scope.Mode == RerunFailed:
 		d := newDependents(r)
 		d.add(chosen, d.failed(), dependsOnFailure)
+		d.addFinally(chosen)
 	default:
 		return nil, fmt.Errorf("%w: %q is no scope", engine.ErrNothingToRerun, scope.Mode)
 	}
@@ -172,7 +175,7 @@ func (r *RunNodes) InScope(scope RerunScope) ([]enginecore.ExecutionID, error) {
 // dependsOnFailure reports whether a node has to be run again with an upstream that had not succeeded or is run again.
 // One that completed because its join tolerated the failure has not.
 func dependsOnFailure(n *runNode, spec *flowgraph.Node) bool {
-	tolerated := spec.Join.Policy != flowgraph.JoinAll && n.state == enginecore.PublicCompleted
+	tolerated := spec.Join.Policy.Tolerates() && n.state == enginecore.PublicCompleted
 	return !tolerated
 }
 
@@ -182,6 +185,8 @@ type dependents struct {
 	specs       map[string]*flowgraph.Node
 	downstreams map[string][]string
 	result      string // the node whose result is the run's
+	// finally are the nodes that run however the run ends: each time it does.
+	finally []string
 }
 
 func newDependents(r *RunNodes) *dependents {
@@ -199,11 +204,25 @@ func newDependents(r *RunNodes) *dependents {
 	for i := range r.graph.Nodes {
 		n := &r.graph.Nodes[i]
 		d.specs[n.Name] = n
+		if n.Finally != nil {
+			d.finally = append(d.finally, n.Name)
+			continue
+		}
 		for _, up := range n.Upstreams {
 			d.downstreams[up.Node] = append(d.downstreams[up.Node], n.Name)
 		}
 	}
 	return d
+}
+
+// addFinally adds the nodes that run however the run ends to others that are chosen.
+func (d *dependents) addFinally(chosen map[string]bool) {
+	if len(chosen) == 0 {
+		return
+	}
+	for _, name := range d.finally {
+		chosen[name] = d.nodes[name] != nil
+	}
 }
 
 // failed lists the nodes that did not succeed and whose success matters.

@@ -138,6 +138,29 @@ func ReadFailures(
 	}
 }
 
+// ReadFailureOf returns the earliest failure of those nodes of a run that are among the ones asked for; nil if none of
+// them failed.
+func ReadFailureOf(
+	ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, among func(node string) bool,
+) (*NodeFailure, error) {
+	var first *NodeFailure
+	call := enginerpc.FlowFailuresCall{Partition: p, FlowID: id, Limit: failuresPage}
+	for {
+		reply, err := s.Backend.FlowFailures(ctx, call)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range reply.Failures {
+			if n := readFailure(f); among(n.Node) && (first == nil || n.At.Before(first.At)) {
+				first = &n
+			}
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			return first, nil
+		}
+	}
+}
+
 func readFailure(f enginerpc.FlowFailure) NodeFailure {
 	n := NodeFailure{Node: f.Node, Outcome: f.Outcome, At: f.EndedAt, Attempts: int(f.Attempts), Tolerated: f.Tolerated}
 	n.Reason, n.Category = engine.PlainFailure(f.Reason, f.Category)

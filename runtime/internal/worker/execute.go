@@ -77,6 +77,9 @@ func (t *Task) execute(ctx context.Context) ([]byte, error) {
 	if err := e.checkSuspension(err); err != nil {
 		return nil, err
 	}
+	if err == nil && plan.Cases != nil {
+		result, err = plan.Cases.Decide(t.claimed.Node, result)
+	}
 	if err == nil {
 		err = t.checkResult(result)
 	}
@@ -205,6 +208,9 @@ func (t *Task) input(ctx context.Context, plan submit.NodePlan) ([]byte, error) 
 		if err := t.readInputs(ctx, results); err != nil {
 			return nil, err
 		}
+	}
+	if err := t.addFailures(ctx, *plan.Input, results); err != nil {
+		return nil, err
 	}
 	input, err := plan.Input.Resolve(t.claimed.FlowInput, results)
 	if err != nil {

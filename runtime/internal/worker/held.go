@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // HeldTask is a task that the program settles by its methods, in place of a function of an activity. Run.hold makes one
@@ -17,6 +18,8 @@ type HeldTask struct {
 	task  *Task
 	run   *Run
 	input []byte
+	// cases are those of a condition; nil for other tasks.
+	cases *submit.StoredCases
 	// ctx ends with the lease or at the time limits of the attempt. It carries view, so that the functions of package
 	// activity work with it.
 	ctx  context.Context
@@ -101,7 +104,7 @@ func (s *Run) prepare(ctx context.Context, t *Task) (h *HeldTask, end func(), er
 	if err := t.journal.read(ctx, &t.attempt); err != nil {
 		return nil, nil, err
 	}
-	h = &HeldTask{task: t, run: s, input: input, asked: make(chan struct{}, 1)}
+	h = &HeldTask{task: t, run: s, input: input, cases: plan.Cases, asked: make(chan struct{}, 1)}
 	limits := t.limits(plan)
 	ctx, cancel := limits.context(ctx)
 	h.view = &execution{

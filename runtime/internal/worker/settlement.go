@@ -149,8 +149,15 @@ func (h *HeldTask) settleError(err error) error {
 	return err
 }
 
-// Complete commits a result.
+// Complete commits a result; that of a condition is the JSON text of a case.
 func (h *HeldTask) Complete(ctx context.Context, result []byte) error {
+	if h.cases != nil {
+		decision, err := h.cases.Decide(h.task.claimed.Node, result)
+		if err != nil {
+			return fmt.Errorf("%w: %w", engine.ErrInvalid, err)
+		}
+		result = decision
+	}
 	if err := h.task.checkResult(result); err != nil {
 		return err
 	}

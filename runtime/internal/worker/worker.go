@@ -119,7 +119,7 @@ func (w *Worker) Register(handlers []activity.Handler) error {
 			continue
 		}
 		for _, name := range append([]string{h.Name()}, h.Aliases()...) {
-			if other := w.handlers[name]; other != nil && other != h {
+			if other := w.handlers[name]; other != nil && other != h && !isSame(h, other) {
 				faults = append(faults, fmt.Errorf("%w: activity name %q is taken by another activity, %q",
 					engine.ErrInvalid, name, other.Name()))
 				continue
@@ -128,6 +128,12 @@ func (w *Worker) Register(handlers []activity.Handler) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// isSame reports whether two activities decide a condition of a flow by the same function.
+func isSame(h, other activity.Handler) bool {
+	same, ok := h.(interface{ SameAs(activity.Handler) bool })
+	return ok && same.SameAs(other)
 }
 
 // kinds returns the text that a claim carries to name the activities that this worker can run.

@@ -1,0 +1,17 @@
+package flowtest
+
+import (
+	"context"
+
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+)
+
+// Decide makes a condition of a flow take a case, whatever its function says, from the next decision on: "true" or
+// "false" for a condition of flow.When, the name of a case or "default" for one of flow.Switch. With a name that is no
+// case the condition fails. A test whose flows do not have the condition fails at its end.
+func (t *T) Decide(flowName, condition, caseName string) {
+	t.Helper()
+	t.FakeName(flowgraph.ConditionActivity(flowName, condition), func(context.Context, []byte) (any, error) {
+		return caseName, nil
+	})
+}

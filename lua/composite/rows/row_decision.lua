@@ -1,0 +1,12 @@
+-- The decisions of conditions with rows.
+
+-- The number of the case that the result of a condition decides; nil without one.
+function row_decision.case_of(r) return decision.number_in(redis.call('HGET', row.results_key(r.run), r.ordinal)) end
+
+-- The condition for which a node was skipped; nil for others.
+function row_decision.reason(r)
+  return row.OUTCOME[r.outcome] == 'skipped' and record.read_node(r, { 'failure_reason' }).failure_reason or nil
+end
+
+-- What an ended node with a row amounts to for an edge of a kind that leads on from it.
+function row_decision.verdict(up, kind) return decision.verdict_by(kind, row.OUTCOME[up.outcome], row_decision.case_of, up) end

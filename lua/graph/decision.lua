@@ -1,0 +1,73 @@
+-- Decisions: the results of condition nodes, {"case":"<name>","number":<n>}. An edge of the kind case_<n> that leads on from such a
+-- node is satisfied when its n-th case was decided; one of another case is not, and the node behind it is skipped.
+
+-- Cases of one condition: the number of a case has five bits in the flags of an edge.
+decision.MAX_CASES = 31
+
+-- The numbers of cases by the kinds of edges, and the reverse.
+local NUMBERS, KINDS = {}, {}
+for n = 1, decision.MAX_CASES do
+  KINDS[n] = 'case_' .. n
+  NUMBERS[KINDS[n]] = n
+end
+
+-- The kind of the edges of the n-th case.
+function decision.kind(n) return KINDS[n] end
+
+-- The number of the case that an edge of a kind is of; nil for other kinds.
+function decision.case_of_kind(kind) return NUMBERS[kind] end
+
+-- Whether edges of a kind are satisfied by something else than every success.
+function decision.has_verdict(kind) return dependency.SATISFYING[kind] ~= nil or NUMBERS[kind] ~= nil end
+
+-- The number of the case that a result decides; nil for another result, and without one.
+function decision.number_in(text)
+  return text and tonumber(string.match(text, '"number":(%d+)}$')) or nil
+end
+
+-- What an ended upstream amounts to for an edge of a managed flow, as dependency.verdict gives it. `number_of` gives the case that was
+-- decided, and is asked for edges of cases only.
+function decision.verdict_by(kind, outcome, number_of, ...)
+  local wanted = NUMBERS[kind]
+  if not wanted or outcome ~= 'success' then return dependency.verdict(kind, outcome) end
+  return number_of(...) == wanted and 'success' or 'skipped'
+end
+
+-- The result of an execution, which the call may have brought.
+local function result_of(c, execution_id)
+  return c.completed and c.completed[execution_id] or results.read(c, execution_id)
+end
+
+local function number_of(c, upstream_id) return decision.number_in(result_of(c, upstream_id)) end
+
+-- The same of an upstream by its id.
+function decision.verdict(c, kind, outcome, upstream_id)
+  return decision.verdict_by(kind, outcome, number_of, c, upstream_id)
+end
+
+-- The case of an ended node, for all of its edges: `item` is that of a wave.
+local function number_of_item(c, item)
+  local known = item.case_number
+  if known == nil then
+    known = number_of(c, item.execution_id) or false
+    item.case_number = known
+  end
+  return known
+end
+
+-- The same of an item of a wave.
+function decision.verdict_of_item(c, kind, item) return decision.verdict_by(kind, item.outcome, number_of_item, c, item) end
+
+-- Why an edge is not satisfied whose upstream has decided for another case, "condition <node> of node <upstream> is <case>", or was
+-- skipped for such a reason itself. Nil for other edges.
+function decision.reason(c, kind, item)
+  if item.outcome == 'skipped' then return item.reason end
+  if not NUMBERS[kind] or item.outcome ~= 'success' then return nil end
+  if item.case_reason then return item.case_reason end
+  local name = string.match(result_of(c, item.execution_id) or '', '^{"case":"([^"]*)"') or '?'
+  local node = record.value(key.exec_core(c, item.execution_id), 'node') or item.execution_id
+  local upstream_id = adjacency.upstream(c, item.flow_id, item.execution_id)[1]
+  local upstream = upstream_id and record.value(key.exec_core(c, upstream_id), 'node')
+  item.case_reason = 'condition ' .. node .. ' of ' .. (upstream and 'node ' .. upstream or 'the input') .. ' is ' .. name
+  return item.case_reason
+end

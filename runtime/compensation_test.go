@@ -1,0 +1,120 @@
+package runtime_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// undoing is an activity that keeps the failures that it gets.
+func undoing() (*activity.Activity[flow.Failure, string], chan flow.Failure) {
+	seen := make(chan flow.Failure, 8)
+	return activity.New("undo", func(_ context.Context, f flow.Failure) (string, error) {
+		seen <- f
+		return "undone", nil
+	}), seen
+}
+
+func TestOnAnyFailureWaitsForAllAndRunsForOne(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		undo, seen := undoing()
+		b.Worker(t, []activity.Handler{c.act, undo}, runtime.WorkerConfig{Concurrency: 8})
+		f := flow.New[none, string]("saga")
+		refs := c.nodes(f, "fail", "gate", "ok")
+		flow.Node(f, "undo", undo, flow.FailureOf(refs[0], refs[1], refs[2]), flow.OnAnyFailure(refs[0], refs[1], refs[2]))
+		flow.Return(f, flow.Node(f, "end", c.act, flow.Const("ok"), flow.AfterEach(refs)))
+		run := startOf(t, b, f)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if got := states(t, run); got["a"] != runtime.NodeFailed || got["c"] != runtime.NodeSucceeded || got["b"] != runtime.NodeActive {
+				return "not all have ended"
+			}
+			return ""
+		})
+		d, err := run.Describe(enginetest.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, "waits for b", node(t, d, "undo").Why, "what still runs could do more that is to be undone")
+		close(c.gate)
+		_, err = run.Result(enginetest.Context(t))
+		var failed *runtime.RunError
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, "a", failed.Node)
+		require.Equal(t, flow.Failure{Node: "a", Outcome: flow.Failed, Reason: "on purpose", Category: failed.Category}, <-seen)
+		require.Equal(t, map[string]runtime.NodeState{
+			"a": runtime.NodeFailed, "b": runtime.NodeSucceeded, "c": runtime.NodeSucceeded, "undo": runtime.NodeSucceeded,
+			"end": runtime.NodeSkipped,
+		}, states(t, run))
+		b.Settle(t)
+	})
+}
+
+func TestOnAnyFailureIsSkippedWithoutOne(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		undo, seen := undoing()
+		b.Worker(t, []activity.Handler{c.act, undo}, runtime.WorkerConfig{Concurrency: 8})
+		f := flow.New[none, string]("saga")
+		refs := c.nodes(f, "ok", "ok", "fail", "ok")
+		flow.Node(f, "undo", undo, flow.FailureOf(refs[0], refs[1]), flow.OnAnyFailure(refs[0], refs[1]))
+		// A failure that a join makes up for stays tolerated, although the other join is impossible.
+		flow.Return(f, flow.Node(f, "any", c.act, flow.AnyOf(refs[2], refs[3]), flow.LetRun()))
+		run := startOf(t, b, f)
+		_, err := run.Result(enginetest.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, runtime.NodeSkipped, states(t, run)["undo"])
+		require.Empty(t, seen)
+		b.Settle(t)
+	})
+}
+
+// A compensation that fails is in the error of the run; a rerun of what has failed takes it back.
+func TestFailureOfTheCompensation(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		b.Worker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
+		f := flow.New[none, string]("saga")
+		refs := c.nodes(f, "ok", "fail")
+		undo := flow.Node(f, "undo", c.act, flow.Const("fail"), flow.OnAnyFailure(refs[0], refs[1]))
+		flow.Return(f, flow.Node(f, "tell", c.act, flow.Const("ok"), flow.OnFailure(undo)))
+		run := startOf(t, b, f)
+		_, err := run.Result(enginetest.Context(t))
+		var failed *runtime.RunError
+		require.ErrorAs(t, err, &failed)
+		require.Len(t, failed.Failures, 2)
+		require.Equal(t, []string{"b", "undo"}, []string{failed.Failures[0].Node, failed.Failures[1].Node})
+		require.NoError(t, run.Rerun(enginetest.Context(t), runtime.RerunFailed()))
+		_, err = run.Result(enginetest.Context(t))
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, runtime.NodeSucceeded, states(t, run)["tell"])
+		b.Settle(t)
+	})
+}
+
+// A node that cleans up gets the failure, or the zero value when there was none.
+func TestFailureOfWithAlways(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		undo, seen := undoing()
+		b.Worker(t, []activity.Handler{c.act, undo})
+		for _, way := range []string{"ok", "fail"} {
+			f := flow.New[none, string]("cleaning-" + way)
+			step := c.nodes(f, way)[0]
+			flow.Return(f, flow.Node(f, "clean", undo, flow.FailureOf(step), flow.Always(step)))
+			run := startOf(t, b, f)
+			_, _ = run.Result(enginetest.Context(t))
+			got := <-seen
+			require.Equal(t, map[string]string{"ok": "", "fail": "a"}[way], got.Node)
+		}
+		b.Settle(t)
+	})
+}

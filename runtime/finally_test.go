@@ -1,0 +1,178 @@
+package runtime_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// eventuallyState waits until a node of a run has a state.
+func eventuallyState(t *testing.T, run *runtime.Run[string], name string, want runtime.NodeState) {
+	t.Helper()
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		if got := states(t, run)[name]; got != want {
+			return name + " is " + string(got)
+		}
+		return ""
+	})
+}
+
+func TestFinallyRunsAfterEverythingElse(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		b.Worker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
+		f := flow.New[none, string]("tidy")
+		flow.Node(f, "release", c.act, flow.Const("ok"), flow.Finally(time.Minute))
+		refs := c.nodes(f, "ok", "gate")
+		flow.Return(f, flow.Node(f, "end", c.act, flow.Const("ok"), flow.AfterEach(refs[:1])))
+		run := startOf(t, b, f)
+		eventuallyState(t, run, "end", runtime.NodeSucceeded)
+		require.Equal(t, runtime.NodeWaitingChildren, states(t, run)["release"])
+		close(c.gate)
+		result, err := run.Result(enginetest.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, "end", result)
+		require.Equal(t, runtime.NodeSucceeded, states(t, run)["release"])
+		d, err := run.Describe(enginetest.Context(t))
+		require.NoError(t, err)
+		require.False(t, node(t, d, "release").StartedAt.Before(node(t, d, "b").CompletedAt))
+		b.Settle(t)
+	})
+}
+
+// A failure of such a node fails the run; one that a join makes up for stays tolerated beside it.
+func TestFinallyThatFails(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		b.Worker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
+		for _, way := range []string{"ok", "fail"} {
+			f := flow.New[none, string]("tidy-" + way)
+			refs := c.nodes(f, "fail", "ok")
+			flow.Return(f, flow.Node(f, "any", c.act, flow.AnyOf(refs...), flow.LetRun()))
+			flow.Node(f, "release", c.act, flow.Const(way), flow.Finally(0))
+			run := startOf(t, b, f)
+			_, err := run.Result(enginetest.Context(t))
+			if way == "ok" {
+				require.NoError(t, err)
+				continue
+			}
+			var failed *runtime.RunError
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, "release", failed.Node)
+		}
+		b.Settle(t)
+	})
+}
+
+// Siblings that a join has no use for are cancelled, although what runs in the end waits for them, too.
+func TestFinallyNeedsNoSiblings(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		b.Worker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
+		f := flow.New[none, string]("tidy")
+		refs := c.nodes(f, "ok-then", "hang")
+		flow.Return(f, flow.Node(f, "any", c.act, flow.AnyOf(refs...)))
+		flow.Node(f, "release", c.act, flow.Const("ok"), flow.Finally(0))
+		run := startOf(t, b, f)
+		_, err := run.Result(enginetest.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, map[string]runtime.NodeState{
+			"a": runtime.NodeSucceeded, "b": runtime.NodeCancelled, "any": runtime.NodeSucceeded, "release": runtime.NodeSucceeded,
+		}, states(t, run))
+		b.Settle(t)
+	})
+}
+
+func TestFinallyAfterACancel(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		release := activity.New("release", func(_ context.Context, f flow.Failure) (string, error) { return f.Node, nil })
+		b.KeepingWorker(t, []activity.Handler{c.act, release}, runtime.WorkerConfig{Concurrency: 8})
+		f := flow.New[none, string]("tidy")
+		refs := c.nodes(f, "ok", "hang")
+		behind := flow.Node(f, "behind", c.act, flow.Const("ok"), flow.AfterEach(refs))
+		flow.Node(f, "undo", c.act, flow.Const("ok"), flow.OnFailure(behind))
+		flow.Node(f, "release", release, flow.FailureOf(refs[0], refs[1], behind), flow.Finally(time.Minute))
+		flow.Return(f, behind)
+		run := startOf(t, b, f)
+		eventuallyState(t, run, "a", runtime.NodeSucceeded)
+		eventuallyState(t, run, "b", runtime.NodeActive)
+		<-c.hangs
+		require.NoError(t, run.Cancel(enginetest.Context(t), "enough"))
+		_, err := run.Result(enginetest.Context(t))
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		want := map[string]runtime.NodeState{
+			"a": runtime.NodeSucceeded, "b": runtime.NodeCancelled, "behind": runtime.NodeCancelled, "undo": runtime.NodeCancelled,
+			"release": runtime.NodeSucceeded,
+		}
+		require.Equal(t, want, states(t, run))
+		<-c.stopped
+
+		// Another end is another time to clean up.
+		require.NoError(t, run.Rerun(enginetest.Context(t), runtime.RerunFailed()))
+		eventuallyState(t, run, "b", runtime.NodeActive)
+		require.NoError(t, run.Cancel(enginetest.Context(t), "enough"))
+		_, err = run.Result(enginetest.Context(t))
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		require.Equal(t, want, states(t, run))
+		d, err := run.Describe(enginetest.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, 1, node(t, d, "release").Replays)
+		b.Settle(t)
+	})
+}
+
+func TestFinallyAfterTheDeadline(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		b.KeepingWorker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
+		f := flow.New[none, string]("tidy", flow.Deadline(100*time.Millisecond))
+		refs := c.nodes(f, "hang")
+		flow.Node(f, "release", c.act, flow.Const("ok"), flow.Finally(time.Minute))
+		flow.Return(f, refs[0])
+		run := startOf(t, b, f)
+		_, err := run.Result(enginetest.Context(t))
+		require.ErrorIs(t, err, runtime.ErrRunExpired)
+		require.Equal(t, map[string]runtime.NodeState{"a": runtime.NodeExpired, "release": runtime.NodeSucceeded}, states(t, run))
+		b.Settle(t)
+	})
+}
+
+// What runs in the end has a deadline of its own, after a success and after a cancel.
+func TestDeadlineOfFinally(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		b.KeepingWorker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
+		for _, way := range []string{"ok", "gate"} {
+			f := flow.New[none, string]("tidy-" + way)
+			refs := c.nodes(f, way)
+			flow.Node(f, "release", c.act, flow.Const("hang"), flow.Finally(100*time.Millisecond))
+			flow.Return(f, refs[0])
+			run := startOf(t, b, f)
+			want := runtime.ErrRunExpired
+			if way == "gate" {
+				want = runtime.ErrRunCancelled
+				eventuallyState(t, run, "a", runtime.NodeActive)
+				require.NoError(t, run.Cancel(enginetest.Context(t), "enough"))
+			}
+			_, err := run.Result(enginetest.Context(t))
+			require.ErrorIs(t, err, want)
+			require.Equal(t, runtime.NodeExpired, states(t, run)["release"])
+			<-c.stopped
+		}
+		b.Settle(t)
+	})
+}

@@ -1,0 +1,38 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// addFailures adds the failures that an input takes to results. Inputs without failures cost no call.
+func (t *Task) addFailures(ctx context.Context, input flowgraph.Expr, results map[string][]byte) error {
+	for _, e := range input.Failures() {
+		var first *submit.NodeFailure
+		among := func(node string) bool { return slices.Contains(e.Nodes, node) }
+		err := t.retryUntilKnown(ctx, func() (err error) {
+			first, err = submit.ReadFailureOf(ctx, t.run.session, t.shard.Partition, t.claimed.FlowID, among)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("read the failure that node %s takes: %w", t.claimed.Node, err)
+		}
+		if first == nil {
+			continue
+		}
+		value, err := json.Marshal(flow.Failure{
+			Node: first.Node, Outcome: flow.Outcome(first.Outcome), Category: first.Category, Reason: first.Reason,
+		})
+		if err != nil {
+			return fmt.Errorf("the failure that node %s takes: %w", t.claimed.Node, err)
+		}
+		results[e.FailureKey()] = value
+	}
+	return nil
+}
