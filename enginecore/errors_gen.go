@@ -51,8 +51,8 @@ const (
 	// ff_promote_blocked_to_eligible, ff_add_execution_to_flow, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution, ffx_find_node, ffx_claim_granted,
 	// ffx_set_priority, ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step,
-	// ffx_open_waitpoint, ffx_signal_node, ffx_end_wait, ffx_read_waitpoint, ffx_rerun, ffx_read_inputs,
-	// ffx_cancel_node, ffx_link_child, ffx_await_child.
+	// ffx_open_waitpoint, ffx_signal_node, ffx_move_timer, ffx_end_wait, ffx_read_waitpoint, ffx_rerun,
+	// ffx_read_inputs, ffx_cancel_node, ffx_link_child, ffx_await_child.
 	ErrExecutionNotFound Code = "execution_not_found"
 	// ErrExecutionNotInEligibleSet comes from ff_issue_claim_grant.
 	ErrExecutionNotInEligibleSet Code = "execution_not_in_eligible_set"
@@ -63,7 +63,7 @@ const (
 	ErrExecutionNotLeaseable Code = "execution_not_leaseable"
 	// ErrExecutionNotReclaimable comes from ff_reclaim_execution, ff_issue_reclaim_grant.
 	ErrExecutionNotReclaimable Code = "execution_not_reclaimable"
-	// ErrExecutionNotSuspended comes from ff_resume_execution, ffx_end_wait.
+	// ErrExecutionNotSuspended comes from ff_resume_execution, ffx_move_timer, ffx_end_wait.
 	ErrExecutionNotSuspended Code = "execution_not_suspended"
 	// ErrExecutionNotTerminal comes from ff_replay_execution, ffx_rerun. Details: node.
 	ErrExecutionNotTerminal Code = "execution_not_terminal"
@@ -81,8 +81,8 @@ const (
 	ErrFlowIDConflict Code = "flow_id_conflict"
 	// ErrFlowNotFound comes from ff_set_flow_tags, ff_stage_dependency_edge, ff_set_edge_group_policy,
 	// ff_add_execution_to_flow, ff_cancel_flow, ffx_find_node, ffx_set_priority, ffx_pause_flow,
-	// ffx_resume_flow, ffx_signal_node, ffx_list_waitpoints, ffx_rerun, ffx_describe_flow,
-	// ffx_flow_result, ffx_flow_failures, ffx_move_start, ffx_cancel_flow.
+	// ffx_resume_flow, ffx_signal_node, ffx_move_timer, ffx_list_waitpoints, ffx_rerun,
+	// ffx_describe_flow, ffx_flow_result, ffx_flow_failures, ffx_move_start, ffx_cancel_flow.
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrFlowNotPublished comes from ffx_read_published.
 	ErrFlowNotPublished Code = "flow_not_published"
@@ -124,16 +124,16 @@ const (
 	// ff_check_admission_and_record, ffx_read_graph, ffx_put_graph, ffx_submit, ffx_claim_granted,
 	// ffx_set_priority, ffx_claim, ffx_grant_next, ffx_pause, ffx_resume, ffx_renew, ffx_complete,
 	// ffx_complete_many, ffx_fail, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal,
-	// ffx_signal_node, ffx_signal, ffx_end_wait, ffx_list_waitpoints, ffx_list_waits, ffx_read_waitpoint,
-	// ffx_save_bulk_job, ffx_project_flows, ffx_list_nodes, ffx_rerun, ffx_count_runs, ffx_list_runs,
-	// ffx_describe_flow, ffx_read_values, ffx_flow_failures, ffx_read_events, ffx_move_start,
-	// ffx_cancel_flow, ffx_trim, ffx_link_child, ffx_await_child, ffx_child_ended, ffx_read_results,
-	// ffx_admit, ffx_verify_admissions, ffx_hold_places, ffx_exchange, ffx_set_quota,
-	// ffx_set_budget_gates, ffx_verify_budget_use, ffx_budget_done, ffx_use_budget, ffx_set_budget,
-	// ffx_write_schedule, ffx_read_schedule, ffx_delete_schedule, ffx_audit, ffx_read_audit,
-	// ffx_report_worker, ffx_read_builds, ffx_count_members, ffx_reconcile_quotas, ffx_drop_admissions,
-	// ffx_reconcile_budgets, ffx_reconcile, ffx_reconcile_edges, ffx_check_keys, ffx_reconcile_siblings,
-	// ffx_tick, ffx_keep. Details: message.
+	// ffx_signal_node, ffx_move_timer, ffx_signal, ffx_end_wait, ffx_list_waitpoints, ffx_list_waits,
+	// ffx_read_waitpoint, ffx_save_bulk_job, ffx_project_flows, ffx_list_nodes, ffx_rerun,
+	// ffx_count_runs, ffx_list_runs, ffx_describe_flow, ffx_read_values, ffx_flow_failures,
+	// ffx_read_events, ffx_move_start, ffx_cancel_flow, ffx_trim, ffx_link_child, ffx_await_child,
+	// ffx_child_ended, ffx_read_results, ffx_admit, ffx_verify_admissions, ffx_hold_places, ffx_exchange,
+	// ffx_set_quota, ffx_set_budget_gates, ffx_verify_budget_use, ffx_budget_done, ffx_use_budget,
+	// ffx_set_budget, ffx_write_schedule, ffx_read_schedule, ffx_delete_schedule, ffx_audit,
+	// ffx_read_audit, ffx_report_worker, ffx_read_builds, ffx_count_members, ffx_reconcile_quotas,
+	// ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile, ffx_reconcile_edges, ffx_check_keys,
+	// ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
 	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint,

@@ -96,6 +96,7 @@ const (
 	draftStruct
 	draftFirst
 	draftSome
+	draftTimeIn
 )
 
 // draft is a binding before it is lowered: it still has the Go types.
@@ -108,4 +109,5 @@ type draft struct {
 	items  []draft
 	needed int // of draftFirst and draftSome
 	fields []FieldBinding
+	path   []string // of draftTimeIn: the fields of its only item
 }

@@ -199,6 +199,9 @@ func (b *builder) bind(
 		b.faults.Add(spec.Name, "input", flowgraph.ErrNilBinding, "")
 	} else {
 		l := lowering{b: b, node: spec.Name, codec: codec, joins: &settings.joins}
+		if spec.IsTimer() {
+			l.timer = spec.Wait.Timer
+		}
 		spec.Input = l.lower(input.draft(), &flowgraph.Position{Name: "input"})
 	}
 	known.Input = len(b.faults.List) > before

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "292-c6b2d5d39286fcb8"
+const build = "290-ea21355a472ef440"

@@ -136,6 +136,9 @@ type NodeDescription struct {
 	Child *ChildRun
 	// Waits are the open waitpoints of the node, without their tokens.
 	Waits []Waitpoint
+	// SleepsUntil is the time until which the node sleeps: one of flow.Sleep or flow.Until, or one whose function is in
+	// activity.Sleep. It is zero for others.
+	SleepsUntil time.Time
 	// Input is what the node gets as its input with describe.Values, composed from the present results of its
 	// upstreams; nil for a node without input, and while a part of it is missing. Result is nil unless the node
 	// succeeded.
@@ -327,6 +330,8 @@ func kindOf(n enginerpc.DescribedNode, spec *flowgraph.Node) describe.Kind {
 		return describe.Map
 	case n.Kind == submit.SubKind:
 		return describe.SubFlow
+	case spec != nil && spec.IsTimer():
+		return describe.Timer
 	case spec != nil && spec.Wait != nil:
 		return describe.Waitpoint
 	}

@@ -513,6 +513,8 @@ type ListedWaitpoint struct {
 	WaitpointToken  string
 	// About: optional.
 	About []byte
+	// Timer: optional.
+	Timer bool
 }
 
 func decodeListedWaitpoint(r *fields, out *ListedWaitpoint) {
@@ -537,6 +539,9 @@ func decodeListedWaitpoint(r *fields, out *ListedWaitpoint) {
 	out.WaitpointToken = textValue[string](r, "waitpoint_token")
 	if r.left() > 0 {
 		out.About = bytesValue(r, "about")
+	}
+	if r.left() > 0 {
+		out.Timer = boolValue(r, "timer")
 	}
 }
 

@@ -100,6 +100,8 @@ func (v *Validation) sub(n *Node) {
 // work describes in words what a node does.
 func (n *Node) work() string {
 	switch {
+	case n.IsTimer():
+		return n.timerText()
 	case n.Wait != nil:
 		return n.Wait.text()
 	case n.Sub != nil:

@@ -109,7 +109,7 @@ func (w *writer) node(n *Node) {
 	w.limits(n.Limits)
 	w.retry(n.Retry)
 	w.tags(n.Tags)
-	if n.Wait == nil {
+	if n.HasInput() {
 		w.raw(`,"input":`)
 		w.expr(n.Input, n.Codec)
 	}
@@ -142,6 +142,7 @@ func (w *writer) wait(s *WaitSpec) {
 	w.flag("collect", s.Collect)
 	w.duration("timeout_ms", s.Timeout)
 	w.optional("on_timeout", string(s.OnTimeout), "")
+	w.timer(s.Timer)
 	w.raw("}")
 }
 

@@ -69,8 +69,8 @@ type Node struct {
 	// Sub is the flow that the node runs; nil for other nodes. It must not be changed. The node has that flow's codec,
 	// and only the Options Retry, Lane and Priority.
 	Sub *Graph
-	// Wait defines what a waitpoint waits for; nil for other nodes. A waitpoint has no input, its codec is JSON, and
-	// its Options are those of WaitpointOptions.
+	// Wait defines what a waitpoint waits for; nil for other nodes. A waitpoint has no input unless it is a timer that
+	// takes its time from there, its codec is JSON, and its Options are those of WaitpointOptions.
 	Wait *WaitSpec
 	// Codec is the name of the codec of the node's input and result.
 	Codec string
@@ -94,6 +94,8 @@ type WaitSpec struct {
 	Collect bool
 	// Type is the Go type of the payload, for display only.
 	Type string
+	// Timer makes the waitpoint a timer; nil for others.
+	Timer *TimerSpec
 }
 
 // Edge leads from an upstream to the node that lists it.
@@ -172,6 +174,6 @@ func (w *WaitSpec) clone() *WaitSpec {
 		return nil
 	}
 	c := *w
-	c.Wait = w.Wait.Clone()
+	c.Wait, c.Timer = w.Wait.Clone(), w.Timer.clone()
 	return &c
 }

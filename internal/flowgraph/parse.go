@@ -113,6 +113,8 @@ type storedWait struct {
 	TimeoutMS int64    `json:"timeout_ms"`
 	OnTimeout string   `json:"on_timeout"`
 
+	Timer *storedTimer `json:"timer"`
+
 	Title        string   `json:"title"`
 	Question     string   `json:"question"`
 	Audience     []string `json:"audience"`
@@ -218,11 +220,11 @@ func (r *reader) spec(n *Node, s *storedNode) {
 	n.Wait, n.Map = r.wait(s.Wait), s.Map.spec()
 	r.sub(n, s.Sub)
 	switch {
-	case s.Input != nil && s.Wait != nil:
+	case s.Input != nil && !n.HasInput():
 		r.faults.Add(r.node, "input", ErrSyntax, "a waitpoint has none")
 	case s.Input != nil:
 		n.Input = r.expr(s.Input, &Position{Name: "input"}, n.Codec)
-	case s.Wait == nil:
+	case n.HasInput():
 		n.Input = r.expr(&storedExpr{}, &Position{Name: "input"}, n.Codec)
 	}
 	n.Upstreams = DataEdges(n.Input)
@@ -267,7 +269,7 @@ func (r *reader) wait(s *storedWait) *WaitSpec {
 			Signals:  s.Signals, All: s.All, Count: s.Count, Distinct: s.Distinct, Decisive: s.Decisive,
 			Timeout: r.duration("wait.timeout_ms", s.TimeoutMS), OnTimeout: activity.TimeoutBehavior(s.OnTimeout),
 		},
-		Collect: s.Collect, Type: s.Type,
+		Collect: s.Collect, Type: s.Type, Timer: s.Timer.spec(),
 	}
 }
 

@@ -45,7 +45,11 @@ func (v *Validation) Run() {
 		v.child(n, v.Skip[i].Activity)
 		if n.Wait != nil {
 			v.wait(n, v.Skip[i].Activity)
-		} else if !v.Skip[i].Input {
+		}
+		if n.IsTimer() {
+			v.timer(n, v.Skip[i].Input)
+		}
+		if n.HasInput() && !v.Skip[i].Input {
 			v.expr(n, &n.Input, &Position{Name: "input"})
 		}
 		v.upstreams(n)
@@ -140,7 +144,7 @@ func (v *Validation) settings(n *Node, skipActivity bool) {
 
 // wait checks the fields of a waitpoint, and that all others are empty.
 func (v *Validation) wait(n *Node, skip bool) {
-	if !skip {
+	if !skip && n.Wait.Timer == nil {
 		if err := n.Wait.Validate(); err != nil {
 			v.Faults.Cause(n.Name, "wait", ErrOption, err)
 		}
@@ -148,7 +152,7 @@ func (v *Validation) wait(n *Node, skip bool) {
 	switch {
 	case n.Activity != "":
 		v.Faults.Add(n.Name, "activity", ErrOption, "a waitpoint runs no activity, this one has %q", n.Activity)
-	case n.Input.Kind != "":
+	case n.Input.Kind != "" && !n.HasInput():
 		v.Faults.Add(n.Name, "input", ErrBinding, "a waitpoint has none")
 	case n.Codec != StoredCodec:
 		v.Faults.Add(n.Name, "codec", ErrCodec, "the result of a waitpoint is json, not %s", n.Codec)

@@ -9,6 +9,8 @@ const (
 	Task Kind = "activity"
 	// Waitpoint waits for signals, without a worker.
 	Waitpoint Kind = "waitpoint"
+	// Timer sleeps for a time, without a worker.
+	Timer Kind = "timer"
 	// Map runs its activity for each item of a list, and SubFlow runs another flow, in a child run.
 	Map     Kind = "map"
 	SubFlow Kind = "sub_flow"

@@ -39,6 +39,12 @@ const (
 	Progress Kind = "progress"
 	// Suspended: the node waits for signals; Detail names the wait.
 	Suspended Kind = "suspended"
+	// Sleeping: the node sleeps until a time, which Detail says. TimerMoved: to another one, in Detail. It ends with
+	// TimerEnded when its time has come, and with TimerSkipped when an operator ends it; Detail is who did.
+	Sleeping     Kind = "sleeping"
+	TimerMoved   Kind = "timer_moved"
+	TimerEnded   Kind = "timer_ended"
+	TimerSkipped Kind = "timer_skipped"
 	// Signalled: a signal was taken; Detail is its name.
 	Signalled Kind = "signalled"
 	// WaitTimedOut: the time of a wait is up, and Escalated: the wait goes on all the same.

@@ -487,6 +487,12 @@ redis.register_function{ function_name = 'ffx2_signal_node', flags = { 'allow-oo
   }))
 end }
 
+redis.register_function{ function_name = 'ffx2_move_timer', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_move_timer({ partition = keys[1] }, { flow_id = args[1], node = args[2], at = args[3], actor = args[4] }))
+end }
+
 redis.register_function{ function_name = 'ffx2_signal', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7) end
   call.begin(keys[1])

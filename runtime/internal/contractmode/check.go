@@ -33,6 +33,8 @@ func (c *contract) checkServable(ctx context.Context, g *flowgraph.Graph, tags [
 			return refuse(n.Name, featureMaps)
 		case n.Sub != nil:
 			return refuse(n.Name, featureSubFlows)
+		case n.IsTimer():
+			return refuse(n.Name, featureTimers)
 		case n.Wait != nil && isTold(n.Wait.WaitText):
 			return refuse(n.Name, featureText)
 		case n.ScheduleToStart > 0:

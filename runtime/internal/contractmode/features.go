@@ -60,6 +60,7 @@ const (
 	featureText     = "texts and schemas of waits (activity.Title, Question, Audience, AnswerSchema)"
 	featureRetain   = "retention of flows (flow.Retention)"
 	featureFair     = "fairness (flow.FairBy)"
+	featureTimers   = "timers (flow.Sleep, flow.Until, activity.Sleep)"
 )
 
 // memberFeatures names the features of members of definitions.
@@ -130,6 +131,7 @@ var Features = []Feature{
 	{"activity.Step", Refused, "executions have no journal", ""},
 	{featureText, Refused, "waitpoints have no place for them; payloads are not checked", ""},
 	{"waits of all runs (Waits, ReceivedSignals)", Refused, "the contract has no index of them", ""},
+	{featureTimers, Refused, "suspensions of the contract end by signals; Await with a timeout waits for a time", ""},
 	{featureMaps, Refused, "executions have no child runs", ""},
 	{featureSubFlows, Refused, "executions have no child runs", ""},
 	{featureBudgets, Refused, "flows have no budgets; those of package admin count", ""},

@@ -79,6 +79,8 @@ func (p *RunPlan) joinStep(n *flowgraph.Node) PlanStep {
 // stepKind is what a node does, in the words of a plan.
 func stepKind(n *flowgraph.Node) string {
 	switch {
+	case n.IsTimer():
+		return "timer"
 	case n.Wait != nil:
 		return "waitpoint"
 	case n.Sub != nil:
