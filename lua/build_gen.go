@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "290-ea21355a472ef440"
+const build = "292-617707eea879415a"

@@ -6,6 +6,9 @@ import (
 
 // Categories of failures that workers assign, in addition to those of package activity.
 const (
+	// CategoryPlan, CategoryTooDeep and CategoryTooManyTurns are the categories of a node of flow.Expand whose plan cannot
+	// be run, or is nested too deep, and of a flow.Loop that does not end in time.
+	CategoryPlan, CategoryTooDeep, CategoryTooManyTurns = engine.CategoryPlan, engine.CategoryTooDeep, engine.CategoryTooManyTurns
 	// CategoryTooLarge is the category of a result above MaxResult.
 	CategoryTooLarge = engine.CategoryTooLarge
 	// CategoryStepLimit is the category of an execution that could not record a step or a wait, because it has too many

@@ -106,7 +106,7 @@ func (c *Signal) encode(w *wire) {
 }
 
 // ClaimRequest holds arguments shared by ClaimGrantedCall, ClaimCall, CompleteCall, CompleteManyCall,
-// SuspendCall, AwaitChildCall, AdmitCall.
+// ContinueAsNewCall, SuspendCall, AwaitChildCall, AdmitCall.
 type ClaimRequest struct {
 	LaneID           enginecore.LaneID
 	WorkerID         enginecore.WorkerID
@@ -782,6 +782,10 @@ type DescribedNode struct {
 	ChangedAt time.Time
 	// Limits: optional.
 	Limits string
+	// Generation: optional.
+	Generation int64
+	// ChildKept: optional.
+	ChildKept string
 }
 
 func decodeDescribedNode(r *fields, out *DescribedNode) {
@@ -823,6 +827,12 @@ func decodeDescribedNode(r *fields, out *DescribedNode) {
 	}
 	if r.left() > 0 {
 		out.Limits = textValue[string](r, "limits")
+	}
+	if r.left() > 0 {
+		out.Generation = intValue[int64](r, "generation")
+	}
+	if r.left() > 0 {
+		out.ChildKept = textValue[string](r, "child_kept")
 	}
 }
 

@@ -63,6 +63,7 @@ func (w *writer) graph(g *Graph) {
 	w.list("fair_by", g.FairBy)
 	w.budgets(g.Budgets)
 	w.tags(g.Tags)
+	w.number("depth", int64(g.Depth))
 	w.optional("return", g.Return, "")
 	w.raw(`,"nodes":[`)
 	for i, node := range w.nodes(g) {
@@ -93,11 +94,12 @@ func (w *writer) node(n *Node) {
 	switch {
 	case n.Wait != nil:
 		w.wait(n.Wait)
-	case n.Sub == nil:
+	case n.Sub == nil, n.Loop != nil:
 		w.text("activity", n.Activity)
 	}
 	w.mapping(n.Map)
-	w.sub(n.Sub)
+	w.sub(n)
+	w.growth(n)
 	w.optional("codec", n.Codec, StoredCodec)
 	w.optional("lane", n.Lane, storedLane)
 	w.number("priority", int64(n.Priority))

@@ -66,6 +66,7 @@ type storedGraph struct {
 	FairBy      []string          `json:"fair_by"`
 	Budgets     []storedBudget    `json:"budgets"`
 	Tags        map[string]string `json:"tags"`
+	Depth       int               `json:"depth"`
 	Return      string            `json:"return"`
 	Nodes       []storedNode      `json:"nodes"`
 }
@@ -91,6 +92,9 @@ type storedNode struct {
 	Wait               *storedWait       `json:"wait"`
 	Map                *storedMap        `json:"map"`
 	Sub                *storedGraph      `json:"sub"`
+	SubOf              string            `json:"sub_of"`
+	Loop               *storedLoop       `json:"loop"`
+	Expand             *storedExpand     `json:"expand"`
 	Join               *storedJoin       `json:"join"`
 }
 
@@ -185,12 +189,13 @@ func (r *reader) graph(s *storedGraph) *Graph {
 	g := &Graph{
 		Name: s.Name, Description: s.Description, InputType: s.InputType, OutputType: s.OutputType,
 		Codec: orElse(s.Codec, StoredCodec), Deadline: r.duration("deadline_ms", s.DeadlineMS), Tags: noEmpty(s.Tags),
-		Return: s.Return,
-		Keep:   r.keep(s.KeepMS), FairBy: s.FairBy, Budgets: r.budgets(s.Budgets), Nodes: make([]Node, len(s.Nodes)),
+		Return: s.Return, Depth: s.Depth,
+		Keep: r.keep(s.KeepMS), FairBy: s.FairBy, Budgets: r.budgets(s.Budgets), Nodes: make([]Node, len(s.Nodes)),
 	}
 	for i := range s.Nodes {
 		r.spec(&g.Nodes[i], &s.Nodes[i])
 	}
+	r.shareSubs(g, s.Nodes)
 	return g
 }
 
@@ -218,6 +223,7 @@ func (r *reader) spec(n *Node, s *storedNode) {
 		})
 	}
 	n.Wait, n.Map = r.wait(s.Wait), s.Map.spec()
+	n.Loop, n.Expand = s.Loop.spec(), s.Expand.spec()
 	r.sub(n, s.Sub)
 	switch {
 	case s.Input != nil && !n.HasInput():

@@ -95,7 +95,7 @@ func (g *Graph) draw(p picture) {
 		switch {
 		case n.Wait != nil:
 			draw = p.wait
-		case n.Map != nil || n.Sub != nil:
+		case n.Map != nil || n.Sub != nil || n.Expand != nil:
 			draw = p.run
 		}
 		if join := n.joinLabel(); join != "" {

@@ -84,6 +84,9 @@ func (v *Validation) flow() {
 	case g.Deadline%time.Millisecond != 0:
 		v.Faults.Add("", "deadline", ErrOption, "%s is not in whole milliseconds", g.Deadline)
 	}
+	if g.Depth < 0 || g.Depth > MaxExpandDepth {
+		v.Faults.Add("", "depth", ErrExpand, "%d: must be 0 to %d", g.Depth, MaxExpandDepth)
+	}
 	v.keep()
 	v.fairBy()
 	v.budgets()
@@ -123,7 +126,7 @@ func (v *Validation) names() {
 
 // settings checks a node's fields other than its input and edges.
 func (v *Validation) settings(n *Node, skipActivity bool) {
-	if !skipActivity && n.Wait == nil && n.Sub == nil {
+	if !skipActivity && n.Wait == nil && (n.Sub == nil || n.Loop != nil) {
 		if err := activityspec.CheckName(n.Activity); err != nil {
 			v.Faults.Cause(n.Name, "activity", ErrName, err)
 		}

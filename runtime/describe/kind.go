@@ -14,4 +14,7 @@ const (
 	// Map runs its activity for each item of a list, and SubFlow runs another flow, in a child run.
 	Map     Kind = "map"
 	SubFlow Kind = "sub_flow"
+	// Loop runs a flow again and again, and Expansion the plan that its activity returns, in child runs.
+	Loop      Kind = "loop"
+	Expansion Kind = "expansion"
 )

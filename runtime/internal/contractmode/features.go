@@ -54,6 +54,8 @@ const (
 	featureDecisive = "decisive signals (activity.Decisive)"
 	featureMaps     = "maps"
 	featureSubFlows = "sub-flows"
+	featureLoops    = "loops (flow.Loop)"
+	featureExpand   = "plans (flow.Expand)"
 	featureStart    = "schedule-to-start timeouts"
 	featureBudgets  = "budgets of flows (flow.Budget)"
 	featureLimits   = "limits (activity.Limit)"
@@ -134,6 +136,9 @@ var Features = []Feature{
 	{featureTimers, Refused, "suspensions of the contract end by signals; Await with a timeout waits for a time", ""},
 	{featureMaps, Refused, "executions have no child runs", ""},
 	{featureSubFlows, Refused, "executions have no child runs", ""},
+	{featureLoops, Refused, "executions have no child runs", ""},
+	{featureExpand, Refused, "executions have no child runs", ""},
+	{"activity.ContinueAsNew", Refused, "executions have no journal", ""},
 	{featureBudgets, Refused, "flows have no budgets; those of package admin count", ""},
 	{featureLimits, Refused, "executions have no limits; quotas of package admin count", ""},
 	{featureStart, Refused, "no index of the contract is ordered by them", ""},

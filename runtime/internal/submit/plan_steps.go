@@ -83,6 +83,12 @@ func stepKind(n *flowgraph.Node) string {
 		return "timer"
 	case n.Wait != nil:
 		return "waitpoint"
+	case n.Map != nil && n.Sub != nil:
+		return "flow " + n.Sub.Name + " for each item"
+	case n.Loop != nil:
+		return "flow " + n.Sub.Name + " until " + n.Activity
+	case n.Expand != nil:
+		return n.Activity + " and its plan"
 	case n.Sub != nil:
 		return "flow " + n.Sub.Name
 	case n.Map != nil:
