@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "292-617707eea879415a"
+const build = "293-4795278e1be968f2"

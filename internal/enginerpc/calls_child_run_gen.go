@@ -265,8 +265,8 @@ type ChildEndedReply struct {
 
 // ChildEnded runs ffx2_child_ended. Tells a node that its run is over, so that it goes on; without an
 // outcome, it only asks. The outcome `lost` is that the run is not there any more: the node starts it
-// again. States: gone (there is no such node, or it has another run), over (the node has ended),
-// waiting (it is not, or was not, done with the run).
+// again. States: gone (there is no such node, or it has another run), over (the node has ended, or has
+// gone on from that run and keeps it), waiting (it is not, or was not, done with the run).
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

@@ -318,7 +318,8 @@ end
 -- @function ffx_child_ended
 -- @summary  Tells a node that its run is over, so that it goes on; without an outcome, it only asks. The outcome `lost` is that
 --           the run is not there any more: the node starts it again. States: gone (there is no such node, or it has another
---           run), over (the node has ended), waiting (it is not, or was not, done with the run).
+--           run), over (the node has
+--           ended, or has gone on from that run and keeps it), waiting (it is not, or was not, done with the run).
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -333,7 +334,10 @@ function F.ffx_child_ended(K, A)
   local c = call.open(K.partition)
   local core_key = key.exec_core(c, A.execution_id)
   local core = record.read(core_key, PARENT_FIELDS)
-  if not core or core.child_flow_id ~= A.child_flow_id then return reply.ok('gone') end
+  if not core then return reply.ok('gone') end
+  -- The end of a turn that the loop has gone on from: the run is kept.
+  if string.find(core.child_kept or '', A.child_flow_id, 1, true) then return reply.ok('over') end
+  if core.child_flow_id ~= A.child_flow_id then return reply.ok('gone') end
   local state = core.lifecycle_phase == 'terminal' and 'over' or 'waiting'
   if state == 'over' and A.outcome == 'lost' then return reply.ok(state) end
   if A.outcome == 'lost' then
