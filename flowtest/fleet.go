@@ -56,6 +56,10 @@ func demandOf(f Flow) demand {
 	d := demand{make(map[string]activity.Handler), make(map[string]bool), make(map[string]bool)}
 	for _, h := range f.Handlers() {
 		d.handlers[h.Name()] = h
+		// Those of plans are in no graph yet.
+		if lane := activityspec.OptionsOf(h).Lane; lane != "" {
+			d.lanes[lane] = true
+		}
 	}
 	d.addGraph(flowgraph.Of(f))
 	return d
