@@ -7,9 +7,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// ContinueAsNew returns the error by which a function goes on as new: its steps, waits and sleeps are forgotten, and it
-// runs again from its beginning, possibly on another worker, with the state in the place of its input. The function
-// must return the error, as it is or wrapped. So a function can do more than its 256 steps, and its journal stays small.
+// ContinueAsNew returns the error by which a function goes on as new: its steps, waits and sleeps are forgotten, and
+// it runs again from its beginning, possibly on another worker, with the state in the place of its input. The function
+// must return the error, as it is or wrapped. So a function can do more than its 256 steps, and its journal stays
+// small.
 //
 //	if c.Page%100 == 0 {
 //		return Report{}, activity.ContinueAsNew(c) // c is the input of the next call

@@ -11,15 +11,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// Limits of nodes whose child runs are known only when they run.
-const (
-	// MaxTurns is the maximum number of turns of a Loop.
-	MaxTurns = flowgraph.MaxTurns
-	// MaxExpandDepth is how deep runs of plans may be nested at most, and DefaultExpandDepth how deep without
-	// ExpandDepth.
-	MaxExpandDepth, DefaultExpandDepth = flowgraph.MaxExpandDepth, flowgraph.DefaultExpandDepth
-)
-
 // MapFlow is like Map for a flow instead of an activity: it adds a node that runs a flow once for each item of a list,
 // a pipeline for each, and returns a reference to the list of their results, in the order of the items. A flow with a
 // Map makes nested maps.
@@ -35,8 +26,7 @@ func MapFlow[I, O, In, Out any](
 	if f == nil || f.b == nil {
 		return Ref[[]O]{}
 	}
-	spec := &flowgraph.MapSpec{MaxItems: MaxItems}
-	return Ref[[]O]{owner: f.b, index: f.b.flowNode(name, partsOf(def), items, func(n *flowgraph.Node) { n.Map = spec }, opts)}
+	return Ref[[]O]{owner: f.b, index: f.b.flowNode(name, partsOf(def), items, mapping(false), opts)}
 }
 
 // MapFlowOutcomes is like MapFlow and tolerates failed items, as MapOutcomes does.
@@ -46,15 +36,17 @@ func MapFlowOutcomes[I, O, In, Out any](
 	if f == nil || f.b == nil {
 		return Ref[[]ItemOutcome[O]]{}
 	}
-	spec := &flowgraph.MapSpec{MaxItems: MaxItems, Outcomes: true}
-	return Ref[[]ItemOutcome[O]]{
-		owner: f.b, index: f.b.flowNode(name, partsOf(def), items, func(n *flowgraph.Node) { n.Map = spec }, opts),
-	}
+	return Ref[[]ItemOutcome[O]]{owner: f.b, index: f.b.flowNode(name, partsOf(def), items, mapping(true), opts)}
+}
+
+// mapping makes a node a map.
+func mapping(outcomes bool) func(*flowgraph.Node) {
+	return func(n *flowgraph.Node) { n.Map = &flowgraph.MapSpec{MaxItems: MaxItems, Outcomes: outcomes} }
 }
 
 // Loop adds a node that runs a flow again and again, and returns a reference to its last result. The first turn gets
 // start, each further one the result of the turn before. After each turn a worker calls until with the result; the loop
-// ends when it returns true. A turn runs at least once, and at most maxTurns do, 1 to MaxTurns: if until is still false
+// ends when it returns true. A turn runs at least once, and at most maxTurns do, 1 to 1,000: if until is still false
 // then, the node fails with category "too_many_turns", without a retry.
 //
 //	state := flow.Loop(f, "agent", turn, done, start, 20)
@@ -111,14 +103,14 @@ func (b *builder) condition(index int, handler activity.Handler) {
 //
 // The activity builds the flow as any other, with New, Node and Build, and returns PlanOf, or Done for a result without
 // further nodes. A plan may use the activities that MayRun names and that of the node itself, so plans can be
-// recursive: runs of plans are nested at most 16 deep, unless ExpandDepth says otherwise. Any other activity, and a plan
-// that is nested too deep, fails the node with category "plan" or "too_deep", without a retry. What a run can come to is
-// known when it starts: its graph names all activities, and each plan has a graph of its own before it runs.
+// recursive: runs of plans are nested at most 16 deep, unless ExpandDepth says otherwise. Any other activity, and a
+// plan that is nested too deep, fails the node with category "plan" or "too_deep", without a retry. What a run can come
+// to is known when it starts: its graph names all activities, and each plan has a graph of its own before it runs.
 //
-// The plan is stored before it is started, at most 1 MiB in JSON, so retries and other workers run the same one. A rerun
-// of a node that failed keeps the plan and runs again what did not succeed in it; one of a node that succeeded makes a
-// new plan. Options apply to the activity. When the run of the plan fails, the node fails without a retry, since the
-// nodes of the plan have been retried by their own policies.
+// The plan is stored before it is started, at most 1 MiB in JSON, so retries and other workers run the same one. A
+// rerun of a node that failed keeps the plan and runs again what did not succeed in it; one of a node that succeeded
+// makes a new plan. Options apply to the activity. When the run of the plan fails, the node fails without a retry,
+// since the nodes of the plan have been retried by their own policies.
 func Expand[I, O, In, Out any](
 	f *Builder[In, Out], name string, a *activity.Activity[I, Plan[O]], input Binding[I], opts ...NodeOption,
 ) Ref[O] {
@@ -126,7 +118,7 @@ func Expand[I, O, In, Out any](
 		return Ref[O]{}
 	}
 	return Ref[O]{owner: f.b, index: f.b.activityNode(name, handlerOf(a), input, func(n *flowgraph.Node) {
-		n.Expand = &flowgraph.ExpandSpec{MaxDepth: DefaultExpandDepth}
+		n.Expand = &flowgraph.ExpandSpec{MaxDepth: flowgraph.DefaultExpandDepth}
 	}, opts)}
 }
 
@@ -151,7 +143,7 @@ func MayRun(activities ...activity.Handler) NodeOption {
 }
 
 // ExpandDepth bounds how deep runs of plans may be nested: 1 allows the plan of a node of the flow itself, 2 also plans
-// of its nodes. It is at most MaxExpandDepth, and applies to nodes of Expand.
+// of its nodes. It is at most 64, and applies to nodes of Expand.
 func ExpandDepth(n int) NodeOption {
 	return expandOption("ExpandDepth", func(_ *builder, node *flowgraph.Node) { node.Expand.MaxDepth = n })
 }

@@ -19,7 +19,7 @@ type (
 		D int `json:"d"`
 	}
 	deeper struct{ inner }
-	Cycle   struct {
+	Cycle  struct {
 		F int
 		*Cycle
 	}

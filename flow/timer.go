@@ -49,8 +49,8 @@ func Until[In, Out any](
 }
 
 // TimeIn is a time in another value, the flow's input or the result of a node: TimeIn(order, "delivery", "at") is the
-// field at of the field delivery. The names are those in JSON. Build checks that the type of the value has a time there.
-// It is for Until only.
+// field at of the field delivery. The names are those in JSON. Build checks that the type of the value has a time
+// there. It is for Until only.
 func TimeIn[T any](from Binding[T], path ...string) Binding[time.Time] {
 	d := draft{kind: draftTimeIn, typ: reflect.TypeFor[time.Time](), path: slices.Clone(path)}
 	if from != nil {
@@ -61,7 +61,6 @@ func TimeIn[T any](from Binding[T], path ...string) Binding[time.Time] {
 
 // TimerOption configures a timer: After, AfterEach, OnFailure, Always, AfterAny, AfterQuorum, LetRun and Tag.
 type TimerOption interface {
-	waitSetting
 	// TimerOption marks the options of timers. There are no others.
 	TimerOption(activityspec.Mark)
 }
@@ -85,7 +84,9 @@ func (b *builder) timer(name string, wait *flowgraph.WaitSpec, at AnyBinding, op
 			b.faults.Add(name, "", flowgraph.ErrOption, "option %d is nil", i+1)
 			continue
 		}
-		opt.applyWait(&settings)
+		if opt, ok := opt.(waitSetting); ok {
+			opt.applyWait(&settings)
+		}
 	}
 	if wait.Timer.Until {
 		b.bind(index, &spec, &settings, activity.JSON{}, at, flowgraph.Reported{})

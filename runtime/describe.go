@@ -139,8 +139,8 @@ type NodeDescription struct {
 	// SleepsUntil is the time until which the node sleeps: one of flow.Sleep or flow.Until, or one whose function is in
 	// activity.Sleep. It is zero for others.
 	SleepsUntil time.Time
-	// Generation is 1, and one more each time that the function of the node has gone on as new (activity.ContinueAsNew);
-	// of a loop, the number of its turn.
+	// Generation is 1, and one more each time that the function of the node has gone on as new
+	// (activity.ContinueAsNew); of a loop, the number of its turn.
 	Generation int
 	// Input is what the node gets as its input with describe.Values, composed from the present results of its
 	// upstreams; nil for a node without input, and while a part of it is missing. Result is nil unless the node

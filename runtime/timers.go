@@ -91,7 +91,8 @@ func timerFault(err error) error {
 // explainSleep says until when a node sleeps.
 func (w *Waitpoint) explainSleep() why.Explanation {
 	e := why.Explanation{
-		Reason: why.Timer, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step, Remedy: "RunRef.MoveTimer or RunRef.SkipTimer",
+		Reason: why.Timer, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step,
+		Remedy:   "RunRef.MoveTimer or RunRef.SkipTimer",
 		Sentence: "sleeps until " + explain.Time(w.TimeoutAt),
 	}
 	if w.Step != "" {

@@ -38,13 +38,14 @@ func prepareTimer(flags *flag.FlagSet) action {
 		}
 		return nil
 	}
-	return action{need([]string{"FLOW", "RUN", "NODE"}, check), func(ctx context.Context, s *session, out *output, args []string) error {
+	do := func(ctx context.Context, s *session, out *output, args []string) error {
 		run := s.client.As(*by).Run(args[0], args[1])
 		if *skip {
 			return done(out, "skipped", run.SkipTimer(ctx, args[2]))
 		}
 		return done(out, "moved to "+at(until), run.MoveTimer(ctx, args[2], until))
-	}}
+	}
+	return action{need([]string{"FLOW", "RUN", "NODE"}, check), do}
 }
 
 // turnView is a turn of a loop as -json shows it.
@@ -56,7 +57,7 @@ type turnView struct {
 }
 
 func prepareTurns(*flag.FlagSet) action {
-	return action{need([]string{"FLOW", "RUN", "NODE"}), func(ctx context.Context, s *session, out *output, args []string) error {
+	do := func(ctx context.Context, s *session, out *output, args []string) error {
 		turns, err := s.client.Run(args[0], args[1]).Turns(ctx, args[2])
 		if err != nil {
 			return err
@@ -66,5 +67,6 @@ func prepareTurns(*flag.FlagSet) action {
 			out.row(turnView{t.Number, t.Flow, t.Run, t.State}, strconv.Itoa(t.Number), t.Flow, t.Run, string(t.State))
 		}
 		return nil
-	}}
+	}
+	return action{need([]string{"FLOW", "RUN", "NODE"}), do}
 }

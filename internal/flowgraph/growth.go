@@ -151,8 +151,8 @@ func (g *Graph) collect(names map[string]bool, seen map[*Graph]bool) {
 	}
 }
 
-// flowItems are the nodes for the items of a map of a flow: each runs it, and at most AtOnce do at a time, since an item
-// waits for the end of the one so many before it.
+// flowItems are the nodes for the items of a map of a flow: each runs it, and at most AtOnce do at a time, since an
+// item waits for the end of the one so many before it.
 func (n *Node) flowItems(g *Graph, items []json.RawMessage) *Graph {
 	options := activityspec.Options{Retry: n.Retry, Lane: n.Lane, Priority: n.Priority}
 	for i, item := range items {
@@ -195,7 +195,7 @@ func ParsePlan(data []byte) (Plan, error) {
 		return Plan{}, err
 	}
 	if (stored.Graph == nil) == (stored.Value == nil) {
-		return Plan{}, fmt.Errorf("%w: it has neither a graph nor a value; make it with flow.PlanOf or flow.Done", ErrExpand)
+		return Plan{}, fmt.Errorf("%w: it has neither a graph nor a value; flow.PlanOf and flow.Done make one", ErrExpand)
 	}
 	return Plan(stored), nil
 }

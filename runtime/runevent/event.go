@@ -59,7 +59,8 @@ const (
 	// Panicked: the function of an attempt panicked or ended its goroutine; Detail is the stack, of several lines. A
 	// Retry or the end of the node follows at once.
 	Panicked Kind = "panicked"
-	// Continued: the function goes on as new, or a loop with its next turn; Detail is the number of the generation or turn.
+	// Continued: the function goes on as new, or a loop with its next turn; Detail is the number of the generation or
+	// turn.
 	Continued Kind = "continued"
 	// Retry: an attempt failed and another will follow; Detail is the reason.
 	Retry Kind = "retry"

@@ -64,8 +64,7 @@ func (t *Task) continued(handler activity.Handler, generation int64, err error) 
 	}
 	state, err := handler.Codec().Encode(asked.State)
 	if err != nil {
-		return activity.NonRetryable(activity.Category(fmt.Errorf("activity.ContinueAsNew: state of type %s does not encode: %w",
-			asked.Type, err), activity.CategoryEncode))
+		return final(activity.CategoryEncode, "activity.ContinueAsNew: state of type %s does not encode: %w", asked.Type, err)
 	}
 	return checkState(&continuation{generation, state})
 }
@@ -75,8 +74,8 @@ func checkState(c *continuation) error {
 	if len(c.state) <= activity.MaxStep {
 		return c
 	}
-	return activity.NonRetryable(activity.Category(fmt.Errorf("%w: the state to go on with has %d bytes, at most %d are allowed",
-		engine.ErrTooLarge, len(c.state), activity.MaxStep), engine.CategoryTooLarge))
+	return final(engine.CategoryTooLarge, "%w: the state to go on with has %d bytes, at most %d are allowed",
+		engine.ErrTooLarge, len(c.state), activity.MaxStep)
 }
 
 // continueAsNew lets the execution go on as new. If that fails, the lease expires, and the generation is run again.

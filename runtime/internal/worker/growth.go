@@ -50,8 +50,7 @@ func (t *Task) runLoop(
 	case done:
 		return result, nil
 	case turn >= int64(plan.Child.MaxTurns):
-		return nil, activity.NonRetryable(activity.Category(fmt.Errorf("after %d turns %q is still false", turn, handler.Name()),
-			engine.CategoryTooManyTurns))
+		return nil, final(engine.CategoryTooManyTurns, "after %d turns %q is still false", turn, handler.Name())
 	}
 	return nil, checkState(&continuation{turn, result})
 }
@@ -92,8 +91,8 @@ func (t *Task) recordPlan(ctx context.Context, c *child, made []byte) ([]byte, e
 		return nil, planFault(err)
 	}
 	if len(made) > flowgraph.MaxPlan {
-		return nil, activity.NonRetryable(activity.Category(fmt.Errorf("%w: the plan of node %s has %d bytes, at most %d are allowed",
-			engine.ErrTooLarge, t.claimed.Node, len(made), flowgraph.MaxPlan), engine.CategoryTooLarge))
+		return nil, final(engine.CategoryTooLarge, "%w: the plan of node %s has %d bytes, at most %d are allowed",
+			engine.ErrTooLarge, t.claimed.Node, len(made), flowgraph.MaxPlan)
 	}
 	if p.Graph == nil {
 		return made, nil
@@ -106,8 +105,8 @@ func (t *Task) recordPlan(ctx context.Context, c *child, made []byte) ([]byte, e
 		return nil, err
 	}
 	if depth := graph.Depth + 1; depth > node.Expand.MaxDepth {
-		return nil, activity.NonRetryable(activity.Category(fmt.Errorf("the run of the plan would be %d plans deep, at most %d are allowed",
-			depth, node.Expand.MaxDepth), engine.CategoryTooDeep))
+		return nil, final(engine.CategoryTooDeep, "the run of the plan would be %d plans deep, at most %d are allowed", depth,
+			node.Expand.MaxDepth)
 	}
 	var unknown []string
 	for _, name := range p.Graph.Activities() {
@@ -123,8 +122,11 @@ func (t *Task) recordPlan(ctx context.Context, c *child, made []byte) ([]byte, e
 }
 
 // planFault is the failure of a node whose plan cannot be run.
-func planFault(err error) error {
-	return activity.NonRetryable(activity.Category(fmt.Errorf("the plan: %w", err), engine.CategoryPlan))
+func planFault(err error) error { return final(engine.CategoryPlan, "the plan: %w", err) }
+
+// final returns a failure of a category that is not retried.
+func final(category, format string, args ...any) error {
+	return activity.NonRetryable(activity.Category(fmt.Errorf(format, args...), category))
 }
 
 // linkHash identifies the input of a child run: of a loop, that of a turn.
