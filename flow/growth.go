@@ -84,8 +84,8 @@ func (b *builder) condition(index int, handler activity.Handler) {
 		b.faults.Cause(n.Name, "", flowgraph.ErrInvalidActivity, handler.Err())
 		known.Activity = true
 	case handler.Codec().Name() != n.Codec:
-		b.faults.Add(n.Name, "codec", flowgraph.ErrCodec, "the flow is %s, activity %q takes %s", n.Codec, handler.Name(),
-			handler.Codec().Name())
+		b.faults.Add(n.Name, "codec", flowgraph.ErrCodec, "the flow is %s, activity %q takes %s", n.Codec,
+			handler.Name(), handler.Codec().Name())
 		known.Activity = true
 	}
 	if handler != nil {

@@ -195,7 +195,8 @@ func ParsePlan(data []byte) (Plan, error) {
 		return Plan{}, err
 	}
 	if (stored.Graph == nil) == (stored.Value == nil) {
-		return Plan{}, fmt.Errorf("%w: it has neither a graph nor a value; flow.PlanOf and flow.Done make one", ErrExpand)
+		return Plan{}, fmt.Errorf("%w: it has neither a graph nor a value; flow.PlanOf and flow.Done make one",
+			ErrExpand)
 	}
 	return Plan(stored), nil
 }

@@ -64,7 +64,8 @@ func (t *Task) continued(handler activity.Handler, generation int64, err error) 
 	}
 	state, err := handler.Codec().Encode(asked.State)
 	if err != nil {
-		return final(activity.CategoryEncode, "activity.ContinueAsNew: state of type %s does not encode: %w", asked.Type, err)
+		return final(activity.CategoryEncode, "activity.ContinueAsNew: state of type %s does not encode: %w",
+			asked.Type, err)
 	}
 	return checkState(&continuation{generation, state})
 }
@@ -86,8 +87,8 @@ func (c *completer) continueAsNew(l *lease, next *continuation, slots int) (r re
 	}
 	call := enginerpc.ContinueAsNewCall{
 		Partition: l.shard.Partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
-		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, Generation: next.generation, State: next.state,
-		ClaimRequest: c.claimRequest(l.shard.Lane, slots),
+		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID,
+		Generation: next.generation, State: next.state, ClaimRequest: c.claimRequest(l.shard.Lane, slots),
 	}
 	err = c.untilKnown(l, func(ctx context.Context, repeated bool) error {
 		call.Repeated = repeated

@@ -105,8 +105,8 @@ func (t *Task) recordPlan(ctx context.Context, c *child, made []byte) ([]byte, e
 		return nil, err
 	}
 	if depth := graph.Depth + 1; depth > node.Expand.MaxDepth {
-		return nil, final(engine.CategoryTooDeep, "the run of the plan would be %d plans deep, at most %d are allowed", depth,
-			node.Expand.MaxDepth)
+		return nil, final(engine.CategoryTooDeep, "the run of the plan would be %d plans deep, at most %d are allowed",
+			depth, node.Expand.MaxDepth)
 	}
 	var unknown []string
 	for _, name := range p.Graph.Activities() {
