@@ -103,7 +103,7 @@ func (b *builder) condition(index int, handler activity.Handler) {
 //
 // The activity builds the flow as any other, with New, Node and Build, and returns PlanOf, or Done for a result without
 // further nodes. A plan may use the activities that MayRun names and that of the node itself, so plans can be
-// recursive: runs of plans are nested at most 16 deep, unless ExpandDepth says otherwise. Any other activity, and a
+// recursive: at most 16 runs of plans are nested below a node, unless ExpandDepth says otherwise. Any other activity, and a
 // plan that is nested too deep, fails the node with category "plan" or "too_deep", without a retry. What a run can come
 // to is known when it starts: its graph names all activities, and each plan has a graph of its own before it runs.
 //
@@ -142,8 +142,8 @@ func MayRun(activities ...activity.Handler) NodeOption {
 	})
 }
 
-// ExpandDepth bounds how deep runs of plans may be nested: 1 allows the plan of a node of the flow itself, 2 also plans
-// of its nodes. It is at most 64, and applies to nodes of Expand.
+// ExpandDepth bounds how many runs of plans may be nested below a node: 1 allows its plan, 2 also plans of the nodes in
+// that. A node in a plan cannot raise the bound of one around it. It is at most 64, and applies to nodes of Expand.
 func ExpandDepth(n int) NodeOption {
 	return expandOption("ExpandDepth", func(_ *builder, node *flowgraph.Node) { node.Expand.MaxDepth = n })
 }

@@ -64,6 +64,7 @@ func (w *writer) graph(g *Graph) {
 	w.budgets(g.Budgets)
 	w.tags(g.Tags)
 	w.number("depth", int64(g.Depth))
+	w.number("depth_limit", int64(g.DepthLimit))
 	w.optional("return", g.Return, "")
 	w.raw(`,"nodes":[`)
 	for i, node := range w.nodes(g) {

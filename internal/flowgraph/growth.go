@@ -38,10 +38,19 @@ type LoopSpec struct {
 
 // ExpandSpec makes a node run the plan that its activity returns.
 type ExpandSpec struct {
-	// MaxDepth is how deep the run of the plan may be nested in runs of plans, 1 to MaxExpandDepth.
+	// MaxDepth is how many runs of plans may be nested below the node, 1 to MaxExpandDepth.
 	MaxDepth int
 	// MayRun are the names of the activities that a plan may use beside that of the node, sorted.
 	MayRun []string
+}
+
+// PlanDepth returns the depth of the run of a plan of the node in a run of g, and how deep that may be.
+func (e *ExpandSpec) PlanDepth(g *Graph) (depth, limit int) {
+	limit = min(g.Depth+e.MaxDepth, MaxExpandDepth)
+	if g.DepthLimit > 0 {
+		limit = min(limit, g.DepthLimit)
+	}
+	return g.Depth + 1, limit
 }
 
 // growth checks a node that is a loop or an expansion.

@@ -67,6 +67,7 @@ type storedGraph struct {
 	Budgets     []storedBudget    `json:"budgets"`
 	Tags        map[string]string `json:"tags"`
 	Depth       int               `json:"depth"`
+	DepthLimit  int               `json:"depth_limit"`
 	Return      string            `json:"return"`
 	Nodes       []storedNode      `json:"nodes"`
 }
@@ -189,7 +190,7 @@ func (r *reader) graph(s *storedGraph) *Graph {
 	g := &Graph{
 		Name: s.Name, Description: s.Description, InputType: s.InputType, OutputType: s.OutputType,
 		Codec: orElse(s.Codec, StoredCodec), Deadline: r.duration("deadline_ms", s.DeadlineMS), Tags: noEmpty(s.Tags),
-		Return: s.Return, Depth: s.Depth,
+		Return: s.Return, Depth: s.Depth, DepthLimit: s.DepthLimit,
 		Keep: r.keep(s.KeepMS), FairBy: s.FairBy, Budgets: r.budgets(s.Budgets), Nodes: make([]Node, len(s.Nodes)),
 	}
 	for i := range s.Nodes {

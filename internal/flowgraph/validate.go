@@ -84,8 +84,8 @@ func (v *Validation) flow() {
 	case g.Deadline%time.Millisecond != 0:
 		v.Faults.Add("", "deadline", ErrOption, "%s is not in whole milliseconds", g.Deadline)
 	}
-	if g.Depth < 0 || g.Depth > MaxExpandDepth {
-		v.Faults.Add("", "depth", ErrExpand, "%d: must be 0 to %d", g.Depth, MaxExpandDepth)
+	if g.Depth < 0 || g.Depth > g.DepthLimit || g.DepthLimit > MaxExpandDepth {
+		v.Faults.Add("", "depth", ErrExpand, "%d of %d: must be 0 to %d", g.Depth, g.DepthLimit, MaxExpandDepth)
 	}
 	v.keep()
 	v.fairBy()

@@ -28,7 +28,7 @@ var exportedNames = map[string]int{
 	"runtime/inspection":    30,
 	"runtime/openwaits":     6,
 	"runtime/runcount":      5,
-	"runtime/runevent":      41,
+	"runtime/runevent":      42,
 	"runtime/runfeed":       3,
 	"runtime/runlog":        5,
 	"runtime/valuefault":    3,

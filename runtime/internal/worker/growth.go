@@ -104,9 +104,9 @@ func (t *Task) recordPlan(ctx context.Context, c *child, made []byte) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	if depth := graph.Depth + 1; depth > node.Expand.MaxDepth {
+	if depth, limit := node.Expand.PlanDepth(graph); depth > limit {
 		return nil, final(engine.CategoryTooDeep, "the run of the plan would be %d plans deep, at most %d are allowed",
-			depth, node.Expand.MaxDepth)
+			depth, limit)
 	}
 	var unknown []string
 	for _, name := range p.Graph.Activities() {
@@ -140,10 +140,11 @@ func (c *child) linkHash() string {
 // childGraph is the flow of a child run and its input. The run of a plan is one deeper than that of its node, other
 // child runs are as deep.
 func (c *child) childGraph(parent *flowgraph.Graph, node *flowgraph.Node) (graph *flowgraph.Graph, input []byte) {
-	depth := parent.Depth
+	depth, limit := parent.Depth, parent.DepthLimit
 	switch {
 	case c.planned != nil:
-		graph, input, depth = c.planned, c.input, depth+1
+		graph, input = c.planned, c.input
+		depth, limit = node.Expand.PlanDepth(parent)
 	case c.isMap():
 		graph, input = c.itemsGraph(node), c.claimed.FlowInput
 	default:
@@ -151,7 +152,7 @@ func (c *child) childGraph(parent *flowgraph.Graph, node *flowgraph.Node) (graph
 	}
 	if depth > 0 {
 		deeper := *graph
-		deeper.Depth = depth
+		deeper.Depth, deeper.DepthLimit = depth, limit
 		graph = &deeper
 	}
 	return graph, input
