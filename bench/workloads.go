@@ -44,6 +44,7 @@ var workloads = map[string]workload{
 	"contention":    contention,
 	"wake-50":       wakeStorm,
 	"timer":         timerLateness,
+	"sleep":         sleepLateness,
 	"start-many":    startMany,
 }
 

@@ -35,10 +35,9 @@ const (
 	// ErrExecutionNotActive comes from ff_renew_lease, ff_revoke_lease, ff_update_progress,
 	// ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children, ff_complete_execution,
 	// ff_cancel_execution, ff_suspend_execution, ff_create_pending_waitpoint,
-	// ff_block_execution_for_admission, ffx_set_priority, ffx_complete, ffx_fail, ffx_release,
-	// ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_put_live_value, ffx_cancel_node,
-	// ffx_link_child, ffx_await_child. Details: terminal_outcome, lease_epoch, lifecycle_phase,
-	// attempt_id.
+	// ff_block_execution_for_admission, ffx_set_priority, ffx_complete, ffx_continue_as_new, ffx_fail,
+	// ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_cancel_node, ffx_link_child,
+	// ffx_await_child. Details: terminal_outcome, lease_epoch, lifecycle_phase, attempt_id.
 	ErrExecutionNotActive Code = "execution_not_active"
 	// ErrExecutionNotEligible comes from ff_issue_claim_grant, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution.
@@ -51,9 +50,9 @@ const (
 	// ff_resume_execution, ff_create_pending_waitpoint, ff_apply_dependency_to_child,
 	// ff_promote_blocked_to_eligible, ff_add_execution_to_flow, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution, ffx_find_node, ffx_claim_granted,
-	// ffx_set_priority, ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step,
-	// ffx_open_waitpoint, ffx_signal_node, ffx_end_wait, ffx_read_waitpoint, ffx_put_live_value,
-	// ffx_read_live_value, ffx_rerun, ffx_read_inputs, ffx_cancel_node, ffx_link_child, ffx_await_child.
+	// ffx_set_priority, ffx_complete, ffx_continue_as_new, ffx_fail, ffx_release, ffx_suspend,
+	// ffx_record_step, ffx_open_waitpoint, ffx_signal_node, ffx_move_timer, ffx_end_wait,
+	// ffx_read_waitpoint, ffx_rerun, ffx_read_inputs, ffx_cancel_node, ffx_link_child, ffx_await_child.
 	ErrExecutionNotFound Code = "execution_not_found"
 	// ErrExecutionNotInEligibleSet comes from ff_issue_claim_grant.
 	ErrExecutionNotInEligibleSet Code = "execution_not_in_eligible_set"
@@ -64,14 +63,14 @@ const (
 	ErrExecutionNotLeaseable Code = "execution_not_leaseable"
 	// ErrExecutionNotReclaimable comes from ff_reclaim_execution, ff_issue_reclaim_grant.
 	ErrExecutionNotReclaimable Code = "execution_not_reclaimable"
-	// ErrExecutionNotSuspended comes from ff_resume_execution, ffx_end_wait.
+	// ErrExecutionNotSuspended comes from ff_resume_execution, ffx_move_timer, ffx_end_wait.
 	ErrExecutionNotSuspended Code = "execution_not_suspended"
 	// ErrExecutionNotTerminal comes from ff_replay_execution, ffx_rerun. Details: node.
 	ErrExecutionNotTerminal Code = "execution_not_terminal"
 	// ErrFenceRequired comes from ff_renew_lease, ff_fail_execution, ff_delay_execution,
 	// ff_move_to_waiting_children, ff_complete_execution, ff_cancel_execution, ff_suspend_execution,
-	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
-	// ffx_put_live_value, ffx_link_child, ffx_await_child.
+	// ffx_complete, ffx_continue_as_new, ffx_fail, ffx_release, ffx_suspend, ffx_record_step,
+	// ffx_open_waitpoint, ffx_link_child, ffx_await_child.
 	ErrFenceRequired Code = "fence_required"
 	// ErrFireTooLate comes from ffx_submit. Details: start_before, now.
 	ErrFireTooLate Code = "fire_too_late"
@@ -82,8 +81,8 @@ const (
 	ErrFlowIDConflict Code = "flow_id_conflict"
 	// ErrFlowNotFound comes from ff_set_flow_tags, ff_stage_dependency_edge, ff_set_edge_group_policy,
 	// ff_add_execution_to_flow, ff_cancel_flow, ffx_find_node, ffx_set_priority, ffx_pause_flow,
-	// ffx_resume_flow, ffx_signal_node, ffx_list_waitpoints, ffx_rerun, ffx_describe_flow,
-	// ffx_flow_result, ffx_flow_failures, ffx_move_start, ffx_cancel_flow.
+	// ffx_resume_flow, ffx_signal_node, ffx_move_timer, ffx_list_waitpoints, ffx_rerun,
+	// ffx_describe_flow, ffx_flow_result, ffx_flow_failures, ffx_move_start, ffx_cancel_flow.
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrFlowNotPublished comes from ffx_read_published.
 	ErrFlowNotPublished Code = "flow_not_published"
@@ -106,7 +105,7 @@ const (
 	ErrInvalidBlockingReason Code = "invalid_blocking_reason"
 	// ErrInvalidCapabilities comes from ff_create_execution, ff_issue_claim_grant,
 	// ff_issue_reclaim_grant, ffx_claim_granted, ffx_claim, ffx_grant_next, ffx_announce, ffx_complete,
-	// ffx_complete_many, ffx_suspend, ffx_await_child, ffx_admit. Details: reason.
+	// ffx_complete_many, ffx_continue_as_new, ffx_suspend, ffx_await_child, ffx_admit. Details: reason.
 	ErrInvalidCapabilities Code = "invalid_capabilities"
 	// ErrInvalidClaimGrant comes from ff_claim_execution, ff_claim_resumed_execution,
 	// ff_reclaim_execution, ffx_claim_granted.
@@ -124,10 +123,10 @@ const (
 	// ff_cancel_flow, ff_change_priority, ff_create_budget, ff_report_usage_and_check, ff_reset_budget,
 	// ff_check_admission_and_record, ffx_read_graph, ffx_put_graph, ffx_submit, ffx_claim_granted,
 	// ffx_set_priority, ffx_claim, ffx_grant_next, ffx_pause, ffx_resume, ffx_renew, ffx_complete,
-	// ffx_complete_many, ffx_fail, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal,
-	// ffx_signal_node, ffx_signal, ffx_end_wait, ffx_list_waitpoints, ffx_list_waits, ffx_read_waitpoint,
-	// ffx_save_bulk_job, ffx_project_flows, ffx_put_live_value, ffx_list_nodes, ffx_rerun,
-	// ffx_count_runs, ffx_list_runs, ffx_describe_flow, ffx_read_values, ffx_flow_failures,
+	// ffx_complete_many, ffx_continue_as_new, ffx_fail, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
+	// ffx_read_journal, ffx_signal_node, ffx_move_timer, ffx_signal, ffx_end_wait, ffx_list_waitpoints,
+	// ffx_list_waits, ffx_read_waitpoint, ffx_save_bulk_job, ffx_project_flows, ffx_list_nodes,
+	// ffx_rerun, ffx_count_runs, ffx_list_runs, ffx_describe_flow, ffx_read_values, ffx_flow_failures,
 	// ffx_read_events, ffx_move_start, ffx_cancel_flow, ffx_trim, ffx_link_child, ffx_await_child,
 	// ffx_child_ended, ffx_read_results, ffx_admit, ffx_verify_admissions, ffx_hold_places, ffx_exchange,
 	// ffx_set_quota, ffx_set_budget_gates, ffx_verify_budget_use, ffx_budget_done, ffx_use_budget,
@@ -161,20 +160,20 @@ const (
 	ErrInvalidWaitpointForExecution Code = "invalid_waitpoint_for_execution"
 	// ErrInvariantViolation comes from ff_resolve_dependency. Details: message.
 	ErrInvariantViolation Code = "invariant_violation"
-	// ErrJournalFull comes from ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_signal_node.
-	// Details: message.
+	// ErrJournalFull comes from ffx_continue_as_new, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
+	// ffx_signal_node. Details: message.
 	ErrJournalFull Code = "journal_full"
 	// ErrLeaseConflict comes from ff_claim_execution.
 	ErrLeaseConflict Code = "lease_conflict"
 	// ErrLeaseExpired comes from ff_renew_lease, ff_update_progress, ff_fail_execution,
 	// ff_delay_execution, ff_move_to_waiting_children, ff_complete_execution, ff_suspend_execution,
-	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
-	// ffx_put_live_value, ffx_link_child, ffx_await_child.
+	// ffx_complete, ffx_continue_as_new, ffx_fail, ffx_release, ffx_suspend, ffx_record_step,
+	// ffx_open_waitpoint, ffx_link_child, ffx_await_child.
 	ErrLeaseExpired Code = "lease_expired"
 	// ErrLeaseRevoked comes from ff_renew_lease, ff_update_progress, ff_fail_execution,
 	// ff_delay_execution, ff_move_to_waiting_children, ff_complete_execution, ff_cancel_execution,
-	// ff_suspend_execution, ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step,
-	// ffx_open_waitpoint, ffx_put_live_value, ffx_link_child, ffx_await_child.
+	// ff_suspend_execution, ffx_complete, ffx_continue_as_new, ffx_fail, ffx_release, ffx_suspend,
+	// ffx_record_step, ffx_open_waitpoint, ffx_link_child, ffx_await_child.
 	ErrLeaseRevoked Code = "lease_revoked"
 	// ErrMaxReplaysExhausted comes from ff_replay_execution, ffx_rerun. Details: node, replays.
 	ErrMaxReplaysExhausted Code = "max_replays_exhausted"
@@ -191,9 +190,9 @@ const (
 	// ErrNotRunnable comes from ff_promote_blocked_to_eligible.
 	ErrNotRunnable Code = "not_runnable"
 	// ErrPartialFenceTriple comes from ff_renew_lease, ff_fail_execution, ff_delay_execution,
-	// ff_move_to_waiting_children, ff_complete_execution, ff_suspend_execution, ffx_complete, ffx_fail,
-	// ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_put_live_value, ffx_link_child,
-	// ffx_await_child.
+	// ff_move_to_waiting_children, ff_complete_execution, ff_suspend_execution, ffx_complete,
+	// ffx_continue_as_new, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
+	// ffx_link_child, ffx_await_child.
 	ErrPartialFenceTriple Code = "partial_fence_triple"
 	// ErrPendingWaitpointExpired comes from ff_suspend_execution.
 	ErrPendingWaitpointExpired Code = "pending_waitpoint_expired"
@@ -219,9 +218,9 @@ const (
 	ErrStaleGraphRevision Code = "stale_graph_revision"
 	// ErrStaleLease comes from ff_renew_lease, ff_revoke_lease, ff_update_progress, ff_fail_execution,
 	// ff_delay_execution, ff_move_to_waiting_children, ff_complete_execution, ff_cancel_execution,
-	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_complete, ffx_fail, ffx_release,
-	// ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_put_live_value, ffx_link_child,
-	// ffx_await_child. Details: message.
+	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_complete, ffx_continue_as_new, ffx_fail,
+	// ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_link_child, ffx_await_child.
+	// Details: message.
 	ErrStaleLease Code = "stale_lease"
 	// ErrStaleOwnerCannotAppend comes from ff_append_frame.
 	ErrStaleOwnerCannotAppend Code = "stale_owner_cannot_append"

@@ -97,6 +97,7 @@ const (
 	draftFirst
 	draftSome
 	draftFailure
+	draftTimeIn
 )
 
 // draft is a binding before it is lowered: it still has the Go types.
@@ -109,4 +110,5 @@ type draft struct {
 	items  []draft
 	needed int // of draftFirst and draftSome
 	fields []FieldBinding
+	path   []string // of draftTimeIn: the fields of its only item
 }

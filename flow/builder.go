@@ -129,17 +129,18 @@ type builder struct {
 
 // node adds a node and returns its index, also when it has faults.
 func (b *builder) node(name string, handler activity.Handler, input AnyBinding, opts []NodeOption) int {
-	return b.activityNode(name, handler, input, nil, opts)
+	return b.activityNode(name, handler, input, func(*flowgraph.Node) {}, opts)
 }
 
-// activityNode adds a node that runs an activity: once, or for each item of its input.
+// activityNode adds a node that runs an activity: once, or as shape says.
 func (b *builder) activityNode(
-	name string, handler activity.Handler, input AnyBinding, items *flowgraph.MapSpec, opts []NodeOption,
+	name string, handler activity.Handler, input AnyBinding, shape func(*flowgraph.Node), opts []NodeOption,
 ) int {
 	index := len(b.graph.Nodes)
 	spec := flowgraph.Node{
-		Name: name, Map: items, Options: activityspec.DefaultOptions(), Codec: activity.JSON{}.Name(),
+		Name: name, Options: activityspec.DefaultOptions(), Codec: activity.JSON{}.Name(),
 	}
+	shape(&spec)
 	codec := activity.Codec(activity.JSON{})
 	var known flowgraph.Reported
 	if handler == nil {
@@ -202,6 +203,9 @@ func (b *builder) bind(
 		b.faults.Add(spec.Name, "input", flowgraph.ErrNilBinding, "")
 	} else {
 		l := lowering{b: b, node: spec.Name, codec: codec, joins: &settings.joins}
+		if spec.IsTimer() {
+			l.timer = spec.Wait.Timer
+		}
 		spec.Input = l.lower(input.draft(), &flowgraph.Position{Name: "input"})
 	}
 	known.Input = len(b.faults.List) > before

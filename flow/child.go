@@ -71,13 +71,7 @@ func Sub[I, O, In, Out any](
 	if f == nil || f.b == nil {
 		return Ref[O]{}
 	}
-	var handlers []activity.Handler
-	var codec activity.Codec = activity.JSON{}
-	var graph *flowgraph.Graph
-	if def != nil && def.graph != nil {
-		handlers, codec, graph = def.handlers, def.Codec(), def.graph
-	}
-	return Ref[O]{owner: f.b, index: f.b.sub(name, graph, handlers, codec, input, opts)}
+	return Ref[O]{owner: f.b, index: f.b.flowNode(name, partsOf(def), input, func(*flowgraph.Node) {}, opts)}
 }
 
 // MaxMapItems sets the maximum length of a Map's list, at most MaxItems. It applies to nodes of Map and MapOutcomes.
@@ -114,28 +108,42 @@ func handlerOf[I, O any](a *activity.Activity[I, O]) activity.Handler {
 func (b *builder) mapNode(
 	name string, handler activity.Handler, items AnyBinding, spec flowgraph.MapSpec, opts []NodeOption,
 ) int {
-	return b.activityNode(name, handler, items, &spec, opts)
+	return b.activityNode(name, handler, items, func(n *flowgraph.Node) { n.Map = &spec }, opts)
 }
 
-// sub adds a node that runs another flow and returns its index, also when it has faults.
-func (b *builder) sub(
-	name string, g *flowgraph.Graph, handlers []activity.Handler, codec activity.Codec, input AnyBinding,
-	opts []NodeOption,
+// flowParts is a Definition without its types.
+type flowParts struct {
+	graph    *flowgraph.Graph // nil for a definition that Build did not return
+	codec    activity.Codec
+	handlers []activity.Handler
+}
+
+func partsOf[I, O any](def *Definition[I, O]) flowParts {
+	if def == nil || def.graph == nil {
+		return flowParts{codec: activity.JSON{}}
+	}
+	return flowParts{graph: def.graph, codec: def.Codec(), handlers: def.handlers}
+}
+
+// flowNode adds a node that runs another flow, once or as shape says, and returns its index, also when it has faults.
+func (b *builder) flowNode(
+	name string, of flowParts, input AnyBinding, shape func(*flowgraph.Node), opts []NodeOption,
 ) int {
 	index := len(b.graph.Nodes)
-	spec := flowgraph.Node{Name: name, Sub: g, Codec: codec.Name(), Options: subOptions(g)}
+	spec := flowgraph.Node{Name: name, Sub: of.graph, Codec: of.codec.Name(), Options: subOptions(of.graph)}
+	shape(&spec)
 	settings := b.settle(&spec, opts)
 	before := len(b.faults.List)
 	var known flowgraph.Reported
-	if g == nil {
+	if of.graph == nil {
 		b.faults.Add(name, "", flowgraph.ErrSubFlow, "it is nil, or was not made by Build")
 		spec.Sub = &flowgraph.Graph{}
 	}
-	for _, h := range handlers {
+	for _, h := range of.handlers {
 		b.use(name, h)
 	}
 	known.Activity = len(b.faults.List) > before
-	b.bind(index, &spec, settings, codec, input, known)
+	b.bind(index, &spec, settings, of.codec, input, known)
 	return index
 }
 

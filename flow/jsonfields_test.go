@@ -19,9 +19,9 @@ type (
 		D int `json:"d"`
 	}
 	deeper struct{ inner }
-	Loop   struct {
+	Cycle  struct {
 		F int
-		*Loop
+		*Cycle
 	}
 	Text string
 )
@@ -79,7 +79,7 @@ func TestFieldsAreThoseOfJSON(t *testing.T) {
 			Text
 			*Exported
 		}{},
-		Loop{},
+		Cycle{},
 	} {
 		typ := reflect.TypeOf(value)
 		fields, problem := make(fieldCache).of(typ)
@@ -92,7 +92,7 @@ func TestFieldsAreThoseOfJSON(t *testing.T) {
 				t.Errorf("%T: encoding/json does not read %q", value, f.name)
 			}
 		}
-		for _, name := range []string{"A", "B", "C", "D", "E", "F", "X", "a", "b", "d", "e", "f", "x", "-", "c d/é", "named", "other", "inner", "Exported", "Text", "loop", "Loop", "tagged"} {
+		for _, name := range []string{"A", "B", "C", "D", "E", "F", "X", "a", "b", "d", "e", "f", "x", "-", "c d/é", "named", "other", "inner", "Exported", "Text", "loop", "Cycle", "tagged"} {
 			known := slices.ContainsFunc(fields.list, func(f jsonField) bool { return f.name == name })
 			if _, indexed := fields.byName[name]; known != indexed {
 				t.Errorf("%T: %q is listed: %v, indexed: %v", value, name, known, indexed)

@@ -37,26 +37,9 @@ func keyFault(t reflect.Type, path []string) string {
 	if len(path) == 0 {
 		return ""
 	}
-	for _, name := range path {
-		if name == "" {
-			return "" // reported by the validation
-		}
-		t = pointedTo(t)
-		switch {
-		case hidesForm(t):
-			return ""
-		case t.Kind() == reflect.Map:
-			t = t.Elem()
-			continue
-		case t.Kind() != reflect.Struct:
-			return fmt.Sprintf("%s has no fields", t)
-		}
-		fields := visibleFields(t)
-		field, ok := fields.byName[name]
-		if !ok {
-			return fmt.Sprintf("%s has no JSON field %q; it has %s", t, name, fields.names())
-		}
-		t = field.typ
+	t, fault := typeAt(t, path)
+	if t == nil || fault != "" {
+		return fault
 	}
 	switch t = pointedTo(t); t.Kind() {
 	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Array:
@@ -65,6 +48,33 @@ func keyFault(t reflect.Type, path []string) string {
 		}
 	}
 	return ""
+}
+
+// typeAt returns the type of what is at a path in a value of t, or the reason why nothing is. Where the JSON form of a
+// type on the way is not known, or the validation reports the path, it returns neither.
+func typeAt(t reflect.Type, path []string) (found reflect.Type, fault string) {
+	for _, name := range path {
+		if name == "" {
+			return nil, "" // reported by the validation
+		}
+		t = pointedTo(t)
+		switch {
+		case hidesForm(t):
+			return nil, ""
+		case t.Kind() == reflect.Map:
+			t = t.Elem()
+			continue
+		case t.Kind() != reflect.Struct:
+			return nil, fmt.Sprintf("%s has no fields", t)
+		}
+		fields := visibleFields(t)
+		field, ok := fields.byName[name]
+		if !ok {
+			return nil, fmt.Sprintf("%s has no JSON field %q; it has %s", t, name, fields.names())
+		}
+		t = field.typ
+	}
+	return t, ""
 }
 
 func pointedTo(t reflect.Type) reflect.Type {

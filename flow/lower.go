@@ -13,7 +13,8 @@ type lowering struct {
 	b     *builder
 	node  string
 	codec activity.Codec
-	joins *[]joinDraft // those that are met on the way
+	joins *[]joinDraft         // those that are met on the way
+	timer *flowgraph.TimerSpec // of a timer that takes its time from the input
 }
 
 func (l lowering) lower(d draft, at *flowgraph.Position) flowgraph.Expr {
@@ -36,6 +37,8 @@ func (l lowering) lower(d draft, at *flowgraph.Position) flowgraph.Expr {
 		return l.joined(d, at)
 	case draftFailure:
 		return l.failure(d, at)
+	case draftTimeIn:
+		return l.timeIn(d, at)
 	default:
 		return flowgraph.Expr{Kind: flowgraph.ExprStruct, Fields: l.structure(d, at)}
 	}

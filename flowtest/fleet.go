@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -56,6 +57,10 @@ func demandOf(f Flow) demand {
 	d := demand{make(map[string]activity.Handler), make(map[string]bool), make(map[string]bool)}
 	for _, h := range f.Handlers() {
 		d.handlers[h.Name()] = h
+		// Those of plans are in no graph yet.
+		if lane := activityspec.OptionsOf(h).Lane; lane != "" {
+			d.lanes[lane] = true
+		}
 	}
 	d.addGraph(flowgraph.Of(f))
 	return d

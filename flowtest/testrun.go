@@ -138,7 +138,7 @@ func (r *TestRun) began() map[string]int {
 	place := make(map[string]int)
 	for i, e := range r.events() {
 		switch runevent.Kind(e.Event) {
-		case runevent.Started, runevent.Suspended, runevent.WaitingChildren:
+		case runevent.Started, runevent.Suspended, runevent.Sleeping, runevent.WaitingChildren:
 			if _, ok := place[e.Node]; !ok {
 				place[e.Node] = i
 			}

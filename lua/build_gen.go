@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "294-09896fddf2045a09"
+const build = "293-4795278e1be968f2"

@@ -6,6 +6,13 @@ import (
 
 // Categories of failures that workers assign, in addition to those of package activity.
 const (
+	// CategoryPlan is the category of a node of flow.Expand whose plan cannot be run: it is malformed, or uses other
+	// activities than flow.MayRun names.
+	CategoryPlan = engine.CategoryPlan
+	// CategoryTooDeep is the category of a node whose plan would be nested deeper than flow.ExpandDepth allows.
+	CategoryTooDeep = engine.CategoryTooDeep
+	// CategoryTooManyTurns is the category of a flow.Loop whose condition does not hold after its last turn.
+	CategoryTooManyTurns = engine.CategoryTooManyTurns
 	// CategoryTooLarge is the category of a result above MaxResult.
 	CategoryTooLarge = engine.CategoryTooLarge
 	// CategoryStepLimit is the category of an execution that could not record a step or a wait, because it has too many

@@ -148,6 +148,12 @@ type NodeDescription struct {
 	Child *ChildRun
 	// Waits are the open waitpoints of the node, without their tokens.
 	Waits []Waitpoint
+	// SleepsUntil is the time until which the node sleeps: one of flow.Sleep or flow.Until, or one whose function is in
+	// activity.Sleep. It is zero for others.
+	SleepsUntil time.Time
+	// Generation is 1, and one more each time that the function of the node has gone on as new
+	// (activity.ContinueAsNew); of a loop, the number of its turn.
+	Generation int
 	// Input is what the node gets as its input with describe.Values, composed from the present results of its
 	// upstreams; nil for a node without input, and while a part of it is missing. Result is nil unless the node
 	// succeeded.
@@ -155,7 +161,8 @@ type NodeDescription struct {
 	// History are the attempts of the node with describe.Attempts, the oldest first, as far as the event log has them.
 	History []describe.Attempt
 
-	limits string // as they are stored, while the node waits for them
+	limits string              // as they are stored, while the node waits for them
+	kept   []enginecore.FlowID // child runs of earlier turns
 }
 
 // describePage is the number of nodes read at once.
@@ -322,7 +329,7 @@ func describeNode(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time
 	}
 	failed, category := engine.PlainFailure(n.FailureReason, n.FailureCategory)
 	description := NodeDescription{
-		Child: child, Kind: kindOf(n, spec),
+		Child: child, Kind: kindOf(n, spec), Generation: max(1, int(n.Generation)), kept: keptChildren(n),
 		Name: n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
 		State: NodeState(n.State), Waiting: explain.Waiting(n, spec, now), limits: n.Limits,
 		Attempts: int(n.Attempts), Retries: int(n.RetryCount),
@@ -341,10 +348,16 @@ func describeNode(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time
 
 func kindOf(n enginerpc.DescribedNode, spec *flowgraph.Node) describe.Kind {
 	switch {
+	case spec != nil && spec.Loop != nil:
+		return describe.Loop
+	case spec != nil && spec.Expand != nil:
+		return describe.Expansion
 	case n.Kind == submit.MapKind:
 		return describe.Map
 	case n.Kind == submit.SubKind:
 		return describe.SubFlow
+	case spec != nil && spec.IsTimer():
+		return describe.Timer
 	case spec != nil && spec.Wait != nil:
 		return describe.Waitpoint
 	case spec != nil && spec.Condition != nil:

@@ -82,14 +82,19 @@ func (r *RunRef) explainWaits(ctx context.Context, d *RunDescription) error {
 	if !engine.Has[engine.WaitStore](r.client.session.Backend) || !slices.ContainsFunc(d.Nodes, suspended) {
 		return nil
 	}
-	waits, err := r.Waitpoints(ctx)
+	waits, err := r.readWaitpoints(ctx, false)
 	if err != nil {
-		return err
+		return r.errorf("waitpoints of", runFault(err))
 	}
-	for _, w := range waits {
+	for _, w := range byOpening(waits) {
 		w.Token = activity.Token{}
 		for i := range d.Nodes {
-			if n := &d.Nodes[i]; n.ExecutionID == w.ExecutionID {
+			n := &d.Nodes[i]
+			switch {
+			case n.ExecutionID != w.ExecutionID:
+			case w.timer && w.State == WaitOpen:
+				n.SleepsUntil, n.Waiting = w.TimeoutAt, w.explainSleep()
+			case !w.timer:
 				n.Waits = append(n.Waits, w)
 				if w.State == WaitOpen {
 					n.Waiting = w.explain()
@@ -299,6 +304,7 @@ func (c *Client) explainOverdue(ctx context.Context, d *RunDescription, now time
 	late := d.Overdue > 0
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
+		n.Overdue = max(n.Overdue, explain.LateBy(n.SleepsUntil, now))
 		for _, w := range n.Waits {
 			if w.State != WaitClosed && !w.Escalated {
 				n.Overdue = max(n.Overdue, explain.LateBy(w.TimeoutAt, now))

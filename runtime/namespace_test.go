@@ -87,6 +87,16 @@ var acrossNamespaces = map[string]struct {
 	"MoveStart": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).MoveStart(ctx, time.Time{})
 	}, runtime.ErrRunNotFound},
+	"MoveTimer": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).MoveTimer(ctx, x.node, time.Now().Add(time.Hour))
+	}, runtime.ErrRunNotFound},
+	"SkipTimer": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).SkipTimer(ctx, x.node)
+	}, runtime.ErrRunNotFound},
+	"Turns": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).Turns(ctx, x.node)
+		return err
+	}, runtime.ErrRunNotFound},
 	"SignalWait": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.Run(x.flow, x.run).SignalWait(ctx, runtime.WaitName{Node: x.node}, runtime.Signal{Name: "s"})
 		return err

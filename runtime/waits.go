@@ -73,6 +73,8 @@ type Waitpoint struct {
 	AnswerSchema json.RawMessage `json:",omitempty"`
 	// Token authorizes signals to the waitpoint. Handle it like a password.
 	Token activity.Token `json:",omitzero"`
+
+	timer bool // it takes no signals, and is not shown
 }
 
 // explain says what the waitpoint waits for.
@@ -121,15 +123,20 @@ func (r *RunRef) waitpoints(ctx context.Context, closed bool) (waits []Waitpoint
 	if waits, err = r.readWaitpoints(ctx, closed); err != nil {
 		return nil, r.errorf("waitpoints of", runFault(err))
 	}
+	waits = slices.DeleteFunc(waits, func(w Waitpoint) bool { return w.timer })
+	return byOpening(waits), nil
+}
+
+// byOpening orders waitpoints by the time of their opening, and drops what the pages of a changing set had twice.
+func byOpening(waits []Waitpoint) []Waitpoint {
 	slices.SortFunc(waits, func(a, b Waitpoint) int {
 		return cmp.Or(a.OpenedAt.Compare(b.OpenedAt), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Step, b.Step),
 			cmp.Compare(a.ID, b.ID))
 	})
-	// A page of a set that changes may show a member twice.
-	return slices.CompactFunc(waits, func(a, b Waitpoint) bool { return a.ID == b.ID }), nil
+	return slices.CompactFunc(waits, func(a, b Waitpoint) bool { return a.ID == b.ID })
 }
 
-// readWaitpoints reads the waitpoints of the run, then those of its child runs.
+// readWaitpoints reads the waitpoints and timers of the run, then those of its child runs.
 func (r *RunRef) readWaitpoints(ctx context.Context, closed bool) (waits []Waitpoint, err error) {
 	waits, children, err := r.readOwnWaitpoints(ctx, closed)
 	for len(children) > 0 && err == nil {
@@ -154,7 +161,7 @@ func (r *RunRef) readWaitpoints(ctx context.Context, closed bool) (waits []Waitp
 	return waits, err
 }
 
-// readOwnWaitpoints reads the waitpoints of the run page by page, and the ids of its open child runs.
+// readOwnWaitpoints reads the waitpoints of the run page by page, with its timers, and the ids of its open child runs.
 func (r *RunRef) readOwnWaitpoints(
 	ctx context.Context, closed bool,
 ) (waits []Waitpoint, children []enginecore.FlowID, err error) {
@@ -249,7 +256,7 @@ func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
 		OpenedAt:  l.CreatedAt,
 		TimeoutAt: l.TimeoutAt, Escalated: l.Escalated, Signals: l.Signals, All: l.MatchMode == "all",
 		Distinct: l.Distinct,
-		Needed:   int(l.Needed), Received: int(l.Received),
+		Needed:   int(l.Needed), Received: int(l.Received), timer: l.Timer,
 	}
 	if err := w.readAbout(l.About); err != nil {
 		return w, err

@@ -198,6 +198,19 @@ var whyCases = map[why.Reason]struct {
 	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
 		require.WithinDuration(t, time.Now().Add(time.Hour), e.Until, 30*time.Minute)
 	}},
+	why.Timer: {func(c *whyCase) *runtime.RunRef {
+		f := flow.New[int, struct{}]("sleeps")
+		flow.Return(f, flow.Sleep(f, "only", time.Hour))
+		def, err := f.Build()
+		require.NoError(c.t, err)
+		run, err := runtime.Start(c.ctx, c.Client, def, 1)
+		require.NoError(c.t, err)
+		return run.RunRef
+	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+		require.WithinDuration(t, time.Now().Add(time.Hour), e.Until, 30*time.Minute)
+		require.Contains(t, e.Sentence, "sleeps until ")
+		require.Contains(t, e.Remedy, "RunRef.MoveTimer")
+	}},
 	why.Start: {func(c *whyCase) *runtime.RunRef {
 		run, err := runtime.Start(c.ctx, c.Client, single(c.t, c.pass("later")), 1, runtime.StartAfter(time.Hour))
 		require.NoError(c.t, err)

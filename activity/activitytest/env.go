@@ -76,7 +76,8 @@ func (s *Env) SignalFrom(step, name, source string, payload any) {
 	})
 }
 
-// TimeOut lets the timeout of the wait pass, if it has one that resumes the function.
+// TimeOut lets the timeout of the wait pass, if it has one that resumes the function, or the time of the Sleep of that
+// step.
 func (s *Env) TimeOut(step string) {
 	s.lock()
 	defer s.mu.Unlock()
@@ -145,6 +146,7 @@ func (s *stepsCall) Await(_ context.Context, step string, wait activitycontext.W
 		return got, nil
 	}
 	matched, met := matching(wait, s.signals[step])
+	met = met && !wait.Sleep
 	var got activitycontext.Awaited
 	switch {
 	case met && wait.Collect:

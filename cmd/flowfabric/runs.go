@@ -25,6 +25,8 @@ func commands() []command {
 		{"describe", "FLOW RUN", "show a run and its nodes, and why those that wait do", prepareDescribe},
 		{"logs", "FLOW RUN NODE", "show what the attempts of a node logged", prepareLogs},
 		{"waits", "[FLOW RUN]", "show the open waits of all runs, or of one", prepareWaits},
+		{"timer", "FLOW RUN NODE", "move or end the sleep of a node", prepareTimer},
+		{"turns", "FLOW RUN NODE", "show the turns of a loop", prepareTurns},
 		{"cancel", "FLOW RUN", "cancel a run", prepareCancel},
 		{"bulk", "start|preview|show|list|stop …", "act on all runs that a query selects", prepareBulk},
 		{"rerun", "FLOW RUN", "run again what failed in a run that is over", prepareRerun},

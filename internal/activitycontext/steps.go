@@ -50,7 +50,9 @@ type Wait struct {
 	OnTimeout string
 	// Collect asks for all signals as a list, not for the payload of the last one.
 	Collect bool
-	Text    WaitText
+	// Sleep: no signal ends the wait, only its timeout.
+	Sleep bool
+	Text  WaitText
 }
 
 // WaitText has the fields of activityspec.WaitText, which documents them; the two convert into each other.

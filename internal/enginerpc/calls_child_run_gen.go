@@ -67,6 +67,8 @@ type LinkChildCall struct {
 	Number      int64
 	ChildFlowID enginecore.FlowID
 	InputHash   string
+	// Keep: optional.
+	Keep bool
 }
 
 // LinkChildReply is the answer to LinkChildCall.
@@ -85,7 +87,8 @@ type LinkChildReply struct {
 // with it; when the answer is another number, nothing was written, and it calls again with that one.
 // States: new (the run is to be started, which is safe to repeat), rerun (run again what did not
 // succeed, under the id of the try), ended (with its outcome), over (the node has ended, since its
-// flow has). A run that another one replaces is cancelled and purged.
+// flow has). A run that another one replaces is cancelled and purged, with those that it has kept;
+// with `keep` it is kept as long as the node.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
@@ -99,7 +102,7 @@ func (LinkChildCall) info() callInfo {
 }
 
 func (c LinkChildCall) encode(w *wire) {
-	w.reserve(1, 7)
+	w.reserve(1, 8)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
@@ -110,6 +113,7 @@ func (c LinkChildCall) encode(w *wire) {
 	w.int(c.Number)
 	w.text(string(c.ChildFlowID))
 	w.text(c.InputHash)
+	w.bool(c.Keep)
 }
 
 func (LinkChildCall) decode(r *fields) (out LinkChildReply) {
@@ -261,8 +265,8 @@ type ChildEndedReply struct {
 
 // ChildEnded runs ffx2_child_ended. Tells a node that its run is over, so that it goes on; without an
 // outcome, it only asks. The outcome `lost` is that the run is not there any more: the node starts it
-// again. States: gone (there is no such node, or it has another run), over (the node has ended),
-// waiting (it is not, or was not, done with the run).
+// again. States: gone (there is no such node, or it has another run), over (the node has ended, or has
+// gone on from that run and keeps it), waiting (it is not, or was not, done with the run).
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

@@ -106,7 +106,7 @@ func (c *Signal) encode(w *wire) {
 }
 
 // ClaimRequest holds arguments shared by ClaimGrantedCall, ClaimCall, CompleteCall, CompleteManyCall,
-// SuspendCall, AwaitChildCall, AdmitCall.
+// ContinueAsNewCall, SuspendCall, AwaitChildCall, AdmitCall.
 type ClaimRequest struct {
 	LaneID           enginecore.LaneID
 	WorkerID         enginecore.WorkerID
@@ -513,6 +513,8 @@ type ListedWaitpoint struct {
 	WaitpointToken  string
 	// About: optional.
 	About []byte
+	// Timer: optional.
+	Timer bool
 }
 
 func decodeListedWaitpoint(r *fields, out *ListedWaitpoint) {
@@ -537,6 +539,9 @@ func decodeListedWaitpoint(r *fields, out *ListedWaitpoint) {
 	out.WaitpointToken = textValue[string](r, "waitpoint_token")
 	if r.left() > 0 {
 		out.About = bytesValue(r, "about")
+	}
+	if r.left() > 0 {
+		out.Timer = boolValue(r, "timer")
 	}
 }
 
@@ -601,21 +606,6 @@ func decodeBulkJobRecord(r *fields, out *BulkJobRecord) {
 	out.CreatedAt = timeValue(r, "created_at")
 	out.ClosedAt = timeValue(r, "closed_at")
 	out.StoppedBy = textValue[string](r, "stopped_by")
-}
-
-// LiveValue is an element of replies or calls.
-type LiveValue struct {
-	Key     string
-	At      time.Time
-	Attempt int64
-	Size    int64
-}
-
-func decodeLiveValue(r *fields, out *LiveValue) {
-	out.Key = textValue[string](r, "key")
-	out.At = timeValue(r, "at")
-	out.Attempt = intValue[int64](r, "attempt")
-	out.Size = intValue[int64](r, "size")
 }
 
 // NodeID is an element of replies or calls.
@@ -712,10 +702,6 @@ type Run struct {
 	Tags []Pair
 	// StartAt: optional.
 	StartAt time.Time
-	// RunKey: optional.
-	RunKey string
-	// Queued: optional.
-	Queued bool
 }
 
 func decodeRun(r *fields, out *Run) {
@@ -758,12 +744,6 @@ func decodeRun(r *fields, out *Run) {
 	if r.left() > 0 {
 		out.StartAt = timeValue(r, "start_at")
 	}
-	if r.left() > 0 {
-		out.RunKey = textValue[string](r, "run_key")
-	}
-	if r.left() > 0 {
-		out.Queued = boolValue(r, "queued")
-	}
 }
 
 // DescribedNode is an element of replies or calls.
@@ -802,8 +782,10 @@ type DescribedNode struct {
 	ChangedAt time.Time
 	// Limits: optional.
 	Limits string
-	// Live: optional.
-	Live []LiveValue
+	// Generation: optional.
+	Generation int64
+	// ChildKept: optional.
+	ChildKept string
 }
 
 func decodeDescribedNode(r *fields, out *DescribedNode) {
@@ -847,7 +829,10 @@ func decodeDescribedNode(r *fields, out *DescribedNode) {
 		out.Limits = textValue[string](r, "limits")
 	}
 	if r.left() > 0 {
-		out.Live = list(r, "live", decodeLiveValue)
+		out.Generation = intValue[int64](r, "generation")
+	}
+	if r.left() > 0 {
+		out.ChildKept = textValue[string](r, "child_kept")
 	}
 }
 
@@ -876,8 +861,6 @@ type FlowFailure struct {
 	Reason      string
 	Category    string
 	Tolerated   bool
-	// Details: optional.
-	Details []byte
 }
 
 func decodeFlowFailure(r *fields, out *FlowFailure) {
@@ -889,9 +872,6 @@ func decodeFlowFailure(r *fields, out *FlowFailure) {
 	out.Reason = textValue[string](r, "reason")
 	out.Category = textValue[string](r, "category")
 	out.Tolerated = boolValue(r, "tolerated")
-	if r.left() > 0 {
-		out.Details = bytesValue(r, "details")
-	}
 }
 
 // FlowEvent is an element of replies or calls.
@@ -1199,28 +1179,6 @@ func decodeScheduleRecord(r *fields, out *ScheduleRecord) {
 	out.Version = intValue[int64](r, "version")
 	out.Spec = bytesValue(r, "spec")
 	out.State = bytesValue(r, "state")
-}
-
-// KeyedRun is an element of replies or calls.
-type KeyedRun struct {
-	FlowID enginecore.FlowID
-	RunID  string
-	At     time.Time
-}
-
-func decodeKeyedRun(r *fields, out *KeyedRun) {
-	out.FlowID = textValue[enginecore.FlowID](r, "flow_id")
-	out.RunID = textValue[string](r, "run_id")
-	out.At = timeValue(r, "at")
-}
-
-// CountedStart is an element of replies or calls.
-type CountedStart struct {
-	At time.Time
-}
-
-func decodeCountedStart(r *fields, out *CountedStart) {
-	out.At = timeValue(r, "at")
 }
 
 // AuditEntry is an element of replies or calls.

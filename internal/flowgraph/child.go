@@ -47,9 +47,10 @@ func (g *Graph) depth(most int) int {
 
 // child checks a node that starts a child run.
 func (v *Validation) child(n *Node, skip bool) {
-	if n.Map != nil && n.Sub != nil || n.Wait != nil && (n.Map != nil || n.Sub != nil) {
+	if n.Wait != nil && (n.Map != nil || n.Sub != nil) {
 		v.Faults.Add(n.Name, "", ErrOption, "it is more than one of waitpoint, map and sub-flow")
 	}
+	v.growth(n, skip)
 	if m := n.Map; m != nil && !skip {
 		if m.MaxItems < 1 || m.MaxItems > MaxItems {
 			v.Faults.Add(n.Name, "map.max_items", ErrOption, "%d: must be 1 to %d", m.MaxItems, MaxItems)
@@ -66,7 +67,7 @@ func (v *Validation) child(n *Node, skip bool) {
 				n.Codec)
 		}
 	}
-	if n.Sub != nil && !skip {
+	if n.Sub != nil && n.SubOf == "" && !skip {
 		v.sub(n)
 	}
 }
@@ -80,7 +81,7 @@ func (v *Validation) sub(n *Node) {
 		v.Faults.Cause(n.Name, "sub", ErrSubFlow, err)
 		return
 	}
-	if n.Activity != "" {
+	if n.Activity != "" && n.Loop == nil {
 		v.Faults.Add(n.Name, "activity", ErrOption, "a sub-flow runs no activity itself, this one has %q", n.Activity)
 	}
 	if n.Codec != n.Sub.Codec {
@@ -102,8 +103,12 @@ func (n *Node) work() string {
 	switch {
 	case n.Condition != nil:
 		return n.Condition.text()
+	case n.IsTimer():
+		return n.timerText()
 	case n.Wait != nil:
 		return n.Wait.text()
+	case n.growthText() != "":
+		return n.growthText()
 	case n.Sub != nil:
 		return "flow " + n.Sub.Name
 	case n.Map != nil && n.Map.AtOnce > 0:
@@ -118,9 +123,13 @@ func (n *Node) work() string {
 func ItemName(i int) string { return fmt.Sprintf("item-%d", i) }
 
 // ItemsGraph is the flow that the items of a Map node make: one node for each, without edges. name is that of the flow;
-// the items are JSON. The limit is added to each item when it is not nil.
+// the items are JSON. The limit is added to each item when it is not nil. The items of a map of a flow have the edges
+// by which only so many run at a time.
 func (n *Node) ItemsGraph(name string, items []json.RawMessage, limit *activityspec.Limit) *Graph {
 	g := &Graph{Name: name, Codec: StoredCodec, Nodes: make([]Node, len(items))}
+	if n.Sub != nil {
+		return n.flowItems(g, items)
+	}
 	options := n.Options.Clone()
 	if limit != nil {
 		options.SetLimit(*limit)
@@ -159,10 +168,12 @@ func (w *writer) mapping(m *MapSpec) {
 }
 
 // sub writes the flow that a node runs, in the form of a graph of its own.
-func (w *writer) sub(g *Graph) {
-	if g == nil {
-		return
+func (w *writer) sub(n *Node) {
+	switch {
+	case n.SubOf != "":
+		w.text("sub_of", n.SubOf)
+	case n.Sub != nil:
+		w.raw(`,"sub":`)
+		w.graph(n.Sub)
 	}
-	w.raw(`,"sub":`)
-	w.graph(g)
 }

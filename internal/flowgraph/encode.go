@@ -63,6 +63,8 @@ func (w *writer) graph(g *Graph) {
 	w.list("fair_by", g.FairBy)
 	w.budgets(g.Budgets)
 	w.tags(g.Tags)
+	w.number("depth", int64(g.Depth))
+	w.number("depth_limit", int64(g.DepthLimit))
 	w.optional("return", g.Return, "")
 	w.raw(`,"nodes":[`)
 	for i, node := range w.nodes(g) {
@@ -93,11 +95,12 @@ func (w *writer) node(n *Node) {
 	switch {
 	case n.Wait != nil:
 		w.wait(n.Wait)
-	case n.Sub == nil:
+	case n.Sub == nil, n.Loop != nil:
 		w.text("activity", n.Activity)
 	}
 	w.mapping(n.Map)
-	w.sub(n.Sub)
+	w.sub(n)
+	w.growth(n)
 	w.condition(n.Condition)
 	w.finally(n.Finally)
 	w.optional("codec", n.Codec, StoredCodec)
@@ -112,7 +115,7 @@ func (w *writer) node(n *Node) {
 	w.retry(n.Retry)
 	w.retryRules(n.RetryRules)
 	w.tags(n.Tags)
-	if n.Wait == nil {
+	if n.HasInput() {
 		w.raw(`,"input":`)
 		w.expr(n.Input, n.Codec)
 	}
@@ -150,6 +153,7 @@ func (w *writer) wait(s *WaitSpec) {
 	w.flag("collect", s.Collect)
 	w.duration("timeout_ms", s.Timeout)
 	w.optional("on_timeout", string(s.OnTimeout), "")
+	w.timer(s.Timer)
 	w.raw("}")
 }
 

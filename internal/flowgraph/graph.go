@@ -51,6 +51,9 @@ type Graph struct {
 	Keep Keep
 	// Budgets bound what the nodes use together, by name.
 	Budgets []Budget
+	// Depth is how deep the run is nested in runs of plans, and DepthLimit how deep the nodes around it allow; both are 0
+	// for others.
+	Depth, DepthLimit int
 	// Return is the node whose result is the flow's; "" when the flow has none.
 	Return string
 	// Nodes are in the order of their declaration.
@@ -61,20 +64,27 @@ type Graph struct {
 // set, a waitpoint; if Sub is set, one that runs another flow.
 type Node struct {
 	Name string
-	// Activity is the name of the activity that a worker runs for the node; "" for a waitpoint and a sub-flow.
+	// Activity is the name of the activity that a worker runs for the node; "" for a waitpoint and a sub-flow. That of
+	// a loop says whether it is enough.
 	Activity string
-	// Map defines how the activity is run for each item of the node's input, a list; nil for other nodes. With Map,
-	// Options apply to the items.
+	// Map defines how the activity, or the flow in Sub, is run for each item of the node's input, a list; nil for other
+	// nodes. With Map, Options apply to the items.
 	Map *MapSpec
 	// Sub is the flow that the node runs; nil for other nodes. It must not be changed. The node has that flow's codec,
 	// and only the Options Retry, Lane and Priority.
 	Sub *Graph
+	// SubOf is the name of an earlier node with the same Sub, which is stored once; empty for others.
+	SubOf string
+	// Loop makes the node run Sub until Activity says that it is enough; nil for other nodes.
+	Loop *LoopSpec
+	// Expand makes the node run the plan that Activity returns; nil for other nodes.
+	Expand *ExpandSpec
 	// Condition makes the node one that decides which branches run; nil for other nodes. Its codec is JSON.
 	Condition *Condition
 	// Finally makes the node run when all others have ended; nil for other nodes.
 	Finally *Finally
-	// Wait defines what a waitpoint waits for; nil for other nodes. A waitpoint has no input, its codec is JSON, and
-	// its Options are those of WaitpointOptions.
+	// Wait defines what a waitpoint waits for; nil for other nodes. A waitpoint has no input unless it is a timer that
+	// takes its time from there, its codec is JSON, and its Options are those of WaitpointOptions.
 	Wait *WaitSpec
 	// Codec is the name of the codec of the node's input and result.
 	Codec string
@@ -98,6 +108,8 @@ type WaitSpec struct {
 	Collect bool
 	// Type is the Go type of the payload, for display only.
 	Type string
+	// Timer makes the waitpoint a timer; nil for others.
+	Timer *TimerSpec
 }
 
 // Edge leads from an upstream to the node that lists it.
@@ -173,7 +185,8 @@ func (g *Graph) Clone() *Graph {
 			m := *n.Map
 			n.Map = &m
 		}
-		if n.Sub != nil {
+		n.cloneGrowth()
+		if n.Sub != nil && n.SubOf == "" {
 			n.Sub = n.Sub.Clone()
 		}
 	}
@@ -185,6 +198,6 @@ func (w *WaitSpec) clone() *WaitSpec {
 		return nil
 	}
 	c := *w
-	c.Wait = w.Wait.Clone()
+	c.Wait, c.Timer = w.Wait.Clone(), w.Timer.clone()
 	return &c
 }

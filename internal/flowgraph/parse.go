@@ -66,6 +66,8 @@ type storedGraph struct {
 	FairBy      []string          `json:"fair_by"`
 	Budgets     []storedBudget    `json:"budgets"`
 	Tags        map[string]string `json:"tags"`
+	Depth       int               `json:"depth"`
+	DepthLimit  int               `json:"depth_limit"`
 	Return      string            `json:"return"`
 	Nodes       []storedNode      `json:"nodes"`
 }
@@ -95,6 +97,9 @@ type storedNode struct {
 	Condition          *storedCondition  `json:"condition"`
 	When               []storedBranch    `json:"when"`
 	Finally            *storedFinally    `json:"finally"`
+	SubOf              string            `json:"sub_of"`
+	Loop               *storedLoop       `json:"loop"`
+	Expand             *storedExpand     `json:"expand"`
 	Join               *storedJoin       `json:"join"`
 }
 
@@ -116,6 +121,8 @@ type storedWait struct {
 	Collect   bool     `json:"collect"`
 	TimeoutMS int64    `json:"timeout_ms"`
 	OnTimeout string   `json:"on_timeout"`
+
+	Timer *storedTimer `json:"timer"`
 
 	Title        string   `json:"title"`
 	Question     string   `json:"question"`
@@ -194,13 +201,14 @@ func (r *reader) graph(s *storedGraph) *Graph {
 	g := &Graph{
 		Name: s.Name, Description: s.Description, InputType: s.InputType, OutputType: s.OutputType,
 		Codec: orElse(s.Codec, StoredCodec), Deadline: r.duration("deadline_ms", s.DeadlineMS), Tags: noEmpty(s.Tags),
-		Return: s.Return,
-		Keep:   r.keep(s.KeepMS), FairBy: s.FairBy, Budgets: r.budgets(s.Budgets), Nodes: make([]Node, len(s.Nodes)),
+		Return: s.Return, Depth: s.Depth, DepthLimit: s.DepthLimit,
+		Keep: r.keep(s.KeepMS), FairBy: s.FairBy, Budgets: r.budgets(s.Budgets), Nodes: make([]Node, len(s.Nodes)),
 	}
 	for i := range s.Nodes {
 		r.spec(&g.Nodes[i], &s.Nodes[i])
 	}
 	g.SettleFinally()
+	r.shareSubs(g, s.Nodes)
 	return g
 }
 
@@ -229,13 +237,14 @@ func (r *reader) spec(n *Node, s *storedNode) {
 		})
 	}
 	n.Wait, n.Map = r.wait(s.Wait), s.Map.spec()
+	n.Loop, n.Expand = s.Loop.spec(), s.Expand.spec()
 	r.sub(n, s.Sub)
 	switch {
-	case s.Input != nil && s.Wait != nil:
+	case s.Input != nil && !n.HasInput():
 		r.faults.Add(r.node, "input", ErrSyntax, "a waitpoint has none")
 	case s.Input != nil:
 		n.Input = r.expr(s.Input, &Position{Name: "input"}, n.Codec)
-	case s.Wait == nil:
+	case n.HasInput():
 		n.Input = r.expr(&storedExpr{}, &Position{Name: "input"}, n.Codec)
 	}
 	n.Upstreams = DataEdges(n.Input)
@@ -286,7 +295,7 @@ func (r *reader) wait(s *storedWait) *WaitSpec {
 			Signals:  s.Signals, All: s.All, Count: s.Count, Distinct: s.Distinct, Decisive: s.Decisive,
 			Timeout: r.duration("wait.timeout_ms", s.TimeoutMS), OnTimeout: activity.TimeoutBehavior(s.OnTimeout),
 		},
-		Collect: s.Collect, Type: s.Type,
+		Collect: s.Collect, Type: s.Type, Timer: s.Timer.spec(),
 	}
 }
 

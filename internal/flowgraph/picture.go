@@ -106,7 +106,7 @@ func (g *Graph) draw(p picture) {
 			draw = p.wait
 		case n.Condition != nil:
 			draw = p.condition
-		case n.Map != nil || n.Sub != nil:
+		case n.Map != nil || n.Sub != nil || n.Expand != nil:
 			draw = p.run
 		}
 		if join := n.joinLabel(); join != "" {

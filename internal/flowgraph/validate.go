@@ -47,7 +47,11 @@ func (v *Validation) Run() {
 		v.finally(n)
 		if n.Wait != nil {
 			v.wait(n, v.Skip[i].Activity)
-		} else if !v.Skip[i].Input {
+		}
+		if n.IsTimer() {
+			v.timer(n, v.Skip[i].Input)
+		}
+		if n.HasInput() && !v.Skip[i].Input {
 			v.expr(n, &n.Input, &Position{Name: "input"})
 		}
 		v.upstreams(n)
@@ -82,6 +86,9 @@ func (v *Validation) flow() {
 		v.Faults.Add("", "deadline", ErrOption, "it is negative")
 	case g.Deadline%time.Millisecond != 0:
 		v.Faults.Add("", "deadline", ErrOption, "%s is not in whole milliseconds", g.Deadline)
+	}
+	if g.Depth < 0 || g.Depth > g.DepthLimit || g.DepthLimit > MaxExpandDepth {
+		v.Faults.Add("", "depth", ErrExpand, "%d of %d: must be 0 to %d", g.Depth, g.DepthLimit, MaxExpandDepth)
 	}
 	v.keep()
 	v.fairBy()
@@ -122,7 +129,7 @@ func (v *Validation) names() {
 
 // settings checks a node's fields other than its input and edges.
 func (v *Validation) settings(n *Node, skipActivity bool) {
-	if !skipActivity && n.Wait == nil && n.Sub == nil {
+	if !skipActivity && n.Wait == nil && (n.Sub == nil || n.Loop != nil) {
 		if err := activityspec.CheckName(n.Activity); err != nil {
 			v.Faults.Cause(n.Name, "activity", ErrName, err)
 		}
@@ -143,7 +150,7 @@ func (v *Validation) settings(n *Node, skipActivity bool) {
 
 // wait checks the fields of a waitpoint, and that all others are empty.
 func (v *Validation) wait(n *Node, skip bool) {
-	if !skip {
+	if !skip && n.Wait.Timer == nil {
 		if err := n.Wait.Validate(); err != nil {
 			v.Faults.Cause(n.Name, "wait", ErrOption, err)
 		}
@@ -151,7 +158,7 @@ func (v *Validation) wait(n *Node, skip bool) {
 	switch {
 	case n.Activity != "":
 		v.Faults.Add(n.Name, "activity", ErrOption, "a waitpoint runs no activity, this one has %q", n.Activity)
-	case n.Input.Kind != "":
+	case n.Input.Kind != "" && !n.HasInput():
 		v.Faults.Add(n.Name, "input", ErrBinding, "a waitpoint has none")
 	case n.Codec != StoredCodec:
 		v.Faults.Add(n.Name, "codec", ErrCodec, "the result of a waitpoint is json, not %s", n.Codec)

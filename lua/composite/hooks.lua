@@ -47,4 +47,6 @@ event_log.on_note = run_feed.note
 
 tagging.on_changed = run_list.retag
 
+timer.input = row_inputs.of_timer
+
 function budget.on_given_back(c, budget_id) budget_use.given_back(c, budget_use.keys(c, budget_id)) end

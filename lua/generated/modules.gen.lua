@@ -45,6 +45,7 @@ local suspension = {}
 local suspension_record = {}
 local tagging = {}
 local terminal = {}
+local timer = {}
 local tolerated_failures = {}
 local wait = {}
 local waitpoint = {}

@@ -24,6 +24,19 @@ function journal.get(c, execution_id, core, entry)
   return core.journal and redis.call('HGET', key.exec_journal(c, execution_id), entry) or nil
 end
 
+-- Entries that are no steps of the function: the state that it was continued with, and the plan that it has returned.
+local CARRIED, PLAN = 'carried', 'once::plan'
+
+-- How many entries count.
+local function counted(journal_key)
+  local all = redis.call('HLEN', journal_key)
+  if all < MAX_ENTRIES then return all end
+  for _, present in ipairs(redis.call('HMGET', journal_key, CARRIED, PLAN)) do
+    if present then all = all - 1 end
+  end
+  return all
+end
+
 -- Refusal when there is no room for one more entry with a value of that size; nil when there is.
 function journal.check_room(c, execution_id, core, bytes)
   if bytes > MAX_ENTRY_BYTES then
@@ -32,7 +45,7 @@ function journal.check_room(c, execution_id, core, bytes)
   if not core.journal then return nil end
   if tonumber(core.journal) + bytes > MAX_BYTES then
     return reply.err('journal_full', 'the steps of an execution may record at most ' .. MAX_BYTES .. ' bytes together')
-  elseif redis.call('HLEN', key.exec_journal(c, execution_id)) >= MAX_ENTRIES then
+  elseif counted(key.exec_journal(c, execution_id)) >= MAX_ENTRIES then
     return reply.err('journal_full', 'an execution has at most ' .. MAX_ENTRIES .. ' steps, waits and opened waitpoints')
   end
   return nil
@@ -64,7 +77,21 @@ function journal.forget(c, execution_id)
   local journal_key = key.exec_journal(c, execution_id)
   close_opened(c, journal_key)
   redis.call('DEL', journal_key)
-  record.clear(key.exec_core(c, execution_id), 'journal')
+  record.clear(key.exec_core(c, execution_id), 'journal', 'generation')
+end
+
+-- The journal of an execution that goes on as new has nothing but the state that it carries over, and the number of its generation. Gives
+-- nil, or a refusal.
+function journal.renew(c, execution_id, core_key, generation, state)
+  if #state > MAX_ENTRY_BYTES then
+    return reply.err('journal_full', 'a state may have at most ' .. MAX_ENTRY_BYTES .. ' bytes, got: ' .. #state)
+  end
+  local journal_key = key.exec_journal(c, execution_id)
+  close_opened(c, journal_key)
+  redis.call('DEL', journal_key)
+  record.clear(core_key, 'journal')
+  journal.put(c, execution_id, core_key, CARRIED, number.text(generation) .. ' ' .. state)
+  return nil
 end
 
 -- Names and values in turn, as list of entries.

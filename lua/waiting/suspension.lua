@@ -10,6 +10,7 @@ local REASON_OF_CODE = {
   paused_by_budget = 'waiting_for_budget',
   step_boundary = 'waiting_for_signal',
   manual_pause = 'paused_by_operator',
+  sleeping = 'waiting_for_delay',
 }
 
 -- Lets a suspended execution go on. `r`: delay (ms), detail (for a delay), eligible, delayed and suspended (indexes
@@ -72,15 +73,22 @@ end
 
 -- Puts the lease holder to sleep.
 function suspension.enter(c, K, A, core, f, w, timeout_at)
+  local sleeps = timeout_at and A.reason_code == timer.REASON
   suspend_lease.interrupt(c, A.execution_id, K.core, core, f, {
     phase = 'suspended', eligibility = 'not_applicable',
     reason = REASON_OF_CODE[A.reason_code] or 'waiting_for_signal',
-    detail = 'suspended: waitpoint ' .. w.id .. ' awaiting ' .. A.reason_code, public = 'suspended',
+    detail = sleeps and timer.detail(timeout_at) or 'suspended: waitpoint ' .. w.id .. ' awaiting ' .. A.reason_code,
+    public = 'suspended',
     suspension = A.suspension_id, released = 'suspend',
     values = { 'current_suspension_id', A.suspension_id, 'current_waitpoint_id', w.id },
   }, K)
   suspension_record.index(c, K, A.execution_id, core, timeout_at)
-  if core.managed then event_log.add_for(c, core, 'suspended', core.current_attempt_index, w.key) end
+  if not core.managed then return end
+  if sleeps then
+    event_log.add_for(c, core, 'sleeping', core.current_attempt_index, number.text(timeout_at))
+  else
+    event_log.add_for(c, core, 'suspended', core.current_attempt_index, w.key)
+  end
 end
 
 -- @function ff_suspend_execution
@@ -270,6 +278,13 @@ local function end_suspended(c, k, execution_id, core, behaviour, known)
   })
 end
 
+-- A timer ends: the node has succeeded, or the function goes on. `event` says how it came to its end.
+function suspension.end_sleep(c, execution_id, core_key, core, k, event, detail)
+  event_log.add_for(c, core, event, core.current_attempt_index, detail)
+  suspension_record.close(c, k, 'timed_out_auto_resume', { known = suspension_record.ALL })
+  suspension.finish_wait(c, execution_id, core_key, core, {}, k, { timed_out = true })
+end
+
 -- Applies the timeout behaviour of a suspension that is due; the due time is checked again. `k` holds core,
 -- suspension, waitpoint, condition and suspension_timeout, and may hold suspended, terminal and eligible, the
 -- indexes of the lane; `known` is that of suspension_record.close. Gives what happened and the public state.
@@ -285,7 +300,9 @@ function suspension.expire_if_due(c, k, execution_id, known)
   if timeout_at == 0 or timeout_at > c.now then return 'not_yet_due' end
   redis.call('ZREM', k.suspension_timeout, execution_id)
   local behaviour = open.timeout_behavior or 'fail'
-  if core.managed then
+  if core.managed and open.reason_code == timer.REASON then
+    event_log.add_for(c, core, 'timer_ended', core.current_attempt_index)
+  elseif core.managed then
     event_log.add_for(c, core, behaviour == 'escalate' and 'escalated' or 'wait_timed_out', core.current_attempt_index, behaviour)
   end
   if AUTO_RESUME[behaviour] then

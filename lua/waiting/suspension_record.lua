@@ -45,7 +45,7 @@ suspension_record.ALL = { suspension = true, waitpoint = true, condition = true 
 -- An open suspension record, or nil.
 function suspension_record.read_open(suspension_key)
   local s = record.read(suspension_key,
-    { 'suspension_id', 'closed_at', 'timeout_at', 'timeout_behavior', 'waitpoint_id' })
+    { 'suspension_id', 'closed_at', 'timeout_at', 'timeout_behavior', 'waitpoint_id', 'reason_code' })
   if not s or not is_set(s.suspension_id) or is_set(s.closed_at) then return nil end
   return s
 end
@@ -64,6 +64,7 @@ local function activate(c, K, A, w, about)
     'waitpoint_token', w.token, 'state', 'active', 'created_at', c.now_text, 'activated_at', c.now_text,
     'expires_at', A.timeout_at or '', 'signal_count', '0', 'matched_signal_count', '0', 'last_signal_at', '')
   if A.step then redis.call('HSET', K.waitpoint, 'step', A.step) end
+  if A.reason_code == timer.REASON then redis.call('HSET', K.waitpoint, 'timer', '1') end
 end
 
 -- Lets the signals that came before the suspension satisfy its condition. Gives the id of the one that met it, or nil.

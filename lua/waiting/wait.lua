@@ -70,8 +70,10 @@ function wait.parse(what, condition_json, timeout, behaviour, collect)
   local w, err = {}, nil
   w.condition, err = condition.parse(condition_json)
   if err then return nil, err end
+  w.sleeps = w.condition.kind == timer.CONDITION
+  if w.sleeps then w.condition.matchers, w.condition.decisive = {}, 0 end
   local matchers = #w.condition.matchers - w.condition.decisive
-  if condition.needed(w.condition) > matchers then
+  if not w.sleeps and condition.needed(w.condition) > matchers then
     return refuse(what .. ': ' .. condition.needed(w.condition) .. ' signals are needed, but only ' .. matchers .. ' can count')
   end
   w.condition.collect = collect
@@ -84,7 +86,17 @@ function wait.parse(what, condition_json, timeout, behaviour, collect)
     return refuse(what .. ': unknown timeout behaviour "' .. tostring(behaviour) .. '"')
   end
   w.behaviour = is_set(behaviour) and behaviour or 'fail'
+  if w.sleeps then w.behaviour = 'auto_resume_with_timeout_signal' end
   return w
+end
+
+-- Where the time of a timer node is, from its JSON form, for timer.due; nil and the error reply when something is wrong.
+local function parse_timer(what, spec, w)
+  if type(spec) ~= 'table' then return refuse(what .. ': timer must be an object') end
+  local at = spec.at ~= nil and cjson.encode(spec.at) or nil
+  if spec['until'] ~= true and not w.timeout then return refuse(what .. ': a timer must have a timeout or a time') end
+  if spec.path ~= nil and type(spec.path) ~= 'table' then return refuse(what .. ': path must be an array') end
+  return { until_time = spec['until'] == true, at = at, input = spec.input == true, path = spec.path }
 end
 
 -- What a waitpoint node waits for, from its JSON form, or nil and the error reply.
@@ -98,6 +110,8 @@ function wait.parse_node(what, json)
   local w, err = wait.parse(what, condition_json, spec.timeout, spec.timeout_behavior, spec.collect == true)
   if err then return nil, err end
   w.condition_json = condition_json
+  if w.sleeps then w.timer, err = parse_timer(what, spec.timer, w) end
+  if err then return nil, err end
   return w
 end
 
@@ -140,8 +154,8 @@ end
 function wait.arguments(c, execution_id, w)
   return {
     execution_id = execution_id, attempt_index = w.attempt_index or '', suspension_id = w.suspension_id, step = w.step,
-    reason_code = 'waiting_for_signal', requested_by = w.step and 'worker' or 'engine',
-    timeout_at = w.timeout and number.text(c.now + w.timeout) or '', timeout_behavior = w.behaviour,
+    reason_code = w.sleeps and timer.REASON or 'waiting_for_signal', requested_by = w.step and 'worker' or 'engine',
+    timeout_at = w.due and number.text(w.due) or w.timeout and number.text(c.now + w.timeout) or '', timeout_behavior = w.behaviour,
     resume_condition_json = w.condition_json, resume_policy_json = '{}', about = w.about,
   }
 end
@@ -169,6 +183,17 @@ local function waitpoint_for(c, execution_id, core)
   return w, times > 0
 end
 
+-- A timer node whose time cannot be read fails.
+local function fail_timer(c, execution_id, core_key, fault)
+  local core = record.read(core_key, terminal.END_FIELDS)
+  terminal.leave_indexes(c, execution_id, core)
+  terminal.finish(c, execution_id, core_key, core, {
+    outcome = 'failed', attempt_state = 'none', blank = {},
+    values = { 'failure_reason', fault, 'failure_category', 'decode' }, reason = fault, category = 'decode',
+  })
+  return terminal.PUBLIC_STATE.failed
+end
+
 -- Opens a waitpoint node that nothing holds back any longer. It has no attempt and no lease. Signals that came before may end the
 -- wait at once.
 function wait.open(c, execution_id, core_key, core)
@@ -179,19 +204,24 @@ function wait.open(c, execution_id, core_key, core)
   end
   local node = core.node or record.value(core_key, 'node')
   local spec = wait.parse_node('', record.value(core_key, 'wait_spec'))
+  local due, fault = spec.timeout and c.now + spec.timeout, nil
+  if spec.sleeps then
+    due, fault = timer.due(c, execution_id, core, spec)
+    if fault then return fail_timer(c, execution_id, core_key, fault) end
+  end
   local w, again = waitpoint_for(c, execution_id, { flow_id = core.flow_id, node = node })
   local suspension_id = wait.uuid(w.id)
   local k = wait.keys(c, execution_id, w.id)
   if again then redis.call('DEL', k.suspension) end
   local decided = suspension_record.begin(c, k, wait.arguments(c, execution_id, {
-    suspension_id = suspension_id, timeout = spec.timeout, behaviour = spec.behaviour, condition_json = spec.condition_json,
+    suspension_id = suspension_id, due = due, behaviour = spec.behaviour, condition_json = spec.condition_json, sleeps = spec.sleeps,
   }), w, spec.condition)
   record.write(core_key, core.managed, {
     'lifecycle_phase', 'suspended',
     'ownership_state', 'unowned',
     'eligibility_state', 'not_applicable',
-    'blocking_reason', 'waiting_for_signal',
-    'blocking_detail', 'suspended: waitpoint ' .. w.id,
+    'blocking_reason', spec.sleeps and 'waiting_for_delay' or 'waiting_for_signal',
+    'blocking_detail', spec.sleeps and timer.detail(due) or 'suspended: waitpoint ' .. w.id,
     'terminal_outcome', 'none',
     'attempt_state', 'none',
     'public_state', 'suspended',
@@ -200,7 +230,15 @@ function wait.open(c, execution_id, core_key, core)
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
   }, { 'delay_until', 'pending_replay_attempt', 'completed_at' })
-  suspension_record.index(c, k, execution_id, core, spec.timeout and c.now + spec.timeout)
+  suspension_record.index(c, k, execution_id, core, due)
+  if spec.sleeps then
+    event_log.add(c, core.flow_id, 'sleeping', node, '', number.text(due))
+    if due > c.now then return 'suspended' end
+    event_log.add(c, core.flow_id, 'timer_ended', node, '', '')
+    suspension_record.close(c, k, 'timed_out_auto_resume', { known = suspension_record.ALL })
+    wait.answer(c, execution_id, core_key, record.read(core_key, wait.END_FIELDS), k, { timed_out = true })
+    return terminal.PUBLIC_STATE.success
+  end
   event_log.add(c, core.flow_id, 'suspended', node, '', w.key)
   if not decided then return 'suspended' end
   wait.answer(c, execution_id, core_key, record.read(core_key, wait.END_FIELDS), k, {

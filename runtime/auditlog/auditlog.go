@@ -38,9 +38,12 @@ const (
 	StopBulkJob   Action = "stop_bulk_job"
 	RotateSecrets Action = "rotate_secrets"
 
-	// Of runs: their priority and that of their nodes, the time of their start, and what removes them.
+	// Of runs: their priority and that of their nodes, the time of their start, the timers of their nodes, and what
+	// removes them.
 	SetPriority Action = "set_priority"
 	MoveStart   Action = "move_start"
+	MoveTimer   Action = "move_timer"
+	SkipTimer   Action = "skip_timer"
 	PurgeRun    Action = "purge_run"
 )
 

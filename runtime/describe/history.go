@@ -47,7 +47,7 @@ func (n *nodeHistory) add(e runevent.Event) {
 	case runevent.Progress:
 		a := n.open(e)
 		a.Percent, a.Message = e.Percent, e.Message
-	case runevent.Suspended, runevent.WaitingChildren, runevent.Delayed, runevent.Released:
+	case runevent.Suspended, runevent.Sleeping, runevent.WaitingChildren, runevent.Delayed, runevent.Released:
 		n.open(e).Aside = e.Kind
 	case runevent.Replayed:
 		n.replays++

@@ -11,7 +11,12 @@ const (
 	Waitpoint Kind = "waitpoint"
 	// Condition decides which nodes run: see flow.When and flow.Switch.
 	Condition Kind = "condition"
+	// Timer sleeps for a time, without a worker.
+	Timer Kind = "timer"
 	// Map runs its activity for each item of a list, and SubFlow runs another flow, in a child run.
 	Map     Kind = "map"
 	SubFlow Kind = "sub_flow"
+	// Loop runs a flow again and again, and Expansion the plan that its activity returns, in child runs.
+	Loop      Kind = "loop"
+	Expansion Kind = "expansion"
 )

@@ -89,8 +89,11 @@ func (c *checker) node(n *runtime.NodeDescription) {
 		return
 	}
 	input, output := a.InputType(), a.OutputType()
-	if n.Kind == describe.Map {
+	switch n.Kind {
+	case describe.Map:
 		input, output = reflect.SliceOf(input), nil // the items have their results
+	case describe.Loop, describe.Expansion:
+		output = nil // it is that of the child run
 	}
 	if !n.State.Ended() {
 		c.value(n.Name, InputMismatch, n.Input, a.Codec(), input)

@@ -39,6 +39,12 @@ const (
 	Progress Kind = "progress"
 	// Suspended: the node waits for signals; Detail names the wait.
 	Suspended Kind = "suspended"
+	// Sleeping: the node sleeps until a time, which Detail says. TimerMoved: to another one, in Detail. It ends with
+	// TimerEnded when its time has come, and with TimerSkipped when an operator ends it; Detail is who did.
+	Sleeping     Kind = "sleeping"
+	TimerMoved   Kind = "timer_moved"
+	TimerEnded   Kind = "timer_ended"
+	TimerSkipped Kind = "timer_skipped"
 	// Signalled: a signal was taken; Detail is its name.
 	Signalled Kind = "signalled"
 	// WaitTimedOut: the time of a wait is up, and Escalated: the wait goes on all the same.
@@ -53,6 +59,9 @@ const (
 	// Panicked: the function of an attempt panicked or ended its goroutine; Detail is the stack, of several lines. A
 	// Retry or the end of the node follows at once.
 	Panicked Kind = "panicked"
+	// Continued: the function goes on as new, or a loop with its next turn; Detail is the number of the generation or
+	// turn.
+	Continued Kind = "continued"
 	// Retry: an attempt failed and another will follow; Detail is the reason.
 	Retry Kind = "retry"
 	// Delayed: the attempt was put off. Released: a worker that stops released the execution, and the attempt goes on

@@ -62,6 +62,8 @@ const (
 
 // A node waits for a time, or for a program that is late.
 const (
+	// Timer: the node sleeps until Until: it is a timer, or its function sleeps at the step Subject.
+	Timer Reason = "timer"
 	// Delay: the node was delayed. Until is the end of the delay.
 	Delay Reason = "delay"
 	// Start: the run starts at Until; see runtime.StartAt.
@@ -87,7 +89,7 @@ func Reasons() []Reason {
 		Upstreams, Join, Settling, ChildRun, Signals, Escalated,
 		Worker, Unserved, Unregistered, Capability, WorkerLost, LeaseRevoked,
 		LanePaused, ActivityPaused, RunPaused, Operator, Limit, RateWindow, Budget,
-		Delay, Start, Retry, KeeperOverdue, Submission, RunOver, Other,
+		Timer, Delay, Start, Retry, KeeperOverdue, Submission, RunOver, Other,
 	}
 }
 

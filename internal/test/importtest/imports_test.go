@@ -58,7 +58,8 @@ var mayImport = map[string][]string{
 	},
 
 	"flowtest": {
-		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc",
+		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/activityspec", "internal/enginelink",
+		"internal/enginerpc",
 		"internal/flowgraph", "internal/test/testserver", "internal/test/testserver/download", "lua", "runtime",
 		"runtime/runcheck", "runtime/runevent",
 	},

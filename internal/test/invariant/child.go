@@ -1,5 +1,7 @@
 package invariant
 
+import "strings"
+
 // waitsForChild reports whether an execution is put aside until a run of its own is over.
 func (e *execution) waitsForChild() bool {
 	return e.get("child_flow_id") != "" && e.get("child_outcome") == "" && e.get("attempt_state") == "attempt_interrupted"
@@ -45,7 +47,7 @@ func (c *checker) settledChildren(p *partition) {
 			continue
 		}
 		parent := c.snapshot.execution(f.core["parent_execution_id"])
-		if parent == nil || parent.get("child_flow_id") != id {
+		if parent == nil || parent.get("child_flow_id") != id && !strings.Contains(parent.get("child_kept"), id) {
 			c.fault(RuleQuiescent, f.key, "belongs to node %s, which does not know it", f.core["parent_execution_id"])
 		}
 	}

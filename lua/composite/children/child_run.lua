@@ -17,6 +17,7 @@ local PARENT_FIELDS = {
   'current_worker_id', 'current_worker_instance_id', 'lease_expires_at', 'lane_id', 'current_lane',
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'attached', 'replay_count', 'blocking_reason',
   'delay_until', 'child_flow_id', 'child_number', 'child_try', 'child_input', 'child_mode', 'child_ends', 'child_outcome',
+  'child_kept',
 }
 
 -- A run that belongs to a node has been submitted.
@@ -71,9 +72,10 @@ function child_run.abandon(c, execution_id, outcome, reason)
   end
 end
 
--- A node is removed, and its run with it.
-function child_run.discard(c, flow_id)
-  owe(c, 'purge', flow_id)
+-- A node is removed, and its run with it, and those that it had before and has kept. `core` has child_flow_id and child_kept.
+function child_run.discard(c, core)
+  if core.child_flow_id then owe(c, 'purge', core.child_flow_id) end
+  for flow_id in string.gmatch(core.child_kept or '', '[^,]+') do owe(c, 'purge', flow_id) end
 end
 
 -- @record relay_entry kind:text flow_id:flow_id parent_execution_id:text ends:int outcome:text reason:text
@@ -169,7 +171,8 @@ end
 --           caller proposes a number and the flow id that goes with it; when the answer is another number, nothing was
 --           written, and it calls again with that one. States: new (the run is to be started, which is safe to repeat),
 --           rerun (run again what did not succeed, under the id of the try), ended (with its outcome), over (the node has
---           ended, since its flow has). A run that another one replaces is cancelled and purged.
+--           ended, since its flow has). A run that another one replaces is cancelled and purged,
+--           with those that it has kept; with `keep` it is kept as long as the node.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -179,6 +182,7 @@ end
 -- @arg      number             int
 -- @arg      child_flow_id      flow_id
 -- @arg      input_hash         text
+-- @arg      keep               bool optional
 -- @reply    OK state:text number:int try:text outcome:text
 -- @error    execution_not_found
 -- @error    set:lease_fence
@@ -207,7 +211,12 @@ function F.ffx_link_child(K, A)
     return reply.ok(mode, number.text(count), try, '')
   end
   if mode == 'new' then
-    if core.child_flow_id then child_run.discard(c, core.child_flow_id) end
+    if core.child_flow_id and A.keep == '1' then
+      record.set(core_key, 'child_kept', (core.child_kept and core.child_kept .. ',' or '') .. core.child_flow_id)
+    elseif core.child_flow_id then
+      child_run.discard(c, core)
+      record.clear(core_key, 'child_kept')
+    end
     record.clear(core_key, 'child_ends')
   end
   record.clear(core_key, 'child_outcome')
@@ -309,7 +318,8 @@ end
 -- @function ffx_child_ended
 -- @summary  Tells a node that its run is over, so that it goes on; without an outcome, it only asks. The outcome `lost` is that
 --           the run is not there any more: the node starts it again. States: gone (there is no such node, or it has another
---           run), over (the node has ended), waiting (it is not, or was not, done with the run).
+--           run), over (the node has
+--           ended, or has gone on from that run and keeps it), waiting (it is not, or was not, done with the run).
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -324,7 +334,10 @@ function F.ffx_child_ended(K, A)
   local c = call.open(K.partition)
   local core_key = key.exec_core(c, A.execution_id)
   local core = record.read(core_key, PARENT_FIELDS)
-  if not core or core.child_flow_id ~= A.child_flow_id then return reply.ok('gone') end
+  if not core then return reply.ok('gone') end
+  -- The end of a turn that the loop has gone on from: the run is kept.
+  if string.find(core.child_kept or '', A.child_flow_id, 1, true) then return reply.ok('over') end
+  if core.child_flow_id ~= A.child_flow_id then return reply.ok('gone') end
   local state = core.lifecycle_phase == 'terminal' and 'over' or 'waiting'
   if state == 'over' and A.outcome == 'lost' then return reply.ok(state) end
   if A.outcome == 'lost' then

@@ -414,6 +414,30 @@ redis.register_function{ function_name = 'ffx2_complete_many', flags = { 'allow-
   }))
 end }
 
+redis.register_function{ function_name = 'ffx2_continue_as_new', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 15 then return call.refuse(keys, 1, args, 15, 'generation', 5, 'count', 12, 'lease_ttl', 13) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_continue_as_new({ partition = keys[1] }, {
+    execution_id = args[1],
+    lease_id = args[2],
+    lease_epoch = args[3],
+    attempt_id = args[4],
+    generation = args[5],
+    state = args[6],
+    lane_id = args[7],
+    worker_id = args[8],
+    worker_instance_id = args[9],
+    claim_id = args[10],
+    repeated = args[11],
+    count = args[12],
+    lease_ttl = args[13],
+    aside = args[14],
+    kinds = args[15],
+    capabilities = args[16],
+    rooms = args[17],
+  }))
+end }
+
 redis.register_function{ function_name = 'ffx2_fail', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 10 then return call.refuse(keys, 1, args, 10, 'jitter_permille', 10) end
   call.begin(keys[1])
@@ -527,6 +551,12 @@ redis.register_function{ function_name = 'ffx2_signal_node', flags = { 'allow-oo
     correlation_id = args[11],
     checked = args[12],
   }))
+end }
+
+redis.register_function{ function_name = 'ffx2_move_timer', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_move_timer({ partition = keys[1] }, { flow_id = args[1], node = args[2], at = args[3], actor = args[4] }))
 end }
 
 redis.register_function{ function_name = 'ffx2_signal', flags = { 'allow-oom' }, callback = function(keys, args)
@@ -824,6 +854,7 @@ redis.register_function{ function_name = 'ffx2_link_child', flags = { 'allow-oom
     number = args[5],
     child_flow_id = args[6],
     input_hash = args[7],
+    keep = args[8],
   }))
 end }
 

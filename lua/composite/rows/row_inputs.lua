@@ -119,6 +119,15 @@ local function read_one(run)
   return behind, last
 end
 
+-- The input of a timer node, as JSON: the input of its run, or the first result that its upstreams bring.
+function row_inputs.of_timer(c, execution_id, core, of)
+  local r = row.of_key(key.exec_core(c, execution_id))
+  if of.input then return row_inputs.of_flow(c, r.run.id) end
+  local g = flow_record.read(c, core.flow_id).joins and edge_group.of(c, core.flow_id, execution_id) or nil
+  local inputs = row_inputs.read(c, execution_id, g, math.huge)
+  return inputs[1] and inputs[1][2] or ''
+end
+
 -- Writes the result of the one node of a run behind its row, or takes away what is there (nil). Reports whether the result is there.
 local function write_one(run, text)
   local behind, at = read_one(run)

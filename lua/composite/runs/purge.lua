@@ -119,12 +119,12 @@ end
 -- Removes one member. Gives whether all of it is gone; otherwise there is more for a later call.
 local function remove_member(c, work, flow_id, id)
   local core_key = key.exec_core(c, id)
-  local core = record.read(core_key, { 'lane_id', 'current_lane', 'total_attempt_count', 'child_flow_id', 'in_row' }) or {}
+  local core = record.read(core_key, { 'lane_id', 'current_lane', 'total_attempt_count', 'child_flow_id', 'child_kept', 'in_row' }) or {}
   if not remove_edges(c, work, flow_id, id) or not remove_attempts(c, work, id, core_key, core)
     or not remove_waitpoints(c, work, id) or not remove_signals(c, work, id) then
     return false
   end
-  if core.child_flow_id then child_run.discard(c, core.child_flow_id) end
+  if core.child_flow_id then child_run.discard(c, core) end
   remove(work, {
     core_key, key.exec_payload(c, id), key.exec_policy(c, id), key.exec_tags(c, id), key.exec_result(c, id),
     key.exec_lease_current(c, id), key.exec_lease_history(c, id), key.exec_claim_grant(c, id),

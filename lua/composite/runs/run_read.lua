@@ -3,15 +3,17 @@
 local MAX_PAGE = 500
 local INPUTS_PER_PAGE = 100
 
--- @record described_node execution_id:execution_id node:text kind:text lane_id:lane_id state:text lifecycle_phase:text eligibility:text blocking_reason:text blocking_detail:text attempts:int retry_count:int reclaim_count:int created_at:unix_ms started_at:unix_ms completed_at:unix_ms delay_until:unix_ms worker_instance_id:worker_instance_id lease_expires_at:unix_ms progress_percent:text progress_message:text failure_reason:text failure_category:text cancellation_reason:text lease_acquired_at:unix_ms replay_count:int? child_flow_id:flow_id? child_outcome:text? changed_at:unix_ms? limits:text? live:list(live_value)?
+-- @record described_node execution_id:execution_id node:text kind:text lane_id:lane_id state:text lifecycle_phase:text eligibility:text blocking_reason:text blocking_detail:text attempts:int retry_count:int reclaim_count:int created_at:unix_ms started_at:unix_ms completed_at:unix_ms delay_until:unix_ms worker_instance_id:worker_instance_id lease_expires_at:unix_ms progress_percent:text progress_message:text failure_reason:text failure_category:text cancellation_reason:text lease_acquired_at:unix_ms replay_count:int? child_flow_id:flow_id? child_outcome:text? changed_at:unix_ms? limits:text? generation:int? child_kept:text? live:list(live_value)?
 
 local NODE_FIELDS = {
   'execution_id', 'node', 'execution_kind', 'lane_id', 'public_state', 'lifecycle_phase', 'eligibility_state',
   'blocking_reason', 'blocking_detail', 'total_attempt_count', 'retry_count', 'lease_reclaim_count', 'created_at',
   'started_at', 'completed_at', 'delay_until', 'current_worker_instance_id', 'lease_expires_at', 'progress_pct',
   'progress_message', 'failure_reason', 'failure_category', 'cancellation_reason', 'lease_acquired_at', 'replay_count',
-  'child_flow_id', 'child_outcome', 'last_transition_at', 'live_values',
+  'child_flow_id', 'child_outcome', 'last_transition_at', 'generation', 'child_kept', 'live_values',
 }
+-- The place of the limits in a described node: before its generation.
+local LIMITS = #NODE_FIELDS - 2
 local ELIGIBILITY = 7
 
 local FLOW_FIELDS_SHOWN = {
@@ -36,7 +38,8 @@ local function described(c, execution_id)
   local node = fields_of(core_key, NODE_FIELDS)
   if node then
     local live = table.remove(node)
-    node[#node + 1] = node[ELIGIBILITY] == 'blocked_by_quota' and fields_of(core_key, { 'limits' })[1] or ''
+    table.insert(node, LIMITS, node[ELIGIBILITY] == 'blocked_by_quota' and fields_of(core_key, { 'limits' })[1] or '')
+    if node[LIMITS + 1] == '' then node[LIMITS + 1] = '1' end
     node[#node + 1] = live_values.list(live)
   end
   return node

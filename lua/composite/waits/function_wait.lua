@@ -89,6 +89,7 @@ function F.ffx_suspend(K, A)
   local spec
   spec, err = wait.parse('step ' .. A.step, A.condition, A.timeout, A.timeout_behavior, A.collect == '1')
   if err then return err end
+  if spec.sleeps and not spec.timeout then return reply.err('invalid_input', 'step ' .. A.step .. ': a timer must have a timeout') end
   local c = call.open(K.partition)
   local core_key = key.exec_core(c, A.execution_id)
   local core = record.read(core_key, STEP_FIELDS)
@@ -113,7 +114,7 @@ function F.ffx_suspend(K, A)
   if earlier then redis.call('DEL', k.suspension) end
   local a = wait.arguments(c, A.execution_id, {
     attempt_index = core.current_attempt_index, suspension_id = A.suspension_id, step = A.step, timeout = spec.timeout,
-    behaviour = spec.behaviour, condition_json = A.condition, about = A.about,
+    behaviour = spec.behaviour, condition_json = A.condition, about = A.about, sleeps = spec.sleeps,
   })
   local decided = suspension_record.begin(c, k, a, w, spec.condition)
   if decided then

@@ -28,6 +28,9 @@ local function of_node(c, s, core)
   if is_set(s.step) then
     return nil, reply.err('invalid_input', 'node ' .. core.node .. ' is a waitpoint, and has no wait "' .. s.step .. '"')
   end
+  if wait.parse_node('', record.value(key.exec_core(c, s.execution_id), 'wait_spec')).sleeps then
+    return nil, reply.err('invalid_input', 'node ' .. core.node .. ' is a timer, and takes no signals')
+  end
   local times = redis.call('SCARD', key.exec_waitpoints(c, s.execution_id))
   local last = times > 0 and wait.waitpoint_of(core, times - 1) or nil
   if core.lifecycle_phase == 'terminal' or last and is_open(c, last) then return last end

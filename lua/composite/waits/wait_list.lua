@@ -1,7 +1,7 @@
 -- Waits as clients see them: those of a run, those of all runs, and one with the signals that it has received.
 
 local LISTED = { 'state', 'waitpoint_key', 'created_at', 'activated_at', 'expires_at', 'closed_at', 'close_reason',
-  'step', 'signal_count', 'about', 'execution_id' }
+  'step', 'signal_count', 'about', 'execution_id', 'timer' }
 
 -- Core fields of an execution whose waitpoints are described.
 local CORE = { 'lifecycle_phase', 'node', 'flow_id', 'managed', 'wait', 'namespace', 'current_waitpoint_id' }
@@ -39,7 +39,7 @@ local function describe(c, execution_id, core, waitpoint_id, w)
   -- Nothing counts the signals to a wait that has not begun but the stream that keeps them.
   if w.state == 'pending' then state.satisfied = redis.call('XLEN', key.waitpoint_signals(c, waitpoint_id)) end
   local text = ''
-  if is_open(w, core) then
+  if is_open(w, core) and not w.timer then
     text = waitpoint_token.mint(key.waitpoint_secrets(c), waitpoint_id, w.waitpoint_key or '', w.created_at or '') or ''
   end
   return {
@@ -47,14 +47,14 @@ local function describe(c, execution_id, core, waitpoint_id, w)
     w.activated_at or '', s.timeout_at or w.expires_at or '', s.timeout_behavior or '', s.escalated and '1' or '0',
     names_of(state), state.mode, #state.matchers > 0 and number.text(condition.needed(state)) or '0',
     number.text(state.satisfied), state.distinct and '1' or '0', w.closed_at or '', w.close_reason or '', text,
-    wait.about_text(key.exec_core(c, execution_id), core, w) or '',
+    wait.about_text(key.exec_core(c, execution_id), core, w) or '', w.timer or '0',
   }
 end
 
 -- Members looked at in one call.
 local MEMBERS_PER_CALL = 128
 
--- @record listed_waitpoint execution_id:execution_id node:text step:text waitpoint_id:waitpoint_id waitpoint_key:text state:text created_at:unix_ms activated_at:unix_ms timeout_at:unix_ms timeout_behavior:text escalated:bool signals:list(text) match_mode:text needed:int received:int distinct:bool closed_at:unix_ms close_reason:text waitpoint_token:text about:json?
+-- @record listed_waitpoint execution_id:execution_id node:text step:text waitpoint_id:waitpoint_id waitpoint_key:text state:text created_at:unix_ms activated_at:unix_ms timeout_at:unix_ms timeout_behavior:text escalated:bool signals:list(text) match_mode:text needed:int received:int distinct:bool closed_at:unix_ms close_reason:text waitpoint_token:text about:json? timer:bool?
 
 -- The run that a member waits for, or nil.
 local function child_of(c, execution_id)
@@ -139,7 +139,7 @@ local function found(c, q, execution_id)
   local core = record.read(core_key, CORE)
   if not core or core.lifecycle_phase ~= 'suspended' or not core.managed or not is_set(core.current_waitpoint_id) then return nil end
   local w = record.read(key.waitpoint_record(c, core.current_waitpoint_id), LISTED)
-  if not w or w.state ~= 'active' then return nil end
+  if not w or w.state ~= 'active' or w.timer then return nil end
   if is_set(q.audience) or is_set(q.text) then
     local about = wait.about(core_key, core, w)
     if is_set(q.audience) and not is_among(about.audience, q.audience) then return nil end

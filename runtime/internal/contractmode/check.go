@@ -29,10 +29,16 @@ func (c *contract) checkServable(ctx context.Context, g *flowgraph.Graph, tags [
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		switch {
+		case n.Loop != nil:
+			return refuse(n.Name, featureLoops)
+		case n.Expand != nil:
+			return refuse(n.Name, featureExpand)
 		case n.Map != nil:
 			return refuse(n.Name, featureMaps)
 		case n.Sub != nil:
 			return refuse(n.Name, featureSubFlows)
+		case n.IsTimer():
+			return refuse(n.Name, featureTimers)
 		case n.Wait != nil && isTold(n.Wait.WaitText):
 			return refuse(n.Name, featureText)
 		case n.Finally != nil:

@@ -54,6 +54,8 @@ const (
 	featureDecisive = "decisive signals (activity.Decisive)"
 	featureMaps     = "maps"
 	featureSubFlows = "sub-flows"
+	featureLoops    = "loops (flow.Loop)"
+	featureExpand   = "plans (flow.Expand)"
 	featureStart    = "schedule-to-start timeouts"
 	featureBudgets  = "budgets of flows (flow.Budget)"
 	featureLimits   = "limits (activity.Limit)"
@@ -63,6 +65,7 @@ const (
 	featureBranches = "conditions (flow.When, flow.Switch)"
 	featureFinally  = "nodes that run however a run ends (flow.Finally)"
 	featureAnyFail  = "compensation of several nodes (flow.OnAnyFailure)"
+	featureTimers   = "timers (flow.Sleep, flow.Until, activity.Sleep)"
 )
 
 // memberFeatures names the features of members of definitions.
@@ -143,11 +146,15 @@ var Features = []Feature{
 	{"activity.Step", Refused, "executions have no journal", ""},
 	{featureText, Refused, "waitpoints have no place for them; payloads are not checked", ""},
 	{"waits of all runs (Waits, ReceivedSignals)", Refused, "the contract has no index of them", ""},
+	{featureTimers, Refused, "suspensions of the contract end by signals; Await with a timeout waits for a time", ""},
 	{featureMaps, Refused, "executions have no child runs", ""},
 	{featureSubFlows, Refused, "executions have no child runs", ""},
 	{featureBranches, Refused, "edges have no cases", ""},
 	{featureFinally, Refused, "nothing of a flow starts after its end", ""},
 	{featureAnyFail, Refused, "no policy of edge groups waits for all and needs one", ""},
+	{featureLoops, Refused, "executions have no child runs", ""},
+	{featureExpand, Refused, "executions have no child runs", ""},
+	{"activity.ContinueAsNew", Refused, "executions have no journal", ""},
 	{featureBudgets, Refused, "flows have no budgets; those of package admin count", ""},
 	{featureLimits, Refused, "executions have no limits; quotas of package admin count", ""},
 	{featureStart, Refused, "no index of the contract is ordered by them", ""},

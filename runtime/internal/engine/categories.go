@@ -10,4 +10,11 @@ const (
 	// CategoryChild is the category of a node whose own run, of its sub-flow or its items, was cancelled, has expired,
 	// or is not there any more. When a node of that run has failed, the category is that node's.
 	CategoryChild = "child_run"
+	// CategoryPlan is the category of a node whose plan cannot be run: it is malformed, or uses other activities than
+	// flow.MayRun names.
+	CategoryPlan = "plan"
+	// CategoryTooDeep is the category of a node whose plan would be nested deeper than flow.ExpandDepth allows.
+	CategoryTooDeep = "too_deep"
+	// CategoryTooManyTurns is the category of a loop whose condition does not hold after its last turn.
+	CategoryTooManyTurns = "too_many_turns"
 )

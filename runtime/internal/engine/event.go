@@ -20,6 +20,11 @@ func ReadEvent(e enginerpc.FlowEvent) runevent.Event {
 		event.Percent, _ = strconv.ParseFloat(progress.Percent, 64)
 		event.Message, event.Detail = progress.Words, ""
 	}
+	if event.Kind == runevent.Sleeping || event.Kind == runevent.TimerMoved {
+		if ms, err := strconv.ParseInt(e.Detail, 10, 64); err == nil {
+			event.Detail = time.UnixMilli(ms).UTC().Format(time.RFC3339Nano)
+		}
+	}
 	return event
 }
 

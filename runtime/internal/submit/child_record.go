@@ -17,16 +17,24 @@ const ChildWaitPrefix = "waits for run "
 
 // StoredChild describes, in the policy of a map or sub-flow node, the child run that it starts.
 type StoredChild struct {
-	// Flow is the name of a sub-flow.
+	// Flow is the name of a sub-flow, also of a loop's and of that of a map's items.
 	Flow string `json:"flow,omitempty"`
 	// MaxItems, AtOnce and Outcomes are those of a flowgraph.MapSpec.
 	MaxItems int  `json:"max_items,omitempty"`
 	AtOnce   int  `json:"at_once,omitempty"`
 	Outcomes bool `json:"outcomes,omitempty"`
+	// MaxTurns is set for a loop.
+	MaxTurns int `json:"max_turns,omitempty"`
+	// Expand is true for a node that runs the plan of its activity.
+	Expand bool `json:"expand,omitempty"`
 }
 
-// IsChild reports whether a node starts a child run: a map or sub-flow node.
-func IsChild(n *flowgraph.Node) bool { return n.Map != nil || n.Sub != nil }
+// IsChild reports whether a node starts a child run: a map, a sub-flow, a loop or an expansion.
+func IsChild(n *flowgraph.Node) bool { return n.Map != nil || n.Sub != nil || n.Expand != nil }
+
+// delegates reports whether a node does nothing but start child runs: its function, if it has one, decides when that
+// ends.
+func delegates(n *flowgraph.Node) bool { return n.Map != nil || n.Sub != nil }
 
 // childNode returns the node as the engine runs it. For a map or sub-flow node that is the start of the child run and
 // the wait for its result: the options of a map node belong to its items.
@@ -56,7 +64,7 @@ func kindOf(n *flowgraph.Node) string {
 	switch {
 	case n.Map != nil:
 		return MapKind
-	case n.Sub != nil:
+	case n.Sub != nil && n.Loop == nil:
 		return SubKind
 	}
 	return n.Activity

@@ -99,7 +99,7 @@ func compileNode(n *flowgraph.Node) (enginerpc.PutGraphNode, error) {
 		Tags: tags, StartTimeout: n.ScheduleToStart, AttemptTimeout: n.StartToClose, Join: compileJoin(n),
 	}
 	if n.Wait != nil {
-		if node.Wait, err = encodeWait(n.Wait); err != nil {
+		if node.Wait, err = encodeWait(n); err != nil {
 			return enginerpc.PutGraphNode{}, fmt.Errorf("node %s: %w", n.Name, err)
 		}
 	}

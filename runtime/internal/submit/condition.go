@@ -83,10 +83,15 @@ type storedWait struct {
 	OnTimeout string          `json:"timeout_behavior"`
 	Collect   bool            `json:"collect,omitempty"`
 	About     string          `json:"about,omitempty"`
+	Timer     *storedTimer    `json:"timer,omitempty"`
 }
 
 // encodeWait returns the wait of a waitpoint node. The ids of its waitpoints derive from the run's and the node's name.
-func encodeWait(w *flowgraph.WaitSpec) ([]byte, error) {
+func encodeWait(n *flowgraph.Node) ([]byte, error) {
+	w := n.Wait
+	if w.Timer != nil {
+		return encodeTimer(n)
+	}
 	about, err := EncodeAbout(w.WaitText)
 	if err != nil {
 		return nil, err
@@ -103,6 +108,9 @@ func WaitpointKey(id enginecore.WaitpointID) string { return "wpk:" + string(id)
 
 // ConditionOf encodes the resume condition of a wait inside an activity.
 func ConditionOf(w activitycontext.Wait) []byte {
+	if w.Sleep {
+		return TimerCondition
+	}
 	return EncodeCondition(activityspec.Wait{
 		Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive,
 	})

@@ -59,7 +59,7 @@ const MaxLimitKey = 256
 // a node with a child run are those of its items.
 func hasFixedLimits(n *flowgraph.Node) bool {
 	keyed := func(l activityspec.Limit) bool { return len(l.KeyFrom) > 0 }
-	return len(n.Limits) > 0 && !IsChild(n) && !slices.ContainsFunc(n.Limits, keyed)
+	return len(n.Limits) > 0 && !delegates(n) && !slices.ContainsFunc(n.Limits, keyed)
 }
 
 // limitsOf resolves the limits of every node of a flow that has some which its graph does not have (see
@@ -77,7 +77,7 @@ func limitsOf(
 		if err != nil {
 			return nil, fmt.Errorf("flow %s: node %s: %w", g.Name, n.Name, err)
 		}
-		if IsChild(n) {
+		if delegates(n) {
 			continue // the limits are those of its items, but their keys are known to be there
 		}
 		if byNode == nil {

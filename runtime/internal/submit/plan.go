@@ -131,8 +131,10 @@ func (p *RunPlan) WaitSchema(node, step string) (string, error) {
 	}
 	n := &p.Compiled.Graph.Nodes[number-1]
 	switch {
-	case IsChild(n):
+	case delegates(n):
 		return "", fmt.Errorf("%w: node %s starts runs of its own, and waits for no signals", engine.ErrInvalid, node)
+	case n.IsTimer():
+		return "", fmt.Errorf("%w: node %s is a timer, and takes no signals", engine.ErrInvalid, node)
 	case n.Wait == nil && step == "":
 		return "", fmt.Errorf("%w: node %s is no waitpoint: the wait of its function must be named", engine.ErrInvalid, node)
 	case n.Wait != nil && step != "":

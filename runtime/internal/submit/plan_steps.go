@@ -79,8 +79,16 @@ func (p *RunPlan) joinStep(n *flowgraph.Node) PlanStep {
 // stepKind is what a node does, in the words of a plan.
 func stepKind(n *flowgraph.Node) string {
 	switch {
+	case n.IsTimer():
+		return "timer"
 	case n.Wait != nil:
 		return "waitpoint"
+	case n.Map != nil && n.Sub != nil:
+		return "flow " + n.Sub.Name + " for each item"
+	case n.Loop != nil:
+		return "flow " + n.Sub.Name + " until " + n.Activity
+	case n.Expand != nil:
+		return n.Activity + " and its plan"
 	case n.Sub != nil:
 		return "flow " + n.Sub.Name
 	case n.Map != nil:

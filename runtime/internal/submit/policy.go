@@ -70,6 +70,13 @@ func encodePolicy(n *flowgraph.Node) ([]byte, error) {
 	switch {
 	case n.Map != nil:
 		p.Child = &StoredChild{MaxItems: n.Map.MaxItems, AtOnce: n.Map.AtOnce, Outcomes: n.Map.Outcomes}
+		if n.Sub != nil {
+			p.Child.Flow = n.Sub.Name
+		}
+	case n.Loop != nil:
+		p.Child = &StoredChild{Flow: n.Sub.Name, MaxTurns: n.Loop.MaxTurns}
+	case n.Expand != nil:
+		p.Child = &StoredChild{Expand: true}
 	case n.Sub != nil:
 		p.Child = &StoredChild{Flow: n.Sub.Name}
 	}

@@ -59,6 +59,7 @@ var unreported = map[outcomeKind]struct {
 	outcomeKindSuspended: {engine.EventSuspensionLost, "the engine did not suspend the execution"},
 	outcomeKindAwaitsChild: {engine.EventSuspensionLost,
 		"the engine did not suspend the execution for its child run"},
+	outcomeKindContinued: {engine.EventSuspensionLost, "the engine did not let the execution go on as new"},
 	outcomeKindCancelled: {engine.EventFailureLost, "the engine did not cancel the execution"},
 	outcomeKindDelayed:   {engine.EventSuspensionLost, "the engine did not delay the execution"},
 	outcomeKindAwaitsChildren: {engine.EventSuspensionLost,

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -21,17 +22,19 @@ var errOver = errors.New("the flow is over")
 // child is one attempt of a map or sub-flow node, which starts a child run and takes its result.
 type child struct {
 	*attempt
-	usage  *budgetUse
-	core   engine.ChildRuns
-	parent enginerpc.DescribeFlowReply
-	spec   submit.StoredChild
-	input  []byte
-	items  []json.RawMessage
-	number int64
-	id     enginecore.FlowID
-	part   enginecore.Partition
-	name   string // of the flow
-	runID  string
+	usage   *budgetUse
+	core    engine.ChildRuns
+	parent  enginerpc.DescribeFlowReply
+	spec    submit.StoredChild
+	input   []byte
+	items   []json.RawMessage
+	number  int64
+	id      enginecore.FlowID
+	part    enginecore.Partition
+	name    string // of the flow
+	runID   string
+	turn    int64            // of a loop, from 1; 0 for other nodes
+	planned *flowgraph.Graph // the flow of a plan; nil for other nodes
 }
 
 // runChild starts the child run of a node and returns a childWait error, or returns the result of a child run
@@ -39,11 +42,12 @@ type child struct {
 func runChild(
 	ctx context.Context, a *attempt, usage *budgetUse, spec submit.StoredChild, input []byte,
 ) ([]byte, error) {
-	core, err := engine.Capability[engine.ChildRuns](a.run.session.Backend)
-	if err != nil {
-		return nil, activity.NonRetryable(err)
-	}
-	c := &child{attempt: a, usage: usage, core: core, spec: spec, input: input}
+	c := &child{attempt: a, usage: usage, spec: spec, input: input}
+	return c.carryOut(ctx)
+}
+
+// carryOut starts the child run of a node, or takes its result, as runChild does.
+func (c *child) carryOut(ctx context.Context) ([]byte, error) {
 	if c.isMap() {
 		if err := c.readItems(); err != nil {
 			return nil, err
@@ -61,7 +65,7 @@ func runChild(
 	}
 	switch link.State {
 	case "over":
-		a.settle()
+		c.settle()
 		return nil, errOver
 	case "ended":
 		var result []byte
@@ -101,7 +105,7 @@ func (c *child) readItems() error {
 func (c *child) link(ctx context.Context) (reply enginerpc.LinkChildReply, err error) {
 	call := enginerpc.LinkChildCall{
 		Partition: c.shard.Partition, ExecutionID: c.claimed.ExecutionID, LeaseID: c.claimed.LeaseID,
-		LeaseEpoch: c.claimed.LeaseEpoch, AttemptID: c.claimed.AttemptID, InputHash: submit.HashInput(c.input),
+		LeaseEpoch: c.claimed.LeaseEpoch, AttemptID: c.claimed.AttemptID, InputHash: c.linkHash(), Keep: c.turn > 1,
 	}
 	for c.number = 1; ; c.number = reply.Number {
 		if err := c.locateChild(); err != nil {
@@ -125,7 +129,10 @@ func (c *child) namespace() enginecore.Namespace { return enginecore.Namespace(c
 // node uses the same child run.
 func (c *child) locateChild() (err error) {
 	c.name, c.runID = childRun(c.claimed, c.number)
-	if !c.isMap() {
+	switch {
+	case c.planned != nil:
+		c.name = c.planned.Name
+	case !c.isMap():
 		c.name = c.spec.Flow
 	}
 	c.id = enginecore.FlowIDFor(c.namespace(), c.name, c.runID)

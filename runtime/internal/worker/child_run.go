@@ -39,14 +39,11 @@ func (c *child) start(ctx context.Context) error {
 
 // plan prepares the child run of a node for submission. The child run is retained as long as its parent.
 func (c *child) plan(ctx context.Context) (*submit.RunPlan, error) {
-	node, err := c.declared()
+	parent, node, err := c.declared()
 	if err != nil {
 		return nil, err
 	}
-	graph, input := node.Sub, c.input
-	if c.isMap() {
-		graph, input = c.itemsGraph(node), c.claimed.FlowInput
-	}
+	graph, input := c.childGraph(parent, node)
 	compiled, err := submit.CompileFlow(graph, graph.Hash())
 	if err != nil {
 		return nil, activity.NonRetryable(err)
@@ -85,31 +82,50 @@ func (c *child) plan(ctx context.Context) (*submit.RunPlan, error) {
 
 // readParent reads the description of the run that the node belongs to.
 func (c *child) readParent(ctx context.Context) error {
-	return c.retryUntilKnown(ctx, func() (err error) {
-		c.parent, err = c.core.DescribeFlow(ctx,
-			enginerpc.DescribeFlowCall{Partition: c.shard.Partition, FlowID: c.claimed.FlowID, Limit: 1})
-		return err
-	})
+	core, err := engine.Capability[engine.ChildRuns](c.attempt.run.session.Backend)
+	if err != nil {
+		return activity.NonRetryable(err)
+	}
+	c.core = core
+	call := enginerpc.DescribeFlowCall{Partition: c.shard.Partition, FlowID: c.claimed.FlowID, Limit: 1}
+	read := func() error {
+		return c.retryUntilKnown(ctx, func() (err error) {
+			c.parent, err = core.DescribeFlow(ctx, call)
+			return err
+		})
+	}
+	// The nodes of a map of a flow have the definition of all items in common, so it is read once.
+	if known, ok := c.run.definitions.get(c.claimed.FlowID); ok {
+		call.Cursor = firstPage
+		if err := read(); err != nil || known.createdAt.Equal(c.parent.CreatedAt) {
+			return err
+		}
+		call.Cursor = ""
+	}
+	return read()
 }
 
-// declared returns the node in the definition that was submitted with the parent.
-func (c *child) declared() (*flowgraph.Node, error) {
-	graph, err := flowgraph.ParseGraph(c.parent.Definition)
+// firstPage is the cursor by which a run is read without its definition.
+const firstPage = "0"
+
+// declared returns the definition that was submitted with the parent, and the node in it.
+func (c *child) declared() (*flowgraph.Graph, *flowgraph.Node, error) {
+	graph, err := c.parsed()
 	if err != nil {
-		return nil, undecodable(c.locate(err))
+		return nil, nil, err
 	}
 	node := graph.Node(c.claimed.Node)
 	if node == nil || !submit.IsChild(node) {
-		return nil, undecodable(c.locate(errors.New("the definition of the run has no such map or sub-flow")))
+		return nil, nil, undecodable(c.locate(errors.New("the definition of the run has no such map or sub-flow")))
 	}
-	return node, nil
+	return graph, node, nil
 }
 
 // itemsGraph returns the flow of a map's items. The number of items that run at a time is a limit of that
 // flow.
 func (c *child) itemsGraph(node *flowgraph.Node) *flowgraph.Graph {
 	var limit *activityspec.Limit
-	if c.spec.AtOnce > 0 {
+	if c.spec.AtOnce > 0 && node.Sub == nil {
 		own := activityspec.NewLimit("items-"+string(c.id), activity.AtOnce(c.spec.AtOnce))
 		limit = &own
 	}
@@ -163,8 +179,8 @@ func (c *child) startAgain(ctx context.Context) error {
 	return c.start(ctx)
 }
 
-// failure returns the error of a node whose child run did not succeed. For a map it is not retryable, since
-// the items have been retried by their own policy.
+// failure returns the error of a node whose child run did not succeed. For a map and a plan it is not retryable, since
+// the items and nodes have been retried by their own policies.
 func (c *child) failure(ctx context.Context, reply enginerpc.FlowResultReply) error {
 	failed := submit.ReadRunFailure(ctx, c.run.session, c.name, c.runID, c.id, c.part, reply)
 	category := engine.CategoryChild
@@ -172,7 +188,7 @@ func (c *child) failure(ctx context.Context, reply enginerpc.FlowResultReply) er
 		category = cmp.Or(failed.Category, category)
 	}
 	err := activity.Category(failed, category)
-	if c.isMap() {
+	if c.isMap() || c.planned != nil {
 		return activity.NonRetryable(err)
 	}
 	return err

@@ -94,6 +94,8 @@ func (c *completer) report(l *lease, o attemptOutcome, slots int) report {
 		return c.suspend(l, o, slots)
 	case outcomeKindAwaitsChild:
 		return c.awaitChild(l, o.child, slots)
+	case outcomeKindContinued:
+		return c.continueAsNew(l, o.next, slots)
 	case outcomeKindReleased:
 		return c.release(l, o.reason)
 	case outcomeKindCancelled:

@@ -38,7 +38,7 @@ func (t *Task) finishUp() {
 	t.usage.releaseReservations()
 }
 
-// execute prepares the input, runs the function within its time limits, and returns its encoded result.
+// execute prepares the input, runs the function or the child run of the node, and returns its encoded result.
 func (t *Task) execute(ctx context.Context) ([]byte, error) {
 	handler := t.run.worker.handlers[t.claimed.Kind]
 	if handler == nil && t.claimed.Kind != submit.MapKind && t.claimed.Kind != submit.SubKind {
@@ -52,11 +52,31 @@ func (t *Task) execute(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if plan.Child != nil {
+	switch {
+	case plan.Child == nil:
+	case plan.Child.MaxTurns > 0:
+		return t.runLoop(ctx, handler, plan, input)
+	case plan.Child.Expand:
+		return t.runExpansion(ctx, handler, plan, input)
+	default:
 		return runChild(ctx, &t.attempt, &t.usage, *plan.Child, input)
 	}
 	if err := t.journal.read(ctx, &t.attempt); err != nil {
 		return nil, err
+	}
+	return t.call(ctx, handler, plan, input)
+}
+
+// call runs the function within its time limits, and returns its encoded result.
+func (t *Task) call(
+	ctx context.Context, handler activity.Handler, plan submit.NodePlan, input []byte,
+) ([]byte, error) {
+	generation, state, err := t.journal.carried()
+	switch {
+	case err != nil:
+		return nil, err
+	case state != nil && (plan.Child == nil || plan.Child.Expand):
+		input = state
 	}
 	limits := t.limits(plan)
 	ctx, cancel := limits.context(ctx)
@@ -74,16 +94,15 @@ func (t *Task) execute(ctx context.Context) ([]byte, error) {
 	if _, undecoded := errors.AsType[*activity.DecodeError](err); undecoded {
 		return nil, t.locate(err)
 	}
-	if err := e.checkSuspension(err); err != nil {
-		return nil, err
+	if err = e.checkSuspension(err); err != nil {
+		return nil, t.continued(handler, generation, err)
 	}
-	if err == nil && plan.Cases != nil {
-		result, err = plan.Cases.Decide(t.claimed.Node, result)
+	if plan.Cases != nil {
+		if result, err = plan.Cases.Decide(t.claimed.Node, result); err != nil {
+			return nil, err
+		}
 	}
-	if err == nil {
-		err = t.checkResult(result)
-	}
-	if err != nil {
+	if err := t.checkResult(result); err != nil {
 		return nil, err
 	}
 	return result, nil

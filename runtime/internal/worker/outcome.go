@@ -38,6 +38,8 @@ const (
 	outcomeKindAwaitsChildren
 	// outcomeKindAwaitsSignals: the execution, whose task a program holds, waits for signals.
 	outcomeKindAwaitsSignals
+	// outcomeKindContinued: the function goes on as new.
+	outcomeKindContinued
 )
 
 // attemptOutcome describes how an attempt ended.
@@ -51,6 +53,7 @@ type attemptOutcome struct {
 	reason     string                      // set for outcomeKindReleased and outcomeKindCancelled
 	until      time.Time                   // set for outcomeKindDelayed
 	wait       *heldWait                   // set for outcomeKindAwaitsSignals
+	next       *continuation               // set for outcomeKindContinued
 }
 
 // reasonStopped is the reason of a release because the worker stops.
@@ -63,7 +66,7 @@ func released(reason string) attemptOutcome {
 
 // spanError returns the error for the span of the attempt; nil for an attempt that waits.
 func (o *attemptOutcome) spanError() error {
-	if o.suspension != nil || o.child != nil || o.kind == outcomeKindDelayed {
+	if o.suspension != nil || o.child != nil || o.next != nil || o.kind == outcomeKindDelayed {
 		return nil
 	}
 	return o.err
@@ -96,6 +99,8 @@ func markedOutcome(err error) (o attemptOutcome, marked bool) {
 	o.err = err
 	if s := suspensionIn(err); s != nil {
 		o.kind, o.suspension = outcomeKindSuspended, s
+	} else if next := continuationIn(err); next != nil {
+		o.kind, o.next = outcomeKindContinued, next
 	} else if mark, found := errors.AsType[*activityspec.Cancellation](err); found {
 		o.kind, o.reason = outcomeKindCancelled, mark.Reason
 	} else if mark, found := errors.AsType[*activityspec.Postponement](err); found {

@@ -22,6 +22,8 @@ type services struct {
 	// base has the values of the context of Worker.Run, but does not end with it.
 	base  context.Context
 	plans submit.PlanCache
+	// definitions are those of the parents of child runs.
+	definitions definitions
 	// spanNames are the names of the spans of attempts, by the kinds that the worker has functions for.
 	spanNames map[string]string
 	// background runs calls that messages and replies trigger.

@@ -167,6 +167,9 @@ func (r *stepRecorder) readResult(ctx context.Context, step string, wait activit
 	if _, known := r.journal.get(awaitEntry + step); err != nil || known {
 		return nil
 	}
+	if wait.Sleep {
+		return activity.NonRetryable(fmt.Errorf("%w: activity.Sleep", engine.ErrNotInContract))
+	}
 	err = results.CheckText(activityspec.WaitText(wait.Text))
 	if err == nil {
 		err = a.retryUntilKnown(ctx, func() error { return results.CheckWait(ctx, submit.ConditionOf(wait)) })

@@ -1,0 +1,36 @@
+package activity
+
+import (
+	"errors"
+	"reflect"
+
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+)
+
+// ContinueAsNew returns the error by which a function goes on as new: its steps, waits and sleeps are forgotten, and
+// it runs again from its beginning, possibly on another worker, with the state in the place of its input. The function
+// must return the error, as it is or wrapped. So a function can do more than its 256 steps, and its journal stays
+// small.
+//
+//	if c.Page%100 == 0 {
+//		return Report{}, activity.ContinueAsNew(c) // c is the input of the next call
+//	}
+//
+// The state must have the type of the function's input, and at most MaxStep bytes in the activity's codec; otherwise
+// the node fails without a retry. Forgetting and state are recorded in one atomic step: a lost worker neither repeats a
+// step of a past generation nor loses the state. Each generation has the retries and the timeouts of the activity;
+// Generation and NodeDescription.Generation of package runtime count them. The deadline of the run bounds all of them
+// together. Waitpoints that were opened ahead and not waited for are closed.
+func ContinueAsNew[In any](state In) error {
+	return &activityspec.Continuation{State: state, Type: reflect.TypeFor[In]()}
+}
+
+// Continued reports whether err wraps the error of ContinueAsNew, and returns its state. It is for tests of functions.
+func Continued[In any](err error) (state In, ok bool) {
+	c, found := errors.AsType[*activityspec.Continuation](err)
+	if !found {
+		return state, false
+	}
+	state, ok = c.State.(In)
+	return state, ok
+}

@@ -1,0 +1,18 @@
+package activityspec
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// Continuation is the error of a function that goes on as new with a state.
+type Continuation struct {
+	State any
+	// Type is the type of the state, which must be that of the function's input.
+	Type reflect.Type
+}
+
+// Error says so.
+func (c *Continuation) Error() string {
+	return fmt.Sprintf("the activity goes on as new, with a state of type %s", c.Type)
+}

@@ -1,0 +1,12 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+// Continuations lets functions go on as new.
+type Continuations interface {
+	ContinueAsNew(context.Context, enginerpc.ContinueAsNewCall) (enginerpc.ContinueAsNewReply, error)
+}

@@ -1,0 +1,102 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/explain"
+	"github.com/flowfabric/flowfabric-go/runtime/why"
+)
+
+// ErrNotSleeping is returned by MoveTimer and SkipTimer for a node that does not sleep: it has not begun to, or its
+// time is over.
+var ErrNotSleeping = errors.New("the node does not sleep")
+
+// maxTimer is how far ahead a timer may be moved.
+const maxTimer = 10 * 366 * 24 * time.Hour
+
+// MoveTimer moves the time until which a node sleeps: that of a node of flow.Sleep or flow.Until, or of the activity.
+// Sleep that its function is in. A time that is over ends the sleep at once. The change is atomic, and recorded in the
+// audit log and the events of the run. To move a timer of a child run, use the RunRef of that run.
+//
+// The error wraps ErrNotSleeping, ErrInvalid for the zero time and a time more than ten years ahead, ErrUnknownNode,
+// ErrRunNotFound, or in contract mode ErrNotInContract.
+func (r *RunRef) MoveTimer(ctx context.Context, node string, to time.Time) error {
+	var err error
+	switch {
+	case to.IsZero():
+		err = invalid("the zero time; SkipTimer ends a timer")
+	case time.Until(to) > maxTimer:
+		err = invalid("%s: must be within 10 years", to.UTC().Format(time.RFC3339))
+	}
+	return r.moveTimer(ctx, node, auditlog.MoveTimer, to, err)
+}
+
+// SkipTimer ends the sleep of a node as if its time had come. Everything else is as with MoveTimer.
+func (r *RunRef) SkipTimer(ctx context.Context, node string) error {
+	return r.moveTimer(ctx, node, auditlog.SkipTimer, time.Time{}, nil)
+}
+
+// moveTimer moves a timer, or ends it when the time is zero, unless that is known to be wrong.
+func (r *RunRef) moveTimer(ctx context.Context, node string, action auditlog.Action, to time.Time, fault error) error {
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	doing := "move the timer of node " + node + " of"
+	if fault != nil {
+		return r.errorf(doing, fault)
+	}
+	store, err := engine.Capability[engine.Timers](r.client.session.Backend)
+	if err != nil {
+		return r.errorf(doing, err)
+	}
+	if err := engine.CheckText("actor", r.client.actor, engine.MaxActor); err != nil {
+		return r.errorf(doing, err)
+	}
+	entry := r.auditEntry(action, node)
+	if !to.IsZero() {
+		entry.Detail = "to " + to.UTC().Format(time.RFC3339Nano)
+	}
+	call := enginerpc.MoveTimerCall{
+		Partition: r.partition, FlowID: r.flowID, Node: node, At: to, Actor: r.client.actorName(),
+	}
+	var reply enginerpc.MoveTimerReply
+	err = r.client.audited(ctx, entry, func() (err error) {
+		reply, err = store.MoveTimer(ctx, call)
+		return timerFault(err)
+	})
+	switch {
+	case err != nil:
+		return r.errorf(doing, err)
+	case reply.More:
+		r.client.drain(ctx, r.partition)
+	}
+	return nil
+}
+
+// timerFault turns a refusal of the engine into an error of this package.
+func timerFault(err error) error {
+	if errors.Is(err, enginecore.ErrExecutionNotSuspended) {
+		return fmt.Errorf("%w: %w", ErrNotSleeping, err)
+	}
+	return nodeFault(err)
+}
+
+// explainSleep says until when a node sleeps.
+func (w *Waitpoint) explainSleep() why.Explanation {
+	e := why.Explanation{
+		Reason: why.Timer, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step,
+		Remedy:   "RunRef.MoveTimer or RunRef.SkipTimer",
+		Sentence: "sleeps until " + explain.Time(w.TimeoutAt),
+	}
+	if w.Step != "" {
+		e.Sentence += " at " + w.Step
+	}
+	return e
+}

@@ -1,0 +1,87 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// ErrNoTurns is returned by Turns for a node that is not a loop.
+var ErrNoTurns = errors.New("node has no turns")
+
+// Turn is one turn of a loop.
+type Turn struct {
+	// Number counts from 1.
+	Number int
+	// ChildRun is the run of the turn.
+	ChildRun
+}
+
+// Turns returns the turns of a node of flow.Loop so far, the first one first; the last one may be running. The error
+// wraps ErrRunNotFound, ErrUnknownNode, ErrNoTurns, or in contract mode ErrNotInContract.
+func (r *RunRef) Turns(ctx context.Context, node string) ([]Turn, error) {
+	if err := r.ready(ctx); err != nil {
+		return nil, err
+	}
+	turns, err := r.turns(ctx, node)
+	if err != nil {
+		return nil, r.errorf("turns of node "+node+" of", err)
+	}
+	return turns, nil
+}
+
+func (r *RunRef) turns(ctx context.Context, node string) ([]Turn, error) {
+	if _, err := engine.Capability[engine.ChildRuns](r.client.session.Backend); err != nil {
+		return nil, err
+	}
+	d, err := r.Describe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		if n.Name != node {
+			continue
+		}
+		if spec := d.specs[node]; spec == nil || spec.Loop == nil {
+			return nil, ErrNoTurns
+		}
+		return r.client.describeTurns(ctx, n)
+	}
+	return nil, engine.ErrUnknownNode
+}
+
+// describeTurns describes the runs that a loop has kept, and the current one.
+func (c *Client) describeTurns(ctx context.Context, n *NodeDescription) ([]Turn, error) {
+	turns := make([]Turn, len(n.kept))
+	var asking errgroup.Group
+	asking.SetLimit(listConcurrency)
+	for i, id := range n.kept {
+		turns[i] = Turn{i + 1, ChildRun{FlowID: id}}
+		asking.Go(func() error { return c.describeChild(ctx, &turns[i].ChildRun) })
+	}
+	if err := asking.Wait(); err != nil {
+		return nil, err
+	}
+	if n.Child != nil {
+		turns = append(turns, Turn{len(turns) + 1, *n.Child})
+	}
+	return turns, nil
+}
+
+// keptChildren returns the child runs that a node had before and has kept.
+func keptChildren(n enginerpc.DescribedNode) (ids []enginecore.FlowID) {
+	if n.ChildKept == "" {
+		return nil
+	}
+	for id := range strings.SplitSeq(n.ChildKept, ",") {
+		ids = append(ids, enginecore.FlowID(id))
+	}
+	return ids
+}
