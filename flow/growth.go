@@ -68,12 +68,12 @@ func Loop[S, In, Out any](
 			n.Activity, n.Lane = handler.Name(), activityspec.OptionsOf(handler).Lane
 		}
 	}, opts)
-	f.b.condition(index, handler)
+	f.b.loopEnd(index, handler)
 	return Ref[S]{owner: f.b, index: index}
 }
 
-// condition records the activity by which a loop ends.
-func (b *builder) condition(index int, handler activity.Handler) {
+// loopEnd records the activity by which a loop ends.
+func (b *builder) loopEnd(index int, handler activity.Handler) {
 	n := &b.graph.Nodes[index]
 	known := b.reported[index]
 	switch {

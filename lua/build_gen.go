@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "293-4795278e1be968f2"
+const build = "294-9f7b311867826d10"

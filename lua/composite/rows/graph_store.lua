@@ -15,23 +15,24 @@ graph_store.CHUNK = CHUNK
 -- An edge in the lists of a node: the other node's ordinal, and flags.
 local EDGE, EDGE_BYTES = '<HB', 3
 
--- Flags of an edge: its kind in the lowest two bits, and CARRIES if it carries the upstream's result, under the upstream's name. An edge
--- of the fourth kind is of a case of a condition, whose number is in the bits above, and carries nothing.
-local KINDS = { [0] = 'success_only', [1] = 'on_failure', [2] = 'always' }
-local CASE, CARRIES, CASE_STEP = 3, 4, 8
-
 -- The kinds of edges, and whether they carry results, by their flags.
 local KIND_OF, IS_CARRYING = {}, {}
-for flags = 0, #KINDS do
-  KIND_OF[flags], KIND_OF[flags + CARRIES] = KINDS[flags], KINDS[flags]
-  IS_CARRYING[flags], IS_CARRYING[flags + CARRIES] = false, true
-end
-for n = 1, decision.MAX_CASES do
-  KIND_OF[CASE + n * CASE_STEP], IS_CARRYING[CASE + n * CASE_STEP] = decision.kind(n), false
+do
+  -- Flags of an edge: its kind in the lowest two bits, and `carries` if it carries the upstream's result, under the upstream's name. An
+  -- edge of the fourth kind is of a case of a condition, whose number is in the bits above, and carries nothing.
+  local kinds = { [0] = 'success_only', [1] = 'on_failure', [2] = 'always' }
+  local case, carries, case_step = 3, 4, 8
+  for flags = 0, #kinds do
+    KIND_OF[flags], KIND_OF[flags + carries] = kinds[flags], kinds[flags]
+    IS_CARRYING[flags], IS_CARRYING[flags + carries] = false, true
+  end
+  for n = 1, decision.MAX_CASES do
+    KIND_OF[case + n * case_step], IS_CARRYING[case + n * case_step] = decision.kind(n), false
+  end
 end
 
--- Where some fields of a node are in a chunk.
-local NAME, KIND, POLICY, TAGS, LIMITS = 1, 2, 8, 9, 17
+-- Where the fields that ffx_read_graph returns are in a chunk: name, kind, policy, tags and limits.
+local READ = { 1, 2, 8, 9, 17 }
 
 -- Graphs that the interpreter knows, by the key of their hash: nodes that have been read. Bounded by the bytes that were read
 -- for them; beyond that, all are dropped.
@@ -345,7 +346,11 @@ function F.ffx_read_graph(K, A)
   local found = redis.call('HMGET', key.ffx_graph(c, A.graph), 'n' .. number.digits(math.floor((first - 1) / CHUNK) + 1), 'budgets')
   if not found[1] then return reply.err('graph_unknown') end
   local nodes = cmsgpack.unpack(found[1])
-  for i, values in ipairs(nodes) do nodes[i] = { values[NAME], values[KIND], values[POLICY], values[TAGS], values[LIMITS] } end
+  for i, values in ipairs(nodes) do
+    local shown = {}
+    for at, field in ipairs(READ) do shown[at] = values[field] end
+    nodes[i] = shown
+  end
   return reply.ok(nodes, found[2] or '')
 end
 
