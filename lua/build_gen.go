@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "291-7de45ca6f51e87c4"
+const build = "292-92d524e04d42dd3c"
