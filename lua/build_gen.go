@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "292-92d524e04d42dd3c"
+const build = "293-5ba83f617eda587b"

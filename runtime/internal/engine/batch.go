@@ -69,16 +69,17 @@ type batchDelivery[Req, Res any] struct {
 func (b *Batcher[K, Req, Res]) Do(ctx context.Context, key K, req Req) (Res, error) {
 	mine := &batchEntry[Req, Res]{ctx: ctx, req: req}
 	if b.tryLead(key, mine) {
-		return b.lead(key, mine, []*batchEntry[Req, Res]{mine})
+		return b.lead(key, mine, nil)
 	}
 	return b.await(key, mine)
 }
 
-// lead sends the batch that a request is the first of, with what can be gathered, and returns its result.
+// lead sends the batch that a request is the first of, with what can be gathered, and returns its result. A batch of
+// one may be nil.
 func (b *Batcher[K, Req, Res]) lead(key K, mine *batchEntry[Req, Res], batch []*batchEntry[Req, Res]) (Res, error) {
-	batch = b.gather(key, batch)
+	batch = b.gather(key, mine, batch)
 	switch {
-	case len(batch) == 1:
+	case len(batch) <= 1:
 		return b.sendSingle(key, mine), nil
 	case canSendItself(mine):
 		return b.sendBatch(key, batch), nil
@@ -88,20 +89,25 @@ func (b *Batcher[K, Req, Res]) lead(key K, mine *batchEntry[Req, Res], batch []*
 	return b.await(key, mine)
 }
 
-// gather adds to a batch, which is about to be sent, what comes while others run.
-func (b *Batcher[K, Req, Res]) gather(key K, batch []*batchEntry[Req, Res]) []*batchEntry[Req, Res] {
+// gather adds to a batch, which is about to be sent, what comes while others run. Alone, mine needs no batch: nil.
+func (b *Batcher[K, Req, Res]) gather(
+	key K, mine *batchEntry[Req, Res], batch []*batchEntry[Req, Res],
+) []*batchEntry[Req, Res] {
 	enough := b.MaxRequests(key)
 	if b.Overflow > 0 {
 		enough = min(enough, b.Overflow)
 	}
 	for range maxYields {
-		if len(batch) >= enough {
+		if max(len(batch), 1) >= enough {
 			break
 		}
 		goruntime.Gosched()
-		others := b.takeOthers(key, batch)
+		others := b.takeOthers(key, mine, batch)
 		if len(others) == 0 {
 			break
+		}
+		if batch == nil {
+			batch = append(batch, mine)
 		}
 		batch = append(batch, others...)
 	}
@@ -127,33 +133,41 @@ func (b *Batcher[K, Req, Res]) tryLead(key K, mine *batchEntry[Req, Res]) bool {
 	return false
 }
 
-// takeOthers takes the requests that go with those of a batch.
-func (b *Batcher[K, Req, Res]) takeOthers(key K, batch []*batchEntry[Req, Res]) []*batchEntry[Req, Res] {
+// takeOthers takes the requests that go with those of a batch, or with mine where that is nil.
+func (b *Batcher[K, Req, Res]) takeOthers(
+	key K, mine *batchEntry[Req, Res], batch []*batchEntry[Req, Res],
+) []*batchEntry[Req, Res] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	line := b.lines[key]
 	if len(line.waiting) == 0 {
 		return nil
 	}
+	count, bytes := 1, 0
+	if batch == nil {
+		bytes = b.sizeOf(mine)
+	} else {
+		count = len(batch)
+	}
+	for _, entry := range batch {
+		bytes += b.sizeOf(entry)
+	}
 	var others []*batchEntry[Req, Res]
-	others, line.waiting = b.split(key, line.waiting, batch)
+	others, line.waiting = b.split(key, line.waiting, count, bytes)
 	b.lines[key] = line
 	return others
 }
 
-// split divides the waiting requests into those that go with the ones of a batch, which may be empty, and the rest. It
+// split divides the waiting requests into those that share a call with `count` others of so many bytes, and the rest. It
 // needs the lock.
 func (b *Batcher[K, Req, Res]) split(
-	key K, waiting []*batchEntry[Req, Res], batch []*batchEntry[Req, Res],
+	key K, waiting []*batchEntry[Req, Res], count, bytes int,
 ) (taken, rest []*batchEntry[Req, Res]) {
-	room, bytes := b.MaxRequests(key)-len(batch), 0
-	for _, entry := range batch {
-		bytes += b.sizeOf(entry)
-	}
+	room := b.MaxRequests(key) - count
 	n := 0
 	for n < min(room, len(waiting)) {
 		bytes += b.sizeOf(waiting[n])
-		if b.Size != nil && bytes > b.MaxBytes && (n > 0 || len(batch) > 0) {
+		if b.Size != nil && bytes > b.MaxBytes && (n > 0 || count > 0) {
 			break
 		}
 		waiting[n].taken = true
@@ -177,7 +191,7 @@ func (b *Batcher[K, Req, Res]) flush(key K, line batchLine[Req, Res]) batchLine[
 		return line
 	}
 	var batch []*batchEntry[Req, Res]
-	batch, line.waiting = b.split(key, line.waiting, nil)
+	batch, line.waiting = b.split(key, line.waiting, 0, 0)
 	line.inFlight++
 	batch[0].mailbox <- batchDelivery[Req, Res]{batch: batch}
 	return line
