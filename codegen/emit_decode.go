@@ -82,7 +82,7 @@ func scalarDecoder(name string) string {
 	case kindBool:
 		return "boolValue"
 	}
-	if name == "execution_id" {
+	if name == "execution_id" || name == "any_execution_id" {
 		return "executionIDValue"
 	}
 	return "textValue[" + t.goType + "]"

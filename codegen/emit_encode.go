@@ -184,8 +184,11 @@ func emitArgument(g *goSource, p *plan, a argument) {
 		list := "c." + exported(a.name)
 		g.line("\tw.int(int64(len(%s)))\n\tfor i := range %s {\n\t\tx := &%s[i]", list, list, list)
 		for _, x := range a.fields {
-			if p.composite() && x.scalar == "execution_id" {
+			switch {
+			case p.composite() && x.scalar == "execution_id":
 				g.line("\t\tw.belongs(%q, x.%s)", a.name+"."+x.name, fieldName(x.name, x.scalar))
+			case x.scalar == "any_execution_id":
+				g.line("\t\tw.anyExecution(%q, x.%s)", a.name+"."+x.name, fieldName(x.name, x.scalar))
 			}
 			g.line("\t\t%s", encodeScalar("x."+fieldName(x.name, x.scalar), x))
 		}

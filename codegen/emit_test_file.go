@@ -43,7 +43,7 @@ func sampleOf(name, typ string) sample {
 	case kindBool:
 		return sample{"true", "1"}
 	}
-	if typ == "execution_id" {
+	if typ == "execution_id" || typ == "any_execution_id" {
 		return sample{strconv.Quote(sampleExecution), sampleExecution}
 	}
 	s := name + " of test"

@@ -34,6 +34,7 @@ var scalarTypes = []scalarType{
 	{"unix_ms", "time.Time", kindTime},
 	{"bool", "bool", kindBool},
 	{"execution_id", "enginecore.ExecutionID", kindText},
+	{"any_execution_id", "enginecore.ExecutionID", kindText}, // of whatever partition
 	{"flow_id", "enginecore.FlowID", kindText},
 	{"attempt_id", "enginecore.AttemptID", kindText},
 	{"lease_id", "enginecore.LeaseID", kindText},

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "294-9f7b311867826d10"
+const build = "293-5ba83f617eda587b"

@@ -106,10 +106,11 @@ type CompleteManyReply struct {
 }
 
 // CompleteMany runs ffx2_complete_many. Commits the results of several executions of one worker, as
-// ffx_complete does for each, and leases it up to `count` executions that come next. The outcomes
-// stand in the order of the completions, with blanks between them: OK, ALREADY_SATISFIED, or the code
-// with which ffx_complete would have refused; one that is refused changes nothing of the others. After
-// a lost reply, send it again with `repeated`.
+// ffx_complete does for each, and leases it up to `count` executions that come next. On a server that
+// has all partitions, the executions may be of any of them. The outcomes stand in the order of the
+// completions, with blanks between them: OK, ALREADY_SATISFIED, or the code with which ffx_complete
+// would have refused; one that is refused changes nothing of the others. After a lost reply, send it
+// again with `repeated`.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrInvalidCapabilities.
@@ -129,7 +130,7 @@ func (c CompleteManyCall) encode(w *wire) {
 	w.int(int64(len(c.Completions)))
 	for i := range c.Completions {
 		x := &c.Completions[i]
-		w.belongs("completions.execution_id", x.ExecutionID)
+		w.anyExecution("completions.execution_id", x.ExecutionID)
 		w.text(string(x.ExecutionID))
 		w.text(string(x.LeaseID))
 		w.optionalInt(int64(x.LeaseEpoch))

@@ -59,6 +59,13 @@ func (w *wire) belongs(field string, id enginecore.ExecutionID) {
 	}
 }
 
+// anyExecution checks an execution id of whatever partition.
+func (w *wire) anyExecution(field string, id enginecore.ExecutionID) {
+	if _, err := id.Partition(); err != nil {
+		w.fail(field, err.Error())
+	}
+}
+
 // need checks that a value that becomes part of a key is there.
 func (w *wire) need(field, value string) {
 	if value == "" {

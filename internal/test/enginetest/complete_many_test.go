@@ -1,6 +1,7 @@
 package enginetest_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
 // completions is a call that completes nodes that are leased, and asks for as many.
@@ -119,6 +121,68 @@ func TestCompleteManyRepeatedFirst(t *testing.T) {
 		assert.Equal(t, []string{"OK", "OK"}, outcomes)
 		assert.Contains(t, nodes, "b1")
 		assert.Contains(t, nodes, "b2")
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// beside returns a graph of another partition than those given, whose nodes wait in the lane of the first and are leased
+// together with its own.
+func beside(t *testing.T, b *enginetest.Bench, others ...*graph) *graph {
+	t.Helper()
+	for {
+		g := newGraph(t, b)
+		if !slices.ContainsFunc(others, func(o *graph) bool { return o.p == g.p }) {
+			g.lane, g.leases = others[0].lane, others[0].leases
+			return g
+		}
+	}
+}
+
+// TestCompleteManyOfSeveralPartitions completes nodes of runs in several partitions with one call, where one server has all
+// of them: plain ones, and one that decides a join. What comes next is leased, and a repeated call gives the same leases. A
+// server of a cluster refuses those of other partitions, which is nothing to the others.
+func TestCompleteManyOfSeveralPartitions(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		one := newGraph(t, b)
+		two := beside(t, b, one)
+		three := beside(t, b, one, two)
+		all := []*graph{one, two, three}
+		one.managed("b1", nil, [2]string{"a1", "b1"})
+		two.managed("b2", map[string]joinPolicy{"b2": {variant: "any_of", then: cancelRemaining}}, [2]string{"a2", "b2"},
+			[2]string{"x2", "b2"})
+		three.managed("b3", nil, [2]string{"a3", "b3"}, [2]string{"a3", "c3"})
+		for _, g := range all {
+			g.claim()
+		}
+
+		call := one.completions("a1", "a2", "a3")
+		call.Count = 2
+		outcomes, nodes := one.completeMany(call)
+		if b.Kind == testserver.OnCluster {
+			assert.Equal(t, []string{"OK", "execution_not_found", "execution_not_found"}, outcomes)
+			assert.Equal(t, "active", two.core("a2")["lifecycle_phase"])
+			b.Check(t, invariant.AnyTime)
+			return
+		}
+		assert.Equal(t, []string{"OK", "OK", "OK"}, outcomes)
+		require.Len(t, nodes, 2, "as many as the call asked for")
+		assert.Equal(t, []enginerpc.NodeInput{{Name: "a1", Result: []byte("result of a1")}}, nodes["b1"].Inputs)
+
+		call.Repeated = true
+		outcomes, again := one.completeMany(call)
+		assert.Equal(t, []string{"ALREADY_SATISFIED", "ALREADY_SATISFIED", "ALREADY_SATISFIED"}, outcomes)
+		for name, x := range nodes {
+			assert.Equal(t, x.LeaseID, again[name].LeaseID)
+		}
+		b.Check(t, invariant.AnyTime)
+
+		one.claim()
+		outcomes, _ = three.completeMany(three.completions("b3", "b2", "c3", "b1"))
+		assert.Equal(t, []string{"OK", "OK", "OK", "OK"}, outcomes)
+		for _, g := range all {
+			assert.Equal(t, "success", g.result().Outcome)
+		}
 		b.Check(t, invariant.AnyTime)
 	})
 }

@@ -49,6 +49,7 @@ local NONE = {}
 
 -- Counts results that are to be handed out. Reports whether they may be.
 function claim_reply.may_hand_out(c, count)
+  c = c.root or c
   local handed_out = (c.inputs_handed_out or 0) + count
   if handed_out > MAX_INLINE_INPUTS then return false end
   c.inputs_handed_out = handed_out

@@ -24,12 +24,25 @@ local function commit(c, A)
   return false
 end
 
--- What a worker gets after its completions: remaining, executions and candidates of the reply. An empty list is an empty text, since a
--- table takes much longer.
-local function claim_next(c, request)
+local NOTHING = {}
+
+-- What follows from the completions in the partition of a context.
+local function follow(c)
   row_complete.flush(c)
   graph.count_ends(c)
   propagate.run(c)
+end
+
+-- What a worker gets after its completions: remaining, executions and candidates of the reply. An empty list is an empty text, since a
+-- table takes much longer.
+local function claim_next(c, request)
+  follow(c)
+  local room = c.budget
+  for _, beside in ipairs(c.contexts or NOTHING) do
+    beside.budget = room
+    follow(beside)
+    room = beside.budget
+  end
   local executions = claiming.claim(c, request)
   local remaining = claiming.remaining(c, request)
   settle.run(c)
@@ -73,15 +86,36 @@ end
 -- Completions that one call may bring.
 local MAX_COMPLETIONS = 64
 
+-- The context of the partition of an execution that a call completes. The work that a call may do is bounded for all partitions
+-- together.
+local function context_of(c, execution_id, before)
+  local at = call.at(c, execution_id)
+  if at == before then return at end
+  if at ~= c and at.next_up ~= c.next_up then at.next_up = c.next_up end
+  if not at.ends then graph.gather_ends(at) end
+  at.budget = before.budget
+  return at
+end
+
+-- Reports whether a partition that the call has worked in has more work than one call does.
+local function has_more(c)
+  if c.more then return '1' end
+  for _, beside in ipairs(c.contexts or NOTHING) do
+    if beside.more then return '1' end
+  end
+  return '0'
+end
+
 -- @function ffx_complete_many
 -- @summary  Commits the results of several executions of one worker, as ffx_complete does for each, and leases it up to
---           `count` executions that come next. The outcomes stand in the order of the completions, with blanks between
+--           `count` executions that come next. On a server that has all partitions, the executions may be of any of them.
+--           The outcomes stand in the order of the completions, with blanks between
 --           them: OK, ALREADY_SATISFIED, or the code with which ffx_complete would have refused; one that is refused
 --           changes nothing of the others. After a lost reply, send it again with `repeated`.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @include  claim_request
--- @group    completions        execution_id:execution_id lease_id:lease_id lease_epoch:lease_epoch attempt_id:attempt_id result:bytes
+-- @group    completions        execution_id:any_execution_id lease_id:lease_id lease_epoch:lease_epoch attempt_id:attempt_id result:bytes
 -- @reply    OK more:bool remaining:int outcomes:text executions:list(claimed_execution) candidates:list(candidate)
 -- @error    invalid_input message:text
 -- @error    invalid_capabilities reason:text
@@ -98,11 +132,13 @@ function F.ffx_complete_many(K, A)
   call.gather(c)
   graph.gather_ends(c)
   if request.count > 0 then c.next_up = handoff.new(request) end
-  local outcomes = call.short_list()
+  local outcomes, at = call.short_list(), c
   for i, completion in ipairs(completions) do
-    local repeated, refusal = commit(c, completion)
+    at = context_of(c, completion.execution_id, at)
+    local repeated, refusal = commit(at, completion)
     outcomes[i] = refusal and refusal[2] or repeated and 'ALREADY_SATISFIED' or 'OK'
   end
+  c.budget = at.budget
   local remaining, executions, candidates = claim_next(c, request)
-  return reply.ok(c.more and '1' or '0', remaining, table.concat(outcomes, ' '), executions, candidates)
+  return reply.ok(has_more(c), remaining, table.concat(outcomes, ' '), executions, candidates)
 end

@@ -6,7 +6,7 @@
 function handoff.new(request)
   return {
     request = request, fed = {}, leased = call.short_list(), logged_instance = request.logged_instance,
-    looked = false, urgent = nil, fair = nil, terms = nil,
+    looked = false, urgent = nil, fair = nil,
   }
 end
 
@@ -41,7 +41,7 @@ function handoff.add(c, next_up, execution_id, core_key, core)
     or budget_gate.closed(c, flow) then
     return false
   end
-  next_up[#next_up + 1] = { execution_id = execution_id, core_key = core_key, core = core }
+  next_up[#next_up + 1] = { c = c, execution_id = execution_id, core_key = core_key, core = core }
   return true
 end
 
@@ -53,9 +53,9 @@ function handoff.lease(c, request, out)
   for _, task in ipairs(next_up) do
     local core = task.core
     if urgent and not claim_order.may_pass(c, request, core, urgent) or core.limits and not limit_admission.lease_ahead(request, core) then
-      dependency.ready(c, task.execution_id, task.core_key, core)
+      dependency.ready(task.c, task.execution_id, task.core_key, core)
     else
-      out[#out + 1] = leasing.lease_runnable(c, request, task.execution_id, task.core_key, core, #out, true)
+      out[#out + 1] = leasing.lease_runnable(task.c, request, task.execution_id, task.core_key, core, #out, true)
     end
   end
 end

@@ -130,6 +130,7 @@ local function begin_commits(c)
   local now = row_bytes.time(c.now)
   local commits = {
     in_doubt = call.in_doubt(c), left = call.short_list(), entered = call.short_list(), now = now, ended = row_bytes.ended(now),
+    terms = nil,
   }
   c.commits = commits
   return commits

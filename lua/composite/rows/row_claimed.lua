@@ -26,8 +26,12 @@ local function text_of(c, flow, execution_id, lease_id, expires, ahead)
   return (ahead or flow.budgets) and text .. additions(c, flow, ahead) or text
 end
 
--- The same with the one result that it takes in, under the name of its upstream.
-local function text_with_input(text, name, result) return text .. 'i' .. number.text(#name) .. ' ' .. name .. result end
+-- The same with the one result that it takes in, under the name of its upstream. It is put together at once, as the server's
+-- interpreter goes through all bytes of each text that it makes.
+local function text_with_input(c, flow, execution_id, lease_id, expires, ahead, name, result)
+  return execution_id .. ' ' .. lease_id .. ' ' .. expires .. ' ' .. (flow.about or about_run(flow))
+    .. ((ahead or flow.budgets) and additions(c, flow, ahead) or '') .. 'i' .. number.text(#name) .. ' ' .. name .. result
+end
 
 -- The description of a node that is leased for its first attempt and needs nothing beyond the least, as claimed_execution has it. Where
 -- it takes in one result, or the input of the run alone, it is one text, since each element of a reply costs more than its bytes:
@@ -38,8 +42,8 @@ function row_claimed.describe(c, flow, execution_id, lease_id, expires, flow_inp
   flow_input = flow_input or ''
   local input = inputs[1]
   if complete and not inputs[2] and not (input and flow_input ~= '') then
+    if input then return text_with_input(c, flow, execution_id, lease_id, expires, ahead, input[1], input[2]) end
     local text = text_of(c, flow, execution_id, lease_id, expires, ahead)
-    if input then return text_with_input(text, input[1], input[2]) end
     return flow_input == '' and text or text .. 'f' .. flow_input
   end
   local list = {
@@ -55,5 +59,5 @@ end
 
 -- The same of a node that takes in one result and nothing else.
 function row_claimed.describe_fed(c, flow, execution_id, lease_id, expires, ahead, name, result)
-  return text_with_input(text_of(c, flow, execution_id, lease_id, expires, ahead), name, result)
+  return text_with_input(c, flow, execution_id, lease_id, expires, ahead, name, result)
 end

@@ -6,7 +6,8 @@ local NOTHING = {}
 -- What says of an execution that it is a node of a run.
 local OF_RUN = { managed = '1' }
 
--- What the executions that the call leases have in common, for their rows and their descriptions. It is kept with the list of them.
+-- What the executions of one partition that the call leases have in common, for their rows and their descriptions. It is kept with the
+-- completions there.
 local function terms_of(c, next_up)
   local request = next_up.request
   local expires = c.now + request.ttl
@@ -15,7 +16,7 @@ local function terms_of(c, next_up)
     rows = row_bytes.lease_of(row_bytes.time(expires), c.commits.now,
       worker_registry.number(c.at, request.worker_instance_id, request.worker_id, c.now)),
   }
-  next_up.terms = terms
+  c.commits.terms = terms
   wake.due(c, expires)
   return terms
 end
@@ -64,7 +65,7 @@ end
 -- that of the completion, which comes under a name where it goes there. Gives its row; nil when it is to enter its lane.
 function row_lease.take(c, next_up, flow, execution_id, node, name, result)
   if not may_lease(c, next_up, flow, node) then return nil end
-  local leased, entered, terms, ahead = next_up.leased, c.commits.entered, next_up.terms or terms_of(c, next_up), node.limits
+  local leased, entered, terms, ahead = next_up.leased, c.commits.entered, c.commits.terms or terms_of(c, next_up), node.limits
   local n, e = #leased, #entered
   local lease_id = claim_request.lease_id(c, next_up.request, n)
   entered[e + 1], entered[e + 2] = terms.expires, execution_id

@@ -11,9 +11,14 @@ import (
 // maxBatchesInFlight bounds the calls for one key that are in flight at a time, where overflow allows more than one.
 const maxBatchesInFlight = 2
 
+// maxYields bounds how often a caller that is to send lets others run first.
+const maxYields = 4
+
 // Batcher joins requests of several goroutines that have a key in common into one call (group commit). A request is
 // sent at once while no call for its key is in flight, after one Gosched, so that goroutines that became runnable
-// together share the call. Requests that arrive while a call is in flight wait and go with the next one.
+// together share the call. Requests that arrive while a call is in flight wait and go with the next one, before which
+// its sender yields as well: what the call in flight brings makes goroutines runnable that soon have requests, too. A
+// sender that has gained others by yielding yields again, a few times, until Overflow of them share the call.
 //
 // Single, Multi and MaxRequests must be set before the first Do; the other fields are optional. It is safe for
 // concurrent use.
@@ -64,19 +69,49 @@ type batchDelivery[Req, Res any] struct {
 func (b *Batcher[K, Req, Res]) Do(ctx context.Context, key K, req Req) (Res, error) {
 	mine := &batchEntry[Req, Res]{ctx: ctx, req: req}
 	if b.tryLead(key, mine) {
-		goruntime.Gosched()
-		others := b.takeOthers(key, mine)
-		if len(others) == 0 {
-			return b.sendSingle(key, mine), nil
-		}
-		batch := append([]*batchEntry[Req, Res]{mine}, others...)
-		if canSendItself(mine) {
-			return b.sendBatch(key, batch), nil
-		}
-		mine.mailbox = b.mailbox()
-		go b.sendForAll(key, batch)
+		return b.lead(key, mine, nil)
 	}
 	return b.await(key, mine)
+}
+
+// lead sends the batch that a request is the first of, with what can be gathered, and returns its result. A batch of
+// one may be nil.
+func (b *Batcher[K, Req, Res]) lead(key K, mine *batchEntry[Req, Res], batch []*batchEntry[Req, Res]) (Res, error) {
+	batch = b.gather(key, mine, batch)
+	switch {
+	case len(batch) <= 1:
+		return b.sendSingle(key, mine), nil
+	case canSendItself(mine):
+		return b.sendBatch(key, batch), nil
+	}
+	mine.mailbox = b.mailbox()
+	go b.sendForAll(key, batch)
+	return b.await(key, mine)
+}
+
+// gather adds to a batch, which is about to be sent, what comes while others run. Alone, mine needs no batch: nil.
+func (b *Batcher[K, Req, Res]) gather(
+	key K, mine *batchEntry[Req, Res], batch []*batchEntry[Req, Res],
+) []*batchEntry[Req, Res] {
+	enough := b.MaxRequests(key)
+	if b.Overflow > 0 {
+		enough = min(enough, b.Overflow)
+	}
+	for range maxYields {
+		if max(len(batch), 1) >= enough {
+			break
+		}
+		goruntime.Gosched()
+		others := b.takeOthers(key, mine, batch)
+		if len(others) == 0 {
+			break
+		}
+		if batch == nil {
+			batch = append(batch, mine)
+		}
+		batch = append(batch, others...)
+	}
+	return batch
 }
 
 // tryLead reports whether no call for the key is in flight, so that the caller sends one. Otherwise the request waits.
@@ -98,34 +133,41 @@ func (b *Batcher[K, Req, Res]) tryLead(key K, mine *batchEntry[Req, Res]) bool {
 	return false
 }
 
-// takeOthers takes the requests that go with the first one.
-func (b *Batcher[K, Req, Res]) takeOthers(key K, first *batchEntry[Req, Res]) []*batchEntry[Req, Res] {
+// takeOthers takes the requests that go with those of a batch, or with mine where that is nil.
+func (b *Batcher[K, Req, Res]) takeOthers(
+	key K, mine *batchEntry[Req, Res], batch []*batchEntry[Req, Res],
+) []*batchEntry[Req, Res] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	line := b.lines[key]
 	if len(line.waiting) == 0 {
 		return nil
 	}
+	count, bytes := 1, 0
+	if batch == nil {
+		bytes = b.sizeOf(mine)
+	} else {
+		count = len(batch)
+	}
+	for _, entry := range batch {
+		bytes += b.sizeOf(entry)
+	}
 	var others []*batchEntry[Req, Res]
-	others, line.waiting = b.split(key, line.waiting, first)
+	others, line.waiting = b.split(key, line.waiting, count, bytes)
 	b.lines[key] = line
 	return others
 }
 
-// split divides the waiting requests into those that go with the first one, if there is one, and the rest. It needs the
-// lock.
+// split divides the waiting requests into those that share a call with `count` others of so many bytes, and the rest. It
+// needs the lock.
 func (b *Batcher[K, Req, Res]) split(
-	key K, waiting []*batchEntry[Req, Res], first *batchEntry[Req, Res],
+	key K, waiting []*batchEntry[Req, Res], count, bytes int,
 ) (taken, rest []*batchEntry[Req, Res]) {
-	room, bytes := b.MaxRequests(key), 0
-	if first != nil {
-		room--
-		bytes = b.sizeOf(first)
-	}
+	room := b.MaxRequests(key) - count
 	n := 0
 	for n < min(room, len(waiting)) {
 		bytes += b.sizeOf(waiting[n])
-		if b.Size != nil && bytes > b.MaxBytes && (n > 0 || first != nil) {
+		if b.Size != nil && bytes > b.MaxBytes && (n > 0 || count > 0) {
 			break
 		}
 		waiting[n].taken = true
@@ -149,13 +191,9 @@ func (b *Batcher[K, Req, Res]) flush(key K, line batchLine[Req, Res]) batchLine[
 		return line
 	}
 	var batch []*batchEntry[Req, Res]
-	batch, line.waiting = b.split(key, line.waiting, nil)
+	batch, line.waiting = b.split(key, line.waiting, 0, 0)
 	line.inFlight++
-	if first := batch[0]; len(batch) == 1 || canSendItself(first) {
-		first.mailbox <- batchDelivery[Req, Res]{batch: batch}
-	} else {
-		go b.sendForAll(key, batch)
-	}
+	batch[0].mailbox <- batchDelivery[Req, Res]{batch: batch}
 	return line
 }
 
@@ -186,13 +224,10 @@ func (b *Batcher[K, Req, Res]) await(key K, mine *batchEntry[Req, Res]) (Res, er
 			return delivery.res, context.Cause(mine.ctx)
 		}
 	}
-	switch len(delivery.batch) {
-	case 0:
+	if len(delivery.batch) == 0 {
 		return delivery.res, nil
-	case 1:
-		return b.sendSingle(key, mine), nil
 	}
-	return b.sendBatch(key, delivery.batch), nil
+	return b.lead(key, mine, delivery.batch)
 }
 
 // withdraw takes back a request whose caller waits no more. It reports whether something has been delivered to it

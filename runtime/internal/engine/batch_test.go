@@ -203,7 +203,7 @@ func TestBatchOfThoseThatCouldRun(t *testing.T) {
 		require.True(t, b.tryLead("key", first))
 		b.start(t.Context(), 2, 3)
 		require.Nil(t, b.next(), "they wait for the first")
-		require.Len(t, b.takeOthers("key", first), 2)
+		require.Len(t, b.gather("key", first, nil), 3)
 	})
 }
 

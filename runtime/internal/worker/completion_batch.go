@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
@@ -18,13 +19,15 @@ const (
 	maxCompletionBytes = 256 << 10
 )
 
-// completionBatcher commits results of one shard with one call. When enough of them wait, it sends a second
-// call while the first is in flight: the server processes one while the worker starts the executions that the
-// other brought.
+// completionBatcher commits results of one lane with one call: in a cluster those of one partition, and those of
+// any partition where one server has all of them. When enough of them wait, it sends a second call while the
+// first is in flight: the server processes one while the worker starts the executions that the other brought.
 type completionBatcher struct {
 	completer *completer
 	send      func(context.Context, enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error)
 	batch     engine.Batcher[dispatch.LaneShard, completionRequest, completionResult]
+	// together is set where a call may commit results of several partitions. The keys of batch have partition 0 then.
+	together bool
 }
 
 // completionRequest is one result to commit, with the number of executions requested in exchange (0 or 1).
@@ -50,7 +53,7 @@ func newCompletionBatcher(c *completer, slots int) *completionBatcher {
 	if err != nil {
 		return nil
 	}
-	b := &completionBatcher{completer: c, send: many.CompleteMany}
+	b := &completionBatcher{completer: c, send: many.CompleteMany, together: c.session.IsOneServer()}
 	b.batch.Single = func(_ context.Context, _ dispatch.LaneShard, one completionRequest) completionResult {
 		return c.completeOne(one)
 	}
@@ -66,9 +69,13 @@ func newCompletionBatcher(c *completer, slots int) *completionBatcher {
 // completions do not justify another call.
 func completionOverflow(slots int) int { return min(max(slots, maxCompletions)/2, maxCompletions) }
 
-// do commits one result, together with others of the same shard.
+// do commits one result, together with others of the same shard, or of the same lane.
 func (b *completionBatcher) do(ctx context.Context, one completionRequest) completionResult {
-	result, err := b.batch.Do(ctx, one.lease.shard, one)
+	key := one.lease.shard
+	if b.together {
+		key.Partition.Index = 0
+	}
+	result, err := b.batch.Do(ctx, key, one)
 	if err != nil {
 		result.err = err
 	}
@@ -112,8 +119,22 @@ func (b *completionBatcher) completeMany(
 	// The rest of the reply belongs to no completion in particular; it goes with the first.
 	first := &results[0].handoff
 	first.surplus, first.spare = executions, candidates
-	first.more, first.remaining = reply.More, reply.Remaining > 0
+	first.remaining = reply.Remaining > 0
+	if reply.More {
+		markMore(batch, results)
+	}
 	return results
+}
+
+// markMore notes that a partition of a batch has more work, which one of them is, with the first completion of
+// each partition.
+func markMore(batch []completionRequest, results []completionResult) {
+	marked := make(map[enginecore.Partition]bool)
+	for i, one := range batch {
+		if p := one.lease.shard.Partition; !marked[p] {
+			marked[p], results[i].handoff.more = true, true
+		}
+	}
 }
 
 // sendUntilKnown repeats a batch while the engine is unavailable and one of the leases lasts. sentAt is when
@@ -123,7 +144,7 @@ func (b *completionBatcher) sendUntilKnown(
 ) (reply enginerpc.CompleteManyReply, sentAt time.Time, err error) {
 	slots := 0
 	call := enginerpc.CompleteManyCall{
-		Partition: at.Partition, Completions: make([]enginerpc.CompleteManyCompletion, len(batch)),
+		Partition: batch[0].lease.shard.Partition, Completions: make([]enginerpc.CompleteManyCompletion, len(batch)),
 	}
 	for i, one := range batch {
 		slots += one.slots
