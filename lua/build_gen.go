@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "293-4795278e1be968f2"
+const build = "294-cf2f2c0a2a2006ae"

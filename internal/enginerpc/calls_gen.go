@@ -608,6 +608,21 @@ func decodeBulkJobRecord(r *fields, out *BulkJobRecord) {
 	out.StoppedBy = textValue[string](r, "stopped_by")
 }
 
+// LiveValue is an element of replies or calls.
+type LiveValue struct {
+	Key     string
+	At      time.Time
+	Attempt int64
+	Size    int64
+}
+
+func decodeLiveValue(r *fields, out *LiveValue) {
+	out.Key = textValue[string](r, "key")
+	out.At = timeValue(r, "at")
+	out.Attempt = intValue[int64](r, "attempt")
+	out.Size = intValue[int64](r, "size")
+}
+
 // NodeID is an element of replies or calls.
 type NodeID struct {
 	ExecutionID enginecore.ExecutionID
@@ -702,6 +717,10 @@ type Run struct {
 	Tags []Pair
 	// StartAt: optional.
 	StartAt time.Time
+	// RunKey: optional.
+	RunKey string
+	// Queued: optional.
+	Queued bool
 }
 
 func decodeRun(r *fields, out *Run) {
@@ -743,6 +762,12 @@ func decodeRun(r *fields, out *Run) {
 	}
 	if r.left() > 0 {
 		out.StartAt = timeValue(r, "start_at")
+	}
+	if r.left() > 0 {
+		out.RunKey = textValue[string](r, "run_key")
+	}
+	if r.left() > 0 {
+		out.Queued = boolValue(r, "queued")
 	}
 }
 
@@ -786,6 +811,8 @@ type DescribedNode struct {
 	Generation int64
 	// ChildKept: optional.
 	ChildKept string
+	// Live: optional.
+	Live []LiveValue
 }
 
 func decodeDescribedNode(r *fields, out *DescribedNode) {
@@ -834,6 +861,9 @@ func decodeDescribedNode(r *fields, out *DescribedNode) {
 	if r.left() > 0 {
 		out.ChildKept = textValue[string](r, "child_kept")
 	}
+	if r.left() > 0 {
+		out.Live = list(r, "live", decodeLiveValue)
+	}
 }
 
 // ReadValue is an element of replies or calls.
@@ -861,6 +891,8 @@ type FlowFailure struct {
 	Reason      string
 	Category    string
 	Tolerated   bool
+	// Details: optional.
+	Details []byte
 }
 
 func decodeFlowFailure(r *fields, out *FlowFailure) {
@@ -872,6 +904,9 @@ func decodeFlowFailure(r *fields, out *FlowFailure) {
 	out.Reason = textValue[string](r, "reason")
 	out.Category = textValue[string](r, "category")
 	out.Tolerated = boolValue(r, "tolerated")
+	if r.left() > 0 {
+		out.Details = bytesValue(r, "details")
+	}
 }
 
 // FlowEvent is an element of replies or calls.
@@ -1179,6 +1214,39 @@ func decodeScheduleRecord(r *fields, out *ScheduleRecord) {
 	out.Version = intValue[int64](r, "version")
 	out.Spec = bytesValue(r, "spec")
 	out.State = bytesValue(r, "state")
+}
+
+// KeyedRun is an element of replies or calls.
+type KeyedRun struct {
+	FlowID enginecore.FlowID
+	RunID  string
+	At     time.Time
+}
+
+func decodeKeyedRun(r *fields, out *KeyedRun) {
+	out.FlowID = textValue[enginecore.FlowID](r, "flow_id")
+	out.RunID = textValue[string](r, "run_id")
+	out.At = timeValue(r, "at")
+}
+
+// CountedStart is an element of replies or calls.
+type CountedStart struct {
+	At time.Time
+}
+
+func decodeCountedStart(r *fields, out *CountedStart) {
+	out.At = timeValue(r, "at")
+}
+
+// APIToken is an element of replies or calls.
+type APIToken struct {
+	TokenName string
+	About     []byte
+}
+
+func decodeAPIToken(r *fields, out *APIToken) {
+	out.TokenName = textValue[string](r, "token_name")
+	out.About = bytesValue(r, "about")
 }
 
 // AuditEntry is an element of replies or calls.

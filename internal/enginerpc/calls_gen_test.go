@@ -289,10 +289,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "node of test"}},
 		{"ffx2_submit", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SubmitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Graph: "graph of test", GraphHash: "graph_hash of test", FlowName: "flow_name of test", Namespace: "namespace of test", Deadline: 1500 * time.Millisecond, StartAt: time.UnixMilli(1795188498438).UTC(), CreatorIdentity: "creator_identity of test", Retention: "retention of test", Priority: "priority of test", Tags: []SubmitTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Runs: []SubmitRun{{FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}, {FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}}, Limits: []SubmitLimit{{Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}, {Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}}, Budgets: []SubmitBudget{{Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}, {Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}}, OwnTags: []SubmitOwnTag{{Run: 4, Name: "name of test", Value: "value of test"}, {Run: 4, Name: "name of test", Value: "value of test"}}, Parents: []SubmitParent{{Run: 4, ExecutionID: "execution_id of test", FailFast: true}, {Run: 4, ExecutionID: "execution_id of test", FailFast: true}}, Fires: []SubmitFire{{ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}, {ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}}, Memos: []SubmitMemo{{Run: 4, Text: []byte("\x00\xff\r\ntext")}, {Run: 4, Text: []byte("\x00\xff\r\ntext")}}, Signals: []SubmitSignal{{Run: 4, Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}, {Run: 4, Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}}})
+			return Wire(k, SubmitCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Graph: "graph of test", GraphHash: "graph_hash of test", FlowName: "flow_name of test", Namespace: "namespace of test", Deadline: 1500 * time.Millisecond, StartAt: time.UnixMilli(1795188498438).UTC(), CreatorIdentity: "creator_identity of test", Retention: "retention of test", Priority: "priority of test", Tags: []SubmitTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Runs: []SubmitRun{{FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}, {FlowID: "flow_id of test", RunID: "run_id of test", InputHash: "input_hash of test", Input: []byte("\x00\xff\r\ninput"), TraceContext: "trace_context of test", FairKey: "fair_key of test"}}, Limits: []SubmitLimit{{Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}, {Run: 4, Node: 5, Text: "text of test", QuotaPolicyID: "quota_policy_id of test"}}, Budgets: []SubmitBudget{{Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}, {Run: 4, Text: []byte("\x00\xff\r\ntext"), Blocking: "blocking of test"}}, OwnTags: []SubmitOwnTag{{Run: 4, Name: "name of test", Value: "value of test"}, {Run: 4, Name: "name of test", Value: "value of test"}}, Parents: []SubmitParent{{Run: 4, ExecutionID: "execution_id of test", FailFast: true}, {Run: 4, ExecutionID: "execution_id of test", FailFast: true}}, Fires: []SubmitFire{{ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}, {ScheduleID: "schedule_id of test", Name: "name of test", Incarnation: "incarnation of test", Serial: 7, FireAt: time.UnixMilli(1795188498438).UTC(), StartBefore: time.UnixMilli(1795188498438).UTC()}}, Memos: []SubmitMemo{{Run: 4, Text: []byte("\x00\xff\r\ntext")}, {Run: 4, Text: []byte("\x00\xff\r\ntext")}}, Signals: []SubmitSignal{{Run: 4, Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}, {Run: 4, Node: "node of test", Step: "step of test", SignalID: "signal_id of test", SignalName: "signal_name of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", IdempotencyKey: "idempotency_key of test", Payload: []byte("\x00\xff\r\npayload"), SignalCategory: "signal_category of test", CorrelationID: "correlation_id of test", Checked: "checked of test"}}, Arrivals: []SubmitArrival{{Run: 4, KeyID: "key_id of test", Key: "key of test", CallID: "call_id of test", AtOnce: 8, WhenTaken: "when_taken of test", UniqueFor: 1500 * time.Millisecond, Starts: 7, Per: 1500 * time.Millisecond, WhenMany: "when_many of test", Quiet: 1500 * time.Millisecond, AtMost: 1500 * time.Millisecond, MaxInputs: 11}, {Run: 4, KeyID: "key_id of test", Key: "key of test", CallID: "call_id of test", AtOnce: 8, WhenTaken: "when_taken of test", UniqueFor: 1500 * time.Millisecond, Starts: 7, Per: 1500 * time.Millisecond, WhenMany: "when_many of test", Quiet: 1500 * time.Millisecond, AtMost: 1500 * time.Millisecond, MaxInputs: 11}}, Forks: []SubmitFork{{Run: 4, ForkedFrom: "forked_from of test"}, {Run: 4, ForkedFrom: "forked_from of test"}}, Kept: []SubmitKept{{Node: 5, Result: []byte("\x00\xff\r\nresult")}, {Node: 5, Result: []byte("\x00\xff\r\nresult")}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"graph of test", "graph_hash of test", "flow_name of test", "namespace of test", "1500", "1795188498438", "creator_identity of test", "retention of test", "priority of test", "2", "name of test", "value of test", "name of test", "value of test", "2", "flow_id of test", "run_id of test", "input_hash of test", "\x00\xff\r\ninput", "trace_context of test", "fair_key of test", "flow_id of test", "run_id of test", "input_hash of test", "\x00\xff\r\ninput", "trace_context of test", "fair_key of test", "2", "4", "5", "text of test", "quota_policy_id of test", "4", "5", "text of test", "quota_policy_id of test", "2", "4", "\x00\xff\r\ntext", "blocking of test", "4", "\x00\xff\r\ntext", "blocking of test", "2", "4", "name of test", "value of test", "4", "name of test", "value of test", "2", "4", "execution_id of test", "1", "4", "execution_id of test", "1", "2", "schedule_id of test", "name of test", "incarnation of test", "7", "1795188498438", "1795188498438", "schedule_id of test", "name of test", "incarnation of test", "7", "1795188498438", "1795188498438", "2", "4", "\x00\xff\r\ntext", "4", "\x00\xff\r\ntext", "2", "4", "node of test", "step of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test", "4", "node of test", "step of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test"}},
+			[]string{"graph of test", "graph_hash of test", "flow_name of test", "namespace of test", "1500", "1795188498438", "creator_identity of test", "retention of test", "priority of test", "2", "name of test", "value of test", "name of test", "value of test", "2", "flow_id of test", "run_id of test", "input_hash of test", "\x00\xff\r\ninput", "trace_context of test", "fair_key of test", "flow_id of test", "run_id of test", "input_hash of test", "\x00\xff\r\ninput", "trace_context of test", "fair_key of test", "2", "4", "5", "text of test", "quota_policy_id of test", "4", "5", "text of test", "quota_policy_id of test", "2", "4", "\x00\xff\r\ntext", "blocking of test", "4", "\x00\xff\r\ntext", "blocking of test", "2", "4", "name of test", "value of test", "4", "name of test", "value of test", "2", "4", "execution_id of test", "1", "4", "execution_id of test", "1", "2", "schedule_id of test", "name of test", "incarnation of test", "7", "1795188498438", "1795188498438", "schedule_id of test", "name of test", "incarnation of test", "7", "1795188498438", "1795188498438", "2", "4", "\x00\xff\r\ntext", "4", "\x00\xff\r\ntext", "2", "4", "node of test", "step of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test", "4", "node of test", "step of test", "signal_id of test", "signal_name of test", "source_type of test", "source_identity of test", "idempotency_key of test", "\x00\xff\r\npayload", "signal_category of test", "correlation_id of test", "checked of test", "2", "4", "key_id of test", "key of test", "call_id of test", "8", "when_taken of test", "1500", "7", "1500", "when_many of test", "1500", "1500", "11", "4", "key_id of test", "key of test", "call_id of test", "8", "when_taken of test", "1500", "7", "1500", "when_many of test", "1500", "1500", "11", "2", "4", "forked_from of test", "4", "forked_from of test", "2", "5", "\x00\xff\r\nresult", "5", "\x00\xff\r\nresult"}},
 		{"ffx2_claim_granted", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ClaimGrantedCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
@@ -374,10 +374,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "11", "\x00\xff\r\nstate", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
 		{"ffx2_fail", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, FailCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16, Stack: "stack of test"})
+			return Wire(k, FailCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16, Stack: "stack of test", Details: []byte("\x00\xff\r\ndetails")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "14", "reason of test", "category of test", "1", "1500", "16", "stack of test"}},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "14", "reason of test", "category of test", "1", "1500", "16", "stack of test", "\x00\xff\r\ndetails"}},
 		{"ffx2_release", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReleaseCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Reason: "reason of test"})
 		},
@@ -473,6 +473,16 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test"}},
+		{"ffx2_put_live_value", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, PutLiveValueCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", ValueKey: "value_key of test", Value: []byte("\x00\xff\r\nvalue")})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "value_key of test", "\x00\xff\r\nvalue"}},
+		{"ffx2_read_live_value", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReadLiveValueCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ValueKey: "value_key of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "value_key of test"}},
 		{"ffx2_list_nodes", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListNodesCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Cursor: "cursor of test", Limit: 6, FlowID: "flow_id of test"})
 		},
@@ -718,6 +728,36 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"cursor of test"}},
+		{"ffx2_read_run_key", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReadRunKeyCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, RunKeyID: "run_key_id of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"run_key_id of test"}},
+		{"ffx2_add_api_token", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, AddAPITokenCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "token_name of test", "\x00\xff\r\nabout"}},
+		{"ffx2_list_api_tokens", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ListAPITokensCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test"}},
+		{"ffx2_remove_api_token", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, RemoveAPITokenCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", TokenName: "token_name of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "token_name of test"}},
+		{"ffx2_begin_api_request", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, BeginAPIRequestCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", RequestKey: "request_key of test", Digest: "digest of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "request_key of test", "digest of test"}},
+		{"ffx2_end_api_request", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, EndAPIRequestCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", RequestKey: "request_key of test", Digest: "digest of test", Stored: "stored of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "request_key of test", "digest of test", "stored of test"}},
 		{"ffx2_audit", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, AuditCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"})
 		},
@@ -1381,6 +1421,16 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ProjectFlowsCall{}.info(), m, ProjectFlowsCall{}.decode)
 			},
 			ProjectFlowsReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Unmanaged: 10, Projected: 10}},
+		{"ffx2_put_live_value OK", []any{1, "OK"},
+			func(m message) (any, error) {
+				return decodeReply(PutLiveValueCall{}.info(), m, PutLiveValueCall{}.decode)
+			},
+			PutLiveValueReply{Status: StatusOK}},
+		{"ffx2_read_live_value OK", []any{1, "OK", "1", "\x00\xff\r\nvalue", "1795188498438", "8"},
+			func(m message) (any, error) {
+				return decodeReply(ReadLiveValueCall{}.info(), m, ReadLiveValueCall{}.decode)
+			},
+			ReadLiveValueReply{Status: StatusOK, Has: true, Value: []byte("\x00\xff\r\nvalue"), At: time.UnixMilli(1795188498438).UTC(), Attempt: 8}},
 		{"ffx2_list_nodes OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000"}}, "next_cursor of test"},
 			func(m message) (any, error) { return decodeReply(ListNodesCall{}.info(), m, ListNodesCall{}.decode) },
 			ListNodesReply{Status: StatusOK, Nodes: []NodeID{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}}, NextCursor: "next_cursor of test"}},
@@ -1410,25 +1460,25 @@ func goldenReplies() []goldenReply {
 		{"ffx2_read_feed OK", []any{1, "OK", []any{[]any{"1795188498438", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "1", "node of test", "detail of test", "entry of test", "6"}, []any{"1795188498438", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "1", "node of test", "detail of test", "entry of test", "6"}}, "next of test", "1", "1"},
 			func(m message) (any, error) { return decodeReply(ReadFeedCall{}.info(), m, ReadFeedCall{}.decode) },
 			ReadFeedReply{Status: StatusOK, Updates: []RunUpdate{{At: time.UnixMilli(1795188498438).UTC(), Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Child: true, Node: "node of test", Detail: "detail of test", Entry: "entry of test", Place: 6}, {At: time.UnixMilli(1795188498438).UTC(), Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Child: true, Node: "node of test", Detail: "detail of test", Entry: "entry of test", Place: 6}}, Next: "next of test", Lost: true, More: true}},
-		{"ffx2_list_runs OK", []any{1, "OK", []any{[]any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}, "1795188498438"}, []any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}, "1795188498438"}}, "1", "1795188498438", "next_id of test"},
+		{"ffx2_list_runs OK", []any{1, "OK", []any{[]any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}, "1795188498438", "run_key of test", "1"}, []any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}, "1795188498438", "run_key of test", "1"}}, "1", "1795188498438", "next_id of test"},
 			func(m message) (any, error) { return decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode) },
-			ListRunsReply{Status: StatusOK, Runs: []Run{{FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}, StartAt: time.UnixMilli(1795188498438).UTC()}, {FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}, StartAt: time.UnixMilli(1795188498438).UTC()}}, More: true, NextAt: time.UnixMilli(1795188498438).UTC(), NextID: "next_id of test"}},
-		{"ffx2_describe_flow OK", []any{1, "OK", "flow_name of test", "run_id of test", "namespace of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "1795188498438", "11", "11", "11", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "cancelled_by of test", "\x00\xff\r\ndefinition", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test", "1795188498438", "limits of test", "11", "child_kept of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test", "1795188498438", "limits of test", "11", "child_kept of test"}}, "paused of test", "12", "1795188498438", "rerun_by of test", "rerun_mode of test", "12", "budgets of test", "schedule of test", "1795188498438", "parent_execution_id of test", "13", "14", "16", "14", "1795188498438", "fair_key of test", "priority of test", "1795188498438", "started_by of test", "\x00\xff\r\nmemo"},
+			ListRunsReply{Status: StatusOK, Runs: []Run{{FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}, StartAt: time.UnixMilli(1795188498438).UTC(), RunKey: "run_key of test", Queued: true}, {FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}, StartAt: time.UnixMilli(1795188498438).UTC(), RunKey: "run_key of test", Queued: true}}, More: true, NextAt: time.UnixMilli(1795188498438).UTC(), NextID: "next_id of test"}},
+		{"ffx2_describe_flow OK", []any{1, "OK", "flow_name of test", "run_id of test", "namespace of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "1795188498438", "11", "11", "11", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "cancelled_by of test", "\x00\xff\r\ndefinition", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test", "1795188498438", "limits of test", "11", "child_kept of test", []any{[]any{"key of test", "1795188498438", "8", "5"}, []any{"key of test", "1795188498438", "8", "5"}}}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13", "child_flow_id of test", "child_outcome of test", "1795188498438", "limits of test", "11", "child_kept of test", []any{[]any{"key of test", "1795188498438", "8", "5"}, []any{"key of test", "1795188498438", "8", "5"}}}}, "paused of test", "12", "1795188498438", "rerun_by of test", "rerun_mode of test", "12", "budgets of test", "schedule of test", "1795188498438", "parent_execution_id of test", "13", "14", "16", "14", "1795188498438", "fair_key of test", "priority of test", "1795188498438", "started_by of test", "\x00\xff\r\nmemo", "run_key of test", "7", "queued_behind of test", "forked_from of test", "11"},
 			func(m message) (any, error) {
 				return decodeReply(DescribeFlowCall{}.info(), m, DescribeFlowCall{}.decode)
 			},
-			DescribeFlowReply{Status: StatusOK, FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), NodeCount: 11, EdgeCount: 11, OpenNodes: 11, FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test", CancelledBy: "cancelled_by of test", Definition: []byte("\x00\xff\r\ndefinition"), NextCursor: "next_cursor of test", Nodes: []DescribedNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC(), ReplayCount: 13, ChildFlowID: "child_flow_id of test", ChildOutcome: "child_outcome of test", ChangedAt: time.UnixMilli(1795188498438).UTC(), Limits: "limits of test", Generation: 11, ChildKept: "child_kept of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC(), ReplayCount: 13, ChildFlowID: "child_flow_id of test", ChildOutcome: "child_outcome of test", ChangedAt: time.UnixMilli(1795188498438).UTC(), Limits: "limits of test", Generation: 11, ChildKept: "child_kept of test"}}, Paused: "paused of test", RerunCount: 12, RerunAt: time.UnixMilli(1795188498438).UTC(), RerunBy: "rerun_by of test", RerunMode: "rerun_mode of test", RerunNodes: 12, Budgets: "budgets of test", Schedule: "schedule of test", FireAt: time.UnixMilli(1795188498438).UTC(), ParentExecutionID: "parent_execution_id of test", NodesFailed: 13, NodesExpired: 14, NodesCancelled: 16, NodesSkipped: 14, Now: time.UnixMilli(1795188498438).UTC(), FairKey: "fair_key of test", Priority: "priority of test", StartAt: time.UnixMilli(1795188498438).UTC(), StartedBy: "started_by of test", Memo: []byte("\x00\xff\r\nmemo")}},
+			DescribeFlowReply{Status: StatusOK, FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), NodeCount: 11, EdgeCount: 11, OpenNodes: 11, FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test", CancelledBy: "cancelled_by of test", Definition: []byte("\x00\xff\r\ndefinition"), NextCursor: "next_cursor of test", Nodes: []DescribedNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC(), ReplayCount: 13, ChildFlowID: "child_flow_id of test", ChildOutcome: "child_outcome of test", ChangedAt: time.UnixMilli(1795188498438).UTC(), Limits: "limits of test", Generation: 11, ChildKept: "child_kept of test", Live: []LiveValue{{Key: "key of test", At: time.UnixMilli(1795188498438).UTC(), Attempt: 8, Size: 5}, {Key: "key of test", At: time.UnixMilli(1795188498438).UTC(), Attempt: 8, Size: 5}}}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC(), ReplayCount: 13, ChildFlowID: "child_flow_id of test", ChildOutcome: "child_outcome of test", ChangedAt: time.UnixMilli(1795188498438).UTC(), Limits: "limits of test", Generation: 11, ChildKept: "child_kept of test", Live: []LiveValue{{Key: "key of test", At: time.UnixMilli(1795188498438).UTC(), Attempt: 8, Size: 5}, {Key: "key of test", At: time.UnixMilli(1795188498438).UTC(), Attempt: 8, Size: 5}}}}, Paused: "paused of test", RerunCount: 12, RerunAt: time.UnixMilli(1795188498438).UTC(), RerunBy: "rerun_by of test", RerunMode: "rerun_mode of test", RerunNodes: 12, Budgets: "budgets of test", Schedule: "schedule of test", FireAt: time.UnixMilli(1795188498438).UTC(), ParentExecutionID: "parent_execution_id of test", NodesFailed: 13, NodesExpired: 14, NodesCancelled: 16, NodesSkipped: 14, Now: time.UnixMilli(1795188498438).UTC(), FairKey: "fair_key of test", Priority: "priority of test", StartAt: time.UnixMilli(1795188498438).UTC(), StartedBy: "started_by of test", Memo: []byte("\x00\xff\r\nmemo"), RunKey: "run_key of test", Queued: 7, QueuedBehind: "queued_behind of test", ForkedFrom: "forked_from of test", KeptNodes: 11}},
 		{"ffx2_flow_result OK", []any{1, "OK", "state of test", "outcome of test", "1795188498438", "1", "\x00\xff\r\nresult", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test"},
 			func(m message) (any, error) { return decodeReply(FlowResultCall{}.info(), m, FlowResultCall{}.decode) },
 			FlowResultReply{Status: StatusOK, State: "state of test", Outcome: "outcome of test", ClosedAt: time.UnixMilli(1795188498438).UTC(), HasResult: true, Result: []byte("\x00\xff\r\nresult"), FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test"}},
 		{"ffx2_read_values OK", []any{1, "OK", "1", "11", "\x00\xff\r\ninput", []any{[]any{"state of test", "1", "5", "\x00\xff\r\npart"}, []any{"state of test", "1", "5", "\x00\xff\r\npart"}}},
 			func(m message) (any, error) { return decodeReply(ReadValuesCall{}.info(), m, ReadValuesCall{}.decode) },
 			ReadValuesReply{Status: StatusOK, HasInput: true, InputSize: 11, Input: []byte("\x00\xff\r\ninput"), Executions: []ReadValue{{State: "state of test", Has: true, Size: 5, Part: []byte("\x00\xff\r\npart")}, {State: "state of test", Has: true, Size: 5, Part: []byte("\x00\xff\r\npart")}}}},
-		{"ffx2_flow_failures OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1"}}},
+		{"ffx2_flow_failures OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1", "\x00\xff\r\ndetails"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1", "\x00\xff\r\ndetails"}}},
 			func(m message) (any, error) {
 				return decodeReply(FlowFailuresCall{}.info(), m, FlowFailuresCall{}.decode)
 			},
-			FlowFailuresReply{Status: StatusOK, NextCursor: "next_cursor of test", Failures: []FlowFailure{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Tolerated: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Tolerated: true}}}},
+			FlowFailuresReply{Status: StatusOK, NextCursor: "next_cursor of test", Failures: []FlowFailure{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Tolerated: true, Details: []byte("\x00\xff\r\ndetails")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Tolerated: true, Details: []byte("\x00\xff\r\ndetails")}}}},
 		{"ffx2_read_inputs OK", []any{1, "OK", "next_cursor of test", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}},
 			func(m message) (any, error) { return decodeReply(ReadInputsCall{}.info(), m, ReadInputsCall{}.decode) },
 			ReadInputsReply{Status: StatusOK, NextCursor: "next_cursor of test", Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}}},
@@ -1598,6 +1648,39 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ListSchedulesCall{}.info(), m, ListSchedulesCall{}.decode)
 			},
 			ListSchedulesReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextCursor: "next_cursor of test", Schedules: []ScheduleRecord{{ScheduleID: "schedule_id of test", Version: 8, Spec: []byte("\x00\xff\r\nspec"), State: []byte("\x00\xff\r\nstate")}, {ScheduleID: "schedule_id of test", Version: 8, Spec: []byte("\x00\xff\r\nspec"), State: []byte("\x00\xff\r\nstate")}}}},
+		{"ffx2_read_run_key OK", []any{1, "OK", "1795188498438", []any{[]any{"flow_id of test", "run_id of test", "1795188498438"}, []any{"flow_id of test", "run_id of test", "1795188498438"}}, "11", []any{[]any{"flow_id of test", "run_id of test", "1795188498438"}, []any{"flow_id of test", "run_id of test", "1795188498438"}}, "13", []any{[]any{"flow_id of test", "run_id of test", "1795188498438"}, []any{"flow_id of test", "run_id of test", "1795188498438"}}, []any{[]any{"flow_id of test", "run_id of test", "1795188498438"}, []any{"flow_id of test", "run_id of test", "1795188498438"}}, []any{[]any{"1795188498438"}, []any{"1795188498438"}}},
+			func(m message) (any, error) { return decodeReply(ReadRunKeyCall{}.info(), m, ReadRunKeyCall{}.decode) },
+			ReadRunKeyReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), Open: []KeyedRun{{FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}, {FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}}, OpenCount: 11, Queued: []KeyedRun{{FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}, {FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}}, QueuedCount: 13, First: []KeyedRun{{FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}, {FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}}, Pending: []KeyedRun{{FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}, {FlowID: "flow_id of test", RunID: "run_id of test", At: time.UnixMilli(1795188498438).UTC()}}, Starts: []CountedStart{{At: time.UnixMilli(1795188498438).UTC()}, {At: time.UnixMilli(1795188498438).UTC()}}}},
+		{"ffx2_add_api_token OK", []any{1, "OK"},
+			func(m message) (any, error) {
+				return decodeReply(AddAPITokenCall{}.info(), m, AddAPITokenCall{}.decode)
+			},
+			AddAPITokenReply{Status: StatusOK}},
+		{"ffx2_add_api_token ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+			func(m message) (any, error) {
+				return decodeReply(AddAPITokenCall{}.info(), m, AddAPITokenCall{}.decode)
+			},
+			AddAPITokenReply{Status: StatusAlreadySatisfied}},
+		{"ffx2_list_api_tokens OK", []any{1, "OK", []any{[]any{"token_name of test", "\x00\xff\r\nabout"}, []any{"token_name of test", "\x00\xff\r\nabout"}}},
+			func(m message) (any, error) {
+				return decodeReply(ListAPITokensCall{}.info(), m, ListAPITokensCall{}.decode)
+			},
+			ListAPITokensReply{Status: StatusOK, Tokens: []APIToken{{TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")}, {TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")}}}},
+		{"ffx2_remove_api_token OK", []any{1, "OK", "1"},
+			func(m message) (any, error) {
+				return decodeReply(RemoveAPITokenCall{}.info(), m, RemoveAPITokenCall{}.decode)
+			},
+			RemoveAPITokenReply{Status: StatusOK, Removed: true}},
+		{"ffx2_begin_api_request OK", []any{1, "OK", "1", "stored of test"},
+			func(m message) (any, error) {
+				return decodeReply(BeginAPIRequestCall{}.info(), m, BeginAPIRequestCall{}.decode)
+			},
+			BeginAPIRequestReply{Status: StatusOK, First: true, Stored: "stored of test"}},
+		{"ffx2_end_api_request OK", []any{1, "OK"},
+			func(m message) (any, error) {
+				return decodeReply(EndAPIRequestCall{}.info(), m, EndAPIRequestCall{}.decode)
+			},
+			EndAPIRequestReply{Status: StatusOK}},
 		{"ffx2_audit OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(AuditCall{}.info(), m, AuditCall{}.decode) },
 			AuditReply{Status: StatusOK}},
@@ -1807,6 +1890,12 @@ func bytesCalls() []bytesCall {
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
+		{"ffx2_fail details", 11, func(k Keys, b []byte) ([]string, error) {
+			c := FailCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16, Stack: "stack of test", Details: []byte("\x00\xff\r\ndetails")}
+			c.Details = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
 		{"ffx2_suspend condition", 7, func(k Keys, b []byte) ([]string, error) {
 			c := SuspendCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, About: []byte("\x00\xff\r\nabout"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
 			c.Condition = b
@@ -1849,6 +1938,12 @@ func bytesCalls() []bytesCall {
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
+		{"ffx2_put_live_value value", 5, func(k Keys, b []byte) ([]string, error) {
+			c := PutLiveValueCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", ValueKey: "value_key of test", Value: []byte("\x00\xff\r\nvalue")}
+			c.Value = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
 		{"ffx2_write_schedule state", 3, func(k Keys, b []byte) ([]string, error) {
 			c := WriteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", History: []string{"history of test", "history2 of test"}}
 			c.State = b
@@ -1870,6 +1965,12 @@ func bytesCalls() []bytesCall {
 		{"ffx2_write_schedule input", 8, func(k Keys, b []byte) ([]string, error) {
 			c := WriteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", History: []string{"history of test", "history2 of test"}}
 			c.Input = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
+		{"ffx2_add_api_token about", 2, func(k Keys, b []byte) ([]string, error) {
+			c := AddAPITokenCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", TokenName: "token_name of test", About: []byte("\x00\xff\r\nabout")}
+			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
@@ -2286,6 +2387,14 @@ func replyDecoders() []replyDecoder {
 			_, err := decodeReply(ProjectFlowsCall{}.info(), m, ProjectFlowsCall{}.decode)
 			return err
 		}},
+		{"ffx2_put_live_value", func(m message) error {
+			_, err := decodeReply(PutLiveValueCall{}.info(), m, PutLiveValueCall{}.decode)
+			return err
+		}},
+		{"ffx2_read_live_value", func(m message) error {
+			_, err := decodeReply(ReadLiveValueCall{}.info(), m, ReadLiveValueCall{}.decode)
+			return err
+		}},
 		{"ffx2_list_nodes", func(m message) error {
 			_, err := decodeReply(ListNodesCall{}.info(), m, ListNodesCall{}.decode)
 			return err
@@ -2480,6 +2589,30 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_list_schedules", func(m message) error {
 			_, err := decodeReply(ListSchedulesCall{}.info(), m, ListSchedulesCall{}.decode)
+			return err
+		}},
+		{"ffx2_read_run_key", func(m message) error {
+			_, err := decodeReply(ReadRunKeyCall{}.info(), m, ReadRunKeyCall{}.decode)
+			return err
+		}},
+		{"ffx2_add_api_token", func(m message) error {
+			_, err := decodeReply(AddAPITokenCall{}.info(), m, AddAPITokenCall{}.decode)
+			return err
+		}},
+		{"ffx2_list_api_tokens", func(m message) error {
+			_, err := decodeReply(ListAPITokensCall{}.info(), m, ListAPITokensCall{}.decode)
+			return err
+		}},
+		{"ffx2_remove_api_token", func(m message) error {
+			_, err := decodeReply(RemoveAPITokenCall{}.info(), m, RemoveAPITokenCall{}.decode)
+			return err
+		}},
+		{"ffx2_begin_api_request", func(m message) error {
+			_, err := decodeReply(BeginAPIRequestCall{}.info(), m, BeginAPIRequestCall{}.decode)
+			return err
+		}},
+		{"ffx2_end_api_request", func(m message) error {
+			_, err := decodeReply(EndAPIRequestCall{}.info(), m, EndAPIRequestCall{}.decode)
 			return err
 		}},
 		{"ffx2_audit", func(m message) error {

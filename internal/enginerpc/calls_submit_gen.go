@@ -36,6 +36,9 @@ type SubmitCall struct {
 	Fires    []SubmitFire
 	Memos    []SubmitMemo
 	Signals  []SubmitSignal
+	Arrivals []SubmitArrival
+	Forks    []SubmitFork
+	Kept     []SubmitKept
 }
 
 // SubmitTag is an element of SubmitCall.Tags.
@@ -115,6 +118,35 @@ type SubmitSignal struct {
 	Checked        string
 }
 
+// SubmitArrival is an element of SubmitCall.Arrivals.
+type SubmitArrival struct {
+	Run       int64
+	KeyID     enginecore.RunKeyID
+	Key       string
+	CallID    string
+	AtOnce    int64
+	WhenTaken string
+	UniqueFor time.Duration
+	Starts    int64
+	Per       time.Duration
+	WhenMany  string
+	Quiet     time.Duration
+	AtMost    time.Duration
+	MaxInputs int64
+}
+
+// SubmitFork is an element of SubmitCall.Forks.
+type SubmitFork struct {
+	Run        int64
+	ForkedFrom string
+}
+
+// SubmitKept is an element of SubmitCall.Kept.
+type SubmitKept struct {
+	Node   int64
+	Result []byte
+}
+
 // SubmitReply is the answer to SubmitCall.
 type SubmitReply struct {
 	// Status is StatusOK.
@@ -141,7 +173,17 @@ type SubmitReply struct {
 // others. Those that nobody asks for are released by the keeper. With `priority`, the run has that
 // one, which its child runs inherit; the graph's nodes have it already. A signal goes to a wait of its
 // run as by ffx_signal_node, in the same step, also to a run that there is, whose graph and input are
-// not compared then; `signals` says how that went, with the error's code.
+// not compared then; `signals` says how that went, with the error's code. A run with an arrival comes
+// alone, in the partition of its key. Up to `at_once` runs of the key are open; where they are,
+// `when_taken` says what becomes of the run: reject (`run_key_taken`, with the run id and flow id of
+// one of them), queue (it starts when its turn comes, or `run_key_full`), join (joined, with those
+// ids), or cancel, which cancels the oldest. Within `unique_for` after the first run of the key,
+// others are joined to it. Of more than `starts` within `per`, the start is put off or `throttled`,
+// with the time at which it could be. With `quiet`, the run starts so long after the last call, or
+// `at_most` after the first one: a later call is joined, and its input replaces that of the run, or is
+// added to it, up to `max_inputs` (`debounce_full`). The same `call_id` counts once. A fork comes
+// alone, too: its `kept` nodes, by their ordinals, have succeeded with these results from the
+// beginning on.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrGraphUnknown, ErrFlowPurging, ErrFlowIDConflict, ErrFireTooLate, ErrInvalidInput,
@@ -155,7 +197,7 @@ func (SubmitCall) info() callInfo {
 }
 
 func (c SubmitCall) encode(w *wire) {
-	w.reserve(1, 18+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+2*len(c.Memos)+12*len(c.Signals))
+	w.reserve(1, 21+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+2*len(c.Memos)+12*len(c.Signals)+13*len(c.Arrivals)+2*len(c.Forks)+2*len(c.Kept))
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Graph)
@@ -243,6 +285,35 @@ func (c SubmitCall) encode(w *wire) {
 		w.text(x.SignalCategory)
 		w.text(x.CorrelationID)
 		w.text(x.Checked)
+	}
+	w.int(int64(len(c.Arrivals)))
+	for i := range c.Arrivals {
+		x := &c.Arrivals[i]
+		w.int(x.Run)
+		w.text(string(x.KeyID))
+		w.text(x.Key)
+		w.text(x.CallID)
+		w.int(x.AtOnce)
+		w.text(x.WhenTaken)
+		w.millis(x.UniqueFor)
+		w.int(x.Starts)
+		w.millis(x.Per)
+		w.text(x.WhenMany)
+		w.millis(x.Quiet)
+		w.millis(x.AtMost)
+		w.int(x.MaxInputs)
+	}
+	w.int(int64(len(c.Forks)))
+	for i := range c.Forks {
+		x := &c.Forks[i]
+		w.int(x.Run)
+		w.text(x.ForkedFrom)
+	}
+	w.int(int64(len(c.Kept)))
+	for i := range c.Kept {
+		x := &c.Kept[i]
+		w.int(x.Node)
+		w.bytes(x.Result)
 	}
 }
 

@@ -1268,6 +1268,41 @@ redis.register_function{ function_name = 'ffx2_read_run_key', flags = { 'no-writ
   return F.ffx_read_run_key({ partition = keys[1] }, { run_key_id = args[1] })
 end }
 
+redis.register_function('ffx2_add_api_token', function(keys, args)
+  if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_add_api_token({ partition = keys[1] }, { namespace = args[1], token_name = args[2], about = args[3] }))
+end)
+
+redis.register_function{ function_name = 'ffx2_list_api_tokens', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return F.ffx_list_api_tokens({ partition = keys[1] }, { namespace = args[1] })
+end }
+
+redis.register_function{ function_name = 'ffx2_remove_api_token', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_remove_api_token({ partition = keys[1] }, { namespace = args[1], token_name = args[2] }))
+end }
+
+redis.register_function('ffx2_begin_api_request', function(keys, args)
+  if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_begin_api_request({ partition = keys[1] }, { namespace = args[1], request_key = args[2], digest = args[3] }))
+end)
+
+redis.register_function{ function_name = 'ffx2_end_api_request', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_end_api_request({ partition = keys[1] }, {
+    namespace = args[1],
+    request_key = args[2],
+    digest = args[3],
+    stored = args[4],
+  }))
+end }
+
 redis.register_function{ function_name = 'ffx2_audit', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 6 then return call.refuse(keys, 1, args, 6) end
   call.begin(keys[1])
