@@ -151,11 +151,13 @@ func conditionNode[T any](
 		a := activity.New(flowgraph.ConditionActivity(ref.owner.graph.Name, name), decide)
 		handler = &decider{Handler: a, code: function.Pointer()}
 	}
-	return Ref[string]{owner: ref.owner, index: ref.owner.condition(name, handler, ref, spec)}
+	return Ref[string]{owner: ref.owner, index: ref.owner.addCondition(name, handler, ref, spec)}
 }
 
-// condition adds a condition and returns its index, also when it has faults.
-func (b *builder) condition(name string, handler activity.Handler, input Upstream, condition flowgraph.Condition) int {
+// addCondition adds a condition and returns its index, also when it has faults.
+func (b *builder) addCondition(
+	name string, handler activity.Handler, input Upstream, condition flowgraph.Condition,
+) int {
 	index := len(b.graph.Nodes)
 	spec := flowgraph.Node{
 		Name: name, Activity: flowgraph.ConditionActivity(b.graph.Name, name), Condition: &condition,

@@ -275,7 +275,7 @@ func TestFaultyGraphsWithConditions(t *testing.T) {
 		`unknown policy "some_failure"`:      {`"policy":"any_failure"`, `"policy":"some_failure"`},
 		`lets its upstreams run`:             {`"policy":"any_failure","let_run":true`, `"policy":"any_failure"`},
 		`"second": no such node: "nowhere"`:  {`"failure":["second"]`, `"failure":["nowhere"]`},
-		`a waitpoint, a map and a sub-flow`:  {`"wait":{"count":1`, `"condition":{"cases":["x"]},"wait":{"count":1`},
+		`a waitpoint, and a node with a `:    {`"wait":{"count":1`, `"condition":{"cases":["x"]},"wait":{"count":1`},
 		`wants exactly one of input, const,`: {`{"failure":["second"]}`, `{"failure":["second"],"input":true}`},
 	} {
 		data, err := flowgraph.Of(branches(t, false)).MarshalJSON()

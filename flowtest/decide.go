@@ -2,6 +2,7 @@ package flowtest
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
@@ -14,4 +15,17 @@ func (t *T) Decide(flowName, condition, caseName string) {
 	t.FakeName(flowgraph.ConditionActivity(flowName, condition), func(context.Context, []byte) (any, error) {
 		return caseName, nil
 	})
+}
+
+// isDecision reports whether the result of a node is the decision for what the function of a condition has returned.
+func isDecision(stored, returned []byte) bool {
+	var decision struct {
+		Case   string
+		Number int
+	}
+	var name string
+	if json.Unmarshal(stored, &decision) != nil || json.Unmarshal(returned, &name) != nil || decision.Number == 0 {
+		return false
+	}
+	return decision.Case == name || decision.Case == flowgraph.DefaultCase
 }

@@ -59,3 +59,28 @@ func TestDecide(t *testing.T) {
 		}
 	})
 }
+
+// Workers that die before and after a decision change nothing: one branch runs, and what cleans up has one effect.
+func TestStormOfConditions(t *testing.T) {
+	t.Parallel()
+	flowtest.Run(t, func(t *flowtest.T) {
+		f := flow.New[int, int]("storm-of-conditions")
+		first := flow.Node(f, "first", tell, f.Input())
+		even := flow.When(first, "even", func(n int) bool { return n%2 == 0 })
+		yes := flow.Node(f, "yes", tell, first, even)
+		no := flow.Node(f, "no", tell, first, even.Not())
+		flow.Node(f, "undo", tell, f.Input(), flow.OnAnyFailure(first, yes))
+		flow.Node(f, "tidy", tell, f.Input(), flow.Finally(0))
+		flow.Return(f, flow.Node(f, "end", tell, flow.AnyOf(yes, no)))
+		def, err := f.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		flowtest.Fake(t, tell, func(ctx context.Context, in int) (int, error) {
+			info, _ := activity.Info(ctx)
+			t.Effect(ctx, info.ExecutionID)
+			return in, nil
+		})
+		flowtest.Storm(t, def, 4, flowtest.StormConfig{Seed: 3})
+	})
+}

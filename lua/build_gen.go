@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "293-5ba83f617eda587b"
+const build = "294-cf2f2c0a2a2006ae"

@@ -76,8 +76,8 @@ func (v *Validation) condition(n *Node) {
 	if c == nil {
 		return
 	}
-	if n.Wait != nil || n.Map != nil || n.Sub != nil {
-		v.Faults.Add(n.Name, "condition", ErrCondition, "a waitpoint, a map and a sub-flow cannot be conditions")
+	if n.Wait != nil || n.hasChild() {
+		v.Faults.Add(n.Name, "condition", ErrCondition, "a waitpoint, and a node with a child run, cannot be a condition")
 	}
 	if count := len(c.names()); count < 1 || count > MaxCases {
 		v.Faults.Add(n.Name, "condition", ErrLimit, "%d cases, it must have 1 to %d", count, MaxCases)

@@ -55,7 +55,7 @@ func (v *Validation) finally(n *Node) {
 	}
 	within := n.Finally.Within
 	switch {
-	case n.Wait != nil || n.Map != nil || n.Sub != nil || n.Condition != nil:
+	case n.Wait != nil || n.hasChild() || n.Condition != nil:
 		v.Faults.Add(n.Name, "finally", ErrOption, "only a node that runs an activity can have Finally")
 	case within < 0 || within%time.Millisecond != 0:
 		v.Faults.Add(n.Name, "finally", ErrOption, "%s is negative or not in whole milliseconds", within)
@@ -76,6 +76,11 @@ func (v *Validation) finally(n *Node) {
 			}
 		}
 	}
+}
+
+// hasChild reports whether a node runs others in a child run.
+func (n *Node) hasChild() bool {
+	return n.Map != nil || n.Sub != nil || n.Loop != nil || n.Expand != nil
 }
 
 // shown are the upstreams of a node in pictures: of one with Finally, those behind which there is nothing else.

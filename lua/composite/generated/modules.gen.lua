@@ -11,6 +11,7 @@ local claim_reply = {}
 local claim_request = {}
 local claiming = {}
 local debounce = {}
+local edge_list = {}
 local flow_summary = {}
 local fork = {}
 local graph_check = {}

@@ -12,27 +12,10 @@
 local CHUNK = 32
 graph_store.CHUNK = CHUNK
 
--- An edge in the lists of a node: the other node's ordinal, and flags.
-local EDGE, EDGE_BYTES = '<HB', 3
+local EDGE_BYTES = edge_list.EDGE_BYTES
 
--- The kinds of edges, and whether they carry results, by their flags.
-local KIND_OF, IS_CARRYING = {}, {}
-do
-  -- Flags of an edge: its kind in the lowest two bits, and `carries` if it carries the upstream's result, under the upstream's name. An
-  -- edge of the fourth kind is of a case of a condition, whose number is in the bits above, and carries nothing.
-  local kinds = { [0] = 'success_only', [1] = 'on_failure', [2] = 'always' }
-  local case, carries, case_step = 3, 4, 8
-  for flags = 0, #kinds do
-    KIND_OF[flags], KIND_OF[flags + carries] = kinds[flags], kinds[flags]
-    IS_CARRYING[flags], IS_CARRYING[flags + carries] = false, true
-  end
-  for n = 1, decision.MAX_CASES do
-    KIND_OF[case + n * case_step], IS_CARRYING[case + n * case_step] = decision.kind(n), false
-  end
-end
-
--- Where the fields that ffx_read_graph returns are in a chunk: name, kind, policy, tags and limits.
-local READ = { 1, 2, 8, 9, 17 }
+-- Where some fields of a node are in a chunk.
+local NAME, KIND, POLICY, TAGS, LIMITS = 1, 2, 8, 9, 17
 
 -- Graphs that the interpreter knows, by the key of their hash: nodes that have been read. Bounded by the bytes that were read
 -- for them; beyond that, all are dropped.
@@ -115,16 +98,9 @@ function graph_store.of_row(r)
   return node
 end
 
--- The i-th edge of a list: the ordinal of the other node, the kind, and whether it carries the result.
-function graph_store.edge(list, i)
-  local ordinal, flags = struct.unpack(EDGE, list, (i - 1) * EDGE_BYTES + 1)
-  return ordinal, KIND_OF[flags], IS_CARRYING[flags]
-end
+graph_store.edge = edge_list.edge
 
 function graph_store.edge_count(list) return #list / EDGE_BYTES end
-
--- Edges that every success satisfies.
-local SATISFIED_BY_SUCCESS = { success_only = true, always = true }
 
 -- Nodes behind a node that are listed: as many as one completion resolves edges to.
 local MAX_LISTED = 128
@@ -135,7 +111,7 @@ local function list_successors(g, node)
   local successors, last = { count = count, names = {}, others = count < all }, node.ordinal
   for i = 1, count do
     local ordinal, kind, carries = graph_store.edge(node.downs, i)
-    if not SATISFIED_BY_SUCCESS[kind] or ordinal <= last then return false end
+    if not edge_list.SATISFIED_BY_SUCCESS[kind] or ordinal <= last then return false end
     last = ordinal
     successors[i], successors.names[i] = graph_store.node(g, ordinal), carries and node.name
   end
@@ -346,11 +322,7 @@ function F.ffx_read_graph(K, A)
   local found = redis.call('HMGET', key.ffx_graph(c, A.graph), 'n' .. number.digits(math.floor((first - 1) / CHUNK) + 1), 'budgets')
   if not found[1] then return reply.err('graph_unknown') end
   local nodes = cmsgpack.unpack(found[1])
-  for i, values in ipairs(nodes) do
-    local shown = {}
-    for at, field in ipairs(READ) do shown[at] = values[field] end
-    nodes[i] = shown
-  end
+  for i, values in ipairs(nodes) do nodes[i] = { values[NAME], values[KIND], values[POLICY], values[TAGS], values[LIMITS] } end
   return reply.ok(nodes, found[2] or '')
 end
 
