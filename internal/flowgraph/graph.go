@@ -51,8 +51,8 @@ type Graph struct {
 	Keep Keep
 	// Budgets bound what the nodes use together, by name.
 	Budgets []Budget
-	// Depth is how deep the run is nested in runs of plans, and DepthLimit how deep the nodes around it allow; both are 0
-	// for others.
+	// Depth is how deep the run is nested in runs of plans, and DepthLimit how deep the nodes around it allow; both are
+	// 0 for others.
 	Depth, DepthLimit int
 	// Return is the node whose result is the flow's; "" when the flow has none.
 	Return string
