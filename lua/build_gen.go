@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "294-cf2f2c0a2a2006ae"
+const build = "295-a970ae6815a85190"
