@@ -158,8 +158,8 @@ func (b *Batcher[K, Req, Res]) takeOthers(
 	return others
 }
 
-// split divides the waiting requests into those that share a call with `count` others of so many bytes, and the rest. It
-// needs the lock.
+// split divides the waiting requests into those that share a call with `count` others of so many bytes, and the rest.
+// It needs the lock.
 func (b *Batcher[K, Req, Res]) split(
 	key K, waiting []*batchEntry[Req, Res], count, bytes int,
 ) (taken, rest []*batchEntry[Req, Res]) {
