@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "295-a970ae6815a85190"
+const build = "296-c86484afb7212116"

@@ -217,7 +217,8 @@ type EndAPIRequestReply struct {
 }
 
 // EndAPIRequest runs ffx2_end_api_request. Stores the reply of a request, for 24 hours. Without a
-// reply the request is forgotten, so that it can be made again.
+// reply the request is forgotten, so that it can be made again. A server that is full stores no
+// replies: the request was carried out all the same.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

@@ -77,7 +77,7 @@ func (v *Validation) condition(n *Node) {
 		return
 	}
 	if n.Wait != nil || n.hasChild() {
-		v.Faults.Add(n.Name, "condition", ErrCondition, "a waitpoint, and a node with a child run, cannot be a condition")
+		v.Faults.Add(n.Name, "condition", ErrCondition, "waitpoints and nodes with child runs are no conditions")
 	}
 	if count := len(c.names()); count < 1 || count > MaxCases {
 		v.Faults.Add(n.Name, "condition", ErrLimit, "%d cases, it must have 1 to %d", count, MaxCases)

@@ -69,7 +69,7 @@ end
 -- @summary  Begins a request with an idempotency key. `first` is true for the caller that is to carry it out. Otherwise the stored reply of
 --           the request is returned, which is empty while it is carried out. The digest is that of the request; one with the same key and
 --           another digest is refused.
--- @flags    derives intake
+-- @flags    derives
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
 -- @arg      request_key        text
@@ -89,8 +89,9 @@ function F.ffx_begin_api_request(K, A)
 end
 
 -- @function ffx_end_api_request
--- @summary  Stores the reply of a request, for 24 hours. Without a reply the request is forgotten, so that it can be made again.
--- @flags    derives repeatable
+-- @summary  Stores the reply of a request, for 24 hours. Without a reply the request is forgotten, so that it can be
+--           made again. A server that is full stores no replies: the request was carried out all the same.
+-- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
 -- @arg      request_key        text

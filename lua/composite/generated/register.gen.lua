@@ -1286,13 +1286,13 @@ redis.register_function{ function_name = 'ffx2_remove_api_token', flags = { 'all
   return call.finish(F.ffx_remove_api_token({ partition = keys[1] }, { namespace = args[1], token_name = args[2] }))
 end }
 
-redis.register_function('ffx2_begin_api_request', function(keys, args)
+redis.register_function{ function_name = 'ffx2_begin_api_request', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
   call.begin(keys[1])
   return call.finish(F.ffx_begin_api_request({ partition = keys[1] }, { namespace = args[1], request_key = args[2], digest = args[3] }))
-end)
+end }
 
-redis.register_function{ function_name = 'ffx2_end_api_request', flags = { 'allow-oom' }, callback = function(keys, args)
+redis.register_function('ffx2_end_api_request', function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
   call.begin(keys[1])
   return call.finish(F.ffx_end_api_request({ partition = keys[1] }, {
@@ -1301,7 +1301,7 @@ redis.register_function{ function_name = 'ffx2_end_api_request', flags = { 'allo
     digest = args[3],
     stored = args[4],
   }))
-end }
+end)
 
 redis.register_function{ function_name = 'ffx2_audit', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 6 then return call.refuse(keys, 1, args, 6) end

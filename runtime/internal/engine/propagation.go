@@ -33,8 +33,8 @@ func (s *Session) Carried(ctx context.Context) (string, error) {
 	for _, p := range s.Propagators {
 		for name, value := range p.Inject(ctx) {
 			if _, twice := all[name]; twice || name == "" {
-				return "", fmt.Errorf("%w: values of the context: name %q: must be given once, and not empty", ErrInvalid,
-					name)
+				return "", fmt.Errorf("%w: values of the context: name %q: must be given once, and not empty",
+					ErrInvalid, name)
 			}
 			if !utf8.ValidString(name) || !utf8.ValidString(value) {
 				return "", fmt.Errorf("%w: values of the context: %q: must be valid UTF-8", ErrInvalid, name)

@@ -79,8 +79,8 @@ func (r *RunNodes) KeptNodes(scope ForkScope) ([]string, error) {
 		}
 	}
 	if len(kept) > MaxKept {
-		return nil, fmt.Errorf("%w: the fork would keep %d nodes, at most %d are allowed", engine.ErrTooLarge, len(kept),
-			MaxKept)
+		return nil, fmt.Errorf("%w: the fork would keep %d nodes, at most %d are allowed",
+			engine.ErrTooLarge, len(kept), MaxKept)
 	}
 	if len(again) == 0 && !open {
 		return nil, fmt.Errorf("%w: no node would run", engine.ErrNothingToRerun)

@@ -1,0 +1,66 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/http/httptest"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
+	"github.com/flowfabric/flowfabric-go/server"
+)
+
+// A program serves the API of its engine; another one starts a run by the name of its flow, and waits for the result.
+func Example() {
+	ctx := context.Background()
+	double := activity.New("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
+	f := flow.New[int, int]("doubling")
+	flow.Return(f, flow.Node(f, "double", double, f.Input()))
+	doubling, err := f.Build()
+	if err != nil {
+		log.Fatal(err)
+	}
+	local, err := runtime.OpenLocal(ctx, runtime.LocalConfig{Activities: doubling.Handlers()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer local.Close()
+	if err := local.Client().Publish(ctx, catalogue.Publication{Flow: doubling}); err != nil {
+		log.Fatal(err)
+	}
+	srv, err := server.New(server.Config{Engine: local.Engine()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	listener := httptest.NewServer(srv.Handler()) // or srv.Run(ctx, "localhost:8080")
+	defer listener.Close()
+
+	client, err := httpclient.New(listener.URL, httpclient.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	in := api.StartRunInput{Flow: "doubling"}
+	in.Body.Input = []byte("21")
+	run, err := httpclient.Call(ctx, client, api.StartRun, in)
+	if err != nil {
+		log.Fatal(err)
+	}
+	name := api.RunName{Flow: run.Flow, Run: run.Run}
+	for _, err := range httpclient.Follow(ctx, client, api.FollowRun, api.FollowRunInput{RunName: name}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	result, err := httpclient.Call(ctx, client, api.GetResult, api.GetResultInput{RunName: name})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result.State, string(result.Value.JSON))
+	// Output: succeeded 42
+}
