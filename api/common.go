@@ -68,11 +68,6 @@ func (f Follow) Cursor() string {
 	return f.After
 }
 
-// Idempotent has the key under which a repeated request is answered as the first one was, for 24 hours.
-type Idempotent struct {
-	IdempotencyKey string `header:"Idempotency-Key" maxLength:"256" doc:"Repeats with the same key get the reply of the first request for 24 hours."`
-}
-
 // Conditional has the condition under which a change is made.
 type Conditional struct {
 	IfMatch string `header:"If-Match" doc:"ETag of the state that the change is based on; another state is refused with status 412."`

@@ -34,14 +34,8 @@ func Follow[In, Event any](ctx context.Context, c *Client, op api.Stream[In, Eve
 		var zero Event
 		cursor, pause := "", firstPause
 		for {
-			ended, stopped, err := read(
-				ctx,
-				c,
-				op,
-				in,
-				&cursor,
-				func(e Event) bool { pause = firstPause; return yield(e, nil) },
-			)
+			ended, stopped, err := read(ctx, c, op, in, &cursor,
+				func(e Event) bool { pause = firstPause; return yield(e, nil) })
 			if ended || stopped {
 				return
 			}

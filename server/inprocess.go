@@ -10,10 +10,8 @@ import (
 
 // Client returns a client that calls the server's handler in this process, without a connection.
 func (s *Server) Client() (*httpclient.Client, error) {
-	return httpclient.New(
-		"http://in-process",
-		httpclient.Config{HTTPClient: &http.Client{Transport: transport{s.handler}}},
-	)
+	return httpclient.New("http://in-process",
+		httpclient.Config{HTTPClient: &http.Client{Transport: transport{s.handler}}})
 }
 
 // transport carries requests to a handler.

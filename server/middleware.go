@@ -51,10 +51,8 @@ func (s *Server) identify(next http.Handler) http.Handler {
 		}
 		if s.config.secured() && who.Name == "" && bearerSent(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			route.WriteProblem(
-				w,
-				route.NewProblem(http.StatusUnauthorized, "unauthorized", login.ErrRefused.Error(), false),
-			)
+			route.WriteProblem(w,
+				route.NewProblem(http.StatusUnauthorized, "unauthorized", login.ErrRefused.Error(), false))
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(login.With(r.Context(), who)))
@@ -142,10 +140,8 @@ func (s *Server) idempotent(next http.Handler) http.Handler {
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxIdempotentBody))
 		if err != nil {
-			route.WriteProblem(
-				w,
-				route.NewProblem(http.StatusRequestEntityTooLarge, "too_large", "the body is too large", false),
-			)
+			route.WriteProblem(w,
+				route.NewProblem(http.StatusRequestEntityTooLarge, "too_large", "the body is too large", false))
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -190,10 +186,8 @@ func writeStored(w http.ResponseWriter, stored []byte) {
 		body, err = base64.StdEncoding.DecodeString(reply.Body)
 	}
 	if err != nil {
-		route.WriteProblem(
-			w,
-			route.NewProblem(http.StatusConflict, "idempotency_key_conflict", "the stored reply cannot be read", false),
-		)
+		route.WriteProblem(w,
+			route.NewProblem(http.StatusConflict, "idempotency_key_conflict", "the stored reply cannot be read", false))
 		return
 	}
 	for name, value := range reply.Header {
@@ -267,12 +261,8 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				"event", "server.panic", "method", r.Method, "path", r.URL.Path, "panic", fault)
 			route.WriteProblem(
 				w,
-				route.NewProblem(
-					http.StatusInternalServerError,
-					"internal",
-					"The server failed; its log has the cause.",
-					false,
-				),
+				route.NewProblem(http.StatusInternalServerError, "internal",
+					"The server failed; its log has the cause.", false),
 			)
 		}()
 		next.ServeHTTP(w, r)

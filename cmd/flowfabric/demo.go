@@ -60,10 +60,8 @@ var demoItems = activity.New(
 )
 
 func demoFlows() ([]catalogue.Publication, []activity.Handler, error) {
-	f := flow.New[demoOrder, string](
-		"demo-order",
-		flow.Describe("Prices the items of an order, asks a person, and ships."),
-	)
+	f := flow.New[demoOrder, string]("demo-order",
+		flow.Describe("Prices the items of an order, asks a person, and ships."))
 	prices := flow.Map(f, "price", demoPrice, flow.Node(f, "items", demoItems, f.Input()))
 	total := flow.Node(f, "total", demoTotal, prices)
 	decision := flow.Waitpoint[demoDecision](f, "approve", activity.Title("Ship this order?"),

@@ -69,18 +69,13 @@ func prepareServer(where location) func(*flag.FlagSet) action {
 		)
 		cert := flags.String("tls-cert", "", "the `file` of the certificate; serves HTTPS")
 		key := flags.String("tls-key", "", "the `file` of its key")
-		clientCA := flags.String(
-			"client-ca",
-			"",
-			"the `file` of the authorities of client certificates, whose owners are admins",
-		)
+		clientCA := flags.String("client-ca", "",
+			"the `file` of the authorities of client certificates, whose owners are admins")
 		check := need(nil, func() error {
 			switch {
 			case where.url == "":
-				return fmt.Errorf(
-					"%w: no engine is named: give -url or set FLOWFABRIC_URL; flowfabric dev needs none",
-					errUsage,
-				)
+				return fmt.Errorf("%w: no engine is named: give -url or set FLOWFABRIC_URL; flowfabric dev needs none",
+					errUsage)
 			case (*cert == "") != (*key == ""), *clientCA != "" && *cert == "":
 				return fmt.Errorf("%w: -tls-cert and -tls-key belong together, and -client-ca needs both", errUsage)
 			}

@@ -69,16 +69,8 @@ func prepareToken(flags *flag.FlagSet) action {
 		}
 		out.head("name", "role", "rights", "flows", "created", "by", "expires")
 		for _, t := range tokens.Items {
-			out.row(
-				t,
-				t.Name,
-				string(t.Role),
-				fmt.Sprint(t.Rights),
-				t.Flows,
-				at(t.CreatedAt),
-				t.CreatedBy,
-				at(t.ExpiresAt),
-			)
+			out.row(t, t.Name, string(t.Role), fmt.Sprint(t.Rights), t.Flows, at(t.CreatedAt), t.CreatedBy,
+				at(t.ExpiresAt))
 		}
 		return nil
 	}}
@@ -180,14 +172,8 @@ func printResult(ctx context.Context, s *session, out *output, run *runtime.RunR
 			out.row(view, string(view.Result))
 			return nil
 		default:
-			return fmt.Errorf(
-				"%w: %s of %s: %s: %s",
-				errRunNotSuccessful,
-				run.ID(),
-				run.FlowName(),
-				result.State,
-				result.Reason,
-			)
+			return fmt.Errorf("%w: %s of %s: %s: %s", errRunNotSuccessful, run.ID(), run.FlowName(), result.State,
+				result.Reason)
 		}
 	}
 }

@@ -123,12 +123,8 @@ func ProblemOf(err error) (p api.Problem, internal bool) {
 			return NewProblem(m.status, m.code, err.Error(), m.retryable), false
 		}
 	}
-	return NewProblem(
-		http.StatusInternalServerError,
-		"internal",
-		"The server failed; its log has the cause.",
-		false,
-	), true
+	return NewProblem(http.StatusInternalServerError, "internal", "The server failed; its log has the cause.",
+		false), true
 }
 
 // problemOfModel converts what huma itself refuses: requests that do not fit the operation.

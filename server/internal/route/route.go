@@ -232,12 +232,8 @@ func follow[In, Event any](
 		case r.streams <- struct{}{}:
 		default:
 			return nil, &problem{
-				NewProblem(
-					http.StatusTooManyRequests,
-					"too_many_streams",
-					"the server has as many streams as it allows; try later",
-					true,
-				),
+				NewProblem(http.StatusTooManyRequests, "too_many_streams",
+					"the server has as many streams as it allows; try later", true),
 			}
 		}
 		followed, cancel := context.WithCancelCause(ctx)

@@ -115,12 +115,8 @@ func writeEvents[T any](ctx context.Context, r *Router, op api.Operation, hctx h
 			}
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errStopping) {
-				p := NewProblem(
-					http.StatusServiceUnavailable,
-					"server_stopping",
-					"the server stops; connect again",
-					true,
-				)
+				p := NewProblem(http.StatusServiceUnavailable, "server_stopping", "the server stops; connect again",
+					true)
 				send("", "problem", p)
 			}
 			return

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -163,6 +162,3 @@ func waitOf(w runtime.Waitpoint) api.Wait {
 		Audience: w.Audience, Schema: w.AnswerSchema, Tags: w.Tags,
 	}
 }
-
-// maxLag is how long a request waits for what a change causes.
-const maxLag = 5 * time.Second

@@ -2,8 +2,6 @@ package service
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"time"
@@ -104,12 +102,6 @@ func startOptions(in *api.StartRunInput) ([]runtime.StartOption, error) {
 		opts = append(opts, runtime.StartAfter(b.Delay.Duration))
 	}
 	return opts, nil
-}
-
-// RunIDOf derives a run id from an idempotency key, so that a repeated start without an id is the same run.
-func RunIDOf(principal, key string) string {
-	sum := sha256.Sum256([]byte(principal + "\x00" + key))
-	return hex.EncodeToString(sum[:16])
 }
 
 // GetRun implements api.GetRun.
