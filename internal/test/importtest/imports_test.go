@@ -167,8 +167,9 @@ var mayImport = map[string][]string{
 	"bench": {
 		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/test/...", "runtime",
 	},
-	"examples/approval":     {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "runtime/runevent"},
-	"examples/dag-pipeline": {"activity", "enginecore", "flow", "runtime"},
+	"examples/approval":         {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "runtime/runevent"},
+	"examples/dag-pipeline":     {"activity", "enginecore", "flow", "runtime"},
+	"examples/order-processing": {"activity", "flow", "runtime", "runtime/runevent"},
 	"internal/test/...": {
 		"activity", "admin", "enginecore", "enginecore/embedded", "internal/enginelink", "internal/enginerpc", "internal/test/...", "lua", "runtime",
 	},
