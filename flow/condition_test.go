@@ -267,16 +267,16 @@ func TestNameOfConditionIsTooLong(t *testing.T) {
 func TestFaultyGraphsWithConditions(t *testing.T) {
 	t.Parallel()
 	for says, change := range map[string][2]string{
-		`"first" is no condition`:            {`{"node":"long","case":"true"}`, `{"node":"first","case":"true"}`},
-		`condition "long" has no default`:    {`{"node":"long","case":"true"}`, `{"node":"long","case":"default"}`},
-		`must have 1 to 31`:                  {`"cases":["true","false"]`, `"cases":[]`},
-		`kind "when" with case ""`:           {`{"node":"long","case":"true"}`, `{"node":"long","case":""}`},
-		`no node has its case "mouse"`:       {`"cases":["cat","dog"]`, `"cases":["cat","dog","mouse"]`},
-		`unknown policy "some_failure"`:      {`"policy":"any_failure"`, `"policy":"some_failure"`},
-		`lets its upstreams run`:             {`"policy":"any_failure","let_run":true`, `"policy":"any_failure"`},
-		`"second": no such node: "nowhere"`:  {`"failure":["second"]`, `"failure":["nowhere"]`},
-		`a waitpoint, and a node with a `:    {`"wait":{"count":1`, `"condition":{"cases":["x"]},"wait":{"count":1`},
-		`wants exactly one of input, const,`: {`{"failure":["second"]}`, `{"failure":["second"],"input":true}`},
+		`"first" is no condition`:              {`{"node":"long","case":"true"}`, `{"node":"first","case":"true"}`},
+		`condition "long" has no default`:      {`{"node":"long","case":"true"}`, `{"node":"long","case":"default"}`},
+		`must have 1 to 31`:                    {`"cases":["true","false"]`, `"cases":[]`},
+		`kind "when" with case ""`:             {`{"node":"long","case":"true"}`, `{"node":"long","case":""}`},
+		`no node has its case "mouse"`:         {`"cases":["cat","dog"]`, `"cases":["cat","dog","mouse"]`},
+		`unknown policy "some_failure"`:        {`"policy":"any_failure"`, `"policy":"some_failure"`},
+		`lets its upstreams run`:               {`"policy":"any_failure","let_run":true`, `"policy":"any_failure"`},
+		`"second": no such node: "nowhere"`:    {`"failure":["second"]`, `"failure":["nowhere"]`},
+		`waitpoints and nodes with child runs`: {`"wait":{"count":1`, `"condition":{"cases":["x"]},"wait":{"count":1`},
+		`wants exactly one of input, const,`:   {`{"failure":["second"]}`, `{"failure":["second"],"input":true}`},
 	} {
 		data, err := flowgraph.Of(branches(t, false)).MarshalJSON()
 		if err != nil {

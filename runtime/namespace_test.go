@@ -205,6 +205,21 @@ var acrossNamespaces = map[string]struct {
 		return err
 	}, nil},
 
+	"Fork": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Run(x.flow, x.run).Fork(ctx)
+		return err
+	}, runtime.ErrRunNotFound},
+	"Forks": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		for _, err := range c.Run(x.flow, x.run).Forks(ctx) {
+			return fmt.Errorf("something of another namespace is listed: %w", err)
+		}
+		return nil
+	}, nil},
+	"RunKey": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		state, err := c.RunKey(ctx, x.flow, "customer")
+		return noneOf(state.Open, err)
+	}, nil},
+
 	"StartBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		job, err := c.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Cancel("all"), bulk.Options{})
 		if err != nil {
@@ -332,6 +347,8 @@ func TestNamespacesAreApart(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 		run, err := runtime.Start(ctx, theirs.Client, def, 1, runtime.WithID("r1"))
+		require.NoError(t, err)
+		_, err = runtime.Start(ctx, theirs.Client, def, 2, runtime.WithKey("customer", runtime.KeyPolicy{}))
 		require.NoError(t, err)
 		shared := runtime.BudgetRef{Name: "shared"}
 		require.NoError(t, theirs.Client.Publish(ctx, catalogue.Publication{Flow: def}))
