@@ -57,7 +57,7 @@ type (
 func newTools(notes string) map[string]tool {
 	tools := []tool{
 		{
-			spec: functionSpec{Name: listName, Description: "Lists the files of texts.", Parameters: object("")},
+			spec: functionSpec{Name: listName, Description: "Lists the files of texts.", Parameters: object()},
 			run:  func(string) (string, error) { return listFiles() },
 		},
 		{
@@ -100,11 +100,10 @@ func newTools(notes string) map[string]tool {
 func object(texts ...string) json.RawMessage {
 	properties, required := map[string]any{}, []string{}
 	for _, name := range texts {
-		if name != "" {
-			properties[name] = map[string]string{"type": "string"}
-			required = append(required, name)
-		}
+		properties[name] = map[string]string{"type": "string"}
+		required = append(required, name)
 	}
+	// It has only texts, so it encodes.
 	data, _ := json.Marshal(map[string]any{"type": "object", "properties": properties, "required": required})
 	return data
 }
