@@ -167,6 +167,7 @@ var mayImport = map[string][]string{
 	"bench": {
 		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/test/...", "runtime",
 	},
+	"examples/agent":            {"activity", "flow", "runtime"},
 	"examples/approval":         {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "runtime/runevent"},
 	"examples/dag-pipeline":     {"activity", "enginecore", "flow", "runtime"},
 	"examples/order-processing": {"activity", "flow", "runtime", "runtime/runevent"},
