@@ -102,7 +102,8 @@ var retry = activity.Retry(activity.Exponential{First: 200 * time.Millisecond, M
 func (a *agent) Flow(budget int64) (*flow.Definition[string, Answer], error) {
 	model := activity.New("agent.model", a.Model, retry, activity.StartToClose(5*time.Minute))
 	plan := activity.New("agent.plan", a.Plan)
-	t := flow.New[Conversation, Conversation]("agent-turn", flow.Describe("Asks the model once and runs the tools it calls."))
+	t := flow.New[Conversation, Conversation]("agent-turn",
+		flow.Describe("Asks the model once and runs the tools it calls."))
 	replied := flow.Node(t, modelNode, model, t.Input())
 	flow.Return(t, flow.Expand(t, toolsNode, plan, replied, flow.MayRun(a.call, a.record), flow.ExpandDepth(1)))
 	turn, err := t.Build()
@@ -125,7 +126,10 @@ func Begin(_ context.Context, question string) (Conversation, error) {
 	if strings.TrimSpace(question) == "" {
 		return Conversation{}, activity.NonRetryable(errors.New("question: must not be empty"))
 	}
-	return Conversation{Messages: []Message{{Role: roleSystem, Content: instructions}, {Role: roleUser, Content: question}}}, nil
+	return Conversation{Messages: []Message{
+		{Role: roleSystem, Content: instructions},
+		{Role: roleUser, Content: question},
+	}}, nil
 }
 
 // Model asks the model for its next message. The reply is a step, so an attempt after a lost worker does not ask again,

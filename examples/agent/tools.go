@@ -187,7 +187,8 @@ var noteName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}\.md$`)
 // writeNote writes a note. To write it again changes nothing, so a repeated attempt does no harm.
 func writeNote(dir string, a writeArguments) (string, error) {
 	if !noteName.MatchString(a.File) {
-		return "", fmt.Errorf("%w: file %q: must be lower-case letters, digits and '-', with .md behind", errArguments, a.File)
+		return "", fmt.Errorf("%w: file %q: must be lower-case letters, digits and '-', with .md behind", errArguments,
+			a.File)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
