@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flowtest"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 const (
@@ -57,13 +58,20 @@ func decideOn(t *flowtest.T, run *flowtest.TypedRun[Answer], d Decision) string 
 		waits, err := run.Waitpoints(t.Context())
 		require.NoError(t, err)
 		if len(waits) == 1 {
-			require.NoError(t, run.ResumeWait(t.Context(), waits[0], d))
+			require.NoError(t, send(t, waits[0], d))
 			return waits[0].Question
 		}
 		t.Advance(time.Minute)
 	}
 	t.Fatal("nobody is asked\n" + run.Table())
 	return ""
+}
+
+// send answers a wait.
+func send(t *flowtest.T, w runtime.Waitpoint, decision any) error {
+	t.Helper()
+	_, err := t.Client().Signal(t.Context(), w.Token, runtime.Signal{Name: decideName, Payload: decision})
+	return err
 }
 
 // note returns the text of the note, empty if there is none.
@@ -174,7 +182,7 @@ func TestApprovalHolds(t *testing.T) {
 		require.EqualValues(t, 3, b.model.requests.Load())
 
 		// Who decides has to be said.
-		require.Error(t, run.ResumeWait(t.Context(), waits[0], map[string]bool{"approved": true}))
+		require.ErrorIs(t, send(t, waits[0], map[string]bool{"approved": true}), runtime.ErrInvalid)
 
 		decideOn(t, run, Decision{By: "bob"})
 		answer := run.MustResult()
