@@ -173,7 +173,7 @@ func TestApprovalHolds(t *testing.T) {
 	b := newBench(t, nil)
 	flowtest.Run(t, func(t *flowtest.T) {
 		run := b.start(t, ample)
-		t.Advance(3 * approvalTime)
+		t.Advance(approvalTime + time.Minute)
 		waits, err := run.Waitpoints(t.Context())
 		require.NoError(t, err)
 		require.Len(t, waits, 1)
