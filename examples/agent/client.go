@@ -21,6 +21,8 @@ const (
 	maxToolCalls = 16      // of one reply
 )
 
+var errNoUsage = errors.New("model: the reply has no usage, so no budget can count it")
+
 // modelClient calls a model by the chat-completions protocol.
 type modelClient struct {
 	http *http.Client
@@ -95,7 +97,7 @@ func readReply(body io.Reader, token func(string) error) (Reply, error) {
 		}
 		if data = strings.TrimSpace(data); data == streamEnd {
 			if !counted {
-				return Reply{}, activity.NonRetryable(errors.New("model: the reply has no usage, so no budget can count it"))
+				return Reply{}, activity.NonRetryable(errNoUsage)
 			}
 			return reply, nil
 		}
@@ -125,7 +127,8 @@ func (m *Message) add(d delta, token func(string) error) error {
 	}
 	for _, part := range d.ToolCalls {
 		if part.Index < 0 || part.Index >= maxToolCalls {
-			return activity.NonRetryable(fmt.Errorf("model: tool call %d: at most %d are allowed", part.Index+1, maxToolCalls))
+			return activity.NonRetryable(
+				fmt.Errorf("model: tool call %d: at most %d are allowed", part.Index+1, maxToolCalls))
 		}
 		for len(m.ToolCalls) <= part.Index {
 			m.ToolCalls = append(m.ToolCalls, ToolCall{Type: "function"})

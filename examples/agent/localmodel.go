@@ -172,8 +172,8 @@ func decide(conversation []Message) Message {
 					Expression: fmt.Sprintf("%s * %s * (100 - %s) / 100", days, rate, less),
 				}))
 		}
-		answer = fmt.Sprintf("%s days at %s euros a day, less the discount of %s %% for members, are %s euros.", days, rate,
-			less, price)
+		answer = fmt.Sprintf("%s days at %s euros a day, less the discount of %s %% for members, are %s euros.",
+			days, rate, less, price)
 	}
 	if strings.Contains(question, "note") {
 		written, asked := results[writeName]
