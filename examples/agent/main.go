@@ -94,7 +94,7 @@ func answer(ctx context.Context, o options, stdin io.Reader, stdout, stderr io.W
 	}
 	started, err := runtime.Start(ctx, local.Client(), def, o.question, opts...)
 	if errors.Is(err, runtime.ErrRunConflict) {
-		return fmt.Errorf("-run %q: is the run of another question or -budget: %w", o.run, err)
+		return fmt.Errorf("-run %q: is the run of another question: %w", o.run, err)
 	}
 	if err != nil {
 		return err
