@@ -25,17 +25,27 @@ func makeData(dir string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// A folder that was left unfinished does not have the name.
-	draft := dir + ".draft"
-	if err := errors.Join(os.RemoveAll(draft), os.MkdirAll(draft, 0o755)); err != nil {
+	// A folder that was left unfinished does not have the name. Another process may make the same at the same time.
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
+	draft, err := os.MkdirTemp(filepath.Dir(dir), "draft-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(draft)
 	for station := range stations {
 		if err := makeStation(draft, station); err != nil {
 			return err
 		}
 	}
-	return os.Rename(draft, dir)
+	if err := os.Rename(draft, dir); err != nil {
+		if _, there := os.Stat(dir); there == nil {
+			return nil
+		}
+		return err
+	}
+	return nil
 }
 
 func makeStation(dir string, station int) error {

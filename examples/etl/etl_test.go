@@ -30,6 +30,15 @@ func newSource(t testing.TB) Source {
 	return s
 }
 
+// remove removes the file of a station.
+func remove(t testing.TB, s Source, station int) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(s.Data, fmt.Sprintf("station-%02d.*", station)))
+	require.NoError(t, err)
+	require.Len(t, paths, 1)
+	require.NoError(t, os.Remove(paths[0]))
+}
+
 // expected is what a direct reading of the files finds, in code that shares nothing with the activities.
 type expected struct {
 	files, loaded, refused int
@@ -104,7 +113,6 @@ func directly(record []string) (sensor string, value float64, ok bool) {
 func check(t testing.TB, s Source, got Summary) {
 	t.Helper()
 	want := expect(t, s.Data)
-	require.Equal(t, 37, want.files)
 	require.NotZero(t, want.refused)
 	require.Len(t, got.Reports, want.files)
 	require.Equal(t, want.loaded, got.Loaded)
@@ -162,6 +170,7 @@ func TestTotals(t *testing.T) {
 
 		did := loads.counted()
 		require.LessOrEqual(t, did.Peak, loadsAtOnce)
+		require.Greater(t, did.Peak, 1)
 		require.GreaterOrEqual(t, did.Files, 37)
 		require.Less(t, did.Calls, did.Files, "no call had several files")
 
@@ -172,7 +181,8 @@ func TestTotals(t *testing.T) {
 	})
 }
 
-// Workers are lost after they have loaded files and before the engine knows it.
+// Workers are lost after they have loaded files and before the engine knows it. A worker is lost at most once for each
+// file that is loaded, and an execution may lose its worker five times, so there are five.
 func TestLostWorkers(t *testing.T) {
 	t.Parallel()
 	flowtest.Run(t, func(t *flowtest.T) {
@@ -182,10 +192,15 @@ func TestLostWorkers(t *testing.T) {
 		require.NoError(t, err)
 		t.Inject(load, flowtest.Attempt(1), flowtest.LoseWorker())
 		source := newSource(t)
+		for station := 5; station < stations; station++ {
+			if station != wrongHeader && station != mostlyBroken && station != notAFile {
+				remove(t, source, station)
+			}
+		}
 		check(t, source, flowtest.Start(t, def, source).MustResult())
 		did := loads.counted()
-		require.Equal(t, did.Files-37, did.Repeated)
-		require.GreaterOrEqual(t, did.Repeated, 37, "each file was loaded by a worker that was lost")
+		require.Equal(t, did.Files-5, did.Repeated)
+		require.NotZero(t, did.Repeated, "no worker was lost after it had loaded a file")
 	})
 }
 
