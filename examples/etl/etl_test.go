@@ -14,11 +14,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flowtest"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // newSource makes the files in a folder of the test.
@@ -170,15 +172,17 @@ func TestTotals(t *testing.T) {
 
 		did := loads.counted()
 		require.LessOrEqual(t, did.Peak, loadsAtOnce)
-		require.Greater(t, did.Peak, 1)
-		require.GreaterOrEqual(t, did.Files, 37)
-		require.Less(t, did.Calls, did.Files, "no call had several files")
+		require.Equal(t, 37, did.Files)
+		if t.Virtual() { // in real time, each file may come when the ones before have gone
+			require.Less(t, did.Calls, did.Files, "no call had several files")
+			require.Greater(t, did.Peak, 1)
+		}
 
 		// Another run of the same files loads nothing again.
 		check(t, source, flowtest.Start(t, def, source).MustResult())
-		require.GreaterOrEqual(t, loads.counted().Repeated, 37)
+		require.Equal(t, 37, loads.counted().Repeated)
 		require.LessOrEqual(t, loads.counted().Peak, loadsAtOnce)
-	})
+	}, flowtest.Worker(runtime.WorkerConfig{Lease: time.Hour})) // no lease is lost
 }
 
 // Workers are lost after they have loaded files and before the engine knows it. A worker is lost at most once for each
