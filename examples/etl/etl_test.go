@@ -155,7 +155,6 @@ func checkFailed(t testing.TB, failed []FailedFile) {
 	} {
 		require.Equal(t, want.File, failed[i].File)
 		require.Equal(t, want.Category, failed[i].Category)
-		require.Contains(t, failed[i].Reason, want.File+": ")
 		require.Contains(t, failed[i].Reason, want.Reason)
 	}
 }
@@ -205,6 +204,8 @@ func TestLostWorkers(t *testing.T) {
 		did := loads.counted()
 		require.Equal(t, did.Files-5, did.Repeated)
 		require.NotZero(t, did.Repeated, "no worker was lost after it had loaded a file")
+		// The last calls of the lost workers for permits of the limit end some time after the workers.
+		t.Advance(time.Minute)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -35,7 +36,7 @@ func Summarize(_ context.Context, in SummaryInput) (Summary, error) {
 	s := Summary{Reports: []FileReport{}, Failed: []FailedFile{}}
 	for i, o := range in.Outcomes {
 		if o.Outcome != flow.Succeeded {
-			s.Failed = append(s.Failed, FailedFile{in.Files[i].Name, o.Category, o.Reason})
+			s.Failed = append(s.Failed, FailedFile{in.Files[i].Name, o.Category, cause(in.Files[i], o.Reason)})
 			continue
 		}
 		s.Reports = append(s.Reports, o.Value)
@@ -43,6 +44,14 @@ func Summarize(_ context.Context, in SummaryInput) (Summary, error) {
 		s.Refused += len(o.Value.Refused)
 	}
 	return s, nil
+}
+
+// cause returns what a FileError says of a file, out of a reason that names the run and the node as well.
+func cause(f File, reason string) string {
+	if _, detail, found := strings.Cut(reason, f.Name+": "); found {
+		return detail
+	}
+	return reason
 }
 
 // writeSummary writes a summary as tables.
