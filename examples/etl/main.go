@@ -108,7 +108,7 @@ func explain(
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "Flow %s\n%s\nFlow %s\n%s", def.Name(), def.Outline(), perFile.Name(), perFile.Outline())
+	_, err = fmt.Fprintf(stdout, "%s\n%s", def.Outline(), perFile.Outline())
 	return err
 }
 

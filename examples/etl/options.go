@@ -40,7 +40,10 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 	flags.SetOutput(io.Discard)
 	flags.Func("engine",
 		"`URL` of the engine: embedded:, embedded:DIR, redis://…, valkey://…; default $FLOWFABRIC_URL, else in memory",
-		func(text string) error { o.engine, o.engineOrigin = text, "-engine"; return nil })
+		func(text string) error {
+			o.engine, o.engineOrigin = text, "-engine"
+			return nil
+		})
 	flags.StringVar(&o.dir, "dir", "", "`folder` that keeps the files and the warehouse; default "+defaultDir+
 		", and with an engine in memory a folder that is removed at the end")
 	flags.StringVar(&o.run, "run", "",

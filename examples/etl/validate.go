@@ -88,7 +88,8 @@ func parse(raw RawRow) (Row, string) {
 		return Row{}, fmt.Sprintf("value %q: must be a number", raw.Value)
 	}
 	if v := in.convert(value); !(v >= kind.min && v <= kind.max) {
-		return Row{}, fmt.Sprintf("value %s %s: must be %v to %v %s", raw.Value, raw.Unit, kind.min, kind.max, kind.unit)
+		return Row{}, fmt.Sprintf("value %s %s: must be %v to %v %s",
+			raw.Value, raw.Unit, kind.min, kind.max, kind.unit)
 	}
 	return Row{raw.Line, at, raw.Sensor, value, raw.Unit}, ""
 }
