@@ -171,6 +171,7 @@ var mayImport = map[string][]string{
 	"examples/approval":         {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "runtime/runevent"},
 	"examples/dag-pipeline":     {"activity", "enginecore", "flow", "runtime"},
 	"examples/order-processing": {"activity", "flow", "runtime", "runtime/runevent"},
+	"examples/etl":              {"activity", "flow", "runtime"},
 	"internal/test/...": {
 		"activity", "admin", "enginecore", "enginecore/embedded", "internal/enginelink", "internal/enginerpc", "internal/test/...", "lua", "runtime",
 	},

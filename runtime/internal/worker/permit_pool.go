@@ -170,7 +170,7 @@ func (p *permitPool) next() (wait time.Duration, over bool) {
 	return wait, false
 }
 
-// reportLoop sends reports until there is nothing to report.
+// reportLoop sends reports until there is nothing to report, or the engine is closed and nothing can be reported.
 func (p *permitPool) reportLoop() {
 	for {
 		wait, over := p.next()
@@ -185,9 +185,20 @@ func (p *permitPool) reportLoop() {
 			}
 			timer.Stop()
 		case !p.report():
+			if p.run.session.Closed().Err() != nil {
+				p.abandon()
+				return
+			}
 			engine.Sleep(p.run.base, claimPause)
 		}
 	}
+}
+
+// abandon ends the reports of a pool. A keeper returns the permits of a worker that is gone.
+func (p *permitPool) abandon() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running = false
 }
 
 // poolReport is one report on a pool: how many permits the worker wants, and how many of them its tasks need.
