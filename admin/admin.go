@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,12 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // ErrInvalid matches errors about invalid arguments. Nothing was sent.
@@ -29,7 +32,8 @@ type Client struct {
 	core   *enginerpc.Conn
 	keys   enginerpc.Keys
 	client rueidis.Client
-	tails  atomic.Int32 // calls of TailStream that wait
+	actor  string        // who acts, for the audit log; empty for defaultActor
+	tails  *atomic.Int32 // calls of TailStream that wait
 }
 
 // New returns a client of an open engine. It sends nothing. The engine stays open until the client was used for the
@@ -42,7 +46,28 @@ func New(engine *runtime.Engine) (*Client, error) {
 	if err := core.ClosedErr(); err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
-	return &Client{engine: engine, core: core, keys: core.Keys(), client: core.Client()}, nil
+	return &Client{engine: engine, core: core, keys: core.Keys(), client: core.Client(), tails: new(atomic.Int32)}, nil
+}
+
+// defaultActor is who acts unless As says otherwise.
+const defaultActor = "admin"
+
+// As returns a client whose actions are recorded as those of the actor in the audit log, which runtime.Client.Audit
+// reads: at most 256 bytes without control characters, otherwise the actions return an error. The empty text is
+// "admin". Executions and flows that are created, signals, and usage are no actions of operators and are not in that
+// log.
+func (c *Client) As(actor string) *Client {
+	other := *c
+	other.actor = actor
+	return &other
+}
+
+// audited records an action, carries it out, and records its failure.
+func (c *Client) audited(ctx context.Context, action auditlog.Action, name, detail string, act func() error) error {
+	entry := auditlink.Entry{
+		Actor: cmp.Or(c.actor, defaultActor), Action: string(action), Name: name, Detail: detail,
+	}
+	return auditlink.Audited(ctx, c.engine, entry, act)
 }
 
 // fault is an error about one argument.

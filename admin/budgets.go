@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // maxDimensions is the most dimensions that a budget has and a report names.
@@ -110,7 +111,11 @@ func (c *Client) CreateBudget(ctx context.Context, n BudgetSpec) (id enginecore.
 			Name: name, Hard: strconv.FormatInt(limits.Hard, 10), Soft: strconv.FormatInt(limits.Soft, 10),
 		})
 	}
-	reply, err := c.core.CreateBudget(ctx, call)
+	var reply enginerpc.CreateBudgetReply
+	err = c.audited(ctx, auditlog.CreateBudget, string(n.ID), "", func() (err error) {
+		reply, err = c.core.CreateBudget(ctx, call)
+		return err
+	})
 	return reply.BudgetID, reply.Status == enginerpc.StatusAlreadySatisfied, of(err, "create", "budget", string(n.ID))
 }
 
@@ -191,7 +196,11 @@ func (c *Client) ResetBudget(ctx context.Context, id enginecore.BudgetID) (next 
 	if err != nil {
 		return time.Time{}, of(err, "reset", "budget", string(id))
 	}
-	reply, err := c.core.ResetBudget(ctx, enginerpc.ResetBudgetCall{Partition: p, BudgetID: id, Now: now})
+	var reply enginerpc.ResetBudgetReply
+	err = c.audited(ctx, auditlog.ResetBudget, string(id), "", func() (err error) {
+		reply, err = c.core.ResetBudget(ctx, enginerpc.ResetBudgetCall{Partition: p, BudgetID: id, Now: now})
+		return err
+	})
 	return reply.NextResetAt, of(err, "reset", "budget", string(id))
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // ExecutionSpec describes an execution for CreateExecution.
@@ -362,7 +364,11 @@ func (c *Client) CancelExecutionWith(
 	call := cancelCall(id, r, how.Reason)
 	call.Source = cmp.Or(how.Source, sourceOperator)
 	call.LeaseID, call.LeaseEpoch = how.Lease, how.Epoch
-	reply, err := c.core.CancelExecution(ctx, call)
+	var reply enginerpc.CancelExecutionReply
+	err = c.audited(ctx, auditlog.CancelExecution, string(id), how.Reason, func() (err error) {
+		reply, err = c.core.CancelExecution(ctx, call)
+		return err
+	})
 	return enginecore.LifecyclePhase(reply.PreviousPhase), of(err, "cancel", "execution", string(id))
 }
 
@@ -385,8 +391,12 @@ func (c *Client) ChangePriority(ctx context.Context, id enginecore.ExecutionID, 
 	if err != nil {
 		return 0, of(err, "change priority of", "execution", string(id))
 	}
-	reply, err := c.core.ChangePriority(ctx, enginerpc.ChangePriorityCall{
-		LaneID: r.Lane(), ExecutionID: id, NewPriority: int64(priority),
+	var reply enginerpc.ChangePriorityReply
+	err = c.audited(ctx, auditlog.SetPriority, string(id), strconv.Itoa(priority), func() (err error) {
+		reply, err = c.core.ChangePriority(ctx, enginerpc.ChangePriorityCall{
+			LaneID: r.Lane(), ExecutionID: id, NewPriority: int64(priority),
+		})
+		return err
 	})
 	return int(reply.OldPriority), of(err, "change priority of", "execution", string(id))
 }
@@ -421,7 +431,11 @@ func (c *Client) replay(ctx context.Context, id enginecore.ExecutionID) (enginec
 			return "", err
 		}
 	}
-	reply, err := c.core.ReplayExecution(ctx, call)
+	var reply enginerpc.ReplayExecutionReply
+	err = c.audited(ctx, auditlog.ReplayExecution, string(id), "", func() (err error) {
+		reply, err = c.core.ReplayExecution(ctx, call)
+		return err
+	})
 	if err != nil {
 		return "", err
 	}
@@ -459,9 +473,13 @@ func (c *Client) RevokeLease(
 	if strings.TrimSpace(reason) == "" {
 		reason = "operator_revoke"
 	}
-	reply, err := c.core.RevokeLease(ctx, enginerpc.RevokeLeaseCall{
-		WorkerInstanceID: enginecore.WorkerInstanceID(r["current_worker_instance_id"]), ExecutionID: id,
-		ExpectedLeaseID: expected, RevokeReason: reason,
+	var reply enginerpc.RevokeLeaseReply
+	err = c.audited(ctx, auditlog.RevokeLease, string(id), reason, func() (err error) {
+		reply, err = c.core.RevokeLease(ctx, enginerpc.RevokeLeaseCall{
+			WorkerInstanceID: enginecore.WorkerInstanceID(r["current_worker_instance_id"]), ExecutionID: id,
+			ExpectedLeaseID: expected, RevokeReason: reason,
+		})
+		return err
 	})
 	if err != nil {
 		return Revocation{}, of(err, "revoke lease of", "execution", string(id))

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // ErrPartition is returned by AddExecution for an execution in another partition than the flow, because the two cannot
@@ -323,8 +324,13 @@ func (c *Client) cancelFlow(
 	if err != nil {
 		return FlowCancelled{}, err
 	}
-	reply, err := c.core.ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
-		Partition: p, FlowID: id, Reason: how.Reason, CancellationPolicy: string(how.Policy), Now: now, Grace: grace,
+	var reply enginerpc.ContractCancelFlowReply
+	err = c.audited(ctx, auditlog.CancelFlow, string(id), string(how.Policy)+" "+how.Reason, func() (err error) {
+		reply, err = c.core.ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
+			Partition: p, FlowID: id, Reason: how.Reason, CancellationPolicy: string(how.Policy), Now: now,
+			Grace: grace,
+		})
+		return err
 	})
 	if errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
 		return c.alreadyCancelled(ctx, p, id, how)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/internal/keepertask"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // ErrUnknownKeeperTask is returned for a keeper task that does not exist, or that the engine lacks in contract mode.
@@ -76,6 +77,10 @@ func (c *Client) RunKeeperTask(
 	if err != nil {
 		return KeeperTaskReport{Task: name}, err
 	}
-	report, err := keepertask.RunTask(ctx, keeper, name)
+	report := keepertask.Report{Task: name}
+	err = c.audited(ctx, auditlog.RunKeeperTask, name, "", func() (err error) {
+		report, err = keepertask.RunTask(ctx, keeper, name)
+		return err
+	})
 	return KeeperTaskReport(report), err
 }

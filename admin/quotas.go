@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // QuotaSpec describes a quota policy for CreateQuota.
@@ -65,10 +66,13 @@ func (c *Client) CreateQuota(ctx context.Context, n QuotaSpec) (id enginecore.Qu
 	if err != nil {
 		return "", false, of(err, "create", "quota", string(n.ID))
 	}
-	reply, err := c.core.CreateQuotaPolicy(ctx, enginerpc.CreateQuotaPolicyCall{
-		Partition: p, QuotaPolicyID: n.ID, WindowSeconds: int64(n.Window / time.Second),
-		MaxRequestsPerWindow: n.MaxStarts,
-		MaxConcurrent:        n.MaxConcurrent, Now: now,
+	var reply enginerpc.CreateQuotaPolicyReply
+	err = c.audited(ctx, auditlog.CreateQuota, string(n.ID), "", func() (err error) {
+		reply, err = c.core.CreateQuotaPolicy(ctx, enginerpc.CreateQuotaPolicyCall{
+			Partition: p, QuotaPolicyID: n.ID, WindowSeconds: int64(n.Window / time.Second),
+			MaxRequestsPerWindow: n.MaxStarts, MaxConcurrent: n.MaxConcurrent, Now: now,
+		})
+		return err
 	})
 	return reply.QuotaPolicyID, reply.Status == enginerpc.StatusAlreadySatisfied, of(err, "create", "quota",
 		string(n.ID))

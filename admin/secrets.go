@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // Secret is a secret that signs the tokens of waitpoints.
@@ -51,6 +52,11 @@ func (c *Client) RotateSecret(ctx context.Context, secret Secret, grace time.Dur
 	if err := secret.check(); err != nil {
 		return SecretRotation{}, err
 	}
-	rotation, err := c.core.RotateSecret(ctx, secret.KID, secret.Hex, grace)
-	return SecretRotation(rotation), err
+	var rotation SecretRotation
+	err := c.audited(ctx, auditlog.RotateSecrets, secret.KID, grace.String(), func() error {
+		changed, err := c.core.RotateSecret(ctx, secret.KID, secret.Hex, grace)
+		rotation = SecretRotation(changed)
+		return err
+	})
+	return rotation, err
 }

@@ -2,10 +2,12 @@ package admin
 
 import (
 	"context"
+	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // TagExecution adds tags to an execution in any phase, in one atomic step, replacing those with the same keys. The
@@ -16,7 +18,10 @@ func (c *Client) TagExecution(ctx context.Context, id enginecore.ExecutionID, ta
 	}
 	list, err := tagList(tags)
 	if err == nil {
-		_, err = c.core.SetExecutionTags(ctx, enginerpc.SetExecutionTagsCall{ExecutionID: id, Tags: list})
+		err = c.audited(ctx, auditlog.SetTags, string(id), strings.Join(list, " "), func() error {
+			_, err := c.core.SetExecutionTags(ctx, enginerpc.SetExecutionTagsCall{ExecutionID: id, Tags: list})
+			return err
+		})
 	}
 	return of(err, "tag", "execution", string(id))
 }
@@ -30,7 +35,10 @@ func (c *Client) TagFlow(ctx context.Context, id enginecore.FlowID, tags map[str
 	}
 	list, err := tagList(tags)
 	if err == nil {
-		_, err = c.core.SetFlowTags(ctx, enginerpc.SetFlowTagsCall{Partition: p, FlowID: id, Tags: list})
+		err = c.audited(ctx, auditlog.SetTags, string(id), strings.Join(list, " "), func() error {
+			_, err := c.core.SetFlowTags(ctx, enginerpc.SetFlowTagsCall{Partition: p, FlowID: id, Tags: list})
+			return err
+		})
 	}
 	return of(err, "tag", "flow", string(id))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // Waitpoint is an open waitpoint of an execution.
@@ -147,7 +148,10 @@ func (c *Client) CloseWaitpoint(
 	if err := errors.Join(checkID(id), checkReason(reason)); err != nil {
 		return err
 	}
-	_, err := c.core.CloseWaitpoint(ctx,
-		enginerpc.CloseWaitpointCall{ExecutionID: id, WaitpointID: waitpoint, Reason: reason})
+	err := c.audited(ctx, auditlog.CloseWaitpoint, string(waitpoint), reason, func() error {
+		_, err := c.core.CloseWaitpoint(ctx,
+			enginerpc.CloseWaitpointCall{ExecutionID: id, WaitpointID: waitpoint, Reason: reason})
+		return err
+	})
 	return of(err, "close", "waitpoint", string(waitpoint))
 }

@@ -3,9 +3,11 @@ package runtime
 import (
 	"context"
 
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keepertask"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
 )
 
@@ -17,6 +19,15 @@ func init() {
 			return e.session.Core
 		}
 		return nil
+	}
+	auditlink.Audited = func(ctx context.Context, e any, entry auditlink.Entry, act func() error) error {
+		engine, _ := e.(*Engine)
+		if err := engine.made(); err != nil {
+			return err
+		}
+		return audited(ctx, engine.session, auditlog.Entry{
+			Actor: entry.Actor, Action: auditlog.Action(entry.Action), Name: entry.Name, Detail: entry.Detail,
+		}, act)
 	}
 	keepertask.TasksOf = func(keeper any) []keepertask.Task {
 		if k, _ := keeper.(*Keeper); k.check() == nil {

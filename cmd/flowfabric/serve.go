@@ -65,7 +65,7 @@ func prepareServer(where location) func(*flag.FlagSet) action {
 			&d.config.Tokens,
 			"tokens",
 			false,
-			"principals log in with tokens, made by flowfabric token create; one in "+adminTokenVariable+" has all rights",
+			"principals log in with tokens of flowfabric token create; one in "+adminTokenVariable+" has all rights",
 		)
 		cert := flags.String("tls-cert", "", "the `file` of the certificate; serves HTTPS")
 		key := flags.String("tls-key", "", "the `file` of its key")

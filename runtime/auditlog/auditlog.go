@@ -45,6 +45,16 @@ const (
 	MoveTimer   Action = "move_timer"
 	SkipTimer   Action = "skip_timer"
 	PurgeRun    Action = "purge_run"
+
+	// Of package admin: executions and flows of any program, their waitpoints and leases, quotas, and keeper tasks.
+	CancelExecution Action = "cancel_execution"
+	CancelFlow      Action = "cancel_flow"
+	CloseWaitpoint  Action = "close_waitpoint"
+	CreateQuota     Action = "create_quota"
+	ReplayExecution Action = "replay_execution"
+	RevokeLease     Action = "revoke_lease"
+	SetTags         Action = "set_tags"
+	RunKeeperTask   Action = "run_keeper_task"
 )
 
 // Entry is one action. It was written before the action was carried out.
@@ -53,11 +63,11 @@ type Entry struct {
 	ID string
 	// At is when the engine wrote the entry.
 	At time.Time
-	// Actor is who acted, as Client.As or WithActor said; "client" if neither did.
+	// Actor is who acted, as Client.As or WithActor said; if neither did, "client", or "admin" for package admin.
 	Actor  string
 	Action Action
-	// Name is what was changed: a budget, a limit with its key, a schedule, a lane, an activity, a worker, a job, or a
-	// run with its flow.
+	// Name is what was changed: a budget, a limit with its key, a schedule, a lane, an activity, a worker, a job, a
+	// run with its flow, or the id of an execution, a flow or a waitpoint.
 	Name string
 	// Detail has the values that were set, or the reason that was given; it may be empty.
 	Detail string

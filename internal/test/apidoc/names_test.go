@@ -21,7 +21,7 @@ var exportedNames = map[string]int{
 	"flowtest":              32,
 	"runtime":               213,
 	"runtime/approvals":     19,
-	"runtime/auditlog":      29,
+	"runtime/auditlog":      37,
 	"runtime/catalogue":     5,
 	"runtime/fleet":         5,
 	"runtime/health":        5,

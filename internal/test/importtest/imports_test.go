@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	// The API on top of the rooms of runtime.
 	"runtime": {
 		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext", "internal/activityspec",
-		"internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/keepertask",
+		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/keepertask",
 		"internal/recordtext", "internal/timetable", "lua", "runtime/auditlog", "runtime/bulk", "runtime/internal/admission", "runtime/internal/bulkjob",
 		"runtime/internal/contractmode",
 		"runtime/inspection", "runtime/internal/answer", "runtime/internal/engine", "runtime/internal/explain", "runtime/internal/inspect",
@@ -52,9 +52,10 @@ var mayImport = map[string][]string{
 	"runtime/valuefault":        {},
 	"runtime/why":               {},
 	"runtime/describe":          {"runtime/fleet", "runtime/runevent"},
+	"internal/auditlink":        {},
 	"admin": {
-		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/keepertask",
-		"internal/recordtext", "runtime",
+		"enginecore", "internal/activityspec", "internal/auditlink", "internal/enginerpc", "internal/hashrecord", "internal/keepertask",
+		"internal/recordtext", "runtime", "runtime/auditlog",
 	},
 
 	"flowtest": {

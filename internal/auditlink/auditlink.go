@@ -1,0 +1,15 @@
+// Package auditlink lets packages of this module write into the audit log of an engine of package runtime.
+package auditlink
+
+import "context"
+
+// Entry is an action as it is recorded.
+type Entry struct {
+	// Actor is who acts, Action what is done, Name what it is done to, Detail the values or the reason.
+	Actor, Action, Name, Detail string
+}
+
+// Audited writes an entry into the audit log of a *runtime.Engine, then carries the action out, and records its
+// failure. In contract mode, which has no log, it only carries the action out. Package runtime sets it when it is
+// initialised.
+var Audited func(ctx context.Context, engine any, e Entry, act func() error) error
