@@ -6,7 +6,7 @@ import "time"
 var (
 	GetServer = call[Empty, ServerInfo](Operation{
 		Name: "get-server", Group: "server", Method: "GET", Path: "/server", Right: View, Effect: Reads,
-		Summary: "Show what the server is and who one is to it",
+		Summary: "Describe the server and the principal that calls",
 	})
 	ListTokens = call[Empty, Page[Token]](Operation{
 		Name: "list-tokens", Group: "server", Method: "GET", Path: "/tokens", Right: Administer, Effect: Reads,
@@ -33,7 +33,7 @@ func serverOperations() []Entry {
 	return []Entry{GetServer, ListTokens, CreateToken, DeleteToken, RotateSecrets}
 }
 
-// ServerInfo is what the server is.
+// ServerInfo describes a server and the principal that calls it.
 type ServerInfo struct {
 	Version   string    `json:"version"`
 	Namespace string    `json:"namespace"`
@@ -42,7 +42,7 @@ type ServerInfo struct {
 	Principal Principal `json:"principal"`
 }
 
-// Principal is who calls, as the server knows them.
+// Principal is who calls the server, with their rights.
 type Principal struct {
 	Name   string  `json:"name"`
 	Login  string  `json:"login" doc:"How they logged in: none, token, oidc, certificate or proxy."`
