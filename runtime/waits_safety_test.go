@@ -34,7 +34,7 @@ func waiter(t testing.TB, name string, opts ...flow.WaitOption) *flow.Definition
 	return def
 }
 
-// contents is everything that is stored, as text.
+// contents is everything that is stored, as text. Fields of hashes and members of sets have no order of their own.
 func contents(t *testing.T, ctx context.Context, b *enginetest.Bench) string {
 	t.Helper()
 	client := enginerpc.ConnOf(b.Engine).Client()
@@ -52,7 +52,18 @@ func contents(t *testing.T, ctx context.Context, b *enginetest.Bench) string {
 		}
 		value, err := client.Do(ctx, read[kind]).ToMessage()
 		require.NoError(t, err, "%s %s", kind, key)
-		fmt.Fprintf(&out, "%s %s %s\n", key, kind, value.String())
+		text := value.String()
+		switch kind {
+		case "hash":
+			fields, err := value.AsStrMap()
+			require.NoError(t, err, "%s %s", kind, key)
+			text = fmt.Sprint(fields) // sorted by field
+		case "set":
+			members, err := value.AsStrSlice()
+			require.NoError(t, err, "%s %s", kind, key)
+			text = fmt.Sprint(slices.Sorted(slices.Values(members)))
+		}
+		fmt.Fprintf(&out, "%s %s %s\n", key, kind, text)
 	}
 	return out.String()
 }

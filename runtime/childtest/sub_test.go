@@ -2,6 +2,7 @@ package childtest
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -56,6 +57,38 @@ func TestSubFlowNested(t *testing.T) {
 			}
 			return ""
 		})
+	})
+}
+
+// A worker knows the graph of a node's run for as long as it starts the child run, however many other runs it reads
+// meanwhile.
+func TestSubFlowsOfManyRuns(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		const runs, nodes = 64, 4 // more runs than graphs that a worker keeps
+		add := activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
+		f := flow.New[int, int]("several")
+		inner, last := plusOne(t, "core", add), f.Input()
+		for i := range nodes {
+			last = flow.Sub(f, fmt.Sprint("inner-", i), inner, last)
+		}
+		flow.Return(f, last)
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.Keeper(t)
+		b.Worker(t, def.Handlers(), runtime.WorkerConfig{Concurrency: runs})
+		var started []*runtime.Run[int]
+		for i := range runs {
+			run, err := runtime.Start(ctx, b.Client, def, i)
+			require.NoError(t, err)
+			started = append(started, run)
+		}
+		for i, run := range started {
+			out, err := run.Result(ctx)
+			require.NoError(t, err)
+			require.Equal(t, i+nodes, out)
+		}
 	})
 }
 

@@ -93,6 +93,11 @@ func Read(ctx context.Context, client rueidis.Client, prefix string) (*Snapshot,
 		}
 		before = after
 	}
+	for key, v := range before {
+		if isAuditLog(key) {
+			settled[key] = v
+		}
+	}
 	s := newSnapshot(prefix, settled)
 	for tag := range open {
 		s.unsettled = append(s.unsettled, tag)
@@ -139,10 +144,17 @@ func tagOf(key string) string {
 	return "{" + inner + "}"
 }
 
+// isAuditLog reports whether a key is that of an audit log. No other record depends on one, and it keeps growing while a
+// test runs tasks of keepers by hand.
+func isAuditLog(key string) bool { return strings.Contains(key, "}:audit_log:") }
+
 // byTag groups keys by what is read until it agrees: by their hash tags, or those of all flow partitions together.
 func byTag(values map[string]value, together bool) map[string]map[string]value {
 	out := make(map[string]map[string]value)
 	for key, v := range values {
+		if isAuditLog(key) {
+			continue
+		}
 		tag := settlesWith(key, together)
 		if out[tag] == nil {
 			out[tag] = make(map[string]value)

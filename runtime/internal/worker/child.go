@@ -25,6 +25,7 @@ type child struct {
 	usage   *budgetUse
 	core    engine.ChildRuns
 	parent  enginerpc.DescribeFlowReply
+	graph   *flowgraph.Graph // of the parent; nil until it is known
 	spec    submit.StoredChild
 	input   []byte
 	items   []json.RawMessage

@@ -95,10 +95,15 @@ func (c *child) readParent(ctx context.Context) error {
 		})
 	}
 	// The nodes of a map of a flow have the definition of all items in common, so it is read once.
+	c.graph = nil
 	if known, ok := c.run.definitions.get(c.claimed.FlowID); ok {
 		call.Cursor = firstPage
-		if err := read(); err != nil || known.createdAt.Equal(c.parent.CreatedAt) {
+		if err := read(); err != nil {
 			return err
+		}
+		if known.createdAt.Equal(c.parent.CreatedAt) {
+			c.graph = known.graph
+			return nil
 		}
 		call.Cursor = ""
 	}

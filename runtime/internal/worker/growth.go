@@ -191,13 +191,14 @@ func (d *definitions) put(id enginecore.FlowID, createdAt time.Time, graph *flow
 
 // parsed returns the graph of the parent run.
 func (c *child) parsed() (*flowgraph.Graph, error) {
-	if known, ok := c.run.definitions.get(c.claimed.FlowID); ok && known.createdAt.Equal(c.parent.CreatedAt) {
-		return known.graph, nil
+	if c.graph != nil {
+		return c.graph, nil
 	}
 	graph, err := flowgraph.ParseGraph(c.parent.Definition)
 	if err != nil {
 		return nil, undecodable(c.locate(err))
 	}
+	c.graph = graph
 	c.run.definitions.put(c.claimed.FlowID, c.parent.CreatedAt, graph)
 	return graph, nil
 }
