@@ -1,0 +1,217 @@
+package layout
+
+import "slices"
+
+// The space between the parts of a drawing, in pixels. Sums of them and of the sizes of nodes are whole numbers.
+const (
+	margin      = 12
+	nodeGap     = 32 // between two nodes, along and across
+	bendGap     = 12 // between two lines that pass through a layer
+	passGap     = 16 // between a node and a line that passes through its layer
+	trackGap    = 6  // between lines in the channel between two layers
+	portGap     = 8  // between the ends of lines at a node
+	labelledGap = 14 // the same for lines with labels
+	portInset   = 7  // between a corner of a node and the first end of a line
+	leadOut     = 18 // from a node to the first line in a channel
+	leadIn      = 14 // from the last line in a channel to a node
+	groupInset  = 16
+	groupHead   = 34 // with the name of an open node
+)
+
+// sketch is a level while it is laid out. It knows two axes only: along the edges and across them.
+type sketch struct {
+	level    *level
+	vertices []vertex
+	// layers are the vertices of each layer in their order across.
+	layers [][]int
+	nets   []net
+	// ups and downs are the neighbours of each vertex in the layers beside its own.
+	ups, downs [][]int
+}
+
+// vertex stands in a layer: one for each item, and bends where long lines pass through a layer.
+type vertex struct {
+	layer, place int
+	item         int // -1 for bends
+	rank         int // of its declaration; bends have that of their net's source
+	size         float64
+	center       float64 // across
+}
+
+// net is all lines from one vertex for one outcome. They share their way.
+type net struct {
+	from    int
+	edge    Edge
+	targets []target
+	// bends are its vertices in the layers behind that of from, as far as lines pass through them.
+	bends []int
+	// rail makes lines over more than one layer pass below the drawing, instead of by bends.
+	rail bool
+	// wires are the numbers of its wires in the channels behind the layer of from; -1 where there is none.
+	wires []int
+}
+
+// target is one end of a net.
+type target struct {
+	vertex int
+	link   int     // in the item of the vertex
+	port   float64 // where it ends, across
+}
+
+// bend reports whether v is no item.
+func (k *sketch) bend(v int) bool { return k.vertices[v].item < 0 }
+
+func newSketch(l *level, across func(*Box) float64) *sketch {
+	k := &sketch{level: l}
+	for i, layer := range l.layers() {
+		k.vertices = append(k.vertices, vertex{layer: layer, item: i, rank: i, size: across(&l.items[i].box)})
+	}
+	k.connect()
+	k.bends()
+	last := 0
+	for i := range k.vertices {
+		last = max(last, k.vertices[i].layer)
+	}
+	k.layers = make([][]int, last+1)
+	for v := range k.vertices {
+		layer := k.vertices[v].layer
+		k.layers[layer] = append(k.layers[layer], v)
+	}
+	for _, layer := range k.layers {
+		slices.SortStableFunc(layer, func(a, b int) int { return k.vertices[a].rank - k.vertices[b].rank })
+	}
+	k.neighbours()
+	k.number()
+	return k
+}
+
+// layers returns for each item the length of the longest path that leads to it.
+func (l *level) layers() []int {
+	layer := make([]int, len(l.items))
+	done := make([]bool, len(l.items))
+	var stack []int
+	for i := range l.items {
+		stack = append(stack, i)
+		for len(stack) > 0 {
+			at := stack[len(stack)-1]
+			ready := true
+			for _, up := range l.items[at].ups {
+				if !done[up.from] {
+					stack = append(stack, up.from)
+					ready = false
+					continue
+				}
+				layer[at] = max(layer[at], layer[up.from]+1)
+			}
+			if ready {
+				done[at] = true
+				stack = stack[:len(stack)-1]
+			}
+		}
+	}
+	return layer
+}
+
+// connect makes the nets.
+func (k *sketch) connect() {
+	type key struct {
+		from int
+		kind EdgeKind
+		name string
+	}
+	known := make(map[key]int)
+	for to := range k.level.items {
+		for i, up := range k.level.items[to].ups {
+			id := key{up.from, up.edge.Kind, up.edge.Case}
+			at, there := known[id]
+			if !there {
+				at = len(k.nets)
+				known[id] = at
+				k.nets = append(k.nets, net{from: up.from, edge: up.edge})
+			}
+			k.nets[at].targets = append(k.nets[at].targets, target{vertex: to, link: i})
+		}
+	}
+}
+
+// maxBends bounds the vertices for long lines: beyond it the longest ones pass below the drawing. The bound keeps the
+// time of the layout within that of its nodes and edges.
+func (k *sketch) maxBends() int { return 20_000 + 2*len(k.level.items) }
+
+// bends adds the vertices where lines pass through layers.
+func (k *sketch) bends() {
+	total := 0
+	byLength := make([]int, len(k.nets))
+	for i := range k.nets {
+		byLength[i] = i
+		total += k.reach(i) - 1
+	}
+	slices.SortStableFunc(byLength, func(a, b int) int { return k.reach(b) - k.reach(a) })
+	for _, i := range byLength {
+		if total <= k.maxBends() {
+			break
+		}
+		k.nets[i].rail = true
+		total -= k.reach(i) - 1
+	}
+	for i := range k.nets {
+		n := &k.nets[i]
+		first := k.vertices[n.from].layer + 1
+		for layer := first; !n.rail && layer < first+k.reach(i)-1; layer++ {
+			n.bends = append(n.bends, len(k.vertices))
+			k.vertices = append(k.vertices, vertex{layer: layer, item: -1, rank: n.from})
+		}
+	}
+}
+
+// reach is how many layers the farthest target of a net is behind its source.
+func (k *sketch) reach(i int) int {
+	n := &k.nets[i]
+	reach := 1
+	for _, t := range n.targets {
+		reach = max(reach, k.vertices[t.vertex].layer-k.vertices[n.from].layer)
+	}
+	return reach
+}
+
+// left returns the vertex of a net in the layer before that of a target; -1 when it passes below the drawing.
+func (k *sketch) left(n *net, t *target) int {
+	length := k.vertices[t.vertex].layer - k.vertices[n.from].layer
+	switch {
+	case length == 1:
+		return n.from
+	case n.rail:
+		return -1
+	}
+	return n.bends[length-2]
+}
+
+// neighbours fills ups and downs.
+func (k *sketch) neighbours() {
+	k.ups, k.downs = make([][]int, len(k.vertices)), make([][]int, len(k.vertices))
+	join := func(a, b int) {
+		k.downs[a], k.ups[b] = append(k.downs[a], b), append(k.ups[b], a)
+	}
+	for i := range k.nets {
+		n := &k.nets[i]
+		from := n.from
+		for _, bend := range n.bends {
+			join(from, bend)
+			from = bend
+		}
+		for j := range n.targets {
+			if left := k.left(n, &n.targets[j]); left >= 0 {
+				join(left, n.targets[j].vertex)
+			}
+		}
+	}
+}
+
+// number writes the places in the layers into the vertices.
+func (k *sketch) number() {
+	for _, layer := range k.layers {
+		for place, v := range layer {
+			k.vertices[v].place = place
+		}
+	}
+}
