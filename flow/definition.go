@@ -95,7 +95,7 @@ func (d *Definition[In, Out]) DOT() string { return d.view().DOT() }
 
 // SVG returns the flow as an SVG document: see package layout. It uses the page's light or dark colours, and has a text
 // for each node, for readers who do not see it. Equal flows give equal text.
-func (d *Definition[In, Out]) SVG(opts ...layout.Option) string { return d.view().SVG(opts...) }
+func (d *Definition[In, Out]) SVG(opts ...layout.Option) string { return d.view().SVG(nil, opts...) }
 
 // Layout returns where the parts of the drawing that SVG returns are. It is nil only for a definition that Build did not
 // return.

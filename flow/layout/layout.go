@@ -104,14 +104,15 @@ type settings struct {
 	direction  Direction
 	open       map[string]bool
 	foldBeyond int
+	fitText    bool
 	nodeWidth  float64
 }
 
 // DefaultFoldBeyond is how many nodes that are alike are drawn one by one.
 const DefaultFoldBeyond = 12
 
-// NodeWidth and NodeHeight are the size of nodes in pixels, unless WithNodeWidth sets another width. Nodes with more
-// than three labelled edges are higher.
+// NodeWidth and NodeHeight are the size of nodes in pixels, unless FitText sets another width. Nodes with more than three
+// labelled edges are higher.
 const (
 	NodeWidth  = 134.0
 	NodeHeight = 46.0
@@ -135,8 +136,8 @@ func Open(ids ...string) Option {
 // parts of a fan-out, or the steps of many equal pipelines.
 func FoldBeyond(n int) Option { return func(s *settings) { s.foldBeyond = n } }
 
-// WithNodeWidth sets the width of nodes in pixels, at least 40.
-func WithNodeWidth(w float64) Option { return func(s *settings) { s.nodeWidth = max(w, 40) } }
+// FitText makes all nodes as wide as the longest name or text of a node needs, from NodeWidth to 240 pixels.
+func FitText() Option { return func(s *settings) { s.fitText = true } }
 
 // New lays out a graph. The error matches ErrGraph.
 func New(g Graph, opts ...Option) (*Layout, error) {
@@ -145,6 +146,9 @@ func New(g Graph, opts ...Option) (*Layout, error) {
 	}
 	for _, opt := range opts {
 		opt(&s)
+	}
+	if s.fitText {
+		s.nodeWidth = fittingWidth(&g)
 	}
 	return s.layout(&g)
 }

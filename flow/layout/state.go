@@ -5,6 +5,14 @@ type NodeState struct {
 	State State
 	// Text is the line below the name, such as "187 of 240 items"; "" is that of the State.
 	Text string
+	// Progress is that of what the node runs: the items of a map, the nodes of a sub-flow. The zero value draws none.
+	// That of a Fold is made from the states of its members.
+	Progress Progress
+}
+
+// Progress is how far several executions are. Those that are in none of the three counts wait.
+type Progress struct {
+	Succeeded, Failed, Running, Total int
 }
 
 // State is the state of a node in a drawing.

@@ -11,13 +11,13 @@ func (g *Graph) Layout(opts ...layout.Option) (*layout.Layout, error) {
 	return layout.New(g.drawing(), opts...)
 }
 
-// SVG draws the graph. It is empty for a graph that Validate refuses.
-func (g *Graph) SVG(opts ...layout.Option) string {
-	l, err := g.Layout(opts...)
+// SVG draws the graph, with the states of its nodes if there are any. It is empty for a graph that Validate refuses.
+func (g *Graph) SVG(states map[string]layout.NodeState, opts ...layout.Option) string {
+	l, err := g.Layout(append([]layout.Option{layout.FitText()}, opts...)...)
 	if err != nil {
 		return ""
 	}
-	return l.SVG(nil)
+	return l.SVG(states)
 }
 
 // drawing returns the graph in the form that is laid out.

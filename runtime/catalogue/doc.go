@@ -77,7 +77,7 @@ func (d *Description) DOT() string { return d.drawn((*flowgraph.Graph).DOT) }
 
 // SVG returns the drawing of flow.Definition.SVG; empty for a graph that this program cannot read.
 func (d *Description) SVG(opts ...layout.Option) string {
-	return d.drawn(func(g *flowgraph.Graph) string { return g.SVG(opts...) })
+	return d.drawn(func(g *flowgraph.Graph) string { return g.SVG(nil, opts...) })
 }
 
 // Layout returns the layout of flow.Definition.Layout. The error is that of a graph that this program cannot read.
