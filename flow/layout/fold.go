@@ -108,8 +108,11 @@ func flag(b bool) byte {
 	return 0
 }
 
+// foldSuffix makes an ID that no node has.
+const foldSuffix = "/*"
+
 func foldID(g *Graph, prefix string, set []int) string {
-	return prefix + g.Nodes[set[0]].Name + "/*"
+	return prefix + g.Nodes[set[0]].Name + foldSuffix
 }
 
 // fold makes the box of a node that of a fold.

@@ -136,7 +136,7 @@ func Open(ids ...string) Option {
 // parts of a fan-out, or the steps of many equal pipelines.
 func FoldBeyond(n int) Option { return func(s *settings) { s.foldBeyond = n } }
 
-// FitText makes all nodes as wide as the longest name or text of a node needs, from NodeWidth to 240 pixels.
+// FitText makes all nodes as wide as the longest name or text of a node needs, from NodeWidth to 210 pixels.
 func FitText() Option { return func(s *settings) { s.fitText = true } }
 
 // New lays out a graph. The error matches ErrGraph.

@@ -43,6 +43,7 @@ func (s *settings) place(g *Graph, prefix string, depth int) (*placed, error) {
 	k := newSketch(l, s.across)
 	k.order()
 	k.align()
+	k.straighten()
 	return newRouting(k, s).placed(), nil
 }
 

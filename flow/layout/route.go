@@ -40,6 +40,7 @@ func newRouting(k *sketch, s *settings) *routing {
 		r.bottom = max(r.bottom, k.vertices[v].center+k.vertices[v].size/2)
 	}
 	r.ports()
+	r.follow()
 	r.connect()
 	for _, channel := range r.channels {
 		r.assignTracks(channel)
@@ -90,15 +91,15 @@ func (r *routing) ports() {
 }
 
 // slot returns the place of the i-th of count lines among slots, as the distance from the middle. A line that comes
-// straight to the middle stays there.
+// straight to the middle stays there, unless others had to share a slot for that.
 func slot(i, count, slots, straight int) float64 {
-	if straight < 0 {
+	half := (slots - 1) / 2
+	if straight < 0 || count <= slots && max(straight, count-1-straight) > half {
 		if count > slots {
 			i, count = i*slots/count, slots
 		}
 		return float64(i) - float64(count-1)/2
 	}
-	half := (slots - 1) / 2
 	side, most, sign := i-straight, count-1-straight, 1.0
 	if side < 0 {
 		side, most, sign = -side, straight, -1

@@ -30,7 +30,7 @@ text{font:11px Inter,"Segoe UI",Roboto,"Noto Sans","Liberation Sans",Arial,sans-
 .box{fill:$surface;stroke:$line-2}
 .group{fill:none;stroke:$control-line}
 .tag{fill:$surface;stroke:$control-line}
-.tagged{font-size:10px;fill:$ink-2}
+.tagged{font-size:10px;fill:$ink-2;text-anchor:middle}
 .edge{fill:none;stroke:$control-line;stroke-width:1.25}
 .head{fill:$control-line;stroke:$control-line}
 .head.order{fill:$bg}

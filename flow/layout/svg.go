@@ -12,7 +12,11 @@ import (
 // States and kinds differ in their icons, outlines and words, not in colour alone. Colours follow the colour scheme of
 // the page or the reader. Each node has a title with its name, what it is, its state, and what it comes after.
 func (l *Layout) SVG(states map[string]NodeState) string {
-	d := drawing{Layout: l, states: states, inRun: states != nil, ups: make(map[string][]*Line)}
+	d := drawing{Layout: l, states: states, inRun: states != nil, ups: make(map[string][]*Line), known: map[string]bool{"": true}}
+	for id := range states {
+		at := strings.LastIndexByte(id, '/')
+		d.known[id[:max(at, 0)]] = true
+	}
 	for i := range l.Edges {
 		d.ups[l.Edges[i].To] = append(d.ups[l.Edges[i].To], &l.Edges[i])
 	}
@@ -40,7 +44,10 @@ type drawing struct {
 	states map[string]NodeState
 	inRun  bool
 	ups    map[string][]*Line
-	boxes  map[string]*Box
+	// known are the groups whose nodes have states: those in a map or a loop are drawn without, since they are in it
+	// several times.
+	known map[string]bool
+	boxes map[string]*Box
 }
 
 func (d *drawing) printf(format string, args ...any) { fmt.Fprintf(&d.b, format, args...) }
@@ -91,12 +98,16 @@ func (d *drawing) state(b *Box) NodeState {
 	s := NodeState{Progress: Progress{
 		Succeeded: counts[Succeeded], Failed: counts[Failed] + counts[Expired], Running: counts[Running], Total: b.Count,
 	}}
+	ended := 0
 	for _, state := range slices.Backward(attention) {
 		if counts[state] > 0 {
 			s.State = state
 		}
+		if state.over() {
+			ended += counts[state]
+		}
 	}
-	s.Text = fmt.Sprintf("%s of %s succeeded", thousands(counts[Succeeded]), thousands(b.Count))
+	s.Text = fmt.Sprintf("%s of %s ended", thousands(ended), thousands(b.Count))
 	return s
 }
 
@@ -111,7 +122,11 @@ func (d *drawing) box(b *Box) {
 	}
 	for ; sheets > 0; sheets-- {
 		at := float64(sheets) * 5
-		d.printf(`<rect class="box" x="%s" y="%s" width="%s" height="%s" rx="7"/>`, px(b.X+at), px(b.Y-at), px(b.W), px(b.H))
+		y := b.Y - at
+		if d.Direction == Down { // lines come in above
+			y = b.Y + at
+		}
+		d.printf(`<rect class="box" x="%s" y="%s" width="%s" height="%s" rx="7"/>`, px(b.X+at), px(y), px(b.W), px(b.H))
 	}
 	switch b.Kind {
 	case Condition:
@@ -137,7 +152,8 @@ func (d *drawing) node(b *Box) {
 	}
 	class, icon, hue := "node", kindIcons[b.Kind], "kind"
 	var state NodeState
-	if d.inRun {
+	inRun := d.inRun && d.known[b.Group]
+	if inRun {
 		state = d.state(b)
 		look := stateLooks[state.State]
 		icon, hue = look.icon, look.hue
@@ -164,10 +180,10 @@ func (d *drawing) node(b *Box) {
 		d.printf(`<g class="%s" transform="translate(%s %s)">%s</g>`, hue, px(b.X+9), px(middle-8), icon)
 	}
 	room := b.W - textLeft - textRight
-	if d.inRun && b.Kind != Activity {
-		d.printf(`<g class="kind" transform="translate(%s %s) scale(.75)">%s</g>`, px(b.X+b.W-19), px(b.Y+7),
+	if inRun && b.Kind != Activity {
+		d.printf(`<g class="kind" transform="translate(%s %s) scale(.75)">%s</g>`, px(b.X+b.W-17), px(b.Y+6),
 			kindIcons[b.Kind])
-		room -= 14
+		room -= 10
 	}
 	d.printf(`<text class="name" x="%s" y="%s">%s</text>`, px(b.X+textLeft), px(middle-3),
 		escapeXML(cutMiddle(b.Name, int(room/nameCharacter))))
@@ -189,9 +205,9 @@ func (d *drawing) tag(x, y float64, text string) {
 	if text == "" {
 		return
 	}
-	width := 5.6*float64(len(text)) + 10
-	d.printf(`<rect class="tag" x="%s" y="%s" width="%s" height="14" rx="7"/>`, px(x), px(y-7), px(width))
-	d.printf(`<text class="tagged" x="%s" y="%s">%s</text>`, px(x+5), px(y+3.5), escapeXML(text))
+	width := 5*float64(len(text)) + 12
+	d.printf(`<rect class="tag" x="%s" y="%s" width="%s" height="14" rx="7"/>`, px(x), px(y-10), px(width))
+	d.printf(`<text class="tagged" x="%s" y="%s">%s</text>`, px(x+width/2), px(y+.5), escapeXML(text))
 }
 
 // ring draws how far the executions of a node are.
@@ -231,11 +247,21 @@ func (d *drawing) mark(b *Box) {
 // group draws an open node.
 func (d *drawing) group(g *Group) {
 	b := &Box{ID: g.ID, Name: g.Name, Kind: g.Kind, Text: g.Text, Join: g.Join}
-	d.printf(`<g role="img"><title>%s</title>`, escapeXML(d.nodeTitle(b, NodeState{})))
+	icon, hue, text := kindIcons[g.Kind], "kind", g.Text
+	var state NodeState
+	if d.inRun && d.known[g.Group] {
+		state = d.state(b)
+		look := stateLooks[state.State]
+		icon, hue = look.icon, look.hue
+		if text = look.word; state.Text != "" {
+			text = state.Text
+		}
+	}
+	d.printf(`<g role="img"><title>%s</title>`, escapeXML(d.nodeTitle(b, state)))
 	d.printf(`<rect class="group" x="%s" y="%s" width="%s" height="%s" rx="10"/>`, px(g.X), px(g.Y), px(g.W), px(g.H))
-	d.printf(`<g class="kind" transform="translate(%s %s)">%s</g>`, px(g.X+12), px(g.Y+9), kindIcons[g.Kind])
+	d.printf(`<g class="%s" transform="translate(%s %s)">%s</g>`, hue, px(g.X+12), px(g.Y+9), icon)
 	d.printf(`<text x="%s" y="%s"><tspan class="name">%s</tspan>  %s</text>`, px(g.X+36), px(g.Y+21),
-		escapeXML(g.Name), escapeXML(cutEnd(g.Text, int((g.W-60)/textCharacter)-len(g.Name))))
+		escapeXML(g.Name), escapeXML(cutEnd(text, int((g.W-60)/textCharacter)-len(g.Name))))
 	d.tag(g.X+10, g.Y, g.Join)
 	d.b.WriteString("</g>\n")
 }

@@ -18,7 +18,7 @@ func (d *drawing) edges() {
 // phase is the class of a line by the states of its ends: one that is not taken, one that has not come yet, or any
 // other.
 func (d *drawing) phase(l *Line) string {
-	if !d.inRun {
+	if group := l.From[:max(strings.LastIndexByte(strings.TrimSuffix(l.From, foldSuffix), '/'), 0)]; !d.inRun || !d.known[group] {
 		return ""
 	}
 	from, to := d.stateOf(l.From), d.stateOf(l.To)

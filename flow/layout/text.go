@@ -9,11 +9,11 @@ import (
 
 // Widths of characters in pixels, as estimated: the fonts of the reader are not known.
 const (
-	nameCharacter = 7.1
-	textCharacter = 5.9
+	nameCharacter = 6.6
+	textCharacter = 5.4
 	textLeft      = 33 // of the texts in a node, behind the icon
 	textRight     = 9
-	maxFit        = 240.0
+	maxFit        = 210.0
 )
 
 // fittingWidth returns the width of nodes in which the names and texts of g are whole, if that is possible.
