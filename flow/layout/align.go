@@ -138,10 +138,13 @@ func (a *alignment) chain(layers [][]int, near [][]int, at []int, conflicts map[
 		last := -1
 		for _, v := range layer {
 			sorted = append(sorted[:0], near[v]...)
-			slices.SortFunc(sorted, func(x, y int) int { return at[x] - at[y] })
+			if len(sorted) > 1 {
+				slices.SortFunc(sorted, func(x, y int) int { return at[x] - at[y] })
+			}
 			for m := (len(sorted) - 1) / 2; len(sorted) > 0 && m <= len(sorted)/2; m++ {
 				w := sorted[m]
-				if a.next[v] != v || at[w] <= last || conflicts[[2]int{w, v}] || conflicts[[2]int{v, w}] {
+				if a.next[v] != v || at[w] <= last ||
+					len(conflicts) > 0 && (conflicts[[2]int{w, v}] || conflicts[[2]int{v, w}]) {
 					continue
 				}
 				a.next[w] = v
@@ -160,13 +163,22 @@ func (a *alignment) compact(layers [][]int) {
 		to    int
 		apart float64
 	}
-	arcs := make([][]arc, count)
-	open := make([]int, count)
+	open, arcCount, total := make([]int, count), make([]int, count), 0
 	for _, layer := range layers {
 		for i := 1; i < len(layer); i++ {
-			from, to := a.root[layer[i-1]], a.root[layer[i]]
-			arcs[from] = append(arcs[from], arc{to, a.apart(layer[i-1], layer[i])})
-			open[to]++
+			arcCount[a.root[layer[i-1]]]++
+			open[a.root[layer[i]]]++
+			total++
+		}
+	}
+	arcs, all := make([][]arc, count), make([]arc, total)
+	for v, n := range arcCount {
+		arcs[v], all = all[:0:n], all[n:]
+	}
+	for _, layer := range layers {
+		for i := 1; i < len(layer); i++ {
+			from := a.root[layer[i-1]]
+			arcs[from] = append(arcs[from], arc{a.root[layer[i]], a.apart(layer[i-1], layer[i])})
 		}
 	}
 	order := make([]int, 0, count)

@@ -1,9 +1,6 @@
 package layout
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // order puts the vertices of each layer into an order with few crossings. It never has more than the order before.
 func (k *sketch) order() {
@@ -12,7 +9,7 @@ func (k *sketch) order() {
 		size += len(k.ups[i])
 	}
 	// Both bounds limit work, not time, so that equal graphs have equal orders on every machine.
-	sweeps := min(24, max(4, 600_000/max(size, 1)))
+	sweeps := min(24, max(4, 250_000/max(size, 1)))
 	best := k.crossings()
 	kept := cloneLayers(k.layers)
 	unchanged := 0
@@ -24,7 +21,9 @@ func (k *sketch) order() {
 		}
 		if count := k.crossings(); count < best {
 			best, unchanged = count, 0
-			kept = cloneLayers(k.layers)
+			for at := range kept {
+				copy(kept[at], k.layers[at])
+			}
 		}
 	}
 	k.layers = kept
@@ -41,24 +40,41 @@ func cloneLayers(layers [][]int) [][]int {
 
 // sweep sorts each layer by the mean place of the neighbours in the layer before, or the one behind.
 func (k *sketch) sweep(forward bool) {
-	key := make([]float64, len(k.vertices))
+	type keyed struct {
+		key    float64
+		vertex int
+	}
+	var sorted []keyed
 	for step := range k.layers {
 		at, near := step, k.ups
 		if !forward {
 			at, near = len(k.layers)-1-step, k.downs
 		}
 		layer := k.layers[at]
+		sorted = sorted[:0]
 		for place, v := range layer {
-			key[v] = float64(place)
+			key := float64(place)
 			if len(near[v]) > 0 {
 				sum := 0
 				for _, w := range near[v] {
 					sum += k.vertices[w].place
 				}
-				key[v] = float64(sum) / float64(len(near[v]))
+				key = float64(sum) / float64(len(near[v]))
 			}
+			sorted = append(sorted, keyed{key, v})
 		}
-		slices.SortStableFunc(layer, func(a, b int) int { return cmp.Compare(key[a], key[b]) })
+		slices.SortFunc(sorted, func(a, b keyed) int {
+			switch {
+			case a.key < b.key:
+				return -1
+			case a.key > b.key:
+				return 1
+			}
+			return k.vertices[a.vertex].place - k.vertices[b.vertex].place
+		})
+		for place := range sorted {
+			layer[place] = sorted[place].vertex
+		}
 		for place, v := range layer {
 			k.vertices[v].place = place
 		}

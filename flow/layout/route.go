@@ -115,8 +115,8 @@ func (r *routing) connect() {
 	r.channels = make([][]int, max(0, len(r.layers)-1))
 	for i := range r.nets {
 		n := &r.nets[i]
-		first, reach := r.vertices[n.from].layer, r.reach(i)
-		n.wires = make([]int, reach)
+		first := r.vertices[n.from].layer
+		n.wires = make([]int, n.reach)
 		for g := range n.wires {
 			n.wires[g] = -1
 		}

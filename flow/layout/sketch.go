@@ -43,6 +43,8 @@ type net struct {
 	from    int
 	edge    Edge
 	targets []target
+	// reach is how many layers the farthest target is behind the source.
+	reach int
 	// bends are its vertices in the layers behind that of from, as far as lines pass through them.
 	bends []int
 	// rail makes lines over more than one layer pass below the drawing, instead of by bends.
@@ -143,35 +145,30 @@ func (k *sketch) bends() {
 	total := 0
 	byLength := make([]int, len(k.nets))
 	for i := range k.nets {
+		n := &k.nets[i]
+		n.reach = 1
+		for _, t := range n.targets {
+			n.reach = max(n.reach, k.vertices[t.vertex].layer-k.vertices[n.from].layer)
+		}
 		byLength[i] = i
-		total += k.reach(i) - 1
+		total += n.reach - 1
 	}
-	slices.SortStableFunc(byLength, func(a, b int) int { return k.reach(b) - k.reach(a) })
+	slices.SortStableFunc(byLength, func(a, b int) int { return k.nets[b].reach - k.nets[a].reach })
 	for _, i := range byLength {
 		if total <= k.maxBends() {
 			break
 		}
 		k.nets[i].rail = true
-		total -= k.reach(i) - 1
+		total -= k.nets[i].reach - 1
 	}
 	for i := range k.nets {
 		n := &k.nets[i]
 		first := k.vertices[n.from].layer + 1
-		for layer := first; !n.rail && layer < first+k.reach(i)-1; layer++ {
+		for layer := first; !n.rail && layer < first+n.reach-1; layer++ {
 			n.bends = append(n.bends, len(k.vertices))
 			k.vertices = append(k.vertices, vertex{layer: layer, item: -1, rank: n.from})
 		}
 	}
-}
-
-// reach is how many layers the farthest target of a net is behind its source.
-func (k *sketch) reach(i int) int {
-	n := &k.nets[i]
-	reach := 1
-	for _, t := range n.targets {
-		reach = max(reach, k.vertices[t.vertex].layer-k.vertices[n.from].layer)
-	}
-	return reach
 }
 
 // left returns the vertex of a net in the layer before that of a target; -1 when it passes below the drawing.
@@ -188,20 +185,41 @@ func (k *sketch) left(n *net, t *target) int {
 
 // neighbours fills ups and downs.
 func (k *sketch) neighbours() {
-	k.ups, k.downs = make([][]int, len(k.vertices)), make([][]int, len(k.vertices))
-	join := func(a, b int) {
+	upCount, downCount := make([]int, len(k.vertices)), make([]int, len(k.vertices))
+	total := 0
+	k.eachStep(func(a, b int) {
+		downCount[a]++
+		upCount[b]++
+		total++
+	})
+	k.ups, k.downs = partition(upCount, total), partition(downCount, total)
+	k.eachStep(func(a, b int) {
 		k.downs[a], k.ups[b] = append(k.downs[a], b), append(k.ups[b], a)
+	})
+}
+
+// partition returns empty slices with room for so many elements, in one array.
+func partition(counts []int, total int) [][]int {
+	all := make([]int, total)
+	parts := make([][]int, len(counts))
+	for i, count := range counts {
+		parts[i], all = all[:0:count], all[count:]
 	}
+	return parts
+}
+
+// eachStep calls f with the ends of each line between two layers.
+func (k *sketch) eachStep(f func(a, b int)) {
 	for i := range k.nets {
 		n := &k.nets[i]
 		from := n.from
 		for _, bend := range n.bends {
-			join(from, bend)
+			f(from, bend)
 			from = bend
 		}
 		for j := range n.targets {
 			if left := k.left(n, &n.targets[j]); left >= 0 {
-				join(left, n.targets[j].vertex)
+				f(left, n.targets[j].vertex)
 			}
 		}
 	}

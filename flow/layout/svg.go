@@ -292,6 +292,8 @@ func (d *drawing) nodeTitle(b *Box, state NodeState) string {
 		name := strings.TrimPrefix(up.From, "/")
 		if name == string(Start) {
 			name = "the input"
+		} else if from := d.byID(up.From); from != nil && from.Kind == Fold {
+			name = from.Name
 		}
 		if label := (Edge{Kind: up.Kind, Case: up.Case}).label(); label != "" {
 			name += " (" + label + ")"

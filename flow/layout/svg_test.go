@@ -26,7 +26,9 @@ func golden(t *testing.T, name, got string) {
 	}
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, string(want), got)
+	if got != string(want) {
+		t.Errorf("%s differs: look at both, and run the test with -update if the new one is right", path)
+	}
 }
 
 // node returns a node that runs an activity after others.
