@@ -11,10 +11,14 @@ import (
 func (k *sketch) align() {
 	conflicts := k.conflicts()
 	var found [4][]float64
+	count := len(k.vertices)
+	a := alignment{
+		sketch: k, root: make([]int, count), next: make([]int, count), at: make([]int, count), open: make([]int, count),
+		arcs: make([][]arc, count),
+	}
 	for i := range found {
-		a := alignment{sketch: k, forward: i%2 == 0, fromTop: i < 2}
-		a.run(conflicts)
-		found[i] = a.place
+		a.forward, a.fromTop = i%2 == 0, i < 2
+		found[i] = a.run(conflicts)
 	}
 	k.balance(found)
 }
@@ -98,38 +102,47 @@ func (k *sketch) conflicts() map[[2]int]bool {
 type alignment struct {
 	*sketch
 	forward, fromTop bool
-	root, next       []int
-	place            []float64
+	// root and next are the first vertex and the next one in the block of each vertex; at are the places in the layers as
+	// this alignment sees them.
+	root, next, at []int
+	open           []int // how many blocks before one have no place yet
+	arcs           [][]arc
+	allArcs        []arc
 }
 
-func (a *alignment) run(conflicts map[[2]int]bool) {
+// arc leads from a block to one behind it in a layer.
+type arc struct {
+	to    int
+	apart float64
+}
+
+func (a *alignment) run(conflicts map[[2]int]bool) []float64 {
 	layers := cloneLayers(a.layers)
 	near := a.ups
 	if !a.forward {
 		slices.Reverse(layers)
 		near = a.downs
 	}
-	at := make([]int, len(a.vertices)) // places in the layers as this alignment sees them
 	for _, layer := range layers {
 		if !a.fromTop {
 			slices.Reverse(layer)
 		}
 		for i, v := range layer {
-			at[v] = i
+			a.at[v] = i
 		}
 	}
-	a.chain(layers, near, at, conflicts)
-	a.compact(layers)
+	a.chain(layers, near, conflicts)
+	place := a.compact(layers)
 	if !a.fromTop {
-		for v := range a.place {
-			a.place[v] = -a.place[v]
+		for v := range place {
+			place[v] = -place[v]
 		}
 	}
+	return place
 }
 
 // chain aligns each vertex with a median neighbour, if no other line crosses that.
-func (a *alignment) chain(layers [][]int, near [][]int, at []int, conflicts map[[2]int]bool) {
-	a.root, a.next = make([]int, len(a.vertices)), make([]int, len(a.vertices))
+func (a *alignment) chain(layers [][]int, near [][]int, conflicts map[[2]int]bool) {
 	for v := range a.vertices {
 		a.root[v], a.next[v] = v, v
 	}
@@ -139,74 +152,79 @@ func (a *alignment) chain(layers [][]int, near [][]int, at []int, conflicts map[
 		for _, v := range layer {
 			sorted = append(sorted[:0], near[v]...)
 			if len(sorted) > 1 {
-				slices.SortFunc(sorted, func(x, y int) int { return at[x] - at[y] })
+				slices.SortFunc(sorted, func(x, y int) int { return a.at[x] - a.at[y] })
 			}
 			for m := (len(sorted) - 1) / 2; len(sorted) > 0 && m <= len(sorted)/2; m++ {
 				w := sorted[m]
-				if a.next[v] != v || at[w] <= last ||
+				if a.next[v] != v || a.at[w] <= last ||
 					len(conflicts) > 0 && (conflicts[[2]int{w, v}] || conflicts[[2]int{v, w}]) {
 					continue
 				}
 				a.next[w] = v
 				a.root[v] = a.root[w]
 				a.next[v] = a.root[v]
-				last = at[w]
+				last = a.at[w]
 			}
 		}
 	}
 }
 
 // compact gives each block the least place that keeps its distances, then moves it towards those behind it.
-func (a *alignment) compact(layers [][]int) {
+func (a *alignment) compact(layers [][]int) []float64 {
+	a.connect(layers)
 	count := len(a.vertices)
-	type arc struct {
-		to    int
-		apart float64
-	}
-	open, arcCount, total := make([]int, count), make([]int, count), 0
-	for _, layer := range layers {
-		for i := 1; i < len(layer); i++ {
-			arcCount[a.root[layer[i-1]]]++
-			open[a.root[layer[i]]]++
-			total++
-		}
-	}
-	arcs, all := make([][]arc, count), make([]arc, total)
-	for v, n := range arcCount {
-		arcs[v], all = all[:0:n], all[n:]
-	}
-	for _, layer := range layers {
-		for i := 1; i < len(layer); i++ {
-			from := a.root[layer[i-1]]
-			arcs[from] = append(arcs[from], arc{a.root[layer[i]], a.apart(layer[i-1], layer[i])})
-		}
-	}
 	order := make([]int, 0, count)
 	for v := range a.vertices {
-		if a.root[v] == v && open[v] == 0 {
+		if a.root[v] == v && a.open[v] == 0 {
 			order = append(order, v)
 		}
 	}
 	place := make([]float64, count)
 	for i := 0; i < len(order); i++ {
-		for _, e := range arcs[order[i]] {
+		for _, e := range a.arcs[order[i]] {
 			place[e.to] = max(place[e.to], place[order[i]]+e.apart)
-			if open[e.to]--; open[e.to] == 0 {
+			if a.open[e.to]--; a.open[e.to] == 0 {
 				order = append(order, e.to)
 			}
 		}
 	}
 	for _, v := range slices.Backward(order) {
 		most := math.Inf(1)
-		for _, e := range arcs[v] {
+		for _, e := range a.arcs[v] {
 			most = min(most, place[e.to]-e.apart)
 		}
 		if !math.IsInf(most, 1) {
 			place[v] = max(place[v], most)
 		}
 	}
-	a.place = make([]float64, count)
 	for v := range a.vertices {
-		a.place[v] = place[a.root[v]]
+		place[v] = place[a.root[v]]
+	}
+	return place
+}
+
+// connect fills arcs and open.
+func (a *alignment) connect(layers [][]int) {
+	clear(a.open)
+	counts, total := make([]int, len(a.vertices)), 0
+	for _, layer := range layers {
+		for i := 1; i < len(layer); i++ {
+			counts[a.root[layer[i-1]]]++
+			a.open[a.root[layer[i]]]++
+			total++
+		}
+	}
+	if len(a.allArcs) < total {
+		a.allArcs = make([]arc, total)
+	}
+	rest := a.allArcs
+	for v, n := range counts {
+		a.arcs[v], rest = rest[:0:n], rest[n:]
+	}
+	for _, layer := range layers {
+		for i := 1; i < len(layer); i++ {
+			from := a.root[layer[i-1]]
+			a.arcs[from] = append(a.arcs[from], arc{a.root[layer[i]], a.apart(layer[i-1], layer[i])})
+		}
 	}
 }

@@ -4,7 +4,11 @@ import "math"
 
 // placed returns what the routing has found.
 func (r *routing) placed() *placed {
-	p := &placed{}
+	count := 0
+	for i := range r.level.items {
+		count += len(r.level.items[i].ups)
+	}
+	p := &placed{boxes: make([]Box, 0, len(r.level.items)), lines: make([]Line, 0, count)}
 	for layer, vertices := range r.layers {
 		for _, v := range vertices {
 			if !r.bend(v) {

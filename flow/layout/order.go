@@ -9,7 +9,7 @@ func (k *sketch) order() {
 		size += len(k.ups[i])
 	}
 	// Both bounds limit work, not time, so that equal graphs have equal orders on every machine.
-	sweeps := min(24, max(4, 250_000/max(size, 1)))
+	sweeps := min(24, max(4, 150_000/max(size, 1)))
 	best := k.crossings()
 	kept := cloneLayers(k.layers)
 	unchanged := 0

@@ -113,6 +113,7 @@ func slot(i, count, slots, straight int) float64 {
 // connect makes the wires of all nets.
 func (r *routing) connect() {
 	r.channels = make([][]int, max(0, len(r.layers)-1))
+	r.wires = make([]wire, 0, len(r.vertices))
 	for i := range r.nets {
 		n := &r.nets[i]
 		first := r.vertices[n.from].layer

@@ -138,7 +138,7 @@ func (k *sketch) connect() {
 
 // maxBends bounds the vertices for long lines: beyond it the longest ones pass below the drawing. The bound keeps the
 // time of the layout within that of its nodes and edges.
-func (k *sketch) maxBends() int { return 20_000 + 2*len(k.level.items) }
+func (k *sketch) maxBends() int { return 4_000 + 4*len(k.level.items) }
 
 // bends adds the vertices where lines pass through layers.
 func (k *sketch) bends() {
@@ -161,13 +161,17 @@ func (k *sketch) bends() {
 		k.nets[i].rail = true
 		total -= k.nets[i].reach - 1
 	}
+	k.vertices = slices.Grow(k.vertices, total)
+	bends := make([]int, 0, total)
 	for i := range k.nets {
 		n := &k.nets[i]
+		from := len(bends)
 		first := k.vertices[n.from].layer + 1
 		for layer := first; !n.rail && layer < first+n.reach-1; layer++ {
-			n.bends = append(n.bends, len(k.vertices))
+			bends = append(bends, len(k.vertices))
 			k.vertices = append(k.vertices, vertex{layer: layer, item: -1, rank: n.from})
 		}
+		n.bends = bends[from:len(bends):len(bends)]
 	}
 }
 
