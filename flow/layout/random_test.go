@@ -76,7 +76,9 @@ func requireSound(t testing.TB, l *layout.Layout) {
 	for _, ids := range siblings {
 		for i, id := range ids {
 			for _, other := range ids[:i] {
-				require.True(t, places[id].apart(places[other], 24), "%s and %s: %v, %v", id, other, places[id], places[other])
+				if !places[id].apart(places[other], 24) {
+					t.Fatalf("%s and %s: %v, %v", id, other, places[id], places[other])
+				}
 			}
 		}
 	}
@@ -115,7 +117,9 @@ func requireLine(t testing.TB, l *layout.Layout, e layout.Line, places map[strin
 				if id == e.From || id == e.To || len(l.Groups) > 0 {
 					continue
 				}
-				require.True(t, part.apart(places[id], 1), "the line from %s to %s passes under %s", e.From, e.To, id)
+				if !part.apart(places[id], 1) {
+					t.Fatalf("the line from %s to %s passes under %s", e.From, e.To, id)
+				}
 			}
 		}
 	}
