@@ -97,8 +97,8 @@ func (d *Definition[In, Out]) DOT() string { return d.view().DOT() }
 // for each node, for readers who do not see it. Equal flows give equal text.
 func (d *Definition[In, Out]) SVG(opts ...layout.Option) string { return d.view().SVG(nil, opts...) }
 
-// Layout returns where the parts of the drawing that SVG returns are. It is nil only for a definition that Build did not
-// return.
+// Layout returns where the parts of the drawing are. It is nil only for a definition that Build did not return. Unlike
+// SVG, it has nodes of the same width unless layout.FitText is given.
 func (d *Definition[In, Out]) Layout(opts ...layout.Option) *layout.Layout {
 	l, err := d.view().Layout(opts...)
 	if err != nil {

@@ -102,8 +102,8 @@ func (k *sketch) conflicts() map[[2]int]bool {
 type alignment struct {
 	*sketch
 	forward, fromTop bool
-	// root and next are the first vertex and the next one in the block of each vertex; at are the places in the layers as
-	// this alignment sees them.
+	// root and next are the first vertex and the next one in the block of each vertex; at are the places in the layers
+	// as this alignment sees them.
 	root, next, at []int
 	open           []int // how many blocks before one have no place yet
 	arcs           [][]arc

@@ -5,8 +5,10 @@ const line = `fill="none" stroke="currentColor" stroke-width="1.5" stroke-lineca
 
 // kindIcons are the icons of kinds of nodes, 16 by 16 pixels.
 var kindIcons = map[Kind]string{
-	Activity:  `<rect x="2" y="2" width="12" height="12" rx="3" ` + line + `/><path d="M6.5 5.3v5.4L10.8 8z" fill="currentColor"/>`,
-	Waitpoint: `<circle cx="8" cy="5" r="3" fill="currentColor"/><path d="M2.5 14c0-3 2.4-4.7 5.5-4.7s5.5 1.7 5.5 4.7z" fill="currentColor"/>`,
+	Activity: `<rect x="2" y="2" width="12" height="12" rx="3" ` + line + `/>` +
+		`<path d="M6.5 5.3v5.4L10.8 8z" fill="currentColor"/>`,
+	Waitpoint: `<circle cx="8" cy="5" r="3" fill="currentColor"/>` +
+		`<path d="M2.5 14c0-3 2.4-4.7 5.5-4.7s5.5 1.7 5.5 4.7z" fill="currentColor"/>`,
 	Timer:     `<circle cx="8" cy="8" r="6" ` + line + `/><path d="M8 4.6V8l2.4 1.6" ` + line + `/>`,
 	Condition: `<path d="M8 1.8L14.2 8 8 14.2 1.8 8z" ` + line + `/>`,
 	Map:       `<path d="M2.5 3.5h11M2.5 8h11M2.5 12.5h11" ` + line + `/>`,
@@ -54,6 +56,6 @@ var stateLooks = map[State]stateLook{
 
 // attention are the states, those first that need it most: a fold has the first one that a member has.
 var attention = []State{
-	WaitingForPerson, NoWorker, Blocked, Paused, Retrying, Delayed, Running, Queued, NotStarted, Failed, Expired, Cancelled,
-	Succeeded, Skipped,
+	WaitingForPerson, NoWorker, Blocked, Paused, Retrying, Delayed, Running, Queued, NotStarted,
+	Failed, Expired, Cancelled, Succeeded, Skipped,
 }

@@ -82,8 +82,8 @@ type Line struct {
 	Data bool     `json:"data,omitempty"`
 	// Count is how many edges the line stands for, between folds; at least 1.
 	Count int `json:"count"`
-	// Points are the ends and corners of the line, at least two: from the border of From to the border of To. Successive
-	// points differ in one coordinate.
+	// Points are the ends and corners of the line, at least two: from the border of From to the border of To.
+	// Successive points differ in one coordinate.
 	Points []Point `json:"points"`
 	// Label is the text at the end of the line: the case, or the outcome if that is not success. Lines to one node with
 	// the same label have it once. LabelAt is the middle of the text; nil without a label.
@@ -111,8 +111,8 @@ type settings struct {
 // DefaultFoldBeyond is how many nodes that are alike are drawn one by one.
 const DefaultFoldBeyond = 12
 
-// NodeWidth and NodeHeight are the size of nodes in pixels, unless FitText sets another width. Nodes with more than three
-// labelled edges are higher.
+// NodeWidth and NodeHeight are the size of nodes in pixels, unless FitText sets another width. Nodes with more than
+// three labelled edges are higher.
 const (
 	NodeWidth  = 134.0
 	NodeHeight = 46.0

@@ -219,3 +219,33 @@ func TestTextsAreEscaped(t *testing.T) {
 	require.NotContains(t, svg, "<script")
 	require.NotContains(t, strings.ToLower(svg), "<b>")
 }
+
+// Lines that are too long for bends pass below all nodes.
+func TestLinesBelowTheDrawing(t *testing.T) {
+	t.Parallel()
+	g := layout.Graph{Name: "long"}
+	for i := range 300 {
+		n := layout.Node{Name: fmt.Sprint(i), Kind: layout.Activity}
+		for _, up := range []int{i - 1, i - 90, i - 150} {
+			if up >= 0 {
+				n.Upstreams = append(n.Upstreams, layout.Edge{Node: fmt.Sprint(up), Kind: layout.OnSuccess})
+			}
+		}
+		g.Nodes = append(g.Nodes, n)
+	}
+	for _, opts := range [][]layout.Option{nil, {layout.TopDown()}} {
+		l := lay(t, g, opts...)
+		requireSound(t, l)
+		lowest := 0.0
+		for _, b := range l.Nodes {
+			lowest = max(lowest, b.Y+b.H)
+		}
+		below := 0
+		for _, e := range l.Edges {
+			if e.Points[len(e.Points)/2].Y > lowest {
+				below++
+			}
+		}
+		require.Equal(t, l.Direction == layout.Right, below > 50)
+	}
+}

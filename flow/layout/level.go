@@ -65,12 +65,14 @@ func checkNames(g *Graph) (map[string]int, error) {
 			return nil, fmt.Errorf("%w: flow %q has two nodes %q", ErrGraph, g.Name, name)
 		}
 		if name == "" || strings.Contains(name, "/") {
-			return nil, fmt.Errorf("%w: flow %q has a node with the name %q, which is empty or has a /", ErrGraph, g.Name, name)
+			return nil, fmt.Errorf("%w: flow %q has a node with the name %q, which is empty or has a /", ErrGraph,
+				g.Name, name)
 		}
 		index[name] = i
 	}
 	if _, known := index[g.Return]; g.Return != "" && !known {
-		return nil, fmt.Errorf("%w: flow %q returns the result of node %q, which it does not have", ErrGraph, g.Name, g.Return)
+		return nil, fmt.Errorf("%w: flow %q returns the result of node %q, which it does not have", ErrGraph,
+			g.Name, g.Return)
 	}
 	return index, nil
 }
@@ -84,8 +86,8 @@ func checkEdges(g *Graph, index map[string]int) ([]int, error) {
 		for _, up := range g.Nodes[i].Upstreams {
 			from, known := index[up.Node]
 			if !known {
-				return nil, fmt.Errorf("%w: node %q depends on %q, which flow %q does not have", ErrGraph, g.Nodes[i].Name,
-					up.Node, g.Name)
+				return nil, fmt.Errorf("%w: node %q depends on %q, which flow %q does not have", ErrGraph,
+					g.Nodes[i].Name, up.Node, g.Name)
 			}
 			downs[from] = append(downs[from], i)
 			open[i]++
@@ -103,7 +105,8 @@ func checkEdges(g *Graph, index map[string]int) ([]int, error) {
 	}
 	for i := range open {
 		if open[i] > 0 {
-			return nil, fmt.Errorf("%w: node %q of flow %q is in a cycle or behind one", ErrGraph, g.Nodes[i].Name, g.Name)
+			return nil, fmt.Errorf("%w: node %q of flow %q is in a cycle or behind one", ErrGraph, g.Nodes[i].Name,
+				g.Name)
 		}
 	}
 	return order, nil

@@ -82,7 +82,7 @@ func newSketch(l *level, across func(*Box) float64) *sketch {
 	for _, layer := range k.layers {
 		slices.SortStableFunc(layer, func(a, b int) int { return k.vertices[a].rank - k.vertices[b].rank })
 	}
-	k.neighbours()
+	k.connectLayers()
 	k.number()
 	return k
 }
@@ -187,8 +187,8 @@ func (k *sketch) left(n *net, t *target) int {
 	return n.bends[length-2]
 }
 
-// neighbours fills ups and downs.
-func (k *sketch) neighbours() {
+// connectLayers fills ups and downs.
+func (k *sketch) connectLayers() {
 	upCount, downCount := make([]int, len(k.vertices)), make([]int, len(k.vertices))
 	total := 0
 	k.eachStep(func(a, b int) {

@@ -12,7 +12,10 @@ import (
 // States and kinds differ in their icons, outlines and words, not in colour alone. Colours follow the colour scheme of
 // the page or the reader. Each node has a title with its name, what it is, its state, and what it comes after.
 func (l *Layout) SVG(states map[string]NodeState) string {
-	d := drawing{Layout: l, states: states, inRun: states != nil, ups: make(map[string][]*Line), known: map[string]bool{"": true}}
+	d := drawing{
+		Layout: l, states: states, inRun: states != nil,
+		ups: make(map[string][]*Line), known: map[string]bool{"": true},
+	}
 	for id := range states {
 		at := strings.LastIndexByte(id, '/')
 		d.known[id[:max(at, 0)]] = true
@@ -96,7 +99,8 @@ func (d *drawing) state(b *Box) NodeState {
 		counts[s]++
 	}
 	s := NodeState{Progress: Progress{
-		Succeeded: counts[Succeeded], Failed: counts[Failed] + counts[Expired], Running: counts[Running], Total: b.Count,
+		Succeeded: counts[Succeeded], Failed: counts[Failed] + counts[Expired], Running: counts[Running],
+		Total: b.Count,
 	}}
 	ended := 0
 	for _, state := range slices.Backward(attention) {
@@ -132,8 +136,8 @@ func (d *drawing) box(b *Box) {
 	case Condition:
 		const cut = 10
 		d.printf(`<path class="box" d="M%s %sH%sL%s %sV%sL%s %sH%sL%s %sV%sz"/>`,
-			px(b.X+cut), px(b.Y), px(b.X+b.W-cut), px(b.X+b.W), px(b.Y+cut), px(b.Y+b.H-cut), px(b.X+b.W-cut), px(b.Y+b.H),
-			px(b.X+cut), px(b.X), px(b.Y+b.H-cut), px(b.Y+cut))
+			px(b.X+cut), px(b.Y), px(b.X+b.W-cut), px(b.X+b.W), px(b.Y+cut), px(b.Y+b.H-cut), px(b.X+b.W-cut),
+			px(b.Y+b.H), px(b.X+cut), px(b.X), px(b.Y+b.H-cut), px(b.Y+cut))
 	case Waitpoint, Timer:
 		d.printf(`<rect class="box" x="%s" y="%s" width="%s" height="%s" rx="15"/>`, px(b.X), px(b.Y), px(b.W), px(b.H))
 	default:
@@ -141,54 +145,70 @@ func (d *drawing) box(b *Box) {
 	}
 }
 
+// look is how a node is drawn: the class of the whole, the icon with the class of its colour, and the line below the
+// name.
+type look struct {
+	class, icon, hue, text string
+	state                  NodeState
+}
+
+// look returns how a node is drawn, without a state or with one.
+func (d *drawing) look(b *Box) look {
+	l := look{class: "node", icon: kindIcons[b.Kind], hue: "kind", text: b.Text}
+	if b.Kind == Fold {
+		l.text = plural(b.Count, "node") + ": " + b.Text
+	}
+	if !d.hasState(b.Group) {
+		return l
+	}
+	l.state = d.state(b)
+	s := stateLooks[l.state.State]
+	l.icon, l.hue = s.icon, s.hue
+	switch {
+	case s.open:
+		l.class += " open " + s.hue
+	case l.state.State == NotStarted || l.state.State == Queued:
+		l.class += " none"
+	case l.state.State == Skipped:
+		l.class += " off"
+	}
+	switch {
+	case l.state.Text != "":
+		l.text = l.state.Text
+	case l.state.State != NotStarted:
+		l.text = s.word
+	}
+	return l
+}
+
+// hasState reports whether the nodes in a group have states.
+func (d *drawing) hasState(group string) bool { return d.inRun && d.known[group] }
+
 func (d *drawing) node(b *Box) {
 	if b.Kind == Start || b.Kind == End {
 		d.mark(b)
 		return
 	}
-	text := b.Text
-	if b.Kind == Fold {
-		text = plural(b.Count, "node") + ": " + b.Text
-	}
-	class, icon, hue := "node", kindIcons[b.Kind], "kind"
-	var state NodeState
-	inRun := d.inRun && d.known[b.Group]
-	if inRun {
-		state = d.state(b)
-		look := stateLooks[state.State]
-		icon, hue = look.icon, look.hue
-		switch {
-		case look.open:
-			class += " open " + hue
-		case state.State == NotStarted || state.State == Queued:
-			class += " none"
-		case state.State == Skipped:
-			class += " off"
-		}
-		if state.Text != "" {
-			text = state.Text
-		} else if state.State != NotStarted {
-			text = look.word
-		}
-	}
-	d.printf(`<g class="%s" role="img"><title>%s</title>`, class, escapeXML(d.nodeTitle(b, state)))
+	l := d.look(b)
+	d.printf(`<g class="%s" role="img"><title>%s</title>`, l.class, escapeXML(d.nodeTitle(b, l.state)))
 	d.box(b)
 	middle := b.Y + b.H/2
-	if state.Progress.Total > 0 {
-		d.ring(b.X+17, middle, state.Progress)
+	if l.state.Progress.Total > 0 {
+		d.ring(b.X+17, middle, l.state.Progress)
 	} else {
-		d.printf(`<g class="%s" transform="translate(%s %s)">%s</g>`, hue, px(b.X+9), px(middle-8), icon)
+		d.printf(`<g class="%s" transform="translate(%s %s)">%s</g>`, l.hue, px(b.X+9), px(middle-8), l.icon)
 	}
 	room := b.W - textLeft - textRight
-	if inRun && b.Kind != Activity {
+	nameRoom := room
+	if d.hasState(b.Group) && b.Kind != Activity {
 		d.printf(`<g class="kind" transform="translate(%s %s) scale(.75)">%s</g>`, px(b.X+b.W-17), px(b.Y+6),
 			kindIcons[b.Kind])
-		room -= 10
+		nameRoom -= 10
 	}
 	d.printf(`<text class="name" x="%s" y="%s">%s</text>`, px(b.X+textLeft), px(middle-3),
-		escapeXML(cutMiddle(b.Name, int(room/nameCharacter))))
+		escapeXML(cutMiddle(b.Name, int(nameRoom/nameCharacter))))
 	d.printf(`<text x="%s" y="%s">%s</text>`, px(b.X+textLeft), px(middle+12),
-		escapeXML(cutEnd(text, int((b.W-textLeft-textRight)/textCharacter))))
+		escapeXML(cutEnd(l.text, int(room/textCharacter))))
 	d.tag(b.X+10, b.Y, b.tag())
 	d.b.WriteString("</g>\n")
 }
@@ -210,58 +230,15 @@ func (d *drawing) tag(x, y float64, text string) {
 	d.printf(`<text class="tagged" x="%s" y="%s">%s</text>`, px(x+width/2), px(y+.5), escapeXML(text))
 }
 
-// ring draws how far the executions of a node are.
-func (d *drawing) ring(x, y float64, p Progress) {
-	const around = 44.0 // the circumference
-	d.printf(`<circle class="track" cx="%s" cy="%s" r="7"/>`, px(x), px(y))
-	at := 0.0
-	for _, part := range []struct {
-		hue   string
-		count int
-	}{{"ok", p.Succeeded}, {"bad", p.Failed}, {"run", p.Running}} {
-		if part.count == 0 {
-			continue
-		}
-		share := around * float64(part.count) / float64(p.Total)
-		d.printf(`<circle class="share %s" cx="%s" cy="%s" r="7" stroke-dasharray="%s %s" stroke-dashoffset="%s" `+
-			`transform="rotate(-90 %s %s)"/>`, part.hue, px(x), px(y), px(share), px(around), px(-at), px(x), px(y))
-		at += share
-	}
-}
-
-// mark draws the mark of the input or of the result.
-func (d *drawing) mark(b *Box) {
-	x, y := px(b.X+b.W/2), px(b.Y+b.H/2)
-	title := b.Name
-	if b.Text != "" {
-		title += ": " + b.Text
-	}
-	d.printf(`<g role="img"><title>%s</title>`, escapeXML(title))
-	if b.Kind == Start {
-		d.printf(`<circle class="mark" cx="%s" cy="%s" r="4.5"/></g>`+"\n", x, y)
-		return
-	}
-	d.printf(`<circle class="ring" cx="%s" cy="%s" r="5"/><circle class="mark" cx="%s" cy="%s" r="2"/></g>`+"\n", x, y, x, y)
-}
-
 // group draws an open node.
 func (d *drawing) group(g *Group) {
-	b := &Box{ID: g.ID, Name: g.Name, Kind: g.Kind, Text: g.Text, Join: g.Join}
-	icon, hue, text := kindIcons[g.Kind], "kind", g.Text
-	var state NodeState
-	if d.inRun && d.known[g.Group] {
-		state = d.state(b)
-		look := stateLooks[state.State]
-		icon, hue = look.icon, look.hue
-		if text = look.word; state.Text != "" {
-			text = state.Text
-		}
-	}
-	d.printf(`<g role="img"><title>%s</title>`, escapeXML(d.nodeTitle(b, state)))
+	b := &Box{ID: g.ID, Name: g.Name, Kind: g.Kind, Text: g.Text, Join: g.Join, Group: g.Group}
+	l := d.look(b)
+	d.printf(`<g role="img"><title>%s</title>`, escapeXML(d.nodeTitle(b, l.state)))
 	d.printf(`<rect class="group" x="%s" y="%s" width="%s" height="%s" rx="10"/>`, px(g.X), px(g.Y), px(g.W), px(g.H))
-	d.printf(`<g class="%s" transform="translate(%s %s)">%s</g>`, hue, px(g.X+12), px(g.Y+9), icon)
+	d.printf(`<g class="%s" transform="translate(%s %s)">%s</g>`, l.hue, px(g.X+12), px(g.Y+9), l.icon)
 	d.printf(`<text x="%s" y="%s"><tspan class="name">%s</tspan>  %s</text>`, px(g.X+36), px(g.Y+21),
-		escapeXML(g.Name), escapeXML(cutEnd(text, int((g.W-60)/textCharacter)-len(g.Name))))
+		escapeXML(g.Name), escapeXML(cutEnd(l.text, int((g.W-60)/textCharacter)-len(g.Name))))
 	d.tag(g.X+10, g.Y, g.Join)
 	d.b.WriteString("</g>\n")
 }
@@ -275,7 +252,7 @@ func (d *drawing) nodeTitle(b *Box, state NodeState) string {
 	if b.Kind == Fold {
 		parts = []string{b.Name, plural(b.Count, "node") + " that are alike"}
 	}
-	if b.Text != "" {
+	if b.Text != "" && b.Text != parts[1] {
 		parts = append(parts, b.Text)
 	}
 	if state.State != "" {
@@ -291,8 +268,9 @@ func (d *drawing) nodeTitle(b *Box, state NodeState) string {
 	for _, up := range d.ups[b.ID] {
 		name := strings.TrimPrefix(up.From, "/")
 		if name == string(Start) {
-			name = "the input"
-		} else if from := d.byID(up.From); from != nil && from.Kind == Fold {
+			continue
+		}
+		if from := d.byID(up.From); from != nil && from.Kind == Fold {
 			name = from.Name
 		}
 		if label := (Edge{Kind: up.Kind, Case: up.Case}).label(); label != "" {

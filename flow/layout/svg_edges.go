@@ -18,7 +18,8 @@ func (d *drawing) edges() {
 // phase is the class of a line by the states of its ends: one that is not taken, one that has not come yet, or any
 // other.
 func (d *drawing) phase(l *Line) string {
-	if group := l.From[:max(strings.LastIndexByte(strings.TrimSuffix(l.From, foldSuffix), '/'), 0)]; !d.inRun || !d.known[group] {
+	group := l.From[:max(strings.LastIndexByte(strings.TrimSuffix(l.From, foldSuffix), '/'), 0)]
+	if !d.hasState(group) {
 		return ""
 	}
 	from, to := d.stateOf(l.From), d.stateOf(l.To)
@@ -93,8 +94,8 @@ func rounded(points []Point) string {
 		before, corner, behind := points[i-1], points[i], points[i+1]
 		r := min(cornerRadius, distance(before, corner)/2, distance(corner, behind)/2)
 		from, to := towards(corner, before, r), towards(corner, behind, r)
-		b.WriteString("L" + px(from.X) + " " + px(from.Y) + "Q" + px(corner.X) + " " + px(corner.Y) + " " + px(to.X) + " " +
-			px(to.Y))
+		b.WriteString("L" + px(from.X) + " " + px(from.Y) + "Q" + px(corner.X) + " " + px(corner.Y))
+		b.WriteString(" " + px(to.X) + " " + px(to.Y))
 	}
 	last := points[len(points)-1]
 	b.WriteString("L" + px(last.X) + " " + px(last.Y))
