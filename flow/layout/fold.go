@@ -51,54 +51,74 @@ func (s *settings) opens(g *Graph, prefix string, set []int) bool {
 // nodes are alike if both numbers are the same. Nodes with the same number have the same longest path before them, so
 // edges between sets of nodes that are alike make no cycle.
 func alike(g *Graph, index map[string]int, order []int) (before, behind []int) {
-	type half struct {
-		node int
-		edge *Edge
-	}
-	downs := make([][]half, len(g.Nodes))
+	c := newClasses()
+	downs := make([][]edgeEnd, len(g.Nodes))
 	before, behind = make([]int, len(g.Nodes)), make([]int, len(g.Nodes))
-	var text []byte
-	var parts []string
-	number := func(known map[string]int, n *Node, count int, part func(int) (int, *Edge)) int {
-		text = append(text[:0], n.Kind...)
-		text = append(append(append(append(text, 0), n.Text...), 0), n.Join...)
-		text = append(text, 0, flag(n.Finally), flag(n.Name == g.Return))
-		parts = parts[:0]
-		for i := range count {
-			class, e := part(i)
-			p := binary.AppendUvarint(nil, uint64(class))
-			p = append(append(append(p, flag(e.Data)), e.Kind...), 0)
-			parts = append(parts, string(append(p, e.Case...)))
-		}
-		slices.Sort(parts)
-		for _, p := range parts {
-			text = append(binary.AppendUvarint(text, uint64(len(p))), p...)
-		}
-		id, there := known[string(text)]
-		if !there {
-			id = len(known)
-			known[string(text)] = id
-		}
-		return id
-	}
-	known := make(map[string]int)
+	var ends []uint64
 	for _, i := range order {
 		n := &g.Nodes[i]
-		before[i] = number(known, n, len(n.Upstreams), func(k int) (int, *Edge) {
-			return before[index[n.Upstreams[k].Node]], &n.Upstreams[k]
-		})
+		ends = ends[:0]
 		for k := range n.Upstreams {
-			up := index[n.Upstreams[k].Node]
-			downs[up] = append(downs[up], half{i, &n.Upstreams[k]})
+			up, kind := index[n.Upstreams[k].Node], c.edge(&n.Upstreams[k])
+			ends = append(ends, uint64(before[up])<<32|kind)
+			downs[up] = append(downs[up], edgeEnd{i, kind})
 		}
+		before[i] = c.number(n, n.Name == g.Return, ends)
 	}
-	clear(known)
+	clear(c.known)
 	for _, i := range slices.Backward(order) {
-		behind[i] = number(known, &g.Nodes[i], len(downs[i]), func(k int) (int, *Edge) {
-			return behind[downs[i][k].node], downs[i][k].edge
-		})
+		ends = ends[:0]
+		for _, down := range downs[i] {
+			ends = append(ends, uint64(behind[down.node])<<32|down.kind)
+		}
+		behind[i] = c.number(&g.Nodes[i], g.Nodes[i].Name == g.Return, ends)
 	}
 	return before, behind
+}
+
+// edgeEnd is the end of an edge of a kind, as classes numbers it.
+type edgeEnd struct {
+	node int
+	kind uint64
+}
+
+// classes numbers what is equal alike.
+type classes struct {
+	known map[string]int
+	edges map[Edge]uint64
+	text  []byte
+}
+
+func newClasses() *classes {
+	return &classes{known: make(map[string]int), edges: make(map[Edge]uint64)}
+}
+
+// edge returns the number of the kind of an edge.
+func (c *classes) edge(e *Edge) uint64 {
+	key := Edge{Kind: e.Kind, Case: e.Case, Data: e.Data}
+	id, there := c.edges[key]
+	if !there {
+		id = uint64(len(c.edges))
+		c.edges[key] = id
+	}
+	return id
+}
+
+// number returns the number of nodes that are the same, with these ends of their edges on one side.
+func (c *classes) number(n *Node, returned bool, ends []uint64) int {
+	c.text = append(c.text[:0], n.Kind...)
+	c.text = append(append(append(append(c.text, 0), n.Text...), 0), n.Join...)
+	c.text = append(c.text, 0, flag(n.Finally), flag(returned))
+	slices.Sort(ends)
+	for _, end := range ends {
+		c.text = binary.LittleEndian.AppendUint64(c.text, end)
+	}
+	id, there := c.known[string(c.text)]
+	if !there {
+		id = len(c.known)
+		c.known[string(c.text)] = id
+	}
+	return id
 }
 
 func flag(b bool) byte {

@@ -143,27 +143,34 @@ func (s *settings) item(g *Graph, prefix string, i int, folds folds, depth int) 
 	return it, nil
 }
 
-// connect adds the edges between items. Those between the same items for the same outcome are one link.
+// connect adds the edges between items. Those between a fold and another item for the same outcome are one link.
 func (l *level) connect(g *Graph, index map[string]int, itemOf []int) {
-	type key struct {
-		from, to int
-		kind     EdgeKind
-		name     string
-	}
-	known := make(map[key]int)
+	type pair struct{ from, to int }
+	known := make(map[pair][]int) // the links of pairs with a fold, which has many equal ones
 	for i := range g.Nodes {
 		to := itemOf[i]
+		target := &l.items[to]
+		if target.ups == nil {
+			target.ups = make([]link, 0, len(g.Nodes[i].Upstreams))
+		}
 		for _, up := range g.Nodes[i].Upstreams {
-			k := key{itemOf[index[up.Node]], to, up.Kind, up.Case}
-			at, there := known[k]
-			if !there {
-				at = len(l.items[to].ups)
-				known[k] = at
-				l.items[to].ups = append(l.items[to].ups, link{from: k.from, edge: Edge{Kind: up.Kind, Case: up.Case}})
+			p := pair{itemOf[index[up.Node]], to}
+			folded := target.box.Kind == Fold || l.items[p.from].box.Kind == Fold
+			at := -1
+			for _, k := range known[p] {
+				if e := target.ups[k].edge; e.Kind == up.Kind && e.Case == up.Case {
+					at = k
+				}
 			}
-			to := &l.items[to].ups[at]
-			to.count++
-			to.edge.Data = to.edge.Data || up.Data
+			if at < 0 {
+				at = len(target.ups)
+				target.ups = append(target.ups, link{from: p.from, edge: Edge{Kind: up.Kind, Case: up.Case}})
+				if folded {
+					known[p] = append(known[p], at)
+				}
+			}
+			target.ups[at].count++
+			target.ups[at].edge.Data = target.ups[at].edge.Data || up.Data
 		}
 	}
 }

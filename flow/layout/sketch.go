@@ -116,19 +116,18 @@ func (l *level) layers() []int {
 
 // connect makes the nets.
 func (k *sketch) connect() {
-	type key struct {
-		from int
-		kind EdgeKind
-		name string
-	}
-	known := make(map[key]int)
+	netsOf := make([][]int, len(k.level.items)) // by their source
 	for to := range k.level.items {
 		for i, up := range k.level.items[to].ups {
-			id := key{up.from, up.edge.Kind, up.edge.Case}
-			at, there := known[id]
-			if !there {
+			at := -1
+			for _, n := range netsOf[up.from] {
+				if e := k.nets[n].edge; e.Kind == up.edge.Kind && e.Case == up.edge.Case {
+					at = n
+				}
+			}
+			if at < 0 {
 				at = len(k.nets)
-				known[id] = at
+				netsOf[up.from] = append(netsOf[up.from], at)
 				k.nets = append(k.nets, net{from: up.from, edge: up.edge})
 			}
 			k.nets[at].targets = append(k.nets[at].targets, target{vertex: to, link: i})
