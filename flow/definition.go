@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow/layout"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -91,6 +92,20 @@ func (d *Definition[In, Out]) Mermaid() string { return d.view().Mermaid() }
 
 // DOT returns the flow in the language of Graphviz, in the same way as Mermaid.
 func (d *Definition[In, Out]) DOT() string { return d.view().DOT() }
+
+// SVG returns the flow as an SVG document: see package layout. It uses the page's light or dark colours, and has a text
+// for each node, for readers who do not see it. Equal flows give equal text.
+func (d *Definition[In, Out]) SVG(opts ...layout.Option) string { return d.view().SVG(nil, opts...) }
+
+// Layout returns where the parts of the drawing are. It is nil only for a definition that Build did not return. Unlike
+// SVG, it has nodes of the same width unless layout.FitText is given.
+func (d *Definition[In, Out]) Layout(opts ...layout.Option) *layout.Layout {
+	l, err := d.view().Layout(opts...)
+	if err != nil {
+		return nil
+	}
+	return l
+}
 
 // Outline returns the flow as plain text, one line for each node: its level, which is the number of nodes before it on
 // the longest path, its name, its activity or signals, and its upstreams. Upstreams whose results it does not use are

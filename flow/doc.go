@@ -20,6 +20,6 @@
 //
 // # What a Definition is
 //
-// A Definition is an immutable value without any connection: it can be drawn (Mermaid, DOT, Outline), compared (Hash)
-// and tested without an engine. Package runtime starts runs of it.
+// A Definition is an immutable value without any connection: it can be drawn (SVG, Mermaid, DOT, Outline), compared
+// (Hash) and tested without an engine. Package runtime starts runs of it.
 package flow

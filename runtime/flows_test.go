@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/flow/layout"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
@@ -67,7 +68,11 @@ func TestStartNamed(t *testing.T) {
 		d, err := b.Client.DescribeFlow(ctx, "shipping")
 		require.NoError(t, err)
 		require.Equal(t, flows[0], d.Flow)
-		require.Equal(t, [3]string{def.Mermaid(), def.DOT(), def.Outline()}, [3]string{d.Mermaid(), d.DOT(), d.Outline()})
+		require.Equal(t, [4]string{def.Mermaid(), def.DOT(), def.Outline(), def.SVG()},
+			[4]string{d.Mermaid(), d.DOT(), d.Outline(), d.SVG()})
+		l, err := d.Layout(layout.TopDown())
+		require.NoError(t, err)
+		require.Equal(t, def.Layout(layout.TopDown()), l)
 		require.Contains(t, string(d.InputSchema), "the address")
 		require.Contains(t, string(d.ResultSchema), "code")
 		require.Len(t, d.History, 1)

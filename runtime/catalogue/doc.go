@@ -4,9 +4,11 @@ package catalogue
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/flow/layout"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -72,6 +74,20 @@ func (d *Description) Mermaid() string { return d.drawn((*flowgraph.Graph).Merma
 
 // DOT returns the graph in the format of flow.Definition.DOT; empty for one that this program cannot read.
 func (d *Description) DOT() string { return d.drawn((*flowgraph.Graph).DOT) }
+
+// SVG returns the drawing of flow.Definition.SVG; empty for a graph that this program cannot read.
+func (d *Description) SVG(opts ...layout.Option) string {
+	return d.drawn(func(g *flowgraph.Graph) string { return g.SVG(nil, opts...) })
+}
+
+// Layout returns the layout of flow.Definition.Layout. The error is that of a graph that this program cannot read.
+func (d *Description) Layout(opts ...layout.Option) (*layout.Layout, error) {
+	graph, err := flowgraph.ParseGraph(d.Definition)
+	if err != nil {
+		return nil, fmt.Errorf("graph of flow %q: %w", d.Name, err)
+	}
+	return graph.Layout(opts...)
+}
 
 // Outline returns the graph in the format of flow.Definition.Outline; empty for one that this program cannot read.
 func (d *Description) Outline() string { return d.drawn((*flowgraph.Graph).Outline) }

@@ -18,6 +18,7 @@ var exportedNames = map[string]int{
 	"activity/activitytest": 3,
 	"admin":                 54,
 	"flow":                  91,
+	"flow/layout":           55,
 	"flowtest":              32,
 	"runtime":               213,
 	"runtime/approvals":     19,

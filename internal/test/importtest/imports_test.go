@@ -18,13 +18,14 @@ const module = "github.com/flowfabric/flowfabric-go"
 // packages below it.
 var mayImport = map[string][]string{
 	// What users declare and write. It compiles without the engine.
-	"flow":                  {"activity", "internal/activityspec", "internal/flowgraph"},
+	"flow":                  {"activity", "flow/layout", "internal/activityspec", "internal/flowgraph"},
+	"flow/layout":           {},
 	"activity":              {"internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
 	"activity/activitytest": {"activity", "internal/activitycontext"},
 
 	// The API on top of the rooms of runtime.
 	"runtime": {
-		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext", "internal/activityspec",
+		"activity", "enginecore", "enginecore/embedded", "flow", "flow/layout", "internal/activitycontext", "internal/activityspec",
 		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/keepertask",
 		"internal/recordtext", "internal/timetable", "lua", "runtime/auditlog", "runtime/bulk", "runtime/internal/admission", "runtime/internal/bulkjob",
 		"runtime/internal/contractmode",
@@ -35,7 +36,7 @@ var mayImport = map[string][]string{
 	},
 	"runtime/bulk":              {},
 	"runtime/approvals":         {"activity", "internal/activityspec", "runtime"},
-	"runtime/catalogue":         {"internal/flowgraph"},
+	"runtime/catalogue":         {"flow/layout", "internal/flowgraph"},
 	"runtime/fleet":             {"enginecore"},
 	"runtime/health":            {},
 	"runtime/inspection":        {},
@@ -153,7 +154,7 @@ var mayImport = map[string][]string{
 	"internal/activitycontext": {},
 	"internal/enginelink":      {"enginecore/embedded"},
 	"internal/activityspec":    {"internal/recordtext"},
-	"internal/flowgraph":       {"activity", "internal/activityspec"},
+	"internal/flowgraph":       {"activity", "flow/layout", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
 	"internal/keepertask":      {},
 	"internal/errordetail":     {"internal/recordtext"},

@@ -1,0 +1,230 @@
+package layout
+
+import (
+	"math"
+	"slices"
+)
+
+// align gives each vertex its place across, by the method of Brandes and Köpf: four times, it aligns vertices with a
+// median neighbour, each time beginning in another corner, and moves the aligned blocks together; each vertex gets the
+// mean of the two places in the middle. Lines through many layers are straight, and the order of a layer stays.
+func (k *sketch) align() {
+	conflicts := k.conflicts()
+	var found [4][]float64
+	count := len(k.vertices)
+	a := alignment{
+		sketch: k, root: make([]int, count), next: make([]int, count), at: make([]int, count), open: make([]int, count),
+		arcs: make([][]arc, count),
+	}
+	for i := range found {
+		a.forward, a.fromTop = i%2 == 0, i < 2
+		found[i] = a.run(conflicts)
+	}
+	k.balance(found)
+}
+
+// balance takes the mean of the two middle ones of four places, after it has moved them onto the narrowest.
+func (k *sketch) balance(found [4][]float64) {
+	var low, high [4]float64
+	narrow := 0
+	for i, places := range found {
+		low[i], high[i] = math.Inf(1), math.Inf(-1)
+		for v, place := range places {
+			low[i] = min(low[i], place-k.vertices[v].size/2)
+			high[i] = max(high[i], place+k.vertices[v].size/2)
+		}
+		if high[i]-low[i] < high[narrow]-low[narrow] {
+			narrow = i
+		}
+	}
+	for v := range k.vertices {
+		var four [4]float64
+		for i := range found {
+			four[i] = found[i][v] + low[narrow] - low[i]
+			if i >= 2 {
+				four[i] = found[i][v] + high[narrow] - high[i]
+			}
+		}
+		slices.Sort(four[:])
+		k.vertices[v].center = math.Floor((four[1]+four[2])/2 + 0.5)
+	}
+	top := math.Inf(1)
+	for v := range k.vertices {
+		top = min(top, k.vertices[v].center-k.vertices[v].size/2)
+	}
+	for v := range k.vertices {
+		k.vertices[v].center -= top
+	}
+}
+
+// apart is the least distance of the centers of two vertices beside each other: a whole number.
+func (k *sketch) apart(a, b int) float64 {
+	gap := float64(nodeGap)
+	switch {
+	case k.bend(a) && k.bend(b):
+		gap = bendGap
+	case k.bend(a) || k.bend(b):
+		gap = passGap
+	}
+	return math.Ceil((k.vertices[a].size+k.vertices[b].size)/2 + gap)
+}
+
+// conflicts returns the lines that cross one between two bends, which has the right to be straight.
+func (k *sketch) conflicts() map[[2]int]bool {
+	found := make(map[[2]int]bool)
+	for at := 1; at < len(k.layers); at++ {
+		layer := k.layers[at]
+		low, scanned := 0, 0
+		for i, v := range layer {
+			high, inner := len(k.layers[at-1]), false
+			if k.bend(v) && k.bend(k.ups[v][0]) {
+				high, inner = k.vertices[k.ups[v][0]].place, true
+			}
+			if !inner && i < len(layer)-1 {
+				continue
+			}
+			for ; scanned <= i; scanned++ {
+				w := layer[scanned]
+				for _, up := range k.ups[w] {
+					place := k.vertices[up].place
+					if (place < low || place > high) && !(k.bend(w) && k.bend(up)) {
+						found[[2]int{up, w}] = true
+					}
+				}
+			}
+			low = high
+		}
+	}
+	return found
+}
+
+// alignment is one of the four.
+type alignment struct {
+	*sketch
+	forward, fromTop bool
+	// root and next are the first vertex and the next one in the block of each vertex; at are the places in the layers
+	// as this alignment sees them.
+	root, next, at []int
+	open           []int // how many blocks before one have no place yet
+	arcs           [][]arc
+	allArcs        []arc
+}
+
+// arc leads from a block to one behind it in a layer.
+type arc struct {
+	to    int
+	apart float64
+}
+
+func (a *alignment) run(conflicts map[[2]int]bool) []float64 {
+	layers := cloneLayers(a.layers)
+	near := a.ups
+	if !a.forward {
+		slices.Reverse(layers)
+		near = a.downs
+	}
+	for _, layer := range layers {
+		if !a.fromTop {
+			slices.Reverse(layer)
+		}
+		for i, v := range layer {
+			a.at[v] = i
+		}
+	}
+	a.chain(layers, near, conflicts)
+	place := a.compact(layers)
+	if !a.fromTop {
+		for v := range place {
+			place[v] = -place[v]
+		}
+	}
+	return place
+}
+
+// chain aligns each vertex with a median neighbour, if no other line crosses that.
+func (a *alignment) chain(layers [][]int, near [][]int, conflicts map[[2]int]bool) {
+	for v := range a.vertices {
+		a.root[v], a.next[v] = v, v
+	}
+	var sorted []int
+	for _, layer := range layers {
+		last := -1
+		for _, v := range layer {
+			sorted = append(sorted[:0], near[v]...)
+			if len(sorted) > 1 {
+				slices.SortFunc(sorted, func(x, y int) int { return a.at[x] - a.at[y] })
+			}
+			for m := (len(sorted) - 1) / 2; len(sorted) > 0 && m <= len(sorted)/2; m++ {
+				w := sorted[m]
+				if a.next[v] != v || a.at[w] <= last ||
+					len(conflicts) > 0 && (conflicts[[2]int{w, v}] || conflicts[[2]int{v, w}]) {
+					continue
+				}
+				a.next[w] = v
+				a.root[v] = a.root[w]
+				a.next[v] = a.root[v]
+				last = a.at[w]
+			}
+		}
+	}
+}
+
+// compact gives each block the least place that keeps its distances, then moves it towards those behind it.
+func (a *alignment) compact(layers [][]int) []float64 {
+	a.connect(layers)
+	count := len(a.vertices)
+	order := make([]int, 0, count)
+	for v := range a.vertices {
+		if a.root[v] == v && a.open[v] == 0 {
+			order = append(order, v)
+		}
+	}
+	place := make([]float64, count)
+	for i := 0; i < len(order); i++ {
+		for _, e := range a.arcs[order[i]] {
+			place[e.to] = max(place[e.to], place[order[i]]+e.apart)
+			if a.open[e.to]--; a.open[e.to] == 0 {
+				order = append(order, e.to)
+			}
+		}
+	}
+	for _, v := range slices.Backward(order) {
+		most := math.Inf(1)
+		for _, e := range a.arcs[v] {
+			most = min(most, place[e.to]-e.apart)
+		}
+		if !math.IsInf(most, 1) {
+			place[v] = max(place[v], most)
+		}
+	}
+	for v := range a.vertices {
+		place[v] = place[a.root[v]]
+	}
+	return place
+}
+
+// connect fills arcs and open.
+func (a *alignment) connect(layers [][]int) {
+	clear(a.open)
+	counts, total := make([]int, len(a.vertices)), 0
+	for _, layer := range layers {
+		for i := 1; i < len(layer); i++ {
+			counts[a.root[layer[i-1]]]++
+			a.open[a.root[layer[i]]]++
+			total++
+		}
+	}
+	if len(a.allArcs) < total {
+		a.allArcs = make([]arc, total)
+	}
+	rest := a.allArcs
+	for v, n := range counts {
+		a.arcs[v], rest = rest[:0:n], rest[n:]
+	}
+	for _, layer := range layers {
+		for i := 1; i < len(layer); i++ {
+			from := a.root[layer[i-1]]
+			a.arcs[from] = append(a.arcs[from], arc{a.root[layer[i]], a.apart(layer[i-1], layer[i])})
+		}
+	}
+}

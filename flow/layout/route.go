@@ -1,0 +1,263 @@
+package layout
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// routing finds the way of the lines of a sketch whose vertices have their places across.
+type routing struct {
+	*sketch
+	s     *settings
+	wires []wire
+	// channels are the numbers of the wires between each layer and the next one.
+	channels [][]int
+	// start, depth and trackGap are of each layer, along: where it begins, how deep it is, and the distance of the
+	// lines in the channel behind it.
+	start, depth, trackGap []float64
+	bottom                 float64 // of all vertices, across
+}
+
+// wire is the part of a net in one channel: it comes from one place of the layer before and leads to several of the
+// layer behind, by one line across.
+type wire struct {
+	start     float64
+	low, high float64 // of start and all ends
+	track     int     // of its line across, from 0; -1 if it is straight
+}
+
+// railGap is the distance of the lowest vertex and the first line below the drawing; railTracks is how many different
+// lines are there.
+const (
+	railGap    = 24
+	railTracks = 8
+)
+
+func newRouting(k *sketch, s *settings) *routing {
+	r := &routing{sketch: k, s: s}
+	for v := range k.vertices {
+		r.bottom = max(r.bottom, k.vertices[v].center+k.vertices[v].size/2)
+	}
+	r.ports()
+	r.follow()
+	r.connect()
+	for _, channel := range r.channels {
+		r.assignTracks(channel)
+	}
+	r.columns()
+	return r
+}
+
+// rail is where the lines of a net pass below the drawing.
+func (r *routing) rail(net int) float64 {
+	return r.bottom + railGap + trackGap*float64(net%railTracks)
+}
+
+// entry is where a net enters the channel before a target.
+func (r *routing) entry(net int, t *target) float64 {
+	if left := r.left(&r.nets[net], t); left >= 0 {
+		return r.vertices[left].center
+	}
+	return r.rail(net)
+}
+
+// ports gives the lines that lead to an item their ends at its border, in the order in which they come.
+func (r *routing) ports() {
+	type incoming struct {
+		net, target int
+		from        float64
+	}
+	all := make([][]incoming, len(r.level.items))
+	for i := range r.nets {
+		for j := range r.nets[i].targets {
+			t := &r.nets[i].targets[j]
+			all[t.vertex] = append(all[t.vertex], incoming{i, j, r.entry(i, t)})
+		}
+	}
+	for v, list := range all {
+		slices.SortStableFunc(list, func(a, b incoming) int { return cmp.Compare(a.from, b.from) })
+		center := r.vertices[v].center
+		straight := slices.IndexFunc(list, func(in incoming) bool { return math.Abs(in.from-center) < 0.5 })
+		gap := float64(portGap)
+		if r.s.direction == Right && r.level.items[v].labels() > 1 {
+			gap = labelledGap
+		}
+		slots := max(0, int((r.vertices[v].size-2*portInset)/gap)) + 1
+		for i, in := range list {
+			r.nets[in.net].targets[in.target].port = center + gap*slot(i, len(list), slots, straight)
+		}
+	}
+}
+
+// slot returns the place of the i-th of count lines among slots, as the distance from the middle. A line that comes
+// straight to the middle stays there, unless others had to share a slot for that.
+func slot(i, count, slots, straight int) float64 {
+	half := (slots - 1) / 2
+	if straight < 0 || count <= slots && max(straight, count-1-straight) > half {
+		if count > slots {
+			i, count = i*slots/count, slots
+		}
+		return float64(i) - float64(count-1)/2
+	}
+	side, most, sign := i-straight, count-1-straight, 1.0
+	if side < 0 {
+		side, most, sign = -side, straight, -1
+	}
+	if most > half {
+		side = (side*half + most - 1) / max(most, 1)
+	}
+	return sign * float64(side)
+}
+
+// connect makes the wires of all nets.
+func (r *routing) connect() {
+	r.channels = make([][]int, max(0, len(r.layers)-1))
+	r.wires = make([]wire, 0, len(r.vertices))
+	for i := range r.nets {
+		n := &r.nets[i]
+		first := r.vertices[n.from].layer
+		n.wires = make([]int, n.reach)
+		for g := range n.wires {
+			n.wires[g] = -1
+		}
+		for g, bend := range n.bends {
+			from := n.from
+			if g > 0 {
+				from = n.bends[g-1]
+			}
+			r.wire(n, g, r.vertices[from].center, r.vertices[bend].center)
+		}
+		for j := range n.targets {
+			t := &n.targets[j]
+			g := r.vertices[t.vertex].layer - first - 1
+			r.wire(n, g, r.entry(i, t), t.port)
+			if g > 0 && n.rail {
+				r.wire(n, 0, r.vertices[n.from].center, r.rail(i))
+			}
+		}
+	}
+}
+
+// wire adds an end to the wire of a net in its g-th channel.
+func (r *routing) wire(n *net, g int, start, end float64) {
+	if n.wires[g] < 0 {
+		n.wires[g] = len(r.wires)
+		channel := r.vertices[n.from].layer + g
+		r.channels[channel] = append(r.channels[channel], len(r.wires))
+		r.wires = append(r.wires, wire{start: start, low: start, high: start, track: -1})
+	}
+	w := &r.wires[n.wires[g]]
+	w.low, w.high = min(w.low, end), max(w.high, end)
+}
+
+// turn is where a wire leads to: down, both ways, or up.
+func (w *wire) turn() int {
+	switch {
+	case w.low == w.start:
+		return 0
+	case w.high == w.start:
+		return 2
+	}
+	return 1
+}
+
+// assignTracks gives each wire of a channel that is not straight a track, so that wires that overlap have different
+// ones. The order of the tracks makes no crossing that the order of the ends does not: of two wires that lead down, the
+// upper one turns later; of two that lead up, the lower one.
+func (r *routing) assignTracks(channel []int) {
+	var turning []int
+	var places []float64
+	for _, i := range channel {
+		if w := &r.wires[i]; w.low < w.high {
+			turning = append(turning, i)
+			places = append(places, w.low, w.high)
+		}
+	}
+	slices.Sort(places)
+	places = slices.Compact(places)
+	slices.SortStableFunc(turning, func(i, j int) int {
+		a, b := &r.wires[i], &r.wires[j]
+		if c := a.turn() - b.turn(); c != 0 {
+			return c
+		}
+		if a.turn() == 0 {
+			return cmp.Or(cmp.Compare(b.start, a.start), cmp.Compare(b.high, a.high))
+		}
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.low, b.low))
+	})
+	used := newTrackTree(len(places))
+	for _, i := range turning {
+		w := &r.wires[i]
+		// Ends nearer than a few pixels look like one line.
+		low, _ := slices.BinarySearch(places, w.low-labelHeight/2)
+		high, exact := slices.BinarySearch(places, w.high+labelHeight/2)
+		if !exact {
+			high--
+		}
+		w.track = used.next(low, high)
+		from, _ := slices.BinarySearch(places, w.low)
+		to, _ := slices.BinarySearch(places, w.high)
+		used.take(from, to, w.track)
+	}
+}
+
+// maxChannel bounds the width of the lines in a channel; more lines stand closer.
+const maxChannel = 180.0
+
+// columns computes where the layers begin.
+func (r *routing) columns() {
+	count := len(r.layers)
+	r.start, r.depth, r.trackGap = make([]float64, count), make([]float64, count), make([]float64, count)
+	at := 0.0
+	for layer, vertices := range r.layers {
+		if layer > 0 {
+			at += r.channelWidth(layer-1) + r.labelRoom(layer)
+		}
+		r.start[layer] = at
+		for _, v := range vertices {
+			if !r.bend(v) {
+				r.depth[layer] = max(r.depth[layer], r.s.along(&r.level.items[v].box))
+			}
+		}
+		at += r.depth[layer]
+	}
+}
+
+func (r *routing) channelWidth(channel int) float64 {
+	tracks := 0
+	for _, i := range r.channels[channel] {
+		tracks = max(tracks, r.wires[i].track+1)
+	}
+	if tracks < 2 {
+		return nodeGap
+	}
+	r.trackGap[channel] = min(trackGap, maxChannel/float64(tracks-1))
+	return math.Ceil(leadOut + float64(tracks-1)*r.trackGap[channel] + leadIn)
+}
+
+// labelRoom is the space before a layer for the labels of the lines that lead there.
+func (r *routing) labelRoom(layer int) float64 {
+	room := 0.0
+	for _, v := range r.layers[layer] {
+		if r.bend(v) {
+			continue
+		}
+		it := &r.level.items[v]
+		if r.s.direction == Down {
+			room = max(room, float64(it.labels()*labelHeight))
+			continue
+		}
+		for i := range it.ups {
+			if label := it.ups[i].edge.label(); label != "" {
+				room = max(room, labelWidth(label))
+			}
+		}
+	}
+	return room
+}
+
+// across is the place of the line across of a wire, along.
+func (r *routing) across(channel int, w *wire) float64 {
+	return r.start[channel] + r.depth[channel] + leadOut + float64(w.track)*r.trackGap[channel]
+}

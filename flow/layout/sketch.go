@@ -1,0 +1,238 @@
+package layout
+
+import "slices"
+
+// The space between the parts of a drawing, in pixels. Sums of them and of the sizes of nodes are whole numbers.
+const (
+	margin      = 12
+	nodeGap     = 32 // between two nodes, along and across
+	bendGap     = 12 // between two lines that pass through a layer
+	passGap     = 16 // between a node and a line that passes through its layer
+	trackGap    = 6  // between lines in the channel between two layers
+	portGap     = 8  // between the ends of lines at a node
+	labelledGap = 14 // the same for lines with labels
+	portInset   = 7  // between a corner of a node and the first end of a line
+	leadOut     = 18 // from a node to the first line in a channel
+	leadIn      = 14 // from the last line in a channel to a node
+	groupInset  = 16
+	groupHead   = 34 // with the name of an open node
+)
+
+// sketch is a level while it is laid out. It knows two axes only: along the edges and across them.
+type sketch struct {
+	level    *level
+	vertices []vertex
+	// layers are the vertices of each layer in their order across.
+	layers [][]int
+	nets   []net
+	// ups and downs are the neighbours of each vertex in the layers beside its own.
+	ups, downs [][]int
+}
+
+// vertex stands in a layer: one for each item, and bends where long lines pass through a layer.
+type vertex struct {
+	layer, place int
+	item         int // -1 for bends
+	rank         int // of its declaration; bends have that of their net's source
+	size         float64
+	center       float64 // across
+}
+
+// net is all lines from one vertex for one outcome. They share their way.
+type net struct {
+	from    int
+	edge    Edge
+	targets []target
+	// reach is how many layers the farthest target is behind the source.
+	reach int
+	// bends are its vertices in the layers behind that of from, as far as lines pass through them.
+	bends []int
+	// rail makes lines over more than one layer pass below the drawing, instead of by bends.
+	rail bool
+	// wires are the numbers of its wires in the channels behind the layer of from; -1 where there is none.
+	wires []int
+}
+
+// target is one end of a net.
+type target struct {
+	vertex int
+	link   int     // in the item of the vertex
+	port   float64 // where it ends, across
+}
+
+// bend reports whether v is no item.
+func (k *sketch) bend(v int) bool { return k.vertices[v].item < 0 }
+
+func newSketch(l *level, across func(*Box) float64) *sketch {
+	k := &sketch{level: l}
+	for i, layer := range l.layers() {
+		k.vertices = append(k.vertices, vertex{layer: layer, item: i, rank: i, size: across(&l.items[i].box)})
+	}
+	k.connect()
+	k.bends()
+	last := 0
+	for i := range k.vertices {
+		last = max(last, k.vertices[i].layer)
+	}
+	k.layers = make([][]int, last+1)
+	for v := range k.vertices {
+		layer := k.vertices[v].layer
+		k.layers[layer] = append(k.layers[layer], v)
+	}
+	for _, layer := range k.layers {
+		slices.SortStableFunc(layer, func(a, b int) int { return k.vertices[a].rank - k.vertices[b].rank })
+	}
+	k.connectLayers()
+	k.number()
+	return k
+}
+
+// layers returns for each item the length of the longest path that leads to it.
+func (l *level) layers() []int {
+	layer := make([]int, len(l.items))
+	done := make([]bool, len(l.items))
+	var stack []int
+	for i := range l.items {
+		stack = append(stack, i)
+		for len(stack) > 0 {
+			at := stack[len(stack)-1]
+			ready := true
+			for _, up := range l.items[at].ups {
+				if !done[up.from] {
+					stack = append(stack, up.from)
+					ready = false
+					continue
+				}
+				layer[at] = max(layer[at], layer[up.from]+1)
+			}
+			if ready {
+				done[at] = true
+				stack = stack[:len(stack)-1]
+			}
+		}
+	}
+	return layer
+}
+
+// connect makes the nets.
+func (k *sketch) connect() {
+	netsOf := make([][]int, len(k.level.items)) // by their source
+	for to := range k.level.items {
+		for i, up := range k.level.items[to].ups {
+			at := -1
+			for _, n := range netsOf[up.from] {
+				if e := k.nets[n].edge; e.Kind == up.edge.Kind && e.Case == up.edge.Case {
+					at = n
+				}
+			}
+			if at < 0 {
+				at = len(k.nets)
+				netsOf[up.from] = append(netsOf[up.from], at)
+				k.nets = append(k.nets, net{from: up.from, edge: up.edge})
+			}
+			k.nets[at].targets = append(k.nets[at].targets, target{vertex: to, link: i})
+		}
+	}
+}
+
+// maxBends bounds the vertices for long lines: beyond it the longest ones pass below the drawing. The bound keeps the
+// time of the layout within that of its nodes and edges.
+func (k *sketch) maxBends() int { return 4_000 + 4*len(k.level.items) }
+
+// bends adds the vertices where lines pass through layers.
+func (k *sketch) bends() {
+	total := 0
+	byLength := make([]int, len(k.nets))
+	for i := range k.nets {
+		n := &k.nets[i]
+		n.reach = 1
+		for _, t := range n.targets {
+			n.reach = max(n.reach, k.vertices[t.vertex].layer-k.vertices[n.from].layer)
+		}
+		byLength[i] = i
+		total += n.reach - 1
+	}
+	slices.SortStableFunc(byLength, func(a, b int) int { return k.nets[b].reach - k.nets[a].reach })
+	for _, i := range byLength {
+		if total <= k.maxBends() {
+			break
+		}
+		k.nets[i].rail = true
+		total -= k.nets[i].reach - 1
+	}
+	k.vertices = slices.Grow(k.vertices, total)
+	bends := make([]int, 0, total)
+	for i := range k.nets {
+		n := &k.nets[i]
+		from := len(bends)
+		first := k.vertices[n.from].layer + 1
+		for layer := first; !n.rail && layer < first+n.reach-1; layer++ {
+			bends = append(bends, len(k.vertices))
+			k.vertices = append(k.vertices, vertex{layer: layer, item: -1, rank: n.from})
+		}
+		n.bends = bends[from:len(bends):len(bends)]
+	}
+}
+
+// left returns the vertex of a net in the layer before that of a target; -1 when it passes below the drawing.
+func (k *sketch) left(n *net, t *target) int {
+	length := k.vertices[t.vertex].layer - k.vertices[n.from].layer
+	switch {
+	case length == 1:
+		return n.from
+	case n.rail:
+		return -1
+	}
+	return n.bends[length-2]
+}
+
+// connectLayers fills ups and downs.
+func (k *sketch) connectLayers() {
+	upCount, downCount := make([]int, len(k.vertices)), make([]int, len(k.vertices))
+	total := 0
+	k.eachStep(func(a, b int) {
+		downCount[a]++
+		upCount[b]++
+		total++
+	})
+	k.ups, k.downs = partition(upCount, total), partition(downCount, total)
+	k.eachStep(func(a, b int) {
+		k.downs[a], k.ups[b] = append(k.downs[a], b), append(k.ups[b], a)
+	})
+}
+
+// partition returns empty slices with room for so many elements, in one array.
+func partition(counts []int, total int) [][]int {
+	all := make([]int, total)
+	parts := make([][]int, len(counts))
+	for i, count := range counts {
+		parts[i], all = all[:0:count], all[count:]
+	}
+	return parts
+}
+
+// eachStep calls f with the ends of each line between two layers.
+func (k *sketch) eachStep(f func(a, b int)) {
+	for i := range k.nets {
+		n := &k.nets[i]
+		from := n.from
+		for _, bend := range n.bends {
+			f(from, bend)
+			from = bend
+		}
+		for j := range n.targets {
+			if left := k.left(n, &n.targets[j]); left >= 0 {
+				f(left, n.targets[j].vertex)
+			}
+		}
+	}
+}
+
+// number writes the places in the layers into the vertices.
+func (k *sketch) number() {
+	for _, layer := range k.layers {
+		for place, v := range layer {
+			k.vertices[v].place = place
+		}
+	}
+}
