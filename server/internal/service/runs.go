@@ -50,7 +50,7 @@ func runOf(r runtime.RunSummary) api.Run {
 	return api.Run{
 		Flow: r.Flow, Run: r.Run, State: string(r.State), CreatedAt: r.CreatedAt, StartsAt: r.StartsAt,
 		ClosedAt: r.ClosedAt,
-		PausedAt: r.PausedAt, FailedNode: r.FailedNode, Tags: r.Tags,
+		PausedAt: r.PausedAt, FailedNode: r.FailedNode, Tags: r.Tags, Key: r.Key, Queued: r.Queued,
 		Nodes: api.NodeCounts{
 			All: r.Nodes.All, Open: r.Nodes.Open, Failed: r.Nodes.Failed, Cancelled: r.Nodes.Cancelled,
 			Expired: r.Nodes.Expired, Skipped: r.Nodes.Skipped,
@@ -72,7 +72,7 @@ func (s *Service) StartRun(ctx context.Context, in *api.StartRunInput) (*api.Sta
 	if err != nil {
 		return nil, err
 	}
-	return &api.StartedRun{Flow: run.FlowName(), Run: run.ID()}, nil
+	return &api.StartedRun{Flow: run.FlowName(), Run: run.ID(), Existed: run.Existed()}, nil
 }
 
 func startOptions(in *api.StartRunInput) ([]runtime.StartOption, error) {
@@ -134,7 +134,8 @@ func detailOf(d *runtime.RunDescription) *api.RunDetail {
 		CancelledBy: d.CancelledBy, CreatedAt: d.CreatedAt, StartsAt: d.StartsAt, ClosedAt: d.ClosedAt,
 		DeadlineAt: d.DeadlineAt, Memo: d.Memo, Overdue: api.Duration{Duration: d.Overdue}, NoKeeper: d.NoKeeper,
 		PausedAt: d.PausedAt, PausedBy: d.PausedBy, PauseReason: d.PauseReason, Reruns: d.Reruns, Schedule: d.Schedule,
-		FireAt: d.FireAt, Parent: string(d.Parent), OpenNodes: d.OpenNodes, Input: valueOf(d.Input),
+		FireAt: d.FireAt, Parent: string(d.Parent), OpenNodes: d.OpenNodes,
+		Key: d.Key, QueuePlace: d.QueuePlace, ForkedFrom: d.ForkedFrom, KeptNodes: d.KeptNodes, Input: valueOf(d.Input),
 		Result: valueOf(d.Result), Nodes: make([]api.Node, len(d.Nodes)), Next: d.Next,
 	}
 	if d.Reruns > 0 {
