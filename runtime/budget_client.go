@@ -39,7 +39,7 @@ func (c *Client) SetBudget(ctx context.Context, ref BudgetRef, opts ...flow.Budg
 
 // ReplaceBudget is SetBudget unless the settings of the budget have been changed since old was read: comparing the
 // limits of all dimensions, Every, Effect and Set, and setting the budget, are one atomic step of the engine. The error
-// matches ErrChanged if they differ or the budget was deleted; nothing was changed then.
+// matches enginecore.ErrChangedMeanwhile if they differ or the budget was deleted; nothing was changed then.
 func (c *Client) ReplaceBudget(ctx context.Context, old BudgetState, opts ...flow.BudgetOption) error {
 	call := enginerpc.SetBudgetCall{
 		Compare: true, OldEffect: string(old.Effect), OldInterval: old.Every, OldPinned: old.Set,
@@ -96,9 +96,6 @@ func (c *Client) setBudget(
 		}
 		if err == nil && reply.Status == enginerpc.StatusAlreadySatisfied {
 			err = submit.ErrBudgetExists
-		}
-		if errors.Is(err, enginecore.ErrChangedMeanwhile) {
-			err = ErrChanged
 		}
 		return err
 	})

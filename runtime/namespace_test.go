@@ -200,10 +200,10 @@ var acrossNamespaces = map[string]struct {
 	}, runtime.ErrLimitNotFound},
 	"ReplaceLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.ReplaceLimit(ctx, runtime.LimitState{Name: x.limit + "-absent"}, activity.AtOnce(1))
-	}, runtime.ErrChanged},
+	}, enginecore.ErrChangedMeanwhile},
 	"ReplaceBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.ReplaceBudget(ctx, runtime.BudgetState{Ref: x.budget}, flow.HardLimit("calls", 1))
-	}, runtime.ErrChanged},
+	}, enginecore.ErrChangedMeanwhile},
 	"ScheduleNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.ScheduleNamed(ctx, x.schedule, x.flow, []byte("1"), runtime.ScheduleConfig{Every: time.Hour})
 		return err

@@ -16,13 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
-// Errors of limits, for errors.Is.
-var (
-	// ErrLimitNotFound is returned for a limit that no node has used and that was not set.
-	ErrLimitNotFound = errors.New("limit not found")
-	// ErrChanged is returned by ReplaceLimit and ReplaceBudget when the limits are not the expected ones any more.
-	ErrChanged = errors.New("changed meanwhile")
-)
+// ErrLimitNotFound is returned by Client.Limit for a limit that no node has used and that was not set.
+var ErrLimitNotFound = errors.New("limit not found")
 
 // Limits returns the state of the limits of the client's namespace that are in use or were set, sorted by name and key.
 func (c *Client) Limits(ctx context.Context) ([]LimitState, error) {
@@ -94,8 +89,8 @@ func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activit
 }
 
 // ReplaceLimit is SetLimit unless the limit has been changed since old was read: comparing AtMost, Per, AtOnce and Set
-// and setting the limit are one atomic step of the engine. The error matches ErrChanged if they differ; nothing was
-// changed then.
+// and setting the limit are one atomic step of the engine. If they differ, the error matches
+// enginecore.ErrChangedMeanwhile and nothing was changed.
 func (c *Client) ReplaceLimit(ctx context.Context, old LimitState, opts ...activity.LimitOption) error {
 	return c.changeLimit(ctx, limitChange{name: old.Name, key: old.Key, opts: opts, old: &old})
 }
@@ -111,7 +106,7 @@ func (c *Client) changeLimit(ctx context.Context, change limitChange) error {
 	spec := activityspec.NewLimit(change.name, change.opts...)
 	err := spec.Validate()
 	if len(spec.KeyFrom) > 0 {
-		err = errors.Join(err, fmt.Errorf("limit %q: KeyFrom(%s): must not be set here: the limit is set for the key %q",
+		err = errors.Join(err, fmt.Errorf("limit %q: KeyFrom(%s): must not be set here: it is set for the key %q",
 			change.name, strings.Join(spec.KeyFrom, "."), change.key))
 	}
 	if err != nil {
@@ -157,9 +152,6 @@ func (c *Client) setLimit(
 	}
 	err = c.audited(ctx, entry, func() error {
 		_, err := c.session.Core.SetQuota(ctx, call)
-		if errors.Is(err, enginecore.ErrChangedMeanwhile) {
-			err = ErrChanged
-		}
 		return err
 	})
 	if err != nil {

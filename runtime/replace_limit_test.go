@@ -20,7 +20,7 @@ import (
 // writers is how many writers replace the same state at the same time.
 const writers = 8
 
-// onlyOne calls replace at the same time several times, and fails unless one call succeeds and the others get ErrChanged.
+// onlyOne calls replace at the same time several times, and fails unless one call succeeds and the others get ErrChangedMeanwhile.
 func onlyOne(t *testing.T, replace func(i int) error) {
 	t.Helper()
 	errs := make([]error, writers)
@@ -35,7 +35,7 @@ func onlyOne(t *testing.T, replace func(i int) error) {
 			succeeded++
 			continue
 		}
-		require.ErrorIs(t, err, runtime.ErrChanged)
+		require.ErrorIs(t, err, enginecore.ErrChangedMeanwhile)
 	}
 	require.Equal(t, 1, succeeded)
 }
@@ -49,7 +49,7 @@ func TestReplaceLimit(t *testing.T) {
 		_, err = b.Client.Limit(ctx, "c r m", "")
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		err = b.Client.ReplaceLimit(ctx, runtime.LimitState{Name: "crm"}, activity.AtOnce(1))
-		require.ErrorIs(t, err, runtime.ErrChanged, "a limit that is not there cannot be replaced")
+		require.ErrorIs(t, err, enginecore.ErrChangedMeanwhile, "a limit that is not there cannot be replaced")
 
 		require.NoError(t, b.Client.SetLimit(ctx, "crm", "", activity.AtMost(7, 1500*time.Millisecond)))
 		old, err := b.Client.Limit(ctx, "crm", "")
@@ -62,7 +62,7 @@ func TestReplaceLimit(t *testing.T) {
 		require.Zero(t, old.AtMost)
 		require.Positive(t, old.AtOnce)
 		require.NoError(t, b.Client.ResetLimit(ctx, "crm", ""))
-		require.ErrorIs(t, b.Client.ReplaceLimit(ctx, old, activity.AtOnce(1)), runtime.ErrChanged, "it is not set any more")
+		require.ErrorIs(t, b.Client.ReplaceLimit(ctx, old, activity.AtOnce(1)), enginecore.ErrChangedMeanwhile, "it is not set any more")
 	})
 }
 
@@ -72,7 +72,7 @@ func TestReplaceBudget(t *testing.T) {
 		ctx := enginetest.Context(t)
 		ref := runtime.BudgetRef{Name: "money"}
 		err := b.Client.ReplaceBudget(ctx, runtime.BudgetState{Ref: ref}, flow.HardLimit("calls", 1))
-		require.ErrorIs(t, err, runtime.ErrChanged, "a budget that is not there cannot be replaced")
+		require.ErrorIs(t, err, enginecore.ErrChangedMeanwhile, "a budget that is not there cannot be replaced")
 		_, err = b.Client.Budget(ctx, ref)
 		require.ErrorIs(t, err, runtime.ErrBudgetNotFound)
 
@@ -87,9 +87,9 @@ func TestReplaceBudget(t *testing.T) {
 		require.Len(t, second.Amounts, 1)
 		require.Zero(t, second.Every)
 		require.NoError(t, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 1), flow.HardLimit("cents", 1)))
-		require.ErrorIs(t, b.Client.ReplaceBudget(ctx, second, flow.HardLimit("calls", 2)), runtime.ErrChanged)
+		require.ErrorIs(t, b.Client.ReplaceBudget(ctx, second, flow.HardLimit("calls", 2)), enginecore.ErrChangedMeanwhile)
 		require.NoError(t, b.Client.DeleteBudget(ctx, ref))
-		require.ErrorIs(t, b.Client.ReplaceBudget(ctx, second, flow.HardLimit("calls", 2)), runtime.ErrChanged)
+		require.ErrorIs(t, b.Client.ReplaceBudget(ctx, second, flow.HardLimit("calls", 2)), enginecore.ErrChangedMeanwhile)
 	})
 }
 

@@ -96,8 +96,8 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flo
 	return made, nil
 }
 
-// ScheduleNamed is Schedule for a published flow with an input in JSON, without the flow's definition. The flow is as it
-// was published last; a later publication does not change the schedule.
+// ScheduleNamed is Schedule for a published flow with an input in JSON, without the flow's definition. The flow is as
+// it was published last; a later publication does not change the schedule.
 //
 // The errors are those of Schedule; the error wraps a *valuefault.Error with all faults of the input, which matches
 // ErrInvalid, and matches enginecore.ErrFlowNotPublished for a flow that is not published. Nothing was written then.
@@ -136,7 +136,9 @@ func (c *Client) ScheduleNamed(
 }
 
 // declareSchedule stores a schedule that was checked, with an entry in the audit log.
-func (c *Client) declareSchedule(ctx context.Context, name string, draft *schedule.Draft) (*ScheduleDescription, error) {
+func (c *Client) declareSchedule(
+	ctx context.Context, name string, draft *schedule.Draft,
+) (*ScheduleDescription, error) {
 	var err error
 	if draft.Spec.Carried, err = c.session.Carried(ctx); err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ var exportedNames = map[string]int{
 	"admin":                 54,
 	"flow":                  91,
 	"flowtest":              32,
-	"runtime":               213,
+	"runtime":               214,
 	"runtime/approvals":     19,
 	"runtime/auditlog":      37,
 	"runtime/catalogue":     5,

@@ -47,7 +47,7 @@ var meanings = []meaning{
 	{runtime.ErrFireSkipped, http.StatusConflict, "fire_skipped", true},
 	{runtime.ErrNoItems, http.StatusNotFound, "no_items", false},
 	{runtime.ErrInvalidToken, http.StatusForbidden, "invalid_token", false},
-	{runtime.ErrChanged, http.StatusPreconditionFailed, "changed_meanwhile", false},
+	{enginecore.ErrChangedMeanwhile, http.StatusPreconditionFailed, "changed_meanwhile", false},
 	{runtime.ErrRunConflict, http.StatusConflict, "run_conflict", false},
 	{runtime.ErrRunOpen, http.StatusConflict, "run_open", false},
 	{runtime.ErrRunOver, http.StatusConflict, "run_over", false},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -35,12 +36,12 @@ func tagOf(parts []any) string {
 	return `"` + hex.EncodeToString(sum[:8]) + `"`
 }
 
-// matches returns an error that matches runtime.ErrChanged unless the condition is empty, * or the tag.
+// matches returns an error that matches enginecore.ErrChangedMeanwhile unless the condition is empty, * or the tag.
 func matches(condition, tag string) error {
 	if condition == "" || condition == "*" || condition == tag {
 		return nil
 	}
-	return fmt.Errorf("%w: If-Match has %.80s, the present state %s", runtime.ErrChanged, condition, tag)
+	return fmt.Errorf("%w: If-Match has %.80s, the present state %s", enginecore.ErrChangedMeanwhile, condition, tag)
 }
 
 func limitOf(l runtime.LimitState) api.Limit {
