@@ -109,8 +109,13 @@ func (s *Server) limitRate(next http.Handler) http.Handler {
 	})
 }
 
-// maxIdempotentBody is the largest body of a request with an idempotency key.
-const maxIdempotentBody = 2 << 20
+const (
+	// maxIdempotentBody is the largest body of a request with an idempotency key; bodyTimeout bounds its reading.
+	maxIdempotentBody = 2 << 20
+	bodyTimeout       = 10 * time.Second
+	// replyTimeout bounds a request as a whole. Streams move it forward with each event.
+	replyTimeout = 5 * time.Minute
+)
 
 // storedReply is a reply that is given again.
 type storedReply struct {
@@ -138,6 +143,7 @@ func (s *Server) idempotent(next http.Handler) http.Handler {
 				"Idempotency-Key must have at most 256 bytes", false))
 			return
 		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxIdempotentBody))
 		if err != nil {
 			route.WriteProblem(w,
@@ -242,6 +248,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var id [8]byte
 		_, _ = rand.Read(id[:])
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(replyTimeout))
 		header := w.Header()
 		header.Set("X-Request-Id", hex.EncodeToString(id[:]))
 		header.Set("X-Content-Type-Options", "nosniff")

@@ -27,6 +27,8 @@ type Config struct {
 	Heartbeat time.Duration
 	// Streams is the number of streams at a time.
 	Streams int
+	// Measured are the instruments of requests; nil for none.
+	Measured *Instruments
 }
 
 // Router serves operations.
@@ -91,7 +93,7 @@ func (r *Router) operation(op api.Operation) huma.Operation {
 	if op.Created {
 		described.DefaultStatus = http.StatusCreated
 	}
-	described.Middlewares = huma.Middlewares{r.authorize(op)}
+	described.Middlewares = huma.Middlewares{r.config.Measured.measure(op), r.authorize(op)}
 	for _, p := range queryParameters[op.Query] {
 		described.Parameters = append(described.Parameters, &huma.Param{
 			Name: p.name, In: "query", Description: p.doc, Schema: &huma.Schema{Type: huma.TypeString},

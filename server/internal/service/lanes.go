@@ -7,6 +7,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
+// Lanes returns the states of all lanes, for metrics.
+func (s *Service) Lanes(ctx context.Context) ([]runtime.LaneState, error) { return s.client.Lanes(ctx) }
+
 // ListLanes implements api.ListLanes.
 func (s *Service) ListLanes(ctx context.Context, _ *api.Empty) (*api.Page[api.Lane], error) {
 	lanes, err := s.client.Lanes(ctx)

@@ -33,9 +33,6 @@ func (s *Service) ListTokens(ctx context.Context, _ *api.Empty) (*api.Page[api.T
 	return pageOf(tokens, tokenOf), nil
 }
 
-// TokenPrefix begins the text of every token, so that scanners for secrets find them.
-const TokenPrefix = "ffk_"
-
 // HashToken is what is stored of the text of a token. The text has 256 random bits, so that a plain hash does not give
 // it away.
 func HashToken(text string) string {
@@ -56,7 +53,7 @@ func (s *Service) CreateToken(ctx context.Context, in *api.CreateTokenInput) (*a
 	if _, err := rand.Read(secret[:]); err != nil {
 		return nil, err
 	}
-	text := TokenPrefix + hex.EncodeToString(secret[:])
+	text := login.TokenPrefix + hex.EncodeToString(secret[:])
 	token := serverstore.Token{
 		Name: b.Name, Hash: HashToken(text), Role: string(b.Role), Flows: b.Flows,
 		CreatedAt: s.now().UTC().Truncate(time.Millisecond),
