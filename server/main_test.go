@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"log/slog"
 	"testing"
 
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -9,4 +10,7 @@ import (
 // patience is a safeguard: on a working machine no test passes or fails because of it.
 const patience = enginetest.Patience
 
-func TestMain(m *testing.M) { enginetest.Main(m) }
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the provider of the tests of OIDC logs each request
+	enginetest.Main(m)
+}

@@ -69,14 +69,19 @@ type limiters struct {
 	forgets time.Time
 }
 
-// limiterMemory is how often limiters are forgotten. A limiter is full again long before.
+// limiterMemory is how often the limiters that are full again are forgotten.
 const limiterMemory = time.Minute
 
 func (l *limiters) of(name string, now time.Time) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now.After(l.forgets) {
-		l.byName, l.forgets = map[string]*rate.Limiter{}, now.Add(limiterMemory)
+		for name, limiter := range l.byName {
+			if limiter.TokensAt(now) >= float64(limiter.Burst()) {
+				delete(l.byName, name)
+			}
+		}
+		l.forgets = now.Add(limiterMemory)
 	}
 	limiter := l.byName[name]
 	if limiter == nil {
@@ -91,7 +96,7 @@ func (s *Server) limitRate(next http.Handler) http.Handler {
 	if s.config.RequestsPerSecond < 0 {
 		return next
 	}
-	all := &limiters{limit: rate.Limit(s.config.RequestsPerSecond)}
+	all := &limiters{byName: map[string]*rate.Limiter{}, limit: rate.Limit(s.config.RequestsPerSecond)}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := "principal " + login.From(r.Context()).Name
 		if who := login.From(r.Context()); who.Name == "" || who.Kind == login.None {

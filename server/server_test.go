@@ -84,11 +84,15 @@ func TestFollowRun(t *testing.T) {
 		require.Equal(t, []string{"end"}, events)
 		require.Greater(t, len(ids), 2)
 
-		var page api.Events[api.RunEvent]
-		p.do("GET", "/runs/order/one/events?wait=5s", nil, &page, "Last-Event-ID", ids[0])
-		require.True(t, page.End)
-		require.Len(t, page.Items, len(ids)-1)
-		require.Equal(t, "flow_success", page.Items[len(page.Items)-1].Kind)
+		var items []api.RunEvent
+		for page := (api.Events[api.RunEvent]{Next: ids[0]}); !page.End; {
+			after := page.Next
+			page = api.Events[api.RunEvent]{}
+			p.do("GET", "/runs/order/one/events?wait=5s", nil, &page, "Last-Event-ID", after)
+			items = append(items, page.Items...)
+		}
+		require.Len(t, items, len(ids)-1)
+		require.Equal(t, "flow_success", items[len(items)-1].Kind)
 	})
 }
 
