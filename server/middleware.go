@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -21,6 +22,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/route"
+	"github.com/flowfabric/flowfabric-go/server/internal/service"
 )
 
 // identify finds the principal of a request. One with credentials that are not valid is refused; one without any has no
@@ -118,6 +120,8 @@ const (
 	// maxIdempotentBody is the largest body of a request with an idempotency key; bodyTimeout bounds its reading.
 	maxIdempotentBody = 2 << 20
 	bodyTimeout       = 10 * time.Second
+	// storeTimeout bounds the storing of a reply.
+	storeTimeout = 10 * time.Second
 	// replyTimeout bounds a request as a whole. Streams move it forward with each event.
 	replyTimeout = 5 * time.Minute
 )
@@ -156,13 +160,16 @@ func (s *Server) idempotent(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		who := login.From(r.Context())
 		request := serverstore.Request{
-			Key:    string(login.From(r.Context()).Kind) + " " + login.From(r.Context()).Name + " " + idempotencyKey,
-			Digest: digestOf(r, body),
+			Key: string(who.Kind) + " " + who.Name + " " + idempotencyKey, Digest: digestOf(r, body),
 		}
 		stored, first, err := store.BeginRequest(r.Context(), request)
 		if err != nil {
 			p, _ := route.ProblemOf(err)
+			if p.Retryable {
+				w.Header().Set("Retry-After", "5")
+			}
 			route.WriteProblem(w, p)
 			return
 		}
@@ -171,13 +178,16 @@ func (s *Server) idempotent(next http.Handler) http.Handler {
 			return
 		}
 		recorder := &recorder{ResponseWriter: w, status: http.StatusOK}
-		next.ServeHTTP(recorder, r)
+		next.ServeHTTP(recorder, r.WithContext(service.WithRepeatKey(r.Context(), request.Name())))
 		var reply []byte
 		if recorder.status < http.StatusInternalServerError && recorder.status != http.StatusTooManyRequests {
 			reply = recorder.stored()
 		}
-		if err := store.EndRequest(r.Context(), request, reply); err != nil {
-			s.config.Logger.WarnContext(r.Context(), "the reply to a request with an idempotency key was not stored",
+		// The client may be gone, which is when it will ask for the reply again.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), storeTimeout)
+		defer cancel()
+		if err := store.EndRequest(ctx, request, reply); err != nil {
+			s.config.Logger.WarnContext(ctx, "the reply to a request with an idempotency key was not stored",
 				"event", "server.reply_not_stored", "error", err)
 		}
 	})

@@ -70,6 +70,7 @@ func (s *Service) StartBulkJob(ctx context.Context, in *api.BulkInput) (*api.Bul
 		return nil, err
 	}
 	options := bulkOptions(in)
+	options.ID = named(ctx, options.ID)
 	options.Actor = login.From(ctx).Name
 	j, err := s.as(ctx).StartBulkJob(ctx, q, in.Body.Action, options)
 	if err != nil {

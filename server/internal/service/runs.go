@@ -60,7 +60,7 @@ func runOf(r runtime.RunSummary) api.Run {
 
 // StartRun implements api.StartRun.
 func (s *Service) StartRun(ctx context.Context, in *api.StartRunInput) (*api.StartedRun, error) {
-	opts, err := startOptions(in)
+	opts, err := startOptions(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -75,11 +75,11 @@ func (s *Service) StartRun(ctx context.Context, in *api.StartRunInput) (*api.Sta
 	return &api.StartedRun{Flow: run.FlowName(), Run: run.ID(), Existed: run.Existed()}, nil
 }
 
-func startOptions(in *api.StartRunInput) ([]runtime.StartOption, error) {
+func startOptions(ctx context.Context, in *api.StartRunInput) ([]runtime.StartOption, error) {
 	b := &in.Body
 	var opts []runtime.StartOption
-	if b.ID != "" {
-		opts = append(opts, runtime.WithID(b.ID))
+	if id := named(ctx, b.ID); id != "" {
+		opts = append(opts, runtime.WithID(id))
 	}
 	for key, value := range b.Tags {
 		opts = append(opts, runtime.WithTag(key, value))
@@ -207,6 +207,9 @@ func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[
 	run := s.run(ctx, in.RunName)
 	return func(yield func(Item[api.RunEvent], error) bool) {
 		for e, err := range run.Watch(ctx, in.Cursor()) {
+			if in.Cursor() == "" && errors.Is(err, runtime.ErrEventsLost) {
+				continue // whoever has seen nothing begins with the oldest event that is left
+			}
 			if err != nil {
 				yield(Item[api.RunEvent]{}, err)
 				return

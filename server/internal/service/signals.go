@@ -14,7 +14,7 @@ import (
 func signalOf(ctx context.Context, b *api.SignalBody) runtime.Signal {
 	signal := runtime.Signal{
 		Name: b.Name, Source: b.Source, Category: b.Category, CorrelationID: b.CorrelationID,
-		IdempotencyKey: b.IdempotencyKey,
+		IdempotencyKey: named(ctx, b.IdempotencyKey),
 	}
 	if len(b.Payload) > 0 {
 		signal.Payload = b.Payload
