@@ -86,9 +86,20 @@ type Node struct {
 	Overdue        Duration           `json:"overdue,omitzero"`
 	Child          *Child             `json:"child,omitempty" doc:"The child run of a map or sub-flow."`
 	Waits          []Wait             `json:"waits,omitempty"`
+	SleepsUntil    time.Time          `json:"sleeps_until,omitzero"`
+	Generation     int                `json:"generation,omitempty" doc:"1, and one more each time that the function continued as new; of a loop, its turn."`
+	LiveValues     []LiveValue        `json:"live_values,omitempty" doc:"What the node has published, without the values."`
 	Input          *Value             `json:"input,omitempty"`
 	Result         *Value             `json:"result,omitempty"`
 	History        []describe.Attempt `json:"history,omitempty"`
+}
+
+// LiveValue is a value that a node has published under a key.
+type LiveValue struct {
+	Key     string    `json:"key"`
+	At      time.Time `json:"at"`
+	Attempt int       `json:"attempt"`
+	Size    int       `json:"size" doc:"Bytes of the value."`
 }
 
 // Child is the child run of a node.
@@ -138,6 +149,7 @@ type LogLine struct {
 	Message   string          `json:"message"`
 	Attrs     json.RawMessage `json:"attrs,omitempty"`
 	Shortened bool            `json:"shortened,omitempty"`
+	Dropped   int             `json:"dropped,omitempty" doc:"Frames before this line that are not kept any more."`
 	Cut       int             `json:"cut,omitempty" doc:"Lines that were not stored, in the last line of an attempt that logged too much."`
 }
 
@@ -153,6 +165,9 @@ type Frame struct {
 	Attempt int       `json:"attempt"`
 	Kind    string    `json:"kind"`
 	At      time.Time `json:"at"`
+	// ProducedAt is the time by the clock of the worker.
+	ProducedAt time.Time `json:"produced_at,omitzero" doc:"Time by the clock of the worker."`
+	Dropped    int       `json:"dropped,omitempty" doc:"Frames before this one that are not kept any more."`
 	// JSON is the payload if it is JSON; Data anything else.
 	JSON          json.RawMessage `json:"json,omitempty"`
 	Data          []byte          `json:"data,omitempty"`

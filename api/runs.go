@@ -105,6 +105,8 @@ type Run struct {
 	FailedNode string            `json:"failed_node,omitempty" doc:"The node that failed first."`
 	Nodes      NodeCounts        `json:"nodes"`
 	Tags       map[string]string `json:"tags,omitempty"`
+	Key        string            `json:"key,omitempty" doc:"Key that bounds the arrival of runs."`
+	Queued     bool              `json:"queued,omitempty" doc:"The run waits in the queue of its key."`
 }
 
 // NodeCounts counts the nodes of a run by outcome. Those that are not listed succeeded.
@@ -266,6 +268,10 @@ type RunDetail struct {
 	Schedule     string          `json:"schedule,omitempty"`
 	FireAt       time.Time       `json:"fire_at,omitzero"`
 	Parent       string          `json:"parent,omitempty" doc:"Execution of the node whose child run it is."`
+	Key          string          `json:"key,omitempty" doc:"Key that bounds the arrival of runs."`
+	QueuePlace   int             `json:"queue_place,omitempty" doc:"Place in the queue of the key, from 1 on."`
+	ForkedFrom   string          `json:"forked_from,omitempty" doc:"Id of the run that this one is a fork of."`
+	KeptNodes    int             `json:"kept_nodes,omitempty" doc:"Nodes whose results the fork has kept."`
 	OpenNodes    int             `json:"open_nodes"`
 	Budgets      []Budget        `json:"budgets,omitempty"`
 	Input        *Value          `json:"input,omitempty"`

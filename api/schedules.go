@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Operations of schedules.
 var (
@@ -12,6 +15,26 @@ var (
 		Name: "get-schedule", Group: "schedules", Method: "GET", Path: "/schedules/{schedule}",
 		Right: View, Effect: Reads,
 		Summary: "Describe a schedule with its last fires",
+	})
+	ListFires = call[ListFiresInput, Page[time.Time]](Operation{
+		Name: "list-fires", Group: "schedules", Method: "GET", Path: "/schedules/{schedule}/fires",
+		Right: View, Effect: Reads,
+		Summary: "List the next times of a schedule",
+	})
+	SetSchedule = call[SetScheduleInput, Schedule](Operation{
+		Name: "set-schedule", Group: "schedules", Method: "PUT", Path: "/schedules/{schedule}",
+		Right: Operate, Effect: Changes,
+		Summary: "Create a schedule of a published flow, or replace the one of that name",
+	})
+	EditSchedule = call[EditScheduleInput, Schedule](Operation{
+		Name: "edit-schedule", Group: "schedules", Method: "PATCH", Path: "/schedules/{schedule}",
+		Right: Operate, Effect: Changes,
+		Summary: "Change what is given of a schedule, and keep the rest",
+	})
+	BackfillSchedule = call[BackfillScheduleInput, Backfilled](Operation{
+		Name: "backfill-schedule", Group: "schedules", Method: "POST", Path: "/schedules/{schedule}/backfill",
+		Right: Operate, Effect: Changes,
+		Summary: "Start runs for past times of a schedule",
 	})
 	PauseSchedule = call[ScheduleReasonInput, Empty](Operation{
 		Name: "pause-schedule", Group: "schedules", Method: "POST", Path: "/schedules/{schedule}/pause",
@@ -36,7 +59,10 @@ var (
 )
 
 func scheduleOperations() []Entry {
-	return []Entry{ListSchedules, GetSchedule, PauseSchedule, ResumeSchedule, TriggerSchedule, DeleteSchedule}
+	return []Entry{
+		ListSchedules, GetSchedule, ListFires, SetSchedule, EditSchedule, BackfillSchedule, PauseSchedule,
+		ResumeSchedule, TriggerSchedule, DeleteSchedule,
+	}
 }
 
 // ScheduleInput names the schedule that an operation is about.
@@ -50,6 +76,75 @@ type ScheduleReasonInput struct {
 	Body     struct {
 		Reason string `json:"reason,omitempty"`
 	}
+}
+
+// ListFiresInput says how many times are listed.
+type ListFiresInput struct {
+	ScheduleInput
+	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"10" doc:"Most times; fewer if the schedule ends before."`
+}
+
+// Timing is when a schedule fires. Exactly one of Cron and Every is given.
+type Timing struct {
+	Cron       string    `json:"cron,omitempty" doc:"Expression of five fields, or @hourly, @daily, @weekly, @monthly, @yearly."`
+	TimeZone   string    `json:"time_zone,omitempty" doc:"IANA name of the time zone of cron; UTC if it is absent."`
+	Every      Duration  `json:"every,omitzero" doc:"Interval between fires, at least 1s."`
+	StartingAt time.Time `json:"starting_at,omitzero" doc:"Earliest fire."`
+	EndingAt   time.Time `json:"ending_at,omitzero" doc:"Latest fire."`
+	Jitter     Duration  `json:"jitter,omitzero" doc:"Bound of the delay of each fire."`
+}
+
+// SetScheduleInput is a whole schedule.
+type SetScheduleInput struct {
+	ScheduleInput
+	Body struct {
+		Flow  string          `json:"flow" doc:"Name of a published flow."`
+		Input json.RawMessage `json:"input,omitempty" doc:"Input of the runs, checked against the schema of the flow."`
+		Timing
+		CatchUp       Duration          `json:"catch_up,omitzero" doc:"How far back missed fires are made up; 1h if it is absent."`
+		Overlap       string            `json:"overlap,omitempty" doc:"What a fire does while the last run is open: skip, queue, cancel_previous or allow; skip if it is absent."`
+		QueueLimit    int               `json:"queue_limit,omitempty" minimum:"0" doc:"Most fires that wait with overlap queue."`
+		StartPaused   bool              `json:"start_paused,omitempty" doc:"A new schedule begins paused."`
+		PauseReason   string            `json:"pause_reason,omitempty"`
+		FireTimeField string            `json:"fire_time_field,omitempty" doc:"Field of the input that is set to the time of the fire."`
+		Tags          map[string]string `json:"tags,omitempty"`
+	}
+}
+
+// EditScheduleInput has what changes of a schedule. What is absent stays; a timing replaces the whole timing.
+type EditScheduleInput struct {
+	ScheduleInput
+	Body struct {
+		Timing        *Timing           `json:"timing,omitempty" doc:"Replaces all that says when the schedule fires."`
+		Input         json.RawMessage   `json:"input,omitempty"`
+		CatchUp       *Duration         `json:"catch_up,omitempty"`
+		Overlap       *string           `json:"overlap,omitempty"`
+		QueueLimit    *int              `json:"queue_limit,omitempty"`
+		FireTimeField *string           `json:"fire_time_field,omitempty"`
+		Tags          map[string]string `json:"tags,omitempty" doc:"Replaces all tags."`
+	}
+}
+
+// BackfillScheduleInput is a past interval.
+type BackfillScheduleInput struct {
+	ScheduleInput
+	Body struct {
+		From    time.Time `json:"from" doc:"First time, inclusive."`
+		Until   time.Time `json:"until" doc:"Last time, inclusive, in the past."`
+		Overlap string    `json:"overlap,omitempty" enum:"queue,allow" doc:"queue: each run starts when the one before has ended, which is the default; allow: all at once."`
+	}
+}
+
+// Backfilled is the result of a backfill.
+type Backfilled struct {
+	Times int `json:"times" doc:"Times of the interval whose runs keepers start."`
+}
+
+// Backfill is a backfill that is not finished.
+type Backfill struct {
+	From    time.Time `json:"from" doc:"The next time."`
+	Until   time.Time `json:"until"`
+	Overlap string    `json:"overlap"`
 }
 
 // Schedule is the state of a schedule.
@@ -75,6 +170,7 @@ type Schedule struct {
 	LastRun      string            `json:"last_run,omitempty"`
 	LastRunFlow  string            `json:"last_run_flow,omitempty"`
 	LastRunState string            `json:"last_run_state,omitempty"`
+	Backfills    []Backfill        `json:"backfills,omitempty"`
 	Waiting      int               `json:"waiting,omitempty" doc:"Fires whose runs have not been started yet."`
 	Started      int64             `json:"started"`
 	Skipped      int64             `json:"skipped"`

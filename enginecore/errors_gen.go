@@ -25,6 +25,8 @@ const (
 	ErrBulkJobTaken Code = "bulk_job_taken"
 	// ErrCapabilityMismatch comes from ff_issue_claim_grant, ff_issue_reclaim_grant. Details: missing.
 	ErrCapabilityMismatch Code = "capability_mismatch"
+	// ErrChangedMeanwhile comes from ffx_set_quota, ffx_set_budget.
+	ErrChangedMeanwhile Code = "changed_meanwhile"
 	// ErrClaimGrantExpired comes from ff_claim_execution, ff_claim_resumed_execution,
 	// ff_reclaim_execution, ffx_claim_granted.
 	ErrClaimGrantExpired Code = "claim_grant_expired"

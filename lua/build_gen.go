@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "296-c86484afb7212116"
+const build = "298-ad8e3d8d5ae0f31a"

@@ -20,7 +20,7 @@ import (
 // CreateBudget creates a budget. Its limits apply whatever flows declare for it. The error wraps ErrBudgetExists when
 // the budget exists, because it was created or used before.
 func (c *Client) CreateBudget(ctx context.Context, ref BudgetRef, opts ...flow.BudgetOption) error {
-	if err := c.setBudget(ctx, ref, true, opts); err != nil {
+	if err := c.setBudget(ctx, ref, enginerpc.SetBudgetCall{OnlyNew: true}, opts); err != nil {
 		return fmt.Errorf("create budget %s: %w", ref, err)
 	}
 	return nil
@@ -31,14 +31,32 @@ func (c *Client) CreateBudget(ctx context.Context, ref BudgetRef, opts ...flow.B
 // for it continue at once, in the order in which they would have started. If less is allowed than is spent already,
 // nothing more can be spent.
 func (c *Client) SetBudget(ctx context.Context, ref BudgetRef, opts ...flow.BudgetOption) error {
-	if err := c.setBudget(ctx, ref, false, opts); err != nil {
+	if err := c.setBudget(ctx, ref, enginerpc.SetBudgetCall{}, opts); err != nil {
 		return fmt.Errorf("set budget %s: %w", ref, err)
 	}
 	return nil
 }
 
+// ReplaceBudget is SetBudget unless the settings of the budget have been changed since old was read: comparing the
+// limits of all dimensions, Every, Effect and Set, and setting the budget, are one atomic step of the engine. The error
+// matches enginecore.ErrChangedMeanwhile if they differ or the budget was deleted; nothing was changed then.
+func (c *Client) ReplaceBudget(ctx context.Context, old BudgetState, opts ...flow.BudgetOption) error {
+	call := enginerpc.SetBudgetCall{
+		Compare: true, OldEffect: string(old.Effect), OldInterval: old.Every, OldPinned: old.Set,
+		OldDims: make([]enginerpc.SetBudgetOldDim, len(old.Amounts)),
+	}
+	for i, a := range old.Amounts {
+		call.OldDims[i] = enginerpc.SetBudgetOldDim{Name: a.Dimension, Hard: a.Hard, Soft: a.Soft}
+	}
+	if err := c.setBudget(ctx, old.Ref, call, opts); err != nil {
+		return fmt.Errorf("set budget %s: %w", old.Ref, err)
+	}
+	return nil
+}
+
+// setBudget completes the call by the budget, and makes it.
 func (c *Client) setBudget(
-	ctx context.Context, ref BudgetRef, onlyNew bool, opts []flow.BudgetOption,
+	ctx context.Context, ref BudgetRef, call enginerpc.SetBudgetCall, opts []flow.BudgetOption,
 ) error {
 	core, p, id, err := c.findBudget(ctx, ref)
 	if err != nil {
@@ -63,12 +81,12 @@ func (c *Client) setBudget(
 	b := submit.NewStoredBudget(c.session.Namespace, spec, submit.BudgetRef(ref), flowID)
 	// Whether the run has nodes that stand for other runs is not known here.
 	b.Wide = ref.Run != ""
-	call := enginerpc.SetBudgetCall{Partition: p, BudgetID: id, BudgetDeclaration: b.Declaration(), OnlyNew: onlyNew}
+	call.Partition, call.BudgetID, call.BudgetDeclaration = p, id, b.Declaration()
 	for _, d := range b.Dimensions {
 		call.Dims = append(call.Dims, enginerpc.SetBudgetDim(d))
 	}
 	var reply enginerpc.SetBudgetReply
-	err = c.audited(ctx, setBudgetEntry(c.actorName(), ref, onlyNew, b), func() (err error) {
+	err = c.audited(ctx, setBudgetEntry(c.actorName(), ref, call.OnlyNew, b), func() (err error) {
 		reply, err = core.SetBudget(ctx, call)
 		if err == nil && reply.Told {
 			update := submit.GateUpdate{

@@ -107,10 +107,11 @@ func (c *Client) readPublished(ctx context.Context, name, digest string) (engine
 // The error wraps a *valuefault.Error with all faults of the input, which matches ErrInvalid; it matches ErrInvalid too
 // for a flow whose codec is not JSON, enginecore.ErrFlowNotPublished for an unknown name, and in contract mode
 // ErrNotInContract. The others are those of Start. Nothing was started then. A run id is that of the same run as with
-// Start if the input is the same text without white space: fields in another order are another input.
+// Start if the input is the same text without white space: fields in another order are another input. Run.Existed
+// reports whether the run was there before; the result is JSON.
 func (c *Client) StartNamed(
 	ctx context.Context, name string, input json.RawMessage, opts ...StartOption,
-) (*RunRef, error) {
+) (*Run[json.RawMessage], error) {
 	named, err := c.namedFlow(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("start run of flow %q: %w", name, err)
@@ -127,11 +128,15 @@ func (c *Client) StartNamed(
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.submit(ctx, plan); err != nil {
+	existed, err := c.submit(ctx, plan)
+	if err != nil {
 		return nil, err
 	}
-	return c.refTo(plan), nil
+	return &Run[json.RawMessage]{RunRef: c.refTo(plan), decode: rawJSON, existed: existed}, nil
 }
+
+// rawJSON decodes a result in JSON as it is.
+func rawJSON(data []byte) (json.RawMessage, error) { return data, nil }
 
 // namedFlow is a published flow ready to be started.
 type namedFlow struct {

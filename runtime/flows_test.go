@@ -93,6 +93,14 @@ func TestStartNamed(t *testing.T) {
 		run, err := b.Client.StartNamed(ctx, "shipping", json.RawMessage("{ \"to\": \"Lima\",\n \"weight\": 3 }"),
 			runtime.WithID("one"), runtime.WithTag("team.name", "mail"))
 		require.NoError(t, err)
+		require.False(t, run.Existed())
+		again, err := b.Client.StartNamed(ctx, "shipping", json.RawMessage(`{"to":"Lima","weight":3}`), runtime.WithID("one"),
+			runtime.WithTag("team.name", "mail"))
+		require.NoError(t, err)
+		require.True(t, again.Existed())
+		raw, err := again.Result(ctx)
+		require.NoError(t, err)
+		require.JSONEq(t, `{"code":"Lima/3"}`, string(raw))
 		same, err := runtime.Start(ctx, b.Client, def, parcel{"Lima", 3}, runtime.WithID("one"))
 		require.NoError(t, err)
 		require.True(t, same.Existed(), "the text without white space is the same input")

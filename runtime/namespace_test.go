@@ -194,6 +194,20 @@ var acrossNamespaces = map[string]struct {
 	"SetLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.SetLimit(ctx, x.limit, "", activity.AtOnce(1))
 	}, nil},
+	"Limit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Limit(ctx, x.limit, "")
+		return err
+	}, runtime.ErrLimitNotFound},
+	"ReplaceLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.ReplaceLimit(ctx, runtime.LimitState{Name: x.limit + "-absent"}, activity.AtOnce(1))
+	}, enginecore.ErrChangedMeanwhile},
+	"ReplaceBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.ReplaceBudget(ctx, runtime.BudgetState{Ref: x.budget}, flow.HardLimit("calls", 1))
+	}, enginecore.ErrChangedMeanwhile},
+	"ScheduleNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.ScheduleNamed(ctx, x.schedule, x.flow, []byte("1"), runtime.ScheduleConfig{Every: time.Hour})
+		return err
+	}, enginecore.ErrFlowNotPublished},
 	"ResetLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.ResetLimit(ctx, x.limit, "") }, nil},
 	"Limits": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		list, err := c.Limits(ctx)

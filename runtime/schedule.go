@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -88,8 +89,59 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flo
 			return fail(invalid("FireTimeField %q: the input cannot take the time: %w", draft.Spec.FireField, err))
 		}
 	}
-	if draft.Spec.Carried, err = c.session.Carried(ctx); err != nil {
+	made, err := c.declareSchedule(ctx, name, draft)
+	if err != nil {
 		return fail(err)
+	}
+	return made, nil
+}
+
+// ScheduleNamed is Schedule for a published flow with an input in JSON, without the flow's definition. The flow is as
+// it was published last; a later publication does not change the schedule.
+//
+// The errors are those of Schedule; the error wraps a *valuefault.Error with all faults of the input, which matches
+// ErrInvalid, and matches enginecore.ErrFlowNotPublished for a flow that is not published. Nothing was written then.
+func (c *Client) ScheduleNamed(
+	ctx context.Context, name, flow string, input json.RawMessage, config ScheduleConfig,
+) (*ScheduleDescription, error) {
+	fail := func(err error) (*ScheduleDescription, error) {
+		return nil, fmt.Errorf("schedule %.140q: %w", name, err)
+	}
+	if err := c.ready(ctx); err != nil {
+		return fail(err)
+	}
+	if _, err := engine.Capability[engine.ScheduleCalls](c.session.Backend); err != nil {
+		return fail(err)
+	}
+	named, err := c.namedFlow(ctx, flow)
+	if err != nil {
+		return fail(fmt.Errorf("flow %q: %w", flow, err))
+	}
+	if len(input) == 0 {
+		input = json.RawMessage("null")
+	}
+	compact, err := named.check(flow, input)
+	if err != nil {
+		return fail(err)
+	}
+	draft, err := newDraft(c.session, name, config, named.compiled, compact)
+	if err != nil {
+		return nil, err
+	}
+	made, err := c.declareSchedule(ctx, name, draft)
+	if err != nil {
+		return fail(err)
+	}
+	return made, nil
+}
+
+// declareSchedule stores a schedule that was checked, with an entry in the audit log.
+func (c *Client) declareSchedule(
+	ctx context.Context, name string, draft *schedule.Draft,
+) (*ScheduleDescription, error) {
+	var err error
+	if draft.Spec.Carried, err = c.session.Carried(ctx); err != nil {
+		return nil, err
 	}
 	runner := schedule.NewRunner(c.session, false)
 	defer runner.Close()
@@ -97,11 +149,7 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flo
 		return c.audited(ctx, auditlog.Entry{Actor: c.actorName(), Action: auditlog.SetSchedule, Name: name}, save)
 	})
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
-	made, err := c.describeSchedule(ctx, r, nil)
-	if err != nil {
-		return fail(err)
-	}
-	return made, nil
+	return c.describeSchedule(ctx, r, nil)
 }

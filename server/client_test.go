@@ -31,165 +31,153 @@ func start(t *testing.T, c *httpclient.Client, flow, id string, input string) {
 
 func TestClient(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, nil)
-	c := p.http("")
-	start(t, c, "order", "a/b", `{"item":"book","count":1}`)
-	name := api.RunName{Flow: "order", Run: "a/b"}
-	kinds := map[string]int{}
-	for e, err := range httpclient.Follow(t.Context(), c, api.FollowRun, api.FollowRunInput{RunName: name}) {
+	each(t, nil, func(t *testing.T, p *place) {
+		c := p.http("")
+		start(t, c, "order", "a/b", `{"item":"book","count":1}`)
+		name := api.RunName{Flow: "order", Run: "a/b"}
+		kinds := map[string]int{}
+		for e, err := range httpclient.Follow(t.Context(), c, api.FollowRun, api.FollowRunInput{RunName: name}) {
+			require.NoError(t, err)
+			kinds[e.Kind]++
+		}
+		require.Equal(t, 1, kinds["flow_success"])
+		runs, err := httpclient.Call(t.Context(), c, api.ListRuns, api.ListRunsInput{
+			Query: runtime.RunQuery{Flow: "order", States: []runtime.RunState{runtime.RunSucceeded}}.Values(),
+		})
 		require.NoError(t, err)
-		kinds[e.Kind]++
-	}
-	require.Equal(t, 1, kinds["flow_success"])
-	runs, err := httpclient.Call(t.Context(), c, api.ListRuns, api.ListRunsInput{
-		Query: runtime.RunQuery{Flow: "order", States: []runtime.RunState{runtime.RunSucceeded}}.Values(),
-	})
-	require.NoError(t, err)
-	require.Len(t, runs.Items, 1)
+		require.Len(t, runs.Items, 1)
 
-	_, err = httpclient.Call(t.Context(), c, api.GetRun, api.GetRunInput{RunName: api.RunName{Flow: "order", Run: ".."}})
-	require.Equal(t, "run_not_found", httpclient.Code(err))
-	_, err = httpclient.Call(t.Context(), c, api.GetRun, api.GetRunInput{RunName: api.RunName{Flow: "order"}})
-	require.ErrorIs(t, err, httpclient.ErrInvalid)
-	_, err = httpclient.New("localhost:8080", httpclient.Config{})
-	require.ErrorIs(t, err, httpclient.ErrInvalid)
+		_, err = httpclient.Call(t.Context(), c, api.GetRun, api.GetRunInput{RunName: api.RunName{Flow: "order", Run: ".."}})
+		require.Equal(t, "run_not_found", httpclient.Code(err))
+		_, err = httpclient.Call(t.Context(), c, api.GetRun, api.GetRunInput{RunName: api.RunName{Flow: "order"}})
+		require.ErrorIs(t, err, httpclient.ErrInvalid)
+		_, err = httpclient.New("localhost:8080", httpclient.Config{})
+		require.ErrorIs(t, err, httpclient.ErrInvalid)
+	})
 }
 
 // A stream goes on where it was when its connections are cut.
 func TestFollowConnectsAgain(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, nil)
-	listener := httptest.NewServer(p.server.Handler())
-	defer listener.Close()
-	c, err := httpclient.New(listener.URL, httpclient.Config{})
-	require.NoError(t, err)
-	start(t, c, "approval", "one", `{"item":"book","count":1}`)
-	name := api.RunName{Flow: "approval", Run: "one"}
-	var kinds []string
-	for e, err := range httpclient.Follow(t.Context(), c, api.FollowRun, api.FollowRunInput{RunName: name}) {
+	each(t, nil, func(t *testing.T, p *place) {
+		listener := httptest.NewServer(p.server.Handler())
+		defer listener.Close()
+		c, err := httpclient.New(listener.URL, httpclient.Config{})
 		require.NoError(t, err)
-		kinds = append(kinds, e.Kind)
-		if e.Kind == "suspended" {
-			listener.CloseClientConnections()
-			answer := api.SignalRunInput{RunName: name}
-			answer.Body.Node, answer.Body.Name, answer.Body.Payload = "approve", "answer", []byte(`{"yes":true}`)
-			_, err := httpclient.Call(t.Context(), p.http(""), api.SignalRun, answer)
+		start(t, c, "approval", "one", `{"item":"book","count":1}`)
+		name := api.RunName{Flow: "approval", Run: "one"}
+		var kinds []string
+		for e, err := range httpclient.Follow(t.Context(), c, api.FollowRun, api.FollowRunInput{RunName: name}) {
 			require.NoError(t, err)
+			kinds = append(kinds, e.Kind)
+			if e.Kind == "suspended" {
+				listener.CloseClientConnections()
+				answer := api.SignalRunInput{RunName: name}
+				answer.Body.Node, answer.Body.Name, answer.Body.Payload = "approve", "answer", []byte(`{"yes":true}`)
+				_, err := httpclient.Call(t.Context(), p.http(""), api.SignalRun, answer)
+				require.NoError(t, err)
+			}
 		}
-	}
-	var want []string
-	for e, err := range p.client.Run("approval", "one").Watch(t.Context(), "") {
-		require.NoError(t, err)
-		want = append(want, string(e.Kind))
-	}
-	require.Equal(t, want, kinds)
+		var want []string
+		for e, err := range p.client.Run("approval", "one").Watch(t.Context(), "") {
+			require.NoError(t, err)
+			want = append(want, string(e.Kind))
+		}
+		require.Equal(t, want, kinds)
+	})
 }
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	const secret = "a secret of the administrator"
-	p := newPlace(t, func(c *server.Config) { c.Tokens, c.AdminToken = true, secret })
-	admin := p.http(secret)
-	_, err := httpclient.Call(t.Context(), p.http(""), api.ListRuns, api.ListRunsInput{})
-	require.Equal(t, "unauthorized", httpclient.Code(err))
-	_, err = httpclient.Call(t.Context(), p.http("ffk_0000000000"), api.ListRuns, api.ListRunsInput{})
-	require.Equal(t, "unauthorized", httpclient.Code(err))
+	each(t, func(c *server.Config) { c.Tokens, c.AdminToken = true, secret }, func(t *testing.T, p *place) {
+		admin := p.http(secret)
+		_, err := httpclient.Call(t.Context(), p.http(""), api.ListRuns, api.ListRunsInput{})
+		require.Equal(t, "unauthorized", httpclient.Code(err))
+		_, err = httpclient.Call(t.Context(), p.http("ffk_0000000000"), api.ListRuns, api.ListRunsInput{})
+		require.Equal(t, "unauthorized", httpclient.Code(err))
 
-	create := func(name string, role api.Role, flows string, rights ...api.Right) *httpclient.Client {
-		in := api.CreateTokenInput{}
-		in.Body.Name, in.Body.Role, in.Body.Flows, in.Body.Rights = name, role, flows, rights
-		created, err := httpclient.Call(t.Context(), admin, api.CreateToken, in)
+		create := func(name string, role api.Role, flows string, rights ...api.Right) *httpclient.Client {
+			in := api.CreateTokenInput{}
+			in.Body.Name, in.Body.Role, in.Body.Flows, in.Body.Rights = name, role, flows, rights
+			created, err := httpclient.Call(t.Context(), admin, api.CreateToken, in)
+			require.NoError(t, err)
+			require.Contains(t, created.Text, "ffk_")
+			return p.http(created.Text)
+		}
+		start(t, admin, "order", "one", `{"item":"book","count":1}`)
+		start(t, admin, "approval", "one", `{"item":"book","count":1}`)
+		order := api.GetRunInput{RunName: api.RunName{Flow: "order", Run: "one"}}
+
+		viewer := create("vera", api.Viewer, "")
+		_, err = httpclient.Call(t.Context(), viewer, api.GetRun, order)
 		require.NoError(t, err)
-		require.Contains(t, created.Text, "ffk_")
-		return p.http(created.Text)
-	}
-	start(t, admin, "order", "one", `{"item":"book","count":1}`)
-	start(t, admin, "approval", "one", `{"item":"book","count":1}`)
-	order := api.GetRunInput{RunName: api.RunName{Flow: "order", Run: "one"}}
+		withValues := order
+		withValues.Values = true
+		_, err = httpclient.Call(t.Context(), viewer, api.GetRun, withValues)
+		require.Equal(t, "forbidden", httpclient.Code(err))
+		_, err = httpclient.Call(t.Context(), viewer, api.PauseRun, api.ReasonInput{RunName: order.RunName})
+		require.Equal(t, "forbidden", httpclient.Code(err))
+		_, err = httpclient.Call(t.Context(), create("paul", api.Viewer, "", api.ReadPayloads), api.GetRun, withValues)
+		require.NoError(t, err)
 
-	viewer := create("vera", api.Viewer, "")
-	_, err = httpclient.Call(t.Context(), viewer, api.GetRun, order)
-	require.NoError(t, err)
-	withValues := order
-	withValues.Values = true
-	_, err = httpclient.Call(t.Context(), viewer, api.GetRun, withValues)
-	require.Equal(t, "forbidden", httpclient.Code(err))
-	_, err = httpclient.Call(t.Context(), viewer, api.PauseRun, api.ReasonInput{RunName: order.RunName})
-	require.Equal(t, "forbidden", httpclient.Code(err))
-	_, err = httpclient.Call(t.Context(), create("paul", api.Viewer, "", api.ReadPayloads), api.GetRun, withValues)
-	require.NoError(t, err)
+		bound := create("bo", api.Operator, "appro*")
+		_, err = httpclient.Call(t.Context(), bound, api.GetRun, order)
+		require.Equal(t, "run_not_found", httpclient.Code(err), "what one may not see does not exist")
+		runs, err := httpclient.Call(t.Context(), bound, api.ListRuns, api.ListRunsInput{})
+		require.NoError(t, err)
+		require.Len(t, runs.Items, 1)
+		require.Equal(t, "approval", runs.Items[0].Flow)
+		counts, err := httpclient.Call(t.Context(), bound, api.CountRuns, api.CountRunsInput{By: []string{"state"}})
+		require.NoError(t, err)
+		total := 0
+		for _, c := range counts.Items {
+			require.Empty(t, c.Flow)
+			total += c.Runs
+		}
+		require.Equal(t, 1, total)
+		_, err = httpclient.Call(t.Context(), bound, api.ListAudit, api.ListAuditInput{})
+		require.Equal(t, "forbidden", httpclient.Code(err))
+		waits, err := httpclient.Call(t.Context(), bound, api.ListWaits, api.ListWaitsInput{Query: url.Values{"flow": {"approval"}}})
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(waits.Items), 1)
 
-	bound := create("bo", api.Operator, "appro*")
-	_, err = httpclient.Call(t.Context(), bound, api.GetRun, order)
-	require.Equal(t, "run_not_found", httpclient.Code(err), "what one may not see does not exist")
-	runs, err := httpclient.Call(t.Context(), bound, api.ListRuns, api.ListRunsInput{})
-	require.NoError(t, err)
-	require.Len(t, runs.Items, 1)
-	require.Equal(t, "approval", runs.Items[0].Flow)
-	counts, err := httpclient.Call(t.Context(), bound, api.CountRuns, api.CountRunsInput{By: []string{"state"}})
-	require.NoError(t, err)
-	total := 0
-	for _, c := range counts.Items {
-		require.Empty(t, c.Flow)
-		total += c.Runs
-	}
-	require.Equal(t, 1, total)
-	_, err = httpclient.Call(t.Context(), bound, api.ListAudit, api.ListAuditInput{})
-	require.Equal(t, "forbidden", httpclient.Code(err))
-	waits, err := httpclient.Call(t.Context(), bound, api.ListWaits, api.ListWaitsInput{Query: url.Values{"flow": {"approval"}}})
-	require.NoError(t, err)
-	require.LessOrEqual(t, len(waits.Items), 1)
+		who, err := httpclient.Call(t.Context(), bound, api.GetServer, api.Empty{})
+		require.NoError(t, err)
+		require.Equal(t, "bo", who.Principal.Name)
 
-	who, err := httpclient.Call(t.Context(), bound, api.GetServer, api.Empty{})
-	require.NoError(t, err)
-	require.Equal(t, "bo", who.Principal.Name)
-
-	_, err = httpclient.Call(t.Context(), admin, api.DeleteToken, api.TokenNameInput{Token: "bo"})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		_, err := httpclient.Call(context.Background(), bound, api.GetServer, api.Empty{})
-		return httpclient.Code(err) == "unauthorized"
-	}, patience, 50e6)
-	_, err = httpclient.Call(t.Context(), admin, api.DeleteToken, api.TokenNameInput{Token: "bo"})
-	require.Equal(t, "token_not_found", httpclient.Code(err))
+		_, err = httpclient.Call(t.Context(), admin, api.DeleteToken, api.TokenNameInput{Token: "bo"})
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			_, err := httpclient.Call(context.Background(), bound, api.GetServer, api.Empty{})
+			return httpclient.Code(err) == "unauthorized"
+		}, patience, 50e6)
+		_, err = httpclient.Call(t.Context(), admin, api.DeleteToken, api.TokenNameInput{Token: "bo"})
+		require.Equal(t, "token_not_found", httpclient.Code(err))
+	})
 }
 
 func TestIdempotencyKeys(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, nil)
-	body := map[string]any{"input": order{"book", 1}}
-	var first, second api.StartedRun
-	require.Equal(t, 201, p.do("POST", "/flows/order/runs", body, &first, "Idempotency-Key", "k").StatusCode)
-	reply := p.do("POST", "/flows/order/runs", body, &second, "Idempotency-Key", "k")
-	require.Equal(t, 201, reply.StatusCode)
-	require.Equal(t, "true", reply.Header.Get("Idempotent-Replayed"))
-	require.Equal(t, first, second)
-	var problem api.Problem
-	body["input"] = order{"pen", 1}
-	require.Equal(t, 409, p.do("POST", "/flows/order/runs", body, &problem, "Idempotency-Key", "k").StatusCode)
-	require.Equal(t, "idempotency_key_conflict", problem.Code)
+	each(t, nil, func(t *testing.T, p *place) {
+		body := map[string]any{"input": order{"book", 1}}
+		var first, second api.StartedRun
+		require.Equal(t, 201, p.do("POST", "/flows/order/runs", body, &first, "Idempotency-Key", "k").StatusCode)
+		reply := p.do("POST", "/flows/order/runs", body, &second, "Idempotency-Key", "k")
+		require.Equal(t, 201, reply.StatusCode)
+		require.Equal(t, "true", reply.Header.Get("Idempotent-Replayed"))
+		require.Equal(t, first, second)
+		var problem api.Problem
+		body["input"] = order{"pen", 1}
+		require.Equal(t, 409, p.do("POST", "/flows/order/runs", body, &problem, "Idempotency-Key", "k").StatusCode)
+		require.Equal(t, "idempotency_key_conflict", problem.Code)
 
-	token := map[string]any{"name": "t", "role": "viewer"}
-	require.Equal(t, 422, p.do("POST", "/tokens", token, &problem, "Idempotency-Key", "k").StatusCode)
-	require.Equal(t, 201, p.do("POST", "/tokens", token, nil).StatusCode)
-	require.Equal(t, 409, p.do("POST", "/tokens", token, &problem).StatusCode)
-	require.Equal(t, "token_exists", problem.Code)
-}
-
-func TestLimitsHaveTags(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t, nil)
-	var limit api.Limit
-	reply := p.do("PUT", "/limits/crm", map[string]any{"at_once": 3}, &limit)
-	require.Equal(t, 200, reply.StatusCode)
-	require.Equal(t, 3, limit.AtOnce)
-	tag := reply.Header.Get("Etag")
-	require.NotEmpty(t, tag)
-	require.Equal(t, tag, p.do("GET", "/limits/crm", nil, &limit).Header.Get("Etag"))
-	require.Equal(t, 200, p.do("PUT", "/limits/crm", map[string]any{"at_once": 4}, &limit, "If-Match", tag).StatusCode)
-	var problem api.Problem
-	require.Equal(t, 412, p.do("PUT", "/limits/crm", map[string]any{"at_once": 5}, &problem, "If-Match", tag).StatusCode)
-	require.Equal(t, "changed_meanwhile", problem.Code)
+		token := map[string]any{"name": "t", "role": "viewer"}
+		require.Equal(t, 422, p.do("POST", "/tokens", token, &problem, "Idempotency-Key", "k").StatusCode)
+		require.Equal(t, 201, p.do("POST", "/tokens", token, nil).StatusCode)
+		require.Equal(t, 409, p.do("POST", "/tokens", token, &problem).StatusCode)
+		require.Equal(t, "token_exists", problem.Code)
+	})
 }
 
 // Every operation of the table is served, and has a right and an effect.

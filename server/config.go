@@ -1,13 +1,18 @@
 package server
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"path"
 	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -39,16 +44,54 @@ type Config struct {
 	AdminToken string
 	// Certificates lets principals log in with client certificates, which TLSConfig must verify. Defaults to none.
 	Certificates []Grant
+	// OIDC lets principals log in at an OpenID Connect provider. Defaults to none.
+	OIDC *OIDCLogin
 	// Proxy lets a trusted proxy name the principal in a header. Defaults to none.
 	Proxy *ProxyLogin
 	// TLSConfig makes Run serve TLS. Defaults to nil, which serves plain HTTP.
 	TLSConfig *tls.Config
 
+	// BasePath is the path under which a proxy shows the server, such as "/flowfabric"; the proxy may pass it on or
+	// remove it. Defaults to none.
+	BasePath string
+	// Home serves what is neither an operation nor another part of the server, such as a console. Defaults to a page
+	// with links.
+	Home http.Handler
+	// Metrics serves /metrics to principals with the right to view, those bound to some flows excepted. Defaults to
+	// none.
+	Metrics http.Handler
+	// MeterProvider measures the requests. Defaults to none.
+	MeterProvider metric.MeterProvider
+	// ReportLanes makes the server measure the lanes of the engine, as keepers do: set it where no keeper of this
+	// program does. It needs MeterProvider. Defaults to false.
+	ReportLanes bool
+
 	// Streams is how many streams may be open at a time, 1 to 100,000. Defaults to 1,000.
 	Streams int
+	// Timeouts bound what clients may take. Each defaults to a value that suits public servers.
+	Timeouts Timeouts
 	// RequestsPerSecond bounds the requests of one principal, or of one address without logins; bursts may have twice
-	// as many. Defaults to 1,000; a negative number is no bound.
+	// as many, but at least one. Defaults to 1,000; a negative number is no bound.
 	RequestsPerSecond float64
+}
+
+// Timeouts are the times that Serve and Run grant clients.
+type Timeouts struct {
+	// Header is the time to send the header of a request. Defaults to 10 s. A body has 10 s after it.
+	Header time.Duration
+	// Idle is how long a connection without a request is kept. Defaults to 2 minutes.
+	Idle time.Duration
+	// Stop is how long requests may go on when the server stops. Defaults to 15 s.
+	Stop time.Duration
+	// Heartbeat is the time between two comments that keep a stream alive. Defaults to 15 s.
+	Heartbeat time.Duration
+}
+
+func (t Timeouts) withDefaults() Timeouts {
+	return Timeouts{
+		Header: cmp.Or(t.Header, 10*time.Second), Idle: cmp.Or(t.Idle, 2*time.Minute), Stop: cmp.Or(t.Stop, 15*time.Second),
+		Heartbeat: cmp.Or(t.Heartbeat, 15*time.Second),
+	}
 }
 
 // Grant says what a principal of a certificate or proxy may do. A principal without a grant is refused.
@@ -90,6 +133,18 @@ func (c *Config) check() error {
 		fault("Certificates need a TLSConfig with ClientCAs")
 	}
 	checkGrants("Certificates", c.Certificates, fault)
+	if t := c.Timeouts; min(t.Header, t.Idle, t.Stop, t.Heartbeat) < 0 {
+		fault("Timeouts must not be negative, got: %+v", t)
+	}
+	if c.BasePath != "" && (path.Clean(c.BasePath) != c.BasePath || c.BasePath == "/" || c.BasePath[0] != '/') {
+		fault("BasePath must be a path such as /flowfabric, got: %q", c.BasePath)
+	}
+	if c.ReportLanes && c.MeterProvider == nil {
+		fault("ReportLanes needs MeterProvider")
+	}
+	if c.OIDC != nil {
+		c.OIDC.check(c.BasePath, fault)
+	}
 	if p := c.Proxy; p != nil {
 		if p.UserHeader == "" {
 			fault("Proxy.UserHeader is empty")
@@ -134,5 +189,6 @@ func grants(list []Grant) []login.Grant {
 
 // secured reports whether principals have to log in.
 func (c *Config) secured() bool {
-	return c.Tokens || c.AdminToken != "" || len(c.Certificates) > 0 || c.Proxy != nil
+	return c.Tokens || c.AdminToken != "" || len(c.Certificates) > 0 || c.OIDC != nil ||
+		c.Proxy != nil
 }

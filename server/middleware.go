@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -21,6 +22,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/route"
+	"github.com/flowfabric/flowfabric-go/server/internal/service"
 )
 
 // identify finds the principal of a request. One with credentials that are not valid is refused; one without any has no
@@ -69,14 +71,19 @@ type limiters struct {
 	forgets time.Time
 }
 
-// limiterMemory is how often limiters are forgotten. A limiter is full again long before.
+// limiterMemory is how often the limiters that are full again are forgotten.
 const limiterMemory = time.Minute
 
 func (l *limiters) of(name string, now time.Time) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now.After(l.forgets) {
-		l.byName, l.forgets = map[string]*rate.Limiter{}, now.Add(limiterMemory)
+		for name, limiter := range l.byName {
+			if limiter.TokensAt(now) >= float64(limiter.Burst()) {
+				delete(l.byName, name)
+			}
+		}
+		l.forgets = now.Add(limiterMemory)
 	}
 	limiter := l.byName[name]
 	if limiter == nil {
@@ -91,7 +98,7 @@ func (s *Server) limitRate(next http.Handler) http.Handler {
 	if s.config.RequestsPerSecond < 0 {
 		return next
 	}
-	all := &limiters{limit: rate.Limit(s.config.RequestsPerSecond)}
+	all := &limiters{byName: map[string]*rate.Limiter{}, limit: rate.Limit(s.config.RequestsPerSecond)}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := "principal " + login.From(r.Context()).Name
 		if who := login.From(r.Context()); who.Name == "" || who.Kind == login.None {
@@ -109,8 +116,15 @@ func (s *Server) limitRate(next http.Handler) http.Handler {
 	})
 }
 
-// maxIdempotentBody is the largest body of a request with an idempotency key.
-const maxIdempotentBody = 2 << 20
+const (
+	// maxIdempotentBody is the largest body of a request with an idempotency key; bodyTimeout bounds its reading.
+	maxIdempotentBody = 2 << 20
+	bodyTimeout       = 10 * time.Second
+	// storeTimeout bounds the storing of a reply.
+	storeTimeout = 10 * time.Second
+	// replyTimeout bounds a request as a whole. Streams move it forward with each event.
+	replyTimeout = 5 * time.Minute
+)
 
 // storedReply is a reply that is given again.
 type storedReply struct {
@@ -138,6 +152,7 @@ func (s *Server) idempotent(next http.Handler) http.Handler {
 				"Idempotency-Key must have at most 256 bytes", false))
 			return
 		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxIdempotentBody))
 		if err != nil {
 			route.WriteProblem(w,
@@ -145,13 +160,16 @@ func (s *Server) idempotent(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		who := login.From(r.Context())
 		request := serverstore.Request{
-			Key:    string(login.From(r.Context()).Kind) + " " + login.From(r.Context()).Name + " " + idempotencyKey,
-			Digest: digestOf(r, body),
+			Key: string(who.Kind) + " " + who.Name + " " + idempotencyKey, Digest: digestOf(r, body),
 		}
 		stored, first, err := store.BeginRequest(r.Context(), request)
 		if err != nil {
 			p, _ := route.ProblemOf(err)
+			if p.Retryable {
+				w.Header().Set("Retry-After", "5")
+			}
 			route.WriteProblem(w, p)
 			return
 		}
@@ -160,13 +178,16 @@ func (s *Server) idempotent(next http.Handler) http.Handler {
 			return
 		}
 		recorder := &recorder{ResponseWriter: w, status: http.StatusOK}
-		next.ServeHTTP(recorder, r)
+		next.ServeHTTP(recorder, r.WithContext(service.WithRepeatKey(r.Context(), request.Name())))
 		var reply []byte
 		if recorder.status < http.StatusInternalServerError && recorder.status != http.StatusTooManyRequests {
 			reply = recorder.stored()
 		}
-		if err := store.EndRequest(r.Context(), request, reply); err != nil {
-			s.config.Logger.WarnContext(r.Context(), "the reply to a request with an idempotency key was not stored",
+		// The client may be gone, which is when it will ask for the reply again.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), storeTimeout)
+		defer cancel()
+		if err := store.EndRequest(ctx, request, reply); err != nil {
+			s.config.Logger.WarnContext(ctx, "the reply to a request with an idempotency key was not stored",
 				"event", "server.reply_not_stored", "error", err)
 		}
 	})
@@ -242,6 +263,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var id [8]byte
 		_, _ = rand.Read(id[:])
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(replyTimeout))
 		header := w.Header()
 		header.Set("X-Request-Id", hex.EncodeToString(id[:]))
 		header.Set("X-Content-Type-Options", "nosniff")

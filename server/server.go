@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
@@ -25,6 +26,9 @@ type Server struct {
 	handler  http.Handler
 	document []byte
 	stop     context.CancelFunc
+	oidc     *login.OIDC // nil without
+	// unmeasure ends the measuring of lanes.
+	unmeasure func()
 }
 
 // New returns a server. The error joins all faults of the config and matches ErrInvalid.
@@ -35,6 +39,7 @@ func New(config Config) (*Server, error) {
 	config.Namespace = cmp.Or(config.Namespace, "default")
 	config.Streams = cmp.Or(config.Streams, 1000)
 	config.RequestsPerSecond = cmp.Or(config.RequestsPerSecond, 1000)
+	config.Timeouts = config.Timeouts.withDefaults()
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	operations, err := service.New(config.Engine, api.ServerInfo{
 		Version: config.Version, Namespace: config.Namespace, Engine: config.EngineName, ReadOnly: config.ReadOnly,
@@ -42,15 +47,27 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	s := &Server{config: config, service: operations}
+	if config.OIDC != nil {
+		if s.oidc, err = config.OIDC.method(&s.config); err != nil {
+			operations.Close()
+			return nil, err
+		}
+	}
+	instruments, err := s.measure()
+	if err != nil {
+		operations.Close()
+		return nil, err
+	}
 	stopping, stop := context.WithCancel(context.Background())
 	mux := http.NewServeMux()
-	s := &Server{config: config, service: operations, stop: stop}
+	s.stop = stop
 	s.router = route.New(stopping, mux, operations, route.Config{
 		Version: config.Version, Logger: config.Logger, ReadOnly: config.ReadOnly, Streams: config.Streams,
+		Measured: instruments, Heartbeat: config.Timeouts.Heartbeat,
 	})
 	if s.document, err = s.router.OpenAPI(); err != nil {
-		stop()
-		operations.Close()
+		s.Close()
 		return nil, err
 	}
 	s.handler = s.routes(mux)
@@ -60,6 +77,7 @@ func New(config Config) (*Server, error) {
 // Close ends all streams. The handler may be called afterwards, but its streams end at once.
 func (s *Server) Close() {
 	s.stop()
+	s.unmeasure()
 	s.service.Close()
 }
 
@@ -72,9 +90,9 @@ func (s *Server) Handler() http.Handler { return s.handler }
 
 // routes adds what is not an operation, and what surrounds operations.
 func (s *Server) routes(operations http.Handler) http.Handler {
-	guarded := s.identify(s.limitRate(s.idempotent(operations)))
+	crossOrigin := http.NewCrossOriginProtection()
 	mux := http.NewServeMux()
-	mux.Handle(api.Prefix+"/", http.NewCrossOriginProtection().Handler(guarded))
+	mux.Handle(api.Prefix+"/", crossOrigin.Handler(s.identify(s.limitRate(s.idempotent(operations)))))
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		_, _ = w.Write(s.document)
@@ -84,10 +102,58 @@ func (s *Server) routes(operations http.Handler) http.Handler {
 		_, _ = w.Write([]byte(`{"status":"ok"}` + "\n"))
 	})
 	mux.HandleFunc("GET /readyz", s.ready)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		route.WriteProblem(w, route.NewProblem(http.StatusNotFound, "not_found", "nothing is at "+r.URL.Path, false))
+	if s.oidc != nil {
+		mux.Handle("GET /auth/login", s.limitRate(http.HandlerFunc(s.oidc.Begin)))
+		mux.Handle("GET "+callbackPath, s.limitRate(http.HandlerFunc(s.oidc.End)))
+		mux.Handle("POST /auth/logout", crossOrigin.Handler(http.HandlerFunc(s.oidc.Logout)))
+	}
+	if s.config.Metrics != nil {
+		mux.Handle("GET /metrics", s.identify(s.limitRate(viewersOnly(s.config.Metrics))))
+	}
+	if s.config.Home != nil {
+		mux.Handle("/", s.config.Home)
+	} else {
+		mux.HandleFunc("GET /{$}", s.home)
+		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+			route.WriteProblem(w, route.NewProblem(http.StatusNotFound, "not_found", "nothing is at this path", false))
+		})
+	}
+	return s.observe(underBase(s.config.BasePath, mux))
+}
+
+// underBase serves a handler also under the path at which a proxy shows it.
+func underBase(base string, next http.Handler) http.Handler {
+	if base == "" {
+		return next
+	}
+	stripped := http.StripPrefix(base, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == base:
+			http.Redirect(w, r, base+"/", http.StatusMovedPermanently)
+		case strings.HasPrefix(r.URL.Path, base+"/"):
+			stripped.ServeHTTP(w, r)
+		default:
+			next.ServeHTTP(w, r)
+		}
 	})
-	return s.observe(mux)
+}
+
+// viewersOnly refuses principals who may not see what concerns all flows.
+func viewersOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who := login.From(r.Context())
+		switch {
+		case len(who.Rights) == 0:
+			route.WriteProblem(w, route.NewProblem(http.StatusUnauthorized, "unauthorized",
+				"log in, or send a token that is valid", false))
+		case !who.May(api.View) || who.Restricted():
+			route.WriteProblem(w, route.NewProblem(http.StatusForbidden, "forbidden",
+				"this needs the right view for all flows", false))
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
 }
 
 // ready answers whether the engine does.
@@ -107,13 +173,6 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	}
 	_, _ = w.Write([]byte(`{"ready":true}` + "\n"))
 }
-
-const (
-	headerTimeout = 10 * time.Second
-	idleTimeout   = 2 * time.Minute
-	// stopTimeout is how long requests may go on when the server stops.
-	stopTimeout = 15 * time.Second
-)
 
 // Listen opens the listener of an address such as "localhost:8080". Without logins, the address must be a loopback
 // address; otherwise the error matches ErrInvalid.
@@ -138,7 +197,7 @@ func isLoopback(address net.Addr) bool {
 	return err == nil && parsed.Addr().Unmap().IsLoopback()
 }
 
-// Run listens on the address and serves until the context ends; then requests have 15 s to end. It returns nil after
+// Run listens on the address and serves until the context ends; then requests have Timeouts.Stop to end. It returns nil after
 // that, the errors of Listen, or why it could not serve.
 func (s *Server) Run(ctx context.Context, address string) error {
 	listener, err := s.Listen(address)
@@ -150,8 +209,10 @@ func (s *Server) Run(ctx context.Context, address string) error {
 
 // Serve is Run with a listener, which it closes.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	times := s.config.Timeouts
 	server := &http.Server{
-		Handler: s.handler, TLSConfig: s.config.TLSConfig, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		Handler: s.handler, TLSConfig: s.config.TLSConfig, ReadHeaderTimeout: times.Header,
+		IdleTimeout:    times.Idle,
 		MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
 	}
 	server.RegisterOnShutdown(s.stop)
@@ -168,7 +229,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		return err
 	case <-ctx.Done():
 	}
-	stopped, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	stopped, cancel := context.WithTimeout(context.WithoutCancel(ctx), times.Stop)
 	defer cancel()
 	err := server.Shutdown(stopped)
 	if err != nil {
@@ -188,6 +249,9 @@ func (s *Server) methods() []login.Method {
 	}
 	if s.config.Tokens {
 		methods = append(methods, login.NewTokens(s.service.Store()))
+	}
+	if s.oidc != nil {
+		methods = append(methods, s.oidc)
 	}
 	if len(s.config.Certificates) > 0 {
 		methods = append(methods, &login.Certificates{Grants: grants(s.config.Certificates)})

@@ -2,229 +2,122 @@ package server_test
 
 import (
 	"bufio"
-	"bytes"
-	"context"
-	"encoding/json"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
-	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
-	"github.com/flowfabric/flowfabric-go/server"
 )
-
-type order struct {
-	Item  string `json:"item"`
-	Count int    `json:"count"`
-}
-
-type decision struct {
-	Yes bool `json:"yes"`
-}
-
-var pack = activity.New("pack", func(_ context.Context, o order) (string, error) { return "packed " + o.Item, nil })
-
-var ship = activity.New("ship", func(_ context.Context, d decision) (string, error) {
-	if d.Yes {
-		return "shipped", nil
-	}
-	return "kept", nil
-})
-
-func orders(t *testing.T) *flow.Definition[order, string] {
-	f := flow.New[order, string]("order", flow.Describe("Packs an order."))
-	packed := flow.Node(f, "pack", pack, f.Input())
-	flow.Return(f, packed)
-	def, err := f.Build()
-	require.NoError(t, err)
-	return def
-}
-
-func approvals(t *testing.T) *flow.Definition[order, string] {
-	f := flow.New[order, string]("approval")
-	packed := flow.Node(f, "pack", pack, f.Input())
-	answer := flow.Waitpoint[decision](f, "approve", activity.Title("Ship it?"), flow.After(packed))
-	flow.Return(f, flow.Node(f, "ship", ship, answer))
-	def, err := f.Build()
-	require.NoError(t, err)
-	return def
-}
-
-// place is a server of an engine of its own, with a worker.
-type place struct {
-	t      *testing.T
-	url    string
-	server *server.Server
-	client *runtime.Client
-	token  string
-}
-
-func newPlace(t *testing.T, configure func(*server.Config)) *place {
-	t.Helper()
-	ctx := t.Context()
-	order, approval := orders(t), approvals(t)
-	local, err := runtime.OpenLocal(ctx, runtime.LocalConfig{Activities: append(order.Handlers(), approval.Handlers()...)})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = local.Close() })
-	require.NoError(t, local.Client().Publish(ctx, catalogue.Publication{Flow: order}, catalogue.Publication{Flow: approval}))
-	config := server.Config{Engine: local.Engine()}
-	if configure != nil {
-		configure(&config)
-	}
-	s, err := server.New(config)
-	require.NoError(t, err)
-	t.Cleanup(s.Close)
-	listener := httptest.NewServer(s.Handler())
-	t.Cleanup(listener.Close)
-	return &place{t: t, url: listener.URL, server: s, client: local.Client()}
-}
-
-// do sends a request and decodes the reply into out; it returns the reply, whose body is read.
-func (p *place) do(method, path string, body, out any, header ...string) *http.Response {
-	p.t.Helper()
-	var reader io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		require.NoError(p.t, err)
-		reader = bytes.NewReader(text)
-	}
-	request, err := http.NewRequestWithContext(p.t.Context(), method, p.url+api.Prefix+path, reader)
-	require.NoError(p.t, err)
-	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	if p.token != "" {
-		request.Header.Set("Authorization", "Bearer "+p.token)
-	}
-	for i := 0; i < len(header); i += 2 {
-		request.Header.Set(header[i], header[i+1])
-	}
-	reply, err := http.DefaultClient.Do(request)
-	require.NoError(p.t, err)
-	defer reply.Body.Close()
-	text, err := io.ReadAll(reply.Body)
-	require.NoError(p.t, err)
-	if out != nil {
-		require.NoError(p.t, json.Unmarshal(text, out), "%s", text)
-	}
-	return reply
-}
-
-func (p *place) start(flow, id string, input any) {
-	p.t.Helper()
-	var started api.StartedRun
-	reply := p.do("POST", "/flows/"+flow+"/runs", map[string]any{"id": id, "input": input}, &started)
-	require.Equal(p.t, http.StatusCreated, reply.StatusCode)
-	require.Equal(p.t, api.StartedRun{Flow: flow, Run: id}, started)
-}
 
 func TestStartAndResult(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, nil)
-	p.start("order", "a/1", order{"book", 2})
-	var result api.Result
-	reply := p.do("GET", "/runs/order/"+url.PathEscape("a/1")+"/result?wait=30s", nil, &result)
-	require.Equal(t, http.StatusOK, reply.StatusCode)
-	require.Equal(t, "succeeded", result.State)
-	require.JSONEq(t, `"packed book"`, string(result.Value.JSON))
+	each(t, nil, func(t *testing.T, p *place) {
+		p.start("order", "a/1", order{"book", 2})
+		var result api.Result
+		reply := p.do("GET", "/runs/order/"+url.PathEscape("a/1")+"/result?wait=30s", nil, &result)
+		require.Equal(t, http.StatusOK, reply.StatusCode)
+		require.Equal(t, "succeeded", result.State)
+		require.JSONEq(t, `"packed book"`, string(result.Value.JSON))
 
-	var page api.Page[api.Run]
-	p.do("GET", "/runs?flow=order&state=succeeded", nil, &page)
-	require.Len(t, page.Items, 1)
-	require.Equal(t, "a/1", page.Items[0].Run)
+		var page api.Page[api.Run]
+		p.do("GET", "/runs?flow=order&state=succeeded", nil, &page)
+		require.Len(t, page.Items, 1)
+		require.Equal(t, "a/1", page.Items[0].Run)
 
-	var detail api.RunDetail
-	p.do("GET", "/runs/order/a%2F1?values=true&attempts=true", nil, &detail)
-	require.Equal(t, "succeeded", detail.State)
-	require.JSONEq(t, `{"item":"book","count":2}`, string(detail.Nodes[0].Input.JSON))
-	require.Len(t, detail.Nodes[0].History, 1)
+		var detail api.RunDetail
+		p.do("GET", "/runs/order/a%2F1?values=true&attempts=true", nil, &detail)
+		require.Equal(t, "succeeded", detail.State)
+		require.JSONEq(t, `{"item":"book","count":2}`, string(detail.Nodes[0].Input.JSON))
+		require.Len(t, detail.Nodes[0].History, 1)
+	})
 }
 
 func TestFaultsAreToldAtOnce(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, nil)
-	var problem api.Problem
-	reply := p.do("POST", "/flows/order/runs", map[string]any{"input": map[string]any{"item": 3, "cuont": 1}}, &problem)
-	require.Equal(t, http.StatusUnprocessableEntity, reply.StatusCode)
-	require.Equal(t, "application/problem+json", reply.Header.Get("Content-Type"))
-	require.Equal(t, "invalid", problem.Code)
-	require.Greater(t, len(problem.Errors), 1)
+	each(t, nil, func(t *testing.T, p *place) {
+		var problem api.Problem
+		reply := p.do("POST", "/flows/order/runs", map[string]any{"input": map[string]any{"item": 3, "cuont": 1}}, &problem)
+		require.Equal(t, http.StatusUnprocessableEntity, reply.StatusCode)
+		require.Equal(t, "application/problem+json", reply.Header.Get("Content-Type"))
+		require.Equal(t, "invalid", problem.Code)
+		require.Greater(t, len(problem.Errors), 1)
 
-	for path, want := range map[string]int{
-		"/runs?flwo=order":         http.StatusUnprocessableEntity,
-		"/runs/order/none":         http.StatusNotFound,
-		"/flows/none":              http.StatusNotFound,
-		"/schedules/none":          http.StatusNotFound,
-		"/budgets/none":            http.StatusNotFound,
-		"/workers?x=1":             http.StatusUnprocessableEntity,
-		"/runs/order/none/nodes/x": http.StatusNotFound,
-	} {
-		reply := p.do("GET", path, nil, &problem)
-		require.Equal(t, want, reply.StatusCode, path)
-		require.NotEmpty(t, problem.Code, path)
-	}
+		for path, want := range map[string]int{
+			"/runs?flwo=order":         http.StatusUnprocessableEntity,
+			"/runs/order/none":         http.StatusNotFound,
+			"/flows/none":              http.StatusNotFound,
+			"/schedules/none":          http.StatusNotFound,
+			"/budgets/none":            http.StatusNotFound,
+			"/workers?x=1":             http.StatusUnprocessableEntity,
+			"/runs/order/none/nodes/x": http.StatusNotFound,
+		} {
+			reply := p.do("GET", path, nil, &problem)
+			require.Equal(t, want, reply.StatusCode, path)
+			require.NotEmpty(t, problem.Code, path)
+		}
+	})
 }
 
 func TestFollowRun(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, nil)
-	p.start("order", "one", order{"book", 1})
-	request, err := http.NewRequestWithContext(t.Context(), "GET", p.url+api.Prefix+"/runs/order/one/events", nil)
-	require.NoError(t, err)
-	request.Header.Set("Accept", "text/event-stream")
-	reply, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	defer reply.Body.Close()
-	require.Equal(t, "text/event-stream", reply.Header.Get("Content-Type"))
-	var ids, events []string
-	for scanner := bufio.NewScanner(reply.Body); scanner.Scan(); {
-		if id, ok := strings.CutPrefix(scanner.Text(), "id: "); ok {
-			ids = append(ids, id)
+	each(t, nil, func(t *testing.T, p *place) {
+		p.start("order", "one", order{"book", 1})
+		request, err := http.NewRequestWithContext(t.Context(), "GET", p.url+api.Prefix+"/runs/order/one/events", nil)
+		require.NoError(t, err)
+		request.Header.Set("Accept", "text/event-stream")
+		reply, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		defer reply.Body.Close()
+		require.Equal(t, "text/event-stream", reply.Header.Get("Content-Type"))
+		var ids, events []string
+		for scanner := bufio.NewScanner(reply.Body); scanner.Scan(); {
+			if id, ok := strings.CutPrefix(scanner.Text(), "id: "); ok {
+				ids = append(ids, id)
+			}
+			if event, ok := strings.CutPrefix(scanner.Text(), "event: "); ok {
+				events = append(events, event)
+			}
 		}
-		if event, ok := strings.CutPrefix(scanner.Text(), "event: "); ok {
-			events = append(events, event)
-		}
-	}
-	require.Equal(t, []string{"end"}, events)
-	require.Greater(t, len(ids), 2)
+		require.Equal(t, []string{"end"}, events)
+		require.Greater(t, len(ids), 2)
 
-	var page api.Events[api.RunEvent]
-	p.do("GET", "/runs/order/one/events?wait=5s", nil, &page, "Last-Event-ID", ids[0])
-	require.True(t, page.End)
-	require.Len(t, page.Items, len(ids)-1)
-	require.Equal(t, "flow_success", page.Items[len(page.Items)-1].Kind)
+		var items []api.RunEvent
+		for page := (api.Events[api.RunEvent]{Next: ids[0]}); !page.End; {
+			after := page.Next
+			page = api.Events[api.RunEvent]{}
+			p.do("GET", "/runs/order/one/events?wait=5s", nil, &page, "Last-Event-ID", after)
+			items = append(items, page.Items...)
+		}
+		require.Len(t, items, len(ids)-1)
+		require.Equal(t, "flow_success", items[len(items)-1].Kind)
+	})
 }
 
 func TestAnswerAWait(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, nil)
-	p.start("approval", "one", order{"book", 1})
-	var waits api.Page[api.Wait]
-	require.Eventually(t, func() bool { // the worker opens the wait
-		p.do("GET", "/waits", nil, &waits)
-		return len(waits.Items) == 1
-	}, patience, 10e6)
-	require.Equal(t, "Ship it?", waits.Items[0].Title)
+	each(t, nil, func(t *testing.T, p *place) {
+		p.start("approval", "one", order{"book", 1})
+		var waits api.Page[api.Wait]
+		require.Eventually(t, func() bool { // the worker opens the wait
+			p.do("GET", "/waits", nil, &waits)
+			return len(waits.Items) == 1
+		}, patience, 10e6)
+		require.Equal(t, "Ship it?", waits.Items[0].Title)
 
-	var problem api.Problem
-	answer := map[string]any{"node": "approve", "name": "answer", "payload": map[string]any{"yes": "perhaps"}}
-	require.Equal(t, http.StatusUnprocessableEntity, p.do("POST", "/runs/approval/one/signals", answer, &problem).StatusCode)
-	require.Equal(t, "/yes", problem.Errors[0].Pointer)
+		var problem api.Problem
+		answer := map[string]any{"node": "approve", "name": "answer", "payload": map[string]any{"yes": "perhaps"}}
+		require.Equal(t, http.StatusUnprocessableEntity, p.do("POST", "/runs/approval/one/signals", answer, &problem).StatusCode)
+		require.Equal(t, "/yes", problem.Errors[0].Pointer)
 
-	answer["payload"] = map[string]any{"yes": true}
-	var delivery api.Delivery
-	require.Equal(t, http.StatusOK, p.do("POST", "/runs/approval/one/signals", answer, &delivery).StatusCode)
-	require.Equal(t, "resumed", delivery.Outcome)
-	var result api.Result
-	p.do("GET", "/runs/approval/one/result?wait=30s", nil, &result)
-	require.JSONEq(t, `"shipped"`, string(result.Value.JSON))
+		answer["payload"] = map[string]any{"yes": true}
+		var delivery api.Delivery
+		require.Equal(t, http.StatusOK, p.do("POST", "/runs/approval/one/signals", answer, &delivery).StatusCode)
+		require.Equal(t, "resumed", delivery.Outcome)
+		var result api.Result
+		p.do("GET", "/runs/approval/one/result?wait=30s", nil, &result)
+		require.JSONEq(t, `"shipped"`, string(result.Value.JSON))
+	})
 }

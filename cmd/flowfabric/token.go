@@ -137,7 +137,7 @@ func prepareStart(flags *flag.FlagSet) action {
 			out.row(startedView{Flow: run.FlowName(), Run: run.ID(), Tags: tags}, run.ID())
 			return nil
 		}
-		return printResult(ctx, s, out, run)
+		return printResult(ctx, s, out, run.RunRef)
 	}}
 }
 

@@ -125,11 +125,27 @@ type SetBudgetCall struct {
 	BudgetID  enginecore.BudgetID
 	BudgetDeclaration
 	OnlyNew bool
-	Dims    []SetBudgetDim
+	// Compare: optional.
+	Compare bool
+	// OldEffect: optional.
+	OldEffect string
+	// OldInterval: optional.
+	OldInterval time.Duration
+	// OldPinned: optional.
+	OldPinned bool
+	Dims      []SetBudgetDim
+	OldDims   []SetBudgetOldDim
 }
 
 // SetBudgetDim is an element of SetBudgetCall.Dims.
 type SetBudgetDim struct {
+	Name string
+	Hard int64
+	Soft int64
+}
+
+// SetBudgetOldDim is an element of SetBudgetCall.OldDims.
+type SetBudgetOldDim struct {
 	Name string
 	Hard int64
 	Soft int64
@@ -145,10 +161,11 @@ type SetBudgetReply struct {
 }
 
 // SetBudget runs ffx2_set_budget. Creates a budget, or sets its limits, interval and effect, whatever
-// flows declare. What is used stays. With `only_new`, a budget that exists is left as it is.
+// flows declare. What is used stays. With `only_new`, a budget that exists is left as it is. With
+// `compare`, so is one that is not there, or whose settings are not those that begin with `old`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: ErrInvalidInput, ErrChangedMeanwhile.
 func (conn *Conn) SetBudget(ctx context.Context, c SetBudgetCall) (SetBudgetReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -158,16 +175,27 @@ func (SetBudgetCall) info() callInfo {
 }
 
 func (c SetBudgetCall) encode(w *wire) {
-	w.reserve(1, 13+3*len(c.Dims))
+	w.reserve(1, 18+3*len(c.Dims)+3*len(c.OldDims))
 	w.partition(c.Partition, enginecore.BudgetFamily)
 	w.need("budget_id", string(c.BudgetID))
 	w.key(w.keys.budgetRecord(w.tag, c.BudgetID))
 	w.text(string(c.BudgetID))
 	c.BudgetDeclaration.encode(w)
 	w.bool(c.OnlyNew)
+	w.bool(c.Compare)
+	w.text(c.OldEffect)
+	w.optionalMillis(c.OldInterval)
+	w.bool(c.OldPinned)
 	w.int(int64(len(c.Dims)))
 	for i := range c.Dims {
 		x := &c.Dims[i]
+		w.text(x.Name)
+		w.int(x.Hard)
+		w.int(x.Soft)
+	}
+	w.int(int64(len(c.OldDims)))
+	for i := range c.OldDims {
+		x := &c.OldDims[i]
 		w.text(x.Name)
 		w.int(x.Hard)
 		w.int(x.Soft)

@@ -639,10 +639,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test"}},
 		{"ffx2_set_quota", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SetQuotaCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pin: true})
+			return Wire(k, SetQuotaCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pin: true, Compare: true, OldRate: 9, OldWindowMs: 14, OldCap: 8, OldPinned: true})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
-			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1"}},
+			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "1", "9", "14", "8", "1"}},
 		{"ffx2_quota_tick", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, QuotaTickCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}})
 		},
@@ -694,10 +694,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:budget:{b:7}:budget_id of test"},
 			[]string{"budget_id of test", "1", "name of test", "key of test", "namespace of test", "scope_type of test", "scope_id of test", "effect of test", "1", "1500", "declared of test", "12", "2", "name of test", "5", "5", "name of test", "5", "5", "2", "kind of test", "dimension of test", "7", "id of test", "1", "1", "1500", "flow_id of test", "node of test", "8", "kind of test", "dimension of test", "7", "id of test", "1", "1", "1500", "flow_id of test", "node of test", "8"}},
 		{"ffx2_set_budget", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SetBudgetCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", BudgetDeclaration: BudgetDeclaration{Name: "name of test", Key: "key of test", Namespace: "namespace of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Wide: true, Interval: 1500 * time.Millisecond, Declared: "declared of test", DeclaredAt: 12}, OnlyNew: true, Dims: []SetBudgetDim{{Name: "name of test", Hard: 5, Soft: 5}, {Name: "name of test", Hard: 5, Soft: 5}}})
+			return Wire(k, SetBudgetCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: 7}, BudgetID: "budget_id of test", BudgetDeclaration: BudgetDeclaration{Name: "name of test", Key: "key of test", Namespace: "namespace of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Wide: true, Interval: 1500 * time.Millisecond, Declared: "declared of test", DeclaredAt: 12}, OnlyNew: true, Compare: true, OldEffect: "old_effect of test", OldInterval: 1500 * time.Millisecond, OldPinned: true, Dims: []SetBudgetDim{{Name: "name of test", Hard: 5, Soft: 5}, {Name: "name of test", Hard: 5, Soft: 5}}, OldDims: []SetBudgetOldDim{{Name: "name of test", Hard: 5, Soft: 5}, {Name: "name of test", Hard: 5, Soft: 5}}})
 		},
 			[]string{"ff:budget:{b:7}:budget_id of test"},
-			[]string{"budget_id of test", "name of test", "key of test", "namespace of test", "scope_type of test", "scope_id of test", "effect of test", "1", "1500", "declared of test", "12", "1", "2", "name of test", "5", "5", "name of test", "5", "5"}},
+			[]string{"budget_id of test", "name of test", "key of test", "namespace of test", "scope_type of test", "scope_id of test", "effect of test", "1", "1500", "declared of test", "12", "1", "1", "old_effect of test", "1500", "1", "2", "name of test", "5", "5", "name of test", "5", "5", "2", "name of test", "5", "5", "name of test", "5", "5"}},
 		{"ffx2_write_schedule", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, WriteScheduleCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ScheduleID: "schedule_id of test", Version: 8, WriteID: "write_id of test", State: []byte("\x00\xff\r\nstate"), DueAt: time.UnixMilli(1795188498438).UTC(), Spec: []byte("\x00\xff\r\nspec"), Plan: "plan of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), DroppedPlans: "dropped_plans of test", History: []string{"history of test", "history2 of test"}})
 		},

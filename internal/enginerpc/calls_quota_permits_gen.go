@@ -223,6 +223,16 @@ type SetQuotaCall struct {
 	WindowMs int64
 	Cap      int64
 	Pin      bool
+	// Compare: optional.
+	Compare bool
+	// OldRate: optional.
+	OldRate int64
+	// OldWindowMs: optional.
+	OldWindowMs int64
+	// OldCap: optional.
+	OldCap int64
+	// OldPinned: optional.
+	OldPinned bool
 }
 
 // SetQuotaReply is the answer to SetQuotaCall.
@@ -232,10 +242,11 @@ type SetQuotaReply struct {
 }
 
 // SetQuota runs ffx2_set_quota. Sets the limits of a quota, whatever flows declare, until `pin` is
-// false again.
+// false again. With `compare`, a quota that is not there, or whose limits are not those that begin
+// with `old`, is left as it is.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
+// Error codes: ErrInvalidInput, ErrChangedMeanwhile.
 func (conn *Conn) SetQuota(ctx context.Context, c SetQuotaCall) (SetQuotaReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -245,7 +256,7 @@ func (SetQuotaCall) info() callInfo {
 }
 
 func (c SetQuotaCall) encode(w *wire) {
-	w.reserve(1, 7)
+	w.reserve(1, 12)
 	w.partition(c.Partition, enginecore.QuotaFamily)
 	w.need("quota_policy_id", string(c.QuotaPolicyID))
 	w.key(w.keys.quotaRecord(w.tag, c.QuotaPolicyID))
@@ -256,6 +267,11 @@ func (c SetQuotaCall) encode(w *wire) {
 	w.int(c.WindowMs)
 	w.int(c.Cap)
 	w.bool(c.Pin)
+	w.bool(c.Compare)
+	w.optionalInt(c.OldRate)
+	w.optionalInt(c.OldWindowMs)
+	w.optionalInt(c.OldCap)
+	w.bool(c.OldPinned)
 }
 
 func (SetQuotaCall) decode(r *fields) (out SetQuotaReply) {

@@ -117,6 +117,12 @@ type Request struct {
 	Digest [sha256.Size]byte
 }
 
+// Name is a text of 32 characters that all repeats of the request share, and no other request.
+func (r Request) Name() string {
+	sum := sha256.Sum256([]byte(r.key() + r.digest()))
+	return hex.EncodeToString(sum[:16])
+}
+
 func (r Request) key() string    { sum := sha256.Sum256([]byte(r.Key)); return hex.EncodeToString(sum[:]) }
 func (r Request) digest() string { return hex.EncodeToString(r.Digest[:]) }
 

@@ -20,7 +20,7 @@ var exportedNames = map[string]int{
 	"flow":                  91,
 	"flow/layout":           55,
 	"flowtest":              32,
-	"runtime":               213,
+	"runtime":               214,
 	"runtime/approvals":     19,
 	"runtime/auditlog":      37,
 	"runtime/catalogue":     5,

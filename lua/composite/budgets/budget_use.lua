@@ -393,24 +393,46 @@ function F.ffx_use_budget(K, A)
   return reply.ok(uses, stored.gate, stored.closed or '', stored.gate ~= gate and '1' or '0', owed)
 end
 
+-- Whether a budget has the limits, the interval and the effect that the caller of ffx_set_budget has seen.
+local function has_old_settings(b, stored, A)
+  if not stored or stored.on_hard_limit ~= A.old_effect or (number.finite(stored.reset_interval_ms) or 0) ~= (number.finite(A.old_interval) or 0)
+    or (stored.pinned and '1' or '0') ~= (A.old_pinned or '0') then
+    return false
+  end
+  for _, old in ipairs(A.old_dims) do
+    local d = budget_use.dimension(b, old.name or '')
+    if not d or d.hard ~= number.finite(old.hard) or d.soft ~= number.finite(old.soft) then return false end
+  end
+  return #budget_use.dimensions(b) == #A.old_dims
+end
+
 -- @function ffx_set_budget
 -- @summary  Creates a budget, or sets its limits, interval and effect, whatever flows declare. What is used stays. With
---           `only_new`, a budget that exists is left as it is.
+--           `only_new`, a budget that exists is left as it is. With `compare`, so is one that is not there, or whose settings are not
+--           those that begin with `old`.
 -- @flags    derives repeatable intake
 -- @key      definition      budget.record
 -- @arg      budget_id       budget_id
 -- @include  budget_declaration
 -- @arg      only_new        bool
+-- @arg      compare         bool optional
+-- @arg      old_effect      text optional
+-- @arg      old_interval    ms optional
+-- @arg      old_pinned      bool optional
 -- @group    dims            name:text hard:int soft:int
+-- @group    old_dims        name:text hard:int soft:int
 -- @reply    OK gate:int closed:text told:bool
 -- @reply    ALREADY_SATISFIED gate:int closed:text told:bool
 -- @error    invalid_input message:text
+-- @error    changed_meanwhile
 function F.ffx_set_budget(K, A)
   local n, err = check_declaration(A)
   if err then return err end
   local c = call.open(K.definition)
   local b = budget_use.keys(c, A.budget_id)
   local stored = read(b, {})
+  if A.compare == '1' and not has_old_settings(b, stored, A) then return reply.err('changed_meanwhile') end
+  b.dims, b.list = {}, {}
   if stored and A.only_new == '1' then return reply.already(stored.gate or '0', stored.closed or '', '0') end
   if not stored then create_record(c, b, A) end
   stored = read(b, {})

@@ -1033,6 +1033,11 @@ redis.register_function('ffx2_set_quota', function(keys, args)
     window_ms = args[5],
     cap = args[6],
     pin = args[7],
+    compare = args[8],
+    old_rate = args[9],
+    old_window_ms = args[10],
+    old_cap = args[11],
+    old_pinned = args[12],
   }))
 end)
 
@@ -1191,11 +1196,18 @@ local function ffx_set_budget_dims(args, at)
   return { name = args[at + 1], hard = args[at + 2], soft = args[at + 3] }
 end
 
+local function ffx_set_budget_old_dims(args, at)
+  return { name = args[at + 1], hard = args[at + 2], soft = args[at + 3] }
+end
+
 redis.register_function('ffx2_set_budget', function(keys, args)
   if #keys < 1 or #args < 12 then return call.refuse(keys, 1, args, 12, 'interval', 9, 'declared_at', 11) end
   call.begin(keys[1])
-  local dims_count = args[13]
-  local dims, at = group(args, 13, 3, ffx_set_budget_dims)
+  local dims_count = args[17]
+  local dims, at = group(args, 17, 3, ffx_set_budget_dims)
+  local old_dims_count = args[at]
+  local old_dims
+  old_dims, at = group(args, at, 3, ffx_set_budget_old_dims)
   return call.finish(F.ffx_set_budget({ definition = keys[1] }, {
     budget_id = args[1],
     name = args[2],
@@ -1209,8 +1221,14 @@ redis.register_function('ffx2_set_budget', function(keys, args)
     declared = args[10],
     declared_at = args[11],
     only_new = args[12],
+    compare = args[13],
+    old_effect = args[14],
+    old_interval = args[15],
+    old_pinned = args[16],
     dims = dims,
     dims_count = dims_count,
+    old_dims = old_dims,
+    old_dims_count = old_dims_count,
   }))
 end)
 

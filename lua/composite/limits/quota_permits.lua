@@ -504,8 +504,19 @@ function F.ffx_quota_state(K, A)
   return reply.ok({ state_of(c, A.quota_policy_id) })
 end
 
+-- Whether a quota has the limits that the caller of ffx_set_quota has seen.
+local function has_old_limits(q, A)
+  local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
+    'active_concurrency_cap', 'pinned' })
+  if not stored or not stored.quota_policy_id then return false end
+  local l = quota_permits.limits_from(stored)
+  return l.rate == (number.finite(A.old_rate) or 0) and l.window == (number.finite(A.old_window_ms) or 0)
+    and l.cap == (number.finite(A.old_cap) or 0) and (stored.pinned and '1' or '0') == (A.old_pinned or '0')
+end
+
 -- @function ffx_set_quota
--- @summary  Sets the limits of a quota, whatever flows declare, until `pin` is false again.
+-- @summary  Sets the limits of a quota, whatever flows declare, until `pin` is false again. With `compare`, a quota that is not there, or
+--           whose limits are not those that begin with `old`, is left as it is.
 -- @flags    derives repeatable intake
 -- @key      definition         quota.record
 -- @arg      quota_policy_id    quota_policy_id
@@ -515,11 +526,20 @@ end
 -- @arg      window_ms          int
 -- @arg      cap                int
 -- @arg      pin                bool
+-- @arg      compare            bool optional
+-- @arg      old_rate           int optional
+-- @arg      old_window_ms      int optional
+-- @arg      old_cap            int optional
+-- @arg      old_pinned         bool optional
 -- @reply    OK
 -- @error    invalid_input message:text
+-- @error    changed_meanwhile
 function F.ffx_set_quota(K, A)
   local c = call.open(K.definition)
   local q = quota_permits.keys_of(c, A.quota_policy_id)
+  if A.compare == '1' and not has_old_limits(q, A) then
+    return reply.err('changed_meanwhile')
+  end
   if A.pin ~= '1' then
     redis.call('HDEL', q.record, 'pinned')
   else

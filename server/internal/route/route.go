@@ -27,6 +27,8 @@ type Config struct {
 	Heartbeat time.Duration
 	// Streams is the number of streams at a time.
 	Streams int
+	// Measured are the instruments of requests; nil for none.
+	Measured *Instruments
 }
 
 // Router serves operations.
@@ -91,7 +93,7 @@ func (r *Router) operation(op api.Operation) huma.Operation {
 	if op.Created {
 		described.DefaultStatus = http.StatusCreated
 	}
-	described.Middlewares = huma.Middlewares{r.authorize(op)}
+	described.Middlewares = huma.Middlewares{r.config.Measured.measure(op), r.authorize(op)}
 	for _, p := range queryParameters[op.Query] {
 		described.Parameters = append(described.Parameters, &huma.Param{
 			Name: p.name, In: "query", Description: p.doc, Schema: &huma.Schema{Type: huma.TypeString},
@@ -155,7 +157,7 @@ func refuse(who login.Principal, op api.Operation, flow string, readOnly bool) *
 		return &problem{
 			NewProblem(http.StatusForbidden, "forbidden", op.Name+" concerns flows that you may not see", false),
 		}
-	case flow != "" && !who.Sees(flow) && op.Group == "flows":
+	case flow != "" && !who.Sees(flow) && strings.HasPrefix(op.Path, "/flows/"):
 		return &problem{NewProblem(http.StatusNotFound, "flow_not_published", "flow is not published: "+flow, false)}
 	case flow != "" && !who.Sees(flow):
 		return &problem{NewProblem(http.StatusNotFound, "run_not_found", "run not found", false)}
@@ -183,8 +185,18 @@ func setQuery(ctx context.Context, input any) {
 }
 
 type reply[Out any] struct {
-	ETag string `header:"ETag"`
-	Body *Out
+	Status int
+	ETag   string `header:"ETag"`
+	Body   *Out
+}
+
+// statusOf is the status of a reply: that of the operation, unless it would say that something was created that was
+// there before.
+func statusOf(described *huma.Operation, out any) int {
+	if started, ok := out.(*api.StartedRun); ok && started.Existed || described.DefaultStatus == 0 {
+		return http.StatusOK
+	}
+	return described.DefaultStatus
 }
 
 // handle serves an operation with a single reply.
@@ -206,7 +218,7 @@ func handle[In, Out any](r *Router, op api.Call[In, Out], do func(context.Contex
 		if err != nil {
 			return nil, r.failed(ctx, op.Operation, err)
 		}
-		return &reply[Out]{ETag: service.Tag(out), Body: out}, nil
+		return &reply[Out]{Status: statusOf(&described, out), ETag: service.Tag(out), Body: out}, nil
 	})
 }
 

@@ -44,6 +44,10 @@ func (r *Router) routes(s *service.Service) {
 
 	handle(r, api.ListSchedules, s.ListSchedules)
 	handle(r, api.GetSchedule, s.GetSchedule)
+	handle(r, api.ListFires, s.ListFires)
+	handle(r, api.SetSchedule, s.SetSchedule)
+	handle(r, api.EditSchedule, s.EditSchedule)
+	handle(r, api.BackfillSchedule, s.BackfillSchedule)
 	handle(r, api.PauseSchedule, s.PauseSchedule)
 	handle(r, api.ResumeSchedule, s.ResumeSchedule)
 	handle(r, api.TriggerSchedule, s.TriggerSchedule)

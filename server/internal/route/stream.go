@@ -88,15 +88,24 @@ func writeEvents[T any](ctx context.Context, r *Router, op api.Operation, hctx h
 	if first == nil && open && !comment() {
 		return
 	}
+	// stopping ends a stream whose context has ended: it is not over.
+	stopping := func() {
+		if errors.Is(context.Cause(ctx), errStopping) {
+			send("", "problem", NewProblem(http.StatusServiceUnavailable, "server_stopping",
+				"the server stops; connect again", true))
+		}
+	}
 	beat := time.NewTicker(r.config.Heartbeat)
 	defer beat.Stop()
 	for open {
 		if first != nil {
 			if first.err != nil {
-				if ctx.Err() == nil {
-					p, _ := ProblemOf(r.failed(ctx, op, first.err))
-					send("", "problem", p)
+				if ctx.Err() != nil {
+					stopping()
+					return
 				}
+				p, _ := ProblemOf(r.failed(ctx, op, first.err))
+				send("", "problem", p)
 				return
 			}
 			if !send(first.item.Cursor, "", first.item.Value) {
@@ -114,13 +123,13 @@ func writeEvents[T any](ctx context.Context, r *Router, op api.Operation, hctx h
 				return
 			}
 		case <-ctx.Done():
-			if errors.Is(context.Cause(ctx), errStopping) {
-				p := NewProblem(http.StatusServiceUnavailable, "server_stopping", "the server stops; connect again",
-					true)
-				send("", "problem", p)
-			}
+			stopping()
 			return
 		}
+	}
+	if ctx.Err() != nil { // the source ends then, too
+		stopping()
+		return
 	}
 	send("", "end", api.Empty{})
 }
@@ -156,7 +165,7 @@ read:
 		select {
 		case n, ok := <-source:
 			if !ok {
-				page.End = true
+				page.End = ctx.Err() == nil // the source ends with the context, too
 				break read
 			}
 			if n.err != nil && len(page.Items) == 0 {

@@ -5,21 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
-)
-
-// Errors of limits and budgets.
-var (
-	// ErrLimitNotFound is returned for a limit that no flow has used and no operator has set.
-	ErrLimitNotFound = errors.New("no such limit")
-	// ErrChanged is returned when If-Match does not match the present state.
-	ErrChanged = errors.New("changed meanwhile")
 )
 
 // Tag returns the ETag of what an operator can change of a value: a limit or a budget without its counts.
@@ -44,12 +36,12 @@ func tagOf(parts []any) string {
 	return `"` + hex.EncodeToString(sum[:8]) + `"`
 }
 
-// matches returns an error that matches ErrChanged unless the condition is empty, * or the tag.
+// matches returns an error that matches enginecore.ErrChangedMeanwhile unless the condition is empty, * or the tag.
 func matches(condition, tag string) error {
 	if condition == "" || condition == "*" || condition == tag {
 		return nil
 	}
-	return fmt.Errorf("%w: If-Match has %.80s, the present state %s", ErrChanged, condition, tag)
+	return fmt.Errorf("%w: If-Match has %.80s, the present state %s", enginecore.ErrChangedMeanwhile, condition, tag)
 }
 
 func limitOf(l runtime.LimitState) api.Limit {
@@ -71,30 +63,16 @@ func (s *Service) ListLimits(ctx context.Context, _ *api.Empty) (*api.Page[api.L
 
 // GetLimit implements api.GetLimit.
 func (s *Service) GetLimit(ctx context.Context, in *api.LimitInput) (*api.Limit, error) {
-	limits, err := s.client.Limits(ctx)
+	l, err := s.client.Limit(ctx, in.Limit, in.Key)
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range limits {
-		if l.Name == in.Limit && l.Key == in.Key {
-			out := limitOf(l)
-			return &out, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: %q with key %q", ErrLimitNotFound, in.Limit, in.Key)
+	out := limitOf(l)
+	return &out, nil
 }
 
 // SetLimit implements api.SetLimit.
 func (s *Service) SetLimit(ctx context.Context, in *api.SetLimitInput) (*api.Limit, error) {
-	if in.IfMatch != "" {
-		present, err := s.GetLimit(ctx, &in.LimitInput)
-		if err != nil {
-			return nil, err
-		}
-		if err := matches(in.IfMatch, Tag(present)); err != nil {
-			return nil, err
-		}
-	}
 	var opts []activity.LimitOption
 	if in.Body.AtMost > 0 {
 		opts = append(opts, activity.AtMost(in.Body.AtMost, in.Body.Per.Duration))
@@ -102,10 +80,28 @@ func (s *Service) SetLimit(ctx context.Context, in *api.SetLimitInput) (*api.Lim
 	if in.Body.AtOnce > 0 {
 		opts = append(opts, activity.AtOnce(in.Body.AtOnce))
 	}
-	if err := s.as(ctx).SetLimit(ctx, in.Limit, in.Key, opts...); err != nil {
+	if err := s.setLimit(ctx, in, opts); err != nil {
 		return nil, err
 	}
 	return s.GetLimit(ctx, &in.LimitInput)
+}
+
+func (s *Service) setLimit(ctx context.Context, in *api.SetLimitInput, opts []activity.LimitOption) error {
+	if in.IfMatch == "" {
+		return s.as(ctx).SetLimit(ctx, in.Limit, in.Key, opts...)
+	}
+	present, err := s.client.Limit(ctx, in.Limit, in.Key)
+	if err != nil {
+		return err
+	}
+	shown := limitOf(present)
+	if err := matches(in.IfMatch, Tag(&shown)); err != nil {
+		return err
+	}
+	if in.IfMatch == "*" {
+		return s.as(ctx).SetLimit(ctx, in.Limit, in.Key, opts...)
+	}
+	return s.as(ctx).ReplaceLimit(ctx, present, opts...)
 }
 
 // ResetLimit implements api.ResetLimit.
@@ -158,15 +154,6 @@ func (s *Service) GetBudget(ctx context.Context, in *api.BudgetInput) (*api.Budg
 
 // SetBudget implements api.SetBudget.
 func (s *Service) SetBudget(ctx context.Context, in *api.SetBudgetInput) (*api.Budget, error) {
-	if in.IfMatch != "" {
-		present, err := s.GetBudget(ctx, &in.BudgetInput)
-		if err != nil {
-			return nil, err
-		}
-		if err := matches(in.IfMatch, Tag(present)); err != nil {
-			return nil, err
-		}
-	}
 	var opts []flow.BudgetOption
 	for dimension, n := range in.Body.Hard {
 		opts = append(opts, flow.HardLimit(dimension, n))
@@ -180,10 +167,29 @@ func (s *Service) SetBudget(ctx context.Context, in *api.SetBudgetInput) (*api.B
 	if in.Body.Effect != "" {
 		opts = append(opts, flow.OnExceeded(flow.BudgetEffect(in.Body.Effect)))
 	}
-	if err := s.as(ctx).SetBudget(ctx, budgetRef(&in.BudgetInput), opts...); err != nil {
+	if err := s.setBudget(ctx, in, opts); err != nil {
 		return nil, err
 	}
 	return s.GetBudget(ctx, &in.BudgetInput)
+}
+
+func (s *Service) setBudget(ctx context.Context, in *api.SetBudgetInput, opts []flow.BudgetOption) error {
+	ref := budgetRef(&in.BudgetInput)
+	if in.IfMatch == "" {
+		return s.as(ctx).SetBudget(ctx, ref, opts...)
+	}
+	present, err := s.client.Budget(ctx, ref)
+	if err != nil {
+		return err
+	}
+	shown := budgetOf(present)
+	if err := matches(in.IfMatch, Tag(&shown)); err != nil {
+		return err
+	}
+	if in.IfMatch == "*" {
+		return s.as(ctx).SetBudget(ctx, ref, opts...)
+	}
+	return s.as(ctx).ReplaceBudget(ctx, present, opts...)
 }
 
 // ResetBudget implements api.ResetBudget.

@@ -2,11 +2,11 @@ package service
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
+	"strconv"
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
 // GetNode implements api.GetNode.
@@ -36,6 +36,7 @@ func nodeOf(n *runtime.NodeDescription) api.Node {
 		CompletedAt: n.CompletedAt, DueAt: n.DueAt, LeaseExpiresAt: n.LeaseExpiresAt,
 		Overdue: api.Duration{Duration: n.Overdue},
 		Input:   valueOf(n.Input), Result: valueOf(n.Result), History: n.History,
+		SleepsUntil: n.SleepsUntil, Generation: n.Generation,
 	}
 	if n.Waiting.Reason != "" {
 		waiting := n.Waiting
@@ -46,6 +47,9 @@ func nodeOf(n *runtime.NodeDescription) api.Node {
 			Flow: c.Flow, Run: c.Run, State: string(c.State), Total: c.Total, Open: c.Open, Succeeded: c.Succeeded,
 			Failed: c.Failed, Expired: c.Expired, Cancelled: c.Cancelled, Skipped: c.Skipped,
 		}
+	}
+	for _, v := range n.LiveValues {
+		out.LiveValues = append(out.LiveValues, api.LiveValue{Key: v.Key, At: v.At, Attempt: v.Attempt, Size: v.Size})
 	}
 	for _, w := range n.Waits {
 		out.Waits = append(out.Waits, waitOf(w))
@@ -76,55 +80,17 @@ func (s *Service) ListItems(ctx context.Context, in *api.ListItemsInput) (*api.P
 	return out, nil
 }
 
-// FollowLogs implements api.FollowLogs.
-func (s *Service) FollowLogs(ctx context.Context, in *api.FollowLogsInput) (Items[api.LogLine], error) {
-	lines := s.run(ctx, in.RunName).
-		Logs(ctx, in.Node, runlog.Query{Attempt: in.Attempt, After: in.Cursor(), Follow: true})
-	return func(yield func(Item[api.LogLine], error) bool) {
-		for l, err := range lines {
-			if err != nil {
-				yield(Item[api.LogLine]{}, err)
-				return
-			}
-			line := api.LogLine{
-				Cursor: l.Cursor, Attempt: l.Attempt, At: l.At, Level: l.Level.String(), Message: l.Message,
-				Attrs:     l.Attrs,
-				Shortened: l.Shortened, Cut: l.Cut,
-			}
-			if !yield(Item[api.LogLine]{l.Cursor, line}, nil) {
-				return
-			}
-		}
-	}, nil
-}
+func itemText(index int) string { return strconv.Itoa(index) }
 
-// FollowFrames implements api.FollowFrames.
-func (s *Service) FollowFrames(ctx context.Context, in *api.FollowFramesInput) (Items[api.Frame], error) {
-	frames := s.run(ctx, in.RunName).Stream(ctx, in.Node, in.Cursor())
-	return func(yield func(Item[api.Frame], error) bool) {
-		for f, err := range frames {
-			if err != nil {
-				yield(Item[api.Frame]{}, err)
-				return
-			}
-			if !yield(Item[api.Frame]{f.Cursor, frameOf(f)}, nil) {
-				return
-			}
-		}
-	}, nil
-}
-
-func frameOf(f runtime.StreamFrame) api.Frame {
-	out := api.Frame{
-		Cursor: f.Cursor, Attempt: f.Attempt, Kind: f.Kind, At: f.At, Encoding: f.Encoding,
-		CorrelationID: f.CorrelationID,
+func itemCursor(cursor string) (int, error) {
+	if cursor == "" {
+		return 0, nil
 	}
-	if f.JSON && json.Valid(f.Payload) {
-		out.JSON = f.Payload
-	} else {
-		out.Data = f.Payload
+	index, err := strconv.Atoi(cursor)
+	if err != nil || index < 0 {
+		return 0, fmt.Errorf("%w: %.80q", runtime.ErrCursor, cursor)
 	}
-	return out
+	return index, nil
 }
 
 // CancelNode implements api.CancelNode.
@@ -135,30 +101,4 @@ func (s *Service) CancelNode(ctx context.Context, in *api.NodeReasonInput) (*api
 // SetNodePriority implements api.SetNodePriority.
 func (s *Service) SetNodePriority(ctx context.Context, in *api.NodePriorityInput) (*api.Empty, error) {
 	return done(s.run(ctx, in.RunName).SetNodePriority(ctx, in.Node, in.Body.Priority))
-}
-
-// ListWaits implements api.ListWaits.
-func (s *Service) ListWaits(ctx context.Context, in *api.ListWaitsInput) (*api.Page[api.Wait], error) {
-	q, err := runtime.ParseWaitQuery(in.Query, pagingParameters...)
-	if err != nil {
-		return nil, err
-	}
-	page, err := s.client.ListWaits(ctx, q, in.Cursor, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	out := pageOf(visible(ctx, page.Waits, func(w runtime.Waitpoint) string { return w.Flow }), waitOf)
-	out.Next = page.Next
-	return out, nil
-}
-
-func waitOf(w runtime.Waitpoint) api.Wait {
-	return api.Wait{
-		ID: string(
-			w.ID,
-		), Flow: w.Flow, Run: w.Run, Node: w.Node, Step: w.Step, State: string(w.State), OpenedAt: w.OpenedAt,
-		TimeoutAt: w.TimeoutAt, OnTimeout: string(w.OnTimeout), Escalated: w.Escalated, Signals: w.Signals, All: w.All,
-		Distinct: w.Distinct, Needed: w.Needed, Received: w.Received, Title: w.Title, Question: w.Question,
-		Audience: w.Audience, Schema: w.AnswerSchema, Tags: w.Tags,
-	}
 }

@@ -50,7 +50,7 @@ func runOf(r runtime.RunSummary) api.Run {
 	return api.Run{
 		Flow: r.Flow, Run: r.Run, State: string(r.State), CreatedAt: r.CreatedAt, StartsAt: r.StartsAt,
 		ClosedAt: r.ClosedAt,
-		PausedAt: r.PausedAt, FailedNode: r.FailedNode, Tags: r.Tags,
+		PausedAt: r.PausedAt, FailedNode: r.FailedNode, Tags: r.Tags, Key: r.Key, Queued: r.Queued,
 		Nodes: api.NodeCounts{
 			All: r.Nodes.All, Open: r.Nodes.Open, Failed: r.Nodes.Failed, Cancelled: r.Nodes.Cancelled,
 			Expired: r.Nodes.Expired, Skipped: r.Nodes.Skipped,
@@ -60,7 +60,7 @@ func runOf(r runtime.RunSummary) api.Run {
 
 // StartRun implements api.StartRun.
 func (s *Service) StartRun(ctx context.Context, in *api.StartRunInput) (*api.StartedRun, error) {
-	opts, err := startOptions(in)
+	opts, err := startOptions(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -72,14 +72,14 @@ func (s *Service) StartRun(ctx context.Context, in *api.StartRunInput) (*api.Sta
 	if err != nil {
 		return nil, err
 	}
-	return &api.StartedRun{Flow: run.FlowName(), Run: run.ID()}, nil
+	return &api.StartedRun{Flow: run.FlowName(), Run: run.ID(), Existed: run.Existed()}, nil
 }
 
-func startOptions(in *api.StartRunInput) ([]runtime.StartOption, error) {
+func startOptions(ctx context.Context, in *api.StartRunInput) ([]runtime.StartOption, error) {
 	b := &in.Body
 	var opts []runtime.StartOption
-	if b.ID != "" {
-		opts = append(opts, runtime.WithID(b.ID))
+	if id := named(ctx, b.ID); id != "" {
+		opts = append(opts, runtime.WithID(id))
 	}
 	for key, value := range b.Tags {
 		opts = append(opts, runtime.WithTag(key, value))
@@ -134,7 +134,8 @@ func detailOf(d *runtime.RunDescription) *api.RunDetail {
 		CancelledBy: d.CancelledBy, CreatedAt: d.CreatedAt, StartsAt: d.StartsAt, ClosedAt: d.ClosedAt,
 		DeadlineAt: d.DeadlineAt, Memo: d.Memo, Overdue: api.Duration{Duration: d.Overdue}, NoKeeper: d.NoKeeper,
 		PausedAt: d.PausedAt, PausedBy: d.PausedBy, PauseReason: d.PauseReason, Reruns: d.Reruns, Schedule: d.Schedule,
-		FireAt: d.FireAt, Parent: string(d.Parent), OpenNodes: d.OpenNodes, Input: valueOf(d.Input),
+		FireAt: d.FireAt, Parent: string(d.Parent), OpenNodes: d.OpenNodes,
+		Key: d.Key, QueuePlace: d.QueuePlace, ForkedFrom: d.ForkedFrom, KeptNodes: d.KeptNodes, Input: valueOf(d.Input),
 		Result: valueOf(d.Result), Nodes: make([]api.Node, len(d.Nodes)), Next: d.Next,
 	}
 	if d.Reruns > 0 {
@@ -206,6 +207,9 @@ func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[
 	run := s.run(ctx, in.RunName)
 	return func(yield func(Item[api.RunEvent], error) bool) {
 		for e, err := range run.Watch(ctx, in.Cursor()) {
+			if in.Cursor() == "" && errors.Is(err, runtime.ErrEventsLost) {
+				continue // whoever has seen nothing begins with the oldest event that is left
+			}
 			if err != nil {
 				yield(Item[api.RunEvent]{}, err)
 				return

@@ -2,19 +2,30 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
-	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // ErrWaitNotFound is returned for a wait that the run does not have.
 var ErrWaitNotFound = errors.New("no such wait")
+
+// ListWaits implements api.ListWaits.
+func (s *Service) ListWaits(ctx context.Context, in *api.ListWaitsInput) (*api.Page[api.Wait], error) {
+	q, err := runtime.ParseWaitQuery(in.Query, pagingParameters...)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.client.ListWaits(ctx, q, in.Cursor, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := pageOf(visible(ctx, page.Waits, func(w runtime.Waitpoint) string { return w.Flow }), waitOf)
+	out.Next = page.Next
+	return out, nil
+}
 
 // ListRunWaits implements api.ListRunWaits.
 func (s *Service) ListRunWaits(ctx context.Context, in *api.RunInput) (*api.Page[api.Wait], error) {
@@ -25,59 +36,15 @@ func (s *Service) ListRunWaits(ctx context.Context, in *api.RunInput) (*api.Page
 	return pageOf(waits, waitOf), nil
 }
 
-func signalOf(ctx context.Context, b *api.SignalBody) runtime.Signal {
-	signal := runtime.Signal{
-		Name: b.Name, Source: b.Source, Category: b.Category, CorrelationID: b.CorrelationID,
-		IdempotencyKey: b.IdempotencyKey,
+func waitOf(w runtime.Waitpoint) api.Wait {
+	return api.Wait{
+		ID: string(
+			w.ID,
+		), Flow: w.Flow, Run: w.Run, Node: w.Node, Step: w.Step, State: string(w.State), OpenedAt: w.OpenedAt,
+		TimeoutAt: w.TimeoutAt, OnTimeout: string(w.OnTimeout), Escalated: w.Escalated, Signals: w.Signals, All: w.All,
+		Distinct: w.Distinct, Needed: w.Needed, Received: w.Received, Title: w.Title, Question: w.Question,
+		Audience: w.Audience, Schema: w.AnswerSchema, Tags: w.Tags,
 	}
-	if len(b.Payload) > 0 {
-		signal.Payload = b.Payload
-	}
-	if who := login.From(ctx); signal.Source == "" && who.Kind != login.None {
-		signal.Source = who.Name
-	}
-	return signal
-}
-
-func deliveryOf(r runtime.SignalResult, err error) (*api.Delivery, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &api.Delivery{
-		Outcome:  string(r.Outcome),
-		SignalID: r.SignalID,
-		First:    string(r.First),
-		Counts:   r.Counts,
-	}, nil
-}
-
-// SignalRun implements api.SignalRun.
-func (s *Service) SignalRun(ctx context.Context, in *api.SignalRunInput) (*api.Delivery, error) {
-	wait := runtime.WaitName{Node: in.Body.Node, Step: in.Body.Step}
-	return deliveryOf(s.run(ctx, in.RunName).SignalWait(ctx, wait, signalOf(ctx, &in.Body.SignalBody)))
-}
-
-// SignalToken implements api.SignalToken.
-func (s *Service) SignalToken(ctx context.Context, in *api.SignalTokenInput) (*api.Delivery, error) {
-	token, err := runtime.ParseToken(in.Body.Token)
-	if err != nil {
-		return nil, err
-	}
-	return deliveryOf(s.as(ctx).Signal(ctx, token, signalOf(ctx, &in.Body.SignalBody)))
-}
-
-// GetTokenWait implements api.GetTokenWait.
-func (s *Service) GetTokenWait(ctx context.Context, in *api.TokenInput) (*api.Wait, error) {
-	token, err := runtime.ParseToken(in.Body.Token)
-	if err != nil {
-		return nil, err
-	}
-	w, err := s.client.Waitpoint(ctx, token)
-	if err != nil {
-		return nil, err
-	}
-	out := waitOf(w)
-	return &out, nil
 }
 
 // wait finds a wait of a run by its id.
@@ -93,26 +60,6 @@ func (s *Service) wait(ctx context.Context, name api.WaitName) (*runtime.RunRef,
 		}
 	}
 	return nil, runtime.Waitpoint{}, fmt.Errorf("%w: %q", ErrWaitNotFound, name.Wait)
-}
-
-// ListSignals implements api.ListSignals.
-func (s *Service) ListSignals(ctx context.Context, in *api.WaitInput) (*api.Page[api.ReceivedSignal], error) {
-	run, w, err := s.wait(ctx, in.WaitName)
-	if err != nil {
-		return nil, err
-	}
-	return collect(run.ReceivedSignals(ctx, w), func(r openwaits.Signal) api.ReceivedSignal {
-		out := api.ReceivedSignal{
-			ID: r.ID, Name: r.Name, Category: r.Category, Source: r.Source, CorrelationID: r.CorrelationID, At: r.At,
-			Counts: r.Counts,
-		}
-		if json.Valid(r.Payload) {
-			out.JSON = r.Payload
-		} else {
-			out.Data = r.Payload
-		}
-		return out
-	})
 }
 
 // ResumeWait implements api.ResumeWait.
@@ -131,32 +78,4 @@ func (s *Service) CancelWait(ctx context.Context, in *api.CancelWaitInput) (*api
 		return nil, err
 	}
 	return done(run.CancelWait(ctx, w, in.Body.Reason))
-}
-
-// visible returns the elements of flows that the caller may see.
-func visible[T any](ctx context.Context, list []T, flow func(T) string) []T {
-	who := login.From(ctx)
-	if !who.Restricted() {
-		return list
-	}
-	var out []T
-	for _, element := range list {
-		if who.Sees(flow(element)) {
-			out = append(out, element)
-		}
-	}
-	return out
-}
-
-func itemText(index int) string { return strconv.Itoa(index) }
-
-func itemCursor(cursor string) (int, error) {
-	if cursor == "" {
-		return 0, nil
-	}
-	index, err := strconv.Atoi(cursor)
-	if err != nil || index < 0 {
-		return 0, fmt.Errorf("%w: %.80q", runtime.ErrCursor, cursor)
-	}
-	return index, nil
 }

@@ -1,0 +1,173 @@
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/server"
+)
+
+// A principal who asks too often is told to wait; others are served.
+func TestRateOfAPrincipal(t *testing.T) {
+	t.Parallel()
+	// A burst of two, and no further request within the test.
+	p := newPlace(t, func(c *server.Config) { withProxy(c); c.RequestsPerSecond = 1.0 / 3600 })
+	require.Equal(t, http.StatusOK, p.do("GET", "/server", nil, nil, userHeader, "all").StatusCode)
+	var problem api.Problem
+	reply := p.do("GET", "/server", nil, &problem, userHeader, "all")
+	require.Equal(t, http.StatusTooManyRequests, reply.StatusCode)
+	require.True(t, problem.Retryable)
+	require.NotEmpty(t, reply.Header.Get("Retry-After"))
+	require.Equal(t, http.StatusOK, p.do("GET", "/server", nil, nil, userHeader, "bound").StatusCode)
+	require.Equal(t, http.StatusUnauthorized, p.do("GET", "/server", nil, nil).StatusCode)
+	require.Equal(t, http.StatusTooManyRequests, p.do("GET", "/server", nil, nil).StatusCode, "addresses without a login")
+}
+
+// stream opens a stream of events.
+func (p *place) stream(ctx context.Context, path string, header ...string) *http.Response {
+	p.t.Helper()
+	request, err := http.NewRequestWithContext(ctx, "GET", p.url+api.Prefix+path, nil)
+	require.NoError(p.t, err)
+	request.Header.Set("Accept", "text/event-stream")
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	reply, err := http.DefaultClient.Do(request)
+	require.NoError(p.t, err)
+	p.t.Cleanup(func() { _ = reply.Body.Close() })
+	return reply
+}
+
+func TestNumberOfStreams(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, func(c *server.Config) { c.Streams = 2 })
+	p.start("approval", "one", order{"book", 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range 2 {
+		require.Equal(t, http.StatusOK, p.stream(ctx, "/runs/approval/one/events").StatusCode)
+	}
+	require.Equal(t, http.StatusTooManyRequests, p.stream(t.Context(), "/runs/approval/one/events").StatusCode)
+	cancel()
+	enginetest.Eventually(t, patience, func() string {
+		return map[bool]string{false: "no stream ends"}[p.stream(t.Context(), "/feed").StatusCode == http.StatusOK]
+	})
+}
+
+// Each operation has the largest body that it may take, with and without an idempotency key.
+func TestLargeBodies(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, nil)
+	for path, most := range map[string]int{
+		"/flows/order/runs": 2 << 20, "/runs/order/none/signals": 256 << 10, "/lanes/default/pause": 64 << 10,
+	} {
+		for _, key := range []string{"", "k" + path} {
+			request, err := http.NewRequest("POST", p.url+api.Prefix+path,
+				strings.NewReader(`{"reason":"`+strings.Repeat("x", most)+`"}`))
+			require.NoError(t, err)
+			request.Header.Set("Content-Type", "application/json")
+			if key != "" {
+				request.Header.Set("Idempotency-Key", key)
+			}
+			reply, err := http.DefaultClient.Do(request)
+			require.NoError(t, err)
+			text, err := io.ReadAll(reply.Body)
+			require.NoError(t, err)
+			require.NoError(t, reply.Body.Close())
+			require.Equal(t, http.StatusRequestEntityTooLarge, reply.StatusCode, "%s: %s", path, text)
+			require.Contains(t, string(text), `"code":"too_large"`)
+		}
+	}
+	var pauses api.Page[api.Pause]
+	p.do("GET", "/pauses", nil, &pauses)
+	require.Empty(t, pauses.Items)
+}
+
+// serve runs the server of a place on a listener of its own, until the returned function is called; the function
+// returns what Serve returned.
+func (p *place) serve() (address string, stop func() error) {
+	p.t.Helper()
+	listener, err := p.server.Listen("localhost:0")
+	require.NoError(p.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.server.Serve(ctx, listener) }()
+	stop = func() error {
+		cancel()
+		select {
+		case err := <-ended:
+			ended <- err
+			return err
+		case <-time.After(patience):
+			return fmt.Errorf("the server does not stop")
+		}
+	}
+	p.t.Cleanup(func() { _ = stop() })
+	return listener.Addr().String(), stop
+}
+
+// Requests that are slow to arrive do not keep a connection for ever.
+func TestSlowRequests(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, func(c *server.Config) {
+		c.Timeouts = server.Timeouts{Header: 20 * time.Millisecond, Idle: 20 * time.Millisecond}
+	})
+	address, _ := p.serve()
+	for name, sent := range map[string]string{
+		"an unfinished header": "GET /healthz HTTP/1.1\r\nHost: x\r\n", "an idle connection": "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		connection, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		_, err = io.WriteString(connection, sent)
+		require.NoError(t, err)
+		require.NoError(t, connection.SetReadDeadline(time.Now().Add(patience)))
+		_, err = io.Copy(io.Discard, connection) // ends when the server closes the connection
+		require.NoError(t, err, name)
+		require.NoError(t, connection.Close())
+	}
+	patient := newPlace(t, nil)
+	address, _ = patient.serve()
+	connection, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	defer connection.Close()
+	_, err = io.WriteString(connection, "GET /healthz HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("x", 64<<10)+"\r\n\r\n")
+	require.NoError(t, err)
+	reply, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	require.NoError(t, err)
+	require.NoError(t, reply.Body.Close())
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, reply.StatusCode)
+}
+
+// A server that stops tells its streams, and lets requests end.
+func TestGracefulEnd(t *testing.T) {
+	t.Parallel()
+	each(t, nil, func(t *testing.T, p *place) {
+		address, stop := p.serve()
+		p.url = "http://" + address
+		p.start("approval", "one", order{"book", 1})
+		events := p.stream(t.Context(), "/runs/approval/one/events")
+		lines := bufio.NewReader(events.Body)
+		first, err := lines.ReadString('\n')
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(first, "id: "), first)
+		require.NoError(t, stop())
+		rest, err := io.ReadAll(lines)
+		require.NoError(t, err, "the stream ends as streams do")
+		require.True(t, bytes.Contains(rest, []byte("event: problem")), "%s", rest)
+		require.True(t, bytes.Contains(rest, []byte(`"code":"server_stopping"`)), "%s", rest)
+		_, err = net.Dial("tcp", address)
+		require.Error(t, err)
+	})
+}

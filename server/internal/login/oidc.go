@@ -1,0 +1,338 @@
+package login
+
+import (
+	"cmp"
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// OIDCConfig configures the login at an OpenID Connect provider.
+type OIDCConfig struct {
+	Issuer, ClientID, ClientSecret string
+	// RedirectURL is the address of the callback, as browsers see it.
+	RedirectURL string
+	Scopes      []string
+	// NameClaim and GroupsClaim are the claims of the ID token with the name and the groups of a principal.
+	NameClaim, GroupsClaim string
+	// SessionKey encrypts the cookies; SessionLife is how long a login lasts.
+	SessionKey  []byte
+	SessionLife time.Duration
+	Grants      []Grant
+	HTTPClient  *http.Client
+	Logger      *slog.Logger
+}
+
+// OIDC is the login at an OpenID Connect provider: browsers get a session in an encrypted cookie, programs send an ID
+// token of the client as a bearer token. It keeps nothing, so servers with the same key share sessions.
+type OIDC struct {
+	config          OIDCConfig
+	cookies         cookies
+	home            string
+	session, flight *sealer
+	now             func() time.Time
+
+	mu       sync.Mutex
+	provider *oidc.Provider
+}
+
+const (
+	sessionCookie = "flowfabric_session"
+	// flightCookie lasts from the redirect to the provider to the callback.
+	flightCookie = "flowfabric_login"
+	flightLife   = 10 * time.Minute
+	// maxSession is the longest value of a cookie that browsers keep.
+	maxSession = 3800
+	// discoveryTimeout bounds a request to the provider.
+	discoveryTimeout = 10 * time.Second
+)
+
+// session is the content of a session cookie.
+type session struct {
+	Name string `json:"n"`
+	// Groups are those that a grant names: a principal may be in more than a cookie has room for.
+	Groups  []string  `json:"g,omitempty"`
+	Expires time.Time `json:"e"`
+}
+
+// flight is what the callback needs of the redirect to the provider.
+type flight struct {
+	State    string    `json:"s"`
+	Nonce    string    `json:"n"`
+	Verifier string    `json:"v"`
+	Return   string    `json:"r"`
+	Expires  time.Time `json:"e"`
+}
+
+// NewOIDC returns the login. The provider is asked when somebody logs in, not before. home is the path to which browsers
+// return.
+func NewOIDC(config OIDCConfig, home string) (*OIDC, error) {
+	redirect, err := url.Parse(config.RedirectURL)
+	if err != nil {
+		return nil, err
+	}
+	o := &OIDC{config: config, cookies: cookies{path: home, secure: redirect.Scheme == "https"}, home: home, now: time.Now}
+	if o.session, err = newSealer(config.SessionKey, "session"); err != nil {
+		return nil, err
+	}
+	o.flight, err = newSealer(config.SessionKey, "login")
+	return o, err
+}
+
+// found returns the provider, which it asks for its addresses and keys the first time.
+func (o *OIDC) found() (*oidc.Provider, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.provider != nil {
+		return o.provider, nil
+	}
+	// The provider keeps the context for later requests for keys, so it must not end with a request.
+	client := *cmp.Or(o.config.HTTPClient, http.DefaultClient)
+	client.Timeout = cmp.Or(client.Timeout, discoveryTimeout)
+	provider, err := oidc.NewProvider(oidc.ClientContext(context.Background(), &client), o.config.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	o.provider = provider
+	return provider, nil
+}
+
+func (o *OIDC) exchange(p *oidc.Provider) *oauth2.Config {
+	return &oauth2.Config{
+		ClientID: o.config.ClientID, ClientSecret: o.config.ClientSecret, Endpoint: p.Endpoint(),
+		RedirectURL: o.config.RedirectURL, Scopes: append([]string{oidc.ScopeOpenID}, o.config.Scopes...),
+	}
+}
+
+// Principal implements Method.
+func (o *OIDC) Principal(r *http.Request) (Principal, bool, error) {
+	if text := bearer(r); strings.Count(text, ".") == 2 {
+		return o.byToken(r.Context(), text)
+	}
+	text := o.cookies.get(r, sessionCookie)
+	var s session
+	if text == "" || o.session.open(text, &s) != nil || !o.now().Before(s.Expires) {
+		return Principal{}, false, nil
+	}
+	p, ok := Granted(o.config.Grants, ByOIDC, s.Name, s.Groups)
+	if !ok {
+		return Principal{}, true, ErrRefused
+	}
+	return p, true, nil
+}
+
+// byToken is the login by an ID token.
+func (o *OIDC) byToken(ctx context.Context, text string) (Principal, bool, error) {
+	provider, err := o.found()
+	if err != nil {
+		o.warn(ctx, "the OIDC provider does not answer", err)
+		return Principal{}, true, ErrRefused
+	}
+	token, err := provider.Verifier(&oidc.Config{ClientID: o.config.ClientID}).Verify(ctx, text)
+	if err != nil {
+		return Principal{}, true, ErrRefused
+	}
+	claims := map[string]any{}
+	if token.Claims(&claims) != nil {
+		return Principal{}, true, ErrRefused
+	}
+	name, groups, err := o.principal(claims)
+	if err != nil {
+		return Principal{}, true, ErrRefused
+	}
+	p, ok := Granted(o.config.Grants, ByOIDC, name, groups)
+	if !ok {
+		return Principal{}, true, ErrRefused
+	}
+	return p, true, nil
+}
+
+// principal returns the name and the groups of a principal by its claims.
+func (o *OIDC) principal(claims map[string]any) (name string, groups []string, err error) {
+	name, _ = claims[o.config.NameClaim].(string)
+	if name == "" {
+		return "", nil, fmt.Errorf("the principal has no claim %q", o.config.NameClaim)
+	}
+	// Anybody can claim an address that the provider has not verified.
+	if verified, given := claims["email_verified"].(bool); o.config.NameClaim == "email" && given && !verified {
+		return "", nil, errors.New("the provider has not verified the e-mail address")
+	}
+	switch list := claims[o.config.GroupsClaim].(type) {
+	case string:
+		groups = []string{list}
+	case []any:
+		for _, group := range list {
+			if text, ok := group.(string); ok {
+				groups = append(groups, text)
+			}
+		}
+	}
+	return name, groups, nil
+}
+
+// Begin sends a browser to the provider.
+func (o *OIDC) Begin(w http.ResponseWriter, r *http.Request) {
+	provider, err := o.found()
+	if err != nil {
+		o.warn(r.Context(), "the OIDC provider does not answer", err)
+		http.Error(w, "the login provider does not answer; try later", http.StatusBadGateway)
+		return
+	}
+	f := flight{
+		State: randomText(), Nonce: randomText(), Verifier: oauth2.GenerateVerifier(),
+		Return: o.local(r.URL.Query().Get("return")), Expires: o.now().Add(flightLife),
+	}
+	text, err := o.flight.seal(f)
+	if err != nil {
+		http.Error(w, "the login failed", http.StatusInternalServerError)
+		return
+	}
+	o.cookies.set(w, flightCookie, text, flightLife)
+	http.Redirect(w, r, o.exchange(provider).AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)),
+		http.StatusFound)
+}
+
+// local returns a path of this server to return to, whatever a link says.
+func (o *OIDC) local(path string) string {
+	u, err := url.Parse(path)
+	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, o.home) ||
+		strings.HasPrefix(u.Path, "//") || strings.ContainsAny(path, "\\\r\n") {
+		return o.home
+	}
+	return u.RequestURI()
+}
+
+// End takes the answer of the provider, and begins a session.
+func (o *OIDC) End(w http.ResponseWriter, r *http.Request) {
+	refuse := func(status int, text string, err error) {
+		o.warn(r.Context(), "a login by OIDC failed", err)
+		o.cookies.set(w, flightCookie, "", -time.Second)
+		http.Error(w, text, status)
+	}
+	var f flight
+	query := r.URL.Query()
+	err := o.flight.open(o.cookies.get(r, flightCookie), &f)
+	switch {
+	case err != nil:
+		refuse(http.StatusBadRequest, "the login was not begun in this browser, or has expired; try again", err)
+		return
+	case !o.now().Before(f.Expires), subtle.ConstantTimeCompare([]byte(f.State), []byte(query.Get("state"))) != 1:
+		refuse(http.StatusBadRequest, "the login has expired; try again", errors.New("state or time do not fit"))
+		return
+	case query.Get("error") != "":
+		refuse(http.StatusForbidden, "the login provider refused the login", fmt.Errorf("%.100q", query.Get("error")))
+		return
+	}
+	name, groups, err := o.redeem(r.Context(), query.Get("code"), f)
+	if err != nil {
+		refuse(http.StatusForbidden, "the login failed; the server's log has the cause", err)
+		return
+	}
+	if _, ok := Granted(o.config.Grants, ByOIDC, name, groups); !ok {
+		refuse(http.StatusForbidden, "you have no rights on this server", fmt.Errorf("no grant matches %.100q", name))
+		return
+	}
+	groups = slices.DeleteFunc(groups, func(group string) bool {
+		return !slices.ContainsFunc(o.config.Grants, func(g Grant) bool { return g.Match == group })
+	})
+	text, err := o.session.seal(session{name, groups, o.now().Add(o.config.SessionLife)})
+	if err == nil && len(text) > maxSession {
+		err = fmt.Errorf("the session of %.100q has %d bytes, at most %d are possible", name, len(text), maxSession)
+	}
+	if err != nil {
+		refuse(http.StatusInternalServerError, "the login failed; the server's log has the cause", err)
+		return
+	}
+	o.cookies.set(w, flightCookie, "", -time.Second)
+	o.cookies.set(w, sessionCookie, text, o.config.SessionLife)
+	http.Redirect(w, r, f.Return, http.StatusFound)
+}
+
+// redeem exchanges the code for an ID token, and returns who has logged in.
+func (o *OIDC) redeem(ctx context.Context, code string, f flight) (name string, groups []string, err error) {
+	provider, err := o.found()
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	defer cancel()
+	if o.config.HTTPClient != nil {
+		ctx = oidc.ClientContext(ctx, o.config.HTTPClient)
+	}
+	reply, err := o.exchange(provider).Exchange(ctx, code, oauth2.VerifierOption(f.Verifier))
+	if err != nil {
+		return "", nil, withoutBody(err)
+	}
+	text, _ := reply.Extra("id_token").(string)
+	token, err := provider.Verifier(&oidc.Config{ClientID: o.config.ClientID}).Verify(ctx, text)
+	if err != nil {
+		return "", nil, fmt.Errorf("the ID token is not valid: %w", err)
+	}
+	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(f.Nonce)) != 1 {
+		return "", nil, errors.New("the ID token belongs to another login")
+	}
+	claims := map[string]any{}
+	if err := token.Claims(&claims); err != nil {
+		return "", nil, err
+	}
+	if err := o.complete(ctx, provider, reply, token.Subject, claims); err != nil {
+		return "", nil, err
+	}
+	return o.principal(claims)
+}
+
+// complete adds claims that the provider gives at its user info endpoint alone.
+func (o *OIDC) complete(
+	ctx context.Context, provider *oidc.Provider, reply *oauth2.Token, subject string, claims map[string]any,
+) error {
+	if claims[o.config.NameClaim] != nil && claims[o.config.GroupsClaim] != nil || provider.UserInfoEndpoint() == "" {
+		return nil
+	}
+	info, err := provider.UserInfo(ctx, oauth2.StaticTokenSource(reply))
+	if err != nil {
+		return errors.New("the provider refused to describe the principal")
+	}
+	if info.Subject != subject {
+		return errors.New("the provider described another principal than that of the ID token")
+	}
+	var more map[string]any
+	if err := info.Claims(&more); err != nil {
+		return err
+	}
+	for name, value := range more {
+		if _, found := claims[name]; !found {
+			claims[name] = value
+		}
+	}
+	return nil
+}
+
+// withoutBody leaves out what the provider sent, which may repeat secrets.
+func withoutBody(err error) error {
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) {
+		return fmt.Errorf("the provider refused the code: %.100q", refused.ErrorCode)
+	}
+	return err
+}
+
+// Logout ends the session of a browser. That at the provider goes on.
+func (o *OIDC) Logout(w http.ResponseWriter, r *http.Request) {
+	o.cookies.set(w, sessionCookie, "", -time.Second)
+	http.Redirect(w, r, o.home, http.StatusSeeOther)
+}
+
+func (o *OIDC) warn(ctx context.Context, message string, err error) {
+	o.config.Logger.WarnContext(ctx, message, "event", "server.login_failed", "issuer", o.config.Issuer, "error", err)
+}

@@ -1,0 +1,159 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// ListSchedules implements api.ListSchedules.
+func (s *Service) ListSchedules(ctx context.Context, _ *api.Empty) (*api.Page[api.Schedule], error) {
+	return collect(s.client.Schedules(ctx), scheduleOf)
+}
+
+// GetSchedule implements api.GetSchedule.
+func (s *Service) GetSchedule(ctx context.Context, in *api.ScheduleInput) (*api.Schedule, error) {
+	d, err := s.client.DescribeSchedule(ctx, in.Schedule)
+	if err != nil {
+		return nil, err
+	}
+	out := scheduleOf(d)
+	return &out, nil
+}
+
+func scheduleOf(d *runtime.ScheduleDescription) api.Schedule {
+	out := api.Schedule{
+		Name: d.Name, Flow: d.Flow, Cron: d.Cron, TimeZone: d.TimeZone, Every: api.Duration{Duration: d.Every},
+		StartingAt: d.StartingAt,
+		EndingAt:   d.EndingAt, Jitter: api.Duration{Duration: d.Jitter}, CatchUp: api.Duration{Duration: d.CatchUp},
+		Overlap:    string(d.Overlap),
+		QueueLimit: d.QueueLimit, Tags: d.Tags, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, PausedAt: d.PausedAt,
+		PauseReason: d.PauseReason, NextFire: d.NextFire, LastFire: d.LastFire, LastRun: d.LastRun,
+		LastRunFlow: d.LastRunFlow, LastRunState: string(d.LastRunState), Waiting: d.Waiting, Started: d.Started,
+		Skipped: d.Skipped, Missed: d.Missed, Failed: d.Failed,
+	}
+	for _, b := range d.Backfills {
+		out.Backfills = append(out.Backfills, api.Backfill{From: b.From, Until: b.Until, Overlap: string(b.Overlap)})
+	}
+	for _, f := range d.History {
+		out.History = append(out.History, api.Fire{
+			At: f.At, Until: f.Until, Count: f.Count, DoneAt: f.DoneAt, Outcome: string(f.Outcome), Flow: f.Flow,
+			Run:    f.Run,
+			Reason: f.Reason, Triggered: f.Triggered,
+		})
+	}
+	return out
+}
+
+// ListFires implements api.ListFires.
+func (s *Service) ListFires(ctx context.Context, in *api.ListFiresInput) (*api.Page[time.Time], error) {
+	times, err := s.client.NextFires(ctx, in.Schedule, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	return pageOf(times, func(at time.Time) time.Time { return at.UTC() }), nil
+}
+
+// SetSchedule implements api.SetSchedule.
+func (s *Service) SetSchedule(ctx context.Context, in *api.SetScheduleInput) (*api.Schedule, error) {
+	b := &in.Body
+	config := runtime.ScheduleConfig{
+		CatchUp: b.CatchUp.Duration, Overlap: runtime.OverlapPolicy(b.Overlap), QueueLimit: b.QueueLimit,
+		StartPaused: b.StartPaused, PauseReason: b.PauseReason, FireTimeField: b.FireTimeField, Tags: b.Tags,
+	}
+	setTiming(&config, b.Timing)
+	d, err := s.as(ctx).ScheduleNamed(ctx, in.Schedule, b.Flow, b.Input, config)
+	if err != nil {
+		return nil, err
+	}
+	out := scheduleOf(d)
+	return &out, nil
+}
+
+func setTiming(config *runtime.ScheduleConfig, t api.Timing) {
+	config.Cron, config.TimeZone, config.Every = t.Cron, t.TimeZone, t.Every.Duration
+	config.StartingAt, config.EndingAt, config.Jitter = t.StartingAt, t.EndingAt, t.Jitter.Duration
+}
+
+// EditSchedule implements api.EditSchedule.
+func (s *Service) EditSchedule(ctx context.Context, in *api.EditScheduleInput) (*api.Schedule, error) {
+	d, err := s.as(ctx).EditSchedule(ctx, in.Schedule, func(e *runtime.ScheduleEdit) error {
+		editSchedule(e, in)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := scheduleOf(d)
+	return &out, nil
+}
+
+// editSchedule changes what the input has.
+func editSchedule(e *runtime.ScheduleEdit, in *api.EditScheduleInput) {
+	b := &in.Body
+	if b.Timing != nil {
+		setTiming(&e.Config, *b.Timing)
+	}
+	if len(b.Input) > 0 {
+		e.Input = b.Input
+	}
+	if b.CatchUp != nil {
+		e.Config.CatchUp = b.CatchUp.Duration
+	}
+	if b.Overlap != nil {
+		e.Config.Overlap = runtime.OverlapPolicy(*b.Overlap)
+		if e.Config.Overlap != runtime.OverlapQueue {
+			e.Config.QueueLimit = 0
+		}
+	}
+	if b.QueueLimit != nil {
+		e.Config.QueueLimit = *b.QueueLimit
+	}
+	if b.FireTimeField != nil {
+		e.Config.FireTimeField = *b.FireTimeField
+	}
+	if b.Tags != nil {
+		e.Config.Tags = b.Tags
+	}
+}
+
+// BackfillSchedule implements api.BackfillSchedule.
+func (s *Service) BackfillSchedule(ctx context.Context, in *api.BackfillScheduleInput) (*api.Backfilled, error) {
+	times, err := s.as(ctx).BackfillSchedule(ctx, in.Schedule, runtime.ScheduleBackfill{
+		From: in.Body.From, Until: in.Body.Until, Overlap: runtime.OverlapPolicy(in.Body.Overlap),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &api.Backfilled{Times: times}, nil
+}
+
+// PauseSchedule implements api.PauseSchedule.
+func (s *Service) PauseSchedule(ctx context.Context, in *api.ScheduleReasonInput) (*api.Empty, error) {
+	return done(s.as(ctx).PauseSchedule(ctx, in.Schedule, in.Body.Reason))
+}
+
+// ResumeSchedule implements api.ResumeSchedule.
+func (s *Service) ResumeSchedule(ctx context.Context, in *api.ScheduleInput) (*api.Empty, error) {
+	return done(s.as(ctx).ResumeSchedule(ctx, in.Schedule))
+}
+
+// TriggerSchedule implements api.TriggerSchedule.
+func (s *Service) TriggerSchedule(ctx context.Context, in *api.ScheduleInput) (*api.StartedRun, error) {
+	d, err := s.client.DescribeSchedule(ctx, in.Schedule)
+	if err != nil {
+		return nil, err
+	}
+	run, err := s.as(ctx).TriggerSchedule(ctx, in.Schedule)
+	if err != nil {
+		return nil, err
+	}
+	return &api.StartedRun{Flow: d.Flow, Run: run}, nil
+}
+
+// DeleteSchedule implements api.DeleteSchedule.
+func (s *Service) DeleteSchedule(ctx context.Context, in *api.ScheduleInput) (*api.Empty, error) {
+	return done(s.as(ctx).DeleteSchedule(ctx, in.Schedule))
+}

@@ -1,0 +1,77 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"path"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/serverstore"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
+)
+
+func tokenOf(t serverstore.Token) api.Token {
+	out := api.Token{
+		Name: t.Name, Role: api.Role(t.Role), Flows: t.Flows, CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy,
+		ExpiresAt: t.ExpiresAt,
+	}
+	for _, right := range t.Rights {
+		out.Rights = append(out.Rights, api.Right(right))
+	}
+	return out
+}
+
+// ListTokens implements api.ListTokens.
+func (s *Service) ListTokens(ctx context.Context, _ *api.Empty) (*api.Page[api.Token], error) {
+	tokens, err := s.store.Tokens(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pageOf(tokens, tokenOf), nil
+}
+
+// HashToken is what is stored of the text of a token. The text has 256 random bits, so that a plain hash does not give
+// it away.
+func HashToken(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// CreateToken implements api.CreateToken.
+func (s *Service) CreateToken(ctx context.Context, in *api.CreateTokenInput) (*api.CreatedToken, error) {
+	b := &in.Body
+	if _, err := path.Match(b.Flows, ""); err != nil {
+		return nil, faultAt("/flows", "must be a pattern such as billing-*, got: %q", b.Flows)
+	}
+	if b.Expires.Duration < 0 {
+		return nil, faultAt("/expires", "must not be negative, got: %s", b.Expires.Duration)
+	}
+	var secret [32]byte
+	if _, err := rand.Read(secret[:]); err != nil {
+		return nil, err
+	}
+	text := login.TokenPrefix + hex.EncodeToString(secret[:])
+	token := serverstore.Token{
+		Name: b.Name, Hash: HashToken(text), Role: string(b.Role), Flows: b.Flows,
+		CreatedAt: s.now().UTC().Truncate(time.Millisecond),
+		CreatedBy: login.From(ctx).Name,
+	}
+	for _, right := range b.Rights {
+		token.Rights = append(token.Rights, string(right))
+	}
+	if b.Expires.Duration > 0 {
+		token.ExpiresAt = token.CreatedAt.Add(b.Expires.Duration)
+	}
+	if err := s.store.AddToken(ctx, token); err != nil {
+		return nil, err
+	}
+	return &api.CreatedToken{Token: tokenOf(token), Text: text}, nil
+}
+
+// DeleteToken implements api.DeleteToken.
+func (s *Service) DeleteToken(ctx context.Context, in *api.TokenNameInput) (*api.Empty, error) {
+	return done(s.store.RemoveToken(ctx, in.Token))
+}

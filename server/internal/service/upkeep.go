@@ -1,0 +1,43 @@
+package service
+
+import (
+	"context"
+
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/inspection"
+)
+
+// Inspect implements api.Inspect.
+func (s *Service) Inspect(ctx context.Context, _ *api.Empty) (*api.Inspection, error) {
+	report, err := s.engine.Inspect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	findings := report.Findings
+	if findings == nil {
+		findings = []inspection.Finding{}
+	}
+	return &api.Inspection{Worst: report.Worst().String(), Findings: findings}, nil
+}
+
+// ListKeeperTasks implements api.ListKeeperTasks.
+func (s *Service) ListKeeperTasks(_ context.Context, _ *api.Empty) (*api.Page[api.KeeperTask], error) {
+	return pageOf(s.admin.KeeperTasks(), func(t admin.KeeperTask) api.KeeperTask {
+		return api.KeeperTask{Name: t.Name, Summary: t.Summary, Every: api.Duration{Duration: t.Every}}
+	}), nil
+}
+
+// RunKeeperTask implements api.RunKeeperTask.
+func (s *Service) RunKeeperTask(ctx context.Context, in *api.KeeperTaskInput) (*api.KeeperTaskReport, error) {
+	r, err := s.admin.RunKeeperTask(ctx, in.Task, runtime.KeeperConfig{})
+	if err != nil {
+		return nil, err
+	}
+	return &api.KeeperTaskReport{
+		Task: r.Task, Partitions: r.Partitions, Steps: r.Steps, Done: r.Done, Lag: api.Duration{Duration: r.Lag},
+		Remaining: r.Remaining,
+		Repaired:  r.Repaired, Took: api.Duration{Duration: r.Took},
+	}, nil
+}
