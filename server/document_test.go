@@ -48,10 +48,10 @@ func table() string {
 		}
 		fmt.Fprintf(&b, "| %s: `%s` | %s `%s` | %s | %s |\n", op.Summary, op.Name, op.Method, path, op.Right, op.Effect)
 	}
-	b.WriteString("\n| right | viewer | operator | admin |\n| --- | --- | --- | --- |\n")
+	b.WriteString("\n| right | viewer | operator | admin | worker |\n| --- | --- | --- | --- | --- |\n")
 	for _, right := range api.Rights() {
 		fmt.Fprintf(&b, "| %s |", right)
-		for _, role := range []api.Role{api.Viewer, api.Operator, api.Admin} {
+		for _, role := range []api.Role{api.Viewer, api.Operator, api.Admin, api.WorkerRole} {
 			mark := ""
 			for _, has := range role.Rights() {
 				if has == right {

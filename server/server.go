@@ -38,7 +38,7 @@ func New(config Config) (*Server, error) {
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	operations, err := service.New(config.Engine, api.ServerInfo{
 		Version: config.Version, Namespace: config.Namespace, Engine: config.EngineName, ReadOnly: config.ReadOnly,
-	})
+	}, config.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +155,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
 	}
 	server.RegisterOnShutdown(s.stop)
+	server.RegisterOnShutdown(s.service.StopTasks)
 	failed := make(chan error, 1)
 	go func() {
 		if s.config.TLSConfig != nil {
