@@ -49,6 +49,9 @@ type Config struct {
 	// RequestsPerSecond bounds the requests of one principal, or of one address without logins; bursts may have twice
 	// as many. Defaults to 1,000; a negative number is no bound.
 	RequestsPerSecond float64
+
+	// Contract configures the routes under /v1.
+	Contract ContractConfig
 }
 
 // Grant says what a principal of a certificate or proxy may do. A principal without a grant is refused.
@@ -89,6 +92,7 @@ func (c *Config) check() error {
 	if len(c.Certificates) > 0 && (c.TLSConfig == nil || c.TLSConfig.ClientCAs == nil) {
 		fault("Certificates need a TLSConfig with ClientCAs")
 	}
+	c.Contract.check(fault)
 	checkGrants("Certificates", c.Certificates, fault)
 	if p := c.Proxy; p != nil {
 		if p.UserHeader == "" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/route"
 	"github.com/flowfabric/flowfabric-go/server/internal/service"
@@ -53,7 +54,13 @@ func New(config Config) (*Server, error) {
 		operations.Close()
 		return nil, err
 	}
-	s.handler = s.routes(mux)
+	contract, err := s.contract(stopping)
+	if err != nil {
+		stop()
+		operations.Close()
+		return nil, err
+	}
+	s.handler = s.routes(mux, contract)
 	return s, nil
 }
 
@@ -71,7 +78,7 @@ func (s *Server) OpenAPI() []byte { return s.document }
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // routes adds what is not an operation, and what surrounds operations.
-func (s *Server) routes(operations http.Handler) http.Handler {
+func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) http.Handler {
 	guarded := s.identify(s.limitRate(s.idempotent(operations)))
 	mux := http.NewServeMux()
 	mux.Handle(api.Prefix+"/", http.NewCrossOriginProtection().Handler(guarded))
@@ -84,6 +91,9 @@ func (s *Server) routes(operations http.Handler) http.Handler {
 		_, _ = w.Write([]byte(`{"status":"ok"}` + "\n"))
 	})
 	mux.HandleFunc("GET /readyz", s.ready)
+	if !s.config.Contract.Off {
+		s.mountContract(mux, contract)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		route.WriteProblem(w, route.NewProblem(http.StatusNotFound, "not_found", "nothing is at "+r.URL.Path, false))
 	})

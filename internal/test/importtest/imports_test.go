@@ -151,7 +151,7 @@ var mayImport = map[string][]string{
 
 	// What several of the above share.
 	"internal/activitycontext": {},
-	"internal/enginelink":      {"enginecore/embedded"},
+	"internal/enginelink":      {"enginecore", "enginecore/embedded"},
 	"internal/activityspec":    {"internal/recordtext"},
 	"internal/flowgraph":       {"activity", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
