@@ -34,12 +34,14 @@ const (
 	Approve Right = "approve"
 	// Operate starts and changes runs, schedules, lanes and limits.
 	Operate Right = "operate"
+	// Work claims nodes of runs and carries them out; it reads and writes their payloads.
+	Work Right = "work"
 	// Administer removes data, and manages tokens and secrets.
 	Administer Right = "administer"
 )
 
 // Rights returns all rights.
-func Rights() []Right { return []Right{View, ReadPayloads, Approve, Operate, Administer} }
+func Rights() []Right { return []Right{View, ReadPayloads, Approve, Operate, Work, Administer} }
 
 // Operation is one entry of the table.
 type Operation struct {
@@ -87,10 +89,10 @@ func (o Operation) Entry() Operation { return o }
 
 // Operations returns the table, in the order of the documentation.
 func Operations() []Operation {
-	ops := make([]Operation, 0, 80)
+	ops := make([]Operation, 0, 96)
 	for _, group := range [][]Entry{
 		runOperations(), nodeOperations(), waitOperations(), flowOperations(), scheduleOperations(), laneOperations(),
-		limitOperations(), budgetOperations(), workerOperations(), bulkOperations(), observeOperations(),
+		limitOperations(), budgetOperations(), workerOperations(), taskOperations(), bulkOperations(), observeOperations(),
 		serverOperations(),
 	} {
 		for _, entry := range group {

@@ -58,6 +58,8 @@ const (
 	Viewer   Role = "viewer"
 	Operator Role = "operator"
 	Admin    Role = "admin"
+	// WorkerRole is for programs that carry out nodes of runs, and nothing else.
+	WorkerRole Role = "worker"
 )
 
 // Rights returns the rights of the role; none for an unknown one.
@@ -69,6 +71,8 @@ func (r Role) Rights() []Right {
 		return []Right{View, ReadPayloads, Approve, Operate}
 	case Admin:
 		return Rights()
+	case WorkerRole:
+		return []Right{Work}
 	default:
 		return nil
 	}
@@ -77,7 +81,7 @@ func (r Role) Rights() []Right {
 // Token is a token without its secret.
 type Token struct {
 	Name      string    `json:"name"`
-	Role      Role      `json:"role" enum:"viewer,operator,admin"`
+	Role      Role      `json:"role" enum:"viewer,operator,admin,worker"`
 	Rights    []Right   `json:"rights,omitempty" doc:"Rights beside those of the role."`
 	Flows     string    `json:"flows,omitempty" doc:"Pattern of the flows that it may see and act on, such as billing-*; absent for all."`
 	CreatedAt time.Time `json:"created_at"`
@@ -89,8 +93,8 @@ type Token struct {
 type CreateTokenInput struct {
 	Body struct {
 		Name    string   `json:"name" minLength:"1" maxLength:"128"`
-		Role    Role     `json:"role" enum:"viewer,operator,admin"`
-		Rights  []Right  `json:"rights,omitempty" enum:"approve,payloads:read"`
+		Role    Role     `json:"role" enum:"viewer,operator,admin,worker"`
+		Rights  []Right  `json:"rights,omitempty" enum:"approve,payloads:read,work"`
 		Flows   string   `json:"flows,omitempty" maxLength:"256"`
 		Expires Duration `json:"expires,omitzero" doc:"How long it is valid; absent for ever."`
 	}

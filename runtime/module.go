@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -14,6 +15,13 @@ import (
 // What other packages of this module get from engines and keepers, and programs do not.
 func init() {
 	enginelink.Attach = func(config any, link *enginelink.Link) { config.(*OpenConfig).link = link }
+	enginelink.EnsureSecret = func(ctx context.Context, e any, p enginecore.Partition) error {
+		engine, _ := e.(*Engine)
+		if err := engine.made(); err != nil {
+			return err
+		}
+		return engine.session.Secrets.Ensure(ctx, p)
+	}
 	enginerpc.ConnOf = func(engine any) *enginerpc.Conn {
 		if e, _ := engine.(*Engine); e.made() == nil {
 			return e.session.Core

@@ -73,6 +73,9 @@ type Config struct {
 	// RequestsPerSecond bounds the requests of one principal, or of one address without logins; bursts may have twice
 	// as many, but at least one. Defaults to 1,000; a negative number is no bound.
 	RequestsPerSecond float64
+
+	// Contract configures the routes under /v1.
+	Contract ContractConfig
 }
 
 // Timeouts are the times that Serve and Run grant clients.
@@ -132,6 +135,7 @@ func (c *Config) check() error {
 	if len(c.Certificates) > 0 && (c.TLSConfig == nil || c.TLSConfig.ClientCAs == nil) {
 		fault("Certificates need a TLSConfig with ClientCAs")
 	}
+	c.Contract.check(fault)
 	checkGrants("Certificates", c.Certificates, fault)
 	if t := c.Timeouts; min(t.Header, t.Idle, t.Stop, t.Heartbeat) < 0 {
 		fault("Timeouts must not be negative, got: %+v", t)

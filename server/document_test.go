@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 )
 
 var update = flag.Bool("update", false, "write openapi.json and the table of operations in the documentation anew")
@@ -48,10 +49,10 @@ func table() string {
 		}
 		fmt.Fprintf(&b, "| %s: `%s` | %s `%s` | %s | %s |\n", op.Summary, op.Name, op.Method, path, op.Right, op.Effect)
 	}
-	b.WriteString("\n| right | viewer | operator | admin |\n| --- | --- | --- | --- |\n")
+	b.WriteString("\n| right | viewer | operator | admin | worker |\n| --- | --- | --- | --- | --- |\n")
 	for _, right := range api.Rights() {
 		fmt.Fprintf(&b, "| %s |", right)
-		for _, role := range []api.Role{api.Viewer, api.Operator, api.Admin} {
+		for _, role := range []api.Role{api.Viewer, api.Operator, api.Admin, api.WorkerRole} {
 			mark := ""
 			for _, has := range role.Rights() {
 				if has == right {
@@ -63,6 +64,25 @@ func table() string {
 		b.WriteString("\n")
 	}
 	return b.String() + "\n"
+}
+
+// The page of the routes of the contract lists them with their rights.
+func TestTableOfContractRoutes(t *testing.T) {
+	t.Parallel()
+	const page, begin, end = "../docs/reference/contract-api.md", "<!-- routes -->\n", "<!-- end -->\n"
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	head, rest, found := strings.Cut(string(text), begin)
+	require.True(t, found)
+	_, tail, found := strings.Cut(rest, end)
+	require.True(t, found)
+	var b strings.Builder
+	b.WriteString("\n| route | operation | right |\n| --- | --- | --- |\n")
+	for _, r := range contractapi.Routes() {
+		fmt.Fprintf(&b, "| %s `%s` | %s | %s |\n", r.Method, r.Pattern, r.Operation, r.Right)
+	}
+	b.WriteString("\n")
+	hold(t, page, head+begin+b.String()+end+tail)
 }
 
 // hold compares a file with what it should be.

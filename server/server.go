@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/route"
 	"github.com/flowfabric/flowfabric-go/server/internal/service"
@@ -43,7 +44,7 @@ func New(config Config) (*Server, error) {
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	operations, err := service.New(config.Engine, api.ServerInfo{
 		Version: config.Version, Namespace: config.Namespace, Engine: config.EngineName, ReadOnly: config.ReadOnly,
-	})
+	}, config.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +71,12 @@ func New(config Config) (*Server, error) {
 		s.Close()
 		return nil, err
 	}
-	s.handler = s.routes(mux)
+	contract, err := s.contract(stopping)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.handler = s.routes(mux, contract)
 	return s, nil
 }
 
@@ -89,7 +95,7 @@ func (s *Server) OpenAPI() []byte { return s.document }
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // routes adds what is not an operation, and what surrounds operations.
-func (s *Server) routes(operations http.Handler) http.Handler {
+func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	mux := http.NewServeMux()
 	mux.Handle(api.Prefix+"/", crossOrigin.Handler(s.identify(s.limitRate(s.idempotent(operations)))))
@@ -109,6 +115,9 @@ func (s *Server) routes(operations http.Handler) http.Handler {
 	}
 	if s.config.Metrics != nil {
 		mux.Handle("GET /metrics", s.identify(s.limitRate(viewersOnly(s.config.Metrics))))
+	}
+	if !s.config.Contract.Off {
+		s.mountContract(mux, contract)
 	}
 	if s.config.Home != nil {
 		mux.Handle("/", s.config.Home)
@@ -216,6 +225,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
 	}
 	server.RegisterOnShutdown(s.stop)
+	server.RegisterOnShutdown(s.service.StopTasks)
 	failed := make(chan error, 1)
 	go func() {
 		if s.config.TLSConfig != nil {

@@ -3,8 +3,10 @@
 package enginelink
 
 import (
+	"context"
 	"net"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 )
 
@@ -25,3 +27,8 @@ type Link struct {
 // Attach sets the link of a *runtime.OpenConfig, which must not change afterwards. Package runtime sets it when it is
 // initialized, so that its OpenConfig has no field with a type that users cannot name.
 var Attach func(config any, link *Link)
+
+// EnsureSecret gives a partition of a *runtime.Engine a secret that signs the tokens of waitpoints, unless it has one:
+// the secret of the config, or a random one. It asks the engine once for each partition. Package runtime sets it when
+// it is initialized.
+var EnsureSecret func(ctx context.Context, engine any, p enginecore.Partition) error

@@ -152,7 +152,7 @@ var mayImport = map[string][]string{
 
 	// What several of the above share.
 	"internal/activitycontext": {},
-	"internal/enginelink":      {"enginecore/embedded"},
+	"internal/enginelink":      {"enginecore", "enginecore/embedded"},
 	"internal/activityspec":    {"internal/recordtext"},
 	"internal/flowgraph":       {"activity", "flow/layout", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},

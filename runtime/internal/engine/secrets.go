@@ -67,8 +67,8 @@ func newKeyring(core *enginerpc.Conn, configured *WaitpointSecret) *keyring {
 	return &keyring{core: core, configured: configured, known: make(map[enginecore.Partition]bool)}
 }
 
-// ensure gives the partition a secret if it has none. It asks the engine once for each partition.
-func (b *keyring) ensure(ctx context.Context, p enginecore.Partition) error {
+// Ensure gives the partition a secret if it has none. It asks the engine once for each partition.
+func (b *keyring) Ensure(ctx context.Context, p enginecore.Partition) error {
 	b.mu.Lock()
 	known := b.known[p]
 	b.mu.Unlock()
@@ -91,7 +91,7 @@ func (b *keyring) ensure(ctx context.Context, p enginecore.Partition) error {
 // With calls do after making sure that the partition has a secret. If do reports that the partition has lost its
 // secret, because the data of a server were lost or emptied, With creates another one and calls do once more.
 func (b *keyring) With(ctx context.Context, p enginecore.Partition, do func() error) error {
-	if err := b.ensure(ctx, p); err != nil {
+	if err := b.Ensure(ctx, p); err != nil {
 		return err
 	}
 	err := do()
@@ -101,7 +101,7 @@ func (b *keyring) With(ctx context.Context, p enginecore.Partition, do func() er
 	b.mu.Lock()
 	delete(b.known, p)
 	b.mu.Unlock()
-	if err := b.ensure(ctx, p); err != nil {
+	if err := b.Ensure(ctx, p); err != nil {
 		return err
 	}
 	return do()

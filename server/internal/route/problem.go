@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 	"github.com/flowfabric/flowfabric-go/server/internal/service"
+	"github.com/flowfabric/flowfabric-go/server/internal/taskpool"
 )
 
 // meaning is how an error is answered.
@@ -61,6 +62,16 @@ var meanings = []meaning{
 	{serverstore.ErrTokenExists, http.StatusConflict, "token_exists", false},
 	{serverstore.ErrRequestConflict, http.StatusConflict, "idempotency_key_conflict", false},
 	{serverstore.ErrRequestRunning, http.StatusConflict, "request_running", true},
+	{taskpool.ErrUnknown, http.StatusConflict, "lease_lost", false},
+	{taskpool.ErrDraining, http.StatusConflict, "worker_draining", false},
+	{taskpool.ErrClosing, http.StatusServiceUnavailable, "server_stopping", true},
+	{runtime.ErrTaskSettled, http.StatusConflict, "task_settled", false},
+	{runtime.ErrLeaseLost, http.StatusConflict, "lease_lost", false},
+	{runtime.ErrCancelled, http.StatusConflict, "task_cancelled", false},
+	{runtime.ErrDeadline, http.StatusConflict, "task_timed_out", false},
+	{runtime.ErrStartToClose, http.StatusConflict, "task_timed_out", false},
+	{runtime.ErrHeartbeatTimeout, http.StatusConflict, "task_timed_out", false},
+	{runtime.ErrStopping, http.StatusConflict, "lease_lost", false},
 	{runtime.ErrEventsLost, http.StatusGone, "events_lost", false},
 	{runtime.ErrTooLarge, http.StatusRequestEntityTooLarge, "too_large", false},
 	{runtime.ErrNotInContract, http.StatusNotImplemented, "not_in_contract", false},

@@ -74,6 +74,8 @@ var bodyCaps = map[string]int64{
 	"start-run": 2 << 20, "signal-run": 256 << 10, "signal-token": 256 << 10, "resume-wait": 256 << 10,
 	"start-bulk-job":   256 << 10,
 	"preview-bulk-job": 256 << 10,
+	"complete-task":    2 << 20,
+	"append-frames":    1 << 20,
 }
 
 const bodyCap = 64 << 10

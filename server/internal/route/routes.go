@@ -79,6 +79,15 @@ func (r *Router) routes(s *service.Service) {
 	handle(r, api.StartBulkJob, s.StartBulkJob)
 	handle(r, api.StopBulkJob, s.StopBulkJob)
 
+	handle(r, api.ClaimTask, s.ClaimTask)
+	handle(r, api.RenewTask, s.RenewTask)
+	handle(r, api.CompleteTask, s.CompleteTask)
+	handle(r, api.FailTask, s.FailTask)
+	handle(r, api.SuspendTask, s.SuspendTask)
+	handle(r, api.ReleaseTask, s.ReleaseTask)
+	handle(r, api.AppendFrames, s.AppendFrames)
+	handle(r, api.ReportProgress, s.ReportProgress)
+
 	handle(r, api.CountRuns, s.CountRuns)
 	follow(r, api.FollowFeed, s.FollowFeed)
 	handle(r, api.ListAudit, s.ListAudit)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"log/slog"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/admin"
@@ -12,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
+	"github.com/flowfabric/flowfabric-go/server/internal/taskpool"
 )
 
 // ErrForbidden is returned when the principal lacks a right that a part of an operation needs.
@@ -35,10 +37,11 @@ type Service struct {
 	store  *serverstore.Store
 	info   api.ServerInfo
 	now    func() time.Time
+	tasks  *taskpool.Pool
 }
 
 // New returns the service of an engine. The info is what GetServer returns, without the principal.
-func New(engine *runtime.Engine, info api.ServerInfo) (*Service, error) {
+func New(engine *runtime.Engine, info api.ServerInfo, logger *slog.Logger) (*Service, error) {
 	client, err := runtime.NewClient(engine)
 	if err != nil {
 		return nil, err
@@ -49,12 +52,15 @@ func New(engine *runtime.Engine, info api.ServerInfo) (*Service, error) {
 	}
 	return &Service{
 		engine: engine, client: client, admin: operator, store: serverstore.New(engine, info.Namespace), info: info,
-		now: time.Now,
+		now: time.Now, tasks: taskpool.New(taskpool.Config{Engine: engine, Logger: logger}),
 	}, nil
 }
 
-// Close ends the streams of the service.
-func (s *Service) Close() { s.client.Close() }
+// Close ends the streams of the service and the workers over HTTP, which release their tasks.
+func (s *Service) Close() {
+	s.tasks.Close()
+	s.client.Close()
+}
 
 // Store returns the store of tokens and replies.
 func (s *Service) Store() *serverstore.Store { return s.store }

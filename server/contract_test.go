@@ -1,0 +1,611 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/server"
+)
+
+// contractPlace calls the routes under /v1 of a server with raw HTTP. vars are the values of $names in paths, bodies
+// and wanted replies.
+type contractPlace struct {
+	t    *testing.T
+	b    *enginetest.Bench
+	core *enginerpc.Conn
+	url  string
+	vars map[string]string
+}
+
+func onContract(t *testing.T, test func(p *contractPlace)) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		test(newContractPlace(t, b, server.ContractConfig{}))
+	})
+}
+
+func newContractPlace(t *testing.T, b *enginetest.Bench, config server.ContractConfig) *contractPlace {
+	s, err := server.New(server.Config{Engine: b.Engine, Logger: b.Logger(), Contract: config})
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	listener := httptest.NewServer(s.Handler())
+	t.Cleanup(listener.Close)
+	p := &contractPlace{t: t, b: b, core: enginerpc.ConnOf(b.Engine), url: listener.URL, vars: map[string]string{}}
+	p.vars["uuid"] = uuid.NewString()
+	p.vars["now"] = fmt.Sprint(time.Now().UnixMilli())
+	return p
+}
+
+// execution gives a name to a new id in a partition.
+func (p *contractPlace) execution(name string, partition uint16) enginecore.ExecutionID {
+	id := enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily, Index: partition})
+	p.vars[name] = string(id)
+	return id
+}
+
+func (p *contractPlace) fill(text string) string {
+	for name, value := range p.vars {
+		text = strings.ReplaceAll(text, "$"+name+"$", value)
+	}
+	return text
+}
+
+// want sends a request and compares status and body. In the wanted body, "?" is any value and "=name" gives the value
+// of a text a name; the empty text is an empty body.
+func (p *contractPlace) want(method, path, body string, status int, want string, header ...string) *http.Response {
+	p.t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(p.fill(body))
+	}
+	request, err := http.NewRequestWithContext(p.t.Context(), method, p.url+p.fill(path), reader)
+	require.NoError(p.t, err)
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	reply, err := http.DefaultClient.Do(request)
+	require.NoError(p.t, err)
+	defer reply.Body.Close()
+	text, err := io.ReadAll(reply.Body)
+	require.NoError(p.t, err)
+	require.Equal(p.t, status, reply.StatusCode, "%s %s: %s", method, p.fill(path), text)
+	if want == "" {
+		require.Empty(p.t, string(text))
+		return reply
+	}
+	require.Equal(p.t, "application/json", reply.Header.Get("Content-Type"))
+	var wanted, got any
+	require.NoError(p.t, json.Unmarshal([]byte(p.fill(want)), &wanted), want)
+	require.NoError(p.t, json.Unmarshal(text, &got), "%s", text)
+	require.Equal(p.t, wanted, p.match(wanted, got), "%s %s: %s", method, p.fill(path), text)
+	return reply
+}
+
+// match returns what was got, with the places of the wanted value that match anything as they are there.
+func (p *contractPlace) match(wanted, got any) any {
+	switch w := wanted.(type) {
+	case string:
+		name, named := strings.CutPrefix(w, "=")
+		text, isText := got.(string)
+		switch {
+		case w == "?" && got != nil:
+			return w
+		case named && isText && text != "":
+			p.vars[name] = text
+			return w
+		}
+	case map[string]any:
+		if g, ok := got.(map[string]any); ok {
+			for name := range g {
+				if inner, there := w[name]; there {
+					g[name] = p.match(inner, g[name])
+				}
+			}
+		}
+	case []any:
+		if g, ok := got.([]any); ok && len(g) == len(w) {
+			for i := range g {
+				g[i] = p.match(w[i], g[i])
+			}
+		}
+	}
+	return got
+}
+
+const newExecution = `{"execution_id":"$e$","namespace":"ns","lane_id":"main","execution_kind":"work",` +
+	`"input_payload":[34,104,105,34],"payload_encoding":"json","priority":7,"creator_identity":"me","tags":{"team.a":"x"},` +
+	`"policy":{},"partition_id":3,"now":$now$}`
+
+func TestContractExecutions(t *testing.T) {
+	onContract(t, func(p *contractPlace) {
+		p.execution("e", 3)
+		p.want("GET", "/v1/executions/$e$", "", 404, `{"error":"?"}`)
+		p.want("GET", "/v1/executions/$e$/state", "", 404, `{"error":"?"}`)
+		p.want("GET", "/v1/executions/$e$/result", "", 404, `{"error":"?"}`)
+		p.want("GET", "/v1/executions/nonsense", "", 400, `{"error":"?"}`)
+		p.want("POST", "/v1/executions", newExecution, 201,
+			`{"Created":{"execution_id":"$e$","public_state":"waiting"}}`)
+		p.want("POST", "/v1/executions", newExecution, 200, `{"Duplicate":{"execution_id":"$e$"}}`)
+		p.want("GET", "/v1/executions/$e$/state", "", 200, `"waiting"`)
+		p.want("GET", "/v1/executions/$e$", "", 200, `{"execution_id":"$e$","namespace":"ns","lane_id":"main","priority":7,
+			"execution_kind":"work","public_state":"waiting","created_at":"?","current_attempt_index":0,"flow_id":null,
+			"blocking_detail":"","state_vector":{"lifecycle_phase":"runnable","ownership_state":"unowned",
+			"eligibility_state":"eligible_now","blocking_reason":"waiting_for_worker","terminal_outcome":"none",
+			"attempt_state":"pending_first_attempt","public_state":"waiting"}}`)
+		p.want("PUT", "/v1/executions/$e$/priority", `{"new_priority":9}`, 200, `{"Changed":{"execution_id":"$e$"}}`)
+		p.want("POST", "/v1/executions/$e$/revoke-lease", "", 404, `{"error":"?"}`)
+		p.want("POST", "/v1/executions/$e$/replay", "", 400,
+			`{"error":"ff_replay_execution failed: execution_not_terminal"}`)
+		const cancel = `{"execution_id":"$e$","reason":"no longer needed","source":"operator_override","now":$now$}`
+		p.want("POST", "/v1/executions/$e$/cancel", `{"execution_id":"{fp:1}:$uuid$","reason":"x"}`, 400,
+			`{"error":"path execution_id does not match body execution_id"}`)
+		p.want("POST", "/v1/executions/$e$/cancel", cancel, 200,
+			`{"Cancelled":{"execution_id":"$e$","public_state":"cancelled"}}`)
+		p.want("POST", "/v1/executions/$e$/cancel", cancel, 400,
+			`{"error":"ff_cancel_execution failed: execution_not_active"}`)
+		p.want("PUT", "/v1/executions/$e$/priority", `{"new_priority":9}`, 400,
+			`{"error":"ff_change_priority failed: execution_not_eligible"}`)
+		p.want("POST", "/v1/executions/$e$/replay", "", 200, `{"Replayed":{"public_state":"waiting"}}`)
+		p.want("POST", "/v1/executions/$e$/cancel", cancel, 200, `{"Cancelled":"?"}`)
+
+		p.execution("gone", 3)
+		p.want("POST", "/v1/executions/$gone$/cancel", `{"execution_id":"$gone$","reason":"x","now":1}`, 400,
+			`{"error":"ff_cancel_execution failed: execution_not_found"}`)
+		p.want("POST", "/v1/executions/$gone$/replay", "", 400,
+			`{"error":"ff_replay_execution failed: execution_not_found"}`)
+		p.want("POST", "/v1/executions/$gone$/revoke-lease", "", 404, `{"error":"?"}`)
+		p.want("GET", "/v1/executions/$gone$/pending-waitpoints", "", 404, `{"error":"?"}`)
+		p.want("GET", "/v1/executions/$gone$/waitpoints/$uuid$/token", "", 404, `{"error":"?"}`)
+	})
+}
+
+// Bodies that cannot be read have the status of their fault, and bodies that are too large name the limit.
+func TestContractBodies(t *testing.T) {
+	onContract(t, func(p *contractPlace) {
+		p.execution("e", 3)
+		const path = "/v1/executions"
+		p.want("POST", path, `{`, 400, `{"error":"invalid JSON: Bad Request"}`)
+		p.want("POST", path, `[]`, 422, `{"error":"invalid JSON: Unprocessable Entity"}`)
+		p.want("POST", path, `{"execution_id":"$e$"}`, 422, `{"error":"invalid JSON: Unprocessable Entity"}`)
+		p.want("POST", path, newExecution, 415, `{"error":"invalid JSON: Unsupported Media Type"}`, "Content-Type", "text/plain")
+		wrong := func(from, to string) {
+			p.want("POST", path, strings.Replace(newExecution, from, to, 1), 422,
+				`{"error":"invalid JSON: Unprocessable Entity"}`)
+		}
+		wrong(`"lane_id":"main"`, `"lane_id":"lane\u00e9"`)
+		wrong(`"execution_id":"$e$"`, `"execution_id":"e"`)
+		wrong(`[34,104,105,34]`, `[256]`)
+		wrong(`[34,104,105,34]`, `"text"`)
+		wrong(`"priority":7`, `"priority":"high"`)
+		p.want("POST", path, `{"x":"`+strings.Repeat("x", 1<<20)+`"}`, 413,
+			`{"error":"payload_too_large","limit_bytes":1048576,"route":"/v1/executions"}`)
+		p.want("POST", "/v1/executions/$e$/signal", `{"x":"`+strings.Repeat("x", 256<<10)+`"}`, 413,
+			`{"error":"payload_too_large","limit_bytes":262144,"route":"/v1/executions/{id}/signal"}`)
+		p.want("POST", "/v1/flows", `{"x":"`+strings.Repeat("x", 64<<10)+`"}`, 413,
+			`{"error":"payload_too_large","limit_bytes":65536,"route":"/v1/flows"}`)
+		p.want("GET", "/v1/nothing", "", 404, `{"error":"not found: /v1/nothing"}`)
+	})
+}
+
+func TestContractLists(t *testing.T) {
+	onContract(t, func(p *contractPlace) {
+		p.execution("e", 3)
+		p.want("POST", "/v1/executions", newExecution, 201, `{"Created":"?"}`)
+		const item = `{"execution_id":"$e$","namespace":"ns","lane_id":"main","execution_kind":"work","public_state":"waiting",
+			"priority":7,"created_at":"?"}`
+		const list = "/v1/executions?partition=3&lane=main"
+		p.want("GET", list, "", 200, `{"executions":[`+item+`],"total_returned":1}`)
+		p.want("GET", list+"&offset=1", "", 200, `{"executions":[],"total_returned":0}`)
+		p.want("GET", list+"&state=terminal", "", 200, `{"executions":[],"total_returned":0}`)
+		p.want("GET", "/v1/executions?partition=3&cursor=", "", 200, `{"executions":["$e$"],"next_cursor":null}`)
+		p.want("GET", "/v1/executions?partition=3&cursor=$e$", "", 200, `{"executions":[],"next_cursor":null}`)
+		p.want("GET", "/v1/executions?partition=3&cursor=&limit=0", "", 200, `{"executions":[],"next_cursor":null}`)
+		const cancel = `{"execution_id":"$e$","reason":"x","now":1}`
+		p.want("POST", "/v1/executions/$e$/cancel", cancel, 200, `{"Cancelled":"?"}`)
+		ended := strings.Replace(item, "waiting", "cancelled", 1)
+		p.want("GET", list+"&state=terminal", "", 200, `{"executions":[`+ended+`],"total_returned":1}`)
+
+		p.execution("later", 3)
+		delayed := strings.Replace(strings.Replace(newExecution, "$e$", "$later$", 1), `"policy":{}`,
+			`"policy":{},"delay_until":$now$00`, 1)
+		p.want("POST", "/v1/executions", delayed, 201, `{"Created":{"execution_id":"$later$","public_state":"waiting"}}`)
+		item2 := strings.Replace(strings.Replace(item, "$e$", "$later$", 1), "waiting", "delayed", 1)
+		p.want("GET", list+"&state=delayed", "", 200, `{"executions":[`+item2+`],"total_returned":1}`)
+		for _, query := range []string{
+			"", "?partition=x", "?partition=70000", "?partition=1&state=odd", "?partition=1&limit=-1", "?partition=1&lan=x",
+			"?partition=1&lane=a%01b",
+		} {
+			p.want("GET", "/v1/executions"+query, "", 400, `{"error":"?"}`)
+		}
+	})
+}
+
+// A worker of another program claims by a grant, streams, waits for a signal, and completes.
+func TestContractWork(t *testing.T) {
+	onContract(t, func(p *contractPlace) {
+		ctx := enginetest.Context(p.t)
+		id := p.execution("e", 3)
+		p.want("POST", "/v1/executions", newExecution, 201, `{"Created":"?"}`)
+		const request = `{"lane_id":"main","worker_instance_id":"w-1","capabilities":[],"grant_ttl_ms":20000}`
+		for from, to := range map[string]string{
+			`"w-1"`: `"w 1"`, `[]`: `["a,b"]`, `20000`: `60001`,
+		} {
+			p.want("POST", "/v1/workers/w/claim", strings.Replace(request, from, to, 1), 400, `{"error":"?"}`)
+		}
+		p.want("POST", "/v1/workers/w/claim", strings.Replace(request, "main", "empty", 1), 204, "")
+		p.want("POST", "/v1/workers/w/claim", request, 200,
+			`{"execution_id":"$e$","partition_key":"{fp:3}","grant_key":"=grant","expires_at_ms":"?"}`)
+		p.want("POST", "/v1/workers/w/claim", request, 204, "")
+		lease, err := p.core.ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
+			ExecutionID: id, WorkerID: "w", WorkerInstanceID: "w-1", LaneID: "main", LeaseTTL: time.Minute,
+			LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()),
+			RenewBefore: 30 * time.Second,
+		})
+		require.NoError(p.t, err)
+		require.Equal(p.t, p.vars["grant"], p.core.Keys().ExecClaimGrant(id))
+
+		const stream = "/v1/executions/$e$/attempts/0/stream"
+		p.want("GET", stream, "", 200, `{"frames":[],"count":0}`)
+		_, err = p.core.AppendFrame(ctx, enginerpc.AppendFrameCall{
+			ExecutionID: id, AttemptIndex: lease.AttemptIndex, LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch,
+			FrameType: "line", Payload: []byte("hello"), Encoding: "utf8", Source: "worker",
+		})
+		require.NoError(p.t, err)
+		p.want("GET", stream, "", 200, `{"frames":[{"id":"=frame","fields":"?"}],"count":1}`)
+		p.want("GET", stream+"?from=start&to=end&limit=1000", "", 200, `{"frames":"?","count":1}`)
+		p.want("GET", stream+"/tail?after=0-0&block_ms=30000", "", 200, `{"frames":[{"id":"$frame$","fields":"?"}],"count":1}`)
+		p.want("GET", stream+"/tail?after=$frame$&block_ms=10", "", 200, `{"frames":[],"count":0}`)
+		for _, query := range []string{
+			"?limit=0", "?limit=1001", "?from=-", "?to=%2B", "?from=", "/tail?after=start", "/tail?after=5",
+			"/tail?block_ms=30001", "/tail?limit=0",
+		} {
+			p.want("GET", stream+query, "", 400, `{"error":"?"}`)
+		}
+		p.want("GET", "/v1/executions/$e$/attempts/x/stream", "", 400, `{"error":"?"}`)
+
+		waitpoint := enginecore.WaitpointID(uuid.NewString())
+		p.vars["w"] = string(waitpoint)
+		suspended, err := p.core.SuspendExecution(ctx, enginerpc.SuspendExecutionCall{
+			ExecutionID: id, LaneID: "main", WorkerInstanceID: "w-1", AttemptIndex: lease.AttemptIndex,
+			AttemptID: lease.AttemptID, LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch,
+			SuspensionID: enginecore.SuspensionID(uuid.NewString()), WaitpointID: waitpoint, WaitpointKey: "wpk:" + string(waitpoint),
+			ReasonCode: "waiting_for_signal", RequestedBy: "worker", ResumePolicyJSON: []byte(`{}`),
+			ResumeConditionJSON: []byte(`{"condition_type":"signal_set","required_signal_names":["go"],"signal_match_mode":"any",` +
+				`"minimum_signal_count":1,"timeout_behavior":"fail","allow_operator_override":true}`),
+		})
+		require.NoError(p.t, err)
+		p.vars["token"] = string(suspended.WaitpointToken)
+		p.want("GET", "/v1/executions/$e$/pending-waitpoints", "", 200, `[{"waitpoint_id":"$w$","waitpoint_key":"wpk:$w$",
+			"state":"active","waitpoint_token":"$token$","required_signal_names":["go"],"created_at":"?","activated_at":"?"}]`)
+		p.want("GET", "/v1/executions/$e$/waitpoints/$w$/token", "", 200, `{"waitpoint_id":"$w$","waitpoint_token":"$token$"}`)
+		p.want("GET", "/v1/executions/$e$/waitpoints/$uuid$/token", "", 404, `{"error":"?"}`)
+		p.want("GET", "/v1/executions/$e$/waitpoints/x/token", "", 400, `{"error":"?"}`)
+		p.vars["s"] = uuid.NewString()
+		const signal = `{"execution_id":"$e$","waitpoint_id":"$w$","signal_id":"$s$","signal_name":"go","signal_category":"human",
+			"source_type":"api","source_identity":"ann","payload":[49],"payload_encoding":"json","idempotency_key":"k1",
+			"target_scope":"waitpoint","waitpoint_token":"$token$","now":$now$}`
+		p.want("POST", "/v1/executions/$e$/signal", strings.Replace(signal, `"$token$"`, `"k1:00"`, 1), 400,
+			`{"error":"ff_deliver_signal failed: invalid_token"}`)
+		p.want("POST", "/v1/executions/$e$/signal", signal, 200,
+			`{"Accepted":{"signal_id":"$s$","effect":"resume_condition_satisfied"}}`)
+		p.want("POST", "/v1/executions/$e$/signal", signal, 200, `{"Duplicate":{"existing_signal_id":"$s$"}}`)
+		p.want("GET", "/v1/executions/$e$/pending-waitpoints", "", 200, `[]`)
+
+		p.want("POST", "/v1/workers/w/claim", request, 200, `{"execution_id":"$e$","partition_key":"{fp:3}","grant_key":"$grant$","expires_at_ms":"?"}`)
+		resumed, err := p.core.ClaimResumedExecution(ctx, enginerpc.ClaimResumedExecutionCall{
+			ExecutionID: id, WorkerID: "w", WorkerInstanceID: "w-1", LaneID: "main", LeaseTTL: time.Minute,
+			LeaseID: enginecore.LeaseID(uuid.NewString()),
+		})
+		require.NoError(p.t, err)
+		p.want("POST", "/v1/executions/$e$/reclaim", `{"worker_id":"w","worker_instance_id":"w-2","lane_id":"main","grant_ttl_ms":5000}`,
+			400, `{"error":"ff_issue_reclaim_grant failed: execution_not_reclaimable"}`)
+		p.want("POST", "/v1/executions/$e$/revoke-lease", "", 200, `{"Revoked":{"lease_id":"`+string(resumed.LeaseID)+`","lease_epoch":2}}`)
+		p.want("POST", "/v1/executions/$e$/reclaim", `{"worker_id":"w","worker_instance_id":"w-2","lane_id":"main","grant_ttl_ms":0}`,
+			400, `{"error":"?"}`)
+		p.want("POST", "/v1/executions/$e$/reclaim", `{"worker_id":"w","worker_instance_id":"w-2","lane_id":"main","grant_ttl_ms":5000}`,
+			200, `{"execution_id":"$e$","partition_key":"{fp:3}","grant_key":"$grant$","expires_at_ms":"?","lane_id":"main"}`)
+		reclaimed, err := p.core.ReclaimExecution(ctx, enginerpc.ReclaimExecutionCall{
+			ExecutionID: id, WorkerID: "w", WorkerInstanceID: "w-2", LaneID: "main", LeaseTTL: time.Minute,
+			OldAttemptIndex: 0, AttemptIndex: 1,
+			LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()),
+		})
+		require.NoError(p.t, err)
+		_, err = p.core.CompleteExecution(ctx, enginerpc.CompleteExecutionCall{
+			LaneID: "main", WorkerInstanceID: "w-2", AttemptIndex: reclaimed.AttemptIndex, ExecutionID: id,
+			LeaseID: reclaimed.LeaseID, LeaseEpoch: reclaimed.LeaseEpoch, AttemptID: reclaimed.AttemptID, ResultPayload: []byte("done"),
+		})
+		require.NoError(p.t, err)
+		p.want("GET", "/v1/executions/$e$/state", "", 200, `"completed"`)
+		p.want("GET", stream, "", 200, `{"frames":"?","count":1,"closed_at":"?","closed_reason":"?"}`)
+		reply, err := http.Get(p.url + p.fill("/v1/executions/$e$/result"))
+		require.NoError(p.t, err)
+		defer reply.Body.Close()
+		text, err := io.ReadAll(reply.Body)
+		require.NoError(p.t, err)
+		require.Equal(p.t, "application/octet-stream", reply.Header.Get("Content-Type"))
+		require.Equal(p.t, "done", string(text))
+	})
+}
+
+func TestContractFlows(t *testing.T) {
+	onContract(t, func(p *contractPlace) {
+		flow := uuid.NewString()
+		p.vars["f"], p.vars["edge"] = flow, uuid.NewString()
+		at, err := p.core.FlowPartition(enginecore.FlowID(flow))
+		require.NoError(p.t, err)
+		p.execution("up", at.Index)
+		p.execution("down", at.Index)
+		p.execution("far", at.Index+1)
+		const newFlow = `{"flow_id":"$f$","flow_kind":"dag","namespace":"ns","now":$now$}`
+		p.want("POST", "/v1/flows", newFlow, 201, `{"Created":{"flow_id":"$f$"}}`)
+		p.want("POST", "/v1/flows", newFlow, 200, `{"AlreadySatisfied":{"flow_id":"$f$"}}`)
+		for _, name := range []string{"up", "down"} {
+			p.want("POST", "/v1/executions", strings.Replace(newExecution, "$e$", "$"+name+"$", 1), 201, `{"Created":"?"}`)
+		}
+		const member = `{"flow_id":"$f$","execution_id":"$up$","now":$now$}`
+		p.want("POST", "/v1/flows/$f$/members", member, 201, `{"Added":{"execution_id":"$up$","new_node_count":1}}`)
+		p.want("POST", "/v1/flows/$f$/members", member, 200, `{"AlreadyMember":{"execution_id":"$up$","node_count":1}}`)
+		p.want("POST", "/v1/flows/$f$/members", strings.Replace(member, "$up$", "$far$", 1), 500, `{"error":"?","retryable":false}`)
+		p.want("POST", "/v1/flows/$uuid$/members", member, 400, `{"error":"path flow_id does not match body flow_id"}`)
+		p.want("POST", "/v1/flows/$f$/members", strings.Replace(member, "$up$", "$down$", 1), 201, `{"Added":{"execution_id":"$down$","new_node_count":2}}`)
+		const edge = `{"flow_id":"$f$","edge_id":"$edge$","upstream_execution_id":"$up$","downstream_execution_id":"$down$",
+			"dependency_kind":"success_only","data_passing_ref":null,"expected_graph_revision":2,"now":$now$}`
+		p.want("POST", "/v1/flows/$f$/edges", strings.Replace(edge, `revision":2`, `revision":1`, 1), 400,
+			`{"error":"ff_stage_dependency_edge failed: stale_graph_revision"}`)
+		p.want("POST", "/v1/flows/$f$/edges", edge, 201, `{"Staged":{"edge_id":"$edge$","new_graph_revision":3}}`)
+		apply := strings.Replace(edge, `"expected_graph_revision":2`, `"graph_revision":3`, 1)
+		p.want("POST", "/v1/flows/$f$/edges/apply", apply, 200, `{"Applied":{"unsatisfied_count":1}}`)
+		p.want("POST", "/v1/flows/$f$/edges/apply", apply, 200, `{"Applied":{"unsatisfied_count":0}}`)
+		p.want("GET", "/v1/executions/$down$/state", "", 200, `"waiting_children"`)
+
+		const cancel = `{"flow_id":"$f$","reason":"enough","cancellation_policy":"cancel_all","now":$now$}`
+		p.want("POST", "/v1/flows/$uuid$/cancel", strings.Replace(cancel, "$f$", "$uuid$", 1), 400,
+			`{"error":"ff_cancel_flow failed: flow_not_found"}`)
+		p.want("POST", "/v1/flows/$f$/cancel?wait=true", cancel, 200,
+			`{"Cancelled":{"cancellation_policy":"cancel_all","member_execution_ids":["?","?"]}}`)
+		p.want("GET", "/v1/executions/$up$/state", "", 200, `"cancelled"`)
+		p.want("POST", "/v1/flows/$f$/cancel", cancel, 200,
+			`{"Cancelled":{"cancellation_policy":"cancel_all","member_execution_ids":["?","?"]}}`)
+		p.want("POST", "/v1/flows/$f$/members", member, 400, `{"error":"?"}`)
+
+		p.vars["g"] = uuid.NewString()
+		at, err = p.core.FlowPartition(enginecore.FlowID(p.vars["g"]))
+		require.NoError(p.t, err)
+		p.execution("one", at.Index)
+		p.want("POST", "/v1/flows", strings.Replace(newFlow, "$f$", "$g$", 1), 201, `{"Created":"?"}`)
+		p.want("POST", "/v1/executions", strings.Replace(newExecution, "$e$", "$one$", 1), 201, `{"Created":"?"}`)
+		p.want("POST", "/v1/flows/$g$/members", `{"flow_id":"$g$","execution_id":"$one$","now":1}`, 201, `{"Added":"?"}`)
+		p.want("POST", "/v1/flows/$g$/cancel", strings.Replace(cancel, "$f$", "$g$", 1), 200,
+			`{"CancellationScheduled":{"cancellation_policy":"cancel_all","member_count":1,"member_execution_ids":["$one$"]}}`)
+		enginetest.Eventually(p.t, enginetest.Patience, func() string {
+			state := p.state("$one$")
+			if state != `"cancelled"` {
+				return state
+			}
+			return ""
+		})
+	})
+}
+
+func (p *contractPlace) state(id string) string {
+	_, text := fetch(p.t.Context(), p.url+p.fill("/v1/executions/"+id+"/state"))
+	return strings.TrimSpace(text)
+}
+
+func TestContractPolicies(t *testing.T) {
+	onContract(t, func(p *contractPlace) {
+		p.vars["b"], p.vars["q"] = uuid.NewString(), uuid.NewString()
+		const budget = `{"budget_id":"$b$","scope_type":"flow","scope_id":"x","enforcement_mode":"strict","on_hard_limit":"fail",
+			"on_soft_limit":"warn","reset_interval_ms":0,"dimensions":["tokens","cents"],"hard_limits":[100,0],"soft_limits":[50,0],"now":$now$}`
+		p.want("GET", "/v1/budgets/$b$", "", 404, `{"error":"?"}`)
+		p.want("GET", "/v1/budgets/x", "", 400, `{"error":"?"}`)
+		p.want("POST", "/v1/budgets", strings.Replace(budget, `[100,0]`, `[100]`, 1), 400,
+			`{"error":"dimension_limit_array_mismatch: dimensions=2, hard_limits=1, soft_limits=2"}`)
+		p.want("POST", "/v1/budgets", budget, 201, `{"Created":{"budget_id":"$b$"}}`)
+		p.want("POST", "/v1/budgets", budget, 200, `{"AlreadySatisfied":{"budget_id":"$b$"}}`)
+		const usage = "/v1/budgets/$b$/usage"
+		p.want("POST", usage, `{"dimensions":{"tokens":40},"now":$now$,"dedup_key":"k"}`, 200, `"Ok"`)
+		p.want("POST", usage, `{"dimensions":{"tokens":40},"now":$now$,"dedup_key":"k"}`, 200, `"AlreadyApplied"`)
+		p.want("POST", usage, `{"dimensions":{"tokens":20},"now":$now$}`, 200,
+			`{"SoftBreach":{"dimension":"tokens","current_usage":60,"soft_limit":50}}`)
+		p.want("POST", usage, `{"dimensions":{"tokens":50},"now":$now$}`, 200,
+			`{"HardBreach":{"dimension":"tokens","current_usage":60,"hard_limit":100}}`)
+		p.want("GET", "/v1/budgets/$b$", "", 200, `{"budget_id":"$b$","scope_type":"flow","scope_id":"x","enforcement_mode":"strict",
+			"usage":{"tokens":60},"hard_limits":{"tokens":100,"cents":0},"soft_limits":{"tokens":50,"cents":0},"breach_count":1,
+			"soft_breach_count":1,"last_breach_at":"?","last_breach_dim":"tokens","next_reset_at":null,"created_at":"?"}`)
+		p.want("POST", "/v1/budgets/$b$/reset", "", 200, `{"Reset":{"next_reset_at":0}}`)
+		p.want("POST", "/v1/budgets/$uuid$/reset", "", 400, `{"error":"ff_reset_budget failed: budget_not_found"}`)
+
+		const quota = `{"quota_policy_id":"$q$","window_seconds":60,"max_requests_per_window":10,"max_concurrent":2,"now":$now$}`
+		p.want("POST", "/v1/quotas", quota, 201, `{"Created":{"quota_policy_id":"$q$"}}`)
+		p.want("POST", "/v1/quotas", quota, 200, `{"AlreadySatisfied":{"quota_policy_id":"$q$"}}`)
+		p.want("POST", "/v1/quotas", strings.Replace(quota, ":10", ":-1", 1), 422, `{"error":"invalid JSON: Unprocessable Entity"}`)
+
+		const rotate = "/v1/admin/rotate-waitpoint-secret"
+		p.want("POST", rotate, `{"new_kid":"a:b","new_secret_hex":"00"}`, 400, `{"error":"?"}`)
+		p.want("POST", rotate, `{"new_kid":"k2","new_secret_hex":"0"}`, 400, `{"error":"?"}`)
+		reply := p.want("POST", rotate, `{"new_kid":"k2","new_secret_hex":"00112233445566778899aabbccddeeff"}`, 200,
+			`{"rotated":`+fmt.Sprint(p.core.Partitioning().Flow)+`,"failed":[],"new_kid":"k2"}`)
+		require.NotEmpty(p.t, reply.Header.Get("X-Request-Id"))
+		p.want("POST", rotate, `{"new_kid":"k2","new_secret_hex":"ff"}`, 400, `{"error":"?"}`)
+	})
+}
+
+// One more stream operation than the pool has permits is refused.
+func TestContractStreamPool(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		p := newContractPlace(t, b, server.ContractConfig{StreamOps: 1})
+		p.execution("e", 3)
+		stream := p.url + p.fill("/v1/executions/$e$/attempts/0/stream")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for ctx.Err() == nil { // again if a read has the permit
+				_, _ = fetch(ctx, stream+"/tail?block_ms=30000")
+			}
+		}()
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			status, text := fetch(t.Context(), stream)
+			if status != http.StatusTooManyRequests {
+				return "the tail has not begun"
+			}
+			require.JSONEq(t, `{"error":"concurrency limit exceeded: stream_ops (max 1)","retryable":true}`, text)
+			return ""
+		})
+		cancel()
+		<-ended
+	})
+}
+
+// fetch returns the status and the body of a page; 0 and the error if there is no reply.
+func fetch(ctx context.Context, address string) (status int, body string) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return 0, err.Error()
+	}
+	reply, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer reply.Body.Close()
+	text, err := io.ReadAll(reply.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return reply.StatusCode, string(text)
+}
+
+// Routes have the logins of the server in front, with the errors of the contract.
+func TestContractLogin(t *testing.T) {
+	t.Parallel()
+	const secret = "a secret of the administrator"
+	p := newPlace(t, func(c *server.Config) {
+		c.Tokens, c.AdminToken, c.Contract.Origins = true, secret, []string{"https://console.example.com"}
+	})
+	call := func(method, path, token string, header ...string) (int, http.Header, string) {
+		request, err := http.NewRequestWithContext(t.Context(), method, p.url+path, nil)
+		require.NoError(t, err)
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		for i := 0; i < len(header); i += 2 {
+			request.Header.Set(header[i], header[i+1])
+		}
+		reply, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		defer reply.Body.Close()
+		text, err := io.ReadAll(reply.Body)
+		require.NoError(t, err)
+		return reply.StatusCode, reply.Header, string(text)
+	}
+	const list = "/v1/executions?partition=0"
+	for _, token := range []string{"", "wrong"} {
+		status, _, text := call("GET", list, token)
+		require.Equal(t, http.StatusUnauthorized, status)
+		require.JSONEq(t, `{"error":"missing or invalid Authorization header"}`, text)
+	}
+	status, _, _ := call("GET", list, secret)
+	require.Equal(t, http.StatusOK, status)
+	status, _, text := call("GET", "/healthz", "")
+	require.Equal(t, http.StatusOK, status)
+	require.JSONEq(t, `{"status":"ok"}`, text)
+
+	create := func(role api.Role, flows string) string {
+		in := api.CreateTokenInput{}
+		in.Body.Name, in.Body.Role, in.Body.Flows = string(role)+flows, role, flows
+		created, err := httpclient.Call(t.Context(), p.http(secret), api.CreateToken, in)
+		require.NoError(t, err)
+		return created.Text
+	}
+	status, _, _ = call("GET", list, create(api.Viewer, ""))
+	require.Equal(t, http.StatusOK, status)
+	status, _, text = call("GET", list, create(api.WorkerRole, ""))
+	require.Equal(t, http.StatusForbidden, status)
+	require.JSONEq(t, `{"error":"list_executions needs the right view"}`, text)
+	status, _, _ = call("GET", list, create(api.Operator, "order*"))
+	require.Equal(t, http.StatusForbidden, status, "the routes do not tell flows apart")
+
+	replay := "/v1/executions/{fp:0}:" + uuid.NewString() + "/replay"
+	status, header, _ := call("OPTIONS", list, "", "Origin", "https://console.example.com", "Access-Control-Request-Method", "GET")
+	require.Equal(t, http.StatusNoContent, status)
+	require.Equal(t, "https://console.example.com", header.Get("Access-Control-Allow-Origin"))
+	status, _, _ = call("POST", replay, secret, "Origin", "https://console.example.com", "Sec-Fetch-Site", "cross-site")
+	require.Equal(t, http.StatusBadRequest, status)
+	status, header, _ = call("POST", replay, secret, "Origin", "https://evil.example.com", "Sec-Fetch-Site", "cross-site")
+	require.Equal(t, http.StatusForbidden, status)
+	require.Empty(t, header.Get("Access-Control-Allow-Origin"))
+	status, _, text = call("GET", "/metrics", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, text, `ff_http_requests_total{method="GET",path="/v1/executions",status="200"} 2`)
+}
+
+// Every route has a right and a handler, and a server that is read-only refuses those that change something.
+func TestContractReadOnly(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, func(c *server.Config) { c.ReadOnly = true })
+	status, text := fetch(t.Context(), p.url+"/v1/executions?partition=0")
+	require.Equal(t, http.StatusOK, status, text)
+	reply, err := http.Post(p.url+"/v1/flows", "application/json", strings.NewReader("{}"))
+	require.NoError(t, err)
+	require.NoError(t, reply.Body.Close())
+	require.Equal(t, http.StatusForbidden, reply.StatusCode)
+}
+
+func TestEnvironmentOfOtherServers(t *testing.T) {
+	t.Parallel()
+	read := func(variables map[string]string) (server.Environment, error) {
+		return server.ReadEnvironment(func(name string) (string, bool) {
+			value, set := variables[name]
+			return value, set
+		})
+	}
+	e, err := read(nil)
+	require.NoError(t, err)
+	require.Equal(t, server.Environment{}, e)
+	e, err = read(map[string]string{
+		"FF_HOST": "db", "FF_TLS": "1", "FF_CLUSTER": "true", "FF_LISTEN_ADDR": "0.0.0.0:9090", "FF_FLOW_PARTITIONS": "256",
+		"FF_API_TOKEN": "t", "FF_CORS_ORIGINS": "https://a.example.com, nonsense", "FF_MAX_CONCURRENT_TAIL": "7",
+		"FF_WAITPOINT_HMAC_GRACE_MS": "1500", "FF_WAITPOINT_HMAC_SECRET": "00ff",
+	})
+	require.NoError(t, err)
+	require.Equal(t, server.Environment{
+		URL: "valkeys+cluster://db:6379", Address: "0.0.0.0:9090", Partitions: 256, AdminToken: "t",
+		Secret: runtime.WaitpointSecret{KID: "k1", Hex: "00ff"},
+		Contract: server.ContractConfig{
+			Origins: []string{"https://a.example.com"}, StreamOps: 7, SecretGrace: 1500 * time.Millisecond,
+		},
+	}, e)
+	for name, value := range map[string]string{
+		"FF_PORT": "0", "FF_FLOW_PARTITIONS": "x", "FF_CORS_ORIGINS": "", "FF_MAX_CONCURRENT_STREAM_OPS": "0",
+		"FF_WAITPOINT_HMAC_SECRET": "abc", "FF_WAITPOINT_HMAC_GRACE_MS": "-1",
+	} {
+		_, err := read(map[string]string{name: value})
+		require.ErrorIs(t, err, server.ErrInvalid, name)
+		require.ErrorContains(t, err, name)
+	}
+	e, err = read(map[string]string{"FF_CORS_ORIGINS": "a,*"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"*"}, e.Contract.Origins)
+}

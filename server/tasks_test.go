@@ -1,0 +1,374 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/server"
+)
+
+// remote is a worker that calls a server over HTTP.
+type remote struct {
+	t      *testing.T
+	b      *enginetest.Bench
+	ctx    context.Context
+	server *server.Server
+	client *httpclient.Client
+	name   string
+	lease  time.Duration
+}
+
+func newRemote(t *testing.T, b *enginetest.Bench, name string) *remote {
+	t.Helper()
+	s, err := server.New(server.Config{Engine: b.Engine, Logger: b.Logger()})
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	listener := httptest.NewServer(s.Handler())
+	t.Cleanup(listener.Close)
+	client, err := httpclient.New(listener.URL, httpclient.Config{})
+	require.NoError(t, err)
+	return &remote{t: t, b: b, ctx: enginetest.Context(t), server: s, client: client, name: name, lease: time.Minute}
+}
+
+// as returns another worker of the same server.
+func (r *remote) as(name string) *remote {
+	other := *r
+	other.name = name
+	return &other
+}
+
+// tryClaim makes one call.
+func (r *remote) tryClaim(wait time.Duration) (*api.ClaimedTask, error) {
+	var in api.ClaimTaskInput
+	in.Body.Worker, in.Body.Activities = r.name, []string{"work"}
+	in.Body.Wait.Duration, in.Body.Lease.Duration = wait, r.lease
+	return httpclient.Call(r.ctx, r.client, api.ClaimTask, in)
+}
+
+// claim waits for a task.
+func (r *remote) claim() *api.Task {
+	r.t.Helper()
+	for {
+		claimed, err := r.tryClaim(30 * time.Second)
+		require.NoError(r.t, err)
+		require.NotEmpty(r.t, claimed.Instance)
+		if claimed.Task != nil {
+			return claimed.Task
+		}
+		require.NoError(r.t, r.ctx.Err())
+	}
+}
+
+func (r *remote) complete(t *api.Task, result string) error {
+	in := api.CompleteTaskInput{TaskInput: api.TaskInput{Task: t.Token}}
+	in.Body.Result = json.RawMessage(result)
+	_, err := httpclient.Call(r.ctx, r.client, api.CompleteTask, in)
+	return err
+}
+
+func (r *remote) fail(t *api.Task, body api.FailTaskBody) (*api.FailedTask, error) {
+	return httpclient.Call(r.ctx, r.client, api.FailTask,
+		api.FailTaskInput{TaskInput: api.TaskInput{Task: t.Token}, Body: body})
+}
+
+func (r *remote) renew(t *api.Task) (*api.RenewedTask, error) {
+	return httpclient.Call(r.ctx, r.client, api.RenewTask, api.TaskInput{Task: t.Token})
+}
+
+// start starts a run of one node, which activity work carries out.
+func (r *remote) start(input int, opts ...activity.Option) *runtime.Run[int] {
+	r.t.Helper()
+	f := flow.New[int, int]("remote")
+	flow.Return(f, flow.Node(f, "only", activity.Declare[int, int]("work", opts...), f.Input()))
+	def, err := f.Build()
+	require.NoError(r.t, err)
+	run, err := runtime.Start(r.ctx, r.b.Client, def, input)
+	require.NoError(r.t, err)
+	return run
+}
+
+func (r *remote) requireResult(run *runtime.Run[int], want int) {
+	r.t.Helper()
+	out, err := run.Result(r.ctx)
+	require.NoError(r.t, err)
+	require.Equal(r.t, want, out)
+}
+
+func onEngines(t *testing.T, test func(t *testing.T, r *remote)) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		test(t, newRemote(t, b, "one"))
+	})
+}
+
+// A worker over HTTP serves a node of an ordinary flow.
+func TestTaskOverHTTP(t *testing.T) {
+	onEngines(t, func(t *testing.T, r *remote) {
+		run := r.start(4)
+		task := r.claim()
+		require.Equal(t, "work", task.Activity)
+		require.Equal(t, "remote", task.Flow)
+		require.Equal(t, "only", task.Node)
+		require.Equal(t, run.ID(), task.Run)
+		require.Equal(t, 1, task.Attempt)
+		require.EqualValues(t, 1, task.LeaseEpoch)
+		require.JSONEq(t, "4", string(task.Input))
+		require.Positive(t, task.LeaseLeft.Duration)
+		renewed, err := r.renew(task)
+		require.NoError(t, err)
+		require.Equal(t, api.TaskHeld, renewed.State)
+
+		progress := api.ReportProgressInput{TaskInput: api.TaskInput{Task: task.Token}}
+		progress.Body.Percent, progress.Body.Message = 50, "half"
+		_, err = httpclient.Call(r.ctx, r.client, api.ReportProgress, progress)
+		require.NoError(t, err)
+		frames, text := api.AppendFramesInput{TaskInput: api.TaskInput{Task: task.Token}}, "hello"
+		frames.Body.Frames = []api.TaskFrame{{Kind: "line", Text: &text}, {Kind: "point", JSON: json.RawMessage(`{"x":1}`)}}
+		_, err = httpclient.Call(r.ctx, r.client, api.AppendFrames, frames)
+		require.NoError(t, err)
+		frames.Body.Frames[0].JSON = json.RawMessage(`1`)
+		_, err = httpclient.Call(r.ctx, r.client, api.AppendFrames, frames)
+		require.Equal(t, "invalid", httpclient.Code(err), "either json or text")
+
+		require.NoError(t, r.complete(task, "5"))
+		require.NoError(t, r.complete(task, "5"), "it is safe to repeat")
+		_, err = r.fail(task, api.FailTaskBody{Reason: "late"})
+		require.Equal(t, "task_settled", httpclient.Code(err))
+		r.requireResult(run, 5)
+
+		name := api.RunName{Flow: "remote", Run: run.ID()}
+		var kinds []string
+		in := api.FollowFramesInput{NodeName: api.NodeName{RunName: name, Node: "only"}}
+		for frame, err := range httpclient.Follow(r.ctx, r.client, api.FollowFrames, in) {
+			require.NoError(t, err)
+			kinds = append(kinds, frame.Kind)
+		}
+		require.Equal(t, []string{"line", "point"}, kinds)
+		r.b.Settle(t)
+	})
+}
+
+// A failure is retried by the policy of the node, unless the worker says that no attempt can succeed.
+func TestTaskOverHTTPFails(t *testing.T) {
+	onEngines(t, func(t *testing.T, r *remote) {
+		policy := activity.Retry(activity.Fixed{Attempts: 3, Delay: time.Millisecond})
+		run := r.start(1, policy)
+		first := r.claim()
+		failed, err := r.fail(first, api.FailTaskBody{Reason: "the disk is full"})
+		require.NoError(t, err)
+		require.True(t, failed.Retries)
+		second := r.claim()
+		require.Equal(t, 2, second.Attempt)
+		require.NotEqual(t, first.Token, second.Token)
+		require.NoError(t, r.complete(second, "7"))
+		r.requireResult(run, 7)
+
+		run = r.start(2, policy)
+		failed, err = r.fail(r.claim(), api.FailTaskBody{
+			Reason: "no such file", Category: "input", NonRetryable: true,
+			Details: []api.TaskDetail{{Name: "files.missing", Value: json.RawMessage(`{"path":"a"}`)}},
+		})
+		require.NoError(t, err)
+		require.False(t, failed.Retries)
+		_, err = run.Result(r.ctx)
+		var failure *runtime.RunError
+		require.ErrorAs(t, err, &failure)
+		require.Equal(t, "input", failure.Failures[0].Category)
+		require.Contains(t, failure.Failures[0].Reason, "no such file")
+		require.Equal(t, "files.missing", failure.Failures[0].Details[0].Name)
+		require.JSONEq(t, `{"path":"a"}`, string(failure.Failures[0].Details[0].Value))
+		r.b.Settle(t)
+	})
+}
+
+// A task waits for a signal without a worker, and whoever claims it then has the signal.
+func TestTaskOverHTTPSuspends(t *testing.T) {
+	onEngines(t, func(t *testing.T, r *remote) {
+		run := r.start(1)
+		task := r.claim()
+		in := api.SuspendTaskInput{TaskInput: api.TaskInput{Task: task.Token}}
+		in.Body.Signals, in.Body.OnTimeout = []string{"go"}, "fail"
+		_, err := httpclient.Call(r.ctx, r.client, api.SuspendTask, in)
+		require.Equal(t, "invalid", httpclient.Code(err), "on_timeout needs a timeout")
+		in.Body.OnTimeout = ""
+		suspended, err := httpclient.Call(r.ctx, r.client, api.SuspendTask, in)
+		require.NoError(t, err)
+		again, err := httpclient.Call(r.ctx, r.client, api.SuspendTask, in)
+		require.NoError(t, err)
+		require.Equal(t, suspended, again)
+
+		var signal api.SignalTokenInput
+		signal.Body.Token, signal.Body.Name, signal.Body.Payload = suspended.Token, "go", json.RawMessage(`{"n":8}`)
+		_, err = httpclient.Call(r.ctx, r.client, api.SignalToken, signal)
+		require.NoError(t, err)
+		other := r.as("two")
+		resumed := other.claim()
+		require.Equal(t, 1, resumed.Attempt, "it is the same attempt")
+		require.Len(t, resumed.Signals, 1)
+		require.Equal(t, "go", resumed.Signals[0].Name)
+		require.JSONEq(t, `{"n":8}`, string(resumed.Signals[0].JSON))
+		require.NoError(t, other.complete(resumed, "8"))
+		r.requireResult(run, 8)
+		r.b.Settle(t)
+	})
+}
+
+// The lease of a worker that is gone ends, and another worker has the node. What the first one reports is refused.
+func TestTaskOverHTTPIsLost(t *testing.T) {
+	onEngines(t, func(t *testing.T, r *remote) {
+		run := r.start(1)
+		gone := r.as("gone")
+		gone.lease = 300 * time.Millisecond
+		lost := gone.claim()
+		task := r.claim()
+		require.Greater(t, task.LeaseEpoch, lost.LeaseEpoch)
+		require.Equal(t, "lease_lost", httpclient.Code(gone.complete(lost, "1")))
+		_, err := gone.renew(lost)
+		require.Equal(t, "lease_lost", httpclient.Code(err))
+		_, err = gone.fail(lost, api.FailTaskBody{Reason: "late"})
+		require.Equal(t, "lease_lost", httpclient.Code(err))
+		require.NoError(t, r.complete(task, "2"))
+		r.requireResult(run, 2)
+		require.Equal(t, "lease_lost", httpclient.Code(r.complete(&api.Task{Token: "0123"}, "2")))
+		r.b.Settle(t)
+	})
+}
+
+// A server that stops releases the tasks that it holds: another one hands them out at once.
+func TestTaskOverHTTPOfAServerThatStops(t *testing.T) {
+	onEngines(t, func(t *testing.T, r *remote) {
+		run := r.start(1)
+		held := r.claim()
+		r.server.Close()
+		other := newRemote(t, r.b, "one")
+		task := other.claim()
+		require.Equal(t, "lease_lost", httpclient.Code(other.complete(held, "1")), "the other server does not know it")
+		require.Equal(t, held.Attempt, task.Attempt, "no attempt is spent")
+		require.NoError(t, other.complete(task, "3"))
+		r.requireResult(run, 3)
+		_, err := r.tryClaim(time.Second)
+		require.Equal(t, "server_stopping", httpclient.Code(err))
+		r.b.Settle(t)
+	})
+}
+
+// A worker learns of a cancellation from the reply to a renewal.
+func TestTaskOverHTTPIsCancelled(t *testing.T) {
+	onEngines(t, func(t *testing.T, r *remote) {
+		run := r.start(1)
+		task := r.claim()
+		require.NoError(t, run.Cancel(r.ctx, "no longer needed"))
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			renewed, err := r.renew(task)
+			require.NoError(t, err)
+			if renewed.State == api.TaskHeld {
+				return "the task is held"
+			}
+			require.Equal(t, api.TaskCancelled, renewed.State)
+			return ""
+		})
+		require.Equal(t, "task_cancelled", httpclient.Code(r.complete(task, "1")))
+		_, err := run.Result(r.ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		r.b.Settle(t)
+	})
+}
+
+// A worker that an operator drains gets nothing more, and ends what it has.
+func TestWorkerOverHTTPDrains(t *testing.T) {
+	onEngines(t, func(t *testing.T, r *remote) {
+		run := r.start(1)
+		claimed, err := r.tryClaim(30 * time.Second)
+		require.NoError(t, err)
+		require.NotNil(t, claimed.Task)
+		_, err = httpclient.Call(r.ctx, r.client, api.DrainWorker, api.WorkerInput{Worker: claimed.Instance})
+		require.NoError(t, err)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if _, err := r.tryClaim(time.Millisecond); httpclient.Code(err) != "worker_draining" {
+				return "the worker claims"
+			}
+			return ""
+		})
+		require.NoError(t, r.complete(claimed.Task, "4"))
+		r.requireResult(run, 4)
+	})
+}
+
+// raw is a codec that is not JSON.
+type raw struct{}
+
+func (raw) Name() string                         { return "raw" }
+func (raw) Encode(value any) ([]byte, error)     { return []byte("<" + value.(string) + ">"), nil }
+func (raw) Decode(data []byte, target any) error { return errors.New("not read here") }
+
+// A node with another codec than JSON fails with a reason that says so.
+func TestTaskOverHTTPOfAnotherCodec(t *testing.T) {
+	onEngines(t, func(t *testing.T, r *remote) {
+		f := flow.New[string, string]("raw", flow.WithCodec(raw{}))
+		flow.Return(f, flow.Node(f, "only",
+			activity.Declare[string, string]("work", activity.WithCodec(raw{})), f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		run, err := runtime.Start(r.ctx, r.b.Client, def, "in")
+		require.NoError(t, err)
+		claimed, err := r.tryClaim(time.Second)
+		require.NoError(t, err)
+		require.Nil(t, claimed.Task)
+		_, err = run.Result(r.ctx)
+		var failure *runtime.RunError
+		require.ErrorAs(t, err, &failure)
+		require.Equal(t, "codec", failure.Failures[0].Category)
+		require.Contains(t, failure.Failures[0].Reason, `activity "work" has a codec other than json`)
+	})
+}
+
+// Only principals with the right may claim, and a task belongs to the one that has claimed it.
+func TestRightToWork(t *testing.T) {
+	t.Parallel()
+	const secret = "a secret of the administrator"
+	p := newPlace(t, func(c *server.Config) { c.Tokens, c.AdminToken = true, secret })
+	create := func(name string, role api.Role) *httpclient.Client {
+		in := api.CreateTokenInput{}
+		in.Body.Name, in.Body.Role = name, role
+		created, err := httpclient.Call(t.Context(), p.http(secret), api.CreateToken, in)
+		require.NoError(t, err)
+		return p.http(created.Text)
+	}
+	var in api.ClaimTaskInput
+	in.Body.Worker, in.Body.Activities = "w", []string{"remote-only"}
+	_, err := httpclient.Call(t.Context(), create("vera", api.Operator), api.ClaimTask, in)
+	require.Equal(t, "forbidden", httpclient.Code(err))
+	one, two := create("one", api.WorkerRole), create("two", api.WorkerRole)
+	_, err = httpclient.Call(t.Context(), one, api.ListRuns, api.ListRunsInput{})
+	require.Equal(t, "forbidden", httpclient.Code(err), "a worker can do nothing else")
+	run, err := runtime.Do(t.Context(), p.client, activity.Declare[int, int]("remote-only"), 1)
+	require.NoError(t, err)
+	in.Body.Wait.Duration = 30 * time.Second
+	claimed, err := httpclient.Call(t.Context(), one, api.ClaimTask, in)
+	require.NoError(t, err)
+	done := api.CompleteTaskInput{TaskInput: api.TaskInput{Task: claimed.Task.Token}}
+	done.Body.Result = json.RawMessage("2")
+	_, err = httpclient.Call(t.Context(), two, api.CompleteTask, done)
+	require.Equal(t, "lease_lost", httpclient.Code(err))
+	_, err = httpclient.Call(t.Context(), one, api.CompleteTask, done)
+	require.NoError(t, err)
+	out, err := run.Result(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, out)
+	in.Body.Activities, in.Body.Lease.Duration = []string{"no name"}, time.Second
+	_, err = httpclient.Call(t.Context(), one, api.ClaimTask, in)
+	require.Equal(t, "invalid", httpclient.Code(err))
+}
