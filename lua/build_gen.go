@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "296-c86484afb7212116"
+const build = "297-095bf22c6b4237d8"
