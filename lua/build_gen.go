@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "297-095bf22c6b4237d8"
+const build = "298-2064bc5282916a68"

@@ -768,6 +768,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "6", "1795188498438", "1795188498438", "cursor of test"}},
+		{"ffx2_hold_failure_hook", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, HoldFailureHookCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", Hook: "hook of test", Holder: "holder of test", HoldMs: 8, Cursor: "cursor of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "hook of test", "holder of test", "8", "cursor of test"}},
 		{"ffx2_publish_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PublishFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")})
 		},
@@ -1690,6 +1695,11 @@ func goldenReplies() []goldenReply {
 		{"ffx2_read_audit OK", []any{1, "OK", "next_cursor of test", []any{[]any{"position of test", "entry_id of test", "actor of test", "action of test", "name of test", "detail of test", "failure of test"}, []any{"position of test", "entry_id of test", "actor of test", "action of test", "name of test", "detail of test", "failure of test"}}},
 			func(m message) (any, error) { return decodeReply(ReadAuditCall{}.info(), m, ReadAuditCall{}.decode) },
 			ReadAuditReply{Status: StatusOK, NextCursor: "next_cursor of test", Entries: []AuditEntry{{Position: "position of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"}, {Position: "position of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"}}}},
+		{"ffx2_hold_failure_hook OK", []any{1, "OK", "1", "11", "cursor of test", "1795188498438"},
+			func(m message) (any, error) {
+				return decodeReply(HoldFailureHookCall{}.info(), m, HoldFailureHookCall{}.decode)
+			},
+			HoldFailureHookReply{Status: StatusOK, Held: true, FreeInMs: 11, Cursor: "cursor of test", StoredAt: time.UnixMilli(1795188498438).UTC()}},
 		{"ffx2_publish_flow OK", []any{1, "OK", "1"},
 			func(m message) (any, error) {
 				return decodeReply(PublishFlowCall{}.info(), m, PublishFlowCall{}.decode)
@@ -2621,6 +2631,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_read_audit", func(m message) error {
 			_, err := decodeReply(ReadAuditCall{}.info(), m, ReadAuditCall{}.decode)
+			return err
+		}},
+		{"ffx2_hold_failure_hook", func(m message) error {
+			_, err := decodeReply(HoldFailureHookCall{}.info(), m, HoldFailureHookCall{}.decode)
 			return err
 		}},
 		{"ffx2_publish_flow", func(m message) error {
