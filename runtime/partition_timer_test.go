@@ -31,8 +31,8 @@ func TestPartitionTimerFollowsTheEnginesClock(t *testing.T) {
 	}
 }
 
-// Of several readings of the engine's clock, the one counts that arrived soonest and with the least of a millisecond cut
-// off, until a fresh one contradicts it or it is a minute old.
+// Of several readings of the engine's clock, the one counts that arrived soonest and with the least of a millisecond
+// cut off, until a fresh one contradicts it or it is a minute old.
 func TestPartitionTimerTakesTheBestReading(t *testing.T) {
 	t.Parallel()
 	const ms, us = time.Millisecond, time.Microsecond
