@@ -16,7 +16,7 @@ import (
 
 var (
 	// ErrWaitTimedOut is returned by Await and AwaitSignals after a timeout with ResumeOnTimeout.
-	ErrWaitTimedOut = errors.New("no signal in time")
+	ErrWaitTimedOut = SentinelError("flowfabric.wait_timed_out", "no signal in time")
 	// ErrNoWorker is returned by functions that need a worker, or activitytest in a test, outside of both.
 	ErrNoWorker = errors.New("there is no worker; a test gives the function a context of package activitytest")
 	// ErrAwaitIgnored is the failure of a function that did not return the error of Await. It is not retried.

@@ -2,7 +2,6 @@ package activity
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -18,11 +17,11 @@ const maxUsage = 1 << 50
 // Errors of budgets, for errors.Is.
 var (
 	// ErrBudgetExceeded matches a *BudgetError.
-	ErrBudgetExceeded = errors.New("budget exceeded")
+	ErrBudgetExceeded = SentinelError("flowfabric.budget_exceeded", "budget exceeded")
 	// ErrUnknownDimension is returned for a dimension that none of the run's budgets has. It is not retried.
-	ErrUnknownDimension = errors.New("no budget of the run has the dimension")
+	ErrUnknownDimension = SentinelError("flowfabric.unknown_dimension", "no budget of the run has the dimension")
 	// ErrUsage marks an invalid amount, dimension or key. It is not retried.
-	ErrUsage = errors.New("bad usage")
+	ErrUsage = SentinelError("flowfabric.usage", "bad usage")
 )
 
 // CategoryBudget is the category of a failure because a budget was exceeded. It is not retried.

@@ -3,7 +3,6 @@ package activity
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
@@ -15,7 +14,7 @@ import (
 const MaxLiveValue = 16 << 10
 
 // ErrLiveValue matches, by errors.Is, the errors of Publish about a key or a value that cannot be published.
-var ErrLiveValue = errors.New("bad live value")
+var ErrLiveValue = SentinelError("flowfabric.live_value", "bad live value")
 
 // Publish stores a value of the running node under a key, where RunRef.Value reads it while the function runs and
 // afterwards: what the node is at, where a preview is, the address of a session. The last value of a key wins; it stays

@@ -140,9 +140,9 @@ const (
 	// ffx_hold_places, ffx_exchange, ffx_set_quota, ffx_set_budget_gates, ffx_verify_budget_use,
 	// ffx_budget_done, ffx_use_budget, ffx_set_budget, ffx_write_schedule, ffx_read_schedule,
 	// ffx_delete_schedule, ffx_add_api_token, ffx_end_api_request, ffx_audit, ffx_read_audit,
-	// ffx_report_worker, ffx_read_builds, ffx_count_members, ffx_reconcile_quotas, ffx_drop_admissions,
-	// ffx_reconcile_budgets, ffx_reconcile, ffx_reconcile_edges, ffx_check_keys, ffx_reconcile_siblings,
-	// ffx_tick, ffx_keep. Details: message.
+	// ffx_hold_failure_hook, ffx_report_worker, ffx_read_builds, ffx_count_members, ffx_reconcile_quotas,
+	// ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile, ffx_reconcile_edges, ffx_check_keys,
+	// ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
 	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint,

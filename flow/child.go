@@ -53,6 +53,17 @@ type ItemOutcome[O any] struct {
 	// Reason and Category describe the last failure, or why the item was cancelled.
 	Reason   string `json:"reason,omitempty"`
 	Category string `json:"category,omitempty"`
+	// Details are the errors with names in the chain of the item's last error, as those of a Failure.
+	Details []activity.ErrorDetail `json:"details,omitempty"`
+}
+
+// Err returns the failure of the item as an error, in which errors.As and errors.Is find what Failure.Err describes;
+// nil for an item that succeeded.
+func (o ItemOutcome[O]) Err() error {
+	if o.Outcome == Succeeded || o.Outcome == "" {
+		return nil
+	}
+	return &outcomeError{"item", o.Outcome, o.Reason, o.Details}
 }
 
 // Sub adds a node that runs another flow, and returns a reference to its result. The other flow runs as a child run

@@ -36,6 +36,31 @@ func ExampleOnFailure() {
 	//   result: hotel
 }
 
+// Full is an error that other nodes find by its type.
+type Full struct {
+	Hotel string `json:"hotel"`
+}
+
+func (*Full) ErrorName() string { return "trip.full" }
+func (f *Full) Error() string   { return f.Hotel + " is full" }
+
+// A function that gets the failure for which it runs reads the error by its type.
+func ExampleFailure_Err() {
+	apologise := func(_ context.Context, why flow.Failure) (string, error) {
+		if full := new(Full); errors.As(why.Err(), &full) {
+			return "try another hotel than " + full.Hotel, nil
+		}
+		return why.Reason, nil
+	}
+	// What a worker gives to the function of a node with flow.FailureOf(hotel) as its input.
+	text, _ := apologise(context.Background(), flow.Failure{
+		Node: "hotel", Outcome: flow.Failed, Reason: "Ritz is full",
+		Details: []activity.ErrorDetail{{Name: "trip.full", Value: []byte(`{"hotel":"Ritz"}`)}},
+	})
+	fmt.Println(text)
+	// Output: try another hotel than Ritz
+}
+
 // Runs may use 1000 tokens each, and all runs of the flow 50000 a day: nodes that would use more wait for the next day.
 func ExampleBudget() {
 	f := flow.New[string, string]("trip",

@@ -3,6 +3,8 @@ package flow
 import (
 	"reflect"
 
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/errordetail"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -15,6 +17,56 @@ type Failure struct {
 	// Category and Reason are those of the node's last attempt, or why it was cancelled.
 	Category string `json:"category,omitempty"`
 	Reason   string `json:"reason,omitempty"`
+	// Details are the errors with names in the chain of the node's last error, the outermost first, at most 16. Err
+	// finds them by type and name.
+	Details []activity.ErrorDetail `json:"details,omitempty"`
+}
+
+// Err returns the failure as an error whose text has the node and the reason; nil for the zero value. errors.As finds
+// an activity.DetailedError by which the node failed, and errors.Is an activity.SentinelError, the sentinels of
+// packages activity and runtime, and those of package context:
+//
+//	var stock *OutOfStock
+//	if errors.As(failure.Err(), &stock) {
+//
+// The errors of package enginecore, which are those of connections and of the engine's answers, have only their names
+// in Details.
+func (f Failure) Err() error {
+	if f.Node == "" {
+		return nil
+	}
+	return &outcomeError{"node " + f.Node, f.Outcome, f.Reason, f.Details}
+}
+
+// outcomeError is the error of a node or an item that did not succeed.
+type outcomeError struct {
+	of      string
+	outcome Outcome
+	reason  string
+	details []activity.ErrorDetail
+}
+
+// Error returns what did not succeed, how it ended, and the reason.
+func (e *outcomeError) Error() string {
+	text := e.of + ": " + string(e.outcome)
+	if e.reason != "" {
+		text += ": " + e.reason
+	}
+	return text
+}
+
+// Is reports whether an error of the target's name is among the details.
+func (e *outcomeError) Is(target error) bool { return errordetail.Is(e.stored(), target, nil) }
+
+// As sets the target to the error of its name among the details.
+func (e *outcomeError) As(target any) bool { return errordetail.As(e.stored(), target) }
+
+func (e *outcomeError) stored() []errordetail.Detail {
+	list := make([]errordetail.Detail, len(e.details))
+	for i, d := range e.details {
+		list[i] = errordetail.Detail(d)
+	}
+	return list
 }
 
 // FailureOf is the failure of whichever of the nodes failed, expired or was cancelled first, for the input of a node

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "298-ad8e3d8d5ae0f31a"
+const build = "299-8d25e5cadc59caf6"

@@ -135,6 +135,69 @@ func TestErrorDetails(t *testing.T) {
 	})
 }
 
+// A node that undoes reads the failure for which it runs by types and names, and so does who gets the outcomes of a
+// map.
+func TestFailuresAsInputsKeepTheirDetails(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		buy := activity.New("buy", func(_ context.Context, what string) (int, error) {
+			switch what {
+			case "plate":
+				return 1, nil
+			case "late":
+				return 0, fmt.Errorf("buying: %w: %w", runtime.ErrTooLarge, context.DeadlineExceeded)
+			}
+			return 0, fmt.Errorf("buying: %w", errors.Join(&outOfStock{what, 3}, shopClosed{"noon"}, errNoCreditThere))
+		}, activity.Retry(activity.NoRetry))
+		check := func(err error) {
+			var stock *outOfStock
+			require.ErrorAs(t, err, &stock)
+			require.Equal(t, outOfStock{"cup", 3}, *stock)
+			var closed shopClosed
+			require.ErrorAs(t, err, &closed)
+			require.Equal(t, "noon", closed.Until)
+			require.ErrorIs(t, err, errNoCreditHere)
+			require.NotErrorIs(t, err, errNoSuchThing)
+		}
+		undo, seen := undoing()
+		f := flow.New[string, string]("undone")
+		bought := flow.Node(f, "buy", buy, f.Input())
+		flow.Return(f, flow.Node(f, "undo", undo, flow.FailureOf(bought), flow.Always(bought)))
+		undone, err := f.Build()
+		require.NoError(t, err)
+		m := flow.New[[]string, []flow.ItemOutcome[int]]("list")
+		flow.Return(m, flow.MapOutcomes(m, "buy", buy, m.Input()))
+		list, err := m.Build()
+		require.NoError(t, err)
+		b.Worker(t, []activity.Handler{buy, undo})
+		b.Keeper(t)
+		for _, what := range []string{"cup", "late", "plate"} {
+			run, err := runtime.Start(ctx, b.Client, undone, what)
+			require.NoError(t, err)
+			_, _ = run.Result(ctx)
+			switch failure := <-seen; what {
+			case "cup":
+				check(failure.Err())
+				require.EqualError(t, failure.Err(), "node buy: failed: "+failure.Reason)
+			case "late":
+				require.ErrorIs(t, failure.Err(), runtime.ErrTooLarge)
+				require.ErrorIs(t, failure.Err(), context.DeadlineExceeded)
+			default:
+				require.NoError(t, failure.Err())
+			}
+		}
+		run, err := runtime.Start(ctx, b.Client, list, []string{"plate", "cup"})
+		require.NoError(t, err)
+		outcomes, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.NoError(t, outcomes[0].Err())
+		check(outcomes[1].Err())
+		require.EqualError(t, outcomes[1].Err(), "item: failed: "+outcomes[1].Reason)
+		b.Settle(t)
+	})
+}
+
 // A category that is not to be retried, and the end of the time for retries, end a node.
 func TestRetryRules(t *testing.T) {
 	t.Parallel()

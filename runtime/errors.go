@@ -69,15 +69,10 @@ var (
 	ErrTooLarge = engine.ErrTooLarge
 )
 
-// ErrNotInContract is returned in contract mode by everything that needs more than the contract has: by Start for such
-// a flow, by the steps and waits of an activity, and by calls. It is the same error as enginecore.ErrContractOnly, so
-// it matches whichever of the two packages refuses.
-var (
-	// ErrNotInContract is returned in contract mode by everything that needs more than the contract provides: by Start
-	// for such a flow, by steps and waits of activities, and by calls of clients. It is the same error as
-	// enginecore.ErrContractOnly, so errors.Is matches either.
-	ErrNotInContract = engine.ErrNotInContract
-)
+// ErrNotInContract is returned in contract mode by everything that needs more than the contract provides: by Start
+// for such a flow, by steps and waits of activities, and by calls of clients. It is the same error as
+// enginecore.ErrContractOnly, so errors.Is matches either.
+var ErrNotInContract = engine.ErrNotInContract
 
 // Causes that end the context of a running activity, for context.Cause and errors.Is.
 var (
@@ -96,29 +91,16 @@ var (
 	ErrDeadline = engine.ErrDeadline
 )
 
-// ErrNoGrant is returned by GrantIssuer.ClaimForWorker when it found nothing that the worker may run.
-var (
-	// ErrNoGrant is returned by GrantIssuer.ClaimForWorker when it found no execution that the worker may run.
-	ErrNoGrant = admission.ErrNoGrant
-)
+// ErrNoGrant is returned by GrantIssuer.ClaimForWorker when it found no execution that the worker may run.
+var ErrNoGrant = admission.ErrNoGrant
 
-// ErrNotReady is wrapped by the checks of workers and keepers, and says with them what is missing.
-var (
-	// ErrNotReady is wrapped by the errors of Engine.Check, Worker.Check and Keeper.Check; their texts say what is
-	// missing.
-	ErrNotReady = engine.ErrNotReady
-)
+// ErrNotReady is wrapped by the errors of Engine.Check, Worker.Check and Keeper.Check; their texts say what is
+// missing.
+var ErrNotReady = engine.ErrNotReady
 
-// ErrInvalidToken is the answer to a token that is malformed, altered, made for another waitpoint or signed with a
-// secret that is not valid any more. It does not tell which, and nothing has been changed.
-var (
-	// ErrInvalidToken is returned for a token that is malformed, altered, issued for another waitpoint, or signed with
-	// a secret that is no longer valid. The error does not tell which. Nothing was changed.
-	ErrInvalidToken = engine.ErrInvalidToken
-)
+// ErrInvalidToken is returned for a token that is malformed, altered, issued for another waitpoint, or signed with
+// a secret that is no longer valid. The error does not tell which. Nothing was changed.
+var ErrInvalidToken = engine.ErrInvalidToken
 
-// ErrTooManyWatches is yielded by Watch and Stream when as many of them as OpenConfig.MaxWatches allows go on already.
-var (
-	// ErrTooManyWatches is yielded by Watch and Stream when OpenConfig.MaxWatches of them are active already.
-	ErrTooManyWatches = engine.ErrTooManyWatches
-)
+// ErrTooManyWatches is yielded by Watch and Stream when OpenConfig.MaxWatches of them are active already.
+var ErrTooManyWatches = engine.ErrTooManyWatches

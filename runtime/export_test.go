@@ -88,6 +88,12 @@ func LookForKeepersEvery(e *Engine, d time.Duration) {
 // KeepersSeen counts the keepers that are connected.
 func KeepersSeen(ctx context.Context, e *Engine) (int64, bool) { return e.session.KeepersSeen(ctx) }
 
+// HoldingFailureHook returns the config of a worker that holds OnRunFailed for so long without renewal.
+func HoldingFailureHook(config WorkerConfig, hold time.Duration) WorkerConfig {
+	config.failureHold = hold
+	return config
+}
+
 // Sweeping returns the config of a worker that looks for work so often without being told.
 func Sweeping(config WorkerConfig, every time.Duration) WorkerConfig {
 	config.sweep = every

@@ -1,9 +1,9 @@
 package runtime
 
 import (
-	"encoding/json"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/errordetail"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
@@ -31,17 +31,7 @@ type NodeFailure struct {
 	// Details are the errors with names in the chain of the node's last error, the outermost first, at most 16: of
 	// types with a method ErrorName, of activity.SentinelError, and of this library. errors.Is and errors.As with a
 	// pointer to the NodeFailure find them.
-	Details []ErrorDetail
-}
-
-// ErrorDetail is an error with a name, as it is stored with a failure: see activity.DetailedError.
-type ErrorDetail struct {
-	Name string
-	// Value is the error in JSON; nil for a sentinel.
-	Value json.RawMessage
-	// OmittedBytes is the size of a value that was not stored, since those of the failure had more than 16 KiB
-	// together.
-	OmittedBytes int
+	Details []activity.ErrorDetail
 }
 
 // Error returns the node and the reason.
@@ -149,7 +139,7 @@ func newRunError(f *submit.RunFailure) *RunError {
 			Attempts: n.Attempts, MadeUpFor: n.Tolerated,
 		}
 		for _, d := range n.Details {
-			failure.Details = append(failure.Details, ErrorDetail(d))
+			failure.Details = append(failure.Details, activity.ErrorDetail(d))
 		}
 		e.Failures = append(e.Failures, failure)
 	}

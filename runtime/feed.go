@@ -144,8 +144,13 @@ func readUpdate(n enginerpc.RunUpdate) runfeed.Event {
 // bytes for each partition of the engine.
 func (f *Feed) Cursor() string {
 	list := make([]feedPosition, len(f.client.session.Partitions()))
+	read := f.listener.Positions()
 	for i, p := range f.client.session.Partitions() {
 		list[i] = f.at[p]
+		isYielded := len(f.left.Updates) == 0 || f.left.Partition != p
+		if isYielded && engine.IsEntryBefore(list[i].After, read[p]) {
+			list[i] = feedPosition{After: read[p]} // what lies between is not wanted
+		}
 	}
 	text, err := json.Marshal(list)
 	if err != nil {

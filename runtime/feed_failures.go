@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -42,14 +43,19 @@ func (f *Feed) failureOf(ctx context.Context, event runfeed.Event) *RunError {
 	if event.Kind == runevent.FlowExpired {
 		e.Outcome = flow.Expired
 	}
-	session := f.client.session
-	p, err := session.Core.FlowPartition(event.FlowID)
+	return f.client.readFailure(ctx, event.FlowID, e)
+}
+
+// readFailure reads the failure of a run of which the given one is known; it returns that if the run has no such
+// failure any more, or could not be read.
+func (c *Client) readFailure(ctx context.Context, id enginecore.FlowID, known *RunError) *RunError {
+	p, err := c.session.Core.FlowPartition(id)
 	if err != nil {
-		return e
+		return known
 	}
-	reply, err := session.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: event.FlowID})
-	if err != nil || reply.Outcome != string(e.Outcome) {
-		return e
+	reply, err := c.session.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
+	if err != nil || reply.Outcome != string(known.Outcome) {
+		return known
 	}
-	return newRunError(submit.ReadRunFailure(ctx, session, event.Flow, event.Run, event.FlowID, p, reply))
+	return newRunError(submit.ReadRunFailure(ctx, c.session, known.Flow, known.Run, id, p, reply))
 }

@@ -31,6 +31,39 @@ func TestPartitionTimerFollowsTheEnginesClock(t *testing.T) {
 	}
 }
 
+// Of several readings of the engine's clock, the one counts that arrived soonest and with the least of a millisecond
+// cut off, until a fresh one contradicts it or it is a minute old.
+func TestPartitionTimerTakesTheBestReading(t *testing.T) {
+	t.Parallel()
+	const ms, us = time.Millisecond, time.Microsecond
+	p := enginecore.Partition{Family: enginecore.FlowFamily}
+	begin, engineBegin := time.Now(), time.UnixMilli(1_800_000_000_000)
+	due := engineBegin.Add(2 * time.Minute)
+	exact := begin.Add(2 * time.Minute) // both clocks begin together and run alike
+	a := keeper.NewPartitionTimer([]enginecore.Partition{p}, time.Minute)
+	// read reads the clock on the server at a time after the beginning, with an answer that takes a while.
+	read := func(at, answer time.Duration) (late time.Duration) {
+		back := a.NoteClock(p, engineBegin.Add(at.Truncate(ms)), begin.Add(at-100*us), begin.Add(at+answer))
+		require.Less(t, back, ms, "the engine cuts off so much")
+		local, known := a.ToLocal(p, due)
+		require.True(t, known)
+		return local.Sub(exact)
+	}
+	require.Equal(t, 900*us+300*us, read(10*ms+900*us, 300*us))
+	require.Equal(t, 100*us+200*us, read(20*ms+100*us, 200*us))
+	require.Equal(t, 100*us+200*us, read(30*ms+800*us, 5*ms))
+	require.Equal(t, 700*us+400*us, read(2*time.Minute+700*us, 400*us))
+	// The clock of the server runs ahead by a second, then is set back by two.
+	engineBegin = engineBegin.Add(time.Second)
+	exact = exact.Add(-time.Second)
+	require.Equal(t, 500*us+200*us, read(2*time.Minute+40*ms+500*us, 200*us))
+	engineBegin = engineBegin.Add(-2 * time.Second)
+	at := 2*time.Minute + 80*ms
+	require.Positive(t, a.NoteClock(p, engineBegin.Add(at), begin.Add(at-100*us), begin.Add(at+100*us)))
+	local, _ := a.ToLocal(p, due)
+	require.Equal(t, 100*us, local.Sub(exact.Add(2*time.Second)))
+}
+
 // Before the engine's time is known, a message is heeded at once.
 func TestPartitionTimerWithoutTheEnginesClock(t *testing.T) {
 	t.Parallel()

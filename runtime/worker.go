@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -19,6 +20,8 @@ type Worker struct {
 	worker *worker.Worker
 	// publish publishes flows until its context ends; nil if there are none.
 	publish func(context.Context)
+	// onFailure calls OnRunFailed; nil if there is none.
+	onFailure *failureHook
 }
 
 // NewWorker returns a worker of an engine. Register activities and call Run. The error joins all faults of the config
@@ -43,6 +46,11 @@ func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 			return nil, fmt.Errorf("worker: Publish: %w", err)
 		}
 		made.publish = func(ctx context.Context) { publishAll(ctx, e.session, config.Publish) }
+	}
+	if config.OnRunFailed != nil {
+		if made.onFailure, err = newFailureHook(e, config, w.Instance); err != nil {
+			return nil, fmt.Errorf("worker: OnRunFailed: %w", err)
+		}
 	}
 	return made, nil
 }
@@ -83,19 +91,19 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := checkContext(ctx); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	if w.publish == nil {
+	if w.publish == nil && w.onFailure == nil {
 		return w.worker.Run(ctx)
 	}
-	publishing, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		w.publish(publishing)
-	}()
-	defer func() {
-		stop()
-		<-done
-	}()
+	beside, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	if w.publish != nil {
+		running.Go(func() { w.publish(beside) })
+	}
+	if w.onFailure != nil {
+		running.Go(func() { w.onFailure.run(beside) })
+	}
+	defer running.Wait()
+	defer stop()
 	return w.worker.Run(ctx)
 }
 

@@ -52,6 +52,16 @@ type WorkerConfig struct {
 	// breach, and not at all if the worker is lost first; the event in the run's log, which Watch yields, is reliable.
 	// Defaults to nil, which calls nothing.
 	OnBudget func(context.Context, BudgetBreach)
+	// OnRunFailed is called when a run of the engine's namespace has failed or expired: a run of any flow, but no child
+	// run and no cancelled run. Of the running workers with the same Name, one calls it, for one run after the other;
+	// when that worker stops or is lost, another one takes over within 45 s, so deployments with different functions
+	// have different names. It is called at least once for each run that fails after the first such worker began: again
+	// if it returns an error or panics, after 1 s at first and after at most 1 min later, and again if the worker is
+	// lost before the engine has recorded that it returned. So it returns nil for runs that it does not handle, returns
+	// soon when its context ends, and tolerates repetition. The *RunError of a run that was run again or purged
+	// meanwhile lacks details, as in Feed.Failures. Use a node with flow.FailureOf for what belongs to one flow. While
+	// such workers run, all runs cost the engine a little more: see Client.Feed. Defaults to nil, which costs nothing.
+	OnRunFailed func(context.Context, *RunError) error
 	// ClaimThrough makes the worker request grants instead of claiming for itself, for workers that are not trusted
 	// with budgets, quotas and capabilities. The GrantIssuer runs elsewhere, in a service that verifies the
 	// capabilities that the worker offers. Executions that a completion makes eligible are not handed to this worker,
@@ -76,6 +86,8 @@ type WorkerConfig struct {
 	// keeper.missing. Defaults to false.
 	NoKeeper bool
 
+	// failureHold is how long a worker keeps OnRunFailed without renewal, for tests. Defaults to failureHookHold.
+	failureHold time.Duration
 	// sweep is the interval at which the worker looks for work without being told, for tests. Defaults by the kind of
 	// engine.
 	sweep time.Duration
@@ -99,6 +111,7 @@ type BudgetBreach struct {
 }
 
 const (
+	defaultWorkerName  = "worker"
 	defaultConcurrency = 16
 	defaultLease       = engine.DefaultLease
 	defaultGrace       = 10 * time.Second
@@ -115,7 +128,7 @@ const (
 // resolve returns the config of the worker itself, with the defaults in place. The error joins all faults; in goes
 // before the names of the fields.
 func (c WorkerConfig) resolve(in string) (worker.Config, error) {
-	c.Name = cmp.Or(c.Name, "worker")
+	c.Name = cmp.Or(c.Name, defaultWorkerName)
 	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
 	c.Lease = cmp.Or(c.Lease, defaultLease)
 	c.Grace = max(cmp.Or(c.Grace, defaultGrace), 0)

@@ -955,6 +955,8 @@ type ItemState struct {
 	Result   []byte
 	Reason   string
 	Category string
+	// Details: optional.
+	Details []byte
 }
 
 func decodeItemState(r *fields, out *ItemState) {
@@ -964,6 +966,9 @@ func decodeItemState(r *fields, out *ItemState) {
 	out.Result = bytesValue(r, "result")
 	out.Reason = textValue[string](r, "reason")
 	out.Category = textValue[string](r, "category")
+	if r.left() > 0 {
+		out.Details = bytesValue(r, "details")
+	}
 }
 
 // Candidate is an element of replies or calls.

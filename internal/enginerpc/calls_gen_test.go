@@ -768,6 +768,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "6", "1795188498438", "1795188498438", "cursor of test"}},
+		{"ffx2_hold_failure_hook", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, HoldFailureHookCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", Hook: "hook of test", Holder: "holder of test", HoldMs: 8, Cursor: "cursor of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"namespace of test", "hook of test", "holder of test", "8", "cursor of test"}},
 		{"ffx2_publish_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PublishFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", FlowName: "flow_name of test", GraphHash: "graph_hash of test", Digest: "digest of test", Actor: "actor of test", About: []byte("\x00\xff\r\nabout"), Definition: []byte("\x00\xff\r\ndefinition"), InputSchema: []byte("\x00\xff\r\ninput_schema"), ResultSchema: []byte("\x00\xff\r\nresult_schema")})
 		},
@@ -1523,11 +1528,11 @@ func goldenReplies() []goldenReply {
 		{"ffx2_child_ended OK", []any{1, "OK", "state of test"},
 			func(m message) (any, error) { return decodeReply(ChildEndedCall{}.info(), m, ChildEndedCall{}.decode) },
 			ChildEndedReply{Status: StatusOK, State: "state of test"}},
-		{"ffx2_read_results OK", []any{1, "OK", []any{[]any{"state of test", "9", "outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test"}, []any{"state of test", "9", "outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test"}}},
+		{"ffx2_read_results OK", []any{1, "OK", []any{[]any{"state of test", "9", "outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test", "\x00\xff\r\ndetails"}, []any{"state of test", "9", "outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test", "\x00\xff\r\ndetails"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReadResultsCall{}.info(), m, ReadResultsCall{}.decode)
 			},
-			ReadResultsReply{Status: StatusOK, Executions: []ItemState{{State: "state of test", Attempts: 9, Outcome: "outcome of test", Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Category: "category of test"}, {State: "state of test", Attempts: 9, Outcome: "outcome of test", Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Category: "category of test"}}}},
+			ReadResultsReply{Status: StatusOK, Executions: []ItemState{{State: "state of test", Attempts: 9, Outcome: "outcome of test", Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Category: "category of test", Details: []byte("\x00\xff\r\ndetails")}, {State: "state of test", Attempts: 9, Outcome: "outcome of test", Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Category: "category of test", Details: []byte("\x00\xff\r\ndetails")}}}},
 		{"ffx2_admit OK", []any{1, "OK", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "1795188498438", "flow_name of test", "run_id of test", "1795188498438", "1795188498438", "trace_context of test", "graph of test", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "admission of test", "budgets of test", "node of test", "kind of test", "flow_id of test", "14", "attempt_id of test", "attempt_type of test", "12", "12", "\x00\xff\r\npolicy", "\x00\xff\r\npayload", "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "\x00\xff\r\ntags"}}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(AdmitCall{}.info(), m, AdmitCall{}.decode) },
 			AdmitReply{Status: StatusOK, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", RunID: "run_id of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), TraceContext: "trace_context of test", Graph: "graph of test", FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, Admission: "admission of test", Budgets: "budgets of test", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseEpoch: 12, RetryCount: 12, Policy: []byte("\x00\xff\r\npolicy"), Payload: []byte("\x00\xff\r\npayload"), JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Tags: []byte("\x00\xff\r\ntags")}}, Gone: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}, Incomplete: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
@@ -1690,6 +1695,11 @@ func goldenReplies() []goldenReply {
 		{"ffx2_read_audit OK", []any{1, "OK", "next_cursor of test", []any{[]any{"position of test", "entry_id of test", "actor of test", "action of test", "name of test", "detail of test", "failure of test"}, []any{"position of test", "entry_id of test", "actor of test", "action of test", "name of test", "detail of test", "failure of test"}}},
 			func(m message) (any, error) { return decodeReply(ReadAuditCall{}.info(), m, ReadAuditCall{}.decode) },
 			ReadAuditReply{Status: StatusOK, NextCursor: "next_cursor of test", Entries: []AuditEntry{{Position: "position of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"}, {Position: "position of test", EntryID: "entry_id of test", Actor: "actor of test", Action: "action of test", Name: "name of test", Detail: "detail of test", Failure: "failure of test"}}}},
+		{"ffx2_hold_failure_hook OK", []any{1, "OK", "1", "11", "cursor of test", "1795188498438"},
+			func(m message) (any, error) {
+				return decodeReply(HoldFailureHookCall{}.info(), m, HoldFailureHookCall{}.decode)
+			},
+			HoldFailureHookReply{Status: StatusOK, Held: true, FreeInMs: 11, Cursor: "cursor of test", StoredAt: time.UnixMilli(1795188498438).UTC()}},
 		{"ffx2_publish_flow OK", []any{1, "OK", "1"},
 			func(m message) (any, error) {
 				return decodeReply(PublishFlowCall{}.info(), m, PublishFlowCall{}.decode)
@@ -2621,6 +2631,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_read_audit", func(m message) error {
 			_, err := decodeReply(ReadAuditCall{}.info(), m, ReadAuditCall{}.decode)
+			return err
+		}},
+		{"ffx2_hold_failure_hook", func(m message) error {
+			_, err := decodeReply(HoldFailureHookCall{}.info(), m, HoldFailureHookCall{}.decode)
 			return err
 		}},
 		{"ffx2_publish_flow", func(m message) error {

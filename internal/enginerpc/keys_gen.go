@@ -1244,6 +1244,15 @@ func (k Keys) ffxAPIRequest(tag string, namespace enginecore.Namespace, requestK
 	return k.prefix + ":ffx:" + tag + ":api_request:" + escapePart(string(namespace)) + ":" + requestKey
 }
 
+// FfxFailureHook is <prefix>:ffx:{tag}:failure_hook:{namespace:escaped}:{hook}.
+func (k Keys) FfxFailureHook(partition enginecore.Partition, namespace enginecore.Namespace, hook string) string {
+	return k.ffxFailureHook(partition.Tag(), namespace, hook)
+}
+
+func (k Keys) ffxFailureHook(tag string, namespace enginecore.Namespace, hook string) string {
+	return k.prefix + ":ffx:" + tag + ":failure_hook:" + escapePart(string(namespace)) + ":" + hook
+}
+
 // FfxWorkerRecord is <prefix>:ffx:{tag}:worker_record:{worker_instance_id}.
 func (k Keys) FfxWorkerRecord(partition enginecore.Partition, workerInstanceID enginecore.WorkerInstanceID) string {
 	return k.ffxWorkerRecord(partition.Tag(), workerInstanceID)

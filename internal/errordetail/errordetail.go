@@ -3,6 +3,7 @@
 package errordetail
 
 import (
+	"context"
 	"encoding/json"
 	"reflect"
 
@@ -46,9 +47,9 @@ func (s *Sentinel) ErrorName() string { return s.name }
 // NameOf returns a name as it is stored: one line of at most 128 bytes.
 func NameOf(name string) string { return recordtext.Line(name, maxName) }
 
-// Of returns the named errors in the chain of err, the outermost first: those with a method ErrorName, those that
-// nameOf has a name for, and the details of failures of other runs. The list is bounded; what exceeds the bound of a
-// value is counted in OmittedBytes.
+// Of returns the named errors in the chain of err, the outermost first: those with a method ErrorName, those of package
+// context, those that nameOf has a name for, and the details of failures of other runs. The list is bounded; what
+// exceeds the bound of a value is counted in OmittedBytes.
 func Of(err error, nameOf func(error) string) []Detail {
 	w := walker{nameOf: nameOf}
 	w.walk(err)
@@ -75,7 +76,7 @@ func (w *walker) walk(err error) {
 	}
 	if named, ok := err.(Named); ok {
 		w.add(NameOf(named.ErrorName()), valueOf(named), 0)
-	} else if name := w.nameOf(err); name != "" {
+	} else if name := nameOfUnnamed(err, w.nameOf); name != "" {
 		w.add(name, nil, 0)
 	}
 	switch wrapping := err.(type) {
@@ -86,6 +87,19 @@ func (w *walker) walk(err error) {
 			w.walk(inner)
 		}
 	}
+}
+
+// nameOfUnnamed returns the name of an error that has no method ErrorName; empty for one without a name.
+func nameOfUnnamed(err error, nameOf func(error) string) string {
+	switch {
+	case err == context.Canceled:
+		return "flowfabric.context_canceled"
+	case err == context.DeadlineExceeded:
+		return "flowfabric.context_deadline_exceeded"
+	case nameOf == nil:
+		return ""
+	}
+	return nameOf(err)
 }
 
 func (w *walker) add(name string, value json.RawMessage, omitted int) {
@@ -131,7 +145,8 @@ func Decode(data []byte) []Detail {
 	return list
 }
 
-// Is reports whether the details have an error of the target's name: that of its method ErrorName, or by nameOf.
+// Is reports whether the details have an error of the target's name: that of its method ErrorName, or by nameOf, which
+// may be nil.
 func Is(list []Detail, target error, nameOf func(error) string) bool {
 	if len(list) == 0 {
 		return false
@@ -140,7 +155,7 @@ func Is(list []Detail, target error, nameOf func(error) string) bool {
 	if named, ok := target.(Named); ok {
 		name = NameOf(named.ErrorName())
 	} else if target != nil {
-		name = nameOf(target)
+		name = nameOfUnnamed(target, nameOf)
 	}
 	return name != "" && find(list, name) != nil
 }

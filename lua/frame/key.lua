@@ -145,6 +145,7 @@
 -- @template ffx.published_history      ffx:{tag}:published_history:{namespace:escaped}:{flow_name}
 -- @template ffx.api_tokens             ffx:{tag}:api_tokens:{namespace}
 -- @template ffx.api_request            ffx:{tag}:api_request:{namespace:escaped}:{request_key}
+-- @template ffx.failure_hook           ffx:{tag}:failure_hook:{namespace:escaped}:{hook}
 -- @template ffx.worker_record          ffx:{tag}:worker_record:{worker_instance_id}
 -- @template ffx.worker_reports         ffx:{tag}:worker_reports
 -- @template ffx.worker_builds          ffx:{tag}:worker_builds

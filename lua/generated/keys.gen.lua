@@ -781,6 +781,11 @@ function key.ffx_api_request(c, namespace, request_key)
   return (at.of_ffx_api_request or keep(at, 'of_ffx_api_request', at.prefix .. ':ffx:' .. at.tag .. ':api_request:')) .. key.escape(namespace) .. ':' .. request_key
 end
 
+function key.ffx_failure_hook(c, namespace, hook)
+  local at = c.at
+  return (at.of_ffx_failure_hook or keep(at, 'of_ffx_failure_hook', at.prefix .. ':ffx:' .. at.tag .. ':failure_hook:')) .. key.escape(namespace) .. ':' .. hook
+end
+
 function key.ffx_worker_record(c, worker_instance_id)
   local at = c.at
   if at.ffx_worker_record_of == worker_instance_id then return at.ffx_worker_record end

@@ -18,7 +18,7 @@ const module = "github.com/flowfabric/flowfabric-go"
 // packages below it.
 var mayImport = map[string][]string{
 	// What users declare and write. It compiles without the engine.
-	"flow":                  {"activity", "flow/layout", "internal/activityspec", "internal/flowgraph"},
+	"flow":                  {"activity", "flow/layout", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
 	"flow/layout":           {},
 	"activity":              {"internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
 	"activity/activitytest": {"activity", "internal/activitycontext"},
@@ -73,8 +73,9 @@ var mayImport = map[string][]string{
 		"runtime/internal/keeper",
 	},
 	"runtime/internal/worker": {
-		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",
-		"internal/recordtext", "runtime/internal/admission", "runtime/internal/contractmode", "runtime/internal/dispatch",
+		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc",
+		"internal/errordetail",
+		"internal/flowgraph", "internal/recordtext", "runtime/internal/admission", "runtime/internal/contractmode", "runtime/internal/dispatch",
 		"runtime/internal/engine", "runtime/internal/submit",
 	},
 	"runtime/internal/keeper": {

@@ -461,6 +461,9 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	if _, found := strings.CutPrefix(text, "audit_log:"); found {
 		return wrongType(v, "stream")
 	}
+	if _, found := strings.CutPrefix(text, "failure_hook:"); found {
+		return wrongType(v, "hash")
+	}
 	if _, found := strings.CutPrefix(text, "worker_record:"); found {
 		return wrongType(v, "hash")
 	}

@@ -76,6 +76,10 @@ func (j *checker) run(snapshot *invariant.Snapshot, run *runtime.Run[product]) {
 				n.name, n.kind, n.from, got.Outcome, got.Reason, got.Attempts, got.Reclaims, fault)
 		}
 	}
+	if got := f.Nodes[closing]; s.closes && got.Outcome != "success" && got.Reclaims < maxLosses {
+		j.t.Errorf("run %s (seed %d): the node that runs however the run ends is %q: %s", run.ID(), j.seeds[run.ID()],
+			got.Outcome, got.Reason)
+	}
 	if j.touched[run.ID()] {
 		return
 	}
@@ -89,7 +93,7 @@ func (j *checker) outcome(run string, s *randomDAG, f invariant.Flow, i int) str
 	n, got := &s.nodes[i], f.Nodes[s.nodes[i].name]
 	ready := s.ready(f, n)
 	mayFail := n.task.Dies || n.kind == hurried || got.Reclaims >= maxLosses
-	mustFail := n.task.Dies && !n.isWait() && n.kind != nested
+	mustFail := n.task.Dies && !n.isWait() && !n.isFlow()
 	if j.touched[run] {
 		if got.Outcome == "success" && mustFail {
 			return "its function never succeeds"
@@ -127,13 +131,15 @@ func (j *checker) outcome(run string, s *randomDAG, f invariant.Flow, i int) str
 
 // ready reports whether the outcomes of the upstreams let the node run.
 func (s *randomDAG) ready(f invariant.Flow, n *dagNode) bool {
-	succeeded, failed := 0, 0
+	succeeded, failed, cancelled := 0, 0, 0
 	for _, up := range n.from {
 		switch f.Nodes[s.nodes[up].name].Outcome {
 		case "success":
 			succeeded++
 		case "failed", "expired":
 			failed++
+		case "cancelled":
+			cancelled++
 		}
 	}
 	switch n.kind {
@@ -141,6 +147,8 @@ func (s *randomDAG) ready(f invariant.Flow, n *dagNode) bool {
 		return f.Nodes[n.itemsName()].Outcome == "success"
 	case always:
 		return true
+	case undoing:
+		return failed+cancelled > 0
 	case rescue:
 		return failed == len(n.from)
 	case anyOf:
@@ -181,7 +189,13 @@ func (s *randomDAG) verdict(f invariant.Flow) []string {
 // product returns the fault of a node's result: one of its calls must have made it, from the results that its upstreams
 // still have.
 func (j *checker) product(run string, s *randomDAG, n *dagNode, p product, products map[string]product) string {
-	if n.kind == nested {
+	if n.kind == looped {
+		if p.Node != "turn" || p.Turn != turns || len(p.From) != 1 || j.calls[p.Nonce] != "turn" || j.calls[p.From[0]] != "turn" {
+			return fmt.Sprintf("no turn of the loop has made its result %+v", p)
+		}
+		return ""
+	}
+	if n.isFlow() {
 		if p.Node != "second" || len(p.From) != 1 || j.calls[p.Nonce] != "second" || j.calls[p.From[0]] != "first" {
 			return fmt.Sprintf("no run of the other flow has made its result %+v", p)
 		}

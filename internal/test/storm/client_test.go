@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -19,11 +18,11 @@ import (
 type customer struct {
 	client *runtime.Client
 	diary  *diary
-	step   *activity.Activity[order, product]
-	name   string // no two processes have the same
-	open   atomic.Int64
-	runs   []*runtime.Run[product]
-	tasks  sync.WaitGroup
+	activities
+	name  string // no two processes have the same
+	open  atomic.Int64
+	runs  []*runtime.Run[product]
+	tasks sync.WaitGroup
 }
 
 // customerRuns is how many runs of one customer are open at a time.
@@ -48,7 +47,7 @@ func (c *customer) work(ctx context.Context, r *rand.Rand) {
 
 // start starts a run, again and again until the engine has acknowledged it.
 func (c *customer) start(ctx context.Context, id string, seed uint64) {
-	def, err := newRandomDAG(seed).define(c.step)
+	def, err := newRandomDAG(seed).define(c.activities)
 	if err != nil {
 		panic(err)
 	}

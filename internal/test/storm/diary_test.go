@@ -132,7 +132,9 @@ func (d *diary) step(ctx context.Context, o order) (product, error) {
 	}
 	for _, in := range o.All {
 		p.From = append(p.From, in.Nonce)
+		p.Turn = max(p.Turn, in.Turn)
 	}
+	p.Turn++
 	if o.Task.Once {
 		charge, err := activity.Step(ctx, "charge", func(context.Context) (string, error) {
 			d.note(entry{What: charged, Run: e.Run, Node: e.Node, Nonce: e.Nonce})

@@ -73,13 +73,13 @@ func play(r role) error {
 		}
 		time.Sleep(20 * time.Millisecond) // between two attempts to connect
 	}
-	step := newStep(d)
+	own := newActivities(d)
 	random := rand.New(rand.NewPCG(seed, 9))
 	switch r {
 	case worker:
 		w, err := runtime.NewWorker(e, workerConfig(random))
 		if err == nil {
-			err = w.Register(step)
+			err = w.Register(own.handlers()...)
 		}
 		if err != nil {
 			return err
@@ -92,11 +92,11 @@ func play(r role) error {
 		}
 		return k.Run(ctx)
 	case client:
-		own, err := runtime.NewClient(e)
+		calls, err := runtime.NewClient(e)
 		if err != nil {
 			return err
 		}
-		c := &customer{client: own, diary: d, step: step, name: os.Getenv(nameVariable)}
+		c := &customer{client: calls, diary: d, activities: own, name: os.Getenv(nameVariable)}
 		c.work(ctx, random)
 		return nil
 	}

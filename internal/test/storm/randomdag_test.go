@@ -15,6 +15,7 @@ type product struct {
 	Node  string   `json:"node"`
 	Nonce string   `json:"nonce"` // of the one call that made it
 	From  []string `json:"from,omitempty"`
+	Turn  int      `json:"turn,omitempty"` // one more than the last turn of its inputs
 }
 
 // task selects the behaviour of a node's function.
@@ -50,6 +51,9 @@ const (
 	always  kind = "always"  // runs when its upstream has ended
 	mapped  kind = "mapped"  // takes the results of a node that runs the function for each item of a list
 	nested  kind = "nested"  // is another flow
+	looped  kind = "looped"  // runs another flow until its condition holds
+	grown   kind = "grown"   // runs the plan that its function makes
+	undoing kind = "undoing" // runs when one of its upstreams has failed
 )
 
 // dagNode is one node of a random flow.
@@ -67,11 +71,29 @@ type dagNode struct {
 // isJoin reports whether the node's upstreams may be cancelled by its start.
 func (n *dagNode) isJoin() bool { return n.kind == anyOf || n.kind == quorum }
 
+// isFlow reports whether the node runs another flow, whose nodes do not do its task.
+func (n *dagNode) isFlow() bool { return n.kind == nested || n.kind == looped || n.kind == grown }
+
 // isWait reports whether signals end the node.
 func (n *dagNode) isWait() bool { return n.kind == waits || n.kind == hurried }
 
 // randomDAG is a random flow. All processes draw the same one from the same seed.
-type randomDAG struct{ nodes []dagNode }
+type randomDAG struct {
+	nodes []dagNode
+	// closes reports whether the flow has a node that runs however the run ends: closing.
+	closes bool
+}
+
+const closing = "close"
+
+// activities are those of random flows.
+type activities struct {
+	step  *activity.Activity[order, product]
+	until *activity.Activity[product, bool] // ends loops
+	plan  *activity.Activity[int, flow.Plan[product]]
+}
+
+func (a activities) handlers() []activity.Handler { return []activity.Handler{a.step, a.until, a.plan} }
 
 const (
 	limitName  = "storm"
@@ -82,7 +104,7 @@ const (
 
 func newRandomDAG(seed uint64) *randomDAG {
 	r := rand.New(rand.NewPCG(seed, 7))
-	s := &randomDAG{nodes: make([]dagNode, 2+r.IntN(14))}
+	s := &randomDAG{nodes: make([]dagNode, 2+r.IntN(14)), closes: r.IntN(3) == 0}
 	for i := range s.nodes {
 		n := &s.nodes[i]
 		n.name = fmt.Sprintf("n%02d", i)
@@ -114,7 +136,7 @@ func (n *dagNode) wire(r *rand.Rand, i int) {
 		return
 	}
 	n.letRun = r.IntN(2) == 0
-	switch r.IntN(15) {
+	switch r.IntN(18) {
 	case 0:
 		n.kind = waits
 	case 1:
@@ -131,6 +153,12 @@ func (n *dagNode) wire(r *rand.Rand, i int) {
 		n.kind, n.needed = mapped, 1+r.IntN(6)
 	case 9:
 		n.kind = nested
+	case 10:
+		n.kind = looped
+	case 11:
+		n.kind = grown
+	case 12:
+		n.kind = undoing
 	}
 }
 
@@ -157,9 +185,9 @@ func newTask(r *rand.Rand) task {
 const flowName = "storm"
 
 // define makes the flow that the random DAG describes.
-func (s *randomDAG) define(step *activity.Activity[order, product]) (*flow.Definition[int, product], error) {
+func (s *randomDAG) define(a activities) (*flow.Definition[int, product], error) {
 	f := flow.New[int, product](flowName, ledger())
-	refs := make([]flow.Ref[product], len(s.nodes))
+	step, refs := a.step, make([]flow.Ref[product], len(s.nodes))
 	for i := range s.nodes {
 		n := &s.nodes[i]
 		up := make([]flow.Ref[product], len(n.from))
@@ -189,11 +217,32 @@ func (s *randomDAG) define(step *activity.Activity[order, product]) (*flow.Defin
 				return nil, err
 			}
 			refs[i] = flow.Sub(f, n.name, inner, flow.Const(1), flow.AfterEach(up))
+		case looped:
+			turn, err := turnFlow(step)
+			if err != nil {
+				return nil, err
+			}
+			refs[i] = flow.Loop(f, n.name, turn, a.until, flow.Const(product{}), turns+2, flow.AfterEach(up))
+		case grown:
+			refs[i] = flow.Expand(f, n.name, a.plan, flow.Const(1), flow.MayRun(step), flow.AfterEach(up))
 		default:
 			refs[i] = flow.Node(f, n.name, step, n.input(up), n.options(up)...)
 		}
 	}
+	if s.closes {
+		flow.Node(f, closing, step, flow.Const(order{}), flow.Finally(0))
+	}
 	flow.Return(f, refs[len(refs)-1])
+	return f.Build()
+}
+
+// turns is how many turns loops take.
+const turns = 3
+
+// turnFlow is the flow of the turns of loops.
+func turnFlow(step *activity.Activity[order, product]) (*flow.Definition[product, product], error) {
+	f := flow.New[product, product]("turn")
+	flow.Return(f, flow.Node(f, "turn", step, flow.Struct[order](flow.Field("task", flow.Const(task{})), flow.Field("all", flow.List(f.Input())))))
 	return f.Build()
 }
 
@@ -231,6 +280,8 @@ func (n *dagNode) options(up []flow.Ref[product]) []flow.NodeOption {
 		opts = append(opts, activity.Limit(limitName, activity.AtOnce(limitPlace)))
 	}
 	switch {
+	case n.kind == undoing:
+		opts = append(opts, flow.OnAnyFailure(upstreams(up)...))
 	case n.kind == rescue:
 		opts = append(opts, flow.OnFailure(up[0]))
 	case n.kind == always:
@@ -241,7 +292,27 @@ func (n *dagNode) options(up []flow.Ref[product]) []flow.NodeOption {
 	return opts
 }
 
-// newStep is the activity of all nodes; it records its effects in the diary.
-func newStep(d *diary) *activity.Activity[order, product] {
-	return activity.New("storm.step", func(ctx context.Context, o order) (product, error) { return d.step(ctx, o) })
+// upstreams are references without their types.
+func upstreams(refs []flow.Ref[product]) []flow.Upstream {
+	list := make([]flow.Upstream, len(refs))
+	for i, ref := range refs {
+		list[i] = ref
+	}
+	return list
+}
+
+// newActivities returns the activities of all nodes; those of steps record their effects in the diary.
+func newActivities(d *diary) activities {
+	step := activity.New("storm.step", func(ctx context.Context, o order) (product, error) { return d.step(ctx, o) })
+	return activities{
+		step:  step,
+		until: activity.New("storm.until", func(_ context.Context, p product) (bool, error) { return p.Turn >= turns, nil }),
+		plan: activity.New("storm.plan", func(context.Context, int) (flow.Plan[product], error) {
+			inner, err := innerFlow(step)
+			if err != nil {
+				return flow.Plan[product]{}, activity.NonRetryable(err)
+			}
+			return flow.PlanOf(inner, 1)
+		}),
+	}
 }

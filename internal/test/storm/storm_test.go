@@ -164,7 +164,7 @@ func newStorm(t *testing.T, k testserver.Kind, near, far string) *storm {
 // rage runs the storm for its duration, and checks the remaining state.
 func (s *storm) rage(t *testing.T, more trouble) {
 	t.Helper()
-	s.schedule(t, newStep(s.diary))
+	s.schedule(t, newActivities(s.diary).step)
 	for _, p := range []process{
 		{role: worker, name: "worker-1"}, {role: worker, name: "worker-2"}, {role: worker, name: "worker-3"},
 		{role: keeper, name: "keeper-1"}, {role: keeper, name: "keeper-2"}, {role: client, name: "client-1"}, {role: client, name: "client-2"},
@@ -212,18 +212,18 @@ func (s *storm) calm(t *testing.T) {
 	t.Helper()
 	entries, err := readDiary(s.path)
 	require.NoError(t, err)
-	step := newStep(s.diary)
+	own := newActivities(s.diary)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*s.patience())
 	defer cancel()
 	for range 2 {
 		s.bench.Keeper(t)
-		s.bench.Worker(t, []activity.Handler{step}, runtime.WorkerConfig{
+		s.bench.Worker(t, own.handlers(), runtime.WorkerConfig{
 			Lease: stormLease, Lanes: []string{activity.DefaultLane, "other"},
 		})
 	}
 	s.stopBeats(ctx, t)
 	s.resume(ctx, t)
-	runs := s.revive(ctx, t, step, entries)
+	runs := s.revive(ctx, t, own, entries)
 	s.settle(ctx, t, runs)
 	s.check(ctx, t, invariant.AnyTime)
 	for _, run := range runs {
@@ -350,7 +350,7 @@ func (s *storm) resume(ctx context.Context, t *testing.T) {
 
 // revive starts all runs again that clients have begun to start, which completes unfinished submissions. An
 // acknowledged run still exists.
-func (s *storm) revive(ctx context.Context, t *testing.T, step *activity.Activity[order, product], entries []entry) map[string]*runtime.Run[product] {
+func (s *storm) revive(ctx context.Context, t *testing.T, own activities, entries []entry) map[string]*runtime.Run[product] {
 	t.Helper()
 	acknowledged := make(map[string]bool)
 	for _, e := range entries {
@@ -363,7 +363,7 @@ func (s *storm) revive(ctx context.Context, t *testing.T, step *activity.Activit
 		if e.What != starting {
 			continue
 		}
-		def, err := newRandomDAG(e.Seed).define(step)
+		def, err := newRandomDAG(e.Seed).define(own)
 		require.NoError(t, err)
 		run, err := runtime.Start(ctx, s.bench.Client, def, 1, runtime.WithID(e.Run))
 		require.NoError(t, err)

@@ -358,13 +358,14 @@ function F.ffx_child_ended(K, A)
   return reply.ok(state)
 end
 
--- @record item_state state:text attempts:int outcome:text result:bytes reason:text category:text
+-- @record item_state state:text attempts:int outcome:text result:bytes reason:text category:text details:bytes?
 
 local MAX_RESULTS_PER_CALL = 256
 local MAX_RESULT_BYTES = 1048576
 
 local ITEM_FIELDS = {
   'public_state', 'total_attempt_count', 'terminal_outcome', 'failure_reason', 'failure_category', 'cancellation_reason',
+  'failure_details',
 }
 
 -- @function ffx_read_results
@@ -390,7 +391,8 @@ function F.ffx_read_results(K, A)
     local reason = is_set(core.failure_reason) and core.failure_reason or core.cancellation_reason
     local succeeded = outcome == 'success'
     out[#out + 1] = { core.public_state or '', core.total_attempt_count or '0', outcome, result,
-      not succeeded and reason or '', not succeeded and core.failure_category or '' }
+      not succeeded and reason or '', not succeeded and core.failure_category or '',
+      not succeeded and core.failure_details or '' }
   end
   return reply.ok(out)
 end

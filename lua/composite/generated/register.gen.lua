@@ -1347,6 +1347,18 @@ redis.register_function{ function_name = 'ffx2_read_audit', flags = { 'no-writes
   })
 end }
 
+redis.register_function{ function_name = 'ffx2_hold_failure_hook', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4, 'hold_ms', 4) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_hold_failure_hook({ partition = keys[1] }, {
+    namespace = args[1],
+    hook = args[2],
+    holder = args[3],
+    hold_ms = args[4],
+    cursor = args[5],
+  }))
+end }
+
 redis.register_function('ffx2_publish_flow', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
   call.begin(keys[1])

@@ -15,6 +15,23 @@ type ClockReading struct {
 // ReadAt returns a reading of the engine's time that arrived at the moment local of this machine.
 func ReadAt(engine, local time.Time) ClockReading { return ClockReading{engine, local} }
 
+// readingLifetime bounds how long a reading is used, as clocks drift: at 50 ppm by 3 ms.
+const readingLifetime = time.Minute
+
+// Better returns which of two readings of one clock is nearer the truth: this one, or a fresh one that was asked for at
+// the local time asked. A reading is late, by the time that the answer took and by the fraction of a millisecond that
+// the engine leaves out. Better keeps the least late one for a minute, unless the fresh one contradicts it.
+func (r ClockReading) Better(fresh ClockReading, asked time.Time) ClockReading {
+	if r.Local.IsZero() || fresh.Local.Sub(r.Local) > readingLifetime {
+		return fresh
+	}
+	expected := r.ToLocal(fresh.Engine)
+	if expected.Before(asked.Add(-time.Millisecond)) || expected.After(fresh.Local) {
+		return fresh
+	}
+	return r
+}
+
 // ToLocal converts a time of the engine to a moment of this machine, with a monotonic reading.
 func (r ClockReading) ToLocal(at time.Time) time.Time { return r.Local.Add(at.Sub(r.Engine)) }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/errordetail"
 )
@@ -15,44 +14,17 @@ type namedError struct {
 	err  error
 }
 
-// namedErrors are the sentinels of the library and of package context. Names are stored, so they must not change.
+// namedErrors are the sentinels of the library that do not know their names themselves: those of package enginecore,
+// which imports nothing, and those that wrap another. Names are stored, so they must not change.
 var namedErrors = []namedError{
-	{"flowfabric.invalid", ErrInvalid},
-	{"flowfabric.run_conflict", ErrRunConflict},
 	{"flowfabric.other_graph", ErrOtherGraph},
 	{"flowfabric.other_input", ErrOtherInput},
-	{"flowfabric.run_not_found", ErrRunNotFound},
-	{"flowfabric.run_open", ErrRunOpen},
-	{"flowfabric.nothing_to_rerun", ErrNothingToRerun},
-	{"flowfabric.rerun_limit", ErrRerunLimit},
-	{"flowfabric.unknown_node", ErrUnknownNode},
-	{"flowfabric.node_over", ErrNodeOver},
-	{"flowfabric.run_over", ErrRunOver},
-	{"flowfabric.run_failed", ErrRunFailed},
-	{"flowfabric.run_cancelled", ErrRunCancelled},
-	{"flowfabric.run_expired", ErrRunExpired},
-	{"flowfabric.no_result", ErrNoResult},
-	{"flowfabric.too_large", ErrTooLarge},
 	{"flowfabric.not_in_contract", ErrNotInContract},
-	{"flowfabric.invalid_token", ErrInvalidToken},
-	{"flowfabric.lease_lost", ErrLeaseLost},
-	{"flowfabric.cancelled", ErrCancelled},
-	{"flowfabric.stopping", ErrStopping},
-	{"flowfabric.heartbeat_timeout", ErrHeartbeatTimeout},
-	{"flowfabric.start_to_close", ErrStartToClose},
-	{"flowfabric.deadline", ErrDeadline},
-	{"flowfabric.budget_exceeded", activity.ErrBudgetExceeded},
-	{"flowfabric.unknown_dimension", activity.ErrUnknownDimension},
-	{"flowfabric.usage", activity.ErrUsage},
-	{"flowfabric.live_value", activity.ErrLiveValue},
-	{"flowfabric.wait_timed_out", activity.ErrWaitTimedOut},
 	{"flowfabric.unavailable", enginecore.ErrUnavailable},
 	{"flowfabric.full", enginecore.ErrFull},
 	{"flowfabric.closed", enginecore.ErrClosed},
 	{"flowfabric.outcome_unknown", enginecore.ErrOutcomeUnknown},
 	{"flowfabric.unauthorized", enginecore.ErrUnauthorized},
-	{"flowfabric.context_canceled", context.Canceled},
-	{"flowfabric.context_deadline_exceeded", context.DeadlineExceeded},
 }
 
 // errorsOfCalls are those that a call which waits for a run returns of itself. Found in the failure of a node they must
@@ -63,7 +35,7 @@ var errorsOfCalls = []error{
 	context.Canceled, context.DeadlineExceeded,
 }
 
-// nameOfError returns the name of an error of the library; empty for others. Answers of the engine have their code.
+// nameOfError returns the name of such an error; empty for others. Answers of the engine have their code.
 func nameOfError(err error) string {
 	if code, ok := err.(enginecore.Code); ok {
 		return "flowfabric.engine." + string(code)

@@ -4,46 +4,48 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// Errors of runs and workers, for errors.Is. Those of the connection are enginecore's: ErrUnavailable, and with it
-// ErrFull where a server takes in nothing for want of memory or disk; ErrOutcomeUnknown, ErrUnauthorized.
+// Errors of runs and workers, for errors.Is. Their names are stored with failures, so they must not change. Those of
+// the connection are enginecore's: ErrUnavailable, and with it ErrFull where a server takes in nothing for want of
+// memory or disk; ErrOutcomeUnknown, ErrUnauthorized.
 var (
 	// ErrInvalid is matched by all errors about an argument or a field of a config that cannot be used. The text of the
 	// error has the thing, the value and the rule.
-	ErrInvalid = errors.New("invalid argument")
+	ErrInvalid = activity.SentinelError("flowfabric.invalid", "invalid argument")
 	// ErrRunConflict is returned by Start when the run id is taken by a run with another graph or another input.
-	ErrRunConflict = errors.New("run id is taken by another run")
+	ErrRunConflict = activity.SentinelError("flowfabric.run_conflict", "run id is taken by another run")
 	// ErrOtherGraph and ErrOtherInput say what of that run differs. Both match ErrRunConflict.
 	ErrOtherGraph = fmt.Errorf("%w: it has another graph", ErrRunConflict)
 	ErrOtherInput = fmt.Errorf("%w: it has another input", ErrRunConflict)
 	// ErrRunNotFound is returned when there is no run of that flow with that id.
-	ErrRunNotFound = errors.New("no such run")
+	ErrRunNotFound = activity.SentinelError("flowfabric.run_not_found", "no such run")
 	// ErrRunOpen is returned by Purge and Rerun when the run is not over.
-	ErrRunOpen = errors.New("run is not over")
+	ErrRunOpen = activity.SentinelError("flowfabric.run_open", "run is not over")
 	// ErrNothingToRerun is returned by Rerun when its scope holds no node, and of a run that was stopped before all of
 	// it was submitted.
-	ErrNothingToRerun = errors.New("nothing to run again")
+	ErrNothingToRerun = activity.SentinelError("flowfabric.nothing_to_rerun", "nothing to run again")
 	// ErrRerunLimit is returned by Rerun when a node has been run again as often as it may.
-	ErrRerunLimit = errors.New("run again too often")
+	ErrRerunLimit = activity.SentinelError("flowfabric.rerun_limit", "run again too often")
 	// ErrUnknownNode is returned for a node that the run does not have.
-	ErrUnknownNode = errors.New("no such node")
+	ErrUnknownNode = activity.SentinelError("flowfabric.unknown_node", "no such node")
 	// ErrNodeOver is returned by CancelNode when the node has ended already.
-	ErrNodeOver = errors.New("node is over")
+	ErrNodeOver = activity.SentinelError("flowfabric.node_over", "node is over")
 	// ErrRunOver is returned by Cancel when the run has ended already.
-	ErrRunOver = errors.New("run is over")
+	ErrRunOver = activity.SentinelError("flowfabric.run_over", "run is over")
 	// ErrRunFailed matches the *RunError of a run of which a node failed.
-	ErrRunFailed = errors.New("run failed")
+	ErrRunFailed = activity.SentinelError("flowfabric.run_failed", "run failed")
 	// ErrRunCancelled matches the *RunError of a run that was cancelled.
-	ErrRunCancelled = errors.New("run was cancelled")
+	ErrRunCancelled = activity.SentinelError("flowfabric.run_cancelled", "run was cancelled")
 	// ErrRunExpired matches the *RunError of a run that exceeded its deadline.
-	ErrRunExpired = errors.New("run exceeded its deadline")
+	ErrRunExpired = activity.SentinelError("flowfabric.run_expired", "run exceeded its deadline")
 	// ErrNoResult is returned by Result when the run is over without a failure, but the node whose result it returns
 	// did not run: only a replay of single nodes with other tools leads there.
-	ErrNoResult = errors.New("run has no result, its result node did not succeed")
+	ErrNoResult = activity.SentinelError("flowfabric.no_result", "run has no result, its result node did not succeed")
 	// ErrTooLarge marks an input or a result above its limit.
-	ErrTooLarge = errors.New("too large")
+	ErrTooLarge = activity.SentinelError("flowfabric.too_large", "too large")
 )
 
 // ErrNotInContract is returned in contract mode by everything that needs more than the contract has: by Start for such
@@ -60,17 +62,17 @@ var ErrStepPanicked = errors.New("keeper panicked")
 // Causes of the context of a running activity, for context.Cause and errors.Is.
 var (
 	// ErrLeaseLost: the worker may no longer speak for the execution, and another one may have taken it over.
-	ErrLeaseLost = errors.New("lease lost")
+	ErrLeaseLost = activity.SentinelError("flowfabric.lease_lost", "lease lost")
 	// ErrCancelled: the execution was cancelled.
-	ErrCancelled = errors.New("execution cancelled")
+	ErrCancelled = activity.SentinelError("flowfabric.cancelled", "execution cancelled")
 	// ErrTaskSettled: the program has settled the task in another way.
 	ErrTaskSettled = errors.New("the task is settled")
 	// ErrStopping: the worker stops and gives the execution back.
-	ErrStopping = errors.New("worker is stopping")
+	ErrStopping = activity.SentinelError("flowfabric.stopping", "worker is stopping")
 	// ErrHeartbeatTimeout: the activity did not call Heartbeat in time.
-	ErrHeartbeatTimeout = errors.New("no heartbeat in time")
+	ErrHeartbeatTimeout = activity.SentinelError("flowfabric.heartbeat_timeout", "no heartbeat in time")
 	// ErrStartToClose: the attempt took longer than its start-to-close timeout.
-	ErrStartToClose = errors.New("start-to-close timeout")
+	ErrStartToClose = activity.SentinelError("flowfabric.start_to_close", "start-to-close timeout")
 	// ErrDeadline: the run exceeded its deadline.
-	ErrDeadline = errors.New("deadline of the run")
+	ErrDeadline = activity.SentinelError("flowfabric.deadline", "deadline of the run")
 )

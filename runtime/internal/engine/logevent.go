@@ -42,6 +42,8 @@ const (
 	EventAnnounceFailed      LogEvent = "worker.announce_failed"
 	EventAuditFailed         LogEvent = "audit.failed"
 	EventPublishFailed       LogEvent = "worker.publish_failed"
+	EventFailureHookFailed   LogEvent = "worker.failure_hook_failed"
+	EventFailureHookAway     LogEvent = "worker.failure_hook_away"
 	EventDraining            LogEvent = "worker.draining"
 	EventDrainFailed         LogEvent = "drain.failed"
 	EventLimitsFailed        LogEvent = "limits.failed"

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -16,7 +15,7 @@ import (
 
 // ErrInvalidToken is the error of a token that is malformed, altered, made for another waitpoint or signed with a
 // secret that is not valid any more. It does not reveal which, and the call has changed nothing.
-var ErrInvalidToken = errors.New("invalid token")
+var ErrInvalidToken = activity.SentinelError("flowfabric.invalid_token", "invalid token")
 
 // The outward form of a token is the unpadded base64url of: version, partition (2 bytes), execution id, waitpoint id
 // (16 bytes each), MAC (20 bytes), id of the signing secret (the rest).

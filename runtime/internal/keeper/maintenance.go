@@ -147,7 +147,11 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 		case r.more:
 			l.Timer.Stepped(p, time.Now())
 		case r.Next > 0:
-			l.Timer.Stepped(p, r.Heard.Add(r.Next))
+			next := r.Heard.Add(r.Next)
+			if local, known := l.Timer.ToLocal(p, r.Now.Add(r.Next)); known && !r.Now.IsZero() {
+				next = local
+			}
+			l.Timer.Stepped(p, next)
 		default:
 			l.Timer.Stepped(p, time.Time{})
 		}

@@ -108,8 +108,17 @@ func (t *PartitionTimer) NoteClock(p enginecore.Partition, now, asked, heard tim
 	if last, known := t.clocks[p]; known {
 		back = max(0, last.Engine.Add(asked.Sub(last.Local)).Sub(now))
 	}
-	t.clocks[p] = engine.ReadAt(now, heard)
+	t.clocks[p] = t.clocks[p].Better(engine.ReadAt(now, heard), asked)
 	return back
+}
+
+// ToLocal converts a time of the engine's clock in a partition to a local time, by the best of the latest readings;
+// known is false without any.
+func (t *PartitionTimer) ToLocal(p enginecore.Partition, at time.Time) (local time.Time, known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clock, known := t.clocks[p]
+	return clock.ToLocal(at), known
 }
 
 // Failed records a failed step in a partition and defers its next visit: by MinPause while the engine is

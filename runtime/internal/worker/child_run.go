@@ -243,6 +243,8 @@ func (c *child) appendResult(list []byte, index int, ended enginerpc.ItemState) 
 		item.Reason, item.Category = engine.PlainFailure(ended.Reason, ended.Category)
 		if ended.Outcome == "success" {
 			item.Value = ended.Result
+		} else if ended.Outcome != "cancelled" {
+			item.Details = detailsOf(engine.StoredDetails(ended.Details, ended.Reason))
 		}
 		data, err := json.Marshal(item)
 		if err != nil {

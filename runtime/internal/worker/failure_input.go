@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/errordetail"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
@@ -28,6 +30,7 @@ func (t *Task) addFailures(ctx context.Context, input flowgraph.Expr, results ma
 		}
 		value, err := json.Marshal(flow.Failure{
 			Node: first.Node, Outcome: flow.Outcome(first.Outcome), Category: first.Category, Reason: first.Reason,
+			Details: detailsOf(first.Details),
 		})
 		if err != nil {
 			return fmt.Errorf("the failure that node %s takes: %w", t.claimed.Node, err)
@@ -35,4 +38,16 @@ func (t *Task) addFailures(ctx context.Context, input flowgraph.Expr, results ma
 		results[e.FailureKey()] = value
 	}
 	return nil
+}
+
+// detailsOf converts details of a failure for users' functions; nil for none.
+func detailsOf(list []errordetail.Detail) []activity.ErrorDetail {
+	if len(list) == 0 {
+		return nil
+	}
+	details := make([]activity.ErrorDetail, len(list))
+	for i, d := range list {
+		details[i] = activity.ErrorDetail(d)
+	}
+	return details
 }

@@ -1,0 +1,231 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// hookCalls are the calls of OnRunFailed of several workers: "worker run".
+type hookCalls struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (c *hookCalls) add(worker, run string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = append(c.list, worker+" "+run)
+}
+
+// of returns the runs for which there were calls, and the workers that made them.
+func (c *hookCalls) of() (runs, workers []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, call := range c.list {
+		worker, run, _ := strings.Cut(call, " ")
+		runs, workers = append(runs, run), append(workers, worker)
+	}
+	slices.Sort(runs)
+	slices.Sort(workers)
+	return runs, slices.Compact(workers)
+}
+
+// await waits for calls for all of these runs, and no others.
+func (c *hookCalls) await(t *testing.T, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		if runs, _ := c.of(); !slices.Equal(runs, want) {
+			return fmt.Sprintf("calls for %v", runs)
+		}
+		return ""
+	})
+}
+
+// hookBench has a flow that fails for each input but "good", and workers whose OnRunFailed records its calls.
+type hookBench struct {
+	*enginetest.Bench
+	calls *hookCalls
+	buy   *activity.Activity[string, int]
+	def   *flow.Definition[string, int]
+}
+
+func newHookBench(t *testing.T, b *enginetest.Bench) *hookBench {
+	t.Helper()
+	buy := activity.New("buy", func(_ context.Context, what string) (int, error) {
+		if what == "good" {
+			return 1, nil
+		}
+		return 0, &outOfStock{what, 3}
+	}, activity.Retry(activity.NoRetry))
+	b.Keeper(t)
+	return &hookBench{Bench: b, calls: &hookCalls{}, buy: buy, def: oneNode(t, "shop", buy)}
+}
+
+func (b *hookBench) config(worker string, hook func(context.Context, *runtime.RunError) error) runtime.WorkerConfig {
+	return runtime.HoldingFailureHook(runtime.WorkerConfig{
+		OnRunFailed: func(ctx context.Context, failure *runtime.RunError) error {
+			b.calls.add(worker, failure.Run)
+			if hook != nil {
+				return hook(ctx, failure)
+			}
+			return nil
+		},
+	}, time.Second)
+}
+
+func (b *hookBench) start(t *testing.T, runs ...string) {
+	t.Helper()
+	for _, id := range runs {
+		run, err := runtime.Start(enginetest.Context(t), b.Client, b.def, id, runtime.WithID(id))
+		require.NoError(t, err)
+		_, _ = run.Result(enginetest.Context(t))
+	}
+}
+
+// held waits until one of the workers holds the hook and has stored where the feed begins.
+func (b *hookBench) held(t *testing.T) {
+	t.Helper()
+	conn := enginerpc.ConnOf(b.Engine)
+	key := conn.Keys().FfxFailureHook(enginecore.Partition{Family: enginecore.FlowFamily}, "default", "worker")
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		cursor, _ := conn.Client().Do(t.Context(), conn.Client().B().Hget().Key(key).Field("cursor").Build()).ToString()
+		if cursor == "" {
+			return "no worker has opened the feed"
+		}
+		return ""
+	})
+}
+
+// One of the workers of a name calls the function, for each run that fails or expires, and another one follows it.
+func TestOneWorkerCallsOnRunFailed(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, bench *enginetest.Bench) {
+		b := newHookBench(t, bench)
+		b.Worker(t, []activity.Handler{b.buy})
+		running := make(map[string]*enginetest.Running)
+		details := make(chan error, 1)
+		for _, name := range []string{"a", "b", "c"} {
+			running[name] = b.Worker(t, []activity.Handler{b.buy}, b.config(name, func(_ context.Context, failure *runtime.RunError) error {
+				if failure.Run == "cup" {
+					details <- failure
+				}
+				return nil
+			}))
+		}
+		b.held(t)
+		late := flow.New[string, int]("late", flow.Deadline(time.Millisecond))
+		flow.Return(late, flow.Node(late, "wait", activity.Declare[string, int]("nobody"), late.Input()))
+		lateDef, err := late.Build()
+		require.NoError(t, err)
+		_, err = runtime.Start(enginetest.Context(t), b.Client, lateDef, "late", runtime.WithID("late"))
+		require.NoError(t, err)
+		b.start(t, "good", "cup", "plate")
+		b.calls.await(t, "cup", "late", "plate")
+		_, workers := b.calls.of()
+		require.Len(t, workers, 1)
+		var stock *outOfStock
+		require.ErrorAs(t, <-details, &stock)
+		require.Equal(t, "cup", stock.Item)
+
+		require.NoError(t, running[workers[0]].Stop())
+		b.start(t, "pot")
+		b.calls.await(t, "cup", "late", "plate", "pot")
+		_, workers = b.calls.of()
+		require.Len(t, workers, 2)
+		b.Settle(t)
+	})
+}
+
+// A failure is handed to the function again when it returned an error or panicked, and to that of another worker when
+// the worker stopped before it returned.
+func TestOnRunFailedIsCalledUntilItReturns(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, bench *enginetest.Bench) {
+		b := newHookBench(t, bench)
+		b.Worker(t, []activity.Handler{b.buy})
+		times, begun := 0, make(chan struct{})
+		first := b.Worker(t, []activity.Handler{b.buy}, b.config("first", func(ctx context.Context, failure *runtime.RunError) error {
+			times++
+			switch {
+			case failure.Run == "hang":
+				close(begun)
+				<-ctx.Done()
+				return nil // too late: the engine does not learn of it
+			case times == 1:
+				return errors.New("not yet")
+			case times == 2:
+				panic("nor now")
+			}
+			return nil
+		}))
+		b.held(t)
+		b.start(t, "cup", "hang")
+		<-begun
+		require.NoError(t, first.Stop())
+		b.calls.await(t, "cup", "cup", "cup", "hang")
+		require.Contains(t, b.Log(), "worker.failure_hook_failed")
+		b.Worker(t, []activity.Handler{b.buy}, b.config("second", nil))
+		b.calls.await(t, "cup", "cup", "cup", "hang", "hang")
+		b.Settle(t)
+	})
+}
+
+// A worker takes over from one that was lost, and finds what the feed has dropped meanwhile in the list of runs.
+func TestOnRunFailedCatchesUp(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, bench *enginetest.Bench) {
+		b := newHookBench(t, bench)
+		b.Worker(t, []activity.Handler{b.buy})
+		first := b.Worker(t, []activity.Handler{b.buy}, b.config("first", nil))
+		b.held(t)
+		require.NoError(t, first.Stop())
+		b.start(t, "cup", "good", "plate")
+		conn := enginerpc.ConnOf(b.Engine)
+		key := conn.Keys().FfxRunFeed(enginecore.Partition{Family: enginecore.FlowFamily}, "default")
+		require.NoError(t, conn.Client().Do(t.Context(), conn.Client().B().Xtrim().Key(key).Maxlen().Threshold("1").Build()).Error())
+		held, err := conn.HoldFailureHook(t.Context(), enginerpc.HoldFailureHookCall{
+			Partition: enginecore.Partition{Family: enginecore.FlowFamily}, Namespace: "default", Hook: "worker",
+			Holder: "lost", HoldMs: 1000,
+		})
+		require.NoError(t, err)
+		require.True(t, held.Held)
+		b.Worker(t, []activity.Handler{b.buy}, b.config("second", nil))
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			runs, _ := b.calls.of()
+			if !slices.Contains(runs, "cup") || !slices.Contains(runs, "plate") || slices.Contains(runs, "good") {
+				return fmt.Sprintf("calls for %v", runs)
+			}
+			return ""
+		})
+		b.Settle(t)
+	})
+}
+
+func TestOnRunFailedNeedsTheLibrary(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		if !b.Contract() {
+			return
+		}
+		_, err := runtime.NewWorker(b.Engine, runtime.WorkerConfig{
+			OnRunFailed: func(context.Context, *runtime.RunError) error { return nil },
+		})
+		require.ErrorIs(t, err, runtime.ErrNotInContract)
+	})
+}
