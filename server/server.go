@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/console"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/route"
 	"github.com/flowfabric/flowfabric-go/server/internal/service"
@@ -84,7 +85,12 @@ func (s *Server) routes(operations http.Handler) http.Handler {
 		_, _ = w.Write([]byte(`{"status":"ok"}` + "\n"))
 	})
 	mux.HandleFunc("GET /readyz", s.ready)
+	pages := console.Handler(console.Config{})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if console.Has(r) && !s.config.NoConsole {
+			pages.ServeHTTP(w, r)
+			return
+		}
 		route.WriteProblem(w, route.NewProblem(http.StatusNotFound, "not_found", "nothing is at "+r.URL.Path, false))
 	})
 	return s.observe(mux)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/timetable"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 )
@@ -50,7 +51,29 @@ func (s *Service) GetSchedule(ctx context.Context, in *api.ScheduleInput) (*api.
 		return nil, err
 	}
 	out := scheduleOf(d)
+	out.Upcoming = upcoming(d)
 	return &out, nil
+}
+
+// upcomingFires is how many times of a schedule are told in advance.
+const upcomingFires = 10
+
+// upcoming returns the next times of a schedule, none for one that does not fire any more.
+func upcoming(d *runtime.ScheduleDescription) []time.Time {
+	table, err := timetable.New(timetable.Spec{
+		Cron: d.Cron, Zone: d.TimeZone, Every: d.Every, Start: d.StartingAt, End: d.EndingAt,
+	})
+	if err != nil || d.NextFire.IsZero() {
+		return nil
+	}
+	var times []time.Time
+	for at := time.Now(); len(times) < upcomingFires; {
+		if at = table.Next(at); at.IsZero() {
+			break
+		}
+		times = append(times, at)
+	}
+	return times
 }
 
 func scheduleOf(d *runtime.ScheduleDescription) api.Schedule {
