@@ -37,6 +37,8 @@ type Config struct {
 	Logger *slog.Logger
 	// ReadOnly refuses operations that change anything. Defaults to false.
 	ReadOnly bool
+	// NoConsole serves the API alone, without the pages of package console. Defaults to false.
+	NoConsole bool
 
 	// Tokens lets principals log in with the tokens that operation create-token makes. Defaults to false.
 	Tokens bool

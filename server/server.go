@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/console"
 	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/route"
@@ -119,15 +120,27 @@ func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) 
 	if !s.config.Contract.Off {
 		s.mountContract(mux, contract)
 	}
-	if s.config.Home != nil {
+	switch {
+	case s.config.Home != nil:
 		mux.Handle("/", s.config.Home)
-	} else {
+	case s.config.NoConsole:
 		mux.HandleFunc("GET /{$}", s.home)
+		mux.HandleFunc("/", notFound)
+	default:
+		pages := console.Handler(console.Config{})
 		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-			route.WriteProblem(w, route.NewProblem(http.StatusNotFound, "not_found", "nothing is at this path", false))
+			if !console.Has(r) {
+				notFound(w, r)
+				return
+			}
+			pages.ServeHTTP(w, r)
 		})
 	}
 	return s.observe(underBase(s.config.BasePath, mux))
+}
+
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	route.WriteProblem(w, route.NewProblem(http.StatusNotFound, "not_found", "nothing is at this path", false))
 }
 
 // underBase serves a handler also under the path at which a proxy shows it.
