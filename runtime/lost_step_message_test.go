@@ -37,7 +37,7 @@ func (x *lossy) carriedOut(t *testing.T, what string, is func() bool) time.Time 
 			return ""
 		}
 		if x.isExact {
-			<-time.After(time.Second)
+			<-time.After(time.Second) // by the virtual clock
 		}
 		return what
 	})
@@ -151,7 +151,7 @@ func TestLostSetAsides(t *testing.T) {
 		startOne(enginetest.Context(t), t, x, single(t, block))
 		<-busy
 		x.Worker(t, []activity.Handler{addOne()})
-		<-time.After(time.Hour)
+		<-time.After(time.Hour) // by the virtual clock
 		ctx := enginetest.Context(t)
 		x.lost.Lose(func(channel, text string) bool {
 			return strings.HasPrefix(channel, wakeChannels) && strings.HasPrefix(text, "aside")

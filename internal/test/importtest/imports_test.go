@@ -152,17 +152,17 @@ var mayImport = map[string][]string{
 	"internal/serverstore": {"enginecore", "internal/enginerpc"},
 
 	// What several of the above share.
-	"internal/activitycontext": {},
-	"internal/enginelink":      {"enginecore", "enginecore/embedded"},
-	"internal/activityspec":    {"internal/recordtext"},
-	"internal/flowgraph":       {"activity", "flow/layout", "internal/activityspec"},
-	"internal/hashrecord":      {"enginecore"},
-	"internal/keepertask":      {},
-	"internal/errordetail":     {"internal/recordtext"},
-	"internal/recordtext":      {},
-	"internal/stablehash":      {},
-	"internal/timetable":       {},
-	"runtime/internal/valueschema":     {"runtime/valuefault"},
+	"internal/activitycontext":     {},
+	"internal/enginelink":          {"enginecore", "enginecore/embedded"},
+	"internal/activityspec":        {"internal/recordtext"},
+	"internal/flowgraph":           {"activity", "flow/layout", "internal/activityspec"},
+	"internal/hashrecord":          {"enginecore"},
+	"internal/keepertask":          {},
+	"internal/errordetail":         {"internal/recordtext"},
+	"internal/recordtext":          {},
+	"internal/stablehash":          {},
+	"internal/timetable":           {},
+	"runtime/internal/valueschema": {"runtime/valuefault"},
 
 	// Commands, examples and test machinery.
 	"codegen":                  {"codegen/internal/luatext", "lua"},
