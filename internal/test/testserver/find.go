@@ -35,6 +35,19 @@ func Available(k Kind) (path string, ok bool) {
 	return path, isTested(k, path)
 }
 
+// Tool finds a program that tests use beside servers, such as prometheus: on the PATH, or where `make servers` puts it.
+func Tool(name string) (path string, ok bool) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, true
+	}
+	cache, err := Cache()
+	if err != nil {
+		return "", false
+	}
+	path, err = exec.LookPath(filepath.Join(cache, "bin", name))
+	return path, err == nil
+}
+
 // Cache returns the folder into which missing programs are downloaded: .cache/servers of this checkout, where `make
 // servers` does so, and outside of one, for tests of other modules, flowfabric-go/servers in the user's cache folder.
 func Cache() (string, error) {
