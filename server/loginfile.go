@@ -64,12 +64,14 @@ func (c *Config) ReadLogins(path string) error {
 	}
 	c.Certificates = grantsOf(file.Certificates)
 	if p := file.Proxy; p != nil {
-		c.Proxy = &ProxyLogin{UserHeader: p.UserHeader, GroupsHeader: p.GroupsHeader, From: p.From, Grants: grantsOf(p.Grants)}
+		c.Proxy = &ProxyLogin{
+			UserHeader: p.UserHeader, GroupsHeader: p.GroupsHeader, From: p.From, Grants: grantsOf(p.Grants),
+		}
 	}
 	if o := file.OIDC; o != nil {
 		c.OIDC = &OIDCLogin{
-			Issuer: o.Issuer, ClientID: o.ClientID, RedirectURL: o.RedirectURL, Scopes: o.Scopes, NameClaim: o.NameClaim,
-			GroupsClaim: o.GroupsClaim, SessionLife: o.SessionLife.Duration, Grants: grantsOf(o.Grants),
+			Issuer: o.Issuer, ClientID: o.ClientID, RedirectURL: o.RedirectURL, Scopes: o.Scopes,
+			NameClaim: o.NameClaim, GroupsClaim: o.GroupsClaim, SessionLife: o.SessionLife.Duration, Grants: grantsOf(o.Grants),
 		}
 		if c.OIDC.ClientSecret, err = secretIn(o.ClientSecretFile); err != nil {
 			return err

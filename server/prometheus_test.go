@@ -146,21 +146,21 @@ func (m *monitor) query(query string) (series int, err error) {
 	return len(answer.Data.Result), nil
 }
 
-// boardQueries are the queries of the Grafana board, with its variables replaced as Grafana does.
-func boardQueries(t *testing.T) []string {
+// dashboardQueries are the queries of the Grafana dashboard, with its variables replaced as Grafana does.
+func dashboardQueries(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../deploy/grafana/flowfabric.json")
 	require.NoError(t, err)
-	var board struct {
+	var dashboard struct {
 		Title  string
 		Panels []struct {
 			Title   string
 			Targets []struct{ Expr string }
 		}
 	}
-	require.NoError(t, json.Unmarshal(text, &board))
+	require.NoError(t, json.Unmarshal(text, &dashboard))
 	var queries []string
-	for _, panel := range board.Panels {
+	for _, panel := range dashboard.Panels {
 		require.NotEmpty(t, panel.Title)
 		for _, target := range panel.Targets {
 			query := strings.NewReplacer("$__rate_interval", "1m", "$job", "flowfabric", "$lane", ".*").Replace(target.Expr)
@@ -172,7 +172,7 @@ func boardQueries(t *testing.T) []string {
 	return queries
 }
 
-// A Prometheus scrapes a server with runs, loads the alert rules, and evaluates every query of the board and the rules.
+// A Prometheus scrapes a server with runs, loads the alert rules, and evaluates every query of the dashboard and the rules.
 func TestPrometheus(t *testing.T) {
 	t.Parallel()
 	rules, err := filepath.Abs("../deploy/prometheus/rules.yml")
@@ -196,7 +196,7 @@ func TestPrometheus(t *testing.T) {
 		}
 		return ""
 	})
-	for _, query := range boardQueries(t) {
+	for _, query := range dashboardQueries(t) {
 		enginetest.Eventually(t, patience, func() string {
 			work() // a rate needs two scrapes with something between them
 			series, err := m.query(query)

@@ -211,8 +211,8 @@ func isLoopback(address net.Addr) bool {
 	return err == nil && parsed.Addr().Unmap().IsLoopback()
 }
 
-// Run listens on the address and serves until the context ends; then requests have Timeouts.Stop to end. It returns nil after
-// that, the errors of Listen, or why it could not serve.
+// Run listens on the address and serves until the context ends; then requests have Timeouts.Stop to end. It returns nil
+// after that, the errors of Listen, or why it could not serve.
 func (s *Server) Run(ctx context.Context, address string) error {
 	listener, err := s.Listen(address)
 	if err != nil {
