@@ -94,8 +94,8 @@ type Timeouts struct {
 
 func (t Timeouts) withDefaults() Timeouts {
 	return Timeouts{
-		Header: cmp.Or(t.Header, 10*time.Second), Idle: cmp.Or(t.Idle, 2*time.Minute), Stop: cmp.Or(t.Stop, 15*time.Second),
-		Heartbeat: cmp.Or(t.Heartbeat, 15*time.Second),
+		Header: cmp.Or(t.Header, 10*time.Second), Idle: cmp.Or(t.Idle, 2*time.Minute),
+		Stop: cmp.Or(t.Stop, 15*time.Second), Heartbeat: cmp.Or(t.Heartbeat, 15*time.Second),
 	}
 }
 

@@ -61,8 +61,4 @@ func (s *Server) contract(stopping context.Context) (*contractapi.Handler, error
 func (s *Server) mountContract(mux *http.ServeMux, routes *contractapi.Handler) {
 	guarded := contractapi.Problems(s.identify(s.limitRate(routes)))
 	mux.Handle(contractapi.Prefix+"/", contractapi.CORS(slices.Clone(s.config.Contract.Origins), guarded))
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_ = routes.WriteMetrics(w)
-	})
 }

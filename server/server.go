@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/console"
@@ -31,6 +30,7 @@ type Server struct {
 	oidc     *login.OIDC // nil without
 	// unmeasure ends the measuring of lanes.
 	unmeasure func()
+	keepers   keeperState
 }
 
 // New returns a server. The error joins all faults of the config and matches ErrInvalid.
@@ -114,12 +114,10 @@ func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) 
 		mux.Handle("GET "+callbackPath, s.limitRate(http.HandlerFunc(s.oidc.End)))
 		mux.Handle("POST /auth/logout", crossOrigin.Handler(http.HandlerFunc(s.oidc.Logout)))
 	}
-	if s.config.Metrics != nil {
-		mux.Handle("GET /metrics", s.identify(s.limitRate(viewersOnly(s.config.Metrics))))
-	}
 	if !s.config.Contract.Off {
 		s.mountContract(mux, contract)
 	}
+	s.mountMetrics(mux, contract)
 	switch {
 	case s.config.Home != nil:
 		mux.Handle("/", s.config.Home)
@@ -161,6 +159,31 @@ func underBase(base string, next http.Handler) http.Handler {
 	})
 }
 
+// mountMetrics adds /metrics: the counts of the routes under /v1, which have no names of flows, and, for principals who
+// may view all flows, the configured metrics before them.
+func (s *Server) mountMetrics(mux *http.ServeMux, contract *contractapi.Handler) {
+	if s.config.Metrics == nil && s.config.Contract.Off {
+		return
+	}
+	var page http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.config.Metrics != nil {
+			plain := r.Clone(r.Context()) // so that text can follow
+			plain.Header.Set("Accept", "text/plain; version=0.0.4")
+			plain.Header.Del("Accept-Encoding")
+			s.config.Metrics.ServeHTTP(w, plain)
+		} else {
+			w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		}
+		if !s.config.Contract.Off {
+			_ = contract.WriteMetrics(w)
+		}
+	})
+	if s.config.Metrics != nil {
+		page = s.identify(s.limitRate(viewersOnly(page)))
+	}
+	mux.Handle("GET /metrics", page)
+}
+
 // viewersOnly refuses principals who may not see what concerns all flows.
 func viewersOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -176,24 +199,6 @@ func viewersOnly(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}
 	})
-}
-
-// ready answers whether the engine does.
-func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
-	defer cancel()
-	w.Header().Set("Content-Type", "application/json")
-	if err := s.config.Engine.Check(ctx); err != nil {
-		s.config.Logger.WarnContext(ctx, "the server is not ready", "event", "server.not_ready", "error", err)
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = w.Write(
-			[]byte(
-				`{"ready":false,"reason":"the engine does not answer or does not fit; the log has the cause"}` + "\n",
-			),
-		)
-		return
-	}
-	_, _ = w.Write([]byte(`{"ready":true}` + "\n"))
 }
 
 // Listen opens the listener of an address such as "localhost:8080". Without logins, the address must be a loopback
@@ -219,8 +224,8 @@ func isLoopback(address net.Addr) bool {
 	return err == nil && parsed.Addr().Unmap().IsLoopback()
 }
 
-// Run listens on the address and serves until the context ends; then requests have Timeouts.Stop to end. It returns nil after
-// that, the errors of Listen, or why it could not serve.
+// Run listens on the address and serves until the context ends; then requests have Timeouts.Stop to end. It returns nil
+// after that, the errors of Listen, or why it could not serve.
 func (s *Server) Run(ctx context.Context, address string) error {
 	listener, err := s.Listen(address)
 	if err != nil {

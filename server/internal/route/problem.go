@@ -81,6 +81,7 @@ var meanings = []meaning{
 	{admin.ErrInvalid, http.StatusUnprocessableEntity, "invalid", false},
 	{activity.ErrInvalid, http.StatusUnprocessableEntity, "invalid", false},
 	{flow.ErrInvalid, http.StatusUnprocessableEntity, "invalid", false},
+	{enginecore.ErrInvalidInput, http.StatusUnprocessableEntity, "invalid", false},
 	{enginecore.ErrFull, http.StatusInsufficientStorage, "engine_full", true},
 	{enginecore.ErrOutcomeUnknown, http.StatusServiceUnavailable, "outcome_unknown", true},
 	{enginecore.ErrUnavailable, http.StatusServiceUnavailable, "engine_unavailable", true},
