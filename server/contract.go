@@ -35,7 +35,7 @@ func (c *ContractConfig) check(fault func(string, ...any)) {
 	}
 	for i, origin := range c.Origins {
 		if err := checkOrigin(origin); origin != "*" && err != nil {
-			fault("Contract.Origins[%d]: %w", i, err)
+			fault("Contract.Origins[%d]: %w; or *", i, err)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func (c *ContractConfig) check(fault func(string, ...any)) {
 func checkOrigin(origin string) error {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("must be such as https://host:8080 or *, got: %q", origin)
+		return fmt.Errorf("must be such as https://host:8080, got: %q", origin)
 	}
 	return nil
 }
