@@ -51,18 +51,18 @@ func checkOrigin(origin string) error {
 // contract returns the routes under /v1.
 func (s *Server) contract(stopping context.Context) (*contractapi.Handler, error) {
 	c := &s.config.Contract
-	return contractapi.New(contractapi.Config{
+	config := contractapi.Config{
 		Engine: s.config.Engine, Logger: s.config.Logger, ReadOnly: s.config.ReadOnly, StreamOps: c.StreamOps,
 		SecretGrace: c.SecretGrace, Stopping: stopping,
-	})
+	}
+	if s.config.MeterProvider != nil {
+		config.Meter = s.config.MeterProvider.Meter(meterName)
+	}
+	return contractapi.New(config)
 }
 
 // mountContract adds the routes under /v1 to the mux, with the logins in front.
 func (s *Server) mountContract(mux *http.ServeMux, routes *contractapi.Handler) {
 	guarded := contractapi.Problems(s.identify(s.limitRate(routes)))
 	mux.Handle(contractapi.Prefix+"/", contractapi.CORS(slices.Clone(s.config.Contract.Origins), guarded))
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_ = routes.WriteMetrics(w)
-	})
 }

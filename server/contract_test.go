@@ -21,6 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
+	"github.com/flowfabric/flowfabric-go/server/prometheus"
 )
 
 // contractPlace calls the routes under /v1 of a server with raw HTTP. vars are the values of $names in paths, bodies
@@ -556,9 +557,6 @@ func TestContractLogin(t *testing.T) {
 	status, header, _ = call("POST", replay, secret, "Origin", "https://evil.example.com", "Sec-Fetch-Site", "cross-site")
 	require.Equal(t, http.StatusForbidden, status)
 	require.Empty(t, header.Get("Access-Control-Allow-Origin"))
-	status, _, text = call("GET", "/metrics", "")
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, text, `ff_http_requests_total{method="GET",path="/v1/executions",status="200"} 2`)
 }
 
 // Every route has a right and a handler, and a server that is read-only refuses those that change something.
@@ -608,4 +606,18 @@ func TestEnvironmentOfOtherServers(t *testing.T) {
 	e, err = read(map[string]string{"FF_CORS_ORIGINS": "a,*"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"*"}, e.Contract.Origins)
+}
+
+// The metrics of the routes have the names that other servers give them.
+func TestContractMetrics(t *testing.T) {
+	t.Parallel()
+	exporter, err := prometheus.New()
+	require.NoError(t, err)
+	p := newPlace(t, func(c *server.Config) { c.MeterProvider, c.Metrics = exporter.MeterProvider(), exporter.Handler() })
+	status, text := fetch(t.Context(), p.url+"/v1/executions?partition=0")
+	require.Equal(t, http.StatusOK, status, text)
+	status, text = fetch(t.Context(), p.url+"/metrics")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, text, `ff_http_requests_total{method="GET",path="/v1/executions",status="200"} 1`)
+	require.Contains(t, text, `ff_http_request_duration_seconds_count{method="GET",path="/v1/executions",status="200"} 1`)
 }
