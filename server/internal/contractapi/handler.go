@@ -77,7 +77,9 @@ func New(config Config) (*Handler, error) {
 		metrics: counts,
 	}
 	for _, r := range Routes() {
-		h.mux.HandleFunc(r.Method+" "+r.Pattern, func(w http.ResponseWriter, request *http.Request) { h.serve(r, w, request) })
+		h.mux.HandleFunc(r.Method+" "+r.Pattern, func(w http.ResponseWriter, request *http.Request) {
+			h.serve(r, w, request)
+		})
 	}
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusNotFound, errorBody{Error: "not found: " + r.URL.Path})

@@ -21,7 +21,8 @@ func newMetrics(meter metric.Meter) (metrics, error) {
 	if meter == nil {
 		return metrics{}, nil
 	}
-	requests, err := meter.Int64Counter("ff_http_requests", metric.WithDescription("Requests to routes of the contract."))
+	requests, err := meter.Int64Counter("ff_http_requests",
+		metric.WithDescription("Requests to routes of the contract."))
 	durations, err2 := meter.Float64Histogram("ff_http_request_duration", metric.WithUnit("s"),
 		metric.WithDescription("Durations of requests to routes of the contract."))
 	return metrics{requests, durations}, errors.Join(err, err2)

@@ -91,7 +91,9 @@ func (r *Registry) allows(address string) error {
 }
 
 // Register adds a registration, or replaces the one of that name. The context carries the principal.
-func (r *Registry) Register(ctx context.Context, principal string, in *api.RegisterPushWorkerInput) (api.PushWorker, error) {
+func (r *Registry) Register(
+	ctx context.Context, principal string, in *api.RegisterPushWorkerInput,
+) (api.PushWorker, error) {
 	b := &in.Body
 	if err := r.allows(b.URL); err != nil {
 		return api.PushWorker{}, err
