@@ -35,6 +35,26 @@ func Available(k Kind) (path string, ok bool) {
 	return path, isTested(k, path)
 }
 
+// Browser returns the Chromium that tests of pages use: what CHROMIUM names, the one on PATH, or the one that `make
+// browser` unpacked, in this order.
+func Browser() (path string, ok bool) {
+	if path := os.Getenv("CHROMIUM"); path != "" {
+		path, err := exec.LookPath(path)
+		return path, err == nil
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, true
+		}
+	}
+	cache, err := Cache()
+	if err != nil {
+		return "", false
+	}
+	path, err = exec.LookPath(filepath.Join(cache, "bin", "chromium"))
+	return path, err == nil
+}
+
 // Cache returns the folder into which missing programs are downloaded: .cache/servers of this checkout, where `make
 // servers` does so, and outside of one, for tests of other modules, flowfabric-go/servers in the user's cache folder.
 func Cache() (string, error) {

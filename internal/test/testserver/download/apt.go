@@ -75,12 +75,13 @@ func (a *archive) update(keyring string) error {
 	return err
 }
 
-// unpack writes the packages and all libraries they need below into.
-func (a *archive) unpack(into string, packages ...string) error {
-	names, err := a.closure(packages)
+// unpack writes the packages of an item and all libraries they need below into.
+func (a *archive) unpack(into string, it item) error {
+	names, err := a.closure(it.packages)
 	if err != nil {
 		return err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(it.omit, name) })
 	debs, err := download(a.dir, names...)
 	if err != nil {
 		return err
@@ -90,8 +91,10 @@ func (a *archive) unpack(into string, packages ...string) error {
 			return err
 		}
 	}
-	if err := os.RemoveAll(filepath.Join(into, "usr/share")); err != nil {
-		return err
+	if !it.share {
+		if err := os.RemoveAll(filepath.Join(into, "usr/share")); err != nil {
+			return err
+		}
 	}
 	return keepLinksInside(into)
 }

@@ -19,6 +19,9 @@ type item struct {
 	packages []string
 	hint     string
 	find     func() (path string, ok bool)
+	// omit are packages that the machine's own stand in for, share whether files below usr/share are kept.
+	omit  []string
+	share bool
 	// wrap writes the commands into bin for what was unpacked into root.
 	wrap func(bin, root string) error
 }
@@ -112,7 +115,7 @@ func missing(items []item) []item {
 // command that exists can be used, whatever became of an earlier attempt.
 func install(a *archive, it item, cache, tmp string) error {
 	fmt.Fprintf(os.Stderr, "fetching %s from %s\n", it.name, a.mirror)
-	if err := a.unpack(tmp, it.packages...); err != nil {
+	if err := a.unpack(tmp, it); err != nil {
 		return err
 	}
 	root, bin := filepath.Join(cache, it.name), filepath.Join(cache, "bin")

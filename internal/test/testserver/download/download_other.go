@@ -12,3 +12,6 @@ func Servers() error { return errUnix }
 
 // Compiler fetches a C compiler, which this system cannot.
 func Compiler() (string, error) { return "", errUnix }
+
+// Browser fetches Chromium, which this system cannot.
+func Browser() (string, error) { return "", errUnix }

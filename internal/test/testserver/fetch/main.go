@@ -10,8 +10,9 @@ import (
 
 func main() {
 	cc := flag.Bool("cc", false, "provide a C compiler for the race detector and print its path")
+	browser := flag.Bool("browser", false, "provide Chromium for the tests of the console and print its path")
 	flag.Parse()
-	if err := fetch(*cc); err != nil {
+	if err := fetch(*cc, *browser); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		// Without a compiler no test runs at all, without a server those that need it fail.
 		if *cc || os.Getenv("CI") == "true" {
@@ -20,11 +21,15 @@ func main() {
 	}
 }
 
-func fetch(compiler bool) error {
-	if !compiler {
+func fetch(compiler, browser bool) error {
+	get := download.Compiler
+	switch {
+	case browser:
+		get = download.Browser
+	case !compiler:
 		return download.Servers()
 	}
-	path, err := download.Compiler()
+	path, err := get()
 	if err == nil {
 		fmt.Println(path)
 	}
