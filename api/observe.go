@@ -37,7 +37,7 @@ var (
 )
 
 func observeOperations() []Entry {
-	return []Entry{CountRuns, FollowFeed, ListAudit, Inspect, ListKeeperTasks, RunKeeperTask}
+	return []Entry{CountRuns, ExplainRuns, FollowFeed, ListAudit, Inspect, ListKeeperTasks, RunKeeperTask}
 }
 
 // CountRunsInput says how runs are counted.

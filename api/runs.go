@@ -73,7 +73,7 @@ var (
 
 func runOperations() []Entry {
 	return []Entry{
-		ListRuns, StartRun, GetRun, GetResult, FollowRun, GetRunGraph, CancelRun, RerunRun, PauseRun, ResumeRun,
+		ListRuns, StartRun, GetRun, GetResult, FollowRun, GetRunGraph, GetRunLayout, CompareRuns, CancelRun, RerunRun, PauseRun, ResumeRun,
 		SetRunPriority, MoveRunStart, PurgeRun,
 	}
 }

@@ -90,6 +90,10 @@ type RunDescription struct {
 	queuedBehind string
 }
 
+func init() {
+	flowgraph.OfRun = func(description any) *flowgraph.Graph { return description.(*RunDescription).graph }
+}
+
 // Mermaid returns the graph of the run in the format of flow.Definition.Mermaid; empty when the run stores no graph.
 func (d *RunDescription) Mermaid() string { return d.drawn((*flowgraph.Graph).Mermaid) }
 

@@ -1,5 +1,5 @@
 // Package server serves the HTTP API of FlowFabric: the operations of package api under /api/v1, their OpenAPI
-// document, and health.
+// document, health, and the web console of package console at the root.
 //
 //	engine, err := runtime.Open(ctx, "valkey://localhost:6379", runtime.OpenConfig{})
 //	srv, err := server.New(server.Config{Engine: engine, Tokens: true})

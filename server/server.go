@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/console"
 	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/route"
@@ -122,7 +123,14 @@ func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) 
 	if s.config.Home != nil {
 		mux.Handle("/", s.config.Home)
 	} else {
-		mux.HandleFunc("GET /{$}", s.home)
+		if s.config.NoConsole {
+			mux.HandleFunc("GET /{$}", s.home)
+		} else {
+			pages := console.Handler(console.Config{})
+			for _, pattern := range console.Patterns() {
+				mux.Handle("GET "+pattern, pages)
+			}
+		}
 		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 			route.WriteProblem(w, route.NewProblem(http.StatusNotFound, "not_found", "nothing is at this path", false))
 		})

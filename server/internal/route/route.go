@@ -141,7 +141,9 @@ func (r *Router) authorize(op api.Operation) func(huma.Context, func(huma.Contex
 var boundGroups = map[string]bool{"runs": true, "nodes": true, "waits": true, "flows": true}
 
 // boundOperations are those of other groups.
-var boundOperations = map[string]bool{"get-server": true, "count-runs": true, "follow-feed": true}
+var boundOperations = map[string]bool{
+	"get-server": true, "count-runs": true, "explain-runs": true, "follow-feed": true,
+}
 
 func refuse(who login.Principal, op api.Operation, flow string, readOnly bool) *problem {
 	switch {

@@ -13,6 +13,8 @@ func (r *Router) routes(s *service.Service) {
 	handle(r, api.GetResult, s.GetResult)
 	follow(r, api.FollowRun, s.FollowRun)
 	handle(r, api.GetRunGraph, s.GetRunGraph)
+	handle(r, api.GetRunLayout, s.GetRunLayout)
+	handle(r, api.CompareRuns, s.CompareRuns)
 	handle(r, api.CancelRun, s.CancelRun)
 	handle(r, api.RerunRun, s.RerunRun)
 	handle(r, api.PauseRun, s.PauseRun)
@@ -40,6 +42,7 @@ func (r *Router) routes(s *service.Service) {
 	handle(r, api.ListFlows, s.ListFlows)
 	handle(r, api.GetFlow, s.GetFlow)
 	handle(r, api.GetFlowGraph, s.GetFlowGraph)
+	handle(r, api.GetFlowLayout, s.GetFlowLayout)
 	handle(r, api.WithdrawFlow, s.WithdrawFlow)
 
 	handle(r, api.ListSchedules, s.ListSchedules)
@@ -89,6 +92,7 @@ func (r *Router) routes(s *service.Service) {
 	handle(r, api.ReportProgress, s.ReportProgress)
 
 	handle(r, api.CountRuns, s.CountRuns)
+	handle(r, api.ExplainRuns, s.ExplainRuns)
 	follow(r, api.FollowFeed, s.FollowFeed)
 	handle(r, api.ListAudit, s.ListAudit)
 	handle(r, api.Inspect, s.Inspect)

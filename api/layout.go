@@ -1,0 +1,158 @@
+package api
+
+import "time"
+
+// Operations that place graphs for drawing, and what lists and comparisons of runs show.
+var (
+	GetRunLayout = call[GetRunLayoutInput, RunLayout](Operation{
+		Name: "get-run-layout", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/layout",
+		Right: View, Effect: Reads,
+		Summary: "Place the graph of a run for drawing, with the states of its nodes",
+	})
+	GetFlowLayout = call[FlowInput, Layout](Operation{
+		Name: "get-flow-layout", Group: "flows", Method: "GET", Path: "/flows/{flow}/layout",
+		Right: View, Effect: Reads,
+		Summary: "Place the graph of a published flow for drawing",
+	})
+	ExplainRuns = call[ExplainRunsInput, Page[RunNow]](Operation{
+		Name: "explain-runs", Group: "observe", Method: "POST", Path: "/runs/explain", Right: View, Effect: Reads,
+		Summary: "Say of up to 100 runs which node needs attention most, and why",
+	})
+	CompareRuns = call[CompareRunsInput, RunComparison](Operation{
+		Name: "compare-runs", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/compare",
+		Right: ReadPayloads, Effect: Reads,
+		Summary: "Compare a run with another one: states, results and durations of their nodes",
+	})
+)
+
+// Layout is a graph with places for drawing, from left to right.
+type Layout struct {
+	Width  int          `json:"width"`
+	Height int          `json:"height"`
+	Nodes  []PlacedNode `json:"nodes"`
+	Edges  []PlacedEdge `json:"edges"`
+}
+
+// PlacedNode is a node of a layout. X and Y are the upper left corner.
+type PlacedNode struct {
+	Node     string   `json:"node"`
+	Kind     string   `json:"kind"`
+	Activity string   `json:"activity,omitempty"`
+	Join     string   `json:"join,omitempty" doc:"any_of, quorum, any_failure or finally; absent for a node that needs all upstreams."`
+	Needed   int      `json:"needed,omitempty" doc:"Upstreams that a quorum needs."`
+	Flow     string   `json:"flow,omitempty" doc:"Flow of a sub-flow."`
+	Signals  []string `json:"signals,omitempty"`
+	X        int      `json:"x"`
+	Y        int      `json:"y"`
+}
+
+// PlacedEdge is an edge of a layout. From and To are places of nodes in Layout.Nodes.
+type PlacedEdge struct {
+	From int    `json:"from"`
+	To   int    `json:"to"`
+	Kind string `json:"kind" doc:"success_only, on_failure, always or when"`
+	Case string `json:"case,omitempty" doc:"Case of the condition that the edge belongs to."`
+	Data bool   `json:"data,omitempty" doc:"The node uses the result of the upstream."`
+	// Points are the corners of the line: x and y in turn.
+	Points []int `json:"points"`
+}
+
+// GetRunLayoutInput says what is placed.
+type GetRunLayoutInput struct {
+	RunName
+	States bool `query:"states" doc:"With the states of the nodes."`
+}
+
+// RunLayout is the layout of a run.
+type RunLayout struct {
+	Layout
+	// States are the states of Nodes, in their order.
+	States []NodeNow `json:"states,omitempty"`
+}
+
+// NodeNow is the state of a node in short.
+type NodeNow struct {
+	State     string    `json:"state"`
+	Waiting   string    `json:"waiting,omitempty" doc:"Reason of the wait."`
+	Attempts  int       `json:"attempts,omitempty"`
+	StartedAt time.Time `json:"started_at,omitzero"`
+	EndedAt   time.Time `json:"ended_at,omitzero"`
+}
+
+// ExplainRunsInput names runs.
+type ExplainRunsInput struct {
+	Body struct {
+		Runs []RunNamed `json:"runs" minItems:"1" maxItems:"100"`
+	}
+}
+
+// RunNamed names a run in a body.
+type RunNamed struct {
+	Flow string `json:"flow"`
+	Run  string `json:"run"`
+}
+
+// RunNow is what happens in a run at present.
+type RunNow struct {
+	Flow  string `json:"flow"`
+	Run   string `json:"run"`
+	State string `json:"state"`
+	// ClosedAt, PausedAt and Nodes are those of Run.
+	ClosedAt time.Time  `json:"closed_at,omitzero"`
+	PausedAt time.Time  `json:"paused_at,omitzero"`
+	Nodes    NodeCounts `json:"nodes"`
+	// Node needs attention most; empty for a run that is over.
+	Node string `json:"node,omitempty"`
+	// NodeState is its state, Reason why it waits, if it does.
+	NodeState string `json:"node_state,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+	Sentence  string `json:"sentence,omitempty"`
+	Remedy    string `json:"remedy,omitempty"`
+	// Waits counts nodes by the reason of their wait.
+	Waits map[string]int `json:"waits,omitempty"`
+}
+
+// CompareRunsInput names two runs.
+type CompareRunsInput struct {
+	RunName
+	OtherFlow string `query:"other_flow" doc:"Flow of the other run; the same one if it is absent."`
+	OtherRun  string `query:"other_run" required:"true" doc:"Id of the other run."`
+}
+
+// RunComparison compares two runs, by what they are at present.
+type RunComparison struct {
+	A RunSide `json:"a"`
+	B RunSide `json:"b"`
+	// Input, Result and Graph report whether these differ.
+	Input  bool       `json:"input_differs"`
+	Result bool       `json:"result_differs"`
+	Graph  bool       `json:"graph_differs"`
+	Nodes  []NodeDiff `json:"nodes"`
+}
+
+// RunSide is one of two runs.
+type RunSide struct {
+	Flow   string   `json:"flow"`
+	Run    string   `json:"run"`
+	State  string   `json:"state"`
+	Took   Duration `json:"took,omitzero"`
+	Input  *Value   `json:"input,omitempty"`
+	Result *Value   `json:"result,omitempty"`
+}
+
+// NodeDiff compares a node of two runs. A or B is absent where the graph does not have it.
+type NodeDiff struct {
+	Node    string    `json:"node"`
+	A       *NodeSide `json:"a,omitempty"`
+	B       *NodeSide `json:"b,omitempty"`
+	Differs []string  `json:"differs,omitempty" doc:"State, result, reason, or parts of the declaration."`
+}
+
+// NodeSide is a node in one of two runs.
+type NodeSide struct {
+	State    string   `json:"state"`
+	Attempts int      `json:"attempts"`
+	Took     Duration `json:"took,omitzero"`
+	Result   *Value   `json:"result,omitempty"`
+	Reason   string   `json:"reason,omitempty"`
+}

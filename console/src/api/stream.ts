@@ -1,0 +1,109 @@
+// Streams of server-sent events. They are read with fetch, since EventSource can send no token.
+import { parseReply } from "../lib/json";
+import { address, ApiError, failure, headers, type Parameters } from "./client";
+import type { Problem } from "./types";
+
+export type Connection =
+  | { state: "connecting" }
+  | { state: "open" }
+  | { state: "lost"; since: Date; retryAt: Date }
+  | { state: "ended" }
+  | { state: "failed"; error: Error };
+
+interface Options<T> {
+  parameters?: Parameters;
+  onItem(item: T): void;
+  onConnection?(c: Connection): void;
+}
+
+const maxPause = 15_000;
+
+// follow reads a stream until the returned function is called, the stream ends, or a request is refused. It connects
+// again after a break, from where it was.
+export function follow<T>(path: readonly string[], o: Options<T>): () => void {
+  const stopping = new AbortController();
+  void new Follower<T>(path, o, stopping.signal).run();
+  return () => stopping.abort();
+}
+
+class Follower<T> {
+  private cursor = "";
+  private pause = 500;
+  private lostSince: Date | undefined;
+
+  constructor(
+    private readonly path: readonly string[],
+    private readonly o: Options<T>,
+    private readonly stop: AbortSignal,
+  ) {}
+
+  async run() {
+    this.tell({ state: "connecting" });
+    while (!this.stop.aborted) {
+      try {
+        if (await this.read()) return this.tell({ state: "ended" });
+      } catch (e) {
+        if (this.stop.aborted) return;
+        if (e instanceof ApiError && !e.problem.retryable && e.status >= 400 && e.status !== 502) {
+          return this.tell({ state: "failed", error: e });
+        }
+      }
+      if (this.stop.aborted) return;
+      this.lostSince ??= new Date();
+      this.tell({ state: "lost", since: this.lostSince, retryAt: new Date(Date.now() + this.pause) });
+      await this.wait(this.pause);
+      this.pause = Math.min(this.pause * 2, maxPause);
+    }
+  }
+
+  private tell(c: Connection) {
+    if (!this.stop.aborted) this.o.onConnection?.(c);
+  }
+
+  private wait(ms: number): Promise<void> {
+    return new Promise((done) => {
+      const timer = setTimeout(done, ms);
+      this.stop.addEventListener("abort", () => (clearTimeout(timer), done()), { once: true });
+    });
+  }
+
+  // read reads one connection and reports whether nothing follows.
+  private async read(): Promise<boolean> {
+    const more: Record<string, string> = { Accept: "text/event-stream" };
+    if (this.cursor) more["Last-Event-ID"] = this.cursor;
+    const reply = await fetch(address(this.path, this.o.parameters), {
+      headers: headers(more), signal: this.stop, credentials: "same-origin", cache: "no-store",
+    });
+    if (!reply.ok) throw await failure(reply);
+    this.pause = 500;
+    this.lostSince = undefined;
+    this.tell({ state: "open" });
+    const reader = reply.body!.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return false;
+      rest += value;
+      for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
+        const over = this.take(rest.slice(0, end));
+        rest = rest.slice(end + 2);
+        if (over) return true;
+      }
+    }
+  }
+
+  // take handles an event and reports whether it is the last one.
+  private take(text: string): boolean {
+    let event = "";
+    let data = "";
+    for (const line of text.split("\n")) {
+      if (line.startsWith("id: ")) this.cursor = line.slice(4);
+      else if (line.startsWith("event: ")) event = line.slice(7);
+      else if (line.startsWith("data: ")) data += line.slice(6);
+    }
+    if (event === "end") return true;
+    if (event === "problem") throw new ApiError(JSON.parse(data) as Problem);
+    if (data && !this.stop.aborted) this.o.onItem(parseReply(data) as T);
+    return false;
+  }
+}

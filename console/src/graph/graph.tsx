@@ -1,0 +1,106 @@
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { Layout } from "../api/types";
+import { Icon } from "../ui/icon";
+import type { State } from "../ui/state";
+import { CanvasGraph } from "./canvas";
+import { fit, type View, zoom } from "./geometry";
+import { SvgGraph } from "./svg";
+
+// Drawn is what a graph shows of each node, by its place in the layout.
+export interface Drawn {
+  state: State;
+  status: string;
+  // share is the part of the items of a map that have ended, 0 to 1.
+  share?: { done: number; failed: number };
+  attempts: number;
+}
+
+export interface GraphProps {
+  layout: Layout;
+  drawn: (i: number) => Drawn;
+  selected?: string | undefined;
+  onSelect(node: string): void;
+  critical?: { nodes: Set<number>; edges: Set<number> } | undefined;
+  marked?: Set<number> | undefined;
+  legend?: boolean;
+  label: string;
+}
+
+// svgMost is how many nodes are drawn as SVG. More are drawn on a canvas.
+const svgMost = 300;
+
+// Graph draws a graph that can be moved and enlarged. It is laid out once; only states change.
+export function Graph(props: GraphProps) {
+  const { layout } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const [view, setView] = useState<View>({ x: 0, y: 0, k: 1 });
+  const [only, setOnly] = useState<"all" | "open" | "critical">("all");
+  const large = layout.nodes.length > svgMost;
+  const latest = useRef(view);
+  latest.current = view;
+  const fitAll = useCallback(() => {
+    const b = box.current;
+    if (b) setView(fit(layout.width, layout.height, b.clientWidth, b.clientHeight, large ? undefined : 0.35));
+  }, [layout, large]);
+  useLayoutEffect(fitAll, [fitAll]);
+  useEffect(() => move(box.current!, () => latest.current, setView), []);
+  const by = (factor: number) => {
+    const b = box.current!;
+    setView((v) => zoom(v, factor, b.clientWidth / 2, b.clientHeight / 2));
+  };
+  return (
+    <div class="canvas" ref={box} data-graph={large ? "canvas" : "svg"}>
+      {large ? <CanvasGraph {...props} view={view} only={only} /> : <SvgGraph {...props} view={view} only={only} />}
+      <div class="tools">
+        <span class="seg" role="group" aria-label="What the graph shows">
+          {(["all", "open", "critical"] as const).map((key) => (
+            <button key={key} type="button" class={only === key ? "on" : ""} aria-pressed={only === key}
+              onClick={() => setOnly(key)}>{{ all: "All", open: "Open", critical: "Critical path" }[key]}</button>
+          ))}
+        </span>
+        <span class="seg desk" role="group" aria-label="Zoom">
+          <button type="button" aria-label="Smaller" onClick={() => by(1 / 1.25)}>−</button>
+          <button type="button" onClick={() => by(1 / view.k)} aria-label="Full size">{Math.round(view.k * 100)} %</button>
+          <button type="button" aria-label="Larger" onClick={() => by(1.25)}>+</button>
+        </span>
+        <button type="button" class="btn icon" aria-label="Fit the graph" onClick={fitAll}><Icon name="fit" /></button>
+      </div>
+      {props.legend && (
+        <div class="legend desk" aria-hidden="true">
+          <span><i class="k-crit" />critical path</span>
+          <span><i class="k-skip" />skipped</span>
+          <span><i class="k-fail" />on failure</span>
+        </div>
+      )}
+    </div>
+  );
+}
+
+// move pans by dragging and scrolling, and zooms with Ctrl and the wheel.
+function move(box: HTMLElement, view: () => View, set: (v: View) => void): () => void {
+  const wheel = (e: WheelEvent) => {
+    e.preventDefault();
+    const v = view();
+    const r = box.getBoundingClientRect();
+    if (e.ctrlKey) return set(zoom(v, Math.exp(-e.deltaY / 200), e.clientX - r.left, e.clientY - r.top));
+    set({ ...v, x: v.x - (e.shiftKey ? e.deltaY : e.deltaX), y: v.y - (e.shiftKey ? 0 : e.deltaY) });
+  };
+  const down = (e: PointerEvent) => {
+    if (e.button !== 0 || (e.target as Element).closest("button,[role=button],.tools")) return;
+    const from = { x: e.clientX, y: e.clientY, view: view() };
+    const drag = (m: PointerEvent) =>
+      set({ ...from.view, x: from.view.x + m.clientX - from.x, y: from.view.y + m.clientY - from.y });
+    const up = () => {
+      removeEventListener("pointermove", drag);
+      removeEventListener("pointerup", up);
+    };
+    addEventListener("pointermove", drag);
+    addEventListener("pointerup", up);
+  };
+  box.addEventListener("wheel", wheel, { passive: false });
+  box.addEventListener("pointerdown", down);
+  return () => {
+    box.removeEventListener("wheel", wheel);
+    box.removeEventListener("pointerdown", down);
+  };
+}

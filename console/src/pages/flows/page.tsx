@@ -1,0 +1,136 @@
+import { useState } from "preact/hooks";
+import { get, remove } from "../../api/client";
+import type { Flow, FlowDetail, Layout, Page, RunCount, Schedule } from "../../api/types";
+import { useFeed } from "../../app/live";
+import { useLoad } from "../../app/load";
+import { go, href, Link } from "../../app/router";
+import { useSession } from "../../app/session";
+import { Top } from "../../app/shell";
+import { count, plural } from "../../lib/text";
+import { Card, Empty, Fault, JsonText, Loading } from "../../ui/basic";
+import { Confirm } from "../../ui/dialog";
+import { Graph } from "../../graph/graph";
+import { StateLabel, states } from "../../ui/state";
+import { Time } from "../../ui/time";
+
+export const FlowsPage = ({ name }: { name: string | undefined }) => name ? <FlowPage key={name} name={name} /> : <FlowList />;
+
+interface Tally { open: number; ok: number; bad: number }
+
+function useTallies(): Map<string, Tally> {
+  const from = new Date(Math.floor(Date.now() / 60_000) * 60_000 - 86_400_000).toISOString();
+  const counts = useLoad<Page<RunCount>>((s) => get(["counts"], { by: ["flow", "state"], created_from: from }, s), []);
+  useFeed(() => counts.reload());
+  const out = new Map<string, Tally>();
+  for (const c of counts.data?.items ?? []) {
+    const t = out.get(c.flow!) ?? { open: 0, ok: 0, bad: 0 };
+    if (c.state === "running") t.open += c.runs;
+    else if (c.state === "succeeded") t.ok += c.runs;
+    else t.bad += c.runs;
+    out.set(c.flow!, t);
+  }
+  return out;
+}
+
+const rate = (t: Tally | undefined) => t && t.ok + t.bad ? `${Math.round((t.ok / (t.ok + t.bad)) * 100)} %` : "–";
+
+function FlowList() {
+  const session = useSession();
+  const flows = useLoad<Page<Flow>>((s) => get(["flows"], {}, s), []);
+  const tallies = useTallies();
+  return (
+    <>
+      <Top crumbs={<h1>Flows</h1>} />
+      <div class="page scroll">
+        {flows.error && <Fault error={flows.error} retry={flows.reload} />}
+        {!flows.data && !flows.error && <Loading />}
+        {flows.data?.items.length === 0 && (
+          <Empty title="No flow is published yet."><p>A program publishes its flows with <code>client.Publish</code>. Then they can be started here.</p></Empty>
+        )}
+        {flows.data && flows.data.items.length > 0 && (
+          <Card title={plural(flows.data.items.length, "flow")} note="runs of the last 24 hours">
+            <table>
+              <thead><tr><th class="w-run">Flow</th><th class="c2">What it does</th><th class="num w-took">Nodes</th><th class="num w-took c3">Open</th><th class="num w-took">Success</th><th class="num w-time c3">Published</th><th class="w-act"><span class="sr">Actions</span></th></tr></thead>
+              <tbody>
+                {flows.data.items.map((f) => (
+                  <tr key={f.name} data-flow={f.name} onClick={(e) => (e.target as Element).closest("a") || go(href(["flows", f.name]))}>
+                    <td class="id"><Link class="mono strong" to={href(["flows", f.name])}>{f.name}</Link></td>
+                    <td class="soft c2">{f.doc}</td>
+                    <td class="num">{f.nodes}</td>
+                    <td class="num c3">{count(tallies.get(f.name)?.open ?? 0)}</td>
+                    <td class="num">{rate(tallies.get(f.name))}</td>
+                    <td class="num c3"><Time at={f.published_at} /></td>
+                    <td class="num">{session.may("operate") && f.codec === "json" && <Link class="btn sm" to={href(["flows", f.name, "start"])}>Start…</Link>}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </Card>
+        )}
+      </div>
+    </>
+  );
+}
+
+function FlowPage({ name }: { name: string }) {
+  const session = useSession();
+  const flow = useLoad<FlowDetail>((s) => get(["flows", name], {}, s), [name]);
+  const layout = useLoad<Layout>((s) => get(["flows", name, "layout"], {}, s), [name]);
+  const schedules = useLoad<Page<Schedule>>((s) => get(["schedules"], {}, s), []);
+  const [node, setNode] = useState<string>();
+  const [withdraw, setWithdraw] = useState(false);
+  const tally = useTallies().get(name);
+  const f = flow.data;
+  const mine = schedules.data?.items.filter((s) => s.flow === name) ?? [];
+  const chosen = layout.data?.nodes.find((n) => n.node === node);
+  return (
+    <>
+      <Top crumbs={<><Link to={href(["flows"])}>Flows</Link> / <h1 class="mono">{name}</h1></>}>
+        {session.may("administer") && f && <button type="button" class="btn danger desk" onClick={() => setWithdraw(true)}>Withdraw…</button>}
+        {session.may("operate") && f?.codec === "json" && <Link class="btn primary" to={href(["flows", name, "start"])}>Start a run</Link>}
+      </Top>
+      {flow.error && <Fault error={flow.error} retry={flow.reload} />}
+      {!f && !flow.error && <Loading />}
+      {f && (
+        <div class="split open">
+          <div class="work">
+            {layout.error && <Fault error={layout.error} retry={layout.reload} />}
+            {layout.data && <Graph layout={layout.data} label={`Graph of ${name}`} selected={node} onSelect={setNode}
+              drawn={(i) => ({ state: states.none, status: layout.data!.nodes[i]!.activity ?? layout.data!.nodes[i]!.kind.replace("_", "-"), attempts: 0 })} />}
+          </div>
+          <aside class="panel" aria-label="About the flow">
+            <section><p>{f.doc ?? "No description."}</p></section>
+            {chosen && (
+              <section>
+                <h2 class="mono big">{chosen.node}</h2>
+                <dl class="kv"><dt>Kind</dt><dd>{chosen.kind.replace("_", " ")}</dd>{chosen.activity && <><dt>Activity</dt><dd class="mono">{chosen.activity}</dd></>}{chosen.flow && <><dt>Flow</dt><dd class="mono">{chosen.flow}</dd></>}</dl>
+              </section>
+            )}
+            <section>
+              <dl class="kv">
+                <dt>Nodes</dt><dd>{f.nodes}</dd><dt>Input</dt><dd class="mono">{f.input_type}</dd><dt>Result</dt><dd class="mono">{f.result_type}</dd>
+                <dt>Last 24 h</dt><dd>{tally ? `${tally.open} open, ${tally.ok} succeeded, ${tally.bad} not` : "no runs"}</dd>
+              </dl>
+              <Link class="link s" to={href(["runs"], { flow: name })}>Show its runs</Link>
+            </section>
+            <section>
+              <h3>Versions</h3>
+              <ul class="ev">{f.history.map((v) => <li key={v.hash + v.published_at}><Time at={v.published_at} /><code>{v.hash.slice(0, 10)}</code><span class="muted ell">{v.hash === f.hash ? "current" : ""} {v.published_by}</span></li>)}</ul>
+            </section>
+            <section>
+              <h3>Schedules</h3>
+              {mine.length === 0 && <p class="s muted">None</p>}
+              {mine.map((s) => <p key={s.name} class="row s"><Link class="link mono" to={href(["schedules", s.name])}>{s.name}</Link><StateLabel state={s.paused_at ? states.paused : states.delayed} word={s.paused_at ? "Paused" : "Next"} /><Time at={s.next_fire} /></p>)}
+            </section>
+            {f.input_schema && <section><h3>Schema of the input</h3><JsonText raw={f.input_schema} label="Schema of the input" /></section>}
+          </aside>
+        </div>
+      )}
+      {withdraw && <Confirm onClose={() => setWithdraw(false)} act={{
+        title: `Withdraw ${name}`, verb: "Withdraw flow", keep: "Keep it", danger: true, done: "Flow withdrawn",
+        what: "It leaves the catalogue and cannot be started by name. Its runs stay. A program that publishes it brings it back.",
+        run: async () => (await remove(["flows", name]), go(href(["flows"]))),
+      }} />}
+    </>
+  );
+}

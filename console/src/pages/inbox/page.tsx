@@ -1,0 +1,214 @@
+import { useEffect, useState } from "preact/hooks";
+import { ApiError, get, post } from "../../api/client";
+import type { Page, RunDetail, Wait } from "../../api/types";
+import { useKeys } from "../../app/keys";
+import { useFeed } from "../../app/live";
+import { useLoad } from "../../app/load";
+import { href, Link, runPath, setQuery, useQuery } from "../../app/router";
+import { useSession } from "../../app/session";
+import { Top } from "../../app/shell";
+import { plural } from "../../lib/text";
+import { Card, Empty, Fault, Loading, ValueView } from "../../ui/basic";
+import { isJson, SchemaEditor, type Schema } from "../../ui/form";
+import { Icon } from "../../ui/icon";
+import { StateLabel, states } from "../../ui/state";
+import { Ago, Time, Took } from "../../ui/time";
+import { askKey } from "../run/page";
+import { Answers } from "../run/panel";
+
+const soon = 4 * 3_600_000;
+
+// InboxPage lists what waits for people, and answers it.
+export function InboxPage() {
+  const session = useSession();
+  const query = useQuery();
+  const [text, setText] = useState("");
+  const loaded = useLoad<Page<Wait>>((s) => get(["waits"], { limit: 500 }, s), []);
+  useFeed((events) => events.some((e) => e.node || e.kind.startsWith("flow_") || e.kind === "caught_up") && loaded.reload());
+  const list = (loaded.data?.items ?? []).filter((w) =>
+    [titleOf(w), w.question, w.flow, w.run, ...(w.audience ?? [])].join(" ").toLowerCase().includes(text.toLowerCase()));
+  const groups = grouped(list);
+  const order = groups.flatMap(([, items]) => items);
+  const asked = query.get("ask");
+  const wide = matchMedia("(min-width: 641px)").matches;
+  const [kept, setKept] = useState<Wait>();
+  const current = order.find((w) => askKey(w) === asked) ?? (asked && kept && askKey(kept) === asked ? kept : wide && !asked ? order[0] : undefined);
+  useEffect(() => current && setKept(current), [current]);
+  const move = (step: number) => {
+    const at = order.findIndex((w) => current && w.id === current.id && w.run === current.run);
+    const to = order[Math.min(order.length - 1, Math.max(0, at + step))];
+    if (to) setQuery({ ask: askKey(to) });
+  };
+  useKeys("Inbox", [
+    { keys: "j", does: "next ask", run: () => move(1) },
+    { keys: "k", does: "previous ask", run: () => move(-1) },
+    { keys: "Escape", does: "back to the list", run: () => setQuery({ ask: undefined }) },
+  ]);
+  const late = list.filter((w) => w.escalated).length;
+  return (
+    <>
+      <Top crumbs={<><h1>Inbox</h1> <span class="desk">{plural(list.length, "open ask")}{late ? `, ${late} late` : ""}</span></>} />
+      <div class={`inbox${asked ? " asked" : ""}`}>
+        <section class="list" aria-label="What waits">
+          <div class="pad">
+            <div class="search">
+              <Icon name="search" />
+              <input data-search type="search" name="q" aria-label="Search what waits" placeholder="Search what waits" value={text}
+                onInput={(e) => setText(e.currentTarget.value)} />
+            </div>
+          </div>
+          {loaded.error && !loaded.data && <Fault error={loaded.error} retry={loaded.reload} />}
+          {!loaded.data && !loaded.error && <Loading />}
+          {loaded.data && list.length === 0 && (
+            <Empty title={text ? "Nothing matches." : "Nothing waits for anybody."}>
+              <p>Flows ask here when they need an answer: an approval, a choice, a signal from outside.</p>
+            </Empty>
+          )}
+          {groups.map(([name, items]) => (
+            <div key={name} role="group" aria-label={name}>
+              <h2 class="grp">{name} <span class="muted">{items.length}</span></h2>
+              {items.map((w) => <AskRow key={askKey(w)} wait={w} on={w === current} />)}
+            </div>
+          ))}
+        </section>
+        {current ? <Ask key={askKey(current)} wait={current} open={order.includes(current)} onDone={loaded.reload} onSkip={() => move(1)} mayAnswer={session.may("approve")} />
+          : <div class="answer">{loaded.data && order.length > 0 && <Empty title="Choose an ask." />}{asked && loaded.data && <Empty title="This ask is answered, or its run has ended."><Link class="btn" to={href(["inbox"])}>Show what is open</Link></Empty>}</div>}
+      </div>
+    </>
+  );
+}
+
+const titleOf = (w: Wait) => w.title || w.question || (asks(w) ? `Answer ${w.node}` : `Signal for ${w.node}`);
+const asks = (w: Wait) => !!(w.title || w.question || w.audience?.length);
+
+function grouped(list: Wait[]): [string, Wait[]][] {
+  const due = (w: Wait) => (w.timeout_at ? Date.parse(w.timeout_at) : Infinity);
+  const by = (f: (w: Wait) => boolean) => list.filter(f).sort((a, b) => due(a) - due(b) || (a.opened_at ?? "").localeCompare(b.opened_at ?? ""));
+  const near = (w: Wait) => due(w) - Date.now() < soon;
+  const all: [string, Wait[]][] = [
+    ["Escalated", by((w) => !!w.escalated)], ["Due within 4 hours", by((w) => !w.escalated && near(w))],
+    ["Later", by((w) => !w.escalated && !near(w) && asks(w))], ["Signals from outside", by((w) => !w.escalated && !near(w) && !asks(w))],
+  ];
+  return all.filter(([, items]) => items.length > 0);
+}
+
+function AskRow({ wait, on }: { wait: Wait; on: boolean }) {
+  return (
+    <Link to={href(["inbox"], { ask: askKey(wait) })} class={`ask${on ? " on" : ""}`} aria-current={on ? "true" : undefined} data-ask={wait.run}>
+      <span class={wait.escalated ? "c-bad" : "c-person"}><Icon name={wait.escalated ? "late" : "person"} /></span>
+      <h3>{titleOf(wait)}</h3>
+      <span class={`due ${wait.escalated ? "c-bad strong" : "muted"}`}>{wait.timeout_at ? <Ago at={wait.timeout_at} /> : ""}</span>
+      <p class="mono">{wait.flow} · {wait.run}</p>
+      <p>{wait.received} of {wait.needed} answered{wait.escalated ? " · escalated" : wait.timeout_at ? ` · ${timeoutWord(wait)}` : ""}</p>
+    </Link>
+  );
+}
+
+const timeoutWord = (w: Wait) => w.on_timeout === "escalate" ? "escalates then" : `${w.on_timeout || "fails"} then`;
+
+interface AskProps { wait: Wait; open: boolean; mayAnswer: boolean; onDone(): void; onSkip(): void }
+
+// Ask is the question with the form of its answer.
+function Ask({ wait, open, mayAnswer, onDone, onSkip }: AskProps) {
+  const session = useSession();
+  const [done, setDone] = useState<string>();
+  const run = useLoad<RunDetail>((s) => get(runPath(wait.flow, wait.run), { values: session.reads }, s), [wait.flow, wait.run]);
+  const about = run.data?.nodes.find((n) => n.node === wait.node)?.input ?? run.data?.input;
+  return (
+    <article class="answer">
+      <div class="wide0">
+        <button type="button" class="btn quiet mobile" onClick={() => setQuery({ ask: undefined })}>Back to the list</button>
+        <div class="row wrap">
+          <StateLabel state={wait.escalated ? states.late : asks(wait) ? states.person : states.signal} pill />
+          <span class="s soft">open for <Took from={wait.opened_at} />{wait.timeout_at && <> · {timeoutWord(wait)}: <Time at={wait.timeout_at} /></>}</span>
+        </div>
+        <h2 class="question">{titleOf(wait)}</h2>
+        {wait.question && wait.title && <p class="lines">{wait.question}</p>}
+        <p class="soft">
+          Run <Link class="link mono" to={href(runPath(wait.flow, wait.run), { node: wait.node })}>{wait.run}</Link> of {wait.flow} waits at <code class="strong">{wait.node}</code>.
+          {wait.needed > 1 && ` ${wait.needed} ${wait.distinct ? "different people have" : "answers have"} to come.`}
+        </p>
+      </div>
+      <div class="stack">
+        <Card title="What it is about" note="input of the run"><div class="pad">{run.data || run.error ? <ValueView value={about} label="What it is about" /> : <Loading />}</div></Card>
+        <Card title="Your answer">
+          <div class="pad">
+            {done ? <p class="row c-ok" role="status" data-answered><Icon name="ok" /> {done}</p>
+              : !open ? <p data-answered>Somebody else has answered, nothing more is needed.</p>
+              : mayAnswer ? <AnswerForm wait={wait} onDone={(text) => (setDone(text), onDone())} onSkip={onSkip} />
+              : <p class="muted">Your role does not include answering.</p>}
+          </div>
+        </Card>
+      </div>
+      <div class="stack">
+        <div class="card panelish"><Answers wait={wait} /></div>
+        <div class="card pad">
+          <h3>If nobody answers</h3>
+          <p>{wait.timeout_at ? <>At <Time at={wait.timeout_at} /> it {wait.on_timeout === "escalate" ? "is escalated and goes on waiting" : `ends: ${wait.on_timeout ?? "the node fails"}`}.</> : "It waits until somebody does."}</p>
+        </div>
+      </div>
+    </article>
+  );
+}
+
+function AnswerForm({ wait, onDone, onSkip }: { wait: Wait; onDone(text: string): void; onSkip(): void }) {
+  const session = useSession();
+  const schema = wait.answer_schema ? JSON.parse(wait.answer_schema.text) as Schema : undefined;
+  const names = wait.signals?.length ? wait.signals : [];
+  const [name, setName] = useState(names[0] ?? "answer");
+  const [text, setText] = useState(() => schema ? "" : "null");
+  const [errors, setErrors] = useState<Record<string, string>>({});
+  const [fault, setFault] = useState<string>();
+  const [busy, setBusy] = useState(false);
+  const send = async (e: Event) => {
+    e.preventDefault();
+    if (text && !isJson(text)) return setFault("The answer is not complete yet: a field is empty or not of its type.");
+    setBusy(true);
+    setErrors({});
+    setFault(undefined);
+    const payload = text || "null";
+    const body = `{"node":${JSON.stringify(wait.node)},${wait.step ? `"step":${JSON.stringify(wait.step)},` : ""}"name":${JSON.stringify(name)},"payload":${payload}}`;
+    try {
+      const d = await post<{ outcome: string; counts: boolean }>([...runPath(wait.flow, wait.run), "signals"], body);
+      if (d.outcome === "closed" || d.outcome === "expired") setFault("Somebody was faster: nothing more is needed.");
+      else onDone(d.outcome === "resumed" ? "Answered. The run goes on." : d.outcome === "duplicate" ? "You had answered already." : d.counts ? "Answered. More answers are needed." : "Received. It does not count towards the end of the wait.");
+    } catch (e) {
+      const problem = e instanceof ApiError ? e.problem : undefined;
+      const found: Record<string, string> = {};
+      for (const one of problem?.errors ?? []) found[(one.pointer ?? "").replace(/^\/payload/, "")] = one.message;
+      setErrors(found);
+      setFault((e as Error).message);
+    }
+    setBusy(false);
+  };
+  const keys = (e: KeyboardEvent) => {
+    if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) void send(e);
+  };
+  return (
+    <form class="gap" onSubmit={send} onKeyDown={keys}>
+      {names.length > 1 && (
+        <fieldset class="field">
+          <legend>Answer</legend>
+          <div class="choice">
+            {names.map((n) => (
+              <label key={n} class={n === name ? "on" : ""}>
+                <input type="radio" name="signal" value={n} checked={n === name} onChange={() => setName(n)} /> {n}
+              </label>
+            ))}
+          </div>
+        </fieldset>
+      )}
+      {!names.length && !asks(wait) && (
+        <label class="field"><span>Name of the signal</span><input class="input mono" name="signal" value={name} onInput={(e) => setName(e.currentTarget.value)} /></label>
+      )}
+      <SchemaEditor name="Answer" schema={schema} text={text} onChange={setText} errors={errors} />
+      {fault && <p class="fault" role="alert">{fault}</p>}
+      <div class="row wrap actions">
+        <button class="btn primary big" disabled={busy}><Icon name="check" /> Send answer</button>
+        <button type="button" class="btn quiet" onClick={onSkip}>Skip for now <kbd class="kbd desk">J</kbd></button>
+        <span class="grow" />
+        <span class="s muted">Sent as {session.server.principal.name || "this console"}</span>
+      </div>
+    </form>
+  );
+}

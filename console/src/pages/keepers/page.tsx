@@ -1,0 +1,73 @@
+import { useState } from "preact/hooks";
+import { get, post } from "../../api/client";
+import type { Finding, KeeperTask, Page } from "../../api/types";
+import { useLoad } from "../../app/load";
+import { useSession } from "../../app/session";
+import { Top } from "../../app/shell";
+import { plural, words } from "../../lib/text";
+import { goDuration, span } from "../../lib/time";
+import { Card, Fault, Loading } from "../../ui/basic";
+import { Confirm, type Act } from "../../ui/dialog";
+import { Icon } from "../../ui/icon";
+import { StateLabel, states } from "../../ui/state";
+import { usePolled } from "../lanes/page";
+
+interface Report { steps: number; done: number; lag: string; remaining: number; took: string; partitions: number }
+
+// KeepersPage shows what the inspection has found, and the tasks of keepers.
+export function KeepersPage() {
+  const session = useSession();
+  const found = useLoad<{ worst: string; findings: Finding[] | null }>((s) => get(["inspection"], {}, s), []);
+  const tasks = useLoad<Page<KeeperTask>>((s) => get(["keeper-tasks"], {}, s), []);
+  usePolled(found.reload, 15_000);
+  const [act, setAct] = useState<Act>();
+  const [reports, setReports] = useState<Record<string, Report>>({});
+  const run = (t: KeeperTask): Act => ({
+    title: `Run ${t.name} now`, verb: "Run task", done: "Task carried out", what: `${t.summary}. Keepers do this by themselves at least every ${span(goDuration(t.every))}.`,
+    run: async () => {
+      const r = await post<Report>(["keeper-tasks", t.name, "run"]);
+      setReports((old) => ({ ...old, [t.name]: r }));
+    },
+  });
+  const mark = (f: Finding) => f.severity === "error" ? states.failed : f.severity === "warning" ? states.unserved : states.succeeded;
+  return (
+    <>
+      <Top crumbs={<h1>Keepers</h1>} />
+      <div class="page scroll">
+        <Card title="What could lose or stop work" note="by the inspection of the engine">
+          {found.error && <Fault error={found.error} retry={found.reload} />}
+          {!found.data && !found.error && <Loading />}
+          {found.data && !found.data.findings?.length && <p class="row pad c-ok"><Icon name="ok" /> Nothing was found.</p>}
+          {found.data?.findings?.map((f, i) => (
+            <div key={i} class="limit" data-finding={f.code}>
+              <p class="row"><StateLabel state={mark(f)} word={f.severity} /> <code class="strong">{f.subject}</code> {f.found}</p>
+              {f.remedy && <p class="s soft">{f.remedy}</p>}
+            </div>
+          ))}
+        </Card>
+        <Card title="Tasks of keepers" note="what keeps runs going: timers, lost workers, retention">
+          {tasks.error && <Fault error={tasks.error} retry={tasks.reload} />}
+          {tasks.data && (
+            <table>
+              <thead><tr><th class="w-run">Task</th><th>What it does</th><th class="num w-took c2">At least every</th><th class="c3">Last run from here</th><th class="w-act"><span class="sr">Actions</span></th></tr></thead>
+              <tbody>
+                {tasks.data.items.map((t) => {
+                  const r = reports[t.name];
+                  return (
+                    <tr key={t.name} data-task={t.name}>
+                      <td class="mono strong">{words(t.name)}</td><td class="soft" title={t.summary}>{t.summary}</td>
+                      <td class="num c2">{span(goDuration(t.every))}</td>
+                      <td class="c3">{r ? `${plural(r.done, "thing")} done, lag ${span(goDuration(r.lag))}` : <span class="muted">–</span>}</td>
+                      <td class="num">{session.may("administer") && <button type="button" class="btn sm" onClick={() => setAct(run(t))}>Run…</button>}</td>
+                    </tr>
+                  );
+                })}
+              </tbody>
+            </table>
+          )}
+        </Card>
+      </div>
+      {act && <Confirm act={act} onClose={() => setAct(undefined)} />}
+    </>
+  );
+}

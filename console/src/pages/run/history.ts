@@ -1,0 +1,135 @@
+// What the events of a run say about its nodes: how they spent their time, and their states at a moment.
+import type { PlacedEdge, RunEvent, RunNode } from "../../api/types";
+import type { StateKey } from "../../ui/state";
+
+// Phase is how a node spends time.
+export type Phase = "queued" | "running" | "failed" | "succeeded" | "delay" | "person" | "held" | "children";
+
+export interface Segment { phase: Phase; from: number; to: number; attempt: number; note: string }
+
+export interface NodeHistory { state: StateKey; segments: Segment[]; attempts: number; ended: number }
+
+const ends: Record<string, StateKey> = {
+  success: "succeeded", failed: "failed", cancelled: "cancelled", expired: "expired", skipped: "skipped",
+};
+
+// aside are the events by which an attempt is put aside, with what the node does then.
+const aside: Record<string, [Phase, StateKey]> = {
+  suspended: ["person", "person"], sleeping: ["delay", "delayed"], waiting_children: ["children", "children"],
+  delayed: ["delay", "delayed"], released: ["queued", "queued"], lease_expired: ["held", "unserved"],
+  lease_revoked: ["queued", "queued"],
+};
+
+// replay returns the histories of the nodes that the events up to a moment name.
+export function replay(events: readonly RunEvent[], until: number): Map<string, NodeHistory> {
+  const all = new Map<string, NodeHistory>();
+  for (const e of events) {
+    const at = Date.parse(e.at);
+    if (at > until) break;
+    if (!e.node) continue;
+    let h = all.get(e.node);
+    if (!h) all.set(e.node, (h = { state: "none", segments: [], attempts: 0, ended: 0 }));
+    step(h, e, at);
+  }
+  return all;
+}
+
+function step(h: NodeHistory, e: RunEvent, at: number) {
+  const begin = (phase: Phase, state: StateKey, note = "") => {
+    close(h, at);
+    h.state = state;
+    h.segments.push({ phase, from: at, to: 0, attempt: e.attempt ?? h.attempts, note });
+  };
+  if (e.kind === "started" || e.kind === "resumed" || e.kind === "reclaimed") {
+    h.attempts = Math.max(h.attempts, e.attempt ?? 0);
+    begin("running", "running", e.detail ?? "");
+  } else if (e.kind === "retry") {
+    close(h, at, "failed", e.detail);
+    begin("delay", "retry", e.detail);
+  } else if (aside[e.kind]) {
+    begin(...aside[e.kind]!, e.detail);
+  } else if (ends[e.kind]) {
+    h.state = ends[e.kind]!;
+    h.ended = at;
+    close(h, at, h.state === "succeeded" ? "succeeded" : "failed", e.detail);
+  } else if (e.kind === "replayed") {
+    h.ended = 0;
+    begin("queued", "queued");
+  }
+}
+
+// close ends the open segment. Of one that ran, the outcome is known then.
+function close(h: NodeHistory, at: number, outcome?: "failed" | "succeeded", note?: string) {
+  const last = h.segments[h.segments.length - 1];
+  if (!last || last.to) return;
+  last.to = at;
+  if (last.phase !== "running") return;
+  if (outcome) last.phase = outcome;
+  else last.phase = "succeeded"; // it went on later
+  if (note) last.note = note;
+}
+
+const held = new Set(["limit", "rate_window", "budget", "lane_paused", "activity_paused", "run_paused", "operator",
+  "unserved", "unregistered", "capability"]);
+
+// lead adds the time between the end of the upstreams of a node and its first attempt.
+export function lead(
+  n: { node: string; waiting?: RunNode["waiting"] }, h: NodeHistory | undefined, ready: number, now: number,
+): Segment[] {
+  const first = h?.segments[0];
+  const end = first ? first.from : h?.ended ? h.ended : now;
+  if (!ready || end - ready < 1) return h?.segments ?? [];
+  if (h?.state === "skipped" || (!first && (n.waiting?.reason ?? "upstreams") === "upstreams")) return h?.segments ?? [];
+  const blocked = !first && held.has(n.waiting?.reason ?? "");
+  return [
+    { phase: blocked ? "held" : "queued", from: ready, to: first ? end : 0, attempt: 0, note: n.waiting?.sentence ?? "" },
+    ...(h?.segments ?? []),
+  ];
+}
+
+// Path is the critical path: the nodes and edges that decided, or decide, when the run ends.
+export interface Path { nodes: Set<number>; edges: Set<number> }
+
+interface Times { ended: number; started: number; skipped: boolean }
+
+// criticalPath walks back from the last node by the upstream that kept it waiting longest.
+export function criticalPath(edges: readonly PlacedEdge[], times: readonly Times[]): Path {
+  const path: Path = { nodes: new Set(), edges: new Set() };
+  const into = new Map<number, number[]>();
+  const out = new Set<number>();
+  edges.forEach((e, i) => {
+    into.set(e.to, [...(into.get(e.to) ?? []), i]);
+    if (!times[e.to]!.skipped) out.add(e.from);
+  });
+  const weight = (i: number) => {
+    const t = times[i]!;
+    if (t.skipped) return -1;
+    if (t.ended) return t.ended;
+    return t.started ? 4e15 - t.started : 3e15; // an open node decides; the longest one first
+  };
+  let at = -1;
+  times.forEach((t, i) => {
+    if (!t.skipped && !out.has(i) && (at < 0 || weight(i) > weight(at))) at = i;
+  });
+  while (at >= 0 && !path.nodes.has(at)) {
+    path.nodes.add(at);
+    let best = -1;
+    for (const e of into.get(at) ?? []) {
+      const w = weight(edges[e]!.from);
+      if (w >= 0 && (best < 0 || w > weight(edges[best]!.from))) best = e;
+    }
+    if (best < 0) break;
+    path.edges.add(best);
+    at = edges[best]!.from;
+  }
+  return path;
+}
+
+// downstream returns the nodes that a rerun from a node runs again: it and all behind it.
+export function downstream(edges: readonly PlacedEdge[], from: number): Set<number> {
+  const next = new Map<number, number[]>();
+  for (const e of edges) next.set(e.from, [...(next.get(e.from) ?? []), e.to]);
+  const found = new Set([from]);
+  for (const at of found) for (const to of next.get(at) ?? []) found.add(to);
+  return found;
+}

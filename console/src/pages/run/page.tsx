@@ -1,0 +1,340 @@
+import { useMemo, useState } from "preact/hooks";
+import { ApiError } from "../../api/client";
+import type { RunDetail, RunNode } from "../../api/types";
+import { useKeys } from "../../app/keys";
+import { href, Link, setQuery, useQuery } from "../../app/router";
+import { useSession } from "../../app/session";
+import { Top } from "../../app/shell";
+import { plural } from "../../lib/text";
+import { span } from "../../lib/time";
+import { Empty, Fault, Loading, Meter } from "../../ui/basic";
+import { Graph, type Drawn } from "../../graph/graph";
+import { Icon } from "../../ui/icon";
+import { ended, stateOfRun, StateLabel, states, stateOfNode, type State } from "../../ui/state";
+import { Time, Took } from "../../ui/time";
+import { RunActions } from "./actions";
+import { Compare } from "./compare";
+import { useRun, type RunData } from "./data";
+import { Events, Scrubber } from "./events";
+import { criticalPath, downstream, replay } from "./history";
+import { Logs } from "./logs";
+import { Panel } from "./panel";
+import { NodeTable } from "./nodes";
+import { Timeline } from "./timeline";
+import { Values } from "./values";
+
+const tabs = [
+  ["graph", "Graph"], ["timeline", "Timeline"], ["table", "Table"], ["events", "Events"], ["logs", "Logs and streams"],
+  ["data", "Input and result"], ["compare", "Compare"],
+] as const;
+
+// RunPage shows one run: as a graph, in time, as a table, by its events, logs and values.
+export function RunPage({ flow, run: id }: { flow: string; run: string }) {
+  const query = useQuery();
+  const tab = query.get("tab") ?? "graph";
+  const selected = query.get("node") ?? undefined;
+  const data = useRun(flow, id);
+  const [rerunFrom, setRerunFrom] = useState<string>();
+  const select = (node: string | undefined) => setQuery({ node, attempt: undefined, item: undefined }, true);
+  useKeys("Run", [
+    ...tabs.map(([key, name], i) => ({ keys: String(i + 1), does: name, run: () => setQuery({ tab: key }) })),
+    { keys: "Escape", does: "close the panel", run: () => selected && select(undefined) },
+    { keys: ".", does: "actions", run: () => document.getElementById("actions")?.click() },
+  ]);
+  const run = data.run.data;
+  if (!run) return <NotThere flow={flow} id={id} error={data.run.error} retry={data.reload} />;
+  const view = viewOf(data, query.get("at"));
+  const marked = rerunFrom !== undefined && data.layout.data
+    ? rerunFrom === "" ? failedOf(data) : downstream(data.layout.data.edges, data.places.get(rerunFrom) ?? -1) : undefined;
+  return (
+    <>
+      <Top crumbs={<><Link to={href(["runs"])}>Runs</Link> / <Link to={href(["runs"], { flow })}>{flow}</Link> / <b class="mono ell">{id}</b></>} />
+      <Head run={run} data={data} onRerun={setRerunFrom} />
+      <Why run={run} onSelect={select} />
+      <Tabs tab={tab} run={run} data={data} />
+      {query.get("at") && <AsOf at={query.get("at")!} />}
+      <div class={`split${selected ? " open" : ""}`}>
+        <div class="work">
+          {tab === "graph" && <GraphTab data={data} view={view} selected={selected} onSelect={select} marked={marked} />}
+          {tab === "timeline" && <div class="scroll pad"><Timeline data={data} view={view} selected={selected} onSelect={select} /></div>}
+          {tab === "table" && <NodeTable data={data} view={view} selected={selected} onSelect={select} />}
+          {tab === "events" && <Events data={data} query={query} onSelect={select} />}
+          {tab === "logs" && <Logs data={data} flow={flow} run={id} node={selected} onSelect={select} />}
+          {tab === "data" && <Values flow={flow} run={id} memo={run.memo} version={run.closed_at ?? ""} />}
+          {tab === "compare" && <Compare flow={flow} run={id} other={query.get("with") ?? ""} />}
+        </div>
+        {selected && <Panel key={selected} data={data} node={selected} onClose={() => select(undefined)} onRerun={setRerunFrom} />}
+      </div>
+    </>
+  );
+}
+
+// View is the run at the moment that is looked at.
+export interface View {
+  now: number;
+  past: boolean;
+  state(i: number): State;
+  history: ReturnType<typeof replay>;
+  critical: ReturnType<typeof criticalPath>;
+}
+
+function viewOf(data: RunData, at: string | null): View {
+  const moment = at ? Date.parse(at) : Infinity;
+  const history = useMemo(() => replay(data.events, moment), [data.events, moment]);
+  const layout = data.layout.data;
+  const states_ = layout?.nodes.map((n, i) => at ? states[history.get(n.node)?.state ?? "none"] : data.stateAt(i)) ?? [];
+  const key = states_.map((s) => s.key).join();
+  const critical = useMemo(() => layout ? criticalPath(layout.edges, layout.nodes.map((n, i) => {
+    const h = history.get(n.node);
+    const now = layout.states?.[i];
+    return {
+      skipped: states_[i]!.key === "skipped",
+      ended: h?.ended || (now?.ended_at && !at ? Date.parse(now.ended_at) : 0),
+      started: h?.segments[0]?.from ?? 0,
+    };
+  })) : { nodes: new Set<number>(), edges: new Set<number>() }, [layout, history, key]);
+  return { now: Math.min(moment, Date.now()), past: !!at, state: (i) => states_[i] ?? states.none, history, critical };
+}
+
+function failedOf(data: RunData): Set<number> {
+  const out = new Set<number>();
+  data.layout.data?.nodes.forEach((_, i) => {
+    if (["failed", "cancelled", "expired", "skipped"].includes(data.stateAt(i).key)) out.add(i);
+  });
+  return out;
+}
+
+function NotThere({ flow, id, error, retry }: { flow: string; id: string; error: Error | undefined; retry(): void }) {
+  const missing = error instanceof ApiError && error.status === 404;
+  return (
+    <>
+      <Top crumbs={<><Link to={href(["runs"])}>Runs</Link> / <h1 class="mono">{id}</h1></>} />
+      {!error && <Loading />}
+      {error && !missing && <Fault error={error} retry={retry} />}
+      {missing && (
+        <Empty title={`There is no run ${id} of ${flow}. It may have been purged.`}>
+          <Link class="btn" to={href(["runs"], { flow })}>Show the runs of {flow}</Link>
+        </Empty>
+      )}
+    </>
+  );
+}
+
+function Head({ run, data, onRerun }: { run: RunDetail; data: RunData; onRerun(node: string | undefined): void }) {
+  const session = useSession();
+  const over = ended(run.state);
+  const worst = over ? undefined : worstOf(run.nodes);
+  const state = over ? stateOfRun(run) : run.paused_at ? states.paused
+    : worst ? stateOfNode(worst) : states.running;
+  const all = data.layout.data?.nodes.length ?? run.nodes.length;
+  const copy = () => navigator.clipboard?.writeText(run.run).then(() => session.say("Copied"));
+  return (
+    <div class="runhead">
+      <h1 class="mono ell" title={run.run}>
+        <button type="button" class="bare" onClick={copy} title="Copy the id">{run.run}</button>
+      </h1>
+      <StateLabel state={state} pill />
+      <Link class="soft desk" to={href(["flows", run.flow])}>{run.flow}</Link>
+      {run.parent && <span class="tag desk">child run</span>}
+      {run.schedule && <Link class="tag desk" to={href(["schedules", run.schedule])}>schedule {run.schedule}</Link>}
+      <span class="grow" />
+      <span class="soft nw desk">
+        Started <Time at={run.created_at} /> · {over ? "took" : "open for"}{" "}
+        <b><Took from={run.created_at} to={over ? run.closed_at : undefined} /></b> ·{" "}
+        <b>{all - run.open_nodes}</b> of {plural(all, "node")} ended
+      </span>
+      {session.may("operate") && (
+        <Link class="btn desk" to={href(["flows", run.flow, "start"], { like: run.run })}>Start like this</Link>
+      )}
+      <RunActions run={run} data={data} onRerun={onRerun} />
+    </div>
+  );
+}
+
+const order = ["late", "person", "signal", "unserved", "blocked", "paused", "retry", "delayed", "queued"];
+
+// worstOf returns the node that needs attention most, of those that wait.
+function worstOf(nodes: RunNode[]): RunNode | undefined {
+  let best: RunNode | undefined;
+  let at = order.length;
+  for (const n of nodes) {
+    const place = order.indexOf(stateOfNode(n).key);
+    if (place >= 0 && place < at) (best = n), (at = place);
+  }
+  return best;
+}
+
+const leads: Record<string, string> = {
+  late: "An answer is late.", person: "A person has to answer.", signal: "A signal has to come.",
+  unserved: "No worker takes it.", blocked: "Something holds it back.", paused: "It is paused.",
+  retry: "An attempt failed.", delayed: "It waits for a time.",
+};
+
+// Why says in one sentence why the run does not go on, and offers the one thing to do.
+function Why({ run, onSelect }: { run: RunDetail; onSelect(node: string): void }) {
+  const session = useSession();
+  if (ended(run.state)) {
+    if (run.state === "succeeded") return null;
+    return <Ended run={run} onSelect={onSelect} />;
+  }
+  const node = worstOf(run.nodes);
+  const state = node && stateOfNode(node);
+  if (!node || !state || !leads[state.key] || state.key === "delayed") return null;
+  const others = run.nodes.filter((n) => n !== node && order.slice(0, 7).includes(stateOfNode(n).key)).length;
+  const asks = node.waits?.[0];
+  const open = run.nodes.filter((n) => n.state === "active").length;
+  return (
+    <section class={`why w-${state.hue}`} aria-label="Why it waits">
+      <span class={`c-${state.hue}`}><Icon name={state.icon} /></span>
+      <p class="grow">
+        <b>{leads[state.key]}</b> <button type="button" class="bare mono strong" onClick={() => onSelect(node.node)}>{node.node}</button>{" "}
+        {node.waiting?.sentence}{node.waiting?.sentence?.endsWith(".") ? "" : "."}
+        {node.waiting?.remedy && <span class="soft"> {node.waiting.remedy}.</span>}
+        {others > 0 && <span class="soft"> And {others} more.</span>}
+        {open > 0 && <span class="soft"> {plural(open, "other node")} {open === 1 ? "goes" : "go"} on meanwhile.</span>}
+      </p>
+      {asks && session.may("approve") && (
+        <Link class="btn primary" to={href(["inbox"], { ask: askKey(asks) })}>Answer</Link>
+      )}
+      {node.waiting?.reason === "limit" && <Link class="btn" to={href(["limits"])}>Show the limit</Link>}
+      {node.waiting?.reason === "budget" && <Link class="btn" to={href(["budgets"])}>Show the budget</Link>}
+      {state.key === "unserved" && <Link class="btn" to={href(["workers"])}>Show workers</Link>}
+    </section>
+  );
+}
+
+export const askKey = (w: { flow: string; run: string; id: string }) => [w.flow, w.run, w.id].map(encodeURIComponent).join("/");
+
+function Ended({ run, onSelect }: { run: RunDetail; onSelect(node: string): void }) {
+  const state = stateOfRun(run);
+  const text = run.reason ?? run.cancel_reason;
+  return (
+    <section class={`why w-${state.hue}`} aria-label="How it ended">
+      <span class={`c-${state.hue}`}><Icon name={state.icon} /></span>
+      <p class="grow">
+        <b>{state.word}{run.cancelled_by ? ` by ${run.cancelled_by}` : ""}.</b>{" "}
+        {run.failed_node && (
+          <button type="button" class="bare mono strong" onClick={() => onSelect(run.failed_node!)}>{run.failed_node}</button>
+        )}{" "}
+        {text && <span class="lines">{text.split("\n", 1)[0]}</span>}
+        {run.category && <span class="soft"> ({run.category})</span>}
+      </p>
+    </section>
+  );
+}
+
+function Tabs({ tab, run, data }: { tab: string; run: RunDetail; data: RunData }) {
+  const counts: Record<string, number> = { table: data.layout.data?.nodes.length ?? run.nodes.length, events: data.events.length };
+  const budget = run.budgets?.[0];
+  const amount = budget?.amounts.find((a) => a.hard);
+  return (
+    <div class="tabs" role="tablist" aria-label="Views of the run">
+      {tabs.map(([key, name]) => (
+        <button key={key} type="button" role="tab" aria-selected={key === tab} class={key === tab ? "on" : ""}
+          onClick={() => setQuery({ tab: key })}>
+          {name}{counts[key] ? <span class="n">{counts[key]}</span> : null}
+        </button>
+      ))}
+      <span class="grow" />
+      {amount && (
+        <Link class="s soft nw desk" to={href(["budgets"])} role="presentation">
+          budget <code>{budget!.name}</code>{" "}
+          <Meter part={amount.spent} whole={amount.hard!} label={`${amount.spent} of ${amount.hard} ${amount.dimension}`} />{" "}
+          {Math.round((amount.spent / amount.hard!) * 100)} %
+        </Link>
+      )}
+    </div>
+  );
+}
+
+const AsOf = ({ at }: { at: string }) => (
+  <p class="note" role="status">
+    As of <Time at={at} />. <button type="button" class="link" onClick={() => setQuery({ at: undefined })}>Back to now</button>
+  </p>
+);
+
+interface GraphTabProps {
+  data: RunData; view: View; selected: string | undefined; onSelect(n: string): void; marked: Set<number> | undefined;
+}
+
+function GraphTab({ data, view, selected, onSelect, marked }: GraphTabProps) {
+  const layout = data.layout.data;
+  const [strip, setStrip] = useState(true);
+  if (data.layout.error) return <Fault error={data.layout.error} retry={data.layout.reload} />;
+  if (!layout) return <Loading />;
+  if (layout.nodes.length === 0) {
+    return <Empty title="This run stores no graph."><p>Its nodes are in the table.</p></Empty>;
+  }
+  return (
+    <>
+      <Graph layout={layout} drawn={(i) => drawnOf(data, view, i)} selected={selected} onSelect={onSelect}
+        critical={view.critical} marked={marked} legend label="Graph of the run" />
+      {layout.nodes.length <= 300 && (
+        <section class="strip desk" aria-label="Timeline">
+          <header>
+            <h2>Timeline</h2>
+            <Legend />
+            <span class="grow" />
+            <button type="button" class="link s" onClick={() => setQuery({ tab: "timeline" })}>Open timeline</button>
+            <button type="button" class="link s" aria-expanded={strip} onClick={() => setStrip(!strip)}>{strip ? "Hide" : "Show"}</button>
+          </header>
+          {strip && <div class="scroll striped"><Timeline data={data} view={view} selected={selected} onSelect={onSelect} /></div>}
+        </section>
+      )}
+      <Scrubber data={data} />
+    </>
+  );
+}
+
+export const Legend = () => (
+  <span class="row s muted" aria-hidden="true">
+    {[["queued", "queued"], ["running", "running"], ["succeeded", "succeeded"], ["failed", "failed attempt"],
+      ["delay", "delay"], ["held", "held back"], ["person", "waiting for person"]].map(([key, text]) => (
+      <span key={key} class="nw"><i class={`sw p-${key}`} /> {text}</span>
+    ))}
+  </span>
+);
+
+function drawnOf(data: RunData, view: View, i: number): Drawn {
+  const placed = data.layout.data!.nodes[i]!;
+  const state = view.state(i);
+  const n = view.past ? undefined : data.nodes.get(placed.node);
+  const h = view.history.get(placed.node);
+  const attempts = n?.attempts ?? h?.attempts ?? 0;
+  const out: Drawn = { state, status: statusOf(state, n, h), attempts };
+  if (n?.child && n.child.total > 0) {
+    const c = n.child;
+    out.share = { done: c.succeeded / c.total, failed: ((c.failed ?? 0) + (c.expired ?? 0)) / c.total };
+  }
+  return out;
+}
+
+// statusOf is the second line of a node.
+function statusOf(state: State, n: RunNode | undefined, h: ReturnType<View["history"]["get"]>): string {
+  const c = n?.child;
+  if (c && c.total > 0) {
+    return c.open > 0 ? `${c.total - c.open} of ${c.total} items` : plural(c.total, "item");
+  }
+  switch (state.key) {
+    case "succeeded":
+    case "failed": {
+      const from = h?.segments[0]?.from;
+      const took = from && h?.ended ? span(h.ended - from) : "";
+      return state.key === "failed" && n?.category ? n.category : took;
+    }
+    case "person":
+    case "late":
+    case "signal":
+      return n?.waiting?.need ? `${n.waiting.have ?? 0} of ${n.waiting.need} answers` : "";
+    case "running":
+      return n?.message || (n?.percent ? `${Math.round(n.percent)} %` : "");
+    case "retry":
+      return n?.waiting?.need ? `attempt ${n.waiting.have} of ${n.waiting.need}` : "";
+    case "blocked":
+      return n?.waiting?.subject ? `${n.waiting.reason} ${n.waiting.subject}` : "";
+    case "queued":
+      return n?.lane ? `lane ${n.lane}` : "";
+    default:
+      return "";
+  }
+}

@@ -1,0 +1,233 @@
+import { useEffect, useState } from "preact/hooks";
+import { get, post } from "../../api/client";
+import type { Attempt, Child, Item, Page, RunNode, Signal, Wait } from "../../api/types";
+import { useLoad } from "../../app/load";
+import { href, Link, runPath, setQuery, useQuery } from "../../app/router";
+import { useSession } from "../../app/session";
+import { plural, words } from "../../lib/text";
+import { CopyButton, Fault, Loading, ValueView } from "../../ui/basic";
+import { Confirm, type Act } from "../../ui/dialog";
+import { Icon } from "../../ui/icon";
+import { ended, nodeState, StateLabel, stateOfNode } from "../../ui/state";
+import { Ago, Time, Took } from "../../ui/time";
+import { rerunAct } from "./actions";
+import type { RunData } from "./data";
+import { askKey } from "./page";
+
+interface Props { data: RunData; node: string; onClose(): void; onRerun(node: string | undefined): void }
+
+// Panel shows one node: its state, why it waits, attempts, values, and what can be done.
+export function Panel({ data, node: name, onClose, onRerun }: Props) {
+  const session = useSession();
+  const run = data.run.data!;
+  const path = runPath(run.flow, run.run);
+  const brief = data.nodes.get(name);
+  const version = `${brief?.state} ${brief?.attempts} ${brief?.waiting?.reason} ${brief?.waiting?.have}`;
+  const loaded = useLoad<RunNode>((s) => get([...path, "nodes", name], { values: session.reads }, s), [run.flow, run.run, name]);
+  useEffect(() => loaded.reload(), [version, data.layout.at]);
+  const [act, setAct] = useState<Act>();
+  const n = loaded.data ? { ...loaded.data, ...(brief && { waiting: brief.waiting!, state: brief.state }) } : brief;
+  const state = n ? stateOfNode(n) : nodeState("waiting_children");
+  const over = ended(run.state);
+  const operate = session.may("operate");
+  const open = (a: Act, mark?: string) => (setAct(a), onRerun(mark));
+  return (
+    <aside class="panel" aria-label={`Node ${name}`}>
+      <section>
+        <div class="row">
+          <h2 class="mono big ell grow" title={name}>{name}</h2>
+          <CopyButton text={location.href} label="Copy link" />
+          <button type="button" class="btn quiet icon" aria-label="Close the panel" onClick={onClose}><Icon name="x" /></button>
+        </div>
+        <div class="row wrap">
+          <StateLabel state={state} pill />
+          <span class="s muted">{words(n?.kind ?? "")}{n?.activity ? <> · <code>{n.activity}</code></> : null}</span>
+        </div>
+      </section>
+      {loaded.error && !n && <Fault error={loaded.error} retry={loaded.reload} />}
+      {!n && !loaded.error && <Loading />}
+      {n && <WhyNode n={n} />}
+      {n?.waits?.map((w) => <Answers key={w.id} wait={w} />)}
+      {n && n.reason && state.hue === "bad" && <Failure n={n} />}
+      {n && (n.history?.length ?? 0) > 0 && <Attempts list={n.history!} />}
+      {n?.child && <Items child={n.child} path={[...path, "nodes", name]} />}
+      {n && <Facts n={n} />}
+      {n && (
+        <section class="gap">
+          {n.kind !== "waitpoint" && <><h3>Input</h3><ValueView value={loaded.data?.input} label={`Input of ${name}`} /></>}
+          <h3>Result</h3><ValueView value={loaded.data?.result} label={`Result of ${name}`} />
+        </section>
+      )}
+      <section>
+        <h3>What happened</h3>
+        <ul class="ev">
+          {data.events.filter((e) => e.node === name).slice(-8).map((e) => (
+            <li key={e.id}><Time at={e.at} /><span class="ell" title={e.detail}>{words(e.kind)} <span class="muted">{(e.message ?? e.detail ?? "").split("\n")[0]}</span></span></li>
+          ))}
+        </ul>
+        <button type="button" class="link s" onClick={() => setQuery({ tab: "events" })}>All events of the node</button>
+        {session.reads && <> · <button type="button" class="link s" onClick={() => setQuery({ tab: "logs" })}>Logs and stream</button></>}
+      </section>
+      {operate && n && (
+        <section class="row wrap">
+          {over && (
+            <button type="button" class="btn" onClick={() => open(rerunAct(path, data, "from", name), name)}>Rerun from here…</button>
+          )}
+          {!over && !["ok", "bad"].includes(state.hue) && !["cancelled", "skipped"].includes(state.key) && (
+            <button type="button" class="btn danger" onClick={() => open(cancelNode(path, name))}>Cancel node…</button>
+          )}
+        </section>
+      )}
+      {act && <Confirm act={act} onClose={() => (setAct(undefined), onRerun(undefined), loaded.reload())} />}
+    </aside>
+  );
+}
+
+const cancelNode = (path: readonly string[], name: string): Act => ({
+  title: `Cancel ${name}`, verb: "Cancel node", keep: "Keep it", danger: true, reason: true, done: "Node cancelled",
+  what: "The node ends without a result. Nodes behind it are skipped unless they tolerate that.",
+  run: (reason) => post([...path, "nodes", name, "cancel"], { reason }),
+});
+
+function WhyNode({ n }: { n: RunNode }) {
+  const session = useSession();
+  const w = n.waiting;
+  if (!w) return null;
+  const ask = n.waits?.[0];
+  return (
+    <section class="gap">
+      <h3>Why it waits</h3>
+      <p>{w.sentence}{w.sentence.endsWith(".") ? "" : "."}</p>
+      {w.remedy && <p class="soft">{w.remedy}.</p>}
+      <dl class="kv">
+        {w.since && <><dt>Since</dt><dd><Time at={w.since} /> (<Ago at={w.since} />)</dd></>}
+        {w.until && <><dt>Until</dt><dd><Time at={w.until} /> (<Ago at={w.until} />)</dd></>}
+        {w.by && <><dt>By</dt><dd>{w.by}</dd></>}
+        {w.detail && <><dt>Detail</dt><dd class="lines">{w.detail}</dd></>}
+      </dl>
+      {ask && session.may("approve") && <Link class="btn primary" to={href(["inbox"], { ask: askKey(ask) })}>Answer</Link>}
+    </section>
+  );
+}
+
+// Answers lists who has answered a wait.
+export function Answers({ wait }: { wait: Wait }) {
+  const session = useSession();
+  const loaded = useLoad<Page<Signal>>(
+    (s) => session.reads ? get([...runPath(wait.flow, wait.run), "waits", wait.id, "signals"], {}, s) : Promise.resolve({ items: [] }),
+    [wait.id, wait.received]);
+  return (
+    <section class="gap">
+      <div class="row"><h3 class="grow">Answers</h3><b>{wait.received} of {wait.needed}</b></div>
+      {wait.audience?.length ? <p class="s soft">Asked: {wait.audience.join(", ")}</p> : null}
+      {loaded.data?.items.map((s) => (
+        <div key={s.id} class="row s">
+          <span class="avatar" aria-hidden="true">{(s.source ?? "?").slice(0, 2).toUpperCase()}</span>
+          <span class="grow">{s.source ?? "unknown"}<br /><span class="muted"><code>{s.name}</code> at <Time at={s.at} /></span></span>
+          <span class={s.counts ? "c-ok" : "muted"}>{s.counts ? "Counts" : "Does not count"}</span>
+        </div>
+      ))}
+      {wait.timeout_at && (
+        <p class="s soft row"><Icon name="delayed" /> {wait.escalated ? "Escalated" : wait.on_timeout === "escalate" ? "Escalates" : "Times out"} <Time at={wait.timeout_at} /> (<Ago at={wait.timeout_at} />)</p>
+      )}
+    </section>
+  );
+}
+
+const Failure = ({ n }: { n: RunNode }) => (
+  <section class="gap">
+    <h3>Error{n.category ? `: ${n.category}` : ""}</h3>
+    <pre class="json" tabIndex={0} role="region" aria-label="Error">{n.reason}</pre>
+  </section>
+);
+
+function Attempts({ list }: { list: Attempt[] }) {
+  const chosen = Number(useQuery().get("attempt") ?? 0);
+  return (
+    <section>
+      <h3>Attempts</h3>
+      {[...list].reverse().map((a) => {
+        const state = a.outcome ? nodeState(outcomeState[a.outcome] ?? a.outcome) : a.aside ? nodeState("suspended") : nodeState("active");
+        return (
+          <details key={`${a.replay ?? 0}.${a.number}`} open={a.number === chosen || (list.length === 1 && !!a.error)}
+            onToggle={(e) => (e.currentTarget as HTMLDetailsElement).open && a.number !== chosen && setQuery({ attempt: String(a.number) })}>
+            <summary class="row s">
+              <b>#{a.number}</b><StateLabel state={state} word={a.outcome ? words(a.outcome) : a.aside ? words(a.aside) : "running"} />
+              <span class="grow" /><Took from={a.begun} to={a.ended} />
+            </summary>
+            <dl class="kv">
+              <dt>Begun</dt><dd><Time at={a.begun} /></dd>
+              {a.worker && <><dt>Worker</dt><dd class="mono" title={a.worker}>{a.worker}</dd></>}
+              {a.message && <><dt>Message</dt><dd>{a.message}</dd></>}
+            </dl>
+            {a.error && <pre class="json" tabIndex={0} role="region" aria-label={`Error of attempt ${a.number}`}>{a.error}</pre>}
+            {a.stack && <pre class="json" tabIndex={0} role="region" aria-label={`Stack of attempt ${a.number}`}>{a.stack}</pre>}
+          </details>
+        );
+      })}
+    </section>
+  );
+}
+
+const outcomeState: Record<string, string> = { success: "completed", retry: "failed", lost: "failed", panicked: "failed" };
+
+const Facts = ({ n }: { n: RunNode }) => (
+  <section>
+    <dl class="kv">
+      {n.lane && <><dt>Lane</dt><dd><Link class="link mono" to={href(["lanes", n.lane])}>{n.lane}</Link></dd></>}
+      {n.worker && <><dt>Worker</dt><dd class="mono" title={n.worker}>{n.worker}</dd></>}
+      {n.capabilities?.length ? <><dt>Needs</dt><dd class="mono">{n.capabilities.join(", ")}</dd></> : null}
+      <dt>Attempts</dt><dd>{n.attempts}{n.reclaims ? `, ${n.reclaims} after a lost worker` : ""}{n.replays ? `, ${plural(n.replays, "rerun")}` : ""}</dd>
+      {n.started_at && <><dt>Ran</dt><dd><Time at={n.started_at} />, <Took from={n.started_at} to={n.completed_at} /></dd></>}
+      {n.message && <><dt>Message</dt><dd>{n.message}</dd></>}
+      <dt>Execution</dt><dd class="mono" title={n.execution}>{n.execution}</dd>
+    </dl>
+  </section>
+);
+
+const itemPage = 100;
+
+// Items shows the items of a map, page by page, and leads to the child run.
+function Items({ child, path }: { child: Child; path: readonly string[] }) {
+  const session = useSession();
+  const [pages, setPages] = useState<Item[]>([]);
+  const [next, setNext] = useState<string>();
+  const [error, setError] = useState<Error>();
+  const [item, setItem] = useState<number>();
+  const load = (cursor?: string) => get<Page<Item>>([...path, "items"], { limit: itemPage, cursor }).then(
+    (p) => (setPages((old) => cursor ? [...old, ...p.items] : p.items), setNext(p.next)), setError);
+  useEffect(() => {
+    if (session.reads) void load();
+  }, [child.open, child.total]);
+  const chosen = pages.find((p) => p.index === item);
+  return (
+    <section class="gap">
+      <div class="row">
+        <h3 class="grow">{child.flow.includes(".") || child.total ? plural(child.total, "item") : "Child run"}</h3>
+        <Link class="link s" to={href(runPath(child.flow, child.run))}>Open the child run</Link>
+      </div>
+      <p class="s soft">
+        {child.succeeded} succeeded, {(child.failed ?? 0) + (child.expired ?? 0)} failed, {child.open} open
+        {child.cancelled ? `, ${child.cancelled} cancelled` : ""}
+      </p>
+      {error && <p class="fault">{error.message}</p>}
+      <div class="cells" role="group" aria-label="Items">
+        {pages.map((p) => {
+          const s = nodeState(p.state);
+          return (
+            <button key={p.index} type="button" class={`cell c-${s.hue}`} title={`${p.index}: ${s.word}`} aria-pressed={p.index === item}
+              aria-label={`Item ${p.index}, ${s.word.toLowerCase()}`} onClick={() => setItem(p.index)}><Icon name={s.icon} size={12} /></button>
+          );
+        })}
+      </div>
+      {next && <button type="button" class="btn sm" onClick={() => load(next)}>Show {itemPage} more</button>}
+      {chosen && (
+        <div class="gap">
+          <b class="s">Item {chosen.index}: {nodeState(chosen.state).word.toLowerCase()}, {plural(chosen.attempts, "attempt")}</b>
+          {chosen.reason && <pre class="json" tabIndex={0} role="region" aria-label="Error of the item">{chosen.reason}</pre>}
+          {chosen.result !== undefined && <pre class="json" tabIndex={0} role="region" aria-label="Result of the item">{JSON.stringify(chosen.result, null, 2)}</pre>}
+        </div>
+      )}
+    </section>
+  );
+}

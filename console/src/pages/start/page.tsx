@@ -1,0 +1,100 @@
+import { useState } from "preact/hooks";
+import { ApiError, get, post } from "../../api/client";
+import type { FlowDetail, RunDetail } from "../../api/types";
+import { useLoad } from "../../app/load";
+import { go, href, Link, runPath, useQuery } from "../../app/router";
+import { useSession } from "../../app/session";
+import { Top } from "../../app/shell";
+import { Card, Empty, Fault, Loading } from "../../ui/basic";
+import { draftOf, isJson, SchemaEditor, toText, type Schema } from "../../ui/form";
+
+// StartPage starts a run of a flow by the schema of its input.
+export function StartPage({ flow }: { flow: string }) {
+  const like = useQuery().get("like") ?? "";
+  const session = useSession();
+  const loaded = useLoad<{ flow: FlowDetail; run: RunDetail | undefined }>(async (s) => ({
+    flow: await get<FlowDetail>(["flows", flow], {}, s),
+    run: like ? await get<RunDetail>(runPath(flow, like), { values: session.reads, nodes: 1, value_bytes: 1 << 20 }, s) : undefined,
+  }), [flow, like]);
+  return (
+    <>
+      <Top crumbs={<><Link to={href(["flows"])}>Flows</Link> / <Link class="mono" to={href(["flows", flow])}>{flow}</Link> / <h1>Start</h1></>} />
+      <div class="page scroll">
+        {loaded.error && <Fault error={loaded.error} retry={loaded.reload} />}
+        {!loaded.data && !loaded.error && <Loading />}
+        {loaded.data && (session.may("operate")
+          ? <StartForm flow={loaded.data.flow} like={loaded.data.run} />
+          : <Empty title="Your role does not include starting runs." />)}
+      </div>
+    </>
+  );
+}
+
+function StartForm({ flow, like }: { flow: FlowDetail; like: RunDetail | undefined }) {
+  const session = useSession();
+  const schema = flow.input_schema ? JSON.parse(flow.input_schema.text) as Schema : undefined;
+  const [text, setText] = useState(() => like?.input?.json?.text ?? (schema ? toText(draftOf(schema)) : ""));
+  const [id, setId] = useState("");
+  const [tags, setTags] = useState("");
+  const [priority, setPriority] = useState("");
+  const [startAt, setStartAt] = useState("");
+  const [errors, setErrors] = useState<Record<string, string>>({});
+  const [fault, setFault] = useState<ApiError | Error>();
+  const [busy, setBusy] = useState(false);
+  const start = async (e: Event) => {
+    e.preventDefault();
+    if (text && !isJson(text)) return setFault(new Error("The input is not complete yet: a field is empty or not of its type."));
+    setBusy(true);
+    setErrors({});
+    setFault(undefined);
+    const parts = [`"input":${text || "null"}`];
+    const add = (name: string, value: unknown) => parts.push(`${JSON.stringify(name)}:${JSON.stringify(value)}`);
+    if (id.trim()) add("id", id.trim());
+    const pairs = tags.split(/[\s,]+/).filter((t) => t.includes(":"));
+    if (pairs.length) add("tags", Object.fromEntries(pairs.map((t) => [t.slice(0, t.indexOf(":")), t.slice(t.indexOf(":") + 1)])));
+    if (priority.trim()) add("priority", Number(priority));
+    if (startAt) add("start_at", new Date(startAt).toISOString());
+    try {
+      const run = await post<{ flow: string; run: string; existed?: boolean }>(["flows", flow.name, "runs"], `{${parts.join(",")}}`);
+      session.say(run.existed ? "The run was there already" : "Run started");
+      go(href(runPath(run.flow, run.run)));
+    } catch (e) {
+      const found: Record<string, string> = {};
+      if (e instanceof ApiError) {
+        for (const one of e.problem.errors ?? []) found[(one.pointer ?? "").replace(/^\/input/, "")] = one.message;
+      }
+      setErrors(found);
+      setFault(e as Error);
+      setBusy(false);
+    }
+  };
+  return (
+    <form class="startgrid" onSubmit={start}>
+      <Card title="Input" note={like ? `as of ${like.run}` : flow.input_type}>
+        <div class="pad"><SchemaEditor schema={schema} text={text} onChange={setText} errors={errors} name="Input" /></div>
+      </Card>
+      <div class="stack">
+        <Card title={<span class="mono">{flow.name}</span>}><div class="pad soft">{flow.doc ?? "No description."}</div></Card>
+        <Card title="Options">
+          <div class="pad gap">
+            <label class="field"><span>Run id <span class="muted">(made up if empty)</span></span>
+              <input class="input mono" name="id" value={id} onInput={(e) => setId(e.currentTarget.value)} /></label>
+            <label class="field"><span>Tags</span>
+              <input class="input mono" name="tags" placeholder="tenant:atlas" value={tags} onInput={(e) => setTags(e.currentTarget.value)} /></label>
+            <label class="field"><span>Priority</span>
+              <input class="input" name="priority" inputMode="numeric" value={priority} onInput={(e) => setPriority(e.currentTarget.value)} /></label>
+            <label class="field"><span>Start at <span class="muted">(local time; at once if empty)</span></span>
+              <input class="input" name="start_at" type="datetime-local" value={startAt} onInput={(e) => setStartAt(e.currentTarget.value)} /></label>
+          </div>
+        </Card>
+        {fault && (
+          <div class="fault" role="alert">
+            <p>{fault.message}</p>
+            {fault instanceof ApiError && fault.status === 409 && id && <Link class="link" to={href(runPath(flow.name, id))}>Open {id}</Link>}
+          </div>
+        )}
+        <div class="row actions"><span class="grow s muted">Recorded as {session.server.principal.name}</span><button class="btn primary big" disabled={busy}>Start the run</button></div>
+      </div>
+    </form>
+  );
+}

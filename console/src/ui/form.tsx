@@ -1,0 +1,314 @@
+// Forms that are made of a JSON Schema. A form edits JSON text, so that no digit of a number is lost: each field keeps
+// the text of its part.
+import { useId, useState } from "preact/hooks";
+import { JsonText } from "./basic";
+
+export interface Schema {
+  type?: string | string[]; title?: string; description?: string; enum?: unknown[]; const?: unknown; default?: unknown;
+  properties?: Record<string, Schema>; required?: string[]; items?: Schema; oneOf?: Schema[]; anyOf?: Schema[];
+  format?: string; minimum?: number; maximum?: number; minLength?: number; maxLength?: number;
+  additionalProperties?: boolean | Schema; $ref?: string; $defs?: Record<string, Schema>;
+}
+
+// typeOf returns the type of a schema, without null.
+function typeOf(s: Schema): string {
+  if (Array.isArray(s.type)) return s.type.find((t) => t !== "null") ?? "";
+  return s.type ?? (s.properties ? "object" : "");
+}
+
+function resolve(s: Schema, all: Schema): Schema {
+  const name = s.$ref?.match(/^#\/\$defs\/(.+)$/)?.[1];
+  if (!name) return s;
+  const { $ref: _followed, ...rest } = s;
+  return { ...all.$defs?.[name], ...rest };
+}
+
+// Draft is the text of a value while it is edited: a leaf, or parts.
+export type Draft =
+  | { kind: "leaf"; text: string }
+  | { kind: "object"; fields: Record<string, Draft | undefined> }
+  | { kind: "list"; items: Draft[] };
+
+export const leaf = (text: string): Draft => ({ kind: "leaf", text });
+
+// draftOf returns the empty draft of a schema.
+export function draftOf(schema: Schema, all = schema, depth = 0): Draft {
+  const s = resolve(schema, all);
+  if (s.default !== undefined) return fromValue(s.default);
+  if (s.const !== undefined) return leaf(JSON.stringify(s.const));
+  switch (typeOf(s)) {
+    case "object": {
+      if (!s.properties || depth > 6) return leaf("{}");
+      const fields: Record<string, Draft | undefined> = {};
+      for (const [name, field] of Object.entries(s.properties)) {
+        const wanted = s.required?.includes(name);
+        fields[name] = wanted ? draftOf(field, all, depth + 1) : undefined;
+      }
+      return { kind: "object", fields };
+    }
+    case "array":
+      return { kind: "list", items: [] };
+    case "boolean":
+      return leaf("false");
+    case "string":
+      return leaf(s.enum ? JSON.stringify(s.enum[0]) : '""');
+    default:
+      return leaf(s.enum ? JSON.stringify(s.enum[0]) : typeOf(s) ? "" : "null");
+  }
+}
+
+export function fromValue(v: unknown): Draft {
+  if (Array.isArray(v)) return { kind: "list", items: v.map(fromValue) };
+  if (v && typeof v === "object") {
+    return { kind: "object", fields: Object.fromEntries(Object.entries(v).map(([k, x]) => [k, fromValue(x)])) };
+  }
+  return leaf(JSON.stringify(v));
+}
+
+// toText returns the JSON of a draft.
+export function toText(d: Draft): string {
+  switch (d.kind) {
+    case "leaf":
+      return d.text.trim() || "null";
+    case "list":
+      return `[${d.items.map(toText).join(",")}]`;
+    default:
+      return `{${Object.entries(d.fields)
+        .filter(([, v]) => v !== undefined)
+        .map(([k, v]) => `${JSON.stringify(k)}:${toText(v!)}`)
+        .join(",")}}`;
+  }
+}
+
+export function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const label = (name: string, s: Schema) => s.title ?? name.replaceAll("_", " ").replace(/^./, (c) => c.toUpperCase());
+
+interface FieldProps {
+  name: string; schema: Schema; all: Schema; draft: Draft | undefined; required: boolean; pointer: string;
+  errors: Record<string, string>; onChange(d: Draft | undefined): void;
+}
+
+// SchemaField is the field of a schema, or a group of fields.
+export function SchemaField(p: FieldProps) {
+  const s = resolve(p.schema, p.all);
+  const type = typeOf(s);
+  if (s.enum && s.enum.length <= 4 && p.required) return <Choice {...p} schema={s} />;
+  if (type === "object" && s.properties) return <Group {...p} schema={s} />;
+  if (type === "array" && s.items) return <List {...p} schema={s} />;
+  if (type === "boolean") return <Switch {...p} schema={s} />;
+  return <Input {...p} schema={s} type={type} />;
+}
+
+function Hint({ s, id, error }: { s: Schema; id: string; error: string | undefined }) {
+  return (
+    <>
+      {s.description && <span class="hint">{s.description}</span>}
+      {error && <span class="fault" id={`${id}-fault`} role="alert">{error}</span>}
+    </>
+  );
+}
+
+function Input({ name, schema: s, draft, required, pointer, errors, onChange, type }: FieldProps & { type: string }) {
+  const id = useId();
+  const text = draft?.kind === "leaf" ? draft.text : draft ? toText(draft) : "";
+  const error = errors[pointer];
+  const isText = type === "string";
+  const shown = isText && text ? String(safe(text) ?? "") : text;
+  const set = (v: string) => {
+    if (!v && !required) return onChange(undefined);
+    onChange(leaf(isText ? JSON.stringify(v) : v));
+  };
+  const common = {
+    id, "data-field": pointer, "aria-invalid": !!error, "aria-describedby": error ? `${id}-fault` : undefined,
+    onInput: (e: Event) => set((e.currentTarget as HTMLInputElement).value), value: shown,
+  };
+  const long = isText && !s.format && !s.enum && (s.maxLength ?? 100) > 200;
+  const unknown = !["string", "number", "integer"].includes(type);
+  return (
+    <div class="field">
+      <label for={id}>{label(name, s)}{required ? "" : <span class="muted"> (optional)</span>}</label>
+      {s.enum ? (
+        <select {...common} class="input" value={text}
+          onChange={(e) => onChange(e.currentTarget.value ? leaf(e.currentTarget.value) : undefined)}>
+          {!required && <option value="">–</option>}
+          {s.enum.map((v) => <option key={String(v)} value={JSON.stringify(v)}>{String(v)}</option>)}
+        </select>
+      ) : long || unknown ? (
+        <textarea {...common} class={`input ${unknown ? "mono" : ""}`} rows={unknown ? 4 : 3}
+          placeholder={unknown ? "JSON" : undefined} />
+      ) : (
+        <input {...common} class="input" type="text" placeholder={s.format === "date" ? "2026-11-30" : ""}
+          inputMode={type === "integer" ? "numeric" : type === "number" ? "decimal" : "text"} />
+      )}
+      <Hint s={s} id={id} error={error} />
+    </div>
+  );
+}
+
+function safe(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function Switch({ name, schema: s, draft, pointer, errors, onChange }: FieldProps) {
+  const id = useId();
+  const on = draft?.kind === "leaf" && draft.text === "true";
+  return (
+    <div class="field">
+      <label class="row check">
+        <input type="checkbox" id={id} data-field={pointer} checked={on}
+          onChange={(e) => onChange(leaf(String(e.currentTarget.checked)))} />
+        {label(name, s)}
+      </label>
+      <Hint s={s} id={id} error={errors[pointer]} />
+    </div>
+  );
+}
+
+function Choice({ name, schema: s, draft, pointer, errors, onChange }: FieldProps) {
+  const id = useId();
+  const text = draft?.kind === "leaf" ? draft.text : "";
+  return (
+    <fieldset class="field" data-field={pointer}>
+      <legend>{label(name, s)}</legend>
+      <div class="choice">
+        {s.enum!.map((v) => {
+          const value = JSON.stringify(v);
+          return (
+            <label key={value} class={value === text ? "on" : ""}>
+              <input type="radio" name={id} value={value} checked={value === text} onChange={() => onChange(leaf(value))} />
+              {String(v)}
+            </label>
+          );
+        })}
+      </div>
+      <Hint s={s} id={id} error={errors[pointer]} />
+    </fieldset>
+  );
+}
+
+const escapePointer = (name: string) => name.replaceAll("~", "~0").replaceAll("/", "~1");
+
+function Group({ name, schema: s, all, draft, pointer, errors, onChange, required }: FieldProps) {
+  const fields = draft?.kind === "object" ? draft.fields : {};
+  const body = Object.entries(s.properties!).map(([key, field]) => (
+    <SchemaField key={key} name={key} schema={field} all={all} draft={fields[key]} errors={errors}
+      required={!!s.required?.includes(key)} pointer={`${pointer}/${escapePointer(key)}`}
+      onChange={(d) => onChange({ kind: "object", fields: { ...fields, [key]: d } })} />
+  ));
+  if (pointer === "") return <div class="gap">{errors[""] && <p class="fault">{errors[""]}</p>}{body}</div>;
+  return (
+    <fieldset class="group gap">
+      <legend>{label(name, s)}{required ? "" : <span class="muted"> (optional)</span>}</legend>
+      {draft || required ? body : (
+        <button type="button" class="btn sm" onClick={() => onChange(draftOf(s, all))}>Add {label(name, s)}</button>
+      )}
+    </fieldset>
+  );
+}
+
+function List({ name, schema: s, all, draft, pointer, errors, onChange }: FieldProps) {
+  const items = draft?.kind === "list" ? draft.items : [];
+  const set = (next: Draft[]) => onChange({ kind: "list", items: next });
+  return (
+    <fieldset class="group gap" data-field={pointer}>
+      <legend>{label(name, s)}</legend>
+      {items.map((item, i) => (
+        <div key={i} class="row top">
+          <div class="grow">
+            <SchemaField name={`${label(name, s)} ${i + 1}`} schema={s.items!} all={all} draft={item} required
+              pointer={`${pointer}/${i}`} errors={errors}
+              onChange={(d) => set(items.map((old, k) => (k === i && d ? d : old)))} />
+          </div>
+          <button type="button" class="btn sm quiet" aria-label={`Remove ${label(name, s)} ${i + 1}`}
+            onClick={() => set(items.filter((_, k) => k !== i))}>Remove</button>
+        </div>
+      ))}
+      <div>
+        <button type="button" class="btn sm" onClick={() => set([...items, draftOf(s.items!, all)])}>
+          Add {label(name, s).toLowerCase()}
+        </button>
+      </div>
+      {errors[pointer] && <p class="fault" role="alert">{errors[pointer]}</p>}
+    </fieldset>
+  );
+}
+
+interface EditorProps {
+  schema: Schema | undefined; text: string; onChange(text: string): void; errors: Record<string, string>; name: string;
+}
+
+// SchemaEditor edits a value by a form or as JSON; both have the same value.
+export function SchemaEditor({ schema, text, onChange, errors, name }: EditorProps) {
+  const simple = !!schema && (!!typeOf(resolve(schema, schema)) || !!schema.enum);
+  const [asJson, setJson] = useState(!simple);
+  const [draft, setDraft] = useState<Draft>(() =>
+    text ? fromText(text) : schema ? draftOf(schema) : leaf(""));
+  const id = useId();
+  const change = (d: Draft | undefined) => {
+    const next = d ?? leaf("null");
+    setDraft(next);
+    onChange(toText(next));
+  };
+  return (
+    <div class="gap editor">
+      {simple && (
+        <span class="seg end" role="group" aria-label={`Form of the ${name}`}>
+          <button type="button" aria-pressed={!asJson} class={asJson ? "" : "on"} disabled={asJson && !isJson(text)}
+            onClick={() => (setDraft(fromText(text)), setJson(false))}>Form</button>
+          <button type="button" aria-pressed={asJson} class={asJson ? "on" : ""} onClick={() => setJson(true)}>JSON</button>
+        </span>
+      )}
+      {asJson ? (
+        <div class="field">
+          <label for={id}>{name} as JSON</label>
+          <textarea id={id} class="input mono" rows={10} spellcheck={false} value={text} data-field="json"
+            aria-invalid={!!text && !isJson(text)} onInput={(e) => onChange(e.currentTarget.value)} />
+          {text && !isJson(text) && <span class="fault">This is not JSON.</span>}
+          {Object.entries(errors).map(([at, e]) => <span key={at} class="fault" role="alert">{at || "/"}: {e}</span>)}
+        </div>
+      ) : (
+        <SchemaField name={name} schema={schema!} all={schema!} draft={draft} required pointer="" errors={errors}
+          onChange={change} />
+      )}
+    </div>
+  );
+}
+
+// fromText reads JSON into a draft. Numbers keep their digits.
+function fromText(text: string): Draft {
+  try {
+    const kept = JSON.parse(text, function (this: unknown, _k: string, v: unknown, c?: { source?: string }) {
+      return typeof v === "number" && c?.source && String(v) !== c.source ? new Digits(c.source) : v;
+    } as (k: string, v: unknown) => unknown) as unknown;
+    return fromKept(kept);
+  } catch {
+    return leaf(text);
+  }
+}
+
+class Digits {
+  constructor(readonly text: string) {}
+}
+
+function fromKept(v: unknown): Draft {
+  if (v instanceof Digits) return leaf(v.text);
+  if (Array.isArray(v)) return { kind: "list", items: v.map(fromKept) };
+  if (v && typeof v === "object") {
+    return { kind: "object", fields: Object.fromEntries(Object.entries(v).map(([k, x]) => [k, fromKept(x)])) };
+  }
+  return leaf(JSON.stringify(v));
+}
+
+export { JsonText };

@@ -1,0 +1,129 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/runtime/why"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
+)
+
+// urgency are the reasons of waits, those that need somebody first. Reasons that are not listed come last.
+var urgency = []why.Reason{
+	why.Escalated, why.Signals, why.Unserved, why.Unregistered, why.Capability, why.KeeperOverdue, why.WorkerLost,
+	why.Budget, why.Limit, why.RateWindow, why.Operator, why.RunPaused, why.LanePaused, why.ActivityPaused, why.Retry,
+}
+
+// explainAtOnce is how many runs are described at a time, and explainNodes how many nodes of each are looked at.
+const (
+	explainAtOnce = 8
+	explainNodes  = describe.MaxPage
+)
+
+// ExplainRuns implements api.ExplainRuns. Runs that do not exist, or that the caller may not see, are left out.
+func (s *Service) ExplainRuns(ctx context.Context, in *api.ExplainRunsInput) (*api.Page[api.RunNow], error) {
+	found := make([]*api.RunNow, len(in.Body.Runs))
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(explainAtOnce)
+	for i, name := range in.Body.Runs {
+		if !login.From(ctx).Sees(name.Flow) {
+			continue
+		}
+		group.Go(func() error {
+			d, err := s.client.Run(name.Flow, name.Run).Describe(inner, describe.Page("", explainNodes))
+			if errors.Is(err, runtime.ErrRunNotFound) {
+				return nil
+			}
+			if err == nil {
+				found[i] = nowOf(d)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	out := &api.Page[api.RunNow]{Items: []api.RunNow{}}
+	for _, now := range found {
+		if now != nil {
+			out.Items = append(out.Items, *now)
+		}
+	}
+	return out, nil
+}
+
+// nowOf picks the node of a run that needs attention most.
+func nowOf(d *runtime.RunDescription) *api.RunNow {
+	out := &api.RunNow{
+		Flow: d.Flow, Run: d.Run, State: string(d.State), ClosedAt: d.ClosedAt, PausedAt: d.PausedAt, Nodes: countsOf(d),
+	}
+	if d.OpenNodes == 0 && d.FailedNode != "" {
+		out.Node, out.Sentence = d.FailedNode, d.FailureReason
+		return out
+	}
+	best := 0
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		place := attention(n)
+		if n.Waiting.Reason != "" {
+			if out.Waits == nil {
+				out.Waits = map[string]int{}
+			}
+			out.Waits[string(n.Waiting.Reason)]++
+		}
+		if place > best {
+			best = place
+			out.Node, out.NodeState, out.Reason = n.Name, string(n.State), string(n.Waiting.Reason)
+			out.Sentence, out.Remedy = n.Waiting.Sentence, n.Waiting.Remedy
+			if n.Waiting.Reason == "" {
+				out.Sentence = n.Message
+			}
+		}
+	}
+	return out
+}
+
+// countsOf counts nodes by outcome. Of a run with more nodes than are looked at, only all and the open ones are known.
+func countsOf(d *runtime.RunDescription) api.NodeCounts {
+	counts := api.NodeCounts{All: len(d.Nodes), Open: d.OpenNodes}
+	if graph := flowgraph.OfRun(d); graph != nil {
+		counts.All = len(graph.Nodes)
+	}
+	for i := range d.Nodes {
+		switch d.Nodes[i].State {
+		case runtime.NodeFailed:
+			counts.Failed++
+		case runtime.NodeCancelled:
+			counts.Cancelled++
+		case runtime.NodeExpired:
+			counts.Expired++
+		case runtime.NodeSkipped:
+			counts.Skipped++
+		}
+	}
+	return counts
+}
+
+// attention returns how much a node needs somebody: 0 for one that has ended or waits for others.
+func attention(n *runtime.NodeDescription) int {
+	if i := slices.Index(urgency, n.Waiting.Reason); i >= 0 {
+		return 100 - i
+	}
+	switch {
+	case n.State == runtime.NodeActive:
+		return 50
+	case n.Waiting.Reason == why.ChildRun:
+		return 49
+	case n.Waiting.Reason == why.Upstreams, n.Waiting.Reason == why.Join, n.Waiting.Reason == "":
+		return 0
+	default:
+		return 10
+	}
+}
