@@ -211,7 +211,7 @@ function SearchBox({ filters }: { filters: Filters }) {
     <form class="search" role="search" onSubmit={submit}>
       <Icon name="search" />
       <input data-search name="q" type="search" aria-label="Search runs" value={text} autocomplete="off"
-        placeholder="Paste an id to jump, or type words and key:value, such as tenant:atlas"
+        placeholder="Paste an id to jump, or type words and key:value, such as app.tenant:atlas"
         onInput={(e) => setText(e.currentTarget.value)} />
       <kbd class="kbd desk">/</kbd>
     </form>

@@ -34,7 +34,7 @@ function List() {
       <div class="page scroll">
         {loaded.error && !list && <Fault error={loaded.error} retry={loaded.reload} />}
         {!list && !loaded.error && <Loading />}
-        {list?.length === 0 && <Empty title="No schedules yet."><p>A schedule starts a flow by the clock. Programs declare schedules with <code>runtime.NewSchedule</code>.</p></Empty>}
+        {list?.length === 0 && <Empty title="No schedules yet."><p>A schedule starts a flow by the clock. Programs declare schedules with <code>runtime.Schedule</code>.</p></Empty>}
         {list && list.length > 0 && (
           <Card title={plural(list.length, "schedule")}>
             <table>

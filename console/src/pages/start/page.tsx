@@ -80,7 +80,7 @@ function StartForm({ flow, like }: { flow: FlowDetail; like: RunDetail | undefin
             <label class="field"><span>Run id <span class="muted">(made up if empty)</span></span>
               <input class="input mono" name="id" value={id} onInput={(e) => setId(e.currentTarget.value)} /></label>
             <label class="field"><span>Tags</span>
-              <input class="input mono" name="tags" placeholder="tenant:atlas" value={tags} onInput={(e) => setTags(e.currentTarget.value)} /></label>
+              <input class="input mono" name="tags" placeholder="app.tenant:atlas" value={tags} onInput={(e) => setTags(e.currentTarget.value)} /></label>
             <label class="field"><span>Priority</span>
               <input class="input" name="priority" inputMode="numeric" value={priority} onInput={(e) => setPriority(e.currentTarget.value)} /></label>
             <label class="field"><span>Start at <span class="muted">(local time; at once if empty)</span></span>

@@ -55,6 +55,7 @@ func wrapBrowser(bin, root string) error {
 	if err := os.WriteFile(filepath.Join(root, "fonts.conf"), []byte(fontConfig), 0o644); err != nil {
 		return err
 	}
-	script := fmt.Sprintf(browserWrapper, filepath.Base(root), "$root/usr/"+libraries+":$root/"+libraries)
+	script := fmt.Sprintf(browserWrapper, filepath.Base(root),
+		"$root/usr/"+libraries+":$root/"+libraries+":$root/usr/"+libraries+"/pulseaudio")
 	return writeCommand(filepath.Join(bin, "chromium"), script)
 }

@@ -1,0 +1,132 @@
+package browsertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// The flow that most tests look at: it has every kind of node, and stops where a person has to answer.
+
+type claim struct {
+	Claim   string   `json:"claim"`
+	Amount  float64  `json:"amount"`
+	Pages   int      `json:"pages"`
+	Parts   int      `json:"parts"`
+	Urgent  bool     `json:"urgent,omitempty"`
+	Remarks []string `json:"remarks,omitempty"`
+}
+
+type verdict struct {
+	Amount int64  `json:"amount"`
+	Reason string `json:"reason,omitempty"`
+}
+
+type settlement struct {
+	Claim    claim   `json:"claim"`
+	Verdict  verdict `json:"verdict"`
+	Parts    []int   `json:"parts"`
+	Verified bool    `json:"verified"`
+}
+
+// desk has the activities of the flow. What must go on only when a test says so waits for its channels.
+type desk struct {
+	bank   chan struct{} // lets bank-check succeed
+	handed chan struct{} // lets the map go on
+
+	claims *flow.Definition[claim, string]
+	media  *flow.Definition[claim, string]
+}
+
+func (d *desk) handlers(t *testing.T) []activity.Handler {
+	t.Helper()
+	none := activity.Retry(activity.NoRetry)
+	list := activity.New("claims.pages", func(_ context.Context, c claim) ([]int, error) { return numbers(c.Pages), nil })
+	scan := activity.New("claims.scan", func(_ context.Context, page int) (int, error) { return page, nil })
+	tries := map[string]int{}
+	extract := activity.New("claims.extract", func(ctx context.Context, c claim) (claim, error) {
+		activity.Logger(ctx).Info("reading the pages", "claim", c.Claim)
+		if tries[c.Claim]++; tries[c.Claim] < 2 {
+			return c, errors.New("the scanner timed out after 2 s")
+		}
+		for _, word := range []string{"The ", "photos ", "show ", "a ", "dented ", "door.\n", "No ", "other ", "damage."} {
+			if err := activity.Emit(ctx, "text", word); err != nil {
+				return c, err
+			}
+		}
+		return c, nil
+	}, activity.Retry(activity.Fixed{Attempts: 3, Delay: time.Millisecond}))
+	score := activity.New("claims.score", func(_ context.Context, c claim) (claim, error) { return c, nil })
+	parts := activity.New("claims.parts", func(_ context.Context, c claim) ([]int, error) { return numbers(c.Parts), nil })
+	price := activity.New("claims.price", func(ctx context.Context, n int) (int, error) {
+		if n%3 == 2 {
+			select {
+			case <-d.handed:
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+		}
+		return n * 10, nil
+	})
+	bank := activity.New("claims.bank", func(_ context.Context, c claim) (bool, error) {
+		select {
+		case <-d.bank:
+			return true, nil
+		default:
+			return false, activity.RetryAfter(errors.New("503 from bank-api\nretry later"), 10*time.Minute)
+		}
+	}, activity.Retry(activity.Fixed{Attempts: 5, Delay: time.Minute}))
+	settle := activity.New("claims.settle", func(_ context.Context, s settlement) (string, error) {
+		if s.Verdict.Reason == "fail" {
+			return "", activity.Category(activity.NonRetryable(errors.New("card_declined")), "payment")
+		}
+		return fmt.Sprintf("paid %d", s.Verdict.Amount), nil
+	}, none)
+	tell := activity.New("claims.tell", func(_ context.Context, text string) (string, error) { return text, nil })
+	again := activity.New("claims.rescan", func(_ context.Context, c claim) (string, error) { return c.Claim, nil })
+	gpu := activity.New("claims.model", func(_ context.Context, c claim) (string, error) { return c.Claim, nil },
+		activity.Capabilities("gpu"))
+
+	f := flow.New[claim, string]("claims.assess", flow.Describe("Reads a claim, prices the parts, asks a senior adjuster, and settles."),
+		flow.Tag("claims.kind", "vehicle"), flow.Budget("models", flow.HardLimit("tokens", 10_000), flow.SoftLimit("tokens", 8_000)))
+	pages := flow.Map(f, "pages", scan, flow.Node(f, "split", list, f.Input()))
+	policy := flow.Node(f, "policy", score, f.Input())
+	extracted := flow.Node(f, "extract", extract, policy, flow.After(pages))
+	flow.Node(f, "re-scan", again, f.Input(), flow.OnFailure(pages))
+	scored := flow.Node(f, "fraud-score", score, extracted)
+	prices := flow.Map(f, "price-parts", price, flow.Node(f, "parts", parts, extracted))
+	verified := flow.Node(f, "bank-check", bank, extracted)
+	review := flow.Waitpoint[verdict](f, "review", activity.Title("Approve the settlement"),
+		activity.Question("The amount is above 10,000. Two photos show different number plates."),
+		activity.Audience("senior adjusters"), activity.Timeout(150*time.Minute, activity.Escalate), flow.After(scored))
+	settled := flow.Node(f, "settle", settle, flow.Struct[settlement](flow.Field("claim", extracted),
+		flow.Field("verdict", review), flow.Field("parts", prices), flow.Field("verified", verified)))
+	flow.Node(f, "notify", tell, settled)
+	flow.Node(f, "archive", tell, flow.Const("archived"), flow.Always(settled))
+	flow.Node(f, "roll-back", tell, flow.Const("rolled back"), flow.OnFailure(settled))
+	flow.Return(f, settled)
+	def, err := f.Build()
+	require.NoError(t, err)
+
+	g := flow.New[claim, string]("media.transcode", flow.Describe("Needs a machine with a GPU."))
+	flow.Return(g, flow.Node(g, "encode", gpu, g.Input()))
+	other, err := g.Build()
+	require.NoError(t, err)
+	d.claims, d.media = def, other
+	return append(def.Handlers(), other.Handlers()...)
+}
+
+func numbers(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i + 1
+	}
+	return list
+}

@@ -1,0 +1,34 @@
+package browsertest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// furnish gives every page something to show.
+func (p *place) furnish(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	p.settled(t, "CLM-20931")
+	p.settled(t, "CLM-20944")
+	p.settled(t, "CLM-20918", runtime.WithTag("claims.kind", "house"))
+	require.NoError(t, p.client.As("r.castellanos").Run("claims.assess", "CLM-20918").Pause(ctx, "wrong policy version"))
+	for _, id := range []string{"CLM-20902", "CLM-20861"} {
+		p.start(t, id)
+		require.NoError(t, p.client.As("a.marsh").Run("claims.assess", id).Cancel(ctx, "duplicate of CLM-20860"))
+	}
+	_, err := runtime.Start(ctx, p.client, p.media, claim{Claim: "mt-5590"}, runtime.WithID("mt-5590"))
+	require.NoError(t, err)
+	_, err = runtime.Schedule(ctx, p.client, "nightly", p.claims, claim{Claim: "nightly", Pages: 1},
+		runtime.ScheduleConfig{Cron: "30 2 * * *", TimeZone: "Europe/Berlin"})
+	require.NoError(t, err)
+	require.NoError(t, p.client.SetLimit(ctx, "parts-api", "", activity.AtOnce(20)))
+	require.NoError(t, p.client.CreateBudget(ctx, runtime.BudgetRef{Name: "models"},
+		flow.HardLimit("tokens", 1_000_000), flow.SoftLimit("tokens", 800_000), flow.ResetEvery(time.Hour)))
+}
