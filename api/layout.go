@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime/why"
+)
 
 // Operations that place graphs for drawing, and what lists and comparisons of runs show.
 var (
@@ -103,11 +107,12 @@ type RunNow struct {
 	Nodes    NodeCounts `json:"nodes"`
 	// Node needs attention most; empty for a run that is over.
 	Node string `json:"node,omitempty"`
-	// NodeState is its state, Reason why it waits, if it does.
-	NodeState string `json:"node_state,omitempty"`
-	Reason    string `json:"reason,omitempty"`
-	Sentence  string `json:"sentence,omitempty"`
-	Remedy    string `json:"remedy,omitempty"`
+	// NodeState is its state, Waiting why it waits, if it does, and Wait what for, if it is for signals.
+	NodeState string           `json:"node_state,omitempty"`
+	Waiting   *why.Explanation `json:"waiting,omitempty"`
+	Wait      *Wait            `json:"wait,omitempty"`
+	// Message is its progress, or the reason for which the run failed.
+	Message string `json:"message,omitempty"`
 	// Waits counts nodes by the reason of their wait.
 	Waits map[string]int `json:"waits,omitempty"`
 }

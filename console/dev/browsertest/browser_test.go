@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds every wait: on a working machine no test passes or fails because of it.
-const patience = 2 * time.Minute
+const patience = 30 * time.Second
 
 // chromium is the one browser of all tests.
 var chromium struct {

@@ -80,7 +80,9 @@ func (p *place) serve(t *testing.T, configure ...func(*server.Config)) {
 func (p *place) start(t *testing.T, id string, opts ...runtime.StartOption) *runtime.Run[string] {
 	t.Helper()
 	in := claim{Claim: id, Amount: 18420, Pages: 4, Parts: 12}
-	opts = append(opts, runtime.WithID(id), runtime.WithTag("claims.tenant", "borealis"), runtime.WithActor("claims-service"))
+	opts = append([]runtime.StartOption{
+		runtime.WithID(id), runtime.WithTag("claims.tenant", "borealis"), runtime.WithActor("claims-service"),
+	}, opts...)
 	run, err := runtime.Start(t.Context(), p.client, p.claims, in, opts...)
 	require.NoError(t, err)
 	return run

@@ -25,7 +25,7 @@ export interface Run {
 
 export interface RunNow {
   flow: string; run: string; state: string;
-  node?: string; node_state?: string; reason?: string; sentence?: string; remedy?: string;
+  node?: string; node_state?: string; waiting?: Explanation; wait?: Wait; message?: string;
   waits?: Record<string, number>; closed_at?: string; paused_at?: string; nodes: NodeCounts;
 }
 

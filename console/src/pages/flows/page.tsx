@@ -18,11 +18,15 @@ export const FlowsPage = ({ name }: { name: string | undefined }) => name ? <Flo
 interface Tally { open: number; ok: number; bad: number }
 
 function useTallies(): Map<string, Tally> {
-  const from = new Date(Math.floor(Date.now() / 60_000) * 60_000 - 86_400_000).toISOString();
-  const counts = useLoad<Page<RunCount>>((s) => get(["counts"], { by: ["flow", "state"], created_from: from }, s), []);
+  const from = new Date((Math.floor(Date.now() / 3_600_000) - 24) * 3_600_000).toISOString();
+  const counts = useLoad<RunCount[]>(async (s) => {
+    const open = await get<Page<RunCount>>(["counts"], { by: ["flow", "state"], state: ["running"] }, s);
+    const ends = await get<Page<RunCount>>(["counts"], { by: ["flow", "state"], finished_from: from }, s);
+    return [...open.items, ...ends.items];
+  }, []);
   useFeed(() => counts.reload());
   const out = new Map<string, Tally>();
-  for (const c of counts.data?.items ?? []) {
+  for (const c of counts.data ?? []) {
     const t = out.get(c.flow!) ?? { open: 0, ok: 0, bad: 0 };
     if (c.state === "running") t.open += c.runs;
     else if (c.state === "succeeded") t.ok += c.runs;

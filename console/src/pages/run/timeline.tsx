@@ -34,7 +34,7 @@ export function Timeline({ data, view, selected, onSelect }: Props) {
   return (
     <div class="timeline" role="group" aria-label="Timeline of the nodes. The tab Table shows the same.">
       <div class="axis" aria-hidden="true">
-        {marks.map((t) => <span key={t} style={{ left: `${x(t)}%` }}>{clock(new Date(t), zone)}</span>)}
+        {marks.filter((t) => x(t) < 94 && (!open || x(now) - x(t) > 8)).map((t) => <span key={t} style={{ left: `${x(t)}%` }}>{clock(new Date(t), zone)}</span>)}
         {open && <b style={{ left: `${x(now)}%` }}>{clock(new Date(now), zone)}</b>}
       </div>
       <div class="lines" aria-hidden="true">
