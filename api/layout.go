@@ -39,15 +39,13 @@ type Layout struct {
 
 // PlacedNode is a node of a layout. X and Y are the upper left corner.
 type PlacedNode struct {
-	Node     string   `json:"node"`
-	Kind     string   `json:"kind"`
-	Activity string   `json:"activity,omitempty"`
-	Join     string   `json:"join,omitempty" doc:"any_of, quorum, any_failure or finally; absent for a node that needs all upstreams."`
-	Needed   int      `json:"needed,omitempty" doc:"Upstreams that a quorum needs."`
-	Flow     string   `json:"flow,omitempty" doc:"Flow of a sub-flow."`
-	Signals  []string `json:"signals,omitempty"`
-	X        int      `json:"x"`
-	Y        int      `json:"y"`
+	Node    string `json:"node"`
+	Kind    string `json:"kind"`
+	Text    string `json:"text,omitempty" doc:"What the node does: its activity, or what it waits for."`
+	Join    string `json:"join,omitempty" doc:"How many upstreams it needs, such as 2 of 3; absent for all of them."`
+	Finally bool   `json:"finally,omitempty" doc:"It runs however the run ends."`
+	X       int    `json:"x"`
+	Y       int    `json:"y"`
 }
 
 // PlacedEdge is an edge of a layout. From and To are places of nodes in Layout.Nodes.

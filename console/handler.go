@@ -19,6 +19,9 @@ var files embed.FS
 type Config struct {
 	// API is the URL of the API, absolute or relative to where the handler is mounted. Defaults to "api/v1".
 	API string
+	// Login is the URL of a page that logs people in, as that of API: "auth/login" of a server with OpenID Connect.
+	// Defaults to none: people enter a token.
+	Login string
 }
 
 // policy allows the pages what they are made of, and nothing else.
@@ -62,6 +65,7 @@ func Handler(config Config) http.Handler {
 	}
 	page, _ := fs.ReadFile(dist, "index.html")
 	h.page = strings.ReplaceAll(string(page), "{{api}}", html.EscapeString(config.API))
+	h.page = strings.ReplaceAll(h.page, "{{login}}", html.EscapeString(config.Login))
 	return h
 }
 

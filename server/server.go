@@ -126,7 +126,7 @@ func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) 
 		if s.config.NoConsole {
 			mux.HandleFunc("GET /{$}", s.home)
 		} else {
-			pages := console.Handler(console.Config{})
+			pages := console.Handler(s.consoleConfig())
 			for _, pattern := range console.Patterns() {
 				mux.Handle("GET "+pattern, pages)
 			}
@@ -136,6 +136,14 @@ func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) 
 		})
 	}
 	return s.observe(underBase(s.config.BasePath, mux))
+}
+
+// consoleConfig tells the console where people log in.
+func (s *Server) consoleConfig() console.Config {
+	if s.oidc == nil {
+		return console.Config{}
+	}
+	return console.Config{Login: "auth/login"}
 }
 
 // underBase serves a handler also under the path at which a proxy shows it.

@@ -100,14 +100,14 @@ function FlowPage({ name }: { name: string }) {
           <div class="work">
             {layout.error && <Fault error={layout.error} retry={layout.reload} />}
             {layout.data && <Graph layout={layout.data} label={`Graph of ${name}`} selected={node} onSelect={setNode}
-              drawn={(i) => ({ state: states.none, status: layout.data!.nodes[i]!.activity ?? layout.data!.nodes[i]!.kind.replace("_", "-"), attempts: 0 })} />}
+              drawn={(i) => ({ state: states.none, status: layout.data!.nodes[i]!.text || layout.data!.nodes[i]!.kind.replace("_", "-"), attempts: 0 })} />}
           </div>
           <aside class="panel" aria-label="About the flow">
             <section><p>{f.doc ?? "No description."}</p></section>
             {chosen && (
               <section>
                 <h2 class="mono big">{chosen.node}</h2>
-                <dl class="kv"><dt>Kind</dt><dd>{chosen.kind.replace("_", " ")}</dd>{chosen.activity && <><dt>Activity</dt><dd class="mono">{chosen.activity}</dd></>}{chosen.flow && <><dt>Flow</dt><dd class="mono">{chosen.flow}</dd></>}</dl>
+                <dl class="kv"><dt>Kind</dt><dd>{chosen.kind.replace("_", " ")}</dd>{chosen.text && <><dt>Does</dt><dd class="mono">{chosen.text}</dd></>}{chosen.join && <><dt>Needs</dt><dd>{chosen.join}</dd></>}</dl>
               </section>
             )}
             <section>

@@ -32,7 +32,7 @@ export function InboxPage() {
   const asked = query.get("ask");
   const wide = matchMedia("(min-width: 641px)").matches;
   const [kept, setKept] = useState<Wait>();
-  const current = order.find((w) => askKey(w) === asked) ?? (asked && kept && askKey(kept) === asked ? kept : wide && !asked ? order[0] : undefined);
+  const current = order.find((w) => askKey(w) === asked) ?? (kept && (asked ? askKey(kept) === asked : wide) ? kept : wide && !asked ? order[0] : undefined);
   useEffect(() => current && setKept(current), [current]);
   const move = (step: number) => {
     const at = order.findIndex((w) => current && w.id === current.id && w.run === current.run);
