@@ -115,7 +115,7 @@ func (w *window) check() {
 	}
 	for _, address := range w.requests {
 		u, err := url.Parse(address)
-		if err != nil || (u.Scheme != "blob" && (u.Host != base.Host || !strings.HasPrefix(u.Path, base.Path))) {
+		if err != nil || (u.Scheme != "blob" && u.Scheme != "data" && (u.Host != base.Host || !strings.HasPrefix(u.Path, base.Path))) {
 			w.t.Errorf("a request to %s, outside of %s", address, w.base)
 		}
 	}

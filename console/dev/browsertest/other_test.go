@@ -300,7 +300,7 @@ func newFront(t *testing.T, behind string) *front {
 		}
 		proxy.ServeHTTP(w, r)
 	}))
-	t.Cleanup(listener.Close)
+	t.Cleanup(func() { listener.CloseClientConnections(); listener.Close() })
 	f.url = listener.URL + "/a/b/"
 	return f
 }
