@@ -103,7 +103,7 @@ function FlowPage({ name }: { name: string }) {
               drawn={(i) => ({ state: states.none, status: layout.data!.nodes[i]!.text || layout.data!.nodes[i]!.kind.replace("_", "-"), attempts: 0 })} />}
           </div>
           <aside class="panel" aria-label="About the flow">
-            <section><p>{f.doc ?? "No description."}</p></section>
+            <section><h2 class="sr">About the flow</h2><p>{f.doc ?? "No description."}</p></section>
             {chosen && (
               <section>
                 <h2 class="mono big">{chosen.node}</h2>

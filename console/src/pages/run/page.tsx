@@ -232,16 +232,18 @@ function Tabs({ tab, run, data }: { tab: string; run: RunDetail; data: RunData }
   const budget = run.budgets?.[0];
   const amount = budget?.amounts.find((a) => a.hard);
   return (
-    <div class="tabs" role="tablist" aria-label="Views of the run">
+    <div class="tabs">
+      <div class="tablist" role="tablist" aria-label="Views of the run">
       {tabs.map(([key, name]) => (
         <button key={key} type="button" role="tab" aria-selected={key === tab} class={key === tab ? "on" : ""}
           onClick={() => setQuery({ tab: key })}>
           {name}{counts[key] ? <span class="n">{counts[key]}</span> : null}
         </button>
       ))}
+      </div>
       <span class="grow" />
       {amount && (
-        <Link class="s soft nw desk" to={href(["budgets"])} role="presentation">
+        <Link class="s soft nw desk" to={href(["budgets"])}>
           budget <code>{budget!.name}</code>{" "}
           <Meter part={amount.spent} whole={amount.hard!} label={`${amount.spent} of ${amount.hard} ${amount.dimension}`} />{" "}
           {Math.round((amount.spent / amount.hard!) * 100)} %
