@@ -43,7 +43,7 @@ ON_CLUSTER = ./admin ./internal/test/accesstest ./internal/test/budgettest ./int
 
 # Modules of their own below this one, so that its own dependencies stay few. go.work joins them for `go run ./cmd/flowfabric`; what
 # make does with this module does not see them.
-MODULES = server cmd/flowfabric examples/http-workers
+MODULES = server cmd/flowfabric console console/dev examples/http-workers
 IN_EACH = for module in $(MODULES); do (cd $$module && export GOWORK="$(CURDIR)/go.work" &&
 export GOWORK := off
 
@@ -76,7 +76,7 @@ test-beside:
 	cd runtime && $(GO) test $(RUN) -run Allocat $$($(GO) list -f '{{join .GoFiles " "}}' .) $(ALLOCATIONS)
 	FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RUN) ./internal/test/enginetest
 	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RACE_FLAGS) $(RUN) -p 2 $(ON_CLUSTER)
-	@$(MAKE) --no-print-directory test-modules verify analyze RACED=1
+	@$(MAKE) --no-print-directory test-modules verify types analyze RACED=1
 
 .PHONY: test-modules
 test-modules: ## The tests of the server and the command, with -race on embedded, Redis and Valkey
@@ -108,9 +108,13 @@ analyze:
 	echo staticcheck ./... && $(ANALYZE) "$$dir/staticcheck" ./... && \
 	$(IN_EACH) $(ANALYZE) "$$dir/staticcheck" ./...) || exit; done
 
+# The pages of the console are built by a program in a module of its own.
+BUNDLE = (export GOWORK="$$PWD/go.work" && cd console/dev && $(GO) run ./bundle)
+
 .PHONY: generate
-generate: ## Write the generated code anew
+generate: ## Write the generated code and the pages of the console anew
 	$(GO) generate ./...
+	$(BUNDLE)
 
 # Generates in a copy, so neither a dirty tree nor uncommitted work matters, and nothing here changes.
 .PHONY: verify
@@ -119,8 +123,12 @@ verify: ## Fail when generated code is not what `make generate` writes
 	mkdir "$$dir/committed" "$$dir/generated" && \
 	tar --exclude=./.git --exclude=./.cache -cf "$$dir/tree.tar" . && \
 	tar -xf "$$dir/tree.tar" -C "$$dir/committed" && tar -xf "$$dir/tree.tar" -C "$$dir/generated" && \
-	(cd "$$dir/generated" && $(GO) generate ./...) && cd "$$dir" && \
+	(cd "$$dir/generated" && $(GO) generate ./... && $(BUNDLE)) && cd "$$dir" && \
 	{ diff -Nru committed generated || { echo "generated code is out of date: run 'make generate'" >&2; exit 1; }; }
+
+.PHONY: types
+types: ## Check the types of the console's pages, if there is Node
+	@if command -v npm >/dev/null; then console/dev/types.sh; else echo "types: there is no npm, nothing was checked" >&2; fi
 
 .PHONY: unit
 unit: ## Quick tests: no race detector, no servers, embedded engine only
@@ -139,8 +147,9 @@ e2e: ## Click through the examples' pages in a headless Chromium (apt-get instal
 	cd e2e && $(GO) vet ./... && $(GO) test -count=1 -timeout 10m ./...
 
 .PHONY: servers
-servers: ## Fetch the Redis and Valkey servers this machine lacks into .cache
+servers: ## Fetch the Redis and Valkey servers and the Chromium that this machine lacks into .cache
 	@$(FETCH)
+	@$(FETCH) -browser >/dev/null
 
 .PHONY: bench
 bench: servers ## Measure throughput, latency and memory (ARGS="..." go to the command)

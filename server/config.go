@@ -56,8 +56,8 @@ type Config struct {
 	// BasePath is the path under which a proxy shows the server, such as "/flowfabric"; the proxy may pass it on or
 	// remove it. Defaults to none.
 	BasePath string
-	// Home serves what is neither an operation nor another part of the server, such as a console. Defaults to a page
-	// with links.
+	// Home serves what is neither an operation nor another part of the server, instead of the console.
+	// Defaults to the console or, with NoConsole, to a page with links.
 	Home http.Handler
 	// Metrics serves /metrics to principals with the right to view, those bound to some flows excepted. Defaults to
 	// none.

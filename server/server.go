@@ -117,28 +117,35 @@ func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) 
 	if !s.config.Contract.Off {
 		s.mountContract(mux, contract)
 	}
-	s.mountMetrics(mux, contract)
+	if s.config.Metrics != nil {
+		mux.Handle("GET /metrics", s.identify(s.limitRate(viewersOnly(s.config.Metrics))))
+	}
 	switch {
 	case s.config.Home != nil:
 		mux.Handle("/", s.config.Home)
+		return s.observe(underBase(s.config.BasePath, mux))
 	case s.config.NoConsole:
 		mux.HandleFunc("GET /{$}", s.home)
-		mux.HandleFunc("/", notFound)
 	default:
-		pages := console.Handler(console.Config{})
-		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-			if !console.Has(r) {
-				notFound(w, r)
-				return
-			}
-			pages.ServeHTTP(w, r)
-		})
+		pages := console.Handler(s.consoleConfig())
+		for _, pattern := range console.Patterns() {
+			mux.Handle("GET "+pattern, pages)
+		}
 	}
+	mux.HandleFunc("/", notFound)
 	return s.observe(underBase(s.config.BasePath, mux))
 }
 
 func notFound(w http.ResponseWriter, _ *http.Request) {
 	route.WriteProblem(w, route.NewProblem(http.StatusNotFound, "not_found", "nothing is at this path", false))
+}
+
+// consoleConfig tells the console where people log in.
+func (s *Server) consoleConfig() console.Config {
+	if s.oidc == nil {
+		return console.Config{}
+	}
+	return console.Config{Login: "auth/login"}
 }
 
 // underBase serves a handler also under the path at which a proxy shows it.
@@ -157,31 +164,6 @@ func underBase(base string, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}
 	})
-}
-
-// mountMetrics adds /metrics: the counts of the routes under /v1, which have no names of flows, and, for principals who
-// may view all flows, the configured metrics before them.
-func (s *Server) mountMetrics(mux *http.ServeMux, contract *contractapi.Handler) {
-	if s.config.Metrics == nil && s.config.Contract.Off {
-		return
-	}
-	var page http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.config.Metrics != nil {
-			plain := r.Clone(r.Context()) // so that text can follow
-			plain.Header.Set("Accept", "text/plain; version=0.0.4")
-			plain.Header.Del("Accept-Encoding")
-			s.config.Metrics.ServeHTTP(w, plain)
-		} else {
-			w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		}
-		if !s.config.Contract.Off {
-			_ = contract.WriteMetrics(w)
-		}
-	})
-	if s.config.Metrics != nil {
-		page = s.identify(s.limitRate(viewersOnly(page)))
-	}
-	mux.Handle("GET /metrics", page)
 }
 
 // viewersOnly refuses principals who may not see what concerns all flows.

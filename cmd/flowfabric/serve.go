@@ -36,7 +36,7 @@ func programVersion() string {
 // prepareDev serves an embedded engine.
 func prepareDev(where location) func(*flag.FlagSet) action {
 	return func(flags *flag.FlagSet) action {
-		listen := flags.String("listen", "localhost:8080", "the address of the HTTP API")
+		listen := flags.String("listen", "localhost:8080", "the address of the console and the HTTP API")
 		data := flags.String("data", "", "the `directory` of the engine; in memory without one")
 		demo := flags.Bool("demo", false, "publish sample flows, and run a worker for them")
 		check := need(nil, func() error {
