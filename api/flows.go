@@ -23,7 +23,9 @@ var (
 	})
 )
 
-func flowOperations() []Entry { return []Entry{ListFlows, GetFlow, GetFlowGraph, GetFlowLayout, WithdrawFlow} }
+func flowOperations() []Entry {
+	return []Entry{ListFlows, GetFlow, GetFlowGraph, GetFlowLayout, WithdrawFlow}
+}
 
 // FlowInput names the flow that an operation is about.
 type FlowInput struct {
