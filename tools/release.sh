@@ -16,9 +16,10 @@ path=github.com/flowfabric/flowfabric-go
 before=$(git rev-parse --abbrev-ref HEAD)
 git checkout -q --detach
 trap 'git checkout -q --force "$before"' EXIT
-for module in server cmd/flowfabric; do
-  sed -i "s#\($path[a-z/]*\) v0\.0\.0\$#\1 $version#" "$module/go.mod"
+for module in console server mcpserver cmd/flowfabric; do
+  sed -i "s#\($path[a-z/]*\) v0\.0\.0\b#\1 $version#" "$module/go.mod"
 done
 git commit -qam "Release $version"
-for tag in "$version" "server/$version" "cmd/flowfabric/$version"; do git tag "$tag"; done
-echo "made the tags $version, server/$version and cmd/flowfabric/$version; push them with: git push origin $version server/$version cmd/flowfabric/$version"
+tags="$version console/$version server/$version mcpserver/$version cmd/flowfabric/$version"
+for tag in $tags; do git tag "$tag"; done
+echo "made the tags; push them with: git push origin $tags"

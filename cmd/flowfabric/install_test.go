@@ -113,7 +113,7 @@ func TestInstallOfATag(t *testing.T) {
 		t.Skip("compiles the whole command")
 	}
 	proxy, home := t.TempDir(), t.TempDir()
-	for _, folder := range []string{"", "server", "cmd/flowfabric"} {
+	for _, folder := range []string{"", "console", "server", "mcpserver", "cmd/flowfabric"} {
 		release(t, proxy, folder)
 	}
 	env := func(name string) string {

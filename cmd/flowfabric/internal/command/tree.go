@@ -37,7 +37,7 @@ func (a *App) tree() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add("serve", a.devCommand(), a.serverCommand(), a.keeperCommand(), a.doctorCommand())
+	add("serve", a.devCommand(), a.serverCommand(), a.keeperCommand(), a.mcpCommand(), a.doctorCommand())
 	add("runs", a.startCommand(), a.runCommand(), a.inboxCommand(), a.answerCommand(), a.signalCommand(),
 		a.waitCommand(),
 		a.timerCommand(), a.valuesCommand(), a.attemptsCommand(), a.bulkCommand(), a.feedCommand())

@@ -46,7 +46,7 @@ func TestUsage(t *testing.T) {
 		{"dev --url http://localhost:1", "needs an engine"}, {"server --url http://localhost:1", "needs an engine"}, {"keeper --url http://x", "needs an engine"},
 		{"acl a\u00a0b", "no spaces"}, {"acl app --prefix *", "prefix"}, {"run list --profile nowhere", `no profile "nowhere"`},
 		{"--url http://h --actor ann run list", "by the login"}, {"--url http://h --prefix p run list", "for engines"}, {"doctor x", "takes no arguments"},
-		{"--url http://h/?q run list", "address"}, {"profile set x", "takes --url"}, {"manual d --format x", "must be man"},
+		{"--url http://h/?q run list", "address"}, {"profile set x", "takes --url"}, {"mcp --allow all", "must be reads"}, {"manual d --format x", "must be man"},
 	} {
 		if strings.Contains(c.args, "http://h/?q") {
 			x.open = connect.Open
