@@ -43,7 +43,7 @@ ON_CLUSTER = ./admin ./internal/test/accesstest ./internal/test/budgettest ./int
 
 # Modules of their own below this one, so that its own dependencies stay few. go.work joins them for `go run ./cmd/flowfabric`; what
 # make does with this module does not see them.
-MODULES = server mcpserver cmd/flowfabric examples/http-workers
+MODULES = server mcpserver cmd/flowfabric console console/dev examples/http-workers
 IN_EACH = for module in $(MODULES); do (cd $$module && export GOWORK="$(CURDIR)/go.work" &&
 export GOWORK := off
 
@@ -76,11 +76,12 @@ test-beside:
 	cd runtime && $(GO) test $(RUN) -run Allocat $$($(GO) list -f '{{join .GoFiles " "}}' .) $(ALLOCATIONS)
 	FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RUN) ./internal/test/enginetest
 	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RACE_FLAGS) $(RUN) -p 2 $(ON_CLUSTER)
-	@$(MAKE) --no-print-directory test-modules verify analyze RACED=1
+	@$(MAKE) --no-print-directory test-modules verify types analyze RACED=1
 
 .PHONY: test-modules
 test-modules: ## The tests of the server and the command, with -race on embedded, Redis and Valkey
 	$(RACE); export CGO_ENABLED CC FLOWFABRIC_TEST_ENGINES; $(IN_EACH) $(GO) test $(RACE_FLAGS) $(RUN) ./...) || exit; done
+	cd deploy/check && $(GO) test $(RUN) ./...
 
 .PHONY: fmt
 fmt: ## Format the code
@@ -94,7 +95,7 @@ format:
 	@unformatted=$$($$($(GO) env GOROOT)/bin/gofmt -l $(GOFILES)) || exit; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run 'make fmt':"; echo "$$unformatted"; exit 1; fi
 	$(GO) mod tidy -diff
-	tools/tidy.sh -check $(MODULES)
+	tools/tidy.sh -check $(MODULES) deploy/check
 
 # Vet and staticcheck need all packages compiled. `make test` lets them use those of the race detector, which it has.
 ANALYZE = $(if $(RACED),$(RACE) GOFLAGS="$$GOFLAGS $(RACE_FLAGS)")
@@ -107,9 +108,13 @@ analyze:
 	echo staticcheck ./... && $(ANALYZE) "$$dir/staticcheck" ./... && \
 	$(IN_EACH) $(ANALYZE) "$$dir/staticcheck" ./...) || exit; done
 
+# The pages of the console are built by a program in a module of its own.
+BUNDLE = (export GOWORK="$$PWD/go.work" && cd console/dev && $(GO) run ./bundle)
+
 .PHONY: generate
-generate: ## Write the generated code anew
+generate: ## Write the generated code and the pages of the console anew
 	$(GO) generate ./...
+	$(BUNDLE)
 
 # Generates in a copy, so neither a dirty tree nor uncommitted work matters, and nothing here changes.
 .PHONY: verify
@@ -118,8 +123,12 @@ verify: ## Fail when generated code is not what `make generate` writes
 	mkdir "$$dir/committed" "$$dir/generated" && \
 	tar --exclude=./.git --exclude=./.cache -cf "$$dir/tree.tar" . && \
 	tar -xf "$$dir/tree.tar" -C "$$dir/committed" && tar -xf "$$dir/tree.tar" -C "$$dir/generated" && \
-	(cd "$$dir/generated" && $(GO) generate ./...) && cd "$$dir" && \
+	(cd "$$dir/generated" && $(GO) generate ./... && $(BUNDLE)) && cd "$$dir" && \
 	{ diff -Nru committed generated || { echo "generated code is out of date: run 'make generate'" >&2; exit 1; }; }
+
+.PHONY: types
+types: ## Check the types of the console's pages, if there is Node
+	@if command -v npm >/dev/null; then console/dev/types.sh; else echo "types: there is no npm, nothing was checked" >&2; fi
 
 .PHONY: unit
 unit: ## Quick tests: no race detector, no servers, embedded engine only
@@ -138,8 +147,9 @@ e2e: ## Click through the examples' pages in a headless Chromium (apt-get instal
 	cd e2e && $(GO) vet ./... && $(GO) test -count=1 -timeout 10m ./...
 
 .PHONY: servers
-servers: ## Fetch the Redis and Valkey servers this machine lacks into .cache
+servers: ## Fetch the Redis and Valkey servers and the Chromium that this machine lacks into .cache
 	@$(FETCH)
+	@$(FETCH) -browser >/dev/null
 
 .PHONY: bench
 bench: servers ## Measure throughput, latency and memory (ARGS="..." go to the command)

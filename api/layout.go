@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime/why"
+)
 
 // Operations that place graphs for drawing, and what lists and comparisons of runs show.
 var (
@@ -35,15 +39,13 @@ type Layout struct {
 
 // PlacedNode is a node of a layout. X and Y are the upper left corner.
 type PlacedNode struct {
-	Node     string   `json:"node"`
-	Kind     string   `json:"kind"`
-	Activity string   `json:"activity,omitempty"`
-	Join     string   `json:"join,omitempty" doc:"any_of, quorum, any_failure or finally; absent for a node that needs all upstreams."`
-	Needed   int      `json:"needed,omitempty" doc:"Upstreams that a quorum needs."`
-	Flow     string   `json:"flow,omitempty" doc:"Flow of a sub-flow."`
-	Signals  []string `json:"signals,omitempty"`
-	X        int      `json:"x"`
-	Y        int      `json:"y"`
+	Node    string `json:"node"`
+	Kind    string `json:"kind"`
+	Text    string `json:"text,omitempty" doc:"What the node does: its activity, or what it waits for."`
+	Join    string `json:"join,omitempty" doc:"How many upstreams it needs, such as 2 of 3; absent for all of them."`
+	Finally bool   `json:"finally,omitempty" doc:"It runs however the run ends."`
+	X       int    `json:"x"`
+	Y       int    `json:"y"`
 }
 
 // PlacedEdge is an edge of a layout. From and To are places of nodes in Layout.Nodes.
@@ -103,11 +105,12 @@ type RunNow struct {
 	Nodes    NodeCounts `json:"nodes"`
 	// Node needs attention most; empty for a run that is over.
 	Node string `json:"node,omitempty"`
-	// NodeState is its state, Reason why it waits, if it does.
-	NodeState string `json:"node_state,omitempty"`
-	Reason    string `json:"reason,omitempty"`
-	Sentence  string `json:"sentence,omitempty"`
-	Remedy    string `json:"remedy,omitempty"`
+	// NodeState is its state, Waiting why it waits, if it does, and Wait what for, if it is for signals.
+	NodeState string           `json:"node_state,omitempty"`
+	Waiting   *why.Explanation `json:"waiting,omitempty"`
+	Wait      *Wait            `json:"wait,omitempty"`
+	// Message is its progress, or the reason for which the run failed.
+	Message string `json:"message,omitempty"`
 	// Waits counts nodes by the reason of their wait.
 	Waits map[string]int `json:"waits,omitempty"`
 }

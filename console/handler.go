@@ -19,6 +19,9 @@ var files embed.FS
 type Config struct {
 	// API is the URL of the API, absolute or relative to where the handler is mounted. Defaults to "api/v1".
 	API string
+	// Login is the URL of a page that logs people in, as that of API: "auth/login" of a server with OpenID Connect.
+	// Defaults to none: people enter a token.
+	Login string
 }
 
 // policy allows the pages what they are made of, and nothing else.
@@ -43,7 +46,7 @@ type handler struct {
 }
 
 // Handler returns the handler of the console. It needs to know nothing of the prefix at which it is mounted or of
-// proxies in front of it: all its links are relative. It answers paths that Has does not name with status 404.
+// proxies in front of it: all its links are relative.
 func Handler(config Config) http.Handler {
 	if config.API == "" {
 		config.API = "api/v1"
@@ -62,11 +65,22 @@ func Handler(config Config) http.Handler {
 	}
 	page, _ := fs.ReadFile(dist, "index.html")
 	h.page = strings.ReplaceAll(string(page), "{{api}}", html.EscapeString(config.API))
+	h.page = strings.ReplaceAll(h.page, "{{login}}", html.EscapeString(config.Login))
 	return h
 }
 
-// Has reports whether the handler answers a request with a page or an asset.
-func Has(r *http.Request) bool {
+// Patterns are the paths of pages and assets, as patterns of http.ServeMux without a method. The handler answers others
+// with status 404.
+func Patterns() []string {
+	patterns := []string{"/{$}", "/assets/"}
+	for _, section := range sections[1:] {
+		patterns = append(patterns, "/"+section, "/"+section+"/")
+	}
+	return patterns
+}
+
+// has reports whether a request is for a page or an asset.
+func has(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
 	}
@@ -76,7 +90,7 @@ func Has(r *http.Request) bool {
 
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !Has(r) {
+	if !has(r) {
 		http.NotFound(w, r)
 		return
 	}

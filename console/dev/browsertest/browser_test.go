@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds every wait: on a working machine no test passes or fails because of it.
-const patience = 2 * time.Minute
+const patience = time.Minute
 
 // chromium is the one browser of all tests.
 var chromium struct {
@@ -72,9 +72,7 @@ func open(t *testing.T, base string) *window {
 	t.Cleanup(stop)
 	w := &window{t: t, base: base}
 	require.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(1440, 900)))
-	var stopClock func()
-	w.ctx, stopClock = context.WithTimeout(ctx, patience)
-	t.Cleanup(stopClock)
+	w.ctx = ctx
 	messages := chromedp.Console(w.ctx)
 	go func() {
 		for m, err := range messages {
@@ -115,7 +113,7 @@ func (w *window) check() {
 	}
 	for _, address := range w.requests {
 		u, err := url.Parse(address)
-		if err != nil || (u.Scheme != "blob" && (u.Host != base.Host || !strings.HasPrefix(u.Path, base.Path))) {
+		if err != nil || (u.Scheme != "blob" && u.Scheme != "data" && (u.Host != base.Host || !strings.HasPrefix(u.Path, base.Path))) {
 			w.t.Errorf("a request to %s, outside of %s", address, w.base)
 		}
 	}
@@ -130,7 +128,9 @@ func (w *window) tolerate() {
 
 func (w *window) do(steps ...chromedp.Action[chromedp.Void]) {
 	w.t.Helper()
-	if err := chromedp.Do(w.ctx, steps...); err != nil {
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
 		w.t.Fatalf("%v\nthe page is:\n%s", err, w.text())
 	}
 }
@@ -199,7 +199,9 @@ func (w *window) key(keys string) {
 // await waits until an expression is true.
 func (w *window) await(expression string) {
 	w.t.Helper()
-	_, err := chromedp.Run(w.ctx, chromedp.Poll[any](expression, chromedp.WithPollingTimeout(0)))
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	_, err := chromedp.Run(ctx, chromedp.Poll[any](expression, chromedp.WithPollingTimeout(0)))
 	if err != nil {
 		w.t.Fatalf("%v\nwaited for %s\nthe page is:\n%s", err, expression, w.text())
 	}
@@ -213,7 +215,7 @@ func (w *window) shows(text string) {
 
 func evaluate[T any](w *window, expression string) T {
 	w.t.Helper()
-	value, err := chromedp.Run(w.ctx, chromedp.Evaluate[T](expression))
+	value, err := chromedp.Run(w.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	require.NoError(w.t, err, expression)
 	return value
 }

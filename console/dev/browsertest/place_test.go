@@ -46,7 +46,7 @@ func newPlace(t *testing.T, kind testserver.Kind, configure ...func(*server.Conf
 	t.Helper()
 	p := &place{desk: &desk{bank: make(chan struct{}), handed: make(chan struct{})}}
 	config := runtime.LocalConfig{
-		Activities: p.handlers(t), Worker: runtime.WorkerConfig{Name: "adjuster", Concurrency: 24},
+		Activities: p.handlers(t), Worker: runtime.WorkerConfig{Name: "adjuster", Concurrency: 24, Grace: -1},
 	}
 	if kind != "embedded" {
 		config.URL, config.Open.Prefix = enginetest.URL(t, kind), enginetest.NewPrefix()
@@ -72,7 +72,7 @@ func (p *place) serve(t *testing.T, configure ...func(*server.Config)) {
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	listener := httptest.NewServer(http.StripPrefix("/a/b", s.Handler()))
-	t.Cleanup(listener.Close)
+	t.Cleanup(func() { listener.CloseClientConnections(); listener.Close() })
 	p.server, p.url = s, listener.URL+"/a/b/"
 }
 
@@ -80,7 +80,9 @@ func (p *place) serve(t *testing.T, configure ...func(*server.Config)) {
 func (p *place) start(t *testing.T, id string, opts ...runtime.StartOption) *runtime.Run[string] {
 	t.Helper()
 	in := claim{Claim: id, Amount: 18420, Pages: 4, Parts: 12}
-	opts = append(opts, runtime.WithID(id), runtime.WithTag("claims.tenant", "borealis"), runtime.WithActor("claims-service"))
+	opts = append([]runtime.StartOption{
+		runtime.WithID(id), runtime.WithTag("claims.tenant", "borealis"), runtime.WithActor("claims-service"),
+	}, opts...)
 	run, err := runtime.Start(t.Context(), p.client, p.claims, in, opts...)
 	require.NoError(t, err)
 	return run

@@ -8,6 +8,12 @@ const meta = (name: string) => document.querySelector<HTMLMetaElement>(`meta[nam
 export const root = new URL(".", document.baseURI);
 const base = new URL(meta("flowfabric-api").replace(/\/*$/, "/"), root);
 
+// login is the page that logs people in, if there is one. It leads back to where they were.
+export const login = (): string => {
+  const page = meta("flowfabric-login");
+  return page && `${new URL(page, root).href}?return=${encodeURIComponent(location.pathname + location.search)}`;
+};
+
 document.querySelector("base")?.setAttribute("href", root.href);
 
 const tokenKey = "flowfabric.token";

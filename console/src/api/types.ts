@@ -25,7 +25,7 @@ export interface Run {
 
 export interface RunNow {
   flow: string; run: string; state: string;
-  node?: string; node_state?: string; reason?: string; sentence?: string; remedy?: string;
+  node?: string; node_state?: string; waiting?: Explanation; wait?: Wait; message?: string;
   waits?: Record<string, number>; closed_at?: string; paused_at?: string; nodes: NodeCounts;
 }
 
@@ -86,7 +86,7 @@ export interface RunEvent {
 }
 
 export interface PlacedNode {
-  node: string; kind: string; activity?: string; join?: string; needed?: number; flow?: string; x: number; y: number;
+  node: string; kind: string; text?: string; join?: string; finally?: boolean; x: number; y: number;
 }
 
 export interface PlacedEdge { from: number; to: number; kind: string; case?: string; data?: boolean; points: number[] }
@@ -129,7 +129,7 @@ export interface Schedule {
   overlap?: string; queue_limit?: number; tags?: Record<string, string>; created_at: string; paused_at?: string;
   pause_reason?: string; next_fire?: string; last_fire?: string; last_run?: string; last_run_flow?: string;
   last_run_state?: string; waiting?: number; started: number; skipped: number; missed: number; failed: number;
-  upcoming?: string[]; history?: Fire[];
+  history?: Fire[];
 }
 
 export interface Lane {

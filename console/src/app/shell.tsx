@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { token } from "../api/client";
+import { login, token } from "../api/client";
 import { clock } from "../lib/time";
 import { Dialog } from "../ui/dialog";
 import { Icon, Mark, type IconName } from "../ui/icon";
@@ -268,6 +268,7 @@ export function SignIn({ message, onDone }: { message: string; onDone(): void })
       <form class="card pad gap" onSubmit={(e) => (e.preventDefault(), token.set(text.trim()), onDone())}>
         <div class="row"><Mark /><h1>FlowFabric</h1></div>
         <p class="soft">{message}</p>
+        {login() && <a class="btn primary" href={login()}>Log in</a>}
         <label class="field">
           <span>Token</span>
           <input class="input mono" type="password" name="token" autocomplete="current-password" value={text}

@@ -42,11 +42,22 @@ export function Graph(props: GraphProps) {
     const b = box.current;
     if (b) setView(fit(layout.width, layout.height, b.clientWidth, b.clientHeight, large ? undefined : 0.35));
   }, [layout, large]);
-  useLayoutEffect(fitAll, [fitAll]);
-  useEffect(() => move(box.current!, () => latest.current, setView), []);
+  const moved = useRef(false);
+  useLayoutEffect(() => {
+    moved.current = false;
+    fitAll();
+    const watch = new ResizeObserver(() => moved.current || fitAll());
+    watch.observe(box.current!);
+    return () => watch.disconnect();
+  }, [fitAll]);
+  const change = (v: View) => {
+    moved.current = true;
+    setView(v);
+  };
+  useEffect(() => move(box.current!, () => latest.current, change), []);
   const by = (factor: number) => {
     const b = box.current!;
-    setView((v) => zoom(v, factor, b.clientWidth / 2, b.clientHeight / 2));
+    change(zoom(view, factor, b.clientWidth / 2, b.clientHeight / 2));
   };
   return (
     <div class="canvas" ref={box} data-graph={large ? "canvas" : "svg"}>
@@ -63,7 +74,7 @@ export function Graph(props: GraphProps) {
           <button type="button" onClick={() => by(1 / view.k)} aria-label="Full size">{Math.round(view.k * 100)} %</button>
           <button type="button" aria-label="Larger" onClick={() => by(1.25)}>+</button>
         </span>
-        <button type="button" class="btn icon" aria-label="Fit the graph" onClick={fitAll}><Icon name="fit" /></button>
+        <button type="button" class="btn icon" aria-label="Fit the graph" onClick={() => ((moved.current = false), fitAll())}><Icon name="fit" /></button>
       </div>
       {props.legend && (
         <div class="legend desk" aria-hidden="true">

@@ -100,12 +100,10 @@ const NodeBox = memo(({ node, drawn, selected, marked, dim, tab, after, onSelect
         <svg x="9" y="15" width="16" height="16" viewBox="0 0 16 16"
           dangerouslySetInnerHTML={{ __html: shapes[state.icon] }} />
       )}
-      {labels && <text class="name" x="33" y={status ? 20 : 27}>{middle(node.node, 15)}</text>}
-      {status && <text class="status" x="33" y="36">{middle(drawn.status || state.word.toLowerCase(), 19)}</text>}
+      {labels && <text aria-hidden="true" class="name" x="33" y={status ? 20 : 27}>{middle(node.node, 15)}</text>}
+      {status && <text aria-hidden="true" class="status" x="33" y="36">{middle(drawn.status || state.word.toLowerCase(), 19)}</text>}
       {drawn.attempts > 1 && <text class="times" x={nodeWidth - 8} y="20" text-anchor="end">{drawn.attempts}×</text>}
-      {node.join && node.join !== "finally" && (
-        <text class="times" x="-4" y="-3">{node.join === "quorum" ? `${node.needed} of` : "any"}</text>
-      )}
+      {node.join && <text class="times" x="0" y="-4">{node.join}</text>}
     </g>
   );
 });

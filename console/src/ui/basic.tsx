@@ -151,10 +151,10 @@ export function ValueView({ value, label }: { value: Value | undefined; label: s
 
 export const Hidden = () => <p class="muted s">Hidden. Your role does not include payloads.</p>;
 
-export function Tags({ tags }: { tags: Record<string, string> | undefined }) {
+export function Tags({ tags, short }: { tags: Record<string, string> | undefined; short?: boolean }) {
   return (
     <>
-      {Object.entries(tags ?? {}).map(([k, v]) => <span key={k} class="tag">{k}:{v}</span>)}
+      {Object.entries(tags ?? {}).map(([k, v]) => <span key={k} class="tag" title={`${k}:${v}`}>{short ? v : `${k}:${v}`}</span>)}
     </>
   );
 }

@@ -254,7 +254,7 @@ export function SchemaEditor({ schema, text, onChange, errors, name }: EditorPro
   const simple = !!schema && (!!typeOf(resolve(schema, schema)) || !!schema.enum);
   const [asJson, setJson] = useState(!simple);
   const [draft, setDraft] = useState<Draft>(() =>
-    text ? fromText(text) : schema ? draftOf(schema) : leaf(""));
+    schema && (!text || text === toText(draftOf(schema))) ? draftOf(schema) : fromText(text));
   const id = useId();
   const change = (d: Draft | undefined) => {
     const next = d ?? leaf("null");

@@ -62,7 +62,7 @@ export const stateNow = (n: NodeNow | undefined): State => (n ? nodeState(n.stat
 // stateOfRun returns the state of a run: of its node that needs attention most, or how it ended.
 export function stateOfRun(run: Pick<Run, "state" | "paused_at" | "closed_at" | "starts_at">, now?: RunNow): State {
   if (run.state !== "running") return states[run.state as StateKey] ?? states.none;
-  const byNow = now?.reason || now?.node_state ? nodeState(now.node_state ?? "", now.reason) : undefined;
+  const byNow = now?.node_state ? nodeState(now.node_state, now.waiting?.reason) : undefined;
   if (byNow && ["person", "late", "unserved", "blocked"].includes(byNow.key)) return byNow;
   if (run.paused_at) return states.paused;
   if (byNow && byNow.key !== "none") return byNow.key === "children" ? states.running : byNow;

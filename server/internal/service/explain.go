@@ -65,7 +65,7 @@ func nowOf(d *runtime.RunDescription) *api.RunNow {
 		Flow: d.Flow, Run: d.Run, State: string(d.State), ClosedAt: d.ClosedAt, PausedAt: d.PausedAt, Nodes: countsOf(d),
 	}
 	if d.OpenNodes == 0 && d.FailedNode != "" {
-		out.Node, out.Sentence = d.FailedNode, d.FailureReason
+		out.Node, out.Message = d.FailedNode, d.FailureReason
 		return out
 	}
 	best := 0
@@ -80,10 +80,15 @@ func nowOf(d *runtime.RunDescription) *api.RunNow {
 		}
 		if place > best {
 			best = place
-			out.Node, out.NodeState, out.Reason = n.Name, string(n.State), string(n.Waiting.Reason)
-			out.Sentence, out.Remedy = n.Waiting.Sentence, n.Waiting.Remedy
-			if n.Waiting.Reason == "" {
-				out.Sentence = n.Message
+			out.Node, out.NodeState, out.Message = n.Name, string(n.State), n.Message
+			out.Waiting, out.Wait = nil, nil
+			if n.Waiting.Reason != "" {
+				waiting := n.Waiting
+				out.Waiting = &waiting
+			}
+			if len(n.Waits) > 0 {
+				wait := waitOf(n.Waits[0])
+				out.Wait = &wait
 			}
 		}
 	}

@@ -2,11 +2,12 @@ package service
 
 import (
 	"context"
+	"math"
 
 	"github.com/flowfabric/flowfabric-go/api"
-	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/flow/layout"
+	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/server/internal/graphlayout"
 )
 
 // GetRunLayout implements api.GetRunLayout.
@@ -19,10 +20,15 @@ func (s *Service) GetRunLayout(ctx context.Context, in *api.GetRunLayoutInput) (
 	if err != nil {
 		return nil, err
 	}
-	out := &api.RunLayout{Layout: layoutOf(flowgraph.OfRun(d))}
-	if !in.States {
-		return out, nil
+	out := &api.RunLayout{Layout: layoutOf(d.Layout(layout.FoldBeyond(0)))}
+	if in.States {
+		out.States = statesOf(d, out.Nodes)
 	}
+	return out, nil
+}
+
+// statesOf returns the states of the nodes in their order.
+func statesOf(d *runtime.RunDescription, nodes []api.PlacedNode) []api.NodeNow {
 	states := make(map[string]api.NodeNow, len(d.Nodes))
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
@@ -31,11 +37,11 @@ func (s *Service) GetRunLayout(ctx context.Context, in *api.GetRunLayoutInput) (
 			EndedAt: n.CompletedAt,
 		}
 	}
-	out.States = make([]api.NodeNow, len(out.Nodes))
-	for i, n := range out.Nodes {
-		out.States[i] = states[n.Node]
+	out := make([]api.NodeNow, len(nodes))
+	for i, n := range nodes {
+		out[i] = states[n.Node]
 	}
-	return out, nil
+	return out
 }
 
 // GetFlowLayout implements api.GetFlowLayout.
@@ -44,91 +50,44 @@ func (s *Service) GetFlowLayout(ctx context.Context, in *api.FlowInput) (*api.La
 	if err != nil {
 		return nil, err
 	}
-	graph, err := flowgraph.ParseGraph(d.Definition)
+	drawn, err := d.Layout(layout.FoldBeyond(0))
 	if err != nil {
 		return nil, err
 	}
-	out := layoutOf(graph)
+	out := layoutOf(drawn)
 	return &out, nil
 }
 
-// layoutOf places a graph; nil has no nodes.
-func layoutOf(g *flowgraph.Graph) api.Layout {
+// layoutOf converts a drawing: without the marks of start and end, which are no nodes.
+func layoutOf(l *layout.Layout) api.Layout {
 	out := api.Layout{Nodes: []api.PlacedNode{}, Edges: []api.PlacedEdge{}}
-	if g == nil {
+	if l == nil {
 		return out
 	}
-	places := make(map[string]int, len(g.Nodes))
-	for i := range g.Nodes {
-		places[g.Nodes[i].Name] = i
-	}
-	var edges []graphlayout.Edge
-	for to := range g.Nodes {
-		for _, e := range drawnEdges(&g.Nodes[to]) {
-			from := places[e.Node]
-			edges = append(edges, graphlayout.Edge{From: from, To: to})
-			out.Edges = append(out.Edges, api.PlacedEdge{
-				From: from, To: to, Kind: string(e.Kind), Case: e.Case, Data: e.Data,
-			})
+	out.Width, out.Height = rounded(l.Width), rounded(l.Height)
+	places := make(map[string]int, len(l.Nodes))
+	for _, n := range l.Nodes {
+		if n.Kind == layout.Start || n.Kind == layout.End {
+			continue
 		}
+		places[n.ID] = len(out.Nodes)
+		out.Nodes = append(out.Nodes, api.PlacedNode{
+			Node: n.Name, Kind: string(n.Kind), Text: n.Text, Join: n.Join, Finally: n.Finally, X: rounded(n.X), Y: rounded(n.Y),
+		})
 	}
-	placed := graphlayout.Place(len(g.Nodes), edges)
-	out.Width, out.Height = placed.Width, placed.Height
-	for i := range g.Nodes {
-		node := placedNode(&g.Nodes[i])
-		node.X, node.Y = placed.Nodes[i].X, placed.Nodes[i].Y
-		out.Nodes = append(out.Nodes, node)
-	}
-	for i, line := range placed.Lines {
-		for _, p := range line {
-			out.Edges[i].Points = append(out.Edges[i].Points, p.X, p.Y)
+	for _, line := range l.Edges {
+		from, drawn := places[line.From]
+		to, also := places[line.To]
+		if !drawn || !also {
+			continue
 		}
+		edge := api.PlacedEdge{From: from, To: to, Kind: string(line.Kind), Case: line.Case, Data: line.Data}
+		for _, p := range line.Points {
+			edge.Points = append(edge.Points, rounded(p.X), rounded(p.Y))
+		}
+		out.Edges = append(out.Edges, edge)
 	}
 	return out
 }
 
-// drawnEdges are the edges of a node that a drawing shows: a node that runs when all others have ended has one from each
-// of them, which would hide the rest.
-func drawnEdges(n *flowgraph.Node) []flowgraph.Edge {
-	if n.Finally == nil {
-		return n.Upstreams
-	}
-	var data []flowgraph.Edge
-	for i, e := range n.Upstreams {
-		if e.Data || i == len(n.Upstreams)-1 {
-			data = append(data, e)
-		}
-	}
-	return data
-}
-
-func placedNode(n *flowgraph.Node) api.PlacedNode {
-	out := api.PlacedNode{
-		Node: n.Name, Activity: n.Activity, Join: string(n.Join.Policy), Needed: n.Join.Needed, Kind: string(kindOf(n)),
-	}
-	if n.Sub != nil {
-		out.Flow = n.Sub.Name
-	}
-	return out
-}
-
-func kindOf(n *flowgraph.Node) describe.Kind {
-	switch {
-	case n.Loop != nil:
-		return describe.Loop
-	case n.Expand != nil:
-		return describe.Expansion
-	case n.Map != nil:
-		return describe.Map
-	case n.Sub != nil:
-		return describe.SubFlow
-	case n.IsTimer():
-		return describe.Timer
-	case n.Wait != nil:
-		return describe.Waitpoint
-	case n.Condition != nil:
-		return describe.Condition
-	default:
-		return describe.Task
-	}
-}
+func rounded(x float64) int { return int(math.Round(x)) }

@@ -109,9 +109,22 @@ var nowView = output.View[api.RunNow]{
 		{Name: "run", Text: func(n api.RunNow) string { return n.Run }},
 		{Name: "state", Text: func(n api.RunNow) string { return n.State }},
 		{Name: "node", Text: func(n api.RunNow) string { return n.Node }},
-		{Name: "why", Text: func(n api.RunNow) string { return n.Sentence }},
-		{Name: "remedy", Text: func(n api.RunNow) string { return n.Remedy }},
+		{Name: "why", Text: nowText},
+		{Name: "remedy", Text: func(n api.RunNow) string {
+			if n.Waiting == nil {
+				return ""
+			}
+			return n.Waiting.Remedy
+		}},
 	},
+}
+
+// nowText says why the node waits, or what happens in it.
+func nowText(n api.RunNow) string {
+	if n.Waiting == nil {
+		return n.Message
+	}
+	return n.Waiting.Sentence
 }
 
 // explain prints what happens in runs at present.

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/demo"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
+	"github.com/flowfabric/flowfabric-go/server/prometheus"
 )
 
 // adminTokenVariable is the environment variable with the token that has all rights.
@@ -61,7 +62,7 @@ func (a *App) devCommand() *cobra.Command {
 			return d.run(r)
 		},
 	})
-	c.Flags().StringVar(&listen, "listen", "localhost:8080", "the address of the HTTP API")
+	c.Flags().StringVar(&listen, "listen", "localhost:8080", "the address of the console and the HTTP API")
 	c.Flags().StringVar(&data, "data", "", "the `directory` of the engine; in memory without one")
 	c.Flags().BoolVar(&samples, "demo", false, "publish sample flows, and run a worker for them")
 	return c
@@ -69,7 +70,7 @@ func (a *App) devCommand() *cobra.Command {
 
 func (a *App) serverCommand() *cobra.Command {
 	d := deployment{}
-	var cert, key, clientCA string
+	var cert, key, clientCA, logins string
 	c := a.standalone(spec{
 		use: "server", short: "Serve the HTTP API of an engine",
 		example: "  flowfabric server --url valkey://host:6379 --tokens --keeper --listen :8080",
@@ -95,7 +96,12 @@ func (a *App) serverCommand() *cobra.Command {
 					return err
 				}
 			}
-			if clientCA != "" {
+			if logins != "" {
+				if err := d.config.ReadLogins(logins); err != nil {
+					return err
+				}
+			}
+			if clientCA != "" && d.config.Certificates == nil {
 				d.config.Certificates = []server.Grant{{Match: "*", Role: api.Admin}}
 			}
 			return d.run(r)
@@ -107,10 +113,12 @@ func (a *App) serverCommand() *cobra.Command {
 	flags.BoolVar(&d.config.ReadOnly, "read-only", false, "refuse what changes anything")
 	flags.BoolVar(&d.config.Tokens, "tokens", false,
 		"principals log in with tokens of flowfabric token create; one in "+adminTokenVariable+" has all rights")
+	flags.StringVar(&d.config.BasePath, "base-path", "", "the `path` under which a proxy shows the server, such as /flow")
+	flags.StringVar(&logins, "logins", "", "the `file` of logins by OpenID Connect, certificates and a proxy, in JSON")
 	flags.StringVar(&cert, "tls-cert", "", "the `file` of the certificate; serves HTTPS")
 	flags.StringVar(&key, "tls-key", "", "the `file` of its key")
 	flags.StringVar(&clientCA, "client-ca", "",
-		"the `file` of the authorities of client certificates, whose owners are admins")
+		"the `file` of the authorities of client certificates; owners are admins unless --logins says more")
 	return c
 }
 
@@ -151,13 +159,21 @@ type serving struct {
 
 // run serves until the context ends.
 func (d *deployment) run(r *request) (err error) {
+	exporter, err := prometheus.New()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, exporter.Close(context.WithoutCancel(r))) }()
 	engine, err := runtime.Open(r, d.where.URL, runtime.OpenConfig{
 		Prefix: d.where.Prefix, Namespace: d.where.Namespace, MustExist: !d.create,
+		MeterProvider: exporter.MeterProvider(),
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
+	d.config.MeterProvider, d.config.Metrics = exporter.MeterProvider(), exporter.Handler()
+	d.config.ReportLanes = !d.keeper // keepers do
 	d.config.Engine, d.config.Namespace = engine, d.where.Namespace
 	d.config.EngineName, d.config.Version = connect.EngineName(d.where.URL), connect.Version()
 	srv, err := server.New(d.config)

@@ -18,11 +18,15 @@ export const FlowsPage = ({ name }: { name: string | undefined }) => name ? <Flo
 interface Tally { open: number; ok: number; bad: number }
 
 function useTallies(): Map<string, Tally> {
-  const from = new Date(Math.floor(Date.now() / 60_000) * 60_000 - 86_400_000).toISOString();
-  const counts = useLoad<Page<RunCount>>((s) => get(["counts"], { by: ["flow", "state"], created_from: from }, s), []);
+  const from = new Date((Math.floor(Date.now() / 3_600_000) - 24) * 3_600_000).toISOString();
+  const counts = useLoad<RunCount[]>(async (s) => {
+    const open = await get<Page<RunCount>>(["counts"], { by: ["flow", "state"], state: ["running"] }, s);
+    const ends = await get<Page<RunCount>>(["counts"], { by: ["flow", "state"], finished_from: from }, s);
+    return [...open.items, ...ends.items];
+  }, []);
   useFeed(() => counts.reload());
   const out = new Map<string, Tally>();
-  for (const c of counts.data?.items ?? []) {
+  for (const c of counts.data ?? []) {
     const t = out.get(c.flow!) ?? { open: 0, ok: 0, bad: 0 };
     if (c.state === "running") t.open += c.runs;
     else if (c.state === "succeeded") t.ok += c.runs;
@@ -96,14 +100,14 @@ function FlowPage({ name }: { name: string }) {
           <div class="work">
             {layout.error && <Fault error={layout.error} retry={layout.reload} />}
             {layout.data && <Graph layout={layout.data} label={`Graph of ${name}`} selected={node} onSelect={setNode}
-              drawn={(i) => ({ state: states.none, status: layout.data!.nodes[i]!.activity ?? layout.data!.nodes[i]!.kind.replace("_", "-"), attempts: 0 })} />}
+              drawn={(i) => ({ state: states.none, status: layout.data!.nodes[i]!.text || layout.data!.nodes[i]!.kind.replace("_", "-"), attempts: 0 })} />}
           </div>
           <aside class="panel" aria-label="About the flow">
-            <section><p>{f.doc ?? "No description."}</p></section>
+            <section><h2 class="sr">About the flow</h2><p>{f.doc ?? "No description."}</p></section>
             {chosen && (
               <section>
                 <h2 class="mono big">{chosen.node}</h2>
-                <dl class="kv"><dt>Kind</dt><dd>{chosen.kind.replace("_", " ")}</dd>{chosen.activity && <><dt>Activity</dt><dd class="mono">{chosen.activity}</dd></>}{chosen.flow && <><dt>Flow</dt><dd class="mono">{chosen.flow}</dd></>}</dl>
+                <dl class="kv"><dt>Kind</dt><dd>{chosen.kind.replace("_", " ")}</dd>{chosen.text && <><dt>Does</dt><dd class="mono">{chosen.text}</dd></>}{chosen.join && <><dt>Needs</dt><dd>{chosen.join}</dd></>}</dl>
               </section>
             )}
             <section>

@@ -9,7 +9,7 @@ import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
 import { plural } from "../../lib/text";
 import { Card, Empty, Fault, Loading, ValueView } from "../../ui/basic";
-import { isJson, SchemaEditor, type Schema } from "../../ui/form";
+import { draftOf, isJson, SchemaEditor, toText, type Schema } from "../../ui/form";
 import { Icon } from "../../ui/icon";
 import { StateLabel, states } from "../../ui/state";
 import { Ago, Time, Took } from "../../ui/time";
@@ -32,7 +32,7 @@ export function InboxPage() {
   const asked = query.get("ask");
   const wide = matchMedia("(min-width: 641px)").matches;
   const [kept, setKept] = useState<Wait>();
-  const current = order.find((w) => askKey(w) === asked) ?? (asked && kept && askKey(kept) === asked ? kept : wide && !asked ? order[0] : undefined);
+  const current = order.find((w) => askKey(w) === asked) ?? (kept && (asked ? askKey(kept) === asked : wide) ? kept : wide && !asked ? order[0] : undefined);
   useEffect(() => current && setKept(current), [current]);
   const move = (step: number) => {
     const at = order.findIndex((w) => current && w.id === current.id && w.run === current.run);
@@ -120,7 +120,7 @@ function Ask({ wait, open, mayAnswer, onDone, onSkip }: AskProps) {
         <button type="button" class="btn quiet mobile" onClick={() => setQuery({ ask: undefined })}>Back to the list</button>
         <div class="row wrap">
           <StateLabel state={wait.escalated ? states.late : asks(wait) ? states.person : states.signal} pill />
-          <span class="s soft">open for <Took from={wait.opened_at} />{wait.timeout_at && <> · {timeoutWord(wait)}: <Time at={wait.timeout_at} /></>}</span>
+          <span class="s soft">open for <Took from={wait.opened_at} />{wait.timeout_at && <> · {wait.on_timeout === "escalate" ? "escalates" : "ends"} <Time at={wait.timeout_at} /></>}</span>
         </div>
         <h2 class="question">{titleOf(wait)}</h2>
         {wait.question && wait.title && <p class="lines">{wait.question}</p>}
@@ -156,7 +156,7 @@ function AnswerForm({ wait, onDone, onSkip }: { wait: Wait; onDone(text: string)
   const schema = wait.answer_schema ? JSON.parse(wait.answer_schema.text) as Schema : undefined;
   const names = wait.signals?.length ? wait.signals : [];
   const [name, setName] = useState(names[0] ?? "answer");
-  const [text, setText] = useState(() => schema ? "" : "null");
+  const [text, setText] = useState(() => schema ? toText(draftOf(schema)) : "null");
   const [errors, setErrors] = useState<Record<string, string>>({});
   const [fault, setFault] = useState<string>();
   const [busy, setBusy] = useState(false);

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get } from "../../api/client";
 import { follow } from "../../api/stream";
 import type { Layout, NodeNow, RunDetail, RunEvent, RunNode } from "../../api/types";
+import { useFeed } from "../../app/live";
 import { useLoad, type Loaded } from "../../app/load";
 import { runPath } from "../../app/router";
 import { stateNow, stateOfNode, type State, states } from "../../ui/state";
@@ -69,6 +70,11 @@ export function useRun(flow: string, id: string): RunData {
       timer.current = 0;
     };
   }, [flow, id, large, restartOf(run.data)]);
+
+  // The events of a run end with it; the feed tells when it goes on, is paused, or is gone.
+  useFeed((all) => {
+    if (all.some((e) => e.kind === "caught_up" || (e.flow === flow && e.run === id))) run.reload();
+  });
 
   const places = useMemo(
     () => new Map(layout.data?.nodes.map((n, i) => [n.node, i])), [layout.data?.nodes]);

@@ -1,8 +1,10 @@
 import { useState } from "preact/hooks";
 
 
+import { usePrefs } from "../../app/prefs";
 import { StateLabel } from "../../ui/state";
 import { Time, Took } from "../../ui/time";
+import { sentence } from "../../ui/why";
 import type { RunData } from "./data";
 import type { View } from "./page";
 
@@ -13,6 +15,7 @@ type Column = "node" | "state" | "attempts" | "started" | "took";
 
 // NodeTable lists the nodes: what the graph and the timeline show, in words.
 export function NodeTable({ data, view, selected, onSelect }: Props) {
+  const { zone } = usePrefs();
   const [by, setBy] = useState<Column>("node");
   const [shown, setShown] = useState(pageSize);
   const layout = data.layout.data;
@@ -58,9 +61,9 @@ export function NodeTable({ data, view, selected, onSelect }: Props) {
                 {view.critical.nodes.has(i) && <span class="tag">critical</span>}
               </td>
               <td><StateLabel state={state} /></td>
-              <td class="soft" title={n?.waiting?.sentence ?? n?.reason}>
+              <td class="soft" title={n?.waiting ? sentence(n.waiting, zone, n.waits?.[0]) : n?.reason}>
                 {n?.child ? `${n.child.total - n.child.open} of ${n.child.total} items. ` : ""}
-                {n?.waiting?.sentence ?? n?.reason?.split("\n")[0] ?? n?.message ?? ""}
+                {n?.waiting ? sentence(n.waiting, zone, n.waits?.[0]) : n?.reason?.split("\n")[0] ?? n?.message ?? ""}
               </td>
               <td class="num c2">{attempts || "–"}</td>
               <td class="num c3"><Time at={started} /></td>

@@ -2,6 +2,7 @@ import { useMemo, useState } from "preact/hooks";
 import { ApiError } from "../../api/client";
 import type { RunDetail, RunNode } from "../../api/types";
 import { useKeys } from "../../app/keys";
+import { usePrefs } from "../../app/prefs";
 import { href, Link, setQuery, useQuery } from "../../app/router";
 import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
@@ -12,6 +13,7 @@ import { Graph, type Drawn } from "../../graph/graph";
 import { Icon } from "../../ui/icon";
 import { ended, stateOfRun, StateLabel, states, stateOfNode, type State } from "../../ui/state";
 import { Time, Took } from "../../ui/time";
+import { remedy, sentence } from "../../ui/why";
 import { RunActions } from "./actions";
 import { Compare } from "./compare";
 import { useRun, type RunData } from "./data";
@@ -31,7 +33,8 @@ const tabs = [
 // RunPage shows one run: as a graph, in time, as a table, by its events, logs and values.
 export function RunPage({ flow, run: id }: { flow: string; run: string }) {
   const query = useQuery();
-  const tab = query.get("tab") ?? "graph";
+  const small = matchMedia("(max-width: 640px)").matches;
+  const tab = query.get("tab") ?? (small ? "table" : "graph");
   const selected = query.get("node") ?? undefined;
   const data = useRun(flow, id);
   const [rerunFrom, setRerunFrom] = useState<string>();
@@ -173,6 +176,7 @@ const leads: Record<string, string> = {
 // Why says in one sentence why the run does not go on, and offers the one thing to do.
 function Why({ run, onSelect }: { run: RunDetail; onSelect(node: string): void }) {
   const session = useSession();
+  const { zone } = usePrefs();
   if (ended(run.state)) {
     if (run.state === "succeeded") return null;
     return <Ended run={run} onSelect={onSelect} />;
@@ -188,8 +192,8 @@ function Why({ run, onSelect }: { run: RunDetail; onSelect(node: string): void }
       <span class={`c-${state.hue}`}><Icon name={state.icon} /></span>
       <p class="grow">
         <b>{leads[state.key]}</b> <button type="button" class="bare mono strong" onClick={() => onSelect(node.node)}>{node.node}</button>{" "}
-        {node.waiting?.sentence}{node.waiting?.sentence?.endsWith(".") ? "" : "."}
-        {node.waiting?.remedy && <span class="soft"> {node.waiting.remedy}.</span>}
+        {node.waiting && sentence(node.waiting, zone, asks)}.
+        {node.waiting && remedy(node.waiting) && <span class="soft"> {remedy(node.waiting)}.</span>}
         {others > 0 && <span class="soft"> And {others} more.</span>}
         {open > 0 && <span class="soft"> {plural(open, "other node")} {open === 1 ? "goes" : "go"} on meanwhile.</span>}
       </p>
@@ -228,16 +232,18 @@ function Tabs({ tab, run, data }: { tab: string; run: RunDetail; data: RunData }
   const budget = run.budgets?.[0];
   const amount = budget?.amounts.find((a) => a.hard);
   return (
-    <div class="tabs" role="tablist" aria-label="Views of the run">
+    <div class="tabs">
+      <div class="tablist" role="tablist" aria-label="Views of the run">
       {tabs.map(([key, name]) => (
         <button key={key} type="button" role="tab" aria-selected={key === tab} class={key === tab ? "on" : ""}
           onClick={() => setQuery({ tab: key })}>
           {name}{counts[key] ? <span class="n">{counts[key]}</span> : null}
         </button>
       ))}
+      </div>
       <span class="grow" />
       {amount && (
-        <Link class="s soft nw desk" to={href(["budgets"])} role="presentation">
+        <Link class="s soft nw desk" to={href(["budgets"])}>
           budget <code>{budget!.name}</code>{" "}
           <Meter part={amount.spent} whole={amount.hard!} label={`${amount.spent} of ${amount.hard} ${amount.dimension}`} />{" "}
           {Math.round((amount.spent / amount.hard!) * 100)} %

@@ -2,6 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../../api/client";
 import type { Attempt, Child, Item, Page, RunNode, Signal, Wait } from "../../api/types";
 import { useLoad } from "../../app/load";
+import { usePrefs } from "../../app/prefs";
 import { href, Link, runPath, setQuery, useQuery } from "../../app/router";
 import { useSession } from "../../app/session";
 import { plural, words } from "../../lib/text";
@@ -10,6 +11,7 @@ import { Confirm, type Act } from "../../ui/dialog";
 import { Icon } from "../../ui/icon";
 import { ended, nodeState, StateLabel, stateOfNode } from "../../ui/state";
 import { Ago, Time, Took } from "../../ui/time";
+import { remedy, sentence } from "../../ui/why";
 import { rerunAct } from "./actions";
 import type { RunData } from "./data";
 import { askKey } from "./page";
@@ -49,7 +51,7 @@ export function Panel({ data, node: name, onClose, onRerun }: Props) {
       {n && <WhyNode n={n} />}
       {n?.waits?.map((w) => <Answers key={w.id} wait={w} />)}
       {n && n.reason && state.hue === "bad" && <Failure n={n} />}
-      {n && (n.history?.length ?? 0) > 0 && <Attempts list={n.history!} />}
+      {n && n.kind !== "waitpoint" && (n.history?.length ?? 0) > 0 && <Attempts list={n.history!} />}
       {n?.child && <Items child={n.child} path={[...path, "nodes", name]} />}
       {n && <Facts n={n} />}
       {n && (
@@ -91,14 +93,15 @@ const cancelNode = (path: readonly string[], name: string): Act => ({
 
 function WhyNode({ n }: { n: RunNode }) {
   const session = useSession();
+  const { zone } = usePrefs();
   const w = n.waiting;
   if (!w) return null;
   const ask = n.waits?.[0];
   return (
     <section class="gap">
       <h3>Why it waits</h3>
-      <p>{w.sentence}{w.sentence.endsWith(".") ? "" : "."}</p>
-      {w.remedy && <p class="soft">{w.remedy}.</p>}
+      <p class="first">{sentence(w, zone, n.waits?.[0])}.</p>
+      {remedy(w) && <p class="soft first">{remedy(w)}.</p>}
       <dl class="kv">
         {w.since && <><dt>Since</dt><dd><Time at={w.since} /> (<Ago at={w.since} />)</dd></>}
         {w.until && <><dt>Until</dt><dd><Time at={w.until} /> (<Ago at={w.until} />)</dd></>}
@@ -128,7 +131,7 @@ export function Answers({ wait }: { wait: Wait }) {
         </div>
       ))}
       {wait.timeout_at && (
-        <p class="s soft row"><Icon name="delayed" /> {wait.escalated ? "Escalated" : wait.on_timeout === "escalate" ? "Escalates" : "Times out"} <Time at={wait.timeout_at} /> (<Ago at={wait.timeout_at} />)</p>
+        <p class="s soft row"><Icon name="delayed" /><span>{wait.escalated ? "Escalated" : wait.on_timeout === "escalate" ? "Escalates" : "Times out"} <Time at={wait.timeout_at} /> (<Ago at={wait.timeout_at} />)</span></p>
       )}
     </section>
   );

@@ -34,7 +34,7 @@ export function Timeline({ data, view, selected, onSelect }: Props) {
   return (
     <div class="timeline" role="group" aria-label="Timeline of the nodes. The tab Table shows the same.">
       <div class="axis" aria-hidden="true">
-        {marks.map((t) => <span key={t} style={{ left: `${x(t)}%` }}>{clock(new Date(t), zone)}</span>)}
+        {marks.filter((t) => x(t) < 94 && (!open || x(now) - x(t) > 8)).map((t) => <span key={t} style={{ left: `${x(t)}%` }}>{clock(new Date(t), zone)}</span>)}
         {open && <b style={{ left: `${x(now)}%` }}>{clock(new Date(now), zone)}</b>}
       </div>
       <div class="lines" aria-hidden="true">
@@ -47,8 +47,9 @@ export function Timeline({ data, view, selected, onSelect }: Props) {
         const last = r.segments[r.segments.length - 1]!;
         return (
           <button type="button" key={r.node} class={`bar${r.node === selected ? " on" : ""}`} onClick={() => onSelect(r.node)}
-            data-bar={r.node} aria-label={spoken(r, state.word, now)}>
+            data-bar={r.node}>
             <span class="who ell"><span class={`c-${state.hue}`}><Icon name={state.icon} size={14} /></span>{r.node}</span>
+            <span class="sr">{spoken(r, state.word, now)}</span>
             <span class={`track${critical ? " critical" : ""}`}>
               {r.segments.map((s, k) => (
                 <i key={k} class={`p-${s.phase}`} title={tip(s, now)}
@@ -94,4 +95,4 @@ const tip = (s: Segment, now: number) =>
     .filter(Boolean).join("\n");
 
 const spoken = (r: Row, word: string, now: number) =>
-  `${r.node}, ${word.toLowerCase()}: ${r.segments.map((s) => `${words[s.phase]} ${span((s.to || now) - s.from)}`).join(", ")}`;
+  `${word.toLowerCase()}: ${r.segments.map((s) => `${words[s.phase]} ${span((s.to || now) - s.from)}`).join(", ")}`;

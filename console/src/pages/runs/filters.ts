@@ -25,11 +25,10 @@ export function fromTime(from: string, now = Date.now()): string | undefined {
 }
 
 // parametersOf returns the parameters of list-runs, count-runs and bulk jobs.
-export function parametersOf(f: Filters, without: "state" | "" = ""): Parameters {
+export function parametersOf(f: Filters): Parameters {
   const out: Parameters = {
-    text: f.q, flow: f.flow, created_from: fromTime(f.from), created_before: f.before || undefined,
+    text: f.q, flow: f.flow, created_from: fromTime(f.from), created_before: f.before || undefined, state: f.states,
   };
-  if (without !== "state") out["state"] = f.states;
   for (const tag of f.tags) {
     const at = tag.indexOf(":");
     if (at > 0) out[`tag.${tag.slice(0, at)}`] = tag.slice(at + 1);

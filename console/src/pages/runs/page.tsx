@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, post } from "../../api/client";
-import type { Flow, Page, Run, RunCount, RunNow } from "../../api/types";
+import type { BulkPreview, Flow, Page, Run, RunCount, RunNow } from "../../api/types";
 import { useKeys } from "../../app/keys";
 import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";
@@ -14,7 +14,7 @@ import { Icon } from "../../ui/icon";
 import { StateLabel, states, type StateKey } from "../../ui/state";
 import { BulkBar } from "./bulk";
 import { Chips } from "./chips";
-import { filtersOf, isFiltered, parametersOf, search, type Filters } from "./filters";
+import { filtersOf, isFiltered, parametersOf, queryText, search, type Filters } from "./filters";
 import { Histogram } from "./histogram";
 import { keyOf, RunTable } from "./table";
 
@@ -29,8 +29,7 @@ export function RunsPage() {
   const list = useRuns(filters);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [all, setAll] = useState(false);
-  const counts = useLoad<Page<RunCount>>(
-    (s) => get(["counts"], { ...parametersOf(filters, "state"), by: ["state"] }, s), [filters]);
+  const counts = useLoad<Tally>((s) => tallyOf(filters, s), [{ ...filters, states: [] }]);
   const flows = useLoad<Page<Flow>>((s) => get(["flows"], {}, s), []);
   const stale = useRef(0);
   useFeed(() => {
@@ -49,8 +48,8 @@ export function RunsPage() {
     { keys: "j", does: "next run", run: () => moveFocus(1) },
     { keys: "k", does: "previous run", run: () => moveFocus(-1) },
   ]);
-  const total = (counts.data?.items ?? []).filter((c) => !filters.states.length || filters.states.includes(c.state!))
-    .reduce((n, c) => n + c.runs, 0);
+  const total = Object.entries(counts.data?.states ?? {})
+    .filter(([state]) => !filters.states.length || filters.states.includes(state)).reduce((n, [, runs]) => n + runs, 0);
   return (
     <>
       <Top search={false} crumbs={<h1>Runs</h1>}>
@@ -61,11 +60,11 @@ export function RunsPage() {
       <div class="page">
         <SearchBox filters={filters} />
         <Chips filters={filters} flows={flows.data?.items ?? []} />
-        <States counts={counts.data?.items} filters={filters} />
+        <States tally={counts.data} filters={filters} />
         <section class="card fill" aria-label="List of runs">
           <header>
-            <h2>{plural(total, "run")}</h2>
-            <span class="s muted desk">started per hour, newest first</span>
+            <h2>{counts.data?.more ? "more than " : ""}{plural(total, "run")}</h2>
+            <span class="s muted desk">newest first; starts per hour of {filters.flow || "all flows"}, failures in red</span>
             <span class="grow" />
             <span class="desk">
               <Segmented label="Height of rows" value={density} onChange={(d) => setPrefs({ density: d })}
@@ -116,6 +115,19 @@ function NoRuns({ filters }: { filters: Filters }) {
       <Link class="btn" to={href(["flows"])}>Show the flows</Link>
     </Empty>
   );
+}
+
+interface Tally { states: Record<string, number>; more?: boolean }
+
+// tallyOf counts the runs that match, whatever their state. The engine has counts of flows; for other filters it looks at
+// the runs, as for a bulk job.
+async function tallyOf(f: Filters, signal: AbortSignal): Promise<Tally> {
+  if (!f.q && !f.tags.length && !f.from && !f.before) {
+    const page = await get<Page<RunCount>>(["counts"], { flow: f.flow, by: ["state"] }, signal);
+    return { states: Object.fromEntries(page.items.map((c) => [c.state!, c.runs])) };
+  }
+  const query = queryText({ ...f, states: [] });
+  return post<BulkPreview>(["bulk", "preview"], { query, action: { kind: "cancel" } });
 }
 
 // useRuns loads the list page by page. Rows keep their places: new runs are counted, others change where they are.
@@ -221,11 +233,10 @@ function SearchBox({ filters }: { filters: Filters }) {
 const shownStates: readonly StateKey[] = ["running", "succeeded", "failed", "cancelled", "expired"];
 
 // States counts runs by state; each count is a filter.
-function States({ counts, filters }: { counts: RunCount[] | undefined; filters: Filters }) {
+function States({ tally, filters }: { tally: Tally | undefined; filters: Filters }) {
   const { pending } = useSession();
-  const by = new Map(counts?.map((c) => [c.state!, c.runs]));
-  const total = [...by.values()].reduce((a, b) => a + b, 0);
-  const number = (n: number) => <b title={exact(n)}>{counts ? count(n) : "–"}</b>;
+  const total = Object.values(tally?.states ?? {}).reduce((a, b) => a + b, 0);
+  const number = (n: number) => <b title={exact(n)}>{tally ? count(n) : "–"}</b>;
   return (
     <div class="stats" role="group" aria-label="Runs by state">
       <button type="button" class={filters.states.length ? "" : "on"} aria-pressed={!filters.states.length}
@@ -234,7 +245,7 @@ function States({ counts, filters }: { counts: RunCount[] | undefined; filters: 
         <button key={key} type="button" data-state={key} class={filters.states.includes(key) ? "on" : ""}
           aria-pressed={filters.states.includes(key)}
           onClick={() => setQuery({ state: filters.states.includes(key) ? undefined : key })}>
-          <StateLabel state={states[key]} />{number(by.get(key) ?? 0)}
+          <StateLabel state={states[key]} />{number(tally?.states[key] ?? 0)}
         </button>
       ))}
       <Link to={href(["inbox"])}><StateLabel state={states.person} />{number(pending)}</Link>

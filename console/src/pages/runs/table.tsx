@@ -1,10 +1,12 @@
 import { useRef } from "preact/hooks";
 import type { NodeCounts, Run, RunNow } from "../../api/types";
 import { go, href, Link, runPath } from "../../app/router";
+import { usePrefs } from "../../app/prefs";
 import { firstLine, middle } from "../../lib/text";
 import { Tags } from "../../ui/basic";
 import { ended, StateLabel, stateOfRun } from "../../ui/state";
 import { Time, Took } from "../../ui/time";
+import { remedy, sentence } from "../../ui/why";
 import type { Filters } from "./filters";
 
 export const keyOf = (r: { flow: string; run: string }) => `${r.flow}\n${r.run}`;
@@ -68,7 +70,7 @@ export function RunTable({ runs, now, filters, selectable, selected, all, onSele
               </td>
               <td class="now"><Now run={r} now={now.get(key)} /></td>
               <td class="c3"><NodeBar n={r.nodes} /></td>
-              <td class="c4"><Tags tags={r.tags} /></td>
+              <td class="c4"><Tags tags={r.tags} short /></td>
               <td class="num c2"><Time at={r.created_at} /></td>
               <td class="num c3"><Took from={r.created_at} to={ended(r.state) ? r.closed_at ?? r.created_at : undefined} /></td>
             </tr>
@@ -82,11 +84,11 @@ export function RunTable({ runs, now, filters, selectable, selected, all, onSele
 // Now says in words what the run does: the column that saves a click.
 function Now({ run, now }: { run: Run; now: RunNow | undefined }) {
   const node = now?.node ?? run.failed_node;
-  if (!node) return <span class="muted">–</span>;
-  const text = firstLine(now?.sentence ?? "");
+  const { zone } = usePrefs();
+  const text = now?.waiting ? sentence(now.waiting, zone, now.wait) : firstLine(now?.message ?? "");
   return (
-    <span title={[now?.sentence, now?.remedy].filter(Boolean).join("\n")}>
-      <code class="strong">{node}</code> <span class="soft">{text}</span>
+    <span title={now?.waiting ? [text, remedy(now.waiting)].filter(Boolean).join("\n") : now?.message}>
+      {node ? <code class="strong">{node}</code> : <span class="muted">–</span>} <span class="soft">{text}</span>
     </span>
   );
 }

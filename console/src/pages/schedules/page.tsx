@@ -62,6 +62,7 @@ function List() {
 function One({ name }: { name: string }) {
   const session = useSession();
   const loaded = useLoad<Schedule>((s) => get(["schedules", name], {}, s), [name]);
+  const fires = useLoad<Page<string>>((s) => get(["schedules", name, "fires"], { limit: 10 }, s), [name]);
   useFeed(() => loaded.reload());
   const [act, setAct] = useState<Act>();
   const s = loaded.data;
@@ -85,8 +86,8 @@ function One({ name }: { name: string }) {
             </div>
             <div class="columns">
               <Card title="Next times" note={s.jitter ? `each up to ${span(goDuration(s.jitter))} later` : undefined}>
-                <ul class="ev pad">{(s.paused_at ? [] : s.upcoming ?? []).map((t) => <li key={t}><Time at={t} /><span class="muted"><Ago at={t} /></span></li>)}
-                  {(s.paused_at || !s.upcoming?.length) && <li class="muted">None{s.paused_at ? " while it is paused" : ""}</li>}</ul>
+                <ul class="ev pad">{(s.paused_at ? [] : fires.data?.items ?? []).map((t) => <li key={t}><Time at={t} /><span class="muted"><Ago at={t} /></span></li>)}
+                  {(s.paused_at || fires.data?.items.length === 0) && <li class="muted">None{s.paused_at ? " while it is paused" : ""}</li>}</ul>
               </Card>
               <Card title="History"><Fires list={s.history ?? []} /></Card>
             </div>

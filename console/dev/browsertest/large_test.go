@@ -1,0 +1,63 @@
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// largeNodes is the largest graph there is.
+const largeNodes = 10_000
+
+// A run of 10,000 nodes opens and can be moved. Its times are logged, and not judged: machines are busy.
+func TestLargeRun(t *testing.T) {
+	p := newPlace(t, "embedded")
+	step := activity.New("large.step", func(_ context.Context, n int) (int, error) { return n, nil })
+	f := flow.New[int, int]("large")
+	layer := []flow.Ref[int]{flow.Node(f, "start", step, f.Input())}
+	for made := 1; made < largeNodes-1; {
+		var next []flow.Ref[int]
+		for i := 0; i < 100 && made < largeNodes-1; i++ {
+			next = append(next, flow.Node(f, fmt.Sprintf("n-%d", made), step, layer[i%len(layer)]))
+			made++
+		}
+		layer = next
+	}
+	flow.Return(f, flow.Node(f, "end", step, layer[0], flow.AfterEach(layer[1:])))
+	def, err := f.Build()
+	require.NoError(t, err)
+	_, err = runtime.Start(t.Context(), p.client, def, 1, runtime.WithID("one"), runtime.StartAfter(time.Hour))
+	require.NoError(t, err)
+
+	w := open(t, p.url)
+	w.goTo("settings")
+	w.see("main .card")
+	begun := time.Now()
+	w.goTo("runs/large/one")
+	w.see(`[data-graph=canvas] canvas`)
+	t.Logf("the page was there after %v", time.Since(begun))
+	longest := evaluate[float64](w, `new Promise((done) => {
+		const canvas = document.querySelector("canvas");
+		let last = performance.now(), longest = 0, n = 0;
+		const frame = () => {
+			const now = performance.now();
+			if (n > 1) longest = Math.max(longest, now - last);
+			last = now;
+			if (++n > 40) return done(longest);
+			canvas.parentElement.dispatchEvent(new WheelEvent("wheel", { deltaX: 20, deltaY: 5, cancelable: true }));
+			requestAnimationFrame(frame);
+		};
+		requestAnimationFrame(frame);
+	})`)
+	t.Logf("the longest of 40 frames while it moved took %.0f ms", longest)
+	w.key("3")
+	w.see(`tr[data-node="start"]`)
+	w.shows("Show 200 more of 10000")
+}

@@ -1,0 +1,120 @@
+package browsertest
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// The page of a run shows its nodes as they are: in the graph, in time, in a table, and by its events.
+func TestRunIsShown(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		p.settled(t, "CLM/1") // a slash in an id stays in one part of the address
+		w := open(t, p.url)
+		w.goTo("runs/claims.assess/CLM%2F1")
+		for node, state := range map[string]string{
+			"review": "person", "settle": "none", "re-scan": "skipped", "extract": "succeeded", "bank-check": "retry",
+			"price-parts": "children",
+		} {
+			w.see(`[data-node="` + node + `"][data-state="` + state + `"]`)
+		}
+		w.shows("A person has to answer. review needs an answer from senior adjusters")
+		w.click(`[data-node="extract"]`)
+		w.see(`.panel`)
+		w.shows("the scanner timed out after 2 s")
+		require.Contains(t, evaluate[string](w, `location.search`), "node=extract")
+
+		w.key("2")
+		w.see(`[data-bar="review"] .p-person`)
+		w.see(`[data-bar="extract"] .p-failed`)
+		w.key("3")
+		w.see(`tr[data-node="bank-check"]`)
+		w.shows("503 from bank-api")
+		w.key("4")
+		w.see(`tr[data-event="retry"]`)
+		w.key("5")
+		w.see(`.log`)
+		w.shows("reading the pages")
+		w.press("Stream")
+		w.shows("The photos show a dented door. No other damage.")
+		w.key("6")
+		w.shows(`"claim": "CLM/1"`)
+		w.do(chromedp.NavigateBack())
+	})
+}
+
+// The scrubber shows the run as it was at a moment.
+func TestRunAtAMoment(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		p.settled(t, "CLM-1")
+		w := open(t, p.url)
+		w.goTo("runs/claims.assess/CLM-1")
+		w.see(`[data-node="extract"][data-state="succeeded"]`)
+		w.fill("moment", "1")
+		w.see(`[data-node="extract"][data-state="none"]`)
+		w.shows("As of")
+		w.press("Back to now")
+		w.see(`[data-node="extract"][data-state="succeeded"]`)
+	})
+}
+
+// A run that failed is run again from a node: the page says first which nodes that are.
+func TestRerunFromANode(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		close(p.bank)
+		close(p.handed)
+		run := p.start(t, "CLM-1")
+		await(t, run.RunRef, "review", "suspended")
+		w := open(t, p.url)
+		w.goTo("inbox")
+		w.answer("fail")
+		w.goTo("runs/claims.assess/CLM-1")
+		w.see(`[data-node="settle"][data-state="failed"]`)
+		w.shows("card_declined")
+		w.see(`[data-node="roll-back"][data-state="succeeded"]`)
+		w.await(`document.querySelector(".runhead .st").textContent === "Failed"`)
+		w.click(`[data-node="review"]`)
+		w.press("Rerun from here…")
+		w.see(`[data-rerun="5"]`)
+		w.shows("5 nodes run again: review, settle, notify, archive and roll-back. 9 keep their results.")
+		w.press("Rerun from here")
+		w.gone(`dialog`)
+		w.see(`[data-node="review"][data-state="person"]`)
+		w.goTo("inbox")
+		w.answer("all good")
+		w.goTo("runs/claims.assess/CLM-1?tab=data")
+		w.shows("paid 18420")
+	})
+}
+
+// answer fills the form of the ask in and sends it.
+func (w *window) answer(reason string) {
+	w.t.Helper()
+	w.see(`[data-field="/amount"]`)
+	w.fill("/amount", "18420")
+	w.fill("/reason", reason)
+	w.press("Send answer")
+	w.see(`[data-answered]`)
+}
+
+// The items of a map are listed page by page, and lead to their child run.
+func TestMapItems(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		p.settled(t, "CLM-1")
+		w := open(t, p.url)
+		w.goTo("runs/claims.assess/CLM-1?node=price-parts")
+		w.await(`document.querySelectorAll(".cell").length === 12`)
+		w.await(`document.querySelectorAll(".cell.c-ok").length === 8`)
+		w.click(`.cell`)
+		w.shows("Item 0: succeeded")
+		close(p.handed)
+		w.await(`document.querySelectorAll(".cell.c-ok").length === 12`)
+		w.press("Open the child run")
+		w.see(`tr[data-node], [data-graph]`)
+	})
+}

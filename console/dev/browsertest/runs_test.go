@@ -1,0 +1,137 @@
+package browsertest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/server"
+)
+
+type opener = func(...func(*server.Config)) *place
+
+// The list finds runs: by an id, by words, by tags and by states, and all of that is in the address.
+func TestRunsAreFound(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		p.settled(t, "CLM-1")
+		p.settled(t, "CLM-2", runtime.WithTag("claims.tenant", "atlas"))
+		require.NoError(t, p.client.Run("claims.assess", "CLM-2").Cancel(t.Context(), "duplicate"))
+		w := open(t, p.url)
+		w.goTo("")
+		w.see(`tr[data-run="CLM-1"]`)
+		w.shows("review needs an answer from senior adjusters")
+		w.await(`document.querySelector('[data-state=cancelled] b').textContent === "1"`)
+
+		w.click(`[data-state=cancelled]`)
+		w.gone(`tr[data-run="CLM-1"]`)
+		require.Contains(t, evaluate[string](w, `location.search`), "state=cancelled")
+		w.do(chromedp.Reload())
+		w.see(`tr[data-run="CLM-2"]`)
+
+		w.goTo("runs")
+		w.search("claims.tenant:borealis")
+		w.gone(`tr[data-run="CLM-2"]`)
+		require.Contains(t, evaluate[string](w, `location.search`), "tag=claims.tenant%3Aborealis")
+		w.click(`[aria-label="Remove the filter claims.tenant:borealis"]`)
+		w.see(`tr[data-run="CLM-2"]`)
+
+		w.search("CLM-2")
+		w.see(`.runhead`)
+		require.Contains(t, evaluate[string](w, `location.pathname`), "/a/b/runs/claims.assess/CLM-2")
+		w.goTo("runs?q=nothing-has-this")
+		w.shows("No run matches.")
+	})
+}
+
+func (w *window) search(text string) {
+	w.t.Helper()
+	w.see("input[data-search]")
+	w.fill("q", text)
+	w.await(`(document.querySelector("form.search").requestSubmit(), true)`)
+}
+
+// What happens to a run shows where its row is. New runs wait above the list until the reader asks for them.
+func TestRunsAreLive(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		p.settled(t, "CLM-1")
+		w := open(t, p.url)
+		w.goTo("runs")
+		w.see(`[data-live=open]`)
+		w.see(`tr[data-run="CLM-1"]`)
+		p.settled(t, "CLM-2")
+		w.shows("1 new")
+		require.Equal(t, 1, evaluate[int](w, `document.querySelectorAll("tr[data-run]").length`), "rows do not move")
+		require.NoError(t, p.client.Run("claims.assess", "CLM-1").Cancel(t.Context(), "not ours"))
+		w.await(`document.querySelector('tr[data-run="CLM-1"] .st').textContent === "Cancelled"`)
+		w.key("n")
+		w.see(`tr[data-run="CLM-2"]`)
+		w.gone(`.newpill`)
+	})
+}
+
+// Two people with the list and the run see what the other one does.
+func TestWindowsSeeEachOther(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		p.settled(t, "CLM-1")
+		one, two := open(t, p.url), open(t, p.url)
+		one.goTo("runs/claims.assess/CLM-1")
+		two.goTo("runs/claims.assess/CLM-1")
+		two.see(`[data-node="review"][data-state="person"]`)
+		one.see(`#actions`)
+		one.act("Pause…", "Pause run")
+		two.await(`document.querySelector(".runhead .st").textContent === "Paused"`)
+		two.act("Resume…", "Resume run")
+		one.await(`document.querySelector(".runhead .st").textContent !== "Paused"`)
+		one.act("Cancel run…", "Cancel run")
+		two.await(`document.querySelector(".runhead .st").textContent === "Cancelled"`)
+	})
+}
+
+// act chooses an action of a run and confirms it.
+func (w *window) act(item, verb string) {
+	w.t.Helper()
+	w.see(`#actions`)
+	w.click(`#actions`)
+	w.press(item)
+	w.see(`dialog[open]`)
+	w.press(verb)
+	w.gone(`dialog`)
+}
+
+// All runs that match are one bulk job, which says beforehand what it would do.
+func TestBulkJob(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		for i := range 3 {
+			p.settled(t, fmt.Sprintf("CLM-%d", i))
+		}
+		w := open(t, p.url)
+		w.goTo("runs?flow=claims.assess")
+		w.see(`tr[data-run="CLM-0"]`)
+		w.click(`tr[data-run="CLM-0"] input`)
+		w.press("Select all 3 that match")
+		w.press("Cancel…")
+		w.see(`[data-preview]`)
+		w.shows("3 runs: 3 running")
+		w.fill("reason", "spring clean")
+		w.press("Cancel runs")
+		w.see(`[data-job-state=completed]`)
+		w.shows("Done 3")
+		w.shows("spring clean")
+
+		w.goTo("runs?flow=claims.assess")
+		w.see(`tr[data-run="CLM-1"]`)
+		w.click(`tr[data-run="CLM-1"] input`)
+		w.press("Rerun failed…")
+		w.press("Rerun failed")
+		w.await(`document.querySelector('tr[data-run="CLM-1"] .st').textContent !== "Cancelled"`)
+		w.goTo("audit")
+		w.see(`tr[data-action]`)
+	})
+}
