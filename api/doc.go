@@ -8,7 +8,8 @@
 // # Inputs
 //
 // An input is a struct. The tags path, query and header name the place of a field in the request; the field Body is the
-// JSON body. A field without such a tag belongs to the body. The tag doc describes a field in the OpenAPI document.
+// JSON body. A field without such a tag belongs to the body. A list is one parameter of the query with commas, or with
+// the option explode one parameter for each element. The tag doc describes a field in the OpenAPI document.
 //
 // # Outputs
 //

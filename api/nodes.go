@@ -43,7 +43,10 @@ var (
 )
 
 func nodeOperations() []Entry {
-	return []Entry{GetNode, ListItems, FollowLogs, FollowFrames, CancelNode, SetNodePriority}
+	return []Entry{
+		GetNode, ListItems, ListTurns, GetLiveValue, FollowLogs, FollowFrames, CancelNode, SetNodePriority, MoveTimer,
+		SkipTimer,
+	}
 }
 
 // NodeName names a node of a run.
@@ -100,6 +103,8 @@ type LiveValue struct {
 	At      time.Time `json:"at"`
 	Attempt int       `json:"attempt"`
 	Size    int       `json:"size" doc:"Bytes of the value."`
+	// JSON is the value itself; a node has it not.
+	JSON json.RawMessage `json:"json,omitempty" doc:"The value, of get-live-value."`
 }
 
 // Child is the child run of a node.
@@ -137,7 +142,8 @@ type Item struct {
 type FollowLogsInput struct {
 	NodeName
 	Follow
-	Attempt int `query:"attempt" minimum:"0" doc:"Only this attempt; 0 is all of them."`
+	Attempt int  `query:"attempt" minimum:"0" doc:"Only this attempt; 0 is all of them."`
+	Present bool `query:"present" doc:"End after the lines that there are."`
 }
 
 // LogLine is a record that an attempt logged.
@@ -157,6 +163,7 @@ type LogLine struct {
 type FollowFramesInput struct {
 	NodeName
 	Follow
+	Present bool `query:"present" doc:"End after the frames that there are."`
 }
 
 // Frame is what an attempt emitted.

@@ -93,7 +93,7 @@ func Operations() []Operation {
 	for _, group := range [][]Entry{
 		runOperations(), nodeOperations(), waitOperations(), flowOperations(), scheduleOperations(), laneOperations(),
 		limitOperations(), budgetOperations(), workerOperations(), taskOperations(), bulkOperations(),
-		observeOperations(), serverOperations(),
+		observeOperations(), executionOperations(), serverOperations(),
 	} {
 		for _, entry := range group {
 			ops = append(ops, entry.Entry())

@@ -64,6 +64,16 @@ var (
 		Right: Operate, Effect: Changes,
 		Summary: "Move the start of a run that has not started",
 	})
+	ForkRun = call[ForkRunInput, StartedRun](Operation{
+		Name: "fork-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/fork",
+		Right: Operate, Effect: Changes, Created: true,
+		Summary: "Start a run from another one, with results of it",
+	})
+	ExportRun = call[RunInput, ExportedRun](Operation{
+		Name: "export-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/export",
+		Right: ReadPayloads, Effect: Reads,
+		Summary: "Export a run with its values, as package runcheck reads it",
+	})
 	PurgeRun = call[RunInput, Empty](Operation{
 		Name: "purge-run", Group: "runs", Method: "DELETE", Path: "/runs/{flow}/{run}",
 		Right: Administer, Effect: Destroys,
@@ -73,8 +83,8 @@ var (
 
 func runOperations() []Entry {
 	return []Entry{
-		ListRuns, StartRun, GetRun, GetResult, FollowRun, GetRunGraph, GetRunLayout, CompareRuns, CancelRun, RerunRun,
-		PauseRun, ResumeRun, SetRunPriority, MoveRunStart, PurgeRun,
+		ListRuns, StartRun, GetRun, GetResult, FollowRun, GetRunGraph, GetRunLayout, CompareRuns, ForkRun,
+		ExportRun, CancelRun, RerunRun, PauseRun, ResumeRun, SetRunPriority, MoveRunStart, PurgeRun,
 	}
 }
 

@@ -45,7 +45,7 @@ type ServerInfo struct {
 // Principal is who calls the server, with their rights.
 type Principal struct {
 	Name   string  `json:"name"`
-	Login  string  `json:"login" doc:"How they logged in: none, token, oidc, certificate or proxy."`
+	Login  string  `json:"login" doc:"How they logged in: none, token, oidc, certificate, proxy or in-process."`
 	Rights []Right `json:"rights"`
 	Flows  string  `json:"flows,omitempty" doc:"Pattern of the flows that they may see; absent for all."`
 }

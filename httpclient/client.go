@@ -51,19 +51,11 @@ func New(address string, config Config) (*Client, error) {
 
 // Call calls an operation. A refusal by the server is an *api.Problem, for errors.As; its Code says what is wrong.
 func Call[In, Out any](ctx context.Context, c *Client, op api.Call[In, Out], in In) (*Out, error) {
-	request, err := c.request(ctx, op.Operation, in)
+	reply, err := c.send(ctx, op.Operation, in)
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Accept", "application/json")
-	reply, err := c.http.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op.Name, err)
-	}
 	defer reply.Body.Close()
-	if reply.StatusCode >= http.StatusBadRequest {
-		return nil, problemOf(op.Name, reply)
-	}
 	out := new(Out)
 	if reply.StatusCode == http.StatusNoContent {
 		return out, nil
@@ -72,6 +64,45 @@ func Call[In, Out any](ctx context.Context, c *Client, op api.Call[In, Out], in 
 		return nil, fmt.Errorf("%s: reply of the server: %w", op.Name, err)
 	}
 	return out, nil
+}
+
+// Do calls an operation whose types are not known at compile time: the input is a value of op.Input, and the reply is
+// its JSON, that of an api.Events for a stream, {} for none. Errors are those of Call.
+func Do(ctx context.Context, c *Client, op api.Operation, in any) (json.RawMessage, error) {
+	reply, err := c.send(ctx, op, in)
+	if err != nil {
+		return nil, err
+	}
+	defer reply.Body.Close()
+	if reply.StatusCode == http.StatusNoContent {
+		return json.RawMessage("{}"), nil
+	}
+	text, err := io.ReadAll(io.LimitReader(reply.Body, maxReply))
+	if err == nil && !json.Valid(text) {
+		err = errors.New("it is not JSON")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: reply of the server: %w", op.Name, err)
+	}
+	return json.RawMessage(bytes.TrimSpace(text)), nil
+}
+
+// send sends the request of an operation. A refusal is an error; the body of any other reply is to be closed.
+func (c *Client) send(ctx context.Context, op api.Operation, in any) (*http.Response, error) {
+	request, err := c.request(ctx, op, in)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json")
+	reply, err := c.http.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op.Name, err)
+	}
+	if reply.StatusCode >= http.StatusBadRequest {
+		defer reply.Body.Close()
+		return nil, problemOf(op.Name, reply)
+	}
+	return reply, nil
 }
 
 // request makes the request of an operation.

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
@@ -61,7 +62,10 @@ func (p *parts) addField(field reflect.StructField, value reflect.Value) error {
 	if len(texts) == 0 {
 		return nil
 	}
-	if name := field.Tag.Get("query"); name != "" {
+	if name, option, _ := strings.Cut(field.Tag.Get("query"), ","); name != "" {
+		if option != "explode" { // the values of a list are one parameter, with commas
+			texts = []string{strings.Join(texts, ",")}
+		}
 		p.query[name] = texts
 	}
 	if name := field.Tag.Get("header"); name != "" {

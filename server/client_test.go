@@ -208,3 +208,31 @@ func TestOnlyLoopbackWithoutLogins(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
 }
+
+// A client in the process has all rights, whatever the logins, and its actor is in the audit log.
+func TestClientAs(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, func(c *server.Config) { c.AdminToken = "0123456789abcdef0123456789abcdef" })
+	c, err := p.server.ClientAs("ann")
+	require.NoError(t, err)
+	in := api.LaneReasonInput{Lane: "slow"}
+	in.Body.Reason = "release"
+	_, err = httpclient.Call(t.Context(), c, api.PauseLane, in)
+	require.NoError(t, err)
+	audit, err := httpclient.Call(t.Context(), c, api.ListAudit, api.ListAuditInput{Actor: "ann"})
+	require.NoError(t, err)
+	require.Len(t, audit.Items, 1)
+	info, err := httpclient.Call(t.Context(), c, api.GetServer, api.Empty{})
+	require.NoError(t, err)
+	require.Equal(t, api.Principal{Name: "ann", Login: "in-process", Rights: api.Rights()}, info.Principal)
+	anonymous, err := p.server.Client()
+	require.NoError(t, err)
+	_, err = httpclient.Call(t.Context(), anonymous, api.GetServer, api.Empty{})
+	require.Equal(t, "unauthorized", httpclient.Code(err))
+	counts, err := httpclient.Call(t.Context(), c, api.CountRuns, api.CountRunsInput{By: []string{"flow", "state"}})
+	require.NoError(t, err)
+	for _, n := range counts.Items {
+		require.NotEmpty(t, n.Flow)
+		require.NotEmpty(t, n.State, "a list is one parameter with commas")
+	}
+}

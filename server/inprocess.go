@@ -5,13 +5,27 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // Client returns a client that calls the server's handler in this process, without a connection.
 func (s *Server) Client() (*httpclient.Client, error) {
 	return httpclient.New("http://in-process",
 		httpclient.Config{HTTPClient: &http.Client{Transport: transport{s.handler}}})
+}
+
+// ClientAs returns a client that calls the server's operations in this process, without a connection, a login and a
+// bound on its rate. It has all rights, as whoever can open the engine does, and acts in the name of the actor, which
+// the audit log has.
+func (s *Server) ClientAs(actor string) (*httpclient.Client, error) {
+	who := login.Principal{Name: actor, Kind: login.InProcess, Rights: api.Rights()}
+	named := s.observe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.operations.ServeHTTP(w, r.WithContext(login.With(r.Context(), who)))
+	}))
+	return httpclient.New("http://in-process",
+		httpclient.Config{HTTPClient: &http.Client{Transport: transport{named}}})
 }
 
 // transport carries requests to a handler.

@@ -21,13 +21,15 @@ import (
 
 // Server serves the API of one engine. It is safe for concurrent use.
 type Server struct {
-	config   Config
-	service  *service.Service
-	router   *route.Router
-	handler  http.Handler
-	document []byte
-	stop     context.CancelFunc
-	oidc     *login.OIDC // nil without
+	config  Config
+	service *service.Service
+	router  *route.Router
+	handler http.Handler
+	// operations is the handler of operations alone, for requests whose principal is known.
+	operations http.Handler
+	document   []byte
+	stop       context.CancelFunc
+	oidc       *login.OIDC // nil without
 	// unmeasure ends the measuring of lanes.
 	unmeasure func()
 	keepers   keeperState
@@ -98,8 +100,9 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // routes adds what is not an operation, and what surrounds operations.
 func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
+	s.operations = s.idempotent(operations)
 	mux := http.NewServeMux()
-	mux.Handle(api.Prefix+"/", crossOrigin.Handler(s.identify(s.limitRate(s.idempotent(operations)))))
+	mux.Handle(api.Prefix+"/", crossOrigin.Handler(s.identify(s.limitRate(s.operations))))
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		_, _ = w.Write(s.document)

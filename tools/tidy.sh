@@ -12,13 +12,13 @@ for module in "$@"; do
   cd "$root/$module"
   cp go.mod "$work/go.mod"
   if [ -f go.sum ]; then cp go.sum "$work/go.sum"; else rm -f "$work/go.sum"; fi
-  for other in . console server; do
+  for other in . console mcpserver server; do
     path=github.com/flowfabric/flowfabric-go
     if [ "$other" != . ]; then path=$path/$other; fi
     go mod edit -replace "$path=$root/$other" "$work/go.mod"
   done
   GOWORK=off go mod tidy -modfile="$work/go.mod"
-  for other in "" /console /server; do go mod edit -dropreplace "github.com/flowfabric/flowfabric-go$other" "$work/go.mod"; done
+  for other in "" /console /mcpserver /server; do go mod edit -dropreplace "github.com/flowfabric/flowfabric-go$other" "$work/go.mod"; done
   if [ -n "$check" ]; then
     cmp "$work/go.mod" go.mod && cmp "$work/go.sum" go.sum || { echo "$module is not tidy: run tools/tidy.sh $module" >&2; exit 1; }
   else

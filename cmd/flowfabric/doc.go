@@ -1,11 +1,11 @@
-// Command flowfabric shows what an engine does, and lets an operator step in.
+// Command flowfabric serves engines, shows what they do, and lets people step in.
 //
-//	flowfabric [-url URL] [-prefix P] [-namespace N] COMMAND [flags] [arguments]
+//	flowfabric dev --demo
+//	flowfabric run list --flow import --state failed --since 24h
+//	flowfabric run show import/2026-11-20
+//	flowfabric run rerun import/2026-11-20
 //
-// The URL is that of runtime.Open, by default the environment's FLOWFABRIC_URL. Output is a table for people, or with
-// -json one JSON object a line. The exit code is 0, 1 after a failure, 2 for a call that makes no sense.
-//
-//	flowfabric runs -flow import -state failed -since 24h
-//	flowfabric describe import 2026-11-20
-//	flowfabric rerun import 2026-11-20
+// It works on an engine, by a URL of runtime.Open, or through a server, by its address: flag --url, a profile, or the
+// environment's FLOWFABRIC_URL. Output is a table, or JSON, lines of JSON, YAML or names by -o. The exit codes are
+// stable: flowfabric manual and docs/operations/command.md list them.
 package main

@@ -31,6 +31,18 @@ func (s Severity) String() string {
 // MarshalText implements encoding.TextMarshaler with String.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// UnmarshalText implements encoding.TextUnmarshaler for the texts of MarshalText, so that clients of the HTTP API can
+// read findings.
+func (s *Severity) UnmarshalText(text []byte) error {
+	for _, known := range []Severity{Info, Warning, Error} {
+		if known.String() == string(text) {
+			*s = known
+			return nil
+		}
+	}
+	return fmt.Errorf("severity %.40q: must be info, warning or error", text)
+}
+
 // Code names what was found. Codes are stable.
 type Code string
 

@@ -3,6 +3,7 @@ package apidoc
 import (
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -113,7 +114,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Every page of docs is among the links of its index, and README leads to the index.
+// Every page of docs is among the links of its index, or of a README beside it that is, and README leads to the index.
 func TestEveryPageIsLinked(t *testing.T) {
 	t.Parallel()
 	const index = "docs/README.md"
@@ -121,7 +122,11 @@ func TestEveryPageIsLinked(t *testing.T) {
 	require.Contains(t, all["README.md"], "]("+index+")")
 	for page := range all {
 		link := strings.TrimPrefix(page, "docs/")
-		if link != page && page != index && !strings.Contains(all[index], "]("+link+")") {
+		if link == page || page == index || strings.Contains(all[index], "]("+link+")") {
+			continue
+		}
+		folder, name := path.Split(page)
+		if beside := folder + "README.md"; beside == page || !strings.Contains(all[beside], "]("+name+")") {
 			t.Errorf("%s does not lead to %s", index, page)
 		}
 	}

@@ -13,11 +13,13 @@ type Kind string
 
 // Kinds of login.
 const (
-	None        Kind = "none"
-	ByToken     Kind = "token"
-	ByOIDC      Kind = "oidc"
-	ByCert      Kind = "certificate"
-	ByProxy     Kind = "proxy"
+	None    Kind = "none"
+	ByToken Kind = "token"
+	ByOIDC  Kind = "oidc"
+	ByCert  Kind = "certificate"
+	ByProxy Kind = "proxy"
+	// InProcess is the login of a client in the process of the engine.
+	InProcess   Kind = "in-process"
 	anonymousID      = "anonymous"
 )
 

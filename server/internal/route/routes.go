@@ -21,6 +21,8 @@ func (r *Router) routes(s *service.Service) {
 	handle(r, api.ResumeRun, s.ResumeRun)
 	handle(r, api.SetRunPriority, s.SetRunPriority)
 	handle(r, api.MoveRunStart, s.MoveRunStart)
+	handle(r, api.ForkRun, s.ForkRun)
+	handle(r, api.ExportRun, s.ExportRun)
 	handle(r, api.PurgeRun, s.PurgeRun)
 
 	handle(r, api.GetNode, s.GetNode)
@@ -29,6 +31,10 @@ func (r *Router) routes(s *service.Service) {
 	follow(r, api.FollowFrames, s.FollowFrames)
 	handle(r, api.CancelNode, s.CancelNode)
 	handle(r, api.SetNodePriority, s.SetNodePriority)
+	handle(r, api.ListTurns, s.ListTurns)
+	handle(r, api.GetLiveValue, s.GetLiveValue)
+	handle(r, api.MoveTimer, s.MoveTimer)
+	handle(r, api.SkipTimer, s.SkipTimer)
 
 	handle(r, api.ListWaits, s.ListWaits)
 	handle(r, api.ListRunWaits, s.ListRunWaits)
@@ -47,13 +53,13 @@ func (r *Router) routes(s *service.Service) {
 
 	handle(r, api.ListSchedules, s.ListSchedules)
 	handle(r, api.GetSchedule, s.GetSchedule)
-	handle(r, api.ListFires, s.ListFires)
-	handle(r, api.SetSchedule, s.SetSchedule)
-	handle(r, api.EditSchedule, s.EditSchedule)
-	handle(r, api.BackfillSchedule, s.BackfillSchedule)
 	handle(r, api.PauseSchedule, s.PauseSchedule)
 	handle(r, api.ResumeSchedule, s.ResumeSchedule)
 	handle(r, api.TriggerSchedule, s.TriggerSchedule)
+	handle(r, api.SetSchedule, s.SetSchedule)
+	handle(r, api.EditSchedule, s.EditSchedule)
+	handle(r, api.ListFires, s.ListFires)
+	handle(r, api.BackfillSchedule, s.BackfillSchedule)
 	handle(r, api.DeleteSchedule, s.DeleteSchedule)
 
 	handle(r, api.ListLanes, s.ListLanes)
@@ -101,6 +107,9 @@ func (r *Router) routes(s *service.Service) {
 	handle(r, api.Inspect, s.Inspect)
 	handle(r, api.ListKeeperTasks, s.ListKeeperTasks)
 	handle(r, api.RunKeeperTask, s.RunKeeperTask)
+
+	handle(r, api.ListExecutions, s.ListExecutions)
+	handle(r, api.GetExecution, s.GetExecution)
 
 	handle(r, api.GetServer, s.GetServer)
 	handle(r, api.ListTokens, s.ListTokens)

@@ -12,7 +12,7 @@ import (
 // FollowLogs implements api.FollowLogs.
 func (s *Service) FollowLogs(ctx context.Context, in *api.FollowLogsInput) (Items[api.LogLine], error) {
 	lines := s.run(ctx, in.RunName).
-		Logs(ctx, in.Node, runlog.Query{Attempt: in.Attempt, After: in.Cursor(), Follow: true})
+		Logs(ctx, in.Node, runlog.Query{Attempt: in.Attempt, After: in.Cursor(), Follow: !in.Present})
 	return func(yield func(Item[api.LogLine], error) bool) {
 		for l, err := range lines {
 			if err != nil {
@@ -35,7 +35,11 @@ func lineOf(l runlog.Line) api.LogLine {
 
 // FollowFrames implements api.FollowFrames.
 func (s *Service) FollowFrames(ctx context.Context, in *api.FollowFramesInput) (Items[api.Frame], error) {
-	frames := s.run(ctx, in.RunName).Stream(ctx, in.Node, in.Cursor())
+	read := s.run(ctx, in.RunName).Stream
+	if in.Present {
+		read = s.run(ctx, in.RunName).Frames
+	}
+	frames := read(ctx, in.Node, in.Cursor())
 	return func(yield func(Item[api.Frame], error) bool) {
 		for f, err := range frames {
 			if err != nil {

@@ -1,0 +1,182 @@
+package command
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/profile"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+const (
+	// completionTime bounds how long the shell waits for what an engine or server has.
+	completionTime = 3 * time.Second
+	// completions is how many runs are offered.
+	completions = 100
+)
+
+// sources find what an argument can be, by its name. The arguments before it are given.
+var sources = map[string]func(r *request, before []string) ([]string, error){
+	"FLOW": completeFlows,
+	"RUN": func(r *request, before []string) ([]string, error) {
+		return completeRuns(r, before[len(before)-1])
+	},
+	"OTHER": func(r *request, before []string) ([]string, error) { return completeRuns(r, before[0]) },
+	"NODE": func(r *request, before []string) ([]string, error) {
+		in := api.GetRunInput{RunName: api.RunName{Flow: before[0], Run: before[1]}}
+		run, err := call(r, api.GetRun, in)
+		if err != nil {
+			return nil, err
+		}
+		return names(run.Nodes, func(n api.Node) string { return n.Node }), nil
+	},
+	"SCHEDULE": func(r *request, _ []string) ([]string, error) {
+		return completeList(r, api.ListSchedules, func(s api.Schedule) string { return s.Name })
+	},
+	"LANE": func(r *request, _ []string) ([]string, error) {
+		return completeList(r, api.ListLanes, func(l api.Lane) string { return l.Name })
+	},
+	"LIMIT": func(r *request, _ []string) ([]string, error) {
+		return completeList(r, api.ListLimits, func(l api.Limit) string { return l.Name })
+	},
+	"BUDGET": func(r *request, _ []string) ([]string, error) {
+		return completeList(r, api.ListBudgets, func(b api.Budget) string { return b.Name })
+	},
+	"WORKER": func(r *request, _ []string) ([]string, error) {
+		return completeList(r, api.ListWorkers, func(w api.Worker) string { return w.Instance })
+	},
+	"JOB": func(r *request, _ []string) ([]string, error) {
+		return completeList(r, api.ListBulkJobs, func(j api.BulkJob) string { return j.ID })
+	},
+	"TASK": func(r *request, _ []string) ([]string, error) {
+		return completeList(r, api.ListKeeperTasks, func(t api.KeeperTask) string { return t.Name })
+	},
+	"TOKEN": func(r *request, _ []string) ([]string, error) {
+		return completeList(r, api.ListTokens, func(t api.Token) string { return t.Name })
+	},
+	"WAIT": func(r *request, before []string) ([]string, error) {
+		waits, err := call(r, api.ListRunWaits, api.RunInput{RunName: api.RunName{Flow: before[0], Run: before[1]}})
+		if err != nil {
+			return nil, err
+		}
+		return names(waits.Items, func(w api.Wait) string { return w.ID }), nil
+	},
+	"ACTIVITY": func(r *request, _ []string) ([]string, error) {
+		workers, err := call(r, api.ListWorkers, api.Empty{})
+		if err != nil {
+			return nil, err
+		}
+		var found []string
+		for _, w := range workers.Items {
+			found = append(found, w.Activities...)
+		}
+		return found, nil
+	},
+}
+
+func names[T any](items []T, name func(T) string) []string {
+	list := make([]string, len(items))
+	for i, item := range items {
+		list[i] = name(item)
+	}
+	return list
+}
+
+func completeList[T any](r *request, op api.Call[api.Empty, api.Page[T]], name func(T) string) ([]string, error) {
+	page, err := call(r, op, api.Empty{})
+	if err != nil {
+		return nil, err
+	}
+	return names(page.Items, name), nil
+}
+
+// completeFlows returns the flows that are published, and those of the last runs.
+func completeFlows(r *request, _ []string) ([]string, error) {
+	flows, err := call(r, api.ListFlows, api.Empty{})
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, f := range flows.Items {
+		found = append(found, f.Name)
+	}
+	runs, err := call(r, api.ListRuns, api.ListRunsInput{Paging: api.Paging{Limit: completions}})
+	if err == nil { // what is published is better than nothing
+		for _, run := range runs.Items {
+			found = append(found, run.Flow)
+		}
+	}
+	return found, nil
+}
+
+func completeRuns(r *request, flow string) ([]string, error) {
+	in := api.ListRunsInput{Paging: api.Paging{Limit: completions}, Query: runtime.RunQuery{Flow: flow}.Values()}
+	runs, err := call(r, api.ListRuns, in)
+	if err != nil {
+		return nil, err
+	}
+	return names(runs.Items, func(run api.Run) string { return run.Run }), nil
+}
+
+// complete completes the arguments of a command from what the engine or server has. Failures complete nothing.
+func (a *App) complete(use string) cobra.CompletionFunc {
+	arguments := argumentNames(use)
+	return func(c *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		args = splitRun(use, args)
+		if len(args) >= len(arguments) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		name := strings.Trim(arguments[len(args)], "[]…")
+		return a.completeFrom(c, name, args, toComplete)
+	}
+}
+
+// completeFlag completes a flag like an argument of that name.
+func (a *App) completeFlag(c *cobra.Command, flag, name string) {
+	must(c.RegisterFlagCompletionFunc(flag,
+		func(c *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return a.completeFrom(c, name, args, toComplete)
+		}))
+}
+
+func (a *App) completeFrom(
+	c *cobra.Command, name string, before []string, toComplete string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
+	source := sources[name]
+	where, err := a.where()
+	if source == nil || err != nil || where.Check() != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), completionTime)
+	defer cancel()
+	session, err := a.Open(ctx, where)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer session.Close()
+	found, err := source(&request{App: a, Context: ctx, cmd: c, session: session}, before)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var fitting []cobra.Completion
+	seen := map[string]bool{}
+	for _, text := range found {
+		if strings.HasPrefix(text, toComplete) && !seen[text] {
+			seen[text] = true
+			fitting = append(fitting, text)
+		}
+	}
+	return fitting, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *App) completeProfiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	file, err := profile.Read(profile.Path(a.Env))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return file.Names(), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,379 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+func (a *App) tokenCommand() *cobra.Command {
+	return a.group("token", "Manage the tokens of servers", a.tokenList(), a.tokenCreate(), a.tokenDelete())
+}
+
+var tokenView = output.View[api.Token]{
+	Name: func(t api.Token) string { return t.Name },
+	Columns: []output.Column[api.Token]{
+		{Name: "token", Text: func(t api.Token) string { return t.Name }},
+		{Name: "role", Text: func(t api.Token) string { return string(t.Role) }},
+		{Name: "rights", Text: func(t api.Token) string {
+			return strings.Join(names(t.Rights, func(r api.Right) string { return string(r) }), ",")
+		}},
+		{Name: "flows", Text: func(t api.Token) string { return t.Flows }},
+		{Name: "created", Text: func(t api.Token) string { return output.At(t.CreatedAt) }},
+		{Name: "by", Text: func(t api.Token) string { return t.CreatedBy }},
+		{Name: "expires", Text: func(t api.Token) string { return output.At(t.ExpiresAt) }},
+	},
+}
+
+func (a *App) tokenList() *cobra.Command {
+	return a.command(spec{
+		use: "list", short: "Show the tokens, without their secrets", calls: []api.Entry{api.ListTokens},
+		columns: tokenView.ColumnNames(),
+		do: func(r *request) error {
+			tokens, err := call(r, api.ListTokens, api.Empty{})
+			if err != nil {
+				return err
+			}
+			return output.List(r.out, tokenView, tokens.Items)
+		},
+	})
+}
+
+func (a *App) tokenCreate() *cobra.Command {
+	var role, rights, flows string
+	var expires time.Duration
+	c := a.command(spec{
+		use: "create NAME", short: "Create a token; its text is shown once", calls: []api.Entry{api.CreateToken},
+		example: "  flowfabric token create ann --role operator --flows 'billing-*' --expires 720h",
+		check:   func([]string) error { return notNegative("expires", expires) },
+		do: func(r *request) error {
+			in := api.CreateTokenInput{}
+			in.Body.Name, in.Body.Role, in.Body.Flows = r.args[0], api.Role(role), flows
+			in.Body.Expires = api.Duration{Duration: expires}
+			for _, right := range list(rights) {
+				in.Body.Rights = append(in.Body.Rights, api.Right(right))
+			}
+			created, err := call(r, api.CreateToken, in)
+			if err != nil {
+				return err
+			}
+			return r.out.Value(created, created.Name, created.Text)
+		},
+	})
+	c.Flags().StringVar(&role, "role", "viewer", "viewer, operator or admin")
+	c.Flags().StringVar(&rights, "rights", "", "rights beside those of the role, with commas: approve, payloads:read")
+	c.Flags().StringVar(&flows, "flows", "", "a `pattern` of the flows that it is for, such as billing-*")
+	c.Flags().DurationVar(&expires, "expires", 0, "how long it is valid; for ever by default")
+	return c
+}
+
+func (a *App) tokenDelete() *cobra.Command {
+	return a.command(spec{
+		use: "delete TOKEN", short: "Delete a token; it ends at once", calls: []api.Entry{api.DeleteToken},
+		do: func(r *request) error {
+			look := func() error {
+				tokens, err := call(r, api.ListTokens, api.Empty{})
+				if err != nil {
+					return err
+				}
+				for _, t := range tokens.Items {
+					if t.Name == r.args[0] {
+						return nil
+					}
+				}
+				return &api.Problem{Status: 404, Code: "token_not_found",
+					Detail: "no token has the name " + strconv.Quote(r.args[0])}
+			}
+			return r.destroy("delete token "+r.args[0], look, func() error {
+				_, err := call(r, api.DeleteToken, api.TokenNameInput{Token: r.args[0]})
+				return r.done("deleted", r.args[0], err)
+			})
+		},
+	})
+}
+
+func (a *App) secretCommand() *cobra.Command {
+	var grace time.Duration
+	c := a.command(spec{
+		use: "rotate", short: "Sign the tokens of waits with a new secret", calls: []api.Entry{api.RotateSecrets},
+		check: func([]string) error { return notNegative("grace", grace) },
+		do: func(r *request) error {
+			in := api.RotateSecretsInput{}
+			in.Body.Grace = api.Duration{Duration: grace}
+			rotated, err := call(r, api.RotateSecrets, in)
+			if err != nil {
+				return err
+			}
+			if rotated.Failed > 0 {
+				return fmt.Errorf("partitions that keep the old secret: %d; repeat the command", rotated.Failed)
+			}
+			return r.out.Value(rotated, "", fmt.Sprintf("partitions with the new secret: %d", rotated.Rotated))
+		},
+	})
+	c.Flags().DurationVar(&grace, "grace", 0,
+		"how long tokens that were signed with the old secret are valid; a day by default")
+	return a.group("secret", "Rotate the secret of the tokens of waits", c)
+}
+
+var auditView = output.View[api.AuditEntry]{
+	Name: func(e api.AuditEntry) string { return e.ID },
+	Columns: []output.Column[api.AuditEntry]{
+		{Name: "time", Text: func(e api.AuditEntry) string { return output.At(e.At) }},
+		{Name: "actor", Text: func(e api.AuditEntry) string { return e.Actor }},
+		{Name: "action", Text: func(e api.AuditEntry) string { return e.Action }},
+		{Name: "name", Text: func(e api.AuditEntry) string { return e.Name }},
+		{Name: "detail", Text: func(e api.AuditEntry) string { return e.Detail }},
+		{Name: "failure", Text: func(e api.AuditEntry) string { return e.Failure }},
+		{Name: "id", Wide: true, Text: func(e api.AuditEntry) string { return e.ID }},
+	},
+}
+
+func (a *App) auditCommand() *cobra.Command {
+	in := api.ListAuditInput{}
+	var since time.Duration
+	var limit int
+	c := a.command(spec{
+		use: "audit", short: "Show who has changed what, the latest first", calls: []api.Entry{api.ListAudit},
+		columns: auditView.ColumnNames(),
+		check: func([]string) error {
+			return errors.Join(notNegative("limit", limit), notNegative("since", since))
+		},
+		do: func(r *request) error {
+			if since > 0 {
+				in.From = r.Now().Add(-since)
+			}
+			entries, more, err := pages(r, api.ListAudit, limit, func(p api.Paging) api.ListAuditInput {
+				in.Paging = p
+				return in
+			})
+			if err != nil {
+				return err
+			}
+			err = output.List(r.out, auditView, entries)
+			r.sayMore(more)
+			return err
+		},
+	})
+	c.Flags().StringVar(&in.Actor, "by", "", "only actions of this actor")
+	c.Flags().StringVar(&in.Action, "action", "", "only this action, such as set_limit")
+	c.Flags().StringVar(&in.Name, "name", "", "only actions on what has this name")
+	c.Flags().DurationVar(&since, "since", 0, "only actions within this time, up to now; 0 is all")
+	c.Flags().IntVar(&limit, "limit", 50, "at most so many; 0 is all")
+	return c
+}
+
+func (a *App) executionCommand() *cobra.Command {
+	return a.group("execution", "Look at executions, of whatever program", a.executionList(), a.executionShow())
+}
+
+var executionView = output.View[api.Execution]{
+	Name: func(e api.Execution) string { return e.ID },
+	Columns: []output.Column[api.Execution]{
+		{Name: "execution", Text: func(e api.Execution) string { return e.ID }},
+		{Name: "kind", Text: func(e api.Execution) string { return e.Kind }},
+		{Name: "lane", Text: func(e api.Execution) string { return e.Lane }},
+		{Name: "state", Text: func(e api.Execution) string { return e.State }},
+		{Name: "priority", Text: func(e api.Execution) string { return strconv.Itoa(e.Priority) }},
+		{Name: "attempts", Text: func(e api.Execution) string { return strconv.Itoa(e.Attempts) }},
+		{Name: "worker", Wide: true, Text: func(e api.Execution) string { return e.Worker }},
+		{Name: "created", Text: func(e api.Execution) string { return output.At(e.CreatedAt) }},
+		{Name: "detail", Text: func(e api.Execution) string { return e.Detail }},
+		{Name: "tags", Wide: true, Text: func(e api.Execution) string { return output.Tags(e.Tags) }},
+	},
+}
+
+func (a *App) executionList() *cobra.Command {
+	in := api.ListExecutionsInput{}
+	tags := tagFlag{}
+	var states string
+	var limit int
+	c := a.command(spec{
+		use: "list", short: "List executions, in no particular order", calls: []api.Entry{api.ListExecutions},
+		columns: executionView.ColumnNames(),
+		check:   func([]string) error { return notNegative("limit", limit) },
+		do: func(r *request) error {
+			in.States = list(states)
+			in.Tags = nil
+			for key, value := range tags {
+				in.Tags = append(in.Tags, key+"="+value)
+			}
+			executions, more, err := pages(r, api.ListExecutions, limit, func(p api.Paging) api.ListExecutionsInput {
+				in.Paging = p
+				return in
+			})
+			if err != nil {
+				return err
+			}
+			err = output.List(r.out, executionView, executions)
+			r.sayMore(more)
+			return err
+		},
+	})
+	c.Flags().StringVar(&in.Lane, "lane", "", "only executions of this lane")
+	a.completeFlag(c, "lane", "LANE")
+	c.Flags().StringVar(&states, "state", "",
+		"only these states, with commas: waiting, delayed, active, suspended, completed, failed, …")
+	c.Flags().StringVar(&in.FlowID, "flow-id", "", "only members of the flow with this id")
+	c.Flags().StringVar(&in.Index, "index", "",
+		"only what is in this index of the lane: eligible, delayed, active, suspended, terminal, …")
+	c.Flags().Var(tags, "tag", "only executions with this tag; may be given several times")
+	c.Flags().IntVar(&limit, "limit", 50, "at most so many; 0 is all")
+	return c
+}
+
+func (a *App) executionShow() *cobra.Command {
+	return a.command(spec{
+		use: "show EXECUTION", short: "Show an execution", calls: []api.Entry{api.GetExecution},
+		check: func(args []string) error {
+			_, err := enginecore.ParseExecutionID(args[0])
+			return err
+		},
+		do: func(r *request) error {
+			e, err := call(r, api.GetExecution, api.ExecutionInput{Execution: r.args[0]})
+			if err != nil {
+				return err
+			}
+			return r.out.Value(e, e.ID, executionText(e))
+		},
+	})
+}
+
+func executionText(e *api.Execution) string {
+	var text strings.Builder
+	for _, line := range [][2]string{
+		{"execution", e.ID}, {"flow", e.FlowID}, {"kind", e.Kind}, {"lane", e.Lane}, {"state", e.State},
+		{"phase", e.Phase}, {"ownership", e.Ownership}, {"eligibility", e.Eligibility}, {"detail", e.Detail},
+		{"priority", strconv.Itoa(e.Priority)},
+		{"attempts",
+			fmt.Sprintf("%d, %d retries, %d reclaims, %d replays", e.Attempts, e.Retries, e.Reclaims, e.Replays)},
+		{"worker", e.Worker}, {"lease until", output.At(e.LeaseExpiresAt)}, {"failure", e.Failure},
+		{"cancelled", e.CancelReason}, {"created", output.At(e.CreatedAt)}, {"started", output.At(e.StartedAt)},
+		{"completed", output.At(e.CompletedAt)}, {"tags", output.Tags(e.Tags)},
+	} {
+		if line[1] != "" && line[1] != "-" {
+			fmt.Fprintf(&text, "%-12s %s\n", line[0], line[1])
+		}
+	}
+	return text.String()
+}
+
+// rules are a user's rights.
+type rules struct {
+	User  string `json:"user"`
+	Rules string `json:"rules"`
+}
+
+func (a *App) aclCommand() *cobra.Command {
+	var deployer bool
+	find := func() (string, error) {
+		of := enginecore.ApplicationRules
+		if deployer {
+			of = enginecore.DeployerRules
+		}
+		return of(cmp.Or(a.flags.prefix, enginecore.DefaultPrefix))
+	}
+	c := a.standalone(spec{
+		use: "acl USER", short: "Print the ACL SETUSER line of an application, or of a deployer",
+		check: func(args []string) error {
+			hidden := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
+			if strings.ContainsFunc(args[0], hidden) {
+				return fmt.Errorf("USER %q: a name has no spaces", args[0])
+			}
+			_, err := find()
+			return err
+		},
+		do: func(r *request) error {
+			text, err := find()
+			if err != nil {
+				return err
+			}
+			return r.out.Value(rules{r.args[0], text}, r.args[0], "ACL SETUSER "+r.args[0]+" on "+text)
+		},
+	})
+	c.Flags().BoolVar(&deployer, "deployer", false, "may load and replace the function library as well")
+	return c
+}
+
+func (a *App) infoCommand() *cobra.Command {
+	return a.command(spec{
+		use: "info", short: "Describe the engine or server, and who calls it", calls: []api.Entry{api.GetServer},
+		do: func(r *request) error {
+			s, err := call(r, api.GetServer, api.Empty{})
+			if err != nil {
+				return err
+			}
+			who := s.Principal
+			text := fmt.Sprintf("engine %s, namespace %s\ncalls as %s (%s), rights %s", s.Engine, s.Namespace, who.Name,
+				who.Login,
+				strings.Join(names(who.Rights, func(r api.Right) string { return string(r) }), ", "))
+			if who.Flows != "" {
+				text += ", flows " + who.Flows
+			}
+			if s.ReadOnly {
+				text += "\nread-only"
+			}
+			return r.out.Value(s, who.Name, text)
+		},
+	})
+}
+
+var taskView = output.View[api.KeeperTask]{
+	Name: func(t api.KeeperTask) string { return t.Name },
+	Columns: []output.Column[api.KeeperTask]{
+		{Name: "task", Text: func(t api.KeeperTask) string { return t.Name }},
+		{Name: "every", Text: func(t api.KeeperTask) string { return t.Every.String() }},
+		{Name: "summary", Text: func(t api.KeeperTask) string { return t.Summary }},
+	},
+}
+
+func (a *App) keeperTasks() *cobra.Command {
+	return a.command(spec{
+		use: "tasks", short: "Show the tasks of keepers", calls: []api.Entry{api.ListKeeperTasks},
+		columns: taskView.ColumnNames(),
+		do: func(r *request) error {
+			tasks, err := call(r, api.ListKeeperTasks, api.Empty{})
+			if err != nil {
+				return err
+			}
+			return output.List(r.out, taskView, tasks.Items)
+		},
+	})
+}
+
+func (a *App) keeperRun() *cobra.Command {
+	return a.command(spec{
+		use: "run TASK", short: "Carry out a task of keepers now", calls: []api.Entry{api.RunKeeperTask},
+		do: func(r *request) error {
+			report, err := call(r, api.RunKeeperTask, api.KeeperTaskInput{Task: r.args[0]})
+			if err != nil {
+				return err
+			}
+			return r.out.Value(report, report.Task,
+				fmt.Sprintf("done %d, partitions %d, remaining %d, repaired %s", report.Done,
+					report.Partitions, report.Remaining, compact(report.Repaired)))
+		},
+	})
+}
+
+// sleep waits for a time. It reports whether the context goes on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

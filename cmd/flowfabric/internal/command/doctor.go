@@ -1,0 +1,198 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/inspection"
+)
+
+// Repairs names the keeper tasks that repair records, in an order in which a later one can use what an earlier one has
+// repaired, then those for what is due.
+var Repairs = []string{
+	"key_reconciliation", "index_reconciliation", "member_reconciliation", "dependency_reconciliation",
+	"sibling_cancel_reconciliation", "quota_reconciliation", "budget_reconciliation",
+	"cancel_backlog", "propagation", "lease_expiry", "delayed_promotion", "attempt_timeout",
+	"suspension_timeout", "execution_deadline", "flow_deadline", "start_deadline",
+	"admission", "quota", "budget", "child_runs", "rerun",
+}
+
+// repaired is a repair as it is printed.
+type repaired struct {
+	Repair   string           `json:"repair"`
+	Done     int64            `json:"done"`
+	Repaired map[string]int64 `json:"repaired,omitempty"`
+	Error    string           `json:"error,omitempty"`
+}
+
+var repairView = output.View[repaired]{
+	Name: func(r repaired) string { return r.Repair },
+	Columns: []output.Column[repaired]{
+		{Name: "repair", Text: func(r repaired) string { return r.Repair }},
+		{Name: "done", Text: func(r repaired) string { return strconv.FormatInt(r.Done, 10) }},
+		{Name: "repaired", Text: func(r repaired) string {
+			var parts []string
+			for _, index := range slices.Sorted(maps.Keys(r.Repaired)) {
+				parts = append(parts, index+" "+strconv.FormatInt(r.Repaired[index], 10))
+			}
+			return strings.Join(parts, ", ")
+		}},
+		{Name: "error", Wide: true, Text: func(r repaired) string { return r.Error }},
+	},
+}
+
+var findingView = output.View[inspection.Finding]{
+	Name: func(f inspection.Finding) string { return string(f.Code) },
+	Columns: []output.Column[inspection.Finding]{
+		{Name: "severity", Text: func(f inspection.Finding) string { return f.Severity.String() }},
+		{Name: "code", Text: func(f inspection.Finding) string { return string(f.Code) }},
+		{Name: "subject", Text: func(f inspection.Finding) string { return f.Subject }},
+		{Name: "found", Text: func(f inspection.Finding) string { return f.Found }},
+		{Name: "remedy", Text: func(f inspection.Finding) string { return f.Remedy }},
+	},
+}
+
+func (a *App) doctorCommand() *cobra.Command {
+	var withRepair, rewrite bool
+	c := a.command(spec{
+		use: "doctor", short: "Find what can lose work or stop it, and how to set it right",
+		long: "Looks at the servers of an engine, the user's rights, the function library, keepers, workers and " +
+			"lanes. The exit code is 7 when there is a warning or an error. Without flags it changes nothing.",
+		calls:   []api.Entry{api.Inspect, api.ListLanes, api.ListWorkers, api.ListKeeperTasks, api.RunKeeperTask},
+		columns: findingView.ColumnNames(),
+		do: func(r *request) error {
+			var faults []error
+			if withRepair {
+				faults = append(faults, repair(r))
+			}
+			if rewrite {
+				faults = append(faults, rewriteLogs(r))
+			}
+			found, err := call(r, api.Inspect, api.Empty{})
+			if err != nil {
+				return errors.Join(append(faults, err)...)
+			}
+			more, err := stuck(r)
+			if err != nil {
+				return errors.Join(append(faults, err)...)
+			}
+			findings := append(found.Findings, more...)
+			faults = append(faults, output.List(r.out, findingView, findings))
+			bad := 0
+			for _, f := range findings {
+				if f.Severity >= inspection.Warning {
+					bad++
+				}
+			}
+			if bad > 0 {
+				faults = append(faults, fmt.Errorf("%w: findings of severity warning or worse: %d", errFound, bad))
+			}
+			return errors.Join(faults...)
+		},
+	})
+	c.Flags().BoolVar(&withRepair, "repair", false,
+		"before that, mend what does not fit together and do what is due, once")
+	c.Flags().BoolVar(&rewrite, "rewrite-log", false,
+		"before that, have the servers of the engine rewrite their logs (BGREWRITEAOF), as after a crash")
+	return c
+}
+
+// stuck returns what stands still by the lanes, and each worker.
+func stuck(r *request) ([]inspection.Finding, error) {
+	lanes, err := call(r, api.ListLanes, api.Empty{})
+	if httpclient.Code(err) == "not_in_contract" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	workers, err := call(r, api.ListWorkers, api.Empty{})
+	if err != nil {
+		return nil, err
+	}
+	var findings []inspection.Finding
+	for _, l := range lanes.Items {
+		if l.Blocked.Route > 0 {
+			findings = append(findings, inspection.Finding{
+				Code: "lane.no_activity", Severity: inspection.Warning, Subject: l.Name,
+				Found: fmt.Sprintf("%d nodes need an activity or capabilities that no worker of the lane has",
+					l.Blocked.Route),
+				Remedy: "flowfabric flow check --open names them; start a worker that serves them",
+			})
+		}
+		if !l.PausedAt.IsZero() && l.Eligible > 0 {
+			findings = append(findings, inspection.Finding{
+				Code: "lane.paused", Severity: inspection.Warning, Subject: l.Name,
+				Found: fmt.Sprintf("%d nodes wait; paused since %s by %q: %q", l.Eligible,
+					l.PausedAt.UTC().Format(time.RFC3339), l.PausedBy, l.PauseReason),
+				Remedy: "flowfabric lane resume " + l.Name,
+			})
+		}
+	}
+	for _, w := range workers.Items {
+		findings = append(findings, inspection.Finding{
+			Code: "worker", Severity: inspection.Info, Subject: w.Instance,
+			Found: fmt.Sprintf("%s on %s, %s, %d of %d slots used, lanes %s", w.Name, w.Host, workerState(w), w.Used,
+				w.Slots, strings.Join(w.Lanes, ",")),
+		})
+	}
+	return findings, nil
+}
+
+// repair runs the repairs that the engine supports.
+func repair(r *request) error {
+	known, err := call(r, api.ListKeeperTasks, api.Empty{})
+	if err != nil {
+		return err
+	}
+	tasks := names(known.Items, func(t api.KeeperTask) string { return t.Name })
+	var faults []error
+	var reports []repaired
+	for _, task := range Repairs {
+		if !slices.Contains(tasks, task) {
+			continue // contract mode leaves it to the server's own scanners
+		}
+		report, err := call(r, api.RunKeeperTask, api.KeeperTaskInput{Task: task})
+		line := repaired{Repair: task}
+		if err != nil {
+			line.Error = err.Error()
+			faults = append(faults, err)
+		} else {
+			line.Done, line.Repaired = report.Done, report.Repaired
+		}
+		reports = append(reports, line)
+	}
+	if r.out.ForPeople() || r.out.Lines() {
+		faults = append(faults, output.List(r.out, repairView, reports))
+	}
+	r.out.Say("")
+	return errors.Join(faults...)
+}
+
+// rewriteLogs starts a rewrite of the log on all servers, which continues in the background.
+func rewriteLogs(r *request) error {
+	engine := r.session.Engine
+	if engine == nil || engine.Embedded() != nil {
+		return usage("doctor: --rewrite-log needs the URL of an engine on servers")
+	}
+	nodes := enginerpc.ConnOf(engine).Client().Nodes()
+	for _, address := range slices.Sorted(maps.Keys(nodes)) {
+		node := nodes[address]
+		if err := node.Do(r, node.B().Bgrewriteaof().Build()).Error(); err != nil {
+			return fmt.Errorf("rewrite the log of %s: %w", address, err)
+		}
+		r.out.Say("%s rewrites its log", address)
+	}
+	return nil
+}

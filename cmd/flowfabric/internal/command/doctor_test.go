@@ -1,0 +1,99 @@
+package command
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// The doctor names problems and remedies, fails while there are any, and makes the repairs of keepers.
+func TestDoctor(t *testing.T) {
+	eachWay(t, func(t *testing.T, x terminal) {
+		ctx, b := enginetest.Context(t), x.b
+		act := activity.New("load", func(_ context.Context, n int) (int, error) { return n, nil })
+		f := flow.New[int, int]("import")
+		flow.Return(f, flow.Node(f, "load", act, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		run, err := runtime.Start(ctx, b.Client, def, 7)
+		require.NoError(t, err)
+
+		code, stdout, stderr := x.run("doctor")
+		require.Equal(t, exitFound, code)
+		require.Contains(t, stderr, "needs attention")
+		require.Contains(t, stdout, "keeper.none")
+		require.Contains(t, stdout, "runtime.NewKeeper")
+		require.Contains(t, stdout, "worker.none")
+
+		b.Worker(t, []activity.Handler{act})
+		keeper := b.Keeper(t)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if code, stdout, _ := x.run("doctor"); code != 0 {
+				return stdout
+			}
+			return ""
+		})
+		for _, finding := range x.lines("doctor") {
+			require.Equal(t, "info", finding["severity"])
+			require.NotEmpty(t, finding["code"])
+		}
+
+		require.NoError(t, keeper.Stop())
+		p, err := enginerpc.ConnOf(b.Engine).FlowPartition(run.FlowID())
+		require.NoError(t, err)
+		client := enginerpc.ConnOf(b.Engine).Client()
+		lost := client.B().Zrem().Key(enginerpc.ConnOf(b.Engine).Keys().FfxClosedFlows(p)).Member(string(run.FlowID())).Build()
+		require.NoError(t, client.Do(ctx, lost).Error())
+		_, stdout, _ = x.run("doctor", "--repair")
+		require.Regexp(t, `index_reconciliation +1 +closed_flows 1`, stdout)
+		if b.Engine.Embedded() != nil || x.where.IsServer() {
+			code, _, _ := x.run("doctor", "--rewrite-log")
+			require.Equal(t, exitUsage, code)
+		}
+	})
+}
+
+// Every repair is a keeper task: a name that no engine knows would be left out in silence.
+func TestRepairsAreKeeperTasks(t *testing.T) {
+	b := enginetest.New(t, testserver.Embedded)
+	var names []string
+	for _, task := range b.KeeperTasks() {
+		names = append(names, task.Name)
+	}
+	require.Subset(t, names, Repairs)
+}
+
+// The doctor makes a server rewrite its log, and reports one that has not since its start.
+func TestDoctorRewritesTheLog(t *testing.T) {
+	for _, kind := range testserver.Servers(t) {
+		t.Run(string(kind), func(t *testing.T) {
+			server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
+			server.Restart()
+			x := onEngine(t, enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix()))
+			_, stdout, _ := x.run("doctor")
+			require.Contains(t, stdout, "log.not_rewritten")
+			x.run("doctor", "--rewrite-log")
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				if _, stdout, _ := x.run("doctor"); strings.Contains(stdout, "log.not_rewritten") {
+					return "the log has not been rewritten"
+				}
+				// The process that writes it outlives a server that is killed, and the folder would not be empty.
+				if !strings.Contains(server.Query(t, "INFO", "persistence"), "aof_rewrite_in_progress:0") {
+					return "the log is being rewritten"
+				}
+				return ""
+			})
+		})
+	}
+}

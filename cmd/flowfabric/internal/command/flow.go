@@ -1,0 +1,310 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
+	"github.com/flowfabric/flowfabric-go/runtime/runcheck"
+)
+
+func (a *App) flowCommand() *cobra.Command {
+	return a.group("flow", "Look at published flows", a.flowList(), a.flowShow(), a.flowDiff(), a.flowCheck(),
+		a.flowWithdraw())
+}
+
+var flowView = output.View[catalogue.Flow]{
+	Name: func(f catalogue.Flow) string { return f.Name },
+	Columns: []output.Column[catalogue.Flow]{
+		{Name: "flow", Text: func(f catalogue.Flow) string { return f.Name }},
+		{Name: "hash", Text: func(f catalogue.Flow) string { return f.Hash[:min(len(f.Hash), 12)] }},
+		{Name: "nodes", Text: func(f catalogue.Flow) string { return strconv.Itoa(f.Nodes) }},
+		{Name: "input", Text: func(f catalogue.Flow) string { return f.InputType }},
+		{Name: "result", Text: func(f catalogue.Flow) string { return f.ResultType }},
+		{Name: "published", Text: func(f catalogue.Flow) string { return output.At(f.PublishedAt) }},
+		{Name: "by", Text: func(f catalogue.Flow) string { return f.PublishedBy }},
+		{Name: "codec", Wide: true, Text: func(f catalogue.Flow) string { return f.Codec }},
+		{Name: "doc", Text: func(f catalogue.Flow) string { return f.Doc }},
+	},
+}
+
+func (a *App) flowList() *cobra.Command {
+	return a.command(spec{
+		use: "list", short: "Show the published flows", calls: []api.Entry{api.ListFlows},
+		columns: flowView.ColumnNames(),
+		do: func(r *request) error {
+			flows, err := call(r, api.ListFlows, api.Empty{})
+			if err != nil {
+				return err
+			}
+			return output.List(r.out, flowView, flows.Items)
+		},
+	})
+}
+
+var versionView = output.View[catalogue.Version]{
+	Name: func(v catalogue.Version) string { return v.Hash },
+	Columns: []output.Column[catalogue.Version]{
+		{Name: "hash", Text: func(v catalogue.Version) string { return v.Hash }},
+		{Name: "published", Text: func(v catalogue.Version) string { return output.At(v.PublishedAt) }},
+		{Name: "by", Text: func(v catalogue.Version) string { return v.PublishedBy }},
+	},
+}
+
+func (a *App) flowShow() *cobra.Command {
+	var format string
+	c := a.command(spec{
+		use: "show FLOW", short: "Show a published flow with its graph, schemas and history",
+		calls: []api.Entry{api.GetFlow, api.GetFlowGraph, api.GetFlowLayout},
+		check: func([]string) error { return checkDrawing(format) },
+		do: func(r *request) error {
+			if format == layoutGraph {
+				l, err := call(r, api.GetFlowLayout, api.FlowInput{Flow: r.args[0]})
+				if err != nil {
+					return err
+				}
+				return r.out.Value(l, r.args[0], compact(l))
+			}
+			if r.cmd.Flags().Changed("graph") {
+				d, err := call(r, api.GetFlowGraph, api.GetFlowGraphInput{Flow: r.args[0], Format: format})
+				if err != nil {
+					return err
+				}
+				return r.out.Value(d, r.args[0], d.Text)
+			}
+			d, err := call(r, api.GetFlow, api.FlowInput{Flow: r.args[0]})
+			if err != nil {
+				return err
+			}
+			if !r.out.ForPeople() {
+				return r.out.Value(d, d.Name, "")
+			}
+			return printFlow(r, d)
+		},
+	})
+	declareDrawing(c, &format)
+	c.Flags().Lookup("graph").Usage = "print the graph alone: outline, mermaid, dot (Graphviz) or layout (JSON)"
+	return c
+}
+
+func printFlow(r *request, d *catalogue.Description) error {
+	r.out.Say("flow %s: %s -> %s, codec %s", d.Name, d.InputType, d.ResultType, d.Codec)
+	if d.Doc != "" {
+		r.out.Say("%s", d.Doc)
+	}
+	r.out.Say("%s", d.Outline())
+	if d.InputSchema != nil {
+		r.out.Say("input: %s", d.InputSchema)
+	}
+	if d.ResultSchema != nil {
+		r.out.Say("result: %s", d.ResultSchema)
+	}
+	return output.List(r.out, versionView, d.History)
+}
+
+// change is a line that two graphs do not share.
+type change struct {
+	Side string `json:"side"`
+	Line string `json:"line"`
+}
+
+var changeView = output.View[change]{
+	Name: func(c change) string { return c.Line },
+	Columns: []output.Column[change]{
+		{Name: "side", Text: func(c change) string { return c.Side }},
+		{Name: "line", Text: func(c change) string { return c.Line }},
+	},
+}
+
+func (a *App) flowDiff() *cobra.Command {
+	return a.command(spec{
+		use: "diff FLOW FLOW", short: "Compare two published flows: the lines of their graphs and schemas",
+		calls: []api.Entry{api.GetFlow}, columns: changeView.ColumnNames(),
+		do: func(r *request) error {
+			var lines [2][]string
+			for i, name := range r.args {
+				d, err := call(r, api.GetFlow, api.FlowInput{Flow: name})
+				if err != nil {
+					return err
+				}
+				lines[i] = strings.Split(strings.TrimSpace(d.Outline()), "\n")
+				lines[i] = append(lines[i][1:], "input: "+string(d.InputSchema), "result: "+string(d.ResultSchema))
+			}
+			var changes []change
+			for i, other := range []int{1, 0} {
+				for _, line := range lines[i] {
+					if !slices.Contains(lines[other], line) {
+						changes = append(changes, change{r.args[i], strings.TrimSpace(line)})
+					}
+				}
+			}
+			return output.List(r.out, changeView, changes)
+		},
+	})
+}
+
+var problemView = output.View[runcheck.Problem]{
+	Name: func(p runcheck.Problem) string { return path(api.RunName{Flow: p.Flow, Run: p.Run}) },
+	Columns: []output.Column[runcheck.Problem]{
+		{Name: "flow", Text: func(p runcheck.Problem) string { return p.Flow }},
+		{Name: "run", Text: func(p runcheck.Problem) string { return p.Run }},
+		{Name: "node", Text: func(p runcheck.Problem) string { return p.Node }},
+		{Name: "code", Text: func(p runcheck.Problem) string { return string(p.Code) }},
+		{Name: "detail", Text: func(p runcheck.Problem) string { return p.Detail }},
+	},
+}
+
+func (a *App) flowCheck() *cobra.Command {
+	var open bool
+	c := a.command(spec{
+		use: "check [FLOW]", short: "Check that live workers can run flows, or with --open their open runs",
+		long: "Checks that live workers serve every activity of the published flows, or of one. With --open it " +
+			"checks the nodes of open runs that have not ended: their activities, lanes and capabilities. The " +
+			"exit code is 7 for a problem. What a build that does not run yet could not carry on is found by " +
+			"package runcheck, with the file of run export.",
+		calls:   []api.Entry{api.ListFlows, api.GetFlow, api.ListWorkers, api.ListRuns, api.GetRun},
+		columns: problemView.ColumnNames(),
+		do: func(r *request) error {
+			workers, err := call(r, api.ListWorkers, api.Empty{})
+			if err != nil {
+				return err
+			}
+			only := ""
+			if len(r.args) > 0 {
+				only = r.args[0]
+			}
+			check := checkFlows
+			if open {
+				check = checkOpenRuns
+			}
+			problems, err := check(r, only, workers.Items)
+			if err != nil {
+				return err
+			}
+			if err := output.List(r.out, problemView, problems); err != nil || len(problems) == 0 {
+				return err
+			}
+			return fmt.Errorf("%w: problems: %d", errFound, len(problems))
+		},
+	})
+	c.Flags().BoolVar(&open, "open", false, "check the open runs instead of the published flows")
+	return c
+}
+
+func checkFlows(r *request, only string, workers []api.Worker) ([]runcheck.Problem, error) {
+	flows := []string{only}
+	if only == "" {
+		published, err := call(r, api.ListFlows, api.Empty{})
+		if err != nil {
+			return nil, err
+		}
+		flows = names(published.Items, func(f catalogue.Flow) string { return f.Name })
+	}
+	var problems []runcheck.Problem
+	for _, name := range flows {
+		d, err := call(r, api.GetFlow, api.FlowInput{Flow: name})
+		if err != nil {
+			return nil, err
+		}
+		graph, err := flowgraph.ParseGraph(d.Definition)
+		if err != nil {
+			return nil, fmt.Errorf("flow %s: %w", name, err)
+		}
+		problems = append(problems, checkGraph(name, "", graph, workers)...)
+	}
+	return problems, nil
+}
+
+// checkGraph returns the problems of a graph and of the sub-flows in it, whose nodes are behind the name of theirs.
+func checkGraph(flow, prefix string, graph *flowgraph.Graph, workers []api.Worker) []runcheck.Problem {
+	var problems []runcheck.Problem
+	for i := range graph.Nodes {
+		n := &graph.Nodes[i]
+		of := runcheck.Problem{Flow: flow, Node: prefix + n.Name}
+		problems = append(problems, unserved(of, n.Activity, n.Lane, n.Capabilities, workers)...)
+		if n.Sub != nil && n.SubOf == "" {
+			problems = append(problems, checkGraph(flow, prefix+n.Name+"/", n.Sub, workers)...)
+		}
+	}
+	return problems
+}
+
+func checkOpenRuns(r *request, only string, workers []api.Worker) ([]runcheck.Problem, error) {
+	query := runtime.RunQuery{Flow: only, States: []runtime.RunState{runtime.RunRunning}, Children: true}.Values()
+	runs, _, err := pages(r, api.ListRuns, 0, func(p api.Paging) api.ListRunsInput {
+		return api.ListRunsInput{Paging: p, Query: query}
+	})
+	if err != nil {
+		return nil, err
+	}
+	var problems []runcheck.Problem
+	for _, run := range runs {
+		d, err := describeRun(r, api.GetRunInput{RunName: api.RunName{Flow: run.Flow, Run: run.Run}})
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range d.Nodes {
+			if !runtime.NodeState(n.State).Ended() {
+				found := unserved(runcheck.Problem{Flow: d.Flow, Run: d.Run, Node: n.Node}, n.Activity, n.Lane,
+					n.Capabilities, workers)
+				problems = append(problems, found...)
+			}
+		}
+	}
+	return problems, nil
+}
+
+// unserved returns the problem of a node whose activity no worker serves on its lane with its capabilities. Waitpoints
+// and sub-flows have no activity and need no worker.
+func unserved(p runcheck.Problem, activity, lane string, capabilities []string,
+	workers []api.Worker) []runcheck.Problem {
+	if activity == "" {
+		return nil
+	}
+	lane = cmp.Or(lane, "default")
+	p.Code, p.Detail = runcheck.ActivityMissing, fmt.Sprintf("no live worker has the activity %q", activity)
+	for _, w := range workers {
+		if !slices.Contains(w.Activities, activity) {
+			continue
+		}
+		if !slices.Contains(w.Lanes, lane) {
+			if p.Code == runcheck.ActivityMissing {
+				p.Code = runcheck.LaneUnserved
+				p.Detail = fmt.Sprintf("no live worker with the activity %q serves the lane %q", activity, lane)
+			}
+			continue
+		}
+		missing := slices.DeleteFunc(slices.Clone(capabilities),
+			func(c string) bool { return slices.Contains(w.Capabilities, c) })
+		if len(missing) == 0 {
+			return nil
+		}
+		p.Code = runcheck.CapabilityUnserved
+		p.Detail = fmt.Sprintf("no live worker with the activity %q on the lane %q has the capabilities %q", activity,
+			lane, missing)
+	}
+	return []runcheck.Problem{p}
+}
+
+func (a *App) flowWithdraw() *cobra.Command {
+	return a.command(spec{
+		use: "withdraw FLOW", short: "Remove a flow from the catalogue; its runs stay",
+		calls: []api.Entry{api.WithdrawFlow},
+		do: func(r *request) error {
+			look := func() error { _, err := call(r, api.GetFlow, api.FlowInput{Flow: r.args[0]}); return err }
+			return r.destroy("withdraw flow "+r.args[0], look, func() error {
+				_, err := call(r, api.WithdrawFlow, api.FlowInput{Flow: r.args[0]})
+				return r.done("withdrawn", r.args[0], err)
+			})
+		},
+	})
+}

@@ -1,0 +1,278 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+)
+
+func (a *App) limitCommand() *cobra.Command {
+	return a.group("limit", "Look at limits, and change them", a.limitList(), a.limitShow(), a.limitSet(),
+		a.limitReset())
+}
+
+var limitView = output.View[api.Limit]{
+	Name: func(l api.Limit) string { return l.Name },
+	Columns: []output.Column[api.Limit]{
+		{Name: "limit", Text: func(l api.Limit) string { return l.Name }},
+		{Name: "key", Text: func(l api.Limit) string { return l.Key }},
+		{Name: "at most", Text: func(l api.Limit) string {
+			if l.AtMost == 0 {
+				return ""
+			}
+			return fmt.Sprintf("%d per %s", l.AtMost, l.Per)
+		}},
+		{Name: "at once", Text: func(l api.Limit) string { return numberText(l.AtOnce) }},
+		{Name: "running", Text: func(l api.Limit) string { return strconv.Itoa(l.Running) }},
+		{Name: "started", Text: func(l api.Limit) string { return strconv.Itoa(l.Started) }},
+		{Name: "waiting", Text: func(l api.Limit) string { return strconv.Itoa(l.Waiting) }},
+		{Name: "set by", Text: func(l api.Limit) string { return setBy(l.Set) }},
+	},
+}
+
+func setBy(operator bool) string {
+	if operator {
+		return "operator"
+	}
+	return "flow"
+}
+
+func (a *App) limitList() *cobra.Command {
+	return a.command(spec{
+		use: "list", short: "Show the limits", calls: []api.Entry{api.ListLimits}, columns: limitView.ColumnNames(),
+		do: func(r *request) error {
+			limits, err := call(r, api.ListLimits, api.Empty{})
+			if err != nil {
+				return err
+			}
+			return output.List(r.out, limitView, limits.Items)
+		},
+	})
+}
+
+func declareKey(c *cobra.Command, key *string, what string) {
+	c.Flags().StringVar(key, "key", "", "the key of a "+what+" with keys")
+}
+
+func (r *request) limit(key string) api.LimitInput { return api.LimitInput{Limit: r.args[0], Key: key} }
+
+func printLimit(r *request, l *api.Limit, err error) error {
+	if err != nil {
+		return err
+	}
+	if !r.out.ForPeople() {
+		return r.out.Value(l, l.Name, "")
+	}
+	return output.List(r.out, limitView, []api.Limit{*l})
+}
+
+func (a *App) limitShow() *cobra.Command {
+	var key string
+	c := a.command(spec{
+		use: "show LIMIT", short: "Show a limit", calls: []api.Entry{api.GetLimit}, columns: limitView.ColumnNames(),
+		do: func(r *request) error {
+			l, err := call(r, api.GetLimit, r.limit(key))
+			return printLimit(r, l, err)
+		},
+	})
+	declareKey(c, &key, "limit")
+	return c
+}
+
+func (a *App) limitSet() *cobra.Command {
+	var key string
+	var atMost, atOnce int
+	var per time.Duration
+	c := a.command(spec{
+		use: "set LIMIT", short: "Set a limit instead of what flows declare", calls: []api.Entry{api.SetLimit},
+		example: "  flowfabric limit set crm --at-most 10 --per 1s --at-once 3",
+		columns: limitView.ColumnNames(),
+		check: func([]string) error {
+			switch {
+			case atMost == 0 && atOnce == 0:
+				return errors.New("takes --at-most with --per, --at-once, or both")
+			case (atMost != 0) != (per != 0):
+				return errors.New("--at-most and --per belong together")
+			}
+			return errors.Join(notNegative("at-most", atMost), notNegative("at-once", atOnce), notNegative("per", per))
+		},
+		do: func(r *request) error {
+			in := api.SetLimitInput{LimitInput: r.limit(key)}
+			in.Body.AtMost, in.Body.AtOnce, in.Body.Per = atMost, atOnce, api.Duration{Duration: per}
+			l, err := call(r, api.SetLimit, in)
+			return printLimit(r, l, err)
+		},
+	})
+	declareKey(c, &key, "limit")
+	c.Flags().IntVar(&atMost, "at-most", 0, "most starts within --per")
+	c.Flags().DurationVar(&per, "per", 0, "the time of --at-most")
+	c.Flags().IntVar(&atOnce, "at-once", 0, "most executions at a time")
+	return c
+}
+
+func (a *App) limitReset() *cobra.Command {
+	var key string
+	c := a.command(spec{
+		use: "reset LIMIT", short: "Return to the limit that flows declare", calls: []api.Entry{api.ResetLimit},
+		do: func(r *request) error {
+			_, err := call(r, api.ResetLimit, r.limit(key))
+			return r.done("reset", r.args[0], err)
+		},
+	})
+	declareKey(c, &key, "limit")
+	return c
+}
+
+func (a *App) budgetCommand() *cobra.Command {
+	return a.group("budget", "Look at budgets, and change them",
+		a.budgetList(), a.budgetShow(), a.budgetSet(), a.budgetReset(), a.budgetDelete())
+}
+
+var budgetView = output.View[api.Budget]{
+	Name: func(b api.Budget) string { return b.Name },
+	Columns: []output.Column[api.Budget]{
+		{Name: "budget", Text: func(b api.Budget) string { return b.Name }},
+		{Name: "key", Text: func(b api.Budget) string { return b.Key }},
+		{Name: "flow", Text: func(b api.Budget) string { return b.Flow }},
+		{Name: "run", Text: func(b api.Budget) string { return b.Run }},
+		{Name: "spent", Text: amountsText},
+		{Name: "used up", Text: func(b api.Budget) string { return b.UsedUp }},
+		{Name: "resets", Text: func(b api.Budget) string { return output.At(b.ResetsAt) }},
+		{Name: "effect", Wide: true, Text: func(b api.Budget) string { return b.Effect }},
+		{Name: "breaches", Wide: true, Text: func(b api.Budget) string { return strconv.Itoa(b.Breaches) }},
+		{Name: "set by", Wide: true, Text: func(b api.Budget) string { return setBy(b.Set) }},
+	},
+}
+
+// amountsText shows what is spent of each dimension, such as "usd 3+1/10": with what is reserved, of the hard limit.
+func amountsText(b api.Budget) string {
+	parts := make([]string, len(b.Amounts))
+	for i, amount := range b.Amounts {
+		parts[i] = fmt.Sprintf("%s %d", amount.Dimension, amount.Spent)
+		if amount.Reserved > 0 {
+			parts[i] += fmt.Sprintf("+%d", amount.Reserved)
+		}
+		if amount.Hard > 0 {
+			parts[i] += fmt.Sprintf("/%d", amount.Hard)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (a *App) budgetList() *cobra.Command {
+	return a.command(spec{
+		use: "list", short: "Show the budgets", calls: []api.Entry{api.ListBudgets}, columns: budgetView.ColumnNames(),
+		do: func(r *request) error {
+			budgets, err := call(r, api.ListBudgets, api.Empty{})
+			if err != nil {
+				return err
+			}
+			return output.List(r.out, budgetView, budgets.Items)
+		},
+	})
+}
+
+// budgetFlags name a budget.
+type budgetFlags struct{ key, flow, run string }
+
+func (a *App) declareBudget(c *cobra.Command, f *budgetFlags) {
+	declareKey(c, &f.key, "budget")
+	c.Flags().StringVar(&f.flow, "flow", "", "the flow that owns it")
+	c.Flags().StringVar(&f.run, "run", "", "the run that owns it")
+	a.completeFlag(c, "flow", "FLOW")
+}
+
+func (f *budgetFlags) input(r *request) api.BudgetInput {
+	return api.BudgetInput{Budget: r.args[0], Key: f.key, Flow: f.flow, Run: f.run}
+}
+
+func printBudget(r *request, b *api.Budget, err error) error {
+	if err != nil {
+		return err
+	}
+	if !r.out.ForPeople() {
+		return r.out.Value(b, b.Name, "")
+	}
+	return output.List(r.out, budgetView, []api.Budget{*b})
+}
+
+func (a *App) budgetShow() *cobra.Command {
+	f := &budgetFlags{}
+	c := a.command(spec{
+		use: "show BUDGET", short: "Show a budget", calls: []api.Entry{api.GetBudget},
+		columns: budgetView.ColumnNames(),
+		do: func(r *request) error {
+			b, err := call(r, api.GetBudget, f.input(r))
+			return printBudget(r, b, err)
+		},
+	})
+	a.declareBudget(c, f)
+	return c
+}
+
+func (a *App) budgetSet() *cobra.Command {
+	f := &budgetFlags{}
+	var hard, soft map[string]int64
+	var resetEvery time.Duration
+	var effect string
+	c := a.command(spec{
+		use: "set BUDGET", short: "Set the limits of a budget", calls: []api.Entry{api.SetBudget},
+		example: "  flowfabric budget set llm --hard usd=100 --soft usd=80 --reset-every 24h",
+		columns: budgetView.ColumnNames(),
+		check: func([]string) error {
+			if len(hard)+len(soft) == 0 {
+				return errors.New("takes --hard or --soft")
+			}
+			return notNegative("reset-every", resetEvery)
+		},
+		do: func(r *request) error {
+			in := api.SetBudgetInput{BudgetInput: f.input(r)}
+			in.Body.Hard, in.Body.Soft, in.Body.Effect = hard, soft, effect
+			in.Body.ResetEvery = api.Duration{Duration: resetEvery}
+			b, err := call(r, api.SetBudget, in)
+			return printBudget(r, b, err)
+		},
+	})
+	a.declareBudget(c, f)
+	c.Flags().StringToInt64Var(&hard, "hard", nil, "the hard limit of each dimension, DIMENSION=AMOUNT with commas")
+	c.Flags().StringToInt64Var(&soft, "soft", nil, "the soft limit of each dimension")
+	c.Flags().DurationVar(&resetEvery, "reset-every", 0, "how often what is spent becomes nothing")
+	c.Flags().StringVar(&effect, "effect", "", "what a hard limit does, as flow.OnExceeded has it")
+	return c
+}
+
+func (a *App) budgetReset() *cobra.Command {
+	f := &budgetFlags{}
+	c := a.command(spec{
+		use: "reset BUDGET", short: "Set what is spent of a budget to nothing", calls: []api.Entry{api.ResetBudget},
+		do: func(r *request) error {
+			_, err := call(r, api.ResetBudget, f.input(r))
+			return r.done("reset", r.args[0], err)
+		},
+	})
+	a.declareBudget(c, f)
+	return c
+}
+
+func (a *App) budgetDelete() *cobra.Command {
+	f := &budgetFlags{}
+	c := a.command(spec{
+		use: "delete BUDGET", short: "Delete a budget", calls: []api.Entry{api.DeleteBudget},
+		do: func(r *request) error {
+			look := func() error { _, err := call(r, api.GetBudget, f.input(r)); return err }
+			return r.destroy("delete budget "+r.args[0], look, func() error {
+				_, err := call(r, api.DeleteBudget, f.input(r))
+				return r.done("deleted", r.args[0], err)
+			})
+		},
+	})
+	a.declareBudget(c, f)
+	return c
+}

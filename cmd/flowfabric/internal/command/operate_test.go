@@ -1,0 +1,338 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
+	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
+)
+
+func TestOperatorsDay(t *testing.T) {
+	eachWay(t, func(t *testing.T, x terminal) {
+		ctx, b := enginetest.Context(t), x.b
+		works := false
+		act := activity.New("load", func(ctx context.Context, _ string) (string, error) {
+			activity.Logger(ctx).Info("loading", "works", works)
+			if !works {
+				return "", activity.NonRetryable(errors.New("disk\x1b[31m full"))
+			}
+			return "ok", nil
+		})
+		f := flow.New[string, string]("import", flow.Tag("team.name", "census"))
+		flow.Return(f, flow.Node(f, "store", act, flow.Node(f, "load", act, f.Input())))
+		def, err := f.Build()
+		require.NoError(t, err)
+
+		x.ok("lane", "pause", "default", "--reason", "release")
+		require.Contains(t, x.ok("lane", "pauses"), "release")
+		feed, err := b.Client.Feed(ctx, runfeed.Filter{}, "")
+		require.NoError(t, err)
+		begin := feed.Cursor()
+		feed.Close()
+		run, err := runtime.Start(ctx, b.Client, def, "in", runtime.WithID("monday"), runtime.WithTag("customer.id", "7"))
+		require.NoError(t, err)
+		b.Keeper(t)
+		lane := x.lines("lane", "list")[0]
+		require.Equal(t, "default", lane["name"])
+		require.NotEmpty(t, lane["paused_at"])
+		require.Contains(t, x.ok("run", "list", "--why"), "release")
+		require.Contains(t, x.ok("lane", "list"), "release")
+		require.Contains(t, x.ok("lane", "show", "default"), "release")
+		require.Len(t, x.lines("execution", "list", "--lane", "default"), 2)
+		execution := x.lines("execution", "list", "--state", "waiting_children")[0]
+		require.Equal(t, "load", execution["kind"])
+		require.Contains(t, x.ok("execution", "show", execution["id"].(string)), "blocked_by_dependencies")
+		require.Contains(t, x.fails(exitFound, "flow", "check", "--open"), "problems: 2")
+		require.Equal(t, "activity_missing", func() any {
+			_, stdout, _ := x.run("flow", "check", "--open", "--columns", "code", "--no-headers")
+			return strings.Fields(stdout)[0]
+		}())
+		worker := b.Worker(t, []activity.Handler{act})
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if len(x.lines("worker", "list", "--activity", "load")) != 1 {
+				return "the worker has not reported"
+			}
+			return ""
+		})
+		require.Empty(t, x.lines("worker", "list", "--lane", "other"))
+		x.ok("flow", "check", "--open")
+		require.Empty(t, x.lines("flow", "list"))
+		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: def, By: "ann"}))
+		require.Contains(t, x.ok("flow", "list"), "ann")
+		require.Equal(t, "import", x.lines("flow", "list")[0]["name"])
+		require.Contains(t, x.ok("flow", "show", "import"), "load")
+		require.Contains(t, x.ok("flow", "show", "import", "--graph", "mermaid"), "flowchart")
+		require.Len(t, x.lines("flow", "show", "import")[0]["history"], 1)
+		x.ok("flow", "check", "import")
+		require.Contains(t, x.ok("worker", "list"), "running")
+		require.Contains(t, x.fails(exitNotFound, "worker", "drain", "nobody", "--yes"), "worker_not_found")
+
+		x.ok("lane", "resume", "default")
+		require.Contains(t, x.fails(exitRunFailed, "run", "wait", "import/monday"), "at node load")
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		found := x.lines("run", "list", "--state", "failed", "--tag", "customer.id=7", "--tag", "team.name=census", "--since", "1h")
+		require.Len(t, found, 1)
+		require.Equal(t, "monday", found[0]["run"])
+		require.Equal(t, "load", found[0]["failed_node"])
+		require.Equal(t, "import/monday\n", x.ok("run", "list", "-o", "name"))
+		require.Empty(t, x.lines("run", "list", "--state", "running"))
+		require.Equal(t, []map[string]any{{"flow": "import", "state": "failed", "runs": 1.0}}, x.lines("run", "count", "--flow", "import"))
+		require.Len(t, x.lines("run", "count", "--hours", "2"), 1)
+		events := x.lines("feed", "--cursor", begin, "--count", "2", "--kind", "flow_submitted,flow_failed")
+		require.Equal(t, "flow_submitted", events[0]["kind"])
+		require.Equal(t, "load", events[1]["node"])
+		text := x.ok("run", "show", "import", "monday")
+		require.Contains(t, text, "disk")
+		require.NotContains(t, text, "\x1b", "what an activity says is no command to the terminal")
+		text = x.ok("run", "show", "import", "monday", "--values", "100", "--attempts")
+		require.Regexp(t, `load: attempt 1 by ".+" \(build .+\), `, text)
+		require.Contains(t, text, "the run: input ")
+		require.Contains(t, x.ok("run", "show", "import", "monday", "--node", "load"), "load: attempt 1 by ")
+		require.Contains(t, x.ok("run", "logs", "import/monday", "load"), "loading")
+		require.Contains(t, x.ok("attempts", "import/monday"), "disk")
+		require.Contains(t, x.ok("values", "import/monday"), `"in"`)
+		require.Contains(t, x.ok("run", "why", "import/monday", "load"), "disk")
+		require.NotEmpty(t, x.lines("run", "show", "import", "monday", "--values", "100")[0]["input"])
+		require.Equal(t, "failed", x.lines("run", "show", "import", "monday")[0]["nodes"].([]any)[0].(map[string]any)["state"])
+
+		require.NoError(t, worker.Stop())
+		works = true
+		b.Worker(t, []activity.Handler{act})
+		x.ok("run", "rerun", "import", "monday")
+		require.Equal(t, "succeeded\n", x.ok("run", "wait", "import", "monday"))
+		require.Equal(t, "\"ok\"\n", x.ok("run", "result", "import", "monday"))
+		require.Contains(t, x.ok("run", "show", "import", "monday"), "run again 1 times")
+		require.Contains(t, x.ok("run", "watch", "import", "monday"), "flow_success")
+		require.Contains(t, x.fails(exitUsage, "run", "purge", "import", "monday"), "--yes")
+		require.Contains(t, x.ok("run", "purge", "import", "monday", "--dry-run"), "would purge run monday")
+		require.Len(t, x.lines("run", "list"), 1)
+		x.ok("run", "purge", "import", "monday", "-y")
+		require.Empty(t, x.lines("run", "list"))
+		require.Contains(t, x.fails(exitNotFound, "run", "show", "import", "monday"), "no such run")
+		x.fails(exitNotFound, "run", "purge", "import", "monday", "--dry-run")
+	})
+}
+
+func TestWaitsAndCancels(t *testing.T) {
+	eachWay(t, func(t *testing.T, x terminal) {
+		ctx, b := enginetest.Context(t), x.b
+		f := flow.New[string, string]("approve")
+		answer := flow.Waitpoint[string](f, "answer", activity.Signals("yes"), activity.Title("Go on?"), activity.Audience("board"))
+		flow.Return(f, answer)
+		def, err := f.Build()
+		require.NoError(t, err)
+		for _, id := range []string{"-odd", "b", "c"} {
+			_, err = runtime.Start(ctx, b.Client, def, "in", runtime.WithID(id))
+			require.NoError(t, err)
+		}
+		wait := x.lines("inbox", "approve", "--", "-odd")
+		require.Equal(t, "answer", wait[0]["node"])
+		all := x.lines("inbox", "--audience", "board")
+		require.Len(t, all, 3)
+		require.Equal(t, "Go on?", all[0]["title"])
+		require.Equal(t, "approve", all[0]["flow"])
+		require.Contains(t, x.ok("inbox", "--limit", "2"), "There are more")
+		require.Empty(t, x.lines("inbox", "--audience", "ops"))
+		require.Contains(t, x.ok("run", "list", "--limit", "1"), "running")
+		x.ok("run", "pause", "approve", "--", "-odd")
+		require.Contains(t, x.ok("run", "list"), "running, paused")
+		require.NoError(t, b.Client.As("ann").PauseLane(ctx, "slow", "why not"))
+		entries := x.lines("audit", "--by", "ann")
+		require.Len(t, entries, 1)
+		require.Equal(t, "pause_lane", entries[0]["action"])
+		require.Contains(t, x.ok("audit", "--action", "pause_lane", "--since", "1h"), "why not")
+		x.ok("run", "cancel", "--reason", "enough", "--yes", "approve", "--", "-odd")
+		require.Regexp(t, `cancelled by ".+": "enough"`, x.ok("run", "show", "approve", "--", "-odd"))
+
+		require.Equal(t, "accepted\n", x.ok("signal", "no", "approve", "b", "answer", "--payload", `"x"`))
+		require.Equal(t, "no", x.lines("wait", "signals", "approve", "b", x.lines("inbox", "approve", "b")[0]["id"].(string))[0]["name"])
+		require.Equal(t, "resumed\n", x.ok("answer", "approve", "b", "--payload", `"done"`))
+		require.Contains(t, x.fails(exitNotFound, "answer", "approve", "b", "--payload", `"done"`), "no such open wait")
+		id := x.lines("inbox", "approve", "c")[0]["id"].(string)
+		x.ok("wait", "cancel", "approve", "c", id, "--dry-run")
+		x.ok("wait", "resume", "approve", "c", id, "--payload", `"by hand"`)
+		require.Empty(t, x.lines("inbox"))
+	})
+}
+
+func TestTimersAndTurns(t *testing.T) {
+	eachWay(t, func(t *testing.T, x terminal) {
+		ctx, b := enginetest.Context(t), x.b
+		add := activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
+		inner := flow.New[int, int]("count")
+		flow.Return(inner, flow.Node(inner, "add", add, inner.Input()))
+		body, err := inner.Build()
+		require.NoError(t, err)
+		until := activity.New("three", func(_ context.Context, n int) (bool, error) { return n >= 3, nil })
+		f := flow.New[int, int]("patient")
+		nap := flow.Sleep(f, "nap", time.Hour)
+		flow.Return(f, flow.Loop(f, "loop", body, until, f.Input(), 5, flow.After(nap)))
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.Keeper(t)
+		b.Worker(t, def.Handlers())
+		_, err = runtime.Start(ctx, b.Client, def, 0, runtime.WithID("r"))
+		require.NoError(t, err)
+		require.Contains(t, x.ok("run", "show", "patient", "r"), "sleeps until ")
+		require.Empty(t, x.lines("inbox"))
+		require.Contains(t, x.ok("timer", "patient", "r", "nap", "--to", "2030-01-02T03:04:05Z"), "moved to")
+		require.Contains(t, x.ok("run", "show", "patient", "r"), "2030-01-02")
+		x.ok("timer", "patient", "r", "nap", "--in", "2h")
+		x.ok("timer", "--skip", "patient", "r", "nap")
+		x.ok("run", "wait", "patient", "r")
+		turns := x.lines("run", "turns", "patient", "r", "loop")
+		require.Len(t, turns, 3)
+		require.Equal(t, "patient/r/loop#2", turns[1]["run"])
+		require.Contains(t, x.ok("run", "turns", "patient", "r", "loop"), "succeeded")
+		require.Len(t, x.lines("audit", "--action", "move_timer"), 2)
+		require.Len(t, x.lines("audit", "--action", "skip_timer"), 1)
+		require.Contains(t, x.fails(exitFailed, "timer", "patient", "r", "nap", "--skip"), "the node does not sleep")
+		b.Settle(t)
+	})
+}
+
+func TestBulk(t *testing.T) {
+	eachWay(t, func(t *testing.T, x terminal) {
+		ctx, b := enginetest.Context(t), x.b
+		f := flow.New[string, string]("import")
+		flow.Return(f, flow.Waitpoint[string](f, "gate"))
+		def, err := f.Build()
+		require.NoError(t, err)
+		for _, id := range []string{"monday", "tuesday"} {
+			_, err := runtime.Start(ctx, b.Client, def, "in", runtime.WithID(id))
+			require.NoError(t, err)
+		}
+		preview := x.lines("bulk", "preview", "cancel", "--flow", "import")[0]
+		require.Equal(t, 2.0, preview["runs"])
+		require.Len(t, preview["sample"], 2)
+		require.Contains(t, x.ok("bulk", "start", "cancel", "--flow", "import", "--dry-run"), "2 runs")
+		require.Contains(t, x.fails(exitUsage, "bulk", "start", "cancel", "--flow", "import"), "--yes")
+		for range 2 {
+			x.ok("bulk", "start", "cancel", "--flow", "import", "--id", "clean", "--reason", "enough", "-y")
+		}
+		require.Equal(t, "running", x.lines("bulk", "show", "clean")[0]["state"])
+		_, err = b.RunKeeperTask(ctx, "bulk_job")
+		require.NoError(t, err)
+		job := x.lines("bulk", "list")[0]
+		require.Equal(t, "completed", job["state"])
+		require.Equal(t, 2.0, job["progress"].(map[string]any)["done"])
+		require.Equal(t, "flow=import", job["query"])
+		x.ok("bulk", "start", "rerun", "--from", "nobody", "--every-run", "--id", "wrong", "-y")
+		_, err = b.RunKeeperTask(ctx, "bulk_job")
+		require.NoError(t, err)
+		require.Contains(t, x.ok("bulk", "show", "wrong"), "no such node")
+		x.ok("bulk", "stop", "wrong")
+		x.ok("bulk", "start", "priority", "--priority", "3", "--rate", "1", "--most", "5", "--state", "running", "--id", "p", "-y")
+		x.ok("bulk", "stop", "p")
+		require.Contains(t, x.ok("bulk", "list"), "priority 3")
+		x.fails(exitNotFound, "bulk", "show", "nobody")
+		require.Contains(t, x.fails(exitUsage, "bulk", "start", "priority", "--priority", "-1", "--flow", "x", "-y"), "must be 0 to")
+	})
+}
+
+func TestSchedules(t *testing.T) {
+	eachWay(t, func(t *testing.T, x terminal) {
+		ctx := enginetest.Context(t)
+		f := flow.New[string, string]("report")
+		act := activity.New("make", func(_ context.Context, s string) (string, error) { return s, nil })
+		flow.Return(f, flow.Node(f, "make", act, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		require.Contains(t, x.fails(exitNotFound, "schedule", "create", "nightly", "report", "--every", "1h", "--input", `"a"`), "flow_not_published")
+		require.NoError(t, x.b.Client.Publish(ctx, catalogue.Publication{Flow: def}))
+		require.Contains(t, x.fails(exitUsage, "schedule", "create", "nightly", "report", "--every", "1h", "--input", "7"), "string")
+		require.Contains(t, x.ok("schedule", "create", "nightly", "report", "--cron", "0 3 * * *", "--time-zone", "Europe/Berlin", "--input", `"a"`), "0 3 * * * Europe/Berlin")
+		require.Equal(t, 3, strings.Count(x.ok("schedule", "next", "nightly", "--count", "3", "-o", "name"), "\n"))
+		require.Contains(t, x.ok("schedule", "edit", "nightly", "--every", "1h", "--overlap", "queue"), "every 1h0m0s, overlap queue")
+		x.ok("schedule", "pause", "nightly", "--reason", "release")
+		require.Contains(t, x.ok("schedule", "list"), "release")
+		x.ok("schedule", "resume", "nightly")
+		require.Equal(t, "2 times\n", x.ok("schedule", "backfill", "nightly", "--from", "2026-01-01T00:30:00Z", "--until", "2026-01-01T02:30:00Z"))
+		x.b.Keeper(t)
+		x.b.Worker(t, []activity.Handler{act})
+		id := strings.TrimSpace(x.ok("schedule", "trigger", "nightly"))
+		require.Equal(t, "\"a\"\n", x.ok("run", "result", "report", id, "--wait"))
+		x.ok("schedule", "show", "nightly")
+		x.ok("schedule", "delete", "nightly", "--dry-run")
+		x.ok("schedule", "delete", "nightly", "--yes")
+		x.fails(exitNotFound, "schedule", "show", "nightly")
+	})
+}
+
+func TestLimitsAndBudgets(t *testing.T) {
+	eachWay(t, func(t *testing.T, x terminal) {
+		require.Contains(t, x.ok("limit", "set", "crm", "--at-most", "10", "--per", "1s", "--at-once", "3"), "10 per 1s")
+		require.Equal(t, "crm", x.lines("limit", "list")[0]["name"])
+		require.Equal(t, 3.0, x.lines("limit", "show", "crm")[0]["at_once"])
+		x.ok("limit", "reset", "crm")
+		x.fails(exitNotFound, "budget", "show", "llm")
+		x.ok("activity", "pause", "mail", "--reason", "quiet")
+		require.Equal(t, "activity mail\n", x.ok("lane", "pauses", "-o", "name"))
+		x.ok("activity", "resume", "mail")
+		x.ok("secret", "rotate", "--grace", "1h")
+		require.Contains(t, x.ok("keeper", "tasks"), "index_reconciliation")
+		require.Contains(t, x.ok("keeper", "run", "index_reconciliation"), "done")
+		x.fails(exitNotFound, "keeper", "run", "nonsense")
+	})
+}
+
+func TestForkDiffExport(t *testing.T) {
+	eachWay(t, func(t *testing.T, x terminal) {
+		ctx := enginetest.Context(t)
+		act := activity.New("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
+		f := flow.New[int, int]("twice")
+		flow.Return(f, flow.Node(f, "second", act, flow.Node(f, "first", act, f.Input())))
+		def, err := f.Build()
+		require.NoError(t, err)
+		require.NoError(t, x.b.Client.Publish(ctx, catalogue.Publication{Flow: def}))
+		x.b.Keeper(t)
+		x.b.Worker(t, []activity.Handler{act})
+		require.Equal(t, "12\n", x.ok("start", "twice", "--id", "a", "--input", "3", "--wait"))
+		require.Equal(t, "a\n", x.ok("start", "twice", "--id", "a", "--input", "3"), "the same again is the same run")
+		require.Contains(t, x.fails(exitFailed, "start", "twice", "--id", "a", "--input", "4"), "run")
+		require.Contains(t, x.fails(exitUsage, "start", "twice", "--input", `"x"`), "integer")
+		require.Equal(t, "b\n", x.ok("run", "fork", "twice", "a", "--id", "b", "--result", "first=5"))
+		require.Equal(t, "10\n", x.ok("run", "result", "twice/b", "--wait"))
+		require.Contains(t, x.ok("run", "diff", "twice", "a", "b"), "the results differ")
+		diff := x.lines("run", "diff", "twice/a", "b")[0]
+		require.Equal(t, true, diff["result_differs"])
+		require.Equal(t, false, x.lines("run", "diff", "twice", "a", "a")[0]["result_differs"])
+		require.NotEmpty(t, x.lines("run", "graph", "twice", "a", "--graph", "layout")[0]["states"])
+		require.NotEmpty(t, x.lines("flow", "show", "twice", "--graph", "layout")[0]["nodes"])
+		require.Contains(t, x.ok("run", "show", "twice", "b"), `fork of run "a"`)
+		require.Contains(t, x.ok("run", "export", "twice", "a"), `"Flow":"twice"`)
+		require.Contains(t, x.ok("run", "graph", "twice", "a", "--graph", "dot"), "digraph")
+		x.fails(exitNotFound, "run", "diff", "twice", "a", "nobody")
+		require.Empty(t, x.lines("flow", "diff", "twice", "twice"))
+		x.ok("flow", "withdraw", "twice", "--yes")
+		x.fails(exitNotFound, "flow", "show", "twice")
+		x.ok("start", "--help")
+	})
+}
+
+func TestTokens(t *testing.T) {
+	eachWay(t, func(t *testing.T, x terminal) {
+		text := strings.TrimSpace(x.ok("token", "create", "ann", "--role", "operator", "--flows", "billing-*"))
+		require.True(t, strings.HasPrefix(text, "ffk_"), text)
+		list := x.lines("token", "list")
+		require.Len(t, list, 1)
+		require.Equal(t, "ann", list[0]["name"])
+		require.NotContains(t, x.ok("token", "list", "-o", "json"), text)
+		x.fails(exitFailed, "token", "create", "ann")
+		x.fails(exitUsage, "token", "create", "bob", "--role", "king")
+		x.ok("token", "delete", "ann", "--yes")
+		require.Empty(t, x.lines("token", "list"))
+		x.fails(exitNotFound, "token", "delete", "ann", "--dry-run")
+	})
+}

@@ -1,0 +1,344 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+)
+
+func (a *App) runCommand() *cobra.Command {
+	return a.group("run", "Find, follow and change runs",
+		a.runList(), a.runCount(), a.runShow(), a.runGraph(), a.runWhy(), a.runWatch(), a.runWait(), a.runResult(),
+		a.runEvents(), a.runLogs(), a.runStream(), a.runItems(), a.runTurns(), a.runDiff(), a.runExport(),
+		a.runCancel(), a.runRerun(), a.runFork(), a.runPause(), a.runResume(), a.runPriority(), a.runMove(),
+		a.runPurge())
+}
+
+// name returns the run that the first two arguments name.
+func (r *request) name() api.RunName { return api.RunName{Flow: r.args[0], Run: r.args[1]} }
+
+// path is a run as one argument.
+func path(n api.RunName) string { return n.Flow + "/" + n.Run }
+
+// runText is a run in the words of a sentence.
+func runText(n api.RunName) string { return fmt.Sprintf("run %s of flow %s", n.Run, n.Flow) }
+
+// lookRun returns a check that a run exists.
+func (r *request) lookRun() error {
+	_, err := call(r, api.GetRun, api.GetRunInput{RunName: r.name(), Nodes: 1})
+	return err
+}
+
+var runView = output.View[api.Run]{
+	Name: func(r api.Run) string { return path(api.RunName{Flow: r.Flow, Run: r.Run}) },
+	Columns: []output.Column[api.Run]{
+		{Name: "flow", Text: func(r api.Run) string { return r.Flow }},
+		{Name: "run", Text: func(r api.Run) string { return r.Run }},
+		{Name: "state", Text: stateText},
+		{Name: "created", Text: func(r api.Run) string { return output.At(r.CreatedAt) }},
+		{Name: "ended", Text: func(r api.Run) string { return output.At(r.ClosedAt) }},
+		{Name: "starts", Wide: true, Text: func(r api.Run) string { return output.At(r.StartsAt) }},
+		{Name: "open", Text: func(r api.Run) string { return fmt.Sprintf("%d/%d", r.Nodes.Open, r.Nodes.All) }},
+		{Name: "failed", Text: func(r api.Run) string { return r.FailedNode }},
+		{Name: "key", Wide: true, Text: func(r api.Run) string { return r.Key }},
+		{Name: "tags", Text: func(r api.Run) string { return output.Tags(r.Tags) }},
+	},
+}
+
+func stateText(r api.Run) string {
+	state := r.State
+	if !r.PausedAt.IsZero() {
+		state += ", paused"
+	}
+	if r.Queued {
+		state += ", queued"
+	}
+	return state
+}
+
+func (a *App) runList() *cobra.Command {
+	var q *queryFlags
+	var limit int
+	var why bool
+	c := a.command(spec{
+		use: "list", short: "Find runs, the newest first", calls: []api.Entry{api.ListRuns, api.ExplainRuns},
+		example: "  flowfabric run list --flow orders --state failed --since 24h\n" +
+			"  flowfabric run list --state failed -o name | xargs -n1 flowfabric run rerun",
+		columns: runView.ColumnNames(),
+		check: func([]string) error {
+			return errors.Join(notNegative("limit", limit), q.check(a.Now()))
+		},
+		do: func(r *request) error {
+			query := q.query(r.Now()).Values()
+			runs, more, err := pages(r, api.ListRuns, limit, func(p api.Paging) api.ListRunsInput {
+				return api.ListRunsInput{Paging: p, Query: query}
+			})
+			if err != nil {
+				return err
+			}
+			if why {
+				err = explain(r, runs)
+			} else {
+				err = output.List(r.out, runView, runs)
+			}
+			r.sayMore(more)
+			return err
+		},
+	})
+	q = declareQuery(c.Flags())
+	a.completeFlag(c, "flow", "FLOW")
+	c.Flags().IntVar(&limit, "limit", 50, "at most so many; 0 is all")
+	c.Flags().BoolVar(&why, "why", false, "show which node of each run needs attention most, and why")
+	return c
+}
+
+var nowView = output.View[api.RunNow]{
+	Name: func(n api.RunNow) string { return path(api.RunName{Flow: n.Flow, Run: n.Run}) },
+	Columns: []output.Column[api.RunNow]{
+		{Name: "flow", Text: func(n api.RunNow) string { return n.Flow }},
+		{Name: "run", Text: func(n api.RunNow) string { return n.Run }},
+		{Name: "state", Text: func(n api.RunNow) string { return n.State }},
+		{Name: "node", Text: func(n api.RunNow) string { return n.Node }},
+		{Name: "why", Text: nowText},
+		{Name: "remedy", Text: func(n api.RunNow) string {
+			if n.Waiting == nil {
+				return ""
+			}
+			return n.Waiting.Remedy
+		}},
+	},
+}
+
+// nowText says why the node waits, or what happens in it.
+func nowText(n api.RunNow) string {
+	if n.Waiting == nil {
+		return n.Message
+	}
+	return n.Waiting.Sentence
+}
+
+// explain prints what happens in runs at present.
+func explain(r *request, runs []api.Run) error {
+	const most = 100 // of one request
+	var all []api.RunNow
+	for part := range slices.Chunk(runs, most) {
+		in := api.ExplainRunsInput{}
+		for _, run := range part {
+			in.Body.Runs = append(in.Body.Runs, api.RunNamed{Flow: run.Flow, Run: run.Run})
+		}
+		page, err := call(r, api.ExplainRuns, in)
+		if err != nil {
+			return err
+		}
+		all = append(all, page.Items...)
+	}
+	return output.List(r.out, nowView, all)
+}
+
+var countView = output.View[api.RunCount]{
+	Name: func(n api.RunCount) string { return n.Flow },
+	Columns: []output.Column[api.RunCount]{
+		{Name: "hour", Text: func(n api.RunCount) string { return output.At(n.Hour) }},
+		{Name: "flow", Text: func(n api.RunCount) string { return n.Flow }},
+		{Name: "state", Text: func(n api.RunCount) string { return n.State }},
+		{Name: "runs", Text: func(n api.RunCount) string { return strconv.Itoa(n.Runs) }},
+	},
+}
+
+func (a *App) runCount() *cobra.Command {
+	var q *queryFlags
+	var hours int
+	c := a.command(spec{
+		use: "count", short: "Count runs by flow and state", calls: []api.Entry{api.CountRuns},
+		columns: countView.ColumnNames(),
+		check: func([]string) error {
+			return errors.Join(notNegative("hours", hours), q.check(a.Now()))
+		},
+		do: func(r *request) error {
+			query, by := q.query(r.Now()), []string{"flow", "state"}
+			if hours > 0 {
+				query.FinishedFrom = r.Now().Truncate(time.Hour).Add(-time.Duration(hours-1) * time.Hour)
+				by = append(by, "hour")
+			}
+			counts, err := call(r, api.CountRuns, api.CountRunsInput{By: by, Query: query.Values()})
+			if err != nil {
+				return err
+			}
+			return output.List(r.out, countView, counts.Items)
+		},
+	})
+	q = declareQuery(c.Flags())
+	a.completeFlag(c, "flow", "FLOW")
+	c.Flags().IntVar(&hours, "hours", 0, "how many ended in each of so many hours, at most 192; 0 is what there is now")
+	return c
+}
+
+func (a *App) startCommand() *cobra.Command {
+	tags := tagFlag{}
+	var input, memo *jsonFlag
+	var at *timeFlag
+	var id string
+	var priority int
+	var delay, deadline time.Duration
+	var wait bool
+	c := a.command(spec{
+		use: "start FLOW", short: "Start a run of a published flow",
+		example: "  flowfabric start demo-order --id 4711 --input '{\"customer\":\"Ada\",\"items\":[\"book\"]}'\n" +
+			"  flowfabric start report --input @input.json --wait",
+		long:  "Starts a run of a published flow and prints its id. The same id and input again is the same run.",
+		calls: []api.Entry{api.StartRun, api.GetResult},
+		check: func([]string) error {
+			return errors.Join(input.check("input"), memo.check("memo"), at.parse("at", a.Now()),
+				notNegative("delay", delay), notNegative("deadline", deadline))
+		},
+		do: func(r *request) error {
+			in := api.StartRunInput{Flow: r.args[0]}
+			var err error
+			if in.Body.Input, err = input.read(r, "input"); err != nil {
+				return err
+			}
+			if in.Body.Memo, err = memo.read(r, "memo"); err != nil {
+				return err
+			}
+			in.Body.ID, in.Body.Tags, in.Body.StartAt = id, tags, at.time
+			in.Body.Delay, in.Body.Deadline = api.Duration{Duration: delay}, api.Duration{Duration: deadline}
+			if r.cmd.Flags().Changed("priority") {
+				in.Body.Priority = &priority
+			}
+			run, err := call(r, api.StartRun, in)
+			if err != nil {
+				return err
+			}
+			name := api.RunName{Flow: run.Flow, Run: run.Run}
+			if wait {
+				return printResult(r, name, true)
+			}
+			return r.out.Value(run, path(name), run.Run)
+		},
+	})
+	flags := c.Flags()
+	input, memo = declareJSON(flags, "input", "the input"), declareJSON(flags, "memo", "a note for people")
+	at = declareTime(flags, "at", "when the run begins")
+	flags.StringVar(&id, "id", "", "the id of the run; a random one by default")
+	flags.IntVar(&priority, "priority", 0, "the priority of its nodes")
+	flags.DurationVar(&delay, "delay", 0, "begin after this time")
+	flags.DurationVar(&deadline, "deadline", 0, "longest time from start to end, instead of that of the flow")
+	flags.BoolVar(&wait, "wait", false, "wait for the end, and print the result")
+	flags.Var(tags, "tag", "a tag of the run; may be given several times")
+	return c
+}
+
+// resultWait is how long one request waits for the end of a run.
+const resultWait = 30 * time.Second
+
+// resultView is a result as JSON.
+type resultView struct {
+	Flow   string          `json:"flow"`
+	Run    string          `json:"run"`
+	State  string          `json:"state"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Value  *api.Value      `json:"value,omitempty"`
+}
+
+// printResult prints the result of a run, or fails if the run did. It waits for the end if it may.
+func printResult(r *request, name api.RunName, wait bool) error {
+	in := api.GetResultInput{RunName: name}
+	if wait {
+		in.Wait = api.Duration{Duration: resultWait}
+	}
+	for {
+		result, err := call(r, api.GetResult, in)
+		if err != nil {
+			return err
+		}
+		switch result.State {
+		case "running":
+			if !wait {
+				return fmt.Errorf("%s is running: give --wait to wait for its end", runText(name))
+			}
+		case "succeeded":
+			v := resultView{Flow: name.Flow, Run: name.Run, State: result.State}
+			text := ""
+			if result.Value != nil {
+				v.Result, text = result.Value.JSON, valueText(result.Value)
+				if result.Value.JSON == nil {
+					v.Value = result.Value
+				}
+			}
+			return r.out.Value(v, path(name), text)
+		default:
+			return notSuccessful(name, result.State, result.FailedNode, result.Reason)
+		}
+	}
+}
+
+func notSuccessful(name api.RunName, state, node, reason string) error {
+	text := fmt.Sprintf("%s: %s", runText(name), state)
+	if node != "" {
+		text += " at node " + node
+	}
+	if reason != "" {
+		text += ": " + reason
+	}
+	return fmt.Errorf("%w: %s", errRunFailed, text)
+}
+
+// valueText shows a value.
+func valueText(v *api.Value) string {
+	switch {
+	case v.JSON != nil:
+		return string(v.JSON)
+	case v.Truncated:
+		return fmt.Sprintf("%d bytes (%s), which begin with %q", v.Size, v.Codec, v.Text+string(v.Data))
+	default:
+		return fmt.Sprintf("%d bytes (%s): %q", v.Size, v.Codec, v.Text+string(v.Data))
+	}
+}
+
+func (a *App) runResult() *cobra.Command {
+	var wait bool
+	c := a.command(spec{
+		use: "result FLOW RUN", short: "Print the result of a run", calls: []api.Entry{api.GetResult},
+		do: func(r *request) error { return printResult(r, r.name(), wait) },
+	})
+	c.Flags().BoolVar(&wait, "wait", false, "wait for the end")
+	return c
+}
+
+func (a *App) runExport() *cobra.Command {
+	var file string
+	c := a.command(spec{
+		use: "export FLOW RUN", short: "Write a run with its values as lines of JSON",
+		long: "Writes a run with its inputs and results as lines of JSON, which package runcheck reads: a test can " +
+			"check that a new version of a program could carry it on. Keep the file as the values in it deserve.",
+		calls: []api.Entry{api.ExportRun},
+		do: func(r *request) error {
+			run, err := call(r, api.ExportRun, api.RunInput{RunName: r.name()})
+			if err != nil {
+				return err
+			}
+			var text strings.Builder
+			for _, line := range run.Lines {
+				text.Write(line)
+				text.WriteByte('\n')
+			}
+			if file != "" {
+				return os.WriteFile(file, []byte(text.String()), 0o600)
+			}
+			_, err = fmt.Fprint(r.cmd.OutOrStdout(), text.String())
+			return err
+		},
+	})
+	c.Flags().StringVarP(&file, "file", "f", "", "the `file` to write; the standard output by default")
+	return c
+}

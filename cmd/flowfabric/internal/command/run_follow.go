@@ -1,0 +1,312 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/httpclient"
+)
+
+// follow prints the events of a stream until it ends, count of them are printed (0 is all), or the command is stopped,
+// which is no failure.
+func follow[T any](r *request, view output.View[T], events iter.Seq2[T, error], count int) error {
+	stream := output.NewStream(r.out, view)
+	printed := 0
+	for e, err := range events {
+		switch {
+		case httpclient.Code(err) == "events_lost":
+			return fmt.Errorf("%w; show the present state, or begin at another cursor", err)
+		case stopped(r, err):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := stream.Print(e); err != nil {
+			return err
+		}
+		if printed++; printed == count {
+			return nil
+		}
+	}
+	return nil
+}
+
+// stopped reports whether an error is that a person has ended the command.
+func stopped(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+}
+
+var eventView = output.View[api.RunEvent]{
+	Name: func(e api.RunEvent) string { return e.ID },
+	Columns: []output.Column[api.RunEvent]{
+		{Name: "time", Text: func(e api.RunEvent) string { return output.At(e.At) }},
+		{Name: "kind", Text: func(e api.RunEvent) string { return e.Kind }},
+		{Name: "node", Text: func(e api.RunEvent) string { return e.Node }},
+		{Name: "attempt", Text: func(e api.RunEvent) string { return numberText(e.Attempt) }},
+		{Name: "detail", Text: func(e api.RunEvent) string {
+			if e.Kind == "progress" {
+				return fmt.Sprintf("%g%% %s", e.Percent, e.Message)
+			}
+			return e.Detail
+		}},
+		{Name: "id", Wide: true, Text: func(e api.RunEvent) string { return e.ID }},
+	},
+}
+
+// numberText shows a number; zero is nothing.
+func numberText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func (a *App) runEvents() *cobra.Command {
+	in := api.FollowRunInput{}
+	var count int
+	c := a.command(spec{
+		use: "events FLOW RUN", short: "Follow the events of a run until it is over", calls: []api.Entry{api.FollowRun},
+		columns: eventView.ColumnNames(),
+		check:   func([]string) error { return notNegative("count", count) },
+		do: func(r *request) error {
+			in.RunName = r.name()
+			return follow(r, eventView, httpclient.Follow(r, r.session.Client, api.FollowRun, in), count)
+		},
+	})
+	c.Flags().StringVar(&in.After, "cursor", "", "go on behind the event with this id, which -o wide and json print")
+	c.Flags().IntVar(&count, "count", 0, "end after so many events; 0 is never")
+	return c
+}
+
+var feedView = output.View[api.FeedEvent]{
+	Name: func(e api.FeedEvent) string { return path(api.RunName{Flow: e.Flow, Run: e.Run}) },
+	Columns: []output.Column[api.FeedEvent]{
+		{Name: "time", Text: func(e api.FeedEvent) string { return output.At(e.At) }},
+		{Name: "kind", Text: func(e api.FeedEvent) string { return e.Kind }},
+		{Name: "flow", Text: func(e api.FeedEvent) string { return e.Flow }},
+		{Name: "run", Text: func(e api.FeedEvent) string { return e.Run }},
+		{Name: "node", Text: func(e api.FeedEvent) string { return e.Node }},
+		{Name: "detail", Text: func(e api.FeedEvent) string { return e.Detail }},
+		{Name: "cursor", Wide: true, Text: func(e api.FeedEvent) string { return e.Cursor }},
+	},
+}
+
+func (a *App) feedCommand() *cobra.Command {
+	in := api.FollowFeedInput{}
+	var kinds string
+	var count int
+	c := a.command(spec{
+		use: "feed", short: "Follow what happens to all runs", calls: []api.Entry{api.FollowFeed},
+		columns: feedView.ColumnNames(),
+		check:   func([]string) error { return notNegative("count", count) },
+		do: func(r *request) error {
+			in.Kinds = list(kinds)
+			return follow(r, feedView, httpclient.Follow(r, r.session.Client, api.FollowFeed, in), count)
+		},
+	})
+	c.Flags().StringVar(&in.Flow, "flow", "", "only events of this flow")
+	a.completeFlag(c, "flow", "FLOW")
+	c.Flags().StringVar(&kinds, "kind", "", "only these kinds, with commas, such as flow_failed,suspended")
+	c.Flags().BoolVar(&in.Children, "children", false, "also events of child runs of maps and sub-flows")
+	c.Flags().StringVar(&in.After, "cursor", "",
+		"go on behind the event with this cursor, which -o wide and json print")
+	c.Flags().IntVar(&count, "count", 0, "end after so many events; 0 is never")
+	return c
+}
+
+var logView = output.View[api.LogLine]{
+	Name: func(l api.LogLine) string { return l.Cursor },
+	Columns: []output.Column[api.LogLine]{
+		{Name: "time", Text: func(l api.LogLine) string { return output.At(l.At) }},
+		{Name: "attempt", Text: func(l api.LogLine) string { return strconv.Itoa(l.Attempt) }},
+		{Name: "level", Text: func(l api.LogLine) string { return l.Level }},
+		{Name: "message", Text: func(l api.LogLine) string { return l.Message }},
+		{Name: "attributes", Text: func(l api.LogLine) string { return string(l.Attrs) }},
+		{Name: "cursor", Wide: true, Text: func(l api.LogLine) string { return l.Cursor }},
+	},
+}
+
+func (a *App) runLogs() *cobra.Command {
+	in := api.FollowLogsInput{}
+	var wait bool
+	c := a.command(spec{
+		use: "logs FLOW RUN NODE", short: "Show what the attempts of a node logged", calls: []api.Entry{api.FollowLogs},
+		columns: logView.ColumnNames(),
+		check:   func([]string) error { return notNegative("attempt", in.Attempt) },
+		do: func(r *request) error {
+			in.NodeName, in.Present = api.NodeName{RunName: r.name(), Node: r.args[2]}, !wait
+			return follow(r, logView, httpclient.Follow(r, r.session.Client, api.FollowLogs, in), 0)
+		},
+	})
+	c.Flags().BoolVarP(&wait, "follow", "f", false, "wait for further lines until the node has ended")
+	c.Flags().IntVar(&in.Attempt, "attempt", 0, "only lines of this attempt; 0 is all")
+	c.Flags().StringVar(&in.After, "cursor", "", "go on behind the line with this cursor, which -o wide and json print")
+	return c
+}
+
+var frameView = output.View[api.Frame]{
+	Name: func(f api.Frame) string { return f.Cursor },
+	Columns: []output.Column[api.Frame]{
+		{Name: "time", Text: func(f api.Frame) string { return output.At(f.At) }},
+		{Name: "attempt", Text: func(f api.Frame) string { return strconv.Itoa(f.Attempt) }},
+		{Name: "kind", Text: func(f api.Frame) string { return f.Kind }},
+		{Name: "payload", Text: func(f api.Frame) string {
+			if f.JSON != nil {
+				return string(f.JSON)
+			}
+			return string(f.Data)
+		}},
+		{Name: "cursor", Wide: true, Text: func(f api.Frame) string { return f.Cursor }},
+	},
+}
+
+func (a *App) runStream() *cobra.Command {
+	in := api.FollowFramesInput{}
+	var wait bool
+	c := a.command(spec{
+		use: "stream FLOW RUN NODE", short: "Show what the attempts of a node emitted",
+		calls:   []api.Entry{api.FollowFrames},
+		columns: frameView.ColumnNames(),
+		do: func(r *request) error {
+			in.NodeName, in.Present = api.NodeName{RunName: r.name(), Node: r.args[2]}, !wait
+			return follow(r, frameView, httpclient.Follow(r, r.session.Client, api.FollowFrames, in), 0)
+		},
+	})
+	c.Flags().BoolVarP(&wait, "follow", "f", false, "wait for further frames until the node has ended")
+	c.Flags().StringVar(&in.After, "cursor", "",
+		"go on behind the frame with this cursor, which -o wide and json print")
+	return c
+}
+
+var itemView = output.View[api.Item]{
+	Name: func(i api.Item) string { return i.Name },
+	Columns: []output.Column[api.Item]{
+		{Name: "index", Text: func(i api.Item) string { return strconv.Itoa(i.Index) }},
+		{Name: "state", Text: func(i api.Item) string { return i.State }},
+		{Name: "attempts", Text: func(i api.Item) string { return strconv.Itoa(i.Attempts) }},
+		{Name: "result", Text: func(i api.Item) string { return string(i.Result) }},
+		{Name: "reason", Text: func(i api.Item) string { return i.Reason }},
+	},
+}
+
+func (a *App) runItems() *cobra.Command {
+	var limit int
+	c := a.command(spec{
+		use: "items FLOW RUN NODE", short: "Show the items of a map", calls: []api.Entry{api.ListItems},
+		columns: itemView.ColumnNames(),
+		check:   func([]string) error { return notNegative("limit", limit) },
+		do: func(r *request) error {
+			items, more, err := pages(r, api.ListItems, limit, func(p api.Paging) api.ListItemsInput {
+				return api.ListItemsInput{NodeName: api.NodeName{RunName: r.name(), Node: r.args[2]}, Paging: p}
+			})
+			if err != nil {
+				return err
+			}
+			err = output.List(r.out, itemView, items)
+			r.sayMore(more)
+			return err
+		},
+	})
+	c.Flags().IntVar(&limit, "limit", 100, "at most so many; 0 is all")
+	return c
+}
+
+var turnView = output.View[api.Turn]{
+	Name: func(t api.Turn) string { return path(api.RunName{Flow: t.Flow, Run: t.Run}) },
+	Columns: []output.Column[api.Turn]{
+		{Name: "turn", Text: func(t api.Turn) string { return strconv.Itoa(t.Turn) }},
+		{Name: "flow", Text: func(t api.Turn) string { return t.Flow }},
+		{Name: "run", Text: func(t api.Turn) string { return t.Run }},
+		{Name: "state", Text: func(t api.Turn) string { return t.State }},
+	},
+}
+
+func (a *App) runTurns() *cobra.Command {
+	return a.command(spec{
+		use: "turns FLOW RUN NODE", short: "Show the turns of a loop", calls: []api.Entry{api.ListTurns},
+		columns: turnView.ColumnNames(),
+		do: func(r *request) error {
+			in := api.NodeInput{NodeName: api.NodeName{RunName: r.name(), Node: r.args[2]}}
+			turns, err := call(r, api.ListTurns, in)
+			if err != nil {
+				return err
+			}
+			return output.List(r.out, turnView, turns.Items)
+		},
+	})
+}
+
+// ended is how a run ended.
+type ended struct {
+	Flow   string `json:"flow"`
+	Run    string `json:"run"`
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+}
+
+func (a *App) runWait() *cobra.Command {
+	return a.command(spec{
+		use: "wait FLOW RUN", short: "Wait for the end of a run",
+		long: "Waits for the end of a run. The exit code is 0 for a run that succeeded and 4 for any other; " +
+			"--timeout bounds the wait, with exit code 5.",
+		calls: []api.Entry{api.FollowRun, api.GetRun},
+		do: func(r *request) error {
+			d, err := waitForEnd(r, nil)
+			if err != nil {
+				return err
+			}
+			if d.State != "succeeded" {
+				return notSuccessful(r.name(), d.State, d.FailedNode, reasonOf(d))
+			}
+			return r.out.Value(ended{d.Flow, d.Run, d.State, ""}, path(r.name()), d.State)
+		},
+	})
+}
+
+func reasonOf(d *api.RunDetail) string {
+	if d.Reason != "" {
+		return d.Reason
+	}
+	return d.CancelReason
+}
+
+// waitForEnd returns a run that is over. What happens until then goes to see, if that is set.
+func waitForEnd(r *request, see func(api.RunEvent) error) (*api.RunDetail, error) {
+	for {
+		events := httpclient.Follow(r, r.session.Client, api.FollowRun, api.FollowRunInput{RunName: r.name()})
+		for e, err := range events {
+			if httpclient.Code(err) == "events_lost" {
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			if see != nil {
+				if err := see(e); err != nil {
+					return nil, err
+				}
+			}
+		}
+		d, err := describeRun(r, api.GetRunInput{RunName: r.name()})
+		if err != nil || d.State != "running" {
+			return d, err
+		}
+	}
+}
+
+// compact is a JSON text for a cell.
+func compact(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}

@@ -1,0 +1,412 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/runtime/fleet"
+)
+
+// describeRun describes a run with all of its nodes.
+func describeRun(r *request, in api.GetRunInput) (*api.RunDetail, error) {
+	var all *api.RunDetail
+	for {
+		d, err := call(r, api.GetRun, in)
+		if err != nil {
+			return nil, err
+		}
+		if all == nil {
+			all = d
+		} else {
+			all.Nodes = append(all.Nodes, d.Nodes...)
+		}
+		if in.Cursor = d.Next; in.Cursor == "" {
+			all.Next = ""
+			return all, nil
+		}
+	}
+}
+
+var nodeView = output.View[api.Node]{
+	Name: func(n api.Node) string { return n.Node },
+	Columns: []output.Column[api.Node]{
+		{Name: "node", Text: func(n api.Node) string { return n.Node }},
+		{Name: "kind", Wide: true, Text: func(n api.Node) string { return n.Kind }},
+		{Name: "activity", Text: func(n api.Node) string { return n.Activity }},
+		{Name: "lane", Wide: true, Text: func(n api.Node) string { return n.Lane }},
+		{Name: "state", Text: func(n api.Node) string { return n.State }},
+		{Name: "attempts", Text: func(n api.Node) string { return strconv.Itoa(n.Attempts) }},
+		{Name: "worker", Wide: true, Text: func(n api.Node) string { return n.Worker }},
+		{Name: "started", Text: func(n api.Node) string { return output.At(n.StartedAt) }},
+		{Name: "completed", Text: func(n api.Node) string { return output.At(n.CompletedAt) }},
+		{Name: "execution", Wide: true, Text: func(n api.Node) string { return n.Execution }},
+		{Name: "why", Text: whyText},
+	},
+}
+
+// whyText says why a node waits, and why it failed.
+func whyText(n api.Node) string {
+	text := ""
+	if n.Waiting != nil {
+		text = n.Waiting.String()
+	}
+	if n.Reason != "" {
+		text = strings.TrimPrefix(text+"; "+n.Reason, "; ")
+	}
+	return text
+}
+
+func (a *App) runShow() *cobra.Command {
+	in := api.GetRunInput{}
+	var bytes int
+	var node string
+	c := a.command(spec{
+		use: "show FLOW RUN", short: "Show a run and its nodes, and why those that wait do",
+		calls: []api.Entry{api.GetRun, api.GetNode}, columns: nodeView.ColumnNames(),
+		check: func([]string) error { return notNegative("values", bytes) },
+		do: func(r *request) error {
+			if node != "" {
+				return showNode(r, api.NodeName{RunName: r.name(), Node: node})
+			}
+			in.RunName, in.Values, in.Bytes = r.name(), bytes > 0, bytes
+			d, err := describeRun(r, in)
+			if err != nil {
+				return err
+			}
+			return showRun(r, d)
+		},
+	})
+	c.Flags().IntVar(&bytes, "values", 0, "show inputs and results, so many bytes of each")
+	c.Flags().BoolVar(&in.Attempts, "attempts", false, "show the attempts of each node")
+	c.Flags().StringVar(&node, "node", "", "show one node alone, with its whole values and its attempts")
+	a.completeFlag(c, "node", "NODE")
+	return c
+}
+
+func showRun(r *request, d *api.RunDetail) error {
+	if !r.out.ForPeople() {
+		return r.out.Value(d, path(api.RunName{Flow: d.Flow, Run: d.Run}), "")
+	}
+	r.out.Say("%s", summaryOf(d))
+	sayValues(r.out, "the run", d.Input, d.Result)
+	if err := output.List(r.out, nodeView, d.Nodes); err != nil {
+		return err
+	}
+	for i := range d.Nodes {
+		sayDetails(r.out, &d.Nodes[i])
+	}
+	return nil
+}
+
+func showNode(r *request, name api.NodeName) error {
+	n, err := call(r, api.GetNode, api.GetNodeInput{NodeName: name, Values: true})
+	if err != nil {
+		return err
+	}
+	if !r.out.ForPeople() {
+		return r.out.Value(n, n.Node, "")
+	}
+	r.out.Say("node %q: %s", n.Node, n.State)
+	if text := whyText(*n); text != "" {
+		r.out.Say("  %s", text)
+	}
+	sayDetails(r.out, n)
+	return nil
+}
+
+// summaryOf describes a run without its nodes.
+func summaryOf(d *api.RunDetail) string {
+	lines := []string{fmt.Sprintf("run %q of flow %s: %s, created %s", d.Run, d.Flow, d.State, output.At(d.CreatedAt))}
+	add := func(set bool, format string, args ...any) {
+		if set {
+			lines = append(lines, fmt.Sprintf("  "+format, args...))
+		}
+	}
+	add(d.StartedBy != "", "started by %q", d.StartedBy)
+	add(d.Memo != nil, "memo %s", d.Memo)
+	add(d.ForkedFrom != "", "fork of run %q, with %d results of it", d.ForkedFrom, d.KeptNodes)
+	add(d.Key != "", "key %q", d.Key)
+	add(d.QueuePlace > 0, "number %d in the queue of its key", d.QueuePlace)
+	add(!d.ClosedAt.IsZero(), "ended %s", output.At(d.ClosedAt))
+	add(!d.DeadlineAt.IsZero() && d.ClosedAt.IsZero(), "expires %s", output.At(d.DeadlineAt))
+	add(d.Overdue.Duration > 0, "that is overdue by %s", d.Overdue.Round(time.Second))
+	add(d.NoKeeper, "no keeper is seen: what is due by time waits for one")
+	add(!d.PausedAt.IsZero(), "paused since %s by %q: %q", output.At(d.PausedAt), d.PausedBy, d.PauseReason)
+	add(d.FailedNode != "", "node %s failed: %q", d.FailedNode, d.Reason)
+	add(d.CancelReason != "" || d.CancelledBy != "", "cancelled by %q: %q", d.CancelledBy, d.CancelReason)
+	if d.LastRerun != nil {
+		add(true, "run again %d times, the last time %s", d.Reruns, output.At(d.LastRerun.At))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sayDetails prints the values and attempts of a node, as far as they were asked for.
+func sayDetails(out *output.Writer, n *api.Node) {
+	sayValues(out, n.Node, n.Input, n.Result)
+	for i := range n.History {
+		sayAttempt(out, n.Node, &n.History[i])
+	}
+}
+
+func sayAttempt(out *output.Writer, node string, a *describe.Attempt) {
+	worker := fmt.Sprintf("%q", a.Worker)
+	if a.Build != nil {
+		worker += " (build " + buildText(*a.Build) + ")"
+	}
+	text := fmt.Sprintf("%s: attempt %d by %s, %s to %s: %s", node, a.Number, worker, output.At(a.Begun),
+		output.At(a.Ended), a.Outcome)
+	if a.Error != "" {
+		text += fmt.Sprintf(": %q", a.Error)
+	}
+	out.Say("%s", text)
+	for line := range strings.Lines(a.Stack) {
+		out.Say("    %s", strings.TrimSuffix(line, "\n"))
+	}
+}
+
+func sayValues(out *output.Writer, what string, input, result *api.Value) {
+	if input != nil {
+		out.Say("%s: input %s", what, valueText(input))
+	}
+	if result != nil {
+		out.Say("%s: result %s", what, valueText(result))
+	}
+}
+
+// buildText is a build in a cell: its version and the beginning of its revision.
+func buildText(b fleet.Build) string {
+	revision := b.Revision[:min(len(b.Revision), 12)]
+	if b.Modified {
+		revision += "+"
+	}
+	return cmp.Or(strings.TrimSpace(b.Version+" "+revision), "-")
+}
+
+// reason is why a node waits.
+type reason struct {
+	Node   string `json:"node"`
+	State  string `json:"state"`
+	Why    string `json:"why"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+var reasonView = output.View[reason]{
+	Name: func(n reason) string { return n.Node },
+	Columns: []output.Column[reason]{
+		{Name: "node", Text: func(n reason) string { return n.Node }},
+		{Name: "state", Text: func(n reason) string { return n.State }},
+		{Name: "why", Text: func(n reason) string { return n.Why }},
+		{Name: "remedy", Text: func(n reason) string { return n.Remedy }},
+	},
+}
+
+func (a *App) runWhy() *cobra.Command {
+	return a.command(spec{
+		use: "why FLOW RUN [NODE]", short: "Say why the nodes of a run wait, and what ends that",
+		calls:   []api.Entry{api.GetRun},
+		columns: reasonView.ColumnNames(),
+		do: func(r *request) error {
+			d, err := describeRun(r, api.GetRunInput{RunName: r.name()})
+			if err != nil {
+				return err
+			}
+			var reasons []reason
+			found := len(r.args) < 3
+			for _, n := range d.Nodes {
+				if len(r.args) == 3 && n.Node != r.args[2] {
+					continue
+				}
+				found = true
+				if text := whyText(n); text != "" {
+					line := reason{Node: n.Node, State: n.State, Why: text}
+					if n.Waiting != nil {
+						line.Why = strings.TrimPrefix(n.Waiting.Sentence+"; "+n.Reason, "; ")
+						line.Why, line.Remedy = strings.TrimSuffix(line.Why, "; "), n.Waiting.Remedy
+					}
+					reasons = append(reasons, line)
+				}
+			}
+			if !found {
+				return &api.Problem{
+					Status: 404, Code: "node_not_found",
+					Detail: fmt.Sprintf("%s has no node %q", runText(r.name()), r.args[2]),
+				}
+			}
+			return output.List(r.out, reasonView, reasons)
+		},
+	})
+}
+
+func (a *App) runGraph() *cobra.Command {
+	var format string
+	c := a.command(spec{
+		use: "graph FLOW RUN", short: "Draw the graph of a run", calls: []api.Entry{api.GetRunGraph, api.GetRunLayout},
+		check: func([]string) error { return checkDrawing(format) },
+		do: func(r *request) error {
+			if format == layoutGraph {
+				l, err := call(r, api.GetRunLayout, api.GetRunLayoutInput{RunName: r.name(), States: true})
+				if err != nil {
+					return err
+				}
+				return r.out.Value(l, path(r.name()), compact(l))
+			}
+			d, err := call(r, api.GetRunGraph, api.GetRunGraphInput{RunName: r.name(), Format: format})
+			if err != nil {
+				return err
+			}
+			return r.out.Value(d, path(r.name()), d.Text)
+		},
+	})
+	declareDrawing(c, &format)
+	return c
+}
+
+// layoutGraph is the graph as JSON with places for drawing.
+const layoutGraph = "layout"
+
+var drawings = []string{"outline", "mermaid", "dot", layoutGraph}
+
+func declareDrawing(c *cobra.Command, format *string) {
+	c.Flags().StringVar(format, "graph", "outline", "outline, mermaid, dot (Graphviz) or layout (JSON)")
+	must(c.RegisterFlagCompletionFunc("graph", cobra.FixedCompletions(drawings, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+func checkDrawing(format string) error {
+	for _, known := range drawings {
+		if format == known {
+			return nil
+		}
+	}
+	return fmt.Errorf("--graph %q: must be outline, mermaid, dot or layout", format)
+}
+
+// attemptOf is an attempt with its node.
+type attemptOf struct {
+	Node string `json:"node"`
+	describe.Attempt
+}
+
+var attemptView = output.View[attemptOf]{
+	Name: func(a attemptOf) string { return a.Node },
+	Columns: []output.Column[attemptOf]{
+		{Name: "node", Text: func(a attemptOf) string { return a.Node }},
+		{Name: "attempt", Text: func(a attemptOf) string { return strconv.Itoa(a.Number) }},
+		{Name: "worker", Text: func(a attemptOf) string { return a.Worker }},
+		{Name: "build", Wide: true, Text: func(a attemptOf) string {
+			if a.Build == nil {
+				return ""
+			}
+			return buildText(*a.Build)
+		}},
+		{Name: "begun", Text: func(a attemptOf) string { return output.At(a.Begun) }},
+		{Name: "ended", Text: func(a attemptOf) string { return output.At(a.Ended) }},
+		{Name: "outcome", Text: func(a attemptOf) string { return string(a.Outcome) }},
+		{Name: "error", Text: func(a attemptOf) string { return a.Error }},
+	},
+}
+
+func (a *App) attemptsCommand() *cobra.Command {
+	return a.command(spec{
+		use: "attempts FLOW RUN [NODE]", short: "Show the attempts of a run's nodes, or of one",
+		calls: []api.Entry{api.GetRun, api.GetNode}, columns: attemptView.ColumnNames(),
+		do: func(r *request) error {
+			nodes, err := nodesOf(r, false)
+			if err != nil {
+				return err
+			}
+			var attempts []attemptOf
+			for _, n := range nodes {
+				for _, attempt := range n.History {
+					attempts = append(attempts, attemptOf{n.Node, attempt})
+				}
+			}
+			return output.List(r.out, attemptView, attempts)
+		},
+	})
+}
+
+// nodesOf returns the node that the third argument names, or all, with their attempts, and their values if wanted.
+func nodesOf(r *request, values bool) ([]api.Node, error) {
+	if len(r.args) == 3 {
+		n, err := call(r, api.GetNode,
+			api.GetNodeInput{NodeName: api.NodeName{RunName: r.name(), Node: r.args[2]}, Values: values})
+		if err != nil {
+			return nil, err
+		}
+		return []api.Node{*n}, nil
+	}
+	d, err := describeRun(r,
+		api.GetRunInput{RunName: r.name(), Attempts: true, Values: values, Bytes: describe.MaxValueBytes})
+	if err != nil {
+		return nil, err
+	}
+	if values {
+		return append([]api.Node{{Input: d.Input, Result: d.Result}}, d.Nodes...), nil
+	}
+	return d.Nodes, nil
+}
+
+// nodeValue is a value of a run or a node.
+type nodeValue struct {
+	Node  string     `json:"node,omitempty"`
+	Kind  string     `json:"kind"`
+	Value *api.Value `json:"value"`
+}
+
+var valueView = output.View[nodeValue]{
+	Name: func(v nodeValue) string { return v.Node },
+	Columns: []output.Column[nodeValue]{
+		{Name: "node", Text: func(v nodeValue) string { return v.Node }},
+		{Name: "kind", Text: func(v nodeValue) string { return v.Kind }},
+		{Name: "value", Text: func(v nodeValue) string { return valueText(v.Value) }},
+	},
+}
+
+func (a *App) valuesCommand() *cobra.Command {
+	var key string
+	c := a.command(spec{
+		use: "values FLOW RUN [NODE]", short: "Show the inputs and results of a run and its nodes, or of one",
+		calls:   []api.Entry{api.GetRun, api.GetNode, api.GetLiveValue},
+		columns: valueView.ColumnNames(),
+		check: func(args []string) error {
+			if key != "" && len(args) < 3 {
+				return fmt.Errorf("--key %q: needs a NODE", key)
+			}
+			return nil
+		},
+		do: func(r *request) error {
+			if key != "" {
+				in := api.LiveValueInput{NodeName: api.NodeName{RunName: r.name(), Node: r.args[2]}, Key: key}
+				v, err := call(r, api.GetLiveValue, in)
+				if err != nil {
+					return err
+				}
+				return r.out.Value(v, v.Key, string(v.JSON))
+			}
+			nodes, err := nodesOf(r, true)
+			if err != nil {
+				return err
+			}
+			var values []nodeValue
+			for _, n := range nodes {
+				if n.Input != nil {
+					values = append(values, nodeValue{n.Node, "input", n.Input})
+				}
+				if n.Result != nil {
+					values = append(values, nodeValue{n.Node, "result", n.Result})
+				}
+			}
+			return output.List(r.out, valueView, values)
+		},
+	})
+	c.Flags().StringVar(&key, "key", "", "the value that the function of NODE has published by this key")
+	return c
+}

@@ -1,0 +1,65 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+)
+
+// screen draws lines over those that it has drawn before.
+type screen struct {
+	to    io.Writer
+	size  func() (width, height int)
+	lines int
+}
+
+// newScreen returns a screen; nil where the output is no terminal.
+func newScreen(to io.Writer) *screen {
+	file, ok := to.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	return &screen{to: to, size: func() (int, int) {
+		width, height, err := term.GetSize(int(file.Fd()))
+		if err != nil || width <= 0 || height <= 0 {
+			return 80, 24
+		}
+		return width, height
+	}}
+}
+
+// draw replaces what was drawn. What does not fit is cut off: a line that wraps could not be replaced.
+func (s *screen) draw(lines []string) error {
+	width, height := s.size()
+	if len(lines) > height-1 {
+		hidden := len(lines) - (height - 2)
+		lines = append(lines[:max(0, height-2):max(0, height-2)], fmt.Sprintf("… %d more lines", hidden))
+	}
+	var b strings.Builder
+	if s.lines > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", s.lines)
+	}
+	b.WriteString("\r\x1b[J")
+	for _, line := range lines {
+		b.WriteString(cut(output.Visible(line), width-1))
+		b.WriteString("\r\n")
+	}
+	s.lines = len(lines)
+	_, err := io.WriteString(s.to, b.String())
+	return err
+}
+
+// cut shortens a text to a number of characters.
+func cut(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	runes := []rune(text)
+	return string(runes[:max(0, width-1)]) + "…"
+}

@@ -1,0 +1,144 @@
+//go:build linux
+
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
+)
+
+// newPTY returns a terminal of the system: what a program has, and what a person has.
+func newPTY(t *testing.T, columns, rows uint16) (program, person *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("the system has no terminals: %v", err)
+	}
+	t.Cleanup(func() { _ = person.Close() })
+	require.NoError(t, unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = program.Close() })
+	require.NoError(t, unix.IoctlSetWinsize(int(program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}))
+	return program, person
+}
+
+// readUntil reads what a program writes until it has the text.
+func readUntil(t *testing.T, person *os.File, text string) string {
+	t.Helper()
+	var all strings.Builder
+	buffer := make([]byte, 4096)
+	for !strings.Contains(all.String(), text) {
+		n, err := person.Read(buffer)
+		require.NoError(t, err, "%q", all.String())
+		all.Write(buffer[:n])
+	}
+	return all.String()
+}
+
+// onTerminal runs a command in a terminal; the channel has its exit code.
+func (x terminal) onTerminal(program *os.File, args ...string) <-chan int {
+	ended := make(chan int, 1)
+	a := App{Stdin: program, Stdout: program, Stderr: program, Env: x.environment, Open: x.open}
+	ctx := enginetest.Context(x.t)
+	go func() { ended <- a.Run(ctx, args) }()
+	return ended
+}
+
+// On a terminal, a run is drawn in place until it is over, in the width of the terminal.
+func TestWatchOnATerminal(t *testing.T) {
+	t.Parallel()
+	b := embeddedBench(t)
+	x := onEngine(t, b)
+	act := activity.New("say", func(_ context.Context, s string) (string, error) { return s, nil })
+	f := flow.New[string, string]("ask")
+	gate := flow.Waitpoint[string](f, "gate", activity.Title("Go on?"))
+	flow.Return(f, flow.Node(f, "a-node-whose-name-is-far-too-long-for-a-terminal-that-is-as-narrow-as-this-one", act, gate))
+	def, err := f.Build()
+	require.NoError(t, err)
+	b.Keeper(t)
+	b.Worker(t, []activity.Handler{act})
+	_, err = runtime.Start(enginetest.Context(t), b.Client, def, "in", runtime.WithID("r"))
+	require.NoError(t, err)
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		if len(x.lines("inbox")) == 0 {
+			return "the wait is not open"
+		}
+		return ""
+	})
+	program, person := newPTY(t, 60, 10)
+	ended := x.onTerminal(program, "run", "watch", "ask/r")
+	first := readUntil(t, person, "…")
+	require.Contains(t, first, "r of ask: running, 2 of 2 nodes open")
+	require.Contains(t, first, "⏸ gate")
+	for line := range strings.SplitSeq(strings.ReplaceAll(first, "\x1b[J", ""), "\r\n") {
+		require.LessOrEqual(t, len([]rune(line)), 59+len("\x1b[2A\r"), "%q", line)
+	}
+	require.Equal(t, "resumed\n", x.ok("answer", "ask/r", "--payload", `"yes"`))
+	rest := readUntil(t, person, "succeeded, 0 of 2 nodes open")
+	require.Contains(t, rest, "\x1b[3A\r\x1b[J", "the three lines are drawn over")
+	require.Zero(t, <-ended)
+}
+
+func TestTopOnATerminal(t *testing.T) {
+	t.Parallel()
+	b := embeddedBench(t)
+	x := onEngine(t, b)
+	program, person := newPTY(t, 100, 30)
+	ended := x.onTerminal(program, "top", "--interval", "100ms", "--count", "2")
+	text := readUntil(t, person, "WORKER")
+	require.Contains(t, text, "0 running")
+	require.Contains(t, readUntil(t, person, "WORKER"), "\x1b[", "it is drawn in place")
+	require.Zero(t, <-ended)
+}
+
+// On a terminal, what destroys asks first.
+func TestQuestionOnATerminal(t *testing.T) {
+	t.Parallel()
+	b := embeddedBench(t)
+	x := onEngine(t, b)
+	f := flow.New[string, string]("ask")
+	flow.Return(f, flow.Waitpoint[string](f, "gate"))
+	def, err := f.Build()
+	require.NoError(t, err)
+	require.NoError(t, b.Client.Publish(enginetest.Context(t), catalogue.Publication{Flow: def}))
+	x.ok("start", "ask", "--id", "r", "--input", `"in"`)
+	for answer, want := range map[string]struct {
+		code int
+		text string
+	}{"no\n": {exitFailed, "nothing was changed"}, "y\n": {exitDone, "cancelled"}} {
+		program, person := newPTY(t, 80, 24)
+		ended := x.onTerminal(program, "run", "cancel", "ask/r")
+		readUntil(t, person, "Really cancel run r of flow ask? [y/N] ")
+		_, err := person.WriteString(answer)
+		require.NoError(t, err)
+		readUntil(t, person, want.text)
+		require.Equal(t, want.code, <-ended)
+	}
+}
+
+// A picture that is higher than the terminal is cut.
+func TestScreenIsCut(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	s := &screen{to: &out, size: func() (int, int) { return 10, 4 }}
+	require.NoError(t, s.draw([]string{"one", "two", "three", "four", "a line that is too long"}))
+	require.Equal(t, "\r\x1b[Jone\r\ntwo\r\n… 3 more…\r\n", out.String())
+	out.Reset()
+	require.NoError(t, s.draw([]string{"\x1b[2Jx"}))
+	require.Equal(t, "\x1b[3A\r\x1b[J\\x1b[2Jx\r\n", out.String())
+}

@@ -1,0 +1,105 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+)
+
+// serveUntilEnd runs a command that serves until the test ends, and returns its first line.
+func serveUntilEnd(t *testing.T, env map[string]string, args ...string) string {
+	t.Helper()
+	ctx, stop := context.WithCancel(enginetest.Context(t))
+	read, write := io.Pipe()
+	ended := make(chan int)
+	a := App{Stdin: strings.NewReader(""), Stdout: write, Stderr: io.Discard, Env: func(name string) string { return env[name] }}
+	go func() { defer close(ended); defer write.Close(); ended <- a.Run(ctx, args) }()
+	reader := bufio.NewReader(read)
+	line, err := reader.ReadString('\n')
+	require.NoError(t, err)
+	go func() { _, _ = io.Copy(io.Discard, reader) }()
+	t.Cleanup(func() {
+		stop()
+		require.Zero(t, <-ended)
+	})
+	return strings.TrimSpace(line)
+}
+
+// A person starts the demonstration, finds the run that waits, answers it, and reads the result.
+func TestDev(t *testing.T) {
+	t.Parallel()
+	enginetest.Only(t, testserver.Embedded)
+	x := terminal{t: t, open: connect.Open}
+	x.where.URL = serveUntilEnd(t, nil, "dev", "--demo", "--listen", "127.0.0.1:0")
+	require.Contains(t, x.ok("run", "result", "demo-hello/first", "--wait"), "Hello, world!")
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		if len(x.lines("inbox", "--audience", "shop")) == 0 {
+			return "no wait is open"
+		}
+		return ""
+	})
+	require.Equal(t, "resumed\n", x.ok("answer", "demo-order/first", "--approve", "--comment", "in stock"))
+	x.ok("run", "wait", "demo-order/first")
+	require.Equal(t, "\"sent to Ada for 35\"\n", x.ok("run", "result", "demo-order/first"))
+	require.Equal(t, "demo-hello\ndemo-order\n", x.ok("flow", "list", "-o", "name"))
+	require.Contains(t, x.ok("top", "--count", "1"), "RUNNING")
+}
+
+// A server with tokens refuses callers without one, and those who lack a right.
+func TestServerWithTokens(t *testing.T) {
+	t.Parallel()
+	enginetest.Only(t, testserver.Embedded)
+	const admin = "an-admin-token-of-the-test"
+	dir := "embedded:" + t.TempDir()
+	b := serveDirectory(t, dir)
+	address := serveUntilEnd(t, map[string]string{adminTokenVariable: admin}, "server", "--url", b, "--tokens", "--keeper", "--listen", "127.0.0.1:0")
+	caller := func(token string, args ...string) (int, string, string) {
+		var out, errs strings.Builder
+		env := map[string]string{"FLOWFABRIC_URL": address, "FLOWFABRIC_TOKEN": token}
+		a := App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: func(name string) string { return env[name] }}
+		code := a.Run(enginetest.Context(t), args)
+		return code, out.String(), errs.String()
+	}
+	code, _, _ := caller("", "run", "list")
+	require.Equal(t, exitNotAllowed, code)
+	code, token, stderr := caller(admin, "token", "create", "ann", "--role", "viewer")
+	require.Zero(t, code, stderr)
+	code, _, _ = caller(strings.TrimSpace(token), "run", "list")
+	require.Zero(t, code)
+	code, _, stderr = caller(strings.TrimSpace(token), "lane", "pause", "x")
+	require.Equal(t, exitNotAllowed, code)
+	require.Contains(t, stderr, "operate")
+}
+
+// serveDirectory makes an engine in a directory and returns its URL.
+func serveDirectory(t *testing.T, url string) string {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	read, write := io.Pipe()
+	ended := make(chan int)
+	a := App{Stdin: strings.NewReader(""), Stdout: write, Stderr: io.Discard, Env: func(string) string { return "" }}
+	go func() { ended <- a.Run(ctx, []string{"dev", "--url", url, "--listen", "127.0.0.1:0"}); write.Close() }()
+	_, err := bufio.NewReader(read).ReadString('\n')
+	require.NoError(t, err)
+	stop()
+	require.Zero(t, <-ended)
+	return url
+}
+
+// What cannot be served is refused.
+func TestServingIsChecked(t *testing.T) {
+	t.Parallel()
+	x := nowhere(t)
+	x.where.URL = ""
+	require.Contains(t, x.fails(exitUsage, "server"), "no engine is named")
+	x.fails(exitUsage, "keeper")
+	x.fails(exitUsage, "--url", "embedded:"+t.TempDir(), "dev", "--listen", "0.0.0.0:0")
+}

@@ -1,0 +1,354 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
+)
+
+var waitView = output.View[api.Wait]{
+	Name: func(w api.Wait) string { return path(api.RunName{Flow: w.Flow, Run: w.Run}) + " " + w.Node },
+	Columns: []output.Column[api.Wait]{
+		{Name: "flow", Text: func(w api.Wait) string { return w.Flow }},
+		{Name: "run", Text: func(w api.Wait) string { return w.Run }},
+		{Name: "node", Text: func(w api.Wait) string { return w.Node }},
+		{Name: "step", Text: func(w api.Wait) string { return w.Step }},
+		{Name: "state", Text: func(w api.Wait) string { return w.State }},
+		{Name: "title", Text: func(w api.Wait) string { return w.Title }},
+		{Name: "question", Wide: true, Text: func(w api.Wait) string { return w.Question }},
+		{Name: "audience", Wide: true, Text: func(w api.Wait) string { return strings.Join(w.Audience, ",") }},
+		{Name: "opened", Text: func(w api.Wait) string { return output.At(w.OpenedAt) }},
+		{Name: "timeout", Text: func(w api.Wait) string { return output.At(w.TimeoutAt) }},
+		{Name: "signals", Text: func(w api.Wait) string { return strings.Join(w.Signals, ",") }},
+		{Name: "received", Text: func(w api.Wait) string { return fmt.Sprintf("%d of %d", w.Received, w.Needed) }},
+		{Name: "id", Wide: true, Text: func(w api.Wait) string { return w.ID }},
+	},
+}
+
+func (a *App) inboxCommand() *cobra.Command {
+	q := openwaits.Query{Tags: tagFlag{}}
+	var sort string
+	var limit int
+	selecting := []string{"flow", "tag", "audience", "text", "sort", "limit"}
+	var c *cobra.Command
+	c = a.command(spec{
+		use: "inbox [FLOW RUN]", short: "Show the open waits of all runs, or of one",
+		example: "  flowfabric inbox --audience legal --sort due",
+		calls:   []api.Entry{api.ListWaits, api.ListRunWaits}, columns: waitView.ColumnNames(),
+		check: func(args []string) error {
+			for _, name := range selecting {
+				if len(args) > 0 && c.Flags().Changed(name) {
+					return fmt.Errorf("--%s selects among the waits of all runs: leave FLOW and RUN out", name)
+				}
+			}
+			return notNegative("limit", limit)
+		},
+		do: func(r *request) error {
+			if len(r.args) > 0 {
+				waits, err := call(r, api.ListRunWaits, api.RunInput{RunName: r.name()})
+				if err != nil {
+					return err
+				}
+				return output.List(r.out, waitView, waits.Items)
+			}
+			q.Sort = openwaits.Sort(sort)
+			query := runtime.WaitQueryValues(q)
+			waits, more, err := pages(r, api.ListWaits, limit, func(p api.Paging) api.ListWaitsInput {
+				return api.ListWaitsInput{Paging: p, Query: query}
+			})
+			if err != nil {
+				return err
+			}
+			err = output.List(r.out, waitView, waits)
+			r.sayMore(more)
+			return err
+		},
+	})
+	c.Flags().StringVar(&q.Flow, "flow", "", "only waits of this flow")
+	a.completeFlag(c, "flow", "FLOW")
+	c.Flags().Var(tagFlag(q.Tags), "tag", "only waits of runs with this tag; may be given several times")
+	c.Flags().StringVar(&q.Audience, "audience", "", "only waits that ask this audience")
+	c.Flags().StringVar(&q.Text, "text", "", "only waits with this text in their title or question")
+	c.Flags().StringVar(&sort, "sort", string(openwaits.OldestFirst), "opened, -opened or due")
+	c.Flags().IntVar(&limit, "limit", 50, "at most so many; 0 is all")
+	return c
+}
+
+// signalFlags are the flags of a signal.
+type signalFlags struct {
+	payload                       *jsonFlag
+	source, category, correlation string
+	idempotencyKey                string
+}
+
+func declareSignal(c *cobra.Command) *signalFlags {
+	f := &signalFlags{payload: declareJSON(c.Flags(), "payload", "what it carries")}
+	c.Flags().StringVar(&f.source, "source", "", "who answers; the actor by default")
+	c.Flags().StringVar(&f.category, "category", "", "the category of the signal")
+	c.Flags().StringVar(&f.correlation, "correlation-id", "", "an id of yours for the signal")
+	c.Flags().StringVar(&f.idempotencyKey, "idempotency-key", "",
+		"a second signal with the same key gets the result of the first")
+	return f
+}
+
+func (f *signalFlags) body(r *request, name string) (b api.SignalBody, err error) {
+	b = api.SignalBody{
+		Name: name, Source: f.source, Category: f.category, CorrelationID: f.correlation,
+		IdempotencyKey: f.idempotencyKey,
+	}
+	b.Payload, err = f.payload.read(r, "payload")
+	return b, err
+}
+
+func printDelivery(r *request, d *api.Delivery, err error) error {
+	if err != nil {
+		return err
+	}
+	return r.out.Value(d, d.Outcome, d.Outcome)
+}
+
+// theWait returns the wait of a run that an answer is for: the only open one, or that of the node.
+func theWait(r *request, node string) (api.Wait, error) {
+	waits, err := call(r, api.ListRunWaits, api.RunInput{RunName: r.name()})
+	if err != nil {
+		return api.Wait{}, err
+	}
+	var open []api.Wait
+	for _, w := range waits.Items {
+		if w.Flow == r.args[0] && w.Run == r.args[1] && (node == "" || w.Node == node) {
+			open = append(open, w)
+		}
+	}
+	switch len(open) {
+	case 1:
+		return open[0], nil
+	case 0:
+		return api.Wait{}, &api.Problem{Status: 404, Code: "wait_not_found",
+			Detail: runText(r.name()) + " has no such open wait"}
+	}
+	return api.Wait{}, usage("%s has %d open waits: name the NODE, and --step for one of its steps: %s",
+		runText(r.name()), len(open),
+		strings.Join(names(open, func(w api.Wait) string { return strings.TrimSuffix(w.Node+" "+w.Step, " ") }), ", "))
+}
+
+func (a *App) answerCommand() *cobra.Command {
+	var f *signalFlags
+	var approve, reject bool
+	var comment, name, step string
+	c := a.command(spec{
+		use: "answer FLOW RUN [NODE]", short: "Answer a wait of a run",
+		long: "Answers the open wait of a run, or that of a node. --approve and --reject answer {\"approve\":true} " +
+			"or false, with --comment as its comment; --payload is any other answer. The signal is the one that " +
+			"the wait takes, or \"answer\".",
+		example: "  flowfabric answer demo-order first --approve --comment 'in stock'",
+		calls:   []api.Entry{api.ListRunWaits, api.SignalRun},
+		check: func([]string) error {
+			switch {
+			case approve && reject:
+				return errors.New("--approve and --reject exclude each other")
+			case (approve || reject) && f.payload.text != "":
+				return errors.New("--approve and --reject are a payload: leave --payload out")
+			case comment != "" && !approve && !reject:
+				return errors.New("--comment belongs to --approve or --reject")
+			}
+			return f.payload.check("payload")
+		},
+		do: func(r *request) error {
+			node := ""
+			if len(r.args) == 3 {
+				node = r.args[2]
+			}
+			w := api.Wait{Node: node, Step: step}
+			if node == "" || step == "" || name == "" {
+				found, err := theWait(r, node)
+				if err != nil && (step == "" || name == "") {
+					return err
+				}
+				w = found
+			}
+			in := api.SignalRunInput{RunName: r.name()}
+			var err error
+			if in.Body.SignalBody, err = f.body(r, signalName(name, w)); err != nil {
+				return err
+			}
+			if approve || reject {
+				in.Body.Payload = answerOf(approve, comment)
+			}
+			in.Body.Node, in.Body.Step = w.Node, w.Step
+			d, err := call(r, api.SignalRun, in)
+			return printDelivery(r, d, err)
+		},
+	})
+	f = declareSignal(c)
+	c.Flags().BoolVar(&approve, "approve", false, "answer yes")
+	c.Flags().BoolVar(&reject, "reject", false, "answer no")
+	c.Flags().StringVar(&comment, "comment", "", "a comment of the answer")
+	c.Flags().StringVar(&name, "signal", "", "the name of the signal")
+	c.Flags().StringVar(&step, "step", "", "the step of the wait in its activity")
+	return c
+}
+
+// signalName returns the name of the signal: the one that is given, or the only one that the wait takes.
+func signalName(name string, w api.Wait) string {
+	switch {
+	case name != "":
+		return name
+	case len(w.Signals) == 1:
+		return w.Signals[0]
+	default:
+		return "answer"
+	}
+}
+
+func answerOf(approve bool, comment string) []byte {
+	answer := struct {
+		Approve bool   `json:"approve"`
+		Comment string `json:"comment,omitempty"`
+	}{approve, comment}
+	return []byte(compact(answer))
+}
+
+func (a *App) signalCommand() *cobra.Command {
+	var f *signalFlags
+	var token, step string
+	c := a.command(spec{
+		use: "signal NAME [FLOW RUN NODE]", short: "Send a signal to a wait, by its node or its token",
+		example: "  flowfabric signal paid orders 4711 payment --payload '{\"amount\":35}'\n" +
+			"  flowfabric signal approve --signal-token \"$TOKEN\"",
+		calls: []api.Entry{api.SignalRun, api.SignalToken},
+		check: func(args []string) error {
+			switch {
+			case token == "" && len(args) != 4:
+				return errors.New("takes NAME FLOW RUN NODE, or NAME with --signal-token")
+			case token != "" && len(args) != 1:
+				return errors.New("--signal-token names the wait: leave FLOW, RUN and NODE out")
+			}
+			return f.payload.check("payload")
+		},
+		do: func(r *request) error {
+			body, err := f.body(r, r.args[0])
+			if err != nil {
+				return err
+			}
+			if token != "" {
+				in := api.SignalTokenInput{}
+				in.Body.Token, in.Body.SignalBody = token, body
+				d, err := call(r, api.SignalToken, in)
+				return printDelivery(r, d, err)
+			}
+			in := api.SignalRunInput{RunName: api.RunName{Flow: r.args[1], Run: r.args[2]}}
+			in.Body.Node, in.Body.Step, in.Body.SignalBody = r.args[3], step, body
+			d, err := call(r, api.SignalRun, in)
+			return printDelivery(r, d, err)
+		},
+	})
+	f = declareSignal(c)
+	c.Flags().StringVar(&token, "signal-token", "", "the token of the wait")
+	c.Flags().StringVar(&step, "step", "", "the step of the wait in its activity")
+	return c
+}
+
+func (a *App) waitCommand() *cobra.Command {
+	return a.group("wait", "Look at waits and end them", a.waitShow(), a.waitSignals(), a.waitResume(), a.waitCancel())
+}
+
+func (a *App) waitShow() *cobra.Command {
+	return a.command(spec{
+		use: "show WAIT-TOKEN", short: "Show the wait that a token belongs to", calls: []api.Entry{api.GetTokenWait},
+		columns: waitView.ColumnNames(),
+		do: func(r *request) error {
+			in := api.TokenInput{}
+			in.Body.Token = r.args[0]
+			w, err := call(r, api.GetTokenWait, in)
+			if err != nil {
+				return err
+			}
+			if !r.out.ForPeople() {
+				return r.out.Value(w, waitView.Name(*w), "")
+			}
+			return output.List(r.out, waitView, []api.Wait{*w})
+		},
+	})
+}
+
+var signalView = output.View[api.ReceivedSignal]{
+	Name: func(s api.ReceivedSignal) string { return s.ID },
+	Columns: []output.Column[api.ReceivedSignal]{
+		{Name: "time", Text: func(s api.ReceivedSignal) string { return output.At(s.At) }},
+		{Name: "name", Text: func(s api.ReceivedSignal) string { return s.Name }},
+		{Name: "source", Text: func(s api.ReceivedSignal) string { return s.Source }},
+		{Name: "counts", Text: func(s api.ReceivedSignal) string { return fmt.Sprint(s.Counts) }},
+		{Name: "payload", Text: func(s api.ReceivedSignal) string {
+			if s.JSON != nil {
+				return string(s.JSON)
+			}
+			return string(s.Data)
+		}},
+		{Name: "id", Wide: true, Text: func(s api.ReceivedSignal) string { return s.ID }},
+	},
+}
+
+func (r *request) wait() api.WaitName { return api.WaitName{RunName: r.name(), Wait: r.args[2]} }
+
+func (a *App) waitSignals() *cobra.Command {
+	return a.command(spec{
+		use: "signals FLOW RUN WAIT", short: "Show the signals that a wait has received",
+		calls:   []api.Entry{api.ListSignals},
+		columns: signalView.ColumnNames(),
+		do: func(r *request) error {
+			signals, err := call(r, api.ListSignals, api.WaitInput{WaitName: r.wait()})
+			if err != nil {
+				return err
+			}
+			return output.List(r.out, signalView, signals.Items)
+		},
+	})
+}
+
+func (a *App) waitResume() *cobra.Command {
+	var payload *jsonFlag
+	c := a.command(spec{
+		use: "resume FLOW RUN WAIT", short: "End a wait with a payload, whatever it waits for",
+		calls: []api.Entry{api.ResumeWait},
+		check: func([]string) error { return payload.check("payload") },
+		do: func(r *request) error {
+			in := api.ResumeWaitInput{WaitName: r.wait()}
+			var err error
+			if in.Body.Payload, err = payload.read(r, "payload"); err != nil {
+				return err
+			}
+			_, err = call(r, api.ResumeWait, in)
+			return r.done("resumed", r.args[2], err)
+		},
+	})
+	payload = declareJSON(c.Flags(), "payload", "the payload")
+	return c
+}
+
+func (a *App) waitCancel() *cobra.Command {
+	var reason string
+	c := a.command(spec{
+		use: "cancel FLOW RUN WAIT", short: "Cancel the node that waits", calls: []api.Entry{api.CancelWait},
+		do: func(r *request) error {
+			look := func() error {
+				_, err := call(r, api.ListSignals, api.WaitInput{WaitName: r.wait()})
+				return err
+			}
+			return r.destroy("cancel wait "+r.args[2]+" of "+runText(r.name()), look, func() error {
+				in := api.CancelWaitInput{WaitName: r.wait()}
+				in.Body.Reason = reason
+				_, err := call(r, api.CancelWait, in)
+				return r.done("cancelled", r.args[2], err)
+			})
+		},
+	})
+	c.Flags().StringVar(&reason, "reason", "cancelled by an operator", "why, for the record")
+	return c
+}

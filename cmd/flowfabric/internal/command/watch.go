@@ -1,0 +1,151 @@
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/httpclient"
+)
+
+// redraw is the shortest time between two pictures of a run, and tick the longest.
+const (
+	redraw = 100 * time.Millisecond
+	tick   = time.Second
+)
+
+func (a *App) runWatch() *cobra.Command {
+	return a.command(spec{
+		use: "watch FLOW RUN", short: "Watch a run until it is over",
+		long: "Watches a run until it is over. A terminal shows the nodes in place; elsewhere each event is a line. " +
+			"The exit code is 0 for a run that succeeded and 4 for any other.",
+		calls: []api.Entry{api.FollowRun, api.GetRun}, columns: eventView.ColumnNames(),
+		do: func(r *request) error {
+			var d *api.RunDetail
+			var err error
+			if s := newScreen(r.cmd.OutOrStdout()); s != nil && r.out.ForPeople() {
+				d, err = watchOn(r, s)
+			} else {
+				stream := output.NewStream(r.out, eventView)
+				d, err = waitForEnd(r, stream.Print)
+			}
+			switch {
+			case stopped(r, err):
+				return nil
+			case err != nil:
+				return err
+			case d.State != "succeeded":
+				return notSuccessful(r.name(), d.State, d.FailedNode, reasonOf(d))
+			}
+			return nil
+		},
+	})
+}
+
+// watchOn draws a run whenever something happens in it, and every second while it runs.
+func watchOn(r *request, s *screen) (*api.RunDetail, error) {
+	happened, over := make(chan struct{}, 1), make(chan error, 1)
+	go func() {
+		in := api.FollowRunInput{RunName: r.name()}
+		for _, err := range httpclient.Follow(r, r.session.Client, api.FollowRun, in) {
+			if err != nil {
+				over <- err
+				return
+			}
+			select {
+			case happened <- struct{}{}:
+			default:
+			}
+		}
+		over <- nil
+	}()
+	ended, closed := false, over
+	for {
+		d, err := describeRun(r, api.GetRunInput{RunName: r.name()})
+		if err != nil {
+			return nil, err
+		}
+		if err := s.draw(pictureOf(d, r.Now())); err != nil {
+			return nil, err
+		}
+		if ended || d.State != "running" && d.OpenNodes == 0 {
+			return d, nil
+		}
+		wait := time.NewTimer(tick)
+		select {
+		case <-happened:
+			wait.Reset(redraw) // what happens at once is one picture
+			select {
+			case <-wait.C:
+			case <-r.Done():
+			}
+		case <-wait.C:
+		case err := <-closed:
+			if err != nil && httpclient.Code(err) != "events_lost" {
+				return nil, err
+			}
+			closed, ended = nil, err == nil
+		case <-r.Done():
+		}
+		wait.Stop()
+		if r.Err() != nil {
+			return nil, r.Err()
+		}
+	}
+}
+
+// marks show the states of nodes.
+var marks = map[string]string{
+	"completed": "✔", "failed": "✘", "active": "▶", "cancelled": "⊘", "expired": "⌛", "skipped": "-", "suspended": "⏸",
+}
+
+// pictureOf returns the lines that show a run.
+func pictureOf(d *api.RunDetail, now time.Time) []string {
+	end := d.ClosedAt
+	if end.IsZero() {
+		end = now
+	}
+	lines := []string{fmt.Sprintf("%s of %s: %s, %d of %d nodes open, %s", d.Run, d.Flow, d.State, d.OpenNodes,
+		len(d.Nodes),
+		end.Sub(d.CreatedAt).Round(time.Second))}
+	var table bytes.Buffer
+	w := tabwriter.NewWriter(&table, 0, 4, 2, ' ', 0)
+	for _, n := range d.Nodes {
+		mark := marks[n.State]
+		if mark == "" {
+			mark = "·"
+		}
+		fmt.Fprintf(w, "%s %s\t%s\t%s\t%s\n", mark, output.Visible(n.Node), n.State, lasted(n, now),
+			output.Visible(progressText(n)))
+	}
+	_ = w.Flush() // to memory
+	return append(lines, strings.Split(strings.TrimSuffix(table.String(), "\n"), "\n")...)
+}
+
+func lasted(n api.Node, now time.Time) string {
+	if n.StartedAt.IsZero() {
+		return ""
+	}
+	end := n.CompletedAt
+	if end.IsZero() {
+		end = now
+	}
+	return max(0, end.Sub(n.StartedAt)).Round(100 * time.Millisecond).String()
+}
+
+func progressText(n api.Node) string {
+	switch {
+	case n.Child != nil && n.Child.Total > 0 && n.Child.Open > 0:
+		return fmt.Sprintf("%d of %d done", n.Child.Total-n.Child.Open, n.Child.Total)
+	case n.State == "active" && (n.Percent > 0 || n.Message != ""):
+		return fmt.Sprintf("%g%% %s", n.Percent, n.Message)
+	default:
+		return whyText(n)
+	}
+}

@@ -1,0 +1,133 @@
+// Package connect reaches the engine or the server that a command is about. Either way the commands call operations of
+// package api: those of a server over HTTP, those of an engine in this process.
+package connect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"runtime/debug"
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/server"
+)
+
+// ErrInvalid matches errors about where to connect to.
+var ErrInvalid = errors.New("invalid location")
+
+// DefaultActor is the actor of commands on an engine that name none.
+const DefaultActor = "flowfabric"
+
+// Where identifies an engine or a server.
+type Where struct {
+	// URL is that of runtime.Open, or of a server: http or https.
+	URL string
+	// Prefix and Namespace are those of an engine.
+	Prefix, Namespace string
+	// Actor is who acts on an engine. A server knows that by the login.
+	Actor string
+	// Token is for a server.
+	Token string
+	// Logger receives why an operation on an engine failed, where its error does not tell. Defaults to none.
+	Logger *slog.Logger
+}
+
+// IsServer reports whether the URL is that of a server.
+func (w Where) IsServer() bool {
+	return strings.HasPrefix(w.URL, "http://") || strings.HasPrefix(w.URL, "https://")
+}
+
+// Check returns an error for what does not belong together, before anything is opened.
+func (w Where) Check() error {
+	switch {
+	case w.URL == "":
+		return fmt.Errorf("%w: no engine or server is named: give --url or --profile, or set FLOWFABRIC_URL",
+			ErrInvalid)
+	case w.IsServer() && w.Prefix+w.Namespace != "":
+		return fmt.Errorf("%w: --prefix and --namespace are for engines; a server has its own", ErrInvalid)
+	case w.IsServer() && w.Actor != "":
+		return fmt.Errorf("%w: --actor %q is for engines; a server knows the actor by the login", ErrInvalid, w.Actor)
+	}
+	return nil
+}
+
+// Session is a connection.
+type Session struct {
+	// Client calls operations.
+	Client *httpclient.Client
+	// Engine is the engine; nil for a server.
+	Engine *runtime.Engine
+	// Close ends it.
+	Close func()
+}
+
+// Open connects. It creates no engine.
+func Open(ctx context.Context, w Where) (*Session, error) {
+	if err := w.Check(); err != nil {
+		return nil, err
+	}
+	if w.IsServer() {
+		client, err := httpclient.New(w.URL, httpclient.Config{Token: w.Token})
+		return &Session{Client: client, Close: func() {}}, err
+	}
+	engine, err := runtime.Open(ctx, w.URL, runtime.OpenConfig{
+		Prefix: w.Prefix, Namespace: w.Namespace, Logger: slog.New(slog.DiscardHandler), MustExist: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s, err := InProcess(engine, w)
+	if err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
+	end := s.Close
+	s.Close = func() {
+		end()
+		_ = engine.Close() // everything has been answered
+	}
+	return s, nil
+}
+
+// InProcess returns a session of an engine that is open. It does not close the engine.
+func InProcess(engine *runtime.Engine, w Where) (*Session, error) {
+	srv, err := server.New(server.Config{
+		Engine: engine, Namespace: w.Namespace, EngineName: EngineName(w.URL), Version: Version(),
+		Logger: cmp.Or(w.Logger, slog.New(slog.DiscardHandler)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	client, err := srv.ClientAs(cmp.Or(w.Actor, DefaultActor))
+	if err != nil {
+		srv.Close()
+		return nil, err
+	}
+	return &Session{Client: client, Engine: engine, Close: srv.Close}, nil
+}
+
+// EngineName is how a server names its engine: without address and password.
+func EngineName(address string) string {
+	if address == "" {
+		return "in memory"
+	}
+	if scheme, _, found := strings.Cut(address, ":"); found {
+		return scheme
+	}
+	if u, err := url.Parse(address); err == nil {
+		return cmp.Or(u.Scheme, "unknown")
+	}
+	return "unknown"
+}
+
+// Version is the version of this program by its build information.
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return ""
+}

@@ -1,0 +1,72 @@
+package output
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+type thing struct {
+	Name string `json:"name"`
+	Size int    `json:"size"`
+	Tags []int  `json:"tags"`
+}
+
+var things = View[thing]{
+	Columns: []Column[thing]{
+		{Name: "name", Text: func(t thing) string { return t.Name }},
+		{Name: "secret size", Wide: true, Text: func(thing) string { return "7" }},
+	},
+	Name: func(t thing) string { return t.Name },
+}
+
+func printed(t *testing.T, o Options, items ...thing) string {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, o.Check())
+	require.NoError(t, List(New(&b, o), things, items))
+	return b.String()
+}
+
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	a, b := thing{Name: "a", Size: 1}, thing{Name: "no", Size: 2, Tags: []int{3}}
+	for format, want := range map[Format]string{
+		Table: "NAME\na\nno\n", Wide: "NAME  SECRET SIZE\na     7\nno    7\n", Name: "a\nno\n",
+		JSONL: `{"name":"a","size":1,"tags":null}` + "\n" + `{"name":"no","size":2,"tags":[3]}` + "\n",
+		JSON: "[\n  {\n    \"name\": \"a\",\n    \"size\": 1,\n    \"tags\": null\n  },\n" +
+			"  {\n    \"name\": \"no\",\n    \"size\": 2,\n    \"tags\": [\n      3\n    ]\n  }\n]\n",
+		YAML: "- name: a\n  size: 1\n  tags: null\n- name: \"no\"\n  size: 2\n  tags:\n    - 3\n",
+	} {
+		require.Equal(t, want, printed(t, Options{Format: format}, a, b), format)
+	}
+	require.Equal(t, "SECRET SIZE  NAME\n7            a\n", printed(t, Options{Format: Table, Columns: []string{"secret size", "name"}}, a))
+	require.Equal(t, "a\n", printed(t, Options{Format: Table, NoHeaders: true}, a))
+	require.Equal(t, "[]\n", printed(t, Options{Format: JSON}))
+	require.Equal(t, "[]\n", printed(t, Options{Format: YAML}))
+	require.Empty(t, printed(t, Options{Format: JSONL}))
+	require.Error(t, Options{Format: "xml"}.Check())
+	require.Error(t, Options{Format: JSON, Columns: []string{"name"}}.Check())
+	require.Error(t, CheckColumns([]string{"nonsense"}, things.ColumnNames()))
+}
+
+func TestHiddenCharactersInYAML(t *testing.T) {
+	t.Parallel()
+	text := printed(t, Options{Format: YAML}, thing{Name: nasty})
+	requireHarmless(t, text)
+	var back []thing
+	require.NoError(t, yaml.Unmarshal([]byte(text), &back))
+	require.Equal(t, nasty, back[0].Name, "what is shown as YAML is exact")
+}
+
+func TestStream(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	s := NewStream(New(&b, Options{Format: Wide}), things)
+	require.NoError(t, s.Print(thing{Name: "a"}))
+	require.NoError(t, s.Print(thing{Name: "longer"}))
+	require.NoError(t, s.Print(thing{Name: "b"}))
+	require.Equal(t, "NAME  SECRET SIZE\na     7\nlonger  7\nb       7\n", b.String())
+}

@@ -1,0 +1,98 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"iter"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/runtime/runcheck"
+)
+
+// ForkRun implements api.ForkRun.
+func (s *Service) ForkRun(ctx context.Context, in *api.ForkRunInput) (*api.StartedRun, error) {
+	b := &in.Body
+	var opts []runtime.StartOption
+	if len(b.From) > 0 {
+		opts = append(opts, runtime.ForkFrom(b.From...))
+	}
+	if len(b.Input) > 0 {
+		opts = append(opts, runtime.ForkInput(b.Input))
+	}
+	for node, result := range b.Results {
+		opts = append(opts, runtime.ForkResult(node, result))
+	}
+	if b.ID != "" {
+		opts = append(opts, runtime.WithID(b.ID))
+	}
+	for key, value := range b.Tags {
+		opts = append(opts, runtime.WithTag(key, value))
+	}
+	fork, err := s.run(ctx, in.RunName).Fork(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &api.StartedRun{Flow: fork.FlowName(), Run: fork.ID()}, nil
+}
+
+// ExportRun implements api.ExportRun.
+func (s *Service) ExportRun(ctx context.Context, in *api.RunInput) (*api.ExportedRun, error) {
+	var lines bytes.Buffer
+	if err := runcheck.Export(&lines, pagesOf(ctx, s.run(ctx, in.RunName))); err != nil {
+		return nil, err
+	}
+	out := &api.ExportedRun{Lines: []json.RawMessage{}}
+	for line := range bytes.Lines(lines.Bytes()) {
+		out.Lines = append(out.Lines, json.RawMessage(bytes.TrimSpace(line)))
+	}
+	return out, nil
+}
+
+// pagesOf yields the parts of the description of a run, with values.
+func pagesOf(ctx context.Context, run *runtime.RunRef) iter.Seq2[*runtime.RunDescription, error] {
+	return func(yield func(*runtime.RunDescription, error) bool) {
+		for cursor := ""; ; {
+			d, err := run.Describe(ctx, describe.Values(describe.MaxValueBytes),
+				describe.Page(cursor, describe.MaxPage))
+			if !yield(d, err) || err != nil {
+				return
+			}
+			if cursor = d.Next; cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// MoveTimer implements api.MoveTimer.
+func (s *Service) MoveTimer(ctx context.Context, in *api.MoveTimerInput) (*api.Empty, error) {
+	return done(s.run(ctx, in.RunName).MoveTimer(ctx, in.Node, in.Body.Until))
+}
+
+// SkipTimer implements api.SkipTimer.
+func (s *Service) SkipTimer(ctx context.Context, in *api.NodeInput) (*api.Empty, error) {
+	return done(s.run(ctx, in.RunName).SkipTimer(ctx, in.Node))
+}
+
+// ListTurns implements api.ListTurns.
+func (s *Service) ListTurns(ctx context.Context, in *api.NodeInput) (*api.Page[api.Turn], error) {
+	turns, err := s.run(ctx, in.RunName).Turns(ctx, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	return pageOf(turns, func(t runtime.Turn) api.Turn {
+		return api.Turn{Turn: t.Number, Flow: t.Flow, Run: t.Run, State: string(t.State)}
+	}), nil
+}
+
+// GetLiveValue implements api.GetLiveValue.
+func (s *Service) GetLiveValue(ctx context.Context, in *api.LiveValueInput) (*api.LiveValue, error) {
+	v, err := s.run(ctx, in.RunName).Value(ctx, in.Node, in.Key)
+	if err != nil {
+		return nil, err
+	}
+	return &api.LiveValue{Key: v.Key, At: v.At, Attempt: v.Attempt, Size: v.Size, JSON: v.Data}, nil
+}
