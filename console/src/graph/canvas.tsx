@@ -40,9 +40,10 @@ export function CanvasGraph(p: Props) {
     dark.addEventListener("change", again);
     return () => (watch.disconnect(), dark.removeEventListener("change", again));
   }, []);
+  const drawn = useMemo(() => p.layout.nodes.map((_, i) => p.drawn(i)), [p.layout, p.drawn]);
   const palette = useMemo(() => (ref.current ? colours(ref.current.parentElement!) : undefined), [theme, size.w > 0]);
   useLayoutEffect(() => {
-    if (ref.current && size.w && palette) draw(ref.current, size, p, grid, palette);
+    if (ref.current && size.w && palette) draw(ref.current, size, p, drawn, grid, palette);
   });
   const click = (e: MouseEvent) => {
     const x = (e.offsetX - p.view.x) / p.view.k;
@@ -85,7 +86,10 @@ function gridOf(layout: Layout) {
   };
 }
 
-function draw(canvas: HTMLCanvasElement, size: { w: number; h: number }, p: Props, grid: ReturnType<typeof gridOf>, c: Colours) {
+function draw(
+  canvas: HTMLCanvasElement, size: { w: number; h: number }, p: Props, drawn: readonly Drawn[],
+  grid: ReturnType<typeof gridOf>, c: Colours,
+) {
   const ratio = devicePixelRatio;
   if (canvas.width !== size.w * ratio || canvas.height !== size.h * ratio) {
     canvas.width = size.w * ratio;
@@ -105,7 +109,7 @@ function draw(canvas: HTMLCanvasElement, size: { w: number; h: number }, p: Prop
   for (const i of shown) {
     const n = p.layout.nodes[i]!;
     if (n.x > right || n.x + nodeWidth < left || n.y > bottom || n.y + nodeHeight < top) continue;
-    const d = p.drawn(i);
+    const d = drawn[i]!;
     if (p.only === "critical" && !p.critical?.nodes.has(i)) continue;
     if (p.only === "open" && !["run", "person", "held", "lost"].includes(d.state.hue)) continue;
     if (k >= 0.35) details.push([i, d]);

@@ -62,7 +62,8 @@ func (s *Service) ExplainRuns(ctx context.Context, in *api.ExplainRunsInput) (*a
 // nowOf picks the node of a run that needs attention most.
 func nowOf(d *runtime.RunDescription) *api.RunNow {
 	out := &api.RunNow{
-		Flow: d.Flow, Run: d.Run, State: string(d.State), ClosedAt: d.ClosedAt, PausedAt: d.PausedAt, Nodes: countsOf(d),
+		Flow: d.Flow, Run: d.Run, State: string(d.State), ClosedAt: d.ClosedAt, PausedAt: d.PausedAt,
+		Nodes: countsOf(d),
 	}
 	if d.OpenNodes == 0 && d.FailedNode != "" {
 		out.Node, out.Message = d.FailedNode, d.FailureReason

@@ -72,7 +72,8 @@ func layoutOf(l *layout.Layout) api.Layout {
 		}
 		places[n.ID] = len(out.Nodes)
 		out.Nodes = append(out.Nodes, api.PlacedNode{
-			Node: n.Name, Kind: string(n.Kind), Text: n.Text, Join: n.Join, Finally: n.Finally, X: rounded(n.X), Y: rounded(n.Y),
+			Node: n.Name, Kind: string(n.Kind), Text: n.Text, Join: n.Join, Finally: n.Finally,
+			X: rounded(n.X), Y: rounded(n.Y),
 		})
 	}
 	for _, line := range l.Edges {
