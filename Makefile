@@ -81,6 +81,7 @@ test-beside:
 .PHONY: test-modules
 test-modules: ## The tests of the server and the command, with -race on embedded, Redis and Valkey
 	$(RACE); export CGO_ENABLED CC FLOWFABRIC_TEST_ENGINES; $(IN_EACH) $(GO) test $(RACE_FLAGS) $(RUN) ./...) || exit; done
+	cd deploy/check && $(GO) test $(RUN) ./...
 
 .PHONY: fmt
 fmt: ## Format the code
@@ -94,7 +95,7 @@ format:
 	@unformatted=$$($$($(GO) env GOROOT)/bin/gofmt -l $(GOFILES)) || exit; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run 'make fmt':"; echo "$$unformatted"; exit 1; fi
 	$(GO) mod tidy -diff
-	tools/tidy.sh -check $(MODULES)
+	tools/tidy.sh -check $(MODULES) deploy/check
 
 # Vet and staticcheck need all packages compiled. `make test` lets them use those of the race detector, which it has.
 ANALYZE = $(if $(RACED),$(RACE) GOFLAGS="$$GOFLAGS $(RACE_FLAGS)")

@@ -14,10 +14,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
-	"github.com/flowfabric/flowfabric-go/internal/valueschema"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/valueschema"
 )
 
 // flowPackage is the package of definitions.

@@ -107,10 +107,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	return w.worker.Run(ctx)
 }
 
-// Check reports whether the worker runs, has reached the engine within the last two lease times, and has a slot that is
-// not occupied by a function that does not return although its context has ended (WorkerStats.Overstaying). It sends
-// nothing and returns at once. The error matches ErrNotReady. Check does not cover the worker's keeper, because other
-// keepers take over from one that fails.
+// Check reports whether the worker runs, has reached the engine within the last two lease times, or six when it has had
+// no work for three, and has a slot that is not occupied by a function that does not return although its context has
+// ended (WorkerStats.Overstaying). It sends nothing and returns at once. The error matches ErrNotReady. Check does not
+// cover the worker's keeper, because other keepers take over from one that fails.
 func (w *Worker) Check(context.Context) error {
 	if w == nil || w.worker == nil {
 		return errUnmadeWorker

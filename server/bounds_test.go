@@ -137,8 +137,8 @@ func TestSlowRequests(t *testing.T) {
 		require.NoError(t, err, name)
 		require.NoError(t, connection.Close())
 	}
-	patient := newPlace(t, nil)
-	address, _ = patient.serve()
+	steady := newPlace(t, nil)
+	address, _ = steady.serve()
 	connection, err := net.Dial("tcp", address)
 	require.NoError(t, err)
 	defer connection.Close()

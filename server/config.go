@@ -76,6 +76,9 @@ type Config struct {
 	// as many, but at least one. Defaults to 1,000; a negative number is no bound.
 	RequestsPerSecond float64
 
+	// PushTo are the origins, such as "https://workers.example.com", to which tasks may be sent for workers that
+	// register a URL there. Defaults to none: nothing is sent.
+	PushTo []string
 	// Contract configures the routes under /v1.
 	Contract ContractConfig
 }
@@ -94,8 +97,8 @@ type Timeouts struct {
 
 func (t Timeouts) withDefaults() Timeouts {
 	return Timeouts{
-		Header: cmp.Or(t.Header, 10*time.Second), Idle: cmp.Or(t.Idle, 2*time.Minute), Stop: cmp.Or(t.Stop, 15*time.Second),
-		Heartbeat: cmp.Or(t.Heartbeat, 15*time.Second),
+		Header: cmp.Or(t.Header, 10*time.Second), Idle: cmp.Or(t.Idle, 2*time.Minute),
+		Stop: cmp.Or(t.Stop, 15*time.Second), Heartbeat: cmp.Or(t.Heartbeat, 15*time.Second),
 	}
 }
 
@@ -138,6 +141,11 @@ func (c *Config) check() error {
 		fault("Certificates need a TLSConfig with ClientCAs")
 	}
 	c.Contract.check(fault)
+	for i, origin := range c.PushTo {
+		if err := checkOrigin(origin); err != nil {
+			fault("PushTo[%d]: %w", i, err)
+		}
+	}
 	checkGrants("Certificates", c.Certificates, fault)
 	if t := c.Timeouts; min(t.Header, t.Idle, t.Stop, t.Heartbeat) < 0 {
 		fault("Timeouts must not be negative, got: %+v", t)

@@ -35,7 +35,7 @@ func (c *ContractConfig) check(fault func(string, ...any)) {
 	}
 	for i, origin := range c.Origins {
 		if err := checkOrigin(origin); origin != "*" && err != nil {
-			fault("Contract.Origins[%d]: %w", i, err)
+			fault("Contract.Origins[%d]: %w; or *", i, err)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func (c *ContractConfig) check(fault func(string, ...any)) {
 func checkOrigin(origin string) error {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("must be such as https://host:8080 or *, got: %q", origin)
+		return fmt.Errorf("must be such as https://host:8080, got: %q", origin)
 	}
 	return nil
 }
@@ -51,18 +51,18 @@ func checkOrigin(origin string) error {
 // contract returns the routes under /v1.
 func (s *Server) contract(stopping context.Context) (*contractapi.Handler, error) {
 	c := &s.config.Contract
-	return contractapi.New(contractapi.Config{
+	config := contractapi.Config{
 		Engine: s.config.Engine, Logger: s.config.Logger, ReadOnly: s.config.ReadOnly, StreamOps: c.StreamOps,
 		SecretGrace: c.SecretGrace, Stopping: stopping,
-	})
+	}
+	if s.config.MeterProvider != nil {
+		config.Meter = s.config.MeterProvider.Meter(meterName)
+	}
+	return contractapi.New(config)
 }
 
 // mountContract adds the routes under /v1 to the mux, with the logins in front.
 func (s *Server) mountContract(mux *http.ServeMux, routes *contractapi.Handler) {
 	guarded := contractapi.Problems(s.identify(s.limitRate(routes)))
 	mux.Handle(contractapi.Prefix+"/", contractapi.CORS(slices.Clone(s.config.Contract.Origins), guarded))
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_ = routes.WriteMetrics(w)
-	})
 }

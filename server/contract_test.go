@@ -21,6 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
+	"github.com/flowfabric/flowfabric-go/server/prometheus"
 )
 
 // contractPlace calls the routes under /v1 of a server with raw HTTP. vars are the values of $names in paths, bodies
@@ -556,9 +557,6 @@ func TestContractLogin(t *testing.T) {
 	status, header, _ = call("POST", replay, secret, "Origin", "https://evil.example.com", "Sec-Fetch-Site", "cross-site")
 	require.Equal(t, http.StatusForbidden, status)
 	require.Empty(t, header.Get("Access-Control-Allow-Origin"))
-	status, _, text = call("GET", "/metrics", "")
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, text, `ff_http_requests_total{method="GET",path="/v1/executions",status="200"} 2`)
 }
 
 // Every route has a right and a handler, and a server that is read-only refuses those that change something.
@@ -608,4 +606,83 @@ func TestEnvironmentOfOtherServers(t *testing.T) {
 	e, err = read(map[string]string{"FF_CORS_ORIGINS": "a,*"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"*"}, e.Contract.Origins)
+}
+
+// The metrics of the routes have the names that other servers give them.
+func TestContractMetrics(t *testing.T) {
+	t.Parallel()
+	exporter, err := prometheus.New()
+	require.NoError(t, err)
+	p := newPlace(t, func(c *server.Config) { c.MeterProvider, c.Metrics = exporter.MeterProvider(), exporter.Handler() })
+	status, text := fetch(t.Context(), p.url+"/v1/executions?partition=0")
+	require.Equal(t, http.StatusOK, status, text)
+	status, text = fetch(t.Context(), p.url+"/metrics")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, text, `ff_http_requests_total{method="GET",path="/v1/executions",status="200"} 1`)
+	require.Contains(t, text, `ff_http_request_duration_seconds_count{method="GET",path="/v1/executions",status="200"} 1`)
+}
+
+// No field makes a route fail, whatever its value.
+func TestContractRefusesWhatIsWrong(t *testing.T) {
+	onContract(t, func(p *contractPlace) {
+		flow := uuid.NewString()
+		at, err := p.core.FlowPartition(enginecore.FlowID(flow))
+		require.NoError(p.t, err)
+		p.vars["f"], p.vars["x"] = flow, uuid.NewString()
+		p.execution("e", at.Index)
+		bodies := map[string]string{
+			"POST /v1/executions": newExecution,
+			"POST /v1/executions/$e$/cancel": `{"execution_id":"$e$","reason":"x","source":"worker","lease_id":"$x$","lease_epoch":1,
+				"attempt_id":"$x$","now":1}`,
+			"POST /v1/executions/$e$/signal": `{"execution_id":"$e$","waitpoint_id":"$x$","signal_id":"$x$","signal_name":"go",
+				"signal_category":"a","source_type":"a","source_identity":"a","payload":[1],"payload_encoding":"json","correlation_id":"c",
+				"idempotency_key":"k","target_scope":"waitpoint","created_at":1,"dedup_ttl_ms":1,"resume_delay_ms":0,
+				"max_signals_per_execution":1,"signal_maxlen":1,"waitpoint_token":"k1:00","now":1}`,
+			"PUT /v1/executions/$e$/priority": `{"new_priority":1}`,
+			"POST /v1/executions/$e$/reclaim": `{"worker_id":"w","worker_instance_id":"w","lane_id":"main","worker_capabilities":["a"],
+				"grant_ttl_ms":1000}`,
+			"POST /v1/workers/w/claim":       `{"lane_id":"main","worker_instance_id":"w","capabilities":["a"],"grant_ttl_ms":1}`,
+			"POST /v1/flows":                 `{"flow_id":"$f$","flow_kind":"dag","namespace":"ns","now":1}`,
+			"POST /v1/flows/$f$/members":     `{"flow_id":"$f$","execution_id":"$e$","now":1}`,
+			"POST /v1/flows/$f$/cancel":      `{"flow_id":"$f$","reason":"x","cancellation_policy":"flow_only","now":1}`,
+			"POST /v1/flows/$f$/edges":       `{"flow_id":"$f$","edge_id":"$x$","upstream_execution_id":"$e$","downstream_execution_id":"$e$","dependency_kind":"success_only","data_passing_ref":"a","expected_graph_revision":1,"now":1}`,
+			"POST /v1/flows/$f$/edges/apply": `{"flow_id":"$f$","edge_id":"$x$","upstream_execution_id":"$e$","downstream_execution_id":"$e$","dependency_kind":"success_only","data_passing_ref":"a","graph_revision":1,"now":1}`,
+			"POST /v1/budgets": `{"budget_id":"$x$","scope_type":"a","scope_id":"a","enforcement_mode":"a","on_hard_limit":"a",
+				"on_soft_limit":"a","reset_interval_ms":1,"dimensions":["a"],"hard_limits":[1],"soft_limits":[1],"now":1}`,
+			"POST /v1/budgets/$x$/usage":             `{"dimensions":{"a":1},"now":1,"dedup_key":"k"}`,
+			"POST /v1/quotas":                        `{"quota_policy_id":"$x$","window_seconds":1,"max_requests_per_window":1,"max_concurrent":1,"now":1}`,
+			"POST /v1/admin/rotate-waitpoint-secret": `{"new_kid":"k","new_secret_hex":"00"}`,
+		}
+		values := []string{
+			`null`, `true`, `-1`, `0`, `1.5`, `9223372036854775807`, `18446744073709551615`, `1e300`, `""`, `"\u0000"`, `"{}"`,
+			`"a b\n"`, `"` + strings.Repeat("x", 4000) + `"`, `[]`, `["a","a"]`, `[1,2,3]`, `[-1]`, `{}`, `{"a":-1}`, `{"":1}`,
+		}
+		requests := 0
+		for route, body := range bodies {
+			method, path, _ := strings.Cut(route, " ")
+			var fields map[string]json.RawMessage
+			require.NoError(p.t, json.Unmarshal([]byte(p.fill(body)), &fields))
+			for name, kept := range fields {
+				for _, value := range values {
+					fields[name] = json.RawMessage(value)
+					text, err := json.Marshal(fields)
+					require.NoError(p.t, err)
+					request, err := http.NewRequestWithContext(p.t.Context(), method, p.url+p.fill(path), strings.NewReader(string(text)))
+					require.NoError(p.t, err)
+					request.Header.Set("Content-Type", "application/json")
+					reply, err := http.DefaultClient.Do(request)
+					require.NoError(p.t, err)
+					answer, err := io.ReadAll(reply.Body)
+					require.NoError(p.t, err)
+					require.NoError(p.t, reply.Body.Close())
+					requests++
+					if reply.StatusCode >= 500 {
+						p.t.Errorf("%s with %s %.60s: %d %s", route, name, value, reply.StatusCode, answer)
+					}
+				}
+				fields[name] = kept
+			}
+		}
+		require.Greater(p.t, requests, 1000)
+	})
 }

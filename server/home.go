@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-const homeStyle = `body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:3rem auto;padding:0 1rem;color:#222}` +
+const homeStyle = `body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:3rem auto;padding:0 1rem}` +
 	`code{background:#eee;padding:0 .3em}a{color:#0645ad}`
 
 // homePage has links relative to the page, so that they lead to the server under any path.
@@ -22,7 +22,8 @@ var homePage = template.Must(template.New("home").Parse(`<!doctype html>
 <li><a href="api/v1/runs">Runs</a>, <a href="api/v1/flows">flows</a>, <a href="api/v1/waits">waits</a>,
 <a href="api/v1/lanes">lanes</a>, <a href="api/v1/inspection">findings</a></li>
 <li><a href="openapi.json">OpenAPI document</a></li>
-<li><a href="healthz">Health</a>, <a href="readyz">readiness</a>{{if .Metrics}}, <a href="metrics">metrics</a>{{end}}</li>
+<li><a href="healthz">Health</a>, <a href="readyz">readiness</a>{{if .Metrics}},
+<a href="metrics">metrics</a>{{end}}</li>
 </ul></body></html>
 `))
 

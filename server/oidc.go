@@ -11,13 +11,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// OIDCLogin is the login at an OpenID Connect provider. Browsers log in at /auth/login and get a session in an encrypted
-// cookie; programs may send an ID token of the client as a bearer token.
+// OIDCLogin is the login at an OpenID Connect provider. Browsers log in at /auth/login and get a session in an
+// encrypted cookie; programs may send an ID token of the client as a bearer token.
 type OIDCLogin struct {
 	// Issuer is the address of the provider, ClientID and ClientSecret what it knows this server by. The secret is
 	// empty for a public client; PKCE is used with and without one.
 	Issuer, ClientID, ClientSecret string
-	// RedirectURL is the address of the callback as browsers see it, which ends with Config.BasePath and /auth/callback.
+	// RedirectURL is the address of the callback as browsers see it: its path is Config.BasePath and /auth/callback.
 	RedirectURL string
 	// Scopes are asked for beside openid. Defaults to profile and email.
 	Scopes []string

@@ -41,7 +41,7 @@ var ship = activity.New("ship", func(_ context.Context, d decision) (string, err
 	return "kept", nil
 })
 
-func orders(t *testing.T) *flow.Definition[order, string] {
+func orders(t testing.TB) *flow.Definition[order, string] {
 	f := flow.New[order, string]("order", flow.Describe("Packs an order."))
 	packed := flow.Node(f, "pack", pack, f.Input())
 	flow.Return(f, packed)
@@ -50,7 +50,7 @@ func orders(t *testing.T) *flow.Definition[order, string] {
 	return def
 }
 
-func approvals(t *testing.T) *flow.Definition[order, string] {
+func approvals(t testing.TB) *flow.Definition[order, string] {
 	f := flow.New[order, string]("approval")
 	packed := flow.Node(f, "pack", pack, f.Input())
 	answer := flow.Waitpoint[decision](f, "approve", activity.Title("Ship it?"), flow.After(packed))
@@ -91,7 +91,7 @@ func newPlaceOf(t *testing.T, b *enginetest.Bench, configure func(*server.Config
 	b.KeepingWorker(t, append(order.Handlers(), approval.Handlers()...))
 	require.NoError(t, b.Client.Publish(enginetest.Context(t), catalogue.Publication{Flow: order}, catalogue.Publication{Flow: approval}))
 	log := &logged{}
-	config := server.Config{Engine: b.Engine, Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	config := server.Config{Engine: b.Engine, Logger: log.logger()}
 	if configure != nil {
 		configure(&config)
 	}
@@ -110,6 +110,10 @@ func newPlaceOf(t *testing.T, b *enginetest.Bench, configure func(*server.Config
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
+}
+
+func (l *logged) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // Write implements io.Writer.

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/console"
@@ -31,6 +30,7 @@ type Server struct {
 	oidc     *login.OIDC // nil without
 	// unmeasure ends the measuring of lanes.
 	unmeasure func()
+	keepers   keeperState
 }
 
 // New returns a server. The error joins all faults of the config and matches ErrInvalid.
@@ -45,7 +45,7 @@ func New(config Config) (*Server, error) {
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	operations, err := service.New(config.Engine, api.ServerInfo{
 		Version: config.Version, Namespace: config.Namespace, Engine: config.EngineName, ReadOnly: config.ReadOnly,
-	}, config.Logger)
+	}, service.TaskConfig{Logger: config.Logger, PushTo: config.PushTo})
 	if err != nil {
 		return nil, err
 	}
@@ -114,26 +114,24 @@ func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) 
 		mux.Handle("GET "+callbackPath, s.limitRate(http.HandlerFunc(s.oidc.End)))
 		mux.Handle("POST /auth/logout", crossOrigin.Handler(http.HandlerFunc(s.oidc.Logout)))
 	}
-	if s.config.Metrics != nil {
-		mux.Handle("GET /metrics", s.identify(s.limitRate(viewersOnly(s.config.Metrics))))
-	}
 	if !s.config.Contract.Off {
 		s.mountContract(mux, contract)
 	}
-	if s.config.Home != nil {
+	if s.config.Metrics != nil {
+		mux.Handle("GET /metrics", s.identify(s.limitRate(viewersOnly(s.config.Metrics))))
+	}
+	switch {
+	case s.config.Home != nil:
 		mux.Handle("/", s.config.Home)
-	} else {
-		if s.config.NoConsole {
-			mux.HandleFunc("GET /{$}", s.home)
-		} else {
-			pages := console.Handler(s.consoleConfig())
-			for _, pattern := range console.Patterns() {
-				mux.Handle("GET "+pattern, pages)
-			}
+	case s.config.NoConsole:
+		mux.HandleFunc("GET /{$}", s.home)
+		mux.HandleFunc("/", notFound)
+	default:
+		pages := console.Handler(s.consoleConfig())
+		for _, pattern := range console.Patterns() {
+			mux.Handle("GET "+pattern, pages)
 		}
-		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-			route.WriteProblem(w, route.NewProblem(http.StatusNotFound, "not_found", "nothing is at this path", false))
-		})
+		mux.HandleFunc("/", notFound)
 	}
 	return s.observe(underBase(s.config.BasePath, mux))
 }
@@ -144,6 +142,10 @@ func (s *Server) consoleConfig() console.Config {
 		return console.Config{}
 	}
 	return console.Config{Login: "auth/login"}
+}
+
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	route.WriteProblem(w, route.NewProblem(http.StatusNotFound, "not_found", "nothing is at this path", false))
 }
 
 // underBase serves a handler also under the path at which a proxy shows it.
@@ -181,24 +183,6 @@ func viewersOnly(next http.Handler) http.Handler {
 	})
 }
 
-// ready answers whether the engine does.
-func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
-	defer cancel()
-	w.Header().Set("Content-Type", "application/json")
-	if err := s.config.Engine.Check(ctx); err != nil {
-		s.config.Logger.WarnContext(ctx, "the server is not ready", "event", "server.not_ready", "error", err)
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = w.Write(
-			[]byte(
-				`{"ready":false,"reason":"the engine does not answer or does not fit; the log has the cause"}` + "\n",
-			),
-		)
-		return
-	}
-	_, _ = w.Write([]byte(`{"ready":true}` + "\n"))
-}
-
 // Listen opens the listener of an address such as "localhost:8080". Without logins, the address must be a loopback
 // address; otherwise the error matches ErrInvalid.
 func (s *Server) Listen(address string) (net.Listener, error) {
@@ -222,8 +206,8 @@ func isLoopback(address net.Addr) bool {
 	return err == nil && parsed.Addr().Unmap().IsLoopback()
 }
 
-// Run listens on the address and serves until the context ends; then requests have Timeouts.Stop to end. It returns nil after
-// that, the errors of Listen, or why it could not serve.
+// Run listens on the address and serves until the context ends; then requests have Timeouts.Stop to end. It returns nil
+// after that, the errors of Listen, or why it could not serve.
 func (s *Server) Run(ctx context.Context, address string) error {
 	listener, err := s.Listen(address)
 	if err != nil {

@@ -30,9 +30,13 @@ type remote struct {
 	lease  time.Duration
 }
 
-func newRemote(t *testing.T, b *enginetest.Bench, name string) *remote {
+func newRemote(t *testing.T, b *enginetest.Bench, name string, configure ...func(*server.Config)) *remote {
 	t.Helper()
-	s, err := server.New(server.Config{Engine: b.Engine, Logger: b.Logger()})
+	config := server.Config{Engine: b.Engine, Logger: b.Logger()}
+	for _, change := range configure {
+		change(&config)
+	}
+	s, err := server.New(config)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	listener := httptest.NewServer(s.Handler())

@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
+	"github.com/flowfabric/flowfabric-go/server/prometheus"
 )
 
 // adminTokenVariable is the environment variable with the token that has all rights.
@@ -67,10 +68,13 @@ func prepareServer(where location) func(*flag.FlagSet) action {
 			false,
 			"principals log in with tokens of flowfabric token create; one in "+adminTokenVariable+" has all rights",
 		)
+		flags.StringVar(&d.config.BasePath, "base-path", "", "the `path` under which a proxy shows the server, such as /flow")
+		logins := flags.String("logins", "",
+			"the `file` of logins by OpenID Connect, certificates and a proxy, in JSON")
 		cert := flags.String("tls-cert", "", "the `file` of the certificate; serves HTTPS")
 		key := flags.String("tls-key", "", "the `file` of its key")
 		clientCA := flags.String("client-ca", "",
-			"the `file` of the authorities of client certificates, whose owners are admins")
+			"the `file` of the authorities of client certificates; owners are admins unless -logins says more")
 		check := need(nil, func() error {
 			switch {
 			case where.url == "":
@@ -89,12 +93,25 @@ func prepareServer(where location) func(*flag.FlagSet) action {
 					return err
 				}
 			}
-			if *clientCA != "" {
+			if *logins != "" {
+				if err := d.config.ReadLogins(*logins); err != nil {
+					return asConfigFault(err)
+				}
+			}
+			if *clientCA != "" && d.config.Certificates == nil {
 				d.config.Certificates = []server.Grant{{Match: "*", Role: api.Admin}}
 			}
 			return d.run(ctx, out)
 		}}
 	}
+}
+
+// asConfigFault marks a file that cannot be used as a fault of the command line.
+func asConfigFault(err error) error {
+	if errors.Is(err, server.ErrInvalid) {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	return err
 }
 
 func tlsConfig(cert, key, clientCA string) (*tls.Config, error) {
@@ -128,13 +145,21 @@ type deployment struct {
 
 // run serves until the context ends.
 func (d *deployment) run(ctx context.Context, out *output) (err error) {
+	exporter, err := prometheus.New()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, exporter.Close(context.WithoutCancel(ctx))) }()
 	engine, err := runtime.Open(ctx, d.url, runtime.OpenConfig{
 		Prefix: d.where.prefix, Namespace: d.where.namespace, MustExist: !d.create,
+		MeterProvider: exporter.MeterProvider(),
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
+	d.config.MeterProvider, d.config.Metrics = exporter.MeterProvider(), exporter.Handler()
+	d.config.ReportLanes = !d.keeper // keepers do
 	d.config.Engine, d.config.Namespace = engine, d.where.namespace
 	d.config.EngineName, d.config.Version = engineName(d.url), programVersion()
 	srv, err := server.New(d.config)

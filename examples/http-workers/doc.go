@@ -3,7 +3,8 @@
 //
 //	go run .
 //	FLOWFABRIC_SERVER=http://localhost:8080 python3 worker.py
-//	curl localhost:8080/api/v1/flows/report/runs -H 'Content-Type: application/json' -d '{"id":"one","input":{"source":"news"}}'
+//	curl localhost:8080/api/v1/flows/report/runs -H 'Content-Type: application/json' \
+//	  -d '{"id":"one","input":{"source":"news"}}'
 //	curl localhost:8080/api/v1/runs/report/one/waits
 //	curl localhost:8080/api/v1/runs/report/one/signals -H 'Content-Type: application/json' \
 //	  -d '{"node":"approve","step":"","name":"approve","payload":{"by":"ann"}}'

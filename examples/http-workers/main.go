@@ -44,7 +44,7 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.Close()
-	fmt.Printf("serving http://%s; start a worker:\n  FLOWFABRIC_SERVER=http://%s python3 worker.py\n", address, address)
+	fmt.Println("serving http://" + address + "; start a worker:\n  FLOWFABRIC_SERVER=http://" + address + " python3 worker.py")
 	running, ctx := errgroup.WithContext(ctx)
 	running.Go(func() error { return keeper.Run(ctx) })
 	running.Go(func() error { return s.Run(ctx, address) })

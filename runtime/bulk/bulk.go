@@ -129,7 +129,7 @@ type Progress struct {
 	// Skipped counts the runs to which the action does not apply, because they are over, or are not over, or are gone,
 	// or because nothing in them is to be run again or waits for the signal.
 	Skipped int `json:"skipped"`
-	// Failed counts the runs on which the action failed.
+	// Failed counts the runs on which the action failed, such as a rerun of a run whose key another run has by now.
 	Failed int `json:"failed"`
 	// Failures are the first of those.
 	Failures []Failure `json:"failures,omitempty"`

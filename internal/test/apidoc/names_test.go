@@ -14,13 +14,13 @@ import (
 // exportedNames is how many package-level names a package exports at most. Every one of them is a promise, and a word
 // that users meet: a number is raised only for something that users miss, and lowered with every name that goes.
 var exportedNames = map[string]int{
-	"activity":              113,
+	"activity":              114,
 	"activity/activitytest": 3,
 	"admin":                 54,
 	"flow":                  91,
 	"flow/layout":           55,
 	"flowtest":              32,
-	"runtime":               214,
+	"runtime":               213,
 	"runtime/approvals":     19,
 	"runtime/auditlog":      37,
 	"runtime/catalogue":     5,

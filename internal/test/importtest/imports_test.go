@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 		"runtime/internal/contractmode",
 		"runtime/inspection", "runtime/internal/answer", "runtime/internal/engine", "runtime/internal/explain", "runtime/internal/inspect",
 		"runtime/internal/keeper", "runtime/internal/partitionmerge", "runtime/internal/queryurl", "runtime/internal/runsearch", "runtime/internal/schedule", "runtime/internal/submit",
-		"internal/valueschema", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/intercept", "runtime/internal/worker", "runtime/propagate", "runtime/runcount", "runtime/runevent", "runtime/runfeed",
+		"runtime/internal/valueschema", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/intercept", "runtime/internal/worker", "runtime/propagate", "runtime/runcount", "runtime/runevent", "runtime/runfeed",
 		"runtime/openwaits", "runtime/runlog", "runtime/why",
 	},
 	"runtime/bulk":              {},
@@ -93,7 +93,7 @@ var mayImport = map[string][]string{
 		"enginecore", "internal/enginerpc", "runtime/internal/engine", "runtime/internal/partitionmerge",
 	},
 	"runtime/internal/partitionmerge": {"enginecore"},
-	"runtime/internal/answer":         {"internal/enginerpc", "internal/valueschema", "runtime/internal/engine"},
+	"runtime/internal/answer":         {"internal/enginerpc", "runtime/internal/valueschema", "runtime/internal/engine"},
 	"runtime/internal/schedule": {
 		"enginecore", "internal/enginerpc", "internal/flowgraph", "internal/timetable", "runtime/internal/engine",
 		"runtime/internal/submit",
@@ -108,7 +108,7 @@ var mayImport = map[string][]string{
 	},
 	"runtime/internal/submit": {
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",
-		"internal/errordetail", "internal/valueschema", "runtime/internal/engine",
+		"internal/errordetail", "runtime/internal/valueschema", "runtime/internal/engine",
 	},
 	"runtime/internal/engine": {
 		"activity", "enginecore", "enginecore/embedded", "internal/activityspec", "internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/hashrecord",
@@ -152,17 +152,17 @@ var mayImport = map[string][]string{
 	"internal/serverstore": {"enginecore", "internal/enginerpc"},
 
 	// What several of the above share.
-	"internal/activitycontext": {},
-	"internal/enginelink":      {"enginecore", "enginecore/embedded"},
-	"internal/activityspec":    {"internal/recordtext"},
-	"internal/flowgraph":       {"activity", "flow/layout", "internal/activityspec"},
-	"internal/hashrecord":      {"enginecore"},
-	"internal/keepertask":      {},
-	"internal/errordetail":     {"internal/recordtext"},
-	"internal/recordtext":      {},
-	"internal/stablehash":      {},
-	"internal/timetable":       {},
-	"internal/valueschema":     {"runtime/valuefault"},
+	"internal/activitycontext":     {},
+	"internal/enginelink":          {"enginecore", "enginecore/embedded"},
+	"internal/activityspec":        {"internal/recordtext"},
+	"internal/flowgraph":           {"activity", "flow/layout", "internal/activityspec"},
+	"internal/hashrecord":          {"enginecore"},
+	"internal/keepertask":          {},
+	"internal/errordetail":         {"internal/recordtext"},
+	"internal/recordtext":          {},
+	"internal/stablehash":          {},
+	"internal/timetable":           {},
+	"runtime/internal/valueschema": {"runtime/valuefault"},
 
 	// Commands, examples and test machinery.
 	"codegen":                  {"codegen/internal/luatext", "lua"},

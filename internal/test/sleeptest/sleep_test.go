@@ -44,6 +44,8 @@ var allowed = map[string]sleeps{
 	"runtime/contract_crash_test.go":             {1, "a fault that lasts longer than a lease"},
 	"runtime/interference_test.go":               {3, "random moments"},
 	"runtime/lost_message_test.go":               {2, "a clock of the test's own: no time passes"},
+	"runtime/lost_step_message_test.go":          {2, "a clock of the test's own: no time passes"},
+	"runtime/resting_worker_test.go":             {1, "a clock of the test's own: no time passes"},
 	"runtime/mixed_fleet_test.go":                {3, "pace of a fleet; poll interval of a program; moment before a kill"},
 	"runtime/joins_property_test.go":             {1, "random moment"},
 	"runtime/limit_crash_test.go":                {1, "pause between requests"},

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"testing"
 )
 
 // Ports below the range from which systems take the local ports of outgoing connections: one of
@@ -48,4 +49,15 @@ func (p *port) release() {
 		// The claim ends with the process at the latest.
 		_ = p.claim.Close()
 	}
+}
+
+// Port returns a port of this machine for a program that a test starts. No other test gets it until the test has ended.
+func Port(tb testing.TB) int {
+	tb.Helper()
+	p, err := reservePort()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(p.release)
+	return p.number
 }

@@ -33,6 +33,14 @@ func (l *Liveness) Touch() {
 	l.contact.Store(&now)
 }
 
+// Silence returns the time since the engine's last answer; a long time without one.
+func (l *Liveness) Silence() time.Duration {
+	if contact := l.contact.Load(); contact != nil {
+		return time.Since(*contact)
+	}
+	return time.Hour
+}
+
 // Check returns an error that wraps [ErrNotReady] unless name runs and the engine has answered within limit.
 func (l *Liveness) Check(name string, limit time.Duration) error {
 	if !l.running.Load() {

@@ -259,7 +259,10 @@ func (b *leaseManager) keep(ctx context.Context) {
 			check.Reset(b.ttl / 20)
 			probe = b.probes()
 			idle = 0
-			renewing.Go(func() { b.touchLiveKey(ctx) })
+			renewing.Go(func() {
+				b.touchLiveKey(ctx)
+				b.run.worker.resting.Store(false)
+			})
 		}
 		select {
 		case <-ctx.Done():
@@ -303,6 +306,8 @@ func (b *leaseManager) renewSoon() {
 const (
 	// restAfter is the number of renewals in a row without anything to renew after which a worker rests.
 	restAfter = 9
+	// restingLooks is the number of leases between two looks for the engine while a worker rests.
+	restingLooks = 3
 )
 
 // probes returns the ticker of the probes of the servers. In a quiet session it never ticks.
@@ -322,10 +327,12 @@ func (b *leaseManager) isIdle() bool {
 }
 
 // rest returns when the worker has a task, when its leases are to be compared with those of the engine, or when ctx
-// ends. Meanwhile it lets the live key expire, and only reads it once in a lease to see that the engine is there.
+// ends. Meanwhile it lets the live key expire, and reads it to see that the engine is there, unless the engine has
+// answered a report of the worker not long ago.
 func (b *leaseManager) rest(ctx context.Context) {
 	b.known.Store(false)
-	look := time.NewTicker(b.ttl)
+	b.run.worker.resting.Store(true) // until the live key is set again
+	look := time.NewTimer(b.untilLook())
 	defer look.Stop()
 	if b.run.session.Quiet {
 		look.Stop()
@@ -334,10 +341,19 @@ func (b *leaseManager) rest(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-look.C:
-			b.lookForEngine(ctx)
+			if b.untilLook() == b.ttl {
+				b.lookForEngine(ctx)
+			}
+			look.Reset(b.untilLook())
 		case <-b.run.woken:
 		}
 	}
+}
+
+// untilLook returns how long a resting worker waits before it looks for the engine: a bit longer than reports are apart
+// by the default lease, from the last answer on, but at least a lease.
+func (b *leaseManager) untilLook() time.Duration {
+	return max(b.ttl, restingLooks*b.ttl+b.ttl/2-b.run.worker.liveness.Silence())
 }
 
 // lookForEngine records whether the engine answers.

@@ -66,6 +66,7 @@ func (s *Run) report(ctx context.Context, state string) {
 		s.warnOfReport(ctx, err)
 		return
 	}
+	s.worker.liveness.Touch()
 	s.reports.described, s.reports.reported = true, time.Now()
 	if reply.Drain && state == stateRunning {
 		s.background.start(func() { s.drainOut(ctx) })

@@ -29,6 +29,8 @@ type Worker struct {
 	// Counts are the counters that metrics report.
 	Counts   Counts
 	liveness engine.Liveness
+	// resting is set while the worker looks for the engine less often, having had nothing to do for a while.
+	resting atomic.Bool
 	// JoinKeeper announces a run to the keeper that the workers of a session share or, if keeperless, only to
 	// the watch for missing keepers. The returned leave ends that and returns the error of the keeper. It
 	// must be set before Run.
@@ -162,10 +164,14 @@ func (w *Worker) knows(kind string) bool {
 	return w.handlers[kind] != nil
 }
 
-// Check returns nil if the worker runs, has reached the engine within two lease durations, and has a slot
-// that an attempt can use; otherwise an error that names what is missing.
+// Check returns nil if the worker runs, has reached the engine within two lease durations, or six after a while without
+// work, and has a slot that an attempt can use; otherwise an error that names what is missing.
 func (w *Worker) Check() error {
-	if err := w.liveness.Check("worker "+string(w.Instance), 2*w.config.Lease); err != nil {
+	limit := 2 * w.config.Lease
+	if w.resting.Load() {
+		limit *= restingLooks
+	}
+	if err := w.liveness.Check("worker "+string(w.Instance), limit); err != nil {
 		return err
 	}
 	return w.checkSlots()

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// CORS answers requests of pages of other origins by the list of those that are allowed; "*" allows all. With an empty
+// CORS answers requests of pages of other origins by the list of those that are allowed; "*" allows all, but not with
+// the session of a browser. With an empty
 // list, pages of other origins are refused.
 func CORS(origins []string, next http.Handler) http.Handler {
 	all := slices.Contains(origins, "*")
@@ -38,6 +39,10 @@ func CORS(origins []string, next http.Handler) http.Handler {
 				w.WriteHeader(http.StatusNoContent)
 				return
 			}
+		}
+		if all && origin != "" {
+			r = r.Clone(r.Context())
+			r.Header.Del("Cookie") // the session of a browser is not for the pages of all origins
 		}
 		guarded.ServeHTTP(w, r)
 	})

@@ -200,7 +200,8 @@ func listExecutions(c *call) error {
 	}
 	build, ok := indexes[cmp.Or(query.Get("state"), "eligible")]
 	if !ok {
-		return invalid("state: must be eligible, delayed, terminal, suspended or active, got: %.40q", query.Get("state"))
+		return invalid("state: must be eligible, delayed, terminal, suspended or active, got: %.40q",
+			query.Get("state"))
 	}
 	ids, err := c.core.Client().Do(c.ctx, c.core.Client().B().Zrangebyscore().Key(build(c.core.Keys(), p, id)).
 		Min("-inf").Max("+inf").Limit(offset, min(limit, maxList)).Build()).AsStrSlice()

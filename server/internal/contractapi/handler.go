@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -32,6 +34,8 @@ type Config struct {
 	SecretGrace time.Duration
 	// Stopping ends tails that wait.
 	Stopping context.Context
+	// Meter makes the metrics of requests. Defaults to nil: there are none.
+	Meter metric.Meter
 }
 
 // Handler serves the routes. It is an http.Handler that is safe for concurrent use.
@@ -61,14 +65,21 @@ func New(config Config) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	counts, err := newMetrics(config.Meter)
+	if err != nil {
+		return nil, err
+	}
 	config.StreamOps = cmp.Or(config.StreamOps, defaultStreamOps)
 	config.SecretGrace = cmp.Or(config.SecretGrace, defaultSecretGrace)
 	h := &Handler{
 		config: config, core: enginerpc.ConnOf(config.Engine), admin: operator, issuer: issuer,
 		streams: make(chan struct{}, config.StreamOps), rotating: make(chan struct{}, 1), mux: http.NewServeMux(),
+		metrics: counts,
 	}
 	for _, r := range Routes() {
-		h.mux.HandleFunc(r.Method+" "+r.Pattern, func(w http.ResponseWriter, request *http.Request) { h.serve(r, w, request) })
+		h.mux.HandleFunc(r.Method+" "+r.Pattern, func(w http.ResponseWriter, request *http.Request) {
+			h.serve(r, w, request)
+		})
 	}
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusNotFound, errorBody{Error: "not found: " + r.URL.Path})
@@ -163,7 +174,7 @@ type call struct {
 
 func (h *Handler) serve(route Route, w http.ResponseWriter, r *http.Request) {
 	begun, recorded := time.Now(), &statusWriter{ResponseWriter: w}
-	defer func() { h.metrics.record(&route, recorded.status, time.Since(begun)) }()
+	defer func() { h.metrics.record(r.Context(), &route, recorded.status, time.Since(begun)) }()
 	who := login.From(r.Context())
 	if status, text := refusal(who, &route, h.config.ReadOnly); status != 0 {
 		writeJSON(recorded, status, errorBody{Error: text})

@@ -75,14 +75,16 @@ type flight struct {
 	Expires  time.Time `json:"e"`
 }
 
-// NewOIDC returns the login. The provider is asked when somebody logs in, not before. home is the path to which browsers
-// return.
+// NewOIDC returns the login. The provider is asked when somebody logs in, not before. home is the path to which
+// browsers return.
 func NewOIDC(config OIDCConfig, home string) (*OIDC, error) {
 	redirect, err := url.Parse(config.RedirectURL)
 	if err != nil {
 		return nil, err
 	}
-	o := &OIDC{config: config, cookies: cookies{path: home, secure: redirect.Scheme == "https"}, home: home, now: time.Now}
+	o := &OIDC{
+		config: config, cookies: cookies{path: home, secure: redirect.Scheme == "https"}, home: home, now: time.Now,
+	}
 	if o.session, err = newSealer(config.SessionKey, "session"); err != nil {
 		return nil, err
 	}
@@ -199,8 +201,8 @@ func (o *OIDC) Begin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	o.cookies.set(w, flightCookie, text, flightLife)
-	http.Redirect(w, r, o.exchange(provider).AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)),
-		http.StatusFound)
+	options := []oauth2.AuthCodeOption{oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)}
+	http.Redirect(w, r, o.exchange(provider).AuthCodeURL(f.State, options...), http.StatusFound)
 }
 
 // local returns a path of this server to return to, whatever a link says.

@@ -21,7 +21,8 @@ type Instruments struct {
 func NewInstruments(meter metric.Meter) (*Instruments, error) {
 	duration, err := meter.Float64Histogram("flowfabric.api.request.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time to answer a request of the HTTP API; streams are not measured."),
-		metric.WithExplicitBucketBoundaries(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30))
+		metric.WithExplicitBucketBoundaries(
+			0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30))
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
+	"github.com/flowfabric/flowfabric-go/server/internal/push"
 	"github.com/flowfabric/flowfabric-go/server/internal/service"
 	"github.com/flowfabric/flowfabric-go/server/internal/taskpool"
 )
@@ -62,6 +63,9 @@ var meanings = []meaning{
 	{serverstore.ErrTokenExists, http.StatusConflict, "token_exists", false},
 	{serverstore.ErrRequestConflict, http.StatusConflict, "idempotency_key_conflict", false},
 	{serverstore.ErrRequestRunning, http.StatusConflict, "request_running", true},
+	{push.ErrNotFound, http.StatusNotFound, "push_worker_not_found", false},
+	{push.ErrURL, http.StatusUnprocessableEntity, "push_not_allowed", false},
+	{push.ErrFull, http.StatusConflict, "too_many_push_workers", false},
 	{taskpool.ErrUnknown, http.StatusConflict, "lease_lost", false},
 	{taskpool.ErrDraining, http.StatusConflict, "worker_draining", false},
 	{taskpool.ErrClosing, http.StatusServiceUnavailable, "server_stopping", true},
@@ -81,6 +85,7 @@ var meanings = []meaning{
 	{admin.ErrInvalid, http.StatusUnprocessableEntity, "invalid", false},
 	{activity.ErrInvalid, http.StatusUnprocessableEntity, "invalid", false},
 	{flow.ErrInvalid, http.StatusUnprocessableEntity, "invalid", false},
+	{enginecore.ErrInvalidInput, http.StatusUnprocessableEntity, "invalid", false},
 	{enginecore.ErrFull, http.StatusInsufficientStorage, "engine_full", true},
 	{enginecore.ErrOutcomeUnknown, http.StatusServiceUnavailable, "outcome_unknown", true},
 	{enginecore.ErrUnavailable, http.StatusServiceUnavailable, "engine_unavailable", true},

@@ -90,6 +90,9 @@ func (r *Router) routes(s *service.Service) {
 	handle(r, api.ReleaseTask, s.ReleaseTask)
 	handle(r, api.AppendFrames, s.AppendFrames)
 	handle(r, api.ReportProgress, s.ReportProgress)
+	handle(r, api.RegisterPushWorker, s.RegisterPushWorker)
+	handle(r, api.ListPushWorkers, s.ListPushWorkers)
+	handle(r, api.RemovePushWorker, s.RemovePushWorker)
 
 	handle(r, api.CountRuns, s.CountRuns)
 	handle(r, api.ExplainRuns, s.ExplainRuns)

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
+	"github.com/flowfabric/flowfabric-go/server/internal/push"
 	"github.com/flowfabric/flowfabric-go/server/internal/taskpool"
 )
 
@@ -38,10 +39,11 @@ type Service struct {
 	info   api.ServerInfo
 	now    func() time.Time
 	tasks  *taskpool.Pool
+	pushes *push.Registry
 }
 
 // New returns the service of an engine. The info is what GetServer returns, without the principal.
-func New(engine *runtime.Engine, info api.ServerInfo, logger *slog.Logger) (*Service, error) {
+func New(engine *runtime.Engine, info api.ServerInfo, tasks TaskConfig) (*Service, error) {
 	client, err := runtime.NewClient(engine)
 	if err != nil {
 		return nil, err
@@ -50,14 +52,25 @@ func New(engine *runtime.Engine, info api.ServerInfo, logger *slog.Logger) (*Ser
 	if err != nil {
 		return nil, err
 	}
-	return &Service{
+	s := &Service{
 		engine: engine, client: client, admin: operator, store: serverstore.New(engine, info.Namespace), info: info,
-		now: time.Now, tasks: taskpool.New(taskpool.Config{Engine: engine, Logger: logger}),
-	}, nil
+		now: time.Now, tasks: taskpool.New(taskpool.Config{Engine: engine, Logger: tasks.Logger}),
+	}
+	s.pushes = push.New(push.Config{Tasks: s, Allow: tasks.PushTo, Logger: tasks.Logger})
+	return s, nil
+}
+
+// TaskConfig configures the operations of tasks.
+type TaskConfig struct {
+	// Logger receives what happens to workers and pushed tasks; required.
+	Logger *slog.Logger
+	// PushTo are the origins to which tasks may be sent.
+	PushTo []string
 }
 
 // Close ends the streams of the service and the workers over HTTP, which release their tasks.
 func (s *Service) Close() {
+	s.pushes.Close()
 	s.tasks.Close()
 	s.client.Close()
 }

@@ -306,4 +306,7 @@ func (s *Service) ReportProgress(ctx context.Context, in *api.ReportProgressInpu
 }
 
 // StopTasks ends the claims that wait, and releases the tasks of workers over HTTP.
-func (s *Service) StopTasks() { s.tasks.Stop() }
+func (s *Service) StopTasks() {
+	s.pushes.Stop()
+	s.tasks.Stop()
+}

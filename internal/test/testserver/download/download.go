@@ -42,6 +42,13 @@ func servers() []item {
 			find:     func() (string, bool) { return testserver.Available(testserver.Valkey) },
 			wrap:     wrapServer("valkey-server", "valkey-cli"),
 		},
+		{
+			name:     "prometheus",
+			packages: []string{"prometheus"},
+			hint:     "install prometheus, with promtool",
+			find:     func() (string, bool) { return testserver.Tool("promtool") },
+			wrap:     wrapServer("prometheus", "promtool"),
+		},
 	}
 }
 

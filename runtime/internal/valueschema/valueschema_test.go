@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/internal/valueschema"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/valueschema"
 	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 

@@ -1,0 +1,39 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
+)
+
+// maxLasts is the longest time of a registration.
+const maxLasts = 24 * time.Hour
+
+// RegisterPushWorker implements api.RegisterPushWorker.
+func (s *Service) RegisterPushWorker(
+	ctx context.Context, in *api.RegisterPushWorkerInput,
+) (*api.PushWorker, error) {
+	if d := in.Body.Lasts.Duration; d != 0 && (d < time.Second || d > maxLasts) {
+		return nil, faultAt("/lasts", "must be 1s to %s, got: %s", maxLasts, d)
+	}
+	if d := in.Body.Lease.Duration; d != 0 && (d < time.Second || d > time.Hour) {
+		return nil, faultAt("/lease", "must be 1s to 1h, got: %s", d)
+	}
+	w, err := s.pushes.Register(ctx, login.From(ctx).Name, in)
+	if err != nil {
+		return nil, err
+	}
+	return &w, nil
+}
+
+// ListPushWorkers implements api.ListPushWorkers.
+func (s *Service) ListPushWorkers(context.Context, *api.Empty) (*api.Page[api.PushWorker], error) {
+	return &api.Page[api.PushWorker]{Items: s.pushes.List()}, nil
+}
+
+// RemovePushWorker implements api.RemovePushWorker.
+func (s *Service) RemovePushWorker(ctx context.Context, in *api.PushWorkerInput) (*api.Empty, error) {
+	return done(s.pushes.Remove(login.From(ctx).Name, in.Worker))
+}
