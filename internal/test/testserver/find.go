@@ -47,11 +47,19 @@ func Browser() (path string, ok bool) {
 			return path, true
 		}
 	}
+	return Tool("chromium")
+}
+
+// Tool finds a program that tests use beside servers, such as prometheus: on the PATH, or where `make servers` puts it.
+func Tool(name string) (path string, ok bool) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, true
+	}
 	cache, err := Cache()
 	if err != nil {
 		return "", false
 	}
-	path, err = exec.LookPath(filepath.Join(cache, "bin", "chromium"))
+	path, err = exec.LookPath(filepath.Join(cache, "bin", name))
 	return path, err == nil
 }
 
