@@ -30,7 +30,7 @@ export function CanvasGraph(p: Props) {
   const ref = useRef<HTMLCanvasElement>(null);
   const [size, setSize] = useState({ w: 0, h: 0 });
   const [theme, setTheme] = useState(0);
-  const grid = useMemo(() => gridOf(p.layout), [p.layout]);
+  const grid = useMemo(() => gridOf(p.layout), [p.layout.nodes]);
   useEffect(() => {
     const box = ref.current!.parentElement!;
     const watch = new ResizeObserver(() => setSize({ w: box.clientWidth, h: box.clientHeight }));
