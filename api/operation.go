@@ -92,8 +92,8 @@ func Operations() []Operation {
 	ops := make([]Operation, 0, 96)
 	for _, group := range [][]Entry{
 		runOperations(), nodeOperations(), waitOperations(), flowOperations(), scheduleOperations(), laneOperations(),
-		limitOperations(), budgetOperations(), workerOperations(), taskOperations(), bulkOperations(), observeOperations(),
-		serverOperations(),
+		limitOperations(), budgetOperations(), workerOperations(), taskOperations(), bulkOperations(),
+		observeOperations(), serverOperations(),
 	} {
 		for _, entry := range group {
 			ops = append(ops, entry.Entry())

@@ -73,8 +73,8 @@ var (
 
 func runOperations() []Entry {
 	return []Entry{
-		ListRuns, StartRun, GetRun, GetResult, FollowRun, GetRunGraph, GetRunLayout, CompareRuns, CancelRun, RerunRun, PauseRun, ResumeRun,
-		SetRunPriority, MoveRunStart, PurgeRun,
+		ListRuns, StartRun, GetRun, GetResult, FollowRun, GetRunGraph, GetRunLayout, CompareRuns, CancelRun, RerunRun,
+		PauseRun, ResumeRun, SetRunPriority, MoveRunStart, PurgeRun,
 	}
 }
 

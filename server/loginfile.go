@@ -71,7 +71,8 @@ func (c *Config) ReadLogins(path string) error {
 	if o := file.OIDC; o != nil {
 		c.OIDC = &OIDCLogin{
 			Issuer: o.Issuer, ClientID: o.ClientID, RedirectURL: o.RedirectURL, Scopes: o.Scopes,
-			NameClaim: o.NameClaim, GroupsClaim: o.GroupsClaim, SessionLife: o.SessionLife.Duration, Grants: grantsOf(o.Grants),
+			NameClaim: o.NameClaim, GroupsClaim: o.GroupsClaim, SessionLife: o.SessionLife.Duration,
+			Grants: grantsOf(o.Grants),
 		}
 		if c.OIDC.ClientSecret, err = secretIn(o.ClientSecretFile); err != nil {
 			return err

@@ -55,10 +55,10 @@ func TestProbes(t *testing.T) {
 	})
 }
 
-// A browser gets a page with links that lead on, also under a path.
+// Without the console, a browser gets a page with links that lead on, also under a path.
 func TestHomePage(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, func(c *server.Config) { c.NoConsole, c.BasePath, c.Version = true, "/flow", "v<1>" })
+	p := newPlace(t, func(c *server.Config) { c.BasePath, c.Version, c.NoConsole = "/flow", "v<1>", true })
 	for _, path := range []string{"/", "/flow/", "/flow"} {
 		reply, err := http.Get(p.url + path)
 		require.NoError(t, err)

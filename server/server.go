@@ -123,17 +123,21 @@ func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) 
 	switch {
 	case s.config.Home != nil:
 		mux.Handle("/", s.config.Home)
+		return s.observe(underBase(s.config.BasePath, mux))
 	case s.config.NoConsole:
 		mux.HandleFunc("GET /{$}", s.home)
-		mux.HandleFunc("/", notFound)
 	default:
 		pages := console.Handler(s.consoleConfig())
 		for _, pattern := range console.Patterns() {
 			mux.Handle("GET "+pattern, pages)
 		}
-		mux.HandleFunc("/", notFound)
 	}
+	mux.HandleFunc("/", notFound)
 	return s.observe(underBase(s.config.BasePath, mux))
+}
+
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	route.WriteProblem(w, route.NewProblem(http.StatusNotFound, "not_found", "nothing is at this path", false))
 }
 
 // consoleConfig tells the console where people log in.
@@ -142,10 +146,6 @@ func (s *Server) consoleConfig() console.Config {
 		return console.Config{}
 	}
 	return console.Config{Login: "auth/login"}
-}
-
-func notFound(w http.ResponseWriter, _ *http.Request) {
-	route.WriteProblem(w, route.NewProblem(http.StatusNotFound, "not_found", "nothing is at this path", false))
 }
 
 // underBase serves a handler also under the path at which a proxy shows it.

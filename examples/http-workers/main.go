@@ -44,7 +44,7 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.Close()
-	fmt.Println("serving http://" + address + "; start a worker:\n  FLOWFABRIC_SERVER=http://" + address + " python3 worker.py")
+	fmt.Printf("serving http://%s; start a worker:\n  FLOWFABRIC_SERVER=http://%[1]s python3 worker.py\n", address)
 	running, ctx := errgroup.WithContext(ctx)
 	running.Go(func() error { return keeper.Run(ctx) })
 	running.Go(func() error { return s.Run(ctx, address) })

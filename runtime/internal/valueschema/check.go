@@ -113,7 +113,8 @@ func decode(text []byte) (any, *valuefault.Fault) {
 		return nil, &valuefault.Fault{Message: "is not JSON: " + notJSON(err, len(text))}
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, &valuefault.Fault{Message: fmt.Sprintf("has more than one JSON value: byte %d", decoder.InputOffset())}
+		message := fmt.Sprintf("has more than one JSON value: byte %d", decoder.InputOffset())
+		return nil, &valuefault.Fault{Message: message}
 	}
 	return value, oversizedNumber(value, "")
 }
