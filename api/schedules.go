@@ -176,7 +176,6 @@ type Schedule struct {
 	Skipped      int64             `json:"skipped"`
 	Missed       int64             `json:"missed"`
 	Failed       int64             `json:"failed"`
-	Upcoming     []time.Time       `json:"upcoming,omitempty" doc:"The next ten times of get-schedule, without jitter."`
 	History      []Fire            `json:"history,omitempty"`
 }
 

@@ -16,6 +16,11 @@ import (
 // largeNodes is the largest graph there is.
 const largeNodes = 10_000
 
+// took is how long a request took whose address has a part, in milliseconds.
+func took(part string) string {
+	return `Math.round(performance.getEntriesByType("resource").find((e) => e.name.includes("` + part + `")).duration)`
+}
+
 // A run of 10,000 nodes opens and can be moved. Its times are logged, and not judged: machines are busy.
 func TestLargeRun(t *testing.T) {
 	p := newPlace(t, "embedded")
@@ -43,6 +48,8 @@ func TestLargeRun(t *testing.T) {
 	w.goTo("runs/large/one")
 	w.see(`[data-graph=canvas] canvas`)
 	t.Logf("the page was there after %v", time.Since(begun))
+	t.Logf("of that, the server took %v ms for the layout and %v ms for the first page of nodes",
+		evaluate[float64](w, took("layout")), evaluate[float64](w, took("one?")))
 	longest := evaluate[float64](w, `new Promise((done) => {
 		const canvas = document.querySelector("canvas");
 		let last = performance.now(), longest = 0, n = 0;

@@ -1,9 +1,9 @@
 // Command bundle builds the pages of the console: from src, in TypeScript, and third_party it writes dist. The same
 // sources give the same files, byte by byte, on every machine. It needs no Node.
 //
-//	go run ./bundle [-check] [CONSOLE]
+//	go run ./bundle -check FOLDER
 //
-// With -check it writes nothing and fails if dist is not what it would write. CONSOLE is the folder of the module, by
+// With -check it writes nothing and fails if dist is not what it would write. The folder is that of the module, by
 // default the one above.
 package main
 

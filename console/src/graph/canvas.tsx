@@ -30,7 +30,7 @@ export function CanvasGraph(p: Props) {
   const ref = useRef<HTMLCanvasElement>(null);
   const [size, setSize] = useState({ w: 0, h: 0 });
   const [theme, setTheme] = useState(0);
-  const grid = useMemo(() => gridOf(p.layout), [p.layout]);
+  const grid = useMemo(() => gridOf(p.layout), [p.layout.nodes]);
   useEffect(() => {
     const box = ref.current!.parentElement!;
     const watch = new ResizeObserver(() => setSize({ w: box.clientWidth, h: box.clientHeight }));
@@ -40,9 +40,10 @@ export function CanvasGraph(p: Props) {
     dark.addEventListener("change", again);
     return () => (watch.disconnect(), dark.removeEventListener("change", again));
   }, []);
+  const drawn = useMemo(() => p.layout.nodes.map((_, i) => p.drawn(i)), [p.layout, p.drawn]);
   const palette = useMemo(() => (ref.current ? colours(ref.current.parentElement!) : undefined), [theme, size.w > 0]);
   useLayoutEffect(() => {
-    if (ref.current && size.w && palette) draw(ref.current, size, p, grid, palette);
+    if (ref.current && size.w && palette) draw(ref.current, size, p, drawn, grid, palette);
   });
   const click = (e: MouseEvent) => {
     const x = (e.offsetX - p.view.x) / p.view.k;
@@ -85,7 +86,10 @@ function gridOf(layout: Layout) {
   };
 }
 
-function draw(canvas: HTMLCanvasElement, size: { w: number; h: number }, p: Props, grid: ReturnType<typeof gridOf>, c: Colours) {
+function draw(
+  canvas: HTMLCanvasElement, size: { w: number; h: number }, p: Props, drawn: readonly Drawn[],
+  grid: ReturnType<typeof gridOf>, c: Colours,
+) {
   const ratio = devicePixelRatio;
   if (canvas.width !== size.w * ratio || canvas.height !== size.h * ratio) {
     canvas.width = size.w * ratio;
@@ -105,7 +109,7 @@ function draw(canvas: HTMLCanvasElement, size: { w: number; h: number }, p: Prop
   for (const i of shown) {
     const n = p.layout.nodes[i]!;
     if (n.x > right || n.x + nodeWidth < left || n.y > bottom || n.y + nodeHeight < top) continue;
-    const d = p.drawn(i);
+    const d = drawn[i]!;
     if (p.only === "critical" && !p.critical?.nodes.has(i)) continue;
     if (p.only === "open" && !["run", "person", "held", "lost"].includes(d.state.hue)) continue;
     if (k >= 0.35) details.push([i, d]);

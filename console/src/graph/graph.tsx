@@ -41,7 +41,7 @@ export function Graph(props: GraphProps) {
   const fitAll = useCallback(() => {
     const b = box.current;
     if (b) setView(fit(layout.width, layout.height, b.clientWidth, b.clientHeight, large ? undefined : 0.35));
-  }, [layout, large]);
+  }, [layout.nodes, large]);
   const moved = useRef(false);
   useLayoutEffect(() => {
     moved.current = false;

@@ -20,16 +20,8 @@ func (s *Service) GetSchedule(ctx context.Context, in *api.ScheduleInput) (*api.
 		return nil, err
 	}
 	out := scheduleOf(d)
-	if !d.NextFire.IsZero() {
-		if out.Upcoming, err = s.client.NextFires(ctx, in.Schedule, upcomingFires); err != nil {
-			return nil, err
-		}
-	}
 	return &out, nil
 }
-
-// upcomingFires is how many of its next times the description of a schedule has.
-const upcomingFires = 10
 
 func scheduleOf(d *runtime.ScheduleDescription) api.Schedule {
 	out := api.Schedule{

@@ -26,8 +26,15 @@ export interface RunData {
 export function useRun(flow: string, id: string): RunData {
   const path = runPath(flow, id);
   const run = useLoad<RunDetail>((s) => get(path, { attempts: true }, s), [flow, id]);
-  const layout = useLoad<Layout>((s) => get([...path, "layout"], { states: true }, s), [flow, id]);
-  const large = (layout.data?.nodes.length ?? 0) > fullMost;
+  const placed = useLoad<Layout>((s) => get([...path, "layout"], {}, s), [flow, id]);
+  const large = (placed.data?.nodes.length ?? 0) > fullMost;
+  // The graph of a large run is drawn before the states of its nodes are there.
+  const states_ = useLoad<Layout | null>(
+    (s) => large ? get([...path, "layout"], { states: true }, s) : Promise.resolve(null), [flow, id, large]);
+  const layout = useMemo<Loaded<Layout>>(() => ({
+    ...placed, reload: states_.reload,
+    data: placed.data && { ...placed.data, ...(states_.data?.states && { states: states_.data.states }) },
+  }), [placed.data, placed.error, states_.data]);
   const [events, setEvents] = useState<readonly RunEvent[]>([]);
   const held = useRef<RunEvent[]>([]);
   const timer = useRef(0);
@@ -80,8 +87,8 @@ export function useRun(flow: string, id: string): RunData {
     () => new Map(layout.data?.nodes.map((n, i) => [n.node, i])), [layout.data?.nodes]);
   const nodes = useMemo(() => new Map(run.data?.nodes.map((n) => [n.node, n])), [run.data]);
   const stateAt = (i: number): State => {
-    const placed = layout.data?.nodes[i];
-    const n = placed && nodes.get(placed.node);
+    const node = layout.data?.nodes[i]?.node;
+    const n = node !== undefined ? nodes.get(node) : undefined;
     return n ? stateOfNode(n) : stateNow(layout.data?.states?.[i] as NodeNow | undefined) ?? states.none;
   };
   return { run, layout, events, places, nodes, stateAt, reload: () => (run.reload(), layout.reload()) };
