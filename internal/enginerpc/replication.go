@@ -45,7 +45,8 @@ var replicationClasses = classesOf(map[replicationClass]string{
 	shouldReplicate: "ffx2_complete ffx2_complete_many ffx2_fail ffx2_release ffx2_suspend ffx2_await_child " +
 		"ffx2_continue_as_new ffx2_record_step ffx2_open_waitpoint ffx2_link_child ffx2_ask_child " +
 		"ffx2_put_graph ffx2_use_budget",
-	needNotReplicate: "ff_version ff_claim_execution ff_claim_resumed_execution ff_reclaim_execution " +
+	needNotReplicate: "ff_version ffx2_hold_failure_hook ff_claim_execution ff_claim_resumed_execution " +
+		"ff_reclaim_execution " +
 		"ff_issue_claim_grant ff_issue_reclaim_grant ff_renew_lease ff_update_progress " +
 		"ff_mark_lease_expired_if_due ffx2_claim ffx2_claim_granted ffx2_grant_next ffx2_renew " +
 		"ffx2_announce ffx2_report_worker ffx2_put_live_value ffx2_admit ffx2_verify_admissions " +
