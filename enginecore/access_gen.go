@@ -4,6 +4,6 @@ package enginecore
 
 // Commands that an application, and in addition a deployer, must be allowed to use, as rules of ACL SETUSER.
 const (
-	applicationCommands = "+asking +cluster|info +cluster|shards +cluster|slots +copy +decr +del +discard +exists +fcall +function|list +get +getrange +hdel +hexists +hget +hgetall +hincrby +hkeys +hlen +hmget +hscan +hset +hsetnx +incr +info +lindex +llen +lpop +lpos +lpush +lrange +lrem +lset +ltrim +mget +mset +pexpire +pexpireat +ping +publish +pubsub|numsub +punsubscribe +role +rpush +sadd +scan +scard +select +set +setrange +sismember +smembers +smismember +spop +srandmember +srem +sscan +subscribe +sunsubscribe +time +unlink +unsubscribe +xadd +xlen +xrange +xread +xrevrange +xtrim +zadd +zcard +zcount +zpopmin +zrange +zrangebyscore +zrank +zrem +zremrangebyscore +zscan +zscore"
+	applicationCommands = "+asking +cluster|info +cluster|shards +cluster|slots +copy +decr +del +discard +exists +fcall +function|list +get +getrange +hdel +hexists +hget +hgetall +hincrby +hkeys +hlen +hmget +hscan +hset +hsetnx +incr +info +lindex +llen +lpop +lpos +lpush +lrange +lrem +lset +ltrim +mget +mset +pexpire +pexpireat +ping +publish +pubsub|numsub +punsubscribe +role +rpush +sadd +scan +scard +select +set +setrange +sismember +smembers +smismember +spop +srandmember +srem +sscan +subscribe +sunsubscribe +time +unlink +unsubscribe +wait +xadd +xlen +xrange +xread +xrevrange +xtrim +zadd +zcard +zcount +zpopmin +zrange +zrangebyscore +zrank +zrem +zremrangebyscore +zscan +zscore"
 	deployerCommands    = "+function|load"
 )

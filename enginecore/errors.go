@@ -106,6 +106,12 @@ var ErrUnavailable = errors.New("engine unavailable")
 // or ErrOutcomeUnknown, too.
 var ErrClosed = errors.New("closed by this program")
 
+// ErrNotReplicated marks an error of a call that the primary has carried out, while fewer replicas than
+// runtime.Replication asks for had confirmed it in time. What the call has done stands, unless the primary is lost
+// before its replicas have caught up. The same call with the same id (of the run, the signal or the answer) may be
+// repeated: it does nothing twice, and waits for the replicas again.
+var ErrNotReplicated = errors.New("done, but not replicated")
+
 // ErrFull marks an error of a server that takes in nothing now: its memory is full (maxmemory), or it refuses writes
 // since it cannot persist them. The error wraps ErrUnavailable, too, and means the same for the call, which was sent
 // again for a while. While the memory is full, only calls that bring new work are refused: those with the flag intake

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,7 +115,8 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 		err = target.useTLS(config.TLSConfig)
 	}
 	keeping, keeperErr := config.Keeper.resolve("Keeper.")
-	if err := errors.Join(err, config.check(target.contract), keeperErr); err != nil {
+	replicationErr := config.Replication.check(target.embedded, target.contract || config.Contract != nil)
+	if err := errors.Join(err, config.check(target.contract), replicationErr, keeperErr); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
 	telemetry, err := engine.NewTelemetry(config.TracerProvider, config.MeterProvider)
@@ -125,6 +127,7 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 	s := &engine.Session{
 		Keep:      config.Retention.keep(),
 		Volatile:  config.AllowVolatile,
+		Replicas:  config.Replication.Replicas,
 		Namespace: enginecore.Namespace(config.Namespace),
 		Logger:    slog.New(limiter),
 		Logged:    limiter,
@@ -162,6 +165,11 @@ func connect(ctx context.Context, s *engine.Session, config OpenConfig, target t
 				target.contract,
 		},
 		Client: target.option, Watches: config.MaxWatches, Secret: config.WaitpointSecret.given(),
+	}
+	c.Core.Replication = enginerpc.Replication{
+		Replicas: config.Replication.Replicas,
+		Timeout:  cmp.Or(config.Replication.Timeout, defaultReplicationTimeout),
+		Missed:   s.ReplicationMissed,
 	}
 	if config.link != nil {
 		c.Wrap = config.link.Wrap

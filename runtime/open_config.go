@@ -64,6 +64,9 @@ type OpenConfig struct {
 	// Retention is how long runs are kept after their end, unless their flow sets flow.Retention. It is stored with a
 	// run when it starts, so a change applies to later runs. Keepers purge runs whose time is up. Defaults to 7 days.
 	Retention Retention
+	// Replication makes calls wait until replicas of the server have what was written. Defaults to none, which costs
+	// nothing: a failover can then take back what the last moments before it have acknowledged.
+	Replication Replication
 	// Keeper configures the keeper that the workers of this engine share. NewKeeper has a config of its own.
 	Keeper KeeperConfig
 	// Contract selects contract mode. Defaults to nil: no contract mode, unless the URL has ?contract=15.
@@ -103,6 +106,44 @@ type ContractConfig struct {
 	// ReconcileInterval is the interval at which a keeper looks for steps that are half done, because a process ended
 	// between two calls or another program ended an execution. At least 10 ms. Defaults to 5 s.
 	ReconcileInterval time.Duration
+}
+
+// Replication is how many replicas of a server confirm what a call has written before the call returns. It holds for
+// all calls that acknowledge something: starts, signals, answers to waits, cancels, pauses, schedules, limits, budgets
+// and the calls of package admin; for the results that Result returns; and for the outcomes and recorded steps that
+// workers report. Claims, leases, heartbeats and the work of keepers do not wait.
+//
+// A call that the replicas have not confirmed within Timeout, or whose primary changed meanwhile, has nevertheless been
+// carried out. Its error wraps enginecore.ErrNotReplicated, and the same call with the same id may be repeated. Workers
+// and keepers log the event "replication.missed" and go on.
+//
+// It is for servers with replicas only: Open refuses it for the engine of this process and in contract mode. The user
+// needs the right to use WAIT. A replica that has confirmed holds the data in its memory; whether it is on its disk is
+// up to its own settings.
+type Replication struct {
+	// Replicas is the number of replicas of each primary, 0 to 100. Defaults to 0: no call waits.
+	Replicas int
+	// Timeout is how long a call waits for the replicas, 10 ms to 1 minute. Defaults to 2 s.
+	Timeout time.Duration
+}
+
+// check returns what is wrong with it; inProcess and contract are the kind of engine.
+func (r Replication) check(inProcess, contract bool) error {
+	switch {
+	case r.Replicas < 0 || r.Replicas > maxReplicas:
+		return invalid("Replication.Replicas %d: must be 0 to %d", r.Replicas, maxReplicas)
+	case r.Timeout != 0 && (r.Timeout < minReplicationTimeout || r.Timeout > maxReplicationTimeout):
+		return invalid("Replication.Timeout %s: must be %s to %s", r.Timeout, minReplicationTimeout,
+			maxReplicationTimeout)
+	case r.Replicas == 0:
+		return nil
+	case inProcess:
+		return invalid("Replication.Replicas %d: the engine of this process has no replicas; use a server with "+
+			"replicas, or ?fsync=always", r.Replicas)
+	case contract:
+		return invalid("Replication.Replicas %d: contract mode does not wait for replicas", r.Replicas)
+	}
+	return nil
 }
 
 // Retention is how long runs are kept after their end, by outcome: up to 100 years, or flow.KeepForever, which keeps
@@ -148,6 +189,12 @@ func (s WaitpointSecret) given() *engine.WaitpointSecret {
 const (
 	// defaultMaxWatches is the default of OpenConfig.MaxWatches.
 	defaultMaxWatches = 1000
+	// maxReplicas bounds Replication.Replicas.
+	maxReplicas = 100
+	// Bounds of Replication.Timeout, and its default.
+	minReplicationTimeout     = 10 * time.Millisecond
+	maxReplicationTimeout     = time.Minute
+	defaultReplicationTimeout = 2 * time.Second
 	// maxPartitions bounds OpenConfig.Partitions.
 	maxPartitions = 1 << 16
 	// maxNamespace bounds the name of a namespace, in bytes.

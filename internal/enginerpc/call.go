@@ -138,11 +138,21 @@ func Do[R any, C Call[R]](ctx context.Context, conn *Conn, c C) (R, error) {
 	if w.err != nil {
 		return zero, w.err
 	}
+	before, err := conn.historyBefore(ctx, info, w)
+	if err != nil {
+		return zero, err
+	}
 	m, err := conn.send(ctx, info, w)
 	if err != nil {
 		return zero, err
 	}
 	reply, claimed, err := readReply(info, m, c.decode)
+	if err == nil && before != "" && wrote(reply) {
+		if m, err = conn.replication.confirm(ctx, info, w, before, m); err != nil {
+			return zero, err
+		}
+		reply, claimed, err = readReply(info, m, c.decode)
+	}
 	if err == nil && len(claimed) > 0 {
 		err = conn.describe(ctx, claimed)
 	}

@@ -40,6 +40,8 @@ type Options struct {
 	// InProcess says that the engine is in this process, where every connection has all rights. Defaults to false: the
 	// rights are checked.
 	InProcess bool
+	// Replication makes calls wait for replicas. Defaults to none.
+	Replication Replication
 	// Logger receives a line when the library is loaded. Defaults to none.
 	Logger *slog.Logger
 
@@ -68,6 +70,8 @@ type Conn struct {
 	foreign      bool // Options.ReplaceForeignLibrary
 	contractOnly bool // Options.ContractOnly
 	closed       <-chan struct{}
+
+	replication *replicator // nil without Options.Replication
 
 	wires    wirePool
 	graphs   graphCache
@@ -105,6 +109,9 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Conn, erro
 	}
 	if conn.retryFor <= 0 {
 		conn.retryFor = defaultRetryFor
+	}
+	if o.Replication.Replicas > 0 {
+		conn.replication = newReplicator(conn, o.Replication)
 	}
 	if conn.logger == nil {
 		conn.logger = slog.New(slog.DiscardHandler)

@@ -70,6 +70,13 @@ func (p *Pipeline) Run(ctx context.Context) error {
 	}
 	p.sent = true
 	conn := p.conn
+	before, err := p.histories(ctx)
+	if err != nil {
+		for _, c := range p.calls {
+			c.settle(message{}, named(c.info.name, err))
+		}
+		return err
+	}
 	commands := make(commands, len(p.calls))
 	for i, c := range p.calls {
 		commands[i] = c.wire.command(conn.client.B())
@@ -84,6 +91,10 @@ func (p *Pipeline) Run(ctx context.Context) error {
 			c.settle(m, err)
 		}
 		m, err := results[i].ToMessage()
+		if err == nil && conn.waitsForReplicas(c.info, c.wire) {
+			again.Go(func() { settle(conn.replication.confirm(ctx, c.info, c.wire, before[c.wire.tag], m)) })
+			continue
+		}
 		if err == nil {
 			settle(m, nil)
 			continue
@@ -96,11 +107,34 @@ func (p *Pipeline) Run(ctx context.Context) error {
 		again.Go(func() {
 			limit <- struct{}{}
 			defer func() { <-limit }()
-			settle(conn.sendAfter(ctx, c.info, c.wire, fault))
+			m, err := conn.sendAfter(ctx, c.info, c.wire, fault)
+			if err == nil && conn.waitsForReplicas(c.info, c.wire) {
+				m, err = conn.replication.confirm(ctx, c.info, c.wire, before[c.wire.tag], m)
+			}
+			settle(m, err)
 		})
 	}
 	again.Wait()
 	return JoinSame("calls", errs)
+}
+
+// histories returns those of the partitions in which calls write that wait for replicas.
+func (p *Pipeline) histories(ctx context.Context) (map[string]string, error) {
+	var histories map[string]string
+	for _, c := range p.calls {
+		if !p.conn.waitsForReplicas(c.info, c.wire) || histories[c.wire.tag] != "" {
+			continue
+		}
+		history, err := p.conn.replication.history(ctx, c.wire.tag)
+		if err != nil {
+			return nil, err
+		}
+		if histories == nil {
+			histories = make(map[string]string)
+		}
+		histories[c.wire.tag] = history
+	}
+	return histories, nil
 }
 
 // maxPipelineRetries bounds how many calls of one pipeline are retried at a time.

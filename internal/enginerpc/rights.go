@@ -67,7 +67,11 @@ func (conn *Conn) checkRightsOn(ctx context.Context, node rueidis.Client) error 
 		publish = append(publish, "PUBLISH "+channel+" m")
 		subscribe = append(subscribe, "SUBSCRIBE "+channel)
 	}
-	call := MissingRightsCall{Commands: slices.Concat(read, write, publish, subscribe, conn.samples(otherCommands))}
+	other := conn.samples(otherCommands)
+	if conn.replication != nil {
+		other = append(other, "WAIT 0 0", "INFO replication")
+	}
+	call := MissingRightsCall{Commands: slices.Concat(read, write, publish, subscribe, other)}
 	w := &wire{name: call.info().name}
 	call.encode(w)
 	reply, err := Decode(ctx, call, node.Do(ctx, w.command(node.B())))

@@ -75,6 +75,9 @@ const (
 	WriteFailed Code = "write.failed"
 	// ReplicasUnguarded (info): the server takes writes also when all of its replicas are gone.
 	ReplicasUnguarded Code = "replicas.unguarded"
+	// ReplicasMissing (warning): the primary has fewer replicas than runtime.Replication asks for, so calls fail with
+	// enginecore.ErrNotReplicated.
+	ReplicasMissing Code = "replicas.missing"
 	// Rights (error): the user may not run commands that the library needs, or not on the keys and channels of the
 	// prefix.
 	Rights Code = "rights.missing"

@@ -201,6 +201,9 @@ func (s *Snapshot) sort(key string, v value) string {
 	if !ok && tail != tag {
 		return unknownKey
 	}
+	if head == "ffx" && after == "barrier" {
+		return wrongType(v, "string") // a program waits for replicas
+	}
 	p := s.partition(tag)
 	if strings.HasPrefix(tag, "{b:") {
 		return p.sortBudget(head, after, v)

@@ -136,8 +136,7 @@ func (c *Cluster) KillBehind(tb testing.TB, primary *Server, behind time.Duratio
 	tb.Helper()
 	replica := c.Replica(tb, primary)
 	if behind > 0 {
-		primary.Command(tb, "ACL", "SETUSER", "default", "-psync", "-sync") // so it cannot come back
-		primary.Command(tb, "CLIENT", "KILL", "TYPE", "replica")
+		primary.DetachReplicas(tb)
 		time.Sleep(behind) // writes of so long reach the primary alone
 	}
 	primary.Kill()
@@ -211,4 +210,18 @@ func (s *Server) KeysInSlot(tb testing.TB, slot int) int {
 		tb.Fatalf("testserver: %v", err)
 	}
 	return n
+}
+
+// DetachReplicas ends the replication to all replicas of the server, which cannot come back until AttachReplicas. What
+// is written from then on reaches the server alone.
+func (s *Server) DetachReplicas(tb testing.TB) {
+	tb.Helper()
+	s.Command(tb, "ACL", "SETUSER", "default", "-psync", "-sync")
+	s.Command(tb, "CLIENT", "KILL", "TYPE", "replica")
+}
+
+// AttachReplicas lets the replicas come back after DetachReplicas.
+func (s *Server) AttachReplicas(tb testing.TB) {
+	tb.Helper()
+	s.Command(tb, "ACL", "SETUSER", "default", "+psync", "+sync")
 }

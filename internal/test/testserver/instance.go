@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -89,6 +90,18 @@ func (in *instance) kill() {
 	if proc != nil {
 		proc.kill()
 	}
+}
+
+// Freeze stops the process of the server, which keeps its connections and answers nothing until Thaw.
+func (in *instance) Freeze() error { return in.signal(syscall.SIGSTOP) }
+
+// Thaw lets the process go on after Freeze.
+func (in *instance) Thaw() error { return in.signal(syscall.SIGCONT) }
+
+func (in *instance) signal(s syscall.Signal) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.proc.cmd.Process.Signal(s)
 }
 
 // close ends the server for good.

@@ -31,6 +31,7 @@ const (
 const (
 	EventEngineInMemory      LogEvent = "engine.in_memory"
 	EventServerMisconfigured LogEvent = "server.misconfigured"
+	EventReplicationMissed   LogEvent = "replication.missed"
 	EventEngineAway          LogEvent = "engine.away"
 	EventSubscriptionsLost   LogEvent = "subscriptions.lost"
 	EventClaimFailed         LogEvent = "claim.failed"

@@ -37,6 +37,7 @@ type Session struct {
 	Shared    bool             // InProcess belongs to somebody else, who closes it
 	InMemory  bool
 	Volatile  bool // OpenConfig.AllowVolatile
+	Replicas  int  // OpenConfig.Replication
 	Quiet     bool // see enginelink.Link
 	Namespace enginecore.Namespace
 	Secrets   *keyring
@@ -210,6 +211,12 @@ func (s *Session) Probe(ctx context.Context) {
 		})
 	}
 	asked.Wait()
+}
+
+// ReplicationMissed logs that a call of a worker or keeper goes on although its writes are on too few replicas.
+func (s *Session) ReplicationMissed(ctx context.Context, err error) {
+	s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: too few replicas have what was written; the work goes on",
+		EventReplicationMissed.Attr(), slog.Int("replicas", s.Replicas), slog.Any("error", err))
 }
 
 // ClosedErr returns an error that wraps enginecore.ErrClosed once the session is closed; nil before.

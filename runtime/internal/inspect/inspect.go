@@ -120,7 +120,7 @@ func (x inspector) inspectServers(ctx context.Context, i *findings, settings boo
 		if len(addresses) > 1 && facts[at].info["role"] == "slave" {
 			continue // its primary is looked at
 		}
-		judge(i, address, facts[at], x.Volatile)
+		judge(i, address, facts[at], x.Volatile, x.Replicas)
 		if _, refused := rueidis.IsRedisErr(facts[at].err); refused || facts[at].err == nil {
 			answered = true
 		} else if ended := enginerpc.Unanswered(ctx, facts[at].err); ended != nil {
@@ -215,4 +215,15 @@ func forbidden(err error) bool {
 func (f serverFacts) number(name string) int64 {
 	n, _ := strconv.ParseInt(f.info[name], 10, 64) // one that is missing is 0
 	return n
+}
+
+// replicasOnline returns the number of replicas that have finished their first synchronization.
+func (f serverFacts) replicasOnline() int {
+	online := 0
+	for i := range f.number("connected_slaves") {
+		if strings.Contains(f.info[fmt.Sprintf("slave%d", i)], "state=online") {
+			online++
+		}
+	}
+	return online
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // judge finds what is wrong with one server.
-func judge(i *findings, subject string, f serverFacts, volatile bool) {
+func judge(i *findings, subject string, f serverFacts, volatile bool, replicas int) {
 	if f.err != nil {
 		i.add(inspection.LookFailed, inspection.Error, subject,
 			f.err.Error(), "see that the server runs and can be reached")
@@ -27,7 +27,7 @@ func judge(i *findings, subject string, f serverFacts, volatile bool) {
 	judgeVersion(i, subject, f)
 	judgeMemory(i, subject, f)
 	judgePersistence(i, subject, f, volatile)
-	judgeReplication(i, subject, f)
+	judgeReplication(i, subject, f, replicas)
 }
 
 // Versions from which on servers are supported.
@@ -140,11 +140,17 @@ func judgeFsync(i *findings, subject string, f serverFacts, remedy string) {
 	}
 }
 
-func judgeReplication(i *findings, subject string, f serverFacts) {
+// judgeReplication: wanted is how many replicas calls wait for.
+func judgeReplication(i *findings, subject string, f serverFacts, wanted int) {
 	if f.info["role"] == "slave" {
 		i.add(inspection.Replica, inspection.Error, subject,
 			"it is a replica, which takes no writes", "name its primary, or sentinels: valkey+sentinel://…")
 		return
+	}
+	if online := f.replicasOnline(); online < wanted {
+		i.add(inspection.ReplicasMissing, inspection.Warning, subject,
+			fmt.Sprintf("%d replicas are online, OpenConfig.Replication asks for %d: calls are carried out and fail",
+				online, wanted), "add replicas, or ask for fewer")
 	}
 	if f.number("connected_slaves") > 0 && f.settings["min-replicas-to-write"] == "0" {
 		i.add(inspection.ReplicasUnguarded, inspection.Info, subject,

@@ -91,6 +91,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // work runs all loops until ctx ends.
 func (k *Keeper) work(ctx context.Context) {
+	ctx = enginerpc.GoOnUnreplicated(ctx) // what a failover takes back is found to be due again
 	schedules := schedule.NewRunner(k.Session, true)
 	defer schedules.Close()
 	k.schedules.Store(schedules)

@@ -38,7 +38,8 @@ func (s *Submitter) AwaitResult(
 	for ask := !w.tracked; ; ask = true {
 		var reply enginerpc.FlowResultReply
 		if ask {
-			reply, err = s.session.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
+			var replicated bool
+			reply, replicated, err = s.replicatedResult(ctx, id, p)
 			switch {
 			case errors.Is(err, enginecore.ErrFlowNotFound):
 				return fail(reply, engine.ErrRunNotFound)
@@ -46,8 +47,10 @@ func (s *Submitter) AwaitResult(
 				return fail(reply, context.Cause(ctx))
 			case err != nil && !errors.Is(err, enginecore.ErrUnavailable):
 				return fail(reply, err)
-			case err == nil && !reply.ClosedAt.IsZero():
+			case err == nil && !reply.ClosedAt.IsZero() && replicated:
 				return reply, nil
+			case err == nil && !reply.ClosedAt.IsZero():
+				continue // another server is the primary by now, and may not know of the end
 			}
 		}
 		again := recheck
@@ -57,7 +60,8 @@ func (s *Submitter) AwaitResult(
 		timer.Reset(again)
 		select {
 		case end := <-w.Completed:
-			if end.HasResult {
+			// A message comes from the primary before replicas have the result.
+			if end.HasResult && s.session.Replicas == 0 {
 				return enginerpc.FlowResultReply{Outcome: end.Outcome, HasResult: true, Result: []byte(end.Result)}, nil
 			}
 		case <-timer.C:
@@ -69,6 +73,27 @@ func (s *Submitter) AwaitResult(
 			return fail(reply, context.Cause(ctx))
 		}
 	}
+}
+
+// replicatedResult returns the result of a run. If the run is over, it waits until the replicas that the session asks
+// for have that; replicated is false if the primary has changed since it was asked. The error wraps
+// enginecore.ErrNotReplicated if the replicas have it not in time.
+func (s *Submitter) replicatedResult(
+	ctx context.Context, id enginecore.FlowID, p enginecore.Partition,
+) (reply enginerpc.FlowResultReply, replicated bool, err error) {
+	since, err := s.session.Core.ReplicationMark(ctx, p)
+	if err != nil {
+		return reply, false, err
+	}
+	reply, err = s.session.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
+	if err != nil || reply.ClosedAt.IsZero() {
+		return reply, false, err
+	}
+	replicated, err = s.session.Core.Replicated(ctx, p, since)
+	if err != nil {
+		return enginerpc.FlowResultReply{}, false, fmt.Errorf("the run is over, ask for its result again: %w", err)
+	}
+	return reply, replicated, nil
 }
 
 // timerPool keeps stopped timers for reuse.

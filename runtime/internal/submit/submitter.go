@@ -174,6 +174,10 @@ func submitError(plan *RunPlan, err error) error {
 	if errors.As(err, &refusal) && refusal.Code == enginecore.ErrFlowIDConflict {
 		return conflict(plan, refusal.Detail("what"))
 	}
+	if errors.Is(err, enginecore.ErrNotReplicated) {
+		return fmt.Errorf("run %s of flow %s has been started, start it again under the same id: %w", plan.Run,
+			plan.Flow, err)
+	}
 	return fmt.Errorf("start run %s of flow %s: %w", plan.Run, plan.Flow, err)
 }
 

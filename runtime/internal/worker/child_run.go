@@ -28,7 +28,7 @@ func (c *child) start(ctx context.Context) error {
 	submitter := submit.NewSubmitter(c.run.session)
 	defer submitter.Close()
 	err = c.retryUntilKnown(ctx, func() error {
-		_, err := submitter.Submit(ctx, plan)
+		_, err := submitter.Submit(enginerpc.GoOnUnreplicated(ctx), plan)
 		return err
 	})
 	if errors.Is(err, engine.ErrRunConflict) {

@@ -1,0 +1,465 @@
+package enginerpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// Replication says how many replicas must have what a call has written before the call returns.
+type Replication struct {
+	// Replicas is their number; 0 means that no call waits.
+	Replicas int
+	// Timeout bounds the wait of one call.
+	Timeout time.Duration
+	// Missed, which must be set, is called when a call of a worker or keeper goes on although its writes are on fewer
+	// replicas.
+	Missed func(ctx context.Context, err error)
+}
+
+// replicationClass says what becomes of a call whose writes are not on enough replicas in time.
+type replicationClass uint8
+
+const (
+	// mustReplicate: the call fails with ErrNotReplicated.
+	mustReplicate replicationClass = iota
+	// shouldReplicate: Replication.Missed is called, and the call succeeds. Its caller is a worker, which has no use
+	// for an error: if a failover takes the write back, the execution is claimed again.
+	shouldReplicate
+	// needNotReplicate: the call does not wait, since nobody relies on what it writes: claims, leases, progress,
+	// records of workers, what is found again by the next step of a keeper.
+	needNotReplicate
+)
+
+// replicationClasses has the functions that write and are not mustReplicate.
+var replicationClasses = classesOf(map[replicationClass]string{
+	shouldReplicate: "ffx2_complete ffx2_complete_many ffx2_fail ffx2_release ffx2_suspend ffx2_await_child " +
+		"ffx2_continue_as_new ffx2_record_step ffx2_open_waitpoint ffx2_link_child ffx2_ask_child " +
+		"ffx2_put_graph ffx2_use_budget",
+	needNotReplicate: "ff_version ffx2_hold_failure_hook ff_claim_execution ff_claim_resumed_execution " +
+		"ff_reclaim_execution " +
+		"ff_issue_claim_grant ff_issue_reclaim_grant ff_renew_lease ff_update_progress " +
+		"ff_mark_lease_expired_if_due ffx2_claim ffx2_claim_granted ffx2_grant_next ffx2_renew " +
+		"ffx2_announce ffx2_report_worker ffx2_put_live_value ffx2_admit ffx2_verify_admissions " +
+		"ffx2_leased_ahead ffx2_hold_places ffx2_drop_admissions ffx2_exchange ffx2_quotas ffx2_tick " +
+		"ffx2_keep ffx2_end_leases ffx2_trim ffx2_budget_tick ffx2_budget_done ffx2_quota_tick " +
+		"ffx2_note_breach ffx2_project_flows ffx2_count_members ffx2_open_feed ffx2_child_ended " +
+		"ffx2_end_errand ffx2_forget_fires ffx2_take_bulk_job ffx2_save_bulk_job ffx2_reconcile " +
+		"ffx2_reconcile_edges ffx2_reconcile_siblings ffx2_reconcile_quotas ffx2_reconcile_budgets " +
+		"ffx2_check_keys ff_append_frame",
+})
+
+func classesOf(lists map[replicationClass]string) map[string]replicationClass {
+	classes := make(map[string]replicationClass)
+	for class, list := range lists {
+		for name := range strings.FieldsSeq(list) {
+			classes[name] = class
+		}
+	}
+	return classes
+}
+
+func (info callInfo) replicationClass() replicationClass {
+	if info.readOnly {
+		return needNotReplicate
+	}
+	return replicationClasses[info.name]
+}
+
+// goOn is the key of contexts whose calls go on without replicas.
+type goOn struct{}
+
+// GoOnUnreplicated returns a context whose calls do not fail for lack of replicas: Replication.Missed is called
+// instead. It is for keepers, and for what workers start on their own.
+func GoOnUnreplicated(ctx context.Context) context.Context {
+	return context.WithValue(ctx, goOn{}, true)
+}
+
+// replicator makes calls wait until replicas have what they have written.
+type replicator struct {
+	conn *Conn
+	Replication
+
+	mu sync.Mutex
+	// places has the address of the primary of each partition, by hash tag, as far as it is known.
+	places map[string]string
+	// histories has the replication id of the primary of each partition in the last barrier. A primary gets a new one
+	// when it takes over and when it restarts.
+	histories map[string]string
+	barriers  map[string]*barrier // by address
+}
+
+func newReplicator(conn *Conn, r Replication) *replicator {
+	return &replicator{
+		conn: conn, Replication: r,
+		places: make(map[string]string), histories: make(map[string]string),
+		barriers: make(map[string]*barrier),
+	}
+}
+
+// barrierPiece bounds how long one barrier waits for replicas. Calls that come meanwhile wait for the next one.
+const barrierPiece = 250 * time.Millisecond
+
+// barrierTimes is how often a call that may be repeated is sent again because its primary has changed.
+const barrierTimes = 5
+
+// waitsForReplicas reports whether a call returns only once replicas have what it writes.
+func (conn *Conn) waitsForReplicas(info callInfo, w *wire) bool {
+	return conn.replication != nil && w.tag != "" && info.replicationClass() != needNotReplicate
+}
+
+// historyBefore returns the history of the partition in which a call is about to write, or "" if the call does not wait
+// for replicas.
+func (conn *Conn) historyBefore(ctx context.Context, info callInfo, w *wire) (string, error) {
+	if !conn.waitsForReplicas(info, w) {
+		return "", nil
+	}
+	history, err := conn.replication.history(ctx, w.tag)
+	if err != nil {
+		return "", named(info.name, err)
+	}
+	return history, nil
+}
+
+// wrote reports whether a call may have written something by its reply. One that asks for an answer to be held against
+// a schema has written nothing, and is made again.
+func wrote(reply any) bool {
+	switch r := reply.(type) {
+	case SignalReply:
+		return r.AnswerSchema == ""
+	case SignalNodeReply:
+		return r.AnswerSchema == ""
+	case EndWaitReply:
+		return r.AnswerSchema == ""
+	}
+	return true
+}
+
+// confirm waits until replicas have what a call has written that was answered with m. before is the history of the
+// partition when the call was sent. If the primary has changed since, the write may be lost, so the call is sent again
+// if it may be repeated.
+func (r *replicator) confirm(ctx context.Context, info callInfo, w *wire, before string, m message) (message, error) {
+	if refused(m) {
+		return m, nil // it has written nothing
+	}
+	deadline := time.Now().Add(r.Timeout)
+	for try := 1; ; try++ {
+		after, err := r.await(ctx, w.tag, deadline)
+		if err == nil && after == before {
+			return m, nil
+		}
+		if err == nil && info.repeatable && try < barrierTimes {
+			before = after
+			if m, err = r.conn.sendAfter(ctx, info, w, nil); err != nil || refused(m) {
+				return m, err
+			}
+			deadline = time.Now().Add(r.Timeout)
+			continue
+		}
+		if err == nil {
+			err = errPrimaryChanged
+		}
+		err = fmt.Errorf("%s: %w", info.name, notReplicated(err))
+		if info.replicationClass() == mustReplicate && ctx.Value(goOn{}) == nil {
+			return message{}, err
+		}
+		r.Missed(ctx, err)
+		return m, nil
+	}
+}
+
+// refused reports whether a reply is a refusal.
+func refused(m message) bool {
+	items, err := m.ToArray()
+	if err != nil || len(items) == 0 {
+		return false
+	}
+	n, err := items[0].ToInt64()
+	return err == nil && n == 0
+}
+
+// errPrimaryChanged says that another server took the place of the one that answered.
+var errPrimaryChanged = errors.New("another server has become the primary meanwhile, or the same one was restarted")
+
+// notReplicated returns the error of a call that was carried out. It has why no replica was heard of as text alone: an
+// unavailable engine would mean that nothing has happened.
+func notReplicated(err error) error {
+	if errors.Is(err, enginecore.ErrNotReplicated) {
+		return err
+	}
+	return fmt.Errorf("%w: %v", enginecore.ErrNotReplicated, err)
+}
+
+// ReplicationMark is a moment of a partition's history, for Replicated. The zero value is that without replication.
+type ReplicationMark struct{ history string }
+
+// ReplicationMark returns the present moment of a partition, which is noted before something is read that Replicated is
+// to confirm. Without Options.Replication it does nothing.
+func (conn *Conn) ReplicationMark(ctx context.Context, p enginecore.Partition) (ReplicationMark, error) {
+	if conn.replication == nil {
+		return ReplicationMark{}, nil
+	}
+	history, err := conn.replication.history(ctx, p.Tag())
+	return ReplicationMark{history}, err
+}
+
+// Replicated waits until replicas have all that was written in a partition up to now. It reports whether the primary is
+// still that of the mark: if it is not, what was read since may be lost, and is to be read again. The error wraps
+// enginecore.ErrNotReplicated. Without Options.Replication it does nothing.
+func (conn *Conn) Replicated(
+	ctx context.Context, p enginecore.Partition, since ReplicationMark,
+) (same bool, err error) {
+	r := conn.replication
+	if r == nil {
+		return true, nil
+	}
+	history, err := r.await(ctx, p.Tag(), time.Now().Add(r.Timeout))
+	if err != nil {
+		return false, notReplicated(err)
+	}
+	return history == since.history, nil
+}
+
+// history returns the last known replication id of the primary of a partition.
+func (r *replicator) history(ctx context.Context, tag string) (string, error) {
+	r.mu.Lock()
+	known := r.histories[tag]
+	r.mu.Unlock()
+	if known != "" {
+		return known, nil
+	}
+	deadline := time.Now().Add(r.conn.retryFor)
+	for {
+		reply := r.join(ctx, tag, 0)
+		if reply.err == nil {
+			return reply.history, nil
+		}
+		if ctx.Err() != nil || errors.Is(reply.err, enginecore.ErrClosed) || time.Now().After(deadline) {
+			return "", fmt.Errorf("not sent: id of the replication: %w", reply.err)
+		}
+		sleep(ctx, maxPause)
+	}
+}
+
+// await returns once enough replicas have what was written in a partition before, with the replication id of its
+// primary. The error says how many replicas have it.
+func (r *replicator) await(ctx context.Context, tag string, deadline time.Time) (string, error) {
+	for {
+		reply := r.join(ctx, tag, r.Replicas)
+		if reply.err == nil && reply.replicas >= r.Replicas {
+			return reply.history, nil
+		}
+		err := reply.err
+		if err == nil {
+			err = fmt.Errorf("%d of %d replicas have it after %s", reply.replicas, r.Replicas, r.Timeout)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return "", fmt.Errorf("%w: %w", enginecore.ErrNotReplicated, causeOf(ctx))
+		case errors.Is(err, enginecore.ErrClosed) || !time.Now().Before(deadline):
+			return "", err
+		}
+		if reply.err != nil && !sleep(ctx, barrierPiece/10) {
+			continue
+		}
+	}
+}
+
+// barrier is what one primary is asked for. Calls that arrive while one round is under way share the next one.
+type barrier struct {
+	replicator *replicator
+	address    string
+	next       *round
+	running    bool
+}
+
+// round is one barrier: a write in each of the partitions, then a WAIT for the replicas.
+type round struct {
+	tags     map[string]bool
+	replicas int // the most that a caller asks for
+	done     chan struct{}
+	reply    roundReply
+	moved    map[string]error // tags that the primary does not have
+}
+
+type roundReply struct {
+	history  string
+	replicas int
+	err      error
+}
+
+// join takes part in the next round of the primary of a partition, and returns its reply.
+func (r *replicator) join(ctx context.Context, tag string, replicas int) roundReply {
+	r.mu.Lock()
+	address, node := r.place(tag)
+	if node == nil {
+		r.mu.Unlock()
+		return roundReply{err: fmt.Errorf("%w: no server is known", enginecore.ErrUnavailable)}
+	}
+	b := r.barriers[address]
+	if b == nil {
+		b = &barrier{replicator: r, address: address}
+		r.barriers[address] = b
+	}
+	if b.next == nil {
+		b.next = &round{tags: make(map[string]bool), done: make(chan struct{})}
+	}
+	mine := b.next
+	mine.tags[tag] = true
+	mine.replicas = max(mine.replicas, replicas)
+	if !b.running {
+		b.running = true
+		go b.run()
+	}
+	r.mu.Unlock()
+	select {
+	case <-mine.done:
+	case <-ctx.Done():
+		return roundReply{err: causeOf(ctx)}
+	}
+	if err := mine.moved[tag]; err != nil {
+		r.relocate(ctx, tag, err)
+		return roundReply{err: err}
+	}
+	return mine.reply
+}
+
+// place returns the address and the client of the server that is taken for the primary of a partition.
+func (r *replicator) place(tag string) (string, rueidis.Client) {
+	nodes := r.conn.client.Nodes()
+	if node := nodes[r.places[tag]]; node != nil {
+		return r.places[tag], node
+	}
+	for _, address := range slices.Sorted(maps.Keys(nodes)) {
+		r.places[tag] = address
+		return address, nodes[address]
+	}
+	return "", nil
+}
+
+// relocate notes where the partition is that a server does not have: that is what it has said, or else the partition is
+// asked for through the client, which then looks at the servers again, and any server after that.
+func (r *replicator) relocate(ctx context.Context, tag string, err error) {
+	if server, ok := rueidis.IsRedisErr(err); ok {
+		if address, moved := server.IsMoved(); moved {
+			r.mu.Lock()
+			r.places[tag] = address
+			known := r.conn.client.Nodes()[address] != nil
+			r.mu.Unlock()
+			if known {
+				return
+			}
+		}
+	}
+	// What it answers does not matter.
+	_ = r.conn.client.Do(ctx, r.conn.barrierWrite(r.conn.client, tag)).Error()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	addresses := slices.Sorted(maps.Keys(r.conn.client.Nodes()))
+	if len(addresses) == 0 {
+		return
+	}
+	at := slices.Index(addresses, r.places[tag])
+	r.places[tag] = addresses[(at+1)%len(addresses)]
+}
+
+// run carries out rounds until nobody waits for one.
+func (b *barrier) run() {
+	r := b.replicator
+	for {
+		r.mu.Lock()
+		now := b.next
+		b.next = nil
+		if now == nil {
+			b.running = false
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		b.carryOut(now)
+		if now.reply.err == nil {
+			r.mu.Lock()
+			for tag := range now.tags {
+				if now.moved[tag] == nil {
+					r.histories[tag] = now.reply.history
+				}
+			}
+			r.mu.Unlock()
+		}
+		close(now.done)
+	}
+}
+
+// barrierWrite is a write that changes nothing: WAIT waits for the last write of its connection, which comes after all
+// that the primary has answered before.
+func (conn *Conn) barrierWrite(client rueidis.Client, tag string) rueidis.Completed {
+	key := conn.keys.prefix + ":ffx:" + tag + ":barrier"
+	return client.B().Set().Key(key).Value("1").Px(time.Second).Build()
+}
+
+// carryOut sends a round to its primary.
+func (b *barrier) carryOut(now *round) {
+	r := b.replicator
+	node := r.conn.client.Nodes()[b.address]
+	if node == nil {
+		now.reply.err = fmt.Errorf("%w: %s is not a server any more", enginecore.ErrUnavailable, b.address)
+		return
+	}
+	piece := min(barrierPiece, r.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), piece+r.conn.retryFor)
+	defer cancel()
+	tags := slices.Sorted(maps.Keys(now.tags))
+	commands := make(commands, 0, len(tags)+2)
+	for _, tag := range tags {
+		commands = append(commands, r.conn.barrierWrite(node, tag))
+	}
+	commands = append(commands,
+		node.B().Wait().Numreplicas(int64(now.replicas)).Timeout(piece.Milliseconds()).Build(),
+		node.B().Info().Section("replication").Build())
+	answers := node.DoMulti(ctx, commands...)
+	for i, tag := range tags {
+		if err := answers[i].Error(); err != nil {
+			if now.moved == nil {
+				now.moved = make(map[string]error)
+			}
+			now.moved[tag] = barrierError(ctx, "SET", err)
+		}
+	}
+	replicas, err := answers[len(tags)].AsInt64()
+	if err != nil {
+		now.reply.err = barrierError(ctx, "WAIT", err)
+		return
+	}
+	now.reply.replicas = int(replicas)
+	text, err := answers[len(tags)+1].ToString()
+	if err != nil {
+		now.reply.err = barrierError(ctx, "INFO replication", err)
+		return
+	}
+	_, rest, _ := strings.Cut(text, "master_replid:")
+	history, _, _ := strings.Cut(rest, "\r\n")
+	if history == "" {
+		now.reply.err = &enginecore.DecodeError{Function: "INFO replication", Problem: "no master_replid"}
+		return
+	}
+	now.reply.history = history
+}
+
+// barrierError gives an error of a barrier the meaning that those of calls have. A redirection stays as it is.
+func barrierError(ctx context.Context, command string, err error) error {
+	if server, ok := rueidis.IsRedisErr(err); ok {
+		if _, moved := server.IsMoved(); moved {
+			return err
+		}
+	}
+	return CommandError(ctx, command, err)
+}
