@@ -377,7 +377,8 @@ func TestFunctionNamesOnlyInGeneratedCode(t *testing.T) {
 			return err
 		}
 		for i, line := range strings.Split(string(text), "\n") {
-			if m := literal.FindString(line); m != "" {
+			// Metrics of the contract begin with ff_http_.
+			if m := literal.FindString(line); m != "" && !strings.HasPrefix(m, `"ff_http_`) {
 				t.Errorf("%s:%d: %s: use the typed call, or enginerpc.FunctionName", path, i+1, m)
 			}
 		}

@@ -304,7 +304,7 @@ func cancelExecution(c *call) error {
 		how.Epoch = enginecore.LeaseEpoch(*b.LeaseEpoch)
 	}
 	if _, err := c.operator.CancelExecutionWith(c.ctx, id, how); err != nil {
-		return refused("ff_cancel_execution", err)
+		return refused(enginerpc.FunctionName(enginerpc.CancelExecutionCall{}), err)
 	}
 	return c.reply(http.StatusOK, result("Cancelled", fields{
 		"execution_id": id, "public_state": enginecore.PublicCancelled,
@@ -323,7 +323,7 @@ func changePriority(c *call) error {
 		return err
 	}
 	if _, err := c.operator.ChangePriority(c.ctx, id, int(b.NewPriority)); err != nil {
-		return refused("ff_change_priority", err)
+		return refused(enginerpc.FunctionName(enginerpc.ChangePriorityCall{}), err)
 	}
 	return c.reply(http.StatusOK, result("Changed", fields{"execution_id": id}))
 }
@@ -335,7 +335,7 @@ func replayExecution(c *call) error {
 	}
 	state, err := c.operator.ReplayExecution(c.ctx, id)
 	if err != nil {
-		return refused("ff_replay_execution", err)
+		return refused(enginerpc.FunctionName(enginerpc.ReplayExecutionCall{}), err)
 	}
 	return c.reply(http.StatusOK, result("Replayed", fields{"public_state": state}))
 }

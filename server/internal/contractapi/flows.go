@@ -121,7 +121,7 @@ func applyEdge(c *call) error {
 	}
 	e, err := c.operator.Execution(c.ctx, b.Downstream.id())
 	if err != nil {
-		return refused("ff_apply_dependency_to_child", err)
+		return refused(enginerpc.FunctionName(enginerpc.ApplyDependencyToChildCall{}), err)
 	}
 	reply, err := c.core.ApplyDependencyToChild(c.ctx, enginerpc.ApplyDependencyToChildCall{
 		DownstreamExecutionID: b.Downstream.id(), LaneID: e.Lane, GroupExecutionID: b.Downstream.id(), FlowID: flow,

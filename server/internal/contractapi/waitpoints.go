@@ -117,7 +117,7 @@ func deliverSignal(c *call) error {
 	}
 	e, err := c.operator.Execution(c.ctx, id)
 	if err != nil {
-		return refused("ff_deliver_signal", err)
+		return refused(enginerpc.FunctionName(enginerpc.DeliverSignalCall{}), err)
 	}
 	reply, err := c.core.DeliverSignal(c.ctx, enginerpc.DeliverSignalCall{LaneID: e.Lane, Signal: signal})
 	switch {

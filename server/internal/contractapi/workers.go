@@ -103,7 +103,7 @@ func issueReclaimGrant(c *call) error {
 	}
 	e, err := c.operator.Execution(c.ctx, id)
 	if err != nil {
-		return refused("ff_issue_reclaim_grant", err)
+		return refused(enginerpc.FunctionName(enginerpc.IssueReclaimGrantCall{}), err)
 	}
 	if b.LaneID != "" && enginecore.LaneID(b.LaneID) != e.Lane {
 		return invalid("lane_id: the execution is in lane %s, got: %s", e.Lane, b.LaneID)
