@@ -98,15 +98,14 @@ format:
 	tools/tidy.sh -check $(MODULES) deploy/check
 
 # Vet and staticcheck need all packages compiled. `make test` lets them use those of the race detector, which it has.
-ANALYZE = $(if $(RACED),$(RACE) GOFLAGS="$$GOFLAGS $(RACE_FLAGS)")
+ANALYZE = $(if $(RACED),$(RACE); export CGO_ENABLED CC GOFLAGS="$$GOFLAGS $(RACE_FLAGS)";)
 .PHONY: analyze
 analyze:
-	$(ANALYZE) $(GO) vet ./...
-	$(IN_EACH) $(ANALYZE) $(GO) vet ./...) || exit; done
+	$(ANALYZE) $(GO) vet ./... && $(IN_EACH) $(GO) vet ./...) || exit; done
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && trap 'exit 1' INT TERM && \
 	$(GO) build -modfile=tools/go.mod -o "$$dir" honnef.co/go/tools/cmd/staticcheck && \
-	echo staticcheck ./... && $(ANALYZE) "$$dir/staticcheck" ./... && \
-	$(IN_EACH) $(ANALYZE) "$$dir/staticcheck" ./...) || exit; done
+	{ $(ANALYZE) echo staticcheck ./... && "$$dir/staticcheck" ./... && \
+	$(IN_EACH) "$$dir/staticcheck" ./...) || exit; done; }
 
 # The pages of the console are built by a program in a module of its own.
 BUNDLE = (export GOWORK="$$PWD/go.work" && cd console/dev && $(GO) run ./bundle)

@@ -35,5 +35,5 @@ type FlowInput struct {
 // GetFlowGraphInput says how a graph is drawn.
 type GetFlowGraphInput struct {
 	Flow   string `path:"flow" doc:"Name of the flow."`
-	Format string `query:"format" enum:"mermaid,dot,outline" default:"mermaid"`
+	Format string `query:"format" enum:"mermaid,dot,outline,svg" default:"mermaid"`
 }

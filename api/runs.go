@@ -200,7 +200,7 @@ type RunEvent struct {
 // GetRunGraphInput says how a graph is drawn.
 type GetRunGraphInput struct {
 	RunName
-	Format string `query:"format" enum:"mermaid,dot,outline" default:"mermaid"`
+	Format string `query:"format" enum:"mermaid,dot,outline,svg" default:"mermaid"`
 }
 
 // Drawing is a graph as text.

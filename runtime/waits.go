@@ -81,7 +81,8 @@ type Waitpoint struct {
 func (w *Waitpoint) explain() why.Explanation {
 	e := why.Explanation{
 		Reason: why.Signals, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step, Names: w.Signals, Have: w.Received,
-		Need: w.Needed, Remedy: "signal it with Client.Signal and the token of RunRef.Waitpoints",
+		Need:   w.Needed,
+		Remedy: "answer it in the console, with flowfabric answer, or with Client.Signal and the token of RunRef.Waitpoints",
 	}
 	e.Sentence = "waits for " + cmp.Or(strings.Join(w.Signals, " or "), "a signal")
 	if w.All {

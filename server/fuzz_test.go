@@ -284,6 +284,9 @@ func TestRandomRequestsLeakNothing(t *testing.T) {
 				r := requests{rand.New(rand.NewPCG(seed, i))} // the same request but for the run
 				names := []string{"approval", run, "approve"}
 				request := r.request(op, func() string {
+					if len(names) == 0 {
+						return "x"
+					}
 					name := names[0]
 					names = names[1:]
 					return name

@@ -205,8 +205,8 @@ type ReplicationMark struct{ history string }
 // ReplicationMark returns the present moment of a partition, which is noted before something is read that Replicated is
 // to confirm. Without Options.Replication it does nothing.
 func (conn *Conn) ReplicationMark(ctx context.Context, p enginecore.Partition) (ReplicationMark, error) {
-	if conn.replication == nil {
-		return ReplicationMark{}, nil
+	if err := conn.connected(); err != nil || conn.replication == nil {
+		return ReplicationMark{}, err
 	}
 	history, err := conn.replication.history(ctx, p.Tag())
 	return ReplicationMark{history}, err
@@ -218,6 +218,9 @@ func (conn *Conn) ReplicationMark(ctx context.Context, p enginecore.Partition) (
 func (conn *Conn) Replicated(
 	ctx context.Context, p enginecore.Partition, since ReplicationMark,
 ) (same bool, err error) {
+	if err := conn.connected(); err != nil {
+		return false, err
+	}
 	r := conn.replication
 	if r == nil {
 		return true, nil

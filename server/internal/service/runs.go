@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/flow/layout"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
 	"github.com/flowfabric/flowfabric-go/runtime/runevent"
@@ -243,6 +244,7 @@ type graph interface {
 	Mermaid() string
 	DOT() string
 	Outline() string
+	SVG(opts ...layout.Option) string
 }
 
 func drawing(format string, g graph) *api.Drawing {
@@ -252,6 +254,8 @@ func drawing(format string, g graph) *api.Drawing {
 		out.Text = g.DOT()
 	case "outline":
 		out.Text = g.Outline()
+	case "svg":
+		out.Text = g.SVG()
 	default:
 		out.Text = g.Mermaid()
 	}

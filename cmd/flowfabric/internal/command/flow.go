@@ -92,7 +92,7 @@ func (a *App) flowShow() *cobra.Command {
 		},
 	})
 	declareDrawing(c, &format)
-	c.Flags().Lookup("graph").Usage = "print the graph alone: outline, mermaid, dot (Graphviz) or layout (JSON)"
+	c.Flags().Lookup("graph").Usage = "print the graph alone: outline, mermaid, dot (Graphviz), svg or layout (JSON)"
 	return c
 }
 

@@ -72,6 +72,7 @@ func TestOperatorsDay(t *testing.T) {
 		require.Equal(t, "import", x.lines("flow", "list")[0]["name"])
 		require.Contains(t, x.ok("flow", "show", "import"), "load")
 		require.Contains(t, x.ok("flow", "show", "import", "--graph", "mermaid"), "flowchart")
+		require.Contains(t, x.ok("flow", "show", "import", "--graph", "svg"), "</svg>")
 		require.Len(t, x.lines("flow", "show", "import")[0]["history"], 1)
 		x.ok("flow", "check", "import")
 		require.Contains(t, x.ok("worker", "list"), "running")

@@ -272,10 +272,10 @@ func (a *App) runGraph() *cobra.Command {
 // layoutGraph is the graph as JSON with places for drawing.
 const layoutGraph = "layout"
 
-var drawings = []string{"outline", "mermaid", "dot", layoutGraph}
+var drawings = []string{"outline", "mermaid", "dot", "svg", layoutGraph}
 
 func declareDrawing(c *cobra.Command, format *string) {
-	c.Flags().StringVar(format, "graph", "outline", "outline, mermaid, dot (Graphviz) or layout (JSON)")
+	c.Flags().StringVar(format, "graph", "outline", "outline, mermaid, dot (Graphviz), svg or layout (JSON)")
 	must(c.RegisterFlagCompletionFunc("graph", cobra.FixedCompletions(drawings, cobra.ShellCompDirectiveNoFileComp)))
 }
 
@@ -285,7 +285,7 @@ func checkDrawing(format string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("--graph %q: must be outline, mermaid, dot or layout", format)
+	return fmt.Errorf("--graph %q: must be outline, mermaid, dot, svg or layout", format)
 }
 
 // attemptOf is an attempt with its node.

@@ -29,7 +29,7 @@ func TestUsage(t *testing.T) {
 		{"run count --hours -1", "must not be negative"}, {"run list --since -1h", "must not be negative"},
 		{"run list --since 1h --finished 1h", "cannot be combined"}, {"run list --tag UPPER=x", "UPPER"}, {"inbox one", "the flow alone"},
 		{"audit --limit -1", "must not be negative"}, {"inbox --flow a a b", "leave FLOW and RUN out"}, {"run purge a", "takes FLOW RUN"},
-		{"lane list x", "takes no arguments"}, {"worker drain", "takes WORKER"}, {"flow show a --graph x", "must be outline, mermaid, dot or layout"},
+		{"lane list x", "takes no arguments"}, {"worker drain", "takes WORKER"}, {"flow show a --graph x", "must be outline, mermaid, dot, svg or layout"},
 		{"lane pause", "takes LANE"}, {"timer a b c", "one of --to, --in and --skip"}, {"timer a b c --skip --in 1h", "one of"},
 		{"timer a b c --to noon", "must be a time"}, {"timer a b c --in -1h", "must not be negative"}, {"run turns a b", "takes FLOW RUN NODE"},
 		{"start flow --input {", "must be JSON or @FILE"}, {"token create", "takes NAME"}, {"token make x", "no command"},
