@@ -19,9 +19,10 @@ const (
 	ByCert  Kind = "certificate"
 	ByProxy Kind = "proxy"
 	// InProcess is the login of a client in the process of the engine.
-	InProcess   Kind = "in-process"
-	anonymousID      = "anonymous"
+	InProcess Kind = "in-process"
 )
+
+const anonymousID = "anonymous"
 
 // Principal is who calls.
 type Principal struct {
