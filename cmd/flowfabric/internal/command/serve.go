@@ -2,26 +2,19 @@ package command
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/demo"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
 	"github.com/flowfabric/flowfabric-go/server/prometheus"
 )
-
-// adminTokenVariable is the environment variable with the token that has all rights.
-const adminTokenVariable = "FLOWFABRIC_ADMIN_TOKEN"
 
 // engineURL returns where the engine is that a command serves.
 func (a *App) engineURL() (connect.Where, error) {
@@ -68,80 +61,6 @@ func (a *App) devCommand() *cobra.Command {
 	return c
 }
 
-func (a *App) serverCommand() *cobra.Command {
-	d := deployment{}
-	var cert, key, clientCA, logins string
-	c := a.standalone(spec{
-		use: "server", short: "Serve the HTTP API of an engine",
-		example: "  flowfabric server --url valkey://host:6379 --tokens --keeper --listen :8080",
-		check: func([]string) error {
-			where, err := a.engineURL()
-			switch {
-			case err != nil:
-				return err
-			case where.URL == "":
-				return errors.New(
-					"no engine is named: give --url or --profile, or set FLOWFABRIC_URL; flowfabric dev needs none")
-			case (cert == "") != (key == ""), clientCA != "" && cert == "":
-				return errors.New("--tls-cert and --tls-key belong together, and --client-ca needs both")
-			}
-			d.where = where
-			return nil
-		},
-		do: func(r *request) error {
-			d.config.AdminToken = a.Env(adminTokenVariable)
-			if cert != "" {
-				var err error
-				if d.config.TLSConfig, err = tlsConfig(cert, key, clientCA); err != nil {
-					return err
-				}
-			}
-			if logins != "" {
-				if err := d.config.ReadLogins(logins); err != nil {
-					return err
-				}
-			}
-			if clientCA != "" && d.config.Certificates == nil {
-				d.config.Certificates = []server.Grant{{Match: "*", Role: api.Admin}}
-			}
-			return d.run(r)
-		},
-	})
-	flags := c.Flags()
-	flags.StringVar(&d.listen, "listen", "localhost:8080", "the address of the HTTP API")
-	flags.BoolVar(&d.keeper, "keeper", false, "run a keeper, too")
-	flags.BoolVar(&d.config.ReadOnly, "read-only", false, "refuse what changes anything")
-	flags.BoolVar(&d.config.Tokens, "tokens", false,
-		"principals log in with tokens of flowfabric token create; one in "+adminTokenVariable+" has all rights")
-	flags.StringVar(&d.config.BasePath, "base-path", "", "the `path` under which a proxy shows the server, such as /flow")
-	flags.StringVar(&logins, "logins", "", "the `file` of logins by OpenID Connect, certificates and a proxy, in JSON")
-	flags.StringVar(&cert, "tls-cert", "", "the `file` of the certificate; serves HTTPS")
-	flags.StringVar(&key, "tls-key", "", "the `file` of its key")
-	flags.StringVar(&clientCA, "client-ca", "",
-		"the `file` of the authorities of client certificates; owners are admins unless --logins says more")
-	return c
-}
-
-func tlsConfig(cert, key, clientCA string) (*tls.Config, error) {
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		return nil, err
-	}
-	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	if clientCA == "" {
-		return config, nil
-	}
-	text, err := os.ReadFile(clientCA)
-	if err != nil {
-		return nil, err
-	}
-	config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !config.ClientCAs.AppendCertsFromPEM(text) {
-		return nil, usage("--client-ca %s: has no certificate", clientCA)
-	}
-	return config, nil
-}
-
 // deployment is an engine with a server and what runs beside it.
 type deployment struct {
 	where          connect.Where
@@ -149,6 +68,9 @@ type deployment struct {
 	keeper, create bool
 	demo           bool
 	config         server.Config
+	partitions     int
+	secret         runtime.WaitpointSecret
+	replicas       int
 }
 
 // serving is what a command that serves prints.
@@ -166,7 +88,8 @@ func (d *deployment) run(r *request) (err error) {
 	defer func() { err = errors.Join(err, exporter.Close(context.WithoutCancel(r))) }()
 	engine, err := runtime.Open(r, d.where.URL, runtime.OpenConfig{
 		Prefix: d.where.Prefix, Namespace: d.where.Namespace, MustExist: !d.create,
-		MeterProvider: exporter.MeterProvider(),
+		MeterProvider: exporter.MeterProvider(), Partitions: d.partitions, WaitpointSecret: d.secret,
+		Replication: runtime.Replication{Replicas: d.replicas},
 	})
 	if err != nil {
 		return err

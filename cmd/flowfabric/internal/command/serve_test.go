@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -92,6 +94,40 @@ func serveDirectory(t *testing.T, url string) string {
 	stop()
 	require.Zero(t, <-ended)
 	return url
+}
+
+// A server understands the environment of other FlowFabric servers; flags count more.
+func TestServerReadsTheEnvironment(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		if b.Kind == testserver.Embedded {
+			t.Skip("the variables name a server")
+		}
+		at, err := url.Parse(b.URL)
+		require.NoError(t, err)
+		const token = "a-token-from-the-environment"
+		env := map[string]string{
+			"FF_HOST": at.Hostname(), "FF_PORT": at.Port(), "FF_API_TOKEN": token, "FF_LISTEN_ADDR": "127.0.0.1:1", "FF_FLOW_PARTITIONS": "4",
+		}
+		prefix := enginetest.NewPrefix()
+		address := serveUntilEnd(t, env, "server", "--prefix", prefix, "--listen", "127.0.0.1:0")
+		reply, err := http.Get(address + "/v1/executions?partition=0")
+		require.NoError(t, err)
+		require.NoError(t, reply.Body.Close())
+		require.Equal(t, http.StatusUnauthorized, reply.StatusCode)
+		request, err := http.NewRequestWithContext(t.Context(), "GET", address+"/v1/executions?partition=3", nil)
+		require.NoError(t, err)
+		request.Header.Set("Authorization", "Bearer "+token)
+		reply, err = http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, reply.Body.Close())
+		require.Equal(t, http.StatusOK, reply.StatusCode)
+	})
+	var errs strings.Builder
+	env := map[string]string{"FF_HOST": "localhost", "FF_PORT": "many"}
+	a := App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &errs, Env: func(name string) string { return env[name] }}
+	require.Equal(t, exitUsage, a.Run(t.Context(), []string{"server"}))
+	require.Contains(t, errs.String(), "FF_PORT must be a number")
 }
 
 // What cannot be served is refused.
