@@ -195,11 +195,10 @@ var acrossNamespaces = map[string]struct {
 		return c.SetLimit(ctx, x.limit, "", activity.AtOnce(1))
 	}, nil},
 	"Limit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		own, err := c.Limit(ctx, x.limit, "")
-		if err == nil && own.Set { // SetLimit, which may come first, has made a limit of that name in this namespace
-			return nil
-		} else if err == nil {
-			return errors.New("the limit of another namespace")
+		// SetLimit and ResetLimit, which may come first, make a limit of that name in this namespace.
+		found, err := c.Limit(ctx, x.limit, "")
+		if err == nil && found.AtOnce == 7 {
+			return errors.New("it is the limit of another namespace")
 		}
 		if errors.Is(err, runtime.ErrLimitNotFound) {
 			return nil
